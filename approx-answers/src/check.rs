@@ -4,15 +4,10 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
-use crate::{Moments, Sample, Warning};
+use crate::{Sample, Warning};
 
 /// The probability that an unbiased sample is said to contradict its exact total.
 const CONTRADICTION_LEVEL: f64 = 0.001;
-/// One message with this share of the variance decides about the interval.
-const EXTREME_SHARE: f64 = 0.1;
-/// Few messages have large shares by chance: the largest of 30 normal ones has about a sixth.
-const EXTREME_SQUARES: f64 = 6.0;
-
 /// The warnings of the job, and of the number of its messages.
 pub(crate) fn job_warnings(sample: &Sample, parts: &[(u32, &Stratum)]) -> Vec<Warning> {
     let incomplete = parts.iter().filter(|(_, stratum)| !stratum.is_complete());
@@ -25,18 +20,25 @@ pub(crate) fn job_warnings(sample: &Sample, parts: &[(u32, &Stratum)]) -> Vec<Wa
     few.into_iter().chain(sample.delivery.warnings()).collect()
 }
 
-/// A warning if one message holds a large part of an answer's variance. `parts` are those of the
-/// strata, with their moments.
-pub(crate) fn heavy_tail(parts: &[(f64, &Moments)]) -> Option<Warning> {
-    let total: f64 = parts.iter().map(|(part, _)| part).sum();
-    let messages: u64 = parts.iter().map(|(_, moments)| moments.messages()).sum();
-    if total <= 0.0 || !total.is_finite() {
-        return None;
+/// Adds a warning if few messages hold a key.
+pub(crate) fn few_with_key(warnings: &mut Vec<Warning>, parts: &[(u32, &Stratum)], messages: u64) {
+    let is_complete = parts.iter().all(|(_, stratum)| stratum.is_complete());
+    let is_few = |warning: &Warning| matches!(warning, Warning::FewMessages { .. });
+    if !is_complete && messages < MESSAGES_MIN && !warnings.iter().any(is_few) {
+        warnings.push(Warning::FewMessages { messages });
     }
-    let shares = parts.iter().map(|(part, moments)| part / total * moments.extreme_share());
-    let share = shares.fold(0.0, f64::max);
-    let limit = EXTREME_SHARE + EXTREME_SQUARES / messages.max(1) as f64;
-    (share > limit).then_some(Warning::HeavyTail { share })
+}
+
+/// Warnings about all keys of a job together.
+pub(crate) fn table_warnings(messages: &Sample, records: u64, limit: usize) -> Vec<Warning> {
+    let missing = messages.messages_sent().map(|sent| sent - messages.messages());
+    let unseen = (missing != Some(0)).then_some(Warning::UnseenKeys { missing });
+    unseen.into_iter().chain(uncounted(records, limit)).collect()
+}
+
+/// A warning about records whose keys weren't counted.
+pub(crate) fn uncounted(records: u64, limit: usize) -> Option<Warning> {
+    (records > 0).then_some(Warning::UncountedRecords { records, limit })
 }
 
 /// Warnings about strata whose sample contradicts their exact total of `x`.

@@ -6,6 +6,8 @@ use crate::AnswerError;
 
 /// From here on the expansion is right to nine digits, and the library's inverse loses digits.
 const DEGREES_EXPANDED_MIN: f64 = 1e3;
+/// f64 must tell the tail from 0.
+const TAIL_MIN: f64 = 1e-12;
 
 /// The share of intervals that contain the true answer.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -22,9 +24,13 @@ impl Confidence {
     /// # Errors
     /// The level is another number.
     pub fn new(level: f64) -> Result<Self, AnswerError> {
-        // The tail must be a number that f64 can tell from 0.
-        let is_level = level > 0.0 && (1.0 - level) / 2.0 > 1e-12;
+        let is_level = level > 0.0 && (1.0 - level) / 2.0 > TAIL_MIN;
         is_level.then_some(Self(level)).ok_or(AnswerError::Confidence { given: level })
+    }
+
+    /// This level, or the highest possible one.
+    pub(crate) fn at_most(level: f64) -> Self {
+        Self(level.min(1.0 - 4.0 * TAIL_MIN))
     }
 
     /// The level, between 0 and 1.

@@ -12,10 +12,22 @@ pub enum AnswerError {
         /// The confidence.
         given: f64,
     },
-    /// A value is NaN, infinite, or so large that its square overflows.
+    /// The accepted error isn't a positive number.
+    #[error("an accepted error of {given} is impossible: give a finite number above 0")]
+    AcceptedError {
+        /// The error.
+        given: f64,
+    },
+    /// The rank of a quantile isn't between 0 and 1.
+    #[error("a quantile of rank {given} is impossible: give a number above 0 and below 1")]
+    Rank {
+        /// The rank.
+        given: f64,
+    },
+    /// A value is NaN, infinite, or so large that its third power overflows.
     #[error(
         "a {field} of {given} in stratum {stratum} can't be counted: leave out missing values, and \
-         give numbers of at most 1e120"
+         give numbers of at most 1e60"
     )]
     Value {
         /// The stratum.
@@ -92,6 +104,12 @@ pub enum AnswerError {
         /// The limit of the other.
         other: usize,
     },
+    /// The keys of two rankings are more than the limit, together or before.
+    #[error("rankings with more than {limit} keys can't be merged: raise the limit of both")]
+    TooManyKeys {
+        /// The limit.
+        limit: usize,
+    },
     /// A part has more strata than one answer may have.
     #[error("stratum {stratum} is one too many: a sample holds {limit}; join small strata")]
     TooManyStrata {
@@ -106,4 +124,69 @@ pub enum AnswerError {
         /// The result.
         what: &'static str,
     },
+}
+
+/// The functions, for messages.
+const FORMS: &str = "sum(column), count(column), avg(column), ratio(a, b), \
+                     quantile(column, 0.9), median(column) or top(15, column)";
+
+/// A query or a row that has no answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// The query is no function.
+    #[error("the query {given:?} names no function: write {FORMS}")]
+    Function {
+        /// The query.
+        given: String,
+    },
+    /// The arguments of a function are wrong.
+    #[error("{function} needs {needs}: write {FORMS}")]
+    Arguments {
+        /// The function.
+        function: &'static str,
+        /// Its arguments.
+        needs: &'static str,
+    },
+    /// There is text after the query.
+    #[error("the query has {given:?} after its function: only `by COLUMN` may follow")]
+    Rest {
+        /// The text.
+        given: String,
+    },
+    /// A quote isn't closed.
+    #[error("a double quote of the query has no end: close it, and write a quote in a name twice")]
+    Quote,
+    /// A ranking by a second column.
+    #[error("top(k, column) has one key for each of its column's values: leave out `by`")]
+    TopBy,
+    /// The table doesn't have the column.
+    #[error("the table has no column {column:?}: it has {columns}")]
+    Column {
+        /// The column.
+        column: String,
+        /// All columns.
+        columns: String,
+    },
+    /// A row has too few values.
+    #[error("a row of {found} values lacks column {column:?}: leave out broken rows")]
+    Row {
+        /// Values in the row.
+        found: usize,
+        /// The column.
+        column: String,
+    },
+    /// A value isn't a number.
+    #[error(
+        "column {column:?} holds {given:?}, which is neither a number nor missing (empty or NA)"
+    )]
+    Number {
+        /// The column.
+        column: String,
+        /// The value.
+        given: String,
+    },
+    /// There is no answer.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
 }

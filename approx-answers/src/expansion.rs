@@ -1,7 +1,7 @@
 //! Sums and counts: expansion by `N/m`, and regression where senders state exact totals.
 
-use crate::check::{contradictions, heavy_tail, job_warnings};
-use crate::estimate::Variance;
+use crate::check::{contradictions, job_warnings};
+use crate::spread::{Part, Spread};
 use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Moments, Sample};
@@ -34,69 +34,57 @@ impl Sample {
     }
 
     fn expanded(&self, column: Column, confidence: Confidence) -> Result<Estimate, AnswerError> {
-        let parts = self.parts()?;
-        let mut value = 0.0;
-        let mut variance = Variance::default();
-        let mut shares = Vec::new();
-        for (number, stratum) in &parts {
-            let sent = stratum.sent.ok_or(AnswerError::SentUnknown { stratum: *number })? as f64;
-            let part = part(stratum, sent, column);
-            value += part.value;
-            if part.variance > 0.0 || part.degrees_of_freedom < 1.0 {
-                variance.add(part.variance, part.degrees_of_freedom);
-            }
-            shares.push((part.variance, &stratum.moments));
-        }
-        let what = "sum";
-        if parts.is_empty() && self.strata.is_empty() {
+        let strata = self.parts()?;
+        if strata.is_empty() && self.strata.is_empty() {
             return Err(AnswerError::NoMessages);
         }
-        let estimate = variance.estimate(value, confidence, what, self)?;
-        let mut warnings = job_warnings(self, &parts);
-        warnings.extend(contradictions(&parts));
-        if matches!(column, Column::Y) {
-            warnings.extend(heavy_tail(&shares));
+        let mut value = 0.0;
+        let mut parts = Vec::new();
+        for (number, stratum) in &strata {
+            let sent = stratum.sent.ok_or(AnswerError::SentUnknown { stratum: *number })? as f64;
+            let (own, part) = part(*number, stratum, sent, column);
+            value += own;
+            parts.extend(part);
         }
+        let nonzero: u64 = strata.iter().map(|(_, stratum)| stratum.moments.nonzero()).sum();
+        let spread = Spread::new(parts, nonzero.max(1) as f64);
+        let mut warnings = job_warnings(self, &strata);
+        warnings.extend(contradictions(&strata));
+        // Records are as the sender divides them, and have no heavy tail.
+        warnings.extend(spread.warnings().filter(|_| matches!(column, Column::Y)));
+        let estimate = spread.estimate(value, confidence, "sum", self)?;
         Ok(Estimate { warnings, ..estimate })
     }
 }
 
-/// A stratum's part of a sum.
-struct Part {
-    value: f64,
-    variance: f64,
-    degrees_of_freedom: f64,
-}
-
-fn part(stratum: &Stratum, sent: f64, column: Column) -> Part {
+/// A stratum's part of a sum, and of its variance.
+fn part(number: u32, stratum: &Stratum, sent: f64, column: Column) -> (f64, Option<Part>) {
     let moments = &stratum.moments;
     let arrived = moments.messages() as f64;
-    let exact = Part { value: 0.0, variance: 0.0, degrees_of_freedom: f64::INFINITY };
-    let (sum, mean, spread) = match column {
-        Column::X => (moments.sum_x(), moments.mean_x(), moments.variance_x()),
-        Column::Y => (moments.sum_y(), moments.mean_y(), moments.variance_y()),
-    };
     if stratum.is_complete() {
-        return Part { value: sum, ..exact };
+        let sum = match column {
+            Column::X => moments.sum_x(),
+            Column::Y => moments.sum_y(),
+        };
+        return (sum, None);
     }
-    let expand = sent * sent * stratum.missing_share() / arrived;
+    let y = Part::of_residuals(number, stratum, 0.0, sent);
     match (column, stratum.exact_x) {
-        (Column::X, Some(exact_x)) => Part { value: exact_x, ..exact },
+        (Column::X, Some(exact_x)) => (exact_x, None),
+        (Column::X, None) => {
+            // Counts raise no warning of skewness: their third moment isn't asked for.
+            let square = sent * sent * moments.variance_x();
+            (sent * moments.mean_x(), Some(Part { square, cube: 0.0, ..y }))
+        }
         (Column::Y, Some(exact_x)) if regresses(moments) => {
             let slope = moments.covariance() / moments.variance_x();
-            Part {
-                value: sent * mean + slope * (exact_x - sent * moments.mean_x()),
-                // The slope takes a degree of freedom.
-                variance: expand * moments.variance_of_residuals(slope) * (arrived - 1.0)
-                    / (arrived - 2.0),
-                degrees_of_freedom: arrived - 2.0,
-            }
+            let value = sent * moments.mean_y() + slope * (exact_x - sent * moments.mean_x());
+            let residuals = Part::of_residuals(number, stratum, slope, sent);
+            // The slope takes a degree of freedom.
+            let square = residuals.square * (arrived - 1.0) / (arrived - 2.0);
+            (value, Some(Part { square, degrees_of_freedom: arrived - 2.0, ..residuals }))
         }
-        _ => Part {
-            value: sent * mean,
-            variance: expand * spread,
-            degrees_of_freedom: arrived - 1.0,
-        },
+        (Column::Y, _) => (sent * moments.mean_y(), Some(y)),
     }
 }
 

@@ -4,14 +4,27 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::warning::MESSAGES_MIN;
+use crate::check::{few_with_key, table_warnings, uncounted};
+use crate::stratum::check_value;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Moments, Sample, Warning};
 
-/// Records and their total, of one message and key.
+/// Records of one key in one message, and their totals.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     records: u64,
-    total: f64,
+    x: f64,
+    y: f64,
+}
+
+/// A counted key.
+#[derive(Clone, Debug)]
+struct Entry<K> {
+    key: K,
+    records: u64,
+    /// Moments of the messages with the key, by stratum, in order.
+    strata: Vec<(u32, Moments)>,
+    /// The message that is being added.
+    current: Tally,
 }
 
 /// Sums, counts and means by key.
@@ -19,15 +32,19 @@ struct Tally {
 /// A key is a domain: a message without it has zero records and a total of zero. Only messages
 /// with the key are kept, as moments, and the zeros of the others are added when an answer is asked
 /// for. A key that is counted is counted from its first record on; once `keys_max` keys are there,
-/// records of other keys are left out, and each answer says how many.
+/// records of other keys are left out, and each answer says how many. Memory is some 200 bytes for
+/// each key and stratum in which it occurs.
 #[derive(Clone, Debug)]
 pub struct GroupBy<K> {
     /// All messages, by stratum: their numbers and facts.
     messages: Sample,
-    keys: HashMap<K, Vec<(u32, Moments)>>,
+    /// Positions in `entries`.
+    positions: HashMap<K, usize>,
+    entries: Vec<Entry<K>>,
     keys_max: usize,
     uncounted_records: u64,
-    current: HashMap<K, Tally>,
+    /// Entries with records of the message that is being added.
+    touched: Vec<usize>,
 }
 
 impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
@@ -35,10 +52,11 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     pub fn new(keys_max: usize) -> Self {
         Self {
             messages: Sample::new(),
-            keys: HashMap::new(),
+            positions: HashMap::new(),
+            entries: Vec::new(),
             keys_max,
             uncounted_records: 0,
-            current: HashMap::new(),
+            touched: Vec::new(),
         }
     }
 
@@ -55,37 +73,89 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     where
         Q: Borrow<K>,
     {
-        self.current.clear();
-        let room = self.keys_max.saturating_sub(self.keys.len());
-        let mut new_keys = 0;
-        let mut uncounted = 0;
-        let (mut all, mut whole) = (0u64, 0.0);
-        for (key, value) in records {
-            let key = key.borrow();
-            crate::stratum::check_value(stratum, "value", value)?;
-            all += 1;
-            whole += value;
-            if let Some(tally) = self.current.get_mut(key) {
-                tally.records += 1;
-                tally.total += value;
-                continue;
+        self.push_pairs(stratum, records.into_iter().map(|(key, value)| (key, 1.0, value)))
+    }
+
+    /// Adds the records of one message with two columns, the denominator first, for
+    /// [`GroupBy::mean`] as their ratio.
+    ///
+    /// # Errors
+    /// As [`GroupBy::push_message`].
+    pub fn push_pairs<Q>(
+        &mut self,
+        stratum: u32,
+        records: impl IntoIterator<Item = (Q, f64, f64)>,
+    ) -> Result<(), AnswerError>
+    where
+        Q: Borrow<K>,
+    {
+        let known = self.entries.len();
+        let added = self.tally(stratum, records);
+        let added = added.and_then(|(all, uncounted)| {
+            self.messages.push_pair(stratum, all.x, all.y).map(|()| uncounted)
+        });
+        let Ok(uncounted) = added else {
+            for entry in self.entries.drain(known..) {
+                self.positions.remove(&entry.key);
             }
-            // New keys of this message take room as well.
-            let is_known = self.keys.contains_key(key);
-            if is_known || new_keys < room {
-                new_keys += usize::from(!is_known);
-                self.current.insert(key.clone(), Tally { records: 1, total: value });
-            } else {
-                uncounted += 1;
+            for position in self.touched.drain(..).filter(|&position| position < known) {
+                self.entries[position].current = Tally::default();
             }
-        }
-        self.messages.push(stratum, all, whole)?;
+            return added.map(drop);
+        };
         self.uncounted_records += uncounted;
-        for (key, tally) in self.current.drain() {
-            let strata = self.keys.entry(key).or_default();
-            moments_of(strata, stratum).push(tally.records as f64, tally.total);
+        for position in self.touched.drain(..) {
+            let entry = &mut self.entries[position];
+            let tally = std::mem::take(&mut entry.current);
+            entry.records += tally.records;
+            moments_of(&mut entry.strata, stratum).push(tally.x, tally.y);
         }
         Ok(())
+    }
+
+    /// Adds up a message's records by key. Returns the whole and the number of uncounted ones.
+    fn tally<Q: Borrow<K>>(
+        &mut self,
+        stratum: u32,
+        records: impl IntoIterator<Item = (Q, f64, f64)>,
+    ) -> Result<(Tally, u64), AnswerError> {
+        let mut all = Tally::default();
+        let mut uncounted = 0;
+        for (key, x, y) in records {
+            check_value(stratum, "denominator", x)?;
+            check_value(stratum, "value", y)?;
+            all.x += x;
+            all.y += y;
+            let key = key.borrow();
+            let position = match self.positions.get(key) {
+                Some(&position) => position,
+                // Once a record was left out, a new key may lack its first ones.
+                None if self.uncounted_records + uncounted > 0 || self.is_full() => {
+                    uncounted += 1;
+                    continue;
+                }
+                None => self.insert(key.clone()),
+            };
+            let tally = &mut self.entries[position].current;
+            if tally.records == 0 {
+                self.touched.push(position);
+            }
+            tally.records += 1;
+            tally.x += x;
+            tally.y += y;
+        }
+        Ok((all, uncounted))
+    }
+
+    fn is_full(&self) -> bool {
+        self.entries.len() >= self.keys_max
+    }
+
+    fn insert(&mut self, key: K) -> usize {
+        let position = self.entries.len();
+        self.positions.insert(key.clone(), position);
+        self.entries.push(Entry { key, records: 0, strata: Vec::new(), current: Tally::default() });
+        position
     }
 
     /// Sets the number of messages that a stratum sent.
@@ -117,22 +187,20 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         let (is_whole, other_is_whole) =
             (self.uncounted_records == 0, other.uncounted_records == 0);
         self.uncounted_records += other.uncounted_records;
-        let is_kept = |own: bool, others: bool| (own || is_whole) && (others || other_is_whole);
-        let dropped: Vec<K> = self
-            .keys
-            .keys()
-            .filter(|key| !is_kept(true, other.keys.contains_key(*key)))
-            .cloned()
-            .collect();
-        for key in dropped {
-            self.drop_key(&key);
-        }
-        for (key, theirs) in &other.keys {
-            if is_kept(self.keys.contains_key(key), true) {
-                let own = self.keys.entry(key.clone()).or_default();
-                theirs.iter().for_each(|(s, moments)| moments_of(own, *s).merge(moments));
-            } else {
-                self.uncounted_records += records_of(theirs);
+        self.keep(|entry| other_is_whole || other.positions.contains_key(&entry.key));
+        for theirs in &other.entries {
+            let position = match self.positions.get(&theirs.key) {
+                Some(&position) => position,
+                None if is_whole => self.insert(theirs.key.clone()),
+                None => {
+                    self.uncounted_records += theirs.records;
+                    continue;
+                }
+            };
+            let own = &mut self.entries[position];
+            own.records += theirs.records;
+            for (stratum, moments) in &theirs.strata {
+                moments_of(&mut own.strata, *stratum).merge(moments);
             }
         }
         self.drop_rarest();
@@ -141,23 +209,30 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
 
     /// Drops the keys with the fewest records until the limit holds.
     fn drop_rarest(&mut self) {
+        let excess = self.entries.len().saturating_sub(self.keys_max);
         let mut keys: Vec<(u64, K)> =
-            self.keys.iter().map(|(key, strata)| (records_of(strata), key.clone())).collect();
+            self.entries.iter().map(|entry| (entry.records, entry.key.clone())).collect();
         keys.sort_unstable();
-        let excess = keys.len().saturating_sub(self.keys_max);
-        for (_, key) in keys.into_iter().take(excess) {
-            self.drop_key(&key);
-        }
+        keys.truncate(excess);
+        self.keep(|entry| keys.binary_search(&(entry.records, entry.key.clone())).is_err());
     }
 
-    fn drop_key(&mut self, key: &K) {
-        let strata = self.keys.remove(key).unwrap_or_default();
-        self.uncounted_records += records_of(&strata);
+    /// Keeps some keys. The records of the others become uncounted.
+    fn keep(&mut self, is_kept: impl Fn(&Entry<K>) -> bool) {
+        let mut dropped = 0;
+        self.entries.retain(|entry| {
+            let kept = is_kept(entry);
+            dropped += if kept { 0 } else { entry.records };
+            kept
+        });
+        self.uncounted_records += dropped;
+        let keys = self.entries.iter().enumerate();
+        self.positions = keys.map(|(position, entry)| (entry.key.clone(), position)).collect();
     }
 
     /// The counted keys, in order.
     pub fn keys(&self) -> Vec<&K> {
-        let mut keys: Vec<&K> = self.keys.keys().collect();
+        let mut keys: Vec<&K> = self.entries.iter().map(|entry| &entry.key).collect();
         keys.sort_unstable();
         keys
     }
@@ -201,56 +276,36 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         key: &K,
         ask: impl Fn(&Sample) -> Result<Estimate, AnswerError>,
     ) -> Result<Estimate, AnswerError> {
-        let present = self.keys.get(key).ok_or(AnswerError::UnknownKey)?;
+        let position = *self.positions.get(key).ok_or(AnswerError::UnknownKey)?;
+        let present = &self.entries[position].strata;
         let mut sample = self.messages.clone();
         let mut with_key = 0;
         for (number, stratum) in &mut sample.strata {
-            let moments = present.iter().find(|(found, _)| found == number);
-            let mut moments = moments.map(|(_, moments)| *moments).unwrap_or_default();
+            let at = present.binary_search_by_key(number, |(stratum, _)| *stratum);
+            let mut moments = at.map(|at| present[at].1).unwrap_or_default();
             with_key += moments.messages();
             moments.add_zeros(stratum.arrived() - moments.messages());
             stratum.moments = moments;
         }
         let mut estimate = ask(&sample)?;
-        let is_few = |warning: &Warning| matches!(warning, Warning::FewMessages { .. });
-        let is_known = estimate.warnings.iter().any(is_few);
-        if self.is_incomplete() && with_key < MESSAGES_MIN && !is_known {
-            estimate.warnings.push(Warning::FewMessages { messages: with_key });
-        }
-        if self.uncounted_records > 0 {
-            estimate.warnings.push(self.uncounted());
-        }
+        few_with_key(&mut estimate.warnings, &sample.parts()?, with_key);
+        estimate.warnings.extend(uncounted(self.uncounted_records, self.keys_max));
         Ok(estimate)
     }
 
     /// Warnings about the whole table of keys.
     pub fn warnings(&self) -> Vec<Warning> {
-        let missing = self.messages.messages_sent().map(|sent| sent - self.messages.messages());
-        let unseen = self.is_incomplete().then_some(Warning::UnseenKeys { missing });
-        let uncounted = (self.uncounted_records > 0).then(|| self.uncounted());
-        unseen.into_iter().chain(uncounted).collect()
-    }
-
-    fn is_incomplete(&self) -> bool {
-        self.messages.messages_sent() != Some(self.messages.messages())
-    }
-
-    fn uncounted(&self) -> Warning {
-        Warning::UncountedRecords { records: self.uncounted_records, limit: self.keys_max }
+        table_warnings(&self.messages, self.uncounted_records, self.keys_max)
     }
 }
 
-/// A key's moments in one stratum. Jobs have few strata, and a key fewer: a list is short.
+/// A key's moments in one stratum.
 fn moments_of(strata: &mut Vec<(u32, Moments)>, stratum: u32) -> &mut Moments {
-    let at = strata.iter().position(|(number, _)| *number == stratum).unwrap_or_else(|| {
-        strata.push((stratum, Moments::default()));
-        strata.len() - 1
+    let at = strata.binary_search_by_key(&stratum, |(number, _)| *number).unwrap_or_else(|at| {
+        strata.insert(at, (stratum, Moments::default()));
+        at
     });
     &mut strata[at].1
-}
-
-fn records_of(strata: &[(u32, Moments)]) -> u64 {
-    strata.iter().map(|(_, moments)| moments.sum_x().round() as u64).sum()
 }
 
 #[cfg(test)]
@@ -302,10 +357,31 @@ mod tests {
 
     #[test]
     fn push_message__a_bad_value_leaves_the_message_out() {
-        let mut by = group_by(2, &MESSAGES[..1]);
-        assert!(by.push_message(0, [("a", 1.0), ("b", f64::NAN)]).is_err());
+        let mut by = group_by(3, &MESSAGES[..1]);
+        assert!(by.push_message(0, [("a", 1.0), ("c", 1.0), ("b", f64::NAN)]).is_err());
         assert_eq!(by.all().messages(), 1);
-        assert_eq!(by.keys["a"][0].1.sum_y(), 4.0);
+        assert_eq!(by.keys(), [&"a", &"b"]);
+        let a = &by.entries[by.positions["a"]];
+        assert_eq!((a.records, a.strata[0].1.sum_y()), (2, 4.0));
+        by.push_message(0, [("a", 1.0)]).unwrap();
+        assert_eq!(by.entries[by.positions["a"]].strata[0].1.sum_y(), 5.0);
+    }
+
+    #[test]
+    fn mean__of_a_key_in_one_message_has_no_bounds() {
+        let mut by = group_by(10, &MESSAGES);
+        by.set_messages_sent(0, 8).unwrap();
+        let mean = by.mean(&"c", P95).unwrap();
+        assert_eq!((mean.value, mean.low, mean.high), (7.0, f64::NEG_INFINITY, f64::INFINITY));
+        assert!(by.mean(&"a", P95).unwrap().half_width().is_finite());
+    }
+
+    #[test]
+    fn mean__of_pairs_is_their_ratio() {
+        let mut by = GroupBy::new(2);
+        by.push_pairs(0, [("a", 2.0, 6.0), ("a", 1.0, 3.0)]).unwrap();
+        by.push_pairs(0, [("a", 3.0, 3.0)]).unwrap();
+        assert_eq!(by.mean(&"a", P95).unwrap().value, 2.0);
     }
 
     #[test]
@@ -330,5 +406,8 @@ mod tests {
         left.merge(&right).unwrap();
         assert_eq!((left.keys(), left.uncounted_records()), (vec![&"a"], 4));
         assert!(left.merge(&group_by(3, &[])).is_err());
+        // There is room for `b` again, but its first records were dropped.
+        left.push_message(0, [("b", 1.0)]).unwrap();
+        assert_eq!((left.keys(), left.uncounted_records()), (vec![&"a"], 5));
     }
 }

@@ -26,21 +26,37 @@
 mod check;
 mod confidence;
 mod delivery;
+mod emax;
 mod error;
 mod estimate;
 mod expansion;
 mod group_by;
+mod groups;
 mod moments;
+mod quantiles;
+mod query;
+mod rank_sketch;
 mod ratio;
 mod sample;
+mod spread;
 mod stratum;
+mod top;
 mod warning;
 
 pub use confidence::Confidence;
 pub use delivery::Delivery;
-pub use error::AnswerError;
+pub use emax::{AcceptedError, Action, Planner, Reason, Report};
+pub use error::{AnswerError, QueryError};
 pub use estimate::Estimate;
 pub use group_by::GroupBy;
 pub use moments::Moments;
+pub use quantiles::Quantiles;
+pub use query::{Answering, Answers, Function, Query};
 pub use sample::Sample;
+pub use top::{Ranking, Top};
 pub use warning::{MESSAGES_MIN, Warning};
+
+/// Compiles and runs the samples of the book's page.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/src/guide/answers.md")]
+struct Guide;

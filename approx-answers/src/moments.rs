@@ -1,19 +1,23 @@
 //! Moments of messages: how many, their means, and how they vary together.
 
-/// Counts, means and central sums of squares of messages. A message has two numbers: `x`, the
-/// records (or a denominator), and `y`, the total of a column.
+/// Counts, means and central sums of messages. A message has two numbers: `x`, the records (or a
+/// denominator), and `y`, the total of a column.
 ///
-/// A parallel form of Welford's recurrence, so that merging equals one stream and a large mean
-/// costs no precision (Chan, Golub and LeVeque 1983).
+/// Parallel forms of Welford's recurrence, so that merging equals one stream and a large mean
+/// costs no precision (Chan, Golub and LeVeque 1983; third powers: Pebay 2008).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moments {
     messages: u64,
+    /// Messages of which `x` or `y` isn't zero: those that hold a key.
+    nonzero: u64,
     mean_x: f64,
     mean_y: f64,
     squares_x: f64,
     squares_y: f64,
     products: f64,
-    /// The largest distance from zero of any `x`: what one message can explain.
+    /// Sums of the third powers of residuals: `x x x`, `x x y`, `x y y` and `y y y`.
+    cubes: [f64; 4],
+    /// The largest distance from zero of any `x`: the most that one message can explain.
     largest_x: f64,
     smallest_y: f64,
     largest_y: f64,
@@ -23,11 +27,13 @@ impl Default for Moments {
     fn default() -> Self {
         Self {
             messages: 0,
+            nonzero: 0,
             mean_x: 0.0,
             mean_y: 0.0,
             squares_x: 0.0,
             squares_y: 0.0,
             products: 0.0,
+            cubes: [0.0; 4],
             largest_x: 0.0,
             smallest_y: f64::INFINITY,
             largest_y: f64::NEG_INFINITY,
@@ -38,17 +44,16 @@ impl Default for Moments {
 impl Moments {
     /// Adds a message.
     pub fn push(&mut self, x: f64, y: f64) {
-        self.messages += 1;
-        let n = self.messages as f64;
-        let (from_x, from_y) = (x - self.mean_x, y - self.mean_y);
-        self.mean_x += from_x / n;
-        self.mean_y += from_y / n;
-        self.squares_x += from_x * (x - self.mean_x);
-        self.squares_y += from_y * (y - self.mean_y);
-        self.products += from_x * (y - self.mean_y);
-        self.largest_x = self.largest_x.max(x.abs());
-        self.smallest_y = self.smallest_y.min(y);
-        self.largest_y = self.largest_y.max(y);
+        self.merge(&Self {
+            messages: 1,
+            nonzero: u64::from(x != 0.0 || y != 0.0),
+            mean_x: x,
+            mean_y: y,
+            largest_x: x.abs(),
+            smallest_y: y,
+            largest_y: y,
+            ..Self::default()
+        });
     }
 
     /// Adds the messages of another stream.
@@ -61,14 +66,29 @@ impl Moments {
             return;
         }
         let (own, others) = (self.messages as f64, other.messages as f64);
-        let share = others / (own + others);
-        let (from_x, from_y) = (other.mean_x - self.mean_x, other.mean_y - self.mean_y);
+        let (own_share, share) = (own / (own + others), others / (own + others));
+        let (x, y) = (other.mean_x - self.mean_x, other.mean_y - self.mean_y);
+        // How much a stream's squares add to third powers around the new mean.
+        let xx = own_share * other.squares_x - share * self.squares_x;
+        let xy = own_share * other.products - share * self.products;
+        let yy = own_share * other.squares_y - share * self.squares_y;
+        let scale = own * share * (own_share - share);
+        let shift = [
+            3.0 * x * xx + scale * x * x * x,
+            2.0 * x * xy + y * xx + scale * x * x * y,
+            2.0 * y * xy + x * yy + scale * x * y * y,
+            3.0 * y * yy + scale * y * y * y,
+        ];
+        for (i, shift) in shift.into_iter().enumerate() {
+            self.cubes[i] += other.cubes[i] + shift;
+        }
         self.messages += other.messages;
-        self.mean_x += from_x * share;
-        self.mean_y += from_y * share;
-        self.squares_x += other.squares_x + from_x * from_x * own * share;
-        self.squares_y += other.squares_y + from_y * from_y * own * share;
-        self.products += other.products + from_x * from_y * own * share;
+        self.nonzero += other.nonzero;
+        self.mean_x += x * share;
+        self.mean_y += y * share;
+        self.squares_x += other.squares_x + x * x * own * share;
+        self.squares_y += other.squares_y + y * y * own * share;
+        self.products += other.products + x * y * own * share;
         self.largest_x = self.largest_x.max(other.largest_x);
         self.smallest_y = self.smallest_y.min(other.smallest_y);
         self.largest_y = self.largest_y.max(other.largest_y);
@@ -78,6 +98,18 @@ impl Moments {
     pub fn add_zeros(&mut self, messages: u64) {
         let (smallest_y, largest_y) = (0.0, 0.0);
         self.merge(&Self { messages, smallest_y, largest_y, ..Self::default() });
+    }
+
+    /// Messages of which `x` or `y` isn't zero.
+    pub fn nonzero(&self) -> u64 {
+        self.nonzero
+    }
+
+    /// The third central moment of the residuals `y - slope * x`, divided by n.
+    pub fn third_moment_of_residuals(&self, slope: f64) -> f64 {
+        let [xxx, xxy, xyy, yyy] = self.cubes;
+        let sum = yyy - slope * (3.0 * xyy - slope * (3.0 * xxy - slope * xxx));
+        sum / self.messages.max(1) as f64
     }
 
     /// The number of messages.
@@ -170,6 +202,8 @@ mod tests {
         near(one.squares_x, other.squares_x, scale * scale);
         near(one.squares_y, other.squares_y, scale * scale);
         near(one.products, other.products, scale * scale);
+        let cubes = one.cubes.into_iter().zip(other.cubes);
+        cubes.for_each(|(one, other)| near(one, other, scale * scale * scale));
     }
 
     fn messages() -> impl Strategy<Value = Vec<(f64, f64)>> {
@@ -208,6 +242,16 @@ mod tests {
         let moments =
             of(&[(0.0, 1e9 + 4.0), (0.0, 1e9 + 7.0), (0.0, 1e9 + 13.0), (0.0, 1e9 + 16.0)]);
         assert_eq!(moments.variance_y(), 30.0);
+    }
+
+    #[test]
+    fn third_moment_of_residuals__is_that_of_the_residuals() {
+        let messages = [(1.0, 2.0), (2.0, 1.0), (4.0, 9.0), (0.0, 0.0), (7.0, -3.0)];
+        let residuals = messages.map(|(x, y)| y - 1.5 * x);
+        let mean = residuals.iter().sum::<f64>() / 5.0;
+        let expected = residuals.iter().map(|r| (r - mean).powi(3)).sum::<f64>() / 5.0;
+        assert!((of(&messages).third_moment_of_residuals(1.5) - expected).abs() < 1e-9);
+        assert_eq!(of(&messages).nonzero(), 4);
     }
 
     #[test]

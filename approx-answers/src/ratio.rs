@@ -1,8 +1,9 @@
 //! Means and ratios: one combined ratio over the strata, with its linearized variance.
 
-use crate::check::{contradictions, heavy_tail, job_warnings};
-use crate::estimate::Variance;
-use crate::{AnswerError, Confidence, Estimate, Sample, Warning};
+use crate::check::{contradictions, job_warnings};
+use crate::spread::{Part, Spread};
+use crate::stratum::Stratum;
+use crate::{AnswerError, Confidence, Estimate, Moments, Sample, Warning};
 
 impl Sample {
     /// The mean of the column over all records.
@@ -23,44 +24,37 @@ impl Sample {
     /// # Errors
     /// As [`Sample::mean`].
     pub fn ratio(&self, confidence: Confidence) -> Result<Estimate, AnswerError> {
-        let parts = self.parts()?;
-        if parts.is_empty() {
+        let strata = self.parts()?;
+        if strata.is_empty() {
             return Err(AnswerError::NoMessages);
         }
-        let unknown = parts.iter().find(|(_, stratum)| stratum.sent.is_none());
-        let is_known = unknown.is_none();
-        let weighted: Vec<_> = parts
-            .iter()
-            .map(|(_, stratum)| {
-                let weight = stratum.sent.filter(|_| is_known).unwrap_or(stratum.arrived());
-                (weight as f64, *stratum)
-            })
-            .collect();
-        let numerator: f64 = weighted.iter().map(|(weight, s)| weight * s.moments.mean_y()).sum();
-        let denominator: f64 = weighted.iter().map(|(weight, s)| weight * s.moments.mean_x()).sum();
+        let unknown = strata.iter().find(|(_, stratum)| stratum.sent.is_none());
+        let weight = |stratum: &Stratum| {
+            stratum.sent.filter(|_| unknown.is_none()).unwrap_or(stratum.arrived()) as f64
+        };
+        let total = |mean: fn(&Moments) -> f64| -> f64 {
+            strata.iter().map(|(_, stratum)| weight(stratum) * mean(&stratum.moments)).sum()
+        };
+        let (numerator, denominator) = (total(Moments::mean_y), total(Moments::mean_x));
         if denominator == 0.0 {
             return Err(AnswerError::ZeroDenominator);
         }
         let value = numerator / denominator;
 
-        let mut variance = Variance::default();
-        let mut shares = Vec::new();
-        for (weight, stratum) in weighted.iter().filter(|(_, stratum)| !stratum.is_complete()) {
-            let arrived = stratum.arrived() as f64;
-            let spread = stratum.moments.variance_of_residuals(value) / arrived;
-            // The quotient is squared, not its parts: a square of a denominator may overflow.
-            let share = weight / denominator;
-            let part = share * share * stratum.missing_share() * spread;
-            variance.add(part, arrived - 1.0);
-            shares.push((part, &stratum.moments));
-        }
-        let estimate = variance.estimate(value, confidence, "ratio", self)?;
-        let mut warnings = job_warnings(self, &parts);
-        warnings.extend(contradictions(&parts));
-        warnings.extend(heavy_tail(&shares));
-        if let Some(&(stratum, _)) = unknown.filter(|_| parts.len() > 1) {
+        let incomplete = strata.iter().filter(|(_, stratum)| !stratum.is_complete());
+        let parts = incomplete.map(|(number, stratum)| {
+            Part::of_residuals(*number, stratum, value, weight(stratum) / denominator)
+        });
+        // The residual of a single message is zero by construction: it says nothing.
+        let nonzero: u64 = strata.iter().map(|(_, stratum)| stratum.moments.nonzero()).sum();
+        let spread = Spread::new(parts.collect(), nonzero as f64 - 1.0);
+        let mut warnings = job_warnings(self, &strata);
+        warnings.extend(contradictions(&strata));
+        warnings.extend(spread.warnings());
+        if let Some(&(stratum, _)) = unknown.filter(|_| strata.len() > 1) {
             warnings.push(Warning::SentUnknown { stratum });
         }
+        let estimate = spread.estimate(value, confidence, "ratio", self)?;
         Ok(Estimate { warnings, ..estimate })
     }
 }

@@ -44,7 +44,7 @@ impl Sample {
         denominator: f64,
         numerator: f64,
     ) -> Result<(), AnswerError> {
-        self.stratum(stratum)?.push(stratum, denominator, numerator)
+        self.change(stratum, |own| own.push(stratum, denominator, numerator))
     }
 
     /// Sets the number of messages that a stratum sent: the N of its announcement or summary.
@@ -52,7 +52,7 @@ impl Sample {
     /// # Errors
     /// More have arrived, or another number was set.
     pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
-        self.stratum(stratum)?.set_sent(stratum, messages)
+        self.change(stratum, |own| own.set_sent(stratum, messages))
     }
 
     /// Sets the exact number of records in all messages of a stratum, arrived or not, as its
@@ -62,7 +62,7 @@ impl Sample {
     /// # Errors
     /// The number is NaN, infinite or huge, or another number was set.
     pub fn set_exact_records(&mut self, stratum: u32, records: f64) -> Result<(), AnswerError> {
-        self.stratum(stratum)?.set_exact_x(stratum, records)
+        self.change(stratum, |own| own.set_exact_x(stratum, records))
     }
 
     /// Sets how the job was delivered, for the warnings.
@@ -75,7 +75,7 @@ impl Sample {
     /// # Errors
     /// The parts contradict each other about a stratum. The sample stays as it was.
     pub fn merge(&mut self, other: &Self) -> Result<(), AnswerError> {
-        let mut strata = self.strata.clone();
+        let mut strata = self.strata.clone(); // so that an error changes nothing
         for (&number, theirs) in &other.strata {
             check_room(&strata, number)?;
             let own = strata.entry(number).or_default();
@@ -101,9 +101,20 @@ impl Sample {
         self.strata.get(&stratum).map(|stratum| &stratum.moments)
     }
 
-    fn stratum(&mut self, number: u32) -> Result<&mut Stratum, AnswerError> {
+    /// Changes a stratum. A refused change leaves no new, empty stratum behind.
+    fn change(
+        &mut self,
+        number: u32,
+        change: impl FnOnce(&mut Stratum) -> Result<(), AnswerError>,
+    ) -> Result<(), AnswerError> {
+        if let Some(stratum) = self.strata.get_mut(&number) {
+            return change(stratum);
+        }
         check_room(&self.strata, number)?;
-        Ok(self.strata.entry(number).or_default())
+        let mut stratum = Stratum::default();
+        change(&mut stratum)?;
+        self.strata.insert(number, stratum);
+        Ok(())
     }
 
     /// Strata that take part in answers; each has a message.

@@ -2,8 +2,8 @@
 
 use crate::{AnswerError, Moments};
 
-/// Larger numbers overflow when they are squared and expanded.
-const VALUE_MAX: f64 = 1e120;
+/// The third powers of larger numbers may overflow.
+const VALUE_MAX: f64 = 1e60;
 
 /// The arrived messages of a stratum, and the totals that its sender gave.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,11 +30,7 @@ impl Stratum {
 
     /// The finite-population correction `1 - m/N`; 1 if N is unknown.
     pub fn missing_share(&self) -> f64 {
-        match self.sent {
-            Some(sent) if sent > 0 => (sent - self.arrived().min(sent)) as f64 / sent as f64,
-            Some(_) => 0.0,
-            None => 1.0,
-        }
+        self.sent.map_or(1.0, |sent| 1.0 - self.arrived() as f64 / sent.max(1) as f64)
     }
 
     /// Sets a fact that only one value can be true of.

@@ -50,11 +50,24 @@ pub enum Warning {
         /// A stratum without it.
         stratum: u32,
     },
-    /// A few messages hold most of the variance.
+    /// A few messages hold most of the variance, or the estimate is skewed: messages more extreme
+    /// than those that arrived may be missing.
     HeavyTail {
         /// The share of the variance that the most extreme message holds.
         share: f64,
+        /// The absolute skewness of the estimate.
+        skewness: f64,
+        /// The most that Cochran's rule allows.
+        limit: f64,
     },
+    /// All messages that arrived agree, so the interval has no width, and rare values may be
+    /// missing.
+    NoVariation {
+        /// Messages that arrived, of the strata that aren't complete.
+        messages: u64,
+    },
+    /// A quantile is so close to an end that the messages that arrived don't bound it.
+    EndOfRange,
 }
 
 impl fmt::Display for Warning {
@@ -102,12 +115,25 @@ impl fmt::Display for Warning {
                 "strata are weighted by what arrived, because stratum {stratum} hasn't said how \
                  many messages it sent: announce the number when the job starts"
             ),
-            Self::HeavyTail { share } => write!(
+            Self::HeavyTail { share, skewness, limit } => write!(
                 f,
-                "one message holds {:.0} % of the variance, so a message as extreme may be missing: \
-                 shuffle records between messages, send large values in an exact group, or raise \
-                 the MSR",
+                "one message holds {:.0} % of the variance, and the estimate has a skewness of \
+                 {skewness:.2} (at most {limit}), so more extreme messages may be missing: shuffle \
+                 records between messages, send large values in an exact group, or raise the MSR",
                 100.0 * share
+            ),
+            Self::NoVariation { messages } => write!(
+                f,
+                "all {messages} messages agree, which says nothing about rare values: up to {:.1} % \
+                 of the missing messages may differ; use `try_every_message`, or send rare values \
+                 in an exact group",
+                // The rule of three.
+                (300.0 / (*messages).max(1) as f64).min(100.0)
+            ),
+            Self::EndOfRange => write!(
+                f,
+                "the quantile is too close to an end for the messages that arrived: raise the MSR, \
+                 or ask for a quantile nearer to the middle"
             ),
         }
     }
@@ -130,7 +156,9 @@ mod tests {
             (Warning::UnequalSizes { bytes_min: 1, bytes_max: 2 }, "turn MRDF off"),
             (Warning::StoppedEarly, "shuffle"),
             (Warning::SentUnknown { stratum: 0 }, "announce the number"),
-            (Warning::HeavyTail { share: 0.5 }, "exact group"),
+            (Warning::HeavyTail { share: 0.5, skewness: 1.0, limit: 0.2 }, "exact group"),
+            (Warning::NoVariation { messages: 30 }, "10.0 % of"),
+            (Warning::EndOfRange, "raise the MSR"),
         ];
         for (warning, remedy) in remedies {
             assert!(warning.to_string().contains(remedy), "{warning}");

@@ -1,6 +1,6 @@
 //! The formulas against brute force: every sample of a small population.
 
-use approx_answers::{AnswerError, Confidence, Estimate, Sample};
+use approx_answers::{AnswerError, Confidence, Estimate, Sample, Warning};
 
 const POPULATION: [(u64, f64); 8] =
     [(3, 4.0), (5, 9.0), (2, -1.0), (4, 4.5), (6, 30.0), (1, 2.0), (5, 8.0), (4, 0.0)];
@@ -153,4 +153,35 @@ fn one_message__has_an_infinite_interval() {
 fn no_messages_sent__is_a_sum_of_zero() {
     let estimate = sample(&[], Some(0)).sum(Confidence::P95).unwrap();
     assert_eq!((estimate.value, estimate.half_width()), (0.0, 0.0));
+}
+
+#[test]
+fn bad_input__leaves_no_stratum_behind() {
+    let mut whole = sample(&POPULATION, Some(8));
+    assert!(whole.push(7, 1, f64::NAN).is_err());
+    assert!(whole.set_exact_records(8, f64::INFINITY).is_err());
+    assert_eq!(whole.mean(Confidence::P95).unwrap().half_width(), 0.0);
+}
+
+#[test]
+fn equal_messages__have_no_width_and_a_warning() {
+    let mut equal = Sample::new();
+    equal.set_messages_sent(0, 100).unwrap();
+    (0..40).for_each(|_| equal.push(0, 3, 6.0).unwrap());
+    let estimate = equal.sum(Confidence::P95).unwrap();
+    assert_eq!((estimate.value, estimate.half_width()), (600.0, 0.0));
+    assert_eq!(estimate.warnings, [Warning::NoVariation { messages: 40 }]);
+}
+
+#[test]
+fn huge_values__have_finite_intervals_or_an_error() {
+    let mut huge = Sample::new();
+    huge.set_messages_sent(0, u64::MAX).unwrap();
+    for sign in [-1.0, 1.0, 1.0] {
+        huge.push_pair(0, 1e60 * sign, 1e60).unwrap();
+    }
+    for ask in [Sample::sum, Sample::count, Sample::mean] {
+        let estimate = ask(&huge, Confidence::P95).unwrap();
+        assert!(estimate.half_width().is_finite() && estimate.degrees_of_freedom > 0.0);
+    }
 }

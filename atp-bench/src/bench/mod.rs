@@ -1,6 +1,7 @@
 //! Benchmarks of the eBPF programs, the library, the Python package, the daemon, the control laws,
-//! and the simulator (compared with ns-3 and with the kernel).
+//! the answers, and the simulator (compared with ns-3 and with the kernel).
 
+mod answers;
 mod daemon;
 mod datapath;
 mod laws;
@@ -42,6 +43,8 @@ enum Bench {
     Reality(reality::Args),
     /// Measure jobs over a path that loses packets at random, with and without advice
     RandomLoss(random_loss::Args),
+    /// Measure answers with intervals beside a plain loop: rows per second of processor time
+    Answers(answers::Args),
     /// One process of `bench library`, which starts it
     #[command(hide = true)]
     Worker(library::worker::Args),
@@ -57,6 +60,7 @@ pub fn main(args: Args) -> Result<()> {
         Bench::Ns3(args) => ns3::main(&args),
         Bench::Reality(args) => reality::main(&args),
         Bench::RandomLoss(args) => random_loss::main(&args),
+        Bench::Answers(args) => answers::main(&args),
         Bench::Worker(args) => library::worker::main(args),
     }
 }

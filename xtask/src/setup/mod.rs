@@ -57,6 +57,7 @@ pub enum Need {
     VirtmeNg,
     Ns3,
     Maturin,
+    Samplics,
     MdBook,
     CargoDeny,
     CargoDeb,
@@ -68,8 +69,8 @@ pub enum Need {
 
 /// Building the eBPF programs.
 pub const BUILD: &[Need] = &[Need::EbpfRust, Need::BpfLinker];
-/// The test of the Wireshark dissector. It is skipped where tshark can't be installed.
-pub const TEST_UNIT: &[Need] = &[Need::Tshark];
+/// The dissector's test, and those of answers. They are skipped where these can't be installed.
+pub const TEST_UNIT: &[Need] = &[Need::Tshark, Need::Dataset, Need::Samplics];
 /// The tests on the machine's own kernel.
 pub const TEST_KERNEL: &[Need] = &[Need::Iproute2, Need::Ethtool, Need::EbpfRust, Need::BpfLinker];
 /// The tests in a virtual machine.
@@ -129,6 +130,7 @@ impl Need {
             Need::VirtmeNg => &python::VIRTME_NG,
             Need::Ns3 => &python::NS3,
             Need::Maturin => &MATURIN,
+            Need::Samplics => &python::SAMPLICS,
             Need::MdBook => &MDBOOK,
             Need::CargoDeny => &CARGO_DENY,
             Need::CargoDeb => &CARGO_DEB,

@@ -18,6 +18,9 @@ pub(super) const VIRTME_NG: PipPackage =
     PipPackage { name: "virtme-ng", version: "1.42", program: "bin/vng" };
 /// The simulator that `bench ns3` compares ours with.
 pub(super) const NS3: PipPackage = PipPackage { name: "ns3", version: "3.44.post0", program: "" };
+/// The oracle of the answers' formulas; the last one for Debian 12's Python.
+pub(super) const SAMPLICS: PipPackage =
+    PipPackage { name: "samplics", version: "0.4.55", program: "" };
 
 /// Builds the wheel of the Python package.
 pub const MATURIN: PipPackage =

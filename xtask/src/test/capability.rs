@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::kernel;
-use crate::setup::{self, Machine, version};
+use crate::setup::{self, Machine, Need, version};
 
 /// Where tests ran.
 #[derive(Clone, Debug)]
@@ -26,29 +26,20 @@ pub enum Place {
 }
 
 /// The capabilities, as skips name them. Where the name ends with an underscore, a value follows.
-const NAMES: [&str; 11] = [
-    // uid 0 in the first user namespace
-    "root",
-    // the compiled programs
-    "ebpf_object",
-    // the daemon's binary
-    "atp_user",
-    // a mounted cgroup v2 hierarchy
-    "cgroup2",
-    // user namespaces for the user who runs the tests
-    "userns",
-    // page faults that a process handles itself
-    "userfaultfd",
-    // Wireshark's command line
-    "tshark",
-    // a queueing discipline
-    "sch_",
-    // a congestion control of TCP
-    "tcp_",
-    // a paper's data beside the clone, which can't be downloaded
-    "published_",
-    // that Linux or a newer one
-    "kernel_",
+const NAMES: [&str; 13] = [
+    "root",          // uid 0 in the first user namespace
+    "ebpf_object",   // the compiled programs
+    "atp_user",      // the daemon's binary
+    "cgroup2",       // a mounted cgroup v2 hierarchy
+    "userns",        // user namespaces for the user who runs the tests
+    "userfaultfd",   // page faults that a process handles itself
+    "tshark",        // Wireshark's command line
+    "sch_",          // a queueing discipline
+    "tcp_",          // a congestion control of TCP
+    "published_",    // a paper's data beside the clone, which can't be downloaded
+    "kernel_",       // that Linux or a newer one
+    "flights_table", // the table of the main job
+    "samplics",      // the package from PyPI, in our environment
 ];
 
 impl Place {
@@ -82,6 +73,8 @@ impl Place {
         match (name, self) {
             ("tshark", _) => setup::find_command("tshark").is_some(),
             ("published_", _) => has_published(value),
+            ("flights_table", _) => setup::obtainable(&[Need::Dataset]).is_ok(),
+            ("samplics", _) => setup::obtainable(&[Need::Samplics]).is_ok(),
             ("kernel_", Place::Guest { release, .. }) => is_at_least(release, value),
             ("sch_" | "tcp_", Place::Guest { modules, .. }) => {
                 has_module(modules, &format!("{name}{value}"))

@@ -17,8 +17,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(20);
 
 pub fn run(filter: Option<&str>) -> Result<Rung> {
     println!("unit, property, differential and doc tests");
-    if setup::obtainable(setup::TEST_UNIT).is_ok() {
-        setup::ensure(setup::TEST_UNIT)?;
+    for need in setup::TEST_UNIT.iter().filter(|need| setup::obtainable(&[**need]).is_ok()) {
+        setup::ensure(&[*need]).unwrap_or_else(|error| println!("{error:#}"));
     }
     let mut test = build::cargo("test --no-fail-fast --color=never");
     test.args(["--", "--color=never"]).args(filter);

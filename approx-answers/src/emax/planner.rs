@@ -1,0 +1,453 @@
+//! The planner: looks at the answer a few times, and asks for more, for less, or for the end.
+
+use std::collections::BTreeMap;
+
+use super::allocation::needed;
+use super::spending::Spending;
+use super::{AcceptedError, Reason, Report};
+use crate::warning::MESSAGES_MIN;
+use crate::{AnswerError, Confidence, Estimate, Warning};
+
+/// The next look has so many times the messages of the present one, unless the plan ends before
+/// twice that. Looks cost confidence, and a look shortly before the last one costs most.
+const LOOK_FACTOR: f64 = 4.0;
+/// If a plan's last look wasn't enough.
+const EXTEND_FACTOR: f64 = 1.25;
+/// Smaller changes of an MSR aren't worth a request.
+const MSR_STEP: f64 = 0.01;
+
+/// What the receiver should do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Action {
+    /// Ask the sender of this stratum for a higher MSR.
+    Raise {
+        /// The stratum.
+        stratum: u32,
+        /// The new MSR.
+        msr: f64,
+    },
+    /// Ask the sender of this stratum for a lower MSR.
+    Lower {
+        /// The stratum.
+        stratum: u32,
+        /// The new MSR.
+        msr: f64,
+    },
+    /// Ask all senders to end: the error is met.
+    End,
+    /// Look again after so many messages of all strata.
+    Wait {
+        /// The number of arrived messages.
+        messages: u64,
+    },
+}
+
+/// A part of the job that one sender sends in one group.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    sent: Option<u64>,
+    msr: f64,
+    /// The sender was asked to finish: its MSR may only fall.
+    is_ending: bool,
+    has_ended: bool,
+}
+
+/// The messages that a stratum needs for all answers.
+#[derive(Clone, Copy, Debug)]
+struct Need {
+    messages: f64,
+    arrived: f64,
+    sent: f64,
+}
+
+/// Turns an accepted error into requests to the senders of a job.
+///
+/// A receiver tells the planner of each source when it starts, and asks [`Planner::is_look_due`]
+/// after each message. If so, it calls [`Planner::look`] and does what the actions say. At the end
+/// there is a [`Report`].
+///
+/// A job begins with a high MSR, and the planner comes from above: it lowers the MSR to what
+/// the variance, at its upper confidence bound, asks for. It raises an MSR only while the sender
+/// has messages to hand over. With several answers, such as one for each key, all must be met; the
+/// confidence is that of each of them.
+///
+/// ```
+/// use approx_answers::{AcceptedError, Action, Confidence, Planner, Sample};
+///
+/// let mut sample = Sample::new();
+/// let mut planner = Planner::new(AcceptedError::relative(0.05)?, Confidence::P95);
+///
+/// // The source starts: 10,000 messages, MSR 1. The action is for `Receiver::request_msr`.
+/// sample.set_messages_sent(0, 10_000)?;
+/// let first = planner.source_started(0, Some(10_000), 1.0);
+/// assert_eq!(first, Some(Action::Lower { stratum: 0, msr: 0.95 }));
+///
+/// // Its messages arrive. At the end, a receiver calls `planner.source_ended(0)`.
+/// for message in 0..10_000u32 {
+///     let value = f64::from(message.wrapping_mul(2_654_435_761) >> 24);
+///     sample.push(0, 1, value)?;
+///     if planner.is_look_due(sample.messages()) {
+///         let actions = planner.look(|confidence| Ok(vec![sample.mean(confidence)?]))?;
+///         if actions.contains(&Action::End) {
+///             break; // here `Receiver::request_end`
+///         }
+///     }
+/// }
+/// let report = planner.report().expect("the error was met");
+/// assert!(report.is_met() && report.reached <= 0.05 && sample.messages() < 2_000);
+/// println!("{}: {report}", report.estimates[0]);
+/// # Ok::<(), approx_answers::AnswerError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Planner {
+    accepted: AcceptedError,
+    confidence: Confidence,
+    sources: BTreeMap<u32, Source>,
+    spending: Spending,
+    next_look: u64,
+    looks: u32,
+    report: Option<Report>,
+}
+
+impl Planner {
+    /// A planner without sources.
+    pub fn new(accepted: AcceptedError, confidence: Confidence) -> Self {
+        Self {
+            accepted,
+            confidence,
+            sources: BTreeMap::new(),
+            spending: Spending::new(1.0 - confidence.level()),
+            next_look: MESSAGES_MIN,
+            looks: 0,
+            report: None,
+        }
+    }
+
+    /// A source starts, with its number of messages (if announced) and its MSR. Returns a request
+    /// for the first MSR of the accepted error, unless the source has it or is known.
+    ///
+    /// Leave out exact groups, which the planner would make approximate.
+    pub fn source_started(&mut self, stratum: u32, sent: Option<u64>, msr: f64) -> Option<Action> {
+        let is_known = self.sources.contains_key(&stratum);
+        let source = Source { sent, msr, is_ending: false, has_ended: false };
+        self.sources.entry(stratum).or_insert(source).sent = sent;
+        if is_known || self.report.is_some() {
+            return None;
+        }
+        self.request(stratum, self.accepted.first_msr())
+    }
+
+    /// The sender of a source has handed over its last message: its MSR may only fall from now on.
+    pub fn source_ending(&mut self, stratum: u32) {
+        if let Some(source) = self.sources.get_mut(&stratum) {
+            source.is_ending = true;
+        }
+    }
+
+    /// No message of a source will arrive any more.
+    pub fn source_ended(&mut self, stratum: u32) {
+        if let Some(source) = self.sources.get_mut(&stratum) {
+            source.has_ended = true;
+        }
+    }
+
+    /// Whether to call [`Planner::look`], with so many arrived messages of all sources.
+    pub fn is_look_due(&self, messages: u64) -> bool {
+        self.report.is_none() && (messages >= self.next_look || self.all_ended())
+    }
+
+    /// The result, once the error was met or all sources ended.
+    pub fn report(&self) -> Option<&Report> {
+        self.report.as_ref()
+    }
+
+    /// Looks at the answers, which `ask` computes for a level of confidence. Look only when it is
+    /// due: each look costs confidence.
+    ///
+    /// # Errors
+    /// All sources ended and there is no answer, or the values are out of range. Before the end,
+    /// an answer that isn't there yet makes the planner wait.
+    pub fn look(
+        &mut self,
+        ask: impl Fn(Confidence) -> Result<Vec<Estimate>, AnswerError>,
+    ) -> Result<Vec<Action>, AnswerError> {
+        if self.report.is_some() {
+            return Ok(Vec::new());
+        }
+        let is_last = self.all_ended();
+        let plan = Confidence::at_most(1.0 - self.spending.plan());
+        let answers = match ask(plan) {
+            Ok(answers) if !answers.is_empty() => answers,
+            Ok(_) if is_last => return Err(AnswerError::NoMessages),
+            Err(error) if is_last || !is_early(&error) => return Err(error),
+            // Nothing was looked at.
+            Ok(_) | Err(_) => return Ok(vec![self.wait(self.next_look * 2)]),
+        };
+        self.looks += 1;
+        let wanted = |answer: &Estimate| {
+            let quantile = plan.student(answer.spread.degrees_of_freedom());
+            let half_width = self.accepted.of(answer);
+            // No information is enough for a share of nothing.
+            if quantile.is_finite() { (half_width / quantile).powi(2) } else { 0.0 }
+        };
+        let fraction = |answer: &Estimate| match answer.spread.variance() {
+            0.0 => 1.0,
+            variance => wanted(answer) / variance,
+        };
+        let fraction = answers.iter().map(fraction).fold(f64::INFINITY, f64::min);
+        let needs = needs(&answers, wanted);
+        let alpha = if is_last { self.spending.last() } else { self.spending.look(fraction) };
+
+        // A risk too small for a level can't be met.
+        let level = Confidence::new(1.0 - alpha).ok();
+        let estimates = match level {
+            Some(level) => ask(level)?,
+            None => answers,
+        };
+        let is_met = |estimate: &Estimate| {
+            estimate.half_width() <= self.accepted.of(estimate) && !is_few(estimate)
+        };
+        if level.is_some() && estimates.iter().all(is_met) {
+            self.finish(estimates, None);
+            return Ok(if is_last { Vec::new() } else { vec![Action::End] });
+        }
+        if is_last {
+            let because = self.reason(&estimates);
+            self.finish(estimates, Some(because));
+            return Ok(Vec::new());
+        }
+        let messages = estimates[0].messages;
+        Ok(self.plan(messages, &needs))
+    }
+
+    /// Requests what the strata need, and chooses the next look.
+    fn plan(&mut self, messages: u64, needs: &BTreeMap<u32, Need>) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let mut planned = messages as f64;
+        for (&stratum, need) in needs {
+            planned += (need.messages - need.arrived).max(0.0);
+            actions.extend(self.request(stratum, (need.messages / need.sent).min(1.0)));
+        }
+        let now = messages as f64;
+        let next = if planned <= now {
+            EXTEND_FACTOR * now
+        } else if planned <= 2.0 * LOOK_FACTOR * now {
+            planned
+        } else {
+            LOOK_FACTOR * now
+        };
+        actions.push(self.wait((next.ceil() as u64).max(MESSAGES_MIN)));
+        actions
+    }
+
+    fn wait(&mut self, messages: u64) -> Action {
+        self.next_look = messages;
+        Action::Wait { messages }
+    }
+
+    /// A request that changes an MSR, if it may change.
+    fn request(&mut self, stratum: u32, msr: f64) -> Option<Action> {
+        let source = self.sources.get_mut(&stratum)?;
+        let step = msr - source.msr;
+        let is_small = step.abs() < MSR_STEP && (msr < 1.0 || step == 0.0);
+        if source.has_ended || is_small || (step > 0.0 && source.is_ending) {
+            return None;
+        }
+        source.msr = msr;
+        Some(if step > 0.0 {
+            Action::Raise { stratum, msr }
+        } else {
+            Action::Lower { stratum, msr }
+        })
+    }
+
+    fn all_ended(&self) -> bool {
+        !self.sources.is_empty() && self.sources.values().all(|source| source.has_ended)
+    }
+
+    fn reason(&self, estimates: &[Estimate]) -> Reason {
+        let accepted = self.accepted;
+        let is_near_zero = |e: &Estimate| accepted.is_relative() && e.contains(0.0);
+        if estimates.iter().any(is_few) {
+            return Reason::FewMessages;
+        }
+        if estimates.iter().any(is_near_zero) {
+            return Reason::NearZero;
+        }
+        let sent = estimates[0].messages_sent;
+        Reason::Ended { missing: sent.map(|sent| sent - estimates[0].messages) }
+    }
+
+    fn finish(&mut self, mut estimates: Vec<Estimate>, because: Option<Reason>) {
+        let accepted = self.accepted;
+        let reached = estimates.iter().map(|e| accepted.reached(e)).fold(0.0, f64::max);
+        // The look's stricter level has paid for the looks: what is left is the asked confidence.
+        estimates.iter_mut().for_each(|estimate| estimate.confidence = self.confidence);
+        let looks = self.looks;
+        self.report = Some(Report { accepted, reached, because, estimates, looks });
+    }
+}
+
+fn needs(answers: &[Estimate], wanted: impl Fn(&Estimate) -> f64) -> BTreeMap<u32, Need> {
+    let mut needs: BTreeMap<u32, Need> = BTreeMap::new();
+    for answer in answers {
+        let needed = needed(&answer.spread, wanted(answer));
+        for part in &answer.spread.parts {
+            let (Some(sent), Some(&own)) = (part.sent, needed.get(&part.stratum)) else { continue };
+            let (arrived, sent) = (part.arrived as f64, sent as f64);
+            let messages = if is_few(answer) { sent } else { own.max(arrived) };
+            let need = needs.entry(part.stratum).or_insert(Need { messages, arrived, sent });
+            need.messages = need.messages.max(messages);
+        }
+    }
+    needs
+}
+
+/// Few messages, or messages that don't differ, don't show how wrong an answer is.
+fn is_few(answer: &Estimate) -> bool {
+    let is_few = |warning: &Warning| {
+        matches!(warning, Warning::FewMessages { .. } | Warning::NoVariation { .. })
+    };
+    answer.warnings.iter().any(is_few)
+}
+
+/// Whether more messages may bring an answer.
+fn is_early(error: &AnswerError) -> bool {
+    use AnswerError::{EmptyStratum, NoMessages, SentUnknown, UnknownKey, ZeroDenominator};
+    let is_early = |error: &AnswerError| {
+        matches!(error, EmptyStratum { .. } | NoMessages | SentUnknown { .. } | UnknownKey)
+    };
+    is_early(error) || matches!(error, ZeroDenominator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sample;
+
+    fn planner(share: f64, sources: &[(u32, u64)]) -> Planner {
+        let accepted = AcceptedError::relative(share).unwrap();
+        let mut planner = Planner::new(accepted, Confidence::P95);
+        for &(stratum, sent) in sources {
+            planner.source_started(stratum, Some(sent), accepted.first_msr());
+        }
+        planner
+    }
+
+    fn sample(messages: u32, sent: u64, spread: f64) -> Sample {
+        let mut sample = Sample::new();
+        sample.set_messages_sent(0, sent).unwrap();
+        for message in 0..messages {
+            let deviation = f64::from(message % 7) - 3.0;
+            sample.push(0, 10, 100.0 + spread * deviation).unwrap();
+        }
+        sample
+    }
+
+    fn look(planner: &mut Planner, sample: &Sample) -> Vec<Action> {
+        planner.look(|confidence| Ok(vec![sample.sum(confidence)?])).unwrap()
+    }
+
+    #[test]
+    fn source_started__asks_for_the_first_msr() {
+        let mut planner = planner(0.1, &[]);
+        assert_eq!(planner.source_started(0, Some(9), 0.9), None);
+        let lower = planner.source_started(1, None, 1.0);
+        assert_eq!(lower, Some(Action::Lower { stratum: 1, msr: 0.9 }));
+        let raise = planner.source_started(2, Some(9), 0.2);
+        assert_eq!(raise, Some(Action::Raise { stratum: 2, msr: 0.9 }));
+        assert_eq!(planner.source_started(2, Some(9), 0.2), None);
+        assert!(!planner.is_look_due(29) && planner.is_look_due(30));
+    }
+
+    #[test]
+    fn look__ends_a_precise_job_at_once() {
+        let mut planner = planner(0.1, &[(0, 1_000)]);
+        let sample = sample(120, 1_000, 1.0);
+        assert_eq!(look(&mut planner, &sample), [Action::End]);
+        let report = planner.report().unwrap();
+        assert!(report.is_met() && report.reached < 0.01, "{report}");
+        assert_eq!(report.estimates[0].confidence, Confidence::P95);
+        let plain = sample.sum(Confidence::P95).unwrap();
+        assert!(report.estimates[0].half_width() > plain.half_width());
+        assert!(!planner.is_look_due(500) && look(&mut planner, &sample).is_empty());
+    }
+
+    #[test]
+    fn look__lowers_the_msr_to_what_the_variance_asks_for() {
+        let mut planner = planner(0.05, &[(0, 10_000)]);
+        let [lower, wait] = look(&mut planner, &sample(40, 10_000, 20.0))[..] else { panic!() };
+        // A standard deviation of 40.5 beside a total of 100: about 250 messages, or 1.5 times as
+        // many for the variance's bound.
+        let Action::Lower { stratum: 0, msr } = lower else { panic!("{lower:?}") };
+        assert!((0.025..0.045).contains(&msr), "{msr}");
+        let Action::Wait { messages } = wait else { panic!("{wait:?}") };
+        assert!((160..=450).contains(&messages), "{messages}");
+        assert!(!planner.is_look_due(messages - 1) && planner.is_look_due(messages));
+        assert_eq!(planner.report(), None);
+    }
+
+    #[test]
+    fn look__never_raises_once_the_end_was_asked_for() {
+        for is_ending in [false, true] {
+            let mut planner = planner(0.1, &[(0, 1_000)]);
+            let sample = sample(120, 1_000, 90.0);
+            planner.sources.get_mut(&0).unwrap().msr = 0.2;
+            if is_ending {
+                planner.source_ending(0);
+            }
+            let actions = look(&mut planner, &sample);
+            let raises = |action: &Action| matches!(action, Action::Raise { stratum: 0, .. });
+            assert_eq!(actions.iter().any(raises), !is_ending, "{actions:?}");
+        }
+    }
+
+    #[test]
+    fn look__reports_what_was_reached_when_the_sources_end() {
+        let mut planner = planner(0.001, &[(0, 1_000)]);
+        planner.source_ended(0);
+        assert!(planner.is_look_due(5));
+        assert_eq!(look(&mut planner, &sample(700, 1_000, 20.0)), []);
+        let report = planner.report().unwrap();
+        assert_eq!(report.because, Some(Reason::Ended { missing: Some(300) }));
+        let said = report.to_string();
+        assert!(said.contains("more than the 0.10 % accepted, because the senders"), "{said}");
+    }
+
+    #[test]
+    fn look__names_an_answer_near_zero_and_one_of_few_messages() {
+        let reason = |messages, mean| {
+            let mut planner = planner(0.01, &[(0, 1_000)]);
+            let mut sample = Sample::new();
+            sample.set_messages_sent(0, 1_000).unwrap();
+            for message in 0..messages {
+                sample.push(0, 1, mean + f64::from(message % 7) - 3.0).unwrap();
+            }
+            planner.source_ended(0);
+            look(&mut planner, &sample);
+            planner.report().unwrap().because
+        };
+        assert_eq!(reason(70, 0.0), Some(Reason::NearZero));
+        assert_eq!(reason(20, 1e6), Some(Reason::FewMessages));
+        assert_eq!(reason(70, 1e6), None);
+    }
+
+    #[test]
+    fn look__waits_for_an_answer_and_passes_errors_on() {
+        let mut planner = planner(0.1, &[(0, 10)]);
+        let unknown = |_| Err(AnswerError::SentUnknown { stratum: 0 });
+        assert_eq!(planner.look(unknown), Ok(vec![Action::Wait { messages: 60 }]));
+        let overflow = AnswerError::Overflow { what: "sum" };
+        assert_eq!(planner.look(|_| Err(overflow.clone())), Err(overflow.clone()));
+        planner.source_ended(0);
+        assert!(planner.look(unknown).is_err());
+    }
+
+    #[test]
+    fn look__a_complete_job_meets_any_error() {
+        let mut planner = planner(1e-9, &[(0, 50)]);
+        assert_eq!(look(&mut planner, &sample(50, 50, 20.0)), [Action::End]);
+        assert_eq!(planner.report().unwrap().reached, 0.0);
+    }
+}

@@ -1,0 +1,78 @@
+//! What a planner reached.
+
+use std::fmt;
+
+use super::AcceptedError;
+use crate::Estimate;
+
+/// Whether the accepted error was met.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The accepted error.
+    pub accepted: AcceptedError,
+    /// The largest half-width of the answers, in the unit of the accepted error.
+    pub reached: f64,
+    /// Why the error wasn't met; `None` if it was.
+    pub because: Option<Reason>,
+    /// The answers at the end. Their intervals have the confidence that was asked for; they are
+    /// a little wider than those of a job that nobody looked at before.
+    pub estimates: Vec<Estimate>,
+    /// How often the planner looked.
+    pub looks: u32,
+}
+
+impl Report {
+    /// Whether each answer has an interval as narrow as accepted.
+    pub fn is_met(&self) -> bool {
+        self.because.is_none()
+    }
+}
+
+/// Why an accepted error wasn't met.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The sources ended, and messages are missing.
+    Ended {
+        /// Messages that are missing; `None` if a source hasn't said how many it sent.
+        missing: Option<u64>,
+    },
+    /// An answer isn't known to differ from 0, of which no share is an error.
+    NearZero,
+    /// Too few messages carry an answer.
+    FewMessages,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reached = self.accepted.in_words(self.reached);
+        match self.because {
+            None => write!(f, "the error is {reached} of {} accepted", self.accepted),
+            Some(reason) => write!(
+                f,
+                "the error is {reached}, more than the {} accepted, because {reason}",
+                self.accepted
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended { missing: Some(missing) } => write!(
+                f,
+                "the senders ended and {missing} messages are missing: begin with a higher MSR"
+            ),
+            Self::Ended { missing: None } => {
+                f.write_str("the senders ended: begin with a higher MSR, and announce N")
+            }
+            Self::NearZero => {
+                f.write_str("the answer may be 0: give the accepted error in its own unit")
+            }
+            Self::FewMessages => f.write_str(
+                "too few messages carry an answer: begin with a MSR of 1, or send smaller messages",
+            ),
+        }
+    }
+}

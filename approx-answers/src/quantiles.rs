@@ -1,0 +1,388 @@
+//! Quantiles by key: Woodruff's inversion, with messages as clusters, in bounded memory.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+
+use crate::check::{few_with_key, job_warnings, table_warnings, uncounted};
+use crate::groups::{GROUPS, Groups, mix, variance};
+use crate::rank_sketch::RankSketch;
+use crate::spread::{Part, Spread};
+use crate::stratum::{Stratum, check_value};
+use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
+
+/// The values of a key in one stratum, by group.
+type Cells = BTreeMap<u32, Vec<RankSketch>>;
+
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    cells: Cells,
+    /// Messages with the key.
+    messages: u64,
+}
+
+/// Quantiles of a column, by key. Use the key `()` for the whole table.
+///
+/// Messages are dealt to 50 random groups in each stratum, and each group has a sketch of its
+/// values. The interval is Woodruff's (1952): the share of values up to the quantile has an
+/// interval of its own, from the groups, and its ends are turned back into values. The sketches'
+/// rank error (0.1 %, and none below 6,400 values) is part of the interval.
+///
+/// Memory is at most some 200 KB for each key and stratum in which it occurs.
+#[derive(Clone, Debug)]
+pub struct Quantiles<K = ()> {
+    messages: Sample,
+    groups: Groups,
+    entries: HashMap<K, Entry>,
+    keys_max: usize,
+    uncounted_records: u64,
+}
+
+impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
+    /// Quantiles of at most `keys_max` keys.
+    pub fn new(keys_max: usize) -> Self {
+        Self {
+            messages: Sample::new(),
+            groups: Groups::default(),
+            entries: HashMap::new(),
+            keys_max,
+            uncounted_records: 0,
+        }
+    }
+
+    /// Adds the records of one message.
+    ///
+    /// # Errors
+    /// A value is NaN, infinite or huge, or more messages arrive than were sent. The message is
+    /// then left out.
+    pub fn push_message<Q>(
+        &mut self,
+        stratum: u32,
+        records: impl IntoIterator<Item = (Q, f64)>,
+    ) -> Result<(), AnswerError>
+    where
+        Q: Borrow<K>,
+    {
+        let records: Vec<(Q, f64)> = records.into_iter().collect();
+        for (_, value) in &records {
+            check_value(stratum, "value", *value)?;
+        }
+        self.messages.push(stratum, records.len() as u64, 0.0)?;
+        let contents = records.iter().fold(0, |mixed, (_, value)| mix(mixed ^ value.to_bits()));
+        let group = self.groups.add(stratum, contents);
+        let mut touched: Vec<K> = Vec::new();
+        for (key, value) in records {
+            let key = key.borrow();
+            if !self.entries.contains_key(key) {
+                // Once a record was left out, a new key may lack its first ones.
+                if self.uncounted_records > 0 || self.entries.len() >= self.keys_max {
+                    self.uncounted_records += 1;
+                    continue;
+                }
+                self.entries.insert(key.clone(), Entry::default());
+            }
+            let Some(entry) = self.entries.get_mut(key) else { continue };
+            sketches(&mut entry.cells, stratum)[group].push(value);
+            if !touched.contains(key) {
+                touched.push(key.clone());
+                entry.messages += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the number of messages that a stratum sent.
+    ///
+    /// # Errors
+    /// As [`Sample::set_messages_sent`].
+    pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
+        self.messages.set_messages_sent(stratum, messages)
+    }
+
+    /// Sets how the job was delivered, for the warnings.
+    pub fn set_delivery(&mut self, delivery: Delivery) {
+        self.messages.set_delivery(delivery);
+    }
+
+    /// Adds another part of the job. No message may be in both. Keys are kept as in
+    /// [`crate::GroupBy::merge`], but in no case more than the limit.
+    ///
+    /// # Errors
+    /// The limits differ, or the parts contradict each other. The quantiles stay as they were.
+    pub fn merge(&mut self, other: &Self) -> Result<(), AnswerError> {
+        if self.keys_max != other.keys_max {
+            let (one, other) = (self.keys_max, other.keys_max);
+            return Err(AnswerError::KeyLimits { one, other });
+        }
+        self.messages.merge(&other.messages)?;
+        let places = self.groups.merge(&other.groups);
+        let is_whole = self.uncounted_records == 0;
+        self.uncounted_records += other.uncounted_records;
+        if other.uncounted_records > 0 {
+            let mut dropped = 0;
+            self.entries.retain(|key, entry| {
+                let is_kept = other.entries.contains_key(key);
+                dropped += if is_kept { 0 } else { records_of(entry) };
+                is_kept
+            });
+            self.uncounted_records += dropped;
+        }
+        let mut theirs: Vec<(&K, &Entry)> = other.entries.iter().collect();
+        theirs.sort_unstable_by_key(|(key, _)| *key);
+        for (key, theirs) in theirs {
+            let is_new = !self.entries.contains_key(key);
+            if is_new && (!is_whole || self.entries.len() >= self.keys_max) {
+                self.uncounted_records += records_of(theirs);
+                continue;
+            }
+            let own = self.entries.entry(key.clone()).or_default();
+            own.messages += theirs.messages;
+            for (stratum, cells) in &theirs.cells {
+                let own = sketches(&mut own.cells, *stratum);
+                for (group, cell) in cells.iter().enumerate() {
+                    own[places[stratum][group]].merge(cell);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The counted keys, in order.
+    pub fn keys(&self) -> Vec<&K> {
+        let mut keys: Vec<&K> = self.entries.keys().collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// Warnings about the whole table of keys.
+    pub fn warnings(&self) -> Vec<Warning> {
+        table_warnings(&self.messages, self.uncounted_records, self.keys_max)
+    }
+
+    /// All messages without regard to keys.
+    pub fn all(&self) -> &Sample {
+        &self.messages
+    }
+
+    /// The value below which the share `rank` of a key's records lies, such as 0.5 for the median.
+    /// It is the smallest value whose share of records up to it is at least `rank`.
+    ///
+    /// An end of the interval is infinite if the messages that arrived don't bound it.
+    ///
+    /// # Errors
+    /// The rank isn't between 0 and 1, no counted record has the key, or none of a stratum's
+    /// messages arrived.
+    pub fn quantile(
+        &self,
+        key: &K,
+        rank: f64,
+        confidence: Confidence,
+    ) -> Result<Estimate, AnswerError> {
+        if !(rank > 0.0 && rank < 1.0) {
+            return Err(AnswerError::Rank { given: rank });
+        }
+        let entry = self.entries.get(key).ok_or(AnswerError::UnknownKey)?;
+        let strata = self.messages.parts()?;
+        let weights = weights(&strata);
+        let ranked = Ranked::new(&entry.cells, &weights);
+        let value = ranked.value(rank).ok_or(AnswerError::ZeroDenominator)?;
+
+        let spread = self.rank_spread(entry, &strata, &weights, value, &ranked);
+        let half_width = spread.half_width(confidence);
+        let is_last = !spread.parts.is_empty() && ranked.share_up_to(value) == 1.0;
+        let (low, high) = if is_last {
+            // The largest value that arrived. Nothing shows how far larger ones are.
+            (f64::NEG_INFINITY, f64::INFINITY)
+        } else if half_width == 0.0 {
+            (value, value)
+        } else {
+            let low = Some(rank - half_width).filter(|&low| low > 0.0);
+            let high = Some(rank + half_width).filter(|&high| high < 1.0);
+            let low = low.and_then(|low| ranked.value(low));
+            let high = high.and_then(|high| ranked.value(high));
+            (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY))
+        };
+        let mut warnings = job_warnings(&self.messages, &strata);
+        warnings.extend(spread.warnings());
+        few_with_key(&mut warnings, &strata, entry.messages);
+        let is_open = low.is_infinite() || high.is_infinite();
+        warnings.extend(is_open.then_some(Warning::EndOfRange));
+        warnings.extend(uncounted(self.uncounted_records, self.keys_max));
+        // Ranks per value are about even within the interval.
+        let spread = spread.scaled((high - low) / 2.0 / half_width);
+        let estimate = spread.estimate(value, confidence, "quantile", &self.messages)?;
+        Ok(Estimate { low, high, warnings, ..estimate })
+    }
+
+    /// The variance of the share of values up to `value`: that of a ratio, from groups.
+    fn rank_spread(
+        &self,
+        entry: &Entry,
+        strata: &[(u32, &Stratum)],
+        weights: &BTreeMap<u32, f64>,
+        value: f64,
+        ranked: &Ranked,
+    ) -> Spread {
+        let share = ranked.share_up_to(value);
+        let none = vec![RankSketch::default(); GROUPS];
+        let mut parts = Vec::new();
+        let mut sketch_variance = 0.0;
+        for (number, stratum) in strata {
+            let cells = entry.cells.get(number).unwrap_or(&none);
+            let weight = weights[number] / ranked.total;
+            let errors: f64 = cells.iter().map(RankSketch::error_variance).sum();
+            // Groups differ by their sketches' errors too, of which the correction leaves this out.
+            sketch_variance += weight * weight * errors * (1.0 - stratum.missing_share());
+            if stratum.is_complete() {
+                continue;
+            }
+            let residuals: Vec<f64> =
+                cells.iter().map(|cell| cell.up_to(value) - share * cell.values() as f64).collect();
+            let sizes = self.groups.sizes(*number);
+            let (square, degrees_of_freedom) = variance(&sizes, |group| residuals[group]);
+            let scale = weight * stratum.arrived() as f64;
+            parts.push(Part {
+                stratum: *number,
+                sent: stratum.sent,
+                arrived: stratum.arrived(),
+                square: scale * scale * square,
+                cube: 0.0,
+                degrees_of_freedom,
+                extreme_share: 0.0,
+            });
+        }
+        Spread { fixed: sketch_variance, ..Spread::new(parts, entry.messages as f64 - 1.0) }
+    }
+}
+
+/// Records that a record of each stratum stands for, as in a ratio.
+fn weights(strata: &[(u32, &Stratum)]) -> BTreeMap<u32, f64> {
+    let is_known = strata.iter().all(|(_, stratum)| stratum.sent.is_some());
+    let weight = |stratum: &Stratum| {
+        let sent = stratum.sent.filter(|_| is_known).unwrap_or(stratum.arrived());
+        sent as f64 / stratum.arrived() as f64
+    };
+    strata.iter().map(|(number, stratum)| (*number, weight(stratum))).collect()
+}
+
+fn sketches(cells: &mut Cells, stratum: u32) -> &mut Vec<RankSketch> {
+    cells.entry(stratum).or_insert_with(|| vec![RankSketch::default(); GROUPS])
+}
+
+fn records_of(entry: &Entry) -> u64 {
+    entry.cells.values().flatten().map(RankSketch::values).sum()
+}
+
+/// Values in order, each with the sum of the weights up to it.
+struct Ranked {
+    values: Vec<(f64, f64)>,
+    total: f64,
+}
+
+impl Ranked {
+    fn new(cells: &Cells, weights: &BTreeMap<u32, f64>) -> Self {
+        let mut values: Vec<(f64, f64)> = Vec::new();
+        for (stratum, cells) in cells {
+            let weight = weights[stratum];
+            let kept = cells.iter().flat_map(RankSketch::weighted);
+            values.extend(kept.map(|(value, count)| (value, weight * count)));
+        }
+        values.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+        let mut total = 0.0;
+        for (_, weight) in &mut values {
+            total += *weight;
+            *weight = total;
+        }
+        Self { values, total }
+    }
+
+    /// The smallest value with at least this share of the weights up to it.
+    fn value(&self, share: f64) -> Option<f64> {
+        // A share that is met but for rounding is met.
+        let wanted = share * self.total * (1.0 - 1e-12);
+        let at = self.values.partition_point(|(_, up_to)| *up_to < wanted);
+        self.values.get(at).map(|(value, _)| *value)
+    }
+
+    fn share_up_to(&self, value: f64) -> f64 {
+        let at = self.values.partition_point(|(found, _)| *found <= value);
+        at.checked_sub(1).map_or(0.0, |at| self.values[at].1 / self.total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const P95: Confidence = Confidence::P95;
+
+    fn whole(messages: &[&[f64]], sent: u64) -> Quantiles {
+        let mut quantiles = Quantiles::new(1);
+        quantiles.set_messages_sent(0, sent).unwrap();
+        for message in messages {
+            quantiles.push_message(0, message.iter().map(|&value| ((), value))).unwrap();
+        }
+        quantiles
+    }
+
+    #[test]
+    fn quantile__of_a_complete_job_is_exact() {
+        let quantiles = whole(&[&[5.0, 1.0], &[3.0], &[2.0, 4.0]], 3);
+        for (rank, expected) in [(0.01, 1.0), (0.2, 1.0), (0.21, 2.0), (0.5, 3.0), (0.99, 5.0)] {
+            let found = quantiles.quantile(&(), rank, P95).unwrap();
+            assert_eq!((found.value, found.low, found.high), (expected, expected, expected));
+            assert!(found.warnings.is_empty());
+        }
+        for bad in [0.0, 1.0, -1.0, f64::NAN] {
+            assert!(matches!(quantiles.quantile(&(), bad, P95), Err(AnswerError::Rank { .. })));
+        }
+    }
+
+    #[test]
+    fn quantile__inverts_the_interval_of_the_share() {
+        // 40 messages, of which the first 20 hold 0 to 9 and the others 10 to 19.
+        let (low, high): (Vec<f64>, Vec<f64>) =
+            ((0..10).map(f64::from).collect(), (10..20).map(f64::from).collect());
+        let messages: Vec<&[f64]> =
+            (0..40).map(|i| if i < 20 { low.as_slice() } else { &high }).collect();
+        let found = whole(&messages, 80).quantile(&(), 0.5, P95).unwrap();
+        // Shares of 1 and 0 beside a mean of 0.5: s^2 is 0.25 * 40 / 39. Of the 40 messages, some
+        // share a group.
+        let half: f64 = P95.student(39.0) * (0.5 * 0.25 / 39.0f64).sqrt();
+        assert_eq!(found.value, 9.0);
+        assert!((0.8..1.3).contains(&(found.half_width() / (20.0 * half))), "{found}, {half}");
+        let ends = whole(&messages, 80).quantile(&(), 0.96, P95).unwrap();
+        assert_eq!(ends.high, f64::INFINITY);
+        assert!(ends.warnings.contains(&Warning::EndOfRange));
+    }
+
+    #[test]
+    fn merge__equals_one_stream() {
+        let messages: Vec<Vec<f64>> =
+            (0..60).map(|i| (0..20).map(|j| f64::from((i * 7 + j * 13) % 101)).collect()).collect();
+        let messages: Vec<&[f64]> = messages.iter().map(Vec::as_slice).collect();
+        let one = whole(&messages, 100).quantile(&(), 0.3, P95).unwrap();
+        for cut in [0, 1, 30, 60] {
+            let mut merged = whole(&messages[..cut], 100);
+            merged.merge(&whole(&messages[cut..], 100)).unwrap();
+            let found = merged.quantile(&(), 0.3, P95).unwrap();
+            assert_eq!(found.value, one.value);
+            // Groups differ, so the variance is another estimate of the same.
+            let ratio = found.half_width() / one.half_width();
+            assert!((0.4..2.5).contains(&ratio), "{found} {one}");
+        }
+    }
+
+    #[test]
+    fn push_message__keys_beyond_the_limit_are_named() {
+        let mut quantiles = Quantiles::new(1);
+        quantiles.push_message(0, [("a", 1.0), ("b", 2.0), ("a", 3.0)]).unwrap();
+        quantiles.push_message(0, [("a", 4.0)]).unwrap();
+        assert_eq!(quantiles.keys(), [&"a"]);
+        let warnings = quantiles.quantile(&"a", 0.5, P95).unwrap().warnings;
+        assert!(warnings.contains(&Warning::UncountedRecords { records: 1, limit: 1 }));
+        assert!(quantiles.push_message(0, [("a", f64::NAN)]).is_err());
+        assert_eq!(quantiles.all().messages(), 2);
+        assert_eq!(quantiles.quantile(&"b", 0.5, P95), Err(AnswerError::UnknownKey));
+    }
+}

@@ -1,0 +1,426 @@
+//! The answer of a query, from rows of text that arrive message by message.
+
+use super::{Function, Query};
+use crate::{
+    AnswerError, Confidence, Delivery, Estimate, GroupBy, Quantiles, QueryError, Sample, Top,
+    Warning,
+};
+
+/// Keys of sums, counts, means and rankings.
+const KEYS_MAX: usize = 10_000;
+/// Keys of quantiles, which take more memory.
+const QUANTILE_KEYS_MAX: usize = 250;
+
+/// The answer of a query, at any time of its job.
+///
+/// ```
+/// use approx_answers::{Answering, Confidence};
+///
+/// let columns = ["carrier", "dep_delay"];
+/// let mut answering = Answering::new("avg(dep_delay) by carrier".parse()?, &columns)?;
+/// answering.set_messages_sent(0, 50)?;
+/// for message in 0..40 {
+///     let delay_min = (message % 7).to_string();
+///     answering.push_message(0, [["UA", &delay_min], ["AA", "3"], ["UA", "NA"]])?;
+/// }
+/// let answers = answering.answers(Confidence::P95)?;
+/// for (key, mean) in &answers.rows {
+///     println!("{}: {mean}", key.as_deref().unwrap_or("all"));
+/// }
+/// assert_eq!(answers.rows[1].0.as_deref(), Some("UA"));
+/// # Ok::<(), approx_answers::QueryError>(())
+/// ```
+///
+/// A missing value is empty or `NA`; rows without one of the query's numbers are left out. At most
+/// 10,000 keys are counted, and 250 of a quantile.
+#[derive(Clone, Debug)]
+pub struct Answering {
+    query: Query,
+    columns: Columns,
+    state: State,
+}
+
+/// The answers of a query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answers {
+    /// Each key with its answer, in the order of the keys; the largest first for `top`. Without
+    /// `by`, the only row has no key. A key without an answer, such as a mean of no values, has no
+    /// row.
+    pub rows: Vec<(Option<String>, Estimate)>,
+    /// Of `top`: whether the sample shows that these keys are the largest.
+    pub separates: Option<bool>,
+    /// Warnings about all rows together.
+    pub warnings: Vec<Warning>,
+}
+
+/// The positions of a query's columns.
+#[derive(Clone, Debug)]
+struct Columns {
+    key: Option<Column>,
+    /// The denominator of a ratio.
+    x: Option<Column>,
+    y: Option<Column>,
+}
+
+#[derive(Clone, Debug)]
+struct Column {
+    name: String,
+    position: usize,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Whole(Box<Sample>),
+    Grouped(Box<GroupBy<String>>),
+    Quantiles(Box<Quantiles<String>>),
+    Top(Box<Top<String>>),
+}
+
+/// A row's key, and its two numbers.
+type Record = (String, f64, f64);
+
+impl Answering {
+    /// A query of a table with these columns.
+    ///
+    /// # Errors
+    /// The table lacks a column of the query.
+    pub fn new<S: AsRef<str>>(query: Query, columns: &[S]) -> Result<Self, QueryError> {
+        let find = |name: &String| find(columns, name);
+        let (x, y) = match &query.function {
+            Function::Sum { column } | Function::Average { column } => (None, Some(column)),
+            Function::Count { column } => (None, column.as_ref()),
+            Function::Quantile { column, .. } => (None, Some(column)),
+            Function::Ratio { numerator, denominator } => (Some(denominator), Some(numerator)),
+            Function::Top { .. } => (None, None),
+        };
+        let key = match &query.function {
+            Function::Top { column, .. } => Some(column),
+            _ => query.by.as_ref(),
+        };
+        let columns = Columns {
+            key: key.map(find).transpose()?,
+            x: x.map(find).transpose()?,
+            y: y.map(find).transpose()?,
+        };
+        let state = match &query.function {
+            Function::Quantile { .. } => {
+                State::Quantiles(Box::new(Quantiles::new(QUANTILE_KEYS_MAX)))
+            }
+            Function::Top { .. } => State::Top(Box::new(Top::new(KEYS_MAX))),
+            _ if query.by.is_some() => State::Grouped(Box::new(GroupBy::new(KEYS_MAX))),
+            _ => State::Whole(Box::default()),
+        };
+        Ok(Self { query, columns, state })
+    }
+
+    /// The query.
+    pub fn query(&self) -> &Query {
+        &self.query
+    }
+
+    /// Adds the rows of one message, each with its values in the order of the columns.
+    ///
+    /// # Errors
+    /// A row lacks a column, or a value isn't a number; more messages arrive than were sent. The
+    /// message is then left out.
+    pub fn push_message<R, S>(
+        &mut self,
+        stratum: u32,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Result<(), QueryError>
+    where
+        R: AsRef<[S]>,
+        S: AsRef<str>,
+    {
+        let records = rows.into_iter().filter_map(|row| self.record(row.as_ref()).transpose());
+        if let State::Whole(_) = self.state {
+            // Totals are enough.
+            let (mut x, mut y) = (0.0, 0.0);
+            for record in records {
+                let (_, own_x, own_y) = record?;
+                x += own_x;
+                y += own_y;
+            }
+            if let State::Whole(sample) = &mut self.state {
+                sample.push_pair(stratum, x, y)?;
+            }
+            return Ok(());
+        }
+        let records: Vec<Record> = records.collect::<Result<_, _>>()?;
+        let records = records.iter();
+        match &mut self.state {
+            State::Whole(_) => {}
+            State::Grouped(by) => by.push_pairs(stratum, records.map(|(k, x, y)| (k, *x, *y)))?,
+            State::Quantiles(by) => by.push_message(stratum, records.map(|(k, _, y)| (k, *y)))?,
+            State::Top(top) => top.push_message(stratum, records.map(|(k, x, _)| (k, *x)))?,
+        }
+        Ok(())
+    }
+
+    /// The key and the numbers of a row; `None` if one is missing.
+    fn record<S: AsRef<str>>(&self, row: &[S]) -> Result<Option<Record>, QueryError> {
+        let Columns { key, x, y } = &self.columns;
+        let number = |column: &Option<Column>| match column {
+            // `count(column)` takes text as well.
+            Some(column) if matches!(self.query.function, Function::Count { .. }) => {
+                Ok(Some(1.0).filter(|_| !is_missing(column.of(row).unwrap_or_default())))
+            }
+            Some(column) => column.number(row),
+            None => Ok(Some(1.0)),
+        };
+        if let Some(short) = [key, x, y].into_iter().flatten().find(|c| c.of(row).is_none()) {
+            return Err(QueryError::Row { found: row.len(), column: short.name.clone() });
+        }
+        let (Some(x), Some(y)) = (number(x)?, number(y)?) else { return Ok(None) };
+        let key = key.as_ref().and_then(|column| column.of(row)).unwrap_or_default();
+        if matches!(self.query.function, Function::Top { .. }) && is_missing(key) {
+            return Ok(None);
+        }
+        Ok(Some((key.to_owned(), x, y)))
+    }
+
+    /// Sets the number of messages that a stratum sent.
+    ///
+    /// # Errors
+    /// As [`Sample::set_messages_sent`].
+    pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
+        match &mut self.state {
+            State::Whole(sample) => sample.set_messages_sent(stratum, messages),
+            State::Grouped(by) => by.set_messages_sent(stratum, messages),
+            State::Quantiles(by) => by.set_messages_sent(stratum, messages),
+            State::Top(top) => top.set_messages_sent(stratum, messages),
+        }
+    }
+
+    /// Sets how the job was delivered, for the warnings.
+    pub fn set_delivery(&mut self, delivery: Delivery) {
+        match &mut self.state {
+            State::Whole(sample) => sample.set_delivery(delivery),
+            State::Grouped(by) => by.set_delivery(delivery),
+            State::Quantiles(by) => by.set_delivery(delivery),
+            State::Top(top) => top.set_delivery(delivery),
+        }
+    }
+
+    /// Messages that arrived.
+    pub fn messages(&self) -> u64 {
+        match &self.state {
+            State::Whole(sample) => sample.messages(),
+            State::Grouped(by) => by.all().messages(),
+            State::Quantiles(by) => by.all().messages(),
+            State::Top(top) => top.all().messages(),
+        }
+    }
+
+    /// The answers so far, a row for each key.
+    ///
+    /// # Errors
+    /// No message has arrived yet, or a sum or a count lacks a stratum's number of messages sent.
+    pub fn answers(&self, confidence: Confidence) -> Result<Answers, AnswerError> {
+        let plain = |rows, warnings| Answers { rows, separates: None, warnings };
+        let rank = match self.query.function {
+            Function::Quantile { rank, .. } => rank,
+            _ => 0.5,
+        };
+        match &self.state {
+            State::Whole(sample) => {
+                let estimate = match self.query.function {
+                    Function::Sum { .. } => sample.sum(confidence),
+                    Function::Count { .. } => sample.count(confidence),
+                    _ => sample.mean(confidence),
+                };
+                Ok(plain(vec![(None, estimate?)], Vec::new()))
+            }
+            State::Grouped(by) => {
+                let ask = |key: &String| match self.query.function {
+                    Function::Sum { .. } => by.sum(key, confidence),
+                    Function::Count { .. } => by.count(key, confidence),
+                    _ => by.mean(key, confidence),
+                };
+                Ok(plain(rows(&by.keys(), ask)?, by.warnings()))
+            }
+            State::Quantiles(by) if self.query.by.is_none() => {
+                let estimate = by.quantile(&String::new(), rank, confidence);
+                let estimate = estimate.map_err(|error| match error {
+                    AnswerError::UnknownKey => AnswerError::NoMessages,
+                    error => error,
+                });
+                Ok(plain(vec![(None, estimate?)], Vec::new()))
+            }
+            State::Quantiles(by) => {
+                let rows = rows(&by.keys(), |key| by.quantile(key, rank, confidence))?;
+                Ok(plain(rows, by.warnings()))
+            }
+            State::Top(top) => {
+                let Function::Top { ranks, .. } = self.query.function else {
+                    return Err(AnswerError::NoMessages);
+                };
+                let ranking = top.largest(ranks, confidence)?;
+                let rows = ranking.ranks.into_iter().map(|(key, e)| (Some(key), e)).collect();
+                Ok(Answers { rows, separates: Some(ranking.separates), warnings: ranking.warnings })
+            }
+        }
+    }
+
+    /// The answer over all keys of a sum, count, mean or ratio; `None` for other functions. It is
+    /// what an accepted error of the whole job refers to.
+    ///
+    /// # Errors
+    /// As [`Answering::answers`].
+    pub fn overall(&self, confidence: Confidence) -> Result<Option<Estimate>, AnswerError> {
+        let sample = match &self.state {
+            State::Whole(sample) => sample,
+            State::Grouped(by) => by.all(),
+            State::Quantiles(_) | State::Top(_) => return Ok(None),
+        };
+        let estimate = match self.query.function {
+            Function::Sum { .. } => sample.sum(confidence),
+            Function::Count { .. } => sample.count(confidence),
+            _ => sample.mean(confidence),
+        };
+        estimate.map(Some)
+    }
+}
+
+/// The answers by key. A key whose values are all missing so far has none.
+fn rows(
+    keys: &[&String],
+    ask: impl Fn(&String) -> Result<Estimate, AnswerError>,
+) -> Result<Vec<(Option<String>, Estimate)>, AnswerError> {
+    let rows = keys.iter().filter_map(|key| match ask(key) {
+        Ok(estimate) => Some(Ok((Some((*key).clone()), estimate))),
+        Err(AnswerError::ZeroDenominator) => None,
+        Err(error) => Some(Err(error)),
+    });
+    rows.collect()
+}
+
+fn find<S: AsRef<str>>(columns: &[S], name: &str) -> Result<Column, QueryError> {
+    let position = columns.iter().position(|column| column.as_ref() == name);
+    let missing = || {
+        let columns: Vec<&str> = columns.iter().map(AsRef::as_ref).collect();
+        QueryError::Column { column: name.to_owned(), columns: columns.join(", ") }
+    };
+    let position = position.ok_or_else(missing)?;
+    Ok(Column { name: name.to_owned(), position })
+}
+
+fn is_missing(text: &str) -> bool {
+    matches!(text.trim(), "" | "NA")
+}
+
+impl Column {
+    fn of<'a, S: AsRef<str>>(&self, row: &'a [S]) -> Option<&'a str> {
+        row.get(self.position).map(AsRef::as_ref)
+    }
+
+    /// The number in this column; `None` if it is missing.
+    fn number<S: AsRef<str>>(&self, row: &[S]) -> Result<Option<f64>, QueryError> {
+        let text = self.of(row).unwrap_or_default();
+        if is_missing(text) {
+            return Ok(None);
+        }
+        let number: Option<f64> =
+            text.trim().parse().ok().filter(|number: &f64| number.is_finite());
+        let (column, given) = (&self.name, text);
+        number.map(Some).ok_or_else(|| QueryError::Number {
+            column: column.clone(),
+            given: given.chars().take(40).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const P95: Confidence = Confidence::P95;
+    const ROWS: [[&str; 3]; 4] =
+        [["x", "1", "2"], ["y", "NA", "4"], ["x", "5", ""], ["y", "3", "6"]];
+
+    fn complete(query: &str) -> Answers {
+        let mut answering = Answering::new(query.parse().unwrap(), &["k", "a", "b"]).unwrap();
+        answering.set_messages_sent(0, 1).unwrap();
+        answering.push_message(0, ROWS).unwrap();
+        assert_eq!(answering.messages(), 1);
+        answering.answers(P95).unwrap()
+    }
+
+    fn values(query: &str) -> Vec<(String, f64)> {
+        let rows = complete(query).rows.into_iter();
+        rows.map(|(key, estimate)| (key.unwrap_or_default(), estimate.value)).collect()
+    }
+
+    #[test]
+    fn answers__of_a_complete_job_are_exact() {
+        let one = |value| vec![(String::new(), value)];
+        let two = |x, y| vec![("x".to_owned(), x), ("y".to_owned(), y)];
+        for (query, expected) in [
+            ("sum(a)", one(9.0)),
+            ("avg(a)", one(3.0)),
+            ("count(*)", one(4.0)),
+            ("count(a)", one(3.0)),
+            ("count(k)", one(4.0)),
+            ("ratio(a, b)", one(0.5)),
+            ("median(a)", one(3.0)),
+            ("sum(a) by k", two(6.0, 3.0)),
+            ("avg(a) by k", two(3.0, 3.0)),
+            ("count(b) by k", two(1.0, 2.0)),
+            ("ratio(b, a) by k", two(2.0, 2.0)),
+            ("quantile(a, 0.9) by k", two(5.0, 3.0)),
+            ("top(1, k)", vec![("x".to_owned(), 2.0)]),
+        ] {
+            assert_eq!(values(query), expected, "{query}");
+        }
+        assert_eq!(complete("top(1, k)").separates, Some(false));
+        assert_eq!(complete("top(2, k)").separates, Some(true));
+    }
+
+    #[test]
+    fn push_message__bad_rows_leave_the_message_out() {
+        for query in ["avg(a)", "avg(a) by k", "median(a)", "ratio(a, b)"] {
+            let mut answering = Answering::new(query.parse().unwrap(), &["k", "a", "b"]).unwrap();
+            for bad in ["soon", "inf", "NaN", "1e99"] {
+                let error = answering.push_message(0, [["x", "1", "1"], ["x", bad, "1"]]);
+                let said = error.unwrap_err().to_string();
+                assert!(!said.contains('\n') && answering.messages() == 0, "{query}: {said}");
+            }
+            let error = answering.push_message(0, [["x"]]).unwrap_err();
+            assert!(error.to_string().contains("a row of 1 values lacks column"), "{error}");
+            assert_eq!(answering.answers(P95).map(|answers| answers.rows.len()).unwrap_or(0), 0);
+        }
+        let error = Answering::new("avg(c)".parse().unwrap(), &["k", "a"]).unwrap_err();
+        assert_eq!(error.to_string(), "the table has no column \"c\": it has k, a");
+    }
+
+    #[test]
+    fn overall__is_over_all_keys() {
+        let mut answering =
+            Answering::new("avg(a) by k".parse().unwrap(), &["k", "a", "b"]).unwrap();
+        answering.push_message(0, ROWS).unwrap();
+        assert_eq!(answering.overall(P95).unwrap().unwrap().value, 3.0);
+        let warnings = answering.answers(P95).unwrap().warnings;
+        assert_eq!(warnings, [Warning::UnseenKeys { missing: None }]);
+    }
+
+    proptest! {
+        #[test]
+        fn push_message__never_panics(
+            query in prop_oneof![
+                Just("sum(a)"), Just("avg(a) by k"), Just("median(a) by k"), Just("top(2, k)"),
+                Just("ratio(a, k)"), Just("count(a) by k"),
+            ],
+            rows in prop::collection::vec(prop::collection::vec("[-0-9.eNA ]{0,5}", 0..4), 0..9),
+        ) {
+            let mut answering = Answering::new(query.parse().unwrap(), &["k", "a"]).unwrap();
+            let _ = answering.push_message(0, &rows);
+            let _ = answering.set_messages_sent(0, 3);
+            if let Ok(answers) = answering.answers(P95) {
+                for (_, estimate) in answers.rows {
+                    prop_assert!(estimate.low <= estimate.high);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The variance of an answer, stratum by stratum.
+
+use crate::stratum::Stratum;
+use crate::{AnswerError, Confidence, Estimate, Sample, Warning};
+
+/// The intervals of an estimate whose skewness is at most this cover nearly as stated: Cochran's
+/// rule, m > 25 G1^2 (Sampling Techniques, 1977, section 2.15).
+const SKEWNESS_MAX: f64 = 0.2;
+/// One message with this share of the variance decides about the interval.
+const EXTREME_SHARE: f64 = 0.1;
+/// Few messages have large shares by chance: the largest of 30 normal ones has about a sixth.
+const EXTREME_SQUARES: f64 = 6.0;
+
+/// A stratum's part of a variance. Complete strata have no part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Part {
+    pub stratum: u32,
+    pub sent: Option<u64>,
+    pub arrived: u64,
+    /// The part of the variance is `square * (1/m - 1/N)`.
+    pub square: f64,
+    /// The third central moment that belongs to `square`.
+    pub cube: f64,
+    pub degrees_of_freedom: f64,
+    /// The share of `square` that the most extreme message holds.
+    pub extreme_share: f64,
+}
+
+impl Part {
+    /// The part of an incomplete stratum: `scale` times the mean over messages of the residuals
+    /// `y - slope * x`.
+    pub fn of_residuals(number: u32, stratum: &Stratum, slope: f64, scale: f64) -> Self {
+        let moments = &stratum.moments;
+        Self {
+            stratum: number,
+            sent: stratum.sent,
+            arrived: stratum.arrived(),
+            // The scale is squared, not its parts: a square of a denominator may overflow.
+            square: scale * scale * moments.variance_of_residuals(slope),
+            cube: scale * scale * scale * moments.third_moment_of_residuals(slope),
+            degrees_of_freedom: stratum.arrived() as f64 - 1.0,
+            extreme_share: moments.extreme_share(),
+        }
+    }
+
+    /// The finite-population correction `1 - m/N`; 1 if N is unknown.
+    pub fn missing_share(&self) -> f64 {
+        self.sent.map_or(1.0, |sent| 1.0 - self.arrived as f64 / sent as f64)
+    }
+
+    /// Infinite where no degree of freedom supports it.
+    pub fn variance(&self) -> f64 {
+        if self.degrees_of_freedom < 1.0 {
+            return f64::INFINITY;
+        }
+        self.square * self.missing_share() / self.arrived as f64
+    }
+}
+
+/// The parts of an answer's variance.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Spread {
+    pub parts: Vec<Part>,
+    /// The most degrees of freedom that the messages allow: those without a key bring none.
+    pub degrees_max: f64,
+    /// A variance that no message lowers: that of a sketch.
+    pub fixed: f64,
+}
+
+impl Spread {
+    pub fn new(parts: Vec<Part>, degrees_max: f64) -> Self {
+        Self { parts, degrees_max, fixed: 0.0 }
+    }
+
+    /// The spread of the answer times `scale`.
+    pub fn scaled(mut self, scale: f64) -> Self {
+        for part in self.parts.iter_mut().filter(|_| scale.is_finite()) {
+            part.square *= scale * scale;
+            part.cube *= scale * scale * scale;
+        }
+        self.fixed *= if scale.is_finite() { scale * scale } else { 1.0 };
+        self
+    }
+
+    pub fn variance(&self) -> f64 {
+        if self.parts.is_empty() {
+            return self.fixed;
+        }
+        // A difference of no messages from no other says nothing about those that are missing.
+        if self.degrees_max < 1.0 {
+            return f64::INFINITY;
+        }
+        self.parts.iter().map(Part::variance).sum::<f64>() + self.fixed
+    }
+
+    /// Welch and Satterthwaite: strata have variances of their own, and a stratum with a large
+    /// part of the variance decides about the degrees of freedom. The alternative, messages less
+    /// strata, is right only if all strata vary alike, and then both agree.
+    pub fn degrees_of_freedom(&self) -> f64 {
+        let total = self.variance();
+        if total.is_infinite() {
+            return 0.0;
+        }
+        if total <= 0.0 {
+            return f64::INFINITY;
+        }
+        let share = |part: &Part| (part.variance() / total).powi(2) / part.degrees_of_freedom;
+        let degrees = 1.0 / self.parts.iter().map(share).sum::<f64>();
+        if self.parts.is_empty() { degrees } else { degrees.min(self.degrees_max) }
+    }
+
+    pub fn half_width(&self, confidence: Confidence) -> f64 {
+        let variance = self.variance();
+        if variance == 0.0 {
+            return 0.0;
+        }
+        confidence.student(self.degrees_of_freedom()) * variance.sqrt()
+    }
+
+    /// The answer of `sample` with this variance.
+    pub fn estimate(
+        self,
+        value: f64,
+        confidence: Confidence,
+        what: &'static str,
+        sample: &Sample,
+    ) -> Result<Estimate, AnswerError> {
+        if !value.is_finite() || self.variance().is_nan() {
+            return Err(AnswerError::Overflow { what });
+        }
+        let half_width = self.half_width(confidence);
+        Ok(Estimate {
+            value,
+            low: value - half_width,
+            high: value + half_width,
+            confidence,
+            degrees_of_freedom: self.degrees_of_freedom(),
+            messages: sample.messages(),
+            messages_sent: sample.messages_sent(),
+            warnings: Vec::new(),
+            spread: self,
+        })
+    }
+
+    /// Warnings of a column whose messages vary too much, or not at all.
+    pub fn warnings(&self) -> impl Iterator<Item = Warning> {
+        let varies = self.parts.iter().any(|part| part.square != 0.0);
+        let messages = self.parts.iter().map(|part| part.arrived).sum();
+        let is_constant = !varies && !self.parts.is_empty();
+        self.heavy_tail()
+            .into_iter()
+            .chain(is_constant.then_some(Warning::NoVariation { messages }))
+    }
+
+    fn heavy_tail(&self) -> Option<Warning> {
+        let total = self.variance();
+        if total <= 0.0 || !total.is_finite() {
+            return None;
+        }
+        let messages: u64 = self.parts.iter().map(|part| part.arrived).sum();
+        let shares = self.parts.iter().map(|part| part.variance() / total * part.extreme_share);
+        let share = shares.fold(0.0, f64::max);
+        let limit = EXTREME_SHARE + EXTREME_SQUARES / messages.max(1) as f64;
+        let skewness = self.skewness();
+        let is_heavy = share > limit || skewness > SKEWNESS_MAX;
+        is_heavy.then_some(Warning::HeavyTail { share, skewness, limit: SKEWNESS_MAX })
+    }
+
+    /// The absolute skewness of the estimate, `G1 / sqrt(m)` in one stratum. Of more than half of
+    /// the messages, the missing ones decide: then it is times `(2 m/N - 1) / sqrt(1 - m/N)`.
+    fn skewness(&self) -> f64 {
+        let arrived = |part: &Part| part.arrived as f64;
+        let cubes: f64 = self.parts.iter().map(|p| p.cube / arrived(p) / arrived(p)).sum();
+        let squares: f64 = self.parts.iter().map(|p| p.square / arrived(p)).sum();
+        let missing = self.parts.iter().map(Part::missing_share).fold(1.0, f64::min);
+        let correction = ((1.0 - 2.0 * missing) / missing.sqrt()).max(1.0);
+        // Divided one by one: the power of a variance may overflow.
+        (cubes / squares / squares.sqrt()).abs() * correction
+    }
+}

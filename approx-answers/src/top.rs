@@ -1,0 +1,305 @@
+//! The keys with the largest totals, and whether the sample can tell them from the others.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::check::{job_warnings, table_warnings};
+use crate::groups::{GROUPS, Groups, variance};
+use crate::spread::{Part, Spread};
+use crate::stratum::{Stratum, check_value};
+use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
+
+/// The totals of a key, by stratum and group.
+type Cells = BTreeMap<u32, [f64; GROUPS]>;
+
+/// The largest keys by total.
+///
+/// The variance of a total, and of the difference of two, is the delete-group jackknife's, with 50
+/// random groups of messages in each stratum. Memory is some 450 bytes for each key and stratum in
+/// which it occurs.
+#[derive(Clone, Debug)]
+pub struct Top<K> {
+    messages: Sample,
+    groups: Groups,
+    keys: HashMap<K, Cells>,
+    keys_max: usize,
+    uncounted_records: u64,
+}
+
+/// The answer of [`Top::largest`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranking<K> {
+    /// The keys with the largest totals, the largest first.
+    pub ranks: Vec<(K, Estimate)>,
+    /// By how much the last rank's total is larger than the next key's; `None` if there is no next
+    /// key.
+    pub gap: Option<Estimate>,
+    /// Whether the sample shows, with the asked confidence, that these are the largest keys: each
+    /// key of the ranking is larger than each other one. The level is divided by the number of
+    /// these pairs (Bonferroni).
+    pub separates: bool,
+    /// Reasons to doubt the ranking.
+    pub warnings: Vec<Warning>,
+}
+
+impl<K: Clone + Eq + Hash + Ord> Top<K> {
+    /// A ranking of at most `keys_max` keys.
+    pub fn new(keys_max: usize) -> Self {
+        Self {
+            messages: Sample::new(),
+            groups: Groups::default(),
+            keys: HashMap::new(),
+            keys_max,
+            uncounted_records: 0,
+        }
+    }
+
+    /// Adds the records of one message, each with the number that it adds to its key's total: 1 to
+    /// rank keys by records.
+    ///
+    /// # Errors
+    /// A value is NaN, infinite or huge, or more messages arrive than were sent. The message is
+    /// then left out.
+    pub fn push_message<Q>(
+        &mut self,
+        stratum: u32,
+        records: impl IntoIterator<Item = (Q, f64)>,
+    ) -> Result<(), AnswerError>
+    where
+        Q: Borrow<K>,
+    {
+        let records: Vec<(Q, f64)> = records.into_iter().collect();
+        for (_, value) in &records {
+            check_value(stratum, "value", *value)?;
+        }
+        self.messages.push(stratum, records.len() as u64, 0.0)?;
+        let mut contents = DefaultHasher::new();
+        records.iter().for_each(|(key, value)| (key.borrow(), value.to_bits()).hash(&mut contents));
+        let group = self.groups.add(stratum, contents.finish());
+        for (key, value) in records {
+            let key = key.borrow();
+            // Once a record was left out, a new key may lack its first ones.
+            let has_room = self.uncounted_records == 0 && self.keys.len() < self.keys_max;
+            let cells = match self.keys.get_mut(key) {
+                Some(cells) => cells,
+                None if has_room => self.keys.entry(key.clone()).or_default(),
+                None => {
+                    self.uncounted_records += 1;
+                    continue;
+                }
+            };
+            cells.entry(stratum).or_insert([0.0; GROUPS])[group] += value;
+        }
+        Ok(())
+    }
+
+    /// Sets the number of messages that a stratum sent.
+    ///
+    /// # Errors
+    /// As [`Sample::set_messages_sent`].
+    pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
+        self.messages.set_messages_sent(stratum, messages)
+    }
+
+    /// Sets how the job was delivered, for the warnings.
+    pub fn set_delivery(&mut self, delivery: Delivery) {
+        self.messages.set_delivery(delivery);
+    }
+
+    /// All messages without regard to keys.
+    pub fn all(&self) -> &Sample {
+        &self.messages
+    }
+
+    /// Adds another part of the job. No message may be in both.
+    ///
+    /// # Errors
+    /// The limits differ, the parts contradict each other, or the keys of both exceed the limit or
+    /// did so before: the largest keys may then be among those left out. The ranking stays as it
+    /// was.
+    pub fn merge(&mut self, other: &Self) -> Result<(), AnswerError> {
+        if self.keys_max != other.keys_max {
+            let (one, other) = (self.keys_max, other.keys_max);
+            return Err(AnswerError::KeyLimits { one, other });
+        }
+        let new = other.keys.keys().filter(|key| !self.keys.contains_key(*key)).count();
+        let is_whole = self.uncounted_records == 0 && other.uncounted_records == 0;
+        if !is_whole || self.keys.len() + new > self.keys_max {
+            return Err(AnswerError::TooManyKeys { limit: self.keys_max });
+        }
+        self.messages.merge(&other.messages)?;
+        let places = self.groups.merge(&other.groups);
+        for (key, theirs) in &other.keys {
+            let own = self.keys.entry(key.clone()).or_default();
+            for (stratum, cells) in theirs {
+                let own = own.entry(*stratum).or_insert([0.0; GROUPS]);
+                for (group, total) in cells.iter().enumerate() {
+                    own[places[stratum][group]] += total;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The `ranks` keys with the largest totals. Equal totals are in the order of the keys.
+    ///
+    /// # Errors
+    /// A stratum hasn't said how many messages it sent, or none of them arrived.
+    pub fn largest(&self, ranks: usize, confidence: Confidence) -> Result<Ranking<K>, AnswerError> {
+        let strata = self.messages.parts()?;
+        if strata.is_empty() {
+            return Err(AnswerError::NoMessages);
+        }
+        let unknown = strata.iter().find(|(_, stratum)| stratum.sent.is_none());
+        if let Some(&(stratum, _)) = unknown {
+            return Err(AnswerError::SentUnknown { stratum });
+        }
+        let mut totals: Vec<(f64, &K)> =
+            self.keys.iter().map(|(key, cells)| (total(&strata, cells), key)).collect();
+        totals.sort_unstable_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(other.1)));
+        let keys: Vec<&K> = totals.into_iter().map(|(_, key)| key).collect();
+        let (inside, outside) = keys.split_at(ranks.min(keys.len()));
+
+        let none = Cells::new();
+        let estimate = |one: &K, other: Option<&K>, confidence: Confidence| {
+            let other = other.map_or(&none, |key| &self.keys[key]);
+            self.difference(&strata, &self.keys[one], other, confidence)
+        };
+        let ranks: Result<Vec<(K, Estimate)>, AnswerError> = inside
+            .iter()
+            .map(|key| Ok(((*key).clone(), estimate(key, None, confidence)?)))
+            .collect();
+        let gap = match (inside.last(), outside.first()) {
+            (Some(last), Some(next)) => Some(estimate(last, Some(next), confidence)?),
+            _ => None,
+        };
+        let is_complete = strata.iter().all(|(_, stratum)| stratum.is_complete());
+        let pairs = (inside.len() * outside.len()).max(1) as f64;
+        let strict = Confidence::at_most(1.0 - (1.0 - confidence.level()) / pairs);
+        let mut separates =
+            self.uncounted_records == 0 && (gap.is_some() || is_complete) && !inside.is_empty();
+        for (one, other) in inside.iter().flat_map(|one| outside.iter().map(move |o| (one, o))) {
+            separates = separates && estimate(one, Some(other), strict)?.low > 0.0;
+        }
+        let mut warnings = job_warnings(&self.messages, &strata);
+        warnings.extend(table_warnings(&self.messages, self.uncounted_records, self.keys_max));
+        Ok(Ranking { ranks: ranks?, gap, separates, warnings })
+    }
+
+    /// The difference of two keys' totals over all messages, arrived or not.
+    fn difference(
+        &self,
+        strata: &[(u32, &Stratum)],
+        one: &Cells,
+        other: &Cells,
+        confidence: Confidence,
+    ) -> Result<Estimate, AnswerError> {
+        let mut parts = Vec::new();
+        for (number, stratum) in strata.iter().filter(|(_, stratum)| !stratum.is_complete()) {
+            let at = |cells: &Cells, group| cells.get(number).map_or(0.0, |cells| cells[group]);
+            let sizes = self.groups.sizes(*number);
+            let (square, degrees_of_freedom) =
+                variance(&sizes, |group| at(one, group) - at(other, group));
+            let sent = stratum.sent.unwrap_or(0) as f64;
+            parts.push(Part {
+                stratum: *number,
+                sent: stratum.sent,
+                arrived: stratum.arrived(),
+                square: sent * sent * square,
+                cube: 0.0,
+                degrees_of_freedom,
+                extreme_share: 0.0,
+            });
+        }
+        let value = total(strata, one) - total(strata, other);
+        Spread::new(parts, f64::INFINITY).estimate(value, confidence, "total", &self.messages)
+    }
+}
+
+fn total(strata: &[(u32, &Stratum)], cells: &Cells) -> f64 {
+    let part = |(number, stratum): &(u32, &Stratum)| {
+        let sum: f64 = cells.get(number).map_or(0.0, |cells| cells.iter().sum());
+        stratum.sent.unwrap_or(0) as f64 / stratum.arrived() as f64 * sum
+    };
+    strata.iter().map(part).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const P95: Confidence = Confidence::P95;
+
+    /// Messages of 20 records, in which keys occur in turn.
+    fn top(messages: u32, sent: u64, counts: &[(&'static str, u32)]) -> Top<&'static str> {
+        let mut top = Top::new(10);
+        top.set_messages_sent(0, sent).unwrap();
+        for message in 0..messages {
+            let records = counts.iter().flat_map(|&(key, count)| {
+                // One record more or less, by turns.
+                let count = count + (message + count) % 3;
+                (0..count).map(move |_| (key, 1.0))
+            });
+            top.push_message(0, records).unwrap();
+        }
+        top
+    }
+
+    #[test]
+    fn largest__ranks_and_separates() {
+        let top = top(200, 250, &[("c", 2), ("a", 9), ("b", 5)]);
+        let ranking = top.largest(2, P95).unwrap();
+        let keys: Vec<&str> = ranking.ranks.iter().map(|(key, _)| *key).collect();
+        assert_eq!(keys, ["a", "b"]);
+        assert!((ranking.ranks[0].1.value - 2_500.0).abs() < 10.0, "{:?}", ranking.ranks);
+        let gap = ranking.gap.unwrap();
+        assert!(ranking.separates && gap.low > 0.0 && gap.contains(3.0 * 250.0), "{gap}");
+        assert_eq!(ranking.warnings, [Warning::UnseenKeys { missing: Some(50) }]);
+    }
+
+    #[test]
+    fn largest__equal_keys_do_not_separate() {
+        let ranking = top(200, 250, &[("a", 3), ("b", 3), ("c", 1)]).largest(1, P95).unwrap();
+        assert!(!ranking.separates);
+        assert_eq!(ranking.gap.unwrap().value, 0.0);
+    }
+
+    #[test]
+    fn largest__of_a_complete_job_is_exact() {
+        let whole = top(40, 40, &[("a", 3), ("b", 2)]);
+        let ranking = whole.largest(1, P95).unwrap();
+        assert!(ranking.separates && ranking.warnings.is_empty());
+        assert_eq!(ranking.ranks[0].1.half_width(), 0.0);
+        assert!(whole.largest(5, P95).unwrap().separates);
+        assert!(!top(40, 50, &[("a", 3)]).largest(5, P95).unwrap().separates);
+    }
+
+    #[test]
+    fn largest__keys_beyond_the_limit_take_the_ranking_s_certainty() {
+        let mut top = top(40, 40, &[("a", 9), ("b", 2)]);
+        top.keys_max = 2;
+        assert!(top.largest(1, P95).unwrap().separates);
+        assert!(top.push_message(1, [("c", 1.0)]).is_ok());
+        top.set_messages_sent(1, 1).unwrap();
+        let ranking = top.largest(1, P95).unwrap();
+        assert!(!ranking.separates);
+        assert_eq!(ranking.warnings, [Warning::UncountedRecords { records: 1, limit: 2 }]);
+    }
+
+    #[test]
+    fn merge__equals_one_stream() {
+        let counts = [("a", 3), ("b", 2)];
+        let mut left = top(30, 200, &counts);
+        left.merge(&top(60, 200, &counts)).unwrap();
+        let one = left.largest(1, P95).unwrap().ranks.remove(0).1;
+        let sum: f64 =
+            [30, 60].map(|m| (0..m).map(|i| 3 + i % 3).sum::<u32>()).map(f64::from).iter().sum();
+        assert!((one.value - sum * 200.0 / 90.0).abs() < 1e-9);
+        let mut small: Top<&str> = Top::new(1);
+        small.push_message(0, [("a", 1.0)]).unwrap();
+        let mut other = Top::new(1);
+        other.push_message(0, [("b", 1.0)]).unwrap();
+        assert_eq!(small.merge(&other), Err(AnswerError::TooManyKeys { limit: 1 }));
+    }
+}

@@ -1,0 +1,132 @@
+//! Coverage of complete jobs of MSR 0.8.
+
+use approx_answers::{Confidence, GroupBy, Quantiles, Sample, Top};
+
+use crate::table::{Flight, RECORDS_PER_MESSAGE, SEEDS, arrived, assert_coverage, flights, orders};
+
+const P95: Confidence = Confidence::P95;
+
+/// Answers that look at each record take each tenth flight.
+fn tenth() -> Vec<Flight> {
+    flights().iter().step_by(10).cloned().collect()
+}
+
+pub fn sum_and_mean() {
+    let truth_sum: f64 = flights().iter().map(|flight| flight.delay_min).sum();
+    let truth_mean = truth_sum / flights().len() as f64;
+    for (order, flights) in orders(flights()) {
+        let totals: Vec<(u64, f64)> = flights
+            .chunks(RECORDS_PER_MESSAGE)
+            .map(|part| (part.len() as u64, part.iter().map(|flight| flight.delay_min).sum()))
+            .collect();
+        let (mut sums, mut means) = (0, 0);
+        for seed in 0..SEEDS {
+            let mut sample = Sample::new();
+            sample.set_messages_sent(0, totals.len() as u64).unwrap();
+            for i in arrived(totals.len(), seed) {
+                sample.push(0, totals[i].0, totals[i].1).unwrap();
+            }
+            let (sum, mean) = (sample.sum(P95).unwrap(), sample.mean(P95).unwrap());
+            assert!(mean.warnings.is_empty(), "{order}, seed {seed}: {:?}", mean.warnings);
+            sums += u64::from(sum.contains(truth_sum));
+            means += u64::from(mean.contains(truth_mean));
+        }
+        assert_coverage("sum", order, sums);
+        assert_coverage("mean", order, means);
+    }
+}
+
+pub fn mean_by_carrier() {
+    let flights = tenth();
+    let carriers = ["UA", "9E", "WN"];
+    let truth = |carrier: &str| {
+        let delays = flights.iter().filter(|f| f.carrier == carrier).map(|f| f.delay_min);
+        delays.clone().sum::<f64>() / delays.count() as f64
+    };
+    let truths = carriers.map(truth);
+    for (order, flights) in orders(&flights) {
+        let messages: Vec<&[Flight]> = flights.chunks(RECORDS_PER_MESSAGE).collect();
+        let mut covered = [0; 3];
+        for seed in 0..SEEDS {
+            let mut by = GroupBy::new(20);
+            by.set_messages_sent(0, messages.len() as u64).unwrap();
+            for i in arrived(messages.len(), seed) {
+                let records = messages[i].iter().map(|f| (f.carrier.as_str(), f.delay_min));
+                by.push_message(0, records).unwrap();
+            }
+            for (covered, (carrier, truth)) in covered.iter_mut().zip(carriers.iter().zip(truths)) {
+                *covered += u64::from(by.mean(carrier, P95).unwrap().contains(truth));
+            }
+        }
+        for (covered, carrier) in covered.into_iter().zip(carriers) {
+            assert_coverage(&format!("mean of {carrier}"), order, covered);
+        }
+    }
+}
+
+/// Delays are whole minutes, and an interval of a column with ties covers more than it states. So
+/// each delay gets a fraction of its own.
+pub fn quantile() {
+    let mut flights = tenth();
+    let count = flights.len();
+    for (i, flight) in flights.iter_mut().enumerate() {
+        flight.delay_min += (i * 7_919 % count) as f64 / count as f64;
+    }
+    let mut delays: Vec<f64> = flights.iter().map(|flight| flight.delay_min).collect();
+    delays.sort_unstable_by(f64::total_cmp);
+    for (order, flights) in orders(&flights) {
+        let messages: Vec<&[Flight]> = flights.chunks(RECORDS_PER_MESSAGE).collect();
+        let ranks = [0.5, 0.9];
+        let mut covered = [0; 2];
+        for seed in 0..SEEDS {
+            let mut quantiles = Quantiles::new(1);
+            quantiles.set_messages_sent(0, messages.len() as u64).unwrap();
+            for i in arrived(messages.len(), seed) {
+                let records = messages[i].iter().map(|flight| ((), flight.delay_min));
+                quantiles.push_message(0, records).unwrap();
+            }
+            for (covered, rank) in covered.iter_mut().zip(ranks) {
+                let truth = delays[(rank * count as f64).ceil() as usize - 1];
+                let found = quantiles.quantile(&(), rank, P95).unwrap();
+                *covered += u64::from(found.contains(truth));
+            }
+        }
+        for (covered, rank) in covered.into_iter().zip(ranks) {
+            assert_coverage(&format!("quantile {rank}"), order, covered);
+        }
+    }
+}
+
+pub fn top() {
+    const RANKS: usize = 5;
+    let flights = tenth();
+    let mut truths = std::collections::BTreeMap::<&str, f64>::new();
+    flights.iter().for_each(|flight| *truths.entry(&flight.dest).or_default() += 1.0);
+    let mut sorted: Vec<(&str, f64)> = truths.iter().map(|(dest, n)| (*dest, *n)).collect();
+    sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let largest: Vec<&str> = sorted[..RANKS].iter().map(|(dest, _)| *dest).collect();
+    for (order, flights) in orders(&flights) {
+        let messages: Vec<&[Flight]> = flights.chunks(RECORDS_PER_MESSAGE).collect();
+        let (mut first_covered, mut separated, mut wrong) = (0, 0, 0);
+        for seed in 0..SEEDS {
+            let mut top = Top::new(200);
+            top.set_messages_sent(0, messages.len() as u64).unwrap();
+            for i in arrived(messages.len(), seed) {
+                top.push_message(0, messages[i].iter().map(|f| (f.dest.as_str(), 1.0))).unwrap();
+            }
+            let ranking = top.largest(RANKS, P95).unwrap();
+            let all = top.largest(200, P95).unwrap().ranks;
+            let (_, first) = all.iter().find(|(dest, _)| *dest == largest[0]).unwrap();
+            first_covered += u64::from(first.contains(truths[largest[0]]));
+            let mut found: Vec<&str> = ranking.ranks.iter().map(|(dest, _)| *dest).collect();
+            found.sort_unstable();
+            let mut expected = largest.clone();
+            expected.sort_unstable();
+            separated += u64::from(ranking.separates);
+            wrong += u64::from(ranking.separates && found != expected);
+        }
+        assert_coverage(&format!("flights to {}", largest[0]), order, first_covered);
+        println!("{order}: {separated} seeds separate, {wrong} of them wrongly");
+        assert!(wrong <= 50, "{order}: {wrong}");
+    }
+}

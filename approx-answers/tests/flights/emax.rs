@@ -1,0 +1,90 @@
+//! Coverage when a planner chooses the end.
+
+use approx_answers::{AcceptedError, Action, Confidence, Planner, Sample};
+use rand::seq::SliceRandom;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+use crate::table::{Flight, RECORDS_PER_MESSAGE, SEEDS, assert_coverage, flights, orders};
+
+/// Accepted relative half-widths. With the larger one, a few hundred messages are enough.
+const ERRORS: [f64; 2] = [0.05, 0.4];
+
+fn totals(flights: &[Flight]) -> Vec<(u64, f64)> {
+    let total = |part: &[Flight]| part.iter().map(|flight| flight.delay_min).sum();
+    let messages = flights.chunks(RECORDS_PER_MESSAGE);
+    messages.map(|part| (part.len() as u64, total(part))).collect()
+}
+
+fn truth() -> f64 {
+    flights().iter().map(|flight| flight.delay_min).sum::<f64>() / flights().len() as f64
+}
+
+/// The messages arrive in a random order: the network and the sender's shuffling choose.
+fn shuffled(totals: &[(u64, f64)], seed: u64) -> Vec<(u64, f64)> {
+    let mut shuffled = totals.to_vec();
+    shuffled.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    shuffled
+}
+
+pub fn covers_at_the_stop() {
+    ERRORS.into_iter().for_each(covers);
+}
+
+fn covers(error: f64) {
+    let truth = truth();
+    for (order, flights) in orders(flights()) {
+        let totals = totals(&flights);
+        let sent = totals.len() as u64;
+        let (mut covered, mut arrived, mut looks) = (0, 0, 0);
+        for seed in 0..SEEDS {
+            let accepted = AcceptedError::relative(error).unwrap();
+            let mut planner = Planner::new(accepted, Confidence::P95);
+            planner.source_started(0, Some(sent), 1.0);
+            let mut sample = Sample::new();
+            sample.set_messages_sent(0, sent).unwrap();
+            for (records, total) in shuffled(&totals, seed) {
+                sample.push(0, records, total).unwrap();
+                if planner.is_look_due(sample.messages()) {
+                    let look = planner.look(|level| Ok(vec![sample.mean(level)?])).unwrap();
+                    if look.contains(&Action::End) {
+                        break;
+                    }
+                }
+            }
+            let report = planner.report().expect("all messages meet any error");
+            assert!(report.is_met() && report.reached <= error);
+            covered += u64::from(report.estimates[0].contains(truth));
+            arrived += sample.messages();
+            looks += report.looks;
+        }
+        let (arrived, looks) = (arrived / SEEDS, f64::from(looks) / SEEDS as f64);
+        println!(
+            "emax {error}, {order}: {arrived} of {sent} messages and {looks:.1} looks in the mean"
+        );
+        assert_coverage(&format!("emax {error}"), order, covered);
+    }
+}
+
+/// A receiver that looks after each message, and ends with the first interval that is narrow
+/// enough. The same truth, order of arrival as above.
+pub fn naive_stopping() {
+    let truth = truth();
+    let (_, flights) = orders(flights()).into_iter().next().unwrap();
+    let totals = totals(&flights);
+    let mut covered = 0;
+    for seed in 0..SEEDS {
+        let mut sample = Sample::new();
+        sample.set_messages_sent(0, totals.len() as u64).unwrap();
+        for (records, total) in shuffled(&totals, seed) {
+            sample.push(0, records, total).unwrap();
+            let Ok(mean) = sample.mean(Confidence::P95) else { continue };
+            if mean.half_width() <= ERRORS[1] * mean.value.abs() {
+                covered += u64::from(mean.contains(truth));
+                break;
+            }
+        }
+    }
+    let share = covered as f64 / SEEDS as f64;
+    println!("naive stopping, by time: {share:.3} of seeds 0 to {}", SEEDS - 1);
+    assert!(share < 0.93, "{share}");
+}

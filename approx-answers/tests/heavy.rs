@@ -1,0 +1,69 @@
+//! A heavy-tailed table: intervals cover less, and a warning says so when they miss.
+//!
+//! The counts of the words of Moby Dick follow a power law with an exponent of 1.95 (Clauset,
+//! Shalizi and Newman 2009): their variance grows with the size of the sample.
+
+use approx_answers::{Confidence, Sample, Warning};
+use rand::{seq::SliceRandom, seq::index};
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+const WORDS: &str = include_str!("data/words.txt");
+const RECORDS_PER_MESSAGE: usize = 15;
+const SEEDS: u64 = 1_000;
+
+/// The counts of all words, in a random order.
+fn counts() -> Vec<f64> {
+    let mut counts = Vec::new();
+    for line in WORDS.lines().filter(|line| !line.starts_with('#')) {
+        let (count, words) = line.split_once(' ').unwrap();
+        let (count, words): (f64, usize) = (count.parse().unwrap(), words.parse().unwrap());
+        counts.extend(std::iter::repeat_n(count, words));
+    }
+    counts.shuffle(&mut ChaCha8Rng::seed_from_u64(1));
+    counts
+}
+
+/// Seeds whose interval of the mean misses the truth, and those of them with a warning.
+fn misses(msr: f64, values: &[f64]) -> (u64, u64) {
+    let truth = values.iter().sum::<f64>() / values.len() as f64;
+    let messages: Vec<&[f64]> = values.chunks(RECORDS_PER_MESSAGE).collect();
+    let size = (msr * messages.len() as f64).ceil() as usize;
+    let (mut misses, mut warned) = (0, 0);
+    for seed in 0..SEEDS {
+        let mut draws = ChaCha8Rng::seed_from_u64(seed);
+        let mut sample = Sample::new();
+        sample.set_messages_sent(0, messages.len() as u64).unwrap();
+        for i in index::sample(&mut draws, messages.len(), size) {
+            sample.push(0, messages[i].len() as u64, messages[i].iter().sum()).unwrap();
+        }
+        let mean = sample.mean(Confidence::P95).unwrap();
+        let is_heavy = |warning: &Warning| matches!(warning, Warning::HeavyTail { .. });
+        if !mean.contains(truth) {
+            misses += 1;
+            warned += u64::from(mean.warnings.iter().any(is_heavy));
+        }
+    }
+    (misses, warned)
+}
+
+#[test]
+fn mean__of_a_power_law_warns_when_it_misses() {
+    let counts = counts();
+    assert_eq!(counts.len(), 18_855);
+    for msr in [0.05, 0.2, 0.5, 0.8] {
+        let (misses, warned) = misses(msr, &counts);
+        println!("MSR {msr}: {misses} of {SEEDS} seeds miss, {warned} with a warning");
+        assert!(warned as f64 >= 0.95 * misses as f64, "MSR {msr}: {warned} of {misses}");
+        // The table is heavy-tailed indeed: without the warning, the test would fail.
+        assert!(misses > 70, "MSR {msr}: {misses}");
+    }
+}
+
+#[test]
+fn mean__of_a_light_tail_neither_misses_nor_warns() {
+    // The same number of values, of a uniform distribution.
+    let values: Vec<f64> =
+        (0..18_855u32).map(|i| f64::from(i.wrapping_mul(2_654_435_761))).collect();
+    let (misses, warned) = misses(0.8, &values);
+    assert!((30..=70).contains(&misses) && warned == 0, "{misses} misses, {warned} warnings");
+}

@@ -1,0 +1,108 @@
+//! The formulas beside samplics, on random cluster samples of several strata.
+//!
+//! `cargo xtask test` installs samplics. Without it the test is skipped, and says so.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use approx_answers::{Confidence, Estimate, Sample};
+use libtest_mimic::{Arguments, Trial};
+use rand::RngExt;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use serde_json::{Value, json};
+
+const SAMPLES: u64 = 40;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let python = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("../tools/venv/bin/python");
+    let missing = (!has_samplics(&python)).then_some("needs samplics: no package in our Python");
+    let name = "answers__are_those_of_samplics";
+    let runner = move || {
+        answers_are_those_of_samplics(&python);
+        Ok(())
+    };
+    let trial = Trial::test(name, runner).with_ignored_flag(missing.is_some());
+    if let Some(reason) = missing
+        && !arguments.list
+        && !arguments.is_filtered_out(&trial)
+    {
+        println!("skipped: {name}: {reason}");
+    }
+    libtest_mimic::run(&arguments, vec![trial]).exit_code()
+}
+
+fn has_samplics(python: &Path) -> bool {
+    let mut import = Command::new(python);
+    import.args(["-c", "import samplics"]).stderr(Stdio::null());
+    import.status().is_ok_and(|status| status.success())
+}
+
+/// A sample of one to four strata, each with the values of its messages.
+fn draw(seed: u64) -> Value {
+    let mut draws = ChaCha8Rng::seed_from_u64(seed);
+    let strata = draws.random_range(1..=4);
+    let part = |draws: &mut ChaCha8Rng| {
+        let arrived = draws.random_range(2..40u64);
+        let sent = arrived + draws.random_range(1..200u64);
+        let message = |draws: &mut ChaCha8Rng| {
+            let mean: f64 = draws.random_range(-20.0..60.0);
+            let records = draws.random_range(1..20);
+            (0..records).map(|_| mean + draws.random_range(-5.0..5.0)).collect::<Vec<f64>>()
+        };
+        let messages: Vec<Vec<f64>> = (0..arrived).map(|_| message(draws)).collect();
+        json!({ "sent": sent, "messages": messages })
+    };
+    (0..strata).map(|_| part(&mut draws)).collect()
+}
+
+fn sample(drawn: &Value) -> Sample {
+    let mut sample = Sample::new();
+    for (stratum, part) in (0..).zip(drawn.as_array().unwrap()) {
+        sample.set_messages_sent(stratum, part["sent"].as_u64().unwrap()).unwrap();
+        for message in part["messages"].as_array().unwrap() {
+            let values: Vec<f64> =
+                message.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
+            sample.push(stratum, values.len() as u64, values.iter().sum()).unwrap();
+        }
+    }
+    sample
+}
+
+fn answers_are_those_of_samplics(python: &Path) {
+    let drawn: Vec<Value> = (0..SAMPLES).map(draw).collect();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samplics/oracle.py");
+    let mut oracle = Command::new(python);
+    let oracle = oracle.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut oracle = oracle.spawn().unwrap();
+    let input = serde_json::to_vec(&drawn).unwrap();
+    oracle.stdin.take().unwrap().write_all(&input).unwrap();
+    let output = oracle.wait_with_output().unwrap();
+    assert!(output.status.success(), "the script failed: its error is above");
+    let expected: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(expected.len(), drawn.len());
+
+    let p95 = Confidence::P95;
+    for (seed, (drawn, expected)) in drawn.iter().zip(&expected).enumerate() {
+        let sample = sample(drawn);
+        for (name, found) in [
+            ("sum", sample.sum(p95).unwrap()),
+            ("count", sample.count(p95).unwrap()),
+            ("mean", sample.mean(p95).unwrap()),
+        ] {
+            let number = |at: usize| expected[name][at].as_f64().unwrap();
+            assert_near(seed, name, found.value, number(0));
+            assert_near(seed, name, standard_error(&found), number(1));
+        }
+    }
+}
+
+fn standard_error(estimate: &Estimate) -> f64 {
+    estimate.half_width() / estimate.confidence.student(estimate.degrees_of_freedom)
+}
+
+fn assert_near(seed: usize, name: &str, found: f64, expected: f64) {
+    let apart = (found - expected).abs();
+    assert!(apart <= 1e-9 * (1.0 + expected.abs()), "seed {seed}, {name}: {found}, {expected}");
+}
