@@ -6,6 +6,7 @@ mod book;
 mod build;
 mod deny;
 mod forward;
+mod libatp;
 mod package;
 mod setup;
 mod sources;
@@ -44,6 +45,8 @@ enum Command {
     Book(book::Args),
     /// Build a Debian package and a tarball of the daemon
     Package(package::Args),
+    /// Build the C library, and install it with its header and pkg-config file
+    Libatp(libatp::Args),
     /// Check the licenses, sources and duplicates of dependencies
     Deny,
     /// Check sizes, names, imports and line lengths of the repository's files
@@ -61,6 +64,7 @@ fn main() -> std::process::ExitCode {
         Command::FaultsTable(args) => args.start("faults-table"),
         Command::Book(args) => book::main(&args),
         Command::Package(args) => package::main(&args),
+        Command::Libatp(args) => libatp::main(args),
         Command::Deny => deny::main(),
         Command::Tidy => tidy::main(),
     };

@@ -26,7 +26,7 @@ pub enum Place {
 }
 
 /// The capabilities, as skips name them. Where the name ends with an underscore, a value follows.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 16] = [
     // uid 0 in the first user namespace
     "root",
     // the compiled programs
@@ -41,6 +41,13 @@ const NAMES: [&str; 11] = [
     "userfaultfd",
     // Wireshark's command line
     "tshark",
+    // compilers, for programs that use libatp
+    "cc",
+    "c++",
+    "go",
+    "pkg-config",
+    // the libraries of the address and the undefined-behavior sanitizer
+    "sanitizers",
     // a queueing discipline
     "sch_",
     // a congestion control of TCP
@@ -80,7 +87,10 @@ impl Place {
 
     fn has(&self, name: &str, value: &str) -> bool {
         match (name, self) {
-            ("tshark", _) => setup::find_command("tshark").is_some(),
+            ("tshark" | "cc" | "c++" | "go" | "pkg-config", _) => {
+                setup::find_command(name).is_some()
+            }
+            ("sanitizers", _) => has_sanitizers(),
             ("published_", _) => has_published(value),
             ("kernel_", Place::Guest { release, .. }) => is_at_least(release, value),
             ("sch_" | "tcp_", Place::Guest { modules, .. }) => {
@@ -139,6 +149,13 @@ pub fn can_add_qdisc(name: &str) -> bool {
 fn has_tcp(name: &str) -> bool {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
     socket.is_ok_and(|socket| socket.set_tcp_congestion(name.as_bytes()).is_ok())
+}
+
+/// Links an empty library with the sanitizers.
+fn has_sanitizers() -> bool {
+    let mut link = Command::new("cc");
+    link.args("-shared -fsanitize=address,undefined -x c /dev/null -o /dev/null".split(' '));
+    setup::output(&mut link).is_ok()
 }
 
 fn has_cgroup2() -> bool {
