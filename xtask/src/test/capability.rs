@@ -26,7 +26,7 @@ pub enum Place {
 }
 
 /// The capabilities, as skips name them. Where the name ends with an underscore, a value follows.
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 20] = [
     // uid 0 in the first user namespace
     "root",
     // the compiled programs
@@ -46,6 +46,12 @@ const NAMES: [&str; 16] = [
     "c++",
     "go",
     "pkg-config",
+    // interpreters and installers, for programs under atp-run
+    "node",
+    "npm",
+    "python3",
+    // the registries of their packages can be reached
+    "registries",
     // the libraries of the address and the undefined-behavior sanitizer
     "sanitizers",
     // a queueing discipline
@@ -87,8 +93,13 @@ impl Place {
 
     fn has(&self, name: &str, value: &str) -> bool {
         match (name, self) {
-            ("tshark" | "cc" | "c++" | "go" | "pkg-config", _) => {
+            ("tshark" | "cc" | "c++" | "go" | "pkg-config" | "node" | "npm" | "python3", _) => {
                 setup::find_command(name).is_some()
+            }
+            ("registries", _) => {
+                setup::output(Command::new("npm").args(["view", "statsd", "version"])).is_ok()
+                    && setup::output(Command::new("python3").args(["-m", "pip", "--version"]))
+                        .is_ok()
             }
             ("sanitizers", _) => has_sanitizers(),
             ("published_", _) => has_published(value),
