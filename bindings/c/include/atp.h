@@ -1073,7 +1073,7 @@ enum atp_status atp_receiver_options_init(struct atp_receiver_options *options, 
 
 /**
  * Starts to receive at `local`, an address or a host name with a port. With port 0 the kernel
- * chooses one. "[::]:4747" receives over IPv4 too. `options` may be null: all defaults.
+ * chooses one. `[::]:4747` receives over IPv4 too. `options` may be null: all defaults.
  *
  * # Safety
  * Pointers are null or as they say, with all that they point to.

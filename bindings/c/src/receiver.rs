@@ -68,7 +68,7 @@ unsafe impl SizeFirst for atp_receiver_stats {
 }
 
 /// Starts to receive at `local`, an address or a host name with a port. With port 0 the kernel
-/// chooses one. "[::]:4747" receives over IPv4 too. `options` may be null: all defaults.
+/// chooses one. `[::]:4747` receives over IPv4 too. `options` may be null: all defaults.
 ///
 /// # Safety
 /// Pointers are null or as they say, with all that they point to.

@@ -3,6 +3,8 @@
 //! The arguments keep what C can't check: pointers are null, or lead to as much memory as their
 //! structures say. Sizes, handles, numbers, texts and the order of calls are anything.
 
+mod step;
+
 use arbitrary::{Arbitrary, Unstructured};
 use atp_c::*;
 use std::{
@@ -11,63 +13,16 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use step::{Options, Size, Step, group_id, to_group};
+
 /// Bounds the time of one input: each step may open sockets or wait.
 const STEPS_MAX: usize = 32;
 const OPEN_MAX: usize = 4;
 /// Memory of a structure of the caller, with room behind it.
 const WORDS: usize = 512;
+/// How long a call waits for an event.
+const WAIT_MS: i64 = 3;
 const GUARD: u64 = 0x5a5a_5a5a_5a5a_5a5a;
-
-/// A structure's size as the caller states it.
-#[derive(Arbitrary, Clone, Copy, Debug)]
-enum Size {
-    Right,
-    Longer,
-    LongerWithUnknownField,
-    Any(usize),
-}
-
-#[derive(Arbitrary, Debug)]
-struct Options {
-    size: Size,
-    msr: f64,
-    messages: u32,
-    flags: u8,
-    peer_timeout_ms: u8,
-    buffer_bytes: u16,
-    payload_bytes: u16,
-    message_bytes_max: u16,
-    timer_granularity_us: u16,
-    window_deadline_ms: u8,
-    groups: Vec<(u16, u16, f64)>,
-    id: Option<Vec<u8>>,
-    law: Option<u8>,
-}
-
-#[derive(Arbitrary, Debug)]
-enum Step {
-    Bind { size: Size, sources_max: u32, peer: Option<Vec<u8>> },
-    Connect { stream: bool, peer: Option<Vec<u8>>, options: Option<Options> },
-    Send { on: u8, stream: bool, group: u16, len: u16, null: bool },
-    TrySend { on: u8, group: u8, len: u16 },
-    SendMany { on: u8, stream: bool, group: u8, lens: Vec<u8>, null: bool },
-    SendOwned { on: u8, stream: bool, group: u8, len: u16, null: bool },
-    SetMsr { on: u8, stream: bool, group: u8, msr: f64 },
-    SetMessages { on: u8, group: u8, messages: u32 },
-    Progress { on: u8, stream: bool, size: Size },
-    Begin { on: u8, cancel: bool },
-    TryOutcome { on: u8, size: Size },
-    End { on: u8, stream: bool, cancel: bool, size: Size },
-    EndWindow { on: u8, size: Size },
-    Report { on: u8, stream: bool, index: u8, size: Size },
-    Free { on: u8, stream: bool },
-    Recv { on: u8, size: Size },
-    RecvBatch { on: u8, size: Size, len: u8 },
-    EventGroup { event: u8, index: u8, size: Size },
-    EventFree { event: u8 },
-    Close { on: u8 },
-    Look { on: u8, size: Size, len: u8 },
-}
 
 /// Runs `data` as a sequence of calls.
 pub fn run(data: &[u8]) {
@@ -210,10 +165,10 @@ impl Caller {
 
     fn step(&mut self, step: &Step) {
         match step {
-            Step::Bind { size, sources_max, peer } => self.bind(*size, *sources_max, peer),
-            Step::Connect { stream, peer, options } => {
-                self.connect(*stream, peer, options.as_ref())
+            Step::Bind { size, sources_max, peer } => {
+                self.bind(*size, sources_max.value(), &peer.0)
             }
+            Step::Connect { stream, peer, options } => self.connect(*stream, &peer.0, options),
             Step::Recv { on, size } => self.recv(*on, *size),
             Step::RecvBatch { on, size, len } => self.recv_batch(*on, *size, *len),
             Step::EventGroup { event, index, size } => self.event_group(*event, *index, *size),
@@ -265,12 +220,12 @@ impl Caller {
         self.receivers.push(receiver.handle);
     }
 
-    fn connect(&mut self, stream: bool, peer: &Option<Vec<u8>>, options: Option<&Options>) {
-        // A name would be looked up in the network. Without options a silent peer takes 10 s.
-        let Some(drawn) = options else { return };
+    fn connect(&mut self, stream: bool, peer: &Option<Vec<u8>>, drawn: &Options) {
+        // A smaller size leaves out the peer's timeout, which would be 10 s.
         if self.opened() >= OPEN_MAX || matches!(drawn.size, Size::Any(8..=4_096)) {
             return;
         }
+        // No names: they would be looked up in the network.
         let peer = match peer {
             Some(bytes) if bytes.len() % 4 == 0 => {
                 let number = |at: usize| bytes.get(at).copied().unwrap_or(0);
@@ -279,25 +234,26 @@ impl Caller {
             Some(bytes) if bytes.len() % 4 == 1 => None,
             _ => self.address.clone(),
         };
-        let groups: Vec<atp_group> = drawn.groups.iter().take(4).map(to_group).collect();
-        let (id, law) = (text(&drawn.id), drawn.law.map(|law| vec![b'a' + law % 26, 0]));
+        let groups: Vec<atp_group> =
+            drawn.groups.0.iter().flatten().take(4).map(to_group).collect();
+        let (id, law) = (text(&drawn.id.0), drawn.law.0.map(|law| vec![b'a' + law % 26, 0]));
         let mut memory = Memory::new(Size::Right, size_of::<atp_job_options>());
         let options = memory.at::<atp_job_options>();
         call!(atp_job_options_init(options, size_of::<atp_job_options>()));
         // SAFETY: the call has initialized it.
         let mut options = unsafe { options.read() };
         options.id = pointer(&id);
-        options.msr = drawn.msr;
-        options.messages = drawn.messages;
-        options.flags = u32::from(drawn.flags) | atp_flag::ATP_NO_DAEMON as u32;
+        options.msr = drawn.msr.0;
+        options.messages = drawn.messages.value();
+        options.flags = u32::from(drawn.flags.value()) | atp_flag::ATP_NO_DAEMON as u32;
         options.groups = groups.as_ptr();
         options.groups_len = groups.len();
-        options.peer_timeout_ms = u64::from(drawn.peer_timeout_ms % 20) + 1;
-        options.timer_granularity_us = drawn.timer_granularity_us.into();
-        options.buffer_bytes = drawn.buffer_bytes.into();
-        options.payload_bytes = drawn.payload_bytes.into();
-        options.message_bytes_max = drawn.message_bytes_max.into();
-        options.window_deadline_ms = u64::from(drawn.window_deadline_ms % 20) + 1;
+        options.peer_timeout_ms = u64::from(drawn.peer_timeout_ms % 20) + 2;
+        options.timer_granularity_us = drawn.timer_granularity_us.value().into();
+        options.buffer_bytes = drawn.buffer_bytes.value().into();
+        options.payload_bytes = drawn.payload_bytes.value().into();
+        options.message_bytes_max = drawn.message_bytes_max.value().into();
+        options.window_deadline_ms = u64::from(drawn.window_deadline_ms % 20) + 2;
         options.law = pointer(&law);
         let mut memory = Memory::of(options, drawn.size);
         let (at, peer) = (memory.at::<atp_job_options>(), pointer(&peer));
@@ -321,7 +277,7 @@ impl Caller {
         let none = null_mut::<u32>();
         let (handle, is_stream, status) = match *step {
             Step::Send { on, stream, group, len, null } => {
-                let (handle, group) = (self.handle(on), group.into());
+                let (handle, group) = (self.handle(on), group_id(group));
                 let data = if null { std::ptr::null() } else { block.as_ptr().cast() };
                 let mut id = 0;
                 let status = match stream {
@@ -345,10 +301,14 @@ impl Caller {
             Step::TrySend { on, group, len } => {
                 let (handle, data) = (self.handle(on), block.as_ptr().cast());
                 let job = atp_job { handle };
-                (handle, false, call!(atp_job_try_send(job, group.into(), data, len.into(), none)))
+                (
+                    handle,
+                    false,
+                    call!(atp_job_try_send(job, group_id(group), data, len.into(), none)),
+                )
             }
             Step::SendMany { on, stream, group, ref lens, null } => {
-                let (handle, group) = (self.handle(on), group.into());
+                let (handle, group) = (self.handle(on), group_id(group));
                 let bytes =
                     |len: &u8| atp_bytes { data: block.as_ptr().cast(), len: usize::from(*len) };
                 let messages: Vec<atp_bytes> = lens.iter().map(bytes).collect();
@@ -363,7 +323,7 @@ impl Caller {
                 (handle, stream, status)
             }
             Step::SendOwned { on, stream, group, len, null } => {
-                let (handle, group) = (self.handle(on), group.into());
+                let (handle, group) = (self.handle(on), group_id(group));
                 let data = match null {
                     true => std::ptr::null_mut(),
                     false => {
@@ -401,17 +361,17 @@ impl Caller {
     fn control(&mut self, step: &Step) {
         let (handle, is_stream, status) = match *step {
             Step::SetMsr { on, stream, group, msr } => {
-                let (handle, group) = (self.handle(on), group.into());
+                let (handle, group) = (self.handle(on), group_id(group));
                 let status = match stream {
-                    true => call!(atp_stream_set_msr(atp_stream { handle }, group, msr)),
-                    false => call!(atp_job_set_msr(atp_job { handle }, group, msr)),
+                    true => call!(atp_stream_set_msr(atp_stream { handle }, group, msr.0)),
+                    false => call!(atp_job_set_msr(atp_job { handle }, group, msr.0)),
                 };
                 (handle, stream, status)
             }
             Step::SetMessages { on, group, messages } => {
                 let handle = self.handle(on);
                 let stream = atp_stream { handle };
-                (handle, true, call!(atp_stream_set_messages(stream, group.into(), messages)))
+                (handle, true, call!(atp_stream_set_messages(stream, group_id(group), messages)))
             }
             Step::Progress { on, stream, size } => {
                 let handle = self.handle(on);
@@ -495,7 +455,7 @@ impl Caller {
     fn recv(&mut self, on: u8, size: Size) {
         let handle = self.handle(on);
         let mut memory = Memory::new(size, size_of::<atp_event>());
-        let status = call!(atp_receiver_recv(atp_receiver { handle }, memory.at(), 1));
+        let status = call!(atp_receiver_recv(atp_receiver { handle }, memory.at(), WAIT_MS));
         self.expect(&self.receivers, handle, status);
         if status == atp_status::ATP_OK {
             self.keep(memory.0[1]);
@@ -512,7 +472,7 @@ impl Caller {
         let mut received = 0;
         let receiver = atp_receiver { handle };
         let status =
-            call!(atp_receiver_recv_batch(receiver, memory.at(), len, &raw mut received, 1));
+            call!(atp_receiver_recv_batch(receiver, memory.at(), len, &raw mut received, WAIT_MS));
         self.expect(&self.receivers, handle, status);
         assert!(received <= len);
         for index in 0..received {
@@ -590,9 +550,4 @@ impl Caller {
         }
         assert_eq!(self.returned.load(Ordering::Relaxed), self.lent, "memory that was lent");
     }
-}
-
-fn to_group((group, messages, msr): &(u16, u16, f64)) -> atp_group {
-    let struct_size = size_of::<atp_group>();
-    atp_group { struct_size, group: u32::from(*group), messages: u32::from(*messages), msr: *msr }
 }
