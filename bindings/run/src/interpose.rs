@@ -8,7 +8,7 @@ use crate::{
     next,
     outgoing::Verdict,
     shared::lock,
-    state::{State, closed, connected, set_connected, state},
+    state::{State, closed, connected, copied, set_connected, state},
 };
 use libc::{c_int, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
 use std::{net::SocketAddr, sync::atomic::Ordering};
@@ -180,19 +180,19 @@ interpose! {
 
     fn dup(fd: c_int) -> c_int {
         let copy = next::dup(fd);
-        set_connected(copy, connected(fd));
+        copied(fd, copy);
         copy
     }
 
     fn dup2(fd: c_int, to: c_int) -> c_int {
         let copy = next::dup2(fd, to);
-        set_connected(copy, connected(fd));
+        copied(fd, copy);
         copy
     }
 
     fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
         let copy = next::dup3(fd, to, flags);
-        set_connected(copy, connected(fd));
+        copied(fd, copy);
         copy
     }
 
@@ -200,7 +200,7 @@ interpose! {
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         let done = next::fcntl(fd, command, argument);
         if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
-            set_connected(done, connected(fd));
+            copied(fd, done);
         }
         done
     }
@@ -208,7 +208,7 @@ interpose! {
     fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
         let done = next::fcntl64(fd, command, argument);
         if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
-            set_connected(done, connected(fd));
+            copied(fd, done);
         }
         done
     }

@@ -29,7 +29,16 @@ pub type Rules = HashMap<u16, Rule>;
 /// Parses rules such as `8125=msr:0.9,window:1s`, divided by semicolons.
 pub fn parse(text: &str) -> Result<Rules> {
     let rules = text.split(';').filter(|rule| !rule.is_empty());
-    rules.map(|rule| parse_rule(rule).with_context(|| format!("the rule {rule:?}"))).collect()
+    let parsed = rules.map(|rule| parse_rule(rule).with_context(|| format!("the rule {rule:?}")));
+    let rules: Rules = parsed.collect::<Result<_>>()?;
+    for (port, Rule { atp_port, .. }) in &rules {
+        let others = rules.values().filter(|other| other.atp_port == *atp_port).count();
+        ensure!(
+            others == 1 && !rules.contains_key(atp_port),
+            "port {port} needs the port {atp_port} for ATP, which another rule uses: set atp:PORT"
+        );
+    }
+    Ok(rules)
 }
 
 fn parse_rule(text: &str) -> Result<(u16, Rule)> {
@@ -85,6 +94,13 @@ mod tests {
         assert_eq!(rules[&60_000].atp_port, 40_000);
         assert_eq!((rules[&7].atp_port, rules[&7].probe), (9, Duration::from_millis(5)));
         assert!(parse("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn parse__refuses_ports_of_two_uses() {
+        for text in ["1=atp:2;2", "1=atp:9;2=atp:9"] {
+            assert!(parse(text).unwrap_err().to_string().contains("set atp:PORT"), "{text}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -30,6 +30,14 @@ pub struct Counts {
     pub delivered: AtomicU64,
     pub lost: AtomicU64,
     pub received: AtomicU64,
+}
+
+impl Counts {
+    /// Whether anything was counted.
+    pub fn are_there(&self) -> bool {
+        let counts = [&self.sent_as_messages, &self.sent_plainly, &self.received];
+        counts.iter().any(|count| count.load(Ordering::Relaxed) > 0)
+    }
 }
 
 thread_local! {

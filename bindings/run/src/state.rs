@@ -14,7 +14,7 @@ use std::{
     ptr::null_mut,
     sync::{
         Arc, Mutex, Once,
-        atomic::{AtomicPtr, AtomicU16, AtomicU64, Ordering},
+        atomic::{AtomicI32, AtomicPtr, AtomicU16, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -34,6 +34,8 @@ pub struct State {
 
 static STATE: AtomicPtr<State> = AtomicPtr::new(null_mut());
 static START: Once = Once::new();
+/// The process of the state. A child of `vfork` has the parent's memory for a while.
+static OWNER: AtomicI32 = AtomicI32::new(0);
 /// The port to which a UDP socket is connected, if it has a rule.
 static CONNECTED: [AtomicU16; FDS_MAX] = [const { AtomicU16::new(0) }; FDS_MAX];
 
@@ -67,7 +69,13 @@ fn begin(rules: Rules) {
         bound: Mutex::default(),
         shared: Shared::default(),
     };
+    OWNER.store(own_pid(), Ordering::Relaxed);
     STATE.store(Box::into_raw(Box::new(state)), Ordering::Release);
+}
+
+fn own_pid() -> i32 {
+    // SAFETY: it has no arguments and always succeeds.
+    unsafe { libc::getpid() }
 }
 
 /// In a forked child: a lock of the parent's state may never be released there.
@@ -135,7 +143,8 @@ extern "C" fn at_exit() {
     let bound = std::mem::take(&mut *lock(&state.bound));
     bound.values().for_each(Incoming::end);
     bound.into_values().for_each(Incoming::wait_for_end);
-    if let Some(file) = std::env::var_os(map::REPORT_VARIABLE)
+    if state.shared.counts.are_there()
+        && let Some(file) = std::env::var_os(map::REPORT_VARIABLE)
         && let Err(error) = append_report(&state.shared.counts, file.as_ref())
     {
         warn(format_args!("can't write the report {}: {error}", file.to_string_lossy()));
@@ -158,10 +167,18 @@ fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()>
     file.write_all(line.as_bytes())
 }
 
-/// The descriptor's last close ends what belongs to it.
+/// Notes that a descriptor is a copy of another one.
+pub fn copied(fd: RawFd, copy: RawFd) {
+    if connected(fd) != connected(copy) && own_pid() == OWNER.load(Ordering::Relaxed) {
+        set_connected(copy, connected(fd));
+    }
+}
+
+/// Ends what belongs to a descriptor that the program closes.
 pub fn closed(fd: RawFd) {
-    set_connected(fd, 0);
-    if let Some(state) = state() {
+    let Some(state) = state() else { return };
+    if own_pid() == OWNER.load(Ordering::Relaxed) {
+        set_connected(fd, 0);
         let incoming = lock(&state.bound).remove(&fd);
         if let Some(incoming) = incoming {
             incoming.end();

@@ -20,6 +20,11 @@ static void check(int good, const char *what) {
 
 static void receive(int fd, int wanted) {
     unsigned sum = 0;
+    /* The child uses this process's memory, but its close isn't this process's. */
+    if (vfork() == 0) {
+        close(fd);
+        _exit(0);
+    }
     int copy = dup(fd), epoll = epoll_create1(0);
     struct epoll_event event = {.events = EPOLLIN};
     check(epoll_ctl(epoll, EPOLL_CTL_ADD, copy, &event) == 0, "epoll_ctl");
