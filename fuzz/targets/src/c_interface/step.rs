@@ -75,6 +75,27 @@ pub struct Options {
     pub law: Rare<u8>,
 }
 
+impl Options {
+    /// Options with which every call works.
+    pub fn usual() -> Self {
+        Self {
+            size: Size::Right,
+            msr: Share(1.0),
+            messages: Rare(None),
+            flags: Rare(None),
+            peer_timeout_ms: 19,
+            buffer_bytes: Rare(None),
+            payload_bytes: Rare(None),
+            message_bytes_max: Rare(None),
+            timer_granularity_us: Rare(None),
+            window_deadline_ms: 19,
+            groups: Rare(None),
+            id: Rare(None),
+            law: Rare(None),
+        }
+    }
+}
+
 #[derive(Arbitrary, Debug)]
 pub enum Step {
     Bind { size: Size, sources_max: Rare<u32>, peer: Rare<Vec<u8>> },
