@@ -112,8 +112,8 @@ fn flow_of(datagram: &Datagram) -> Option<(u32, &'static Flow)> {
     Some((index, flow::between(index, &local, &remote)?))
 }
 
-/// Checks DATA, FIN or TERMS of a socket that isn't registered for sending, which a library paces by
-/// itself. Only members of a job's cgroup may send for that job, and they may send for no other.
+/// Checks DATA, FIN or TERMS of a socket that isn't registered for sending, which a library paces
+/// by itself. Only members of a job's cgroup may send for that job, and they may send for no other.
 /// RECEIPTs of a registered receiver admit their destination.
 #[inline(always)]
 fn check_unregistered(

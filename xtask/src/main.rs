@@ -6,6 +6,7 @@ mod book;
 mod build;
 mod deny;
 mod forward;
+mod libatp;
 mod package;
 mod setup;
 mod sources;
@@ -47,6 +48,8 @@ enum Command {
     Package(package::Args),
     /// Build the wheel of the Python package atp
     Wheel,
+    /// Build the C library, and install it with its header and pkg-config file
+    Libatp(libatp::Args),
     /// Check the licenses, sources and duplicates of dependencies
     Deny,
     /// Check sizes, names, imports and line lengths of the repository's files
@@ -65,6 +68,7 @@ fn main() -> std::process::ExitCode {
         Command::Book(args) => book::main(&args),
         Command::Package(args) => package::main(&args),
         Command::Wheel => wheel::main(),
+        Command::Libatp(args) => libatp::main(args),
         Command::Deny => deny::main(),
         Command::Tidy => tidy::main(),
     };

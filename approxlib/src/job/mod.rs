@@ -20,6 +20,7 @@ mod group;
 mod known_path;
 mod open;
 mod owned;
+mod progress;
 mod requests;
 mod shared;
 mod stream;
@@ -29,8 +30,8 @@ mod try_send;
 pub use builder::JobBuilder;
 pub use fanout::Fanout;
 pub use group::Group;
+pub use progress::Progress;
 pub use requests::Requests;
-pub use shared::Progress;
 pub use stream::Stream;
 
 use crate::{

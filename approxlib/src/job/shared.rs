@@ -4,7 +4,7 @@
 //! outcomes. It takes a short lock per message, or per several of `Job::send_all`, and none per
 //! packet.
 
-use super::{buffer_pool::BufferPool, data::Data};
+use super::{buffer_pool::BufferPool, data::Data, progress::Progress};
 use crate::{
     error::Shortfall,
     report::{Report, WindowReport},
@@ -19,21 +19,6 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
-
-/// The progress of a running job.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Progress {
-    /// Messages accepted by [`Job::send`](crate::Job::send), of all groups and windows.
-    pub messages: u32,
-    /// Messages known to be delivered, of all groups of the present window.
-    pub delivered: u32,
-    /// The sum of the lanes' rates, bytes per second.
-    pub rate_bytes_per_s: u64,
-    /// DATA packets sent, retransmissions included.
-    pub packets_sent: u64,
-    /// The job, or the present window, needs no more messages: further ones are dropped.
-    pub complete: bool,
-}
 
 /// The most that the job holds before `Shared::put` blocks.
 #[derive(Clone, Copy, Debug)]

@@ -38,8 +38,8 @@ impl Receiver {
     ///
     /// The sender's [policy](crate::JobBuilder::requests) decides. The rates of exact groups stay.
     /// Once a sender has asked for the end of its job or window, rates may only fall. A request to
-    /// a sender that is unknown, has ended or is of an older version has no effect. A rate of 0 makes
-    /// the sender try every message once, which takes longer than a small rate.
+    /// a sender that is unknown, has ended or is of an older version has no effect. A rate of 0
+    /// makes the sender try every message once, which takes longer than a small rate.
     ///
     /// # Errors
     /// [`Error::Msr`] if the rate isn't between 0 and 1.

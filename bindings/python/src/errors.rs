@@ -33,6 +33,7 @@ fn class_and_attributes(
             "NoGroupError"
         }
         Error::Ended => "EndedError",
+        Error::EndedByReceiver => "EndedByReceiverError",
         Error::WindowEnding => "WindowEndingError",
         Error::MsrRefused(_) => "MsrRefusedError",
         Error::TooMany { messages } => {

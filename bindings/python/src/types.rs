@@ -2,8 +2,8 @@
 
 use crate::message::Message;
 use approxlib::{
-    Event, GroupReport, GroupSummary, Progress, ReceiverStats, Report, Sample, ShortGroup, Summary,
-    WindowReport,
+    Event, GroupReport, GroupSummary, GroupTerms, Progress, ReceiverStats, Report, Sample,
+    ShortGroup, Summary, Terms, WindowReport,
 };
 use pyo3::{
     prelude::*,
@@ -29,6 +29,16 @@ pub fn event(py: Python<'_>, event: Event) -> Object<'_> {
             let message = Message::new(source, job, window, group, message, data);
             Ok(Bound::new(py, message)?.into_any())
         }
+        Event::Started { source, job, terms } => object!(py, "Started" {
+            source: address(source),
+            job: job,
+            terms: self::terms(py, &terms)?,
+        }),
+        Event::TermsChanged { source, job, terms } => object!(py, "TermsChanged" {
+            source: address(source),
+            job: job,
+            terms: self::terms(py, &terms)?,
+        }),
         Event::WindowEnded { source, job, summary } => object!(py, "WindowEnded" {
             source: address(source),
             job: job,
@@ -67,7 +77,26 @@ pub fn report<'py>(py: Python<'py>, report: &Report) -> Object<'py> {
         groups: tuple(py, &report.groups, group_report)?,
         windows: report.windows,
         canceled: report.canceled,
+        requests: report.requests,
+        ended_by_receiver: report.ended_by_receiver,
         timeline: tuple(py, &report.timeline, sample)?,
+    })
+}
+
+fn terms<'py>(py: Python<'py>, terms: &Terms) -> Object<'py> {
+    object!(py, "Terms" {
+        window: terms.window,
+        groups: tuple(py, &terms.groups, group_terms)?,
+    })
+}
+
+fn group_terms<'py>(py: Python<'py>, group: &GroupTerms) -> Object<'py> {
+    object!(py, "GroupTerms" {
+        group: group.group,
+        name: group.name.as_str(),
+        exact: group.exact,
+        messages: group.messages,
+        msr: group.msr,
     })
 }
 
@@ -85,6 +114,7 @@ pub fn progress<'py>(py: Python<'py>, progress: &Progress) -> Object<'py> {
         delivered: progress.delivered,
         rate_bytes_per_s: progress.rate_bytes_per_s,
         packets_sent: progress.packets_sent,
+        complete: progress.complete,
     })
 }
 

@@ -5,6 +5,7 @@
 //! is violated. `arbitrary` reads the bytes as steps. Any bytes are therefore some sequence of
 //! steps, and a small change of the bytes is a small change of the sequence.
 
+pub mod c_interface;
 pub mod control;
 pub mod corpus;
 pub mod memory;
@@ -16,7 +17,8 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 5] = [
+    ("c_interface", c_interface::run),
     ("control", control::run),
     ("receiver", receiver::run),
     ("sender", sender::run),

@@ -15,6 +15,11 @@ fn replay(target: &str) {
 }
 
 #[test]
+fn corpus__of_c_interface_holds() {
+    replay("c_interface");
+}
+
+#[test]
 fn corpus__of_control_holds() {
     replay("control");
 }

@@ -7,20 +7,29 @@ use anyhow::{Context, Result};
 
 use super::{Provider, paths, shell};
 
-/// A crate that brings one program of the same name. Its default features are left out.
+/// A crate that brings one program. Its default features are left out.
 pub struct CargoTool {
     name: &'static str,
+    program: &'static str,
     pub(super) version: &'static str,
 }
 
 /// Builds the book. Its default features serve the book and search it, and double the build time.
-pub const MDBOOK: CargoTool = CargoTool { name: "mdbook", version: "0.5.4" };
+pub const MDBOOK: CargoTool = tool("mdbook", "0.5.4");
 /// Checks licenses, sources and duplicates of dependencies.
-pub const CARGO_DENY: CargoTool = CargoTool { name: "cargo-deny", version: "0.20.2" };
+pub const CARGO_DENY: CargoTool = tool("cargo-deny", "0.20.2");
 /// Makes the Debian package. Its default features compress with xz instead of gzip.
-pub const CARGO_DEB: CargoTool = CargoTool { name: "cargo-deb", version: "3.8.0" };
+pub const CARGO_DEB: CargoTool = tool("cargo-deb", "3.8.0");
+/// Builds and installs the C library. Newer versions need a newer Rust.
+pub const CARGO_C: CargoTool =
+    CargoTool { program: "cargo-cinstall", ..tool("cargo-c", "0.10.24") };
 /// Links the eBPF programs. `bpf_linker` says for which LLVM it is built.
-pub(super) const BPF_LINKER: CargoTool = CargoTool { name: "bpf-linker", version: "0.13.0" };
+pub(super) const BPF_LINKER: CargoTool = tool("bpf-linker", "0.13.0");
+
+/// A crate whose program has the same name.
+const fn tool(name: &'static str, version: &'static str) -> CargoTool {
+    CargoTool { name, program: name, version }
+}
 
 impl CargoTool {
     /// Its path, once it is installed.
@@ -29,15 +38,17 @@ impl CargoTool {
     }
 
     pub(super) fn path_in(&self, root: &Path) -> PathBuf {
-        root.join("bin").join(self.name)
+        root.join("bin").join(self.program)
     }
 
     /// Whether the program at `path` is of the pinned version.
     pub(super) fn is_pinned(&self, path: &Path) -> bool {
-        let is_version = |word: &str| word.trim_start_matches('v') == self.version;
+        // cargo-c adds the version of cargo that it is made of: 0.10.24+cargo-0.98.0.
+        let number =
+            |word: &str| word.trim_start_matches('v').split('+').next() == Some(self.version);
         path.is_file()
             && shell::output(Command::new(path).arg("--version"))
-                .is_ok_and(|said| said.split_whitespace().any(is_version))
+                .is_ok_and(|said| said.split_whitespace().any(number))
     }
 
     pub(super) fn arguments(&self) -> String {

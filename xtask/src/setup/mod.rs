@@ -20,7 +20,7 @@ use std::fs::File;
 use anyhow::{Context, Result, anyhow, bail};
 
 pub use bpf_linker::find as bpf_linker;
-pub use cargo_tool::{CARGO_DEB, CARGO_DENY, MDBOOK};
+pub use cargo_tool::{CARGO_C, CARGO_DEB, CARGO_DENY, MDBOOK};
 pub use machine::{Machine, find_command};
 pub use paths::paths;
 pub use python::{MATURIN, python};
@@ -61,6 +61,8 @@ pub enum Need {
     MdBook,
     CargoDeny,
     CargoDeb,
+    /// Builds and installs the C library
+    CargoC,
     /// A Debian system in which a package is tested
     CleanDebian,
     /// Runs the Wireshark dissector
@@ -134,6 +136,7 @@ impl Need {
             Need::MdBook => &MDBOOK,
             Need::CargoDeny => &CARGO_DENY,
             Need::CargoDeb => &CARGO_DEB,
+            Need::CargoC => &CARGO_C,
             Need::CleanDebian => &packages::CLEAN_DEBIAN,
             Need::Tshark => &packages::TSHARK,
         }

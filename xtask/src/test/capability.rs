@@ -26,20 +26,46 @@ pub enum Place {
 }
 
 /// The capabilities, as skips name them. Where the name ends with an underscore, a value follows.
-const NAMES: [&str; 13] = [
-    "root",          // uid 0 in the first user namespace
-    "ebpf_object",   // the compiled programs
-    "atp_user",      // the daemon's binary
-    "cgroup2",       // a mounted cgroup v2 hierarchy
-    "userns",        // user namespaces for the user who runs the tests
-    "userfaultfd",   // page faults that a process handles itself
-    "tshark",        // Wireshark's command line
-    "sch_",          // a queueing discipline
-    "tcp_",          // a congestion control of TCP
-    "published_",    // a paper's data beside the clone, which can't be downloaded
-    "kernel_",       // that Linux or a newer one
-    "flights_table", // the table of the main job
-    "samplics",      // the package from PyPI, in our environment
+const NAMES: [&str; 22] = [
+    // uid 0 in the first user namespace
+    "root",
+    // the compiled programs
+    "ebpf_object",
+    // the daemon's binary
+    "atp_user",
+    // a mounted cgroup v2 hierarchy
+    "cgroup2",
+    // user namespaces for the user who runs the tests
+    "userns",
+    // page faults that a process handles itself
+    "userfaultfd",
+    // Wireshark's command line
+    "tshark",
+    // compilers, for programs that use libatp
+    "cc",
+    "c++",
+    "go",
+    "pkg-config",
+    // interpreters and installers, for programs under atp-run
+    "node",
+    "npm",
+    "python3",
+    // the registries of their packages can be reached
+    "registries",
+    // the libraries of the address and the undefined-behavior sanitizer
+    "sanitizers",
+    // a queueing discipline
+    "sch_",
+    // a congestion control of TCP
+    "tcp_",
+    // a paper's data beside the clone, which can't be downloaded
+    "published_",
+    // that Linux or a newer one
+    "kernel_",
+    // the table of the main job
+    "flights_table",
+    // the package from PyPI, in our environment
+    "samplics",
 ];
 
 impl Place {
@@ -71,7 +97,15 @@ impl Place {
 
     fn has(&self, name: &str, value: &str) -> bool {
         match (name, self) {
-            ("tshark", _) => setup::find_command("tshark").is_some(),
+            ("tshark" | "cc" | "c++" | "go" | "pkg-config" | "node" | "npm" | "python3", _) => {
+                setup::find_command(name).is_some()
+            }
+            ("registries", _) => {
+                setup::output(Command::new("npm").args(["view", "statsd", "version"])).is_ok()
+                    && setup::output(Command::new("python3").args(["-m", "pip", "--version"]))
+                        .is_ok()
+            }
+            ("sanitizers", _) => has_sanitizers(),
             ("published_", _) => has_published(value),
             ("flights_table", _) => setup::obtainable(&[Need::Dataset]).is_ok(),
             ("samplics", _) => setup::obtainable(&[Need::Samplics]).is_ok(),
@@ -132,6 +166,13 @@ pub fn can_add_qdisc(name: &str) -> bool {
 fn has_tcp(name: &str) -> bool {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
     socket.is_ok_and(|socket| socket.set_tcp_congestion(name.as_bytes()).is_ok())
+}
+
+/// Links an empty library with the sanitizers.
+fn has_sanitizers() -> bool {
+    let mut link = Command::new("cc");
+    link.args("-shared -fsanitize=address,undefined -x c /dev/null -o /dev/null".split(' '));
+    setup::output(&mut link).is_ok()
 }
 
 fn has_cgroup2() -> bool {

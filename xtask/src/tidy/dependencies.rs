@@ -8,11 +8,13 @@ use serde_json::Value;
 use crate::setup;
 
 /// The crates that each may depend on; a crate that isn't listed is an error.
-const ALLOWED: [(&str, &[&str]); 19] = [
+const ALLOWED: [(&str, &[&str]); 21] = [
     ("atp-common", &[]),
     ("atp-ebpf", &["atp-common"]),
     ("atp-proto", &["atp-common"]),
     ("approxlib", &["atp-common", "atp-proto", "approxlib"]), // itself: the tests choose features
+    ("atp-c", &["approxlib"]),
+    ("atp-run", &["approxlib"]),
     ("switch-profiles", &[]),
     ("approx-answers", &[]),
     ("atp-options", &["atp-common"]),
@@ -28,7 +30,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ("xtask", &["test-report"]),
     ("atp-tests", &["atp-common", "approxlib", "atp-user", "testbed"]),
     ("atp-ebpf-faults", &[]),
-    ("fuzz-targets", &["atp-common", "atp-proto", "approxlib"]),
+    ("fuzz-targets", &["atp-common", "atp-proto", "approxlib", "atp-c"]),
     ("atp-fuzz", &["fuzz-targets"]),
     ("atp-python", &["approxlib"]),
 ];

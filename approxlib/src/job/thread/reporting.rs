@@ -3,7 +3,7 @@
 use super::SenderThread;
 use crate::{
     error::{ShortCause, Shortfall},
-    job::shared::{Outcome, Progress},
+    job::{Progress, shared::Outcome},
     report::{GroupReport, Report, Sample},
     udp::{PATH_MTU_BYTES_MIN, now_ns},
 };

@@ -63,6 +63,10 @@ class EndedError(Error, ValueError):
     """The job's input was ended, or the job was canceled."""
 
 
+class EndedByReceiverError(Error, ValueError):
+    """The receiver has ended the stream: ``finish`` gives the report."""
+
+
 class WindowEndingError(Error, RuntimeError):
     """The stream's window is ending: the next one has not begun."""
 

@@ -158,6 +158,10 @@ class Report:
     groups: tuple[GroupReport, ...]
     windows: int
     canceled: bool
+    requests: int
+    """Requests of the receiver that the job has handled, obeyed or not."""
+    ended_by_receiver: bool
+    """The receiver asked for the end. The groups then need no message."""
     timeline: tuple[Sample, ...]
 
 
@@ -181,6 +185,8 @@ class Progress:
     """Messages known to be delivered, of the present window."""
     rate_bytes_per_s: int
     packets_sent: int
+    complete: bool
+    """The job, or the present window, needs no more messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +222,45 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupTerms:
+    """The terms of one group."""
+
+    group: int
+    name: str
+    exact: bool
+    """All messages are delivered, in order."""
+    messages: int | None
+    """N, if the sender knows it already."""
+    msr: float
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The terms of one sender's job, or of a window of it."""
+
+    window: int
+    groups: tuple[GroupTerms, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A sender has told the terms of its job, or of the next window of its stream."""
+
+    source: tuple[str, int]
+    job: int
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
+class TermsChanged:
+    """The terms have changed, or the sender has answered a request."""
+
+    source: tuple[str, int]
+    job: int
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
 class WindowEnded:
     """A sender has ended a window of its stream. Another window follows."""
 
@@ -247,5 +292,5 @@ class ReceiverStats:
     memory_bytes: int
 
 
-Event: TypeAlias = "Message | WindowEnded | Finished"
+Event: TypeAlias = "Message | Started | TermsChanged | WindowEnded | Finished"
 """An event of a receiver."""

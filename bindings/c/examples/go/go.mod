@@ -1,0 +1,3 @@
+module atp-example
+
+go 1.19

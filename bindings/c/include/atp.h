@@ -1,0 +1,1300 @@
+/* libatp: send and receive messages of which a stated share must arrive.
+ *
+ * Generated from bindings/c/src: don't edit it. The guide is docs/src/guide/c.md.
+ *
+ * Every function can be called from any thread. Calls on one job or stream wait for each other.
+ * Functions that return atp_status return ATP_OK, ATP_AGAIN, or an error, which is negative;
+ * atp_last_error has its sentence. After an error, output parameters are unchanged.
+ */
+
+#ifndef ATP_H
+#define ATP_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Zeroes a structure that begins with its size, and sets the size. Structures of options have
+ * functions of their own, which set the defaults. */
+#define ATP_INIT(pointer) \
+    (memset((pointer), 0, sizeof *(pointer)), (void)((pointer)->struct_size = sizeof *(pointer)))
+
+/**
+ * The value of atp_job_options.msr that sets no rate: group 0 is then exact, or isn't there if
+ * `groups` doesn't list it.
+ */
+#define ATP_MSR_DEFAULT -1.0
+
+/**
+ * The result of a call. Errors are negative.
+ */
+typedef enum atp_status {
+  /**
+   * Done.
+   */
+  ATP_OK = 0,
+  /**
+   * Nothing at present: no room, no event within the timeout, or the job hasn't ended.
+   */
+  ATP_AGAIN = 1,
+  /**
+   * A pointer that is needed is null.
+   */
+  ATP_ERROR_NULL = -1,
+  /**
+   * struct_size is too small or too large, or bytes that this version doesn't know aren't 0.
+   */
+  ATP_ERROR_SIZE = -2,
+  /**
+   * The handle was freed, or belongs to no object of this kind.
+   */
+  ATP_ERROR_HANDLE = -3,
+  /**
+   * A text is not UTF-8.
+   */
+  ATP_ERROR_TEXT = -4,
+  /**
+   * An argument is out of its range.
+   */
+  ATP_ERROR_ARGUMENT = -5,
+  /**
+   * The job or stream has ended: only its report can be read.
+   */
+  ATP_ERROR_STATE = -6,
+  /**
+   * The receiver was closed during the call.
+   */
+  ATP_ERROR_CLOSED = -7,
+  /**
+   * The function can't be called in a release callback.
+   */
+  ATP_ERROR_CALLBACK = -8,
+  /**
+   * A fault of the library. The sentence is worth a report.
+   */
+  ATP_ERROR_INTERNAL = -9,
+  /**
+   * The minimal sampling rate is not between 0 and 1.
+   */
+  ATP_ERROR_MSR = -20,
+  /**
+   * The job was announced with no messages.
+   */
+  ATP_ERROR_NO_MESSAGES = -21,
+  /**
+   * A message is longer than the job allows.
+   */
+  ATP_ERROR_TOO_LARGE = -22,
+  /**
+   * The job was opened without this group.
+   */
+  ATP_ERROR_NO_GROUP = -23,
+  /**
+   * The job's input was ended.
+   */
+  ATP_ERROR_ENDED = -24,
+  /**
+   * The sampling rate can't be changed to this value at present.
+   */
+  ATP_ERROR_MSR_REFUSED = -25,
+  /**
+   * The group has its announced number of messages already.
+   */
+  ATP_ERROR_TOO_MANY = -26,
+  /**
+   * Options are invalid or contradict each other.
+   */
+  ATP_ERROR_OPTIONS = -27,
+  /**
+   * A host name has no address.
+   */
+  ATP_ERROR_NAME = -28,
+  /**
+   * The address can't be a receiver's.
+   */
+  ATP_ERROR_PEER = -29,
+  /**
+   * The highest rate is too low.
+   */
+  ATP_ERROR_RATE_MAX = -30,
+  /**
+   * The path's MTU is too small for ATP.
+   */
+  ATP_ERROR_PATH_TOO_NARROW = -31,
+  /**
+   * A socket could not be opened, or failed.
+   */
+  ATP_ERROR_SOCKET = -32,
+  /**
+   * The daemon can't be reached, or refused.
+   */
+  ATP_ERROR_DAEMON = -33,
+  /**
+   * The memory that the daemon shared can't be mapped.
+   */
+  ATP_ERROR_SHARED_MEMORY = -34,
+  /**
+   * A thread of the library could not be started, or ended unexpectedly.
+   */
+  ATP_ERROR_THREAD = -35,
+  /**
+   * The job ended below its minimal sampling rate: see atp_job_shortfall.
+   */
+  ATP_ERROR_SHORT = -36,
+  /**
+   * An error that has no code in this version.
+   */
+  ATP_ERROR_OTHER = -99,
+} atp_status;
+
+/**
+ * Bits of the field `flags`.
+ */
+typedef enum atp_flag {
+  /**
+   * Jobs and receivers: use no daemon.
+   */
+  ATP_NO_DAEMON = 1,
+  /**
+   * Jobs: send every message once before the job is complete.
+   */
+  ATP_TRY_EVERY_MESSAGE = 2,
+  /**
+   * Jobs: send messages in order, not the one with the minimal remaining data first (MRDF).
+   */
+  ATP_NO_MRDF = 4,
+  /**
+   * Jobs: MRDF compares messages by bytes instead of by packets.
+   */
+  ATP_RANK_BY_BYTES = 8,
+  /**
+   * Jobs: short messages don't share packets.
+   */
+  ATP_NO_PACKING = 16,
+} atp_flag;
+
+/**
+ * The kind of an event. Later versions have more: skip those that the program doesn't know.
+ */
+typedef enum atp_event_kind {
+  /**
+   * A complete message.
+   */
+  ATP_EVENT_MESSAGE = 1,
+  /**
+   * A window of a stream has ended, and another one follows.
+   */
+  ATP_EVENT_WINDOW_ENDED = 2,
+  /**
+   * A job has ended.
+   */
+  ATP_EVENT_FINISHED = 3,
+} atp_event_kind;
+
+/**
+ * Why a job ended short.
+ */
+typedef enum atp_short_cause {
+  /**
+   * The job didn't end short.
+   */
+  ATP_SHORT_NONE = 0,
+  /**
+   * No packet came from the peer within the peer timeout.
+   */
+  ATP_SHORT_PEER_SILENT = 1,
+  /**
+   * The receiving application takes no messages.
+   */
+  ATP_SHORT_NOT_READING = 2,
+  /**
+   * The receiver refused the job: see `detail`.
+   */
+  ATP_SHORT_REFUSED = 3,
+  /**
+   * The receiver had no room for as long as the peer timeout.
+   */
+  ATP_SHORT_NO_ROOM = 4,
+  /**
+   * The receiver was restarted.
+   */
+  ATP_SHORT_RECEIVER_LOST_STATE = 5,
+  /**
+   * The path's MTU shrank below the least: see `detail`.
+   */
+  ATP_SHORT_PATH_NARROWED = 6,
+  /**
+   * This host let no packet out: see `detail`.
+   */
+  ATP_SHORT_CANNOT_SEND = 7,
+  /**
+   * The job was dropped before its end.
+   */
+  ATP_SHORT_ABANDONED = 8,
+  /**
+   * A cause that has no number in this version.
+   */
+  ATP_SHORT_OTHER = 99,
+} atp_short_cause;
+
+/**
+ * An address and a port. Its layout never changes.
+ */
+typedef struct atp_address {
+  /**
+   * 4 or 6, for IPv4 or IPv6; 0 if there is no address.
+   */
+  uint16_t version;
+  /**
+   * The port, in the byte order of the host.
+   */
+  uint16_t port;
+  /**
+   * The scope of a link-local address of IPv6; 0 otherwise.
+   */
+  uint32_t scope;
+  /**
+   * The address in network byte order. IPv4 uses the first four bytes.
+   */
+  uint8_t ip[16];
+} atp_address;
+
+/**
+ * An event, from atp_receiver_recv. Free it with atp_event_free.
+ */
+typedef struct atp_event {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The memory behind the event, which atp_event_free frees. 0: none.
+   */
+  uint64_t memory;
+  /**
+   * A number of atp_event_kind.
+   */
+  uint32_t kind;
+  /**
+   * The job's id.
+   */
+  uint32_t job;
+  /**
+   * The sender's address.
+   */
+  struct atp_address source;
+  /**
+   * The window of a stream, counted from 0; 0 for other jobs.
+   */
+  uint32_t window;
+  /**
+   * A message's group.
+   */
+  uint32_t group;
+  /**
+   * A message's id, counted from 0 in each group and window.
+   */
+  uint32_t message;
+  /**
+   * At an end: 1 if every group has the messages that it needs.
+   */
+  uint32_t complete;
+  /**
+   * A message's bytes, valid until atp_event_free.
+   */
+  const void *data;
+  /**
+   * The number of bytes.
+   */
+  size_t len;
+  /**
+   * At an end: N, the number of messages of all groups.
+   */
+  uint32_t messages;
+  /**
+   * At an end: messages delivered, of all groups.
+   */
+  uint32_t delivered;
+  /**
+   * At an end: the number of groups, which atp_event_group reads.
+   */
+  size_t groups_len;
+} atp_event;
+
+/**
+ * Ids from `start` to before `end`. Its layout never changes.
+ */
+typedef struct atp_range {
+  /**
+   * The first id.
+   */
+  uint32_t start;
+  /**
+   * The id after the last.
+   */
+  uint32_t end;
+} atp_range;
+
+/**
+ * The outcome of one group of a job or window, at the receiver.
+ */
+typedef struct atp_group_summary {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The group's id.
+   */
+  uint32_t group;
+  /**
+   * N, the number of messages.
+   */
+  uint32_t messages;
+  /**
+   * ceil(MSR * N), as stated by the sender.
+   */
+  uint32_t needed;
+  /**
+   * Messages delivered.
+   */
+  uint32_t delivered;
+  /**
+   * The ids of the messages that were not delivered, in ascending order. Valid until
+   * atp_event_free.
+   */
+  const struct atp_range *lost;
+  /**
+   * The number of ranges.
+   */
+  size_t lost_len;
+} atp_group_summary;
+
+/**
+ * Messages with a minimal sampling rate of their own.
+ */
+typedef struct atp_group {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The group's id, 0 to 255.
+   */
+  uint32_t group;
+  /**
+   * The number of messages, if it is known; 0 if not.
+   */
+  uint32_t messages;
+  /**
+   * The share of the messages that must arrive, 0 to 1. At 1 the group is exact: in order.
+   */
+  double msr;
+} atp_group;
+
+/**
+ * Options of a job or a stream. Begin with atp_job_options_init. A number of 0 is the default.
+ */
+typedef struct atp_job_options {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The job's id: a decimal number, or a name. Null: drawn.
+   */
+  const char *id;
+  /**
+   * The share of group 0 that must arrive, 0 to 1; ATP_MSR_DEFAULT at first.
+   */
+  double msr;
+  /**
+   * The number of messages of group 0 (in each window), if it is known; 0 if not.
+   */
+  uint32_t messages;
+  /**
+   * Bits of atp_flag.
+   */
+  uint32_t flags;
+  /**
+   * The groups; the size of the first one is the distance from one to the next.
+   */
+  const struct atp_group *groups;
+  /**
+   * The number of groups.
+   */
+  size_t groups_len;
+  /**
+   * Streams: how long a window may take. 0: without limit.
+   */
+  uint64_t window_deadline_ms;
+  /**
+   * The socket of the daemon to use. Null: the default daemon, if it runs.
+   */
+  const char *control_socket;
+  /**
+   * Without a daemon: the rate of the host's port. Default 125,000,000.
+   */
+  uint64_t rate_max_bytes_per_s;
+  /**
+   * How long the receiver may be silent. Default 10,000.
+   */
+  uint64_t peer_timeout_ms;
+  /**
+   * How late threads and timers of the hosts usually are, at most. Default 1,000.
+   */
+  uint64_t timer_granularity_us;
+  /**
+   * Bytes of messages in the library before sending blocks. Default 4 MiB.
+   */
+  uint64_t buffer_bytes;
+  /**
+   * Message bytes of a packet. Default: as many as the path takes.
+   */
+  uint32_t payload_bytes;
+  /**
+   * The longest message, bytes. Default 64 MiB.
+   */
+  uint32_t message_bytes_max;
+  /**
+   * The most packets in flight until the peer was heard. 0: without limit.
+   */
+  uint32_t initial_window_packets;
+  /**
+   * 0; for later versions.
+   */
+  uint32_t reserved;
+  /**
+   * Without a daemon: the rate law, such as "paper". Null: the default law.
+   */
+  const char *law;
+  /**
+   * Without a daemon: rules of the law that are off, divided by commas. Null: none.
+   */
+  const char *rules_off;
+} atp_job_options;
+
+/**
+ * A job: messages to one receiver, of which a share must arrive. Free it with atp_job_free.
+ */
+typedef struct atp_job {
+  /**
+   * 0 is no job. Numbers aren't used twice.
+   */
+  uint64_t handle;
+} atp_job;
+
+/**
+ * Bytes of the caller.
+ */
+typedef struct atp_bytes {
+  /**
+   * May be null if there are no bytes.
+   */
+  const void *data;
+  /**
+   * The number of bytes.
+   */
+  size_t len;
+} atp_bytes;
+#define atp_bytes_EMPTY (atp_bytes){ .data = (null){  }, .len = 0 }
+
+/**
+ * Gives the memory of a message back to the caller: the context and the bytes of the call that
+ * sent it.
+ *
+ * The library calls it once, in the call or in a thread of the library. It must return soon, must
+ * not throw, and can't call libatp, which returns ATP_ERROR_CALLBACK there.
+ */
+typedef void (*atp_release)(void *context, const void *data, size_t len);
+
+/**
+ * A job's or a stream's progress.
+ */
+typedef struct atp_progress {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * Messages accepted for sending, of all groups and windows.
+   */
+  uint32_t messages;
+  /**
+   * Messages known to be delivered, of all groups of the present window.
+   */
+  uint32_t delivered;
+  /**
+   * The sum of the rates of all groups.
+   */
+  uint64_t rate_bytes_per_s;
+  /**
+   * Packets with data sent, retransmissions included.
+   */
+  uint64_t packets_sent;
+} atp_progress;
+
+/**
+ * The outcome of a job, or of a window of a stream. A window has its number, `complete` and its
+ * groups; its other fields are 0.
+ */
+typedef struct atp_report {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The job's id.
+   */
+  uint32_t job;
+  /**
+   * The number of the window, or of windows that have ended in the report of a stream.
+   */
+  uint32_t windows;
+  /**
+   * 1 if every group has the messages that it needs.
+   */
+  uint32_t complete;
+  /**
+   * 1 if the job was canceled before that.
+   */
+  uint32_t canceled;
+  /**
+   * The number of groups: see atp_job_report_group.
+   */
+  size_t groups_len;
+  /**
+   * The number of samples: see atp_job_report_sample.
+   */
+  size_t samples_len;
+  /**
+   * Seconds from the first message to the confirmed end.
+   */
+  double elapsed_s;
+  /**
+   * Packets with data sent, retransmissions included.
+   */
+  uint64_t packets_sent;
+  /**
+   * Packets with data retransmitted.
+   */
+  uint64_t packets_retransmitted;
+  /**
+   * Messages that shared a packet, once for each time that they were sent.
+   */
+  uint64_t messages_packed;
+  /**
+   * Packets with data that reached the receiving library.
+   */
+  uint64_t packets_arrived;
+  /**
+   * Packets that the receiver had no room for at first.
+   */
+  uint64_t refusals;
+  /**
+   * Message bytes sent, retransmissions included.
+   */
+  uint64_t bytes_sent;
+  /**
+   * "ebpf" or "userspace".
+   */
+  char datapath[16];
+  /**
+   * "fq", "htb" or "userspace".
+   */
+  char pacing[16];
+} atp_report;
+
+/**
+ * The outcome of one group.
+ */
+typedef struct atp_group_report {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The group's id.
+   */
+  uint32_t group;
+  /**
+   * N, the number of messages.
+   */
+  uint32_t messages;
+  /**
+   * Messages known to be delivered.
+   */
+  uint32_t delivered;
+  /**
+   * The messages that must be delivered: ceil(MSR * N).
+   */
+  uint32_t needed;
+  /**
+   * Messages not delivered.
+   */
+  uint32_t lost;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+  /**
+   * The minimal sampling rate.
+   */
+  double msr;
+} atp_group_report;
+
+/**
+ * The state of a group's lane at one moment.
+ */
+typedef struct atp_sample {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * Seconds since the job was opened.
+   */
+  double at_s;
+  /**
+   * The target loss rate, 0 to 1.
+   */
+  double tlr;
+  /**
+   * The loss of the last evaluated epoch, 0 to 1.
+   */
+  double loss;
+  /**
+   * The smoothed round-trip time, microseconds; 0 before the first measurement.
+   */
+  double rtt_us;
+  /**
+   * The lane's rate.
+   */
+  uint64_t rate_bytes_per_s;
+  /**
+   * The group's id.
+   */
+  uint32_t group;
+  /**
+   * The lane's queue in the switches, 0 to 7.
+   */
+  uint32_t queue;
+} atp_sample;
+
+/**
+ * Why a job ended short. The groups that are short are those of its report that have fewer
+ * messages than they need.
+ */
+typedef struct atp_shortfall {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * A number of atp_short_cause.
+   */
+  uint32_t cause;
+  /**
+   * The number of the refusal (protocol/end.md; 0 if unknown), the path's MTU in bytes, or the
+   * error number of the kernel; 0 for other causes.
+   */
+  uint32_t detail;
+  /**
+   * For how long the peer was silent, read nothing or had no room.
+   */
+  double silence_s;
+  /**
+   * 1 if the peer's host said that nothing listens on the port.
+   */
+  uint32_t port_unreachable;
+  /**
+   * 1 if a router said that the peer's host is unreachable.
+   */
+  uint32_t host_unreachable;
+} atp_shortfall;
+
+/**
+ * Options of a receiver. Begin with atp_receiver_options_init. A number of 0 is the default.
+ */
+typedef struct atp_receiver_options {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The jobs to accept, as decimal numbers or names.
+   */
+  const char *const *jobs;
+  /**
+   * The number of `jobs`. 0: any job.
+   */
+  size_t jobs_len;
+  /**
+   * The addresses of senders to accept, without ports.
+   */
+  const char *const *peers;
+  /**
+   * The number of `peers`. 0: any address.
+   */
+  size_t peers_len;
+  /**
+   * The socket of the daemon to use. Null: the default daemon, if it runs.
+   */
+  const char *control_socket;
+  /**
+   * Bits of atp_flag.
+   */
+  uint32_t flags;
+  /**
+   * The most senders at once. Default 256.
+   */
+  uint32_t sources_max;
+  /**
+   * The longest message, bytes. Default 64 MiB.
+   */
+  uint32_t message_bytes_max;
+  /**
+   * 0; for later versions.
+   */
+  uint32_t reserved;
+  /**
+   * Bytes of incomplete messages of each sender. Default 64 MiB.
+   */
+  uint64_t incomplete_bytes_max;
+  /**
+   * Bytes of incomplete and waiting messages of all senders. Default 256 MiB.
+   */
+  uint64_t memory_bytes_max;
+  /**
+   * Bytes of complete messages that wait for the application. Default 64 MiB.
+   */
+  uint64_t buffer_bytes;
+  /**
+   * How long closing waits for a sender that may not know of its job's end. Default 2,000.
+   */
+  uint64_t linger_ms;
+} atp_receiver_options;
+
+/**
+ * A receiver of messages of any number of jobs, at one UDP port. Close it with
+ * atp_receiver_close.
+ */
+typedef struct atp_receiver {
+  /**
+   * 0 is no receiver. Numbers aren't used twice.
+   */
+  uint64_t handle;
+} atp_receiver;
+
+/**
+ * Counters of a receiver, since its start.
+ */
+typedef struct atp_receiver_stats {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * Packets with data of accepted jobs, duplicates included.
+   */
+  uint64_t packets_received;
+  /**
+   * Bytes behind their headers.
+   */
+  uint64_t bytes;
+  /**
+   * Acknowledgments sent by this process.
+   */
+  uint64_t acks_sent;
+  /**
+   * Packets refused.
+   */
+  uint64_t refused;
+  /**
+   * Complete messages.
+   */
+  uint64_t messages;
+  /**
+   * Silent senders that made room for others.
+   */
+  uint64_t evicted;
+  /**
+   * Bytes of incomplete and waiting messages and of records at present.
+   */
+  uint64_t memory_bytes;
+  /**
+   * Senders known at present.
+   */
+  uint32_t sources;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} atp_receiver_stats;
+
+/**
+ * A stream: a job of windows, each with messages and an end of its own. Free it with
+ * atp_stream_free.
+ */
+typedef struct atp_stream {
+  /**
+   * 0 is no stream. Numbers aren't used twice.
+   */
+  uint64_t handle;
+} atp_stream;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * Writes an address as text, such as "10.0.0.2:4747" or "[fe80::1%2]:4747", with a 0 at its end.
+ * 64 bytes suffice for every address; ATP_ERROR_ARGUMENT if `len` is too small.
+ *
+ * # Safety
+ * `address` is null or readable; `text` is null or has `len` writable bytes.
+ */
+enum atp_status atp_address_text(const struct atp_address *address, char *text, size_t len);
+
+/**
+ * The group at `index` of an event that ends a job or window. ATP_ERROR_ARGUMENT if there is none.
+ *
+ * # Safety
+ * Pointers are null or as they say.
+ */
+enum atp_status atp_event_group(const struct atp_event *event,
+                                size_t index,
+                                struct atp_group_summary *summary);
+
+/**
+ * Frees the memory behind an event, and empties the event. Does nothing if it is empty. A copy of
+ * a freed event gives ATP_ERROR_HANDLE.
+ *
+ * # Safety
+ * `event` is null or as it says.
+ */
+enum atp_status atp_event_free(struct atp_event *event);
+
+/**
+ * Opens a job to the receiver at `peer`, an address or a host name with a port. Sends nothing yet.
+ * `options` may be null: all defaults. Blocks while a name is resolved.
+ *
+ * # Safety
+ * Pointers are null or as they say, with all that they point to.
+ */
+enum atp_status atp_job_connect(const char *peer,
+                                const struct atp_job_options *options,
+                                struct atp_job *job);
+
+/**
+ * The job's id, and its datapath: "ebpf" or "userspace". Either may be null. The text is valid
+ * for ever.
+ *
+ * # Safety
+ * Pointers are null or writable.
+ */
+enum atp_status atp_job_id(struct atp_job job, uint32_t *id, const char **datapath);
+
+/**
+ * Queues a copy of a message. Blocks while the buffer is full. The message's id, if it is wanted,
+ * counts from 0 in each group.
+ *
+ * Calls for this job in other threads wait for it: a program that wants to do something else
+ * meanwhile uses atp_job_try_send.
+ *
+ * # Safety
+ * `data` is null or has `len` readable bytes; `message` is null or writable.
+ */
+enum atp_status atp_job_send(struct atp_job job,
+                             uint32_t group,
+                             const void *data,
+                             size_t len,
+                             uint32_t *message);
+
+/**
+ * As atp_job_send, but returns ATP_AGAIN instead of blocking. atp_job_changed_fd shows when to try
+ * again.
+ *
+ * # Safety
+ * As atp_job_send.
+ */
+enum atp_status atp_job_try_send(struct atp_job job,
+                                 uint32_t group,
+                                 const void *data,
+                                 size_t len,
+                                 uint32_t *message);
+
+/**
+ * Queues copies of several messages, which costs less for short ones. Blocks while the buffer is
+ * full. `first` gets the first one's id; the others follow. After ATP_ERROR_TOO_LARGE no message
+ * is queued; after other errors, the first ones may be.
+ *
+ * # Safety
+ * `messages` is null or has `len` elements, each readable; `first` is null or writable.
+ */
+enum atp_status atp_job_send_many(struct atp_job job,
+                                  uint32_t group,
+                                  const struct atp_bytes *messages,
+                                  size_t len,
+                                  uint32_t *first);
+
+/**
+ * Queues a message without a copy. Blocks while the buffer is full. The memory must stay as it is
+ * until `release` is called: once, also if this call fails, in this call or in another thread.
+ * Only with ATP_ERROR_NULL for `release` and with ATP_ERROR_CALLBACK it isn't called.
+ *
+ * # Safety
+ * `message` is readable as long as that; `id` is null or writable.
+ */
+enum atp_status atp_job_send_owned(struct atp_job job,
+                                   uint32_t group,
+                                   struct atp_bytes message,
+                                   atp_release release,
+                                   void *context,
+                                   uint32_t *id);
+
+/**
+ * Changes the minimal sampling rate of a group. An exact group stays exact. After
+ * atp_job_begin_finish the rate may only fall.
+ */
+enum atp_status atp_job_set_msr(struct atp_job job, uint32_t group, double msr);
+
+/**
+ * The job's progress, at most 50 ms old.
+ *
+ * # Safety
+ * `progress` is null or as it says.
+ */
+enum atp_status atp_job_progress(struct atp_job job, struct atp_progress *progress);
+
+/**
+ * A descriptor for poll, epoll and their like. It is readable when atp_job_try_send or
+ * atp_job_try_outcome may do more than ATP_AGAIN. It belongs to the job: don't read or close it,
+ * and don't use it after the job's end.
+ *
+ * # Safety
+ * `fd` is null or writable.
+ */
+enum atp_status atp_job_changed_fd(struct atp_job job, int *fd);
+
+/**
+ * Ends the input without waiting: atp_job_try_outcome tells the outcome.
+ */
+enum atp_status atp_job_begin_finish(struct atp_job job);
+
+/**
+ * Ends the job without waiting: atp_job_try_outcome tells the outcome.
+ */
+enum atp_status atp_job_begin_cancel(struct atp_job job);
+
+/**
+ * The outcome of a job that has ended: ATP_OK with the report, or an error as of atp_job_finish.
+ * ATP_AGAIN before the end. `report` may be null.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_job_try_outcome(struct atp_job job, struct atp_report *report);
+
+/**
+ * Ends the input, and waits until the receiver confirms ceil(MSR * N) messages of every group.
+ * ATP_ERROR_SHORT if the job ends below that; its report and atp_job_shortfall say why. `report`
+ * may be null. The handle stays until atp_job_free.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_job_finish(struct atp_job job, struct atp_report *report);
+
+/**
+ * Ends the job now, and waits for the receiver's confirmation. `report` may be null.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_job_cancel(struct atp_job job, struct atp_report *report);
+
+/**
+ * The report of a job that has ended, also below its rate.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_job_report(struct atp_job job, struct atp_report *report);
+
+/**
+ * The group at `index` of the job's report.
+ *
+ * # Safety
+ * `group` is null or as it says.
+ */
+enum atp_status atp_job_report_group(struct atp_job job,
+                                     size_t index,
+                                     struct atp_group_report *group);
+
+/**
+ * The sample at `index` of the job's report.
+ *
+ * # Safety
+ * `sample` is null or as it says.
+ */
+enum atp_status atp_job_report_sample(struct atp_job job, size_t index, struct atp_sample *sample);
+
+/**
+ * Why the job ended short; the cause ATP_SHORT_NONE if it didn't.
+ *
+ * # Safety
+ * `shortfall` is null or as it says.
+ */
+enum atp_status atp_job_shortfall(struct atp_job job, struct atp_shortfall *shortfall);
+
+/**
+ * Frees the handle. A job that has not ended is abandoned: messages that were not delivered are
+ * lost.
+ */
+enum atp_status atp_job_free(struct atp_job job);
+
+/**
+ * Sets the options of a job to their defaults: atp_job_options_init(&options, sizeof options).
+ *
+ * # Safety
+ * `options` is null or has `struct_size` writable bytes.
+ */
+enum atp_status atp_job_options_init(struct atp_job_options *options, size_t struct_size);
+
+/**
+ * Sets the options of a receiver to their defaults:
+ * atp_receiver_options_init(&options, sizeof options).
+ *
+ * # Safety
+ * `options` is null or has `struct_size` writable bytes.
+ */
+enum atp_status atp_receiver_options_init(struct atp_receiver_options *options, size_t struct_size);
+
+/**
+ * Starts to receive at `local`, an address or a host name with a port. With port 0 the kernel
+ * chooses one. `[::]:4747` receives over IPv4 too. `options` may be null: all defaults.
+ *
+ * # Safety
+ * Pointers are null or as they say, with all that they point to.
+ */
+enum atp_status atp_receiver_bind(const char *local,
+                                  const struct atp_receiver_options *options,
+                                  struct atp_receiver *receiver);
+
+/**
+ * The address that the receiver is bound to, with the port that the kernel chose.
+ *
+ * # Safety
+ * `address` is null or writable.
+ */
+enum atp_status atp_receiver_address(struct atp_receiver receiver, struct atp_address *address);
+
+/**
+ * Waits for the next event for up to `timeout_ms`, or without limit if that is negative. ATP_AGAIN
+ * if no event came; ATP_ERROR_CLOSED if another thread closed the receiver meanwhile.
+ *
+ * # Safety
+ * `event` is null or as it says.
+ */
+enum atp_status atp_receiver_recv(struct atp_receiver receiver,
+                                  struct atp_event *event,
+                                  int64_t timeout_ms);
+
+/**
+ * Waits as atp_receiver_recv, and takes further events that are there, up to `len`. The size of
+ * the first structure is the distance from one to the next, and sets the size of all. `received`
+ * gets the number of events.
+ *
+ * # Safety
+ * `events` is null or has `len` structures; `received` is null or writable.
+ */
+enum atp_status atp_receiver_recv_batch(struct atp_receiver receiver,
+                                        struct atp_event *events,
+                                        size_t len,
+                                        size_t *received,
+                                        int64_t timeout_ms);
+
+/**
+ * A descriptor for poll, epoll and their like. It is readable when atp_receiver_recv may return
+ * something at once: call it with a timeout of 0 until ATP_AGAIN, which makes it unreadable again.
+ * It belongs to the receiver: don't read or close it, and don't use it after
+ * atp_receiver_close.
+ *
+ * # Safety
+ * `fd` is null or writable.
+ */
+enum atp_status atp_receiver_readable_fd(struct atp_receiver receiver, int *fd);
+
+/**
+ * Counters of the receiver.
+ *
+ * # Safety
+ * `stats` is null or as it says.
+ */
+enum atp_status atp_receiver_get_stats(struct atp_receiver receiver,
+                                       struct atp_receiver_stats *stats);
+
+/**
+ * Closes the receiver and frees its handle. Calls that wait for an event return ATP_ERROR_CLOSED.
+ * Senders of unfinished jobs learn that the receiver is gone. It waits up to `linger_ms` for
+ * senders that may not know of their job's end. Events that were received stay valid.
+ */
+enum atp_status atp_receiver_close(struct atp_receiver receiver);
+
+/**
+ * The sentence of the calling thread's last error: what failed, on what, what to do. Empty before
+ * the first error. Valid until the thread's next error.
+ */
+const char *atp_last_error(void);
+
+/**
+ * The name of a code, such as "ATP_ERROR_MSR"; "unknown" for other numbers.
+ */
+const char *atp_status_name(int32_t status);
+
+/**
+ * The version of the library.
+ */
+const char *atp_version(void);
+
+/**
+ * Opens a stream, as atp_job_connect opens a job.
+ *
+ * # Safety
+ * Pointers are null or as they say, with all that they point to.
+ */
+enum atp_status atp_stream_connect(const char *peer,
+                                   const struct atp_job_options *options,
+                                   struct atp_stream *stream);
+
+/**
+ * Queues a copy of a message in the present window, as atp_job_send. The first message after
+ * atp_stream_end_window begins the next window.
+ *
+ * # Safety
+ * As atp_job_send.
+ */
+enum atp_status atp_stream_send(struct atp_stream stream,
+                                uint32_t group,
+                                const void *data,
+                                size_t len,
+                                uint32_t *message);
+
+/**
+ * Queues copies of several messages in the present window, as atp_job_send_many.
+ *
+ * # Safety
+ * As atp_job_send_many.
+ */
+enum atp_status atp_stream_send_many(struct atp_stream stream,
+                                     uint32_t group,
+                                     const struct atp_bytes *messages,
+                                     size_t len,
+                                     uint32_t *first);
+
+/**
+ * Queues a message in the present window without a copy, as atp_job_send_owned.
+ *
+ * # Safety
+ * As atp_job_send_owned.
+ */
+enum atp_status atp_stream_send_owned(struct atp_stream stream,
+                                      uint32_t group,
+                                      struct atp_bytes message,
+                                      atp_release release,
+                                      void *context,
+                                      uint32_t *id);
+
+/**
+ * Changes the minimal sampling rate of a group, from the present window on.
+ */
+enum atp_status atp_stream_set_msr(struct atp_stream stream, uint32_t group, double msr);
+
+/**
+ * Announces the number of messages of a group for the next window and those after it.
+ */
+enum atp_status atp_stream_set_messages(struct atp_stream stream,
+                                        uint32_t group,
+                                        uint32_t messages);
+
+/**
+ * The stream's progress, at most 50 ms old.
+ *
+ * # Safety
+ * `progress` is null or as it says.
+ */
+enum atp_status atp_stream_progress(struct atp_stream stream, struct atp_progress *progress);
+
+/**
+ * Ends the present window, and waits for its end: every group has its messages, or the deadline
+ * has passed (`complete` is 0 then, which is no error). `report` may be null.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_stream_end_window(struct atp_stream stream, struct atp_report *report);
+
+/**
+ * Ends the stream with the present window, as atp_job_finish. After atp_stream_end_window an empty
+ * window ends the stream; the report is that window's.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_stream_finish(struct atp_stream stream, struct atp_report *report);
+
+/**
+ * Ends the stream now, as atp_job_cancel.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_stream_cancel(struct atp_stream stream, struct atp_report *report);
+
+/**
+ * The report of the stream's end, or before that of its last window.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_stream_report(struct atp_stream stream, struct atp_report *report);
+
+/**
+ * The group at `index` of that report.
+ *
+ * # Safety
+ * `group` is null or as it says.
+ */
+enum atp_status atp_stream_report_group(struct atp_stream stream,
+                                        size_t index,
+                                        struct atp_group_report *group);
+
+/**
+ * The sample at `index` of that report.
+ *
+ * # Safety
+ * `sample` is null or as it says.
+ */
+enum atp_status atp_stream_report_sample(struct atp_stream stream,
+                                         size_t index,
+                                         struct atp_sample *sample);
+
+/**
+ * Why the stream ended short; the cause ATP_SHORT_NONE if it didn't.
+ *
+ * # Safety
+ * `shortfall` is null or as it says.
+ */
+enum atp_status atp_stream_shortfall(struct atp_stream stream, struct atp_shortfall *shortfall);
+
+/**
+ * Frees the handle. A stream that has not ended is abandoned.
+ */
+enum atp_status atp_stream_free(struct atp_stream stream);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* ATP_H */

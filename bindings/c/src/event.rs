@@ -1,0 +1,290 @@
+//! Events of a receiver, as structures of C, and the memory behind them.
+
+use crate::{
+    address::atp_address,
+    inbox::Inbox,
+    sender::element,
+    sized::{self, Out, SizeFirst},
+    status::{Outcome, atp_status, call_once},
+    table::Table,
+};
+use approxlib::{Event, GroupSummary, Summary, Terms};
+use std::{
+    ffi::c_void,
+    ptr::null,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+static MEMORY: Table<Memory> = Table::new("event");
+
+/// The kind of an event. Later versions have more: skip those that the program doesn't know.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub enum atp_event_kind {
+    /// A complete message.
+    ATP_EVENT_MESSAGE = 1,
+    /// A window of a stream has ended, and another one follows.
+    ATP_EVENT_WINDOW_ENDED = 2,
+    /// A job has ended.
+    ATP_EVENT_FINISHED = 3,
+    /// A sender has told the terms of its job, or of a window of its stream.
+    ATP_EVENT_STARTED = 4,
+    /// The terms have changed.
+    ATP_EVENT_TERMS_CHANGED = 5,
+}
+
+use atp_event_kind::*;
+
+/// An event, from atp_receiver_recv. Free it with atp_event_free.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct atp_event {
+    /// The size of the structure.
+    pub struct_size: usize,
+    /// The memory behind the event, which atp_event_free frees. 0: none.
+    pub memory: u64,
+    /// A number of atp_event_kind.
+    pub kind: u32,
+    /// The job's id.
+    pub job: u32,
+    /// The sender's address.
+    pub source: atp_address,
+    /// The window of a stream, counted from 0; 0 for other jobs.
+    pub window: u32,
+    /// A message's group.
+    pub group: u32,
+    /// A message's id, counted from 0 in each group and window.
+    pub message: u32,
+    /// At an end: 1 if every group has the messages that it needs.
+    pub complete: u32,
+    /// A message's bytes, valid until atp_event_free.
+    pub data: *const c_void,
+    /// The number of bytes.
+    pub len: usize,
+    /// At an end: N, the number of messages of all groups.
+    pub messages: u32,
+    /// At an end: messages delivered, of all groups.
+    pub delivered: u32,
+    /// At an end: the number of groups, which atp_event_group reads.
+    pub groups_len: usize,
+}
+
+/// Ids from `start` to before `end`. Its layout never changes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct atp_range {
+    /// The first id.
+    pub start: u32,
+    /// The id after the last.
+    pub end: u32,
+}
+
+/// The outcome of one group of a job or window, at the receiver.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct atp_group_summary {
+    /// The size of the structure.
+    pub struct_size: usize,
+    /// The group's id.
+    pub group: u32,
+    /// N, the number of messages.
+    pub messages: u32,
+    /// ceil(MSR * N), as stated by the sender.
+    pub needed: u32,
+    /// Messages delivered.
+    pub delivered: u32,
+    /// The ids of the messages that were not delivered, in ascending order. Valid until
+    /// atp_event_free.
+    pub lost: *const atp_range,
+    /// The number of ranges.
+    pub lost_len: usize,
+}
+
+// SAFETY: repr(C), begins with its size, and holds numbers and a pointer only.
+unsafe impl SizeFirst for atp_event {
+    const NAME: &'static str = "atp_event";
+    /// Without `memory` nobody could free the event.
+    const BYTES_MIN: usize = 16;
+
+    fn initial() -> Self {
+        Self {
+            struct_size: size_of::<Self>(),
+            memory: 0,
+            kind: 0,
+            job: 0,
+            source: atp_address::default(),
+            window: 0,
+            group: 0,
+            message: 0,
+            complete: 0,
+            data: null(),
+            len: 0,
+            messages: 0,
+            delivered: 0,
+            groups_len: 0,
+        }
+    }
+}
+
+// SAFETY: repr(C), begins with its size, and holds numbers and a pointer only.
+unsafe impl SizeFirst for atp_group_summary {
+    const NAME: &'static str = "atp_group_summary";
+
+    fn initial() -> Self {
+        Self {
+            struct_size: size_of::<Self>(),
+            group: 0,
+            messages: 0,
+            needed: 0,
+            delivered: 0,
+            lost: null(),
+            lost_len: 0,
+        }
+    }
+}
+
+/// What an event points to.
+enum Memory {
+    /// A message, which goes back to its receiver.
+    Message {
+        data: Mutex<Vec<u8>>,
+        from: Weak<Inbox>,
+    },
+    Groups(Vec<Group>),
+}
+
+/// A group's summary, with the lost ids in C's layout.
+struct Group {
+    summary: GroupSummary,
+    lost: Vec<atp_range>,
+}
+
+/// The event as C has it. Further kinds of events are added here.
+pub fn to_c(event: Event, from: &Arc<Inbox>) -> atp_event {
+    match event {
+        Event::Message { source, job, window, group, message, data } => {
+            let (at, len) = (data.as_ptr().cast(), data.len());
+            let memory = Memory::Message { data: Mutex::new(data), from: Arc::downgrade(from) };
+            atp_event {
+                memory: MEMORY.add(memory),
+                kind: ATP_EVENT_MESSAGE as u32,
+                job,
+                source: source.into(),
+                window,
+                group: group.into(),
+                message,
+                data: at,
+                len,
+                ..atp_event::initial()
+            }
+        }
+        Event::Started { source, job, terms } => {
+            let event = atp_event { source: source.into(), job, ..told(&terms) };
+            atp_event { kind: ATP_EVENT_STARTED as u32, ..event }
+        }
+        Event::TermsChanged { source, job, terms } => {
+            let event = atp_event { source: source.into(), job, ..told(&terms) };
+            atp_event { kind: ATP_EVENT_TERMS_CHANGED as u32, ..event }
+        }
+        Event::WindowEnded { source, job, summary } => {
+            let event = atp_event { source: source.into(), job, ..ended(summary) };
+            atp_event { kind: ATP_EVENT_WINDOW_ENDED as u32, ..event }
+        }
+        Event::Finished { source, job, summary } => {
+            let event = atp_event { source: source.into(), job, ..ended(summary) };
+            atp_event { kind: ATP_EVENT_FINISHED as u32, ..event }
+        }
+    }
+}
+
+/// The window of the terms; N if it is known for all groups.
+fn told(terms: &Terms) -> atp_event {
+    let messages: Option<u32> = terms.groups.iter().map(|group| group.messages).sum();
+    atp_event {
+        window: terms.window,
+        messages: messages.unwrap_or_default(),
+        ..atp_event::initial()
+    }
+}
+
+fn ended(summary: Summary) -> atp_event {
+    let Summary { window, complete, messages, delivered, groups } = summary;
+    let groups_len = groups.len();
+    let to_group = |summary: GroupSummary| {
+        let range = |range: &std::ops::Range<u32>| atp_range { start: range.start, end: range.end };
+        let lost = summary.lost.iter().map(range).collect();
+        Group { summary, lost }
+    };
+    let memory = MEMORY.add(Memory::Groups(groups.into_iter().map(to_group).collect()));
+    let complete = complete.into();
+    atp_event { memory, window, complete, messages, delivered, groups_len, ..atp_event::initial() }
+}
+
+/// The handle of the memory behind the caller's event.
+///
+/// # Safety
+/// `event` is null or as it says.
+unsafe fn memory_of(event: *const atp_event) -> Outcome<u64> {
+    // SAFETY: the caller promises the structure.
+    Ok(unsafe { sized::read(event) }?.memory)
+}
+
+/// The group at `index` of an event that ends a job or window. ATP_ERROR_ARGUMENT if there is none.
+///
+/// # Safety
+/// Pointers are null or as they say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_event_group(
+    event: *const atp_event,
+    index: usize,
+    summary: *mut atp_group_summary,
+) -> atp_status {
+    call_once(|| {
+        // SAFETY: the caller promises the structures.
+        let (out, memory) = unsafe { (Out::new(summary)?, memory_of(event)?) };
+        let memory = MEMORY.find(memory)?;
+        let groups = match &*memory {
+            Memory::Groups(groups) => groups.as_slice(),
+            Memory::Message { .. } => &[],
+        };
+        let Group { summary, lost } = element(groups, index, "group")?;
+        out.write(&atp_group_summary {
+            group: summary.group.into(),
+            messages: summary.messages,
+            needed: summary.needed,
+            delivered: summary.delivered,
+            lost: lost.as_ptr(),
+            lost_len: lost.len(),
+            ..atp_group_summary::initial()
+        });
+        Ok(())
+    })
+}
+
+/// Frees the memory behind an event, and empties the event. Does nothing if it is empty. A copy of
+/// a freed event gives ATP_ERROR_HANDLE.
+///
+/// # Safety
+/// `event` is null or as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_event_free(event: *mut atp_event) -> atp_status {
+    call_once(|| {
+        // SAFETY: the caller promises the structure.
+        let (out, handle) = unsafe { (Out::new(event)?, memory_of(event)?) };
+        if handle != 0 {
+            free(handle)?;
+        }
+        out.write(&atp_event::initial());
+        Ok(())
+    })
+}
+
+fn free(handle: u64) -> Outcome {
+    let memory = MEMORY.remove(handle)?;
+    if let Memory::Message { data, from } = &*memory
+        && let Some(inbox) = from.upgrade()
+    {
+        inbox.recycle(std::mem::take(&mut data.lock().unwrap_or_else(PoisonError::into_inner)));
+    }
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! libatp: the C interface of ApproxLib.
+//!
+//! The crate translates only: pointers, structures and errors of C to those of [`approxlib`].
+//! `include/atp.h` is generated from it.
+//!
+//! Handles are numbers in a table and aren't pointers. A handle that was freed, or that belongs to
+//! another kind of object, is therefore an error and never a use of freed memory. Numbers aren't
+//! used twice.
+
+#![expect(non_camel_case_types, reason = "types have the same names in C")]
+
+mod address;
+mod calls;
+mod event;
+mod inbox;
+mod job;
+mod memory;
+mod options;
+mod receiver;
+mod report;
+mod sender;
+mod sized;
+mod status;
+mod stream;
+mod table;
+mod text;
+
+pub use address::{atp_address, atp_address_text};
+pub use event::{
+    atp_event, atp_event_free, atp_event_group, atp_event_kind, atp_group_summary, atp_range,
+};
+pub use job::*;
+pub use memory::{atp_bytes, atp_release};
+pub use options::{
+    ATP_MSR_DEFAULT, atp_flag, atp_group, atp_job_options, atp_job_options_init,
+    atp_receiver_options, atp_receiver_options_init,
+};
+pub use receiver::*;
+pub use report::{
+    atp_group_report, atp_progress, atp_report, atp_sample, atp_short_cause, atp_shortfall,
+};
+pub use status::{atp_last_error, atp_status, atp_status_name, atp_version};
+pub use stream::*;

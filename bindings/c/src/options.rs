@@ -1,0 +1,376 @@
+//! The options of jobs and receivers.
+
+use crate::{
+    sized::{self, SizeFirst},
+    status::{Failure, Outcome, atp_status, atp_status::ATP_ERROR_ARGUMENT, call_once},
+    text,
+};
+use approxlib::{Group, JobBuilder, RateLaw, ReceiverBuilder, Rule, Rules};
+use std::{ffi::c_char, net::IpAddr, ptr::null, time::Duration};
+
+/// The value of atp_job_options.msr that sets no rate: group 0 is then exact, or isn't there if
+/// `groups` doesn't list it.
+pub const ATP_MSR_DEFAULT: f64 = -1.0;
+
+/// Bits of the field `flags`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub enum atp_flag {
+    /// Jobs and receivers: use no daemon.
+    ATP_NO_DAEMON = 1,
+    /// Jobs: send every message once before the job is complete.
+    ATP_TRY_EVERY_MESSAGE = 2,
+    /// Jobs: send messages in order, not the one with the minimal remaining data first (MRDF).
+    ATP_NO_MRDF = 4,
+    /// Jobs: MRDF compares messages by bytes instead of by packets.
+    ATP_RANK_BY_BYTES = 8,
+    /// Jobs: short messages don't share packets.
+    ATP_NO_PACKING = 16,
+}
+
+use atp_flag::*;
+
+/// Messages with a minimal sampling rate of their own.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct atp_group {
+    /// The size of the structure.
+    pub struct_size: usize,
+    /// The group's id, 0 to 255.
+    pub group: u32,
+    /// The number of messages, if it is known; 0 if not.
+    pub messages: u32,
+    /// The share of the messages that must arrive, 0 to 1. At 1 the group is exact: in order.
+    pub msr: f64,
+}
+
+/// Options of a job or a stream. Begin with atp_job_options_init. A number of 0 is the default.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct atp_job_options {
+    /// The size of the structure.
+    pub struct_size: usize,
+    /// The job's id: a decimal number, or a name. Null: drawn.
+    pub id: *const c_char,
+    /// The share of group 0 that must arrive, 0 to 1; ATP_MSR_DEFAULT at first.
+    pub msr: f64,
+    /// The number of messages of group 0 (in each window), if it is known; 0 if not.
+    pub messages: u32,
+    /// Bits of atp_flag.
+    pub flags: u32,
+    /// The groups; the size of the first one is the distance from one to the next.
+    pub groups: *const atp_group,
+    /// The number of groups.
+    pub groups_len: usize,
+    /// Streams: how long a window may take. 0: without limit.
+    pub window_deadline_ms: u64,
+    /// The socket of the daemon to use. Null: the default daemon, if it runs.
+    pub control_socket: *const c_char,
+    /// Without a daemon: the rate of the host's port. Default 125,000,000.
+    pub rate_max_bytes_per_s: u64,
+    /// How long the receiver may be silent. Default 10,000.
+    pub peer_timeout_ms: u64,
+    /// How late threads and timers of the hosts usually are, at most. Default 1,000.
+    pub timer_granularity_us: u64,
+    /// Bytes of messages in the library before sending blocks. Default 4 MiB.
+    pub buffer_bytes: u64,
+    /// Message bytes of a packet. Default: as many as the path takes.
+    pub payload_bytes: u32,
+    /// The longest message, bytes. Default 64 MiB.
+    pub message_bytes_max: u32,
+    /// The most packets in flight until the peer was heard. 0: without limit.
+    pub initial_window_packets: u32,
+    /// 0; for later versions.
+    pub reserved: u32,
+    /// Without a daemon: the rate law, such as "paper". Null: the default law.
+    pub law: *const c_char,
+    /// Without a daemon: rules of the law that are off, divided by commas. Null: none.
+    pub rules_off: *const c_char,
+}
+
+/// Options of a receiver. Begin with atp_receiver_options_init. A number of 0 is the default.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct atp_receiver_options {
+    /// The size of the structure.
+    pub struct_size: usize,
+    /// The jobs to accept, as decimal numbers or names.
+    pub jobs: *const *const c_char,
+    /// The number of `jobs`. 0: any job.
+    pub jobs_len: usize,
+    /// The addresses of senders to accept, without ports.
+    pub peers: *const *const c_char,
+    /// The number of `peers`. 0: any address.
+    pub peers_len: usize,
+    /// The socket of the daemon to use. Null: the default daemon, if it runs.
+    pub control_socket: *const c_char,
+    /// Bits of atp_flag.
+    pub flags: u32,
+    /// The most senders at once. Default 256.
+    pub sources_max: u32,
+    /// The longest message, bytes. Default 64 MiB.
+    pub message_bytes_max: u32,
+    /// 0; for later versions.
+    pub reserved: u32,
+    /// Bytes of incomplete messages of each sender. Default 64 MiB.
+    pub incomplete_bytes_max: u64,
+    /// Bytes of incomplete and waiting messages of all senders. Default 256 MiB.
+    pub memory_bytes_max: u64,
+    /// Bytes of complete messages that wait for the application. Default 64 MiB.
+    pub buffer_bytes: u64,
+    /// How long closing waits for a sender that may not know of its job's end. Default 2,000.
+    pub linger_ms: u64,
+}
+
+// SAFETY: repr(C), begins with its size, and holds integers and a float only.
+unsafe impl SizeFirst for atp_group {
+    const NAME: &'static str = "atp_group";
+    const BYTES_MIN: usize = size_of::<Self>();
+
+    fn initial() -> Self {
+        Self { struct_size: size_of::<Self>(), group: 0, messages: 0, msr: 1.0 }
+    }
+}
+
+// SAFETY: repr(C), begins with its size, and holds numbers and pointers only.
+unsafe impl SizeFirst for atp_job_options {
+    const NAME: &'static str = "atp_job_options";
+
+    fn initial() -> Self {
+        Self {
+            struct_size: size_of::<Self>(),
+            id: null(),
+            msr: ATP_MSR_DEFAULT,
+            messages: 0,
+            flags: 0,
+            groups: null(),
+            groups_len: 0,
+            window_deadline_ms: 0,
+            control_socket: null(),
+            rate_max_bytes_per_s: 0,
+            peer_timeout_ms: 0,
+            timer_granularity_us: 0,
+            buffer_bytes: 0,
+            payload_bytes: 0,
+            message_bytes_max: 0,
+            initial_window_packets: 0,
+            reserved: 0,
+            law: null(),
+            rules_off: null(),
+        }
+    }
+}
+
+// SAFETY: repr(C), begins with its size, and holds numbers and pointers only.
+unsafe impl SizeFirst for atp_receiver_options {
+    const NAME: &'static str = "atp_receiver_options";
+
+    fn initial() -> Self {
+        Self {
+            struct_size: size_of::<Self>(),
+            jobs: null(),
+            jobs_len: 0,
+            peers: null(),
+            peers_len: 0,
+            control_socket: null(),
+            flags: 0,
+            sources_max: 0,
+            message_bytes_max: 0,
+            reserved: 0,
+            incomplete_bytes_max: 0,
+            memory_bytes_max: 0,
+            buffer_bytes: 0,
+            linger_ms: 0,
+        }
+    }
+}
+
+/// Sets the options of a job to their defaults: atp_job_options_init(&options, sizeof options).
+///
+/// # Safety
+/// `options` is null or has `struct_size` writable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_job_options_init(
+    options: *mut atp_job_options,
+    struct_size: usize,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    call_once(|| unsafe { sized::init(options, struct_size) })
+}
+
+/// Sets the options of a receiver to their defaults:
+/// atp_receiver_options_init(&options, sizeof options).
+///
+/// # Safety
+/// `options` is null or has `struct_size` writable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_receiver_options_init(
+    options: *mut atp_receiver_options,
+    struct_size: usize,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    call_once(|| unsafe { sized::init(options, struct_size) })
+}
+
+/// The options as approxlib has them. Null is all defaults.
+///
+/// # Safety
+/// `options` is null, or readable with all that it points to.
+pub unsafe fn job_builder(options: *const atp_job_options) -> Outcome<JobBuilder> {
+    if options.is_null() {
+        return Ok(JobBuilder::default());
+    }
+    // SAFETY: the caller promises readable options.
+    let options = unsafe { sized::read(options) }?;
+    let known = [ATP_NO_DAEMON, ATP_TRY_EVERY_MESSAGE, ATP_NO_MRDF, ATP_RANK_BY_BYTES];
+    check_flags(options.flags, &[&known[..], &[ATP_NO_PACKING]].concat(), options.reserved)?;
+    let has = |flag: atp_flag| options.flags & flag as u32 != 0;
+    let mut builder = JobBuilder::default()
+        .try_every_message(has(ATP_TRY_EVERY_MESSAGE))
+        .mrdf(!has(ATP_NO_MRDF))
+        .rank_by_bytes(has(ATP_RANK_BY_BYTES))
+        .packing(!has(ATP_NO_PACKING))
+        .initial_window_packets(options.initial_window_packets);
+    // SAFETY: the caller promises readable groups and texts.
+    unsafe {
+        builder = builder.groups(groups(options.groups, options.groups_len)?);
+        if let Some(id) = text::optional_text(options.id, "id")? {
+            builder = builder.id(id);
+        }
+        if let Some(path) = text::optional_path(options.control_socket) {
+            builder = builder.control_socket(Some(path));
+        }
+        builder = builder.rules(rules(options.law, options.rules_off)?);
+    }
+    if has(ATP_NO_DAEMON) {
+        builder = builder.control_socket(None);
+    }
+    // Not `!=`: a rate that is no number must reach approxlib, which refuses it.
+    if options.msr.total_cmp(&ATP_MSR_DEFAULT).is_ne() {
+        builder = builder.msr(options.msr);
+    }
+    let ms = |ms| Duration::from_millis(ms);
+    builder = set(builder, options.messages, JobBuilder::messages);
+    builder = set(builder, options.window_deadline_ms, |b, time| b.window_deadline(ms(time)));
+    builder = set(builder, options.rate_max_bytes_per_s, JobBuilder::rate_max_bytes_per_s);
+    builder = set(builder, options.peer_timeout_ms, |b, time| b.peer_timeout(ms(time)));
+    builder = set(builder, options.timer_granularity_us, |b, time| {
+        b.timer_granularity(Duration::from_micros(time))
+    });
+    builder = set(builder, options.buffer_bytes, JobBuilder::buffer_bytes);
+    builder = set(builder, options.payload_bytes, JobBuilder::payload_bytes);
+    Ok(set(builder, options.message_bytes_max, JobBuilder::message_bytes_max))
+}
+
+/// The options as approxlib has them. Null is all defaults.
+///
+/// # Safety
+/// `options` is null, or readable with all that it points to.
+pub unsafe fn receiver_builder(options: *const atp_receiver_options) -> Outcome<ReceiverBuilder> {
+    let mut builder = ReceiverBuilder::default();
+    if options.is_null() {
+        return Ok(builder);
+    }
+    // SAFETY: the caller promises readable options, lists and texts.
+    let options = unsafe {
+        let options = sized::read(options)?;
+        for &job in text::list(options.jobs, options.jobs_len, "jobs")? {
+            builder = builder.job(text::text(job, "an element of jobs")?);
+        }
+        for &peer in text::list(options.peers, options.peers_len, "peers")? {
+            builder = builder.peer(ip_address(text::text(peer, "an element of peers")?)?);
+        }
+        if let Some(path) = text::optional_path(options.control_socket) {
+            builder = builder.control_socket(Some(path));
+        }
+        options
+    };
+    check_flags(options.flags, &[ATP_NO_DAEMON], options.reserved)?;
+    if options.flags & ATP_NO_DAEMON as u32 != 0 {
+        builder = builder.control_socket(None);
+    }
+    builder = set(builder, options.sources_max, |b, n| b.sources_max(n as usize));
+    builder = set(builder, options.message_bytes_max, ReceiverBuilder::message_bytes_max);
+    builder = set(builder, options.incomplete_bytes_max, ReceiverBuilder::incomplete_bytes_max);
+    builder = set(builder, options.memory_bytes_max, ReceiverBuilder::memory_bytes_max);
+    builder = set(builder, options.buffer_bytes, ReceiverBuilder::buffer_bytes);
+    Ok(set(builder, options.linger_ms, |b, ms| b.linger(Duration::from_millis(ms))))
+}
+
+/// Applies an option whose 0 is the default.
+fn set<B, N: Default + PartialEq>(builder: B, value: N, apply: impl FnOnce(B, N) -> B) -> B {
+    if value == N::default() { builder } else { apply(builder, value) }
+}
+
+fn check_flags(flags: u32, known: &[atp_flag], reserved: u32) -> Outcome {
+    let unknown = flags & !known.iter().fold(0, |bits, flag| bits | *flag as u32);
+    if unknown == 0 && reserved == 0 {
+        return Ok(());
+    }
+    let text = format!(
+        "flags {unknown:#x} and reserved {reserved:#x} mean nothing here: leave them out, or use a \
+         newer libatp"
+    );
+    Err(Failure::new(ATP_ERROR_ARGUMENT, text))
+}
+
+/// # Safety
+/// `groups` is null or has `len` readable groups.
+unsafe fn groups(groups: *const atp_group, len: usize) -> Outcome<Vec<Group>> {
+    if len == 0 {
+        return Ok(Vec::new());
+    }
+    if len > 256 {
+        let text = format!("a job can't have {len} groups: give 256 at most");
+        return Err(Failure::new(ATP_ERROR_ARGUMENT, text));
+    }
+    // SAFETY: the caller promises the first one. Its size was checked by `read`.
+    let stride = unsafe {
+        sized::read(groups)?;
+        groups.cast::<usize>().read_unaligned()
+    };
+    let each = (0..len).map(|index| {
+        // SAFETY: the caller promises all groups, `stride` apart.
+        let group = unsafe { sized::read(groups.byte_add(index * stride)) };
+        let atp_group { group, messages, msr, .. } = group?;
+        let id = group_id(group)?;
+        let group = Group::new(id).msr(msr);
+        Ok(if messages == 0 { group } else { group.messages(messages) })
+    });
+    each.collect()
+}
+
+/// The id of a group, which C passes as a larger number.
+pub fn group_id(group: u32) -> Outcome<u8> {
+    group.try_into().map_err(|_| {
+        Failure::new(ATP_ERROR_ARGUMENT, format!("group {group} can't be: give 0 to 255"))
+    })
+}
+
+fn ip_address(peer: &str) -> Outcome<IpAddr> {
+    peer.parse().map_err(|_| {
+        let text = format!("peer {peer:?} is no IP address: give one without a port");
+        Failure::new(ATP_ERROR_ARGUMENT, text)
+    })
+}
+
+/// # Safety
+/// Both are null or texts.
+unsafe fn rules(law: *const c_char, off: *const c_char) -> Outcome<Rules> {
+    // SAFETY: the caller promises the same.
+    let (law, off) =
+        unsafe { (text::optional_text(law, "law")?, text::optional_text(off, "rules_off")?) };
+    let law = law.map(|name| among(&RateLaw::ALL, "rate law", name)).transpose()?;
+    let off = off.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty());
+    off.map(|name| among(&Rule::ALL, "rule", name))
+        .try_fold(Rules::new(law.unwrap_or_default()), |rules, rule| Ok(rules.without(rule?)))
+}
+
+fn among<T: Copy>(all: &[(T, &str)], kind: &str, name: &str) -> Outcome<T> {
+    let found = all.iter().find(|(_, known)| *known == name);
+    found.map(|(value, _)| *value).ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(|(_, name)| *name).collect();
+        let text = format!("{name:?} is no {kind}: give one of {}", names.join(", "));
+        Failure::new(ATP_ERROR_ARGUMENT, text)
+    })
+}

@@ -1,0 +1,238 @@
+//! Streams.
+
+use crate::{
+    calls,
+    memory::{atp_bytes, atp_release},
+    options::{self, atp_job_options},
+    report::{self, atp_group_report, atp_progress, atp_report, atp_sample, atp_shortfall},
+    sender::Sender,
+    sized::{Out, put},
+    status::{atp_status, call_once},
+    table::Table,
+};
+use approxlib::Stream;
+use std::ffi::{c_char, c_void};
+
+static STREAMS: Table<Sender<Stream>> = Table::new("stream");
+
+/// A stream: a job of windows, each with messages and an end of its own. Free it with
+/// atp_stream_free.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct atp_stream {
+    /// 0 is no stream. Numbers aren't used twice.
+    pub handle: u64,
+}
+
+/// Opens a stream, as atp_job_connect opens a job.
+///
+/// # Safety
+/// Pointers are null or as they say, with all that they point to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_connect(
+    peer: *const c_char,
+    options: *const atp_job_options,
+    stream: *mut atp_stream,
+) -> atp_status {
+    let write = |handle| {
+        // SAFETY: the caller promises it.
+        unsafe { put(stream, atp_stream { handle }) }
+    };
+    // SAFETY: the caller promises the same.
+    unsafe { calls::open(&STREAMS, peer, options, stream.is_null(), write) }
+}
+
+/// Queues a copy of a message in the present window, as atp_job_send. The first message after
+/// atp_stream_end_window begins the next window.
+///
+/// # Safety
+/// As atp_job_send.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_send(
+    stream: atp_stream,
+    group: u32,
+    data: *const c_void,
+    len: usize,
+    message: *mut u32,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { calls::send(&STREAMS, stream.handle, group, data, len, message) }
+}
+
+/// Queues copies of several messages in the present window, as atp_job_send_many.
+///
+/// # Safety
+/// As atp_job_send_many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_send_many(
+    stream: atp_stream,
+    group: u32,
+    messages: *const atp_bytes,
+    len: usize,
+    first: *mut u32,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { calls::send_many(&STREAMS, stream.handle, group, messages, len, first) }
+}
+
+/// Queues a message in the present window without a copy, as atp_job_send_owned.
+///
+/// # Safety
+/// As atp_job_send_owned.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_send_owned(
+    stream: atp_stream,
+    group: u32,
+    message: atp_bytes,
+    release: atp_release,
+    context: *mut c_void,
+    id: *mut u32,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { calls::send_owned(&STREAMS, stream.handle, group, message, release, context, id) }
+}
+
+/// Changes the minimal sampling rate of a group, from the present window on.
+#[unsafe(no_mangle)]
+pub extern "C" fn atp_stream_set_msr(stream: atp_stream, group: u32, msr: f64) -> atp_status {
+    calls::set_msr(&STREAMS, stream.handle, group, msr)
+}
+
+/// Announces the number of messages of a group for the next window and those after it.
+#[unsafe(no_mangle)]
+pub extern "C" fn atp_stream_set_messages(
+    stream: atp_stream,
+    group: u32,
+    messages: u32,
+) -> atp_status {
+    call_once(|| {
+        let group = options::group_id(group)?;
+        STREAMS.find(stream.handle)?.with(|stream| {
+            stream.set_messages(group, messages);
+            Ok(())
+        })
+    })
+}
+
+/// The stream's progress, at most 50 ms old.
+///
+/// # Safety
+/// `progress` is null or as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_progress(
+    stream: atp_stream,
+    progress: *mut atp_progress,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { calls::progress(&STREAMS, stream.handle, progress) }
+}
+
+/// Ends the present window, and waits for its end: every group has its messages, or the deadline
+/// has passed (`complete` is 0 then, which is no error). `report` may be null.
+///
+/// # Safety
+/// `report` is null or as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_end_window(
+    stream: atp_stream,
+    report: *mut atp_report,
+) -> atp_status {
+    call_once(|| {
+        // SAFETY: the caller promises the structure.
+        let out = unsafe { Out::optional(report) }?;
+        let sender = STREAMS.find(stream.handle)?;
+        let (window, shown) = report::of_window(sender.with(Stream::end_window)?);
+        sender.keep_report(window);
+        if let Some(out) = out {
+            out.write(&shown);
+        }
+        Ok(())
+    })
+}
+
+/// Ends the stream with the present window, as atp_job_finish. After atp_stream_end_window an empty
+/// window ends the stream; the report is that window's.
+///
+/// # Safety
+/// `report` is null or as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_finish(
+    stream: atp_stream,
+    report: *mut atp_report,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { calls::end(&STREAMS, stream.handle, Stream::finish, report) }
+}
+
+/// Ends the stream now, as atp_job_cancel.
+///
+/// # Safety
+/// `report` is null or as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_cancel(
+    stream: atp_stream,
+    report: *mut atp_report,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { calls::end(&STREAMS, stream.handle, Stream::cancel, report) }
+}
+
+/// The report of the stream's end, or before that of its last window.
+///
+/// # Safety
+/// `report` is null or as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_report(
+    stream: atp_stream,
+    report: *mut atp_report,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { calls::report(&STREAMS, stream.handle, report) }
+}
+
+/// The group at `index` of that report.
+///
+/// # Safety
+/// `group` is null or as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_report_group(
+    stream: atp_stream,
+    index: usize,
+    group: *mut atp_group_report,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { calls::report_group(&STREAMS, stream.handle, index, group) }
+}
+
+/// The sample at `index` of that report.
+///
+/// # Safety
+/// `sample` is null or as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_report_sample(
+    stream: atp_stream,
+    index: usize,
+    sample: *mut atp_sample,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { calls::report_sample(&STREAMS, stream.handle, index, sample) }
+}
+
+/// Why the stream ended short; the cause ATP_SHORT_NONE if it didn't.
+///
+/// # Safety
+/// `shortfall` is null or as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_shortfall(
+    stream: atp_stream,
+    shortfall: *mut atp_shortfall,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { calls::shortfall(&STREAMS, stream.handle, shortfall) }
+}
+
+/// Frees the handle. A stream that has not ended is abandoned.
+#[unsafe(no_mangle)]
+pub extern "C" fn atp_stream_free(stream: atp_stream) -> atp_status {
+    calls::free(&STREAMS, stream.handle)
+}

@@ -1,0 +1,266 @@
+/* Sends and receives over the loopback: groups, batches, memory of the caller, streams, a job that
+ * ends short, a job without waiting, and a receiver that another thread closes. */
+
+#include "check.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { MESSAGES = 200, BATCH = 16 };
+
+static atomic_int released;
+
+static void release(void *context, const void *data, size_t len) {
+    CHECK(strcmp(context, "context") == 0 && len == 1000);
+    /* libatp refuses here instead of waiting for itself. */
+    CHECK(atp_job_set_msr((atp_job){1}, 0, 0.5) == ATP_ERROR_CALLBACK);
+    free((void *)data);
+    atomic_fetch_add(&released, 1);
+}
+
+/* Receives until a job or a stream ends. Returns the number of messages; `last` keeps the end. */
+static uint32_t receive(atp_receiver receiver, uint64_t *sum, atp_event *last) {
+    uint32_t messages = 0;
+    for (;;) {
+        atp_event events[BATCH];
+        size_t received = 0;
+        ATP_INIT(&events[0]);
+        CHECK(atp_receiver_recv_batch(receiver, events, BATCH, &received, 5000) == ATP_OK);
+        CHECK(received >= 1 && received <= BATCH);
+        for (size_t i = 0; i < received; i++) {
+            CHECK(events[i].struct_size == sizeof events[i]);
+            if (events[i].kind == ATP_EVENT_FINISHED) {
+                *last = events[i];
+                return messages;
+            }
+            if (events[i].kind == ATP_EVENT_MESSAGE) {
+                for (size_t at = 0; at < events[i].len; at++) {
+                    *sum += ((const unsigned char *)events[i].data)[at];
+                }
+                messages++;
+            }
+            atp_event copy = events[i];
+            CHECK(atp_event_free(&events[i]) == ATP_OK && events[i].data == NULL);
+            CHECK(atp_event_free(&events[i]) == ATP_OK);
+            CHECK(atp_event_free(&copy) == ATP_ERROR_HANDLE);
+        }
+    }
+}
+
+static void groups(void) {
+    char address[64];
+    atp_receiver receiver = bind_loopback(address);
+    atp_group both[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        ATP_INIT(&both[i]);
+        both[i].group = i + 1;
+        both[i].msr = i == 0 ? 0.5 : 1.0;
+    }
+    atp_job_options options = loopback_options();
+    options.id = "of a C program";
+    options.groups = both;
+    options.groups_len = 2;
+    atp_job job;
+    CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
+    uint32_t id = 9;
+    const char *datapath = NULL;
+    CHECK(atp_job_id(job, &id, &datapath) == ATP_OK && strcmp(datapath, "userspace") == 0);
+    unsigned char bytes[64];
+    memset(bytes, 1, sizeof bytes);
+    atp_bytes many[MESSAGES];
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        many[i] = (atp_bytes){bytes, i % sizeof bytes};
+    }
+    uint32_t first = 9;
+    CHECK(atp_job_send_many(job, 2, many, MESSAGES, &first) == ATP_OK && first == 0);
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        CHECK(atp_job_send(job, 1, bytes, 1, &id) == ATP_OK && id == i);
+    }
+    for (uint32_t i = 0; i < 10; i++) {
+        void *data = malloc(1000);
+        memset(data, 0, 1000);
+        atp_bytes owned = {data, 1000};
+        CHECK(atp_job_send_owned(job, 2, owned, release, "context", NULL) == ATP_OK);
+    }
+    CHECK(atp_job_set_msr(job, 1, 0.75) == ATP_OK);
+    CHECK(atp_job_set_msr(job, 2, 0.75) == ATP_ERROR_MSR_REFUSED);
+    atp_progress progress;
+    ATP_INIT(&progress);
+    CHECK(atp_job_progress(job, &progress) == ATP_OK);
+    CHECK(progress.messages == 2 * MESSAGES + 10);
+    atp_report report;
+    ATP_INIT(&report);
+    CHECK(atp_job_finish(job, &report) == ATP_OK);
+    CHECK(report.complete == 1 && report.canceled == 0 && report.groups_len == 2);
+    CHECK(strcmp(report.datapath, "userspace") == 0 && report.bytes_sent >= 10000);
+    CHECK(atomic_load(&released) == 10);
+    atp_group_report group;
+    ATP_INIT(&group);
+    CHECK(atp_job_report_group(job, 0, &group) == ATP_OK);
+    CHECK(group.group == 1 && group.needed == MESSAGES * 3 / 4 && group.delivered >= group.needed);
+    CHECK(atp_job_report_group(job, 2, &group) == ATP_ERROR_ARGUMENT);
+    CHECK(atp_job_finish(job, &report) == ATP_ERROR_STATE);
+    CHECK(atp_job_send(job, 1, bytes, 1, NULL) == ATP_ERROR_STATE);
+    CHECK(atp_job_free(job) == ATP_OK);
+    CHECK(atp_job_free(job) == ATP_ERROR_HANDLE);
+
+    uint64_t sum = 0;
+    atp_event end;
+    uint32_t messages = receive(receiver, &sum, &end);
+    CHECK(messages == end.delivered && end.messages == 2 * MESSAGES + 10 && end.complete == 1);
+    atp_group_summary summary;
+    ATP_INIT(&summary);
+    CHECK(atp_event_group(&end, 0, &summary) == ATP_OK && summary.group == 1);
+    uint32_t lost = 0;
+    for (size_t i = 0; i < summary.lost_len; i++) {
+        lost += summary.lost[i].end - summary.lost[i].start;
+    }
+    CHECK(lost == summary.messages - summary.delivered);
+    CHECK(atp_event_group(&end, 1, &summary) == ATP_OK && summary.lost_len == 0);
+    CHECK(summary.delivered == MESSAGES + 10);
+    CHECK(atp_event_group(&end, 2, &summary) == ATP_ERROR_ARGUMENT);
+    CHECK(atp_event_free(&end) == ATP_OK);
+    atp_receiver_stats stats;
+    ATP_INIT(&stats);
+    CHECK(atp_receiver_get_stats(receiver, &stats) == ATP_OK && stats.messages == messages);
+    CHECK(atp_receiver_close(receiver) == ATP_OK);
+    CHECK(atp_receiver_close(receiver) == ATP_ERROR_HANDLE);
+}
+
+static void streams(void) {
+    char address[64];
+    atp_receiver receiver = bind_loopback(address);
+    atp_job_options options = loopback_options();
+    options.msr = 0.5;
+    options.window_deadline_ms = 5000;
+    atp_stream stream;
+    CHECK(atp_stream_connect(address, &options, &stream) == ATP_OK);
+    CHECK(atp_job_send((atp_job){stream.handle}, 0, "a", 1, NULL) == ATP_ERROR_HANDLE);
+    atp_report report;
+    for (uint32_t window = 0; window < 3; window++) {
+        CHECK(atp_stream_set_messages(stream, 0, 20) == ATP_OK);
+        for (uint32_t i = 0; i < 20; i++) {
+            CHECK(atp_stream_send(stream, 0, "\1\1", 2, NULL) == ATP_OK);
+        }
+        ATP_INIT(&report);
+        CHECK(atp_stream_end_window(stream, &report) == ATP_OK);
+        CHECK(report.windows == window && report.complete == 1 && report.groups_len == 1);
+    }
+    CHECK(atp_stream_finish(stream, &report) == ATP_OK);
+    CHECK(atp_stream_free(stream) == ATP_OK);
+    uint64_t sum = 0;
+    atp_event end;
+    uint32_t messages = receive(receiver, &sum, &end);
+    CHECK(messages >= 30 && sum == 2 * messages);
+    CHECK(atp_event_free(&end) == ATP_OK);
+    CHECK(atp_receiver_close(receiver) == ATP_OK);
+}
+
+static void ends_short(void) {
+    char address[64];
+    CHECK(atp_receiver_close(bind_loopback(address)) == ATP_OK);
+    atp_job_options options = loopback_options();
+    options.peer_timeout_ms = 200;
+    atp_job job;
+    CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
+    int before = atomic_load(&released);
+    void *data = calloc(1000, 1);
+    atp_bytes owned = {data, 1000};
+    CHECK(atp_job_send_owned(job, 0, owned, release, "context", NULL) == ATP_OK);
+    CHECK(atp_job_finish(job, NULL) == ATP_ERROR_SHORT);
+    CHECK(strstr(atp_last_error(), "0 of 1 needed") != NULL);
+    CHECK(atomic_load(&released) == before + 1);
+    atp_shortfall shortfall;
+    ATP_INIT(&shortfall);
+    CHECK(atp_job_shortfall(job, &shortfall) == ATP_OK);
+    CHECK(shortfall.cause == ATP_SHORT_PEER_SILENT && shortfall.silence_s >= 0.19);
+    CHECK(shortfall.port_unreachable == 1);
+    atp_report report;
+    ATP_INIT(&report);
+    CHECK(atp_job_report(job, &report) == ATP_OK && report.complete == 0);
+    CHECK(atp_job_free(job) == ATP_OK);
+}
+
+static void without_waiting(void) {
+    char address[64];
+    atp_receiver receiver = bind_loopback(address);
+    atp_job_options options = loopback_options();
+    options.buffer_bytes = 1;
+    atp_job job;
+    CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
+    int fd = -1;
+    CHECK(atp_job_changed_fd(job, &fd) == ATP_OK);
+    struct pollfd changed = {fd, POLLIN, 0};
+    for (uint32_t sent = 0; sent < 20;) {
+        atp_status status = atp_job_try_send(job, 0, "\1", 1, NULL);
+        CHECK(status == ATP_OK || status == ATP_AGAIN);
+        sent += status == ATP_OK;
+        CHECK(status == ATP_OK || poll(&changed, 1, 5000) == 1);
+    }
+    CHECK(atp_job_begin_finish(job) == ATP_OK);
+    CHECK(atp_job_send(job, 0, "a", 1, NULL) == ATP_ERROR_ENDED);
+    atp_report report;
+    ATP_INIT(&report);
+    atp_status status;
+    while ((status = atp_job_try_outcome(job, &report)) == ATP_AGAIN) {
+        CHECK(poll(&changed, 1, 5000) == 1);
+    }
+    CHECK(status == ATP_OK && report.complete == 1);
+    CHECK(atp_job_try_outcome(job, &report) == ATP_ERROR_STATE);
+    CHECK(atp_job_free(job) == ATP_OK);
+
+    CHECK(atp_receiver_readable_fd(receiver, &fd) == ATP_OK);
+    struct pollfd readable = {fd, POLLIN, 0};
+    CHECK(poll(&readable, 1, 5000) == 1);
+    uint32_t messages = 0;
+    for (uint32_t kind = 0; kind != ATP_EVENT_FINISHED;) {
+        atp_event event;
+        ATP_INIT(&event);
+        status = atp_receiver_recv(receiver, &event, 0);
+        CHECK(status == ATP_OK || status == ATP_AGAIN);
+        if (status == ATP_AGAIN) {
+            CHECK(poll(&readable, 1, 5000) == 1);
+            continue;
+        }
+        kind = event.kind;
+        messages += kind == ATP_EVENT_MESSAGE;
+        CHECK(atp_event_free(&event) == ATP_OK);
+    }
+    CHECK(messages == 20);
+    CHECK(atp_receiver_close(receiver) == ATP_OK);
+}
+
+static void *wait_for_an_event(void *receiver) {
+    atp_event event;
+    ATP_INIT(&event);
+    return (void *)(intptr_t)atp_receiver_recv(*(atp_receiver *)receiver, &event, -1);
+}
+
+static void closed_by_another_thread(void) {
+    char address[64];
+    atp_receiver receiver = bind_loopback(address);
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++) {
+        CHECK(pthread_create(&threads[i], NULL, wait_for_an_event, &receiver) == 0);
+    }
+    poll(NULL, 0, 20);
+    CHECK(atp_receiver_close(receiver) == ATP_OK);
+    for (int i = 0; i < 3; i++) {
+        void *status = NULL;
+        CHECK(pthread_join(threads[i], &status) == 0);
+        /* A thread that was slow to start finds no receiver. */
+        atp_status found = (atp_status)(intptr_t)status;
+        CHECK(found == ATP_ERROR_CLOSED || found == ATP_ERROR_HANDLE);
+    }
+}
+
+int main(void) {
+    groups();
+    streams();
+    ends_short();
+    without_waiting();
+    closed_by_another_thread();
+    puts("transfer: all checks hold");
+    return 0;
+}

@@ -1,0 +1,87 @@
+//! Socket addresses as libc has them.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
+    ptr::from_ref,
+};
+
+/// Reads an address of IPv4 or IPv6.
+///
+/// # Safety
+/// `at` is null, or readable for `len` bytes.
+pub unsafe fn read(at: *const libc::sockaddr, len: usize) -> Option<SocketAddr> {
+    if at.is_null() || len < size_of::<libc::sa_family_t>() {
+        return None;
+    }
+    // SAFETY: the family and, by the length, the structure of that family are readable.
+    unsafe {
+        match i32::from(at.cast::<libc::sa_family_t>().read_unaligned()) {
+            libc::AF_INET if len >= size_of::<libc::sockaddr_in>() => {
+                let v4 = at.cast::<libc::sockaddr_in>().read_unaligned();
+                let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
+                Some((ip, u16::from_be(v4.sin_port)).into())
+            }
+            libc::AF_INET6 if len >= size_of::<libc::sockaddr_in6>() => {
+                let v6 = at.cast::<libc::sockaddr_in6>().read_unaligned();
+                let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+                let (port, scope) = (u16::from_be(v6.sin6_port), v6.sin6_scope_id);
+                Some(SocketAddrV6::new(ip, port, 0, scope).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Replaces an address that the kernel wrote by another one, in the same family.
+///
+/// # Safety
+/// `at` is writable for `len` bytes.
+pub unsafe fn replace(at: *mut libc::sockaddr, len: usize, by: SocketAddr) {
+    // SAFETY: the caller promises the memory; the kernel has written the family.
+    unsafe {
+        let family = i32::from(at.cast::<libc::sa_family_t>().read_unaligned());
+        match (family, by.ip()) {
+            (libc::AF_INET, IpAddr::V4(ip)) if len >= size_of::<libc::sockaddr_in>() => {
+                let mut v4 = at.cast::<libc::sockaddr_in>().read_unaligned();
+                v4.sin_addr.s_addr = u32::from_ne_bytes(ip.octets());
+                v4.sin_port = by.port().to_be();
+                at.cast::<libc::sockaddr_in>().write_unaligned(v4);
+            }
+            (libc::AF_INET6, ip) if len >= size_of::<libc::sockaddr_in6>() => {
+                let ip = match ip {
+                    IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+                    IpAddr::V6(v6) => v6,
+                };
+                let mut v6 = at.cast::<libc::sockaddr_in6>().read_unaligned();
+                v6.sin6_addr.s6_addr = ip.octets();
+                v6.sin6_port = by.port().to_be();
+                at.cast::<libc::sockaddr_in6>().write_unaligned(v6);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The address of a socket's end, which `ask` (getsockname or getpeername) tells.
+pub fn of_socket(
+    fd: i32,
+    ask: unsafe extern "C" fn(i32, *mut libc::sockaddr, *mut libc::socklen_t) -> i32,
+) -> Option<SocketAddr> {
+    // SAFETY: all zero is a valid `sockaddr_storage`.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let mut len = size_of_val(&storage) as libc::socklen_t;
+    // SAFETY: the memory is there and `len` is its length.
+    let done = unsafe { ask(fd, (&raw mut storage).cast(), &raw mut len) };
+    // SAFETY: as above.
+    (done == 0).then(|| unsafe { read(from_ref(&storage).cast(), len as usize) })?
+}
+
+/// The number of a socket option.
+pub fn option(fd: i32, name: i32) -> Option<i32> {
+    let (mut value, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
+    // SAFETY: the memory is there and `len` is its length.
+    let done = unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut len)
+    };
+    (done == 0).then_some(value)
+}

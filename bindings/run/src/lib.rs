@@ -1,0 +1,15 @@
+//! The library that `atp-run` loads into a program.
+//!
+//! A datagram to a port with a rule becomes a message of a stream, if the other end runs under
+//! `atp-run` too. The other end's library receives the message, and sends it to the program's own
+//! UDP socket over the loopback. The program therefore reads, polls, duplicates and inherits the
+//! socket as it always does; only the address of the sender has to be put back in place.
+
+mod address;
+mod incoming;
+mod interpose;
+mod map;
+mod next;
+mod outgoing;
+mod shared;
+mod state;

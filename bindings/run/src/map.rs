@@ -1,0 +1,123 @@
+//! The rules of ports: which UDP datagrams become messages, and how.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::{collections::HashMap, time::Duration};
+
+/// The variable that carries the rules from the launcher to the library.
+pub const VARIABLE: &str = "ATP_RUN_MAP";
+/// The variable with the file to which the library appends its counts.
+pub const REPORT_VARIABLE: &str = "ATP_RUN_REPORT";
+
+/// The distance from a port to the one where its messages arrive, unless the rule names it.
+const ATP_PORT_DISTANCE: u16 = 20_000;
+
+/// The rule of one port.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rule {
+    /// The share of a window's datagrams that must arrive.
+    pub msr: f64,
+    pub window: Duration,
+    /// The UDP port at which ATP receives.
+    pub atp_port: u16,
+    /// How long the first datagram to a destination waits for an answer.
+    pub probe: Duration,
+}
+
+/// Rules by port.
+pub type Rules = HashMap<u16, Rule>;
+
+/// Parses rules such as `8125=msr:0.9,window:1s`, divided by semicolons.
+pub fn parse(text: &str) -> Result<Rules> {
+    let rules = text.split(';').filter(|rule| !rule.is_empty());
+    let parsed = rules.map(|rule| parse_rule(rule).with_context(|| format!("the rule {rule:?}")));
+    let rules: Rules = parsed.collect::<Result<_>>()?;
+    for (port, Rule { atp_port, .. }) in &rules {
+        let others = rules.values().filter(|other| other.atp_port == *atp_port).count();
+        ensure!(
+            others == 1 && !rules.contains_key(atp_port),
+            "port {port} needs the port {atp_port} for ATP, which another rule uses: set atp:PORT"
+        );
+    }
+    Ok(rules)
+}
+
+fn parse_rule(text: &str) -> Result<(u16, Rule)> {
+    let (port, settings) = text.split_once('=').unwrap_or((text, ""));
+    let port: u16 =
+        port.parse().ok().filter(|port| *port > 0).context("give a port: 1 to 65535")?;
+    let mut rule = Rule {
+        msr: 0.9,
+        window: Duration::from_secs(1),
+        atp_port: port
+            .checked_add(ATP_PORT_DISTANCE)
+            .unwrap_or(port.wrapping_sub(ATP_PORT_DISTANCE)),
+        probe: Duration::from_millis(100),
+    };
+    for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+        let (name, value) = setting.split_once(':').context("write a setting as NAME:VALUE")?;
+        match name {
+            "msr" => {
+                rule.msr = value.parse().context("msr is a number")?;
+                ensure!((0.0..=1.0).contains(&rule.msr), "msr lies between 0 and 1, not {value}");
+            }
+            "window" => rule.window = duration(value)?,
+            "probe" => rule.probe = duration(value)?,
+            "atp" => rule.atp_port = value.parse().context("atp is a port")?,
+            _ => bail!("no setting {name:?}: there are msr, window, atp and probe"),
+        }
+    }
+    ensure!(rule.atp_port != port && rule.atp_port > 0, "the port of ATP must be another one");
+    Ok((port, rule))
+}
+
+fn duration(text: &str) -> Result<Duration> {
+    let (number, ms_each) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => (number, 1),
+        (None, Some(number)) => (number, 1_000),
+        (None, None) => bail!("{text:?} is no time: write 200ms or 1s"),
+    };
+    let number: u64 = number.parse().with_context(|| format!("{text:?} is no time"))?;
+    ensure!((1..=3_600_000).contains(&(number * ms_each)), "{text} isn't between 1ms and 3600s");
+    Ok(Duration::from_millis(number * ms_each))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parse__takes_every_setting() {
+        let rules = parse("8125=msr:0.9,window:2s;60000;7=atp:9,probe:5ms,msr:0").unwrap();
+        let rule = rules[&8125];
+        assert_eq!((rule.msr, rule.window), (0.9, Duration::from_secs(2)));
+        assert_eq!(rule.atp_port, 28_125);
+        assert_eq!(rules[&60_000].atp_port, 40_000);
+        assert_eq!((rules[&7].atp_port, rules[&7].probe), (9, Duration::from_millis(5)));
+        assert!(parse("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn parse__refuses_ports_of_two_uses() {
+        for text in ["1=atp:2;2", "1=atp:9;2=atp:9"] {
+            assert!(parse(text).unwrap_err().to_string().contains("set atp:PORT"), "{text}");
+        }
+    }
+
+    #[test]
+    fn parse__names_the_rule_and_the_fault() {
+        for (text, words) in [
+            ("0", "port"),
+            ("x=msr:1", "port"),
+            ("9=msr:2", "between 0 and 1"),
+            ("9=msr:NaN", "between 0 and 1"),
+            ("9=msr", "NAME:VALUE"),
+            ("9=rate:1", "msr, window, atp and probe"),
+            ("9=window:1", "200ms or 1s"),
+            ("9=window:0s", "between"),
+            ("9=atp:9", "another"),
+        ] {
+            let error = format!("{:#}", parse(text).unwrap_err());
+            assert!(error.contains(words) && error.contains(&format!("{text:?}")), "{error}");
+        }
+    }
+}

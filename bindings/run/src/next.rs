@@ -1,0 +1,49 @@
+//! The functions of libc behind those that this library replaces.
+
+/// Declares `NAME(..)`, which calls libc's function of that name.
+macro_rules! next {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)+) => {
+        $(
+            /// # Safety
+            /// As libc's function of that name.
+            pub unsafe fn $name($($argument: $type),*) -> $result {
+                static NEXT: std::sync::atomic::AtomicUsize =
+                    std::sync::atomic::AtomicUsize::new(0);
+                let mut address = NEXT.load(std::sync::atomic::Ordering::Relaxed);
+                if address == 0 {
+                    let name = concat!(stringify!($name), "\0").as_ptr().cast();
+                    // SAFETY: the name ends with 0.
+                    address = unsafe { libc::dlsym(libc::RTLD_NEXT, name) }.addr();
+                    assert!(address != 0, "libc has no {}", stringify!($name));
+                    NEXT.store(address, std::sync::atomic::Ordering::Relaxed);
+                }
+                type Function = unsafe extern "C" fn($($type),*) -> $result;
+                // SAFETY: libc's function of this name has this type, and the caller keeps to it.
+                unsafe { std::mem::transmute::<usize, Function>(address)($($argument),*) }
+            }
+        )+
+    };
+}
+
+use libc::{c_int, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
+
+next! {
+    bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int;
+    connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int;
+    close(fd: c_int) -> c_int;
+    dup(fd: c_int) -> c_int;
+    dup2(fd: c_int, to: c_int) -> c_int;
+    dup3(fd: c_int, to: c_int, flags: c_int) -> c_int;
+    fcntl(fd: c_int, command: c_int, argument: usize) -> c_int;
+    fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int;
+    send(fd: c_int, data: *const c_void, len: usize, flags: c_int) -> ssize_t;
+    write(fd: c_int, data: *const c_void, len: usize) -> ssize_t;
+    writev(fd: c_int, parts: *const iovec, len: c_int) -> ssize_t;
+    sendto(fd: c_int, data: *const c_void, len: usize, flags: c_int, to: *const sockaddr, to_len: socklen_t) -> ssize_t;
+    sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
+    sendmmsg(fd: c_int, messages: *mut mmsghdr, len: u32, flags: c_int) -> c_int;
+    recvfrom(fd: c_int, data: *mut c_void, len: usize, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> ssize_t;
+    __recvfrom_chk(fd: c_int, data: *mut c_void, len: usize, room: usize, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> ssize_t;
+    recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
+    recvmmsg(fd: c_int, messages: *mut mmsghdr, len: u32, flags: c_int, timeout: *mut timespec) -> c_int;
+}

@@ -1,0 +1,231 @@
+//! Datagrams to a mapped port: a stream for each destination, if ATP answers there.
+
+use crate::{
+    map::Rule,
+    shared::{Shared, lock, pass_calls_of_this_thread, warn},
+};
+use approxlib::{Error, GroupReport, Job, Stream};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The job with which a sender asks whether ATP answers. Receivers hand its message to nobody.
+pub const PROBE_JOB: &str = "atp-run probe";
+/// Datagrams that wait for the stream's thread.
+const QUEUE_MAX: usize = 8_192;
+/// Pauses between probes of a destination that doesn't answer.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// How long a receiver may be silent before datagrams are sent plainly again.
+const PEER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What becomes of a datagram.
+#[derive(Debug, PartialEq)]
+pub enum Verdict {
+    /// It is a message now.
+    Taken,
+    /// The kernel sends it.
+    Plain,
+    /// There is no room, and the caller doesn't wait.
+    Again,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    Probing,
+    Atp,
+    Plain,
+    Ended,
+}
+
+/// A destination of datagrams.
+pub struct Destination {
+    queue: SyncSender<Vec<u8>>,
+    phase: Mutex<Phase>,
+    changed: Condvar,
+    is_ending: AtomicBool,
+    /// How long the first datagram waits.
+    probe: Duration,
+}
+
+impl Destination {
+    pub fn start(shared: &'static Shared, to: SocketAddr, rule: Rule) -> Arc<Self> {
+        let (queue, datagrams) = sync_channel(QUEUE_MAX);
+        let destination = Arc::new(Self {
+            queue,
+            phase: Mutex::new(Phase::Probing),
+            changed: Condvar::new(),
+            is_ending: AtomicBool::new(false),
+            probe: rule.probe,
+        });
+        let worker = Worker { shared, destination: destination.clone(), rule, to, datagrams };
+        let thread = thread::Builder::new().name("atp-run-sender".to_owned());
+        if thread.spawn(move || worker.run()).is_err() {
+            destination.set(Phase::Ended);
+        }
+        destination
+    }
+
+    /// Takes a datagram, if ATP answers at the destination.
+    pub fn offer(&self, datagram: &[u8], waits: bool) -> Verdict {
+        if self.phase_after_probe(if waits { self.probe } else { Duration::ZERO }) != Phase::Atp {
+            return Verdict::Plain;
+        }
+        match self.queue.try_send(datagram.to_vec()) {
+            Ok(()) => Verdict::Taken,
+            Err(TrySendError::Full(datagram)) if waits => match self.queue.send(datagram) {
+                Ok(()) => Verdict::Taken,
+                Err(_) => Verdict::Plain,
+            },
+            Err(TrySendError::Full(_)) => Verdict::Again,
+            Err(TrySendError::Disconnected(_)) => Verdict::Plain,
+        }
+    }
+
+    /// Waits for the first probe's outcome, for up to `timeout`.
+    fn phase_after_probe(&self, timeout: Duration) -> Phase {
+        let is_probing = |phase: &mut Phase| *phase == Phase::Probing;
+        let waited = self.changed.wait_timeout_while(lock(&self.phase), timeout, is_probing);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn set(&self, phase: Phase) {
+        *lock(&self.phase) = phase;
+        self.changed.notify_all();
+    }
+
+    /// Asks the thread to end after the queued datagrams.
+    pub fn end(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        // An empty message wakes the thread; with a full queue it is awake.
+        let _ = self.queue.try_send(Vec::new());
+        self.changed.notify_all();
+    }
+
+    pub fn wait_for_end(&self, deadline: Instant) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let is_running = |phase: &mut Phase| *phase != Phase::Ended;
+        drop(self.changed.wait_timeout_while(lock(&self.phase), left, is_running));
+    }
+}
+
+/// The thread of a destination.
+struct Worker {
+    shared: &'static Shared,
+    destination: Arc<Destination>,
+    rule: Rule,
+    to: SocketAddr,
+    datagrams: Receiver<Vec<u8>>,
+}
+
+impl Worker {
+    fn run(self) {
+        pass_calls_of_this_thread();
+        let mut pause = PAUSE_MIN;
+        while !self.is_ending() {
+            if self.probe() {
+                pause = PAUSE_MIN;
+                self.destination.set(Phase::Atp);
+                if let Err(error) = self.send_windows() {
+                    if let Error::Short(shortfall) = &error {
+                        self.count(&shortfall.report.groups);
+                    }
+                    warn(format_args!("datagrams to {} are sent plainly: {error}", self.to));
+                }
+            }
+            if !self.is_ending() {
+                self.destination.set(Phase::Plain);
+                self.sleep(pause);
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+        self.destination.set(Phase::Ended);
+    }
+
+    fn is_ending(&self) -> bool {
+        self.destination.is_ending.load(Ordering::Relaxed)
+    }
+
+    fn sleep(&self, pause: Duration) {
+        let waits = |_: &mut Phase| !self.is_ending();
+        let phase = lock(&self.destination.phase);
+        drop(self.destination.changed.wait_timeout_while(phase, pause, waits));
+    }
+
+    /// Where the destination's messages go.
+    fn peer(&self) -> SocketAddr {
+        SocketAddr::new(self.to.ip(), self.rule.atp_port)
+    }
+
+    /// Whether ATP answers at the destination.
+    fn probe(&self) -> bool {
+        let job = Job::builder().id(PROBE_JOB).peer_timeout(self.rule.probe);
+        let asked = job.connect(self.peer()).and_then(|mut job| {
+            job.send(b"")?;
+            job.finish()
+        });
+        asked.is_ok()
+    }
+
+    fn send_windows(&self) -> Result<(), Error> {
+        let builder = Job::builder().msr(self.rule.msr).peer_timeout(PEER_TIMEOUT);
+        let mut stream = builder.stream(self.peer())?;
+        loop {
+            let sent = self.send_window(&mut stream)?;
+            if self.is_ending() {
+                let report = stream.finish()?;
+                self.count(&report.groups);
+                return Ok(());
+            }
+            if sent > 0 {
+                let report = stream.end_window()?;
+                self.count(&report.groups);
+            }
+        }
+    }
+
+    /// Sends the datagrams of one window, which begins with its first datagram.
+    fn send_window(&self, stream: &mut Stream) -> Result<u64, Error> {
+        let (mut sent, mut deadline) = (0, None);
+        loop {
+            let left = match deadline {
+                None if self.is_ending() => Duration::ZERO,
+                None => Duration::from_secs(3_600),
+                Some(deadline) if !self.is_ending() => {
+                    Instant::saturating_duration_since(&deadline, Instant::now())
+                }
+                Some(_) => Duration::ZERO,
+            };
+            match self.datagrams.recv_timeout(left) {
+                Ok(datagram) if datagram.is_empty() && self.is_ending() => {}
+                Ok(datagram) => {
+                    stream.send(&datagram)?;
+                    sent += 1;
+                    deadline.get_or_insert_with(|| Instant::now() + self.rule.window);
+                }
+                Err(RecvTimeoutError::Timeout) if sent > 0 || self.is_ending() => return Ok(sent),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(sent),
+            }
+            // A busy program would hold a window open.
+            if deadline.is_some_and(|at| Instant::now() >= at) && !self.is_ending() {
+                return Ok(sent);
+            }
+        }
+    }
+
+    fn count(&self, groups: &[GroupReport]) {
+        for group in groups {
+            let counts = &self.shared.counts;
+            counts.delivered.fetch_add(group.delivered.into(), Ordering::Relaxed);
+            counts.lost.fetch_add(group.lost.into(), Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,592 @@
+//! Fuzzes the C interface: sequences of calls with hostile arguments, over the loopback.
+//!
+//! The arguments keep what C can't check: pointers are null, or lead to as much memory as their
+//! structures say. Sizes, handles, numbers, texts and the order of calls are anything.
+
+mod step;
+
+use arbitrary::{Arbitrary, Unstructured};
+use atp_c::*;
+use std::{
+    ffi::{CStr, c_char, c_void},
+    ptr::{null, null_mut},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use step::{Options, Size, Step, group_id, to_group};
+
+/// Bounds the time of one input: each step may open sockets or wait.
+const STEPS_MAX: usize = 32;
+const OPEN_MAX: usize = 4;
+/// Memory of a structure of the caller, with room behind it.
+const WORDS: usize = 512;
+/// How long a call waits for an event.
+const WAIT_MS: i64 = 3;
+const GUARD: u64 = 0x5a5a_5a5a_5a5a_5a5a;
+
+/// Runs `data` as a sequence of calls.
+pub fn run(data: &[u8]) {
+    let mut caller = Caller::default();
+    let mut bytes = Unstructured::new(data);
+    // Most inputs begin with open handles, so that messages arrive.
+    if u8::arbitrary(&mut bytes).is_ok_and(|byte| byte % 8 != 7) {
+        caller.open();
+    }
+    for _ in 0..STEPS_MAX {
+        if bytes.is_empty() {
+            break;
+        }
+        let Ok(step) = Step::arbitrary(&mut bytes) else { break };
+        caller.step(&step);
+    }
+    caller.end();
+}
+
+/// A C program: the handles that it has seen, and those that are open.
+#[derive(Default)]
+struct Caller {
+    seen: Vec<u64>,
+    jobs: Vec<u64>,
+    streams: Vec<u64>,
+    receivers: Vec<u64>,
+    /// Events by their memory, also freed ones.
+    events: Vec<u64>,
+    open_events: Vec<u64>,
+    address: Option<Vec<u8>>,
+    lent: u64,
+    returned: Box<AtomicU64>,
+}
+
+unsafe extern "C" fn release(context: *mut c_void, data: *const c_void, len: usize) {
+    // SAFETY: the context is the counter of the caller that lent the memory, and outlives it.
+    let returned = unsafe { &*context.cast::<AtomicU64>() };
+    returned.fetch_add(1, Ordering::Relaxed);
+    if !data.is_null() {
+        // SAFETY: it is the boxed slice of that length that `lend` leaked.
+        drop(unsafe {
+            Box::from_raw(std::ptr::slice_from_raw_parts_mut(data.cast_mut().cast::<u8>(), len))
+        });
+    }
+}
+
+/// A structure that begins with its size, in memory that a wrong call would overrun.
+struct Memory(Box<[u64; WORDS + 1]>);
+
+impl Memory {
+    fn new(size: Size, right: usize) -> Self {
+        let mut words = Box::new([0; WORDS + 1]);
+        words[WORDS] = GUARD;
+        words[0] = match size {
+            Size::Right => right,
+            Size::Longer | Size::LongerWithUnknownField => right + 16,
+            // More than 4,096 bytes are refused whatever they are.
+            Size::Any(bytes) => bytes,
+        } as u64;
+        if matches!(size, Size::LongerWithUnknownField) {
+            words[right / 8 + 1] = 1;
+        }
+        Self(words)
+    }
+
+    fn of<T: Copy>(value: T, size: Size) -> Self {
+        let mut memory = Self::new(size, size_of::<T>());
+        let stated = memory.0[0];
+        // SAFETY: it has room for every structure of the interface.
+        unsafe { memory.at::<T>().write(value) };
+        memory.0[0] = stated;
+        memory
+    }
+
+    fn at<T>(&mut self) -> *mut T {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        assert_eq!(self.0[WORDS], GUARD, "a call wrote behind the caller's memory");
+    }
+}
+
+fn text(bytes: &Option<Vec<u8>>) -> Option<Vec<u8>> {
+    let bytes = bytes.as_ref()?;
+    let mut text: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != 0).take(64).collect();
+    text.push(0);
+    Some(text)
+}
+
+fn pointer(text: &Option<Vec<u8>>) -> *const c_char {
+    text.as_ref().map_or(null(), |text| text.as_ptr().cast())
+}
+
+/// Checks what holds for every call.
+fn check(status: atp_status) -> atp_status {
+    if (status as i32) < 0 {
+        // SAFETY: the text is valid until this thread's next error.
+        let text = unsafe { CStr::from_ptr(atp_last_error()) }.to_string_lossy();
+        // approxlib answers so to a message for a job that was canceled by `begin_cancel`.
+        let is_canceled = text.ends_with("the sender thread ended without a result");
+        let is_fault = match status {
+            atp_status::ATP_ERROR_INTERNAL => true,
+            atp_status::ATP_ERROR_THREAD => !is_canceled,
+            _ => false,
+        };
+        assert!(!is_fault, "{text}");
+        assert!(text.len() > 10 && !text.contains('\n'), "no sentence: {text:?}");
+    }
+    status
+}
+
+/// Calls a function of the interface.
+macro_rules! call {
+    ($($call:tt)+) => {
+        check({
+            #[allow(unused_unsafe, reason = "functions without pointers are safe")]
+            // SAFETY: the pointers are null or lead to as much memory as the arguments say.
+            let status = unsafe { $($call)+ };
+            status
+        })
+    };
+}
+
+impl Caller {
+    /// Any number that may be a handle: open, freed, of another kind, or none.
+    fn handle(&self, on: u8) -> u64 {
+        match on {
+            0 => 0,
+            u8::MAX => u64::MAX,
+            _ => self.seen.get(usize::from(on) % self.seen.len().max(1)).copied().unwrap_or(7),
+        }
+    }
+
+    /// A call on a handle that isn't open must fail.
+    fn expect(&self, open: &[u64], handle: u64, status: atp_status) {
+        assert!(open.contains(&handle) || (status as i32) < 0, "{handle} is not open: {status:?}");
+    }
+
+    fn expect_sender(&self, stream: bool, handle: u64, status: atp_status) {
+        self.expect(if stream { &self.streams } else { &self.jobs }, handle, status);
+    }
+
+    fn opened(&self) -> usize {
+        self.jobs.len() + self.streams.len() + self.receivers.len()
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Bind { size, sources_max, peer } => {
+                self.bind(*size, sources_max.value(), &peer.0)
+            }
+            Step::Connect { stream, peer, options } => self.connect(*stream, &peer.0, options),
+            Step::Recv { on, size } => self.recv(*on, *size),
+            Step::RecvBatch { on, size, len } => self.recv_batch(*on, *size, *len),
+            Step::EventGroup { event, index, size } => self.event_group(*event, *index, *size),
+            Step::EventFree { event } => {
+                if let Some(&memory) = self.events.get(usize::from(*event)) {
+                    self.free_event(memory);
+                }
+            }
+            Step::Close { on } => {
+                let handle = self.handle(*on);
+                let status = call!(atp_receiver_close(atp_receiver { handle }));
+                self.expect(&self.receivers, handle, status);
+                self.receivers.retain(|open| *open != handle);
+            }
+            Step::Look { on, size, len } => self.look(*on, *size, *len),
+            Step::Free { on, stream } => self.free(self.handle(*on), *stream),
+            _ => self.send(step),
+        }
+    }
+
+    /// Opens a receiver, and a job and a stream to it.
+    fn open(&mut self) {
+        self.bind(Size::Right, 0, &None);
+        self.connect(false, &None, &Options::usual());
+        self.connect(true, &None, &Options::usual());
+    }
+
+    fn bind(&mut self, size: Size, sources_max: u32, peer: &Option<Vec<u8>>) {
+        if self.opened() >= OPEN_MAX || matches!(size, Size::Any(8..=4_096)) {
+            return;
+        }
+        let peer = text(peer);
+        let peers = [pointer(&peer)];
+        let mut memory = Memory::new(Size::Right, size_of::<atp_receiver_options>());
+        let options = memory.at::<atp_receiver_options>();
+        call!(atp_receiver_options_init(options, size_of::<atp_receiver_options>()));
+        // SAFETY: the call has initialized it.
+        let mut options = unsafe { options.read() };
+        options.flags = atp_flag::ATP_NO_DAEMON as u32;
+        options.linger_ms = 1;
+        options.sources_max = sources_max;
+        options.peers = peers.as_ptr();
+        options.peers_len = usize::from(peer.is_some());
+        let mut memory = Memory::of(options, size);
+        let mut receiver = atp_receiver { handle: 0 };
+        let at = memory.at::<atp_receiver_options>();
+        let status = call!(atp_receiver_bind(c"127.0.0.1:0".as_ptr(), at, &raw mut receiver));
+        if status != atp_status::ATP_OK {
+            return;
+        }
+        let (mut address, mut text) = (atp_address::default(), vec![0; 64]);
+        call!(atp_receiver_address(receiver, &raw mut address));
+        call!(atp_address_text(&raw const address, text.as_mut_ptr().cast(), text.len()));
+        self.address = Some(text);
+        self.seen.push(receiver.handle);
+        self.receivers.push(receiver.handle);
+    }
+
+    fn connect(&mut self, stream: bool, peer: &Option<Vec<u8>>, drawn: &Options) {
+        // A smaller size leaves out the peer's timeout, which would be 10 s.
+        if self.opened() >= OPEN_MAX || matches!(drawn.size, Size::Any(8..=4_096)) {
+            return;
+        }
+        // No names: they would be looked up in the network.
+        let peer = match peer {
+            Some(bytes) if bytes.len() % 4 == 0 => {
+                let number = |at: usize| bytes.get(at).copied().unwrap_or(0);
+                Some(format!("127.0.0.{}:{}\0", number(0), u32::from(number(1)) * 300).into_bytes())
+            }
+            Some(bytes) if bytes.len() % 4 == 1 => None,
+            _ => self.address.clone(),
+        };
+        let groups: Vec<atp_group> =
+            drawn.groups.0.iter().flatten().take(4).map(to_group).collect();
+        let (id, law) = (text(&drawn.id.0), drawn.law.0.map(|law| vec![b'a' + law % 26, 0]));
+        let mut memory = Memory::new(Size::Right, size_of::<atp_job_options>());
+        let options = memory.at::<atp_job_options>();
+        call!(atp_job_options_init(options, size_of::<atp_job_options>()));
+        // SAFETY: the call has initialized it.
+        let mut options = unsafe { options.read() };
+        options.id = pointer(&id);
+        options.msr = drawn.msr.0;
+        options.messages = drawn.messages.value();
+        options.flags = u32::from(drawn.flags.value()) | atp_flag::ATP_NO_DAEMON as u32;
+        options.groups = groups.as_ptr();
+        options.groups_len = groups.len();
+        options.peer_timeout_ms = u64::from(drawn.peer_timeout_ms % 20) + 2;
+        options.timer_granularity_us = drawn.timer_granularity_us.value().into();
+        options.buffer_bytes = drawn.buffer_bytes.value().into();
+        options.payload_bytes = drawn.payload_bytes.value().into();
+        options.message_bytes_max = drawn.message_bytes_max.value().into();
+        options.window_deadline_ms = u64::from(drawn.window_deadline_ms % 20) + 2;
+        options.law = pointer(&law);
+        let mut memory = Memory::of(options, drawn.size);
+        let (at, peer) = (memory.at::<atp_job_options>(), pointer(&peer));
+        let (mut job, mut opened) = (atp_job { handle: 0 }, atp_stream { handle: 0 });
+        let status = match stream {
+            true => call!(atp_stream_connect(peer, at, &raw mut opened)),
+            false => call!(atp_job_connect(peer, at, &raw mut job)),
+        };
+        if status == atp_status::ATP_OK {
+            let (open, handle) = match stream {
+                true => (&mut self.streams, opened.handle),
+                false => (&mut self.jobs, job.handle),
+            };
+            open.push(handle);
+            self.seen.push(handle);
+        }
+    }
+
+    fn send(&mut self, step: &Step) {
+        let block = vec![7; usize::from(u16::MAX)];
+        let none = null_mut::<u32>();
+        let (handle, is_stream, status) = match *step {
+            Step::Send { on, stream, group, len, null } => {
+                let (handle, group) = (self.handle(on), group_id(group));
+                let data = if null { std::ptr::null() } else { block.as_ptr().cast() };
+                let mut id = 0;
+                let status = match stream {
+                    true => call!(atp_stream_send(
+                        atp_stream { handle },
+                        group,
+                        data,
+                        len.into(),
+                        &raw mut id
+                    )),
+                    false => call!(atp_job_send(
+                        atp_job { handle },
+                        group,
+                        data,
+                        len.into(),
+                        &raw mut id
+                    )),
+                };
+                (handle, stream, status)
+            }
+            Step::TrySend { on, group, len } => {
+                let (handle, data) = (self.handle(on), block.as_ptr().cast());
+                let job = atp_job { handle };
+                (
+                    handle,
+                    false,
+                    call!(atp_job_try_send(job, group_id(group), data, len.into(), none)),
+                )
+            }
+            Step::SendMany { on, stream, group, ref lens, null } => {
+                let (handle, group) = (self.handle(on), group_id(group));
+                let bytes =
+                    |len: &u8| atp_bytes { data: block.as_ptr().cast(), len: usize::from(*len) };
+                let messages: Vec<atp_bytes> = lens.iter().map(bytes).collect();
+                let at = if null { std::ptr::null() } else { messages.as_ptr() };
+                let len = messages.len();
+                let status = match stream {
+                    true => {
+                        call!(atp_stream_send_many(atp_stream { handle }, group, at, len, none))
+                    }
+                    false => call!(atp_job_send_many(atp_job { handle }, group, at, len, none)),
+                };
+                (handle, stream, status)
+            }
+            Step::SendOwned { on, stream, group, len, null } => {
+                let (handle, group) = (self.handle(on), group_id(group));
+                let data = match null {
+                    true => std::ptr::null_mut(),
+                    false => {
+                        Box::into_raw(vec![7u8; usize::from(len)].into_boxed_slice()).cast::<u8>()
+                    }
+                };
+                let bytes = atp_bytes { data: data.cast(), len: len.into() };
+                let context = std::ptr::from_ref(&*self.returned).cast_mut().cast();
+                self.lent += 1;
+                let status = match stream {
+                    true => call!(atp_stream_send_owned(
+                        atp_stream { handle },
+                        group,
+                        bytes,
+                        Some(release),
+                        context,
+                        none
+                    )),
+                    false => call!(atp_job_send_owned(
+                        atp_job { handle },
+                        group,
+                        bytes,
+                        Some(release),
+                        context,
+                        none
+                    )),
+                };
+                (handle, stream, status)
+            }
+            _ => return self.control(step),
+        };
+        self.expect_sender(is_stream, handle, status);
+    }
+
+    fn control(&mut self, step: &Step) {
+        let (handle, is_stream, status) = match *step {
+            Step::SetMsr { on, stream, group, msr } => {
+                let (handle, group) = (self.handle(on), group_id(group));
+                let status = match stream {
+                    true => call!(atp_stream_set_msr(atp_stream { handle }, group, msr.0)),
+                    false => call!(atp_job_set_msr(atp_job { handle }, group, msr.0)),
+                };
+                (handle, stream, status)
+            }
+            Step::SetMessages { on, group, messages } => {
+                let handle = self.handle(on);
+                let stream = atp_stream { handle };
+                (handle, true, call!(atp_stream_set_messages(stream, group_id(group), messages)))
+            }
+            Step::Progress { on, stream, size } => {
+                let handle = self.handle(on);
+                let mut memory = Memory::new(size, size_of::<atp_progress>());
+                let status = match stream {
+                    true => call!(atp_stream_progress(atp_stream { handle }, memory.at())),
+                    false => call!(atp_job_progress(atp_job { handle }, memory.at())),
+                };
+                (handle, stream, status)
+            }
+            Step::Begin { on, cancel } => {
+                let handle = self.handle(on);
+                let job = atp_job { handle };
+                let status = match cancel {
+                    true => call!(atp_job_begin_cancel(job)),
+                    false => call!(atp_job_begin_finish(job)),
+                };
+                (handle, false, status)
+            }
+            Step::TryOutcome { on, size } => {
+                let handle = self.handle(on);
+                let mut memory = Memory::new(size, size_of::<atp_report>());
+                (handle, false, call!(atp_job_try_outcome(atp_job { handle }, memory.at())))
+            }
+            Step::End { on, stream, cancel, size } => {
+                let handle = self.handle(on);
+                let mut memory = Memory::new(size, size_of::<atp_report>());
+                let (job, of_stream) = (atp_job { handle }, atp_stream { handle });
+                let status = match (stream, cancel) {
+                    (true, true) => call!(atp_stream_cancel(of_stream, memory.at())),
+                    (true, false) => call!(atp_stream_finish(of_stream, memory.at())),
+                    (false, true) => call!(atp_job_cancel(job, memory.at())),
+                    (false, false) => call!(atp_job_finish(job, memory.at())),
+                };
+                (handle, stream, status)
+            }
+            Step::EndWindow { on, size } => {
+                let handle = self.handle(on);
+                let mut memory = Memory::new(size, size_of::<atp_report>());
+                (handle, true, call!(atp_stream_end_window(atp_stream { handle }, memory.at())))
+            }
+            Step::Report { on, stream, index, size } => {
+                let (handle, index) = (self.handle(on), usize::from(index));
+                let (job, of_stream) = (atp_job { handle }, atp_stream { handle });
+                let mut reports = [
+                    size_of::<atp_report>(),
+                    size_of::<atp_group_report>(),
+                    size_of::<atp_sample>(),
+                    size_of::<atp_shortfall>(),
+                ]
+                .map(|bytes| Memory::new(size, bytes));
+                let [report, group, sample, shortfall] = &mut reports;
+                let status = if stream {
+                    call!(atp_stream_report(of_stream, report.at()));
+                    call!(atp_stream_report_group(of_stream, index, group.at()));
+                    call!(atp_stream_report_sample(of_stream, index, sample.at()));
+                    call!(atp_stream_shortfall(of_stream, shortfall.at()))
+                } else {
+                    call!(atp_job_report(job, report.at()));
+                    call!(atp_job_report_group(job, index, group.at()));
+                    call!(atp_job_report_sample(job, index, sample.at()));
+                    call!(atp_job_shortfall(job, shortfall.at()))
+                };
+                (handle, stream, status)
+            }
+            _ => unreachable!("{step:?} is handled before"),
+        };
+        self.expect_sender(is_stream, handle, status);
+    }
+
+    fn free(&mut self, handle: u64, stream: bool) {
+        let status = match stream {
+            true => call!(atp_stream_free(atp_stream { handle })),
+            false => call!(atp_job_free(atp_job { handle })),
+        };
+        let open = if stream { &mut self.streams } else { &mut self.jobs };
+        assert_eq!(open.contains(&handle), status == atp_status::ATP_OK, "freeing {handle}");
+        open.retain(|open| *open != handle);
+    }
+
+    fn recv(&mut self, on: u8, size: Size) {
+        let handle = self.handle(on);
+        let mut memory = Memory::new(size, size_of::<atp_event>());
+        let status = call!(atp_receiver_recv(atp_receiver { handle }, memory.at(), WAIT_MS));
+        self.expect(&self.receivers, handle, status);
+        if status == atp_status::ATP_OK {
+            self.keep(memory.0[1]);
+        }
+    }
+
+    fn recv_batch(&mut self, on: u8, size: Size, len: u8) {
+        let (handle, len) = (self.handle(on), usize::from(len % 4));
+        let mut memory = Memory::new(size, size_of::<atp_event>());
+        let stride = memory.0[0] as usize;
+        if stride.saturating_mul(len) > WORDS * 8 {
+            return;
+        }
+        let mut received = 0;
+        let receiver = atp_receiver { handle };
+        let status =
+            call!(atp_receiver_recv_batch(receiver, memory.at(), len, &raw mut received, WAIT_MS));
+        self.expect(&self.receivers, handle, status);
+        assert!(received <= len);
+        for index in 0..received {
+            self.keep(memory.0[index * stride / 8 + 1]);
+        }
+    }
+
+    fn keep(&mut self, memory: u64) {
+        assert_ne!(memory, 0, "an event that nobody can free");
+        self.events.push(memory);
+        self.open_events.push(memory);
+    }
+
+    fn event(memory: u64) -> Memory {
+        let mut event = Memory::new(Size::Right, size_of::<atp_event>());
+        event.0[1] = memory;
+        event
+    }
+
+    fn event_group(&mut self, event: u8, index: u8, size: Size) {
+        let Some(&memory) = self.events.get(usize::from(event)) else { return };
+        let (mut event, mut out) =
+            (Self::event(memory), Memory::new(size, size_of::<atp_group_summary>()));
+        let status = call!(atp_event_group(event.at(), index.into(), out.at()));
+        self.expect(&self.open_events, memory, status);
+        if status == atp_status::ATP_OK && out.0[0] as usize == size_of::<atp_group_summary>() {
+            // SAFETY: the call has filled it in.
+            let summary = unsafe { out.at::<atp_group_summary>().read() };
+            if summary.lost_len > 0 {
+                // SAFETY: the ranges are valid until the event is freed.
+                let lost = unsafe { std::slice::from_raw_parts(summary.lost, summary.lost_len) };
+                let lost: u32 = lost.iter().map(|range| range.end - range.start).sum();
+                assert_eq!(lost, summary.messages - summary.delivered);
+            }
+        }
+    }
+
+    fn free_event(&mut self, memory: u64) {
+        let mut event = Self::event(memory);
+        let status = call!(atp_event_free(event.at()));
+        assert_eq!(self.open_events.contains(&memory), status == atp_status::ATP_OK);
+        self.open_events.retain(|open| *open != memory);
+    }
+
+    fn look(&mut self, on: u8, size: Size, len: u8) {
+        let handle = self.handle(on);
+        let receiver = atp_receiver { handle };
+        let mut memory = Memory::new(size, size_of::<atp_receiver_stats>());
+        let status = call!(atp_receiver_get_stats(receiver, memory.at()));
+        self.expect(&self.receivers, handle, status);
+        let mut fd = -1;
+        let status = call!(atp_receiver_readable_fd(receiver, &raw mut fd));
+        self.expect(&self.receivers, handle, status);
+        let status = call!(atp_job_changed_fd(atp_job { handle }, &raw mut fd));
+        self.expect(&self.jobs, handle, status);
+        let (mut text, len) = ([1; 64], usize::from(len % 64));
+        let address =
+            atp_address { version: u16::from(on % 8), scope: 5, ..atp_address::default() };
+        call!(atp_address_text(&raw const address, text.as_mut_ptr(), len));
+        assert!(text[len..].iter().all(|byte| *byte == 1), "it wrote behind the text");
+    }
+
+    /// Frees everything. All memory that was lent must come back.
+    fn end(mut self) {
+        for handle in std::mem::take(&mut self.open_events) {
+            self.open_events.push(handle);
+            self.free_event(handle);
+        }
+        for (stream, open) in [(false, self.jobs.clone()), (true, self.streams.clone())] {
+            open.into_iter().for_each(|handle| self.free(handle, stream));
+        }
+        for handle in std::mem::take(&mut self.receivers) {
+            let status = call!(atp_receiver_close(atp_receiver { handle }));
+            assert_eq!(status, atp_status::ATP_OK);
+        }
+        assert_eq!(self.returned.load(Ordering::Relaxed), self.lent, "memory that was lent");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without messages that arrive, the calls would test little.
+    #[test]
+    fn steps__can_exchange_a_message() {
+        let mut caller = Caller::default();
+        caller.open();
+        // The handles 3, 4 and 5 of three are the receiver, the job and the stream.
+        for (on, stream) in [(4, false), (5, true)] {
+            caller.step(&Step::Send { on, stream, group: 0, len: 5, null: false });
+        }
+        for _ in 0..1_000 {
+            if caller.events.len() < 2 {
+                caller.step(&Step::Recv { on: 3, size: Size::Right });
+            }
+        }
+        assert_eq!(caller.events.len(), 2);
+        caller.end();
+    }
+}
