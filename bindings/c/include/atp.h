@@ -189,6 +189,14 @@ typedef enum atp_event_kind {
    * A job has ended.
    */
   ATP_EVENT_FINISHED = 3,
+  /**
+   * A sender has told the terms of its job, or of a window of its stream.
+   */
+  ATP_EVENT_STARTED = 4,
+  /**
+   * The terms have changed.
+   */
+  ATP_EVENT_TERMS_CHANGED = 5,
 } atp_event_kind;
 
 /**
