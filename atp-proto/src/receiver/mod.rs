@@ -479,10 +479,15 @@ impl Receiver {
         header.job() == self.job && header.cookie() == self.cookie
     }
 
-    fn heard(&mut self, now_ns: u64, header: &Header, body_bytes: usize) {
+    /// Notes a packet of the sender, and the bytes that may be sent for it.
+    fn heard_bytes(&mut self, now_ns: u64, body_bytes: usize) {
         self.heard_ns = now_ns;
         let bytes = (HEADER_LEN + body_bytes) as u64;
         self.credit_bytes = (self.credit_bytes + AMPLIFICATION_MAX * bytes).min(CREDIT_BYTES_MAX);
+    }
+
+    fn heard(&mut self, now_ns: u64, header: &Header, body_bytes: usize) {
+        self.heard_bytes(now_ns, body_bytes);
         if is_later(header.slot(), self.slot) {
             self.slot = header.slot();
         }

@@ -101,7 +101,8 @@ impl Receiver {
             self.stats.packets_late += 1;
             return;
         }
-        self.heard(now_ns, header, body.bytes());
+        // Their slot is DATA's, which TERMS may have overtaken: it isn't read yet.
+        self.heard_bytes(now_ns, body.bytes());
         self.terms.was_told = true;
         self.requests.on_answer(now_ns, body.answered);
         if header.index() != self.terms.revision

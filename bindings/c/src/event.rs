@@ -201,6 +201,7 @@ pub fn to_c(event: Event, from: &Arc<Inbox>) -> atp_event {
 fn told(terms: &Terms) -> atp_event {
     let messages: Option<u32> = terms.groups.iter().map(|group| group.messages).sum();
     atp_event {
+        memory: MEMORY.add(Memory::Groups(Vec::new())),
         window: terms.window,
         messages: messages.unwrap_or_default(),
         ..atp_event::initial()
