@@ -137,7 +137,7 @@ def test_recv_batch_returns_what_waits() -> None:
             batch = receiver.recv_batch(30, LIMIT_S)
             assert 1 <= len(batch) <= 30
             events += batch
-        assert len(events) == 101
+        assert sum(isinstance(event, atp.Message) for event in events) == 100
 
 
 def test_a_receiver_is_an_iterator() -> None:

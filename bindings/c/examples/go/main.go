@@ -67,7 +67,9 @@ func run() error {
 			fmt.Println(messages, "messages arrived")
 			return call(func() int32 { return C.atp_event_free(&event) })
 		}
-		messages++
+		if event.kind == C.ATP_EVENT_MESSAGE {
+			messages++
+		}
 		if err := call(func() int32 { return C.atp_event_free(&event) }); err != nil {
 			return err
 		}
