@@ -1,10 +1,12 @@
 //! The command line, one file per command.
 
 mod address;
+mod csv_rows;
 mod decode;
 mod doctor;
 mod generate;
 mod job;
+mod query;
 mod recv;
 mod run;
 mod send;

@@ -1,6 +1,8 @@
 //! `atp-user recv`: receives messages and writes them to a file.
 
+use super::query::Live;
 use anyhow::{Context, Result, bail};
+use approx_answers::Query;
 use approxlib::{Event, JobId, Receiver};
 use atp_options::quantity;
 use std::{
@@ -30,6 +32,21 @@ pub struct Args {
     /// Write messages one after the other, without a line feed after each
     #[arg(long)]
     raw: bool,
+    /// Answer a query of CSV records instead of writing messages: sum, avg, count, ratio, median,
+    /// quantile or top of columns, such as 'avg(dep_delay) by carrier'. Needs --csv here and at
+    /// the senders
+    #[arg(long, value_name = "QUERY", requires = "csv")]
+    query: Option<Query>,
+    /// The messages are CSV records, from `atp-user send --csv`
+    #[arg(long, requires = "query")]
+    csv: bool,
+    /// The accepted relative error of the query's answer over all keys: half of its interval. The
+    /// receiver then asks the senders for as much as it needs, or for the end
+    #[arg(long, value_name = "SHARE", requires = "query")]
+    emax: Option<f64>,
+    /// The confidence of the query's intervals
+    #[arg(long, value_name = "SHARE", default_value_t = 0.95, requires = "query")]
+    confidence: f64,
     /// The number of senders to wait for; the command ends when all have finished
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     senders: u32,
@@ -58,6 +75,10 @@ struct SenderReport {
 
 /// Receives until the senders have finished and prints a report.
 pub fn main(args: Args) -> Result<()> {
+    let live =
+        args.query.clone().map(|query| Live::new(query, args.senders, args.confidence, args.emax));
+    let mut live = live.transpose()?;
+    let writes = live.is_none() || args.out.as_os_str() != "-";
     let mut out = output(&args.out)?;
     let mut builder = Receiver::builder();
     if let Some(socket) = args.socket {
@@ -70,9 +91,16 @@ pub fn main(args: Args) -> Result<()> {
     let mut reports = Vec::new();
     let mut messages = 0u64;
     while reports.len() < args.senders as usize {
-        match next_event(&mut receiver, args.timeout)? {
+        let event = next_event(&mut receiver, args.timeout)?;
+        if let (Some(live), Some(event)) = (&mut live, &event) {
+            live.on_event(event, &receiver)?;
+        }
+        match event {
             Some(Event::Message { data, .. }) => {
                 messages += 1;
+                if !writes {
+                    continue;
+                }
                 out.write_all(&data)?;
                 if !args.raw {
                     out.write_all(b"\n")?;
@@ -101,6 +129,9 @@ pub fn main(args: Args) -> Result<()> {
         }
     }
     out.flush()?;
+    if let Some(live) = live {
+        return live.finish(args.json);
+    }
     report(&reports, args.json, args.out.as_os_str() == "-")
 }
 

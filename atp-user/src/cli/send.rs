@@ -1,7 +1,8 @@
 //! `atp-user send`: sends the messages of a file.
 
-use anyhow::{Context, Result, bail};
-use approxlib::JobId;
+use super::csv_rows::{HEADER_GROUP, HEADER_NAME, ORDERED_NAME, ROWS_GROUP, SHUFFLED_NAME, Table};
+use anyhow::{Context, Result, bail, ensure};
+use approxlib::{Group, Job, JobBuilder, JobId};
 use atp_options::{law, quantity};
 use std::{
     fs::File,
@@ -23,6 +24,16 @@ pub struct Args {
     /// The size of a message; by default each line is a message
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64 << 20))]
     bytes: Option<u32>,
+    /// Read a CSV file with a header. A message has as many records as fit a packet, and the header
+    /// travels in an exact group. The whole file is read first. For `atp-user recv --query`
+    #[arg(long, conflicts_with = "bytes")]
+    csv: bool,
+    /// Records per message of a CSV file
+    #[arg(long, value_name = "N", requires = "csv", value_parser = clap::value_parser!(u32).range(1..))]
+    rows: Option<u32>,
+    /// Shuffle the records of a CSV file, so that any part of them is a fair sample
+    #[arg(long, requires = "csv")]
+    shuffle: bool,
     /// The minimal sampling rate: the share of messages that must arrive
     #[arg(long, default_value = "0.8", value_parser = quantity::msr)]
     msr: f64,
@@ -49,12 +60,7 @@ pub struct Args {
 
 /// Sends every message and prints a report.
 pub fn main(args: Args) -> Result<()> {
-    let mut messages = Messages::open(&args.file, args.bytes)?;
-    let Some(first) = messages.next()? else {
-        bail!("{} holds no message: nothing was sent", messages.source());
-    };
     let mut builder = approxlib::Job::builder()
-        .msr(args.msr)
         .peer_timeout(args.timeout)
         .mrdf(args.law.variant.mrdf())
         .packing(!args.no_packing)
@@ -62,18 +68,13 @@ pub fn main(args: Args) -> Result<()> {
     if let Some(id) = args.job {
         builder = builder.id(id);
     }
-    if let Some(socket) = args.socket {
+    if let Some(socket) = args.socket.clone() {
         builder = builder.control_socket(Some(socket));
     }
-    // Declares the number of messages before the first one, if it costs nothing to know.
-    if let Some(count) = messages.count()? {
-        builder = builder.messages(count);
-    }
-    let mut job = builder.connect(args.destination.as_str())?;
-    job.send(&first)?;
-    while let Some(message) = messages.next()? {
-        job.send(&message)?;
-    }
+    let job = match args.csv {
+        true => send_table(&args, builder)?,
+        false => send_messages(&args, builder)?,
+    };
     let report = job.finish()?;
     if args.json {
         println!("{}", serde_json::to_string(&report)?);
@@ -90,6 +91,45 @@ pub fn main(args: Args) -> Result<()> {
         report.packets_sent, report.packets_retransmitted, report.datapath, report.pacing
     );
     Ok(())
+}
+
+/// Sends lines or pieces of a file.
+fn send_messages(args: &Args, builder: JobBuilder) -> Result<Job> {
+    let mut messages = Messages::open(&args.file, args.bytes)?;
+    let Some(first) = messages.next()? else {
+        bail!("{} holds no message: nothing was sent", messages.source());
+    };
+    let mut builder = builder.msr(args.msr);
+    // Declares the number of messages before the first one, if it costs nothing to know.
+    if let Some(count) = messages.count()? {
+        builder = builder.messages(count);
+    }
+    let mut job = builder.connect(args.destination.as_str())?;
+    job.send(&first)?;
+    while let Some(message) = messages.next()? {
+        job.send(&message)?;
+    }
+    Ok(job)
+}
+
+/// Sends a CSV file: the header, then messages of whole records.
+fn send_table(args: &Args, builder: JobBuilder) -> Result<Job> {
+    let messages = Messages::open(&args.file, None)?;
+    let source = messages.source();
+    let Table { header, messages } = Table::read(messages.reader, args.rows, args.shuffle)
+        .with_context(|| format!("can't send {source}"))?;
+    ensure!(!messages.is_empty(), "{source} holds no record: nothing was sent");
+    let number = u32::try_from(messages.len())
+        .with_context(|| format!("{source} has more than 2^32 messages: raise --rows"))?;
+    let name = if args.shuffle { SHUFFLED_NAME } else { ORDERED_NAME };
+    let rows = Group::new(ROWS_GROUP).msr(args.msr).messages(number).name(name);
+    let of_header = Group::new(HEADER_GROUP).messages(1).name(HEADER_NAME);
+    let mut job = builder.groups([rows, of_header]).connect(args.destination.as_str())?;
+    job.send_in(HEADER_GROUP, &header)?;
+    for message in &messages {
+        job.send_in(ROWS_GROUP, message)?;
+    }
+    Ok(job)
 }
 
 /// The messages of a file: lines, or pieces of a fixed size.

@@ -1,0 +1,118 @@
+//! A CSV file as messages of whole records, for `send --csv`, and back, for `recv --query`.
+//!
+//! The header travels alone in an exact group. A receiver needs no more than that to read the
+//! records of any message.
+
+use anyhow::{Context, Result, ensure};
+use csv::{ByteRecord, ReaderBuilder, StringRecord, WriterBuilder};
+use rand::{SeedableRng, seq::SliceRandom};
+use std::io::Read;
+
+/// The group of the header: exact, one message.
+pub const HEADER_GROUP: u8 = 255;
+/// The name of the header's group.
+pub const HEADER_NAME: &str = "header";
+/// The group of the records.
+pub const ROWS_GROUP: u8 = 0;
+/// The name of the records' group.
+pub const ORDERED_NAME: &str = "rows in order";
+/// The name of the records' group if they are shuffled.
+pub const SHUFFLED_NAME: &str = "rows, shuffled";
+
+/// Records of a message as long as fit here, so that it fits a packet of most paths.
+const MESSAGE_BYTES: usize = 1_400;
+
+/// A CSV file in memory, divided into messages.
+#[derive(Debug)]
+pub struct Table {
+    pub header: Vec<u8>,
+    pub messages: Vec<Vec<u8>>,
+}
+
+impl Table {
+    /// Reads a file with a header. A message has `rows` records, or as many as fit a packet.
+    /// `shuffle` changes the order of the records, by a random seed.
+    pub fn read(input: impl Read, rows: Option<u32>, shuffle: bool) -> Result<Self> {
+        let mut reader = ReaderBuilder::new().from_reader(input);
+        let header = line(reader.byte_headers().context("reading the CSV header")?)?;
+        ensure!(!header.is_empty(), "the CSV file is empty: its first line must name the columns");
+        let mut lines = Vec::new();
+        for record in reader.byte_records() {
+            lines.push(line(&record.context("reading a CSV record")?)?);
+        }
+        if shuffle {
+            lines.shuffle(&mut rand_chacha::ChaCha8Rng::seed_from_u64(rand::random()));
+        }
+        let mut messages: Vec<Vec<u8>> = Vec::new();
+        let mut in_last = 0;
+        for line in lines {
+            let fits = |last: &Vec<u8>| match rows {
+                Some(rows) => in_last < rows,
+                None => last.len() + line.len() <= MESSAGE_BYTES,
+            };
+            match messages.last_mut().filter(|last| fits(last)) {
+                Some(last) => {
+                    last.extend(line);
+                    in_last += 1;
+                }
+                None => {
+                    messages.push(line);
+                    in_last = 1;
+                }
+            }
+        }
+        Ok(Self { header, messages })
+    }
+}
+
+/// A record as a line of CSV.
+fn line(record: &ByteRecord) -> Result<Vec<u8>> {
+    let mut writer = WriterBuilder::new().from_writer(Vec::new());
+    writer.write_byte_record(record)?;
+    writer.into_inner().context("writing a CSV record")
+}
+
+/// The records of a message.
+pub fn records(message: &[u8]) -> Result<Vec<StringRecord>, csv::Error> {
+    let reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(message);
+    reader.into_records().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "name,\"delay, min\"\nUA,1\n\"A\"\"B\",2\nDL,3\n";
+
+    #[test]
+    fn read__whole_records_in_messages() {
+        let table = Table::read(FILE.as_bytes(), Some(2), false).unwrap();
+        assert_eq!(table.header, b"name,\"delay, min\"\n");
+        assert_eq!(table.messages, [b"UA,1\n\"A\"\"B\",2\n".to_vec(), b"DL,3\n".to_vec()]);
+        assert_eq!(&records(&table.messages[0]).unwrap()[1][0], "A\"B");
+        assert_eq!(records(&table.header).unwrap()[0], vec!["name", "delay, min"]);
+        let whole = Table::read(FILE.as_bytes(), None, false).unwrap();
+        assert_eq!(whole.messages.len(), 1);
+    }
+
+    #[test]
+    fn read__shuffles_and_loses_nothing() {
+        let rows: Vec<String> = (0..1_000).map(|row| format!("{row}\n")).collect();
+        let file = format!("n\n{}", rows.concat());
+        let table = Table::read(file.as_bytes(), None, true).unwrap();
+        assert!(table.messages.iter().all(|message| message.len() <= MESSAGE_BYTES));
+        let text = String::from_utf8(table.messages.concat()).unwrap();
+        let mut read: Vec<u32> = text.lines().map(|line| line.parse().unwrap()).collect();
+        assert!(!read.is_sorted());
+        read.sort_unstable();
+        assert!(read.into_iter().eq(0..1_000));
+    }
+
+    #[test]
+    fn read__refuses_bad_files() {
+        for (file, words) in [("", "is empty"), ("a,b\n1\n", "reading a CSV record")] {
+            let error = Table::read(file.as_bytes(), None, false).unwrap_err();
+            assert!(format!("{error:#}").contains(words), "{error:#}");
+        }
+    }
+}
