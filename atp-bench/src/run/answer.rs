@@ -91,6 +91,16 @@ impl Answers {
         self.0[query].values().map(|tally| tally.values).sum()
     }
 
+    /// The average of a key.
+    pub fn average(&self, query: usize, key: &str) -> Option<f64> {
+        self.0[query].get(key).and_then(Tally::average)
+    }
+
+    /// The number of a key's rows.
+    pub fn rows(&self, query: usize, key: &str) -> Option<f64> {
+        self.0[query].get(key).map(|tally| tally.rows as f64)
+    }
+
     /// The error of each query's answer against that of the whole table.
     pub fn errors(&self, full: &Answers, queries: &[Query]) -> Vec<QueryError> {
         let pairs = self.0.iter().zip(&full.0);

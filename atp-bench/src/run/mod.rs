@@ -9,6 +9,7 @@ mod control;
 pub(crate) mod exact;
 mod fleet;
 mod iface;
+mod intervals;
 pub(crate) mod messages;
 pub(crate) mod progress;
 pub(crate) mod protocol;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::Answers;
 use super::exact::Requests;
+use super::intervals::Interval;
 use super::query::Query;
 use super::scheme_name::SchemeName;
 
@@ -97,6 +98,8 @@ pub struct ReceiverReport {
     /// Instants of the shared clock, some milliseconds apart, with the messages delivered by then.
     pub timeline: Vec<(u64, usize)>,
     pub answers: Answers,
+    /// By query.
+    pub intervals: Vec<Vec<Interval>>,
     /// None if only the sender can count them.
     pub packets_arrived: Option<u64>,
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::answer::{QueryError, answer_error};
 use super::chart::{Chart, SchemeResult};
 use super::exact::Latency;
+use super::intervals::{Coverage, Interval};
 use super::messages::needed;
 use super::query::Query;
 use super::scheme_name::SchemeName;
@@ -90,6 +91,8 @@ struct AnswerReport {
     query: String,
     #[serde(flatten)]
     error: QueryError,
+    coverage: Coverage,
+    intervals: Vec<Interval>,
 }
 
 impl Report {
@@ -181,6 +184,37 @@ impl Report {
         }
         println!("\n{table}");
         println!("{}", self.caption());
+        self.print_intervals();
+    }
+
+    /// How the answers' intervals compare with the answers of the full table.
+    fn print_intervals(&self) {
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED);
+        table.set_header(["scheme", "answer", "intervals with the full answer", "half-width"]);
+        for name in self.schemes.keys() {
+            let of_scheme = self.runs.iter().filter_map(|run| run.schemes.get(name));
+            let jobs: Vec<&JobReport> = of_scheme.flat_map(|scheme| &scheme.jobs).collect();
+            let queries = jobs.first().map_or(0, |job| job.answers.len());
+            for query in 0..queries {
+                let answers = jobs.iter().map(|job| &job.answers[query]);
+                let each: Vec<&Coverage> = answers.map(|answer| &answer.coverage).collect();
+                let sum = |of: fn(&Coverage) -> usize| each.iter().map(|c| of(c)).sum::<usize>();
+                let widths = each.iter().map(|coverage| coverage.half_width_share);
+                let (containing, all) = (sum(|c| c.containing), sum(|c| c.intervals));
+                table.add_row([
+                    (*name).to_owned(),
+                    jobs[0].answers[query].query.clone(),
+                    format!("{containing} of {all}"),
+                    format!("{:.1} %", 100.0 * median(widths).unwrap_or(0.0)),
+                ]);
+            }
+        }
+        println!("\n{table}");
+        println!(
+            "Intervals of 95 %, for each key, over all jobs. Half-width: the median over the jobs \
+             of the mean share of the answer. --json has each answer with its interval."
+        );
     }
 
     fn row(&self, name: &str, measured: &Measured) -> [String; 8] {
@@ -257,7 +291,8 @@ impl SchemeReport {
 
 impl JobReport {
     fn new(job: &JobRun, input: &Input) -> JobReport {
-        let answers = input.queries.iter().zip(&job.errors);
+        let of_queries = job.coverage.iter().zip(&job.intervals);
+        let answers = input.queries.iter().zip(&job.errors).zip(of_queries);
         JobReport {
             jct_s: job.window.seconds(),
             delivered: job.delivered,
@@ -265,7 +300,12 @@ impl JobReport {
             answer_error: answer_error(&job.errors),
             datapath: job.datapath.clone(),
             answers: answers
-                .map(|(query, &error)| AnswerReport { query: describe(query, input), error })
+                .map(|((query, &error), (&coverage, intervals))| AnswerReport {
+                    query: describe(query, input),
+                    error,
+                    coverage,
+                    intervals: intervals.clone(),
+                })
                 .collect(),
         }
     }
@@ -337,6 +377,8 @@ mod tests {
 
     fn job(jct_ms: u64, delivered: usize) -> JobRun {
         JobRun {
+            coverage: vec![Coverage::default()],
+            intervals: vec![Vec::new()],
             window: Window { from_ns: 0, to_ns: jct_ms * MS },
             delivered,
             errors: vec![QueryError::MeanRelativeError(0.02)],

@@ -14,6 +14,7 @@ use super::answer::{Answers, QueryError};
 use super::clock;
 use super::exact::{self, Latency, Traffic, Window};
 use super::fleet::Fleet;
+use super::intervals::{Coverage, Interval, coverage};
 use super::messages::needed;
 use super::progress::Progress;
 use super::protocol::{JobSpec, Order, ReceiverReport, Reply, Role, SenderReport};
@@ -112,6 +113,10 @@ pub struct JobRun {
     pub window: Window,
     pub delivered: usize,
     pub errors: Vec<QueryError>,
+    /// By query.
+    pub intervals: Vec<Vec<Interval>>,
+    /// By query.
+    pub coverage: Vec<Coverage>,
     /// The share of the sent packets that did not arrive.
     pub dropped_share: f64,
     pub datapath: Option<String>,
@@ -329,10 +334,14 @@ fn outcome(
     // The greatest name wins: `userspace`, if one sender fell back to it.
     let datapath = sent.iter().filter_map(|sender| sender.datapath.clone()).max();
     let pacing = sent.iter().filter_map(|sender| sender.pacing.clone()).max();
+    let of_queries = plan.queries.iter().zip(&received.intervals).enumerate();
+    let coverage = of_queries.map(|(n, (query, own))| coverage(n, query, own, &plan.answers));
     Ok(JobRun {
+        coverage: coverage.collect(),
         window: Window { from_ns: start_ns, to_ns: received.ended_ns },
         delivered: received.delivered,
         errors: received.answers.errors(&plan.answers, &plan.queries),
+        intervals: received.intervals,
         dropped_share,
         datapath,
         pacing,

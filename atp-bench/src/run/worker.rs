@@ -13,6 +13,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use super::answer::Answers;
 use super::control::Control;
 use super::exact;
+use super::intervals::intervals;
 use super::messages::Messages;
 use super::protocol::{JobSpec, Order, ReceiverReport, Reply, Role};
 use super::schemes::{Received, ReceiverSetup, SenderSetup};
@@ -113,11 +114,14 @@ fn check(
         }
         answers.add_message(&job.queries, data)?;
     }
+    let senders = job.sources.len();
+    let intervals = intervals(&job.queries, &received.messages, senders, messages.count())?;
     Ok(ReceiverReport {
         ended_ns: received.ended_ns,
         delivered: received.messages.len(),
         timeline,
         answers,
+        intervals,
         packets_arrived: received.packets_arrived,
     })
 }
