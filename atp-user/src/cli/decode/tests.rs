@@ -158,7 +158,7 @@ fn decode__filters_by_job_kind_and_port() {
     assert_eq!(lines(Filter { kinds: vec![kind("Fin-Ack").unwrap()], ..Filter::default() }), 0);
     assert_eq!(lines(Filter { ports: vec![1, 4747], ..Filter::default() }), 2);
     assert_eq!(lines(Filter { ports: vec![1], ..Filter::default() }), 0);
-    assert!(kind("x").unwrap_err().to_string().ends_with("reset, probe-ack"));
+    assert!(kind("x").unwrap_err().to_string().ends_with("probe-ack, terms, request"));
 }
 
 #[test]
