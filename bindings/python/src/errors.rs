@@ -20,7 +20,8 @@ fn class_and_attributes(
     attributes: &Bound<'_, PyDict>,
 ) -> PyResult<&'static str> {
     Ok(match error {
-        Error::Msr(_) => "MsrError",
+        Error::Msr(_) | Error::RequestBounds { .. } => "MsrError",
+        Error::GroupName(_) => "OptionsError",
         Error::NoMessages => "NoMessagesError",
         Error::TooLarge { bytes, bytes_max } => {
             attributes.set_item("bytes", bytes)?;

@@ -108,7 +108,11 @@ fn one_group(value: &Bound<'_, PyAny>) -> PyResult<Group> {
         })
     };
     let id = integer("the id of a group", &field("id")?, u8::MAX.into())? as u8;
-    let group = Group::new(id).msr(number("the msr of a group", &field("msr")?)?);
+    let name: String = field("name")?.extract().map_err(|_| {
+        PyTypeError::new_err("the name of a group must be text: atp.Group(1, name=\"flights\")")
+    })?;
+    let msr = number("the msr of a group", &field("msr")?)?;
+    let group = Group::new(id).msr(msr).name(&name);
     let messages = field("messages")?;
     if messages.is_none() {
         return Ok(group);

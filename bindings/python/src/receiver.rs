@@ -8,7 +8,7 @@ use crate::{
     message::Message,
     options, types, wait,
 };
-use approxlib::{Error, Event};
+use approxlib::{Error, Event, RateRequest};
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
@@ -16,7 +16,7 @@ use pyo3::{
     types::{PyDict, PyList, PyType},
 };
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
@@ -89,6 +89,14 @@ impl Source {
     }
 }
 
+/// The sender's address, as events have it.
+fn sender((host, port): &(String, u16)) -> PyResult<SocketAddr> {
+    let host = host.parse::<IpAddr>().map_err(|_| {
+        PyValueError::new_err(format!("the source must be that of an event, not {host:?}"))
+    })?;
+    Ok(SocketAddr::new(host, *port))
+}
+
 #[pymethods]
 impl Receiver {
     #[new]
@@ -150,6 +158,26 @@ impl Receiver {
     fn recycle(&self, py: Python<'_>, message: &Bound<'_, Message>) -> PyResult<()> {
         let memory = message.get().recycle()?;
         self.receiver.with(py, |source| source.receiver.recycle(memory))
+    }
+
+    /// Asks a sender to set the sampling rate of a group.
+    fn request_msr(
+        &self,
+        py: Python<'_>,
+        source: (String, u16),
+        job: u32,
+        group: u8,
+        msr: f64,
+    ) -> PyResult<()> {
+        let request = RateRequest { source: sender(&source)?, job, group, msr };
+        let asked = self.receiver.with(py, |source| source.receiver.request_msr(&request))?;
+        asked.map_err(|error| raise(py, error))
+    }
+
+    /// Asks a sender to end its job now.
+    fn request_end(&self, py: Python<'_>, source: (String, u16), job: u32) -> PyResult<()> {
+        let address = sender(&source)?;
+        self.receiver.with(py, |source| source.receiver.request_end(address, job))
     }
 
     /// Counters of the receiver, up to now.

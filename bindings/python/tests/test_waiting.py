@@ -153,6 +153,41 @@ def test_a_receiver_is_an_iterator() -> None:
         assert kinds == [atp.Message] * 3 + [atp.Finished]
 
 
+def test_a_receiver_asks_for_less_and_for_the_end() -> None:
+    with bind() as receiver:
+        groups = [atp.Group(3, msr=0.9, name="flights")]
+        with connect(receiver, groups=groups) as job:
+            sending = Call(lambda: send_until_complete(job))
+            changed = 0
+            for event in receiver:
+                match event:
+                    case atp.Started(source=source, job=number, terms=terms):
+                        assert (terms.groups[0].name, terms.groups[0].msr) == ("flights", 0.9)
+                        assert terms.groups[0].messages is None
+                        receiver.request_msr(source, number, 3, 0.25)
+                    case atp.TermsChanged(source=source, job=number, terms=terms):
+                        changed += 1
+                        assert changed > 1 or terms.groups[0].msr == 0.25
+                        receiver.request_end(source, number)
+                    case atp.Finished(summary=summary):
+                        assert summary.complete and changed > 0
+                        break
+            sending.result()
+            report = job.finish()
+        assert report.ended_by_receiver and report.requests >= 2
+        assert report.groups[0].needed == 0
+        with pytest.raises(atp.MsrError):
+            receiver.request_msr(("127.0.0.1", 1), 1, 0, 1.5)
+        with pytest.raises(ValueError, match="that of an event"):
+            receiver.request_end(("localhost", 1), 1)
+
+
+def send_until_complete(job: atp.Job) -> None:
+    while not job.progress().complete:
+        job.send(bytes(100), group=3)
+        time.sleep(0.001)
+
+
 def test_closing_a_receiver_ends_loops_and_waits_of_other_threads() -> None:
     receiver = bind()
     looping = Call(lambda: list(receiver))

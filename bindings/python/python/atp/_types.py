@@ -40,6 +40,8 @@ class Group:
     msr: float = 1.0
     messages: int | None = None
     """N, if it is known. For a stream: in each window."""
+    name: str = ""
+    """For people, at most 32 bytes: the receiver gets it in ``Started``."""
 
 
 class JobOptions(TypedDict, total=False):
