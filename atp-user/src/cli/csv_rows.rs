@@ -34,8 +34,9 @@ impl Table {
     /// `shuffle` changes the order of the records, by a random seed.
     pub fn read(input: impl Read, rows: Option<u32>, shuffle: bool) -> Result<Self> {
         let mut reader = ReaderBuilder::new().from_reader(input);
-        let header = line(reader.byte_headers().context("reading the CSV header")?)?;
-        ensure!(!header.is_empty(), "the CSV file is empty: its first line must name the columns");
+        let columns = reader.byte_headers().context("reading the CSV header")?;
+        ensure!(!columns.is_empty(), "the CSV file is empty: its first line must name the columns");
+        let header = line(columns)?;
         let mut lines = Vec::new();
         for record in reader.byte_records() {
             lines.push(line(&record.context("reading a CSV record")?)?);
