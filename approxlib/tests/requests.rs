@@ -1,4 +1,4 @@
-//! What a receiver learns when a sender starts, and what it may ask for.
+//! The terms that a receiver learns when a sender starts, and its requests.
 
 mod common;
 

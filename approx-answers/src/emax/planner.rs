@@ -8,7 +8,7 @@ use super::{AcceptedError, Reason, Report};
 use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Warning};
 
-/// The next look has so many times the messages of the present one, unless the plan ends before
+/// The next look has this multiple of the present look's messages, unless the plan ends before
 /// twice that. Looks cost confidence, and a look shortly before the last one costs most.
 const LOOK_FACTOR: f64 = 4.0;
 /// If a plan's last look wasn't enough.
@@ -16,7 +16,7 @@ const EXTEND_FACTOR: f64 = 1.25;
 /// Smaller changes of an MSR aren't worth a request.
 const MSR_STEP: f64 = 0.01;
 
-/// What the receiver should do.
+/// An action for the receiver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Action {
@@ -36,7 +36,7 @@ pub enum Action {
     },
     /// Ask all senders to end: the error is met.
     End,
-    /// Look again after so many messages of all strata.
+    /// Look again after this number of messages of all strata.
     Wait {
         /// The number of arrived messages.
         messages: u64,
@@ -152,7 +152,7 @@ impl Planner {
         }
     }
 
-    /// Whether to call [`Planner::look`], with so many arrived messages of all sources.
+    /// Whether to call [`Planner::look`]. `messages`: the arrived messages of all sources.
     pub fn is_look_due(&self, messages: u64) -> bool {
         self.report.is_none() && (messages >= self.next_look || self.all_ended())
     }

@@ -1,4 +1,4 @@
-//! What a planner reached.
+//! The report of a planner: the error that was reached.
 
 use std::fmt;
 

@@ -30,7 +30,7 @@ use std::fmt;
 /// and so do the words `by` and `*` as names. A double quote inside is written twice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
-    /// What to compute.
+    /// The function of the answer.
     pub function: Function,
     /// The column of the keys.
     pub by: Option<String>,

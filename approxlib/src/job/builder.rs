@@ -107,7 +107,7 @@ impl Default for JobBuilder {
 }
 
 impl JobBuilder {
-    /// What the receiver may ask for. Default [`Requests::Obey`].
+    /// The requests of the receiver that the job obeys. Default [`Requests::Obey`].
     pub fn requests(mut self, requests: Requests) -> Self {
         self.requests = requests;
         self

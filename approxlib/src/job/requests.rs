@@ -1,10 +1,10 @@
-//! What a job's receiver may ask for.
+//! The sender's policy for requests of its receiver.
 
 use super::group::parse_msr;
 use crate::error::Error;
 use atp_proto::RequestPolicy;
 
-/// What a job's receiver may ask for, with [`Receiver::request_msr`](crate::Receiver::request_msr)
+/// The requests that a job obeys, from [`Receiver::request_msr`](crate::Receiver::request_msr)
 /// and [`Receiver::request_end`](crate::Receiver::request_end).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Requests {
