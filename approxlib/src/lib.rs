@@ -90,8 +90,8 @@ pub use error::{Error, ShortCause, ShortGroup, Shortfall};
 pub use job::{Fanout, Group, Job, JobBuilder, Progress, Requests, Stream};
 pub use job_id::JobId;
 pub use receiver::{
-    Event, GroupSummary, GroupTerms, RateRequest, Receiver, ReceiverBuilder, ReceiverStats,
-    Summary, Terms,
+    Event, GroupArrivals, GroupSummary, GroupTerms, RateRequest, Receiver, ReceiverBuilder,
+    ReceiverStats, SourceProgress, Summary, Terms,
 };
 pub use report::{GroupReport, Report, Sample, WindowReport};
 pub use udp::RECEIVE_BUFFER_BYTES;

@@ -1,6 +1,7 @@
 //! The report of a job: what was sent, what was delivered, and the lanes over time.
 
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// The outcome of a job, from [`Job::finish`](crate::Job::finish) or
 /// [`Job::cancel`](crate::Job::cancel).
@@ -62,7 +63,7 @@ pub struct WindowReport {
 }
 
 /// The outcome of one group.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupReport {
     /// The group's id.
     pub group: u8,
@@ -76,6 +77,11 @@ pub struct GroupReport {
     pub lost: u32,
     /// The minimal sampling rate that was agreed last, 0 to 1.
     pub msr: f64,
+    /// The ids of the messages not delivered, as ranges in ascending order, if
+    /// [`JobBuilder::name_lost`](crate::JobBuilder::name_lost) asked for them. `None` also if the
+    /// receiver couldn't name what it has: it was restarted, or is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_ids: Option<Vec<Range<u32>>>,
 }
 
 /// The state of a lane at one moment.

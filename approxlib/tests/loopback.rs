@@ -58,7 +58,7 @@ fn run(case: &Case) -> (Report, Received) {
 }
 
 fn check(case: &Case, report: &Report, received: &Received) {
-    let group = report.groups[0];
+    let group = &report.groups[0];
     let needed = (case.msr * f64::from(case.messages) - 1e-6).ceil() as u32;
     assert_eq!((group.messages, group.needed), (case.messages, needed));
     assert!(group.delivered >= needed, "{} of {needed}", group.delivered);

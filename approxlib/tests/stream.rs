@@ -187,3 +187,33 @@ fn stream__a_deadline_waits_for_n() {
     assert_eq!(windows[0].complete, group.delivered >= 90);
     assert_eq!(summary.complete, summary.delivered >= 90);
 }
+
+/// Both sides name the same lost messages at each window's end, also when receipts are lost.
+#[test]
+fn stream__both_sides_name_the_lost_messages() {
+    let builder = Job::builder().control_socket(None).msr(0.6).messages(300).name_lost(true);
+    let open = |peer| builder.stream(peer).unwrap();
+    let (windows, _, (_, summaries)) = run(0.3, open, |mut stream| {
+        let windows = (0..4).map(|window| {
+            send_window(&mut stream, window, 300);
+            stream.end_window().unwrap()
+        });
+        (windows.collect(), stream.finish().unwrap())
+    });
+    for (window, summary) in windows.iter().zip(&summaries) {
+        let lost = window.groups[0].lost_ids.as_ref().expect("ids");
+        assert_eq!(*lost, summary.groups[0].lost);
+        let number: u32 = lost.iter().map(|ids| ids.end - ids.start).sum();
+        assert_eq!((number, number > 0), (window.groups[0].lost, true));
+    }
+}
+
+#[test]
+fn name_lost__only_on_request() {
+    let open = |peer| Job::builder().control_socket(None).msr(0.6).stream(peer).unwrap();
+    let (windows, report, _) = run(0.0, open, |mut stream| {
+        send_window(&mut stream, 0, 100);
+        (vec![stream.end_window().unwrap()], stream.finish().unwrap())
+    });
+    assert!(windows[0].groups[0].lost_ids.is_none() && report.groups[0].lost_ids.is_none());
+}

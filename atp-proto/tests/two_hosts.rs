@@ -39,6 +39,21 @@ fn job__reaches_its_sampling_rate_over_any_network() {
     });
 }
 
+/// The sender names the messages that the receiver names. `run` compares them.
+#[test]
+fn stream__names_its_lost_messages() {
+    let (mut asked, mut known) = (0, 0);
+    each_seed(1_000, &[], |seed| {
+        let mut scenario = Scenario::random(seed).in_windows();
+        scenario.sender.names_lost = true;
+        let End { result, names_asked, names_known, .. } = run(&scenario);
+        assert_eq!(result, Ok(()), "the network was bad, but not dead");
+        (asked, known) = (asked + names_asked, known + names_known);
+    });
+    eprintln!("names of {known} of {asked} groups");
+    assert!(known * 100 >= asked * 99, "{known} of {asked}");
+}
+
 /// Short messages over any network: packed, not packed, and to a receiver of the first version.
 #[test]
 fn job__of_short_messages_packed_or_not() {

@@ -220,7 +220,7 @@ impl Transfer<'_> {
 
 /// Checks N, the number of needed messages, and that the receiver has at least that number.
 pub fn check_promise(report: &Report, received: &Received, load: Load, msr: f64) -> Result<()> {
-    let [group] = report.groups[..] else { anyhow::bail!("{} groups", report.groups.len()) };
+    let [group] = &report.groups[..] else { anyhow::bail!("{} groups", report.groups.len()) };
     let needed = (msr * f64::from(load.messages)).ceil() as u32;
     ensure!(group.messages == load.messages, "N is {}", group.messages);
     ensure!(group.needed == needed, "{} are needed, not {needed}", group.needed);

@@ -73,6 +73,7 @@ pub struct JobBuilder {
     mrdf: bool,
     rank_by_bytes: bool,
     packing: bool,
+    name_lost: bool,
     initial_window_packets: u32,
     complete_at: CompleteAt,
     deadline: Option<Duration>,
@@ -97,6 +98,7 @@ impl Default for JobBuilder {
             mrdf: true,
             rank_by_bytes: false,
             packing: true,
+            name_lost: false,
             initial_window_packets: 0,
             complete_at: CompleteAt::Msr,
             deadline: None,
@@ -251,6 +253,19 @@ impl JobBuilder {
         self
     }
 
+    /// Whether the reports of the job and its windows name the lost messages:
+    /// [`GroupReport::lost_ids`](crate::GroupReport::lost_ids). Error feedback needs them. Default
+    /// off. The end waits until receipts have named all delivered messages; if receipts were lost,
+    /// that takes another round trip or more.
+    ///
+    /// A loss is certain once the end of its job or window is confirmed: until then the job may
+    /// send the message again. The receiver always learns the ids, in
+    /// [`GroupSummary::lost`](crate::GroupSummary::lost).
+    pub fn name_lost(mut self, on: bool) -> Self {
+        self.name_lost = on;
+        self
+    }
+
     /// The most packets in flight until the receiver or its host was heard: 16 are about one
     /// bandwidth-delay product of a fast network. If the daemon knows the RTT of an earlier job to
     /// the host, it is one and a half of them at most. 0 is no limit. Default 0.
@@ -385,6 +400,7 @@ impl JobBuilder {
             peer_timeout_ns: self.peer_timeout.as_nanos().try_into().unwrap_or(u64::MAX / 2),
             announce_terms: true,
             requests: self.requests.policy()?,
+            names_lost: self.name_lost,
             ..SenderConfig::new(opened.job, opened.cookie, first)
         })
     }

@@ -2,6 +2,7 @@
 
 use super::{
     events::Event,
+    progress::SourceProgress,
     requests::{REQUESTS_MAX, Request},
 };
 use crate::{error::Error, signal::Signal, udp::fits_gro_buffer};
@@ -12,7 +13,7 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// Counters of a receiver, since its start.
@@ -60,6 +61,7 @@ struct State {
     memory: Vec<Vec<u8>>,
     /// Requests for the receiver thread.
     requests: Vec<Request>,
+    progress: ProgressAnswer,
     /// Memory of the queued events, bytes.
     bytes: u64,
     stats: ReceiverStats,
@@ -70,6 +72,18 @@ struct State {
     failure: Option<Error>,
     thread_gone: bool,
 }
+
+/// The answer to [`Receiver::progress`](crate::Receiver::progress).
+#[derive(Debug, Default)]
+enum ProgressAnswer {
+    #[default]
+    NotAsked,
+    Asked,
+    Given(Vec<SourceProgress>),
+}
+
+/// The longest wait for [`ProgressAnswer`]. The thread answers after the batch that it works on.
+const PROGRESS_WAIT: Duration = Duration::from_secs(1);
 
 impl EventQueue {
     pub fn new(bytes_max: u64) -> io::Result<Self> {
@@ -139,8 +153,12 @@ impl EventQueue {
         state.events.extend(events.drain(..));
         let has_events = !state.events.is_empty();
         state.thread_waits = state.bytes > self.bytes_max;
-        let has_requests = !state.requests.is_empty();
-        let next = NextStep { full: state.thread_waits, stop: state.stop, has_requests };
+        let next = NextStep {
+            full: state.thread_waits,
+            stop: state.stop,
+            has_requests: !state.requests.is_empty(),
+            wants_progress: matches!(state.progress, ProgressAnswer::Asked),
+        };
         let must_wake = has_events && std::mem::take(&mut state.application_waits);
         drop(state);
         if must_wake {
@@ -166,6 +184,27 @@ impl EventQueue {
     /// For the receiver thread: the requests since the last call.
     pub fn take_requests(&self) -> Vec<Request> {
         std::mem::take(&mut self.lock().requests)
+    }
+
+    /// Asks the receiver thread for the progress of all jobs.
+    pub fn progress(&self) -> Vec<SourceProgress> {
+        self.lock().progress = ProgressAnswer::Asked;
+        self.wake_thread();
+        let waits = |state: &mut State| {
+            !state.thread_gone && matches!(state.progress, ProgressAnswer::Asked)
+        };
+        let waited = self.arrived.wait_timeout_while(self.lock(), PROGRESS_WAIT, waits);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        match std::mem::take(&mut state.progress) {
+            ProgressAnswer::Given(progress) => progress,
+            ProgressAnswer::NotAsked | ProgressAnswer::Asked => Vec::new(),
+        }
+    }
+
+    /// For the receiver thread: answers [`Self::progress`].
+    pub fn set_progress(&self, progress: Vec<SourceProgress>) {
+        self.lock().progress = ProgressAnswer::Given(progress);
+        self.arrived.notify_all();
     }
 
     pub fn stats(&self) -> ReceiverStats {
@@ -216,7 +255,7 @@ impl EventQueue {
 }
 
 /// The receiver thread's next step after a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NextStep {
     /// The queue is full: stop reading until woken.
     pub full: bool,
@@ -224,4 +263,6 @@ pub struct NextStep {
     pub stop: bool,
     /// The application has made requests.
     pub has_requests: bool,
+    /// The application waits for the progress of all jobs.
+    pub wants_progress: bool,
 }

@@ -18,6 +18,7 @@ mod events;
 mod fin_acks;
 mod packet_handler;
 mod places;
+mod progress;
 mod replies;
 mod requests;
 mod source;
@@ -28,6 +29,7 @@ mod tombstones;
 pub use builder::ReceiverBuilder;
 pub use event_queue::ReceiverStats;
 pub use events::{Event, GroupSummary, GroupTerms, Summary, Terms};
+pub use progress::{GroupArrivals, SourceProgress};
 pub use requests::RateRequest;
 
 use crate::error::Error;

@@ -13,6 +13,7 @@ use super::{
     events::Event,
     packet_handler::PacketHandler,
     places::ResetLimiter,
+    progress,
     replies::Replies,
     requests,
     source::Source,
@@ -117,7 +118,7 @@ impl ReceiverThread {
     }
 
     fn run_rounds(&mut self) -> Result<(), Error> {
-        let mut next = NextStep { full: false, stop: false, has_requests: false };
+        let mut next = NextStep::default();
         while !next.stop {
             let now_ns = now_ns();
             let received = if next.full { 0 } else { self.receive(now_ns)? };
@@ -135,6 +136,10 @@ impl ReceiverThread {
             receive.refill(memory);
             if next.has_requests {
                 requests::hand_out(self.queue.take_requests(), now_ns, &mut self.sources);
+            }
+            if next.wants_progress {
+                let progress = self.sources.iter_mut().filter_map(|s| progress::of_source(s));
+                self.queue.set_progress(progress.collect());
             }
             let more = next.has_requests || received > 0 && self.buffers.receive.is_full();
             if !more && !next.stop {

@@ -98,6 +98,10 @@ impl Groups {
         self.groups.len()
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter()
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Group> {
         self.groups.iter_mut()
     }

@@ -475,6 +475,16 @@ impl Receiver {
         self.groups.delivered(group)
     }
 
+    /// The number of complete messages of each group in the present window, of groups with any.
+    pub fn delivered_by_group(&self) -> impl Iterator<Item = (u8, u32)> + '_ {
+        self.groups.iter().map(|group| (group.id, group.delivered.number()))
+    }
+
+    /// The present window, counted from 0, or the one that ended last.
+    pub fn window(&self) -> u32 {
+        self.window
+    }
+
     fn is_ours(&self, header: &Header) -> bool {
         header.job() == self.job && header.cookie() == self.cookie
     }

@@ -93,6 +93,9 @@ impl AwaitingReceipt {
 impl Sender {
     /// Retransmits the messages that certainly never reached the application.
     pub(super) fn retransmit_missing(&mut self, now_ns: u64) {
+        if self.ending.is_settled() {
+            return;
+        }
         let Some(known_slot) = self.awaiting_receipt.known_slot else { return };
         // The list is in the order of `complete_slot`.
         while let Some(key) = self.awaiting_receipt.first() {
@@ -145,6 +148,9 @@ impl Sender {
 
     /// When the next probe is due.
     pub(super) fn receipt_timeout_ns(&self) -> Option<u64> {
+        if self.ending.is_settled() {
+            return None;
+        }
         let message = self.ledger.message(self.next_probe()?);
         let wait_ns = (WAIT_TIMEOUTS * self.lanes.base_timeout_ns()).max(WAIT_NS_MIN);
         let wait_ns = wait_ns << self.awaiting_receipt.probes.min(5);

@@ -98,6 +98,10 @@ pub struct SenderConfig {
     pub announce_terms: bool,
     /// What the receiver may change, if terms are announced.
     pub requests: RequestPolicy,
+    /// Waits at the end of a job or window until receipts have named every delivered message:
+    /// [`Sender::lost_ids`](super::Sender::lost_ids). Without losses of receipts that takes no
+    /// longer. Default off.
+    pub names_lost: bool,
     /// The most packets in flight until the peer or its host was heard, and one packet more after
     /// each timer granularity of silence. Timeouts double once at most until then. 0 for no limit,
     /// and timeouts that double each time. Default 0.
@@ -142,6 +146,7 @@ impl SenderConfig {
             windows: false,
             announce_terms: false,
             requests: RequestPolicy::OBEY,
+            names_lost: false,
             initial_window_packets: 0,
             timer_granularity_ns: Rtt::TIMER_GRANULARITY_NS,
             peer_timeout_ns: 10_000_000_000,

@@ -16,6 +16,7 @@ use super::{
     config::GroupConfig,
     ending::Attempt,
     group::Group,
+    naming::Naming,
     report::{SendError, Short, State},
     sent_packets::Transmission,
 };
@@ -53,7 +54,7 @@ impl Sender {
     /// Ends the window (or a job without windows) now, with the messages delivered so far. From now
     /// on only FIN is sent. [`State::Ended`] follows, or [`State::Done`] if enough was delivered.
     pub fn end_now(&mut self) {
-        if !self.has_ended() && !self.ending.is_forced() {
+        if !self.has_ended() && !self.sends_only_fin() {
             self.state = State::Finishing;
             self.ending.force();
         }
@@ -62,7 +63,7 @@ impl Sender {
     /// Whether [`Sender::end_now`] would tell the receiver the true N of every group. `false` once
     /// the window has ended, or was told to end.
     pub fn can_end_now(&self) -> bool {
-        let is_ending = self.has_ended() || self.ending.is_forced();
+        let is_ending = self.has_ended() || self.sends_only_fin();
         !is_ending && self.groups.iter().all(Group::is_total_known)
     }
 
@@ -86,6 +87,9 @@ impl Sender {
         }
         if self.ending.next_page().is_none() {
             self.begin_fin_attempt(now_ns);
+        }
+        if self.has_ended() {
+            return self.next_control(now_ns, out);
         }
         let page = self.ending.next_page()?;
         let len = self.write_fin(now_ns, page, Flags::NONE, out)?;
@@ -130,16 +134,24 @@ impl Sender {
     fn wants_end(&self) -> bool {
         let is_enough =
             |group: &Group| group.has_enough() && (!group.tries_all || group.is_tried());
-        !self.has_ended() && (self.ending.is_forced() || self.groups.iter().all(is_enough))
+        !self.has_ended() && (self.sends_only_fin() || self.groups.iter().all(is_enough))
     }
 
-    fn fin_pages(&self) -> usize {
+    /// Whether no more data is sent: the end is forced, or the receiver has confirmed it.
+    pub(super) fn sends_only_fin(&self) -> bool {
+        self.ending.is_forced() || self.ending.is_settled()
+    }
+
+    pub(super) fn fin_pages(&self) -> usize {
         self.groups.len().div_ceil(FIN_GROUPS_MAX)
     }
 
     /// Begins an attempt at FIN, or repeats the unanswered pages of one with several pages.
     fn begin_fin_attempt(&mut self, now_ns: u64) {
-        let packets_sent = self.report.packets_sent;
+        let (packets_sent, named) = (self.report.packets_sent, self.delivered);
+        if self.ending.naming_mut().is_some_and(|naming| !naming.asks_again(named)) {
+            return self.end_window();
+        }
         if let Some(sent_ns) = self.ending.unanswered_since_ns(packets_sent) {
             self.silence.on_timeout(sent_ns);
         }
@@ -179,12 +191,17 @@ impl Sender {
         }
         self.silence.end();
         self.awaiting_receipt.on_receipt(now_ns);
-        let ours = &mut self.groups[page * FIN_GROUPS_MAX..];
-        for (theirs, ours) in body.groups().zip(ours) {
-            ours.delivered_by_fin = theirs.delivered;
+        let ended = header.flags().contains(Flags::ENDED);
+        if ended || !self.ending.is_settled() {
+            let ours = &mut self.groups[page * FIN_GROUPS_MAX..];
+            for (theirs, ours) in body.groups().zip(ours) {
+                ours.delivered_by_fin = theirs.delivered;
+            }
+        }
+        if ended {
+            self.ending.on_final_page(page);
         }
         let pages = self.fin_pages();
-        let ended = header.flags().contains(Flags::ENDED);
         if self.ending.on_answer(attempt, page, pages, ended) {
             let forced = header.flags().contains(Flags::FORCED);
             self.conclude(now_ns, forced, self.ending.is_present(attempt));
@@ -195,22 +212,41 @@ impl Sender {
     /// Ends the window or continues it, once every page is answered.
     fn conclude(&mut self, now_ns: u64, forced: bool, answers_last: bool) {
         if self.ending.has_ended() {
-            for group in &mut self.groups {
-                // The answer may be older than the last message's arrival.
-                let least = if forced { 0 } else { group.needed() };
-                group.delivered_by_fin = group.delivered_by_fin.max(least);
-                group.forgotten = group.delivered;
+            self.ending.settle(forced);
+            self.ending.set_answered();
+            if !self.config.names_lost {
+                self.end_window();
             }
-            let enough = self.groups.iter().all(|group| group.delivered_by_fin >= group.needed());
-            self.state = if enough { State::Done } else { State::Ended };
-            if self.is_last_window() {
-                self.ending.confirm();
-            }
-            self.close();
-        } else if answers_last {
+            self.end_if_named();
+        } else if answers_last && !self.ending.is_settled() {
             self.ending.set_answered();
             self.continue_window(now_ns);
         }
+    }
+
+    /// Ends the window if the receiver has confirmed its end, and receipts have named every message
+    /// that the receiver has.
+    pub(super) fn end_if_named(&mut self) {
+        if !self.has_ended() && self.ending.is_settled() && self.is_all_named() {
+            self.end_window();
+        }
+    }
+
+    /// Ends the window, whose end the receiver has confirmed.
+    fn end_window(&mut self) {
+        let forced = self.ending.naming().is_some_and(Naming::is_forced);
+        for group in &mut self.groups {
+            // The answer may be older than the last message's arrival.
+            let least = if forced { 0 } else { group.needed() };
+            group.delivered_by_fin = group.delivered_by_fin.max(least);
+            group.forgotten = group.delivered;
+        }
+        let enough = self.groups.iter().all(|group| group.delivered_by_fin >= group.needed());
+        self.state = if enough { State::Done } else { State::Ended };
+        if self.is_last_window() {
+            self.ending.confirm();
+        }
+        self.close();
     }
 
     /// Continues the window after an answer with fewer messages than needed.
@@ -237,7 +273,11 @@ impl Sender {
         self.groups.iter().filter_map(Group::short).collect()
     }
 
+    /// Fails the job, unless the receiver has confirmed its end.
     pub(super) fn fail(&mut self, error: SendError) {
+        if self.ending.is_settled() {
+            return self.end_window();
+        }
         self.state = State::Failed(error);
         self.close();
     }

@@ -1,5 +1,6 @@
 //! The state of the end of a window: which FIN is due, and which answers came.
 
+use super::naming::Naming;
 use atp_common::wire::U24_MAX;
 
 const INTERVAL_NS_MIN: u64 = 10_000_000;
@@ -34,6 +35,11 @@ pub(crate) struct Ending {
     answered: bool,
     /// An answer to the attempt confirmed that the receiver's window has ended.
     ended: bool,
+    /// The receiver has confirmed the end. Ids of lost messages may be missing.
+    naming: Option<Naming>,
+    /// Pages of FIN-ACKs that were written after the end, so that their counts are final: one bit
+    /// each.
+    final_pages: u16,
     /// FINs still to be sent that tell the receiver of the job's end.
     confirmations: u8,
     /// The slot of the last attempt.
@@ -97,6 +103,36 @@ impl Ending {
     /// Whether an answer confirmed that the receiver's window has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// The end, once it is confirmed.
+    pub(crate) fn naming(&self) -> Option<&Naming> {
+        self.naming.as_ref()
+    }
+
+    /// The same.
+    pub(crate) fn naming_mut(&mut self) -> Option<&mut Naming> {
+        self.naming.as_mut()
+    }
+
+    /// Whether the receiver has confirmed the end. Ids of lost messages may be missing.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.naming.is_some()
+    }
+
+    /// Notes that the counts of a page are final.
+    pub(crate) fn on_final_page(&mut self, page: usize) {
+        self.final_pages |= 1 << page;
+    }
+
+    /// Whether the counts of all pages are final.
+    pub(crate) fn has_final_counts(&self, pages: usize) -> bool {
+        self.final_pages.count_ones() as usize == pages
+    }
+
+    /// Notes that the receiver has confirmed the end.
+    pub(crate) fn settle(&mut self, forced: bool) {
+        self.naming.get_or_insert(Naming::new(forced));
     }
 
     /// Tells the receiver that this sender knows of the job's end.

@@ -26,6 +26,7 @@
 //! | `awaiting_receipt` | acknowledged messages without a receipt are retransmitted |
 //! | `no_room` | the peer has no room: sending pauses |
 //! | `end` | FIN and FIN-ACK end the window or the job |
+//! | `naming` | receipts name the messages that the ended window has lost |
 //!
 //! `on_packet` hands each packet of the peer to its phase, and `on_timeout` each timeout. `update`
 //! is the step that all phases share: it files a message whose packets changed their states.
@@ -46,6 +47,7 @@ mod lanes;
 mod ledger;
 mod loss;
 mod members;
+mod naming;
 mod no_room;
 mod on_ack;
 mod on_loss;

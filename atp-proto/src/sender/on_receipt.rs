@@ -42,6 +42,7 @@ impl Sender {
         for word in receipt.words() {
             self.confirm_word(word);
         }
+        self.end_if_named();
         // The index field of a receipt counts receipts: 24 bits, wrapping.
         let ahead = header.index().wrapping_sub(self.receipt_number) << 8;
         if ahead != 0 && (ahead as i32) < 0 {

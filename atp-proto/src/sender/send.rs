@@ -65,7 +65,7 @@ impl Sender {
         number: usize,
         mut take: impl FnMut(Packet),
     ) -> usize {
-        if self.has_ended() || self.ending.is_forced() || self.is_paused(now_ns) {
+        if self.has_ended() || self.sends_only_fin() || self.is_paused(now_ns) {
             return 0;
         }
         let mut room = self.config.window_packets().saturating_sub(self.sent_packets.span());

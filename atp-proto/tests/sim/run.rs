@@ -38,6 +38,9 @@ pub struct End {
     pub got: usize,
     /// The number of windows that ended with enough messages.
     pub windows_done: u32,
+    /// Groups of ended windows whose sender should name the lost messages, and those where it does.
+    pub names_asked: u32,
+    pub names_known: u32,
     pub at_ns: u64,
 }
 
@@ -56,6 +59,8 @@ struct Simulation<'a> {
     read_ns: Option<u64>,
     restarted: bool,
     windows_done: u32,
+    names_asked: u32,
+    names_known: u32,
 }
 
 /// Runs a scenario until its sender is done or has failed, and checks the invariants throughout.
@@ -74,6 +79,8 @@ pub fn run(scenario: &Scenario) -> End {
         read_ns: None,
         restarted: false,
         windows_done: 0,
+        names_asked: 0,
+        names_known: 0,
     };
     simulation.work();
     simulation.run()
@@ -262,6 +269,12 @@ impl Simulation<'_> {
             let expected: Vec<u32> = (0..group.messages).filter(missing).collect();
             assert_eq!(lost, expected, "the receiver names the wrong messages as lost");
             assert_eq!(group.delivered, got(group.group));
+            let named = self.sending.sender.lost_ids(group.group);
+            if self.sending.sender.config().names_lost {
+                self.names_asked += 1;
+                self.names_known += u32::from(named.is_some());
+            }
+            assert!(named.is_none_or(|named| named == group.lost), "the sender names others");
         }
     }
 
@@ -298,6 +311,8 @@ impl Simulation<'_> {
             groups: self.sending.sender.config().groups.clone(),
             got: self.receiving.got.len(),
             windows_done: self.windows_done,
+            names_asked: self.names_asked,
+            names_known: self.names_known,
             at_ns: self.now_ns,
         }
     }

@@ -240,6 +240,7 @@ impl Scenario {
         .with_packing(seed)
         .with_advice(seed)
         .with_terms(seed)
+        .with_names(seed)
     }
 
     /// Makes most messages so short that several fit into a packet.
@@ -288,6 +289,12 @@ impl Scenario {
         for (index, group) in self.sender.groups.iter_mut().enumerate() {
             group.name = GroupName::new(&format!("group {index}")).unwrap();
         }
+        self
+    }
+
+    /// Draws whether the sender waits for the ids of lost messages.
+    fn with_names(mut self, seed: u64) -> Self {
+        self.sender.names_lost = ChaCha8Rng::seed_from_u64(seed ^ 0x1d5).random_bool(0.4);
         self
     }
 

@@ -224,7 +224,7 @@ fn short_text(text: &str) -> [c_char; 16] {
 
 impl From<&GroupReport> for atp_group_report {
     fn from(report: &GroupReport) -> Self {
-        let GroupReport { group, messages, delivered, needed, lost, msr } = *report;
+        let &GroupReport { group, messages, delivered, needed, lost, msr, .. } = report;
         let group = group.into();
         Self { group, messages, delivered, needed, lost, msr, ..Self::initial() }
     }

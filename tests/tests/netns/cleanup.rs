@@ -78,7 +78,7 @@ fn cleanup__stop_in_the_middle_of_a_job() -> Result<()> {
     // The library continues without the daemon and keeps the promise.
     let report = sending.finish()?;
     let received = receiving.finish()?;
-    let group = report.groups[0];
+    let group = &report.groups[0];
     ensure!(group.delivered >= group.needed, "{group:?}");
     ensure!(received.messages >= group.needed, "{} arrived", received.messages);
     Ok(())

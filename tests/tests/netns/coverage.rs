@@ -165,7 +165,7 @@ fn receive(mut receiver: Receiver) -> Result<Summary> {
 }
 
 fn expect_one_run(report: &Report, summary: &Summary) -> Result<()> {
-    let group = report.groups[0];
+    let group = &report.groups[0];
     ensure!(group.delivered >= group.needed && group.needed > 0, "{group:?}");
     ensure!(summary.delivered >= group.delivered, "{summary:?}, {group:?}");
     ensure!(report.datapath == "ebpf", "it ended in {}", report.datapath);

@@ -67,7 +67,7 @@ impl<'a> LibraryJob<'a> {
         })?;
         ensure!(report.datapath == "ebpf", "the sender's datapath is {}", report.datapath);
         let needed = (msr * f64::from(messages)).ceil() as u32;
-        let group = report.groups[0];
+        let group = &report.groups[0];
         ensure!(group.needed == needed && group.delivered >= needed, "{group:?}");
         ensure!(summary.delivered >= group.delivered, "{summary:?}, {group:?}");
         Ok(report)

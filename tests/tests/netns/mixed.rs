@@ -95,7 +95,7 @@ fn send_without_daemon(host: &Host, to: SocketAddr) -> Result<Report> {
 }
 
 fn check(report: &Report, messages: u32) -> Result<()> {
-    let group = report.groups[0];
+    let group = &report.groups[0];
     ensure!(group.needed == NEEDED && group.delivered >= NEEDED, "{group:?}");
     ensure!(messages >= group.delivered, "{messages} messages arrived, {group:?}");
     Ok(())

@@ -94,7 +94,7 @@ fn transfer__three_senders_one_receiver() -> Result<()> {
     let mut delivered = 0;
     for sending in sending {
         let report = sending.finish()?;
-        let group = report.groups[0];
+        let group = &report.groups[0];
         ensure!(group.needed == 1_350 && group.delivered >= group.needed, "{group:?}");
         delivered += group.delivered;
     }

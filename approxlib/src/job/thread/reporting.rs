@@ -79,6 +79,7 @@ impl SenderThread {
             needed: group.needed,
             lost: group.messages.saturating_sub(group.delivered),
             msr: msr_of(group.group).map_or(1.0, |msr| f64::from(msr.parts_per_billion()) / 1e9),
+            lost_ids: self.sender.lost_ids(group.group).filter(|_| config.names_lost),
         });
         groups.collect()
     }
