@@ -34,6 +34,25 @@ impl GroupProgress {
         }
     }
 
+    /// The sum of two parts of a group: its counts to two receivers, or in two windows. The MSR is
+    /// the mean over the messages, rounded up.
+    pub fn plus(self, other: Self) -> Self {
+        let needed_parts = |progress: &Self| {
+            u64::from(progress.messages) * u64::from(progress.msr_parts_per_billion)
+        };
+        let messages = self.messages.saturating_add(other.messages);
+        let parts = needed_parts(&self).saturating_add(needed_parts(&other));
+        Self {
+            messages,
+            delivered: self.delivered.saturating_add(other.delivered),
+            lost: self.lost.saturating_add(other.lost),
+            msr_parts_per_billion: match messages {
+                0 => self.msr_parts_per_billion,
+                _ => u32::try_from(parts.div_ceil(messages.into())).unwrap_or(u32::MAX),
+            },
+        }
+    }
+
     /// The target loss rate (NetApprox §4.2, Eq. 1). Before N is known, the
     /// messages queued so far stand for it.
     pub fn target_loss_rate(&self, rules: Rules) -> Share {

@@ -15,6 +15,9 @@ impl Features {
     /// It takes TERMS, and names the revision that it has in the count field of its receipts: see
     /// [`super::TermsBody`].
     pub const TERMS: Self = Self(4);
+    /// It takes DATA flagged [`super::Flags::OVERLAP`], and its receipts name their window: see
+    /// [`super::Header::window`].
+    pub const OVERLAP: Self = Self(8);
 
     /// The features in the epoch field of a receipt.
     pub const fn from_wire(epoch: u16) -> Self {

@@ -7,6 +7,7 @@
 //!    8  cookie
 //!   12  message
 //!   16  packet index        (24 bits) | segmentation (6 bits), packet count ...
+//!       or window (6 bits), index (18 bits)
 //!   20  ... packet count    (18 bits) | epoch
 //!   24  slot
 //!   28  send time
@@ -27,6 +28,9 @@ pub const COUNT_MAX: u32 = (1 << COUNT_BITS) - 1;
 pub const SEGMENTATION_BITS: u32 = 6;
 
 const COUNT_BITS: u32 = 24 - SEGMENTATION_BITS;
+const WINDOW_BITS: u32 = 24 - COUNT_BITS;
+/// A header names a window modulo this number.
+pub const WINDOWS: u32 = 1 << WINDOW_BITS;
 
 const MAGIC: u8 = 0xa7;
 /// A unit of the header's time is 2^10 ns.
@@ -164,6 +168,33 @@ impl Header {
         self
     }
 
+    /// The same DATA header with the number of its window in the high bits of the index, and the
+    /// flag that says so.
+    pub const fn with_window(mut self, window: u32) -> Self {
+        self.flags |= Flags::OVERLAP.0;
+        self.index = u24(self.index() | window << COUNT_BITS & U24_MAX);
+        self
+    }
+
+    /// The number of the window, modulo [`WINDOWS`]: of DATA and ACK flagged OVERLAP, and of
+    /// RECEIPT, where the field counts segmentations otherwise.
+    pub const fn window(&self) -> Option<u32> {
+        if self.names_window() {
+            Some(self.index[0] as u32 >> (8 - WINDOW_BITS))
+        } else if self.version_kind & 0xf == Kind::Receipt as u8 {
+            Some(self.segmentation() as u32)
+        } else {
+            None
+        }
+    }
+
+    #[inline(always)]
+    const fn names_window(&self) -> bool {
+        let kind = self.version_kind & 0xf;
+        let is_data = kind == Kind::Data as u8 || kind == Kind::Ack as u8;
+        is_data && self.flags & Flags::OVERLAP.0 != 0
+    }
+
     /// The number of the message's segmentation into packets.
     pub const fn segmentation(&self) -> u8 {
         self.count[0] >> (8 - SEGMENTATION_BITS)
@@ -240,8 +271,10 @@ impl Header {
         u32::from_be_bytes(self.message)
     }
     /// Which packet of the message.
+    #[inline(always)]
     pub const fn index(&self) -> u32 {
-        from_u24(self.index)
+        let index = from_u24(self.index);
+        if self.names_window() { index & COUNT_MAX } else { index }
     }
     /// Packets of the message.
     pub const fn count(&self) -> u32 {

@@ -82,7 +82,8 @@ impl Kind {
                 .with(Flags::PACKED)
                 .with(Flags::BACKLOGGED)
                 .with(Flags::NO_ACK)
-                .with(Flags::ODD_WINDOW),
+                .with(Flags::ODD_WINDOW)
+                .with(Flags::OVERLAP),
             Self::Ack => Self::Data.flags().with(Flags::CONGESTION),
             Self::Fin | Self::FinAck => Flags::FORCED.with(Flags::MORE).with(Flags::ENDED),
             Self::Probe | Self::ProbeAck | Self::Receipt | Self::Reset => Flags::NONE,
@@ -143,6 +144,10 @@ impl Flags {
     pub const NO_ACK: Self = Self(32);
     /// In DATA: the packet is of a window with an odd number.
     pub const ODD_WINDOW: Self = Self(64);
+    /// In DATA: the windows of this stream overlap, and the header names the packet's window: see
+    /// [`super::Header::window`]. Only for receivers that announced [`super::Features::OVERLAP`].
+    /// The bit is ENDED in FIN.
+    pub const OVERLAP: Self = Self(128);
     /// In FIN-ACK: the receiver accepts nothing more of this window; its counts are final. In FIN:
     /// the sender knows that the job has ended; this FIN gets no answer.
     pub const ENDED: Self = Self(128);
@@ -156,6 +161,7 @@ impl Flags {
         (Self::BACKLOGGED, "BACKLOGGED"),
         (Self::NO_ACK, "NO_ACK"),
         (Self::ODD_WINDOW, "ODD_WINDOW"),
+        (Self::OVERLAP, "OVERLAP"),
     ];
     /// The flags of FIN and FIN-ACK with their names, by bit.
     const OF_FIN: &'static [(Self, &'static str)] =
@@ -189,8 +195,8 @@ mod tests {
     #[test]
     fn flags__belong_to_their_kinds() {
         let kinds = [
-            (Kind::Data, 0b0111_1110),
-            (Kind::Ack, 0b0111_1111),
+            (Kind::Data, 0b1111_1110),
+            (Kind::Ack, 0b1111_1111),
             (Kind::Probe, 0),
             (Kind::Receipt, 0),
             (Kind::Fin, 0b1001_1000),
@@ -214,7 +220,8 @@ mod tests {
         }
         let all = |kind: Kind| kind.flags().names(kind).collect::<Vec<_>>();
         assert_eq!(all(Kind::FinAck), ["FORCED", "MORE", "ENDED"]);
-        let of_data = ["RETRANSMIT", "ORDERED", "PACKED", "BACKLOGGED", "NO_ACK", "ODD_WINDOW"];
+        let of_data =
+            ["RETRANSMIT", "ORDERED", "PACKED", "BACKLOGGED", "NO_ACK", "ODD_WINDOW", "OVERLAP"];
         assert_eq!(all(Kind::Data), of_data);
     }
 }

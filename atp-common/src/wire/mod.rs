@@ -21,7 +21,7 @@ pub use advice::Advice;
 pub use features::Features;
 pub use fin::{FIN_BODY_LEN_MAX, FIN_GROUPS_MAX, FIN_PAGES_MAX, FinBody, FinGroup};
 pub use header::{
-    COUNT_MAX, Fields, HEADER_LEN, Header, ParseError, SEGMENTATION_BITS, U24_MAX, VERSION,
+    COUNT_MAX, Fields, HEADER_LEN, Header, ParseError, SEGMENTATION_BITS, U24_MAX, VERSION, WINDOWS,
 };
 pub use kind::{Flags, Kind};
 pub use name::GroupName;

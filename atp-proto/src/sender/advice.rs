@@ -49,8 +49,8 @@ impl Sender {
     /// Whether a lane has more to send after the packet that its message `key` just handed out. The
     /// message is still in the schedule.
     pub(super) fn has_more(&self, key: u32) -> bool {
-        let message = self.ledger.message(key);
-        let waiting = self.groups[usize::from(message.group)].schedule.len();
+        let message = self.window.ledger.message(key);
+        let waiting = self.window.groups[usize::from(message.group)].schedule.len();
         message.packets.has_pending() || waiting > 1
     }
 }

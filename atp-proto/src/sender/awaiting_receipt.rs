@@ -15,7 +15,7 @@
 //! probed. At a receiver that reads little of each burst, probing all of them would begin every
 //! message anew and complete none.
 
-use super::{Sender, ledger::MessageState, report::SendError};
+use super::{Sender, ledger::MessageState, report::SendError, window::Window};
 use crate::list::{Links, List, NONE};
 
 const WAIT_TIMEOUTS: u64 = 16;
@@ -93,13 +93,13 @@ impl AwaitingReceipt {
 impl Sender {
     /// Retransmits the messages that certainly never reached the application.
     pub(super) fn retransmit_missing(&mut self, now_ns: u64) {
-        if self.ending.is_settled() {
+        if self.window.ending.is_settled() {
             return;
         }
-        let Some(known_slot) = self.awaiting_receipt.known_slot else { return };
+        let Some(known_slot) = self.window.awaiting_receipt.known_slot else { return };
         // The list is in the order of `complete_slot`.
-        while let Some(key) = self.awaiting_receipt.first() {
-            let complete_slot = self.ledger.message(key).complete_slot;
+        while let Some(key) = self.window.awaiting_receipt.first() {
+            let complete_slot = self.window.ledger.message(key).complete_slot;
             if (known_slot.wrapping_sub(complete_slot) as i32) < 0 {
                 return;
             }
@@ -109,21 +109,21 @@ impl Sender {
 
     /// Retransmits one message as a probe, if it has waited for too long.
     pub(super) fn probe_for_receipt(&mut self, now_ns: u64) {
-        if self.receipt_timeout_ns().is_none_or(|at_ns| at_ns > now_ns) {
+        if self.receipt_timeout_ns(&self.window).is_none_or(|at_ns| at_ns > now_ns) {
             return;
         }
         if self.has_ended() {
             return;
         }
-        let silence_ns = now_ns.saturating_sub(self.awaiting_receipt.since_ns);
-        let is_stuck = self.awaiting_receipt.probes >= PROBES_MIN
+        let silence_ns = now_ns.saturating_sub(self.window.awaiting_receipt.since_ns);
+        let is_stuck = self.window.awaiting_receipt.probes >= PROBES_MIN
             && silence_ns >= self.config.receipt_timeout_ns;
         if is_stuck {
             let short = self.short();
             self.fail(SendError::NotReading { silence_ns, short });
-        } else if let Some(key) = self.next_probe() {
-            let message = self.ledger.message(key);
-            let awaiting = &mut self.awaiting_receipt;
+        } else if let Some(key) = self.window.next_probe() {
+            let message = self.window.ledger.message(key);
+            let awaiting = &mut self.window.awaiting_receipt;
             awaiting.probes = awaiting.probes.saturating_add(1);
             awaiting.probed_ns = now_ns;
             awaiting.probed = Some((message.group, message.id.id));
@@ -131,6 +131,29 @@ impl Sender {
         }
     }
 
+    /// When the next probe of a window is due.
+    pub(super) fn receipt_timeout_ns(&self, window: &Window) -> Option<u64> {
+        if window.is_over() || window.ending.is_settled() {
+            return None;
+        }
+        let message = window.ledger.message(window.next_probe()?);
+        let wait_ns = (WAIT_TIMEOUTS * self.lanes.base_timeout_ns()).max(WAIT_NS_MIN);
+        let wait_ns = wait_ns << window.awaiting_receipt.probes.min(5);
+        let since_ns = message.complete_ns.max(window.awaiting_receipt.probed_ns);
+        Some(since_ns.saturating_add(wait_ns))
+    }
+
+    /// Begins a new attempt at a message: acknowledgments of earlier ones no longer count.
+    fn retransmit(&mut self, now_ns: u64, key: u32) {
+        let message = self.window.ledger.message_mut(key);
+        debug_assert_eq!(message.state, MessageState::AwaitingReceipt);
+        message.begin_attempt(self.config.payload_bytes_max);
+        self.report.messages_retransmitted += 1;
+        self.update_message(now_ns, key, None);
+    }
+}
+
+impl Window {
     /// The message to probe with: the last probe again while it has no receipt, or none while the
     /// last probe is in flight. If the last probe isn't retransmitted because its group has enough
     /// without it, the next probe is another message.
@@ -144,26 +167,5 @@ impl Sender {
             _ if self.groups[usize::from(message.group)].has_enough() => Some(first),
             _ => None,
         }
-    }
-
-    /// When the next probe is due.
-    pub(super) fn receipt_timeout_ns(&self) -> Option<u64> {
-        if self.ending.is_settled() {
-            return None;
-        }
-        let message = self.ledger.message(self.next_probe()?);
-        let wait_ns = (WAIT_TIMEOUTS * self.lanes.base_timeout_ns()).max(WAIT_NS_MIN);
-        let wait_ns = wait_ns << self.awaiting_receipt.probes.min(5);
-        let since_ns = message.complete_ns.max(self.awaiting_receipt.probed_ns);
-        Some(since_ns.saturating_add(wait_ns))
-    }
-
-    /// Begins a new attempt at a message: acknowledgments of earlier ones no longer count.
-    fn retransmit(&mut self, now_ns: u64, key: u32) {
-        let message = self.ledger.message_mut(key);
-        debug_assert_eq!(message.state, MessageState::AwaitingReceipt);
-        message.begin_attempt(self.config.payload_bytes_max);
-        self.report.messages_retransmitted += 1;
-        self.update_message(now_ns, key, None);
     }
 }

@@ -93,6 +93,9 @@ pub struct SenderConfig {
     /// The job is a stream of windows: see [`Sender::begin_window`](super::Sender::begin_window).
     /// Default off.
     pub windows: bool,
+    /// The next window of a stream may begin while the end of the last one is confirmed, if the
+    /// receiver can follow. At most two windows are open. Default off.
+    pub overlap: bool,
     /// Tells the receiver N, MSR and name of each group, and takes its requests. Default off: the
     /// packets are few, but a simulated network without applications needs none.
     pub announce_terms: bool,
@@ -144,6 +147,7 @@ impl SenderConfig {
             packing: true,
             complete_at: CompleteAt::Msr,
             windows: false,
+            overlap: false,
             announce_terms: false,
             requests: RequestPolicy::OBEY,
             names_lost: false,

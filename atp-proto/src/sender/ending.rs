@@ -147,9 +147,9 @@ impl Ending {
         is_due
     }
 
-    /// Resets the state for the next window. Attempts and slots continue.
-    pub(crate) fn begin_window(&mut self) {
-        *self = Self { attempt: self.attempt, slot: self.slot, ..Self::default() };
+    /// The state of the next window. Attempts and slots continue.
+    pub(crate) fn next_window(&self) -> Self {
+        Self { attempt: self.attempt, slot: self.slot, ..Self::default() }
     }
 
     /// Ends the window with the messages delivered so far; a FIN is due at once.

@@ -40,7 +40,9 @@ impl Sender {
 
     /// When a full first window grows by a packet, if there is anything to send.
     pub(super) fn first_window_due_ns(&self) -> Option<u64> {
-        let waits = self.first_window_room() == Some(0) && self.next_message(|_| true).is_some();
+        let waits = self.first_window_room() == Some(0) && {
+            self.windows().any(|window| window.next_message(|_| true).is_some())
+        };
         let FirstWindow { sent_ns, grown, .. } = self.first_window;
         let doublings = (grown / DOUBLE_AFTER).min(DOUBLINGS_MAX);
         let wait_ns = self.config.timer_granularity_ns.saturating_mul(1 << doublings);

@@ -3,10 +3,10 @@
 use super::{
     config::{CompleteAt, GroupConfig, SenderConfig},
     ledger::MessageState,
-    report::Short,
+    report::{GroupReport, Short},
     schedule::Schedule,
 };
-use atp_common::{maps::GroupProgress, units::Msr};
+use atp_common::{laws::Rules, maps::GroupProgress, units::Msr};
 
 /// One group of messages.
 #[derive(Debug)]
@@ -121,6 +121,19 @@ impl Group {
     pub(crate) fn short(&self) -> Option<Short> {
         let (delivered, needed) = (self.confirmed(), self.needed());
         (delivered < needed).then_some(Short { group: self.config.group, delivered, needed })
+    }
+
+    pub(crate) fn report(&self) -> GroupReport {
+        let progress = self.progress();
+        GroupReport {
+            group: self.config.group,
+            messages: self.messages(),
+            delivered: progress.delivered,
+            lost: progress.lost,
+            needed: self.needed(),
+            msr: self.config.msr,
+            target_loss_rate: progress.target_loss_rate(Rules::default()),
+        }
     }
 
     pub(crate) fn progress(&self) -> GroupProgress {

@@ -206,11 +206,9 @@ impl Ledger {
         self.bytes = 0;
     }
 
-    /// Counts ids from 0 again. All messages must have been released.
-    pub(crate) fn begin_window(&mut self) {
-        debug_assert!(self.messages.is_empty());
-        self.groups.fill_with(Ids::default);
-        self.ids = 0;
+    /// Takes over the released ids of another window.
+    pub(crate) fn take_released(&mut self, of: &mut Self) {
+        self.released.append(&mut of.released);
     }
 
     pub(crate) fn drain_released(&mut self) -> impl Iterator<Item = MessageId> + '_ {
@@ -223,7 +221,7 @@ mod tests {
     use super::*;
 
     fn id(id: u32) -> MessageId {
-        MessageId { group: 9, id }
+        MessageId { window: 0, group: 9, id }
     }
 
     #[test]
@@ -247,7 +245,7 @@ mod tests {
     #[test]
     fn release__gives_each_id_once_and_forgets_it() {
         let mut ledger = Ledger::new(2);
-        ledger.insert(Message::new(MessageId { group: 0, id: 0 }, 1, 7, 40));
+        ledger.insert(Message::new(MessageId { window: 0, group: 0, id: 0 }, 1, 7, 40));
         let keys: Vec<_> = (0..5).map(|n| ledger.insert(Message::new(id(n), 0, 100, 40))).collect();
         assert_eq!((ledger.ids(), ledger.len(), ledger.bytes), (6, 6, 507));
         ledger.release(keys[3]);

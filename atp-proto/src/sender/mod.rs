@@ -25,6 +25,7 @@
 //! | `advice` | receipts also carry the receiving host's advice to lanes |
 //! | `awaiting_receipt` | acknowledged messages without a receipt are retransmitted |
 //! | `no_room` | the peer has no room: sending pauses |
+//! | `window` | the next window begins, perhaps while the end of the last one is confirmed |
 //! | `end` | FIN and FIN-ACK end the window or the job |
 //! | `naming` | receipts name the messages that the ended window has lost |
 //!
@@ -69,6 +70,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 mod update;
+mod window;
 
 pub use config::{CompleteAt, ConfigError, GroupConfig, MESSAGES_MAX, Pace, SenderConfig};
 pub use on_request::RequestPolicy;
@@ -78,52 +80,43 @@ pub use report::{
 };
 pub use send::Packet;
 pub use sent_packets::AckRing;
+pub use window::EndedWindow;
 
 use ack_loss::AckLoss;
 use advice::ReceiverAdvice;
-use awaiting_receipt::AwaitingReceipt;
 use black_hole::BlackHoleDetector;
-use buckets::Ranks;
-use ending::Ending;
 use first_window::FirstWindow;
 use group::Group;
 use lanes::Lanes;
-use ledger::Ledger;
 use loss::LossDetector;
 use no_room::NoRoom;
 use pack::Support;
 use sent_packets::SentPackets;
 use silence::Silence;
 use terms::Announcement;
+use window::Window;
 
 /// The sending side of one flow: one destination of one job.
 #[derive(Debug)]
 pub struct Sender {
     config: SenderConfig,
-    state: State,
-    /// The present window, counted from 0.
-    window: u32,
-    /// The last slot of the windows that have ended.
-    window_slot: u32,
-    /// By id.
-    groups: Vec<Group>,
+    /// The present window; while a phase works on the closing one, that.
+    window: Window,
+    /// The window before it, while its end is confirmed.
+    closing: Option<Box<Window>>,
     /// By id: the group's index plus one, 0 for an unknown group.
     group_indices: Box<[u16; 256]>,
-    ledger: Ledger,
-    ranks: Ranks,
     sent_packets: SentPackets,
     /// Whether the receiver takes packed packets.
     support: Support,
+    /// Whether the receiver takes windows that overlap.
+    takes_overlap: bool,
     lanes: Lanes,
     loss_detector: LossDetector,
     silence: Silence,
     first_window: FirstWindow,
     black_hole: BlackHoleDetector,
-    awaiting_receipt: AwaitingReceipt,
     no_room: NoRoom,
-    ending: Ending,
-    /// Messages of the present window that have a receipt.
-    delivered: u32,
     /// The largest number of a receipt, in serial number order.
     receipt_number: u32,
     receiver_advice: ReceiverAdvice,
@@ -151,22 +144,16 @@ impl Sender {
             lanes: Lanes::new(lanes, config.cookie, config.timer_granularity_ns),
             loss_detector: LossDetector::new(lanes),
             config,
-            state: State::Open,
-            window: 0,
-            window_slot: 0,
-            groups,
+            window: Window::new(0, 0, groups),
+            closing: None,
             group_indices,
-            ledger: Ledger::new(lanes),
-            ranks: Ranks::default(),
             sent_packets: SentPackets::new(lanes),
             support: Support::default(),
+            takes_overlap: false,
             silence: Silence::default(),
             first_window: FirstWindow::default(),
             black_hole: BlackHoleDetector::default(),
-            awaiting_receipt: AwaitingReceipt::new(),
             no_room: NoRoom::default(),
-            ending: Ending::default(),
-            delivered: 0,
             receipt_number: 0,
             receiver_advice: ReceiverAdvice::new(lanes),
             announcement: Announcement::default(),

@@ -4,7 +4,7 @@
 //! sender that names losses repeats the FIN until receipts have named as many messages as the
 //! receiver's final counts. The receiver answers each such FIN with a receipt too.
 
-use super::{Sender, group::Group};
+use super::{Sender, group::Group, window::Window};
 use std::ops::Range;
 
 /// FINs without a newly named message until the sender gives up: half a second on a short path.
@@ -47,8 +47,15 @@ impl Sender {
     /// ranges in ascending order. `None` before its end, for an unknown group, or if receipts have
     /// not named as many messages as the receiver has.
     pub fn lost_ids(&self, group: u8) -> Option<Vec<Range<u32>>> {
-        let group = &self.groups[usize::from(self.group_index(group)?)];
-        let is_known = self.has_ended()
+        let group = &self.window.groups[usize::from(self.group_index(group)?)];
+        self.window.lost_ids(group)
+    }
+}
+
+impl Window {
+    /// The same as [`Sender::lost_ids`].
+    pub(super) fn lost_ids(&self, group: &Group) -> Option<Vec<Range<u32>>> {
+        let is_known = self.is_over()
             && self.ending.is_settled()
             && self.is_all_named()
             && group.delivered == group.confirmed();

@@ -97,10 +97,11 @@ impl Sender {
         }
         // The receiving library runs, and reads.
         self.silence.end();
-        self.awaiting_receipt.on_receipt(now_ns);
+        self.in_each_window(|sender| sender.window.awaiting_receipt.on_receipt(now_ns));
         self.report.refusals += 1;
-        let is_of_ended_window =
-            self.window > 0 && (slot.wrapping_sub(self.window_slot) as i32) <= 0;
+        let is_of_ended_window = self.windows().next().is_some_and(|oldest| {
+            oldest.number > 0 && (slot.wrapping_sub(oldest.before_slot) as i32) <= 0
+        });
         if is_of_ended_window || self.has_ended() {
             return Ok(());
         }

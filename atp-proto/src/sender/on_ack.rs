@@ -19,8 +19,8 @@ impl Sender {
         let slot = header.slot();
         match self.sent_packets.get(slot) {
             Some(transmission) => {
-                let id = self.message_id(transmission);
-                let matches = (id.group, id.id) == (header.group(), header.message())
+                let group = self.config.groups[usize::from(transmission.group)].group;
+                let matches = (group, transmission.message) == (header.group(), header.message())
                     && transmission.index == header.index();
                 if transmission.state != TransmissionState::Void && !matches {
                     return Err(PacketRefused::Impossible);
@@ -57,11 +57,23 @@ impl Sender {
             TransmissionState::Acked | TransmissionState::Void => return,
         };
         self.silence.end();
+        self.in_window_of(&transmission, |sender| {
+            sender.acknowledge_of_window(now_ns, slot, transmission, was_lost);
+        });
+    }
+
+    fn acknowledge_of_window(
+        &mut self,
+        now_ns: u64,
+        slot: u32,
+        transmission: Transmission,
+        was_lost: bool,
+    ) {
         self.note_ack(now_ns, slot, &transmission, was_lost);
         for n in 0..transmission.parts() {
             let part = self.sent_packets.part(&transmission, n);
             let Some(key) = self.part_key(transmission.group, &part) else { continue };
-            let message = self.ledger.message_mut(key);
+            let message = self.window.ledger.message_mut(key);
             if message.packets.state(part.position) != PacketState::Acked {
                 let before = message.priority();
                 message.packets.set(part.position, PacketState::Acked);
@@ -84,28 +96,44 @@ impl Sender {
                 left = others;
                 continue;
             };
-            let key = self.part_key(first.group, &self.sent_packets.part(&first, 0));
-            let before = key.and_then(|key| self.ledger.message(key).priority());
-            let mut changed = false;
-            while let Some((&slot, others)) = left.split_first()
-                && let Some(&transmission) = self.sent_packets.get(slot)
-                && transmission.state == TransmissionState::InFlight
-                && transmission.members == 0
-                && (transmission.group, transmission.message, transmission.attempt)
-                    == (first.group, first.message, first.attempt)
-            {
-                self.note_ack(now_ns, slot, &transmission, false);
-                if let Some(key) = key {
-                    let packets = &mut self.ledger.message_mut(key).packets;
-                    changed |= packets.acknowledge(transmission.position);
-                }
-                left = others;
-            }
-            self.silence.end();
-            if let Some(key) = key.filter(|_| changed) {
-                self.update_message(now_ns, key, before);
-            }
+            let same_message =
+                self.in_window_of(&first, |s| s.acknowledge_message(now_ns, first, left));
+            left = same_message.unwrap_or(others);
         }
+    }
+
+    /// Takes in the acknowledgments at the beginning of `slots` that are of one message, of which
+    /// `first` is the first. Returns the others.
+    fn acknowledge_message<'a>(
+        &mut self,
+        now_ns: u64,
+        first: Transmission,
+        slots: &'a [u32],
+    ) -> &'a [u32] {
+        let mut left = slots;
+        let key = self.part_key(first.group, &self.sent_packets.part(&first, 0));
+        let before = key.and_then(|key| self.window.ledger.message(key).priority());
+        let mut changed = false;
+        while let Some((&slot, others)) = left.split_first()
+            && let Some(&transmission) = self.sent_packets.get(slot)
+            && transmission.state == TransmissionState::InFlight
+            && transmission.members == 0
+            && transmission.odd_window == first.odd_window
+            && (transmission.group, transmission.message, transmission.attempt)
+                == (first.group, first.message, first.attempt)
+        {
+            self.note_ack(now_ns, slot, &transmission, false);
+            if let Some(key) = key {
+                let packets = &mut self.window.ledger.message_mut(key).packets;
+                changed |= packets.acknowledge(transmission.position);
+            }
+            left = others;
+        }
+        self.silence.end();
+        if let Some(key) = key.filter(|_| changed) {
+            self.update_message(now_ns, key, before);
+        }
+        left
     }
 
     /// Updates the detectors and the counters for an acknowledged transmission.

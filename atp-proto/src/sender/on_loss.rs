@@ -16,7 +16,7 @@ impl Sender {
     /// Declares the transmissions lost that the loss detector finds lost by now, lane by lane.
     pub(super) fn detect_losses(&mut self, now_ns: u64) {
         let mut timed_out_ns = None;
-        for lane in 0..self.groups.len() {
+        for lane in 0..self.config.groups.len() {
             let sent_ns = self.detect_losses_of(now_ns, lane as u8);
             timed_out_ns = timed_out_ns.into_iter().chain(sent_ns).min();
         }
@@ -52,6 +52,10 @@ impl Sender {
     /// Declares a transmission lost. Its messages' packets become sendable, unless other
     /// transmissions of them arrived.
     pub(super) fn lose(&mut self, now_ns: u64, slot: u32, transmission: &Transmission) {
+        self.in_window_of(transmission, |sender| sender.lose_of_window(now_ns, slot, transmission));
+    }
+
+    fn lose_of_window(&mut self, now_ns: u64, slot: u32, transmission: &Transmission) {
         self.sent_packets.set_state(slot, TransmissionState::Lost);
         if self.is_path_loss(transmission)
             && let Some(bytes) = self.payload_bytes_of(transmission)
@@ -62,7 +66,7 @@ impl Sender {
         for n in 0..transmission.parts() {
             let part = self.sent_packets.part(transmission, n);
             let Some(key) = self.part_key(transmission.group, &part) else { continue };
-            let message = self.ledger.message_mut(key);
+            let message = self.window.ledger.message_mut(key);
             if message.packets.state(part.position) == PacketState::InFlight {
                 let before = message.priority();
                 message.packets.set(part.position, PacketState::Lost);
@@ -83,7 +87,7 @@ impl Sender {
     /// When the oldest transmission in flight of any lane times out.
     pub(super) fn loss_timeout_ns(&self) -> Option<u64> {
         let timeouts = self.timeouts_doubling();
-        let deadlines_ns = (0..self.groups.len()).filter_map(|lane| {
+        let deadlines_ns = (0..self.config.groups.len()).filter_map(|lane| {
             let (_, transmission) = self.sent_packets.find_in_flight(lane as u8)?;
             let timing = self.lanes.timing(lane as u8);
             Some(self.loss_detector.deadline_ns(&timing, timeouts, &transmission))

@@ -1,7 +1,7 @@
 //! Takes in receipts: the messages that the peer's application has leave the ledger.
 
-use super::{PacketRefused, Sender, ledger::MessageState};
-use atp_common::wire::{Features, Header, ReceiptBody, ReceiptWord};
+use super::{PacketRefused, Sender, ledger::MessageState, window::Window};
+use atp_common::wire::{Features, Header, ReceiptBody, ReceiptWord, WINDOWS};
 
 impl Sender {
     pub(super) fn on_receipt(
@@ -10,17 +10,41 @@ impl Sender {
         header: &Header,
         receipt: &ReceiptBody,
     ) -> Result<(), PacketRefused> {
-        if self.window > 0 && (header.slot().wrapping_sub(self.window_slot) as i32) <= 0 {
+        let Some(window) = self.window_of_receipt(header) else {
             // A receipt of a window that has ended.
             self.silence.end();
             return Ok(());
+        };
+        let in_window = |sender: &mut Self| sender.on_receipt_of_window(now_ns, header, receipt);
+        self.in_window(window, in_window).unwrap_or(Ok(()))
+    }
+
+    /// The open window that a receipt is of. The receipt names it, unless windows don't overlap:
+    /// then its slot shows whether the window has ended.
+    fn window_of_receipt(&self, header: &Header) -> Option<u32> {
+        let is_recent = |window: &Window| {
+            window.number == 0 || (header.slot().wrapping_sub(window.before_slot) as i32) > 0
+        };
+        let names_window = Features::from_wire(header.epoch()).contains(Features::OVERLAP);
+        if !(self.config.overlap && names_window) {
+            return is_recent(&self.window).then_some(self.window.number);
         }
+        let is_named = |window: &&Window| header.window() == Some(window.number % WINDOWS);
+        self.windows().filter(is_named).find(|window| is_recent(window)).map(|window| window.number)
+    }
+
+    fn on_receipt_of_window(
+        &mut self,
+        now_ns: u64,
+        header: &Header,
+        receipt: &ReceiptBody,
+    ) -> Result<(), PacketRefused> {
         let is_beyond = |word: ReceiptWord| {
             let last = word.bits.checked_ilog2().map(|bit| word.index * 64 + bit);
             last.is_some_and(|last| last >= self.queued(word.group))
         };
         let impossible = receipt.cumulative > self.queued(header.group())
-            || receipt.delivered > self.ledger.ids()
+            || receipt.delivered > self.window.ledger.ids()
             || receipt.words().any(is_beyond);
         if impossible {
             return Err(PacketRefused::Impossible);
@@ -30,9 +54,9 @@ impl Sender {
         self.on_features(now_ns, features);
         self.announcement.on_receipt(header, features);
         self.silence.end();
-        self.awaiting_receipt.on_receipt(now_ns);
+        self.window.awaiting_receipt.on_receipt(now_ns);
         if let Some(group) = self.group_index(header.group()) {
-            let cumulative = &mut self.groups[usize::from(group)].cumulative;
+            let cumulative = &mut self.window.groups[usize::from(group)].cumulative;
             let known = *cumulative;
             *cumulative = known.max(receipt.cumulative);
             for id in known..receipt.cumulative {
@@ -65,20 +89,20 @@ impl Sender {
     /// missing for certain.
     pub(super) fn on_slot_read(&mut self, now_ns: u64, slot: u32, delivered: u32) {
         let was_sent = (slot.wrapping_sub(self.sent_packets.next_slot()) as i32) < 0;
-        if delivered == self.delivered && was_sent {
-            self.awaiting_receipt.set_known_slot(slot);
+        if delivered == self.window.delivered && was_sent {
+            self.window.awaiting_receipt.set_known_slot(slot);
             self.retransmit_missing(now_ns);
         }
     }
 
     /// Messages queued of a group; 0 for an unknown group.
     fn queued(&self, group: u8) -> u32 {
-        self.group_index(group).map_or(0, |group| self.groups[usize::from(group)].queued)
+        self.group_index(group).map_or(0, |group| self.window.groups[usize::from(group)].queued)
     }
 
     fn confirm_word(&mut self, word: ReceiptWord) {
         let Some(group) = self.group_index(word.group) else { return };
-        let confirmed = &self.groups[usize::from(group)].confirmed;
+        let confirmed = &self.window.groups[usize::from(group)].confirmed;
         let known = confirmed.get(word.index as usize).copied().unwrap_or(0);
         let mut new = word.bits & !known;
         while new != 0 {
@@ -89,26 +113,26 @@ impl Sender {
 
     /// Takes in the receipt of message `id`, which was queued, of the group at index `group`.
     fn confirm(&mut self, group: u8, id: u32) {
-        let confirmed = &mut self.groups[usize::from(group)].confirmed;
+        let confirmed = &mut self.window.groups[usize::from(group)].confirmed;
         let word = id as usize / 64;
         if confirmed.len() <= word {
             confirmed.resize(word + 1, 0);
         }
         confirmed[word] |= 1 << (id % 64);
-        let Some(key) = self.ledger.key(group, id) else { return };
-        let message = self.ledger.message(key);
+        let Some(key) = self.window.ledger.key(group, id) else { return };
+        let message = self.window.ledger.message(key);
         let (priority, state) = (message.priority(), message.state);
-        let group = &mut self.groups[usize::from(message.group)];
+        let group = &mut self.window.groups[usize::from(message.group)];
         if priority.is_some() {
-            group.schedule.set(&mut self.ranks, key, priority, None);
+            group.schedule.set(&mut self.window.ranks, key, priority, None);
         }
         *group.counter(state) -= 1;
         group.delivered += 1;
-        self.delivered += 1;
+        self.window.delivered += 1;
         self.no_room.on_acceptance();
         if state == MessageState::AwaitingReceipt {
-            self.awaiting_receipt.remove(key);
+            self.window.awaiting_receipt.remove(key);
         }
-        self.ledger.release(key);
+        self.window.ledger.release(key);
     }
 }

@@ -66,12 +66,19 @@ impl Sender {
         if std::mem::replace(&mut self.report.ended_by_receiver, true) {
             return;
         }
-        for index in 0..self.groups.len() {
-            if !self.has_ended() {
-                self.groups[index].set_msr(Msr::NONE, self.config.complete_at);
-            }
-            self.config.groups[index].msr = Msr::NONE;
+        self.in_each_window(Self::need_nothing);
+        for group in &mut self.config.groups {
+            group.msr = Msr::NONE;
         }
         self.cancel();
+    }
+
+    /// Makes the window need no more messages, if it has not ended.
+    fn need_nothing(&mut self) {
+        if !self.window.is_over() {
+            for group in &mut self.window.groups {
+                group.set_msr(Msr::NONE, self.config.complete_at);
+            }
+        }
     }
 }

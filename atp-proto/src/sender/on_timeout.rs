@@ -14,8 +14,8 @@ impl Sender {
         }
         let timeouts = [
             self.loss_timeout_ns(),
-            self.receipt_timeout_ns(),
-            self.fin_timeout_ns(),
+            self.windows().filter_map(|window| self.receipt_timeout_ns(window)).min(),
+            self.next_fin_timeout_ns(),
             self.no_room.paused_until_ns(),
             self.first_window_due_ns(),
             self.terms_timeout_ns(),
@@ -32,7 +32,7 @@ impl Sender {
         self.detect_losses(now_ns);
         self.grow_first_window(now_ns);
         self.narrow_if_black_hole(now_ns);
-        self.probe_for_receipt(now_ns);
+        self.in_each_window(|sender| sender.probe_for_receipt(now_ns));
         self.give_up_if_silent(now_ns);
     }
 
@@ -42,7 +42,9 @@ impl Sender {
         let absent_ns = self.poll_timeout().map_or(0, |due_ns| now_ns.saturating_sub(due_ns));
         if absent_ns > ABSENCE_NS_MIN {
             self.silence.exclude_absence(now_ns, absent_ns);
-            self.awaiting_receipt.exclude_absence(now_ns, absent_ns);
+            self.in_each_window(|sender| {
+                sender.window.awaiting_receipt.exclude_absence(now_ns, absent_ns);
+            });
         }
     }
 

@@ -50,9 +50,9 @@ impl Sender {
     pub fn packed_messages(&self, packet: &Packet) -> impl Iterator<Item = PackedMessage> + '_ {
         let transmission = self.sent_packets.get(packet.header.slot());
         let members = transmission.into_iter().flat_map(|t| self.sent_packets.members(t));
-        let group = packet.message.group;
+        let MessageId { window, group, .. } = packet.message;
         members.map(move |member| PackedMessage {
-            message: MessageId { group, id: member.message },
+            message: MessageId { window, group, id: member.message },
             len: member.len_bytes,
         })
     }
@@ -70,7 +70,7 @@ impl Sender {
     /// Whether a message may share a packet that has `room_bytes` left: it has one packet, which it
     /// has had from the start. Receivers distinguish segmentations by the header.
     fn fits(&self, key: u32, room_bytes: u32) -> bool {
-        let message = self.ledger.message(key);
+        let message = self.window.ledger.message(key);
         message.packets.count == 1
             && message.segmentation == 0
             && message.len_bytes + MEMBER_BYTES <= room_bytes
@@ -80,7 +80,7 @@ impl Sender {
     /// if it can't share a packet. `fresh_only`: see [`Sender::next_message`].
     pub(super) fn pack(&mut self, now_ns: u64, first: u32, fresh_only: bool) -> Option<Packet> {
         let mut room_bytes = self.config.payload_bytes_max;
-        let group = self.ledger.message(first).group;
+        let group = self.window.ledger.message(first).group;
         // No second message could fit.
         if !self.fits(first, room_bytes.saturating_sub(MEMBER_BYTES)) {
             return None;
@@ -96,7 +96,7 @@ impl Sender {
             (members, any_lost) = (members + 1, any_lost | member.was_lost);
             room_bytes -= MEMBER_BYTES + u32::from(member.len_bytes);
             bytes += u32::from(member.len_bytes);
-            let next = self.groups[usize::from(group)].schedule.first(fresh_only);
+            let next = self.window.groups[usize::from(group)].schedule.first(fresh_only);
             match next {
                 Some((_, next)) if self.fits(next, room_bytes) => key = next,
                 _ => break,
@@ -105,7 +105,7 @@ impl Sender {
         if members == 0 {
             return None;
         }
-        let message = self.ledger.message(first);
+        let message = self.window.ledger.message(first);
         let (id, attempt, no_ack) = (message.id, message.attempt, self.lanes.is_no_ack(group));
         if members == 1 {
             self.sent_packets.forget_members_from(first_member);
@@ -120,6 +120,7 @@ impl Sender {
             position: 0,
             attempt,
             state: TransmissionState::InFlight,
+            odd_window: self.window.is_odd(),
             no_ack,
             first_member,
             members,
@@ -129,7 +130,7 @@ impl Sender {
         self.report.bytes_sent += u64::from(bytes);
         self.report.messages_packed += u64::from(members);
         // Unlike elsewhere, the members have left the schedule already.
-        let has_more = self.groups[usize::from(group)].schedule.len() > 0;
+        let has_more = self.window.groups[usize::from(group)].schedule.len() > 0;
         let header = self.header(first, 0, slot, any_lost, members, has_more);
         let len = bytes + u32::from(members) * MEMBER_BYTES;
         Some(Packet { header, message: id, offset: 0, len })
@@ -137,7 +138,7 @@ impl Sender {
 
     /// Hands out the only packet of a message.
     fn hand_out_whole(&mut self, now_ns: u64, key: u32) -> Option<Member> {
-        let message = self.ledger.message_mut(key);
+        let message = self.window.ledger.message_mut(key);
         let before = message.priority();
         let (_, was_lost) = message.packets.hand_out()?;
         let member = Member {
@@ -153,6 +154,7 @@ impl Sender {
     /// Takes in the features that a receipt announced. Without support, packed packets in flight
     /// are lost for certain.
     pub(super) fn on_features(&mut self, now_ns: u64, features: Features) {
+        self.takes_overlap = features.contains(Features::OVERLAP);
         let support = match features.contains(Features::PACKED) {
             _ if self.support == Support::Missing => return,
             true => Support::Announced,

@@ -1,11 +1,16 @@
 //! Errors, states and counters of a sender.
 
-use atp_common::{units::Share, wire::ResetReason};
+use atp_common::{
+    units::{Msr, Share},
+    wire::ResetReason,
+};
 use thiserror::Error;
 
 /// A message of one sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {
+    /// The number of its window, 0 for a job without windows.
+    pub window: u32,
     /// Its group.
     pub group: u8,
     /// Counted from 0 in the order of queueing, in its group and window.
@@ -180,6 +185,8 @@ pub struct GroupReport {
     pub lost: u32,
     /// `ceil(MSR * N)`.
     pub needed: u32,
+    /// The minimal sampling rate that was agreed last.
+    pub msr: Msr,
     /// The target loss rate (NetApprox §4.2, Eq. 1).
     pub target_loss_rate: Share,
 }

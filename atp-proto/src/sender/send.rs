@@ -4,6 +4,7 @@ use super::{
     Sender,
     report::MessageId,
     sent_packets::{Transmission, TransmissionState},
+    window::Window,
 };
 use crate::packets::PacketState;
 use atp_common::wire::{Fields, Flags, Header, Kind};
@@ -57,8 +58,23 @@ impl Sender {
     }
 
     /// Hands out up to `number` packets of the next message, as long as it stays the next message.
-    /// Returns how many.
+    /// Returns how many. Messages of an older window come first.
     fn hand_out(
+        &mut self,
+        now_ns: u64,
+        may_send: impl Fn(u8) -> bool,
+        number: usize,
+        mut take: impl FnMut(Packet),
+    ) -> usize {
+        let of_closing = self
+            .in_closing(|sender| sender.hand_out_of_window(now_ns, &may_send, number, &mut take));
+        match of_closing {
+            None | Some(0) => self.hand_out_of_window(now_ns, &may_send, number, &mut take),
+            Some(handed) => handed,
+        }
+    }
+
+    fn hand_out_of_window(
         &mut self,
         now_ns: u64,
         may_send: impl Fn(u8) -> bool,
@@ -74,7 +90,8 @@ impl Sender {
             room = self.config.window_packets().saturating_sub(self.sent_packets.span());
         }
         room = room.min(self.first_window_room().unwrap_or(room));
-        let Some((key, fresh_only)) = self.next_message(may_send).filter(|_| room > 0) else {
+        let next = self.window.next_message(may_send);
+        let Some((key, fresh_only)) = next.filter(|_| room > 0) else {
             return 0;
         };
         self.first_window.on_sent(now_ns);
@@ -86,15 +103,15 @@ impl Sender {
             take(packet);
             return 1;
         }
-        let message = self.ledger.message(key);
+        let message = self.window.ledger.message(key);
         let (group, before, is_fresh) =
             (message.group, message.priority(), message.packets.new > 0);
         let departs_ns = now_ns + self.lanes.backlog_ns(group);
         let no_ack = self.lanes.is_no_ack(group);
-        let number = number.min(room as usize);
+        let (number, odd_window) = (number.min(room as usize), self.window.is_odd());
         let mut handed = 0;
         while handed < number {
-            let message = self.ledger.message_mut(key);
+            let message = self.window.ledger.message_mut(key);
             let Some((position, was_lost)) = message.packets.hand_out() else { break };
             let index = message.index_at(position);
             let slot = self.sent_packets.push(Transmission {
@@ -106,6 +123,7 @@ impl Sender {
                 position,
                 attempt: message.attempt,
                 state: TransmissionState::InFlight,
+                odd_window,
                 no_ack,
                 members: 0,
                 first_member: 0,
@@ -126,6 +144,104 @@ impl Sender {
         handed
     }
 
+    fn packet(&self, key: u32, index: u32, slot: u32, was_lost: bool) -> Packet {
+        let message = self.window.ledger.message(key);
+        let offset = index * message.payload_bytes;
+        let has_more = self.has_more(key);
+        let header = self.header(key, index, slot, was_lost, 0, has_more);
+        let len = (message.len_bytes - offset).min(message.payload_bytes);
+        Packet { header, message: message.id, offset, len }
+    }
+
+    /// The header of a packet of the message `key`, or of a packed packet that begins with it if
+    /// there are `members`. `has_more`: the lane has more to send after it.
+    pub(super) fn header(
+        &self,
+        key: u32,
+        index: u32,
+        slot: u32,
+        was_lost: bool,
+        members: u16,
+        has_more: bool,
+    ) -> Header {
+        let message = self.window.ledger.message(key);
+        let group = &self.window.groups[usize::from(message.group)];
+        let backlogged = self.receiver_advice.wants_backlogs() && has_more;
+        let flag = |set: bool, flag: Flags| if set { flag } else { Flags::NONE };
+        let header = Header::new(&Fields {
+            kind: Kind::Data,
+            flags: flag(was_lost, Flags::RETRANSMIT)
+                .with(flag(group.exact, Flags::ORDERED))
+                .with(flag(members > 0, Flags::PACKED))
+                .with(flag(backlogged, Flags::BACKLOGGED))
+                .with(flag(self.lanes.is_no_ack(message.group), Flags::NO_ACK))
+                .with(flag(self.window.is_odd(), Flags::ODD_WINDOW)),
+            group: message.id.group,
+            job: self.config.job,
+            cookie: self.config.cookie,
+            message: message.id.id,
+            index,
+            count: if members > 0 { members.into() } else { message.packets.count },
+            epoch: 0,
+            slot,
+            time: 0,
+        })
+        .with_segmentation(message.segmentation);
+        match self.names_windows() {
+            true => header.with_window(self.window.number),
+            false => header,
+        }
+    }
+
+    /// Whether DATA names its window.
+    fn names_windows(&self) -> bool {
+        self.config.overlap && self.takes_overlap
+    }
+
+    /// Takes back a packet that did not leave: the socket refused it, or the host dropped it.
+    /// Packets that are taken back in reverse order give their slots back too.
+    pub fn take_back(&mut self, packet: &Packet) {
+        let slot = packet.header.slot();
+        let Some(&transmission) = self.sent_packets.get(slot) else { return };
+        self.in_window_of(&transmission, |sender| {
+            sender.take_back_of_window(packet, &transmission)
+        });
+    }
+
+    fn take_back_of_window(&mut self, packet: &Packet, &transmission: &Transmission) {
+        let slot = packet.header.slot();
+        let same = self.message_id(&transmission) == packet.message
+            && transmission.index == packet.header.index()
+            && transmission.state == TransmissionState::InFlight;
+        if !same {
+            return;
+        }
+        let was_lost = packet.header.flags().contains(Flags::RETRANSMIT);
+        self.report.packets_sent -= 1;
+        self.report.packets_retransmitted -= u64::from(was_lost);
+        self.report.bytes_sent -= match transmission.members {
+            0 => u64::from(packet.len),
+            _ => self.sent_packets.members(&transmission).map(|m| u64::from(m.len_bytes)).sum(),
+        };
+        self.report.messages_packed -= u64::from(transmission.members);
+        // The last message is put back first.
+        for n in (0..transmission.parts()).rev() {
+            let part = self.sent_packets.part(&transmission, n);
+            let was_lost = if transmission.members == 0 { was_lost } else { part.was_lost };
+            let Some(key) = self.part_key(transmission.group, &part) else { continue };
+            let message = self.window.ledger.message_mut(key);
+            if message.packets.state(part.position) == PacketState::InFlight {
+                let before = message.priority();
+                let state = if was_lost { PacketState::Lost } else { PacketState::New };
+                message.packets.set(part.position, state);
+                self.update_message(transmission.departs_ns, key, before);
+            }
+        }
+        self.sent_packets.take_back(slot);
+    }
+}
+
+impl Window {
     /// The next message to send, and whether its group sends only messages that were never tried in
     /// full: the configuration may want that of a group that has enough. Otherwise such a group
     /// sends nothing more.
@@ -147,86 +263,6 @@ impl Sender {
             Some(((enough, !group.exact, rank), (key, fresh_only)))
         });
         candidates.min_by_key(|(order, _)| *order).map(|(_, next)| next)
-    }
-
-    fn packet(&self, key: u32, index: u32, slot: u32, was_lost: bool) -> Packet {
-        let message = self.ledger.message(key);
-        let offset = index * message.payload_bytes;
-        let has_more = self.has_more(key);
-        let header = self.header(key, index, slot, was_lost, 0, has_more);
-        let len = (message.len_bytes - offset).min(message.payload_bytes);
-        Packet { header, message: message.id, offset, len }
-    }
-
-    /// The header of a packet of the message `key`, or of a packed packet that begins with it if
-    /// there are `members`. `has_more`: the lane has more to send after it.
-    pub(super) fn header(
-        &self,
-        key: u32,
-        index: u32,
-        slot: u32,
-        was_lost: bool,
-        members: u16,
-        has_more: bool,
-    ) -> Header {
-        let message = self.ledger.message(key);
-        let group = &self.groups[usize::from(message.group)];
-        let backlogged = self.receiver_advice.wants_backlogs() && has_more;
-        let flag = |set: bool, flag: Flags| if set { flag } else { Flags::NONE };
-        Header::new(&Fields {
-            kind: Kind::Data,
-            flags: flag(was_lost, Flags::RETRANSMIT)
-                .with(flag(group.exact, Flags::ORDERED))
-                .with(flag(members > 0, Flags::PACKED))
-                .with(flag(backlogged, Flags::BACKLOGGED))
-                .with(flag(self.lanes.is_no_ack(message.group), Flags::NO_ACK))
-                .with(flag(self.window % 2 == 1, Flags::ODD_WINDOW)),
-            group: message.id.group,
-            job: self.config.job,
-            cookie: self.config.cookie,
-            message: message.id.id,
-            index,
-            count: if members > 0 { members.into() } else { message.packets.count },
-            epoch: 0,
-            slot,
-            time: 0,
-        })
-        .with_segmentation(message.segmentation)
-    }
-
-    /// Takes back a packet that did not leave: the socket refused it, or the host dropped it.
-    /// Packets that are taken back in reverse order give their slots back too.
-    pub fn take_back(&mut self, packet: &Packet) {
-        let slot = packet.header.slot();
-        let Some(&transmission) = self.sent_packets.get(slot) else { return };
-        let same = self.message_id(&transmission) == packet.message
-            && transmission.index == packet.header.index()
-            && transmission.state == TransmissionState::InFlight;
-        if !same {
-            return;
-        }
-        let was_lost = packet.header.flags().contains(Flags::RETRANSMIT);
-        self.report.packets_sent -= 1;
-        self.report.packets_retransmitted -= u64::from(was_lost);
-        self.report.bytes_sent -= match transmission.members {
-            0 => u64::from(packet.len),
-            _ => self.sent_packets.members(&transmission).map(|m| u64::from(m.len_bytes)).sum(),
-        };
-        self.report.messages_packed -= u64::from(transmission.members);
-        // The last message is put back first.
-        for n in (0..transmission.parts()).rev() {
-            let part = self.sent_packets.part(&transmission, n);
-            let was_lost = if transmission.members == 0 { was_lost } else { part.was_lost };
-            let Some(key) = self.part_key(transmission.group, &part) else { continue };
-            let message = self.ledger.message_mut(key);
-            if message.packets.state(part.position) == PacketState::InFlight {
-                let before = message.priority();
-                let state = if was_lost { PacketState::Lost } else { PacketState::New };
-                message.packets.set(part.position, state);
-                self.update_message(transmission.departs_ns, key, before);
-            }
-        }
-        self.sent_packets.take_back(slot);
     }
 }
 

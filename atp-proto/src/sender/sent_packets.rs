@@ -35,6 +35,8 @@ pub(crate) struct Transmission {
     /// Its message's attempt.
     pub(crate) attempt: u8,
     pub(crate) state: TransmissionState,
+    /// The number of its window is odd.
+    pub(crate) odd_window: bool,
     /// The id of its message in the group: the first one of a packed packet.
     pub(crate) message: u32,
     /// The packet's index in the message, as in the header.
@@ -70,6 +72,7 @@ impl Transmission {
         group: 0,
         attempt: 0,
         state: TransmissionState::Void,
+        odd_window: false,
         message: 0,
         index: 0,
         position: 0,
@@ -224,6 +227,17 @@ impl SentPackets {
         self.transmissions.iter_mut().for_each(void);
         self.lanes.iter_mut().for_each(|lane| lane.in_flight = 0);
         self.in_flight = 0;
+    }
+
+    /// Voids the transmissions of one of two open windows, which has ended.
+    pub(crate) fn void_window(&mut self, is_odd: bool) {
+        for transmission in self.transmissions.iter_mut().filter(|t| t.odd_window == is_odd) {
+            if transmission.state == TransmissionState::InFlight {
+                self.lanes[usize::from(transmission.group)].in_flight -= 1;
+                self.in_flight -= 1;
+            }
+            transmission.state = TransmissionState::Void;
+        }
     }
 
     /// The oldest transmission of a lane in flight, with its slot.

@@ -9,11 +9,11 @@ impl Sender {
     pub fn set_msr(&mut self, group: u8, msr: Msr) -> Result<(), MsrError> {
         let index = self.group_index(group).ok_or(MsrError::UnknownGroup(group))?;
         let complete_at = self.config.complete_at;
-        let group = &mut self.groups[usize::from(index)];
+        let group = &mut self.window.groups[usize::from(index)];
         if group.exact {
             return Err(MsrError::Exact(group.config.group));
         }
-        if self.ending.is_fin_sent() && msr > group.config.msr {
+        if self.window.ending.is_fin_sent() && msr > group.config.msr {
             return Err(MsrError::Ending);
         }
         let is_change = group.config.msr != msr;
@@ -31,8 +31,12 @@ impl Sender {
         let payload_bytes =
             payload_bytes.max(self.config.message_bytes_max.div_ceil(COUNT_MAX)).max(1);
         self.config.payload_bytes_max = payload_bytes;
-        for key in self.ledger.keys() {
-            let message = self.ledger.message_mut(key);
+        self.in_each_window(|sender| sender.segment_anew(now_ns, payload_bytes));
+    }
+
+    fn segment_anew(&mut self, now_ns: u64, payload_bytes: u32) {
+        for key in self.window.ledger.keys() {
+            let message = self.window.ledger.message_mut(key);
             let fits = message.len_bytes.min(message.payload_bytes) <= payload_bytes;
             // A message that the peer's host has in full is segmented anew only if it is
             // retransmitted.

@@ -4,35 +4,36 @@ use super::{
     Sender, State,
     config::SenderConfig,
     group::Group,
-    report::{GroupReport, MessageId, Report},
+    report::{MessageId, Report},
 };
-use atp_common::{laws::Rules, maps::GroupProgress};
+use atp_common::maps::GroupProgress;
 
 impl Sender {
     /// Takes the ids of messages whose data is no longer needed: they are delivered, or the job has
     /// ended. Each id comes once.
     pub fn released(&mut self) -> impl Iterator<Item = MessageId> + '_ {
-        self.ledger.drain_released()
+        let closing = self.closing.as_mut().map(|closing| closing.ledger.drain_released());
+        closing.into_iter().flatten().chain(self.window.ledger.drain_released())
     }
 
     /// The state of the job or its window.
     pub fn state(&self) -> &State {
-        &self.state
+        &self.window.state
     }
 
     /// Whether the job, or its present window, has ended.
     pub fn has_ended(&self) -> bool {
-        matches!(self.state, State::Done | State::Ended | State::Failed(_))
+        self.window.is_over()
     }
 
     /// The present window, counted from 0.
     pub fn window(&self) -> u32 {
-        self.window
+        self.window.number
     }
 
     /// Whether the present window is the job's last.
     pub fn is_last_window(&self) -> bool {
-        !self.config.windows || self.ending.is_last()
+        !self.config.windows || self.window.ending.is_last()
     }
 
     /// Whether the receiver has ended the job.
@@ -57,30 +58,22 @@ impl Sender {
 
     /// Messages of which some packet was never handed out.
     pub fn untried_messages(&self) -> u32 {
-        self.groups.iter().map(|group| group.untried).sum()
+        self.windows().flat_map(|window| &window.groups).map(|group| group.untried).sum()
     }
 
     /// The inputs of Eq. 1 for the progress map, which a rate controller reads. `None` for an
-    /// unknown group.
+    /// unknown group. The sum over the windows that have not ended.
     pub fn progress(&self, group: u8) -> Option<GroupProgress> {
-        self.group_index(group).map(|index| self.groups[usize::from(index)].progress())
+        let index = usize::from(self.group_index(group)?);
+        let present = self.window.groups[index].progress();
+        let closing = self.closing.as_ref().filter(|closing| !closing.is_over());
+        Some(closing.map_or(present, |closing| present.plus(closing.groups[index].progress())))
     }
 
     /// The counters of the job so far.
     pub fn report(&self) -> Report {
-        let group = |group: &Group| {
-            let progress = group.progress();
-            GroupReport {
-                group: group.config.group,
-                messages: group.messages(),
-                delivered: progress.delivered,
-                lost: progress.lost,
-                needed: group.needed(),
-                target_loss_rate: progress.target_loss_rate(Rules::default()),
-            }
-        };
         Report {
-            groups: self.groups.iter().map(group).collect(),
+            groups: self.window.groups.iter().map(Group::report).collect(),
             payload_bytes: self.config.payload_bytes_max,
             ..self.report.clone()
         }

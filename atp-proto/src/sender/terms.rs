@@ -145,7 +145,7 @@ impl Sender {
         self.config.announce_terms
             && !(is_known || is_unsupported || self.has_ended())
             && self.report.packets_sent > packets_before
-            && (is_answer || !(self.ending.is_fin_sent() || self.ending.is_forced()))
+            && (is_answer || !(self.window.ending.is_fin_sent() || self.window.ending.is_forced()))
     }
 
     /// Writes the next page of TERMS, if one is due.
@@ -177,14 +177,15 @@ impl Sender {
     }
 
     fn terms_pages(&self) -> usize {
-        self.groups.len().div_ceil(TERMS_GROUPS_MAX)
+        self.window.groups.len().div_ceil(TERMS_GROUPS_MAX)
     }
 
     fn write_terms(&self, now_ns: u64, page: usize, out: &mut [u8]) -> Option<usize> {
         let (head, body) = out.split_at_mut_checked(HEADER_LEN)?;
-        let groups = self.groups.chunks(TERMS_GROUPS_MAX).nth(page)?;
+        let groups = self.window.groups.chunks(TERMS_GROUPS_MAX).nth(page)?;
         let answered = self.announcement.answered.unwrap_or(0);
-        let body_len = TermsBody::write(body, self.window, answered, groups.iter().map(terms))?;
+        let body_len =
+            TermsBody::write(body, self.window.number, answered, groups.iter().map(terms))?;
         let header = Header::new(&Fields {
             kind: Kind::Terms,
             flags: Flags::NONE,

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 pub(super) const MS: u64 = 1_000_000;
 
 pub(super) const fn id(id: u32) -> MessageId {
-    MessageId { group: 0, id }
+    MessageId { window: 0, group: 0, id }
 }
 
 pub(super) fn config() -> SenderConfig {
@@ -325,7 +325,7 @@ fn receipt__releases_messages_and_retransmits_those_the_application_never_got() 
     assert_eq!((again.message, again.header.slot()), (id(1), 4));
     // The old acknowledgment, repeated, doesn't count for the new attempt.
     ack(&mut sender, 3 * MS, &packets[1]);
-    assert_eq!(sender.groups[0].awaiting_receipt, 0);
+    assert_eq!(sender.window.groups[0].awaiting_receipt, 0);
 }
 
 #[test]
