@@ -25,7 +25,7 @@ pub use receiver::{
     ReceiverStats, Share, Summary, Terms, answer_fin_again, reset_header,
 };
 pub use sender::{
-    AckRing, CompleteAt, ConfigError, GroupConfig, GroupReport, MESSAGES_MAX, MessageId, MsrError,
-    Pace, PackedMessage, Packet, PacketRefused, QueueError, Report, RequestPolicy, SendError,
-    Sender, SenderConfig, Short, State,
+    AckRing, CompleteAt, ConfigError, EndedWindow, GroupConfig, GroupReport, MESSAGES_MAX,
+    MessageId, MsrError, Pace, PackedMessage, Packet, PacketRefused, QueueError, Report,
+    RequestPolicy, SendError, Sender, SenderConfig, Short, State,
 };

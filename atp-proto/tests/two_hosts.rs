@@ -39,6 +39,33 @@ fn job__reaches_its_sampling_rate_over_any_network() {
     });
 }
 
+/// Windows that begin while the end of the last one is confirmed, over any network.
+#[test]
+fn stream__of_overlapping_windows_over_any_network() {
+    let mut begun_beside = 0;
+    each_seed(3_000, &[], |seed| {
+        let mut scenario = Scenario::random(seed);
+        if seed % 4 == 1 {
+            scenario = scenario.with_short_messages();
+        }
+        if seed % 3 == 1 {
+            scenario = scenario.with_requests();
+        }
+        scenario = scenario.in_windows();
+        scenario.sender.overlap = true;
+        if seed % 5 == 4 {
+            scenario.restart_ns = Some(10u64.pow((seed % 9) as u32 + 1));
+        }
+        let end = run(&scenario);
+        // A restarted receiver may have lost messages.
+        assert!(end.result == Ok(()) || scenario.restart_ns.is_some(), "{:?}", end.result);
+        assert!(!scenario.is_old_receiver || end.begun_beside == 0);
+        begun_beside += end.begun_beside;
+    });
+    eprintln!("{begun_beside} windows began beside another");
+    assert!(std::env::var("ATP_SEED").is_ok() || begun_beside > 1_000, "only {begun_beside}");
+}
+
 /// The sender names the messages that the receiver names. `run` compares them.
 #[test]
 fn stream__names_its_lost_messages() {

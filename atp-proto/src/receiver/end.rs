@@ -4,6 +4,7 @@ use super::{
     Receiver,
     delivered::Delivered,
     outcome::{GroupSummary, Summary},
+    window::Place,
 };
 use atp_common::wire::{
     FIN_GROUPS_MAX, FIN_PAGES_MAX, Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind,
@@ -62,10 +63,21 @@ impl Receiver {
             self.note_known_end(header, body);
             return 0;
         }
-        if !self.is_of_this_window(header, body) {
+        let Some(place) = self.place_of_fin(header, body) else {
             self.stats.packets_late += 1;
             return 0;
-        }
+        };
+        let answered = |receiver: &mut Self| receiver.on_fin_of_window(now_ns, header, body, out);
+        self.in_place(place, answered).unwrap_or(0)
+    }
+
+    fn on_fin_of_window(
+        &mut self,
+        now_ns: u64,
+        header: &Header,
+        body: &FinBody,
+        out: &mut [u8],
+    ) -> usize {
         let (page, pages) = (usize::from(header.epoch()), header.count() as usize);
         let total: u64 = body.groups().map(|group| u64::from(group.messages)).sum();
         let possible = page < pages && pages <= FIN_PAGES_MAX && total <= header.message().into();
@@ -74,7 +86,7 @@ impl Receiver {
             return 0;
         }
         self.heard(now_ns, header, body.bytes());
-        match &mut self.end {
+        match &mut self.window.end {
             Some(end) => {
                 end.fin_ns = now_ns;
                 end.slot = later(end.slot, header.slot());
@@ -86,10 +98,10 @@ impl Receiver {
         }
         let groups: Vec<_> = body.groups().map(|group| self.counted(group)).collect();
         if body.groups().zip(&groups).any(|(theirs, ours)| theirs.delivered < ours.delivered) {
-            self.receipts.request_now();
+            self.window.receipts.request_now();
         }
         // The FIN-ACK is as long as the FIN, so the credit covers it.
-        let len = fin_ack(header, self.end.is_some(), body.window(), &groups, out);
+        let len = fin_ack(header, self.window.end.is_some(), body.window(), &groups, out);
         self.credit_bytes = self.credit_bytes.saturating_sub(len as u64);
         len
     }
@@ -97,17 +109,24 @@ impl Receiver {
     /// Takes in the last FIN, which says that the sender knows of the job's end.
     fn note_known_end(&mut self, header: &Header, body: &FinBody) {
         let more = header.flags().contains(Flags::MORE);
-        match &mut self.end {
-            Some(end) if !end.more && !more && body.window() == self.window => end.is_known = true,
+        match &mut self.window.end {
+            Some(end) if !end.more && !more && body.window() == self.window.number => {
+                end.is_known = true
+            }
             _ => self.stats.packets_refused += 1,
         }
     }
 
-    /// Whether the FIN is of the present window. A FIN of the next window begins that window,
-    /// because a window may end without a message.
-    fn is_of_this_window(&mut self, header: &Header, body: &FinBody) -> bool {
-        let is_next = body.window() == self.window.wrapping_add(1);
-        match &self.end {
+    /// The open window of a FIN. A FIN of the next window begins that window, because a window may
+    /// end without a message.
+    fn place_of_fin(&mut self, header: &Header, body: &FinBody) -> Option<Place> {
+        if self.names_windows
+            && let Some(place) = self.place_of_number(body.window())
+        {
+            return Some(place);
+        }
+        let is_next = body.window() == self.window.number.wrapping_add(1);
+        match &self.window.end {
             Some(end) if end.more && is_next && is_later(header.slot(), end.slot) => {
                 self.begin_window();
             }
@@ -116,29 +135,34 @@ impl Receiver {
             None if self.windows_ended == 0 => {
                 let knows_none = self.stats.packets_arrived == 0;
                 if knows_none || is_later(header.slot(), self.slot) {
-                    if !knows_none && body.window() % 2 != self.window % 2 {
+                    if !knows_none && self.is_of_later_window(body.window()) {
                         self.begin_window();
                     }
-                    self.window = body.window();
+                    self.window.number = body.window();
                 }
             }
             _ => {}
         }
-        self.window == body.window()
+        (self.window.number == body.window()).then_some(Place::Present)
+    }
+
+    /// Whether a window of which only the number is known is not the present one.
+    fn is_of_later_window(&self, number: u32) -> bool {
+        self.names_windows || number % 2 != self.window.number % 2
     }
 
     fn note_page(&mut self, header: &Header, body: &FinBody, page: usize, pages: usize) {
         let number = header.index();
-        let is_new = self.fin_attempt.as_ref().is_none_or(|attempt| {
+        let is_new = self.window.fin_attempt.as_ref().is_none_or(|attempt| {
             // 24 bits, wrapping.
             let ahead = (number.wrapping_sub(attempt.number) << 8) as i32;
             ahead > 0 || ahead == 0 && attempt.pages.len() != pages
         });
         if is_new {
             let pages = vec![None; pages];
-            self.fin_attempt = Some(FinAttempt { number, slot: header.slot(), pages });
+            self.window.fin_attempt = Some(FinAttempt { number, slot: header.slot(), pages });
         }
-        let latest = self.fin_attempt.as_mut().filter(|attempt| attempt.number == number);
+        let latest = self.window.fin_attempt.as_mut().filter(|attempt| attempt.number == number);
         if let Some(attempt) = latest {
             attempt.pages[page] = Some(body.groups().collect());
         }
@@ -147,13 +171,13 @@ impl Receiver {
     /// Ends the window if all pages of the latest FIN attempt have arrived, and every group has
     /// what it needs or the end is forced.
     fn end_if_enough(&mut self, now_ns: u64, header: &Header) {
-        let Some(attempt) = &self.fin_attempt else { return };
+        let Some(attempt) = &self.window.fin_attempt else { return };
         let Some(groups) = attempt.groups() else { return };
         let ids: u64 = groups.iter().map(|group| u64::from(group.messages)).sum();
         let ascending = groups.windows(2).all(|pair| pair[0].group < pair[1].group);
         if ids != u64::from(header.message()) || !ascending {
             self.stats.packets_refused += 1;
-            self.fin_attempt = None;
+            self.window.fin_attempt = None;
             return;
         }
         let forced = header.flags().contains(Flags::FORCED);
@@ -162,29 +186,29 @@ impl Receiver {
             return;
         }
         let more = header.flags().contains(Flags::MORE);
-        self.end = Some(End { more, fin_ns: now_ns, is_known: false, slot: attempt.slot });
-        self.fin_attempt = None;
+        self.window.end = Some(End { more, fin_ns: now_ns, is_known: false, slot: attempt.slot });
+        self.window.fin_attempt = None;
         self.windows_ended = self.windows_ended.saturating_add(1);
-        self.summary = Some(Summary {
-            window: self.window,
+        self.summaries.push_back(Summary {
+            window: self.window.number,
             more,
             forced,
             groups: groups.into_iter().map(|group| self.summarized(group)).collect(),
         });
-        self.assembler.clear();
+        self.window.assembler.clear();
         self.release_all();
     }
 
     /// A group of a FIN, with this receiver's number of complete messages.
     fn counted(&self, group: FinGroup) -> FinGroup {
-        let delivered = self.groups.delivered(group.group).min(group.messages);
+        let delivered = self.window.groups.delivered(group.group).min(group.messages);
         FinGroup { delivered, ..group }
     }
 
     fn summarized(&self, group: FinGroup) -> GroupSummary {
         let FinGroup { group, messages, needed, delivered } = group;
         let missing =
-            self.groups.get(group).map(|group| group.delivered.missing(messages).collect());
+            self.window.groups.get(group).map(|group| group.delivered.missing(messages).collect());
         // All messages of an unknown group are lost.
         let lost = missing.unwrap_or_else(|| Delivered::default().missing(messages).collect());
         GroupSummary { group, messages, needed, delivered, lost }

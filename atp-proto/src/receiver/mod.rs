@@ -11,6 +11,7 @@
 //! | `terms` | what the sender tells of the job: N, MSR and name of each group |
 //! | `requests` | what the application asks of the sender |
 //! | `end` | FIN and FIN-ACK |
+//! | `window` | the windows that are open: the present one, and perhaps the one before |
 //! | `outcome` | the types that callers get |
 
 mod advice;
@@ -29,6 +30,7 @@ mod sparse;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod window;
 
 pub use budget::{Account, Budget, Part, Share};
 pub use config::ReceiverConfig;
@@ -38,16 +40,17 @@ pub use outcome::{
 };
 pub use terms::Terms;
 
-use advice::GivenAdvice;
-use assemble::{Assembler, Assembly};
+use advice::{GivenAdvice, Moved};
+use assemble::Assembly;
 use atp_common::wire::{Advice, Features, Flags, HEADER_LEN, Header, ResetReason};
-use end::{End, FinAttempt, is_later};
-use group::{Groups, RECORD_BYTES_MAX};
+use end::is_later;
+use group::RECORD_BYTES_MAX;
 use partial::Piece;
-use receipt::{RECEIPT_BYTES_MIN, Receipts, Reported};
+use receipt::{RECEIPT_BYTES_MIN, Reported};
 use requests::Requests;
 use std::{collections::VecDeque, sync::Arc};
 use terms::KnownTerms;
+use window::{Place, Window};
 
 /// The number of contradicting packets that are dropped silently, because a damaged packet can look
 /// like one. Further ones are refused with a RESET.
@@ -65,33 +68,31 @@ pub struct Receiver {
     config: ReceiverConfig,
     job: u32,
     cookie: u32,
-    /// The present window, or the one that ended last.
-    window: u32,
+    /// The memory of the sender's address.
+    share: Option<Arc<Share>>,
+    /// The present window, or the one that ended last; while the one before is worked on, that.
+    window: Window,
+    /// The window before it, if windows overlap. It may have ended.
+    closing: Option<Box<Window>>,
+    /// The sender names the windows of its DATA: they overlap.
+    names_windows: bool,
     windows_ended: u32,
-    assembler: Assembler,
-    groups: Groups,
-    /// The bytes of `groups`, without held messages.
-    record_account: Account,
     /// Messages that are ready for the application.
     ready: VecDeque<Message>,
-    receipts: Receipts,
+    /// The number of receipts written.
+    receipt_number: u32,
     given_advice: GivenAdvice,
     stats: ReceiverStats,
     /// The latest slot that was read.
     slot: u32,
-    /// The last slot of the windows that have ended.
-    window_slot: Option<u32>,
     /// When the sender's last packet came.
     heard_ns: u64,
     /// Bytes that may be sent to the source.
     credit_bytes: u64,
     terms: KnownTerms,
     requests: Requests,
-    /// The pages of the sender's latest FIN attempt.
-    fin_attempt: Option<FinAttempt>,
-    end: Option<End>,
-    /// The summary of the last end, until it is taken.
-    summary: Option<Summary>,
+    /// The summaries of ended windows, until they are taken.
+    summaries: VecDeque<Summary>,
 }
 
 impl Receiver {
@@ -111,24 +112,21 @@ impl Receiver {
         Self {
             job: first.job(),
             cookie: first.cookie(),
-            window: 0,
+            window: Window::new(config, share.clone()),
+            closing: None,
+            share,
+            names_windows: false,
             windows_ended: 0,
-            assembler: Assembler::new(config, Account::new(share.clone(), Part::Messages)),
-            groups: Groups::default(),
-            record_account: Account::new(share, Part::Records),
             ready: VecDeque::new(),
-            receipts: Receipts::new(&config),
+            receipt_number: 0,
             given_advice: GivenAdvice::default(),
             stats: ReceiverStats::default(),
             slot: first.slot(),
-            window_slot: None,
             heard_ns: now_ns,
             credit_bytes: 0,
             terms: KnownTerms::default(),
             requests: Requests::default(),
-            fin_attempt: None,
-            end: None,
-            summary: None,
+            summaries: VecDeque::new(),
             config,
         }
     }
@@ -149,26 +147,30 @@ impl Receiver {
             self.stats.packets_foreign += 1;
             return Outcome::Dropped(DropReason::Foreign);
         }
-        let is_present = self.is_of_present_window(header);
+        let place = self.place_of_data(header);
         self.heard(now_ns, header, data.len());
         self.stats.packets_arrived += 1;
-        if !is_present {
+        let in_place = |receiver: &mut Self| receiver.on_data_of_window(now_ns, header, data);
+        let outcome = place.and_then(|place| self.in_place(place, in_place));
+        let Some(outcome) = outcome else {
             self.stats.packets_late += 1;
             return Outcome::Dropped(DropReason::Ended);
-        }
-        self.receipts.arrived(now_ns);
-        let flags = header.flags();
-        let ordered = flags.contains(Flags::ORDERED);
-        let outcome = if flags.contains(Flags::PACKED) {
-            self.on_packed(now_ns, header, data)
-        } else {
-            let (group, message, count) = (header.group(), header.message(), header.count());
-            let (index, segmentation) = (header.index(), header.segmentation());
-            let piece = Piece { message, group, index, count, segmentation, data };
-            self.on_piece(now_ns, &piece, ordered)
         };
         self.count(&outcome);
         outcome
+    }
+
+    fn on_data_of_window(&mut self, now_ns: u64, header: &Header, data: &[u8]) -> Outcome {
+        self.window.receipts.arrived(now_ns);
+        let flags = header.flags();
+        let ordered = flags.contains(Flags::ORDERED);
+        if flags.contains(Flags::PACKED) {
+            return self.on_packed(now_ns, header, data);
+        }
+        let (group, message, count) = (header.group(), header.message(), header.count());
+        let (index, segmentation) = (header.index(), header.segmentation());
+        let piece = Piece { message, group, index, count, segmentation, data };
+        self.on_piece(now_ns, &piece, ordered)
     }
 
     /// Takes in one packet of a message, or a message of a packed packet.
@@ -177,18 +179,18 @@ impl Receiver {
         if message >= self.config.messages_max {
             return Outcome::Refused(ResetReason::TooMany);
         }
-        if self.groups.contains(group, message) {
-            self.receipts.repeat(now_ns, self.groups.entry(group), message);
+        if self.window.groups.contains(group, message) {
+            self.window.receipts.repeat(now_ns, self.window.groups.entry(group), message);
             return Outcome::Duplicate;
         }
-        if self.end.is_some() {
+        if self.window.end.is_some() {
             return Outcome::Dropped(DropReason::Ended);
         }
         if !self.can_record(group, message) {
             return Outcome::Refused(ResetReason::NoRoom);
         }
         let assembly = if index < count {
-            self.assembler.insert(now_ns, piece, &mut self.stats)
+            self.window.assembler.insert(now_ns, piece, &mut self.stats)
         } else {
             Assembly::Contradiction
         };
@@ -218,18 +220,16 @@ impl Receiver {
     /// The message must be new, and nothing else must depend on its packets.
     pub fn accepts_complete(&self, first: &Header, bytes: usize) -> bool {
         let (group, message) = (first.group(), first.message());
-        let is_odd = first.flags().contains(Flags::ODD_WINDOW);
         self.is_ours(first)
             && !first.flags().contains(Flags::PACKED)
             && self.stats.packets_arrived > 0
-            && self.end.is_none()
-            && is_odd == (self.window % 2 == 1)
-            && self.window_slot.is_none_or(|slot| is_later(first.slot(), slot))
+            && self.window.end.is_none()
+            && self.is_surely_present(first)
             && message < self.config.messages_max
             && bytes <= self.config.message_bytes_max as usize
-            && !self.groups.contains(group, message)
+            && !self.window.groups.contains(group, message)
             && self.can_record(group, message)
-            && !self.assembler.has_begun(group, message)
+            && !self.window.assembler.has_begun(group, message)
     }
 
     /// Takes in all packets of a message at once, with the same result as one by one in order.
@@ -243,7 +243,7 @@ impl Receiver {
             self.slot = last;
         }
         self.stats.packets_arrived += u64::from(packets);
-        self.receipts.arrived(now_ns);
+        self.window.receipts.arrived(now_ns);
         let ordered = first.flags().contains(Flags::ORDERED);
         let outcome = self.deliver(now_ns, (first.group(), first.message()), ordered, data);
         self.count(&outcome);
@@ -282,28 +282,29 @@ impl Receiver {
         data: Vec<u8>,
     ) -> Outcome {
         let bytes = data.len() as u64;
-        let (is_new_group, group) = (self.groups.get(id).is_none(), self.groups.entry(id));
+        let (is_new_group, group) =
+            (self.window.groups.get(id).is_none(), self.window.groups.entry(id));
         let record_bytes = if is_new_group { 0 } else { group.record_bytes() };
         let waits = ordered && !group.is_next(message);
-        if waits && let Err(refused) = self.assembler.set_aside(bytes) {
+        if waits && let Err(refused) = self.window.assembler.set_aside(bytes) {
             return match refused {
                 Assembly::BudgetUsed => Outcome::Refused(ResetReason::NoRoom),
                 _ => Outcome::Dropped(DropReason::NoRoom),
             };
         }
         group.delivered.insert(message);
-        self.receipts.completed(now_ns, group, message, bytes);
-        self.record_account.take(group.record_bytes() - record_bytes);
+        self.window.receipts.completed(now_ns, group, message, bytes);
+        self.window.record_account.take(group.record_bytes() - record_bytes);
         self.stats.messages_delivered += 1;
         self.stats.bytes_delivered += bytes;
         if waits {
             group.hold(message, data);
             return Outcome::Complete;
         }
-        let window = self.window;
+        let window = self.window.number;
         self.ready.push_back(Message { window, group: id, message, data });
         while let Some((message, data)) = group.release(false) {
-            self.assembler.take_back(data.len() as u64);
+            self.window.assembler.take_back(data.len() as u64);
             self.ready.push_back(Message { window, group: id, message, data });
         }
         Outcome::Complete
@@ -311,21 +312,24 @@ impl Receiver {
 
     /// Whether the budget has room for the record of a complete message.
     fn can_record(&self, group: u8, message: u32) -> bool {
-        self.groups.has_entry(group, message) || self.record_account.fits(RECORD_BYTES_MAX)
+        self.window.groups.has_entry(group, message)
+            || self.window.record_account.fits(RECORD_BYTES_MAX)
     }
 
     /// Drops the incomplete messages that the sender seems to have abandoned, because other senders
     /// need the room.
     pub fn drop_abandoned(&mut self, now_ns: u64) {
-        self.assembler.drop_abandoned(now_ns, &mut self.stats);
+        for window in self.closing.as_deref_mut().into_iter().chain([&mut self.window]) {
+            window.assembler.drop_abandoned(now_ns, &mut self.stats);
+        }
     }
 
     /// Makes all held messages ready, in order, although earlier ones are missing.
     fn release_all(&mut self) {
-        for group in self.groups.iter_mut() {
+        for group in self.window.groups.iter_mut() {
             while let Some((message, data)) = group.release(true) {
-                self.assembler.take_back(data.len() as u64);
-                let window = self.window;
+                self.window.assembler.take_back(data.len() as u64);
+                let window = self.window.number;
                 self.ready.push_back(Message { window, group: group.id, message, data });
             }
         }
@@ -334,42 +338,6 @@ impl Receiver {
     /// The next message for the application. Each comes once, those of an exact group in order.
     pub fn next_message(&mut self) -> Option<Message> {
         self.ready.pop_front()
-    }
-
-    /// Whether DATA belongs to the present window. The first packet of the next window begins it.
-    fn is_of_present_window(&mut self, header: &Header) -> bool {
-        if self.window_slot.is_some_and(|slot| !is_later(header.slot(), slot)) {
-            return false;
-        }
-        let is_odd = header.flags().contains(Flags::ODD_WINDOW);
-        if self.stats.packets_arrived == 0 && self.end.is_none() {
-            self.window = u32::from(is_odd);
-        }
-        if is_odd == (self.window % 2 == 1) {
-            return true;
-        }
-        // The packet is of the next window, or of one that ended long ago. If this process saw no
-        // end of a window, an earlier process has confirmed it.
-        let last_slot = self.end.as_ref().map_or(self.slot, |end| end.slot);
-        let is_next = !self.is_finished() && is_later(header.slot(), last_slot);
-        if is_next {
-            self.begin_window();
-        }
-        is_next
-    }
-
-    /// Begins the next window.
-    fn begin_window(&mut self) {
-        // Receipts have named held messages, so the application gets them even without an end.
-        self.release_all();
-        self.window = self.window.wrapping_add(1);
-        self.window_slot = self.end.take().map(|end| end.slot).or(self.window_slot);
-        self.fin_attempt = None;
-        self.assembler.clear();
-        self.groups = Groups::default();
-        self.record_account.clear();
-        self.receipts.begin_window();
-        self.terms.begin_window();
     }
 
     /// Sets the host's advice to the lane of `group`, for the receipts from now on. If it has
@@ -389,29 +357,57 @@ impl Receiver {
     }
 
     fn receipt_due_ns(&self) -> Option<u64> {
-        let due_ns = self.receipts.due_ns(self.given_advice.moved());
+        let due_ns = self.windows().filter_map(|window| self.receipt_due_ns_of(window)).min();
         due_ns.filter(|_| self.credit_bytes >= RECEIPT_BYTES_MIN)
+    }
+
+    /// When the next receipt of a window is due. Those of the present one carry the advice.
+    fn receipt_due_ns_of(&self, window: &Window) -> Option<u64> {
+        let moved = match window.number == self.window.number {
+            true => self.given_advice.moved(),
+            false => Moved::No,
+        };
+        window.receipts.due_ns(moved)
     }
 
     /// Writes a receipt, header and body, into `out` and returns its length: at most 1,196 bytes.
     /// The length is 0 if `out` is shorter than 44 bytes, or if three times the received bytes were
-    /// sent already.
+    /// sent already. It is of the window whose receipt is due first.
     pub fn write_receipt(&mut self, now_ns: u64, out: &mut [u8]) -> usize {
+        let due_ns = |window| self.receipt_due_ns_of(window).unwrap_or(u64::MAX);
+        let closing_ns = self.closing.as_deref().map_or(u64::MAX, due_ns);
+        let place = if closing_ns < due_ns(&self.window) { Place::Closing } else { Place::Present };
+        let written = self.in_place(place, |receiver| receiver.write_receipt_of(now_ns, out));
+        written.unwrap_or(0)
+    }
+
+    /// As [`Receiver::write_receipt`], but of the window of this number, if it is open.
+    pub fn write_receipt_of_window(&mut self, now_ns: u64, number: u32, out: &mut [u8]) -> usize {
+        let place = self.place_of_number(number).unwrap_or(Place::Present);
+        let written = self.in_place(place, |receiver| receiver.write_receipt_of(now_ns, out));
+        written.unwrap_or(0)
+    }
+
+    fn write_receipt_of(&mut self, now_ns: u64, out: &mut [u8]) -> usize {
         let room = out.len().min(self.credit_bytes as usize);
+        self.receipt_number = self.receipt_number.wrapping_add(1);
+        let features = Features::PACKED.with(Features::TERMS).with(Features::OVERLAP);
         let reported = Reported {
             job: self.job,
             cookie: self.cookie,
+            number: self.receipt_number,
+            window: self.window.number,
             slot: self.slot,
             packets_arrived: self.stats.packets_arrived as u32,
             features: match self.config.gives_advice || self.given_advice.is_given() {
-                true => Features::PACKED.with(Features::TERMS).with(Features::ADVICE),
-                false => Features::PACKED.with(Features::TERMS),
+                true => features.with(Features::ADVICE),
+                false => features,
             },
             terms: self.terms.revision(),
         };
         let out = &mut out[..room];
-        let (groups, advice) = (&mut self.groups, &mut self.given_advice);
-        let len = self.receipts.write(now_ns, groups, &reported, advice, out);
+        let (window, advice) = (&mut self.window, &mut self.given_advice);
+        let len = window.receipts.write(now_ns, &mut window.groups, &reported, advice, out);
         self.credit_bytes -= len as u64;
         len
     }
@@ -419,17 +415,17 @@ impl Receiver {
     /// The summary of the job's or the last window's end, which is returned once. Take all messages
     /// of [`Receiver::next_message`] first.
     pub fn take_summary(&mut self) -> Option<Summary> {
-        self.summary.take()
+        self.summaries.pop_front()
     }
 
     /// Whether the job has ended: a FIN ended the window, and no other window follows.
     pub fn is_finished(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| !end.more)
+        self.window.end.as_ref().is_some_and(|end| !end.more)
     }
 
     /// How long ago the last FIN of an ended job came, if its sender may not know of the end.
     pub fn unknown_end_age_ns(&self, now_ns: u64) -> Option<u64> {
-        let end = self.end.as_ref().filter(|end| !end.more && !end.is_known)?;
+        let end = self.window.end.as_ref().filter(|end| !end.more && !end.is_known)?;
         Some(now_ns.saturating_sub(end.fin_ns))
     }
 
@@ -449,7 +445,7 @@ impl Receiver {
 
     /// Whether this receiver can be dropped: it has lingered after the end, or the sender is gone.
     pub fn expired(&self, now_ns: u64) -> bool {
-        match &self.end {
+        match &self.window.end {
             Some(end) if !end.more => now_ns.saturating_sub(end.fin_ns) >= self.config.linger_ns,
             _ => self.is_abandoned(now_ns),
         }
@@ -462,7 +458,9 @@ impl Receiver {
 
     /// The memory that it holds of its address's share, bytes.
     pub fn memory_bytes(&self) -> u64 {
-        self.assembler.memory_bytes() + self.record_account.bytes()
+        let bytes =
+            |window: &Window| window.assembler.memory_bytes() + window.record_account.bytes();
+        self.windows().map(bytes).sum()
     }
 
     /// The counters.
@@ -472,17 +470,17 @@ impl Receiver {
 
     /// The number of complete messages of `group` in the present window.
     pub fn delivered(&self, group: u8) -> u32 {
-        self.groups.delivered(group)
+        self.window.groups.delivered(group)
     }
 
     /// The number of complete messages of each group in the present window, of groups with any.
     pub fn delivered_by_group(&self) -> impl Iterator<Item = (u8, u32)> + '_ {
-        self.groups.iter().map(|group| (group.id, group.delivered.number()))
+        self.window.groups.iter().map(|group| (group.id, group.delivered.number()))
     }
 
     /// The present window, counted from 0, or the one that ended last.
     pub fn window(&self) -> u32 {
-        self.window
+        self.window.number
     }
 
     fn is_ours(&self, header: &Header) -> bool {

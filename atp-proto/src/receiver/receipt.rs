@@ -11,7 +11,7 @@ use super::{
 };
 use atp_common::wire::{
     Features, Fields, Flags, HEADER_LEN, Header, Kind, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord,
-    U24_MAX,
+    U24_MAX, WINDOWS,
 };
 use std::collections::VecDeque;
 
@@ -42,7 +42,7 @@ pub(crate) struct Receipts {
     changed: VecDeque<(u8, u32)>,
     /// The round-robin position of the group whose cumulative id the last receipt named.
     position: usize,
-    /// The number of receipts written.
+    /// The number of receipts of this window.
     number: u32,
     written_ns: u64,
     /// Messages completed since the last receipt, and their bytes.
@@ -65,6 +65,9 @@ pub(crate) struct Receipts {
 pub(crate) struct Reported {
     pub(crate) job: u32,
     pub(crate) cookie: u32,
+    /// The receipt's number.
+    pub(crate) number: u32,
+    pub(crate) window: u32,
     /// The latest slot that was read.
     pub(crate) slot: u32,
     pub(crate) packets_arrived: u32,
@@ -126,6 +129,11 @@ impl Receipts {
         (self.changed_ns, self.quiet, self.urgent) = (None, 0, false);
     }
 
+    /// The receipts of the next window, which overlaps this one.
+    pub(crate) fn of_next_window(&self, config: &ReceiverConfig) -> Self {
+        Self { announces: false, position: self.position, ..Self::new(config) }
+    }
+
     /// Makes the next receipt due at once, with as many words as fit.
     pub(crate) fn request_now(&mut self) {
         self.urgent = true;
@@ -184,12 +192,13 @@ impl Receipts {
             job: reported.job,
             cookie: reported.cookie,
             message: advice.tell(group).to_wire(),
-            index: self.number & U24_MAX,
+            index: reported.number & U24_MAX,
             count: reported.terms,
             epoch: reported.features.bits(),
             slot: reported.slot,
             time: Header::time_of(now_ns),
         });
+        let header = header.with_segmentation((reported.window % WINDOWS) as u8);
         out[..HEADER_LEN].copy_from_slice(header.as_bytes());
         let written = ReceiptBody::write(
             &mut out[HEADER_LEN..],
@@ -278,6 +287,8 @@ mod tests {
     const REPORTED: Reported = Reported {
         job: 1,
         cookie: 2,
+        number: 1,
+        window: 0,
         slot: 9,
         packets_arrived: 77,
         features: Features::PACKED,

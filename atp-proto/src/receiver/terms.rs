@@ -1,6 +1,6 @@
 //! Takes in TERMS: N, MSR and name of each group.
 
-use super::{Receiver, end::is_later};
+use super::{Receiver, window::Place};
 use atp_common::wire::{COUNT_MAX, Header, TERMS_PAGES_MAX, TermsBody, TermsGroup};
 
 /// The terms of a window, as the sender last told them.
@@ -97,7 +97,7 @@ impl Receiver {
             self.stats.packets_refused += 1;
             return;
         }
-        if self.end.is_some() || !self.is_present(header, body) {
+        if self.window.end.is_some() || !self.is_present(header, body) {
             self.stats.packets_late += 1;
             return;
         }
@@ -109,7 +109,7 @@ impl Receiver {
             && let Some(groups) = self.terms.insert(header, body)
         {
             // An unseen first revision stays the first.
-            let window = self.window;
+            let window = self.window.number;
             let was_first =
                 self.terms.unseen.as_ref().is_some_and(|t| t.window == window && t.is_first);
             let is_first = self.terms.revision == 0 || was_first;
@@ -117,7 +117,7 @@ impl Receiver {
             self.terms.unseen = Some(Terms { window, groups, is_first });
         }
         if header.index() == self.terms.revision {
-            self.receipts.request_now();
+            self.window.receipts.request_now();
             // A window that has begun takes what was asked between two windows.
             self.requests.on_terms(now_ns);
         }
@@ -126,12 +126,16 @@ impl Receiver {
     /// Whether terms are of the present window. A receiver that joined in the middle learns the
     /// window's number from them.
     fn is_present(&mut self, header: &Header, body: &TermsBody<'_>) -> bool {
-        let has_same_parity = body.window % 2 == self.window % 2;
-        let is_recent = self.window_slot.is_none_or(|slot| is_later(header.slot(), slot));
-        if self.windows_ended == 0 && has_same_parity && is_recent {
-            self.window = body.window;
+        if self.names_windows {
+            let is_present = self.place_of_number(body.window) == Some(Place::Present);
+            return is_present && self.window.is_recent(header.slot());
         }
-        body.window == self.window && is_recent
+        let has_same_parity = body.window % 2 == self.window.number % 2;
+        let is_recent = self.window.is_recent(header.slot());
+        if self.windows_ended == 0 && has_same_parity && is_recent {
+            self.window.number = body.window;
+        }
+        body.window == self.window.number && is_recent
     }
 
     /// The terms that the application has not seen yet.

@@ -315,7 +315,7 @@ proptest! {
 
 #[test]
 fn write_receipt__announces_and_gives_advice() {
-    const PLAIN: Features = Features::PACKED.with(Features::TERMS);
+    const PLAIN: Features = Features::PACKED.with(Features::TERMS).with(Features::OVERLAP);
     const ADVICE: u16 = PLAIN.with(Features::ADVICE).bits();
     let receipt = |receiver: &mut Receiver| {
         let mut out = [0; 100];

@@ -9,11 +9,12 @@ impl Sender {
     pub fn set_msr(&mut self, group: u8, msr: Msr) -> Result<(), MsrError> {
         let index = self.group_index(group).ok_or(MsrError::UnknownGroup(group))?;
         let complete_at = self.config.complete_at;
+        let is_ending = self.window.ending.is_fin_sent() || self.sends_only_fin();
         let group = &mut self.window.groups[usize::from(index)];
         if group.exact {
             return Err(MsrError::Exact(group.config.group));
         }
-        if self.window.ending.is_fin_sent() && msr > group.config.msr {
+        if is_ending && msr > group.config.msr {
             return Err(MsrError::Ending);
         }
         let is_change = group.config.msr != msr;

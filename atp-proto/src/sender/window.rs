@@ -166,10 +166,18 @@ impl Sender {
         true
     }
 
+    /// The number of the window before the present one, if it has not ended.
+    pub fn closing_window(&self) -> Option<u32> {
+        self.closing.as_ref().filter(|closing| !closing.is_over()).map(|closing| closing.number)
+    }
+
     /// Takes the outcome of a window that has ended while the next one was open. The window after
     /// that can begin then.
     pub fn take_ended_window(&mut self) -> Option<EndedWindow> {
-        let ended = self.closing.take_if(|closing| closing.is_over())?;
+        let has_ended = |closing: &mut Box<Window>| {
+            matches!(closing.state, State::Done | State::Ended)
+        };
+        let ended = self.closing.take_if(has_ended)?;
         let mut ended = *ended;
         self.window.ledger.take_released(&mut ended.ledger);
         let groups: Vec<_> = ended.groups.iter().map(Group::report).collect();

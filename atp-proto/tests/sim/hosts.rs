@@ -12,7 +12,7 @@ use atp_common::{
 };
 use atp_proto::{
     Account, AckRing, Budget, DropReason, Message, MessageId, MsrError, Outcome, Pace, Packet,
-    Part, QueueError, Receiver, Sender, Share, Summary, Terms, reset_header,
+    Part, QueueError, Receiver, Sender, Share, State, Summary, Terms, reset_header,
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -52,6 +52,10 @@ pub struct SendingHost {
     next_queue_ns: u64,
     finished: bool,
     began_ns: u64,
+    /// The same, of the window before.
+    closing_began_ns: u64,
+    /// Windows that began before the last one had ended.
+    pub begun_beside: u32,
     wire_free_ns: u64,
     refused: bool,
     released: BTreeSet<MessageId>,
@@ -69,6 +73,8 @@ impl SendingHost {
             next_queue_ns: 0,
             finished: false,
             began_ns: 0,
+            closing_began_ns: 0,
+            begun_beside: 0,
             wire_free_ns: 0,
             refused: false,
             released: BTreeSet::new(),
@@ -112,6 +118,9 @@ impl SendingHost {
         self.sender.handle_timeout(now_ns);
         self.change_msr(now_ns, scenario);
         self.queue(now_ns, scenario);
+        while self.begins_beside(now_ns, scenario) {
+            self.queue(now_ns, scenario);
+        }
         self.end_in_time(now_ns, scenario);
         let mut sent = vec![];
         // The library keeps four packets in the host's queue.
@@ -157,6 +166,18 @@ impl SendingHost {
         }
     }
 
+    /// Begins the next window if it may begin before the present one has ended.
+    fn begins_beside(&mut self, now_ns: u64, scenario: &Scenario) -> bool {
+        let has_next = self.sender.window() as usize + 1 < scenario.windows.len();
+        let is_open = *self.sender.state() == State::Finishing && self.finished;
+        if !(has_next && is_open && self.sender.can_begin_window()) {
+            return false;
+        }
+        self.closing_began_ns = self.began_ns;
+        self.begun_beside += 1;
+        self.begin_window(now_ns, scenario)
+    }
+
     fn change_msr(&mut self, now_ns: u64, scenario: &Scenario) {
         for change in &scenario.msr_changes {
             let now = self.sender.config().groups.iter().find(|g| g.group == change.group).unwrap();
@@ -174,10 +195,19 @@ impl SendingHost {
         Some(self.began_ns + window.deadline_ns?)
     }
 
+    /// The deadline of the window before the present one, if it is open.
+    fn closing_deadline_ns(&self, scenario: &Scenario) -> Option<u64> {
+        let number = self.sender.closing_window()?;
+        Some(self.closing_began_ns + scenario.windows[number as usize].deadline_ns?)
+    }
+
     fn end_in_time(&mut self, now_ns: u64, scenario: &Scenario) {
         if self.deadline_ns(scenario).is_some_and(|at_ns| at_ns <= now_ns) {
             self.unqueued.clear();
             self.sender.end_now();
+        }
+        if self.closing_deadline_ns(scenario).is_some_and(|at_ns| at_ns <= now_ns) {
+            self.sender.end_closing_now();
         }
     }
 
@@ -196,7 +226,6 @@ impl SendingHost {
         assert!(begun, "the next window doesn't begin");
         self.unqueued = window.messages.iter().copied().collect();
         (self.finished, self.began_ns) = (false, now_ns);
-        self.released.clear();
         true
     }
 
@@ -251,13 +280,19 @@ impl SendingHost {
         let busy = self.sender.in_flight() > 0 || self.wire_free_ns > now_ns || self.refused;
         let wire = busy.then_some(now_ns + (4 * scenario.wire_ns).max(100_000));
         let deadline = self.deadline_ns(scenario).filter(|_| !self.sender.has_ended());
-        let deadline = deadline.filter(|at_ns| *at_ns > now_ns);
+        let deadline = deadline.into_iter().chain(self.closing_deadline_ns(scenario));
+        let deadline = deadline.filter(|at_ns| *at_ns > now_ns).min();
         [queue, wire, deadline, self.sender.poll_timeout()].into_iter().flatten().min()
     }
 
     /// The number of messages whose data the application still holds.
     pub fn buffered(&self) -> usize {
         self.buffer.len()
+    }
+
+    /// The same, of one window.
+    pub fn buffered_of(&self, window: u32) -> usize {
+        self.buffer.keys().filter(|id| id.window == window).count()
     }
 }
 
@@ -416,9 +451,10 @@ impl ReceivingHost {
         receiver.receipt_due(now_ns).then(|| {
             let len = receiver.write_receipt(now_ns, &mut out);
             let epoch = &mut out[EPOCH];
+            let plain = Features::PACKED.with(Features::TERMS).with(Features::OVERLAP);
             let own = match scenario.advises {
-                true => Features::PACKED.with(Features::TERMS).with(Features::ADVICE),
-                false => Features::PACKED.with(Features::TERMS),
+                true => plain.with(Features::ADVICE),
+                false => plain,
             };
             assert!(len == 0 || epoch == own.bits().to_be_bytes());
             if scenario.is_old_receiver {

@@ -6,8 +6,8 @@ use super::{
     hosts::{ReceivingHost, SendingHost},
     scenario::ClockStep,
 };
-use atp_common::wire::HEADER_LEN;
-use atp_proto::{GroupConfig, Report, SendError, State, Summary, Terms};
+use atp_common::{units::Msr, wire::HEADER_LEN};
+use atp_proto::{EndedWindow, GroupConfig, Report, SendError, Sender, State, Summary, Terms};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::{cmp::Reverse, collections::BinaryHeap};
@@ -38,6 +38,8 @@ pub struct End {
     pub got: usize,
     /// The number of windows that ended with enough messages.
     pub windows_done: u32,
+    /// The number of windows that began before the last one had ended.
+    pub begun_beside: u32,
     /// Groups of ended windows whose sender should name the lost messages, and those where it does.
     pub names_asked: u32,
     pub names_known: u32,
@@ -107,9 +109,13 @@ impl Simulation<'_> {
             if self.number.is_multiple_of(16) {
                 self.check_bounds();
             }
+            if let Some(ended) = self.sending.sender.take_ended_window() {
+                self.check_window(&ended);
+                self.work();
+            }
             match self.sending.sender.state().clone() {
                 State::Done | State::Ended => {
-                    self.check_window();
+                    self.check_window(&present_window(&self.sending.sender));
                     if !self.sending.begin_window(self.sender_now_ns(), self.scenario) {
                         return self.end(Ok(()));
                     }
@@ -237,19 +243,17 @@ impl Simulation<'_> {
     }
 
     /// Checks an ended window: it has enough messages, or its end was forced.
-    fn check_window(&mut self) {
-        let window = self.sending.sender.window();
-        let is_done = *self.sending.sender.state() == State::Done;
+    fn check_window(&mut self, ended: &EndedWindow) {
+        let EndedWindow { window, is_done, .. } = *ended;
         self.windows_done += u32::from(is_done);
-        assert_eq!(self.sending.buffered(), 0, "data was not released at the end");
+        assert_eq!(self.sending.buffered_of(window), 0, "data was not released at the end");
         let deadline = self.scenario.windows.get(window as usize).and_then(|w| w.deadline_ns);
-        assert!(is_done || deadline.is_some());
+        assert!(is_done || deadline.is_some(), "{ended:?}");
         let got = |group: u8| {
             self.receiving.got.range((window, group, 0)..=(window, group, u32::MAX)).count() as u32
         };
-        let config = self.sending.sender.config();
-        for (config, group) in config.groups.iter().zip(self.sending.sender.report().groups) {
-            let need = need(config, group.messages);
+        for group in &ended.groups {
+            let need = need(group.msr, group.messages);
             assert!(!is_done || got(group.group) >= need, "{group:?}: {}", got(group.group));
             assert!(!is_done || group.delivered >= need);
             assert_eq!(group.needed, need);
@@ -263,18 +267,20 @@ impl Simulation<'_> {
         let summary = summary.expect("a window's end without a summary");
         assert!(is_done || summary.forced);
         self.check_terms();
-        for group in &summary.groups {
+        for (group, named) in summary.groups.iter().zip(&ended.lost_ids) {
             let missing = |id: &u32| !self.receiving.got.contains(&(window, group.group, *id));
             let lost: Vec<u32> = group.lost.iter().cloned().flatten().collect();
             let expected: Vec<u32> = (0..group.messages).filter(missing).collect();
             assert_eq!(lost, expected, "the receiver names the wrong messages as lost");
             assert_eq!(group.delivered, got(group.group));
-            let named = self.sending.sender.lost_ids(group.group);
             if self.sending.sender.config().names_lost {
                 self.names_asked += 1;
                 self.names_known += u32::from(named.is_some());
             }
-            assert!(named.is_none_or(|named| named == group.lost), "the sender names others");
+            assert!(
+                named.as_ref().is_none_or(|named| *named == group.lost),
+                "the sender names others"
+            );
         }
     }
 
@@ -311,6 +317,7 @@ impl Simulation<'_> {
             groups: self.sending.sender.config().groups.clone(),
             got: self.receiving.got.len(),
             windows_done: self.windows_done,
+            begun_beside: self.sending.begun_beside,
             names_asked: self.names_asked,
             names_known: self.names_known,
             at_ns: self.now_ns,
@@ -323,7 +330,18 @@ fn clock_ns(now_ns: u64, clock: Option<ClockStep>) -> u64 {
     clock.filter(|step| now_ns >= step.at_ns).map_or(now_ns, |step| now_ns + step.step_ns)
 }
 
-fn need(config: &GroupConfig, messages: u32) -> u32 {
-    let parts = u128::from(messages) * u128::from(config.msr.parts_per_billion());
+/// The outcome of the present window, which has ended.
+fn present_window(sender: &Sender) -> EndedWindow {
+    let groups = sender.report().groups;
+    EndedWindow {
+        window: sender.window(),
+        is_done: *sender.state() == State::Done,
+        lost_ids: groups.iter().map(|group| sender.lost_ids(group.group)).collect(),
+        groups,
+    }
+}
+
+fn need(msr: Msr, messages: u32) -> u32 {
+    let parts = u128::from(messages) * u128::from(msr.parts_per_billion());
     parts.div_ceil(1_000_000_000) as u32
 }

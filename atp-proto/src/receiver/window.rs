@@ -1,0 +1,259 @@
+//! The windows of a stream that are open: the present one, and if windows overlap, the one before
+//! it.
+//!
+//! Everything works on `Receiver::window`. For the window before it, [`Receiver::in_closing`] puts
+//! that one there.
+
+use super::{
+    Receiver,
+    assemble::Assembler,
+    budget::{Account, Part, Share},
+    config::ReceiverConfig,
+    end::{End, FinAttempt, is_later},
+    group::Groups,
+    receipt::Receipts,
+};
+use atp_common::wire::{Flags, Header, WINDOWS};
+use std::sync::Arc;
+
+/// One window of a stream; the only one of another job.
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// Counted from 0.
+    pub(crate) number: u32,
+    /// The last slot of the windows that have ended before it began.
+    pub(crate) before_slot: Option<u32>,
+    pub(crate) assembler: Assembler,
+    pub(crate) groups: Groups,
+    /// The bytes of `groups`, without held messages.
+    pub(crate) record_account: Account,
+    pub(crate) receipts: Receipts,
+    /// The pages of the sender's latest FIN attempt.
+    pub(crate) fin_attempt: Option<FinAttempt>,
+    pub(crate) end: Option<End>,
+}
+
+impl Window {
+    pub(crate) fn new(config: ReceiverConfig, share: Option<Arc<Share>>) -> Self {
+        Self {
+            number: 0,
+            before_slot: None,
+            assembler: Assembler::new(config, Account::new(share.clone(), Part::Messages)),
+            groups: Groups::default(),
+            record_account: Account::new(share, Part::Records),
+            receipts: Receipts::new(&config),
+            fin_attempt: None,
+            end: None,
+        }
+    }
+
+    /// Whether a slot is later than those of the windows that had ended before.
+    pub(super) fn is_recent(&self, slot: u32) -> bool {
+        self.before_slot.is_none_or(|before_slot| is_later(slot, before_slot))
+    }
+
+    /// Whether DATA that doesn't name its window has this window's parity.
+    fn has_parity_of(&self, header: &Header) -> bool {
+        header.flags().contains(Flags::ODD_WINDOW) == (self.number % 2 == 1)
+    }
+}
+
+/// One of the open windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Present,
+    Closing,
+}
+
+impl Receiver {
+    /// Works on the window before the present one, if it is known.
+    pub(super) fn in_closing<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        let closing = self.closing.as_deref_mut()?;
+        std::mem::swap(&mut self.window, closing);
+        let result = work(self);
+        if let Some(closing) = self.closing.as_deref_mut() {
+            std::mem::swap(&mut self.window, closing);
+        }
+        Some(result)
+    }
+
+    /// Works on one of the open windows.
+    pub(super) fn in_place<T>(
+        &mut self,
+        place: Place,
+        work: impl FnOnce(&mut Self) -> T,
+    ) -> Option<T> {
+        match place {
+            Place::Present => Some(work(self)),
+            Place::Closing => self.in_closing(work),
+        }
+    }
+
+    /// The open windows, the older one first.
+    pub(super) fn windows(&self) -> impl Iterator<Item = &Window> {
+        self.closing.as_deref().into_iter().chain([&self.window])
+    }
+
+    /// The window of DATA; `None` if it has ended long ago. The first packet of the next window
+    /// begins it.
+    pub(super) fn place_of_data(&mut self, header: &Header) -> Option<Place> {
+        match header.window() {
+            Some(named) => self.place_of_named(header, named),
+            // Its sender has named windows since.
+            None if self.names_windows => None,
+            None => self.is_of_present_window(header).then_some(Place::Present),
+        }
+    }
+
+    /// As [`Self::place_of_data`], for DATA that names its window modulo [`WINDOWS`].
+    fn place_of_named(&mut self, header: &Header, named: u32) -> Option<Place> {
+        if self.stats.packets_arrived == 0 && self.window.end.is_none() {
+            // Somewhere in the middle: the window before may be open.
+            self.window.number = named;
+            self.closing = Some(self.window_beside(named.wrapping_sub(1), None).into());
+        }
+        self.names_windows = true;
+        match ahead(named, self.window.number) {
+            0 => self.window.is_recent(header.slot()).then_some(Place::Present),
+            -1 => {
+                let closing = self.closing.as_ref();
+                let is_recent = closing.is_some_and(|closing| closing.is_recent(header.slot()));
+                is_recent.then_some(Place::Closing)
+            }
+            ahead if ahead > 0 && !self.is_finished() => {
+                self.begin_window_beside(ahead as u32);
+                Some(Place::Present)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether DATA that doesn't name its window belongs to the present one.
+    fn is_of_present_window(&mut self, header: &Header) -> bool {
+        if !self.window.is_recent(header.slot()) {
+            return false;
+        }
+        if self.stats.packets_arrived == 0 && self.window.end.is_none() {
+            self.window.number = u32::from(header.flags().contains(Flags::ODD_WINDOW));
+        }
+        if self.window.has_parity_of(header) {
+            return true;
+        }
+        // The packet is of the next window, or of one that ended long ago. If this process saw no
+        // end of a window, an earlier process has confirmed it.
+        let last_slot = self.window.end.as_ref().map_or(self.slot, |end| end.slot);
+        let is_next = !self.is_finished() && is_later(header.slot(), last_slot);
+        if is_next {
+            self.begin_window();
+        }
+        is_next
+    }
+
+    /// Whether DATA surely belongs to the present window, without beginning one.
+    pub(super) fn is_surely_present(&self, header: &Header) -> bool {
+        let is_named = match header.window() {
+            Some(named) => self.names_windows && named == self.window.number % WINDOWS,
+            None => !self.names_windows && self.window.has_parity_of(header),
+        };
+        is_named && self.window.is_recent(header.slot())
+    }
+
+    /// Begins the next window in the place of the present one, which has ended.
+    pub(super) fn begin_window(&mut self) {
+        // Receipts have named held messages, so the application gets them even without an end.
+        self.release_all();
+        let window = &mut self.window;
+        window.number = window.number.wrapping_add(1);
+        window.before_slot = window.end.take().map(|end| end.slot).or(window.before_slot);
+        window.fin_attempt = None;
+        window.assembler.clear();
+        window.groups = Groups::default();
+        window.record_account.clear();
+        window.receipts.begin_window();
+        self.terms.begin_window();
+        self.drop_closing();
+    }
+
+    /// Begins the window that is `ahead` of the present one. The one before it may be open too: that
+    /// is the present one, or one of which nothing has arrived.
+    fn begin_window_beside(&mut self, ahead: u32) {
+        let number = self.window.number.wrapping_add(ahead);
+        if ahead > 1 {
+            self.skip_to(number.wrapping_sub(1));
+        }
+        // The sender begins a window only after the last but one has ended.
+        let ended = self.closing.as_ref().and_then(|closing| closing.end.as_ref());
+        let before_slot = ended.map(|end| end.slot).or(self.window.before_slot);
+        let next = self.window_beside(number, before_slot);
+        self.drop_closing();
+        let last = std::mem::replace(&mut self.window, next);
+        self.closing = Some(last.into());
+        self.terms.begin_window();
+    }
+
+    /// Makes a window of which nothing has arrived the present one. Those before it have ended.
+    fn skip_to(&mut self, number: u32) {
+        self.drop_closing();
+        self.release_all();
+        let ended_slot = self.window.end.as_ref().map(|end| end.slot);
+        self.window = self.window_beside(number, ended_slot.or(self.window.before_slot));
+    }
+
+    /// A window beside the present one.
+    fn window_beside(&self, number: u32, before_slot: Option<u32>) -> Window {
+        Window {
+            number,
+            before_slot,
+            receipts: self.window.receipts.of_next_window(&self.config),
+            ..Window::new(self.config, self.share.clone())
+        }
+    }
+
+    /// Forgets the window before the present one.
+    fn drop_closing(&mut self) {
+        // As at the end of a window: receipts have named held messages.
+        self.in_closing(Self::release_all);
+        self.closing = None;
+    }
+
+    /// The open window of this number. A receiver that joined in the middle knows numbers only
+    /// modulo [`WINDOWS`], until it learns one.
+    pub(super) fn place_of_number(&mut self, number: u32) -> Option<Place> {
+        if self.names_windows && self.windows_ended == 0 {
+            let known = self.window.number;
+            let learned = match ahead(number, known) {
+                0 => Some(number),
+                -1 if self.closing.is_some() => Some(number.wrapping_add(1)),
+                _ => None,
+            };
+            if let Some(learned) = learned {
+                self.window.number = learned;
+                if let Some(closing) = &mut self.closing {
+                    closing.number = learned.wrapping_sub(1);
+                }
+            }
+        }
+        let is_closing = self.closing.as_ref().is_some_and(|closing| closing.number == number);
+        match number == self.window.number {
+            true => Some(Place::Present),
+            false => is_closing.then_some(Place::Closing),
+        }
+    }
+}
+
+/// How far a window is ahead of another, both modulo [`WINDOWS`]: -32 to 31.
+fn ahead(of: u32, window: u32) -> i32 {
+    let ahead = (of.wrapping_sub(window) % WINDOWS) as i32;
+    if ahead < WINDOWS as i32 / 2 { ahead } else { ahead - WINDOWS as i32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ahead__wraps() {
+        assert_eq!([ahead(3, 3), ahead(4, 67), ahead(3, 4), ahead(63, 64)], [0, 1, -1, -1]);
+        assert_eq!((ahead(64, 63), ahead(u32::MAX, 0), ahead(40, 0)), (1, -1, -24));
+    }
+}
