@@ -74,6 +74,7 @@ pub struct JobBuilder {
     rank_by_bytes: bool,
     packing: bool,
     name_lost: bool,
+    overlap_windows: bool,
     initial_window_packets: u32,
     complete_at: CompleteAt,
     deadline: Option<Duration>,
@@ -99,6 +100,7 @@ impl Default for JobBuilder {
             rank_by_bytes: false,
             packing: true,
             name_lost: false,
+            overlap_windows: false,
             initial_window_packets: 0,
             complete_at: CompleteAt::Msr,
             deadline: None,
@@ -253,6 +255,14 @@ impl JobBuilder {
         self
     }
 
+    /// Whether the next window of a stream may begin while the end of the last one is confirmed: see
+    /// [`Stream::next_window`](crate::Stream::next_window). At most two windows are open. Default
+    /// off. If the receiver is of a version that can't follow, windows don't overlap.
+    pub fn overlap_windows(mut self, on: bool) -> Self {
+        self.overlap_windows = on;
+        self
+    }
+
     /// Whether the reports of the job and its windows name the lost messages:
     /// [`GroupReport::lost_ids`](crate::GroupReport::lost_ids). Error feedback needs them. Default
     /// off. The end waits until receipts have named all delivered messages; if receipts were lost,
@@ -303,7 +313,9 @@ impl JobBuilder {
     /// # Errors
     /// As [`JobBuilder::connect`].
     pub fn stream(self, peer: impl ToSocketAddrs + fmt::Debug) -> Result<Stream, Error> {
-        self.open_first(&resolve(&peer)?, true, None).map(Stream::new)
+        let overlaps = self.overlap_windows;
+        let job = self.open_first(&resolve(&peer)?, true, None)?;
+        Ok(Stream::new(job, overlaps))
     }
 
     pub(super) fn open_first(
@@ -401,6 +413,7 @@ impl JobBuilder {
             announce_terms: true,
             requests: self.requests.policy()?,
             names_lost: self.name_lost,
+            overlap: self.overlap_windows,
             ..SenderConfig::new(opened.job, opened.cookie, first)
         })
     }

@@ -14,6 +14,7 @@ use atp_common::units::Msr;
 use atp_proto::MsrError;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::{
+    collections::VecDeque,
     io,
     ops::Range,
     os::fd::{AsFd, BorrowedFd},
@@ -30,6 +31,8 @@ pub struct Limits {
 /// A message for the sender thread.
 #[derive(Debug)]
 pub struct NewMessage {
+    /// The number of its window.
+    pub window: u32,
     pub group: u8,
     pub data: Data,
 }
@@ -109,9 +112,14 @@ struct State {
     thread_gone: bool,
     progress: Progress,
     msr_answer: Option<Result<(), MsrError>>,
-    window_outcome: Option<WindowReport>,
-    /// The application has ended the present window, and waits for its outcome.
-    awaits_window: bool,
+    /// The number of the window that the application is in.
+    window: u32,
+    /// The number of windows whose outcome the sender thread has given.
+    windows_reported: u32,
+    /// Outcomes that the application has not taken.
+    window_outcomes: VecDeque<WindowReport>,
+    /// The number of windows whose input the application has ended.
+    windows_finished: u32,
     outcome: Option<Outcome>,
 }
 
@@ -192,10 +200,12 @@ impl Shared {
             Ok(false) => (Ok(Err(message)), None),
             Ok(true) => {
                 let id = state.groups[usize::from(group)].map_or(0, |group| group.accepted);
-                (Ok(Ok(id)), state.accept(NewMessage { group, data: message }))
+                (Ok(Ok(id)), state.accept(group, message))
             }
         };
-        state.room_request = matches!(done, Ok(Err(_))).then_some(request);
+        if matches!(done, Ok(Err(_))) {
+            state.request_room(request);
+        }
         pool.refill(&mut state.pool);
         let wakes = state.must_wake_thread();
         self.set_signal_again(&state);
@@ -222,13 +232,12 @@ impl Shared {
         let mut state = self.lock();
         let first = state.groups[usize::from(group)].map_or(0, |group| group.accepted);
         let mut ids = Ok(first..first);
-        state.room_request = None;
         for data in messages {
             let request = RoomRequest::of(&data);
             match self.may_accept(&state, group, request) {
-                Ok(true) => unwanted.extend(state.accept(NewMessage { group, data })),
+                Ok(true) => unwanted.extend(state.accept(group, data)),
                 Ok(false) => {
-                    state.room_request = Some(request);
+                    state.request_room(request);
                     unwanted.push(data);
                     break;
                 }
@@ -254,7 +263,7 @@ impl Shared {
     /// Sets the signal after a call has cleared it, if another call may return something.
     fn set_signal_again(&self, state: &State) {
         let has_room = state.room_request.is_some_and(|request| self.has_room(state, request));
-        let has_window = state.awaits_window && state.window_outcome.is_some();
+        let has_window = state.awaits_window() && !state.window_outcomes.is_empty();
         if has_room || has_window || state.outcome.is_some() || state.thread_gone {
             self.changed_signal.set();
         }
@@ -280,14 +289,13 @@ impl Shared {
                         return (state, Err(error));
                     }
                 }
-                state.room_request = Some(request);
+                state.request_room(request);
                 if state.must_wake_thread() {
                     self.wake_thread();
                 }
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-                state.room_request = None;
             }
-            unwanted.extend(state.accept(NewMessage { group, data }));
+            unwanted.extend(state.accept(group, data));
             ids.end += 1;
         }
         (state, Ok(ids))
@@ -319,9 +327,10 @@ impl Shared {
         if matches!(command, Command::Finish | Command::Cancel | Command::Abandon) {
             (state.input_ended, state.room_request) = (true, None);
         }
-        // The end of the job is not the end of a window that somebody waits for.
-        state.awaits_window =
-            matches!(command, Command::FinishWindow) || (state.awaits_window && !state.input_ended);
+        if command == Command::FinishWindow {
+            state.room_request = None;
+            state.windows_finished = state.window.wrapping_add(1);
+        }
         state.commands.push(command);
         state.thread_sleeps = false;
         drop(state);
@@ -339,22 +348,20 @@ impl Shared {
         state.msr_answer.take()
     }
 
-    /// Waits for the end of the window; `None` if the job has ended instead.
+    /// Waits for the oldest window end that was not taken yet; `None` if the job has ended instead.
     pub fn window_outcome(&self) -> Option<WindowReport> {
         let mut state = self.lock();
-        while state.window_outcome.is_none() && state.outcome.is_none() && !state.thread_gone {
+        while state.window_outcomes.is_empty() && state.outcome.is_none() && !state.thread_gone {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.awaits_window = false;
-        state.window_outcome.take()
+        state.window_outcomes.pop_front()
     }
 
-    /// The end of the window, if it has ended. `Some(None)`: the job has ended instead.
+    /// The same, if it is there. `Some(None)`: the job has ended instead.
     pub fn try_window_outcome(&self) -> Option<Option<WindowReport>> {
         self.changed_signal.clear();
         let mut state = self.lock();
-        let report = state.window_outcome.take();
-        state.awaits_window &= report.is_none();
+        let report = state.window_outcomes.pop_front();
         self.set_signal_again(&state);
         match report {
             None if state.outcome.is_none() && !state.thread_gone => None,
@@ -367,10 +374,19 @@ impl Shared {
         self.lock().outcome.as_ref()?.as_ref().err().cloned()
     }
 
+    /// Whether the next window may begin: at most one window has not ended.
+    pub fn can_begin_window(&self) -> bool {
+        self.lock().can_begin_window()
+    }
+
     /// Begins a window: counts each group's messages from 0, and sets the limits given in
-    /// `messages`. Other groups keep theirs.
+    /// `messages`. Other groups keep theirs. Waits until at most one window has not ended.
     pub fn begin_window(&self, messages: Vec<(u8, u32)>) {
         let mut state = self.lock();
+        while !state.can_begin_window() {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.window = state.window.wrapping_add(1);
         for group in state.groups.iter_mut().flatten() {
             group.accepted = 0;
         }
@@ -472,9 +488,11 @@ impl Shared {
         self.wake.as_fd()
     }
 
-    /// Ends the application's wait for room: the job needs no more messages.
-    pub fn set_complete(&self) {
-        self.lock().complete = true;
+    /// Ends the application's wait for room: the window needs no more messages.
+    pub fn set_complete(&self, window: u32) {
+        let mut state = self.lock();
+        state.complete |= window == state.window;
+        drop(state);
         self.notify();
     }
 
@@ -484,7 +502,10 @@ impl Shared {
     }
 
     pub fn set_window_outcome(&self, report: WindowReport) {
-        self.lock().window_outcome = Some(report);
+        let mut state = self.lock();
+        state.windows_reported = report.window.wrapping_add(1);
+        state.window_outcomes.push_back(report);
+        drop(state);
         self.notify();
     }
 
@@ -554,19 +575,41 @@ impl Shared {
 
 impl State {
     /// Hands a message to the sender thread. A complete job doesn't need it, and returns it.
-    fn accept(&mut self, message: NewMessage) -> Option<Data> {
+    fn accept(&mut self, group: u8, data: Data) -> Option<Data> {
         self.accepted = self.accepted.wrapping_add(1);
-        if let Some(group) = &mut self.groups[usize::from(message.group)] {
+        // A message as long as the one that waits was that one, or found its room.
+        let waited = |request: &mut RoomRequest| request.bytes <= data.len() as u64;
+        self.room_request.take_if(waited);
+        if let Some(group) = &mut self.groups[usize::from(group)] {
             group.accepted += 1;
         }
         if self.complete {
-            return Some(message.data);
+            return Some(data);
         }
-        self.held_bytes += message.data.len() as u64;
+        self.held_bytes += data.len() as u64;
         self.held_messages += 1;
         self.untried_messages += 1;
-        self.waiting.push(message);
+        self.waiting.push(NewMessage { window: self.window, group, data });
         None
+    }
+
+    /// Whether at most one window has not ended, or the job has.
+    fn can_begin_window(&self) -> bool {
+        let has_ended = self.outcome.is_some() || self.thread_gone;
+        has_ended || self.windows_reported.wrapping_sub(self.window) as i32 >= 0
+    }
+
+    /// Whether the application has ended a window of which it hasn't taken the outcome. The end of
+    /// the job is not the end of a window that somebody waits for.
+    fn awaits_window(&self) -> bool {
+        let taken = self.windows_reported.wrapping_sub(self.window_outcomes.len() as u32);
+        !self.input_ended && self.windows_finished.wrapping_sub(taken) as i32 > 0
+    }
+
+    /// Notes that a message waits for room. If several wait, the shortest wakes them all.
+    fn request_room(&mut self, request: RoomRequest) {
+        let shortest = self.room_request.filter(|waiting| waiting.bytes <= request.bytes);
+        self.room_request = Some(shortest.unwrap_or(request));
     }
 
     /// Whether messages wait while the sender thread sleeps. It then counts as awake: the caller

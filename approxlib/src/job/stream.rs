@@ -36,17 +36,19 @@ use std::{ops::Range, sync::Arc};
 #[derive(Debug)]
 pub struct Stream {
     job: Job,
-    /// The present window has ended, and the next has not begun.
+    /// The input of the present window has ended, and the next has not begun.
     between: bool,
-    /// The end of the present window is awaited ([`Stream::begin_end_window`]).
-    ending: bool,
+    /// Windows whose input has ended and whose reports were not returned.
+    awaited: u32,
+    /// The next window may begin before the last one has ended.
+    overlaps: bool,
     /// Announced N of the next window, by group.
     sizes: Vec<(u8, u32)>,
 }
 
 impl Stream {
-    pub(super) fn new(job: Job) -> Self {
-        Self { job, between: false, ending: false, sizes: Vec::new() }
+    pub(super) fn new(job: Job, overlaps: bool) -> Self {
+        Self { job, between: false, awaited: 0, overlaps, sizes: Vec::new() }
     }
 
     /// The stream's job, for its id, receiver, datapath and progress.
@@ -129,33 +131,78 @@ impl Stream {
 
     /// Ends the input of the present window, and waits for the window's end: every group has
     /// `ceil(MSR * N)` messages, or the window's deadline has passed. [`WindowReport::complete`]
-    /// tells which.
+    /// tells which. Reports of earlier windows that were not taken are dropped.
     ///
     /// # Errors
     /// [`Error::Short`] if the job as a whole has failed; [`Error::EndedByReceiver`] if the
     /// receiver has ended it in an earlier window. A missed deadline is no error.
     pub fn end_window(&mut self) -> Result<WindowReport, Error> {
         self.begin_end_window();
-        let outcome = self.job.shared.window_outcome();
-        self.window_ended(outcome)
-    }
-
-    /// Ends the input of the present window without waiting for its end: [`Stream::end_window`] in
-    /// two steps. [`Stream::try_window`] is the second. Further calls before that change nothing.
-    pub fn begin_end_window(&mut self) {
-        if !std::mem::replace(&mut self.ending, true) {
-            self.begin_if_between();
-            self.job.shared.command(Command::FinishWindow);
+        loop {
+            let outcome = self.job.shared.window_outcome();
+            let report = self.window_ended(outcome)?;
+            if self.awaited == 0 {
+                return Ok(report);
+            }
         }
     }
 
-    /// The report of the window that [`Stream::begin_end_window`] has ended, once; `None` before
-    /// its end. [`Job::changed_fd`] shows when to try again.
+    /// Ends the input of the present window without waiting for its end: [`Stream::end_window`] in
+    /// two steps. [`Stream::next_window`] or [`Stream::try_window`] is the second. Further calls
+    /// before that change nothing; with overlapping windows, each call ends a window, which is
+    /// empty if nothing was sent since the last call, and waits while two windows have not ended.
+    pub fn begin_end_window(&mut self) {
+        if self.awaited == 0 || self.overlaps {
+            self.begin_if_between();
+            self.job.shared.command(Command::FinishWindow);
+            self.awaited += 1;
+            self.between = self.overlaps;
+        }
+    }
+
+    /// Waits for the end of the oldest window that [`Stream::begin_end_window`] has ended and whose
+    /// report was not returned. `None` if there is none.
+    ///
+    /// With [`JobBuilder::overlap_windows`](crate::JobBuilder::overlap_windows) the next window is
+    /// sent meanwhile:
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), approxlib::Error> {
+    /// # let (steps, gradients): (u32, Vec<Vec<u8>>) = (10, vec![]);
+    /// let builder = approxlib::Job::builder().msr(0.95).overlap_windows(true);
+    /// let mut stream = builder.stream("10.0.0.9:4747")?;
+    /// for step in 0..steps {
+    ///     for part in &gradients {
+    ///         stream.send(part)?; // waits while two earlier windows have not ended
+    ///     }
+    ///     stream.begin_end_window();
+    ///     if step > 0 && let Some(report) = stream.next_window()? {
+    ///         println!("window {}: {}", report.window, report.groups[0].delivered);
+    ///     }
+    /// }
+    /// stream.next_window()?; // the last step's
+    /// stream.finish()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Stream::end_window`].
+    pub fn next_window(&mut self) -> Result<Option<WindowReport>, Error> {
+        if self.awaited == 0 {
+            return Ok(None);
+        }
+        let outcome = self.job.shared.window_outcome();
+        self.window_ended(outcome).map(Some)
+    }
+
+    /// As [`Stream::next_window`], but returns `None` instead of waiting. [`Job::changed_fd`] shows
+    /// when to try again.
     ///
     /// # Errors
     /// As [`Stream::end_window`].
     pub fn try_window(&mut self) -> Result<Option<WindowReport>, Error> {
-        if !self.ending {
+        if self.awaited == 0 {
             return Ok(None);
         }
         let outcome = self.job.shared.try_window_outcome();
@@ -175,17 +222,26 @@ impl Stream {
             let is_ended = self.job.shared.has_ended();
             return Err(if is_ended { Error::EndedByReceiver } else { self.job.failure() });
         };
-        (self.between, self.ending) = (true, false);
+        self.awaited -= 1;
+        self.between |= !self.overlaps;
         Ok(report)
     }
 
-    /// Begins the next window if the last one has ended.
+    /// Begins the next window if the input of the last one has ended.
     pub(super) fn ready_to_send(&mut self) -> Result<&mut Job, Error> {
-        if self.ending {
+        if self.awaited > 0 && !self.overlaps {
             return Err(Error::WindowEnding);
         }
         self.begin_if_between();
         Ok(&mut self.job)
+    }
+
+    /// The same, without waiting.
+    pub(super) fn try_ready_to_send(&mut self) -> Result<&mut Job, Error> {
+        if self.between && !self.job.shared.can_begin_window() {
+            return Err(Error::WindowEnding);
+        }
+        self.ready_to_send()
     }
 
     /// Ends the stream with the present window, and waits for its end as [`Job::finish`] does.

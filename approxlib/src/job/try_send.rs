@@ -83,20 +83,22 @@ impl Stream {
     /// [`Job::try_send_all`].
     ///
     /// # Errors
-    /// As [`Job::send_all`]; [`Error::WindowEnding`] after [`Stream::begin_end_window`].
+    /// As [`Job::send_all`]; [`Error::WindowEnding`] after [`Stream::begin_end_window`]: with
+    /// overlapping windows, only while two windows have not ended.
     pub fn try_send_all<M: AsRef<[u8]>>(
         &mut self,
         group: u8,
         messages: &[M],
     ) -> Result<Range<u32>, Error> {
-        self.ready_to_send()?.try_send_all(group, messages)
+        self.try_ready_to_send()?.try_send_all(group, messages)
     }
 
     /// Queues a message of `group` in the present window without a copy and without blocking: see
     /// [`Job::try_send_owned`].
     ///
     /// # Errors
-    /// As [`Job::send_in`]; [`Error::WindowEnding`] after [`Stream::begin_end_window`].
+    /// As [`Job::send_in`]; [`Error::WindowEnding`] after [`Stream::begin_end_window`]: with
+    /// overlapping windows, only while two windows have not ended.
     pub fn try_send_owned<B, F>(
         &mut self,
         group: u8,
@@ -107,6 +109,6 @@ impl Stream {
         B: AsRef<[u8]> + Send + 'static,
         F: FnOnce(B) + Send + 'static,
     {
-        self.ready_to_send()?.try_send_owned(group, bytes, release)
+        self.try_ready_to_send()?.try_send_owned(group, bytes, release)
     }
 }

@@ -228,7 +228,9 @@ impl PacketHandler<'_> {
         };
         let transport = &mut source.transport;
         // The receipt goes first: the sender's report needs its counts before the job ends.
-        self.replies.control(packet.ends, |out| transport.write_receipt(now_ns, out));
+        let window = body.window();
+        self.replies
+            .control(packet.ends, |out| transport.write_receipt_of_window(now_ns, window, out));
         let fin_acks = &mut source.fin_acks;
         self.replies.control(packet.ends, |out| {
             // An invalid FIN gets no answer, and the last answer is kept.
@@ -243,7 +245,10 @@ impl PacketHandler<'_> {
         }
         // Anybody can send a FIN. Without a message it is answered, but it ends nothing.
         let has_messages = source.delivered() > 0;
-        if let Some(summary) = source.transport.take_summary().filter(|_| has_messages) {
+        while let Some(summary) = source.transport.take_summary() {
+            if !has_messages {
+                continue;
+            }
             let (address, job) = (canonical(packet.ends.source), source.key.job);
             self.events.push(match summary.more {
                 true => Event::WindowEnded { source: address, job, summary: summary.into() },
@@ -301,6 +306,7 @@ fn single_message_header(buffer: &GroBuffer<'_>) -> Option<Header> {
         let same = header.job() == begun.job()
             && header.cookie() == begun.cookie()
             && (header.group(), header.message()) == (begun.group(), begun.message())
+            && header.window() == begun.window()
             && (header.count(), header.segmentation()) == (begun.count(), begun.segmentation())
             && (header.flags(), header.epoch()) == (begun.flags(), begun.epoch());
         let next = header.index() == index && header.slot() == begun.slot().wrapping_add(index);

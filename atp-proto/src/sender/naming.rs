@@ -44,11 +44,11 @@ impl Naming {
 
 impl Sender {
     /// The ids of a group's messages that were not delivered, in the window that has ended, as
-    /// ranges in ascending order. `None` before its end, for an unknown group, or if receipts have
+    /// ranges in ascending order. `None` without [`SenderConfig::names_lost`], before its end, for an unknown group, or if receipts have
     /// not named as many messages as the receiver has.
     pub fn lost_ids(&self, group: u8) -> Option<Vec<Range<u32>>> {
         let group = &self.window.groups[usize::from(self.group_index(group)?)];
-        self.window.lost_ids(group)
+        if self.config.names_lost { self.window.lost_ids(group) } else { None }
     }
 }
 

@@ -174,9 +174,8 @@ impl Sender {
     /// Takes the outcome of a window that has ended while the next one was open. The window after
     /// that can begin then.
     pub fn take_ended_window(&mut self) -> Option<EndedWindow> {
-        let has_ended = |closing: &mut Box<Window>| {
-            matches!(closing.state, State::Done | State::Ended)
-        };
+        let has_ended =
+            |closing: &mut Box<Window>| matches!(closing.state, State::Done | State::Ended);
         let ended = self.closing.take_if(has_ended)?;
         let mut ended = *ended;
         self.window.ledger.take_released(&mut ended.ledger);
@@ -184,7 +183,10 @@ impl Sender {
         Some(EndedWindow {
             window: ended.number,
             is_done: ended.state == State::Done,
-            lost_ids: ended.groups.iter().map(|group| ended.lost_ids(group)).collect(),
+            lost_ids: match self.config.names_lost {
+                true => ended.groups.iter().map(|group| ended.lost_ids(group)).collect(),
+                false => vec![None; groups.len()],
+            },
             groups,
         })
     }

@@ -88,6 +88,26 @@ fn try_outcome__leaves_the_signal_set_while_a_message_would_fit() {
     ));
 }
 
+/// A short message that finds room must not make a longer one wait for ever.
+#[test]
+fn try_put__of_a_short_message_keeps_the_request_of_a_long_one() {
+    let limits = Limits { buffer_bytes: 1_000, buffer_messages: 100 };
+    let shared = Shared::new(limits, std::iter::once((0, u32::MAX))).unwrap();
+    let put = |bytes| {
+        let message = Data::Shared(vec![7; bytes].into());
+        shared.try_put(0, message, &mut BufferPool::default()).unwrap().is_ok()
+    };
+    let is_readable = || {
+        let mut fds = [PollFd::new(shared.changed_fd().unwrap(), PollFlags::POLLIN)];
+        poll(&mut fds, 0u8) == Ok(1)
+    };
+    assert!(is_readable() && put(900) && !put(800) && put(50) && !is_readable());
+    let released = Released { messages: 1, bytes: 900 };
+    shared.exchange(&mut Vec::new(), released, 0, &mut BufferPool::default());
+    assert!(is_readable() && put(800));
+    assert!(put(10) && !is_readable(), "nobody waits any more");
+}
+
 #[test]
 fn put__messages_that_wait_for_room_wake_the_thread_before() {
     let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 4 };

@@ -20,7 +20,7 @@ mod windows;
 use super::{
     buffer_pool::BufferPool,
     data::Data,
-    shared::{Command, NewMessage, Outcome, Released, Shared},
+    shared::{NewMessage, Outcome, Released, Shared},
 };
 use crate::{
     datapath::{Datapath, UserspaceSettings},
@@ -41,7 +41,7 @@ use std::{
 };
 use store::Store;
 use switching::Switching;
-use windows::Windows;
+use windows::{Pending, Windows};
 
 /// Batches received before the thread sends again.
 const READS_PER_ROUND: usize = 8;
@@ -90,6 +90,8 @@ pub struct SenderThread {
     socket_errors: SocketErrors,
     /// When the first message came.
     started_ns: Option<u64>,
+    /// What the application has given, and waits for the next window.
+    pending: Pending,
     /// Messages released since the last exchange with the application.
     released: Released,
     /// Whether the transport has asked the receiver to confirm the end.
@@ -171,6 +173,7 @@ impl SenderThread {
             buffers: Buffers::new(),
             socket_errors: SocketErrors::default(),
             started_ns: None,
+            pending: Pending::default(),
             released: Released::default(),
             finishing: false,
             windows: Windows::new(window_deadline),
@@ -205,9 +208,7 @@ impl SenderThread {
                 return Err(self.shortfall(ShortCause::Abandoned));
             }
             self.obey_end();
-            if self.window_deadline_ns().is_some_and(|deadline_ns| deadline_ns <= now_ns) {
-                self.sender.end_now();
-            }
+            self.end_in_time(now_ns);
             self.datapath.tick(now_ns, &mut self.sender, &self.socket);
             self.switch(now_ns);
             if self.sender.poll_timeout().is_some_and(|due_ns| due_ns <= now_ns) {
@@ -221,7 +222,8 @@ impl SenderThread {
             if let Some(outcome) = self.ended(now_ns) {
                 return outcome;
             }
-            if blocked != Blocked::No || now_ns >= self.poll_due_ns {
+            let is_runnable = self.pending.is_waiting() && self.sender.can_begin_window();
+            if !is_runnable && (blocked != Blocked::No || now_ns >= self.poll_due_ns) {
                 self.sleep(now_ns, blocked);
             }
         }
@@ -258,9 +260,8 @@ impl SenderThread {
         }
     }
 
-    /// Gives room back to the application, and takes its new messages and commands. Commands were
-    /// given after the messages, except that `BeginWindow` precedes the new window's messages.
-    /// Returns `false` if the application has dropped the job.
+    /// Gives room back to the application, and takes its new messages and commands. Returns `false`
+    /// if the application has dropped the job.
     fn exchange(&mut self, now_ns: u64) -> bool {
         self.release();
         let mut messages = std::mem::take(&mut self.buffers.new_messages);
@@ -268,26 +269,14 @@ impl SenderThread {
         let untried = self.sender.untried_messages();
         let pool = &mut self.buffers.pool;
         let commands = self.shared.exchange(&mut messages, released, untried, pool);
-        // No message comes before this command: the application waits for a window's end first.
-        let begins = |command: &Command| matches!(command, Command::BeginWindow { .. });
-        let before = commands.iter().position(begins).map_or(0, |index| index + 1);
-        let mut is_kept = true;
-        for command in &commands[..before] {
-            is_kept &= self.handle_command(now_ns, command);
-        }
-        for message in messages.drain(..) {
-            self.started_ns.get_or_insert(now_ns);
-            self.windows.on_message(now_ns);
-            self.queue(message);
-        }
+        self.pending.messages.extend(messages.drain(..));
+        self.pending.commands.extend(commands);
         self.buffers.new_messages = messages;
-        for command in &commands[before..] {
-            is_kept &= self.handle_command(now_ns, command);
-        }
-        is_kept
+        self.report_closing();
+        self.handle_pending(now_ns)
     }
 
-    fn queue(&mut self, NewMessage { group, data }: NewMessage) {
+    fn queue(&mut self, NewMessage { group, data, .. }: NewMessage) {
         let len = data.len();
         match self.sender.queue(group, len as u32) {
             Ok(id) => self.buffers.store.insert(id, data),
@@ -356,7 +345,7 @@ impl SenderThread {
             (false, _) => IDLE_NS,
         };
         let until_ns = self.sender.poll_timeout().unwrap_or(u64::MAX).min(now_ns + law_ns);
-        let until_ns = until_ns.min(self.window_deadline_ns().unwrap_or(u64::MAX));
+        let until_ns = until_ns.min(self.next_deadline_ns().unwrap_or(u64::MAX));
         match blocked {
             Blocked::Until(at_ns) => until_ns.min(at_ns),
             _ => until_ns,

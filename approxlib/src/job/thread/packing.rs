@@ -75,7 +75,7 @@ mod tests {
                 0 => Data::Copied(MessageCopy::copy(&bytes, None)),
                 _ => Data::Shared(bytes.into()),
             };
-            store.insert(MessageId { group: 0, id: n }, data);
+            store.insert(MessageId { window: 0, group: 0, id: n }, data);
         }
         sender.set_no_ack(0, true);
         let mut packets = Vec::new();

@@ -9,6 +9,7 @@ use crate::{
 };
 use atp_common::maps::LaneStatus;
 use atp_proto::State;
+use std::ops::Range;
 
 impl SenderThread {
     pub(super) fn observe(&mut self, now_ns: u64) {
@@ -56,7 +57,7 @@ impl SenderThread {
             }
             State::Finishing => {
                 if !std::mem::replace(&mut self.finishing, true) {
-                    self.shared.set_complete();
+                    self.shared.set_complete(self.sender.window());
                 }
                 None
             }
@@ -69,19 +70,8 @@ impl SenderThread {
     }
 
     pub(super) fn group_reports(&self) -> Vec<GroupReport> {
-        let report = self.sender.report();
-        let config = self.sender.config();
-        let msr_of = |id| config.groups.iter().find(|g| g.group == id).map(|g| g.msr);
-        let groups = report.groups.iter().map(|group| GroupReport {
-            group: group.group,
-            messages: group.messages,
-            delivered: group.delivered,
-            needed: group.needed,
-            lost: group.messages.saturating_sub(group.delivered),
-            msr: msr_of(group.group).map_or(1.0, |msr| f64::from(msr.parts_per_billion()) / 1e9),
-            lost_ids: self.sender.lost_ids(group.group).filter(|_| config.names_lost),
-        });
-        groups.collect()
+        let groups = self.sender.report().groups;
+        groups.iter().map(|group| group_report(group, self.sender.lost_ids(group.group))).collect()
     }
 
     pub(super) fn report(&self) -> Report {
@@ -105,6 +95,22 @@ impl SenderThread {
             canceled: *self.sender.state() == State::Ended && self.sender.is_last_window(),
             timeline: self.timeline.samples().to_vec(),
         }
+    }
+}
+
+/// The outcome of a group. `lost_ids`: if the transport knows them for certain.
+pub fn group_report(
+    group: &atp_proto::GroupReport,
+    lost_ids: Option<Vec<Range<u32>>>,
+) -> GroupReport {
+    GroupReport {
+        group: group.group,
+        messages: group.messages,
+        delivered: group.delivered,
+        needed: group.needed,
+        lost: group.messages.saturating_sub(group.delivered),
+        msr: f64::from(group.msr.parts_per_billion()) / 1e9,
+        lost_ids,
     }
 }
 

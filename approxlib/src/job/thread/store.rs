@@ -12,8 +12,8 @@ const NONE: u32 = u32::MAX;
 #[derive(Default)]
 pub struct Store {
     data: Slab<Data>,
-    /// By group.
-    groups: Vec<Ids>,
+    /// By group, for even and for odd windows: two windows at most have messages.
+    groups: [Vec<Ids>; 2],
 }
 
 /// The ids of one group's messages. Most lie close together, in the order of their first packets:
@@ -28,11 +28,11 @@ struct Ids {
 impl Store {
     /// Inserts a message with its group's next id. In a new window ids count from 0 again.
     pub fn insert(&mut self, id: MessageId, data: Data) {
-        let group = usize::from(id.group);
-        if self.groups.len() <= group {
-            self.groups.resize_with(group + 1, Ids::default);
+        let (group, groups) = (usize::from(id.group), &mut self.groups[parity(id)]);
+        if groups.len() <= group {
+            groups.resize_with(group + 1, Ids::default);
         }
-        let ids = &mut self.groups[group];
+        let ids = &mut groups[group];
         if ids.positions.is_empty() {
             ids.base = id.id;
         }
@@ -43,7 +43,7 @@ impl Store {
     /// Removes a message and returns its data.
     pub fn remove(&mut self, id: MessageId) -> Data {
         let Some(position) = self.position(id) else { return Data::default() };
-        let ids = &mut self.groups[usize::from(id.group)];
+        let ids = &mut self.groups[parity(id)][usize::from(id.group)];
         ids.positions[(id.id - ids.base) as usize] = NONE;
         while ids.positions.front() == Some(&NONE) {
             ids.positions.pop_front();
@@ -72,11 +72,15 @@ impl Store {
     }
 
     fn position(&self, id: MessageId) -> Option<usize> {
-        let ids = self.groups.get(usize::from(id.group))?;
+        let ids = self.groups[parity(id)].get(usize::from(id.group))?;
         let at = id.id.checked_sub(ids.base)?;
         let position = *ids.positions.get(at as usize)?;
         (position != NONE).then_some(position as usize)
     }
+}
+
+fn parity(id: MessageId) -> usize {
+    (id.window % 2) as usize
 }
 
 /// A message in memory.
@@ -94,11 +98,11 @@ mod tests {
     #[test]
     fn get__what_was_inserted_until_removed() {
         let mut store = Store::default();
-        let message = |id| MessageId { group: 3, id };
+        let message = |id| MessageId { window: 0, group: 3, id };
         for id in 0..1000 {
             store.insert(message(id), Data::Copied(MessageCopy::copy(&[id as u8; 10], None)));
         }
-        store.insert(MessageId { group: 4, id: 0 }, Data::default());
+        store.insert(MessageId { window: 0, group: 4, id: 0 }, Data::default());
         assert_eq!(store.get(message(700)).bytes, [188; 10]);
         store.copy_mut(message(700)).unwrap().write_header(&[1; 32]);
         assert_eq!(
@@ -113,8 +117,8 @@ mod tests {
     #[test]
     fn remove__in_any_order_and_then_the_next_window() {
         let mut store = Store::default();
-        let message = |id| MessageId { group: 0, id };
         for window in 0..3u8 {
+            let message = |id| MessageId { window: window.into(), group: 0, id };
             for id in 0..100 {
                 store.insert(
                     message(id),
@@ -127,7 +131,10 @@ mod tests {
                 assert_eq!(&*store.remove(message(id)), [window, id as u8]);
                 assert_eq!(store.get(message(id)).bytes, [0u8; 0]);
             }
-            assert!(store.data.is_empty() && store.groups[0].positions.is_empty());
+            assert!(
+                store.data.is_empty()
+                    && store.groups.iter().flatten().all(|ids| ids.positions.is_empty())
+            );
         }
     }
 }

@@ -1,12 +1,30 @@
 //! Executes the application's commands, and begins and ends the windows of a stream.
 
-use super::SenderThread;
+use super::{SenderThread, reporting::group_report};
 use crate::{
-    job::shared::{Command, Outcome},
+    job::shared::{Command, NewMessage, Outcome},
     report::WindowReport,
 };
 use atp_proto::{MESSAGES_MAX, State};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+/// Messages and commands of the application, in order, that the sender thread hasn't handled: they
+/// belong to a window that can't begin yet.
+#[derive(Debug, Default)]
+pub struct Pending {
+    pub messages: VecDeque<NewMessage>,
+    pub commands: VecDeque<Command>,
+}
+
+impl Pending {
+    /// Whether the next window waits for the end of an earlier one.
+    pub fn is_waiting(&self) -> bool {
+        !self.commands.is_empty()
+    }
+}
 
 /// The state of a stream's windows. A job without windows has one that lasts until the job's end.
 #[derive(Debug)]
@@ -15,6 +33,8 @@ pub struct Windows {
     deadline: Option<Duration>,
     /// When the present window's deadline passes.
     deadline_ns: Option<u64>,
+    /// The same, of the window before, while its end is confirmed beside the present one.
+    closing_deadline_ns: Option<u64>,
     /// Whether the end of the present window was reported to the application.
     reported: bool,
     /// The present window is the empty one at the end of a stream, which has no report.
@@ -32,6 +52,7 @@ impl Windows {
         Self {
             deadline,
             deadline_ns: None,
+            closing_deadline_ns: None,
             reported: false,
             is_empty_end: false,
             is_last: false,
@@ -63,10 +84,61 @@ impl SenderThread {
         self.windows.deadline_ns.filter(|_| self.sender.can_end_now())
     }
 
-    /// Executes a command. Returns `false` if the application has dropped the job.
-    pub(super) fn handle_command(&mut self, now_ns: u64, command: &Command) -> bool {
+    /// When a deadline passes next.
+    pub(super) fn next_deadline_ns(&self) -> Option<u64> {
+        self.window_deadline_ns().into_iter().chain(self.windows.closing_deadline_ns).min()
+    }
+
+    /// Ends the windows whose deadlines have passed.
+    pub(super) fn end_in_time(&mut self, now_ns: u64) {
+        let has_passed =
+            |deadline_ns: Option<u64>| deadline_ns.is_some_and(|at_ns| at_ns <= now_ns);
+        if has_passed(self.windows.closing_deadline_ns) {
+            self.windows.closing_deadline_ns = None;
+            self.sender.end_closing_now();
+        }
+        if has_passed(self.window_deadline_ns()) {
+            self.sender.end_now();
+        }
+    }
+
+    /// Queues messages and executes commands in order, up to the first of a window that can't begin
+    /// yet. Commands were given after the messages of their window. Returns `false` if the
+    /// application has dropped the job.
+    pub(super) fn handle_pending(&mut self, now_ns: u64) -> bool {
+        if self.pending.commands.contains(&Command::Abandon) {
+            return false;
+        }
+        if self.pending.commands.contains(&Command::Cancel) {
+            // Windows that have not begun never will.
+            let is_begin = |command: &Command| matches!(command, Command::BeginWindow { .. });
+            if let Some(first) = self.pending.commands.iter().position(is_begin) {
+                self.pending.commands.truncate(first);
+                self.pending.commands.push_back(Command::Cancel);
+            }
+        }
+        loop {
+            let window = self.sender.window();
+            while self.pending.messages.front().is_some_and(|message| message.window == window)
+                && let Some(message) = self.pending.messages.pop_front()
+            {
+                self.started_ns.get_or_insert(now_ns);
+                self.windows.on_message(now_ns);
+                self.queue(message);
+            }
+            let is_begin =
+                matches!(self.pending.commands.front(), Some(Command::BeginWindow { .. }));
+            if is_begin && !self.sender.can_begin_window() {
+                return true;
+            }
+            let Some(command) = self.pending.commands.pop_front() else { return true };
+            self.handle_command(now_ns, &command);
+        }
+    }
+
+    fn handle_command(&mut self, now_ns: u64, command: &Command) {
         match command {
-            Command::Abandon => return false,
+            Command::Abandon => {}
             Command::Finish => {
                 self.windows.is_last = true;
                 self.sender.finish();
@@ -85,7 +157,6 @@ impl SenderThread {
         }
         // Poll the descriptors in this round: the command's wakeup is still in the eventfd.
         self.poll_due_ns = now_ns;
-        true
     }
 
     /// Ends the job if the receiver asked for it.
@@ -108,6 +179,19 @@ impl SenderThread {
         None
     }
 
+    /// Reports the end of a window that ended while the next one was open.
+    pub(super) fn report_closing(&mut self) {
+        let Some(ended) = self.sender.take_ended_window() else { return };
+        self.windows.ended += 1;
+        self.windows.closing_deadline_ns = None;
+        let groups = ended.groups.iter().zip(ended.lost_ids);
+        self.shared.set_window_outcome(WindowReport {
+            window: ended.window,
+            complete: ended.is_done,
+            groups: groups.map(|(group, lost_ids)| group_report(group, lost_ids)).collect(),
+        });
+    }
+
     /// Reports the end of the present window, unless that was done before.
     fn report_window_once(&mut self) {
         if !std::mem::replace(&mut self.windows.reported, true) {
@@ -120,7 +204,7 @@ impl SenderThread {
             };
             let sizes = report.groups.iter().map(|group| (group.group, group.messages));
             self.windows.sizes = sizes.collect();
-            self.shared.set_complete();
+            self.shared.set_complete(self.sender.window());
             if !self.windows.is_empty_end {
                 self.shared.set_window_outcome(report);
             }
@@ -128,6 +212,15 @@ impl SenderThread {
     }
 
     fn begin_window(&mut self, messages: &[(u8, u32)]) {
+        let is_beside = *self.sender.state() == State::Finishing;
+        if is_beside {
+            let groups = self.sender.report().groups;
+            let sizes = groups.iter().map(|group| (group.group, group.messages));
+            self.windows.sizes = sizes.collect();
+        } else {
+            // The window may have ended in this round, before its end was reported.
+            self.report_window_once();
+        }
         let sizes = &self.windows.sizes;
         let begun = self.sender.begin_window(|group| {
             let known = messages.iter().find(|(id, _)| *id == group.group);
@@ -135,8 +228,9 @@ impl SenderThread {
             (known, sizes.get(&group.group).copied().unwrap_or(0))
         });
         if begun {
-            (self.windows.reported, self.windows.deadline_ns, self.finishing) =
-                (false, None, false);
+            let deadline_ns = self.windows.deadline_ns.take();
+            self.windows.closing_deadline_ns = deadline_ns.filter(|_| is_beside);
+            (self.windows.reported, self.finishing) = (false, false);
         }
     }
 

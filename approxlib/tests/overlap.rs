@@ -1,0 +1,186 @@
+//! Streams whose windows overlap: the next is sent while the end of the last is confirmed.
+
+mod common;
+
+use approxlib::{Error, Event, Job, JobBuilder, Receiver, Stream, Summary};
+use common::{LossyNetwork, message};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+const LEN: usize = 700;
+
+fn builder() -> JobBuilder {
+    Job::builder().control_socket(None).overlap_windows(true).name_lost(true)
+}
+
+/// The ids of messages by window, and the summaries.
+type Got = (BTreeMap<u32, Vec<u32>>, Vec<Summary>);
+
+fn receive(mut receiver: Receiver) -> JoinHandle<(Got, Receiver)> {
+    thread::spawn(move || {
+        let (mut messages, mut summaries) = (BTreeMap::<u32, Vec<u32>>::new(), vec![]);
+        loop {
+            match receiver.recv(Some(Duration::from_secs(20))).unwrap().expect("an event") {
+                Event::Message { window, message: id, data, .. } => {
+                    assert_eq!(data, message(id + 1_000 * window, LEN));
+                    messages.entry(window).or_default().push(id);
+                }
+                Event::Started { .. } | Event::TermsChanged { .. } => {}
+                Event::WindowEnded { summary, .. } => summaries.push(summary),
+                Event::Finished { summary, .. } => {
+                    summaries.push(summary);
+                    return ((messages, summaries), receiver);
+                }
+            }
+        }
+    })
+}
+
+fn network(loss: f64) -> (LossyNetwork, SocketAddr, JoinHandle<(Got, Receiver)>) {
+    let receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
+    let network = LossyNetwork::start(receiver.local_addr().unwrap(), loss, 5);
+    let address = network.address;
+    (network, address, receive(receiver))
+}
+
+fn send(stream: &mut Stream, window: u32, number: u32) {
+    for id in 0..number {
+        assert_eq!(stream.send(&message(id + 1_000 * window, LEN)).unwrap(), id);
+    }
+}
+
+#[test]
+fn stream__windows_end_in_order_while_the_next_is_sent() {
+    let (_network, address, receiving) = network(0.2);
+    let mut stream = builder().msr(0.7).stream(address).unwrap();
+    let mut reports = vec![];
+    assert_eq!(stream.next_window().unwrap(), None);
+    for window in 0..30 {
+        send(&mut stream, window, 60 + window);
+        stream.begin_end_window();
+        while let Some(report) = stream.try_window().unwrap() {
+            reports.push(report);
+        }
+    }
+    while let Some(report) = stream.next_window().unwrap() {
+        reports.push(report);
+    }
+    let report = stream.finish().unwrap();
+    let ((messages, summaries), _receiver) = receiving.join().unwrap();
+    assert_eq!((reports.len(), report.windows as usize), (30, summaries.len()));
+    for (window, report) in (0..).zip(&reports) {
+        let (number, summary) = (60 + window, &summaries[window as usize]);
+        assert!(report.complete && summary.complete);
+        assert_eq!((report.window, summary.window), (window, window));
+        assert_eq!((report.groups[0].messages, summary.messages), (number, number));
+        assert_eq!(messages[&window].len() as u32, summary.delivered);
+        assert_eq!(report.groups[0].lost_ids.as_ref(), Some(&summary.groups[0].lost));
+    }
+}
+
+/// Windows with deadlines, of announced size: a window that is late doesn't hold up the others for
+/// longer than its deadline.
+#[test]
+fn stream__of_windows_with_deadlines() {
+    let (_network, address, receiving) = network(0.4);
+    let deadline = Duration::from_millis(30);
+    let mut stream = builder().messages(40).window_deadline(deadline).stream(address).unwrap();
+    let mut complete = 0;
+    for window in 0..20 {
+        send(&mut stream, window, 40);
+        stream.begin_end_window();
+        if window > 0 {
+            complete += u32::from(stream.next_window().unwrap().unwrap().complete);
+        }
+    }
+    assert_eq!(stream.next_window().unwrap().unwrap().window, 19);
+    assert!(complete < 20);
+    stream.finish().unwrap();
+    let ((messages, summaries), _receiver) = receiving.join().unwrap();
+    assert_eq!(summaries.len(), 21);
+    for summary in &summaries[..20] {
+        let got = messages.get(&summary.window).map_or(0, Vec::len) as u32;
+        assert_eq!(got, summary.delivered);
+    }
+}
+
+/// Empty windows between others, and a stream that ends with two windows open.
+#[test]
+fn stream__of_empty_windows_and_an_early_finish() {
+    let (_network, address, receiving) = network(0.1);
+    let mut stream = builder().msr(0.9).stream(address).unwrap();
+    for window in 0..12 {
+        send(&mut stream, window, if window % 3 == 1 { 0 } else { 50 });
+        stream.begin_end_window();
+    }
+    let report = stream.finish().unwrap();
+    let ((messages, summaries), _receiver) = receiving.join().unwrap();
+    assert_eq!(report.windows as usize, summaries.len());
+    assert!((12..=13).contains(&summaries.len()), "{}", summaries.len());
+    assert!(summaries.iter().all(|summary| summary.complete));
+    assert!(messages.iter().all(|(window, ids)| ids.len() >= 45 && window % 3 != 1));
+}
+
+#[test]
+fn stream__canceled_with_two_windows_open() {
+    let (_network, address, receiving) = network(0.3);
+    let mut stream = builder().stream(address).unwrap();
+    send(&mut stream, 0, 900);
+    stream.begin_end_window();
+    send(&mut stream, 1, 900);
+    // A sender of which nothing has arrived gives no event.
+    while stream.job().progress().delivered == 0 {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let report = stream.cancel().unwrap();
+    assert!(report.canceled);
+    let ((_, summaries), _receiver) = receiving.join().unwrap();
+    assert!(summaries.last().is_some_and(|summary| summary.delivered < 900));
+}
+
+#[test]
+fn try_send__reports_that_two_windows_are_open() {
+    // Nobody answers: no window ends.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut stream = builder().stream(silent.local_addr().unwrap()).unwrap();
+    for _ in 0..2 {
+        assert_eq!(stream.try_send_all(0, &[b"a message"]).unwrap(), 0..1);
+        stream.begin_end_window();
+    }
+    let error = stream.try_send_all(0, &[b"a message"]).unwrap_err();
+    assert!(matches!(error, Error::WindowEnding), "{error}");
+}
+
+#[test]
+fn stream__ended_by_its_receiver() {
+    let mut receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
+    let address = receiver.local_addr().unwrap();
+    let sending = thread::spawn(move || {
+        let mut stream = builder().msr(0.5).stream(address).unwrap();
+        for window in 0..100_000 {
+            match stream.send(&message(1_000 * window, LEN)) {
+                Ok(_) => {}
+                Err(error) => panic!("{error}"),
+            }
+            stream.begin_end_window();
+            match stream.next_window() {
+                Ok(_) => {}
+                Err(Error::EndedByReceiver) => return stream.finish().unwrap(),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        panic!("never ended");
+    });
+    loop {
+        match receiver.recv(Some(Duration::from_secs(20))).unwrap().expect("an event") {
+            Event::WindowEnded { source, job, .. } => receiver.request_end(source, job),
+            Event::Finished { .. } => break,
+            _ => {}
+        }
+    }
+    assert!(sending.join().unwrap().ended_by_receiver);
+}
