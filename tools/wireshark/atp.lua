@@ -36,6 +36,7 @@ local FLAGS = {
   { 16, "MORE", { [FIN] = true, [FIN_ACK] = true } },
   { 32, "NO_ACK", { [DATA] = true, [ACK] = true } },
   { 64, "ODD_WINDOW", { [DATA] = true, [ACK] = true } },
+  { 128, "OVERLAP", { [DATA] = true, [ACK] = true } },
   { 128, "ENDED", { [FIN] = true, [FIN_ACK] = true } },
 }
 
@@ -49,6 +50,7 @@ local f = {
   cookie = ProtoField.uint32("approx.cookie", "Cookie", base.HEX),
   message = ProtoField.uint32("approx.message", "Message"),
   index = ProtoField.uint24("approx.index", "Index"),
+  window = ProtoField.uint8("approx.window", "Window", base.DEC, nil, 0xfc),
   segmentation = ProtoField.uint8("approx.segmentation", "Segmentation", base.DEC, nil, 0xfc),
   count = ProtoField.uint24("approx.count", "Count", base.DEC, nil, 0x03ffff),
   epoch = ProtoField.uint16("approx.epoch", "Epoch"),
@@ -133,14 +135,25 @@ end
 local function read_header(tvb)
   local kind = tvb(1, 1):bitfield(4, 4)
   local flags, allowed = read_flags(tvb, kind)
+  local is_data = kind == DATA or kind == ACK
+  local overlaps = is_data and tvb(2, 1):bitfield(0, 1) == 1
+  local segmentation = tvb(19, 1):bitfield(0, 6)
+  local window = nil
+  if overlaps then
+    window = tvb(16, 1):bitfield(0, 6)
+  elseif kind == RECEIPT and math.floor(tvb(22, 2):uint() / 8) % 2 == 1 then
+    window = segmentation
+  end
   return {
     kind = kind,
     flags = flags,
-    packed = (kind == DATA or kind == ACK) and tvb(2, 1):bitfield(4, 1) == 1,
+    packed = is_data and tvb(2, 1):bitfield(4, 1) == 1,
     flags_allowed = allowed,
     message = tvb(12, 4):uint(),
-    index = tvb(16, 3):uint(),
-    segmentation = tvb(19, 1):bitfield(0, 6),
+    overlaps = overlaps,
+    window = window,
+    index = overlaps and tvb(16, 3):bitfield(6, 18) or tvb(16, 3):uint(),
+    segmentation = segmentation,
     count = tvb(19, 3):bitfield(6, 18),
     epoch = tvb(22, 2):uint(),
     slot = tvb(24, 4):uint(),
@@ -172,14 +185,16 @@ local function add_header(tree, tvb)
   local kind = tvb(1, 1):bitfield(4, 4)
   for i, field in ipairs(flag_fields) do
     -- Of two flags with one bit, show that of the packet's kind.
-    local is_shared = FLAGS[i][1] == 8 or FLAGS[i][1] == 16
+    local is_shared = FLAGS[i][1] == 8 or FLAGS[i][1] == 16 or FLAGS[i][1] == 128
     if not is_shared or FLAGS[i][3][kind] then flags:add(field, tvb(2, 1)) end
   end
   tree:add(f.group, tvb(3, 1))
   tree:add(f.job, tvb(4, 4))
   tree:add(f.cookie, tvb(8, 4))
   tree:add(f.message, tvb(12, 4))
-  tree:add(f.index, tvb(16, 3))
+  local header = read_header(tvb)
+  tree:add(f.index, tvb(16, 3), header.index)
+  if header.overlaps then tree:add(f.window, tvb(16, 1)) end
   tree:add(f.segmentation, tvb(19, 1))
   tree:add(f.count, tvb(19, 3))
   tree:add(f.epoch, tvb(22, 2))
@@ -193,19 +208,22 @@ local function summary(packet, tvb)
   local parts = { KINDS[kind] }
   if p.flags ~= "" then parts[#parts + 1] = p.flags end
   parts[#parts + 1] = string.format("job %d group %d", tvb(4, 4):uint(), tvb(3, 1):uint())
+  local window = p.window and string.format("window %d ", p.window) or ""
   if p.packed then
     parts[#parts + 1] = string.format(
-      "%d messages from %d slot %d epoch %d time %d", p.count, p.message, p.slot, p.epoch, p.time)
+      "%d messages from %d %sslot %d epoch %d time %d",
+      p.count, p.message, window, p.slot, p.epoch, p.time)
   elseif kind == DATA or kind == ACK then
     parts[#parts + 1] = string.format(
-      "message %d packet %d/%d segmentation %d slot %d epoch %d time %d",
-      p.message, p.index, p.count, p.segmentation, p.slot, p.epoch, p.time)
+      "message %d packet %d/%d segmentation %d %sslot %d epoch %d time %d",
+      p.message, p.index, p.count, p.segmentation, window, p.slot, p.epoch, p.time)
   elseif kind == PROBE or kind == PROBE_ACK then
     parts[#parts + 1] = string.format(
       "number %d slots %d..%d next slot %d epoch %d time %d",
       p.index, p.slot, (p.slot + 256) % 2 ^ 32, p.message, p.epoch, p.time)
   elseif kind == RECEIPT then
-    parts[#parts + 1] = string.format("number %d slot %d time %d", p.index, p.slot, p.time)
+    parts[#parts + 1] = string.format(
+      "number %d %sslot %d time %d", p.index, window, p.slot, p.time)
     if p.epoch ~= 0 then parts[#parts + 1] = string.format("features %d", p.epoch) end
     if p.count ~= 0 then parts[#parts + 1] = string.format("terms %d", p.count) end
     if p.message ~= 0 then

@@ -38,6 +38,9 @@ impl Header {
             write!(f, " message {} packet {}/{}", self.message(), self.index(), self.count())?;
             write!(f, " segmentation {}", self.segmentation())?;
         }
+        if let Some(window) = self.window() {
+            write!(f, " window {window}")?;
+        }
         write!(f, " slot {}", self.slot())?;
         write!(f, " epoch {} time {}", self.epoch(), self.time())
     }
@@ -49,7 +52,11 @@ impl Header {
     }
 
     fn fmt_receipt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, " number {} slot {} time {}", self.index(), self.slot(), self.time())?;
+        write!(f, " number {}", self.index())?;
+        if let Some(window) = self.window() {
+            write!(f, " window {window}")?;
+        }
+        write!(f, " slot {} time {}", self.slot(), self.time())?;
         if self.epoch() != 0 {
             write!(f, " features {}", self.epoch())?;
         }

@@ -13,7 +13,10 @@
 //!   28  send time
 //! ```
 
-use super::kind::{Flags, Kind};
+use super::{
+    features::Features,
+    kind::{Flags, Kind},
+};
 use bytemuck::{Pod, Zeroable};
 
 /// Bytes of a header.
@@ -176,12 +179,15 @@ impl Header {
         self
     }
 
-    /// The number of the window, modulo [`WINDOWS`]: of DATA and ACK flagged OVERLAP, and of
-    /// RECEIPT, where the field counts segmentations otherwise.
+    /// The number of the window, modulo [`WINDOWS`]: in DATA and ACK flagged OVERLAP, and in
+    /// RECEIPTs of receivers with [`super::Features::OVERLAP`], which have it in place of the
+    /// segmentation.
     pub const fn window(&self) -> Option<u32> {
         if self.names_window() {
             Some(self.index[0] as u32 >> (8 - WINDOW_BITS))
-        } else if self.version_kind & 0xf == Kind::Receipt as u8 {
+        } else if self.version_kind & 0xf == Kind::Receipt as u8
+            && Features::from_wire(self.epoch()).contains(Features::OVERLAP)
+        {
             Some(self.segmentation() as u32)
         } else {
             None

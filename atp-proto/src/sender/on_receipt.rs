@@ -11,8 +11,9 @@ impl Sender {
         receipt: &ReceiptBody,
     ) -> Result<(), PacketRefused> {
         let Some(window) = self.window_of_receipt(header) else {
-            // A receipt of a window that has ended.
+            // A receipt of a window that has ended. Streams of short windows may get no others.
             self.silence.end();
+            self.on_features(now_ns, Features::from_wire(header.epoch()));
             return Ok(());
         };
         let in_window = |sender: &mut Self| sender.on_receipt_of_window(now_ns, header, receipt);
@@ -25,11 +26,10 @@ impl Sender {
         let is_recent = |window: &Window| {
             window.number == 0 || (header.slot().wrapping_sub(window.before_slot) as i32) > 0
         };
-        let names_window = Features::from_wire(header.epoch()).contains(Features::OVERLAP);
-        if !(self.config.overlap && names_window) {
+        let Some(named) = header.window().filter(|_| self.config.overlap) else {
             return is_recent(&self.window).then_some(self.window.number);
-        }
-        let is_named = |window: &&Window| header.window() == Some(window.number % WINDOWS);
+        };
+        let is_named = |window: &&Window| named == window.number % WINDOWS;
         self.windows().filter(is_named).find(|window| is_recent(window)).map(|window| window.number)
     }
 

@@ -18,7 +18,7 @@ use atp_common::{
     laws::Rules,
     maps::ack_ring::{self, SLOTS_PER_WORD},
     units::Msr,
-    wire::{HEADER_LEN, Header, Kind, MEMBER_HEADER_LEN, PROBE_SLOTS, TermsBody},
+    wire::{Flags, HEADER_LEN, Header, Kind, MEMBER_HEADER_LEN, PROBE_SLOTS, TermsBody, WINDOWS},
 };
 use atp_proto::{
     AckRing, CompleteAt, GroupConfig, MessageId, Packet, QueueError, Sender, SenderConfig, State,
@@ -97,6 +97,8 @@ fn config(u: &mut Unstructured<'_>) -> arbitrary::Result<SenderConfig> {
         packing: !u.len().is_multiple_of(4),
         rank_by_bytes: u.len().is_multiple_of(5),
         announce_terms: !u.len().is_multiple_of(3),
+        overlap: u.len().is_multiple_of(2),
+        names_lost: u.len().is_multiple_of(7),
         ..SenderConfig::new(JOB, COOKIE, first)
     })
 }
@@ -194,6 +196,10 @@ impl Fuzz {
             }
             Step::Raw { kind, bytes } => self.arrive(&peer::raw(kind, &bytes)),
         }
+        if let Some(ended) = self.sender.take_ended_window() {
+            assert_eq!(ended.window.wrapping_add(1), self.sender.window());
+            assert_eq!(ended.groups.len(), ended.lost_ids.len());
+        }
         for id in self.sender.released() {
             assert!(self.buffer.remove(&id).is_some(), "{id:?} was released, but not queued");
             assert!(self.released.insert(id), "{id:?} was released twice");
@@ -230,7 +236,8 @@ impl Fuzz {
         let Some(packet) = self.sender.next_packet(self.now_ns) else { return false };
         assert!(!had_ended, "a packet after the end");
         let (header, kind) = Header::parse(packet.header.as_bytes()).expect("it is well-formed");
-        let id = MessageId { group: header.group(), id: header.message() };
+        let window = self.window_of(&header);
+        let id = MessageId { window, group: header.group(), id: header.message() };
         assert_eq!((kind, id, header.job()), (Kind::Data, packet.message, JOB));
         if packet.is_packed() {
             self.check_packed(&packet);
@@ -245,6 +252,16 @@ impl Fuzz {
         assert!(packet.len <= self.sender.config().payload_bytes_max);
         self.remember(packet);
         true
+    }
+
+    /// The number of the window of a packet that was just handed out.
+    fn window_of(&self, header: &Header) -> u32 {
+        let present = self.sender.window();
+        let is_odd = header.flags().contains(Flags::ODD_WINDOW);
+        let window = if is_odd == (present % 2 == 1) { present } else { present.wrapping_sub(1) };
+        assert!(header.window().is_none_or(|named| named == window % WINDOWS));
+        assert!(window == present || self.sender.closing_window() == Some(window));
+        window
     }
 
     /// Checks that a packed packet holds several buffered messages of one group, each once.
@@ -288,9 +305,12 @@ impl Fuzz {
     fn begin_window(&mut self, total: Option<u8>) {
         let total = total.map(|total| u32::from(total) % 90);
         if self.sender.begin_window(|_| (total, 40)) {
-            assert!(self.buffer.is_empty(), "a window began with unreleased messages");
-            self.released.clear();
-            (self.ended, self.fin) = (None, None);
+            let closing = self.sender.closing_window();
+            assert!(
+                self.buffer.keys().all(|id| Some(id.window) == closing),
+                "a window began with unreleased messages"
+            );
+            self.ended = None;
         }
     }
 

@@ -30,6 +30,7 @@ mod membership;
 mod mixed;
 mod network;
 mod offload;
+mod overlap;
 mod pacing;
 mod packet_log;
 mod path_mtu;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         advice_lanes::trials(),
         epochs::trials(),
         epochs::refusals(),
+        overlap::trials(),
         polite::trials(),
         requests::trials(),
         bad_network::trials(),

@@ -109,6 +109,7 @@ pub fn json(packet: &Packet<'_>) -> Value {
         "index": header.index(),
         "count": header.count(),
         "segmentation": header.segmentation(),
+        "window": header.window(),
         "epoch": header.epoch(),
         "slot": header.slot(),
         "time": header.time(),
