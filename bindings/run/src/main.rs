@@ -1,5 +1,8 @@
 //! `atp-run`: starts a program whose UDP datagrams to and from some ports travel as ATP messages.
 
+#[cfg(test)]
+mod cutter;
+mod framing;
 mod map;
 mod program;
 
