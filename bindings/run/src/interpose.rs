@@ -193,7 +193,11 @@ unsafe fn carry(fd: c_int, to: *const sockaddr, len: socklen_t) -> Option<c_int>
     let before = errno();
     let done = {
         let _inside = enter();
-        if address::is_tcp(fd) && client::is_fresh(fd) { state.carry(fd, to, rule, framing) } else { None }
+        if address::is_tcp(fd) && client::is_fresh(fd) {
+            state.carry(fd, to, rule, framing)
+        } else {
+            None
+        }
     };
     set_errno(match done {
         Some(Err(error)) => error,

@@ -6,7 +6,7 @@ use crate::{
 };
 use approxlib::{Error, Job, Stream};
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     sync::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -150,8 +150,9 @@ impl Worker {
                     warn(format_args!("datagrams to {} are sent plainly: {error}", self.to));
                 }
             }
+            self.destination.set(Phase::Plain);
+            self.send_queued_plainly();
             if !self.is_ending() {
-                self.destination.set(Phase::Plain);
                 self.sleep(pause);
                 pause = (pause * 2).min(PAUSE_MAX);
             }
@@ -172,6 +173,23 @@ impl Worker {
     /// Where the destination's messages go.
     fn peer(&self) -> SocketAddr {
         SocketAddr::new(self.to.ip(), self.rule.atp_port)
+    }
+
+    /// Sends what the program had queued for a stream that has failed. Later datagrams would
+    /// otherwise overtake it by minutes.
+    fn send_queued_plainly(&self) {
+        let any: IpAddr = match self.to {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let mut socket = None;
+        for datagram in self.datagrams.try_iter().filter(|datagram| !datagram.is_empty()) {
+            if socket.is_none() {
+                socket = UdpSocket::bind((any, 0)).ok();
+            }
+            // A plain datagram may be lost.
+            drop(socket.as_ref().map(|socket| socket.send_to(&datagram, self.to)));
+        }
     }
 
     fn send_windows(&self) -> Result<(), Error> {
