@@ -241,7 +241,7 @@ fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()>
     file.write_all(line.as_bytes())
 }
 
-/// The state, if this process has one and it isn't a child of `vfork`, whose descriptors are others.
+/// The state, if this process has one. A child of `vfork` has none: its descriptors are others.
 fn own_state() -> Option<&'static State> {
     // SAFETY: states are leaked, so they live as long as the process.
     let state = unsafe { STATE.load(Ordering::Acquire).as_ref() };

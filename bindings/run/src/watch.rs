@@ -2,8 +2,8 @@
 //!
 //! A seccomp filter asks a watching process about two rare system calls, `socket` for IPv4 and IPv6
 //! and `io_uring_setup`. The watcher lets each go on, so the program runs as without it. A `socket`
-//! call whose instruction lies outside of libc came from a program with system calls of its own. The
-//! filter can't decide that itself: libc's address is another one in each process.
+//! call whose instruction lies outside of libc came from a program with system calls of its own.
+//! The filter can't decide that itself: libc's address is another one in each process.
 
 use anyhow::{Context, Result, ensure};
 use std::{

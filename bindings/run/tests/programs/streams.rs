@@ -2,13 +2,7 @@
 
 use crate::tools::{Ports, Server, command, compile, counted, ports, run};
 use anyhow::{Context, Result, ensure};
-use std::{
-    collections::HashSet,
-    fs,
-    path::{Path, PathBuf},
-    process::Stdio,
-    thread,
-};
+use std::{collections::HashSet, fs, path::Path, process::Stdio, thread};
 
 /// Lines of a known order.
 fn lines() -> Vec<u8> {
@@ -71,7 +65,7 @@ fn send(settings: &str, stream: &[u8], how: &str, server_under: bool) -> Result<
 
 fn client(
     ports: &Ports,
-    program: &PathBuf,
+    program: &Path,
     file: &Path,
     how: &str,
     folder: &Path,
