@@ -32,6 +32,20 @@ pub unsafe fn read(at: *const libc::sockaddr, len: usize) -> Option<SocketAddr> 
     }
 }
 
+/// Writes an address for a socket of the family `domain`; its length.
+pub fn write(address: SocketAddr, domain: i32) -> (libc::sockaddr_storage, libc::socklen_t) {
+    // SAFETY: all zero is a valid `sockaddr_storage`.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    storage.ss_family = domain as libc::sa_family_t;
+    let len = match domain {
+        libc::AF_INET => size_of::<libc::sockaddr_in>(),
+        _ => size_of::<libc::sockaddr_in6>(),
+    };
+    // SAFETY: the storage holds an address of each family, and its family is written.
+    unsafe { replace((&raw mut storage).cast(), len, address) };
+    (storage, len as libc::socklen_t)
+}
+
 /// Replaces an address that the kernel wrote by another one, in the same family.
 ///
 /// # Safety
@@ -65,7 +79,7 @@ pub unsafe fn replace(at: *mut libc::sockaddr, len: usize, by: SocketAddr) {
 /// The address of a socket's end, which `ask` (getsockname or getpeername) tells.
 pub fn of_socket(
     fd: i32,
-    ask: unsafe extern "C" fn(i32, *mut libc::sockaddr, *mut libc::socklen_t) -> i32,
+    ask: unsafe fn(i32, *mut libc::sockaddr, *mut libc::socklen_t) -> i32,
 ) -> Option<SocketAddr> {
     // SAFETY: all zero is a valid `sockaddr_storage`.
     let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
@@ -76,7 +90,7 @@ pub fn of_socket(
     (done == 0).then(|| unsafe { read(from_ref(&storage).cast(), len as usize) })?
 }
 
-/// The number of a socket option.
+/// The number of an option of the socket level.
 pub fn option(fd: i32, name: i32) -> Option<i32> {
     let (mut value, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
     // SAFETY: the memory is there and `len` is its length.
@@ -84,4 +98,9 @@ pub fn option(fd: i32, name: i32) -> Option<i32> {
         libc::getsockopt(fd, libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut len)
     };
     (done == 0).then_some(value)
+}
+
+/// Whether the descriptor is a socket of TCP.
+pub fn is_tcp(fd: i32) -> bool {
+    option(fd, libc::SO_PROTOCOL) == Some(libc::IPPROTO_TCP)
 }

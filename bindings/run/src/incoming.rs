@@ -163,7 +163,7 @@ impl Inlet {
     fn forget_outlets(&mut self) {
         for (_, outlet) in self.outlets.drain() {
             // A program that reads a datagram later sees the address of the loopback.
-            if let Some(own) = address::of_socket(outlet.as_raw_fd(), libc::getsockname) {
+            if let Some(own) = address::of_socket(outlet.as_raw_fd(), next::getsockname) {
                 lock(&self.shared.senders).remove(&own);
             }
         }

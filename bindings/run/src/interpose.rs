@@ -7,10 +7,11 @@ use crate::{
     incoming::Incoming,
     next,
     outgoing::Verdict,
-    shared::lock,
-    state::{State, closed, connected, copied, set_connected, state},
+    shared::{enter, lock},
+    state::{Beside, State, closed, closed_range, connected, copied, set_connected, state},
+    tcp::{client, server::Listening},
 };
-use libc::{c_int, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
+use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
 use std::{net::SocketAddr, sync::atomic::Ordering};
 
 /// The longest UDP datagram.
@@ -39,7 +40,7 @@ fn send_message(
     flags: c_int,
     parts: &[iovec],
 ) -> Option<ssize_t> {
-    let rule = state.rule(to.port())?;
+    let rule = state.udp_rule(to.port())?;
     let len = parts.iter().map(|part| part.iov_len).try_fold(0usize, usize::checked_add)?;
     let is_unicast = !to.ip().is_multicast() && !to.ip().is_unspecified();
     if len > DATAGRAM_BYTES_MAX || !is_unicast || !is_udp(fd) {
@@ -58,7 +59,10 @@ fn send_message(
     let is_nonblocking = || unsafe { next::fcntl(fd, libc::F_GETFL, 0) } & libc::O_NONBLOCK != 0;
     let waits = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking();
     let before = errno();
-    let verdict = state.offer(to, rule, &datagram, waits);
+    let verdict = {
+        let _inside = enter();
+        state.offer(to, rule, &datagram, waits)
+    };
     set_errno(before);
     match verdict {
         Verdict::Taken => Some(len as ssize_t),
@@ -78,7 +82,7 @@ fn send_connected(fd: c_int, flags: c_int, parts: &[iovec]) -> Option<ssize_t> {
     let state = state()?;
     let before = errno();
     // The number may belong to another socket by now: a close can be missed.
-    let to = address::of_socket(fd, libc::getpeername);
+    let to = address::of_socket(fd, next::getpeername);
     set_errno(before);
     send_message(state, fd, to?, flags, parts)
 }
@@ -124,11 +128,82 @@ unsafe fn restore_sender(from: *mut sockaddr, len: usize) {
     unsafe {
         let Some(found) = address::read(from, len) else { return };
         let canonical = SocketAddr::new(found.ip().to_canonical(), found.port());
-        let sender = lock(&state.shared.senders).get(&canonical).copied();
+        let sender = {
+            let _inside = enter();
+            lock(&state.shared.senders).get(&canonical).copied()
+        };
         if let Some(sender) = sender {
             address::replace(from, len, sender);
         }
     }
+}
+
+/// Room for an address, which the kernel will write.
+///
+/// # Safety
+/// `len` is null or readable.
+unsafe fn room(at: *mut sockaddr, len: *mut socklen_t) -> socklen_t {
+    // SAFETY: the caller promises it.
+    if at.is_null() || len.is_null() { 0 } else { unsafe { *len } }
+}
+
+/// Puts the address of a carried connection's peer in the place of the library's.
+///
+/// # Safety
+/// `at` has `len` bytes, which the kernel has written.
+unsafe fn restore_peer(at: *mut sockaddr, len: usize) {
+    let Some(state) = state().filter(|state| state.has_ends()) else { return };
+    // SAFETY: the caller promises the bytes.
+    unsafe {
+        let Some(far) = address::read(at, len) else { return };
+        let _inside = enter();
+        if let Some(ends) = state.shared.ends_of(far) {
+            address::replace(at, len, ends.peer);
+        }
+    }
+}
+
+/// Puts the own address of a carried connection in the place of the loopback's.
+///
+/// # Safety
+/// As for [`restore_peer`].
+unsafe fn restore_local(fd: c_int, at: *mut sockaddr, len: usize) {
+    let Some(state) = state().filter(|state| state.has_ends()) else { return };
+    let before = errno();
+    if let Some(far) = address::of_socket(fd, next::getpeername) {
+        let _inside = enter();
+        if let Some(ends) = state.shared.ends_of(far) {
+            // SAFETY: the caller promises the bytes.
+            unsafe { address::replace(at, len, ends.local) };
+        }
+    }
+    set_errno(before);
+}
+
+/// Connects a program's socket of TCP to this library, if the other end's library answers.
+/// `None`: the kernel connects it.
+///
+/// # Safety
+/// `to` is null or readable for `len` bytes.
+unsafe fn carry(fd: c_int, to: *const sockaddr, len: socklen_t) -> Option<c_int> {
+    let state = state()?;
+    // SAFETY: the caller promises the bytes.
+    let to = unsafe { address::read(to, len as usize) }?;
+    let (rule, framing) = state.tcp_rule(to.port())?;
+    let before = errno();
+    let done = {
+        let _inside = enter();
+        if address::is_tcp(fd) && client::is_fresh(fd) {
+            state.carry(fd, to, rule, framing)
+        } else {
+            None
+        }
+    };
+    set_errno(match done {
+        Some(Err(error)) => error,
+        _ => before,
+    });
+    done.map(|done| if done.is_ok() { 0 } else { -1 })
 }
 
 macro_rules! interpose {
@@ -151,22 +226,85 @@ interpose! {
         let done = next::bind(fd, at, len);
         if done == 0
             && let Some(state) = state()
-            && let Some(local) = address::of_socket(fd, libc::getsockname)
-            && let Some(rule) = state.rule(local.port())
+            && let Some(local) = address::of_socket(fd, next::getsockname)
+            && let Some(rule) = state.udp_rule(local.port())
             && is_udp(fd)
-            && let Some(incoming) = Incoming::start(&state.shared, fd, local, rule)
         {
-            lock(&state.bound).insert(fd, incoming);
+            let (before, inside) = (errno(), enter());
+            if let Some(incoming) = Incoming::start(&state.shared, fd, local, rule) {
+                state.keep_beside(fd, Beside::Udp(incoming));
+            }
+            drop(inside);
+            set_errno(before);
+        }
+        done
+    }
+
+    fn listen(fd: c_int, backlog: c_int) -> c_int {
+        let done = next::listen(fd, backlog);
+        if done == 0
+            && let Some(state) = state()
+            && let Some(local) = address::of_socket(fd, next::getsockname)
+            && let Some((rule, framing)) = state.tcp_rule(local.port())
+            && address::is_tcp(fd)
+        {
+            let (before, inside) = (errno(), enter());
+            if !state.has_beside(fd)
+                && let Some(listening) = Listening::start(&state.shared, local, rule, framing)
+            {
+                state.keep_beside(fd, Beside::Tcp(listening));
+            }
+            drop(inside);
+            set_errno(before);
+        }
+        done
+    }
+
+    fn accept(fd: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> c_int {
+        let room = room(from, from_len);
+        let accepted = next::accept(fd, from, from_len);
+        if accepted >= 0 && room > 0 {
+            restore_peer(from, room.min(*from_len) as usize);
+        }
+        accepted
+    }
+
+    fn accept4(fd: c_int, from: *mut sockaddr, from_len: *mut socklen_t, flags: c_int) -> c_int {
+        let room = room(from, from_len);
+        let accepted = next::accept4(fd, from, from_len, flags);
+        if accepted >= 0 && room > 0 {
+            restore_peer(from, room.min(*from_len) as usize);
+        }
+        accepted
+    }
+
+    fn getpeername(fd: c_int, at: *mut sockaddr, len: *mut socklen_t) -> c_int {
+        let room = room(at, len);
+        let done = next::getpeername(fd, at, len);
+        if done == 0 && room > 0 {
+            restore_peer(at, room.min(*len) as usize);
+        }
+        done
+    }
+
+    fn getsockname(fd: c_int, at: *mut sockaddr, len: *mut socklen_t) -> c_int {
+        let room = room(at, len);
+        let done = next::getsockname(fd, at, len);
+        if done == 0 && room > 0 {
+            restore_local(fd, at, room.min(*len) as usize);
         }
         done
     }
 
     fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
+        if let Some(done) = carry(fd, to, len) {
+            return done;
+        }
         let done = next::connect(fd, to, len);
         if let Some(state) = state() {
             let before = errno();
             let port = address::read(to, len as usize).map_or(0, |to| to.port());
-            let is_mapped = done == 0 && state.rule(port).is_some() && is_udp(fd);
+            let is_mapped = done == 0 && state.udp_rule(port).is_some() && is_udp(fd);
             set_connected(fd, if is_mapped { port } else { 0 });
             set_errno(before);
         }
@@ -176,6 +314,19 @@ interpose! {
     fn close(fd: c_int) -> c_int {
         closed(fd);
         next::close(fd)
+    }
+
+    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+        // Close-on-exec closes nothing yet, and ends with the library.
+        if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
+            closed_range(first, last);
+        }
+        next::close_range(first, last, flags)
+    }
+
+    fn closefrom(first: c_int) -> () {
+        closed_range(c_uint::try_from(first).unwrap_or(0), c_uint::MAX);
+        next::closefrom(first)
     }
 
     fn dup(fd: c_int) -> c_int {

@@ -4,8 +4,12 @@
 //! `atp-run` too. The other end's library receives the message, and sends it to the program's own
 //! UDP socket over the loopback. The program therefore reads, polls, duplicates and inherits the
 //! socket as it always does; only the address of the sender has to be put back in place.
+//!
+//! A connection to a TCP port with a rule is carried likewise: see `tcp`.
 
 mod address;
+mod cutter;
+mod framing;
 mod incoming;
 mod interpose;
 mod map;
@@ -13,3 +17,4 @@ mod next;
 mod outgoing;
 mod shared;
 mod state;
+mod tcp;

@@ -1,7 +1,12 @@
-//! `atp-run`: starts a program whose UDP datagrams to and from some ports travel as ATP messages.
+//! `atp-run`: starts a program whose datagrams and frames to and from some ports travel as ATP
+//! messages.
 
+#[cfg(test)]
+mod cutter;
+mod framing;
 mod map;
 mod program;
+mod watch;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -14,11 +19,12 @@ use std::{
 
 const LIBRARY: &str = "libatp_run.so";
 
-/// Run an unmodified program, and carry its UDP datagrams as ATP messages
+/// Run an unmodified program, and carry its datagrams and frames as ATP messages
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
-    /// A port and its settings, such as 8125=msr:0.9,window:1s; repeat it for several ports
+    /// A port and its settings, such as 8125=msr:0.9,window:1s or 5140=tcp:lines; repeat it for
+    /// several ports
     #[arg(long, value_name = "PORT[=SETTINGS]", required = true)]
     map: Vec<String>,
     /// Append counts of datagrams to this file when the program exits
@@ -27,6 +33,9 @@ struct Cli {
     /// The library to load; default: libatp_run.so beside this program, or in ../lib
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
+    /// Don't watch for raw socket calls and io_uring, which need a seccomp filter
+    #[arg(long)]
+    no_watch: bool,
     /// The program and its arguments
     #[arg(required = true, last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -61,6 +70,11 @@ fn run(cli: Cli) -> Result<std::convert::Infallible> {
     command.env("LD_PRELOAD", preload).env(map::VARIABLE, rules);
     if let Some(report) = cli.report {
         command.env(map::REPORT_VARIABLE, std::path::absolute(report)?);
+    }
+    if !cli.no_watch
+        && let Err(error) = watch::start()
+    {
+        eprintln!("atp-run: raw socket calls and io_uring aren't reported: {error:#}");
     }
     let error = command.exec();
     Err(error).with_context(|| format!("can't start {}", found.display()))

@@ -1,5 +1,6 @@
-//! The rules of ports: which UDP datagrams become messages, and how.
+//! The rules of ports: which UDP datagrams and frames of TCP become messages, and how.
 
+use crate::framing::Framing;
 use anyhow::{Context, Result, bail, ensure};
 use std::{collections::HashMap, time::Duration};
 
@@ -14,23 +15,29 @@ const ATP_PORT_DISTANCE: u16 = 20_000;
 /// The rule of one port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
-    /// The share of a window's datagrams that must arrive.
+    /// For a port of TCP: where its messages begin and end.
+    pub framing: Option<Framing>,
+    /// The share of a window's messages that must arrive.
     pub msr: f64,
     pub window: Duration,
-    /// The UDP port at which ATP receives.
+    /// The UDP port at which ATP receives, and the TCP port of carried connections.
     pub atp_port: u16,
-    /// How long the first datagram to a destination waits for an answer.
+    /// How long the first datagram, or a connection, to a destination waits for an answer.
     pub probe: Duration,
 }
 
-/// Rules by port.
+/// Rules by port, of UDP without a framing and of TCP with one.
 pub type Rules = HashMap<u16, Rule>;
 
 /// Parses rules such as `8125=msr:0.9,window:1s`, divided by semicolons.
 pub fn parse(text: &str) -> Result<Rules> {
     let rules = text.split(';').filter(|rule| !rule.is_empty());
     let parsed = rules.map(|rule| parse_rule(rule).with_context(|| format!("the rule {rule:?}")));
-    let rules: Rules = parsed.collect::<Result<_>>()?;
+    let mut rules = HashMap::new();
+    for parsed in parsed {
+        let (port, rule) = parsed?;
+        ensure!(rules.insert(port, rule).is_none(), "port {port} has two rules: give it one");
+    }
     for (port, Rule { atp_port, .. }) in &rules {
         let others = rules.values().filter(|other| other.atp_port == *atp_port).count();
         ensure!(
@@ -46,6 +53,7 @@ fn parse_rule(text: &str) -> Result<(u16, Rule)> {
     let port: u16 =
         port.parse().ok().filter(|port| *port > 0).context("give a port: 1 to 65535")?;
     let mut rule = Rule {
+        framing: None,
         msr: 0.9,
         window: Duration::from_secs(1),
         atp_port: port
@@ -62,8 +70,9 @@ fn parse_rule(text: &str) -> Result<(u16, Rule)> {
             }
             "window" => rule.window = duration(value)?,
             "probe" => rule.probe = duration(value)?,
+            "tcp" => rule.framing = Some(Framing::parse(value)?),
             "atp" => rule.atp_port = value.parse().context("atp is a port")?,
-            _ => bail!("no setting {name:?}: there are msr, window, atp and probe"),
+            _ => bail!("no setting {name:?}: there are tcp, msr, window, atp and probe"),
         }
     }
     ensure!(rule.atp_port != port && rule.atp_port > 0, "the port of ATP must be another one");
@@ -92,8 +101,21 @@ mod tests {
         assert_eq!((rule.msr, rule.window), (0.9, Duration::from_secs(2)));
         assert_eq!(rule.atp_port, 28_125);
         assert_eq!(rules[&60_000].atp_port, 40_000);
-        assert_eq!((rules[&7].atp_port, rules[&7].probe), (9, Duration::from_millis(5)));
+        let last = rules[&7];
+        assert_eq!((last.atp_port, last.probe), (9, Duration::from_millis(5)));
         assert!(parse("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn parse__tells_udp_from_tcp() {
+        let rules = parse("514=tcp:syslog,msr:0.5;8125").unwrap();
+        assert_eq!((rules[&514].msr, rules[&514].framing), (0.5, Some(Framing::Syslog)));
+        assert_eq!(rules[&8125].framing, None);
+    }
+
+    #[test]
+    fn parse__refuses_two_rules_of_a_port() {
+        assert!(parse("9;9=tcp:lines").unwrap_err().to_string().contains("port 9 has two rules"));
     }
 
     #[test]
@@ -111,7 +133,9 @@ mod tests {
             ("9=msr:2", "between 0 and 1"),
             ("9=msr:NaN", "between 0 and 1"),
             ("9=msr", "NAME:VALUE"),
-            ("9=rate:1", "msr, window, atp and probe"),
+            ("9=rate:1", "tcp, msr, window, atp and probe"),
+            ("9=tcp:words", "lines, u32-length or syslog"),
+            ("9=tcp", "NAME:VALUE"),
             ("9=window:1", "200ms or 1s"),
             ("9=window:0s", "between"),
             ("9=atp:9", "another"),

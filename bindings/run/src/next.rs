@@ -25,12 +25,19 @@ macro_rules! next {
     };
 }
 
-use libc::{c_int, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
+use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
 
 next! {
     bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int;
     connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int;
+    listen(fd: c_int, backlog: c_int) -> c_int;
+    accept(fd: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> c_int;
+    accept4(fd: c_int, from: *mut sockaddr, from_len: *mut socklen_t, flags: c_int) -> c_int;
+    getpeername(fd: c_int, at: *mut sockaddr, len: *mut socklen_t) -> c_int;
+    getsockname(fd: c_int, at: *mut sockaddr, len: *mut socklen_t) -> c_int;
     close(fd: c_int) -> c_int;
+    close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
+    closefrom(first: c_int) -> ();
     dup(fd: c_int) -> c_int;
     dup2(fd: c_int, to: c_int) -> c_int;
     dup3(fd: c_int, to: c_int, flags: c_int) -> c_int;

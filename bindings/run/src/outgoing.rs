@@ -4,9 +4,9 @@ use crate::{
     map::Rule,
     shared::{Shared, lock, pass_calls_of_this_thread, warn},
 };
-use approxlib::{Error, GroupReport, Job, Stream};
+use approxlib::{Error, Job, Stream};
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     sync::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -21,10 +21,10 @@ pub const PROBE_JOB: &str = "atp-run probe";
 /// Datagrams that wait for the stream's thread.
 const QUEUE_MAX: usize = 8_192;
 /// Pauses between probes of a destination that doesn't answer.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(60);
+pub const PAUSE_MIN: Duration = Duration::from_secs(1);
+pub const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How long a receiver may be silent before datagrams are sent plainly again.
-const PEER_TIMEOUT: Duration = Duration::from_secs(2);
+pub const PEER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What becomes of a datagram.
 #[derive(Debug, PartialEq)]
@@ -116,6 +116,16 @@ impl Destination {
     }
 }
 
+/// Whether ATP answers at `peer` within `timeout`.
+pub fn answers(peer: SocketAddr, timeout: Duration) -> bool {
+    let asked =
+        Job::builder().id(PROBE_JOB).peer_timeout(timeout).connect(peer).and_then(|mut job| {
+            job.send(b"")?;
+            job.finish()
+        });
+    asked.is_ok()
+}
+
 /// The thread of a destination.
 struct Worker {
     shared: &'static Shared,
@@ -130,18 +140,19 @@ impl Worker {
         pass_calls_of_this_thread();
         let mut pause = PAUSE_MIN;
         while !self.is_ending() {
-            if self.probe() {
+            if answers(self.peer(), self.rule.probe) {
                 pause = PAUSE_MIN;
                 self.destination.set(Phase::Atp);
                 if let Err(error) = self.send_windows() {
                     if let Error::Short(shortfall) = &error {
-                        self.count(&shortfall.report.groups);
+                        self.shared.counts.add(&shortfall.report.groups);
                     }
                     warn(format_args!("datagrams to {} are sent plainly: {error}", self.to));
                 }
             }
+            self.destination.set(Phase::Plain);
+            self.send_queued_plainly();
             if !self.is_ending() {
-                self.destination.set(Phase::Plain);
                 self.sleep(pause);
                 pause = (pause * 2).min(PAUSE_MAX);
             }
@@ -164,14 +175,21 @@ impl Worker {
         SocketAddr::new(self.to.ip(), self.rule.atp_port)
     }
 
-    /// Whether ATP answers at the destination.
-    fn probe(&self) -> bool {
-        let job = Job::builder().id(PROBE_JOB).peer_timeout(self.rule.probe);
-        let asked = job.connect(self.peer()).and_then(|mut job| {
-            job.send(b"")?;
-            job.finish()
-        });
-        asked.is_ok()
+    /// Sends what the program had queued for a stream that has failed. Later datagrams would
+    /// otherwise overtake it by minutes.
+    fn send_queued_plainly(&self) {
+        let any: IpAddr = match self.to {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let mut socket = None;
+        for datagram in self.datagrams.try_iter().filter(|datagram| !datagram.is_empty()) {
+            if socket.is_none() {
+                socket = UdpSocket::bind((any, 0)).ok();
+            }
+            // A plain datagram may be lost.
+            drop(socket.as_ref().map(|socket| socket.send_to(&datagram, self.to)));
+        }
     }
 
     fn send_windows(&self) -> Result<(), Error> {
@@ -181,12 +199,12 @@ impl Worker {
             let sent = self.send_window(&mut stream)?;
             if self.is_ending() {
                 let report = stream.finish()?;
-                self.count(&report.groups);
+                self.shared.counts.add(&report.groups);
                 return Ok(());
             }
             if sent > 0 {
                 let report = stream.end_window()?;
-                self.count(&report.groups);
+                self.shared.counts.add(&report.groups);
             }
         }
     }
@@ -218,14 +236,6 @@ impl Worker {
             if deadline.is_some_and(|at| Instant::now() >= at) && !self.is_ending() {
                 return Ok(sent);
             }
-        }
-    }
-
-    fn count(&self, groups: &[GroupReport]) {
-        for group in groups {
-            let counts = &self.shared.counts;
-            counts.delivered.fetch_add(group.delivered.into(), Ordering::Relaxed);
-            counts.lost.fetch_add(group.lost.into(), Ordering::Relaxed);
         }
     }
 }

@@ -1,10 +1,15 @@
 //! What the library knows of its process: the rules, the sockets, and counts for the report.
 
 use crate::{
+    framing::Framing,
     incoming::Incoming,
     map::{self, Rule, Rules},
     outgoing::{Destination, Verdict},
-    shared::{Counts, Shared, calls_pass, lock, pass_calls_of_this_thread, warn},
+    shared::{Counts, Shared, calls_pass, enter, lock, pass_calls_of_this_thread, warn},
+    tcp::{
+        client::{self, Links},
+        server::Listening,
+    },
 };
 use std::{
     collections::HashMap,
@@ -28,8 +33,32 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct State {
     rules: Rules,
     pub destinations: Mutex<HashMap<SocketAddr, Arc<Destination>>>,
-    pub bound: Mutex<HashMap<RawFd, Incoming>>,
+    /// The receivers beside the program's sockets. Copies of a descriptor share one.
+    bound: Mutex<HashMap<RawFd, Arc<Beside>>>,
+    pub links: Links,
     pub shared: Shared,
+}
+
+/// The receiver beside a socket of the program.
+pub enum Beside {
+    Udp(Incoming),
+    Tcp(Listening),
+}
+
+impl Beside {
+    fn end(&self) {
+        match self {
+            Self::Udp(incoming) => incoming.end(),
+            Self::Tcp(listening) => listening.end(),
+        }
+    }
+
+    fn wait_for_end(self) {
+        match self {
+            Self::Udp(incoming) => incoming.wait_for_end(),
+            Self::Tcp(listening) => listening.wait_for_end(),
+        }
+    }
 }
 
 static STATE: AtomicPtr<State> = AtomicPtr::new(null_mut());
@@ -67,6 +96,7 @@ fn begin(rules: Rules) {
         rules,
         destinations: Mutex::default(),
         bound: Mutex::default(),
+        links: Links::default(),
         shared: Shared::default(),
     };
     OWNER.store(own_pid(), Ordering::Relaxed);
@@ -87,8 +117,48 @@ extern "C" fn after_fork() {
 }
 
 impl State {
-    pub fn rule(&self, port: u16) -> Option<Rule> {
-        self.rules.get(&port).copied()
+    /// The rule of a UDP port.
+    pub fn udp_rule(&self, port: u16) -> Option<Rule> {
+        self.rules.get(&port).copied().filter(|rule| rule.framing.is_none())
+    }
+
+    /// The rule of a TCP port, and its framing.
+    pub fn tcp_rule(&self, port: u16) -> Option<(Rule, Framing)> {
+        let rule = self.rules.get(&port)?;
+        Some((*rule, rule.framing?))
+    }
+
+    pub fn has_beside(&self, fd: RawFd) -> bool {
+        lock(&self.bound).contains_key(&fd)
+    }
+
+    /// Keeps the receiver beside `fd` until the program closes that and all copies.
+    pub fn keep_beside(&self, fd: RawFd, beside: Beside) {
+        lock(&self.bound).insert(fd, Arc::new(beside));
+    }
+
+    /// Whether a connection was carried.
+    pub fn has_ends(&self) -> bool {
+        self.shared.has_ends.load(Ordering::Acquire)
+    }
+
+    /// Connects a socket of TCP to the library, if the other end's library answers: as `connect`
+    /// does, or with its errno. `None`: the kernel connects it.
+    pub fn carry(
+        &'static self,
+        fd: RawFd,
+        to: SocketAddr,
+        rule: Rule,
+        framing: Framing,
+    ) -> Option<Result<(), i32>> {
+        let connected = client::connect(&self.links, &self.shared, fd, to, rule, framing);
+        let counts = &self.shared.counts;
+        let counter = match connected {
+            Some(_) => &counts.connections_carried,
+            None => &counts.connections_plain,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        connected
     }
 
     /// Hands a datagram for `to` to the destination's stream, if it has one.
@@ -138,11 +208,13 @@ extern "C" fn at_exit() {
     pass_calls_of_this_thread();
     let destinations: Vec<_> = lock(&state.destinations).values().cloned().collect();
     let deadline = Instant::now() + EXIT_TIMEOUT;
+    state.links.end();
     destinations.iter().for_each(|destination| destination.end());
     destinations.iter().for_each(|destination| destination.wait_for_end(deadline));
+    state.links.wait_for_end(deadline);
     let bound = std::mem::take(&mut *lock(&state.bound));
-    bound.values().for_each(Incoming::end);
-    bound.into_values().for_each(Incoming::wait_for_end);
+    bound.values().for_each(|beside| beside.end());
+    bound.into_values().filter_map(Arc::into_inner).for_each(Beside::wait_for_end);
     if state.shared.counts.are_there()
         && let Some(file) = std::env::var_os(map::REPORT_VARIABLE)
         && let Err(error) = append_report(&state.shared.counts, file.as_ref())
@@ -155,33 +227,62 @@ fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()>
     let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let line = format!(
         "{{\"pid\":{},\"sent_as_messages\":{},\"sent_plainly\":{},\"delivered\":{},\"lost\":{},\
-         \"received\":{}}}\n",
+         \"received\":{},\"connections_carried\":{},\"connections_plain\":{}}}\n",
         std::process::id(),
         number(&counts.sent_as_messages),
         number(&counts.sent_plainly),
         number(&counts.delivered),
         number(&counts.lost),
         number(&counts.received),
+        number(&counts.connections_carried),
+        number(&counts.connections_plain),
     );
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file)?;
     file.write_all(line.as_bytes())
 }
 
-/// Notes that a descriptor is a copy of another one.
+/// The state, if this process has one. A child of `vfork` has none: its descriptors are others.
+fn own_state() -> Option<&'static State> {
+    // SAFETY: states are leaked, so they live as long as the process.
+    let state = unsafe { STATE.load(Ordering::Acquire).as_ref() };
+    state.filter(|_| !calls_pass() && own_pid() == OWNER.load(Ordering::Relaxed))
+}
+
+/// Notes that a descriptor is a copy of another one. It may have been another socket's before.
 pub fn copied(fd: RawFd, copy: RawFd) {
-    if connected(fd) != connected(copy) && own_pid() == OWNER.load(Ordering::Relaxed) {
-        set_connected(copy, connected(fd));
+    if copy < 0 || fd == copy {
+        return;
+    }
+    let Some(state) = own_state() else { return };
+    closed(copy);
+    set_connected(copy, connected(fd));
+    let _inside = enter();
+    let mut bound = lock(&state.bound);
+    if let Some(beside) = bound.get(&fd).cloned() {
+        bound.insert(copy, beside);
     }
 }
 
 /// Ends what belongs to a descriptor that the program closes.
 pub fn closed(fd: RawFd) {
-    let Some(state) = state() else { return };
-    if own_pid() == OWNER.load(Ordering::Relaxed) {
+    if let Some(state) = own_state() {
         set_connected(fd, 0);
-        let incoming = lock(&state.bound).remove(&fd);
-        if let Some(incoming) = incoming {
-            incoming.end();
+        let _inside = enter();
+        let beside = lock(&state.bound).remove(&fd);
+        if let Some(beside) = beside.and_then(Arc::into_inner) {
+            beside.end();
         }
     }
+}
+
+/// Ends what belongs to descriptors that the program closes, both ends included.
+pub fn closed_range(first: u32, last: u32) {
+    let Some(state) = own_state() else { return };
+    let last = last.min(FDS_MAX as u32);
+    (first..=last).for_each(|fd| set_connected(fd as RawFd, 0));
+    let kept: Vec<RawFd> = {
+        let _inside = enter();
+        lock(&state.bound).keys().copied().collect()
+    };
+    kept.into_iter().filter(|fd| (first..=last).contains(&(*fd as u32))).for_each(closed);
 }

@@ -1,0 +1,67 @@
+//! Unmodified programs under `atp-run`: C programs, and a public statsd client and server.
+
+mod bypass;
+mod datagrams;
+mod statsd;
+mod streams;
+mod tools;
+
+use anyhow::Result;
+use libtest_mimic::{Arguments, Failed, Trial};
+use statsd::{TCP, UDP};
+use std::process::{Command, ExitCode};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let missing = |program: &str| {
+        let found = Command::new(program).arg("--version").output();
+        found.err().map(|error| format!("needs {program}: can't run it: {error}"))
+    };
+    let cc = missing("cc");
+    let public = missing("node").or(missing("npm")).or(missing("python3"));
+    let public = public.or_else(|| {
+        let error = statsd::packages().as_ref().err()?;
+        Some(format!("needs registries: {}", error.lines().next().unwrap_or_default()))
+    });
+    let tests: [(&str, Test, &Option<String>); 14] = [
+        ("calls_around_libc__are_reported_once", bypass::is_reported, &cc),
+        ("datagrams__are_messages_between_both_ends", datagrams::under_both, &cc),
+        ("datagrams__stay_datagrams_without_the_other_end", datagrams::under_one, &cc),
+        ("frames__are_messages_between_both_ends", streams::under_both, &cc),
+        ("frames__of_the_least_rate_are_whole", streams::of_the_least_rate, &cc),
+        ("frames__sent_before_the_exit_arrive", streams::before_exit, &cc),
+        ("frames__stay_tcp_without_the_other_end", streams::under_one, &cc),
+        ("frames__of_another_framing_go_on_over_tcp", streams::of_another_framing, &cc),
+        ("statsd__counts_under_both", || statsd::counts(UDP, true, true), &public),
+        ("statsd__counts_with_the_client_alone", || statsd::counts(UDP, false, true), &public),
+        ("statsd__counts_with_the_server_alone", || statsd::counts(UDP, true, false), &public),
+        ("statsd__counts_lines_under_both", || statsd::counts(TCP, true, true), &public),
+        (
+            "statsd__counts_lines_with_the_client_alone",
+            || statsd::counts(TCP, false, true),
+            &public,
+        ),
+        (
+            "statsd__counts_lines_with_the_server_alone",
+            || statsd::counts(TCP, true, false),
+            &public,
+        ),
+    ];
+    let trials = tests.map(|(name, test, missing)| trial(name, test, missing, &arguments));
+    libtest_mimic::run(&arguments, trials.into()).exit_code()
+}
+
+type Test = fn() -> Result<()>;
+
+/// A test. If something is missing it counts as ignored, and says why for the count of skips.
+fn trial(name: &str, test: Test, missing: &Option<String>, arguments: &Arguments) -> Trial {
+    let runner = move || test().map_err(|error| Failed::from(format!("{error:#}")));
+    let trial = Trial::test(name, runner).with_ignored_flag(missing.is_some());
+    if let Some(reason) = missing
+        && !arguments.list
+        && !arguments.is_filtered_out(&trial)
+    {
+        println!("skipped: {name}: {reason}");
+    }
+    trial
+}

@@ -1,0 +1,150 @@
+//! A C program's TCP streams, sent and received in all ways.
+
+use crate::tools::{Ports, Server, command, compile, counted, ports, run};
+use anyhow::{Context, Result, ensure};
+use std::{collections::HashSet, fs, path::Path, process::Stdio, thread};
+
+/// Lines of a known order.
+fn lines() -> Vec<u8> {
+    let lines: String = (0..5_000).map(|line| format!("line {line}\n")).collect();
+    [lines.as_bytes(), b"the rest\n"].concat()
+}
+
+fn u32_length() -> Vec<u8> {
+    let frame = |index: u32| {
+        let body = format!("{index}\n");
+        [&(body.len() as u32).to_be_bytes(), body.as_bytes()].concat()
+    };
+    (0..2_000).flat_map(frame).collect()
+}
+
+fn syslog() -> Vec<u8> {
+    let frame = |index: u32| {
+        let body = format!("<34>1 - host app - - - record {index}\n");
+        format!("{} {body}", body.len()).into_bytes()
+    };
+    (0..2_000).flat_map(frame).collect()
+}
+
+/// What the server read and what the client was told.
+struct Sent {
+    folder: tempfile::TempDir,
+    arrived: Vec<u8>,
+    said: String,
+    complaints: String,
+}
+
+impl Sent {
+    fn counted(&self, name: &str) -> Result<u64> {
+        counted(&self.folder.path().join("report"), name)
+    }
+}
+
+/// Sends a stream with the C program, and reads what the C program received.
+fn send(settings: &str, stream: &[u8], how: &str, server_under: bool) -> Result<Sent> {
+    let folder = tempfile::tempdir()?;
+    let program = compile("streams", folder.path())?;
+    let (ports, file) = (ports(settings)?, folder.path().join("stream"));
+    fs::write(&file, stream)?;
+    let port = ports.program.to_string();
+    let mut serve = command(server_under, &ports, None, &program);
+    let mut server = Server::start(serve.args(["serve", &port]), "listening")?;
+    // The server's pipe is read meanwhile: it isn't to stop because that is full.
+    let (names, arrived, client) = thread::scope(|scope| {
+        let client = scope.spawn(|| client(&ports, &program, &file, how, folder.path()));
+        let names = server.line();
+        (names, server.until(b"end\n"), client.join())
+    });
+    let (said, complaints) = client.map_err(|_| anyhow::anyhow!("the client's thread"))??;
+    let own = said.lines().next().context("the client names its port")?;
+    let (names, expected) = (names?, format!("peer {} own {port}", own.trim_start_matches("own ")));
+    ensure!(names == expected, "the server saw {names:?}, not {expected:?}");
+    let arrived = arrived?;
+    Ok(Sent { folder, arrived, said, complaints })
+}
+
+fn client(
+    ports: &Ports,
+    program: &Path,
+    file: &Path,
+    how: &str,
+    folder: &Path,
+) -> Result<(String, String)> {
+    let complaints = folder.join("complaints");
+    let mut client = command(true, ports, Some(&folder.join("report")), program);
+    client.args([how, &ports.program.to_string()]).arg(file);
+    client.stderr(Stdio::from(fs::File::create(&complaints)?));
+    let said = run(&mut client);
+    let complaints = fs::read_to_string(complaints)?;
+    Ok((said.with_context(|| complaints.clone())?, complaints))
+}
+
+fn is_exact(sent: &Sent, stream: &[u8]) -> Result<()> {
+    let same = sent.arrived == stream;
+    ensure!(same, "{} of {} bytes arrived, or in disorder", sent.arrived.len(), stream.len());
+    let reply = format!("{} bytes\n", stream.len());
+    ensure!(sent.said.ends_with(&reply), "the reply {:?} lacks {reply:?}", sent.said);
+    Ok(())
+}
+
+/// At MSR 1 the stream arrives as it was, in each framing.
+pub fn under_both() -> Result<()> {
+    let rest = b"and a rest that is no frame\n";
+    for (framing, stream, frames) in [
+        ("lines", lines(), 5_001),
+        ("u32-length", [u32_length(), b"\0\0\0\xffrest\n".to_vec()].concat(), 2_000),
+        ("syslog", [syslog(), [b"99 ", &rest[..]].concat()].concat(), 2_000),
+    ] {
+        let sent = send(&format!("tcp:{framing},msr:1"), &stream, "send", true).context(framing)?;
+        is_exact(&sent, &stream).context(framing)?;
+        let counts = (sent.counted("sent_as_messages")?, sent.counted("connections_carried")?);
+        ensure!(counts == (frames, 1), "{framing}: {counts:?} messages and connections");
+        ensure!(sent.complaints.is_empty(), "{framing}: {}", sent.complaints);
+    }
+    Ok(())
+}
+
+/// At a lower MSR every line is one of the sender's, and enough of them arrive.
+pub fn of_the_least_rate() -> Result<()> {
+    let stream = lines();
+    let sent = send("tcp:lines,msr:0.5", &stream, "send", true)?;
+    let known: HashSet<&[u8]> = stream.split_inclusive(|byte| *byte == b'\n').collect();
+    let arrived: Vec<&[u8]> = sent.arrived.split_inclusive(|byte| *byte == b'\n').collect();
+    let unknown = arrived.iter().find(|line| !known.contains(*line));
+    ensure!(unknown.is_none(), "{:?} is no line of the sender", unknown);
+    let unique: HashSet<&&[u8]> = arrived.iter().collect();
+    ensure!(unique.len() == arrived.len(), "{} lines twice", arrived.len() - unique.len());
+    ensure!(arrived.len() >= known.len() / 2, "{} of {} lines", arrived.len(), known.len());
+    Ok(())
+}
+
+/// A process that exits without closing its socket loses nothing.
+pub fn before_exit() -> Result<()> {
+    let stream = lines();
+    let sent = send("tcp:lines,msr:1", &stream, "exit", true)?;
+    ensure!(sent.arrived == stream, "{} of {} bytes", sent.arrived.len(), stream.len());
+    Ok(())
+}
+
+/// A server without the library sees the client's bytes, and nothing else.
+pub fn under_one() -> Result<()> {
+    let stream = lines();
+    let sent = send("tcp:lines,msr:0.5", &stream, "send", false)?;
+    is_exact(&sent, &stream)?;
+    let counts = (sent.counted("sent_as_messages")?, sent.counted("connections_plain")?);
+    ensure!(counts == (0, 1), "{counts:?} messages and plain connections");
+    Ok(())
+}
+
+/// After a byte that is no frame, the rest of the stream goes over TCP, with one sentence.
+pub fn of_another_framing() -> Result<()> {
+    let good = syslog();
+    let stream = [&good[..], b"<34>without a length\n", &lines()].concat();
+    let sent = send("tcp:syslog,msr:1", &stream, "send", true)?;
+    is_exact(&sent, &stream)?;
+    ensure!(sent.counted("sent_as_messages")? == 2_000, "not all frames were messages");
+    let words = "goes on over TCP alone: a frame begins without a length and a space";
+    let said = sent.complaints.trim_end();
+    ensure!(said.ends_with(words) && said.lines().count() == 1, "it complained {said:?}");
+    Ok(())
+}

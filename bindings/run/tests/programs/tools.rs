@@ -1,0 +1,122 @@
+//! Starts programs with and without `atp-run`.
+
+use anyhow::{Context, Result, ensure};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    net::{TcpListener, UdpSocket},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+};
+
+/// Runs a command to its end, and returns what it printed.
+pub fn run(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("can't start {command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {}\n{said}{errors}", output.status);
+    Ok(said)
+}
+
+/// A port for a program, and one for ATP.
+pub struct Ports {
+    pub program: u16,
+    pub rule: String,
+}
+
+/// Free ports, and the rule with these settings.
+pub fn ports(settings: &str) -> Result<Ports> {
+    loop {
+        let sockets = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
+        let [program, atp] = [&sockets[0], &sockets[1]].map(|socket| socket.local_addr());
+        let (program, atp) = (program?, atp?);
+        // They are to be free for TCP as well.
+        if TcpListener::bind(program).is_ok() && TcpListener::bind(atp).is_ok() {
+            let rule = format!(
+                "{}={settings},window:200ms,probe:500ms,atp:{}",
+                program.port(),
+                atp.port()
+            );
+            return Ok(Ports { program: program.port(), rule });
+        }
+    }
+}
+
+/// Compiles a C program of this folder.
+pub fn compile(name: &str, into: &Path) -> Result<PathBuf> {
+    let program = into.join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
+    run(Command::new("cc").args(["-O2", "-Wall", "-Werror", "-o"]).arg(&program).arg(source))?;
+    Ok(program)
+}
+
+/// A command under `atp-run`, or the plain command.
+pub fn command(under: bool, ports: &Ports, report: Option<&Path>, program: &Path) -> Command {
+    if !under {
+        return Command::new(program);
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_atp-run"));
+    command.args(["--map", &ports.rule]).arg("--library").arg(library());
+    if let Some(report) = report {
+        command.arg("--report").arg(report);
+    }
+    command.arg("--").arg(program);
+    command
+}
+
+/// The library that cargo built for this test.
+pub fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("this program's path");
+    test.with_file_name("libatp_run.so")
+}
+
+/// A server, which is killed when the test ends.
+pub struct Server {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Server {
+    pub fn start(command: &mut Command, ready: &str) -> Result<Self> {
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let output = BufReader::new(child.stdout.take().context("a pipe")?);
+        let mut server = Self { child, output };
+        while !server.line()?.contains(ready) {}
+        Ok(server)
+    }
+
+    /// Its next line.
+    pub fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        ensure!(self.output.read_line(&mut line)? > 0, "the server has ended");
+        Ok(line.trim_end().to_owned())
+    }
+
+    /// What it prints before the line `end`.
+    pub fn until(&mut self, end: &[u8]) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(end) {
+            ensure!(self.output.read_until(b'\n', &mut bytes)? > 0, "the server has ended");
+        }
+        bytes.truncate(bytes.len() - end.len());
+        Ok(bytes)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// The sum of a count over the processes of a report.
+pub fn counted(report: &Path, name: &str) -> Result<u64> {
+    let text = fs::read_to_string(report).context("no report")?;
+    let number = |line: &str| -> Option<u64> {
+        let value = line.split(&format!("\"{name}\":")).nth(1)?;
+        value.split([',', '}']).next()?.parse().ok()
+    };
+    text.lines().map(|line| number(line).with_context(|| format!("{name} in {line}"))).sum()
+}
