@@ -209,12 +209,12 @@ impl Planner {
             estimate.half_width() <= self.accepted.of(estimate) && !is_few(estimate)
         };
         if level.is_some() && estimates.iter().all(is_met) {
-            self.finish(estimates, None);
+            self.finish(estimates, level.unwrap_or(plan), None);
             return Ok(if is_last { Vec::new() } else { vec![Action::End] });
         }
         if is_last {
             let because = self.reason(&estimates);
-            self.finish(estimates, Some(because));
+            self.finish(estimates, level.unwrap_or(plan), Some(because));
             return Ok(Vec::new());
         }
         let messages = estimates[0].messages;
@@ -279,13 +279,13 @@ impl Planner {
         Reason::Ended { missing: sent.map(|sent| sent - estimates[0].messages) }
     }
 
-    fn finish(&mut self, mut estimates: Vec<Estimate>, because: Option<Reason>) {
+    fn finish(&mut self, mut estimates: Vec<Estimate>, level: Confidence, because: Option<Reason>) {
         let accepted = self.accepted;
         let reached = estimates.iter().map(|e| accepted.reached(e)).fold(0.0, f64::max);
         // The look's stricter level has paid for the looks: what is left is the asked confidence.
         estimates.iter_mut().for_each(|estimate| estimate.confidence = self.confidence);
         let looks = self.looks;
-        self.report = Some(Report { accepted, reached, because, estimates, looks });
+        self.report = Some(Report { accepted, reached, because, estimates, level, looks });
     }
 }
 
@@ -371,6 +371,8 @@ mod tests {
         assert_eq!(report.estimates[0].confidence, Confidence::P95);
         let plain = sample.sum(Confidence::P95).unwrap();
         assert!(report.estimates[0].half_width() > plain.half_width());
+        let again = sample.sum(report.level).unwrap();
+        assert_eq!(again.half_width(), report.estimates[0].half_width());
         assert!(!planner.is_look_due(500) && look(&mut planner, &sample).is_empty());
     }
 
