@@ -192,6 +192,8 @@ impl Planner {
             if quantile.is_finite() { (half_width / quantile).powi(2) } else { 0.0 }
         };
         let fraction = |answer: &Estimate| match answer.spread.variance() {
+            // It can't be met now: confidence would be spent for nothing.
+            _ if is_open(answer) => 0.0,
             0.0 => 1.0,
             variance => wanted(answer) / variance,
         };
@@ -296,12 +298,17 @@ fn needs(answers: &[Estimate], wanted: impl Fn(&Estimate) -> f64) -> BTreeMap<u3
         for part in &answer.spread.parts {
             let (Some(sent), Some(&own)) = (part.sent, needed.get(&part.stratum)) else { continue };
             let (arrived, sent) = (part.arrived as f64, sent as f64);
-            let messages = if is_few(answer) { sent } else { own.max(arrived) };
+            let messages = if is_open(answer) { sent } else { own.max(arrived) };
             let need = needs.entry(part.stratum).or_insert(Need { messages, arrived, sent });
             need.messages = need.messages.max(messages);
         }
     }
     needs
+}
+
+/// Nothing shows yet how many messages the answer needs.
+fn is_open(answer: &Estimate) -> bool {
+    is_few(answer) || !answer.half_width().is_finite()
 }
 
 /// Few messages, or messages that don't differ, don't show how wrong an answer is.
@@ -324,7 +331,7 @@ fn is_early(error: &AnswerError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sample;
+    use crate::{Quantiles, Sample, Top};
 
     fn planner(share: f64, sources: &[(u32, u64)]) -> Planner {
         let accepted = AcceptedError::relative(share).unwrap();
@@ -444,6 +451,46 @@ mod tests {
         assert_eq!(planner.look(|_| Err(overflow.clone())), Err(overflow.clone()));
         planner.source_ended(0);
         assert!(planner.look(unknown).is_err());
+    }
+
+    #[test]
+    fn look__an_open_interval_costs_no_confidence_and_needs_all_messages() {
+        let mut planner = planner(0.5, &[(0, 10_000)]);
+        let mut quantiles = Quantiles::new(1);
+        quantiles.set_messages_sent(0, 10_000).unwrap();
+        let mut push = |messages: std::ops::Range<u32>, planner: &mut Planner| {
+            for message in messages {
+                let value = f64::from(message.wrapping_mul(2_654_435_761) >> 16);
+                quantiles.push_message(0, [((), value)]).unwrap();
+            }
+            planner.look(|level| Ok(vec![quantiles.quantile(&(), 0.98, level)?])).unwrap()
+        };
+        let actions = push(0..40, &mut planner);
+        assert!(actions.contains(&Action::Raise { stratum: 0, msr: 1.0 }), "{actions:?}");
+        // Values up to 65,535 have a 98th percentile of 64,225.
+        assert_eq!(push(40..2_000, &mut planner), [Action::End]);
+        let report = planner.report().unwrap();
+        assert!(report.is_met() && report.estimates[0].contains(64_225.0), "{report:?}");
+        // Nearly all of the first plan's share was left.
+        assert!(report.level.level() < 0.956, "{report:?}");
+    }
+
+    #[test]
+    fn look__a_ranking_of_messages_that_agree_or_are_few_is_not_met() {
+        for keys in [1, 3] {
+            let mut planner = planner(0.5, &[(0, 1_000)]);
+            let mut top = Top::new(10);
+            top.set_messages_sent(0, 1_000).unwrap();
+            for message in 0..39 {
+                top.push_message(0, [(message % keys, 1.0)]).unwrap();
+            }
+            let largest = |level| {
+                let ranks = top.largest(1, level)?.ranks;
+                Ok(ranks.into_iter().map(|(_, estimate)| estimate).collect())
+            };
+            let actions = planner.look(largest).unwrap();
+            assert!(!actions.contains(&Action::End), "{keys}: {actions:?}");
+        }
     }
 
     #[test]
