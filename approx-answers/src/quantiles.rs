@@ -115,17 +115,20 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         let ranked = Ranked::new(&entry.cells, &weights);
         let value = ranked.value(rank).ok_or(AnswerError::ZeroDenominator)?;
 
-        let spread = self.rank_spread(entry, &strata, &weights, value, &ranked);
+        // Of the largest value, all shares are 1, and only those below it vary.
+        let is_last = ranked.share_up_to(value) == 1.0;
+        let counted = if is_last { ranked.below(value).unwrap_or(value) } else { value };
+        let spread = self.rank_spread(entry, &strata, &weights, counted, &ranked);
         let half_width = spread.half_width(confidence);
-        let is_last = !spread.parts.is_empty() && ranked.share_up_to(value) == 1.0;
-        let (low, high) = if is_last {
-            // The largest value that arrived. Nothing shows how far larger ones are.
-            (f64::NEG_INFINITY, f64::INFINITY)
-        } else if half_width == 0.0 {
+        let (low, high) = if half_width == 0.0 {
             (value, value)
         } else {
-            let low = Some(rank - half_width).filter(|&low| low > 0.0);
-            let high = Some(rank + half_width).filter(|&high| high < 1.0);
+            // This share of the messages may hold values beyond all that arrived, and none of them
+            // be seen with a probability of half of alpha.
+            let unseen = (2.0 / (1.0 - confidence.level())).ln() / entry.messages as f64;
+            let reach = half_width.max(unseen);
+            let low = Some(rank - half_width).filter(|_| rank - reach > 0.0);
+            let high = Some(rank + half_width).filter(|_| rank + reach < 1.0);
             let low = low.and_then(|low| ranked.value(low));
             let high = high.and_then(|high| ranked.value(high));
             (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY))
@@ -226,6 +229,12 @@ impl Ranked {
         self.values.get(at).map(|(value, _)| *value)
     }
 
+    /// The largest value below another one.
+    fn below(&self, value: f64) -> Option<f64> {
+        let at = self.values.partition_point(|(found, _)| *found < value);
+        Some(self.values[at.checked_sub(1)?].0)
+    }
+
     fn share_up_to(&self, value: f64) -> f64 {
         let at = self.values.partition_point(|(found, _)| *found <= value);
         at.checked_sub(1).map_or(0.0, |at| self.values[at].1 / self.total)
@@ -258,6 +267,25 @@ mod tests {
         for bad in [0.0, 1.0, -1.0, f64::NAN] {
             assert!(matches!(quantiles.quantile(&(), bad, P95), Err(AnswerError::Rank { .. })));
         }
+    }
+
+    #[test]
+    fn quantile__of_a_tied_largest_value_has_bounds() {
+        // 60 % of the records hold the largest value, as ratings do.
+        let ratings: Vec<f64> = (0..200).map(|i| f64::from((i * 7) % 5 + 1).min(3.0)).collect();
+        let messages: Vec<&[f64]> = ratings.iter().map(std::slice::from_ref).collect();
+        let found = whole(&messages, 1_000).quantile(&(), 0.5, P95).unwrap();
+        assert_eq!((found.value, found.low, found.high), (3.0, 3.0, 3.0));
+        assert_eq!(found.warnings, []);
+        // A rank near that share is bounded on one side, a rank near the end on the other.
+        let found = whole(&messages, 1_000).quantile(&(), 0.42, P95).unwrap();
+        assert_eq!((found.value, found.low, found.high), (3.0, 2.0, 3.0));
+        let found = whole(&messages, 1_000).quantile(&(), 0.98, P95).unwrap();
+        assert_eq!((found.value, found.low, found.high), (3.0, 3.0, f64::INFINITY));
+        // A column of one value has no width, and a warning.
+        let found = whole(&[&[5.0][..]; 40], 100).quantile(&(), 0.5, P95).unwrap();
+        assert_eq!((found.low, found.high), (5.0, 5.0));
+        assert_eq!(found.warnings, [Warning::NoVariation { messages: 40 }]);
     }
 
     #[test]
