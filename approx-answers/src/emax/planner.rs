@@ -46,11 +46,16 @@ pub enum Action {
 /// A part of the job that one sender sends in one group.
 #[derive(Clone, Copy, Debug)]
 struct Source {
-    sent: Option<u64>,
     msr: f64,
     /// The sender was asked to finish: its MSR may only fall.
     is_ending: bool,
     has_ended: bool,
+}
+
+impl Source {
+    fn new(msr: f64) -> Self {
+        Self { msr, is_ending: false, has_ended: false }
+    }
 }
 
 /// The messages that a stratum needs for all answers.
@@ -80,7 +85,7 @@ struct Need {
 ///
 /// // The source starts: 10,000 messages, MSR 1. The action is for `Receiver::request_msr`.
 /// sample.set_messages_sent(0, 10_000)?;
-/// let first = planner.source_started(0, Some(10_000), 1.0);
+/// let first = planner.source_started(0, 1.0);
 /// assert_eq!(first, Some(Action::Lower { stratum: 0, msr: 0.95 }));
 ///
 /// // Its messages arrive. At the end, a receiver calls `planner.source_ended(0)`.
@@ -124,14 +129,13 @@ impl Planner {
         }
     }
 
-    /// A source starts, with its number of messages (if announced) and its MSR. Returns a request
-    /// for the first MSR of the accepted error, unless the source has it or is known.
+    /// A source starts with an MSR. Returns a request for the first MSR of the accepted error, unless
+    /// the source has it or is known.
     ///
     /// Leave out exact groups, which the planner would make approximate.
-    pub fn source_started(&mut self, stratum: u32, sent: Option<u64>, msr: f64) -> Option<Action> {
+    pub fn source_started(&mut self, stratum: u32, msr: f64) -> Option<Action> {
         let is_known = self.sources.contains_key(&stratum);
-        let source = Source { sent, msr, is_ending: false, has_ended: false };
-        self.sources.entry(stratum).or_insert(source).sent = sent;
+        self.sources.entry(stratum).or_insert(Source::new(msr));
         if is_known || self.report.is_some() {
             return None;
         }
@@ -145,11 +149,10 @@ impl Planner {
         }
     }
 
-    /// No message of a source will arrive any more.
+    /// No message of a source will arrive any more. A short job may end before its start is heard
+    /// of, so the source may be unknown.
     pub fn source_ended(&mut self, stratum: u32) {
-        if let Some(source) = self.sources.get_mut(&stratum) {
-            source.has_ended = true;
-        }
+        self.sources.entry(stratum).or_insert(Source::new(1.0)).has_ended = true;
     }
 
     /// Whether to call [`Planner::look`]. `messages`: the arrived messages of all sources.
@@ -333,11 +336,11 @@ mod tests {
     use super::*;
     use crate::{Quantiles, Sample, Top};
 
-    fn planner(share: f64, sources: &[(u32, u64)]) -> Planner {
+    fn planner(share: f64, sources: &[u32]) -> Planner {
         let accepted = AcceptedError::relative(share).unwrap();
         let mut planner = Planner::new(accepted, Confidence::P95);
-        for &(stratum, sent) in sources {
-            planner.source_started(stratum, Some(sent), accepted.first_msr());
+        for &stratum in sources {
+            planner.source_started(stratum, accepted.first_msr());
         }
         planner
     }
@@ -359,18 +362,18 @@ mod tests {
     #[test]
     fn source_started__asks_for_the_first_msr() {
         let mut planner = planner(0.1, &[]);
-        assert_eq!(planner.source_started(0, Some(9), 0.9), None);
-        let lower = planner.source_started(1, None, 1.0);
+        assert_eq!(planner.source_started(0, 0.9), None);
+        let lower = planner.source_started(1, 1.0);
         assert_eq!(lower, Some(Action::Lower { stratum: 1, msr: 0.9 }));
-        let raise = planner.source_started(2, Some(9), 0.2);
+        let raise = planner.source_started(2, 0.2);
         assert_eq!(raise, Some(Action::Raise { stratum: 2, msr: 0.9 }));
-        assert_eq!(planner.source_started(2, Some(9), 0.2), None);
+        assert_eq!(planner.source_started(2, 0.2), None);
         assert!(!planner.is_look_due(29) && planner.is_look_due(30));
     }
 
     #[test]
     fn look__ends_a_precise_job_at_once() {
-        let mut planner = planner(0.1, &[(0, 1_000)]);
+        let mut planner = planner(0.1, &[0]);
         let sample = sample(120, 1_000, 1.0);
         assert_eq!(look(&mut planner, &sample), [Action::End]);
         let report = planner.report().unwrap();
@@ -385,7 +388,7 @@ mod tests {
 
     #[test]
     fn look__lowers_the_msr_to_what_the_variance_asks_for() {
-        let mut planner = planner(0.05, &[(0, 10_000)]);
+        let mut planner = planner(0.05, &[0]);
         let [lower, wait] = look(&mut planner, &sample(40, 10_000, 20.0))[..] else { panic!() };
         // A standard deviation of 40.5 beside a total of 100: about 250 messages, or 1.5 times as
         // many for the variance's bound.
@@ -400,7 +403,7 @@ mod tests {
     #[test]
     fn look__never_raises_once_the_end_was_asked_for() {
         for is_ending in [false, true] {
-            let mut planner = planner(0.1, &[(0, 1_000)]);
+            let mut planner = planner(0.1, &[0]);
             let sample = sample(120, 1_000, 90.0);
             planner.sources.get_mut(&0).unwrap().msr = 0.2;
             if is_ending {
@@ -414,7 +417,7 @@ mod tests {
 
     #[test]
     fn look__reports_what_was_reached_when_the_sources_end() {
-        let mut planner = planner(0.001, &[(0, 1_000)]);
+        let mut planner = planner(0.001, &[0]);
         planner.source_ended(0);
         assert!(planner.is_look_due(5));
         assert_eq!(look(&mut planner, &sample(700, 1_000, 20.0)), []);
@@ -425,9 +428,20 @@ mod tests {
     }
 
     #[test]
+    fn source_ended__of_an_unknown_source_ends_the_plan() {
+        let mut planner = planner(0.1, &[]);
+        assert!(!planner.is_look_due(0));
+        planner.source_ended(0);
+        assert_eq!(planner.source_started(0, 1.0), None);
+        assert!(planner.is_look_due(12));
+        assert_eq!(look(&mut planner, &sample(12, 12, 20.0)), []);
+        assert!(planner.report().unwrap().is_met());
+    }
+
+    #[test]
     fn look__names_an_answer_near_zero_and_one_of_few_messages() {
         let reason = |messages, mean| {
-            let mut planner = planner(0.01, &[(0, 1_000)]);
+            let mut planner = planner(0.01, &[0]);
             let mut sample = Sample::new();
             sample.set_messages_sent(0, 1_000).unwrap();
             for message in 0..messages {
@@ -444,7 +458,7 @@ mod tests {
 
     #[test]
     fn look__waits_for_an_answer_and_passes_errors_on() {
-        let mut planner = planner(0.1, &[(0, 10)]);
+        let mut planner = planner(0.1, &[0]);
         let unknown = |_| Err(AnswerError::SentUnknown { stratum: 0 });
         assert_eq!(planner.look(unknown), Ok(vec![Action::Wait { messages: 60 }]));
         let overflow = AnswerError::Overflow { what: "sum" };
@@ -455,7 +469,7 @@ mod tests {
 
     #[test]
     fn look__an_open_interval_costs_no_confidence_and_needs_all_messages() {
-        let mut planner = planner(0.5, &[(0, 10_000)]);
+        let mut planner = planner(0.5, &[0]);
         let mut quantiles = Quantiles::new(1);
         quantiles.set_messages_sent(0, 10_000).unwrap();
         let mut push = |messages: std::ops::Range<u32>, planner: &mut Planner| {
@@ -478,7 +492,7 @@ mod tests {
     #[test]
     fn look__a_ranking_of_messages_that_agree_or_are_few_is_not_met() {
         for keys in [1, 3] {
-            let mut planner = planner(0.5, &[(0, 1_000)]);
+            let mut planner = planner(0.5, &[0]);
             let mut top = Top::new(10);
             top.set_messages_sent(0, 1_000).unwrap();
             for message in 0..39 {
@@ -495,7 +509,7 @@ mod tests {
 
     #[test]
     fn look__a_complete_job_meets_any_error() {
-        let mut planner = planner(1e-9, &[(0, 50)]);
+        let mut planner = planner(1e-9, &[0]);
         assert_eq!(look(&mut planner, &sample(50, 50, 20.0)), [Action::End]);
         assert_eq!(planner.report().unwrap().reached, 0.0);
     }

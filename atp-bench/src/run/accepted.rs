@@ -78,8 +78,7 @@ impl Asking {
             let known = Sender { source, job, group, messages, msr, has_ended: false };
             self.senders[sender] = Some(known);
         }
-        let sent = Some(messages.into());
-        let first = self.planner.source_started(sender as u32, sent, group.msr);
+        let first = self.planner.source_started(sender as u32, group.msr);
         self.obey(first, receiver)
     }
 
@@ -106,7 +105,6 @@ impl Asking {
             let group = group.group;
             self.senders[sender] =
                 Some(Sender { source, job, group, messages, msr, has_ended: true });
-            let _too_late = self.planner.source_started(sender as u32, Some(messages.into()), msr);
         }
         if let Some(sender) = &mut self.senders[sender] {
             sender.has_ended = true;

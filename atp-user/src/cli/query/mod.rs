@@ -141,10 +141,9 @@ impl Live {
             let stratum = self.strata.number(source, job, terms.window);
             self.delivery.is_ordered |= group.name == ORDERED_NAME;
             self.set_sent(stratum, group.messages)?;
-            let sent = group.messages.map(u64::from);
             // An exact group keeps its rate.
             let planner = self.planner.as_mut().filter(|_| !group.exact);
-            let action = planner.and_then(|p| p.source_started(stratum, sent, group.msr));
+            let action = planner.and_then(|p| p.source_started(stratum, group.msr));
             self.obey(action, receiver)?;
         }
         Ok(())
