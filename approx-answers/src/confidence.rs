@@ -86,6 +86,19 @@ mod tests {
         assert_eq!(Confidence::P95.student(0.0), f64::INFINITY);
     }
 
+    /// The first looks of a plan have levels like these.
+    #[test]
+    fn student__leaves_the_tail_that_the_level_states() {
+        for tail in [1e-3, 1e-6, 1e-9, 1e-11] {
+            for degrees in [1.5, 3.0, 29.0, 400.0, 990.0, 1_010.0, 20_000.0] {
+                let level = Confidence::new(1.0 - 2.0 * tail).unwrap();
+                let t = level.student(degrees);
+                let found = StudentsT::new(0.0, 1.0, degrees).unwrap().cdf(-t);
+                assert!((found / tail - 1.0).abs() < 1e-3, "{tail}, {degrees}: {t}, {found}");
+            }
+        }
+    }
+
     #[test]
     fn student__is_continuous_where_the_expansion_begins() {
         let step = Confidence::P95.student(999.999) - Confidence::P95.student(1000.001);

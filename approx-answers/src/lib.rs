@@ -32,6 +32,7 @@ mod estimate;
 mod expansion;
 mod group_by;
 mod groups;
+mod keyed;
 mod moments;
 mod quantiles;
 mod query;

@@ -19,8 +19,9 @@ pub struct Moments {
     cubes: [f64; 4],
     /// The largest distance from zero of any `x`: the most that one message can explain.
     largest_x: f64,
-    smallest_y: f64,
-    largest_y: f64,
+    /// The messages with the smallest and the largest `y`: `x` and `y`.
+    smallest: (f64, f64),
+    largest: (f64, f64),
 }
 
 impl Default for Moments {
@@ -35,8 +36,8 @@ impl Default for Moments {
             products: 0.0,
             cubes: [0.0; 4],
             largest_x: 0.0,
-            smallest_y: f64::INFINITY,
-            largest_y: f64::NEG_INFINITY,
+            smallest: (0.0, f64::INFINITY),
+            largest: (0.0, f64::NEG_INFINITY),
         }
     }
 }
@@ -50,8 +51,8 @@ impl Moments {
             mean_x: x,
             mean_y: y,
             largest_x: x.abs(),
-            smallest_y: y,
-            largest_y: y,
+            smallest: (x, y),
+            largest: (x, y),
             ..Self::default()
         });
     }
@@ -90,14 +91,18 @@ impl Moments {
         self.squares_y += other.squares_y + y * y * own * share;
         self.products += other.products + x * y * own * share;
         self.largest_x = self.largest_x.max(other.largest_x);
-        self.smallest_y = self.smallest_y.min(other.smallest_y);
-        self.largest_y = self.largest_y.max(other.largest_y);
+        if other.smallest.1 < self.smallest.1 {
+            self.smallest = other.smallest;
+        }
+        if other.largest.1 > self.largest.1 {
+            self.largest = other.largest;
+        }
     }
 
     /// Adds messages whose two numbers are zero: those without a key.
     pub fn add_zeros(&mut self, messages: u64) {
-        let (smallest_y, largest_y) = (0.0, 0.0);
-        self.merge(&Self { messages, smallest_y, largest_y, ..Self::default() });
+        let (smallest, largest) = ((0.0, 0.0), (0.0, 0.0));
+        self.merge(&Self { messages, smallest, largest, ..Self::default() });
     }
 
     /// Messages of which `x` or `y` isn't zero.
@@ -142,13 +147,16 @@ impl Moments {
         self.largest_x
     }
 
-    /// The share of the squares of `y` that the message farthest from the mean holds.
-    pub fn extreme_share(&self) -> f64 {
-        if self.squares_y.is_nan() || self.squares_y <= 0.0 {
+    /// The share of the squares of the residuals `y - slope * x` that one message holds: that with
+    /// the smallest or the largest `y`.
+    pub fn extreme_share(&self, slope: f64) -> f64 {
+        let squares = self.squares_of_residuals(slope);
+        if squares.is_nan() || squares <= 0.0 {
             return 0.0;
         }
-        let distance = (self.largest_y - self.mean_y).max(self.mean_y - self.smallest_y);
-        (distance * distance / self.squares_y).min(1.0)
+        let distance = |(x, y): (f64, f64)| (y - self.mean_y) - slope * (x - self.mean_x);
+        let distance = distance(self.smallest).abs().max(distance(self.largest).abs());
+        (distance * distance / squares).min(1.0)
     }
 
     /// The variance of `x`, divided by n - 1; 0 for fewer than two messages.
@@ -168,8 +176,11 @@ impl Moments {
 
     /// The variance of the residuals `y - slope * x`, divided by n - 1.
     pub fn variance_of_residuals(&self, slope: f64) -> f64 {
-        let squares = self.squares_y - 2.0 * slope * self.products + slope * slope * self.squares_x;
-        self.per_degree(squares)
+        self.per_degree(self.squares_of_residuals(slope))
+    }
+
+    fn squares_of_residuals(&self, slope: f64) -> f64 {
+        self.squares_y - 2.0 * slope * self.products + slope * slope * self.squares_x
     }
 
     /// Rounding must not make a variance negative. NaN stays, so that an overflow is seen.
@@ -242,6 +253,16 @@ mod tests {
         let moments =
             of(&[(0.0, 1e9 + 4.0), (0.0, 1e9 + 7.0), (0.0, 1e9 + 13.0), (0.0, 1e9 + 16.0)]);
         assert_eq!(moments.variance_y(), 30.0);
+    }
+
+    #[test]
+    fn extreme_share__is_of_the_residuals() {
+        // A message of one record has a small total, and an ordinary residual.
+        let messages: Vec<(f64, f64)> =
+            (0..40).map(|i| (15.0, 1500.0 + f64::from(i % 3))).chain([(1.0, 101.0)]).collect();
+        let moments = of(&messages);
+        assert!(moments.extreme_share(0.0) > 0.9);
+        assert!(moments.extreme_share(100.07) < 0.1, "{}", moments.extreme_share(100.07));
     }
 
     #[test]

@@ -1,25 +1,16 @@
 //! Quantiles by key: Woodruff's inversion, with messages as clusters, in bounded memory.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::hash::Hash;
 
-use crate::check::{few_with_key, job_warnings, table_warnings, uncounted};
-use crate::groups::{GROUPS, Groups, mix, variance};
+use crate::check::{few_with_key, job_warnings, table_warnings};
+use crate::groups::{GROUPS, mix, variance};
+use crate::keyed::{Cell, Cells, Entry, Keyed};
 use crate::rank_sketch::RankSketch;
 use crate::spread::{Part, Spread};
-use crate::stratum::{Stratum, check_value};
+use crate::stratum::Stratum;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
-
-/// The values of a key in one stratum, by group.
-type Cells = BTreeMap<u32, Vec<RankSketch>>;
-
-#[derive(Clone, Debug, Default)]
-struct Entry {
-    cells: Cells,
-    /// Messages with the key.
-    messages: u64,
-}
 
 /// Quantiles of a column, by key. Use the key `()` for the whole table.
 ///
@@ -31,23 +22,13 @@ struct Entry {
 /// Memory is at most some 200 KB for each key and stratum in which it occurs.
 #[derive(Clone, Debug)]
 pub struct Quantiles<K = ()> {
-    messages: Sample,
-    groups: Groups,
-    entries: HashMap<K, Entry>,
-    keys_max: usize,
-    uncounted_records: u64,
+    keyed: Keyed<K, RankSketch>,
 }
 
 impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
     /// Quantiles of at most `keys_max` keys.
     pub fn new(keys_max: usize) -> Self {
-        Self {
-            messages: Sample::new(),
-            groups: Groups::default(),
-            entries: HashMap::new(),
-            keys_max,
-            uncounted_records: 0,
-        }
+        Self { keyed: Keyed::new(keys_max) }
     }
 
     /// Adds the records of one message.
@@ -64,31 +45,12 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         Q: Borrow<K>,
     {
         let records: Vec<(Q, f64)> = records.into_iter().collect();
-        for (_, value) in &records {
-            check_value(stratum, "value", *value)?;
-        }
-        self.messages.push(stratum, records.len() as u64, 0.0)?;
         let contents = records.iter().fold(0, |mixed, (_, value)| mix(mixed ^ value.to_bits()));
-        let group = self.groups.add(stratum, contents);
-        let mut touched: Vec<K> = Vec::new();
-        for (key, value) in records {
-            let key = key.borrow();
-            if !self.entries.contains_key(key) {
-                // Once a record was left out, a new key may lack its first ones.
-                if self.uncounted_records > 0 || self.entries.len() >= self.keys_max {
-                    self.uncounted_records += 1;
-                    continue;
-                }
-                self.entries.insert(key.clone(), Entry::default());
-            }
-            let Some(entry) = self.entries.get_mut(key) else { continue };
-            sketches(&mut entry.cells, stratum)[group].push(value);
-            if !touched.contains(key) {
-                touched.push(key.clone());
-                entry.messages += 1;
-            }
-        }
-        Ok(())
+        self.keyed.push(
+            stratum,
+            contents,
+            records.iter().map(|(key, value)| (key.borrow(), *value)),
+        )
     }
 
     /// Sets the number of messages that a stratum sent.
@@ -96,12 +58,12 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
     /// # Errors
     /// As [`Sample::set_messages_sent`].
     pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
-        self.messages.set_messages_sent(stratum, messages)
+        self.keyed.messages.set_messages_sent(stratum, messages)
     }
 
     /// Sets how the job was delivered, for the warnings.
     pub fn set_delivery(&mut self, delivery: Delivery) {
-        self.messages.set_delivery(delivery);
+        self.keyed.messages.set_delivery(delivery);
     }
 
     /// Adds another part of the job. No message may be in both. Keys are kept as in
@@ -110,58 +72,24 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
     /// # Errors
     /// The limits differ, or the parts contradict each other. The quantiles stay as they were.
     pub fn merge(&mut self, other: &Self) -> Result<(), AnswerError> {
-        if self.keys_max != other.keys_max {
-            let (one, other) = (self.keys_max, other.keys_max);
-            return Err(AnswerError::KeyLimits { one, other });
-        }
-        self.messages.merge(&other.messages)?;
-        let places = self.groups.merge(&other.groups);
-        let is_whole = self.uncounted_records == 0;
-        self.uncounted_records += other.uncounted_records;
-        if other.uncounted_records > 0 {
-            let mut dropped = 0;
-            self.entries.retain(|key, entry| {
-                let is_kept = other.entries.contains_key(key);
-                dropped += if is_kept { 0 } else { records_of(entry) };
-                is_kept
-            });
-            self.uncounted_records += dropped;
-        }
-        let mut theirs: Vec<(&K, &Entry)> = other.entries.iter().collect();
-        theirs.sort_unstable_by_key(|(key, _)| *key);
-        for (key, theirs) in theirs {
-            let is_new = !self.entries.contains_key(key);
-            if is_new && (!is_whole || self.entries.len() >= self.keys_max) {
-                self.uncounted_records += records_of(theirs);
-                continue;
-            }
-            let own = self.entries.entry(key.clone()).or_default();
-            own.messages += theirs.messages;
-            for (stratum, cells) in &theirs.cells {
-                let own = sketches(&mut own.cells, *stratum);
-                for (group, cell) in cells.iter().enumerate() {
-                    own[places[stratum][group]].merge(cell);
-                }
-            }
-        }
-        Ok(())
+        self.keyed.merge(&other.keyed)
     }
 
     /// The counted keys, in order.
     pub fn keys(&self) -> Vec<&K> {
-        let mut keys: Vec<&K> = self.entries.keys().collect();
+        let mut keys: Vec<&K> = self.keyed.entries.keys().collect();
         keys.sort_unstable();
         keys
     }
 
     /// Warnings about the whole table of keys.
     pub fn warnings(&self) -> Vec<Warning> {
-        table_warnings(&self.messages, self.uncounted_records, self.keys_max)
+        table_warnings(&self.keyed.messages, self.keyed.uncounted_records, self.keyed.keys_max)
     }
 
     /// All messages without regard to keys.
     pub fn all(&self) -> &Sample {
-        &self.messages
+        &self.keyed.messages
     }
 
     /// The value below which the share `rank` of a key's records lies, such as 0.5 for the median.
@@ -181,43 +109,46 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         if !(rank > 0.0 && rank < 1.0) {
             return Err(AnswerError::Rank { given: rank });
         }
-        let entry = self.entries.get(key).ok_or(AnswerError::UnknownKey)?;
-        let strata = self.messages.parts()?;
+        let entry = self.keyed.entries.get(key).ok_or(AnswerError::UnknownKey)?;
+        let strata = self.keyed.messages.parts()?;
         let weights = weights(&strata);
         let ranked = Ranked::new(&entry.cells, &weights);
         let value = ranked.value(rank).ok_or(AnswerError::ZeroDenominator)?;
 
-        let spread = self.rank_spread(entry, &strata, &weights, value, &ranked);
+        // Of the largest value, all shares are 1, and only those below it vary.
+        let is_last = ranked.share_up_to(value) == 1.0;
+        let counted = if is_last { ranked.below(value).unwrap_or(value) } else { value };
+        let spread = self.rank_spread(entry, &strata, &weights, counted, &ranked);
         let half_width = spread.half_width(confidence);
-        let is_last = !spread.parts.is_empty() && ranked.share_up_to(value) == 1.0;
-        let (low, high) = if is_last {
-            // The largest value that arrived. Nothing shows how far larger ones are.
-            (f64::NEG_INFINITY, f64::INFINITY)
-        } else if half_width == 0.0 {
+        let (low, high) = if half_width == 0.0 {
             (value, value)
         } else {
-            let low = Some(rank - half_width).filter(|&low| low > 0.0);
-            let high = Some(rank + half_width).filter(|&high| high < 1.0);
+            // This share of the messages may hold values beyond all that arrived, and none of them
+            // be seen with a probability of half of alpha.
+            let unseen = (2.0 / (1.0 - confidence.level())).ln() / entry.messages as f64;
+            let reach = half_width.max(unseen);
+            let low = Some(rank - half_width).filter(|_| rank - reach > 0.0);
+            let high = Some(rank + half_width).filter(|_| rank + reach < 1.0);
             let low = low.and_then(|low| ranked.value(low));
             let high = high.and_then(|high| ranked.value(high));
             (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY))
         };
-        let mut warnings = job_warnings(&self.messages, &strata);
+        let mut warnings = job_warnings(&self.keyed.messages, &strata);
         warnings.extend(spread.warnings());
         few_with_key(&mut warnings, &strata, entry.messages);
         let is_open = low.is_infinite() || high.is_infinite();
         warnings.extend(is_open.then_some(Warning::EndOfRange));
-        warnings.extend(uncounted(self.uncounted_records, self.keys_max));
+        warnings.extend(self.keyed.uncounted());
         // Ranks per value are about even within the interval.
         let spread = spread.scaled((high - low) / 2.0 / half_width);
-        let estimate = spread.estimate(value, confidence, "quantile", &self.messages)?;
+        let estimate = spread.estimate(value, confidence, "quantile", &self.keyed.messages)?;
         Ok(Estimate { low, high, warnings, ..estimate })
     }
 
     /// The variance of the share of values up to `value`: that of a ratio, from groups.
     fn rank_spread(
         &self,
-        entry: &Entry,
+        entry: &Entry<RankSketch>,
         strata: &[(u32, &Stratum)],
         weights: &BTreeMap<u32, f64>,
         value: f64,
@@ -236,9 +167,11 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
             if stratum.is_complete() {
                 continue;
             }
-            let residuals: Vec<f64> =
-                cells.iter().map(|cell| cell.up_to(value) - share * cell.values() as f64).collect();
-            let sizes = self.groups.sizes(*number);
+            let residuals: Vec<f64> = cells
+                .iter()
+                .map(|cell| cell.up_to(value) - share * cell.records() as f64)
+                .collect();
+            let sizes = self.keyed.groups.sizes(*number);
             let (square, degrees_of_freedom) = variance(&sizes, |group| residuals[group]);
             let scale = weight * stratum.arrived() as f64;
             parts.push(Part {
@@ -265,14 +198,6 @@ fn weights(strata: &[(u32, &Stratum)]) -> BTreeMap<u32, f64> {
     strata.iter().map(|(number, stratum)| (*number, weight(stratum))).collect()
 }
 
-fn sketches(cells: &mut Cells, stratum: u32) -> &mut Vec<RankSketch> {
-    cells.entry(stratum).or_insert_with(|| vec![RankSketch::default(); GROUPS])
-}
-
-fn records_of(entry: &Entry) -> u64 {
-    entry.cells.values().flatten().map(RankSketch::values).sum()
-}
-
 /// Values in order, each with the sum of the weights up to it.
 struct Ranked {
     values: Vec<(f64, f64)>,
@@ -280,7 +205,7 @@ struct Ranked {
 }
 
 impl Ranked {
-    fn new(cells: &Cells, weights: &BTreeMap<u32, f64>) -> Self {
+    fn new(cells: &Cells<RankSketch>, weights: &BTreeMap<u32, f64>) -> Self {
         let mut values: Vec<(f64, f64)> = Vec::new();
         for (stratum, cells) in cells {
             let weight = weights[stratum];
@@ -302,6 +227,12 @@ impl Ranked {
         let wanted = share * self.total * (1.0 - 1e-12);
         let at = self.values.partition_point(|(_, up_to)| *up_to < wanted);
         self.values.get(at).map(|(value, _)| *value)
+    }
+
+    /// The largest value below another one.
+    fn below(&self, value: f64) -> Option<f64> {
+        let at = self.values.partition_point(|(found, _)| *found < value);
+        Some(self.values[at.checked_sub(1)?].0)
     }
 
     fn share_up_to(&self, value: f64) -> f64 {
@@ -336,6 +267,25 @@ mod tests {
         for bad in [0.0, 1.0, -1.0, f64::NAN] {
             assert!(matches!(quantiles.quantile(&(), bad, P95), Err(AnswerError::Rank { .. })));
         }
+    }
+
+    #[test]
+    fn quantile__of_a_tied_largest_value_has_bounds() {
+        // 60 % of the records hold the largest value, as ratings do.
+        let ratings: Vec<f64> = (0..200).map(|i| f64::from((i * 7) % 5 + 1).min(3.0)).collect();
+        let messages: Vec<&[f64]> = ratings.iter().map(std::slice::from_ref).collect();
+        let found = whole(&messages, 1_000).quantile(&(), 0.5, P95).unwrap();
+        assert_eq!((found.value, found.low, found.high), (3.0, 3.0, 3.0));
+        assert_eq!(found.warnings, []);
+        // A rank near that share is bounded on one side, a rank near the end on the other.
+        let found = whole(&messages, 1_000).quantile(&(), 0.42, P95).unwrap();
+        assert_eq!((found.value, found.low, found.high), (3.0, 2.0, 3.0));
+        let found = whole(&messages, 1_000).quantile(&(), 0.98, P95).unwrap();
+        assert_eq!((found.value, found.low, found.high), (3.0, 3.0, f64::INFINITY));
+        // A column of one value has no width, and a warning.
+        let found = whole(&[&[5.0][..]; 40], 100).quantile(&(), 0.5, P95).unwrap();
+        assert_eq!((found.low, found.high), (5.0, 5.0));
+        assert_eq!(found.warnings, [Warning::NoVariation { messages: 40 }]);
     }
 
     #[test]

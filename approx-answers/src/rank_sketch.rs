@@ -4,6 +4,7 @@
 //! repeated. This one also sums up the error that its compactions made.
 
 use crate::groups::mix;
+use crate::keyed::Cell;
 
 /// The capacity of the highest level. Fifty sketches of this size have a rank error of 0.1 %
 /// together.
@@ -22,8 +23,8 @@ pub(crate) struct RankSketch {
     error_variance: f64,
 }
 
-impl RankSketch {
-    pub fn push(&mut self, value: f64) {
+impl Cell for RankSketch {
+    fn push(&mut self, value: f64) {
         if self.levels.is_empty() {
             self.levels.push(Vec::new());
         }
@@ -32,7 +33,7 @@ impl RankSketch {
         self.compact();
     }
 
-    pub fn merge(&mut self, other: &Self) {
+    fn merge(&mut self, other: &Self) {
         if self.levels.len() < other.levels.len() {
             self.levels.resize(other.levels.len(), Vec::new());
         }
@@ -45,11 +46,12 @@ impl RankSketch {
         self.compact();
     }
 
-    /// The number of values that were added.
-    pub fn values(&self) -> u64 {
+    fn records(&self) -> u64 {
         self.values
     }
+}
 
+impl RankSketch {
     /// The variance that the sketch adds to the number of values up to a value.
     pub fn error_variance(&self) -> f64 {
         self.error_variance
@@ -115,7 +117,7 @@ mod tests {
     fn up_to__is_exact_for_few_values() {
         let mut sketch = RankSketch::default();
         (0..CAPACITY).rev().for_each(|value| sketch.push(value as f64));
-        assert_eq!((sketch.up_to(9.0), sketch.values()), (10.0, CAPACITY as u64));
+        assert_eq!((sketch.up_to(9.0), sketch.records()), (10.0, CAPACITY as u64));
         assert_eq!(sketch.error_variance(), 0.0);
     }
 
@@ -130,7 +132,7 @@ mod tests {
             let mut sketch = RankSketch::default();
             parts.iter().for_each(|part| sketch.merge(part));
             let total: f64 = sketch.weighted().map(|(_, weight)| weight).sum();
-            assert_eq!((total, sketch.values()), (1e5, 100_000));
+            assert_eq!((total, sketch.records()), (1e5, 100_000));
             let stated = sketch.error_variance().sqrt();
             assert!(stated < 0.01 * 1e5, "{stated}");
             for rank in [1e2, 1e4, 5e4, 9e4] {

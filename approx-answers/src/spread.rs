@@ -39,7 +39,7 @@ impl Part {
             square: scale * scale * moments.variance_of_residuals(slope),
             cube: scale * scale * scale * moments.third_moment_of_residuals(slope),
             degrees_of_freedom: stratum.arrived() as f64 - 1.0,
-            extreme_share: moments.extreme_share(),
+            extreme_share: moments.extreme_share(slope),
         }
     }
 

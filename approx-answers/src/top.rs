@@ -1,30 +1,46 @@
 //! The keys with the largest totals, and whether the sample can tell them from the others.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::check::{job_warnings, table_warnings};
-use crate::groups::{GROUPS, Groups, variance};
+use crate::check::{few_with_key, job_warnings, table_warnings};
+use crate::groups::variance;
+use crate::keyed::{Cell, Cells, Entry, Keyed};
 use crate::spread::{Part, Spread};
-use crate::stratum::{Stratum, check_value};
+use crate::stratum::Stratum;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 
-/// The totals of a key, by stratum and group.
-type Cells = BTreeMap<u32, [f64; GROUPS]>;
+/// The total of a key in a group of messages.
+#[derive(Clone, Debug, Default)]
+struct Total {
+    sum: f64,
+    records: u64,
+}
+
+impl Cell for Total {
+    fn push(&mut self, value: f64) {
+        self.sum += value;
+        self.records += 1;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.sum += other.sum;
+        self.records += other.records;
+    }
+
+    fn records(&self) -> u64 {
+        self.records
+    }
+}
 
 /// The largest keys by total.
 ///
 /// The variance of a total, and of the difference of two, is the delete-group jackknife's, with 50
-/// random groups of messages in each stratum. Memory is some 450 bytes for each key and stratum in
+/// random groups of messages in each stratum. Memory is some 850 bytes for each key and stratum in
 /// which it occurs.
 #[derive(Clone, Debug)]
 pub struct Top<K> {
-    messages: Sample,
-    groups: Groups,
-    keys: HashMap<K, Cells>,
-    keys_max: usize,
-    uncounted_records: u64,
+    keyed: Keyed<K, Total>,
 }
 
 /// The answer of [`Top::largest`].
@@ -46,13 +62,7 @@ pub struct Ranking<K> {
 impl<K: Clone + Eq + Hash + Ord> Top<K> {
     /// A ranking of at most `keys_max` keys.
     pub fn new(keys_max: usize) -> Self {
-        Self {
-            messages: Sample::new(),
-            groups: Groups::default(),
-            keys: HashMap::new(),
-            keys_max,
-            uncounted_records: 0,
-        }
+        Self { keyed: Keyed::new(keys_max) }
     }
 
     /// Adds the records of one message, each with the number that it adds to its key's total: 1 to
@@ -70,28 +80,10 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         Q: Borrow<K>,
     {
         let records: Vec<(Q, f64)> = records.into_iter().collect();
-        for (_, value) in &records {
-            check_value(stratum, "value", *value)?;
-        }
-        self.messages.push(stratum, records.len() as u64, 0.0)?;
         let mut contents = DefaultHasher::new();
         records.iter().for_each(|(key, value)| (key.borrow(), value.to_bits()).hash(&mut contents));
-        let group = self.groups.add(stratum, contents.finish());
-        for (key, value) in records {
-            let key = key.borrow();
-            // Once a record was left out, a new key may lack its first ones.
-            let has_room = self.uncounted_records == 0 && self.keys.len() < self.keys_max;
-            let cells = match self.keys.get_mut(key) {
-                Some(cells) => cells,
-                None if has_room => self.keys.entry(key.clone()).or_default(),
-                None => {
-                    self.uncounted_records += 1;
-                    continue;
-                }
-            };
-            cells.entry(stratum).or_insert([0.0; GROUPS])[group] += value;
-        }
-        Ok(())
+        let records = records.iter().map(|(key, value)| (key.borrow(), *value));
+        self.keyed.push(stratum, contents.finish(), records)
     }
 
     /// Sets the number of messages that a stratum sent.
@@ -99,17 +91,17 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
     /// # Errors
     /// As [`Sample::set_messages_sent`].
     pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
-        self.messages.set_messages_sent(stratum, messages)
+        self.keyed.messages.set_messages_sent(stratum, messages)
     }
 
     /// Sets how the job was delivered, for the warnings.
     pub fn set_delivery(&mut self, delivery: Delivery) {
-        self.messages.set_delivery(delivery);
+        self.keyed.messages.set_delivery(delivery);
     }
 
     /// All messages without regard to keys.
     pub fn all(&self) -> &Sample {
-        &self.messages
+        &self.keyed.messages
     }
 
     /// Adds another part of the job. No message may be in both.
@@ -119,27 +111,13 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
     /// did so before: the largest keys may then be among those left out. The ranking stays as it
     /// was.
     pub fn merge(&mut self, other: &Self) -> Result<(), AnswerError> {
-        if self.keys_max != other.keys_max {
-            let (one, other) = (self.keys_max, other.keys_max);
-            return Err(AnswerError::KeyLimits { one, other });
+        let (own, other) = (&mut self.keyed, &other.keyed);
+        let new = other.entries.keys().filter(|key| !own.entries.contains_key(*key)).count();
+        let is_whole = own.uncounted_records == 0 && other.uncounted_records == 0;
+        if own.keys_max == other.keys_max && (!is_whole || own.entries.len() + new > own.keys_max) {
+            return Err(AnswerError::TooManyKeys { limit: own.keys_max });
         }
-        let new = other.keys.keys().filter(|key| !self.keys.contains_key(*key)).count();
-        let is_whole = self.uncounted_records == 0 && other.uncounted_records == 0;
-        if !is_whole || self.keys.len() + new > self.keys_max {
-            return Err(AnswerError::TooManyKeys { limit: self.keys_max });
-        }
-        self.messages.merge(&other.messages)?;
-        let places = self.groups.merge(&other.groups);
-        for (key, theirs) in &other.keys {
-            let own = self.keys.entry(key.clone()).or_default();
-            for (stratum, cells) in theirs {
-                let own = own.entry(*stratum).or_insert([0.0; GROUPS]);
-                for (group, total) in cells.iter().enumerate() {
-                    own[places[stratum][group]] += total;
-                }
-            }
-        }
-        Ok(())
+        own.merge(other)
     }
 
     /// The `ranks` keys with the largest totals. Equal totals are in the order of the keys.
@@ -147,7 +125,7 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
     /// # Errors
     /// A stratum hasn't said how many messages it sent, or none of them arrived.
     pub fn largest(&self, ranks: usize, confidence: Confidence) -> Result<Ranking<K>, AnswerError> {
-        let strata = self.messages.parts()?;
+        let strata = self.keyed.messages.parts()?;
         if strata.is_empty() {
             return Err(AnswerError::NoMessages);
         }
@@ -156,15 +134,16 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
             return Err(AnswerError::SentUnknown { stratum });
         }
         let mut totals: Vec<(f64, &K)> =
-            self.keys.iter().map(|(key, cells)| (total(&strata, cells), key)).collect();
+            self.keyed.entries.iter().map(|(key, e)| (total(&strata, &e.cells), key)).collect();
         totals.sort_unstable_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(other.1)));
         let keys: Vec<&K> = totals.into_iter().map(|(_, key)| key).collect();
         let (inside, outside) = keys.split_at(ranks.min(keys.len()));
 
-        let none = Cells::new();
+        let entries = &self.keyed.entries;
+        let none = Entry::default();
         let estimate = |one: &K, other: Option<&K>, confidence: Confidence| {
-            let other = other.map_or(&none, |key| &self.keys[key]);
-            self.difference(&strata, &self.keys[one], other, confidence)
+            let other = other.map_or(&none, |key| &entries[key]);
+            self.difference(&strata, &entries[one], other, confidence)
         };
         let ranks: Result<Vec<(K, Estimate)>, AnswerError> = inside
             .iter()
@@ -177,13 +156,18 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         let is_complete = strata.iter().all(|(_, stratum)| stratum.is_complete());
         let pairs = (inside.len() * outside.len()).max(1) as f64;
         let strict = Confidence::at_most(1.0 - (1.0 - confidence.level()) / pairs);
-        let mut separates =
-            self.uncounted_records == 0 && (gap.is_some() || is_complete) && !inside.is_empty();
+        let mut separates = self.keyed.uncounted_records == 0
+            && (gap.is_some() || is_complete)
+            && !inside.is_empty();
         for (one, other) in inside.iter().flat_map(|one| outside.iter().map(move |o| (one, o))) {
             separates = separates && estimate(one, Some(other), strict)?.low > 0.0;
         }
-        let mut warnings = job_warnings(&self.messages, &strata);
-        warnings.extend(table_warnings(&self.messages, self.uncounted_records, self.keys_max));
+        let mut warnings = job_warnings(&self.keyed.messages, &strata);
+        warnings.extend(table_warnings(
+            &self.keyed.messages,
+            self.keyed.uncounted_records,
+            self.keyed.keys_max,
+        ));
         Ok(Ranking { ranks: ranks?, gap, separates, warnings })
     }
 
@@ -191,14 +175,16 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
     fn difference(
         &self,
         strata: &[(u32, &Stratum)],
-        one: &Cells,
-        other: &Cells,
+        one: &Entry<Total>,
+        other: &Entry<Total>,
         confidence: Confidence,
     ) -> Result<Estimate, AnswerError> {
         let mut parts = Vec::new();
         for (number, stratum) in strata.iter().filter(|(_, stratum)| !stratum.is_complete()) {
-            let at = |cells: &Cells, group| cells.get(number).map_or(0.0, |cells| cells[group]);
-            let sizes = self.groups.sizes(*number);
+            let at = |entry: &Entry<Total>, group: usize| {
+                entry.cells.get(number).map_or(0.0, |cells| cells[group].sum)
+            };
+            let sizes = self.keyed.groups.sizes(*number);
             let (square, degrees_of_freedom) =
                 variance(&sizes, |group| at(one, group) - at(other, group));
             let sent = stratum.sent.unwrap_or(0) as f64;
@@ -212,14 +198,21 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
                 extreme_share: 0.0,
             });
         }
-        let value = total(strata, one) - total(strata, other);
-        Spread::new(parts, f64::INFINITY).estimate(value, confidence, "total", &self.messages)
+        let value = total(strata, &one.cells) - total(strata, &other.cells);
+        // As with sums: messages without the keys bring no degrees of freedom.
+        let with_keys = one.messages + other.messages;
+        let spread = Spread::new(parts, with_keys.max(1) as f64);
+        let mut warnings: Vec<Warning> = spread.warnings().collect();
+        few_with_key(&mut warnings, strata, with_keys);
+        let estimate = spread.estimate(value, confidence, "total", &self.keyed.messages)?;
+        Ok(Estimate { warnings, ..estimate })
     }
 }
 
-fn total(strata: &[(u32, &Stratum)], cells: &Cells) -> f64 {
+fn total(strata: &[(u32, &Stratum)], cells: &Cells<Total>) -> f64 {
     let part = |(number, stratum): &(u32, &Stratum)| {
-        let sum: f64 = cells.get(number).map_or(0.0, |cells| cells.iter().sum());
+        let sum: f64 =
+            cells.get(number).map_or(0.0, |cells| cells.iter().map(|cell| cell.sum).sum());
         stratum.sent.unwrap_or(0) as f64 / stratum.arrived() as f64 * sum
     };
     strata.iter().map(part).sum()
@@ -278,7 +271,7 @@ mod tests {
     #[test]
     fn largest__keys_beyond_the_limit_take_the_ranking_s_certainty() {
         let mut top = top(40, 40, &[("a", 9), ("b", 2)]);
-        top.keys_max = 2;
+        top.keyed.keys_max = 2;
         assert!(top.largest(1, P95).unwrap().separates);
         assert!(top.push_message(1, [("c", 1.0)]).is_ok());
         top.set_messages_sent(1, 1).unwrap();

@@ -46,11 +46,16 @@ pub enum Action {
 /// A part of the job that one sender sends in one group.
 #[derive(Clone, Copy, Debug)]
 struct Source {
-    sent: Option<u64>,
     msr: f64,
     /// The sender was asked to finish: its MSR may only fall.
     is_ending: bool,
     has_ended: bool,
+}
+
+impl Source {
+    fn new(msr: f64) -> Self {
+        Self { msr, is_ending: false, has_ended: false }
+    }
 }
 
 /// The messages that a stratum needs for all answers.
@@ -80,7 +85,7 @@ struct Need {
 ///
 /// // The source starts: 10,000 messages, MSR 1. The action is for `Receiver::request_msr`.
 /// sample.set_messages_sent(0, 10_000)?;
-/// let first = planner.source_started(0, Some(10_000), 1.0);
+/// let first = planner.source_started(0, 1.0);
 /// assert_eq!(first, Some(Action::Lower { stratum: 0, msr: 0.95 }));
 ///
 /// // Its messages arrive. At the end, a receiver calls `planner.source_ended(0)`.
@@ -124,14 +129,13 @@ impl Planner {
         }
     }
 
-    /// A source starts, with its number of messages (if announced) and its MSR. Returns a request
-    /// for the first MSR of the accepted error, unless the source has it or is known.
+    /// A source starts with an MSR. Returns a request for the first MSR of the accepted error, unless
+    /// the source has it or is known.
     ///
     /// Leave out exact groups, which the planner would make approximate.
-    pub fn source_started(&mut self, stratum: u32, sent: Option<u64>, msr: f64) -> Option<Action> {
+    pub fn source_started(&mut self, stratum: u32, msr: f64) -> Option<Action> {
         let is_known = self.sources.contains_key(&stratum);
-        let source = Source { sent, msr, is_ending: false, has_ended: false };
-        self.sources.entry(stratum).or_insert(source).sent = sent;
+        self.sources.entry(stratum).or_insert(Source::new(msr));
         if is_known || self.report.is_some() {
             return None;
         }
@@ -145,11 +149,10 @@ impl Planner {
         }
     }
 
-    /// No message of a source will arrive any more.
+    /// No message of a source will arrive any more. A short job may end before its start is heard
+    /// of, so the source may be unknown.
     pub fn source_ended(&mut self, stratum: u32) {
-        if let Some(source) = self.sources.get_mut(&stratum) {
-            source.has_ended = true;
-        }
+        self.sources.entry(stratum).or_insert(Source::new(1.0)).has_ended = true;
     }
 
     /// Whether to call [`Planner::look`]. `messages`: the arrived messages of all sources.
@@ -192,6 +195,8 @@ impl Planner {
             if quantile.is_finite() { (half_width / quantile).powi(2) } else { 0.0 }
         };
         let fraction = |answer: &Estimate| match answer.spread.variance() {
+            // It can't be met now: confidence would be spent for nothing.
+            _ if is_open(answer) => 0.0,
             0.0 => 1.0,
             variance => wanted(answer) / variance,
         };
@@ -209,12 +214,12 @@ impl Planner {
             estimate.half_width() <= self.accepted.of(estimate) && !is_few(estimate)
         };
         if level.is_some() && estimates.iter().all(is_met) {
-            self.finish(estimates, None);
+            self.finish(estimates, level.unwrap_or(plan), None);
             return Ok(if is_last { Vec::new() } else { vec![Action::End] });
         }
         if is_last {
             let because = self.reason(&estimates);
-            self.finish(estimates, Some(because));
+            self.finish(estimates, level.unwrap_or(plan), Some(because));
             return Ok(Vec::new());
         }
         let messages = estimates[0].messages;
@@ -279,13 +284,13 @@ impl Planner {
         Reason::Ended { missing: sent.map(|sent| sent - estimates[0].messages) }
     }
 
-    fn finish(&mut self, mut estimates: Vec<Estimate>, because: Option<Reason>) {
+    fn finish(&mut self, mut estimates: Vec<Estimate>, level: Confidence, because: Option<Reason>) {
         let accepted = self.accepted;
         let reached = estimates.iter().map(|e| accepted.reached(e)).fold(0.0, f64::max);
         // The look's stricter level has paid for the looks: what is left is the asked confidence.
         estimates.iter_mut().for_each(|estimate| estimate.confidence = self.confidence);
         let looks = self.looks;
-        self.report = Some(Report { accepted, reached, because, estimates, looks });
+        self.report = Some(Report { accepted, reached, because, estimates, level, looks });
     }
 }
 
@@ -296,12 +301,17 @@ fn needs(answers: &[Estimate], wanted: impl Fn(&Estimate) -> f64) -> BTreeMap<u3
         for part in &answer.spread.parts {
             let (Some(sent), Some(&own)) = (part.sent, needed.get(&part.stratum)) else { continue };
             let (arrived, sent) = (part.arrived as f64, sent as f64);
-            let messages = if is_few(answer) { sent } else { own.max(arrived) };
+            let messages = if is_open(answer) { sent } else { own.max(arrived) };
             let need = needs.entry(part.stratum).or_insert(Need { messages, arrived, sent });
             need.messages = need.messages.max(messages);
         }
     }
     needs
+}
+
+/// Nothing shows yet how many messages the answer needs.
+fn is_open(answer: &Estimate) -> bool {
+    is_few(answer) || !answer.half_width().is_finite()
 }
 
 /// Few messages, or messages that don't differ, don't show how wrong an answer is.
@@ -324,13 +334,13 @@ fn is_early(error: &AnswerError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sample;
+    use crate::{Quantiles, Sample, Top};
 
-    fn planner(share: f64, sources: &[(u32, u64)]) -> Planner {
+    fn planner(share: f64, sources: &[u32]) -> Planner {
         let accepted = AcceptedError::relative(share).unwrap();
         let mut planner = Planner::new(accepted, Confidence::P95);
-        for &(stratum, sent) in sources {
-            planner.source_started(stratum, Some(sent), accepted.first_msr());
+        for &stratum in sources {
+            planner.source_started(stratum, accepted.first_msr());
         }
         planner
     }
@@ -352,18 +362,18 @@ mod tests {
     #[test]
     fn source_started__asks_for_the_first_msr() {
         let mut planner = planner(0.1, &[]);
-        assert_eq!(planner.source_started(0, Some(9), 0.9), None);
-        let lower = planner.source_started(1, None, 1.0);
+        assert_eq!(planner.source_started(0, 0.9), None);
+        let lower = planner.source_started(1, 1.0);
         assert_eq!(lower, Some(Action::Lower { stratum: 1, msr: 0.9 }));
-        let raise = planner.source_started(2, Some(9), 0.2);
+        let raise = planner.source_started(2, 0.2);
         assert_eq!(raise, Some(Action::Raise { stratum: 2, msr: 0.9 }));
-        assert_eq!(planner.source_started(2, Some(9), 0.2), None);
+        assert_eq!(planner.source_started(2, 0.2), None);
         assert!(!planner.is_look_due(29) && planner.is_look_due(30));
     }
 
     #[test]
     fn look__ends_a_precise_job_at_once() {
-        let mut planner = planner(0.1, &[(0, 1_000)]);
+        let mut planner = planner(0.1, &[0]);
         let sample = sample(120, 1_000, 1.0);
         assert_eq!(look(&mut planner, &sample), [Action::End]);
         let report = planner.report().unwrap();
@@ -371,12 +381,14 @@ mod tests {
         assert_eq!(report.estimates[0].confidence, Confidence::P95);
         let plain = sample.sum(Confidence::P95).unwrap();
         assert!(report.estimates[0].half_width() > plain.half_width());
+        let again = sample.sum(report.level).unwrap();
+        assert_eq!(again.half_width(), report.estimates[0].half_width());
         assert!(!planner.is_look_due(500) && look(&mut planner, &sample).is_empty());
     }
 
     #[test]
     fn look__lowers_the_msr_to_what_the_variance_asks_for() {
-        let mut planner = planner(0.05, &[(0, 10_000)]);
+        let mut planner = planner(0.05, &[0]);
         let [lower, wait] = look(&mut planner, &sample(40, 10_000, 20.0))[..] else { panic!() };
         // A standard deviation of 40.5 beside a total of 100: about 250 messages, or 1.5 times as
         // many for the variance's bound.
@@ -391,7 +403,7 @@ mod tests {
     #[test]
     fn look__never_raises_once_the_end_was_asked_for() {
         for is_ending in [false, true] {
-            let mut planner = planner(0.1, &[(0, 1_000)]);
+            let mut planner = planner(0.1, &[0]);
             let sample = sample(120, 1_000, 90.0);
             planner.sources.get_mut(&0).unwrap().msr = 0.2;
             if is_ending {
@@ -405,7 +417,7 @@ mod tests {
 
     #[test]
     fn look__reports_what_was_reached_when_the_sources_end() {
-        let mut planner = planner(0.001, &[(0, 1_000)]);
+        let mut planner = planner(0.001, &[0]);
         planner.source_ended(0);
         assert!(planner.is_look_due(5));
         assert_eq!(look(&mut planner, &sample(700, 1_000, 20.0)), []);
@@ -416,9 +428,20 @@ mod tests {
     }
 
     #[test]
+    fn source_ended__of_an_unknown_source_ends_the_plan() {
+        let mut planner = planner(0.1, &[]);
+        assert!(!planner.is_look_due(0));
+        planner.source_ended(0);
+        assert_eq!(planner.source_started(0, 1.0), None);
+        assert!(planner.is_look_due(12));
+        assert_eq!(look(&mut planner, &sample(12, 12, 20.0)), []);
+        assert!(planner.report().unwrap().is_met());
+    }
+
+    #[test]
     fn look__names_an_answer_near_zero_and_one_of_few_messages() {
         let reason = |messages, mean| {
-            let mut planner = planner(0.01, &[(0, 1_000)]);
+            let mut planner = planner(0.01, &[0]);
             let mut sample = Sample::new();
             sample.set_messages_sent(0, 1_000).unwrap();
             for message in 0..messages {
@@ -435,7 +458,7 @@ mod tests {
 
     #[test]
     fn look__waits_for_an_answer_and_passes_errors_on() {
-        let mut planner = planner(0.1, &[(0, 10)]);
+        let mut planner = planner(0.1, &[0]);
         let unknown = |_| Err(AnswerError::SentUnknown { stratum: 0 });
         assert_eq!(planner.look(unknown), Ok(vec![Action::Wait { messages: 60 }]));
         let overflow = AnswerError::Overflow { what: "sum" };
@@ -445,8 +468,48 @@ mod tests {
     }
 
     #[test]
+    fn look__an_open_interval_costs_no_confidence_and_needs_all_messages() {
+        let mut planner = planner(0.5, &[0]);
+        let mut quantiles = Quantiles::new(1);
+        quantiles.set_messages_sent(0, 10_000).unwrap();
+        let mut push = |messages: std::ops::Range<u32>, planner: &mut Planner| {
+            for message in messages {
+                let value = f64::from(message.wrapping_mul(2_654_435_761) >> 16);
+                quantiles.push_message(0, [((), value)]).unwrap();
+            }
+            planner.look(|level| Ok(vec![quantiles.quantile(&(), 0.98, level)?])).unwrap()
+        };
+        let actions = push(0..40, &mut planner);
+        assert!(actions.contains(&Action::Raise { stratum: 0, msr: 1.0 }), "{actions:?}");
+        // Values up to 65,535 have a 98th percentile of 64,225.
+        assert_eq!(push(40..2_000, &mut planner), [Action::End]);
+        let report = planner.report().unwrap();
+        assert!(report.is_met() && report.estimates[0].contains(64_225.0), "{report:?}");
+        // Nearly all of the first plan's share was left.
+        assert!(report.level.level() < 0.956, "{report:?}");
+    }
+
+    #[test]
+    fn look__a_ranking_of_messages_that_agree_or_are_few_is_not_met() {
+        for keys in [1, 3] {
+            let mut planner = planner(0.5, &[0]);
+            let mut top = Top::new(10);
+            top.set_messages_sent(0, 1_000).unwrap();
+            for message in 0..39 {
+                top.push_message(0, [(message % keys, 1.0)]).unwrap();
+            }
+            let largest = |level| {
+                let ranks = top.largest(1, level)?.ranks;
+                Ok(ranks.into_iter().map(|(_, estimate)| estimate).collect())
+            };
+            let actions = planner.look(largest).unwrap();
+            assert!(!actions.contains(&Action::End), "{keys}: {actions:?}");
+        }
+    }
+
+    #[test]
     fn look__a_complete_job_meets_any_error() {
-        let mut planner = planner(1e-9, &[(0, 50)]);
+        let mut planner = planner(1e-9, &[0]);
         assert_eq!(look(&mut planner, &sample(50, 50, 20.0)), [Action::End]);
         assert_eq!(planner.report().unwrap().reached, 0.0);
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::AcceptedError;
-use crate::Estimate;
+use crate::{Confidence, Estimate};
 
 /// Whether the accepted error was met.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,9 @@ pub struct Report {
     /// The answers at the end. Their intervals have the confidence that was asked for; they are
     /// a little wider than those of a job that nobody looked at before.
     pub estimates: Vec<Estimate>,
+    /// The level of the last look, which is stricter than the confidence: it pays for the looks.
+    /// Use it for other answers of the same job, or later ones, to keep the confidence.
+    pub level: Confidence,
     /// How often the planner looked.
     pub looks: u32,
 }

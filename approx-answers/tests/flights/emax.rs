@@ -39,7 +39,7 @@ fn covers(error: f64) {
         for seed in 0..SEEDS {
             let accepted = AcceptedError::relative(error).unwrap();
             let mut planner = Planner::new(accepted, Confidence::P95);
-            planner.source_started(0, Some(sent), 1.0);
+            planner.source_started(0, 1.0);
             let mut sample = Sample::new();
             sample.set_messages_sent(0, sent).unwrap();
             for (records, total) in shuffled(&totals, seed) {

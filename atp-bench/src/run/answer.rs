@@ -96,6 +96,13 @@ impl Answers {
         self.0[query].get(key).and_then(Tally::average)
     }
 
+    /// The average over all keys.
+    pub fn overall_average(&self, query: usize) -> Option<f64> {
+        let sum: f64 = self.0[query].values().map(|tally| tally.sum).sum();
+        let values = self.values(query);
+        (values > 0).then(|| sum / values as f64)
+    }
+
     /// The number of a key's rows.
     pub fn rows(&self, query: usize, key: &str) -> Option<f64> {
         self.0[query].get(key).map(|tally| tally.rows as f64)

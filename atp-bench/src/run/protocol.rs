@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::accepted::Accepted;
 use super::answer::Answers;
 use super::exact::Requests;
 use super::intervals::Interval;
@@ -40,6 +41,10 @@ pub struct JobSpec {
     pub number: u32,
     pub seed: u64,
     pub msr: f64,
+    /// The accepted relative error, if the receiver can ask for more or less than the MSR.
+    pub emax: Option<f64>,
+    /// The confidence of the intervals.
+    pub confidence: f64,
     /// The sending hosts.
     pub sources: Vec<Ipv4Addr>,
     /// A file written by `Messages::write`.
@@ -100,6 +105,8 @@ pub struct ReceiverReport {
     pub answers: Answers,
     /// By query.
     pub intervals: Vec<Vec<Interval>>,
+    /// If the receiver asked for as much as an accepted error needs.
+    pub accepted: Option<Accepted>,
     /// None if only the sender can count them.
     pub packets_arrived: Option<u64>,
 }

@@ -6,14 +6,13 @@ use std::process::Command;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
-use super::answer::{QueryError, answer_error};
+use super::answer_table;
 use super::chart::{Chart, SchemeResult};
 use super::exact::Latency;
-use super::intervals::{Coverage, Interval};
 use super::messages::needed;
-use super::query::Query;
 use super::scheme_name::SchemeName;
-use super::session::{JobRun, Plan, Run, SchemeRun};
+use super::scheme_report::{Measured, SchemeReport, in_percent, measured};
+use super::session::{JobRun, Plan, Run};
 use super::table::Table as Input;
 use crate::installed;
 use crate::median::{median, median_count};
@@ -33,7 +32,11 @@ pub struct Report {
     senders: usize,
     load: f64,
     seed: u64,
+    /// With an accepted error: the share of the messages that ATP needed, or the rule of thumb
+    /// without ATP.
     msr: f64,
+    emax: Option<f64>,
+    confidence: f64,
     messages: usize,
     rate_bits_per_s: u64,
     ideal_jct_s: f64,
@@ -48,51 +51,11 @@ pub struct Report {
     runs: Vec<RunReport>,
 }
 
-/// A scheme's numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-struct Measured {
-    jct_s: f64,
-    delivered: usize,
-    dropped_share: f64,
-    answer_error: f64,
-    exact_p50_ms: Option<f64>,
-    exact_p99_ms: Option<f64>,
-}
-
 #[derive(Debug, Serialize)]
 struct RunReport {
     seed: u64,
     exact_alone: Option<Latency>,
     schemes: BTreeMap<&'static str, SchemeReport>,
-}
-
-#[derive(Debug, Serialize)]
-struct SchemeReport {
-    #[serde(flatten)]
-    measured: Measured,
-    exact_requests: u64,
-    exact_unanswered: usize,
-    jobs: Vec<JobReport>,
-}
-
-#[derive(Debug, Serialize)]
-struct JobReport {
-    jct_s: f64,
-    delivered: usize,
-    dropped_share: f64,
-    answer_error: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    datapath: Option<String>,
-    answers: Vec<AnswerReport>,
-}
-
-#[derive(Debug, Serialize)]
-struct AnswerReport {
-    query: String,
-    #[serde(flatten)]
-    error: QueryError,
-    coverage: Coverage,
-    intervals: Vec<Interval>,
 }
 
 impl Report {
@@ -106,6 +69,8 @@ impl Report {
         let worst =
             |part: fn(&JobRun) -> Option<String>| atp_jobs.iter().filter_map(|job| part(job)).max();
         let schemes = plan.schemes.iter().map(|&scheme| (scheme.name(), overall(runs, scheme)));
+        let of_run = |run: &Run| run.schemes.iter().find_map(|scheme| scheme.share_needed(plan));
+        let msr = median_of(runs, of_run).unwrap_or(plan.msr);
         Report {
             version: env!("CARGO_PKG_VERSION"),
             commit: commit(),
@@ -114,22 +79,24 @@ impl Report {
             senders: plan.senders,
             load: plan.load,
             seed: runs.first().map_or(0, |run| run.seed),
-            msr: plan.msr,
+            msr,
+            emax: plan.emax,
+            confidence: plan.confidence,
             messages: plan.messages,
             rate_bits_per_s: plan.rate_bytes_per_s * 8,
-            ideal_jct_s: plan.ideal_jct_s(),
+            ideal_jct_s: plan.ideal_jct_s(msr),
             exact_alone_p50_ms: alone(|latency| latency.p50_ms),
             exact_alone_p99_ms: alone(|latency| latency.p99_ms),
             datapath: worst(|job| job.datapath.clone()),
             pacing: worst(|job| job.pacing.clone()),
             schemes: schemes.collect(),
-            runs: runs.iter().map(|run| RunReport::new(run, input)).collect(),
+            runs: runs.iter().map(|run| RunReport::new(run, plan, input)).collect(),
         }
     }
 
     /// The results as a picture, with the times of all runs.
     pub fn chart(&self, plan: &Plan, runs: &[Run]) -> Chart {
-        let needed = needed(plan.msr, plan.messages);
+        let needed = needed(self.msr, plan.messages);
         let result = |&scheme: &SchemeName| {
             let measured = &self.schemes[scheme.name()];
             let of_scheme = runs.iter().flat_map(|run| &run.schemes);
@@ -144,11 +111,14 @@ impl Report {
         };
         Chart {
             title: format!(
-                "{} messages from {} hosts to one over {} Mbit/s, MSR {}, {:.0} % exact traffic",
+                "{} messages from {} hosts to one over {} Mbit/s, {}, {:.0} % exact traffic",
                 self.messages,
                 self.senders,
                 self.rate_bits_per_s as f64 / 1e6,
-                self.msr,
+                match self.emax {
+                    Some(error) => format!("accepted error {} %", in_percent(error)),
+                    None => format!("MSR {}", self.msr),
+                },
                 100.0 * self.load
             ),
             ideal_s: self.ideal_jct_s,
@@ -184,37 +154,34 @@ impl Report {
         }
         println!("\n{table}");
         println!("{}", self.caption());
-        self.print_intervals();
+        let by_scheme = self.by_scheme();
+        let percent = in_percent(self.confidence);
+        println!("\n{}", answer_table::each(&by_scheme));
+        println!(
+            "Intervals of {percent} % in the first job of each scheme, with half-widths in shares of \
+             the answer. *Misses*: without the answer of the full table."
+        );
+        println!("\n{}", answer_table::coverage(&by_scheme));
+        println!(
+            "All jobs. Half-width: the median over the jobs of the mean share of the answer. --json \
+             has each answer with its interval."
+        );
+        if let Some(error) = self.emax {
+            println!("\n{}", answer_table::accepted(&by_scheme, self.messages));
+            println!(
+                "{}",
+                answer_table::accepted_caption(error, self.confidence, self.msr, &by_scheme)
+            );
+        }
     }
 
-    /// How the answers' intervals compare with the answers of the full table.
-    fn print_intervals(&self) {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED);
-        table.set_header(["scheme", "answer", "intervals with the full answer", "half-width"]);
-        for name in self.schemes.keys() {
-            let of_scheme = self.runs.iter().filter_map(|run| run.schemes.get(name));
-            let jobs: Vec<&JobReport> = of_scheme.flat_map(|scheme| &scheme.jobs).collect();
-            let queries = jobs.first().map_or(0, |job| job.answers.len());
-            for query in 0..queries {
-                let answers = jobs.iter().map(|job| &job.answers[query]);
-                let each: Vec<&Coverage> = answers.map(|answer| &answer.coverage).collect();
-                let sum = |of: fn(&Coverage) -> usize| each.iter().map(|c| of(c)).sum::<usize>();
-                let widths = each.iter().map(|coverage| coverage.half_width_share);
-                let (containing, all) = (sum(|c| c.containing), sum(|c| c.intervals));
-                table.add_row([
-                    (*name).to_owned(),
-                    jobs[0].answers[query].query.clone(),
-                    format!("{containing} of {all}"),
-                    format!("{:.1} %", 100.0 * median(widths).unwrap_or(0.0)),
-                ]);
-            }
+    /// The measurements of each scheme in each run.
+    fn by_scheme(&self) -> BTreeMap<&str, Vec<&SchemeReport>> {
+        let mut by_scheme = BTreeMap::<&str, Vec<&SchemeReport>>::new();
+        for (name, scheme) in self.runs.iter().flat_map(|run| &run.schemes) {
+            by_scheme.entry(name).or_default().push(scheme);
         }
-        println!("\n{table}");
-        println!(
-            "Intervals of 95 %, for each key, over all jobs. Half-width: the median over the jobs \
-             of the mean share of the answer. --json has each answer with its interval."
-        );
+        by_scheme
     }
 
     fn row(&self, name: &str, measured: &Measured) -> [String; 8] {
@@ -242,11 +209,14 @@ impl Report {
             runs => format!(", and over {runs} runs"),
         };
         format!(
-            "Ideal completion {:.3} s: MSR {} of the message bytes, at the rate that the exact traffic \
+            "Ideal completion {:.3} s: {} of the message bytes, at the rate that the exact traffic \
              leaves of {} Mbit/s.{pacing} Each number is the median over a scheme's jobs{runs}; the \
              exact percentiles are of the requests during all of them.",
             self.ideal_jct_s,
-            self.msr,
+            match self.emax {
+                Some(_) => format!("the share {:.3}", self.msr),
+                None => format!("MSR {}", self.msr),
+            },
             self.rate_bits_per_s as f64 / 1e6
         )
     }
@@ -266,69 +236,15 @@ fn kernel() -> String {
 }
 
 impl RunReport {
-    fn new(run: &Run, input: &Input) -> RunReport {
+    fn new(run: &Run, plan: &Plan, input: &Input) -> RunReport {
         let schemes = run.schemes.iter();
         RunReport {
             seed: run.seed,
             exact_alone: run.exact_alone,
             schemes: schemes
-                .map(|scheme| (scheme.scheme.name(), SchemeReport::new(scheme, input)))
+                .map(|scheme| (scheme.scheme.name(), SchemeReport::new(scheme, plan, input)))
                 .collect(),
         }
-    }
-}
-
-impl SchemeReport {
-    fn new(run: &SchemeRun, input: &Input) -> SchemeReport {
-        SchemeReport {
-            measured: measured(run),
-            exact_requests: run.exact.map_or(0, |latency| latency.requests),
-            exact_unanswered: run.unanswered,
-            jobs: run.jobs.iter().map(|job| JobReport::new(job, input)).collect(),
-        }
-    }
-}
-
-impl JobReport {
-    fn new(job: &JobRun, input: &Input) -> JobReport {
-        let of_queries = job.coverage.iter().zip(&job.intervals);
-        let answers = input.queries.iter().zip(&job.errors).zip(of_queries);
-        JobReport {
-            jct_s: job.window.seconds(),
-            delivered: job.delivered,
-            dropped_share: job.dropped_share,
-            answer_error: answer_error(&job.errors),
-            datapath: job.datapath.clone(),
-            answers: answers
-                .map(|((query, &error), (&coverage, intervals))| AnswerReport {
-                    query: describe(query, input),
-                    error,
-                    coverage,
-                    intervals: intervals.clone(),
-                })
-                .collect(),
-        }
-    }
-}
-
-fn describe(query: &Query, input: &Input) -> String {
-    let name = |column: usize| &input.columns[column];
-    match *query {
-        Query::Average { value, key } => format!("average {} per {}", name(value), name(key)),
-        Query::MostFrequent { key, count } => format!("{count} most frequent {}", name(key)),
-    }
-}
-
-/// The numbers of one run: medians over its jobs.
-fn measured(run: &SchemeRun) -> Measured {
-    let over_jobs = |value: fn(&JobRun) -> f64| median(run.jobs.iter().map(value)).unwrap_or(0.0);
-    Measured {
-        jct_s: over_jobs(|job| job.window.seconds()),
-        delivered: median_count(run.jobs.iter().map(|job| job.delivered).collect()),
-        dropped_share: over_jobs(|job| job.dropped_share),
-        answer_error: over_jobs(|job| answer_error(&job.errors)),
-        exact_p50_ms: run.exact.map(|latency| latency.p50_ms),
-        exact_p99_ms: run.exact.map(|latency| latency.p99_ms),
     }
 }
 
@@ -367,18 +283,21 @@ fn ms(value: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::Answers;
+    use super::super::accepted::Accepted;
+    use super::super::answer::{Answers, QueryError};
     use super::super::exact::Window;
+    use super::super::intervals::{Coverage, Interval};
     use super::super::query::QuerySpec;
-    use super::super::session::Effort;
+    use super::super::session::{Effort, SchemeRun};
     use super::*;
 
     const MS: u64 = 1_000_000;
 
     fn job(jct_ms: u64, delivered: usize) -> JobRun {
         JobRun {
-            coverage: vec![Coverage::default()],
-            intervals: vec![Vec::new()],
+            coverage: vec![Coverage { intervals: 1, ..Coverage::default() }],
+            intervals: vec![vec![Interval { key: None, value: 1.0, low: 0.5, high: 1.5 }]],
+            accepted: None,
             window: Window { from_ns: 0, to_ns: jct_ms * MS },
             delivered,
             errors: vec![QueryError::MeanRelativeError(0.02)],
@@ -393,6 +312,7 @@ mod tests {
         let exact = latency(p99_ms);
         let schemes = vec![SchemeRun {
             scheme: SchemeName::Atp,
+            msr: 0.8,
             jobs,
             exact,
             exact_times_ms: vec![1.0, p99_ms],
@@ -402,6 +322,15 @@ mod tests {
     }
 
     fn report() -> Report {
+        report_of(None, None)
+    }
+
+    /// A report of four jobs with this accepted error and outcome.
+    fn report_of(emax: Option<f64>, accepted: Option<Accepted>) -> Report {
+        let job = |jct_ms, delivered| {
+            let accepted = accepted.clone();
+            JobRun { accepted, ..job(jct_ms, delivered) }
+        };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("table.csv");
         std::fs::write(&path, "k,v\na,1\n").unwrap();
@@ -410,6 +339,8 @@ mod tests {
         let plan = Plan {
             schemes: vec![SchemeName::Atp],
             msr: 0.8,
+            emax,
+            confidence: 0.95,
             load: 0.3,
             rate_bytes_per_s: 25_000_000,
             effort: Effort::BRIEF,
@@ -443,6 +374,8 @@ mod tests {
             "load",
             "seed",
             "msr",
+            "emax",
+            "confidence",
             "messages",
             "rate_bits_per_s",
             "ideal_jct_s",
@@ -465,6 +398,11 @@ mod tests {
         let answer = &json["runs"][0]["schemes"]["atp"]["jobs"][0]["answers"][0];
         assert_eq!(answer["query"], "average v per k");
         assert_eq!(answer["mean_relative_error"], 0.02);
+        assert_eq!(answer["intervals"][0]["low"], 0.5);
+        assert_eq!(answer["intervals"][0]["contains_full"], false);
+        let run = &json["runs"][0]["schemes"]["atp"];
+        assert_eq!((&run["msr"], &json["confidence"]), (&0.8.into(), &0.95.into()));
+        assert!(json["emax"].is_null() && run["jobs"][0]["accepted"].is_null());
     }
 
     #[test]
@@ -479,5 +417,48 @@ mod tests {
         assert_eq!(report.datapath.as_deref(), Some("userspace"));
         // 0.8 of 17.5 MB over 0.7 of 25 MB/s.
         assert!((report.ideal_jct_s - 0.8).abs() < 1e-9);
+    }
+
+    fn outcome() -> Accepted {
+        Accepted {
+            is_met: true,
+            reached: 0.048,
+            looks: 5,
+            level: 0.955,
+            msr: 0.3,
+            report: "the error is 4.80 % of 5.00 % accepted".to_owned(),
+        }
+    }
+
+    #[test]
+    fn by_scheme__name_answer_interval_and_outcome() {
+        let report = report_of(Some(0.05), Some(outcome()));
+        let schemes = report.by_scheme();
+        let each = answer_table::each(&schemes).to_string();
+        for word in ["average v per k", "all", "1.00 ± 50.0 %", "misses"] {
+            assert!(each.contains(word), "{word}: {each}");
+        }
+        let coverage = answer_table::coverage(&schemes).to_string();
+        assert!(coverage.contains("0 of 4"), "{coverage}");
+        let accepted = answer_table::accepted(&schemes, 10).to_string();
+        for word in ["4 of 4", "4.80 %", " 5 ", "0.300", "8 (80.0 %)"] {
+            assert!(accepted.contains(word), "{word}: {accepted}");
+        }
+        assert!(
+            answer_table::accepted_caption(0.05, 0.95, 0.8, &schemes).contains("needed, 0.800")
+        );
+    }
+
+    #[test]
+    fn accepted__of_schemes_that_were_not_asked() {
+        let report = report_of(Some(0.05), None);
+        let accepted = answer_table::accepted(&report.by_scheme(), 10).to_string();
+        for word in ["not asked", "50.00 %", "0.800"] {
+            assert!(accepted.contains(word), "{word}: {accepted}");
+        }
+        assert!(
+            answer_table::accepted_caption(0.05, 0.95, 0.95, &report.by_scheme())
+                .contains("no ATP job")
+        );
     }
 }

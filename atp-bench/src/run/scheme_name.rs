@@ -36,6 +36,11 @@ impl SchemeName {
         self.daemon_options().is_some()
     }
 
+    /// Whether the receiver can ask for another sampling rate, or for the end.
+    pub fn obeys_requests(self) -> bool {
+        self.is_atp()
+    }
+
     /// Options of the daemons in the hosts, if there are any.
     pub fn daemon_options(self) -> Option<&'static [&'static str]> {
         match self {

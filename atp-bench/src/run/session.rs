@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::accepted::Accepted;
 use super::answer::{Answers, QueryError};
 use super::clock;
 use super::exact::{self, Latency, Traffic, Window};
@@ -20,6 +21,7 @@ use super::progress::Progress;
 use super::protocol::{JobSpec, Order, ReceiverReport, Reply, Role, SenderReport};
 use super::query::Query;
 use super::scheme_name::SchemeName;
+use crate::median::median_count;
 use testbed::{Launch, Testbed, interrupt};
 
 /// The time limit of a measurement: at a light load, enough requests would take minutes.
@@ -53,7 +55,12 @@ pub struct Plan {
     /// The name of the table.
     pub input: String,
     pub schemes: Vec<SchemeName>,
+    /// With an accepted error: the rule of thumb, with which jobs begin.
     pub msr: f64,
+    /// The accepted relative error, instead of an MSR.
+    pub emax: Option<f64>,
+    /// The confidence of the intervals.
+    pub confidence: f64,
     pub load: f64,
     pub rate_bytes_per_s: u64,
     pub queries: Vec<Query>,
@@ -67,10 +74,17 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The MSR's share of the messages' bytes over the port's rate left by the exact traffic.
-    pub fn ideal_jct_s(&self) -> f64 {
+    /// The time of this share of the messages' bytes at the port's rate left by the exact traffic.
+    pub fn ideal_jct_s(&self, share: f64) -> f64 {
         let free_bytes_per_s = self.rate_bytes_per_s as f64 * (1.0 - self.load);
-        self.msr * self.message_bytes as f64 / free_bytes_per_s
+        share * self.message_bytes as f64 / free_bytes_per_s
+    }
+
+    /// The MSR of a scheme's jobs after these schemes. A scheme that can't be asked gets the share
+    /// that the first one that can has needed.
+    fn msr_of(&self, scheme: SchemeName, before: &[SchemeRun]) -> f64 {
+        let needed = self.emax.and_then(|_| before.iter().find_map(|run| run.share_needed(self)));
+        needed.filter(|_| !scheme.obeys_requests()).unwrap_or(self.msr)
     }
 
     fn requests_per_s(&self) -> f64 {
@@ -100,12 +114,25 @@ pub struct Run {
 /// One scheme in one run.
 pub struct SchemeRun {
     pub scheme: SchemeName,
+    /// The MSR with which the jobs began.
+    pub msr: f64,
     pub jobs: Vec<JobRun>,
     pub exact: Option<Latency>,
     /// The times of the exact requests, sorted.
     pub exact_times_ms: Vec<f64>,
     /// Exact requests without a response.
     pub unanswered: usize,
+}
+
+impl SchemeRun {
+    /// The share of the messages with which the receiver ended its jobs, if it could ask.
+    pub fn share_needed(&self, plan: &Plan) -> Option<f64> {
+        let delivered: Vec<usize> = self.jobs.iter().map(|job| job.delivered).collect();
+        let share = median_count(delivered) as f64 / plan.messages.max(1) as f64;
+        // Rounded down, as `needed` rounds up.
+        let share = (share * 1e9).floor() / 1e9;
+        self.jobs.iter().all(|job| job.accepted.is_some()).then_some(share)
+    }
 }
 
 /// The results of one job.
@@ -117,6 +144,8 @@ pub struct JobRun {
     pub intervals: Vec<Vec<Interval>>,
     /// By query.
     pub coverage: Vec<Coverage>,
+    /// If the receiver asked for as much as an accepted error needs.
+    pub accepted: Option<Accepted>,
     /// The share of the sent packets that did not arrive.
     pub dropped_share: f64,
     pub datapath: Option<String>,
@@ -140,7 +169,8 @@ impl Session<'_> {
         let (exact_alone, alone_times_ms) = self.exact_alone()?;
         let mut schemes = Vec::new();
         for &scheme in &self.plan.schemes {
-            schemes.push(self.scheme(scheme)?);
+            let msr = self.plan.msr_of(scheme, &schemes);
+            schemes.push(self.scheme(scheme, msr)?);
         }
         Ok(Run { seed: self.seed, exact_alone, alone_times_ms, schemes })
     }
@@ -169,7 +199,7 @@ impl Session<'_> {
         Ok((latency, times_ms))
     }
 
-    fn scheme(&mut self, scheme: SchemeName) -> Result<SchemeRun> {
+    fn scheme(&mut self, scheme: SchemeName, msr: f64) -> Result<SchemeRun> {
         // Daemons run only under ATP: other schemes get plain hosts.
         let launch = self.plan.daemon.as_ref().zip(scheme.daemon_options());
         if let Some((launch, options)) = launch {
@@ -178,14 +208,14 @@ impl Session<'_> {
             launch.options.extend(options.iter().map(Into::into));
             self.testbed.start_daemons(&launch, self.plan.profile.as_deref())?;
         }
-        let outcome = self.scheme_on_hosts(scheme).with_context(|| scheme.name());
+        let outcome = self.scheme_on_hosts(scheme, msr).with_context(|| scheme.name());
         if launch.is_some() {
             self.testbed.stop_daemons();
         }
         outcome
     }
 
-    fn scheme_on_hosts(&mut self, scheme: SchemeName) -> Result<SchemeRun> {
+    fn scheme_on_hosts(&mut self, scheme: SchemeName, msr: f64) -> Result<SchemeRun> {
         let traffic = match self.plan.has_exact_traffic() {
             true => Some(Traffic::start(self.testbed, self.plan.requests_per_s(), self.seed)?),
             false => None,
@@ -197,7 +227,7 @@ impl Session<'_> {
                 && measured_s < self.plan.measured_s()
                 && jobs.len() < self.plan.effort.jobs_max)
         {
-            let job = self.job(scheme)?;
+            let job = self.job(scheme, msr)?;
             measured_s += job.window.seconds();
             jobs.push(job);
         }
@@ -206,10 +236,10 @@ impl Session<'_> {
         let unanswered = requests.unanswered;
         let exact_times_ms = exact::times_ms(&requests.times_ns, &windows);
         let exact = exact::latency(requests.times_ns, &windows)?;
-        Ok(SchemeRun { scheme, jobs, exact, exact_times_ms, unanswered })
+        Ok(SchemeRun { scheme, msr, jobs, exact, exact_times_ms, unanswered })
     }
 
-    fn job(&mut self, scheme: SchemeName) -> Result<JobRun> {
+    fn job(&mut self, scheme: SchemeName, msr: f64) -> Result<JobRun> {
         *self.jobs += 1;
         let plan = self.plan;
         let sources: Vec<Ipv4Addr> = self.testbed.senders().iter().map(|host| host.ipv4).collect();
@@ -217,7 +247,9 @@ impl Session<'_> {
             scheme,
             number: *self.jobs,
             seed: self.seed.wrapping_mul(1_000_003).wrapping_add((*self.jobs).into()),
-            msr: plan.msr,
+            msr,
+            emax: plan.emax.filter(|_| scheme.obeys_requests()),
+            confidence: plan.confidence,
             sources,
             messages: self.messages.to_owned(),
             queries: plan.queries.clone(),
@@ -228,7 +260,7 @@ impl Session<'_> {
         let mut crew = Crew::assemble(self.testbed, &job)?;
         let start_ns = clock::now_ns() + START_LEAD_NS;
         crew.start(start_ns)?;
-        let stuck = STUCK_MIN.max(Duration::from_secs_f64(STUCK_FACTOR * plan.ideal_jct_s()));
+        let stuck = STUCK_MIN.max(Duration::from_secs_f64(STUCK_FACTOR * plan.ideal_jct_s(msr)));
         let mut delivered = 0;
         let results = crew.results(Instant::now() + stuck, |messages| {
             delivered = messages;
@@ -249,7 +281,8 @@ impl Session<'_> {
             plan.messages,
             100.0 * outcome.dropped_share
         ));
-        let needed = needed(plan.msr, plan.messages);
+        // A job that met an accepted error needs no more.
+        let needed = if outcome.accepted.is_some() { 0 } else { needed(msr, plan.messages) };
         ensure!(
             outcome.delivered >= needed || !scheme.guarantees_msr(),
             "{} messages were delivered, but {needed} are needed",
@@ -342,6 +375,7 @@ fn outcome(
         delivered: received.delivered,
         errors: received.answers.errors(&plan.answers, &plan.queries),
         intervals: received.intervals,
+        accepted: received.accepted,
         dropped_share,
         datapath,
         pacing,

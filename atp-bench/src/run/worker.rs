@@ -7,13 +7,14 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use anyhow::{Context, Result, bail};
+use approx_answers::Confidence;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::answer::Answers;
 use super::control::Control;
 use super::exact;
-use super::intervals::intervals;
+use super::intervals::Estimators;
 use super::messages::Messages;
 use super::protocol::{JobSpec, Order, ReceiverReport, Reply, Role};
 use super::schemes::{Received, ReceiverSetup, SenderSetup};
@@ -105,6 +106,7 @@ fn check(
 ) -> Result<ReceiverReport> {
     let mut delivered = vec![false; messages.count()];
     let mut answers = Answers::new(job.queries.len());
+    let mut estimators = Estimators::new(&job.queries, job.sources.len(), messages.count())?;
     for (index, data) in &received.messages {
         match messages.get(*index) {
             None => bail!("message {index} was delivered, but the job has {}", delivered.len()),
@@ -113,15 +115,18 @@ fn check(
             Some(_) => delivered[*index] = true,
         }
         answers.add_message(&job.queries, data)?;
+        estimators.push(*index, data)?;
     }
-    let senders = job.sources.len();
-    let intervals = intervals(&job.queries, &received.messages, senders, messages.count())?;
+    // Looks at the answers during the job were paid for by a stricter level.
+    let level = received.accepted.as_ref().map_or(job.confidence, |accepted| accepted.level);
+    let intervals = estimators.intervals(Confidence::new(level)?);
     Ok(ReceiverReport {
         ended_ns: received.ended_ns,
         delivered: received.messages.len(),
         timeline,
         answers,
         intervals,
+        accepted: received.accepted,
         packets_arrived: received.packets_arrived,
     })
 }

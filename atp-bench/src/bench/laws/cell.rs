@@ -152,6 +152,8 @@ impl Conditions<'_> {
                 number: *self.jobs,
                 seed: self.seed,
                 msr: *msr,
+                emax: None,
+                confidence: 0.95,
                 sources: sources.clone(),
                 messages: self.messages.to_owned(),
                 queries: Vec::new(),

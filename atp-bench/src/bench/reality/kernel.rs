@@ -64,6 +64,8 @@ pub fn measure(args: &Args, launch: &Launch) -> Result<Measured> {
                 number,
                 seed: 1,
                 msr: *msr,
+                emax: None,
+                confidence: 0.95,
                 sources: sources.clone(),
                 messages: messages.clone(),
                 queries: Vec::new(),

@@ -11,8 +11,10 @@ use anyhow::{Context, Result, bail, ensure};
 use approxlib::{Event, Job, Receiver};
 use atp_options::law;
 
+use super::super::accepted::Asking;
 use super::super::clock::now_ns;
 use super::super::control::Control;
+use super::super::intervals::Estimators;
 use super::super::protocol::SenderReport;
 use super::{Received, ReceiverSetup, Scheme, SenderSetup};
 
@@ -31,19 +33,45 @@ impl Scheme for Atp {
         control.wait_for_start()?;
         let mut messages = Vec::new();
         let mut finished = BTreeSet::new();
+        let asking = |error| {
+            let (senders, messages) = (setup.senders(), setup.messages.count());
+            let estimators = Estimators::new(&setup.job.queries, senders, messages)?;
+            Asking::new(error, setup.job.confidence, estimators, senders)
+        };
+        let mut asking = setup.job.emax.map(asking).transpose()?;
         while finished.len() < setup.senders() {
             match receiver.recv(Some(SILENCE_MAX))? {
                 Some(Event::Message { source, message, data, .. }) => {
                     let sender = sender_at(setup, source)?;
                     // Sender i numbers its own messages, which are every S-th of all from the i-th
                     // on.
-                    messages.push((sender + message as usize * setup.senders(), data));
+                    let index = sender + message as usize * setup.senders();
+                    if let Some(asking) = &mut asking {
+                        asking.on_message(index, &data, &receiver)?;
+                    }
+                    messages.push((index, data));
                     control.progress(messages.len())?;
                 }
-                Some(Event::Finished { source, .. }) => {
-                    finished.insert(sender_at(setup, source)?);
+                Some(Event::Finished { source, job, summary }) => {
+                    let sender = sender_at(setup, source)?;
+                    finished.insert(sender);
+                    if let Some(asking) = &mut asking {
+                        asking.on_finished(sender, (source, job), &summary, &receiver)?;
+                    }
                 }
-                Some(Event::Started { .. } | Event::TermsChanged { .. }) => {}
+                Some(
+                    Event::Started { source, job, terms }
+                    | Event::TermsChanged { source, job, terms },
+                ) => {
+                    if let Some(asking) = &mut asking {
+                        asking.on_terms(
+                            sender_at(setup, source)?,
+                            (source, job),
+                            &terms,
+                            &receiver,
+                        )?;
+                    }
+                }
                 Some(Event::WindowEnded { .. }) => bail!("a job of one end ended a window"),
                 None => bail!(
                     "nothing arrived for {} s; {} of {} messages were delivered, {} of {} senders \
@@ -57,13 +85,14 @@ impl Scheme for Atp {
             }
         }
         let ended_ns = now_ns();
+        let accepted = asking.map(|asking| asking.outcome()).transpose()?;
         ensure!(
-            messages.len() >= setup.needed(),
+            accepted.is_some() || messages.len() >= setup.needed(),
             "the job was reported complete with {} messages delivered, but needs {}",
             messages.len(),
             setup.needed()
         );
-        Ok(Received { ended_ns, messages, packets_arrived: None })
+        Ok(Received { ended_ns, messages, packets_arrived: None, accepted })
     }
 
     fn send(&self, setup: &SenderSetup, control: &mut Control) -> Result<SenderReport> {

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use super::accepted::Accepted;
 use super::control::Control;
 use super::messages::{Messages, dealt_to, needed};
 use super::protocol::{JobSpec, SenderReport};
@@ -53,6 +54,8 @@ pub struct Received {
     pub messages: Vec<(usize, Vec<u8>)>,
     /// None if only the sender can count them.
     pub packets_arrived: Option<u64>,
+    /// If the receiver asked for as much as an accepted error needs.
+    pub accepted: Option<Accepted>,
 }
 
 impl SchemeName {

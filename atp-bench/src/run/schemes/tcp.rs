@@ -187,7 +187,12 @@ fn collect(
         messages.extend(batch.messages);
         control.progress(messages.len())?;
         if messages.len() >= needed {
-            return Ok(Received { ended_ns: batch.at_ns, messages, packets_arrived: None });
+            return Ok(Received {
+                ended_ns: batch.at_ns,
+                messages,
+                packets_arrived: None,
+                accepted: None,
+            });
         }
     }
 }

@@ -163,6 +163,7 @@ impl Arrivals {
             ended_ns: self.last_ns,
             messages: self.messages,
             packets_arrived: Some(self.datagrams),
+            accepted: None,
         }
     }
 }

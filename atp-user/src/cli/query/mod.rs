@@ -141,10 +141,9 @@ impl Live {
             let stratum = self.strata.number(source, job, terms.window);
             self.delivery.is_ordered |= group.name == ORDERED_NAME;
             self.set_sent(stratum, group.messages)?;
-            let sent = group.messages.map(u64::from);
             // An exact group keeps its rate.
             let planner = self.planner.as_mut().filter(|_| !group.exact);
-            let action = planner.and_then(|p| p.source_started(stratum, sent, group.msr));
+            let action = planner.and_then(|p| p.source_started(stratum, group.msr));
             self.obey(action, receiver)?;
         }
         Ok(())
@@ -213,8 +212,15 @@ impl Live {
         delivery.is_mrdf = delivery.message_bytes.is_some_and(|(_, most)| most > PACKET_BYTES);
         let Some((_, answering)) = &mut self.answering else { return Ok(None) };
         answering.set_delivery(delivery);
-        match answering.answers(self.confidence) {
-            Ok(answers) => Ok(Some(answers)),
+        // Looks were paid for by a stricter level: what is left is the asked confidence.
+        let report = self.planner.as_ref().and_then(Planner::report);
+        match answering.answers(report.map_or(self.confidence, |report| report.level)) {
+            Ok(mut answers) => {
+                for (_, estimate) in &mut answers.rows {
+                    estimate.confidence = self.confidence;
+                }
+                Ok(Some(answers))
+            }
             Err(AnswerError::NoMessages) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -341,6 +347,12 @@ mod tests {
         let (_, estimate) = &answers.rows[0];
         assert!((estimate.value - 4.5).abs() < 0.7, "{estimate}");
         assert!(estimate.messages < u64::from(ROWS) / 5, "{estimate:?}");
+        // The looks cost confidence.
+        let (_, answering) = live.answering.as_ref().unwrap();
+        let plain = answering.overall(Confidence::P95).unwrap().unwrap();
+        assert!(
+            estimate.half_width() > plain.half_width() && estimate.confidence == Confidence::P95
+        );
     }
 
     #[test]
