@@ -20,6 +20,13 @@ pub fn recycled() -> PyErr {
     own("ClosedError", "the message's memory was given back by Receiver.recycle".to_owned())
 }
 
+/// A batch that the job has taken, but not in a row.
+pub fn split() -> PyErr {
+    let text = "the job has taken the batch, but its ids aren't in a row, because a window ended or \
+                try_send_many was used meanwhile: send_parts tells all ids";
+    own("SplitError", text.to_owned())
+}
+
 fn own(class: &str, text: String) -> PyErr {
     Python::attach(|py| make(py, class, text, &PyDict::new(py)).unwrap_or_else(|error| error))
 }

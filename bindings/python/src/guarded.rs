@@ -83,11 +83,12 @@ impl<T: Send> Guarded<T> {
         Ok(py.detach(|| self.lock().is_none()))
     }
 
-    fn check_process(&self) -> PyResult<()> {
+    /// Refuses the use in a forked child.
+    pub fn check_process(&self) -> PyResult<()> {
         if self.is_of_this_process() { Ok(()) } else { Err(exceptions::forked(self.what)) }
     }
 
-    fn is_of_this_process(&self) -> bool {
+    pub fn is_of_this_process(&self) -> bool {
         self.forks == FORKS.load(Ordering::Relaxed)
     }
 

@@ -2,36 +2,30 @@
 
 use crate::{
     arguments::{self, Copied, Group, address},
-    buffers::{Buffer, release_pending},
+    buffers::release_pending,
     errors::raise,
     exceptions::{closed, is_own},
-    guarded::Guarded,
-    handle::{Batch, End, Handle},
-    options, types, wait,
+    handle::{End, Handle},
+    options,
+    parts::Parts,
+    sender::Sender,
+    types, wait,
 };
-use approxlib::Error;
 use pyo3::{
-    exceptions::PyTypeError,
     prelude::*,
     sync::PyOnceLock,
     types::{PyDict, PyRange, PyType},
 };
-use std::{
-    net::SocketAddr,
-    ops::Range,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-};
+use std::{net::SocketAddr, os::fd::AsRawFd, sync::Arc};
 
 /// The sending side of a job: see `atp/_native.pyi`.
 #[pyclass(frozen, subclass, module = "atp")]
 pub struct Job {
-    handle: Guarded<Handle>,
+    sender: Arc<Sender>,
     id: u32,
     peer: SocketAddr,
     datapath: String,
     pacing: String,
-    /// Readable when a call that had to wait may go on. Made when a call first waits.
-    changed: PyOnceLock<OwnedFd>,
     report: PyOnceLock<Py<PyAny>>,
 }
 
@@ -41,7 +35,8 @@ impl Job {
         options: Option<&Bound<'_, PyDict>>,
         is_stream: bool,
     ) -> PyResult<Self> {
-        let (py, builder, peer) = (peer.py(), options::job(options)?, address(peer)?);
+        let (py, options, peer) = (peer.py(), options::job(options)?, address(peer)?);
+        let options::Job { builder, message_bytes_max } = options;
         let open = move || match is_stream {
             false => builder.connect(peer).map(Handle::Job),
             true => builder.stream(peer).map(Handle::Stream),
@@ -53,42 +48,19 @@ impl Job {
             peer: job.peer(),
             datapath: job.datapath().to_owned(),
             pacing: job.pacing().to_owned(),
-            handle: Guarded::new("job", handle),
-            changed: PyOnceLock::new(),
+            sender: Arc::new(Sender::new(handle, message_bytes_max as usize)),
             report: PyOnceLock::new(),
         })
     }
 
-    fn changed(&self, py: Python<'_>) -> PyResult<BorrowedFd<'_>> {
-        let own =
-            |handle: &mut Handle| handle.changed_fd()?.try_clone_to_owned().map_err(Error::Thread);
-        let make = || self.handle.with(py, own)?.map_err(|error| raise(py, error));
-        Ok(self.changed.get_or_try_init(py, make)?.as_fd())
-    }
-
-    /// Sends a part of the batch. Returns whether the job has taken all of it.
-    fn try_send(&self, py: Python<'_>, batch: &mut Batch) -> PyResult<bool> {
-        let sent = self.handle.with(py, |handle| handle.try_send(batch))?;
-        sent.map_err(|error| raise(py, error))
-    }
-
-    fn send_batch(&self, py: Python<'_>, mut batch: Batch) -> PyResult<Range<u32>> {
-        let attempt = || Ok(self.try_send(py, &mut batch)?.then_some(()));
-        let sent = wait::until(py, || self.changed(py), None, attempt);
-        let ids = batch.ids.clone();
-        drop(batch);
-        release_pending(py);
-        sent.map(|_| ids)
-    }
-
     /// The report of a job that has ended; `None` before its end.
     fn try_end(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let outcome = match self.handle.with_detached(py, Handle::try_outcome)? {
+        let outcome = match self.sender.handle.with_detached(py, Handle::try_outcome)? {
             Ok(None) => return Ok(None),
             Ok(Some(report)) => Ok(report),
             Err(error) => Err(error),
         };
-        drop(self.handle.take(py)?);
+        drop(self.sender.handle.take(py)?);
         // The job's thread has ended, and has released every buffer.
         release_pending(py);
         let report = types::report(py, &outcome.map_err(|error| raise(py, error))?)?.unbind();
@@ -96,39 +68,17 @@ impl Job {
     }
 
     fn end(&self, py: Python<'_>, end: End) -> PyResult<Py<PyAny>> {
-        self.handle.with(py, |handle| handle.begin(end))?;
-        let report = wait::until(py, || self.changed(py), None, || self.try_end(py))?;
+        self.sender.handle.with(py, |handle| handle.begin(end))?;
+        let report = wait::until(py, || self.sender.changed(py), None, || self.try_end(py))?;
         report.ok_or_else(|| closed("job"))
     }
 
     fn try_window<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let attempt = |handle: &mut Handle| handle.stream().map(approxlib::Stream::try_window);
-        let report = self.handle.with(py, attempt)?.ok_or_else(|| closed("stream"))?;
+        let report = self.sender.handle.with(py, attempt)?.ok_or_else(|| closed("stream"))?;
         let report = report.map_err(|error| raise(py, error))?;
         report.map(|report| types::window_report(py, &report)).transpose()
     }
-}
-
-fn one(data: &Bound<'_, PyAny>, group: Group, copy: Copied) -> PyResult<Batch> {
-    Ok(Batch {
-        group: group.0,
-        messages: vec![Buffer::new(data)?],
-        copy: copy.0,
-        taken: 0,
-        ids: 0..0,
-    })
-}
-
-fn several(messages: &Bound<'_, PyAny>, group: Group, copy: Copied) -> PyResult<Batch> {
-    let not_several = || {
-        PyTypeError::new_err(format!(
-            "send_many takes several messages, as a list of bytes, not {}",
-            arguments::shown(messages)
-        ))
-    };
-    let messages = messages.try_iter().map_err(|_| not_several())?;
-    let messages = messages.map(|message| Buffer::new(&message?)).collect::<PyResult<_>>()?;
-    Ok(Batch { group: group.0, messages, copy: copy.0, taken: 0, ids: 0..0 })
 }
 
 #[pymethods]
@@ -166,7 +116,7 @@ impl Job {
     /// Whether `finish` or `cancel` has ended the job, or its failure.
     #[getter]
     fn ended(&self, py: Python<'_>) -> PyResult<bool> {
-        self.handle.has_ended(py)
+        self.sender.handle.has_ended(py)
     }
 
     /// The report of a job that has ended; `None` before its end, or if it failed.
@@ -178,7 +128,8 @@ impl Job {
     /// Sends a message, and returns its id. Waits while the buffer is full.
     #[pyo3(signature = (data, group = Group(0), *, copy = Copied(None)))]
     fn send(&self, data: &Bound<'_, PyAny>, group: Group, copy: Copied) -> PyResult<u32> {
-        Ok(self.send_batch(data.py(), one(data, group, copy)?)?.start)
+        let batch = self.sender.one(data, group, copy)?;
+        Ok(self.sender.send_batch(data.py(), batch)?.start)
     }
 
     /// Sends several messages, and returns their ids. Waits while the buffer is full.
@@ -189,8 +140,22 @@ impl Job {
         group: Group,
         copy: Copied,
     ) -> PyResult<Bound<'py, PyRange>> {
-        let ids = self.send_batch(messages.py(), several(messages, group, copy)?)?;
+        let ids = self
+            .sender
+            .send_batch(messages.py(), self.sender.several("send_many", messages, group, copy)?)?;
         types::ids(messages.py(), ids)
+    }
+
+    /// Sends several messages part by part: an iterator of the ids of each part.
+    #[pyo3(signature = (messages, group = Group(0), *, copy = Copied(None)))]
+    fn send_parts(
+        &self,
+        messages: &Bound<'_, PyAny>,
+        group: Group,
+        copy: Copied,
+    ) -> PyResult<Parts> {
+        let batch = self.sender.several("send_parts", messages, group, copy)?;
+        Ok(Parts::new(self.sender.clone(), batch))
     }
 
     /// Sends the first messages for which there is room, and returns their ids.
@@ -201,21 +166,22 @@ impl Job {
         group: Group,
         copy: Copied,
     ) -> PyResult<Bound<'py, PyRange>> {
-        let (py, mut batch) = (messages.py(), several(messages, group, copy)?);
-        self.try_send(py, &mut batch)?;
-        types::ids(py, batch.ids.clone())
+        let (py, mut batch) =
+            (messages.py(), self.sender.several("try_send_many", messages, group, copy)?);
+        let ids = self.sender.try_send(py, &mut batch)?;
+        types::ids(py, ids)
     }
 
     /// Changes a group's minimal sampling rate.
     fn set_msr(&self, py: Python<'_>, group: Group, msr: &Bound<'_, PyAny>) -> PyResult<()> {
         let msr = arguments::number("msr", msr)?;
-        let done = self.handle.with_detached(py, |handle| handle.set_msr(group.0, msr))?;
+        let done = self.sender.handle.with_detached(py, |handle| handle.set_msr(group.0, msr))?;
         done.map_err(|error| raise(py, error))
     }
 
     /// What was sent and delivered up to now.
     fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        types::progress(py, &self.handle.with(py, |handle| handle.progress())?)
+        types::progress(py, &self.sender.handle.with(py, |handle| handle.progress())?)
     }
 
     /// Ends the input, and waits for the job's end.
@@ -230,12 +196,12 @@ impl Job {
 
     /// `finish` without waiting; `try_outcome` is its second step.
     fn begin_finish(&self, py: Python<'_>) -> PyResult<()> {
-        self.handle.with(py, |handle| handle.begin(End::Finish))
+        self.sender.handle.with(py, |handle| handle.begin(End::Finish))
     }
 
     /// `cancel` without waiting; `try_outcome` is its second step.
     fn begin_cancel(&self, py: Python<'_>) -> PyResult<()> {
-        self.handle.with(py, |handle| handle.begin(End::Cancel))
+        self.sender.handle.with(py, |handle| handle.begin(End::Cancel))
     }
 
     /// The report of a job that has ended, once; `None` before its end.
@@ -245,8 +211,8 @@ impl Job {
 
     /// The descriptor that is readable when a call that didn't wait may give another answer.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        self.handle.with(py, |_| ())?;
-        Ok(self.changed(py)?.as_raw_fd())
+        self.sender.handle.with(py, |_| ())?;
+        Ok(self.sender.changed(py)?.as_raw_fd())
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -260,7 +226,8 @@ impl Job {
         _value: Option<&Bound<'_, PyAny>>,
         _traceback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
-        if self.handle.has_ended(py)? {
+        // In a forked child, the job is the parent's: the block ends as it would without it.
+        if !self.sender.handle.is_of_this_process() || self.sender.handle.has_ended(py)? {
             return Ok(false);
         }
         let end = if exception.is_none() { End::Finish } else { End::Cancel };
@@ -300,7 +267,7 @@ impl Stream {
         messages: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let messages = arguments::integer("messages", messages, u32::MAX.into())? as u32;
-        slf.as_super().get().handle.with(slf.py(), |handle| {
+        slf.as_super().get().sender.handle.with(slf.py(), |handle| {
             if let Some(stream) = handle.stream() {
                 stream.set_messages(group.0, messages);
             }
@@ -311,13 +278,13 @@ impl Stream {
     fn end_window<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (py, job) = (slf.py(), slf.as_super().get());
         Self::begin_end_window(slf)?;
-        let report = wait::until(py, || job.changed(py), None, || job.try_window(py))?;
+        let report = wait::until(py, || job.sender.changed(py), None, || job.try_window(py))?;
         report.ok_or_else(|| closed("stream"))
     }
 
     /// `end_window` without waiting; `try_window` is its second step.
     fn begin_end_window(slf: &Bound<'_, Self>) -> PyResult<()> {
-        slf.as_super().get().handle.with(slf.py(), |handle| {
+        slf.as_super().get().sender.handle.with(slf.py(), |handle| {
             if let Some(stream) = handle.stream() {
                 stream.begin_end_window();
             }

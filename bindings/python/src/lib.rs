@@ -7,6 +7,7 @@
 //!   Python's next call empties (`buffers`).
 
 mod arguments;
+mod batch;
 mod buffers;
 mod errors;
 mod exceptions;
@@ -15,7 +16,10 @@ mod handle;
 mod job;
 mod message;
 mod options;
+mod parts;
 mod receiver;
+mod sender;
+mod turn;
 mod types;
 mod wait;
 
@@ -30,5 +34,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<job::Job>()?;
     module.add_class::<job::Stream>()?;
     module.add_class::<message::Message>()?;
+    module.add_class::<parts::Parts>()?;
     module.add_class::<receiver::Receiver>()
 }

@@ -55,16 +55,31 @@ impl Message {
 
     /// Takes the memory away, unless a view holds it.
     pub fn recycle(&self) -> PyResult<Vec<u8>> {
-        let mut memory = self.memory();
-        if memory.exports > 0 {
-            return Err(PyBufferError::new_err(
+        let taken = {
+            let mut memory = self.memory();
+            if memory.exports == 0 { Some(memory.bytes.take()) } else { None }
+        };
+        match taken {
+            Some(bytes) => bytes.ok_or_else(exceptions::recycled),
+            None => Err(PyBufferError::new_err(
                 "the message can't be recycled: a view or an array still uses its memory",
-            ));
+            )),
         }
-        memory.bytes.take().ok_or_else(exceptions::recycled)
     }
 
-    // With the GIL held, as every call here is, it is free at once.
+    /// Gives memory back that `recycle` took.
+    pub fn restore(&self, bytes: Vec<u8>) {
+        self.memory().bytes = Some(bytes);
+    }
+
+    /// Counts a view that has ended.
+    fn release(&self) {
+        let mut memory = self.memory();
+        memory.exports = memory.exports.saturating_sub(1);
+    }
+
+    // With the GIL held, as every call here is, it is free at once. An exception is made without
+    // it: Python may run other code meanwhile.
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +105,8 @@ impl Message {
     }
 
     fn __len__(&self) -> PyResult<usize> {
-        self.memory().bytes.as_ref().map(Vec::len).ok_or_else(exceptions::recycled)
+        let len = self.memory().bytes.as_ref().map(Vec::len);
+        len.ok_or_else(exceptions::recycled)
     }
 
     // An empty message is a message.
@@ -98,13 +114,9 @@ impl Message {
         true
     }
 
-    fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let memory = self.memory();
-        let bytes = memory.bytes.as_ref().ok_or_else(exceptions::recycled)?;
-        PyBytes::new_with(py, bytes.len(), |copy| {
-            copy.copy_from_slice(bytes);
-            Ok(())
-        })
+    fn __bytes__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyBytes>> {
+        // The view keeps the memory while Python makes the object.
+        Ok(Self::data(slf)?.call_method0("tobytes")?.cast_into()?)
     }
 
     fn __repr__(&self) -> String {
@@ -126,31 +138,33 @@ impl Message {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let message = slf.get();
-        let mut memory = message.memory();
-        let Some(bytes) = &memory.bytes else {
+        let bytes = {
+            let mut memory = slf.get().memory();
+            let bytes = memory.bytes.as_ref().map(|bytes| (bytes.as_ptr(), bytes.len() as isize));
+            memory.exports += usize::from(bytes.is_some());
+            bytes
+        };
+        let Some((data, len)) = bytes else {
             // SAFETY: the protocol asks for a null object after an error.
             unsafe { (*view).obj = std::ptr::null_mut() };
             return Err(exceptions::recycled());
         };
-        let (data, len) = (bytes.as_ptr(), bytes.len() as isize);
         // SAFETY: `data` holds `len` bytes until the count of exports is 0 and the message is
         // recycled or dropped; the view keeps the message.
         let done = unsafe {
             ffi::PyBuffer_FillInfo(view, slf.as_ptr(), data.cast_mut().cast(), len, 1, flags)
         };
         if done != 0 {
+            slf.get().release();
             let missing = || PyMemoryError::new_err("the view can't be made");
             return Err(PyErr::take(slf.py()).unwrap_or_else(missing));
         }
-        memory.exports += 1;
         Ok(())
     }
 
     /// # Safety
     /// Python gives a view that `__getbuffer__` filled.
     unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
-        let mut memory = self.memory();
-        memory.exports = memory.exports.saturating_sub(1);
+        self.release();
     }
 }

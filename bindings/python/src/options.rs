@@ -1,7 +1,7 @@
 //! Keyword arguments as the options of the library's builders.
 
 use crate::arguments::{duration, integer, job_id, number, shown, truth};
-use approxlib::{Group, JobBuilder, RateLaw, ReceiverBuilder, Rules};
+use approxlib::{Group, JobBuilder, RateLaw, ReceiverBuilder, Requests, Rules};
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
@@ -11,8 +11,17 @@ use std::{net::IpAddr, path::PathBuf};
 
 type Options<'a, 'py> = Option<&'a Bound<'py, PyDict>>;
 
+/// The longest message of a job. Set, so that a batch can be checked before its first message.
+const MESSAGE_BYTES_MAX: u32 = 64 << 20;
+
+pub struct Job {
+    pub builder: JobBuilder,
+    pub message_bytes_max: u32,
+}
+
 /// The options of a job. Options that have no default value take `None`.
-pub fn job(options: Options<'_, '_>) -> PyResult<JobBuilder> {
+pub fn job(options: Options<'_, '_>) -> PyResult<Job> {
+    let mut message_bytes_max = MESSAGE_BYTES_MAX;
     let mut builder = JobBuilder::default();
     for (name, value) in options.into_iter().flatten() {
         let name = name.extract::<String>()?;
@@ -35,16 +44,21 @@ pub fn job(options: Options<'_, '_>) -> PyResult<JobBuilder> {
             "buffer_bytes" => builder.buffer_bytes(u64()?),
             "payload_bytes" if value.is_none() => builder,
             "payload_bytes" => builder.payload_bytes(u32()?),
-            "message_bytes_max" => builder.message_bytes_max(u32()?),
+            "message_bytes_max" => {
+                message_bytes_max = u32()?;
+                builder
+            }
             "mrdf" => builder.mrdf(truth(&name, &value)?),
             "packing" => builder.packing(truth(&name, &value)?),
             "initial_window_packets" => builder.initial_window_packets(u32()?),
             "rank_by_bytes" => builder.rank_by_bytes(truth(&name, &value)?),
             "rules" => builder.rules(rules(&value)?),
+            "name_lost" => builder.name_lost(truth(&name, &value)?),
+            "requests" => builder.requests(requests(&value)?),
             _ => return Err(unknown(&name, "Job")),
         };
     }
-    Ok(builder)
+    Ok(Job { builder: builder.message_bytes_max(message_bytes_max), message_bytes_max })
 }
 
 /// The options of a receiver.
@@ -119,6 +133,26 @@ fn one_group(value: &Bound<'_, PyAny>) -> PyResult<Group> {
     }
     let messages = integer("the messages of a group", &messages, u32::MAX.into())?;
     Ok(group.messages(messages as u32))
+}
+
+/// What a job's receiver may ask for: a word, or an `atp.RequestBounds`.
+fn requests(value: &Bound<'_, PyAny>) -> PyResult<Requests> {
+    match value.extract::<String>().as_deref() {
+        Ok("obey") => return Ok(Requests::Obey),
+        Ok("refuse") => return Ok(Requests::Refuse),
+        _ => {}
+    }
+    let field = |name| {
+        let wanted =
+            || format!("\"obey\", \"refuse\" or an atp.RequestBounds, not {}", shown(value));
+        let field = value.getattr(name);
+        field.map_err(|_| PyTypeError::new_err(format!("requests must be {}", wanted())))
+    };
+    Ok(Requests::Within {
+        msr_min: number("msr_min of requests", &field("msr_min")?)?,
+        msr_max: number("msr_max of requests", &field("msr_max")?)?,
+        may_end: truth("may_end of requests", &field("may_end")?)?,
+    })
 }
 
 /// The name of a rate law.

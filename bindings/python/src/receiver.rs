@@ -1,7 +1,7 @@
 //! The class `Receiver`.
 
 use crate::{
-    arguments::{address, deadline, integer},
+    arguments::{Group, address, deadline, integer, number, shown},
     errors::raise,
     exceptions::is_own,
     guarded::Guarded,
@@ -13,7 +13,7 @@ use pyo3::{
     exceptions::PyValueError,
     prelude::*,
     sync::PyOnceLock,
-    types::{PyDict, PyList, PyType},
+    types::{PyDict, PyList, PyTuple, PyType},
 };
 use std::{
     net::{IpAddr, SocketAddr},
@@ -90,11 +90,17 @@ impl Source {
 }
 
 /// The sender's address, as events have it.
-fn sender((host, port): &(String, u16)) -> PyResult<SocketAddr> {
-    let host = host.parse::<IpAddr>().map_err(|_| {
-        PyValueError::new_err(format!("the source must be that of an event, not {host:?}"))
-    })?;
-    Ok(SocketAddr::new(host, *port))
+fn sender(source: &Bound<'_, PyAny>) -> PyResult<SocketAddr> {
+    let address = source.extract::<(String, u16)>().ok();
+    let address = address.and_then(|(host, port)| Some((host.parse::<IpAddr>().ok()?, port)));
+    address.map(SocketAddr::from).ok_or_else(|| {
+        PyValueError::new_err(format!("the source must be that of an event, not {}", shown(source)))
+    })
+}
+
+/// The id of a sender's job.
+fn running(job: &Bound<'_, PyAny>) -> PyResult<u32> {
+    Ok(integer("job", job, u32::MAX.into())? as u32)
 }
 
 #[pymethods]
@@ -156,28 +162,49 @@ impl Receiver {
 
     /// Gives a message's memory back, for later messages.
     fn recycle(&self, py: Python<'_>, message: &Bound<'_, Message>) -> PyResult<()> {
-        let memory = message.get().recycle()?;
-        self.receiver.with(py, |source| source.receiver.recycle(memory))
+        let mut memory = Some(message.get().recycle()?);
+        let recycled = self.receiver.with(py, |source| {
+            if let Some(memory) = memory.take() {
+                source.receiver.recycle(memory);
+            }
+        });
+        // A receiver that has ended takes none.
+        if let Some(memory) = memory {
+            message.get().restore(memory);
+        }
+        recycled
     }
 
     /// Asks a sender to set the sampling rate of a group.
     fn request_msr(
         &self,
         py: Python<'_>,
-        source: (String, u16),
-        job: u32,
-        group: u8,
-        msr: f64,
+        source: &Bound<'_, PyAny>,
+        job: &Bound<'_, PyAny>,
+        group: Group,
+        msr: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let request = RateRequest { source: sender(&source)?, job, group, msr };
+        let (source, job, msr) = (sender(source)?, running(job)?, number("msr", msr)?);
+        let request = RateRequest { source, job, group: group.0, msr };
         let asked = self.receiver.with(py, |source| source.receiver.request_msr(&request))?;
         asked.map_err(|error| raise(py, error))
     }
 
     /// Asks a sender to end its job now.
-    fn request_end(&self, py: Python<'_>, source: (String, u16), job: u32) -> PyResult<()> {
-        let address = sender(&source)?;
+    fn request_end(
+        &self,
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        job: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (address, job) = (sender(source)?, running(job)?);
         self.receiver.with(py, |source| source.receiver.request_end(address, job))
+    }
+
+    /// The progress of the running jobs. Asks the receiver's thread, which takes milliseconds.
+    fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let progress = self.receiver.with_detached(py, |source| source.receiver.progress())?;
+        types::sources_progress(py, &progress)
     }
 
     /// Counters of the receiver, up to now.
@@ -222,7 +249,11 @@ impl Receiver {
         _value: Option<&Bound<'_, PyAny>>,
         _traceback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
-        self.close(py).map(|()| false)
+        // In a forked child, the receiver is the parent's.
+        if self.receiver.is_of_this_process() {
+            self.close(py)?;
+        }
+        Ok(false)
     }
 
     fn __repr__(&self) -> String {

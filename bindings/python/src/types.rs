@@ -2,8 +2,8 @@
 
 use crate::message::Message;
 use approxlib::{
-    Event, GroupReport, GroupSummary, GroupTerms, Progress, ReceiverStats, Report, Sample,
-    ShortGroup, Summary, Terms, WindowReport,
+    Event, GroupArrivals, GroupReport, GroupSummary, GroupTerms, Progress, ReceiverStats, Report,
+    Sample, ShortGroup, SourceProgress, Summary, Terms, WindowReport,
 };
 use pyo3::{
     prelude::*,
@@ -118,6 +118,24 @@ pub fn progress<'py>(py: Python<'py>, progress: &Progress) -> Object<'py> {
     })
 }
 
+pub fn sources_progress<'py>(
+    py: Python<'py>,
+    sources: &[SourceProgress],
+) -> PyResult<Bound<'py, PyTuple>> {
+    tuple(py, sources, |py, source| {
+        object!(py, "SourceProgress" {
+            source: address(source.source),
+            job: source.job,
+            window: source.window,
+            groups: tuple(py, &source.groups, arrivals)?,
+        })
+    })
+}
+
+fn arrivals<'py>(py: Python<'py>, group: &GroupArrivals) -> Object<'py> {
+    object!(py, "GroupArrivals" { group: group.group, delivered: group.delivered })
+}
+
 pub fn stats<'py>(py: Python<'py>, stats: &ReceiverStats) -> Object<'py> {
     object!(py, "ReceiverStats" {
         packets_received: stats.packets_received,
@@ -149,6 +167,7 @@ fn group_report<'py>(py: Python<'py>, group: &GroupReport) -> Object<'py> {
         needed: group.needed,
         lost: group.lost,
         msr: group.msr,
+        lost_ids: group.lost_ids.as_ref().map(|lost| ranges(py, lost)).transpose()?,
     })
 }
 
@@ -180,11 +199,15 @@ fn group_summary<'py>(py: Python<'py>, group: &GroupSummary) -> Object<'py> {
         messages: group.messages,
         needed: group.needed,
         delivered: group.delivered,
-        lost: tuple(py, &group.lost, |py, lost| Ok(ids(py, lost.clone())?.into_any()))?,
+        lost: ranges(py, &group.lost)?,
     })
 }
 
-fn tuple<'py, T>(
+fn ranges<'py>(py: Python<'py>, ranges: &[Range<u32>]) -> PyResult<Bound<'py, PyTuple>> {
+    tuple(py, ranges, |py, range| Ok(ids(py, range.clone())?.into_any()))
+}
+
+pub fn tuple<'py, T>(
     py: Python<'py>,
     items: &[T],
     convert: impl Fn(Python<'py>, &T) -> Object<'py>,

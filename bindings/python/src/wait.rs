@@ -10,7 +10,7 @@ use std::{
 };
 
 /// The longest time without a look at signals.
-const SLICE: Duration = Duration::from_millis(50);
+pub const SLICE: Duration = Duration::from_millis(50);
 
 /// Tries at once, and whenever the descriptor is readable, until `deadline`. A call that needn't
 /// wait makes no descriptor.

@@ -78,6 +78,95 @@ def test_cancelling_a_task_loses_nothing() -> None:
     run(main())
 
 
+def test_a_cancelled_batch_tells_what_was_taken() -> None:
+    async def main() -> None:
+        options: atp.JobOptions = {"control_socket": None, "peer_timeout": 0.3}
+        options["buffer_bytes"] = 100_000
+        with silent_peer() as peer:
+            job = atp.aio.Job(peer.getsockname(), **options)
+            await job.open()
+            taken: list[int] = []
+
+            async def send() -> None:
+                async for ids in job.send_parts([bytes(1_000)] * 500):
+                    taken.extend(ids)
+
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(send(), 0.1)
+            assert 0 < len(taken) < 500
+            assert taken == list(range(job.progress().messages))
+            with pytest.raises(atp.ShortError):
+                await job.cancel()
+
+    run(main())
+
+
+def test_batches_of_several_tasks_have_their_own_ids() -> None:
+    async def main() -> None:
+        async with atp.aio.Receiver("127.0.0.1:0", control_socket=None) as receiver:
+            receiving = asyncio.create_task(receive(receiver))
+            options: atp.JobOptions = {"control_socket": None, "buffer_bytes": 50_000}
+            async with atp.aio.Job(receiver.address, **options) as job:
+                batches = [[bytes([task]) * 900] * 200 for task in range(4)]
+                ids = await asyncio.gather(*(job.send_many(batch) for batch in batches))
+            assert sorted(number for part in ids for number in part) == list(range(800))
+            for event in await receiving:
+                if isinstance(event, atp.Message):
+                    assert event.message in ids[event.data[0]]
+
+    run(main())
+
+
+def test_close_wakes_what_waits() -> None:
+    async def main() -> None:
+        receiver = await atp.aio.Receiver("127.0.0.1:0", control_socket=None).open()
+        loop, recv = asyncio.create_task(receive(receiver)), asyncio.create_task(receiver.recv())
+        await asyncio.sleep(0.1)
+        await receiver.close()
+        assert await loop == []
+        with pytest.raises(atp.ClosedError, match="receiver has ended"):
+            await recv
+
+    run(main())
+
+
+def test_a_receiver_asks_and_counts() -> None:
+    async def main() -> None:
+        async with atp.aio.Receiver("127.0.0.1:0", control_socket=None) as receiver:
+            async with atp.aio.Job(receiver.address, msr=0.5, control_socket=None) as job:
+                await job.send_many([b"message"] * 10)
+                async for event in receiver:
+                    if isinstance(event, atp.Message):
+                        break
+                (running,) = await receiver.progress()
+                assert (running.job, running.window) == (job.native.id, 0)
+                assert running.groups[0].group == 0 and 1 <= running.groups[0].delivered <= 10
+                receiver.request_msr(event.source, event.job, 0, 0.25)
+                async for event in receiver:
+                    if isinstance(event, atp.TermsChanged):
+                        assert event.terms.groups[0].msr == 0.25
+                        receiver.request_end(event.source, event.job)
+                        break
+                async for event in receiver:
+                    if isinstance(event, atp.Finished):
+                        break
+            assert job.report is not None and job.report.ended_by_receiver
+
+    run(main())
+
+
+def test_a_job_opens_once() -> None:
+    async def main() -> None:
+        async with atp.aio.Receiver("127.0.0.1:0", control_socket=None) as receiver:
+            job = atp.aio.Job(receiver.address, control_socket=None)
+            natives = await asyncio.gather(job.open(), job.open())
+            assert natives[0].native is natives[1].native
+            async with job:
+                await job.send(b"message")
+
+    run(main())
+
+
 def test_a_finish_that_was_cancelled_goes_on() -> None:
     async def main() -> None:
         with silent_peer() as peer:

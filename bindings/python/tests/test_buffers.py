@@ -81,11 +81,11 @@ def test_an_array_keeps_the_memory_of_its_message() -> None:
 
 
 def test_a_large_buffer_is_held_until_it_is_no_longer_needed() -> None:
-    large, small = bytearray(LARGE), bytearray(LARGE - 1)
+    large, writable = bytearray(LARGE), bytearray(LARGE)
     with silent_peer() as peer:
         job = connect(peer.getsockname(), peer_timeout=0.3)
-        job.send_many([large, small])
-        small.append(0)  # It was copied.
+        job.send_many([memoryview(large).toreadonly(), writable])
+        writable.append(0)  # It was copied: the program might have changed it.
         with pytest.raises(BufferError):
             large.append(0)  # It is sent from where it lies.
         with pytest.raises(atp.ShortError):
@@ -97,7 +97,7 @@ def test_copy_says_what_is_copied() -> None:
     small, large = bytearray(10), bytearray(LARGE)
     with silent_peer() as peer:
         job = connect(peer.getsockname(), peer_timeout=0.3)
-        job.send(large, copy=True)
+        job.send(memoryview(large).toreadonly(), copy=True)
         large.append(0)
         job.send(small, copy=False)
         with pytest.raises(BufferError):
@@ -116,7 +116,7 @@ def test_a_delivered_buffer_is_given_back_to_its_owner() -> None:
     with bind() as receiver:
         receiving = Call(lambda: receive(receiver))
         with connect(receiver) as job:
-            job.send(owner)
+            job.send(owner, copy=False)
             del owner
             assert gone() is not None
         receiving.result()
@@ -127,7 +127,7 @@ def test_a_dropped_job_gives_its_buffers_back() -> None:
     large = bytearray(LARGE)
     with silent_peer() as peer:
         job = connect(peer.getsockname())
-        job.send(large)
+        job.send(large, copy=False)
         del job
         with connect(peer.getsockname(), peer_timeout=0.2) as job:
             job.progress()  # Any call gives back what the library has released.
@@ -144,10 +144,34 @@ def test_refused_buffers_are_given_back() -> None:
             job.send(bytes(LARGE + 1))
         assert (error.value.bytes, error.value.bytes_max) == (LARGE + 1, LARGE)
         with pytest.raises(atp.NoGroupError):
-            job.send(large, 9)
+            job.send(large, 9, copy=False)
         large.append(0)
         large.pop()
         job.send(b"the only one")
         with pytest.raises(atp.TooManyError, match="all of its 1 messages"):
-            job.send(large)
+            job.send(large, copy=False)
         large.append(0)
+
+
+def test_a_batch_with_one_message_too_long_is_refused_as_a_whole() -> None:
+    with bind() as receiver:
+        receiving = Call(lambda: receive(receiver))
+        with connect(receiver, message_bytes_max=2 * LARGE) as job:
+            batch = [b"short", bytes(LARGE), bytes(2 * LARGE + 1)]
+            for send in (job.send_many, job.send_parts, job.try_send_many):
+                with pytest.raises(atp.TooLargeError, match=f"{2 * LARGE}"):
+                    send(batch)
+            assert job.progress().messages == 0
+            assert job.send_many(batch[:2]) == range(2)
+        assert [len(message) for message in receiving.result()[0]] == [5, LARGE]
+
+
+def test_a_message_that_no_receiver_takes_back_is_kept() -> None:
+    with bind() as receiver:
+        receiving = Call(lambda: receive(receiver))
+        with connect(receiver) as job:
+            job.send(b"kept")
+        (message,), _, _ = receiving.result()
+    with pytest.raises(atp.ClosedError, match="receiver has ended"):
+        receiver.recycle(message)
+    assert bytes(message) == b"kept"

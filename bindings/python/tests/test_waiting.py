@@ -180,6 +180,13 @@ def test_a_receiver_asks_for_less_and_for_the_end() -> None:
             receiver.request_msr(("127.0.0.1", 1), 1, 0, 1.5)
         with pytest.raises(ValueError, match="that of an event"):
             receiver.request_end(("localhost", 1), 1)
+        with pytest.raises(ValueError, match="group must be an integer from 0 to 255, not 300"):
+            receiver.request_msr(("127.0.0.1", 1), 1, 300, 0.5)
+        with pytest.raises(ValueError, match="job must be an integer"):
+            receiver.request_end(("127.0.0.1", 1), -1)
+        text: Any = "a"
+        with pytest.raises(TypeError, match="msr must be a number, not 'a'"):
+            receiver.request_msr(("127.0.0.1", 1), 1, 0, text)
 
 
 def send_until_complete(job: atp.Job) -> None:

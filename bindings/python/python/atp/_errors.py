@@ -1,4 +1,4 @@
-"""The exceptions: one class for each error of the library, and three of the package's own."""
+"""The exceptions: one class for each error of the library, and some of the package's own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ class Error(Exception):
 
 class ClosedError(Error, ValueError):
     """A job, a receiver or a message is used after its end."""
+
+
+class SplitError(Error, RuntimeError):
+    """The job has taken all messages of ``send_many``, but their ids aren't in a row."""
 
 
 class ForkedError(Error, RuntimeError):

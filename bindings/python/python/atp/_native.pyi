@@ -14,13 +14,15 @@ from atp._types import (
     ReceiverStats,
     Report,
     Seconds,
+    SourceProgress,
     WindowReport,
 )
 
 __version__: str
 
 ZERO_COPY_BYTES: int
-"""Messages of this length or longer are sent without a copy, unless ``copy`` says otherwise."""
+"""Messages of this length or longer that nobody may change are sent without a copy, unless ``copy``
+says otherwise."""
 
 class Job:
     """The sending side of a job: messages to one receiver, of which a share must arrive.
@@ -45,6 +47,11 @@ class Job:
     def send_many(
         self, messages: Iterable[MessageData], group: int = 0, *, copy: bool | None = None
     ) -> range: ...
+    def send_parts(
+        self, messages: Iterable[MessageData], group: int = 0, *, copy: bool | None = None
+    ) -> Parts:
+        """Iterates over the ids of each part that the job takes. After an exception or Ctrl-C the
+        ids told so far are all that were taken, and the iterator goes on with the others."""
     def try_send_many(
         self, messages: Iterable[MessageData], group: int = 0, *, copy: bool | None = None
     ) -> range: ...
@@ -72,6 +79,18 @@ class Stream(Job):
     def end_window(self) -> WindowReport: ...
     def begin_end_window(self) -> None: ...
     def try_window(self) -> WindowReport | None: ...
+
+@final
+class Parts:
+    """Messages on their way into a job: see ``Job.send_parts``."""
+
+    @property
+    def left(self) -> int:
+        """Messages that the job has not taken."""
+    def try_next(self) -> range | None:
+        """The ids of the messages for which there is room now; ``None`` if there is none."""
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> range: ...
 
 @final
 class Message:
@@ -111,6 +130,8 @@ class Receiver:
         """Asks a sender to set a group's sampling rate. ``TermsChanged`` answers."""
     def request_end(self, source: tuple[str, int], job: int) -> None:
         """Asks a sender to end its job with the messages delivered so far."""
+    def progress(self) -> tuple[SourceProgress, ...]:
+        """The running jobs of which a message has arrived. Takes milliseconds."""
     def stats(self) -> ReceiverStats: ...
     def close(self) -> None: ...
     def fileno(self) -> int: ...

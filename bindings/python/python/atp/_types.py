@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import IPv4Address, IPv6Address
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -42,6 +42,16 @@ class Group:
     """N, if it is known. For a stream: in each window."""
     name: str = ""
     """For people, at most 32 bytes: the receiver gets it in ``Started``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBounds:
+    """Requests of the receiver that a job obeys. A request beyond a bound sets the bound."""
+
+    msr_min: float = 0.0
+    msr_max: float = 1.0
+    may_end: bool = False
+    """Whether the receiver may end the job."""
 
 
 class JobOptions(TypedDict, total=False):
@@ -85,6 +95,10 @@ class JobOptions(TypedDict, total=False):
     """MRDF compares messages by bytes instead of by packets. Default off."""
     rules: str
     """Without a daemon: the rate law. Default ``"paper"``."""
+    name_lost: bool
+    """Whether reports name the lost messages: ``GroupReport.lost_ids``. Default off."""
+    requests: Literal["obey", "refuse"] | RequestBounds
+    """What the receiver may ask for. Default ``"obey"``."""
 
 
 class ReceiverOptions(TypedDict, total=False):
@@ -124,6 +138,9 @@ class GroupReport:
     """The messages that must be delivered: ``ceil(MSR * N)``."""
     lost: int
     msr: float
+    lost_ids: tuple[range, ...] | None = None
+    """The ids of the messages not delivered, if ``name_lost`` asked for them. ``None`` also if the
+    receiver couldn't name what it has: it was restarted, or is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +206,26 @@ class Progress:
     packets_sent: int
     complete: bool
     """The job, or the present window, needs no more messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupArrivals:
+    """The progress of one group, at the receiver."""
+
+    group: int
+    delivered: int
+    """Complete messages, also those that ``recv`` has not returned yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """The progress of one sender's job, or of the present window of its stream."""
+
+    source: tuple[str, int]
+    job: int
+    window: int
+    groups: tuple[GroupArrivals, ...]
+    """The groups of which a message has arrived."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,20 @@
 """``Job``, ``Stream`` and ``Receiver`` for asyncio.
 
 They wait for the descriptors of the native classes, and call those methods that don't wait.
-Cancelling a task loses nothing that was handed over: calling the method again goes on.
+Cancelling a task loses no message that was handed over. ``recv``, ``finish``, ``cancel`` and
+``end_window`` may be called again, and go on. ``send_many`` would send its first messages twice:
+``send_parts`` tells which ones the job has taken.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack
 
 from atp import _native
-from atp._errors import Error
+from atp._errors import ClosedError, Error, SplitError
 from atp._types import (
     Address,
     Event,
@@ -22,6 +24,7 @@ from atp._types import (
     ReceiverOptions,
     ReceiverStats,
     Report,
+    SourceProgress,
     WindowReport,
 )
 
@@ -35,6 +38,7 @@ class _Readable:
     def __init__(self, fileno: Callable[[], int]) -> None:
         self._fileno = fileno
         self._waiting: set[asyncio.Future[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def until(self, attempt: Callable[[], T | None]) -> T:
         """Tries at once, and whenever the descriptor is readable."""
@@ -47,7 +51,10 @@ class _Readable:
         future: asyncio.Future[None] = loop.create_future()
         fd = self._fileno()
         if not self._waiting:
-            loop.add_reader(fd, self._wake)
+            self._loop = loop
+            loop.add_reader(fd, self.wake)
+        elif self._loop is not loop:
+            raise RuntimeError("a task of another event loop waits already: use one loop")
         self._waiting.add(future)
         try:
             await future
@@ -56,7 +63,7 @@ class _Readable:
             if not self._waiting:
                 loop.remove_reader(fd)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         for future in self._waiting:
             if not future.done():
                 future.set_result(None)
@@ -70,12 +77,15 @@ class _Opened(Generic[AnyJob]):
     def __init__(self, peer: Address, **options: Unpack[JobOptions]) -> None:
         self._open: Callable[[], AnyJob] = lambda: self._native_class(peer, **options)
         self._job: AnyJob | None = None
+        self._opening = asyncio.Lock()
+        self._turn = asyncio.Lock()
 
     async def open(self) -> Self:
         """Opens the job. Names are resolved on another thread."""
-        if self._job is None:
-            job = await asyncio.to_thread(self._open)
-            self._job, self._changed = job, _Readable(job.fileno)
+        async with self._opening:
+            if self._job is None:
+                job = await asyncio.to_thread(self._open)
+                self._job, self._changed = job, _Readable(job.fileno)
         return self
 
     async def __aenter__(self) -> Self:
@@ -118,20 +128,32 @@ class _Opened(Generic[AnyJob]):
         self, messages: Iterable[MessageData], group: int = 0, *, copy: bool | None = None
     ) -> range:
         """Sends several messages, and returns their ids. Waits while the buffer is full."""
-        left = list(messages)
-        first: int | None = None
-
-        def attempt() -> range | None:
-            nonlocal first
-            taken = self.native.try_send_many(left, group, copy=copy)
-            del left[: len(taken)]
-            if first is None and (taken or not left):
-                first = taken.start
-            return None if left or first is None else range(first, taken.stop)
-
+        parts = self.native.send_parts(messages, group, copy=copy)
         await asyncio.sleep(0)  # A task that never has to wait lets others run.
-        self.native
-        return await self._changed.until(attempt)
+        async with self._turn:
+            ids = await self._changed.until(parts.try_next)
+            is_split = False
+            while parts.left:
+                new = await self._changed.until(parts.try_next)
+                is_split |= new.start != ids.stop
+                ids = range(ids.start, new.stop)
+        if is_split:
+            raise SplitError("the job has taken the batch, but its ids aren't in a row: see send_parts")
+        return ids
+
+    async def send_parts(
+        self, messages: Iterable[MessageData], group: int = 0, *, copy: bool | None = None
+    ) -> AsyncGenerator[range, None]:
+        """Sends several messages, and gives the ids of each part that the job has taken. If the
+        task is cancelled or the job fails, no others were taken."""
+        parts = self.native.send_parts(messages, group, copy=copy)
+        is_first = True
+        while parts.left or is_first:
+            await asyncio.sleep(0)
+            async with self._turn:
+                ids = await self._changed.until(parts.try_next)
+            is_first = False
+            yield ids
 
     def set_msr(self, group: int, msr: float) -> None:
         """Changes a group's minimal sampling rate. It waits for no network."""
@@ -182,12 +204,15 @@ class Receiver:
     def __init__(self, address: Address, **options: Unpack[ReceiverOptions]) -> None:
         self._open = lambda: _native.Receiver(address, **options)
         self._receiver: _native.Receiver | None = None
+        self._opening = asyncio.Lock()
+        self._closed = False
 
     async def open(self) -> Self:
         """Binds the receiver. Names are resolved on another thread."""
-        if self._receiver is None:
-            self._receiver = await asyncio.to_thread(self._open)
-            self._readable = _Readable(self._receiver.fileno)
+        async with self._opening:
+            if self._receiver is None:
+                receiver = await asyncio.to_thread(self._open)
+                self._receiver, self._readable = receiver, _Readable(receiver.fileno)
         return self
 
     async def __aenter__(self) -> Self:
@@ -218,17 +243,42 @@ class Receiver:
         return self
 
     async def __anext__(self) -> Event:
-        return await self.recv()
+        try:
+            return await self.recv()
+        except ClosedError:
+            if self._closed:
+                raise StopAsyncIteration from None
+            raise
 
     async def recv(self) -> Event:
         """Waits for the next event."""
         native = self.native
-        return await self._readable.until(lambda: native.recv(0))
+        return await self._until(lambda: native.recv(0))
 
     async def recv_batch(self, max: int) -> list[Event]:
         """Waits for an event, and returns it with those behind it, ``max`` at most."""
         native = self.native
-        return await self._readable.until(lambda: native.recv_batch(max, 0) or None)
+        return await self._until(lambda: native.recv_batch(max, 0) or None)
+
+    async def _until(self, attempt: Callable[[], T | None]) -> T:
+        def unless_closed() -> T | None:
+            if self._closed:
+                raise ClosedError("the receiver has ended: open another one")
+            return attempt()
+
+        return await self._readable.until(unless_closed)
+
+    def request_msr(self, source: tuple[str, int], job: int, group: int, msr: float) -> None:
+        """Asks a sender to set a group's sampling rate. ``TermsChanged`` answers."""
+        self.native.request_msr(source, job, group, msr)
+
+    def request_end(self, source: tuple[str, int], job: int) -> None:
+        """Asks a sender to end its job with the messages delivered so far."""
+        self.native.request_end(source, job)
+
+    async def progress(self) -> tuple[SourceProgress, ...]:
+        """The running jobs of which a message has arrived."""
+        return await asyncio.to_thread(self.native.progress)
 
     def recycle(self, message: _native.Message) -> None:
         """Gives a message's memory back, for later messages."""
@@ -239,6 +289,9 @@ class Receiver:
         return self.native.stats()
 
     async def close(self) -> None:
-        """Ends the receiver, and waits until the senders of ended jobs know of the end."""
+        """Ends the receiver, its loops and waits, and waits until the senders of ended jobs know of
+        the end."""
         if self._receiver is not None:
+            self._closed = True
+            self._readable.wake()
             await asyncio.to_thread(self._receiver.close)

@@ -1,0 +1,105 @@
+//! The part of a job that its batches use.
+
+use crate::{
+    arguments::{Copied, Group},
+    batch::Batch,
+    buffers::release_pending,
+    errors::raise,
+    exceptions::{closed, split},
+    guarded::Guarded,
+    handle::Handle,
+    turn::Turn,
+    wait,
+};
+use approxlib::Error;
+use pyo3::{prelude::*, sync::PyOnceLock};
+use std::{
+    ops::Range,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+pub struct Sender {
+    pub handle: Guarded<Handle>,
+    message_bytes_max: usize,
+    /// Of the batches of several threads.
+    turn: Turn,
+    /// Readable when a call that had to wait may go on. Made when a call first waits.
+    changed: PyOnceLock<OwnedFd>,
+}
+
+impl Sender {
+    pub fn new(handle: Handle, message_bytes_max: usize) -> Self {
+        let handle = Guarded::new("job", handle);
+        Self { handle, message_bytes_max, turn: Turn::default(), changed: PyOnceLock::new() }
+    }
+
+    pub fn one(&self, data: &Bound<'_, PyAny>, group: Group, copy: Copied) -> PyResult<Batch> {
+        // First: a forked child takes no buffer.
+        self.handle.check_process()?;
+        let batch = Batch::one(data, group, copy)?.check(self.message_bytes_max);
+        batch.map_err(|error| raise(data.py(), error))
+    }
+
+    pub fn changed(&self, py: Python<'_>) -> PyResult<BorrowedFd<'_>> {
+        let own =
+            |handle: &mut Handle| handle.changed_fd()?.try_clone_to_owned().map_err(Error::Thread);
+        let make = || self.handle.with(py, own)?.map_err(|error| raise(py, error));
+        Ok(self.changed.get_or_try_init(py, make)?.as_fd())
+    }
+
+    pub fn several(
+        &self,
+        name: &str,
+        messages: &Bound<'_, PyAny>,
+        group: Group,
+        copy: Copied,
+    ) -> PyResult<Batch> {
+        // First: a forked child takes no buffer.
+        self.handle.check_process()?;
+        let batch = Batch::several(name, messages, group, copy)?;
+        batch.check(self.message_bytes_max).map_err(|error| raise(messages.py(), error))
+    }
+
+    /// Sends a part of the batch. Returns the ids of the messages that the job has taken.
+    pub fn try_send(&self, py: Python<'_>, batch: &mut Batch) -> PyResult<Range<u32>> {
+        let sent = self.handle.with(py, |handle| batch.try_send(handle))?;
+        sent.map_err(|error| raise(py, error))
+    }
+
+    /// Sends a part of the batch, and waits until there is room for one message at least.
+    pub fn send_part(&self, py: Python<'_>, batch: &mut Batch) -> PyResult<Range<u32>> {
+        self.handle.check_process()?;
+        let _turn = self.turn.wait(py)?;
+        self.send_some(py, batch)
+    }
+
+    fn send_some(&self, py: Python<'_>, batch: &mut Batch) -> PyResult<Range<u32>> {
+        let attempt = || {
+            let ids = self.try_send(py, batch)?;
+            Ok((!ids.is_empty() || batch.left() == 0).then_some(ids))
+        };
+        let sent = wait::until(py, || self.changed(py), None, attempt)?;
+        sent.ok_or_else(|| closed("job"))
+    }
+
+    pub fn send_batch(&self, py: Python<'_>, mut batch: Batch) -> PyResult<Range<u32>> {
+        let _turn = self.turn.wait(py)?;
+        let mut ids: Option<Range<u32>> = None;
+        let mut is_split = false;
+        let sent = loop {
+            match self.send_some(py, &mut batch) {
+                Ok(new) => {
+                    is_split |= ids.as_ref().is_some_and(|ids| ids.end != new.start);
+                    ids = Some(ids.map_or(new.start, |ids| ids.start)..new.end);
+                }
+                Err(error) => break Err(error),
+            }
+            if batch.left() == 0 {
+                break Ok(ids.unwrap_or(0..0));
+            }
+        };
+        drop(batch);
+        release_pending(py);
+        if is_split { Err(split()) } else { sent }
+    }
+}

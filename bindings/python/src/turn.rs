@@ -1,0 +1,45 @@
+//! Turns: batches of several threads go into a job one after another, each with ids in a row.
+
+use crate::wait::SLICE;
+use pyo3::prelude::*;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+#[derive(Debug, Default)]
+pub struct Turn {
+    is_taken: Mutex<bool>,
+    freed: Condvar,
+}
+
+/// A turn, until it is dropped.
+pub struct Taken<'a>(&'a Turn);
+
+impl Turn {
+    /// Waits for the turn without the GIL. Python's signal handlers run meanwhile.
+    pub fn wait(&self, py: Python<'_>) -> PyResult<Taken<'_>> {
+        loop {
+            if let Some(taken) = py.detach(|| self.wait_slice()) {
+                return Ok(taken);
+            }
+            py.check_signals()?;
+        }
+    }
+
+    fn wait_slice(&self) -> Option<Taken<'_>> {
+        let waited = self.freed.wait_timeout_while(self.lock(), SLICE, |is_taken| *is_taken);
+        let (mut is_taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let is_free = !*is_taken;
+        *is_taken = true;
+        is_free.then_some(Taken(self))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.is_taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *self.0.lock() = false;
+        self.0.freed.notify_one();
+    }
+}
