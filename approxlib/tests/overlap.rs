@@ -144,7 +144,7 @@ fn stream__canceled_with_two_windows_open() {
 
 #[test]
 fn try_send__reports_that_two_windows_are_open() {
-    // Nobody answers: no window ends.
+    // The peer never answers: no window ends.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut stream = builder().stream(silent.local_addr().unwrap()).unwrap();
     for _ in 0..2 {

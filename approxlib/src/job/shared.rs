@@ -4,17 +4,17 @@
 //! outcomes. It takes a short lock per message, or per several of `Job::send_all`, and none per
 //! packet.
 
+mod state;
+
+pub use state::{Command, NewMessage, Outcome};
+
 use super::{buffer_pool::BufferPool, data::Data, progress::Progress};
-use crate::{
-    error::Shortfall,
-    report::{Report, WindowReport},
-    signal::Signal,
-};
+use crate::{error::Shortfall, report::WindowReport, signal::Signal};
 use atp_common::units::Msr;
 use atp_proto::MsrError;
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use state::{GroupCount, RoomRequest, State};
 use std::{
-    collections::VecDeque,
     io,
     ops::Range,
     os::fd::{AsFd, BorrowedFd},
@@ -26,15 +26,6 @@ use std::{
 pub struct Limits {
     pub buffer_bytes: u64,
     pub buffer_messages: u32,
-}
-
-/// A message for the sender thread.
-#[derive(Debug)]
-pub struct NewMessage {
-    /// The number of its window.
-    pub window: u32,
-    pub group: u8,
-    pub data: Data,
 }
 
 /// Why a message was not accepted.
@@ -52,26 +43,6 @@ pub enum PutError {
     NoThread,
 }
 
-/// How a job ended.
-pub type Outcome = Result<Report, Box<Shortfall>>;
-
-/// A request of the application to the sender thread.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Command {
-    /// No more messages follow.
-    Finish,
-    /// No more messages follow in this window.
-    FinishWindow,
-    /// End the job now, with the messages delivered so far.
-    Cancel,
-    /// Begin the next window, with the announced N of some groups.
-    BeginWindow { messages: Vec<(u8, u32)> },
-    /// Change a group's sampling rate; answered by `Shared::set_msr_answer`.
-    SetMsr { group: u8, msr: Msr },
-    /// The application dropped the job: end at once.
-    Abandon,
-}
-
 /// State shared by the application's thread and the sender thread.
 #[derive(Debug)]
 pub struct Shared {
@@ -85,71 +56,11 @@ pub struct Shared {
     limits: Limits,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    /// Messages that the sender thread has not taken yet.
-    waiting: Vec<NewMessage>,
-    /// Memory of messages that the sender thread released.
-    pool: BufferPool,
-    commands: Vec<Command>,
-    /// Bytes and messages that wait here or that the sender thread holds.
-    held_bytes: u64,
-    held_messages: u32,
-    accepted: u32,
-    /// By group: messages accepted in this window, and their limit; `None` if the job has no such
-    /// group.
-    groups: Vec<Option<GroupCount>>,
-    /// The sender thread sleeps until the eventfd wakes it.
-    thread_sleeps: bool,
-    /// Messages with packets that were never sent, as of the last exchange, and those put since.
-    untried_messages: u32,
-    /// The message for which the application waits for room.
-    room_request: Option<RoomRequest>,
-    /// The application has ended the input, or the job.
-    input_ended: bool,
-    /// The job needs no more messages.
-    complete: bool,
-    thread_gone: bool,
-    progress: Progress,
-    msr_answer: Option<Result<(), MsrError>>,
-    /// The number of the window that the application is in.
-    window: u32,
-    /// The number of windows whose outcome the sender thread has given.
-    windows_reported: u32,
-    /// Outcomes that the application has not taken.
-    window_outcomes: VecDeque<WindowReport>,
-    /// The number of windows whose input the application has ended.
-    windows_finished: u32,
-    outcome: Option<Outcome>,
-}
-
-/// A message that needs room.
-#[derive(Clone, Copy, Debug)]
-struct RoomRequest {
-    bytes: u64,
-    /// The job holds a copy, not the application's memory.
-    is_copy: bool,
-}
-
-impl RoomRequest {
-    fn of(message: &Data) -> Self {
-        Self { bytes: message.len() as u64, is_copy: matches!(message, Data::Copied(_)) }
-    }
-}
-
 /// The most bytes of copies that wait for their first transmission, on a lane so fast that it sends
 /// the complete buffer within [`AHEAD_NS`]. Older copies have left the processor's cache, and the
 /// kernel would fetch them from memory at three times the cost.
 const AHEAD_BYTES_MAX: u64 = 512 << 10;
 const AHEAD_NS: u64 = 10_000_000;
-
-/// Messages of one group in the present window.
-#[derive(Clone, Copy, Debug)]
-struct GroupCount {
-    accepted: u32,
-    /// N, or the most that a job can have if N was not announced.
-    max: u32,
-}
 
 impl Shared {
     /// `groups`: each group with the most messages that it accepts in a window.
@@ -570,52 +481,6 @@ impl Shared {
         // Every update of the state is complete before the lock is released, so a panic elsewhere
         // leaves the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// Hands a message to the sender thread. A complete job doesn't need it, and returns it.
-    fn accept(&mut self, group: u8, data: Data) -> Option<Data> {
-        self.accepted = self.accepted.wrapping_add(1);
-        // A message as long as the one that waits was that one, or found its room.
-        let waited = |request: &mut RoomRequest| request.bytes <= data.len() as u64;
-        self.room_request.take_if(waited);
-        if let Some(group) = &mut self.groups[usize::from(group)] {
-            group.accepted += 1;
-        }
-        if self.complete {
-            return Some(data);
-        }
-        self.held_bytes += data.len() as u64;
-        self.held_messages += 1;
-        self.untried_messages += 1;
-        self.waiting.push(NewMessage { window: self.window, group, data });
-        None
-    }
-
-    /// Whether at most one window has not ended, or the job has.
-    fn can_begin_window(&self) -> bool {
-        let has_ended = self.outcome.is_some() || self.thread_gone;
-        has_ended || self.windows_reported.wrapping_sub(self.window) as i32 >= 0
-    }
-
-    /// Whether the application has ended a window of which it hasn't taken the outcome. The end of
-    /// the job is not the end of a window that somebody waits for.
-    fn awaits_window(&self) -> bool {
-        let taken = self.windows_reported.wrapping_sub(self.window_outcomes.len() as u32);
-        !self.input_ended && self.windows_finished.wrapping_sub(taken) as i32 > 0
-    }
-
-    /// Notes that a message waits for room. If several wait, the shortest wakes them all.
-    fn request_room(&mut self, request: RoomRequest) {
-        let shortest = self.room_request.filter(|waiting| waiting.bytes <= request.bytes);
-        self.room_request = Some(shortest.unwrap_or(request));
-    }
-
-    /// Whether messages wait while the sender thread sleeps. It then counts as awake: the caller
-    /// wakes it.
-    fn must_wake_thread(&mut self) -> bool {
-        !self.waiting.is_empty() && std::mem::take(&mut self.thread_sleeps)
     }
 }
 

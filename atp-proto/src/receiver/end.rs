@@ -4,7 +4,7 @@ use super::{
     Receiver,
     delivered::Delivered,
     outcome::{GroupSummary, Summary},
-    window::Place,
+    place::Place,
 };
 use atp_common::wire::{
     FIN_GROUPS_MAX, FIN_PAGES_MAX, Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind,

@@ -11,7 +11,7 @@
 //! | `terms` | what the sender tells of the job: N, MSR and name of each group |
 //! | `requests` | what the application asks of the sender |
 //! | `end` | FIN and FIN-ACK |
-//! | `window` | the windows that are open: the present one, and perhaps the one before |
+//! | `window`, `place` | the windows that are open: the present one, and perhaps the one before |
 //! | `outcome` | the types that callers get |
 
 mod advice;
@@ -24,6 +24,7 @@ mod group;
 mod on_packed;
 mod outcome;
 mod partial;
+mod place;
 mod receipt;
 mod requests;
 mod sparse;
@@ -46,11 +47,12 @@ use atp_common::wire::{Advice, Features, Flags, HEADER_LEN, Header, ResetReason}
 use end::is_later;
 use group::RECORD_BYTES_MAX;
 use partial::Piece;
+use place::Place;
 use receipt::{RECEIPT_BYTES_MIN, Reported};
 use requests::Requests;
 use std::{collections::VecDeque, sync::Arc};
 use terms::KnownTerms;
-use window::{Place, Window};
+use window::Window;
 
 /// The number of contradicting packets that are dropped silently, because a damaged packet can look
 /// like one. Further ones are refused with a RESET.

@@ -1,6 +1,6 @@
 //! Takes in TERMS: N, MSR and name of each group.
 
-use super::{Receiver, window::Place};
+use super::{Receiver, place::Place};
 use atp_common::wire::{COUNT_MAX, Header, TERMS_PAGES_MAX, TermsBody, TermsGroup};
 
 /// The terms of a window, as the sender last told them.

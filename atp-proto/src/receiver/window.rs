@@ -11,6 +11,7 @@ use super::{
     config::ReceiverConfig,
     end::{End, FinAttempt, is_later},
     group::Groups,
+    place::{Place, ahead},
     receipt::Receipts,
 };
 use atp_common::wire::{Flags, Header, WINDOWS};
@@ -56,13 +57,6 @@ impl Window {
     fn has_parity_of(&self, header: &Header) -> bool {
         header.flags().contains(Flags::ODD_WINDOW) == (self.number % 2 == 1)
     }
-}
-
-/// One of the open windows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    Present,
-    Closing,
 }
 
 impl Receiver {
@@ -174,8 +168,8 @@ impl Receiver {
         self.drop_closing();
     }
 
-    /// Begins the window that is `ahead` of the present one. The one before it may be open too: that
-    /// is the present one, or one of which nothing has arrived.
+    /// Begins the window that is `ahead` of the present one. The one before it may be open too: the
+    /// present one, or one of which nothing has arrived.
     fn begin_window_beside(&mut self, ahead: u32) {
         let number = self.window.number.wrapping_add(ahead);
         if ahead > 1 {
@@ -238,22 +232,5 @@ impl Receiver {
             true => Some(Place::Present),
             false => is_closing.then_some(Place::Closing),
         }
-    }
-}
-
-/// How far a window is ahead of another, both modulo [`WINDOWS`]: -32 to 31.
-fn ahead(of: u32, window: u32) -> i32 {
-    let ahead = (of.wrapping_sub(window) % WINDOWS) as i32;
-    if ahead < WINDOWS as i32 / 2 { ahead } else { ahead - WINDOWS as i32 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ahead__wraps() {
-        assert_eq!([ahead(3, 3), ahead(4, 67), ahead(3, 4), ahead(63, 64)], [0, 1, -1, -1]);
-        assert_eq!((ahead(64, 63), ahead(u32::MAX, 0), ahead(40, 0)), (1, -1, -24));
     }
 }

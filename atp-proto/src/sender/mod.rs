@@ -23,11 +23,11 @@
 //! | `on_request` | the peer asks for other sampling rates, or for the end |
 //! | `ack_loss` | receipts show how many ACKs were lost |
 //! | `advice` | receipts also carry the receiving host's advice to lanes |
-//! | `awaiting_receipt` | acknowledged messages without a receipt are retransmitted |
+//! | `missing` | acknowledged messages that wait too long for their receipt are retransmitted |
 //! | `no_room` | the peer has no room: sending pauses |
 //! | `window` | the next window begins, perhaps while the end of the last one is confirmed |
 //! | `end` | FIN and FIN-ACK end the window or the job |
-//! | `naming` | receipts name the messages that the ended window has lost |
+//! | `naming`, `lost_ids` | receipts name the messages that the ended window has lost |
 //!
 //! `on_packet` hands each packet of the peer to its phase, and `on_timeout` each timeout. `update`
 //! is the step that all phases share: it files a message whose packets changed their states.
@@ -47,7 +47,9 @@ mod group;
 mod lanes;
 mod ledger;
 mod loss;
+mod lost_ids;
 mod members;
+mod missing;
 mod naming;
 mod no_room;
 mod on_ack;

@@ -1,0 +1,85 @@
+//! The ids of the messages that an ended window has lost.
+
+use super::{Sender, group::Group, window::Window};
+use std::ops::Range;
+
+impl Sender {
+    /// The ids of a group's messages that were not delivered, in the window that has ended, as
+    /// ranges in ascending order. `None` without
+    /// [`SenderConfig::names_lost`](super::SenderConfig::names_lost), before its end, for an unknown group, or if receipts have
+    /// not named as many messages as the receiver has.
+    pub fn lost_ids(&self, group: u8) -> Option<Vec<Range<u32>>> {
+        let group = &self.window.groups[usize::from(self.group_index(group)?)];
+        if self.config.names_lost { self.window.lost_ids(group) } else { None }
+    }
+}
+
+impl Window {
+    /// The same as [`Sender::lost_ids`].
+    pub(super) fn lost_ids(&self, group: &Group) -> Option<Vec<Range<u32>>> {
+        let is_known = self.is_over()
+            && self.ending.is_settled()
+            && self.is_all_named()
+            && group.delivered == group.confirmed();
+        is_known.then(|| unnamed(group).collect())
+    }
+
+    /// Whether receipts have named every message that the receiver's final counts hold. A receiver
+    /// that was restarted may count fewer than receipts have named.
+    pub(super) fn is_all_named(&self) -> bool {
+        self.ending.has_final_counts(self.fin_pages())
+            && self.groups.iter().all(|group| group.delivered >= group.delivered_by_fin)
+    }
+}
+
+/// The ids below N without a receipt.
+fn unnamed(group: &Group) -> impl Iterator<Item = Range<u32>> + '_ {
+    let (messages, mut next) = (group.messages(), 0);
+    std::iter::from_fn(move || {
+        let start = find(group, next, messages, false)?;
+        next = find(group, start, messages, true).unwrap_or(messages);
+        Some(start..next)
+    })
+}
+
+/// The first id from `from` to below `messages` whose bit is `named`.
+fn find(group: &Group, from: u32, messages: u32, named: bool) -> Option<u32> {
+    let mut id = from;
+    while id < messages {
+        let word = group.confirmed.get(id as usize / 64).copied().unwrap_or(0);
+        let rest = if named { word } else { !word } >> (id % 64);
+        if rest != 0 {
+            return Some(id + rest.trailing_zeros()).filter(|&found| found < messages);
+        }
+        id = (id / 64 + 1).checked_mul(64)?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{SenderConfig, config::GroupConfig};
+    use super::*;
+    use atp_common::units::Msr;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn unnamed__is_the_complement(
+            named in proptest::collection::btree_set(0u32..300, 0..300),
+            messages in 0u32..310,
+        ) {
+            let config = GroupConfig { total: Some(messages), ..GroupConfig::new(0, Msr::NONE) };
+            let mut group = Group::new(config, false, &SenderConfig::new(1, 2, config));
+            for id in named.iter().filter(|id| **id < messages) {
+                group.confirmed.resize(group.confirmed.len().max(*id as usize / 64 + 1), 0);
+                group.confirmed[*id as usize / 64] |= 1 << (id % 64);
+            }
+            let ranges: Vec<_> = unnamed(&group).collect();
+            prop_assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
+            let expected: BTreeSet<u32> = (0..messages).filter(|id| !named.contains(id)).collect();
+            prop_assert_eq!(ranges.into_iter().flatten().collect::<BTreeSet<_>>(), expected);
+        }
+    }
+}
