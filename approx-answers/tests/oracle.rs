@@ -185,3 +185,16 @@ fn huge_values__have_finite_intervals_or_an_error() {
         assert!(estimate.half_width().is_finite() && estimate.degrees_of_freedom > 0.0);
     }
 }
+
+#[test]
+fn mean__a_short_message_is_no_heavy_tail() {
+    let mut sample = Sample::new();
+    sample.set_messages_sent(0, 100).unwrap();
+    for message in 0..59 {
+        sample.push(0, 15, 1_500.0 + f64::from(message % 7)).unwrap();
+    }
+    // The last one of a job, with as much for each record.
+    sample.push(0, 1, 100.2).unwrap();
+    assert_eq!(sample.mean(Confidence::P95).unwrap().warnings, []);
+    assert!(!sample.sum(Confidence::P95).unwrap().warnings.is_empty());
+}

@@ -129,8 +129,8 @@ impl Planner {
         }
     }
 
-    /// A source starts with an MSR. Returns a request for the first MSR of the accepted error, unless
-    /// the source has it or is known.
+    /// A source starts with an MSR. Returns a request for the first MSR of the accepted error,
+    /// unless the source has it or is known.
     ///
     /// Leave out exact groups, which the planner would make approximate.
     pub fn source_started(&mut self, stratum: u32, msr: f64) -> Option<Action> {

@@ -62,7 +62,8 @@ fn cell(interval: Option<&IntervalReport>) -> String {
         None => "without bounds".to_owned(),
     };
     let misses = if report.contains_full { "" } else { ", misses" };
-    format!("{} {width}{misses}", number(report.interval.value))
+    let doubt = if report.interval.warnings.is_empty() { "" } else { " *" };
+    format!("{} {width}{misses}{doubt}", number(report.interval.value))
 }
 
 /// Four digits, or all that stand before the point.

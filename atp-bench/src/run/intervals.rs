@@ -20,6 +20,8 @@ pub struct Interval {
     /// Very large numbers where the interval has no end.
     pub low: f64,
     pub high: f64,
+    /// Reasons to doubt the interval, such as few messages.
+    pub warnings: Vec<String>,
 }
 
 /// The intervals of a query, beside the answers of the full table.
@@ -42,6 +44,7 @@ impl Interval {
             value: estimate.value,
             low: end(estimate.low),
             high: end(estimate.high),
+            warnings: estimate.warnings.iter().map(ToString::to_string).collect(),
         }
     }
 

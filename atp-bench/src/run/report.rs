@@ -159,7 +159,8 @@ impl Report {
         println!("\n{}", answer_table::each(&by_scheme));
         println!(
             "Intervals of {percent} % in the first job of each scheme, with half-widths in shares of \
-             the answer. *Misses*: without the answer of the full table."
+             the answer. *Misses*: without the answer of the full table. *: with a warning, such as \
+             few messages; --json has its words."
         );
         println!("\n{}", answer_table::coverage(&by_scheme));
         println!(
@@ -296,7 +297,13 @@ mod tests {
     fn job(jct_ms: u64, delivered: usize) -> JobRun {
         JobRun {
             coverage: vec![Coverage { intervals: 1, ..Coverage::default() }],
-            intervals: vec![vec![Interval { key: None, value: 1.0, low: 0.5, high: 1.5 }]],
+            intervals: vec![vec![Interval {
+                key: None,
+                value: 1.0,
+                low: 0.5,
+                high: 1.5,
+                warnings: vec!["few".into()],
+            }]],
             accepted: None,
             window: Window { from_ns: 0, to_ns: jct_ms * MS },
             delivered,
@@ -435,7 +442,7 @@ mod tests {
         let report = report_of(Some(0.05), Some(outcome()));
         let schemes = report.by_scheme();
         let each = answer_table::each(&schemes).to_string();
-        for word in ["average v per k", "all", "1.00 ± 50.0 %", "misses"] {
+        for word in ["average v per k", "all", "1.00 ± 50.0 %, misses *"] {
             assert!(each.contains(word), "{word}: {each}");
         }
         let coverage = answer_table::coverage(&schemes).to_string();
