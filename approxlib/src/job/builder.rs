@@ -255,7 +255,7 @@ impl JobBuilder {
         self
     }
 
-    /// Whether the next window of a stream may begin while the end of the last one is confirmed: see
+    /// Whether the next window of a stream may begin while the last one ends: see
     /// [`Stream::next_window`](crate::Stream::next_window). At most two windows are open. Default
     /// off. If the receiver is of a version that can't follow, windows don't overlap.
     pub fn overlap_windows(mut self, on: bool) -> Self {
