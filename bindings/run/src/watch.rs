@@ -7,6 +7,7 @@
 
 use anyhow::{Context, Result, ensure};
 use std::{
+    collections::HashSet,
     fs,
     io::{self, Write},
     mem::offset_of,
@@ -172,11 +173,16 @@ fn receive_descriptor(from: &UnixStream) -> Option<OwnedFd> {
     }
 }
 
-/// What was reported: one sentence each.
+/// Instructions that are remembered as libc's.
+const KNOWN_MAX: usize = 4_096;
+
+/// What was reported, one sentence each, and what needs no second look.
 #[derive(Default)]
 struct Reported {
     io_uring: bool,
     raw_socket: bool,
+    /// Threads and instructions: to read a process's map takes longer than its call.
+    known: HashSet<(u32, u64)>,
 }
 
 /// Answers until no process has the filter.
@@ -234,8 +240,16 @@ fn sentence(asked: &libc::seccomp_notif, reported: &mut Reported) -> Option<Stri
         return is_new
             .then(|| format!("{} uses io_uring: datagrams sent with it stay plain", process()));
     }
+    let call = (asked.pid, asked.data.instruction_pointer);
+    if reported.raw_socket || reported.known.contains(&call) {
+        return None;
+    }
     let maps = fs::read_to_string(format!("/proc/{}/maps", asked.pid)).ok()?;
-    if reported.raw_socket || is_known(&maps, asked.data.instruction_pointer) {
+    if is_known(&maps, call.1) {
+        if reported.known.len() >= KNOWN_MAX {
+            reported.known.clear();
+        }
+        reported.known.insert(call);
         return None;
     }
     reported.raw_socket = true;

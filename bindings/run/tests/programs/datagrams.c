@@ -1,5 +1,6 @@
 /* A plain UDP program: `datagrams receive PORT N` reads N datagrams in all ways that it knows, and
- * prints the sum of their bytes. `datagrams send PORT` sends 8 datagrams in all ways. */
+ * prints the sum of their bytes. `datagrams send PORT` sends 8 datagrams in all ways, and
+ * `datagrams go-on PORT N` sends N numbers, one each 10 ms. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <poll.h>
@@ -94,9 +95,16 @@ int main(int argc, char **argv) {
         puts("bound");
         fflush(stdout);
         receive(fd, atoi(argv[3]));
-    } else {
-        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        return 0;
+    }
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (strcmp(argv[1], "send") == 0) {
         send_all(fd, &at);
+        return 0;
+    }
+    for (int number = 0; number < atoi(argv[3]); number++) {
+        check(sendto(fd, &number, 4, 0, (struct sockaddr *)&at, sizeof at) == 4, "sendto");
+        usleep(10000);
     }
     return 0;
 }

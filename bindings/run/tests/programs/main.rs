@@ -2,6 +2,7 @@
 
 mod bypass;
 mod datagrams;
+mod descriptors;
 mod statsd;
 mod streams;
 mod tools;
@@ -23,7 +24,9 @@ fn main() -> ExitCode {
         let error = statsd::packages().as_ref().err()?;
         Some(format!("needs registries: {}", error.lines().next().unwrap_or_default()))
     });
-    let tests: [(&str, Test, &Option<String>); 14] = [
+    let tests: [(&str, Test, &Option<String>); 16] = [
+        ("datagrams__of_a_lost_receiver_are_sent_plainly", datagrams::of_a_lost_receiver, &cc),
+        ("descriptors__end_the_receiver_with_the_last", descriptors::end_the_receiver, &cc),
         ("calls_around_libc__are_reported_once", bypass::is_reported, &cc),
         ("datagrams__are_messages_between_both_ends", datagrams::under_both, &cc),
         ("datagrams__stay_datagrams_without_the_other_end", datagrams::under_one, &cc),

@@ -21,6 +21,7 @@ pub fn run(command: &mut Command) -> Result<String> {
 /// A port for a program, and one for ATP.
 pub struct Ports {
     pub program: u16,
+    pub atp: u16,
     pub rule: String,
 }
 
@@ -37,7 +38,7 @@ pub fn ports(settings: &str) -> Result<Ports> {
                 program.port(),
                 atp.port()
             );
-            return Ok(Ports { program: program.port(), rule });
+            return Ok(Ports { program: program.port(), atp: atp.port(), rule });
         }
     }
 }

@@ -1,0 +1,82 @@
+/* `descriptors PORT ATP_PORT` binds a mapped UDP port, copies and closes the descriptor in all ways,
+ * and watches whether the library still receives at its own port. Prints "as expected". */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static void check(int good, const char *what) {
+    if (!good) {
+        perror(what);
+        exit(1);
+    }
+}
+
+static int try_bind(int type, int port) {
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, type, 0);
+    if (bind(fd, (struct sockaddr *)&at, sizeof at) != 0) {
+        check(errno == EADDRINUSE, "bind");
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int is_free(int port) {
+    int fd = try_bind(SOCK_DGRAM, port);
+    close(fd);
+    return fd >= 0;
+}
+
+static int becomes_free(int port) {
+    for (int i = 0; i < 500; i++) {
+        if (is_free(port)) {
+            return 1;
+        }
+        usleep(20000);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    check(argc == 3, "descriptors PORT ATP_PORT");
+    int port = atoi(argv[1]), atp = atoi(argv[2]);
+    check(is_free(atp), "a port before");
+
+    errno = 77;
+    int fd = try_bind(SOCK_DGRAM, port);
+    check(fd >= 0 && errno == 77, "errno of a call that does well");
+    check(!is_free(atp), "the library receives");
+
+    /* A copy keeps the receiver, and a descriptor that is put in its place ends it. */
+    int copy = dup(fd), other = socket(AF_INET, SOCK_DGRAM, 0);
+    close(fd);
+    usleep(300000);
+    check(!is_free(atp), "the library receives for a copy");
+    check(dup2(other, copy) == copy && becomes_free(atp), "dup2 closes a descriptor");
+
+    fd = try_bind(SOCK_DGRAM, port);
+    check(fd >= 0 && !is_free(atp), "the library receives again");
+    check(close_range(fd, fd, 0) == 0 && becomes_free(atp), "close_range");
+
+    /* A signal that the program has blocked goes to none of the library's threads. */
+    fd = try_bind(SOCK_DGRAM, port);
+    check(fd >= 0 && !is_free(atp), "the library receives once more");
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    kill(getpid(), SIGUSR1);
+    usleep(100000);
+    struct timespec limit = {5, 0};
+    check(sigtimedwait(&set, NULL, &limit) == SIGUSR1, "the signal");
+    puts("as expected");
+    return 0;
+}
