@@ -185,7 +185,7 @@ impl Planner {
             Ok(_) if is_last => return Err(AnswerError::NoMessages),
             Err(error) if is_last || !is_early(&error) => return Err(error),
             // Nothing was looked at.
-            Ok(_) | Err(_) => return Ok(vec![self.wait(self.next_look * 2)]),
+            Ok(_) | Err(_) => return Ok(vec![self.wait(self.next_look.saturating_mul(2))]),
         };
         self.looks += 1;
         let wanted = |answer: &Estimate| {

@@ -2,7 +2,7 @@
 
 use approxlib::JobId;
 use pyo3::{
-    exceptions::{PyTypeError, PyValueError},
+    exceptions::{PyException, PyTypeError, PyValueError},
     prelude::*,
     types::{PyBool, PyFloat, PyInt, PyString},
 };
@@ -35,7 +35,8 @@ impl<'py> FromPyObject<'_, 'py> for Copied {
 /// An integer from 0 to `max`.
 pub fn integer(name: &str, value: &Bound<'_, PyAny>, max: u64) -> PyResult<u64> {
     // numpy's integers are no `int`, but convert to one.
-    let number = value.call_method0("__index__").ok().filter(|_| !value.is_instance_of::<PyBool>());
+    let number = unless_interrupted(value, value.call_method0("__index__"))?;
+    let number = number.filter(|_| !value.is_instance_of::<PyBool>());
     let number = number.filter(|number| number.is_instance_of::<PyInt>());
     let wanted = format!("{name} must be an integer from 0 to {max}, not {}", shown(value));
     match number {
@@ -47,10 +48,19 @@ pub fn integer(name: &str, value: &Bound<'_, PyAny>, max: u64) -> PyResult<u64> 
     }
 }
 
+/// `None` for an exception that says that the value is none of this kind.
+fn unless_interrupted<T>(value: &Bound<'_, PyAny>, done: PyResult<T>) -> PyResult<Option<T>> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(error) if error.is_instance_of::<PyException>(value.py()) => Ok(None),
+        Err(interrupt) => Err(interrupt),
+    }
+}
+
 /// A number, such as a sampling rate. The library checks its limits.
 pub fn number(name: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
     let is_number = !value.is_instance_of::<PyBool>() && !value.is_instance_of::<PyString>();
-    let number = value.extract::<f64>().ok().filter(|_| is_number);
+    let number = unless_interrupted(value, value.extract::<f64>())?.filter(|_| is_number);
     number.ok_or_else(|| {
         PyTypeError::new_err(format!("{name} must be a number, not {}", shown(value)))
     })
@@ -72,8 +82,10 @@ pub fn duration(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|_| PyValueError::new_err(wanted()))
 }
 
-/// When a timeout that begins now has passed; `None` for a wait without limit.
+/// When a timeout that begins now has passed; `None` for a wait without limit, also of infinity.
 pub fn deadline(timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Instant>> {
+    let is_endless = |timeout: &&Bound<'_, PyAny>| timeout.eq(f64::INFINITY).unwrap_or(false);
+    let timeout = timeout.filter(|timeout| !is_endless(timeout));
     let timeout = timeout.map(|timeout| duration("timeout", timeout)).transpose()?;
     Ok(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
 }
@@ -91,10 +103,13 @@ pub fn address(value: &Bound<'_, PyAny>) -> PyResult<String> {
     if let Ok(text) = value.extract::<String>() {
         return Ok(text);
     }
-    match value.extract::<(String, u16)>() {
-        // An IPv6 address has colons of its own.
-        Ok((host, port)) if host.contains(':') => Ok(format!("[{host}]:{port}")),
-        Ok((host, port)) => Ok(format!("{host}:{port}")),
+    match value.extract::<(String, Bound<'_, PyAny>)>() {
+        Ok((host, port)) => {
+            let port = integer("the port of an address", &port, u16::MAX.into())?;
+            // An IPv6 address has colons of its own.
+            let is_ipv6 = host.contains(':');
+            Ok(if is_ipv6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+        }
         Err(_) => Err(PyTypeError::new_err(format!(
             "an address must be \"host:port\" or a tuple of host and port, not {}",
             shown(value)

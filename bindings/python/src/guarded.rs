@@ -72,6 +72,22 @@ impl<T: Send> Guarded<T> {
         done.ok_or_else(|| exceptions::closed(self.what))
     }
 
+    /// Takes the value if `long`, which runs without the GIL, says that it has ended.
+    pub fn take_ended<R: Send>(
+        &self,
+        py: Python<'_>,
+        long: impl FnOnce(&mut T) -> Option<R> + Send,
+    ) -> PyResult<Option<(R, T)>> {
+        self.check_process()?;
+        buffers::release_pending(py);
+        let taken = py.detach(|| {
+            let mut value = self.lock();
+            let ended = value.as_mut().map(long)?;
+            Some(ended.and_then(|ended| Some((ended, value.take()?))))
+        });
+        taken.ok_or_else(|| exceptions::closed(self.what))
+    }
+
     /// Takes the value; `None` if it has ended before.
     pub fn take(&self, py: Python<'_>) -> PyResult<Option<T>> {
         self.check_process()?;

@@ -55,12 +55,9 @@ impl Job {
 
     /// The report of a job that has ended; `None` before its end.
     fn try_end(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let outcome = match self.sender.handle.with_detached(py, Handle::try_outcome)? {
-            Ok(None) => return Ok(None),
-            Ok(Some(report)) => Ok(report),
-            Err(error) => Err(error),
-        };
-        drop(self.sender.handle.take(py)?);
+        let ended = self.sender.handle.take_ended(py, |handle| handle.try_outcome().transpose())?;
+        let Some((outcome, handle)) = ended else { return Ok(None) };
+        py.detach(|| drop(handle));
         // The job's thread has ended, and has released every buffer.
         release_pending(py);
         let report = types::report(py, &outcome.map_err(|error| raise(py, error))?)?.unbind();

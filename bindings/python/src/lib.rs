@@ -6,6 +6,7 @@
 //! - The library's threads never take the GIL. Buffers that they release wait in a queue, which
 //!   Python's next call empties (`buffers`).
 
+mod answers;
 mod arguments;
 mod batch;
 mod buffers;
@@ -35,5 +36,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<job::Stream>()?;
     module.add_class::<message::Message>()?;
     module.add_class::<parts::Parts>()?;
-    module.add_class::<receiver::Receiver>()
+    module.add_class::<receiver::Receiver>()?;
+    answers::add_classes(module)
 }

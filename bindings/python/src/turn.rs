@@ -16,12 +16,21 @@ pub struct Taken<'a>(&'a Turn);
 impl Turn {
     /// Waits for the turn without the GIL. Python's signal handlers run meanwhile.
     pub fn wait(&self, py: Python<'_>) -> PyResult<Taken<'_>> {
+        if let Some(taken) = self.try_take() {
+            return Ok(taken);
+        }
         loop {
             if let Some(taken) = py.detach(|| self.wait_slice()) {
                 return Ok(taken);
             }
             py.check_signals()?;
         }
+    }
+
+    fn try_take(&self) -> Option<Taken<'_>> {
+        let mut is_taken = self.is_taken.try_lock().ok().filter(|is_taken| !**is_taken)?;
+        *is_taken = true;
+        Some(Taken(self))
     }
 
     fn wait_slice(&self) -> Option<Taken<'_>> {

@@ -13,14 +13,18 @@ use std::{net::SocketAddr, ops::Range};
 
 type Object<'py> = PyResult<Bound<'py, PyAny>>;
 
-/// An object of a class of `atp._types`, with the fields that are named.
+/// An object of a class of `atp._types` or of another module, with the fields that are named.
 macro_rules! object {
-    ($py:expr, $class:literal { $($field:ident: $value:expr),* $(,)? }) => {{
+    ($py:expr, $class:literal { $($fields:tt)* }) => {
+        object!($py, "atp._types", $class { $($fields)* })
+    };
+    ($py:expr, $module:literal, $class:literal { $($field:ident: $value:expr),* $(,)? }) => {{
         let fields = PyDict::new($py);
         $(fields.set_item(stringify!($field), $value)?;)*
-        $py.import("atp._types")?.getattr($class)?.call((), Some(&fields))
+        $py.import($module)?.getattr($class)?.call((), Some(&fields))
     }};
 }
+pub(crate) use object;
 
 /// The one place where events become Python's.
 pub fn event(py: Python<'_>, event: Event) -> Object<'_> {

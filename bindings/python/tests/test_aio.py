@@ -214,3 +214,17 @@ def test_what_is_not_open_says_so() -> None:
             await atp.aio.Receiver("127.0.0.1:9").recv()
 
     run(main())
+
+
+def test_tasks_of_two_loops_cannot_wait_for_one_receiver() -> None:
+    async def main() -> None:
+        async with atp.aio.Receiver("127.0.0.1:0", control_socket=None) as receiver:
+            waiting = asyncio.create_task(receiver.recv())
+            await asyncio.sleep(0.05)
+            with pytest.raises(RuntimeError, match="another event loop waits already"):
+                await asyncio.to_thread(lambda: asyncio.run(receiver.recv()))
+            await receiver.close()
+            with pytest.raises(atp.ClosedError):
+                await waiting
+
+    run(main())

@@ -55,7 +55,9 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (job(speed=3), TypeError, 'Job has no option "speed"'),
     (job(control_socket=3), TypeError, "control_socket must be a path, or None"),
     (lambda: atp.Job(ANY), TypeError, 'an address must be "host:port" or a tuple'),
-    (lambda: atp.Job(("127.0.0.1", 70_000)), TypeError, "an address must be"),
+    (lambda: atp.Job(("127.0.0.1", 70_000)), ValueError, "the port of an address must be an integer"),
+    (lambda: atp.Job(("127.0.0.1", ANY)), TypeError, "the port of an address must be an integer"),
+    (lambda: atp.Job((ANY, 1)), TypeError, "an address must be"),
     (lambda: atp.Job("127.0.0.1:0", control_socket=None), atp.PeerError, "port other than 0"),
     (lambda: atp.Job("127.0.0.1", control_socket=None), atp.NameResolutionError, "host:port"),
     (lambda: atp.Job("\0:1", control_socket=None), atp.NameResolutionError, "host:port"),
@@ -124,3 +126,13 @@ def test_a_limited_receiver_refuses_others() -> None:
         with connect(receiver, id=7) as wanted:
             wanted.send(b"message")
             assert isinstance(receiver.recv(10), atp.Message)
+
+
+def test_an_interrupt_in_an_argument_s_own_code_passes_through() -> None:
+    class Interrupted:
+        def __index__(self) -> int:
+            raise KeyboardInterrupt
+
+    interrupted: Any = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        atp.Job("127.0.0.1:9", messages=interrupted, control_socket=None)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 
@@ -86,7 +87,7 @@ def test_batches_of_several_threads_have_their_own_ids() -> None:
         receiving = Call(lambda: receive(receiver))
         with connect(receiver, buffer_bytes=50_000) as job:
             batches = [[bytes([thread]) * 900] * 300 for thread in range(4)]
-            calls = [Call(lambda batch=batch: job.send_many(batch)) for batch in batches]
+            calls = [Call(partial(job.send_many, batch)) for batch in batches]
             parts = Call(lambda: [i for ids in job.send_parts([b"p"] * 300) for i in ids])
             ids = [call.result() for call in calls]
             told = [number for part in ids for number in part] + parts.result()

@@ -330,3 +330,29 @@ def test_a_forked_child_is_told() -> None:
             job.send(b"after")
         messages, _, _ = receiving.result()
     assert [bytes(message) for message in messages] == [b"before", b"after"]
+
+
+def test_several_threads_end_a_job_at_once() -> None:
+    """One of them gets the report, or the error; the others get the report or `ClosedError`."""
+    for _ in range(20):
+        with bind() as receiver:
+            receiving = Call(lambda: receive(receiver))
+            job = connect(receiver)
+            job.send(b"message")
+            calls = [Call(job.finish) for _ in range(4)]
+            reports = 0
+            for call in calls:
+                try:
+                    reports += call.result().job == job.id
+                except atp.ClosedError:
+                    pass
+            assert reports >= 1 and job.report is not None
+            receiving.result()
+
+
+def test_an_endless_timeout_waits() -> None:
+    with bind() as receiver:
+        waiting = Call(lambda: receiver.recv(float("inf")))
+        with connect(receiver) as job:
+            job.send(b"message")
+        assert waiting.result() is not None

@@ -4,9 +4,10 @@ A sender states the minimal sampling rate (MSR), the share of its messages that 
 ``Job.finish`` returns a report if at least that share arrived, and raises ``ShortError`` if not.
 
 ``Job``, ``Stream`` and ``Receiver`` wait in their calls; ``atp.aio`` has the same for asyncio.
+``atp.answers`` turns what arrived into answers with confidence intervals.
 """
 
-from atp import aio
+from atp import aio, answers
 from atp._errors import (
     ClosedError,
     DaemonError,
@@ -117,4 +118,5 @@ __all__ = [
     "WindowReport",
     "__version__",
     "aio",
+    "answers",
 ]

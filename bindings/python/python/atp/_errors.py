@@ -115,3 +115,11 @@ class SharedMemoryError(Error, OSError):
 
 class ThreadError(Error, OSError):
     """A background thread could not be started, or ended unexpectedly."""
+
+
+class AnswerError(Error, ValueError):
+    """An input of ``atp.answers`` that has no answer, or not yet."""
+
+
+class QueryError(AnswerError):
+    """A query or a row that has no answer."""

@@ -1,0 +1,98 @@
+"""Inputs and results of ``atp.answers``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from atp.answers import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How the transport chose the messages, for the warnings."""
+
+    is_mrdf: bool = False
+    """The sender sent messages with the fewest remaining bytes first."""
+    is_ordered: bool = False
+    """The messages follow an order of the data, such as time."""
+    stopped_early: bool = False
+    """The job ended before each message was tried once."""
+    message_bytes: tuple[int, int] | None = None
+    """The shortest and the longest message that arrived, bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers of a query."""
+
+    rows: tuple[tuple[str | None, Estimate], ...]
+    """Each key with its answer, in the order of the keys; the largest first for ``top``. Without
+    ``by``, the only row has no key."""
+    separates: bool | None
+    """Of ``top``: whether the sample shows that these keys are the largest."""
+    warnings: tuple[str, ...]
+    """Warnings about all rows together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The keys with the largest totals."""
+
+    ranks: tuple[tuple[str, Estimate], ...]
+    gap: Estimate | None
+    """By how much the last rank's total is larger than the next key's."""
+    separates: bool
+    """Whether the sample shows, with the asked confidence, that these are the largest keys."""
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """Ask the sender of this stratum for a higher MSR."""
+
+    stratum: int
+    msr: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lower:
+    """Ask the sender of this stratum for a lower MSR."""
+
+    stratum: int
+    msr: float
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Ask all senders to end: the error is met."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Look again after this number of messages of all strata."""
+
+    messages: int
+
+
+Action: TypeAlias = Raise | Lower | End | Wait
+"""What a planner asks of the receiver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Whether the accepted error was met."""
+
+    is_met: bool
+    reached: float
+    """The largest half-width of the answers, in the unit of the accepted error."""
+    because: str | None
+    """Why the error wasn't met; ``None`` if it was."""
+    estimates: tuple[Estimate, ...]
+    """The answers at the end, with the confidence that was asked for."""
+    looks: int
+    text: str
+
+    def __str__(self) -> str:
+        return self.text

@@ -1,0 +1,36 @@
+"""Answers with confidence intervals, from the messages of a lossy job that arrived."""
+
+from atp._answers import Action, Answers, Delivery, End, Lower, Raise, Ranking, Report, Wait
+from atp._errors import AnswerError, QueryError
+from atp._native import (  # type: ignore[attr-defined]  # typed in answers.pyi
+    Answering,
+    Estimate,
+    GroupBy,
+    Planner,
+    Quantiles,
+    Query,
+    Sample,
+    Top,
+)
+
+__all__ = [
+    "Action",
+    "AnswerError",
+    "Answering",
+    "Answers",
+    "Delivery",
+    "End",
+    "Estimate",
+    "GroupBy",
+    "Lower",
+    "Planner",
+    "Quantiles",
+    "Query",
+    "QueryError",
+    "Raise",
+    "Ranking",
+    "Report",
+    "Sample",
+    "Top",
+    "Wait",
+]

@@ -1,0 +1,183 @@
+"""Answers with confidence intervals, from the messages of a lossy job that arrived.
+
+A job sends N messages in each stratum (one sender's part of one group), and some of them arrive.
+Messages are clusters of records, so the intervals compare messages. Strata are numbers of the
+caller's choice; ``confidence`` lies between 0 and 1.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import final
+
+from atp._answers import Action as Action
+from atp._answers import Answers as Answers
+from atp._answers import Delivery as Delivery
+from atp._answers import End as End
+from atp._answers import Lower as Lower
+from atp._answers import Raise as Raise
+from atp._answers import Ranking as Ranking
+from atp._answers import Report as Report
+from atp._answers import Wait as Wait
+from atp._errors import AnswerError as AnswerError
+from atp._errors import QueryError as QueryError
+
+@final
+class Estimate:
+    """An answer, and the interval that contains the true one with the stated confidence."""
+
+    @property
+    def value(self) -> float: ...
+    @property
+    def low(self) -> float:
+        """Infinite, as ``high``, if the messages that arrived don't bound it."""
+    @property
+    def high(self) -> float: ...
+    @property
+    def half_width(self) -> float: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def degrees_of_freedom(self) -> float:
+        """Of Student's t; infinite if every message arrived."""
+    @property
+    def messages(self) -> int:
+        """Messages that arrived."""
+    @property
+    def messages_sent(self) -> int | None:
+        """Messages that were sent; ``None`` if a stratum hasn't said so."""
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons to doubt the interval. Each names its remedy."""
+    def contains(self, value: float) -> bool: ...
+
+@final
+class Query:
+    """A query of one table, such as ``avg(dep_delay) by carrier``."""
+
+    def __new__(cls, text: str) -> Query: ...
+    @property
+    def by(self) -> str | None:
+        """The column of the keys."""
+
+@final
+class Answering:
+    """The answer of a query, at any time of its job."""
+
+    def __new__(cls, query: Query | str, columns: Sequence[str]) -> Answering: ...
+    @property
+    def query(self) -> Query: ...
+    @property
+    def messages(self) -> int:
+        """Messages that arrived."""
+    def push_message(
+        self, stratum: int, rows: Iterable[Iterable[str | float | None]]
+    ) -> None:
+        """Adds the rows of one message, each with its values in the order of the columns. ``None``,
+        an empty text and ``NA`` are missing values."""
+    def set_messages_sent(self, stratum: int, messages: int) -> None:
+        """Sets N of a stratum, as an event tells it."""
+    def set_delivery(self, delivery: Delivery) -> None: ...
+    def answers(self, confidence: float = 0.95) -> Answers: ...
+    def overall(self, confidence: float = 0.95) -> Estimate | None:
+        """The answer over all keys of a sum, count, mean or ratio."""
+
+@final
+class Sample:
+    """The messages of a job that arrived, summed up."""
+
+    def __new__(cls) -> Sample: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def messages_sent(self) -> int | None: ...
+    def push(self, stratum: int, records: int, total: float) -> None:
+        """Adds a message of so many records, whose values add up to ``total``."""
+    def push_pair(self, stratum: int, denominator: float, numerator: float) -> None:
+        """Adds a message with the totals of two columns, for ``ratio``."""
+    def set_messages_sent(self, stratum: int, messages: int) -> None: ...
+    def set_exact_records(self, stratum: int, records: float) -> None:
+        """Sets the exact number of records in all messages of a stratum, arrived or not."""
+    def set_delivery(self, delivery: Delivery) -> None: ...
+    def merge(self, other: Sample) -> None:
+        """Adds the messages of another part of the job. No message may be in both."""
+    def sum(self, confidence: float = 0.95) -> Estimate: ...
+    def count(self, confidence: float = 0.95) -> Estimate: ...
+    def mean(self, confidence: float = 0.95) -> Estimate: ...
+    def ratio(self, confidence: float = 0.95) -> Estimate: ...
+
+@final
+class GroupBy:
+    """Sums, counts and means by key, of ``keys_max`` keys at most."""
+
+    def __new__(cls, keys_max: int) -> GroupBy: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+    def push_message(self, stratum: int, records: Iterable[tuple[str, float]]) -> None:
+        """Adds the records of one message: keys with values."""
+    def push_pairs(self, stratum: int, records: Iterable[tuple[str, float, float]]) -> None:
+        """Adds keys with a denominator and a numerator, of which ``mean`` is the ratio."""
+    def set_messages_sent(self, stratum: int, messages: int) -> None: ...
+    def set_delivery(self, delivery: Delivery) -> None: ...
+    def merge(self, other: GroupBy) -> None: ...
+    def keys(self) -> tuple[str, ...]: ...
+    def sum(self, key: str, confidence: float = 0.95) -> Estimate: ...
+    def count(self, key: str, confidence: float = 0.95) -> Estimate: ...
+    def mean(self, key: str, confidence: float = 0.95) -> Estimate: ...
+
+@final
+class Quantiles:
+    """Quantiles by key, of ``keys_max`` keys at most."""
+
+    def __new__(cls, keys_max: int) -> Quantiles: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+    def push_message(self, stratum: int, records: Iterable[tuple[str, float]]) -> None: ...
+    def set_messages_sent(self, stratum: int, messages: int) -> None: ...
+    def set_delivery(self, delivery: Delivery) -> None: ...
+    def merge(self, other: Quantiles) -> None: ...
+    def keys(self) -> tuple[str, ...]: ...
+    def quantile(self, key: str, rank: float, confidence: float = 0.95) -> Estimate:
+        """The value below which the share ``rank`` of the key's records lies."""
+
+@final
+class Top:
+    """The keys with the largest totals, of ``keys_max`` keys at most."""
+
+    def __new__(cls, keys_max: int) -> Top: ...
+    @property
+    def messages(self) -> int: ...
+    def push_message(self, stratum: int, records: Iterable[tuple[str, float]]) -> None:
+        """Adds keys with what they add to their totals: 1 to rank keys by records."""
+    def set_messages_sent(self, stratum: int, messages: int) -> None: ...
+    def set_delivery(self, delivery: Delivery) -> None: ...
+    def merge(self, other: Top) -> None: ...
+    def largest(self, ranks: int, confidence: float = 0.95) -> Ranking: ...
+
+@final
+class Planner:
+    """Turns an accepted error into requests to the senders of a job."""
+
+    def __new__(
+        cls,
+        *,
+        relative: float | None = None,
+        absolute: float | None = None,
+        confidence: float = 0.95,
+    ) -> Planner: ...
+    def source_started(self, stratum: int, messages: int | None, msr: float) -> Action | None:
+        """A source starts, with its N (if announced) and its MSR. Leave out exact groups."""
+    def source_ending(self, stratum: int) -> None:
+        """The sender has handed over its last message: its MSR may only fall from now on."""
+    def source_ended(self, stratum: int) -> None:
+        """No message of the source will arrive any more."""
+    def is_look_due(self, messages: int) -> bool:
+        """Whether to call ``look``. ``messages``: the arrived messages of all sources."""
+    def look(self, ask: Callable[[float], list[Estimate]]) -> list[Action]:
+        """Looks at the answers, which ``ask`` computes for a level of confidence. Look only when it
+        is due: each look costs confidence."""
+    @property
+    def report(self) -> Report | None:
+        """The result, once the error was met or all sources ended."""

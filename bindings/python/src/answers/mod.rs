@@ -1,0 +1,23 @@
+//! The classes of `atp.answers`, on the crate `approx-answers`: see `atp/answers.pyi`.
+
+mod answering;
+mod errors;
+mod estimate;
+mod input;
+mod planner;
+mod sample;
+mod tables;
+
+use pyo3::prelude::*;
+
+pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<answering::Query>()?;
+    module.add_class::<answering::Answering>()?;
+    module.add_class::<errors::Cause>()?;
+    module.add_class::<estimate::Estimate>()?;
+    module.add_class::<planner::Planner>()?;
+    module.add_class::<sample::Sample>()?;
+    module.add_class::<tables::GroupBy>()?;
+    module.add_class::<tables::Quantiles>()?;
+    module.add_class::<tables::Top>()
+}

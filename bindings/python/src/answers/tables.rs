@@ -1,0 +1,147 @@
+//! The classes `GroupBy`, `Quantiles` and `Top`: answers by key.
+
+use super::{
+    errors::raise,
+    estimate::{Estimate, warnings},
+    input::{Delivered, Level, Messages, Stratum, key_of, pairs, records},
+    sample::check_merge,
+};
+use crate::{
+    arguments::{integer, number},
+    types::object,
+};
+use approx_answers::Confidence;
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyTuple},
+};
+
+fn keys_max(keys_max: &Bound<'_, PyAny>) -> PyResult<usize> {
+    Ok(integer("keys_max", keys_max, u32::MAX.into())? as usize)
+}
+
+/// A class with a key limit: what the three share. `$methods` are its answers.
+macro_rules! table {
+    ($name:ident, $inner:ty, $push:ident, $parse:ident, $($methods:tt)*) => {
+        #[pyclass(module = "atp.answers")]
+        pub struct $name($inner);
+
+        #[pymethods]
+        impl $name {
+            #[new]
+            fn new(keys_max: &Bound<'_, PyAny>) -> PyResult<Self> {
+                Ok(Self(<$inner>::new(self::keys_max(keys_max)?)))
+            }
+
+            #[getter]
+            fn messages(&self) -> u64 {
+                self.0.all().messages()
+            }
+
+            fn $push(&mut self, stratum: Stratum, records: &Bound<'_, PyAny>) -> PyResult<()> {
+                let pushed = self.0.$push(stratum.0, self::$parse(records)?);
+                pushed.map_err(|error| raise(records.py(), error))
+            }
+
+            fn set_messages_sent(
+                &mut self,
+                py: Python<'_>,
+                stratum: Stratum,
+                messages: Messages,
+            ) -> PyResult<()> {
+                let set = self.0.set_messages_sent(stratum.0, messages.0);
+                set.map_err(|error| raise(py, error))
+            }
+
+            fn set_delivery(&mut self, delivery: Delivered) {
+                self.0.set_delivery(delivery.0);
+            }
+
+            fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<()> {
+                check_merge(slf.is(other))?;
+                let merged = slf.try_borrow_mut()?.0.merge(&other.try_borrow()?.0);
+                merged.map_err(|error| raise(slf.py(), error))
+            }
+
+            $($methods)*
+        }
+    };
+}
+
+table! { GroupBy, approx_answers::GroupBy<String>, push_pairs, pairs,
+    /// Adds records whose denominator is 1.
+    fn push_message(&mut self, stratum: Stratum, records: &Bound<'_, PyAny>) -> PyResult<()> {
+        let pushed = self.0.push_message(stratum.0, self::records(records)?);
+        pushed.map_err(|error| raise(records.py(), error))
+    }
+
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.0.keys())
+    }
+
+    #[getter]
+    fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        warnings(py, &self.0.warnings())
+    }
+
+    #[pyo3(signature = (key, confidence = Level(Confidence::P95)))]
+    fn sum(&self, key: &Bound<'_, PyAny>, confidence: Level) -> PyResult<Estimate> {
+        let answer = self.0.sum(&key_of(key)?, confidence.0);
+        answer.map(Estimate).map_err(|error| raise(key.py(), error))
+    }
+
+    #[pyo3(signature = (key, confidence = Level(Confidence::P95)))]
+    fn count(&self, key: &Bound<'_, PyAny>, confidence: Level) -> PyResult<Estimate> {
+        let answer = self.0.count(&key_of(key)?, confidence.0);
+        answer.map(Estimate).map_err(|error| raise(key.py(), error))
+    }
+
+    #[pyo3(signature = (key, confidence = Level(Confidence::P95)))]
+    fn mean(&self, key: &Bound<'_, PyAny>, confidence: Level) -> PyResult<Estimate> {
+        let answer = self.0.mean(&key_of(key)?, confidence.0);
+        answer.map(Estimate).map_err(|error| raise(key.py(), error))
+    }
+}
+
+table! { Quantiles, approx_answers::Quantiles<String>, push_message, records,
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.0.keys())
+    }
+
+    #[getter]
+    fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        warnings(py, &self.0.warnings())
+    }
+
+    #[pyo3(signature = (key, rank, confidence = Level(Confidence::P95)))]
+    fn quantile(
+        &self,
+        key: &Bound<'_, PyAny>,
+        rank: &Bound<'_, PyAny>,
+        confidence: Level,
+    ) -> PyResult<Estimate> {
+        let answer = self.0.quantile(&key_of(key)?, number("rank", rank)?, confidence.0);
+        answer.map(Estimate).map_err(|error| raise(key.py(), error))
+    }
+}
+
+table! { Top, approx_answers::Top<String>, push_message, records,
+    #[pyo3(signature = (ranks, confidence = Level(Confidence::P95)))]
+    fn largest<'py>(
+        &self,
+        ranks: &Bound<'py, PyAny>,
+        confidence: Level,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = ranks.py();
+        let ranks = integer("ranks", ranks, u32::MAX.into())? as usize;
+        let ranking = self.0.largest(ranks, confidence.0).map_err(|error| raise(py, error))?;
+        let ranks: Vec<_> =
+            ranking.ranks.into_iter().map(|(key, total)| (key, Estimate(total))).collect();
+        object!(py, "atp._answers", "Ranking" {
+            ranks: PyTuple::new(py, ranks)?,
+            gap: ranking.gap.map(Estimate),
+            separates: ranking.separates,
+            warnings: warnings(py, &ranking.warnings)?,
+        })
+    }
+}

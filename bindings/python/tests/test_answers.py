@@ -1,0 +1,320 @@
+"""Answers with intervals: beside the textbook's formulas, over the transport, and bad input."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from statistics import mean, stdev
+from typing import Any
+
+import pytest
+
+import atp
+from atp.answers import (
+    AnswerError,
+    Answering,
+    Delivery,
+    End,
+    Estimate,
+    GroupBy,
+    Lower,
+    Planner,
+    Quantiles,
+    Query,
+    QueryError,
+    Sample,
+    Top,
+    Wait,
+)
+from ends import Call, bind, connect
+
+# Student's t for 95 %, from a printed table.
+T_39 = 2.022_69
+
+
+def test_a_total_and_a_mean_are_those_of_the_formula(rng: random.Random) -> None:
+    sent, totals = 100, [rng.uniform(50, 150) for _ in range(40)]
+    records = [rng.randrange(1, 20) for _ in totals]
+    sample = Sample()
+    sample.set_messages_sent(7, sent)
+    for number, amount in zip(records, totals):
+        sample.push(7, number, amount)
+
+    total = sample.sum()
+    correction = 1 - len(totals) / sent
+    deviation = sent * stdev(totals) * math.sqrt(correction / len(totals))
+    assert total.value == pytest.approx(sent * mean(totals))
+    assert total.half_width == pytest.approx(T_39 * deviation, rel=1e-5)
+    assert (total.high - total.low) / 2 == total.half_width
+    assert (total.messages, total.messages_sent, total.confidence) == (40, 100, 0.95)
+    assert total.degrees_of_freedom == pytest.approx(39)
+
+    ratio = sum(totals) / sum(records)
+    residuals = [amount - ratio * number for amount, number in zip(totals, records)]
+    square = sum(residual**2 for residual in residuals) / (len(totals) - 1)
+    error = math.sqrt(correction * square / len(totals)) / mean(records)
+    answer = sample.mean()
+    assert answer.value == pytest.approx(ratio)
+    assert answer.half_width == pytest.approx(T_39 * error, rel=1e-5)
+    assert answer.contains(ratio) and not answer.contains(answer.high * 2)
+    assert sample.mean(0.99).half_width > answer.half_width
+    assert sample.count().value == pytest.approx(sent * mean(records))
+
+
+def test_parts_merge_to_the_whole(rng: random.Random) -> None:
+    whole, parts = Sample(), [Sample(), Sample()]
+    for message in range(60):
+        values = (rng.randrange(2), rng.randrange(1, 5), rng.gauss(10, 2))
+        for sample in (whole, parts[message % 2]):
+            sample.push_pair(*values)
+    for sample in (whole, *parts):
+        sample.set_messages_sent(0, 100)
+        sample.set_messages_sent(1, 100)
+    parts[0].merge(parts[1])
+    one, other = whole.ratio(), parts[0].ratio()
+    assert one.value == pytest.approx(other.value)
+    assert one.low == pytest.approx(other.low) and one.low < one.value
+    with pytest.raises(ValueError, match="can't be merged with itself"):
+        whole.merge(whole)
+    other_job = Sample()
+    other_job.set_messages_sent(0, 99)
+    with pytest.raises(AnswerError, match="stratum 0 has 100 messages sent in one place and 99"):
+        whole.merge(other_job)
+
+
+def test_keys_quantiles_and_ranks() -> None:
+    by, quantiles, top = GroupBy(10), Quantiles(10), Top(10)
+    for table in (by, quantiles, top):
+        table.set_messages_sent(0, 60)
+        for message in range(50):
+            table.push_message(0, [("a", float(message % 10)), ("b", 1.0), ("b", 2.0)])
+    assert by.keys() == quantiles.keys() == ("a", "b")
+    assert by.mean("a").value == pytest.approx(4.5)
+    assert by.sum("b").value == pytest.approx(180) and by.count("b").value == pytest.approx(120)
+    median = quantiles.quantile("a", 0.5)
+    assert 3 <= median.low <= median.value == 4 <= median.high <= 6
+    ranking = top.largest(1)
+    assert [key for key, _ in ranking.ranks] == ["a"] and ranking.gap is not None
+    assert ranking.gap.value == pytest.approx(60 * 1.5)
+    with pytest.raises(AnswerError, match="no counted record has this key"):
+        by.sum("c")
+    pairs = GroupBy(2)
+    pairs.push_pairs(0, [("a", 2.0, 6.0)])
+    assert pairs.mean("a").value == 3
+
+
+def test_a_query_answers_from_a_lossy_job() -> None:
+    def send(peer: tuple[str, int]) -> None:
+        with connect(peer, messages=200, msr=0.5) as job:
+            for message in range(100):
+                job.send(f"UA,{message % 7}\nAA,3\n".encode())
+            while job.progress().delivered < 100:
+                pass
+            job.cancel()
+
+    answering = Answering("avg(delay) by carrier", ["carrier", "delay"])
+    assert str(answering.query) == "avg(delay) by carrier" and answering.query.by == "carrier"
+    with bind() as receiver:
+        sending = Call(lambda: send(receiver.address))
+        for event in receiver:
+            match event:
+                case atp.Started(terms=terms):
+                    messages = terms.groups[0].messages
+                    assert messages == 200
+                    answering.set_messages_sent(0, messages)
+                case atp.Message():
+                    lines = bytes(event).decode().splitlines()
+                    answering.push_message(0, (line.split(",") for line in lines))
+                case atp.Finished():
+                    break
+        sending.result()
+    answering.set_delivery(Delivery(is_ordered=True, stopped_early=True))
+    answers = answering.answers()
+    delays = [message % 7 for message in range(100)]
+    (first, three), (second, delay) = answers.rows
+    assert (first, second, three.value, answers.separates) == ("AA", "UA", 3.0, None)
+    assert delay.value == pytest.approx(mean(delays)) and delay.low < delay.value < delay.high
+    assert (delay.messages, delay.messages_sent) == (100, 200)
+    assert any("stopped before the end" in warning for warning in delay.warnings)
+    overall = answering.overall()
+    assert overall is not None and overall.value == pytest.approx((mean(delays) + 3) / 2)
+
+
+def test_a_planner_ends_a_job_when_the_error_is_met() -> None:
+    def send(peer: tuple[str, int]) -> atp.Report | None:
+        with connect(peer, messages=20_000, msr=0.999, rate_max_bytes_per_s=3_000_000) as job:
+            try:
+                job.send_many([f"{n * 7 % 100:400}".encode() for n in range(20_000)])
+            except atp.EndedByReceiverError:
+                pass
+        return job.report
+
+    sample, planner = Sample(), Planner(relative=0.05)
+    asked = []
+    with bind() as receiver:
+        sending = Call(lambda: send(receiver.address))
+        for event in receiver:
+            actions: list[atp.answers.Action | None] = []
+            match event:
+                case atp.Started(terms=terms):
+                    group = terms.groups[0]
+                    sample.set_messages_sent(0, group.messages or 0)
+                    actions.append(planner.source_started(0, group.messages, group.msr))
+                case atp.Message():
+                    sample.push(0, 1, float(bytes(event)))
+                case atp.Finished():
+                    planner.source_ended(0)
+            if planner.is_look_due(sample.messages):
+                actions += planner.look(lambda level: [sample.mean(level)])
+            for action in actions:
+                match action:
+                    case Lower(msr=msr):
+                        receiver.request_msr(event.source, event.job, 0, msr)
+                    case End():
+                        receiver.request_end(event.source, event.job)
+                asked.append(action)
+            if isinstance(event, atp.Finished):
+                break
+        report = sending.result()
+    assert report is not None and report.requests > 0 and report.groups[0].delivered < 10_000
+    assert asked[0] == Lower(stratum=0, msr=0.95)
+    met = planner.report
+    assert met is not None and met.is_met and met.because is None and met.reached <= 0.05
+    assert met.estimates[0].contains(49.5) and met.estimates[0].confidence == 0.95
+    assert str(met) == met.text and "5.00 % accepted" in met.text
+
+
+def test_a_planner_says_what_it_reached() -> None:
+    sample, planner = Sample(), Planner(absolute=0.1)
+    sample.set_messages_sent(0, 100)
+    planner.source_started(0, 100, 0.5)
+    for message in range(50):
+        sample.push(0, 1, message)
+    planner.source_ended(0)
+    assert planner.report is None and planner.is_look_due(0)
+    assert planner.look(lambda level: [sample.mean(level)]) == []
+    report = planner.report
+    assert report is not None and not report.is_met and report.looks == 1
+    assert report.because == "the senders ended and 50 messages are missing: begin with a higher MSR"
+
+
+def test_a_planner_passes_exceptions_of_a_look_on() -> None:
+    sample, planner = Sample(), Planner(relative=0.1)
+    planner.source_started(0, None, 1.0)
+
+    def fail(level: float) -> list[Estimate]:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        planner.look(fail)
+    # There is no answer yet: the planner waits, however often it is asked.
+    for _ in range(80):
+        (wait,) = planner.look(lambda level: [sample.mean(level)])
+        assert isinstance(wait, Wait)
+    with pytest.raises(RuntimeError, match="[Bb]orrowed"):
+        planner.look(lambda level: [] if planner.report else [])
+    for message in range(100):
+        sample.push(0, 1, 10 + message % 2)
+    answers = iter([[sample.mean()], []])
+    with pytest.raises(AnswerError, match="no message has arrived"):
+        planner.look(lambda level: next(answers))
+
+
+ANY: Any = None
+BYTES: Any = b"1"
+INF = math.inf
+
+
+def filled() -> Answering:
+    answering = Answering("sum(x)", ["x"])
+    answering.push_message(0, [["1"]])
+    return answering
+
+
+MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
+    (lambda: Query("avg"), QueryError, "names no function"),
+    (lambda: Query(ANY), TypeError, "a query must be text, not None"),
+    (lambda: Answering("sum(y)", ["x"]), QueryError, 'the table has no column "y"'),
+    (lambda: Answering("sum(y)", ANY), TypeError, "columns must be a list of names"),
+    (lambda: filled().push_message(0, ANY), TypeError, "rows must be a list of rows"),
+    (lambda: filled().push_message(0, ["1"]), TypeError, "a row must be a list of values, not '1'"),
+    (lambda: filled().push_message(0, [[ANY], [BYTES]]), TypeError, "a value must be text, a number"),
+    (lambda: filled().push_message(0, [[]]), QueryError, "a row of 0 values lacks"),
+    (lambda: filled().push_message(0, [["many"]]), QueryError, "neither a number nor missing"),
+    (lambda: filled().push_message(-1, []), ValueError, "stratum must be an integer from 0"),
+    (lambda: filled().set_messages_sent(0, 1 << 40), ValueError, "messages must be an integer"),
+    (lambda: filled().set_messages_sent(0, 0), AnswerError, "stratum 0 has 1 messages of 0 sent"),
+    (lambda: filled().set_delivery(ANY), TypeError, "delivery must be an atp.answers.Delivery"),
+    (
+        lambda: filled().set_delivery(Delivery(message_bytes=(2, 1))),
+        ValueError,
+        "message_bytes must be the shortest and the longest",
+    ),
+    (lambda: filled().answers(), AnswerError, "a sum needs the number of messages"),
+    (lambda: filled().answers(95), AnswerError, "a confidence of 95 is impossible"),
+    (lambda: filled().answers(math.nan), AnswerError, "a confidence of NaN is impossible"),
+    (lambda: Sample().mean(), AnswerError, "no message has arrived"),
+    (lambda: Sample().push(0, 1, INF), AnswerError, "a total of inf in stratum 0"),
+    (lambda: Sample().push(0, -1, 1), ValueError, "records must be an integer"),
+    (lambda: Sample().set_exact_records(0, math.nan), AnswerError, "NaN"),
+    (lambda: GroupBy(-1), ValueError, "keys_max must be an integer"),
+    (lambda: GroupBy(3).push_message(0, [ANY]), TypeError, "a record must be a key and a number"),
+    (lambda: GroupBy(3).push_message(0, [(ANY, 1)]), TypeError, "a key must be text, not None"),
+    (lambda: Quantiles(3).quantile("a", 2), AnswerError, "a quantile of rank 2 is impossible"),
+    (lambda: Top(3).largest(-1), ValueError, "ranks must be an integer"),
+    (lambda: Planner(), TypeError, "give one accepted error"),
+    (lambda: Planner(relative=0.1, absolute=1), TypeError, "give one accepted error"),
+    (lambda: Planner(relative=0), AnswerError, "an accepted error of 0 is impossible"),
+    (lambda: Planner(absolute=INF), AnswerError, "an accepted error of inf is impossible"),
+    (lambda: Planner(absolute=1).source_started(0, 1, math.nan), ValueError, "msr must lie between"),
+    (lambda: Planner(absolute=1).look(ANY), TypeError, "not callable"),
+    (lambda: Planner(absolute=1).look(lambda _: ANY), TypeError, "a list of Estimate, not None"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(MISTAKES)))
+def test_a_mistake_is_one_sentence(number: int) -> None:
+    call, kind, words = MISTAKES[number]
+    with pytest.raises(kind) as error:
+        call()
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_no_numbers_cause_a_panic(rng: random.Random) -> None:
+    """A panic would be a `PanicException`, which is no `Exception`."""
+    numbers = [0, 1, -1, 2, 1e-300, 1e60, -1e60, 1e61, INF, math.nan, 1 << 32, (1 << 32) - 1, 0.5]
+
+    def number() -> Any:
+        return rng.choice([*numbers, rng.random(), rng.randrange(100), None, "1", True])
+
+    for _ in range(300):
+        sample, quantiles, top = Sample(), Quantiles(3), Top(3)
+        by, planner = GroupBy(rng.randrange(3)), Planner(relative=rng.choice([1e-12, 0.1, 1e12]))
+        query = rng.choice(["avg(x) by y", "quantile(x, 0.5)", "top(2, y)", "count(*)", "sum(x)"])
+        answering = Answering(query, ["x", "y"])
+        calls: list[Callable[[], Any]] = [
+            lambda: sample.push(rng.randrange(2), number(), number()),
+            lambda: sample.push_pair(rng.randrange(2), number(), number()),
+            lambda: sample.set_messages_sent(rng.randrange(2), number()),
+            lambda: sample.set_exact_records(0, number()),
+            lambda: by.push_pairs(0, [("a", number(), number()), ("b", 1, number())]),
+            lambda: quantiles.push_message(0, [("a", number())]),
+            lambda: top.push_message(0, [("a", number()), ("b", number())]),
+            lambda: answering.push_message(0, [[number(), number()]]),
+            lambda: [t.set_messages_sent(0, 50) for t in (by, quantiles, top, answering)],
+            lambda: [sample.sum(number()), sample.mean(number()), sample.count(number())],
+            lambda: [by.mean("a", number()), by.sum("b", number())],
+            lambda: quantiles.quantile("a", number(), number()),
+            lambda: top.largest(number(), number()),
+            lambda: answering.answers(number()),
+            lambda: planner.source_started(rng.randrange(3), number(), number()),
+            lambda: planner.source_ended(rng.randrange(20)),
+            lambda: planner.look(lambda level: [sample.mean(level), sample.sum(level)]),
+            lambda: [planner.is_look_due(number()), planner.report],
+        ]
+        for _ in range(60):
+            try:
+                rng.choice(calls)()
+            except Exception as error:
+                assert "\n" not in str(error)
