@@ -119,8 +119,8 @@ fn send_owned__releases_without_a_lock() {
     receiving.join().unwrap();
 }
 
-/// The sender thread of a job that was canceled may have ended. A message is refused as at any other
-/// end of the input, and comes back.
+/// The sender thread of a job that was canceled may have ended. A message is then refused as at any
+/// other end of the input, and comes back.
 #[test]
 fn send_owned__after_a_cancel_finds_the_input_ended() {
     let receiver = bind();
