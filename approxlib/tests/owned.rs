@@ -118,3 +118,23 @@ fn send_owned__releases_without_a_lock() {
     job.finish().unwrap();
     receiving.join().unwrap();
 }
+
+/// The sender thread of a job that was canceled may have ended. A message is then refused as at any
+/// other end of the input, and comes back.
+#[test]
+fn send_owned__after_a_cancel_finds_the_input_ended() {
+    let receiver = bind();
+    let mut job = job().connect(receiver.local_addr().unwrap()).unwrap();
+    job.begin_cancel();
+    let (release, released) = mpsc::channel();
+    for attempt in 0..200 {
+        let release = release.clone();
+        let sent = job.send_owned(0, vec![7], move |bytes: Vec<u8>| release.send(bytes).unwrap());
+        assert!(matches!(sent, Err(Error::Ended)), "{attempt}: {sent:?}");
+        assert_eq!(released.recv().unwrap(), [7]);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    job.try_outcome().unwrap().expect("the job has ended");
+    let sent = job.send_owned(0, vec![7], drop);
+    assert!(matches!(sent, Err(Error::Ended)), "{sent:?}");
+}

@@ -2,7 +2,7 @@
 
 mod common;
 
-use approxlib::{Event, Job, Receiver, Report, Stream, Summary, WindowReport};
+use approxlib::{Error, Event, Job, Receiver, Report, Stream, Summary, WindowReport};
 use common::{LossyNetwork, message};
 use std::{
     collections::BTreeMap,
@@ -216,4 +216,17 @@ fn name_lost__only_on_request() {
         (vec![stream.end_window().unwrap()], stream.finish().unwrap())
     });
     assert!(windows[0].groups[0].lost_ids.is_none() && report.groups[0].lost_ids.is_none());
+}
+
+/// The first error must not use up the stream's outcome.
+#[test]
+fn end_window__of_a_failed_stream_says_so_each_time() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let builder = Job::builder().control_socket(None).peer_timeout(Duration::from_millis(50));
+    let mut stream = builder.stream(silent.local_addr().unwrap()).unwrap();
+    stream.send(b"nobody reads it").unwrap();
+    for _ in 0..3 {
+        assert!(matches!(stream.end_window(), Err(Error::Short(_))));
+    }
+    assert!(matches!(stream.finish(), Err(Error::Short(_))));
 }

@@ -74,6 +74,10 @@ typedef enum atp_status {
    */
   ATP_ERROR_INTERNAL = -9,
   /**
+   * The handle belongs to the process that forked this one.
+   */
+  ATP_ERROR_FORKED = -10,
+  /**
    * The minimal sampling rate is not between 0 and 1.
    */
   ATP_ERROR_MSR = -20,
@@ -142,6 +146,26 @@ typedef enum atp_status {
    */
   ATP_ERROR_SHORT = -36,
   /**
+   * The receiver has ended the stream: atp_stream_finish has the report.
+   */
+  ATP_ERROR_ENDED_BY_RECEIVER = -37,
+  /**
+   * The name of a group is too long or has a control character.
+   */
+  ATP_ERROR_GROUP_NAME = -38,
+  /**
+   * The bounds of a request's sampling rate are the wrong way round.
+   */
+  ATP_ERROR_REQUEST_BOUNDS = -39,
+  /**
+   * The end of the stream's window is awaited.
+   */
+  ATP_ERROR_WINDOW_ENDING = -40,
+  /**
+   * A job to several receivers has none.
+   */
+  ATP_ERROR_NO_PEERS = -41,
+  /**
    * An error that has no code in this version.
    */
   ATP_ERROR_OTHER = -99,
@@ -171,10 +195,34 @@ typedef enum atp_flag {
    * Jobs: short messages don't share packets.
    */
   ATP_NO_PACKING = 16,
+  /**
+   * Jobs: the report names the messages that were not delivered: see atp_job_report_lost.
+   */
+  ATP_NAME_LOST = 32,
 } atp_flag;
 
 /**
- * The kind of an event. Later versions have more: skip those that the program doesn't know.
+ * What a job does with requests of its receiver: atp_receiver_request_msr and
+ * atp_receiver_request_end.
+ */
+typedef enum atp_requests {
+  /**
+   * It obeys.
+   */
+  ATP_REQUESTS_OBEY = 0,
+  /**
+   * It refuses all.
+   */
+  ATP_REQUESTS_REFUSE = 1,
+  /**
+   * It obeys within the bounds of its options. A rate beyond a bound sets the bound.
+   */
+  ATP_REQUESTS_WITHIN = 2,
+} atp_requests;
+
+/**
+ * The kind of an event. Later versions have more: free those that the program doesn't know, and
+ * skip them.
  */
 typedef enum atp_event_kind {
   /**
@@ -316,7 +364,7 @@ typedef struct atp_event {
    */
   size_t len;
   /**
-   * At an end: N, the number of messages of all groups.
+   * At an end: N, the number of messages of all groups. With terms: the same, 0 if unknown.
    */
   uint32_t messages;
   /**
@@ -324,7 +372,7 @@ typedef struct atp_event {
    */
   uint32_t delivered;
   /**
-   * At an end: the number of groups, which atp_event_group reads.
+   * The number of groups. At an end, atp_event_group reads them; of terms, atp_event_terms.
    */
   size_t groups_len;
 } atp_event;
@@ -379,6 +427,40 @@ typedef struct atp_group_summary {
 } atp_group_summary;
 
 /**
+ * The terms of one group of a job or window.
+ */
+typedef struct atp_group_terms {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The group's id.
+   */
+  uint32_t group;
+  /**
+   * 1 if its messages are delivered in order, and all of them.
+   */
+  uint32_t exact;
+  /**
+   * 1 if the sender knows N already.
+   */
+  uint32_t messages_known;
+  /**
+   * N, the number of messages; 0 if it isn't known.
+   */
+  uint32_t messages;
+  /**
+   * The minimal sampling rate, 0 to 1.
+   */
+  double msr;
+  /**
+   * The group's name, which may be empty. Valid until atp_event_free.
+   */
+  const char *name;
+} atp_group_terms;
+
+/**
  * Messages with a minimal sampling rate of their own.
  */
 typedef struct atp_group {
@@ -398,6 +480,10 @@ typedef struct atp_group {
    * The share of the messages that must arrive, 0 to 1. At 1 the group is exact: in order.
    */
   double msr;
+  /**
+   * A name for people, which the receiver gets: at most 32 bytes. Null: none.
+   */
+  const char *name;
 } atp_group;
 
 /**
@@ -480,6 +566,22 @@ typedef struct atp_job_options {
    * Without a daemon: rules of the law that are off, divided by commas. Null: none.
    */
   const char *rules_off;
+  /**
+   * A number of atp_requests. The next three fields count with ATP_REQUESTS_WITHIN only.
+   */
+  uint32_t requests;
+  /**
+   * 1 if a request may end the job.
+   */
+  uint32_t requests_may_end;
+  /**
+   * The lowest sampling rate that a request may set, 0 to 1.
+   */
+  double requests_msr_min;
+  /**
+   * The highest sampling rate that a request may set; 1 at first.
+   */
+  double requests_msr_max;
 } atp_job_options;
 
 /**
@@ -512,7 +614,8 @@ typedef struct atp_bytes {
  * sent it.
  *
  * The library calls it once, in the call or in a thread of the library. It must return soon, must
- * not throw, and can't call libatp, which returns ATP_ERROR_CALLBACK there.
+ * not throw, and can't call libatp, which returns ATP_ERROR_CALLBACK there. It must not wait for a
+ * lock that another thread holds during a call of the same job: that call may wait for this one.
  */
 typedef void (*atp_release)(void *context, const void *data, size_t len);
 
@@ -611,6 +714,18 @@ typedef struct atp_report {
    * "fq", "htb" or "userspace".
    */
   char pacing[16];
+  /**
+   * Requests of the receiver that the job has handled, obeyed or not.
+   */
+  uint64_t requests;
+  /**
+   * 1 if the job ended because the receiver asked for it. Its groups then need no message.
+   */
+  uint32_t ended_by_receiver;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
 } atp_report;
 
 /**
@@ -642,13 +757,18 @@ typedef struct atp_group_report {
    */
   uint32_t lost;
   /**
-   * 0.
+   * 1 if the messages not delivered are named: see ATP_NAME_LOST. A receiver that was restarted
+   * or is gone names none.
    */
-  uint32_t reserved;
+  uint32_t lost_known;
   /**
-   * The minimal sampling rate.
+   * The minimal sampling rate that was agreed last.
    */
   double msr;
+  /**
+   * The number of ranges of their ids: see atp_job_report_lost.
+   */
+  size_t lost_ranges_len;
 } atp_group_report;
 
 /**
@@ -841,6 +961,37 @@ typedef struct atp_receiver_stats {
 } atp_receiver_stats;
 
 /**
+ * The messages of one group that have arrived, of one sender's job or of the present window of its
+ * stream.
+ */
+typedef struct atp_group_arrivals {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The sender's address.
+   */
+  struct atp_address source;
+  /**
+   * The job's id.
+   */
+  uint32_t job;
+  /**
+   * The window of a stream, counted from 0; 0 for other jobs.
+   */
+  uint32_t window;
+  /**
+   * The group's id.
+   */
+  uint32_t group;
+  /**
+   * Complete messages, also those that atp_receiver_recv has not returned yet.
+   */
+  uint32_t delivered;
+} atp_group_arrivals;
+
+/**
  * A stream: a job of windows, each with messages and an end of its own. Free it with
  * atp_stream_free.
  */
@@ -873,6 +1024,17 @@ enum atp_status atp_address_text(const struct atp_address *address, char *text, 
 enum atp_status atp_event_group(const struct atp_event *event,
                                 size_t index,
                                 struct atp_group_summary *summary);
+
+/**
+ * The group at `index` of an event that tells terms: ATP_EVENT_STARTED and
+ * ATP_EVENT_TERMS_CHANGED. ATP_ERROR_ARGUMENT if there is none.
+ *
+ * # Safety
+ * Pointers are null or as they say.
+ */
+enum atp_status atp_event_terms(const struct atp_event *event,
+                                size_t index,
+                                struct atp_group_terms *terms);
 
 /**
  * Frees the memory behind an event, and empties the event. Does nothing if it is empty. A copy of
@@ -1041,6 +1203,20 @@ enum atp_status atp_job_report_group(struct atp_job job,
                                      struct atp_group_report *group);
 
 /**
+ * Copies the ids of the messages of the group at `index` that were not delivered, as ranges in
+ * ascending order: the first `len` ranges. `found` gets the number of all, which is that of
+ * atp_group_report.lost_ranges_len.
+ *
+ * # Safety
+ * `ranges` is null or has `len` writable elements; `found` is null or writable.
+ */
+enum atp_status atp_job_report_lost(struct atp_job job,
+                                    size_t index,
+                                    struct atp_range *ranges,
+                                    size_t len,
+                                    size_t *found);
+
+/**
  * The sample at `index` of the job's report.
  *
  * # Safety
@@ -1149,6 +1325,45 @@ enum atp_status atp_receiver_get_stats(struct atp_receiver receiver,
  * senders that may not know of their job's end. Events that were received stay valid.
  */
 enum atp_status atp_receiver_close(struct atp_receiver receiver);
+
+/**
+ * Asks the sender at `source` to set the minimal sampling rate of a group of its job. The library
+ * repeats the request until the sender answers: ATP_EVENT_TERMS_CHANGED says what holds then. A
+ * sender that is unknown or has ended is no error. The sender's options decide: see atp_requests.
+ *
+ * # Safety
+ * `source` is null or readable.
+ */
+enum atp_status atp_receiver_request_msr(struct atp_receiver receiver,
+                                         const struct atp_address *source,
+                                         uint32_t job,
+                                         uint32_t group,
+                                         double msr);
+
+/**
+ * Asks the sender at `source` to end its job now, with the messages delivered so far. Wait for
+ * ATP_EVENT_FINISHED before you close the receiver.
+ *
+ * # Safety
+ * `source` is null or readable.
+ */
+enum atp_status atp_receiver_request_end(struct atp_receiver receiver,
+                                         const struct atp_address *source,
+                                         uint32_t job);
+
+/**
+ * The progress of all running jobs of which a message has arrived: one structure for each group of
+ * each job, in no particular order, up to `len`. The size of the first is the distance from one to
+ * the next, and sets the size of all. `found` gets the number that there are, which may be larger
+ * than `len`. The call waits for the receiver's thread: milliseconds, and a second at most.
+ *
+ * # Safety
+ * `arrivals` is null or has `len` structures; `found` is null or writable.
+ */
+enum atp_status atp_receiver_progress(struct atp_receiver receiver,
+                                      struct atp_group_arrivals *arrivals,
+                                      size_t len,
+                                      size_t *found);
 
 /**
  * The sentence of the calling thread's last error: what failed, on what, what to do. Empty before
@@ -1277,6 +1492,18 @@ enum atp_status atp_stream_report(struct atp_stream stream, struct atp_report *r
 enum atp_status atp_stream_report_group(struct atp_stream stream,
                                         size_t index,
                                         struct atp_group_report *group);
+
+/**
+ * Copies the lost ids of the group at `index` of that report, as atp_job_report_lost.
+ *
+ * # Safety
+ * `ranges` is null or has `len` writable elements; `found` is null or writable.
+ */
+enum atp_status atp_stream_report_lost(struct atp_stream stream,
+                                       size_t index,
+                                       struct atp_range *ranges,
+                                       size_t len,
+                                       size_t *found);
 
 /**
  * The sample at `index` of that report.

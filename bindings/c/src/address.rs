@@ -38,7 +38,7 @@ impl From<SocketAddr> for atp_address {
 }
 
 impl atp_address {
-    fn socket_address(&self) -> Outcome<SocketAddr> {
+    pub fn socket_address(&self) -> Outcome<SocketAddr> {
         let Self { version, port, scope, ip } = *self;
         match version {
             4 => {

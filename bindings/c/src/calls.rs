@@ -1,6 +1,7 @@
 //! The functions that jobs and streams have in common, for a handle of either.
 
 use crate::{
+    event::atp_range,
     memory::{Lent, atp_bytes, atp_release},
     options::{self, atp_job_options},
     report::{atp_group_report, atp_progress, atp_report, atp_sample, atp_shortfall},
@@ -158,6 +159,38 @@ pub unsafe fn report_group<S: Sending>(
         let out = unsafe { Out::new(group) }?;
         table.find(handle)?.report(|report| {
             out.write(&element(&report.groups, index, "group")?.into());
+            Ok(())
+        })
+    })
+}
+
+/// Copies the ranges of ids that a group's report names.
+///
+/// # Safety
+/// `ranges` is null or has `len` writable elements; `found` is null or writable.
+pub unsafe fn report_lost<S: Sending>(
+    table: &Senders<S>,
+    handle: u64,
+    index: usize,
+    ranges: *mut atp_range,
+    len: usize,
+    found: *mut usize,
+) -> atp_status {
+    call_once(|| {
+        if found.is_null() {
+            return Err(Failure::null("found"));
+        }
+        // SAFETY: the slice isn't used.
+        unsafe { text::list(ranges, len, "ranges") }?;
+        table.find(handle)?.report(|report| {
+            let lost = element(&report.groups, index, "group")?.lost_ids.as_deref().unwrap_or(&[]);
+            for (at, range) in lost.iter().take(len).enumerate() {
+                let range = atp_range { start: range.start, end: range.end };
+                // SAFETY: the caller promises `len` elements.
+                unsafe { ranges.add(at).write(range) };
+            }
+            // SAFETY: the caller promises it.
+            unsafe { put(found, lost.len()) };
             Ok(())
         })
     })

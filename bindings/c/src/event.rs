@@ -8,16 +8,17 @@ use crate::{
     status::{Outcome, atp_status, call_once},
     table::Table,
 };
-use approxlib::{Event, GroupSummary, Summary, Terms};
+use approxlib::{Event, GroupSummary, GroupTerms, Summary, Terms};
 use std::{
-    ffi::c_void,
+    ffi::{CString, c_char, c_void},
     ptr::null,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 static MEMORY: Table<Memory> = Table::new("event");
 
-/// The kind of an event. Later versions have more: skip those that the program doesn't know.
+/// The kind of an event. Later versions have more: free those that the program doesn't know, and
+/// skip them.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum atp_event_kind {
@@ -61,11 +62,11 @@ pub struct atp_event {
     pub data: *const c_void,
     /// The number of bytes.
     pub len: usize,
-    /// At an end: N, the number of messages of all groups.
+    /// At an end: N, the number of messages of all groups. With terms: the same, 0 if unknown.
     pub messages: u32,
     /// At an end: messages delivered, of all groups.
     pub delivered: u32,
-    /// At an end: the number of groups, which atp_event_group reads.
+    /// The number of groups. At an end, atp_event_group reads them; of terms, atp_event_terms.
     pub groups_len: usize,
 }
 
@@ -98,6 +99,43 @@ pub struct atp_group_summary {
     pub lost: *const atp_range,
     /// The number of ranges.
     pub lost_len: usize,
+}
+
+/// The terms of one group of a job or window.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct atp_group_terms {
+    /// The size of the structure.
+    pub struct_size: usize,
+    /// The group's id.
+    pub group: u32,
+    /// 1 if its messages are delivered in order, and all of them.
+    pub exact: u32,
+    /// 1 if the sender knows N already.
+    pub messages_known: u32,
+    /// N, the number of messages; 0 if it isn't known.
+    pub messages: u32,
+    /// The minimal sampling rate, 0 to 1.
+    pub msr: f64,
+    /// The group's name, which may be empty. Valid until atp_event_free.
+    pub name: *const c_char,
+}
+
+// SAFETY: repr(C), begins with its size, and holds numbers and a pointer only.
+unsafe impl SizeFirst for atp_group_terms {
+    const NAME: &'static str = "atp_group_terms";
+
+    fn initial() -> Self {
+        Self {
+            struct_size: size_of::<Self>(),
+            group: 0,
+            exact: 0,
+            messages_known: 0,
+            messages: 0,
+            msr: 0.0,
+            name: c"".as_ptr(),
+        }
+    }
 }
 
 // SAFETY: repr(C), begins with its size, and holds numbers and a pointer only.
@@ -151,6 +189,13 @@ enum Memory {
         from: Weak<Inbox>,
     },
     Groups(Vec<Group>),
+    Terms(Vec<Named>),
+}
+
+/// A group's terms, with the name as a text of C.
+struct Named {
+    terms: GroupTerms,
+    name: CString,
 }
 
 /// A group's summary, with the lost ids in C's layout.
@@ -179,11 +224,11 @@ pub fn to_c(event: Event, from: &Arc<Inbox>) -> atp_event {
             }
         }
         Event::Started { source, job, terms } => {
-            let event = atp_event { source: source.into(), job, ..told(&terms) };
+            let event = atp_event { source: source.into(), job, ..told(terms) };
             atp_event { kind: ATP_EVENT_STARTED as u32, ..event }
         }
         Event::TermsChanged { source, job, terms } => {
-            let event = atp_event { source: source.into(), job, ..told(&terms) };
+            let event = atp_event { source: source.into(), job, ..told(terms) };
             atp_event { kind: ATP_EVENT_TERMS_CHANGED as u32, ..event }
         }
         Event::WindowEnded { source, job, summary } => {
@@ -198,14 +243,17 @@ pub fn to_c(event: Event, from: &Arc<Inbox>) -> atp_event {
 }
 
 /// The window of the terms; N if it is known for all groups.
-fn told(terms: &Terms) -> atp_event {
-    let messages: Option<u32> = terms.groups.iter().map(|group| group.messages).sum();
-    atp_event {
-        memory: MEMORY.add(Memory::Groups(Vec::new())),
-        window: terms.window,
-        messages: messages.unwrap_or_default(),
-        ..atp_event::initial()
-    }
+fn told(terms: Terms) -> atp_event {
+    let Terms { window, groups } = terms;
+    let messages: Option<u32> = groups.iter().map(|group| group.messages).sum();
+    let (messages, groups_len) = (messages.unwrap_or_default(), groups.len());
+    let named = |terms: GroupTerms| {
+        // A name has no control characters, and so no 0.
+        let name = CString::new(terms.name.as_str()).unwrap_or_default();
+        Named { terms, name }
+    };
+    let memory = MEMORY.add(Memory::Terms(groups.into_iter().map(named).collect()));
+    atp_event { memory, window, messages, groups_len, ..atp_event::initial() }
 }
 
 fn ended(summary: Summary) -> atp_event {
@@ -246,7 +294,7 @@ pub unsafe extern "C" fn atp_event_group(
         let memory = MEMORY.find(memory)?;
         let groups = match &*memory {
             Memory::Groups(groups) => groups.as_slice(),
-            Memory::Message { .. } => &[],
+            Memory::Message { .. } | Memory::Terms(_) => &[],
         };
         let Group { summary, lost } = element(groups, index, "group")?;
         out.write(&atp_group_summary {
@@ -257,6 +305,39 @@ pub unsafe extern "C" fn atp_event_group(
             lost: lost.as_ptr(),
             lost_len: lost.len(),
             ..atp_group_summary::initial()
+        });
+        Ok(())
+    })
+}
+
+/// The group at `index` of an event that tells terms: ATP_EVENT_STARTED and
+/// ATP_EVENT_TERMS_CHANGED. ATP_ERROR_ARGUMENT if there is none.
+///
+/// # Safety
+/// Pointers are null or as they say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_event_terms(
+    event: *const atp_event,
+    index: usize,
+    terms: *mut atp_group_terms,
+) -> atp_status {
+    call_once(|| {
+        // SAFETY: the caller promises the structures.
+        let (out, memory) = unsafe { (Out::new(terms)?, memory_of(event)?) };
+        let memory = MEMORY.find(memory)?;
+        let groups = match &*memory {
+            Memory::Terms(groups) => groups.as_slice(),
+            Memory::Message { .. } | Memory::Groups(_) => &[],
+        };
+        let Named { terms, name } = element(groups, index, "group")?;
+        out.write(&atp_group_terms {
+            group: terms.group.into(),
+            exact: terms.exact.into(),
+            messages_known: terms.messages.is_some().into(),
+            messages: terms.messages.unwrap_or_default(),
+            msr: terms.msr,
+            name: name.as_ptr(),
+            ..atp_group_terms::initial()
         });
         Ok(())
     })

@@ -2,6 +2,7 @@
 
 use crate::{
     calls,
+    event::atp_range,
     memory::{atp_bytes, atp_release},
     options::{self, atp_job_options},
     report::{atp_group_report, atp_progress, atp_report, atp_sample, atp_shortfall},
@@ -271,6 +272,24 @@ pub unsafe extern "C" fn atp_job_report_group(
 ) -> atp_status {
     // SAFETY: the caller promises the same.
     unsafe { calls::report_group(&JOBS, job.handle, index, group) }
+}
+
+/// Copies the ids of the messages of the group at `index` that were not delivered, as ranges in
+/// ascending order: the first `len` ranges. `found` gets the number of all, which is that of
+/// atp_group_report.lost_ranges_len.
+///
+/// # Safety
+/// `ranges` is null or has `len` writable elements; `found` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_job_report_lost(
+    job: atp_job,
+    index: usize,
+    ranges: *mut atp_range,
+    len: usize,
+    found: *mut usize,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { calls::report_lost(&JOBS, job.handle, index, ranges, len, found) }
 }
 
 /// The sample at `index` of the job's report.

@@ -12,12 +12,14 @@
 mod address;
 mod calls;
 mod event;
+mod forks;
 mod inbox;
 mod job;
 mod memory;
 mod options;
 mod receiver;
 mod report;
+mod requests;
 mod sender;
 mod sized;
 mod status;
@@ -27,17 +29,19 @@ mod text;
 
 pub use address::{atp_address, atp_address_text};
 pub use event::{
-    atp_event, atp_event_free, atp_event_group, atp_event_kind, atp_group_summary, atp_range,
+    atp_event, atp_event_free, atp_event_group, atp_event_kind, atp_event_terms, atp_group_summary,
+    atp_group_terms, atp_range,
 };
 pub use job::*;
 pub use memory::{atp_bytes, atp_release};
 pub use options::{
     ATP_MSR_DEFAULT, atp_flag, atp_group, atp_job_options, atp_job_options_init,
-    atp_receiver_options, atp_receiver_options_init,
+    atp_receiver_options, atp_receiver_options_init, atp_requests,
 };
 pub use receiver::*;
 pub use report::{
     atp_group_report, atp_progress, atp_report, atp_sample, atp_short_cause, atp_shortfall,
 };
+pub use requests::*;
 pub use status::{atp_last_error, atp_status, atp_status_name, atp_version};
 pub use stream::*;

@@ -2,6 +2,7 @@
 
 use crate::{status, text};
 use std::{
+    cell::RefCell,
     ffi::c_void,
     ptr::{null, null_mut},
 };
@@ -37,7 +38,8 @@ impl atp_bytes {
 /// sent it.
 ///
 /// The library calls it once, in the call or in a thread of the library. It must return soon, must
-/// not throw, and can't call libatp, which returns ATP_ERROR_CALLBACK there.
+/// not throw, and can't call libatp, which returns ATP_ERROR_CALLBACK there. It must not wait for a
+/// lock that another thread holds during a call of the same job: that call may wait for this one.
 pub type atp_release =
     Option<unsafe extern "C" fn(context: *mut c_void, data: *const c_void, len: usize)>;
 
@@ -71,11 +73,41 @@ impl AsRef<[u8]> for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let atp_bytes { data, len } = std::mem::replace(&mut self.bytes, atp_bytes::EMPTY);
+        let bytes = std::mem::replace(&mut self.bytes, atp_bytes::EMPTY);
         let context = std::mem::replace(&mut self.context, null_mut());
-        if let Some(release) = self.release.take() {
+        let Some(release) = self.release.take() else { return };
+        let is_kept = LATER.try_with(|later| {
+            let mut later = later.borrow_mut();
+            later.as_mut().map(|kept| kept.push(Self::new(bytes, Some(release), context))).is_some()
+        });
+        if !is_kept.unwrap_or(false) {
             // SAFETY: the callback came with these arguments, and is called once.
-            status::releasing(|| unsafe { release(context, data, len) });
+            status::releasing(|| unsafe { release(context, bytes.data, bytes.len) });
         }
+    }
+}
+
+thread_local! {
+    /// Memory that this thread gives back when its [`ReleaseLater`] ends.
+    static LATER: RefCell<Option<Vec<Lent>>> = const { RefCell::new(None) };
+}
+
+/// While it lives, memory that its thread drops is kept. Made before a lock is taken, it gives the
+/// memory back after the lock: a callback may take locks of the program, under which other threads
+/// call the library.
+pub struct ReleaseLater(());
+
+impl ReleaseLater {
+    pub fn begin() -> Self {
+        let _ = LATER.try_with(|later| later.replace(Some(Vec::new())));
+        Self(())
+    }
+}
+
+impl Drop for ReleaseLater {
+    fn drop(&mut self) {
+        // Outside of the closure: dropping the memory looks at LATER again.
+        let kept = LATER.try_with(RefCell::take);
+        drop(kept);
     }
 }

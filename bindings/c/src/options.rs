@@ -2,11 +2,15 @@
 
 use crate::{
     sized::{self, SizeFirst},
-    status::{Failure, Outcome, atp_status, atp_status::ATP_ERROR_ARGUMENT, call_once},
+    status::{
+        Failure, Outcome, atp_status,
+        atp_status::{ATP_ERROR_ARGUMENT, ATP_ERROR_SIZE},
+        call_once,
+    },
     text,
 };
-use approxlib::{Group, JobBuilder, RateLaw, ReceiverBuilder, Rule, Rules};
-use std::{ffi::c_char, net::IpAddr, ptr::null, time::Duration};
+use approxlib::{Group, JobBuilder, RateLaw, ReceiverBuilder, Requests, Rule, Rules};
+use std::{ffi::c_char, mem::offset_of, net::IpAddr, ptr::null, time::Duration};
 
 /// The value of atp_job_options.msr that sets no rate: group 0 is then exact, or isn't there if
 /// `groups` doesn't list it.
@@ -26,9 +30,26 @@ pub enum atp_flag {
     ATP_RANK_BY_BYTES = 8,
     /// Jobs: short messages don't share packets.
     ATP_NO_PACKING = 16,
+    /// Jobs: the report names the messages that were not delivered: see atp_job_report_lost.
+    ATP_NAME_LOST = 32,
 }
 
 use atp_flag::*;
+
+/// What a job does with requests of its receiver: atp_receiver_request_msr and
+/// atp_receiver_request_end.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub enum atp_requests {
+    /// It obeys.
+    ATP_REQUESTS_OBEY = 0,
+    /// It refuses all.
+    ATP_REQUESTS_REFUSE = 1,
+    /// It obeys within the bounds of its options. A rate beyond a bound sets the bound.
+    ATP_REQUESTS_WITHIN = 2,
+}
+
+use atp_requests::*;
 
 /// Messages with a minimal sampling rate of their own.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +63,8 @@ pub struct atp_group {
     pub messages: u32,
     /// The share of the messages that must arrive, 0 to 1. At 1 the group is exact: in order.
     pub msr: f64,
+    /// A name for people, which the receiver gets: at most 32 bytes. Null: none.
+    pub name: *const c_char,
 }
 
 /// Options of a job or a stream. Begin with atp_job_options_init. A number of 0 is the default.
@@ -86,6 +109,14 @@ pub struct atp_job_options {
     pub law: *const c_char,
     /// Without a daemon: rules of the law that are off, divided by commas. Null: none.
     pub rules_off: *const c_char,
+    /// A number of atp_requests. The next three fields count with ATP_REQUESTS_WITHIN only.
+    pub requests: u32,
+    /// 1 if a request may end the job.
+    pub requests_may_end: u32,
+    /// The lowest sampling rate that a request may set, 0 to 1.
+    pub requests_msr_min: f64,
+    /// The highest sampling rate that a request may set; 1 at first.
+    pub requests_msr_max: f64,
 }
 
 /// Options of a receiver. Begin with atp_receiver_options_init. A number of 0 is the default.
@@ -122,13 +153,14 @@ pub struct atp_receiver_options {
     pub linger_ms: u64,
 }
 
-// SAFETY: repr(C), begins with its size, and holds integers and a float only.
+// SAFETY: repr(C), begins with its size, and holds numbers and a pointer only.
 unsafe impl SizeFirst for atp_group {
     const NAME: &'static str = "atp_group";
-    const BYTES_MIN: usize = size_of::<Self>();
+    /// The first version ended here.
+    const BYTES_MIN: usize = offset_of!(Self, name);
 
     fn initial() -> Self {
-        Self { struct_size: size_of::<Self>(), group: 0, messages: 0, msr: 1.0 }
+        Self { struct_size: size_of::<Self>(), group: 0, messages: 0, msr: 1.0, name: null() }
     }
 }
 
@@ -157,6 +189,10 @@ unsafe impl SizeFirst for atp_job_options {
             reserved: 0,
             law: null(),
             rules_off: null(),
+            requests: ATP_REQUESTS_OBEY as u32,
+            requests_may_end: 0,
+            requests_msr_min: 0.0,
+            requests_msr_max: 1.0,
         }
     }
 }
@@ -223,13 +259,16 @@ pub unsafe fn job_builder(options: *const atp_job_options) -> Outcome<JobBuilder
     // SAFETY: the caller promises readable options.
     let options = unsafe { sized::read(options) }?;
     let known = [ATP_NO_DAEMON, ATP_TRY_EVERY_MESSAGE, ATP_NO_MRDF, ATP_RANK_BY_BYTES];
-    check_flags(options.flags, &[&known[..], &[ATP_NO_PACKING]].concat(), options.reserved)?;
+    let known = [&known[..], &[ATP_NO_PACKING, ATP_NAME_LOST]].concat();
+    check_flags(options.flags, &known, options.reserved)?;
     let has = |flag: atp_flag| options.flags & flag as u32 != 0;
     let mut builder = JobBuilder::default()
         .try_every_message(has(ATP_TRY_EVERY_MESSAGE))
         .mrdf(!has(ATP_NO_MRDF))
         .rank_by_bytes(has(ATP_RANK_BY_BYTES))
         .packing(!has(ATP_NO_PACKING))
+        .name_lost(has(ATP_NAME_LOST))
+        .requests(requests(&options)?)
         .initial_window_packets(options.initial_window_packets);
     // SAFETY: the caller promises readable groups and texts.
     unsafe {
@@ -297,6 +336,25 @@ pub unsafe fn receiver_builder(options: *const atp_receiver_options) -> Outcome<
     Ok(set(builder, options.linger_ms, |b, ms| b.linger(Duration::from_millis(ms))))
 }
 
+fn requests(options: &atp_job_options) -> Outcome<Requests> {
+    const OBEY: u32 = ATP_REQUESTS_OBEY as u32;
+    const REFUSE: u32 = ATP_REQUESTS_REFUSE as u32;
+    const WITHIN: u32 = ATP_REQUESTS_WITHIN as u32;
+    match options.requests {
+        OBEY => Ok(Requests::Obey),
+        REFUSE => Ok(Requests::Refuse),
+        WITHIN => Ok(Requests::Within {
+            msr_min: options.requests_msr_min,
+            msr_max: options.requests_msr_max,
+            may_end: options.requests_may_end != 0,
+        }),
+        other => {
+            let text = format!("requests {other} means nothing: give a number of atp_requests");
+            Err(Failure::new(ATP_ERROR_ARGUMENT, text))
+        }
+    }
+}
+
 /// Applies an option whose 0 is the default.
 fn set<B, N: Default + PartialEq>(builder: B, value: N, apply: impl FnOnce(B, N) -> B) -> B {
     if value == N::default() { builder } else { apply(builder, value) }
@@ -330,11 +388,21 @@ unsafe fn groups(groups: *const atp_group, len: usize) -> Outcome<Vec<Group>> {
         groups.cast::<usize>().read_unaligned()
     };
     let each = (0..len).map(|index| {
-        // SAFETY: the caller promises all groups, `stride` apart.
-        let group = unsafe { sized::read(groups.byte_add(index * stride)) };
-        let atp_group { group, messages, msr, .. } = group?;
-        let id = group_id(group)?;
-        let group = Group::new(id).msr(msr);
+        // SAFETY: the caller promises all groups, `stride` apart, and their names.
+        let (group, name) = unsafe {
+            let at = groups.byte_add(index * stride);
+            // An element of another size might lie partly behind the array.
+            let bytes = at.cast::<usize>().read_unaligned();
+            if bytes != stride {
+                let text =
+                    format!("struct_size of group {index} is {bytes}, the first one's {stride}");
+                return Err(Failure::new(ATP_ERROR_SIZE, format!("{text}: set the same in each")));
+            }
+            let group = sized::read(at)?;
+            (group, text::optional_text(group.name, "name")?)
+        };
+        let atp_group { group, messages, msr, .. } = group;
+        let group = Group::new(group_id(group)?).msr(msr).name(name.unwrap_or_default());
         Ok(if messages == 0 { group } else { group.messages(messages) })
     });
     each.collect()

@@ -3,6 +3,7 @@
 use crate::{
     address::atp_address,
     event::{self, atp_event},
+    forks,
     inbox::Inbox,
     options::{self, atp_receiver_options},
     sized::{Out, SizeFirst, put},
@@ -20,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-static RECEIVERS: Table<Arc<Inbox>> = Table::new("receiver");
+pub(crate) static RECEIVERS: Table<Arc<Inbox>> = Table::new("receiver");
 
 /// A receiver of messages of any number of jobs, at one UDP port. Close it with
 /// atp_receiver_close.
@@ -85,6 +86,7 @@ pub unsafe extern "C" fn atp_receiver_bind(
         // SAFETY: the caller promises a text and options.
         let (local, builder) =
             unsafe { (text::text(local, "local")?, options::receiver_builder(options)?) };
+        forks::count()?;
         let handle = RECEIVERS.add(Arc::new(Inbox::new(builder.bind(local)?)?));
         // SAFETY: the caller promises it.
         unsafe { put(receiver, atp_receiver { handle }) };

@@ -57,6 +57,12 @@ pub struct atp_report {
     pub datapath: [c_char; 16],
     /// "fq", "htb" or "userspace".
     pub pacing: [c_char; 16],
+    /// Requests of the receiver that the job has handled, obeyed or not.
+    pub requests: u64,
+    /// 1 if the job ended because the receiver asked for it. Its groups then need no message.
+    pub ended_by_receiver: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// The outcome of one group.
@@ -75,10 +81,13 @@ pub struct atp_group_report {
     pub needed: u32,
     /// Messages not delivered.
     pub lost: u32,
-    /// 0.
-    pub reserved: u32,
-    /// The minimal sampling rate.
+    /// 1 if the messages not delivered are named: see ATP_NAME_LOST. A receiver that was restarted
+    /// or is gone names none.
+    pub lost_known: u32,
+    /// The minimal sampling rate that was agreed last.
     pub msr: f64,
+    /// The number of ranges of their ids: see atp_job_report_lost.
+    pub lost_ranges_len: usize,
 }
 
 /// The state of a group's lane at one moment.
@@ -201,6 +210,8 @@ impl From<&Report> for atp_report {
             bytes_sent: report.bytes_sent,
             datapath: short_text(&report.datapath),
             pacing: short_text(&report.pacing),
+            requests: report.requests,
+            ended_by_receiver: report.ended_by_receiver.into(),
             ..Self::initial()
         }
     }
@@ -224,9 +235,11 @@ fn short_text(text: &str) -> [c_char; 16] {
 
 impl From<&GroupReport> for atp_group_report {
     fn from(report: &GroupReport) -> Self {
-        let &GroupReport { group, messages, delivered, needed, lost, msr, .. } = report;
-        let group = group.into();
-        Self { group, messages, delivered, needed, lost, msr, ..Self::initial() }
+        let &GroupReport { group, messages, delivered, needed, lost, msr, ref lost_ids } = report;
+        let (group, lost_known) = (group.into(), lost_ids.is_some().into());
+        let lost_ranges_len = lost_ids.as_ref().map_or(0, Vec::len);
+        let known = Self { lost_known, lost_ranges_len, ..Self::initial() };
+        Self { group, messages, delivered, needed, lost, msr, ..known }
     }
 }
 

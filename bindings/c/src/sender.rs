@@ -1,7 +1,8 @@
 //! The common part of jobs and streams: one lock, the end, and the report that remains after it.
 
 use crate::{
-    memory::{Lent, atp_bytes},
+    forks,
+    memory::{Lent, ReleaseLater, atp_bytes},
     report::{atp_report, atp_shortfall},
     sized::{Out, SizeFirst},
     status::{Failure, Outcome, atp_status::*},
@@ -76,6 +77,7 @@ struct State<S> {
 impl<S: Sending> Sender<S> {
     /// Opens a job or stream, and returns its handle.
     pub fn open(table: &Table<Self>, builder: JobBuilder, peer: &str) -> Outcome<u64> {
+        forks::count()?;
         let sending = Some(S::open(builder, peer)?);
         Ok(table.add(Self(Mutex::new(State { sending, report: None, shortfall: None }))))
     }
@@ -86,6 +88,7 @@ impl<S: Sending> Sender<S> {
 
     /// Uses the job or stream, unless it has ended.
     pub fn with<T>(&self, work: impl FnOnce(&mut S) -> Result<T, Error>) -> Outcome<T> {
+        let _later = ReleaseLater::begin();
         let mut state = self.lock();
         let done = work(state.sending.as_mut().ok_or_else(ended::<S>)?);
         done.map_err(|error| state.keep(error))
@@ -183,7 +186,7 @@ fn ended<S: Sending>() -> Failure {
 /// The element of a report at `index`.
 pub fn element<'a, T>(all: &'a [T], index: usize, what: &str) -> Outcome<&'a T> {
     all.get(index).ok_or_else(|| {
-        let text = format!("there is no {what} {index}: the report has {}", all.len());
+        let text = format!("there is no {what} {index}: there are {}", all.len());
         Failure::new(ATP_ERROR_ARGUMENT, text)
     })
 }

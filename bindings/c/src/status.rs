@@ -33,6 +33,8 @@ pub enum atp_status {
     ATP_ERROR_CALLBACK = -8,
     /// A fault of the library. The sentence is worth a report.
     ATP_ERROR_INTERNAL = -9,
+    /// The handle belongs to the process that forked this one.
+    ATP_ERROR_FORKED = -10,
     /// The minimal sampling rate is not between 0 and 1.
     ATP_ERROR_MSR = -20,
     /// The job was announced with no messages.
@@ -67,6 +69,16 @@ pub enum atp_status {
     ATP_ERROR_THREAD = -35,
     /// The job ended below its minimal sampling rate: see atp_job_shortfall.
     ATP_ERROR_SHORT = -36,
+    /// The receiver has ended the stream: atp_stream_finish has the report.
+    ATP_ERROR_ENDED_BY_RECEIVER = -37,
+    /// The name of a group is too long or has a control character.
+    ATP_ERROR_GROUP_NAME = -38,
+    /// The bounds of a request's sampling rate are the wrong way round.
+    ATP_ERROR_REQUEST_BOUNDS = -39,
+    /// The end of the stream's window is awaited.
+    ATP_ERROR_WINDOW_ENDING = -40,
+    /// A job to several receivers has none.
+    ATP_ERROR_NO_PEERS = -41,
     /// An error that has no code in this version.
     ATP_ERROR_OTHER = -99,
 }
@@ -74,7 +86,7 @@ pub enum atp_status {
 use atp_status::*;
 
 /// Each code with its name.
-const NAMES: [(atp_status, &CStr); 29] = {
+const NAMES: [(atp_status, &CStr); 35] = {
     macro_rules! names {
         ($($code:ident)+) => {
             [$(($code, match CStr::from_bytes_with_nul(concat!(stringify!($code), "\0").as_bytes()) {
@@ -86,10 +98,12 @@ const NAMES: [(atp_status, &CStr); 29] = {
     names! {
         ATP_OK ATP_AGAIN ATP_ERROR_NULL ATP_ERROR_SIZE ATP_ERROR_HANDLE ATP_ERROR_TEXT
         ATP_ERROR_ARGUMENT ATP_ERROR_STATE ATP_ERROR_CLOSED ATP_ERROR_CALLBACK ATP_ERROR_INTERNAL
-        ATP_ERROR_MSR ATP_ERROR_NO_MESSAGES ATP_ERROR_TOO_LARGE ATP_ERROR_NO_GROUP ATP_ERROR_ENDED
+        ATP_ERROR_FORKED ATP_ERROR_MSR ATP_ERROR_NO_MESSAGES ATP_ERROR_TOO_LARGE ATP_ERROR_NO_GROUP ATP_ERROR_ENDED
         ATP_ERROR_MSR_REFUSED ATP_ERROR_TOO_MANY ATP_ERROR_OPTIONS ATP_ERROR_NAME ATP_ERROR_PEER
         ATP_ERROR_RATE_MAX ATP_ERROR_PATH_TOO_NARROW ATP_ERROR_SOCKET ATP_ERROR_DAEMON
-        ATP_ERROR_SHARED_MEMORY ATP_ERROR_THREAD ATP_ERROR_SHORT ATP_ERROR_OTHER
+        ATP_ERROR_SHARED_MEMORY ATP_ERROR_THREAD ATP_ERROR_SHORT ATP_ERROR_ENDED_BY_RECEIVER
+        ATP_ERROR_GROUP_NAME ATP_ERROR_REQUEST_BOUNDS ATP_ERROR_WINDOW_ENDING ATP_ERROR_NO_PEERS
+        ATP_ERROR_OTHER
     }
 };
 
@@ -131,6 +145,11 @@ impl From<Error> for Failure {
             Error::SharedMemory(_) => ATP_ERROR_SHARED_MEMORY,
             Error::Thread(_) => ATP_ERROR_THREAD,
             Error::Short(_) => ATP_ERROR_SHORT,
+            Error::EndedByReceiver => ATP_ERROR_ENDED_BY_RECEIVER,
+            Error::GroupName(_) => ATP_ERROR_GROUP_NAME,
+            Error::RequestBounds { .. } => ATP_ERROR_REQUEST_BOUNDS,
+            Error::WindowEnding => ATP_ERROR_WINDOW_ENDING,
+            Error::NoPeers => ATP_ERROR_NO_PEERS,
             _ => ATP_ERROR_OTHER,
         };
         Self::new(status, error.to_string())

@@ -2,6 +2,7 @@
 
 use crate::{
     calls,
+    event::atp_range,
     memory::{atp_bytes, atp_release},
     options::{self, atp_job_options},
     report::{self, atp_group_report, atp_progress, atp_report, atp_sample, atp_shortfall},
@@ -202,6 +203,22 @@ pub unsafe extern "C" fn atp_stream_report_group(
 ) -> atp_status {
     // SAFETY: the caller promises the same.
     unsafe { calls::report_group(&STREAMS, stream.handle, index, group) }
+}
+
+/// Copies the lost ids of the group at `index` of that report, as atp_job_report_lost.
+///
+/// # Safety
+/// `ranges` is null or has `len` writable elements; `found` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_report_lost(
+    stream: atp_stream,
+    index: usize,
+    ranges: *mut atp_range,
+    len: usize,
+    found: *mut usize,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { calls::report_lost(&STREAMS, stream.handle, index, ranges, len, found) }
 }
 
 /// The sample at `index` of that report.

@@ -3,6 +3,8 @@
 #include "check.h"
 
 #include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int released;
 
@@ -29,6 +31,44 @@ struct later_options {
     atp_job_options known;
     uint64_t unknown;
 };
+
+/* A forked child has no threads for its parent's objects: calls fail, and none hangs. */
+static void forks(void) {
+    char address[64];
+    atp_receiver receiver = bind_loopback(address);
+    atp_job_options options = loopback_options();
+    atp_job job;
+    atp_stream stream;
+    CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
+    CHECK(atp_stream_connect(address, &options, &stream) == ATP_OK);
+    CHECK(atp_job_send(job, 0, "a", 1, NULL) == ATP_OK);
+    atp_event event;
+    ATP_INIT(&event);
+    CHECK(atp_receiver_recv(receiver, &event, 5000) == ATP_OK);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        alarm(60); /* a hang fails */
+        FAILS(atp_job_send(job, 0, "a", 1, NULL), ATP_ERROR_FORKED, "forked");
+        FAILS(atp_job_finish(job, NULL), ATP_ERROR_FORKED, "parent");
+        FAILS(atp_job_free(job), ATP_ERROR_FORKED, "job");
+        FAILS(atp_stream_free(stream), ATP_ERROR_FORKED, "stream");
+        FAILS(atp_receiver_close(receiver), ATP_ERROR_FORKED, "receiver");
+        FAILS(atp_event_free(&event), ATP_ERROR_FORKED, "event");
+        /* It may open its own. */
+        receiver = bind_loopback(address);
+        CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
+        CHECK(atp_job_send(job, 0, "a", 1, NULL) == ATP_OK);
+        CHECK(atp_job_finish(job, NULL) == ATP_OK && atp_job_free(job) == ATP_OK);
+        CHECK(atp_receiver_close(receiver) == ATP_OK);
+        _exit(0);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(atp_event_free(&event) == ATP_OK);
+    CHECK(atp_job_finish(job, NULL) == ATP_OK && atp_job_free(job) == ATP_OK);
+    CHECK(atp_stream_free(stream) == ATP_OK && atp_receiver_close(receiver) == ATP_OK);
+}
 
 int main(void) {
     char address[64];
@@ -133,12 +173,30 @@ int main(void) {
     ATP_INIT(&group[0]);
     group[0].group = 256;
     FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_ARGUMENT, "256");
+    ATP_INIT(&group[0]);
+    group[0].name = "a name of more than thirty-two bytes";
+    FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_GROUP_NAME, "name of group 0");
+    group[0].name = "\xff";
+    FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_TEXT, "name");
+    ATP_INIT(&group[0]);
+    group[1].struct_size = 4000;
+    options.groups_len = 2;
+    FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_SIZE, "group 1");
     options.groups_len = 257;
     FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_ARGUMENT, "257");
     ATP_INIT(&group[0]);
     ATP_INIT(&group[1]);
     options.groups_len = 2;
     FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_OPTIONS, "options");
+    options = loopback_options();
+    options.requests = 3;
+    FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_ARGUMENT, "requests 3");
+    options.requests = ATP_REQUESTS_WITHIN;
+    options.requests_msr_min = 0.5;
+    options.requests_msr_max = 0.25;
+    FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_REQUEST_BOUNDS, "0.25");
+    options.requests_msr_max = NAN;
+    FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_MSR, "NaN");
     options = loopback_options();
     options.flags = 0;
     options.control_socket = "/nonexistent/\xff";
@@ -197,11 +255,22 @@ int main(void) {
     CHECK(received == 7);
     atp_address nowhere = {0, 0, 0, {0}};
     FAILS(atp_address_text(&nowhere, address, 64), ATP_ERROR_ARGUMENT, "version");
+    FAILS(atp_receiver_request_end(receiver, &nowhere, 1), ATP_ERROR_ARGUMENT, "version");
     CHECK(atp_receiver_address(receiver, &nowhere) == ATP_OK);
+    FAILS(atp_receiver_request_msr(receiver, NULL, 1, 0, 0.5), ATP_ERROR_NULL, "source");
+    FAILS(atp_receiver_request_msr(receiver, &nowhere, 1, 0, 2), ATP_ERROR_MSR, "2");
+    FAILS(atp_receiver_request_msr(receiver, &nowhere, 1, 256, 0.5), ATP_ERROR_ARGUMENT, "256");
+    CHECK(atp_receiver_request_end(receiver, &nowhere, 1) == ATP_OK);
+    atp_group_arrivals arrivals;
+    ATP_INIT(&arrivals);
+    FAILS(atp_receiver_progress(receiver, &arrivals, 0, &received), ATP_ERROR_ARGUMENT, "array");
+    FAILS(atp_receiver_progress(receiver, NULL, 1, &received), ATP_ERROR_NULL, "atp_group_arrivals");
+    FAILS(atp_receiver_progress(receiver, &arrivals, 1, NULL), ATP_ERROR_NULL, "found");
     FAILS(atp_address_text(&nowhere, address, 3), ATP_ERROR_ARGUMENT, "64");
     CHECK(atp_receiver_close(receiver) == ATP_OK);
     FAILS(atp_receiver_recv(receiver, &event, 0), ATP_ERROR_HANDLE, "receiver");
     CHECK(strcmp(atp_status_name(-100), "unknown") == 0 && strlen(atp_version()) >= 5);
+    forks();
     puts("bad_input: every wrong call has its error");
     return 0;
 }

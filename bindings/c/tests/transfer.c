@@ -1,11 +1,13 @@
 /* Sends and receives over the loopback: groups, batches, memory of the caller, streams, a job that
- * ends short, a job without waiting, and a receiver that another thread closes. */
+ * ends short, a job without waiting, requests of the receiver, lost messages, and a receiver that another
+ * thread closes. */
 
 #include "check.h"
 
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 enum { MESSAGES = 200, BATCH = 16 };
 
@@ -231,6 +233,199 @@ static void without_waiting(void) {
     CHECK(atp_receiver_close(receiver) == ATP_OK);
 }
 
+/* Waits for an event of this kind, and frees those before it. */
+static atp_event wait_for(atp_receiver receiver, uint32_t kind) {
+    for (;;) {
+        atp_event event;
+        ATP_INIT(&event);
+        CHECK(atp_receiver_recv(receiver, &event, 5000) == ATP_OK);
+        if (event.kind == kind) {
+            return event;
+        }
+        CHECK(atp_event_free(&event) == ATP_OK);
+    }
+}
+
+/* A job that is open, with two groups and `sent` messages of group 1, and its first terms. */
+static atp_job job_to(const char *address, atp_job_options options, uint32_t sent) {
+    atp_group both[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        ATP_INIT(&both[i]);
+        both[i].group = i + 1;
+        both[i].msr = i == 0 ? 0.5 : 1.0;
+    }
+    both[0].name = "votes";
+    both[1].messages = 7;
+    options.id = "4";
+    options.groups = both;
+    options.groups_len = 2;
+    atp_job job;
+    CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
+    for (uint32_t i = 0; i < sent; i++) {
+        CHECK(atp_job_send(job, 1, "a", 1, NULL) == ATP_OK);
+    }
+    return job;
+}
+
+static double msr_of(const atp_event *event) {
+    atp_group_terms terms;
+    ATP_INIT(&terms);
+    CHECK(atp_event_terms(event, 0, &terms) == ATP_OK && terms.group == 1);
+    return terms.msr;
+}
+
+/* The receiver reads the terms and the progress, asks for another rate, and ends the job. */
+static void requests(void) {
+    char address[64];
+    atp_receiver receiver = bind_loopback(address);
+    atp_job_options options = loopback_options();
+    options.requests = ATP_REQUESTS_WITHIN;
+    options.requests_may_end = 1;
+    options.requests_msr_max = 0.75;
+    atp_job job = job_to(address, options, 10);
+    atp_event started = wait_for(receiver, ATP_EVENT_STARTED);
+    CHECK(started.job == 4 && started.groups_len == 2 && started.messages == 0);
+    atp_group_terms terms;
+    ATP_INIT(&terms);
+    CHECK(atp_event_terms(&started, 0, &terms) == ATP_OK);
+    CHECK(terms.group == 1 && !terms.exact && !terms.messages_known && terms.msr == 0.5);
+    CHECK(strcmp(terms.name, "votes") == 0);
+    CHECK(atp_event_terms(&started, 1, &terms) == ATP_OK);
+    CHECK(terms.group == 2 && terms.exact && terms.messages_known && terms.messages == 7);
+    CHECK(terms.msr == 1.0 && terms.name[0] == '\0');
+    CHECK(atp_event_terms(&started, 2, &terms) == ATP_ERROR_ARGUMENT);
+    atp_group_summary summary;
+    ATP_INIT(&summary);
+    CHECK(atp_event_group(&started, 0, &summary) == ATP_ERROR_ARGUMENT);
+
+    atp_group_arrivals arrivals[3];
+    size_t found = 0;
+    for (uint32_t waited_ms = 0; found != 1 || arrivals[0].delivered < 5; waited_ms++) {
+        CHECK(waited_ms < 5000);
+        ATP_INIT(&arrivals[0]);
+        CHECK(atp_receiver_progress(receiver, arrivals, 3, &found) == ATP_OK && found <= 1);
+        poll(NULL, 0, 1);
+    }
+    CHECK(arrivals[0].job == 4 && arrivals[0].group == 1 && arrivals[0].window == 0);
+    CHECK(memcmp(&arrivals[0].source, &started.source, sizeof started.source) == 0);
+
+    CHECK(atp_receiver_request_msr(receiver, &started.source, 4, 1, 0.9) == ATP_OK);
+    atp_event changed = wait_for(receiver, ATP_EVENT_TERMS_CHANGED);
+    CHECK(msr_of(&changed) == 0.75); /* the bound */
+    CHECK(atp_event_free(&changed) == ATP_OK);
+    CHECK(atp_receiver_request_end(receiver, &started.source, 4) == ATP_OK);
+    atp_event end = wait_for(receiver, ATP_EVENT_FINISHED);
+    atp_report report;
+    ATP_INIT(&report);
+    CHECK(atp_job_finish(job, &report) == ATP_OK);
+    CHECK(report.ended_by_receiver == 1 && report.requests == 2);
+    CHECK(atp_job_free(job) == ATP_OK);
+    CHECK(atp_event_free(&started) == ATP_OK && atp_event_free(&end) == ATP_OK);
+    CHECK(atp_receiver_close(receiver) == ATP_OK);
+}
+
+/* A job that obeys nothing keeps its rate. */
+static void refused_requests(void) {
+    char address[64];
+    atp_receiver receiver = bind_loopback(address);
+    atp_job_options options = loopback_options();
+    options.requests = ATP_REQUESTS_REFUSE;
+    atp_job job = job_to(address, options, 10);
+    atp_event started = wait_for(receiver, ATP_EVENT_STARTED);
+    CHECK(atp_receiver_request_msr(receiver, &started.source, 4, 1, 0.9) == ATP_OK);
+    atp_event changed = wait_for(receiver, ATP_EVENT_TERMS_CHANGED);
+    CHECK(msr_of(&changed) == 0.5);
+    CHECK(atp_event_free(&changed) == ATP_OK && atp_event_free(&started) == ATP_OK);
+    atp_report report;
+    ATP_INIT(&report);
+    CHECK(atp_job_finish(job, &report) == ATP_OK);
+    CHECK(report.ended_by_receiver == 0 && report.requests == 1);
+    CHECK(atp_job_free(job) == ATP_OK);
+    CHECK(atp_receiver_close(receiver) == ATP_OK);
+}
+
+/* A canceled job names the messages that the receiver doesn't have. */
+static void names_lost(void) {
+    char address[64];
+    atp_receiver receiver = bind_loopback(address);
+    atp_job_options options = loopback_options();
+    options.flags |= ATP_NAME_LOST;
+    options.msr = 0.0;
+    options.rate_max_bytes_per_s = 100000;
+    atp_job job;
+    CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
+    static unsigned char bytes[1000];
+    for (uint32_t i = 0; i < 500; i++) {
+        CHECK(atp_job_send(job, 0, bytes, sizeof bytes, NULL) == ATP_OK);
+    }
+    atp_event first = wait_for(receiver, ATP_EVENT_MESSAGE);
+    CHECK(atp_event_free(&first) == ATP_OK);
+    CHECK(atp_job_cancel(job, NULL) == ATP_OK);
+    atp_group_report group;
+    ATP_INIT(&group);
+    CHECK(atp_job_report_group(job, 0, &group) == ATP_OK);
+    CHECK(group.lost > 0 && group.lost_known == 1 && group.lost_ranges_len > 0);
+    atp_range *ranges = malloc(group.lost_ranges_len * sizeof *ranges);
+    size_t found = 0;
+    CHECK(atp_job_report_lost(job, 0, ranges, group.lost_ranges_len, &found) == ATP_OK);
+    CHECK(found == group.lost_ranges_len);
+    uint32_t lost = 0;
+    for (size_t i = 0; i < found; i++) {
+        lost += ranges[i].end - ranges[i].start;
+    }
+    CHECK(lost == group.lost && ranges[found - 1].end <= group.messages);
+    free(ranges);
+    CHECK(atp_job_report_lost(job, 0, NULL, 0, &found) == ATP_OK && found > 0);
+    CHECK(atp_job_report_lost(job, 1, NULL, 0, &found) == ATP_ERROR_ARGUMENT);
+    CHECK(atp_job_free(job) == ATP_OK);
+    CHECK(atp_receiver_close(receiver) == ATP_OK);
+}
+
+/* A callback that takes a lock of the program, under which another thread sends. */
+static pthread_mutex_t pool = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int pool_holder_waits;
+
+static void release_to_pool(void *context, const void *data, size_t len) {
+    (void)context, (void)data, (void)len;
+    /* The other thread holds the lock until its message is sent. */
+    while (!atomic_load(&pool_holder_waits)) {
+        poll(NULL, 0, 1);
+    }
+    CHECK(pthread_mutex_lock(&pool) == 0 && pthread_mutex_unlock(&pool) == 0);
+}
+
+static void *send_under_lock(void *job) {
+    CHECK(pthread_mutex_lock(&pool) == 0);
+    atomic_store(&pool_holder_waits, 1);
+    CHECK(atp_job_send(*(atp_job *)job, 0, "a", 1, NULL) == ATP_OK);
+    CHECK(pthread_mutex_unlock(&pool) == 0);
+    return NULL;
+}
+
+static void *send_refused(void *job) {
+    atp_bytes owned = {"b", 1};
+    CHECK(atp_job_send_owned(*(atp_job *)job, 9, owned, release_to_pool, NULL, NULL) ==
+          ATP_ERROR_NO_GROUP);
+    return NULL;
+}
+
+static void releases_without_a_lock(void) {
+    char address[64];
+    atp_receiver receiver = bind_loopback(address);
+    atp_job_options options = loopback_options();
+    atp_job job;
+    CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
+    pthread_t threads[2];
+    CHECK(pthread_create(&threads[0], NULL, send_refused, &job) == 0);
+    poll(NULL, 0, 20); /* the callback begins first */
+    CHECK(pthread_create(&threads[1], NULL, send_under_lock, &job) == 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+    CHECK(atp_job_finish(job, NULL) == ATP_OK && atp_job_free(job) == ATP_OK);
+    CHECK(atp_receiver_close(receiver) == ATP_OK);
+}
+
 static void *wait_for_an_event(void *receiver) {
     atp_event event;
     ATP_INIT(&event);
@@ -256,10 +451,15 @@ static void closed_by_another_thread(void) {
 }
 
 int main(void) {
+    alarm(300); /* a deadlock fails */
     groups();
     streams();
     ends_short();
     without_waiting();
+    requests();
+    refused_requests();
+    names_lost();
+    releases_without_a_lock();
     closed_by_another_thread();
     puts("transfer: all checks hold");
     return 0;

@@ -2,6 +2,7 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 use atp_c::atp_group;
+use std::ffi::c_char;
 
 /// A structure's size as the caller states it.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +74,8 @@ pub struct Options {
     pub groups: Rare<Vec<(u16, u8, Share)>>,
     pub id: Rare<Vec<u8>>,
     pub law: Rare<u8>,
+    pub requests: Rare<(u8, bool, Share, Share)>,
+    pub name: Rare<Vec<u8>>,
 }
 
 impl Options {
@@ -92,6 +95,8 @@ impl Options {
             groups: Rare(None),
             id: Rare(None),
             law: Rare(None),
+            requests: Rare(None),
+            name: Rare(None),
         }
     }
 }
@@ -119,10 +124,15 @@ pub enum Step {
     EventFree { event: u8 },
     Close { on: u8 },
     Look { on: u8, size: Size, len: u8 },
+    EventTerms { event: u8, index: u8, size: Size },
+    ReportLost { on: u8, stream: bool, index: u8, len: u8, null: bool },
+    RequestMsr { on: u8, event: u8, job: Rare<u32>, group: u16, msr: Share },
+    RequestEnd { on: u8, event: u8, job: Rare<u32> },
+    Arrivals { on: u8, size: Size, len: u8 },
 }
 
 /// A group as C has it.
-pub fn to_group((group, messages, msr): &(u16, u8, Share)) -> atp_group {
+pub fn to_group((group, messages, msr): &(u16, u8, Share), name: *const c_char) -> atp_group {
     let (struct_size, group, messages) = (size_of::<atp_group>(), group_id(*group), *messages);
-    atp_group { struct_size, group, messages: messages.into(), msr: msr.0 }
+    atp_group { struct_size, group, messages: messages.into(), msr: msr.0, name }
 }
