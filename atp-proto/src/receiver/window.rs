@@ -106,7 +106,12 @@ impl Receiver {
             self.window.number = named;
             self.closing = Some(self.window_beside(named.wrapping_sub(1), None).into());
         }
-        self.names_windows = true;
+        let knew_parity = !std::mem::replace(&mut self.names_windows, true);
+        if knew_parity && self.windows_ended == 0 && ahead(named, self.window.number) != 0 {
+            // Until now only the parity of the window's number was known.
+            let is_same = named % 2 == self.window.number % 2;
+            self.window.number = if is_same { named } else { named.wrapping_sub(1) };
+        }
         match ahead(named, self.window.number) {
             0 => self.window.is_recent(header.slot()).then_some(Place::Present),
             -1 => {
@@ -114,12 +119,23 @@ impl Receiver {
                 let is_recent = closing.is_some_and(|closing| closing.is_recent(header.slot()));
                 is_recent.then_some(Place::Closing)
             }
-            ahead if ahead > 0 && !self.is_finished() => {
+            ahead if ahead > 0 && self.may_begin(ahead, header.slot()) => {
                 self.begin_window_beside(ahead as u32);
                 Some(Place::Present)
             }
             _ => None,
         }
+    }
+
+    /// Whether DATA of a window that is `ahead` of the present one begins it. A packet that is 40
+    /// windows old seems to be 24 ahead: its slot shows that it is old.
+    fn may_begin(&self, ahead: i32, slot: u32) -> bool {
+        let ends = self.windows().filter_map(|window| window.end.as_ref());
+        let is_later =
+            self.window.is_recent(slot) && ends.into_iter().all(|end| is_later(slot, end.slot));
+        // Only a receiver that joined in the middle can miss the end of the present window.
+        let may_skip = ahead == 1 || self.window.end.is_some() || self.windows_ended == 0;
+        is_later && may_skip && !self.is_finished()
     }
 
     /// Whether DATA that doesn't name its window belongs to the present one.

@@ -74,8 +74,13 @@ impl Sender {
     /// Ends the job now, as [`Sender::end_now`] ends the window.
     pub fn cancel(&mut self) {
         self.window.ending.set_last();
-        self.end_closing_now();
-        self.end_now();
+        self.in_each_window(|sender| {
+            // Names of lost messages are not worth waiting for any more.
+            match !sender.has_ended() && sender.window.ending.is_settled() {
+                true => sender.end_window(),
+                false => sender.end_now(),
+            }
+        });
     }
 
     /// Writes the next control packet (FIN or TERMS), header and body, into `out` and returns its

@@ -52,7 +52,10 @@ impl Sender {
     /// Declares a transmission lost. Its messages' packets become sendable, unless other
     /// transmissions of them arrived.
     pub(super) fn lose(&mut self, now_ns: u64, slot: u32, transmission: &Transmission) {
-        self.in_window_of(transmission, |sender| sender.lose_of_window(now_ns, slot, transmission));
+        let lose = |sender: &mut Self| sender.lose_of_window(now_ns, slot, transmission);
+        if self.in_window_of(transmission, lose).is_none() {
+            self.sent_packets.set_state(slot, TransmissionState::Lost);
+        }
     }
 
     fn lose_of_window(&mut self, now_ns: u64, slot: u32, transmission: &Transmission) {

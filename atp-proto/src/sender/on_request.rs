@@ -75,7 +75,7 @@ impl Sender {
 
     /// Makes the window need no more messages, if it has not ended.
     fn need_nothing(&mut self) {
-        if !self.window.is_over() {
+        if !(self.window.is_over() || self.window.ending.is_settled()) {
             for group in &mut self.window.groups {
                 group.set_msr(Msr::NONE, self.config.complete_at);
             }

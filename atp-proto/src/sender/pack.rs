@@ -154,7 +154,8 @@ impl Sender {
     /// Takes in the features that a receipt announced. Without support, packed packets in flight
     /// are lost for certain.
     pub(super) fn on_features(&mut self, now_ns: u64, features: Features) {
-        self.takes_overlap = features.contains(Features::OVERLAP);
+        // It stays: DATA that has named windows goes on to name them.
+        self.takes_overlap |= features.contains(Features::OVERLAP);
         let support = match features.contains(Features::PACKED) {
             _ if self.support == Support::Missing => return,
             true => Support::Announced,

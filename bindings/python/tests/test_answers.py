@@ -160,7 +160,7 @@ def test_a_planner_ends_a_job_when_the_error_is_met() -> None:
                 case atp.Started(terms=terms):
                     group = terms.groups[0]
                     sample.set_messages_sent(0, group.messages or 0)
-                    actions.append(planner.source_started(0, group.messages, group.msr))
+                    actions.append(planner.source_started(0, group.msr))
                 case atp.Message():
                     sample.push(0, 1, float(bytes(event)))
                 case atp.Finished():
@@ -188,7 +188,7 @@ def test_a_planner_ends_a_job_when_the_error_is_met() -> None:
 def test_a_planner_says_what_it_reached() -> None:
     sample, planner = Sample(), Planner(absolute=0.1)
     sample.set_messages_sent(0, 100)
-    planner.source_started(0, 100, 0.5)
+    planner.source_started(0, 0.5)
     for message in range(50):
         sample.push(0, 1, message)
     planner.source_ended(0)
@@ -201,7 +201,7 @@ def test_a_planner_says_what_it_reached() -> None:
 
 def test_a_planner_passes_exceptions_of_a_look_on() -> None:
     sample, planner = Sample(), Planner(relative=0.1)
-    planner.source_started(0, None, 1.0)
+    planner.source_started(0, 1.0)
 
     def fail(level: float) -> list[Estimate]:
         raise ZeroDivisionError
@@ -267,7 +267,7 @@ MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: Planner(relative=0.1, absolute=1), TypeError, "give one accepted error"),
     (lambda: Planner(relative=0), AnswerError, "an accepted error of 0 is impossible"),
     (lambda: Planner(absolute=INF), AnswerError, "an accepted error of inf is impossible"),
-    (lambda: Planner(absolute=1).source_started(0, 1, math.nan), ValueError, "msr must lie between"),
+    (lambda: Planner(absolute=1).source_started(0, math.nan), ValueError, "msr must lie between"),
     (lambda: Planner(absolute=1).look(ANY), TypeError, "not callable"),
     (lambda: Planner(absolute=1).look(lambda _: ANY), TypeError, "a list of Estimate, not None"),
 ]
@@ -308,7 +308,7 @@ def test_no_numbers_cause_a_panic(rng: random.Random) -> None:
             lambda: quantiles.quantile("a", number(), number()),
             lambda: top.largest(number(), number()),
             lambda: answering.answers(number()),
-            lambda: planner.source_started(rng.randrange(3), number(), number()),
+            lambda: planner.source_started(rng.randrange(3), number()),
             lambda: planner.source_ended(rng.randrange(20)),
             lambda: planner.look(lambda level: [sample.mean(level), sample.sum(level)]),
             lambda: [planner.is_look_due(number()), planner.report],

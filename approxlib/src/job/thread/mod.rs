@@ -219,6 +219,7 @@ impl SenderThread {
                 false => Blocked::SocketFull,
             };
             self.observe(now_ns);
+            self.report_closing();
             if let Some(outcome) = self.ended(now_ns) {
                 return outcome;
             }

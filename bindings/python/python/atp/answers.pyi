@@ -167,7 +167,7 @@ class Planner:
         absolute: float | None = None,
         confidence: float = 0.95,
     ) -> Planner: ...
-    def source_started(self, stratum: int, messages: int | None, msr: float) -> Action | None:
+    def source_started(self, stratum: int, msr: float) -> Action | None:
         """A source starts, with its N (if announced) and its MSR. Leave out exact groups."""
     def source_ending(self, stratum: int) -> None:
         """The sender has handed over its last message: its MSR may only fall from now on."""

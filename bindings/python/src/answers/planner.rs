@@ -70,16 +70,13 @@ impl Planner {
         Ok(Self(approx_answers::Planner::new(accepted, confidence.0)))
     }
 
-    #[pyo3(signature = (stratum, messages, msr))]
     fn source_started<'py>(
         &mut self,
         py: Python<'py>,
         stratum: Stratum,
-        messages: Option<Messages>,
         msr: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let sent = messages.map(|messages| messages.0);
-        let first = self.0.source_started(stratum.0, sent, share("msr", msr)?);
+        let first = self.0.source_started(stratum.0, share("msr", msr)?);
         first.map_or(Ok(None), |first| action(py, first))
     }
 
