@@ -285,7 +285,7 @@ fn dissector__reads_what_was_written() -> Result<()> {
         "approx.request.group",
         "approx.request.msr",
         "approx.flags.retransmit",
-        "approx.flags.ended",
+        "approx.flags.no_ack",
     ];
     let fin = ["14", "1,255", "50,5", "40,5", "41,4"];
     let zeroes = ["0x00000000"; 8].join(",");
@@ -310,7 +310,7 @@ fn dissector__reads_what_was_written() -> Result<()> {
         for (field, value) in expected[first..].iter_mut().zip(values) {
             *field = (*value).to_owned();
         }
-        for flag in [Flags::RETRANSMIT, Flags::ENDED] {
+        for flag in [Flags::RETRANSMIT, Flags::NO_ACK] {
             expected.push(u8::from(written.header.flags().contains(flag)).to_string());
         }
         ensure!(*row == expected, "{}: {row:?} instead of {expected:?}", written.header);
