@@ -449,7 +449,7 @@ fn invalid_headers(written: &[Vec<u8>]) -> [Vec<u8>; 5] {
     [
         data[..31].to_vec(),
         changed(data, 1, 0x1f),
-        changed(data, 2, 128),
+        changed(data, 2, 1),
         changed(data, 16, 255),
         changed(probe, 27, 1),
     ]
