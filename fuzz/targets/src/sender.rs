@@ -97,8 +97,8 @@ fn config(u: &mut Unstructured<'_>) -> arbitrary::Result<SenderConfig> {
         packing: !u.len().is_multiple_of(4),
         rank_by_bytes: u.len().is_multiple_of(5),
         announce_terms: !u.len().is_multiple_of(3),
-        overlap: false,
-        names_lost: false,
+        overlap: u.len().is_multiple_of(2),
+        names_lost: u.len().is_multiple_of(7),
         ..SenderConfig::new(JOB, COOKIE, first)
     })
 }
@@ -423,6 +423,10 @@ impl Fuzz {
             }
             while self.send() {}
             while self.control() {}
+            if self.sender.has_ended() {
+                // The last FIN gave up the wait for names.
+                break;
+            }
             self.probe_all();
             assert!(self.sender.poll_timeout().is_some(), "no timeout: it would wait forever");
             self.take(Step::Due);

@@ -146,7 +146,7 @@ fn damaged(good: &[u8], number: usize) -> Vec<u8> {
     match number % 4 {
         0 => packet.truncate(number % 32),
         // The bytes of the magic, of version and kind, and of the flags.
-        at => packet[at - 1] ^= 0xf0,
+        at => packet[at - 1] ^= 0xff,
     }
     packet
 }

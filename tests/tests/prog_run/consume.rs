@@ -19,11 +19,6 @@ pub fn add(suite: &mut Suite) {
     suite.add("consume__duplicate_is_stale", NEEDS, duplicate_is_stale);
     suite.add("consume__an_earlier_lap_changes_nothing", NEEDS, an_earlier_lap_changes_nothing);
     suite.add("consume__marks_are_counted", NEEDS, marks_are_counted);
-    suite.add(
-        "consume__flags_of_other_kinds_are_passed_up",
-        NEEDS,
-        flags_of_other_kinds_are_passed_up,
-    );
     suite.add("consume__a_closed_epoch_counts_nothing", NEEDS, a_closed_epoch_counts_nothing);
     suite.add("consume__rtt_is_observed", NEEDS, rtt_is_observed);
     suite.add("consume__a_wrong_cookie_is_forged", NEEDS, a_wrong_cookie_is_forged);
@@ -143,21 +138,6 @@ fn marks_are_counted() -> Result<()> {
             consumer.consumes_and_counts(&Shape::default().answer(&header), "ack_news")?;
         }
         ensure!(consumer.acked_and_marked() == (6, 3));
-        Ok(())
-    })
-}
-
-/// The library refuses and counts ACKs with flags of other kinds.
-fn flags_of_other_kinds_are_passed_up() -> Result<()> {
-    at_both(|consumer| {
-        for (slot, flags) in
-            [Flags::ENDED, Flags::ENDED.with(Flags::NO_ACK)].into_iter().enumerate()
-        {
-            let header = Header::new(&Fields { flags, ..fields(slot as u32) });
-            ensure!(!consumer.consumes(&Shape::default().answer(&header))?, "{flags:?}");
-            ensure!(!consumer.rig.delivered(false, slot as u32), "{flags:?}");
-        }
-        ensure!(consumer.acked_and_marked() == (0, 0));
         Ok(())
     })
 }

@@ -127,9 +127,9 @@ fn malformed_is_passed_up_and_counted() -> Result<()> {
     let rig = Rig::new()?;
     let good = Header::new(&data_fields(1));
     let mut payloads = vec![Vec::new(), vec![0; 31], vec![0; 32], good.as_bytes()[..31].to_vec()];
-    // Another magic, version and kind, a probe in the middle of a word, flags of an ACK, FIN and
-    // FIN-ACK, and an index that is not below the count.
-    for (at, value) in [(0, 0), (1, 0x21), (1, 0x1f), (1, 0x13), (2, 1), (2, 128), (18, 200)] {
+    // Another magic, version and kind, a probe in the middle of a word, the flag of an ACK alone
+    // and with others, and an index that is not below the count.
+    for (at, value) in [(0, 0), (1, 0x21), (1, 0x1f), (1, 0x13), (2, 1), (2, 0x81), (18, 200)] {
         let mut bytes = good.as_bytes().to_vec();
         bytes[at] = value;
         payloads.push(bytes);

@@ -175,7 +175,7 @@ fn decode__json_has_the_fields_but_no_cookie() {
 #[test]
 fn decode__says_what_is_wrong_in_one_packet() {
     let mut bad_flag = data(8, 6);
-    bad_flag[2] = 128;
+    bad_flag[2] = 1;
     let mut fin = data(8, 6);
     (fin[1], fin[2]) = (0x15, 0);
     let mut cut_off = ethernet(&data(8, 6));
