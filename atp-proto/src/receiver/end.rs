@@ -121,7 +121,7 @@ impl Receiver {
     /// end without a message.
     fn place_of_fin(&mut self, header: &Header, body: &FinBody) -> Option<Place> {
         if self.names_windows
-            && let Some(place) = self.place_of_number(body.window())
+            && let Some(place) = self.place_of_told(body.window())
         {
             return Some(place);
         }
@@ -132,18 +132,24 @@ impl Receiver {
             }
             // A receiver that joined in the middle learns the window's number from its first FIN. A
             // delayed FIN of an earlier window doesn't count.
-            None if self.windows_ended == 0 => {
+            None if self.windows_ended == 0 && self.may_be_present(body.window()) => {
                 let knows_none = self.stats.packets_arrived == 0;
                 if knows_none || is_later(header.slot(), self.slot) {
                     if !knows_none && self.is_of_later_window(body.window()) {
                         self.begin_window();
                     }
-                    self.window.number = body.window();
+                    self.learn_number(body.window());
                 }
             }
             _ => {}
         }
         (self.window.number == body.window()).then_some(Place::Present)
+    }
+
+    /// Whether a receiver that joined in the middle takes `number` for its present window's, or a
+    /// later one's.
+    pub(super) fn may_be_present(&self, number: u32) -> bool {
+        !self.knows_number || number.wrapping_sub(self.window.number) as i32 >= 0
     }
 
     /// Whether a window of which only the number is known is not the present one.

@@ -78,6 +78,9 @@ pub struct Receiver {
     closing: Option<Box<Window>>,
     /// The sender names the windows of its DATA: they overlap.
     names_windows: bool,
+    /// A FIN or TERMS told the present window's full number. Until then the number is a guess, with
+    /// the right parity, or right modulo [`atp_common::wire::WINDOWS`] if DATA names windows.
+    knows_number: bool,
     windows_ended: u32,
     /// Messages that are ready for the application.
     ready: VecDeque<Message>,
@@ -118,6 +121,7 @@ impl Receiver {
             closing: None,
             share,
             names_windows: false,
+            knows_number: false,
             windows_ended: 0,
             ready: VecDeque::new(),
             receipt_number: 0,

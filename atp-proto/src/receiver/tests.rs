@@ -366,3 +366,85 @@ fn spend__is_bounded_by_three_times_the_received_bytes() {
     assert!(receiver.spend(200) && !receiver.spend(101) && receiver.spend(100));
     assert!(!receiver.spend(1) && receiver.spend(0));
 }
+
+/// DATA of a window of a stream whose windows overlap.
+fn of_window(window: u32, message: u32, slot: u32) -> Header {
+    let parity = if window % 2 == 1 { Flags::ODD_WINDOW } else { Flags::NONE };
+    flagged(parity, message, 1, 0, slot).with_window(window)
+}
+
+/// A FIN of one group that ends a window after all its messages; another window follows. Returns
+/// whether it was answered.
+fn fin_of_window(receiver: &mut Receiver, window: u32, messages: u32, slot: u32) -> bool {
+    let group = FinGroup { group: 0, messages, needed: messages, delivered: messages };
+    let mut body = [0; 20];
+    FinBody::write(&mut body, window, &[group]).unwrap();
+    let fin = Header::new(&Fields {
+        kind: Kind::Fin,
+        flags: Flags::MORE,
+        message: messages,
+        index: window,
+        slot,
+        ..FIELDS
+    });
+    receiver.on_fin(0, &fin, &FinBody::parse(&body).unwrap(), &mut [0; 52]) > 0
+}
+
+/// A receiver at window 101, after 100 windows of two messages. Window 100 is open too. Window `w`
+/// has the slots from `3 * w`, the last of them of its FIN.
+fn receiver_after_100_windows() -> Receiver {
+    let mut receiver = receiver();
+    for window in 0..100 {
+        for message in 0..2 {
+            let data = of_window(window, message, 3 * window + message);
+            assert_eq!(receiver.on_data(0, &data, &[1]), Outcome::Complete);
+        }
+        assert!(fin_of_window(&mut receiver, window, 2, 3 * window + 2));
+    }
+    assert_eq!(receiver.on_data(0, &of_window(100, 0, 300), &[1]), Outcome::Complete);
+    assert_eq!(receiver.on_data(0, &of_window(101, 0, 301), &[1]), Outcome::Complete);
+    while receiver.next_message().is_some() {}
+    receiver
+}
+
+#[test]
+fn on_data__of_overlapping_windows_drops_any_packet_of_an_ended_window() {
+    for old in 0..100 {
+        let mut receiver = receiver_after_100_windows();
+        // Its number modulo 64 may be that of a later window, or of an open one.
+        let outcome = receiver.on_data(0, &of_window(old, 1, 3 * old + 1), &[2]);
+        assert_eq!(outcome, Outcome::Dropped(DropReason::Ended), "a packet of window {old}");
+        assert_eq!((receiver.next_message(), receiver.window()), (None, 101));
+        let second = of_window(100, 1, 302);
+        assert_eq!(receiver.on_data(0, &second, &[1]), Outcome::Complete);
+        assert!(fin_of_window(&mut receiver, 100, 2, 303), "after a packet of window {old}");
+    }
+}
+
+#[test]
+fn on_data__of_overlapping_windows_begins_no_window_that_cannot_follow() {
+    for ahead in 1..64 {
+        let mut receiver = receiver_after_100_windows();
+        receiver.on_data(0, &of_window(101 + ahead, 0, 310), &[2]);
+        // Only window 102 may follow: window 101 has not ended. 63 ahead is window 100's number.
+        assert_eq!(receiver.window(), if ahead == 1 { 102 } else { 101 }, "{ahead} ahead");
+    }
+    let mut receiver = receiver_after_100_windows();
+    let too_many = of_window(102, 1_000, 310);
+    assert_eq!(receiver.on_data(0, &too_many, &[2]), Outcome::Dropped(DropReason::Ended));
+    assert_eq!(receiver.window(), 101);
+}
+
+#[test]
+fn on_fin__of_another_number_renumbers_no_window() {
+    let mut receiver = receiver();
+    // It joins in the middle, at window 130, and knows the number modulo 64.
+    assert_eq!(receiver.on_data(0, &of_window(130, 0, 500), &[1]), Outcome::Complete);
+    assert_eq!(receiver.window(), 2);
+    // The sender waits for the end of the window before.
+    assert!(fin_of_window(&mut receiver, 129, 0, 501));
+    assert_eq!(receiver.window(), 130);
+    assert!(!fin_of_window(&mut receiver, 130 + 64, 1, 502));
+    assert_eq!(receiver.window(), 130);
+    assert!(fin_of_window(&mut receiver, 130, 1, 503));
+}

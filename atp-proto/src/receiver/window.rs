@@ -101,25 +101,25 @@ impl Receiver {
 
     /// As [`Self::place_of_data`], for DATA that names its window modulo [`WINDOWS`].
     fn place_of_named(&mut self, header: &Header, named: u32) -> Option<Place> {
-        if self.stats.packets_arrived == 0 && self.window.end.is_none() {
-            // Somewhere in the middle: the window before may be open.
-            self.window.number = named;
-            self.closing = Some(self.window_beside(named.wrapping_sub(1), None).into());
-        }
         let knew_parity = !std::mem::replace(&mut self.names_windows, true);
-        if knew_parity && self.windows_ended == 0 && ahead(named, self.window.number) != 0 {
-            // Until now only the parity of the window's number was known.
-            let is_same = named % 2 == self.window.number % 2;
-            self.window.number = if is_same { named } else { named.wrapping_sub(1) };
+        if !self.knows_number {
+            if self.stats.packets_arrived == 0 {
+                self.window.number = named;
+            } else if knew_parity && ahead(named, self.window.number) != 0 {
+                // Until now only the parity of the window's number was known.
+                let is_same = named % 2 == self.window.number % 2;
+                self.window.number = (named + if is_same { 0 } else { WINDOWS - 1 }) % WINDOWS;
+            }
         }
         match ahead(named, self.window.number) {
             0 => self.window.is_recent(header.slot()).then_some(Place::Present),
             -1 => {
+                self.open_closing();
                 let closing = self.closing.as_ref();
                 let is_recent = closing.is_some_and(|closing| closing.is_recent(header.slot()));
                 is_recent.then_some(Place::Closing)
             }
-            ahead if ahead > 0 && self.may_begin(ahead, header.slot()) => {
+            ahead if ahead > 0 && self.may_begin(ahead, header) => {
                 self.begin_window_beside(ahead as u32);
                 Some(Place::Present)
             }
@@ -129,13 +129,24 @@ impl Receiver {
 
     /// Whether DATA of a window that is `ahead` of the present one begins it. A packet that is 40
     /// windows old seems to be 24 ahead: its slot shows that it is old.
-    fn may_begin(&self, ahead: i32, slot: u32) -> bool {
-        let ends = self.windows().filter_map(|window| window.end.as_ref());
-        let is_later =
-            self.window.is_recent(slot) && ends.into_iter().all(|end| is_later(slot, end.slot));
-        // Only a receiver that joined in the middle can miss the end of the present window.
-        let may_skip = ahead == 1 || self.window.end.is_some() || self.windows_ended == 0;
-        is_later && may_skip && !self.is_finished()
+    fn may_begin(&self, ahead: i32, header: &Header) -> bool {
+        let slot = header.slot();
+        let is_later = self.window.is_recent(slot)
+            && self.windows().filter_map(|w| w.end.as_ref()).all(|end| is_later(slot, end.slot));
+        // Nothing of the window between may have arrived. A receiver that joined in the middle has
+        // missed any number of windows.
+        let may_skip =
+            ahead == 1 || ahead == 2 && self.window.end.is_some() || self.windows_ended == 0;
+        is_later && may_skip && !self.is_finished() && header.message() < self.config.messages_max
+    }
+
+    /// Opens the window before the present one, if this receiver joined in the middle: its sender
+    /// may wait for the end of that window.
+    fn open_closing(&mut self) {
+        if self.windows_ended == 0 && self.closing.is_none() {
+            let number = self.window.number.wrapping_sub(1);
+            self.closing = Some(self.window_beside(number, None).into());
+        }
     }
 
     /// Whether DATA that doesn't name its window belongs to the present one.
@@ -143,7 +154,7 @@ impl Receiver {
         if !self.window.is_recent(header.slot()) {
             return false;
         }
-        if self.stats.packets_arrived == 0 && self.window.end.is_none() {
+        if self.stats.packets_arrived == 0 && !self.knows_number {
             self.window.number = u32::from(header.flags().contains(Flags::ODD_WINDOW));
         }
         if self.window.has_parity_of(header) {
@@ -226,27 +237,38 @@ impl Receiver {
         self.closing = None;
     }
 
-    /// The open window of this number. A receiver that joined in the middle knows numbers only
-    /// modulo [`WINDOWS`], until it learns one.
-    pub(super) fn place_of_number(&mut self, number: u32) -> Option<Place> {
-        if self.names_windows && self.windows_ended == 0 {
-            let known = self.window.number;
-            let learned = match ahead(number, known) {
-                0 => Some(number),
-                -1 if self.closing.is_some() => Some(number.wrapping_add(1)),
-                _ => None,
-            };
-            if let Some(learned) = learned {
-                self.window.number = learned;
-                if let Some(closing) = &mut self.closing {
-                    closing.number = learned.wrapping_sub(1);
-                }
-            }
-        }
+    /// The open window of this number.
+    pub(super) fn place_of_number(&self, number: u32) -> Option<Place> {
         let is_closing = self.closing.as_ref().is_some_and(|closing| closing.number == number);
         match number == self.window.number {
             true => Some(Place::Present),
             false => is_closing.then_some(Place::Closing),
+        }
+    }
+
+    /// The open window that a FIN or TERMS names by its full number. A receiver that joined in the
+    /// middle knows numbers only modulo [`WINDOWS`], until it learns one here.
+    pub(super) fn place_of_told(&mut self, number: u32) -> Option<Place> {
+        if !self.knows_number {
+            let place = match ahead(number, self.window.number) {
+                0 => Place::Present,
+                -1 => Place::Closing,
+                _ => return None,
+            };
+            let ahead = u32::from(place == Place::Closing);
+            self.learn_number(number.wrapping_add(ahead));
+        }
+        if number == self.window.number.wrapping_sub(1) {
+            self.open_closing();
+        }
+        self.place_of_number(number)
+    }
+
+    /// Notes the full number of the present window.
+    pub(super) fn learn_number(&mut self, number: u32) {
+        (self.window.number, self.knows_number) = (number, true);
+        if let Some(closing) = &mut self.closing {
+            closing.number = number.wrapping_sub(1);
         }
     }
 }

@@ -11,7 +11,8 @@ const CONFIRMATIONS: u8 = 2;
 /// The FINs of the present window, and their answers.
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
-    /// The number of the last attempt, over all windows; FINs carry it in their index field.
+    /// The number of the last attempt; FINs carry it in their index field. A window counts on from
+    /// the one before it.
     attempt: u32,
     /// A FIN of this window was sent, since its end was forced if it was.
     fin_sent: bool,

@@ -6,21 +6,25 @@
 
 /// FINs without a newly named message until the sender gives up: half a second on a short path.
 const ASKS: u8 = 8;
+/// FINs in all. A hostile receiver may name one message in each of its receipts.
+const ASKS_MAX: u8 = 64;
 
 /// The end of a window that the receiver has confirmed, while ids are still missing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Naming {
     /// The end was forced.
     forced: bool,
-    /// FINs that may still be sent.
+    /// FINs that may still be sent until a message is newly named.
     asks_left: u8,
+    /// FINs that may still be sent in all.
+    asks_left_in_all: u8,
     /// Messages that receipts had named when the last FIN was sent.
     named: u32,
 }
 
 impl Naming {
     pub(crate) fn new(forced: bool) -> Self {
-        Self { forced, asks_left: ASKS, named: 0 }
+        Self { forced, asks_left: ASKS, asks_left_in_all: ASKS_MAX, named: 0 }
     }
 
     /// Whether the window ends with the messages delivered so far, even if they are too few.
@@ -33,8 +37,9 @@ impl Naming {
         if std::mem::replace(&mut self.named, named) != named {
             self.asks_left = ASKS;
         }
-        let asks = self.asks_left > 0;
+        let asks = self.asks_left.min(self.asks_left_in_all) > 0;
         self.asks_left = self.asks_left.saturating_sub(1);
+        self.asks_left_in_all = self.asks_left_in_all.saturating_sub(1);
         asks
     }
 }
@@ -46,7 +51,13 @@ mod tests {
     #[test]
     fn asks_again__until_nothing_new_is_named() {
         let mut naming = Naming::new(false);
-        assert!((0..100).all(|named| naming.asks_again(named)));
-        assert_eq!((0..100).filter(|_| naming.asks_again(99)).count(), usize::from(ASKS) - 1);
+        assert!((0..20).all(|named| naming.asks_again(named)));
+        assert_eq!((0..100).filter(|_| naming.asks_again(19)).count(), usize::from(ASKS) - 1);
+    }
+
+    #[test]
+    fn asks_again__has_a_bound() {
+        let mut naming = Naming::new(false);
+        assert_eq!((0..1_000).filter(|named| naming.asks_again(*named)).count(), ASKS_MAX.into());
     }
 }

@@ -283,8 +283,11 @@ impl SenderThread {
             Ok(id) => self.buffers.store.insert(id, data),
             Err(error) => {
                 // `Job::send` has checked lengths and numbers. A job that has ended needs no more
-                // messages; any other refusal is a bug.
-                if !matches!(error, QueueError::Complete | QueueError::Failed) {
+                // messages, nor does the empty window at the end of a stream; any other refusal is
+                // a bug.
+                let is_over = matches!(error, QueueError::Complete | QueueError::Failed)
+                    || self.windows.is_empty_end();
+                if !is_over {
                     tracing::error!(group, len, %error, "the transport did not queue a message");
                 }
                 self.released.messages += 1;

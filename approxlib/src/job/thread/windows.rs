@@ -71,6 +71,11 @@ impl Windows {
         }
     }
 
+    /// Whether the present window is the empty one at the end of a stream.
+    pub fn is_empty_end(&self) -> bool {
+        self.is_empty_end
+    }
+
     /// The number of windows that have ended.
     pub fn ended(&self) -> u32 {
         self.ended

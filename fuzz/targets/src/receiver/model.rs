@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The present window's messages, by group and id.
 #[derive(Debug, Default)]
 pub struct Model {
+    /// Windows overlap. The model then knows only which messages were handed over: by window, group
+    /// and id.
+    overlapping: Option<BTreeSet<(u32, u8, u32)>>,
     /// Complete messages.
     complete: BTreeSet<(u8, u32)>,
     /// Complete messages that the application doesn't have yet.
@@ -24,6 +27,23 @@ pub struct Model {
 }
 
 impl Model {
+    /// A model of windows that overlap, or don't.
+    pub fn new(overlap: bool) -> Self {
+        Self { overlapping: overlap.then(BTreeSet::new), ..Self::default() }
+    }
+
+    /// Whether windows overlap.
+    pub fn overlaps(&self) -> bool {
+        self.overlapping.is_some()
+    }
+
+    /// Notes that the receiver learned another number of its window, so that numbers repeat.
+    pub fn renumbered(&mut self) {
+        if let Some(handed_over) = &mut self.overlapping {
+            handed_over.clear();
+        }
+    }
+
     /// Begins another window. The held messages of the one before are due now.
     pub fn begin_window(&mut self) {
         self.leaving.append(&mut self.held);
@@ -33,10 +53,13 @@ impl Model {
 
     /// Notes that the receiver calls the message of `header` complete.
     pub fn complete(&mut self, header: &Header) {
+        self.complete_ever += 1;
+        if self.overlaps() {
+            return;
+        }
         let key = (header.group(), header.message());
         assert!(self.complete.insert(key), "message {key:?} was completed twice");
         self.held.insert(key);
-        self.complete_ever += 1;
         let next = self.next.entry(key.0).or_insert(Some(0));
         if !header.flags().contains(Flags::ORDERED) {
             *next = None;
@@ -46,6 +69,11 @@ impl Model {
     /// Notes that the application got a message.
     pub fn got(&mut self, message: &Message, at_end: bool) {
         let key = (message.group, message.message);
+        if let Some(handed_over) = &mut self.overlapping {
+            let is_new = handed_over.insert((message.window, key.0, key.1));
+            assert!(is_new, "message {key:?} of window {} came twice", message.window);
+            return;
+        }
         if self.leaving.remove(&key) {
             return;
         }
@@ -94,6 +122,9 @@ impl Model {
         let (header, kind) = Header::parse(receipt).expect("a receipt is well-formed");
         let body = ReceiptBody::parse(&receipt[HEADER_LEN..]).expect("so is its body");
         assert_eq!((kind, header.job(), header.cookie()), (Kind::Receipt, JOB, COOKIE));
+        if self.overlaps() {
+            return;
+        }
         assert_eq!(body.delivered, self.number());
         let cumulative = body.cumulative;
         assert_eq!(self.count(header.group(), cumulative), u64::from(cumulative));
