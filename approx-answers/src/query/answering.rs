@@ -299,7 +299,9 @@ fn find<S: AsRef<str>>(columns: &[S], name: &str) -> Result<Column, QueryError> 
     let position = columns.iter().position(|column| column.as_ref() == name);
     let missing = || {
         let columns: Vec<&str> = columns.iter().map(AsRef::as_ref).collect();
-        QueryError::Column { column: name.to_owned(), columns: columns.join(", ") }
+        // The error is one line.
+        let columns = columns.join(", ").replace(char::is_control, " ");
+        QueryError::Column { column: name.to_owned(), columns }
     };
     let position = position.ok_or_else(missing)?;
     Ok(Column { name: name.to_owned(), position })
