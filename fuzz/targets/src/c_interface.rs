@@ -3,6 +3,7 @@
 //! The arguments keep what C can't check: pointers are null, or lead to as much memory as their
 //! structures say. Sizes, handles, numbers, texts and the order of calls are anything.
 
+mod answers;
 mod receiving;
 mod step;
 
@@ -23,12 +24,15 @@ const OPEN_MAX: usize = 4;
 const WORDS: usize = 512;
 /// How long a call waits for an event.
 const WAIT_MS: i64 = 3;
+/// Inputs that begin so have calls on queries too. Others keep the meaning that they had before.
+const QUERIES: &[u8] = b"queries";
 const GUARD: u64 = 0x5a5a_5a5a_5a5a_5a5a;
 
 /// Runs `data` as a sequence of calls.
 pub fn run(data: &[u8]) {
     let mut caller = Caller::default();
-    let mut bytes = Unstructured::new(data);
+    let with_queries = data.strip_prefix(QUERIES);
+    let mut bytes = Unstructured::new(with_queries.unwrap_or(data));
     // Most inputs begin with open handles, so that messages arrive.
     if u8::arbitrary(&mut bytes).is_ok_and(|byte| byte % 8 != 7) {
         caller.open();
@@ -36,6 +40,11 @@ pub fn run(data: &[u8]) {
     for _ in 0..STEPS_MAX {
         if bytes.is_empty() {
             break;
+        }
+        if with_queries.is_some() && !u8::arbitrary(&mut bytes).is_ok_and(|byte| byte % 4 == 3) {
+            let Ok(step) = answers::Step::arbitrary(&mut bytes) else { break };
+            caller.answer(&step);
+            continue;
         }
         let Ok(step) = Step::arbitrary(&mut bytes) else { break };
         caller.step(&step);
@@ -55,6 +64,7 @@ struct Caller {
     open_events: Vec<u64>,
     /// The address and the job of each event whose structure has them.
     senders: Vec<(atp_address, u32)>,
+    answered: answers::Seen,
     address: Option<Vec<u8>>,
     lent: u64,
     returned: Box<AtomicU64>,
@@ -509,6 +519,7 @@ impl Caller {
 
     /// Frees everything. All memory that was lent must come back.
     fn end(mut self) {
+        self.end_answers();
         for handle in std::mem::take(&mut self.open_events) {
             self.open_events.push(handle);
             self.free_event(handle);
