@@ -237,6 +237,8 @@ impl Shared {
         let mut state = self.lock();
         if matches!(command, Command::Finish | Command::Cancel | Command::Abandon) {
             (state.input_ended, state.room_request) = (true, None);
+            // A thread that waits for room learns that there will be none.
+            self.changed.notify_all();
         }
         if command == Command::FinishWindow {
             state.room_request = None;

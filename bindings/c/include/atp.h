@@ -20,10 +20,9 @@
     (memset((pointer), 0, sizeof *(pointer)), (void)((pointer)->struct_size = sizeof *(pointer)))
 
 /**
- * The value of atp_job_options.msr that sets no rate: group 0 is then exact, or isn't there if
- * `groups` doesn't list it.
+ * A sampling rate of 0 in options, where the number 0 is the default.
  */
-#define ATP_MSR_DEFAULT -1.0
+#define ATP_MSR_ZERO -1.0
 
 /**
  * The result of a call. Errors are negative.
@@ -215,6 +214,11 @@ typedef enum atp_flag {
    * Jobs: the report names the messages that were not delivered: see atp_job_report_lost.
    */
   ATP_NAME_LOST = 32,
+  /**
+   * Streams: a window may begin while the last one ends: see atp_stream_next_window. At most two
+   * windows are open. A receiver of a version that can't follow gets them one after the other.
+   */
+  ATP_OVERLAP_WINDOWS = 64,
 } atp_flag;
 
 /**
@@ -640,7 +644,8 @@ typedef struct atp_group {
    */
   uint32_t messages;
   /**
-   * The share of the messages that must arrive, 0 to 1. At 1 the group is exact: in order.
+   * The share of the messages that must arrive, above 0 to 1, or ATP_MSR_ZERO. At 1 the group is
+   * exact: in order. Default 1.
    */
   double msr;
   /**
@@ -650,7 +655,8 @@ typedef struct atp_group {
 } atp_group;
 
 /**
- * Options of a job or a stream. Begin with atp_job_options_init. A number of 0 is the default.
+ * Options of a job or a stream. A number of 0 is the default: begin with atp_job_options_init or
+ * ATP_INIT.
  */
 typedef struct atp_job_options {
   /**
@@ -662,7 +668,8 @@ typedef struct atp_job_options {
    */
   const char *id;
   /**
-   * The share of group 0 that must arrive, 0 to 1; ATP_MSR_DEFAULT at first.
+   * The share of group 0 that must arrive, above 0 to 1, or ATP_MSR_ZERO. Default: group 0 is
+   * exact, or isn't there if `groups` has others.
    */
   double msr;
   /**
@@ -742,7 +749,7 @@ typedef struct atp_job_options {
    */
   double requests_msr_min;
   /**
-   * The highest sampling rate that a request may set; 1 at first.
+   * The highest sampling rate that a request may set, above 0 to 1, or ATP_MSR_ZERO. Default 1.
    */
   double requests_msr_max;
 } atp_job_options;
@@ -1005,7 +1012,8 @@ typedef struct atp_shortfall {
 } atp_shortfall;
 
 /**
- * Options of a receiver. Begin with atp_receiver_options_init. A number of 0 is the default.
+ * Options of a receiver. A number of 0 is the default: begin with atp_receiver_options_init or
+ * ATP_INIT.
  */
 typedef struct atp_receiver_options {
   /**
@@ -1394,8 +1402,8 @@ enum atp_status atp_job_id(struct atp_job job, uint32_t *id, const char **datapa
  * Queues a copy of a message. Blocks while the buffer is full. The message's id, if it is wanted,
  * counts from 0 in each group.
  *
- * Calls for this job in other threads wait for it: a program that wants to do something else
- * meanwhile uses atp_job_try_send.
+ * Calls for this job in other threads wait for it, but for atp_job_progress and the calls that end
+ * the job: after those it returns ATP_ERROR_ENDED, and its message isn't sent.
  *
  * # Safety
  * `data` is null or has `len` readable bytes; `message` is null or writable.
@@ -1455,7 +1463,7 @@ enum atp_status atp_job_send_owned(struct atp_job job,
 enum atp_status atp_job_set_msr(struct atp_job job, uint32_t group, double msr);
 
 /**
- * The job's progress, at most 50 ms old.
+ * The job's progress, at most 50 ms old, also after its end. It waits for no other call.
  *
  * # Safety
  * `progress` is null or as it says.
@@ -1473,12 +1481,15 @@ enum atp_status atp_job_progress(struct atp_job job, struct atp_progress *progre
 enum atp_status atp_job_changed_fd(struct atp_job job, int *fd);
 
 /**
- * Ends the input without waiting: atp_job_try_outcome tells the outcome.
+ * Ends the input without waiting, neither for the receiver nor for other calls:
+ * atp_job_try_outcome or atp_job_finish tells the outcome.
  */
 enum atp_status atp_job_begin_finish(struct atp_job job);
 
 /**
- * Ends the job without waiting: atp_job_try_outcome tells the outcome.
+ * Ends the job without waiting, neither for the receiver nor for other calls:
+ * atp_job_try_outcome or atp_job_cancel tells the outcome. ATP_ERROR_STATE once another call ends
+ * the job.
  */
 enum atp_status atp_job_begin_cancel(struct atp_job job);
 
@@ -1502,7 +1513,8 @@ enum atp_status atp_job_try_outcome(struct atp_job job, struct atp_report *repor
 enum atp_status atp_job_finish(struct atp_job job, struct atp_report *report);
 
 /**
- * Ends the job now, and waits for the receiver's confirmation. `report` may be null.
+ * Ends the job now, and waits for the receiver's confirmation. A call of another thread that waits
+ * for room returns ATP_ERROR_ENDED. `report` may be null.
  *
  * # Safety
  * `report` is null or as it says.
@@ -1559,7 +1571,7 @@ enum atp_status atp_job_shortfall(struct atp_job job, struct atp_shortfall *shor
 
 /**
  * Frees the handle. A job that has not ended is abandoned: messages that were not delivered are
- * lost.
+ * lost. A call of another thread that waits for room returns ATP_ERROR_ENDED.
  */
 enum atp_status atp_job_free(struct atp_job job);
 
@@ -1705,7 +1717,9 @@ enum atp_status atp_receiver_address(struct atp_receiver receiver, struct atp_ad
 
 /**
  * Waits for the next event for up to `timeout_ms`, or without limit if that is negative. ATP_AGAIN
- * if no event came; ATP_ERROR_CLOSED if another thread closed the receiver meanwhile.
+ * if no event came; ATP_ERROR_CLOSED if another thread closed the receiver meanwhile. Signals don't
+ * end the wait: a program that is stopped by a flag waits for a part of a second at a time, or
+ * polls atp_receiver_readable_fd. An event that was there before must have been freed.
  *
  * # Safety
  * `event` is null or as it says.
@@ -1717,7 +1731,8 @@ enum atp_status atp_receiver_recv(struct atp_receiver receiver,
 /**
  * Waits as atp_receiver_recv, and takes further events that are there, up to `len`. The size of
  * the first structure is the distance from one to the next, and sets the size of all. `received`
- * gets the number of events.
+ * gets the number of events. Events that were there before must have been freed: the call writes
+ * over them, and nobody could free their memory then.
  *
  * # Safety
  * `events` is null or has `len` structures; `received` is null or writable.
@@ -1834,6 +1849,20 @@ enum atp_status atp_stream_send(struct atp_stream stream,
                                 uint32_t *message);
 
 /**
+ * As atp_stream_send, but returns ATP_AGAIN instead of blocking while the buffer is full, and
+ * ATP_ERROR_WINDOW_ENDING while the next window can't begin. atp_stream_changed_fd shows when to
+ * try again.
+ *
+ * # Safety
+ * As atp_job_send.
+ */
+enum atp_status atp_stream_try_send(struct atp_stream stream,
+                                    uint32_t group,
+                                    const void *data,
+                                    size_t len,
+                                    uint32_t *message);
+
+/**
  * Queues copies of several messages in the present window, as atp_job_send_many.
  *
  * # Safety
@@ -1871,7 +1900,7 @@ enum atp_status atp_stream_set_messages(struct atp_stream stream,
                                         uint32_t messages);
 
 /**
- * The stream's progress, at most 50 ms old.
+ * The stream's progress, at most 50 ms old, also after its end. It waits for no other call.
  *
  * # Safety
  * `progress` is null or as it says.
@@ -1886,6 +1915,64 @@ enum atp_status atp_stream_progress(struct atp_stream stream, struct atp_progres
  * `report` is null or as it says.
  */
 enum atp_status atp_stream_end_window(struct atp_stream stream, struct atp_report *report);
+
+/**
+ * Ends the input of the present window without waiting for its end: atp_stream_next_window or
+ * atp_stream_try_window is the second step. Further calls before that change nothing.
+ *
+ * With ATP_OVERLAP_WINDOWS messages of the next window may follow at once, and each call ends a
+ * window. It then waits while two windows have not ended.
+ */
+enum atp_status atp_stream_begin_end_window(struct atp_stream stream);
+
+/**
+ * Waits for the end of the oldest window that atp_stream_begin_end_window has ended and whose
+ * report was not read: ATP_OK with the report, which is that of the window. ATP_AGAIN if there is
+ * no such window. `report` may be null.
+ *
+ * With ATP_OVERLAP_WINDOWS a program sends the next window first, and then takes this one's end.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_stream_next_window(struct atp_stream stream, struct atp_report *report);
+
+/**
+ * As atp_stream_next_window, but returns ATP_AGAIN instead of waiting. atp_stream_changed_fd shows
+ * when to try again.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_stream_try_window(struct atp_stream stream, struct atp_report *report);
+
+/**
+ * A descriptor as that of atp_job_changed_fd, for atp_stream_try_send, atp_stream_try_window and
+ * atp_stream_try_outcome.
+ *
+ * # Safety
+ * `fd` is null or writable.
+ */
+enum atp_status atp_stream_changed_fd(struct atp_stream stream, int *fd);
+
+/**
+ * Ends the stream with the present window without waiting: atp_stream_try_outcome or
+ * atp_stream_finish tells the outcome.
+ */
+enum atp_status atp_stream_begin_finish(struct atp_stream stream);
+
+/**
+ * Ends the stream now without waiting, as atp_job_begin_cancel.
+ */
+enum atp_status atp_stream_begin_cancel(struct atp_stream stream);
+
+/**
+ * The outcome of a stream that has ended, as atp_job_try_outcome.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_stream_try_outcome(struct atp_stream stream, struct atp_report *report);
 
 /**
  * Ends the stream with the present window, as atp_job_finish. After atp_stream_end_window an empty

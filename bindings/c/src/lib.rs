@@ -39,8 +39,8 @@ pub use event::{
 pub use job::*;
 pub use memory::{atp_bytes, atp_release};
 pub use options::{
-    ATP_MSR_DEFAULT, atp_flag, atp_group, atp_job_options, atp_job_options_init,
-    atp_receiver_options, atp_receiver_options_init, atp_requests,
+    ATP_MSR_ZERO, atp_flag, atp_group, atp_job_options, atp_job_options_init, atp_receiver_options,
+    atp_receiver_options_init, atp_requests,
 };
 pub use query::*;
 pub use receiver::*;

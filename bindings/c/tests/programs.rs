@@ -32,9 +32,11 @@ fn main() -> ExitCode {
         let error = sanitized("int main(void) { return 0; }").err()?;
         Some(format!("needs sanitizers: {}", error.to_string().lines().next().unwrap_or_default()))
     });
-    let tests: [(&str, Test, &Option<String>); 10] = [
+    let tests: [(&str, Test, &Option<String>); 12] = [
         ("transfer__holds", || c_program("transfer", &[]), &cc),
         ("transfer__holds_under_sanitizers", || c_program("transfer", &SANITIZERS), &sanitizers),
+        ("waiting__holds", || c_program("waiting", &[]), &cc),
+        ("waiting__holds_under_sanitizers", || c_program("waiting", &SANITIZERS), &sanitizers),
         ("bad_input__has_its_errors", || c_program("bad_input", &[]), &cc),
         ("bad_input__has_its_errors_under_sanitizers", bad_input_sanitized, &sanitizers),
         ("answers__hold", || c_program("answers", &[]), &cc),

@@ -6,6 +6,7 @@
 mod answers;
 mod receiving;
 mod step;
+mod windows;
 
 use arbitrary::{Arbitrary, Unstructured};
 use atp_c::*;
@@ -24,15 +25,16 @@ const OPEN_MAX: usize = 4;
 const WORDS: usize = 512;
 /// How long a call waits for an event.
 const WAIT_MS: i64 = 3;
-/// Inputs that begin so have calls on queries too. Others keep the meaning that they had before.
-const QUERIES: &[u8] = b"queries";
+/// Inputs that begin so have the calls of `answers` and `windows` too. Others keep the meaning that
+/// they had before these were added.
+const MORE: &[u8] = b"queries";
 const GUARD: u64 = 0x5a5a_5a5a_5a5a_5a5a;
 
 /// Runs `data` as a sequence of calls.
 pub fn run(data: &[u8]) {
     let mut caller = Caller::default();
-    let with_queries = data.strip_prefix(QUERIES);
-    let mut bytes = Unstructured::new(with_queries.unwrap_or(data));
+    let more = data.strip_prefix(MORE);
+    let mut bytes = Unstructured::new(more.unwrap_or(data));
     // Most inputs begin with open handles, so that messages arrive.
     if u8::arbitrary(&mut bytes).is_ok_and(|byte| byte % 8 != 7) {
         caller.open();
@@ -41,10 +43,17 @@ pub fn run(data: &[u8]) {
         if bytes.is_empty() {
             break;
         }
-        if with_queries.is_some() && !u8::arbitrary(&mut bytes).is_ok_and(|byte| byte % 4 == 3) {
-            let Ok(step) = answers::Step::arbitrary(&mut bytes) else { break };
-            caller.answer(&step);
-            continue;
+        if more.is_some() {
+            let Ok(kind) = u8::arbitrary(&mut bytes) else { break };
+            if kind % 4 < 2 {
+                let Ok(step) = answers::Step::arbitrary(&mut bytes) else { break };
+                caller.answer(&step);
+                continue;
+            } else if kind % 4 == 2 {
+                let Ok(step) = windows::Step::arbitrary(&mut bytes) else { break };
+                caller.window(&step);
+                continue;
+            }
         }
         let Ok(step) = Step::arbitrary(&mut bytes) else { break };
         caller.step(&step);
