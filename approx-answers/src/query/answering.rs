@@ -406,6 +406,20 @@ mod tests {
         assert_eq!(warnings, [Warning::UnseenKeys { missing: None }]);
     }
 
+    /// Found by fuzzing the C interface.
+    #[test]
+    fn set_messages_sent__takes_any_numbers() {
+        for query in ["sum(a)", "avg(a) by k", "median(a)", "top(1, k)"] {
+            let mut answering = Answering::new(query.parse().unwrap(), &["k", "a"]).unwrap();
+            for stratum in 0..2 {
+                answering.set_messages_sent(stratum, u64::MAX).unwrap();
+                answering.push_message(stratum, [["x", "1"]]).unwrap();
+            }
+            let answers = answering.answers(P95).unwrap();
+            assert_eq!(answers.rows[0].1.messages_sent, Some(u64::MAX), "{query}");
+        }
+    }
+
     proptest! {
         #[test]
         fn push_message__never_panics(

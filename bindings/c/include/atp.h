@@ -1717,9 +1717,10 @@ enum atp_status atp_receiver_address(struct atp_receiver receiver, struct atp_ad
 
 /**
  * Waits for the next event for up to `timeout_ms`, or without limit if that is negative. ATP_AGAIN
- * if no event came; ATP_ERROR_CLOSED if another thread closed the receiver meanwhile. Signals don't
- * end the wait: a program that is stopped by a flag waits for a part of a second at a time, or
- * polls atp_receiver_readable_fd. An event that was there before must have been freed.
+ * if no event came; ATP_ERROR_CLOSED if another thread closed the receiver meanwhile.
+ *
+ * A signal doesn't end the wait. A program that stops by a flag waits for a part of a second at a
+ * time, or polls atp_receiver_readable_fd. `event` must be empty or freed.
  *
  * # Safety
  * `event` is null or as it says.
