@@ -3,7 +3,7 @@
 use crate::{
     arguments::{Group, address, deadline, integer, number, shown},
     errors::raise,
-    exceptions::is_own,
+    exceptions::{closed, is_own},
     guarded::Guarded,
     message::Message,
     options, types, wait,
@@ -110,7 +110,8 @@ impl Receiver {
     fn new(address: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let (py, builder) = (address.py(), options::receiver(options)?);
         let local = self::address(address)?;
-        let bound = wait::on_thread(py, move || builder.bind(local))?;
+        let bound = wait::on_thread(py, None, move || builder.bind(local))?;
+        let bound = bound.ok_or_else(|| closed("receiver"))?;
         let receiver = bound.map_err(|error| raise(py, error))?;
         let local = receiver.local_addr().map_err(|error| raise(py, error))?;
         Ok(Self {
@@ -216,7 +217,7 @@ impl Receiver {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         match self.receiver.take(py)? {
             None => Ok(()),
-            Some(receiver) => wait::on_thread(py, move || drop(receiver)),
+            Some(receiver) => wait::on_thread(py, None, move || drop(receiver)).map(|_| ()),
         }
     }
 
