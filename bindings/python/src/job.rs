@@ -323,8 +323,8 @@ impl Stream {
         job.until(py, deadline, || job.try_window(py, approxlib::Stream::try_last_window))
     }
 
-    /// `end_window` without waiting for its end. With overlapping windows it waits while two have not
-    /// ended.
+    /// `end_window` without waiting for its end. With overlapping windows it waits while two
+    /// windows have not ended.
     fn begin_end_window(slf: &Bound<'_, Self>) -> PyResult<()> {
         slf.as_super().get().begin_end_window(slf.py(), None)
     }
