@@ -186,6 +186,18 @@ pub enum QueryError {
         /// The value.
         given: String,
     },
+    /// A text isn't CSV.
+    #[error("the text isn't CSV in UTF-8: {reason}")]
+    Csv {
+        /// The place and the reason.
+        reason: String,
+    },
+    /// A header is no single record.
+    #[error("the CSV header has {records} records: give the one line that names the columns")]
+    Header {
+        /// The number of records.
+        records: usize,
+    },
     /// There is no answer.
     #[error(transparent)]
     Answer(#[from] AnswerError),

@@ -93,7 +93,8 @@ impl Sample {
 
     /// Messages that were sent; `None` if a stratum hasn't said so.
     pub fn messages_sent(&self) -> Option<u64> {
-        self.strata.values().map(|stratum| stratum.sent).sum()
+        let mut sent = self.strata.values().map(|stratum| stratum.sent);
+        sent.try_fold(0, |sum: u64, sent| Some(sum.saturating_add(sent?)))
     }
 
     /// The moments of a stratum's messages.

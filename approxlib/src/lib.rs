@@ -87,7 +87,7 @@ pub use asynchronous::{AsyncJob, AsyncReceiver};
 pub use atp_common::laws::{RateLaw, Rule, Rules, Variant};
 pub use datapath::send_buffer_bytes_max;
 pub use error::{Error, ShortCause, ShortGroup, Shortfall};
-pub use job::{Fanout, Group, Job, JobBuilder, Progress, Requests, Stream};
+pub use job::{Fanout, Group, Job, JobBuilder, JobHandle, Progress, Requests, Stream};
 pub use job_id::JobId;
 pub use receiver::{
     Event, GroupArrivals, GroupSummary, GroupTerms, RateRequest, Receiver, ReceiverBuilder,

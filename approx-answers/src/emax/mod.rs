@@ -5,6 +5,7 @@
 
 mod accepted;
 mod allocation;
+mod of_query;
 mod planner;
 mod report;
 mod spending;

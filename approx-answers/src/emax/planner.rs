@@ -129,6 +129,11 @@ impl Planner {
         }
     }
 
+    /// The confidence that was asked for.
+    pub fn confidence(&self) -> Confidence {
+        self.confidence
+    }
+
     /// A source starts with an MSR. Returns a request for the first MSR of the accepted error,
     /// unless the source has it or is known.
     ///

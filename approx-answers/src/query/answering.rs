@@ -299,7 +299,9 @@ fn find<S: AsRef<str>>(columns: &[S], name: &str) -> Result<Column, QueryError> 
     let position = columns.iter().position(|column| column.as_ref() == name);
     let missing = || {
         let columns: Vec<&str> = columns.iter().map(AsRef::as_ref).collect();
-        QueryError::Column { column: name.to_owned(), columns: columns.join(", ") }
+        // The error is one line.
+        let columns = columns.join(", ").replace(char::is_control, " ");
+        QueryError::Column { column: name.to_owned(), columns }
     };
     let position = position.ok_or_else(missing)?;
     Ok(Column { name: name.to_owned(), position })
@@ -402,6 +404,20 @@ mod tests {
         assert_eq!(answering.overall(P95).unwrap().unwrap().value, 3.0);
         let warnings = answering.answers(P95).unwrap().warnings;
         assert_eq!(warnings, [Warning::UnseenKeys { missing: None }]);
+    }
+
+    /// Found by fuzzing the C interface.
+    #[test]
+    fn set_messages_sent__takes_any_numbers() {
+        for query in ["sum(a)", "avg(a) by k", "median(a)", "top(1, k)"] {
+            let mut answering = Answering::new(query.parse().unwrap(), &["k", "a"]).unwrap();
+            for stratum in 0..2 {
+                answering.set_messages_sent(stratum, u64::MAX).unwrap();
+                answering.push_message(stratum, [["x", "1"]]).unwrap();
+            }
+            let answers = answering.answers(P95).unwrap();
+            assert_eq!(answers.rows[0].1.messages_sent, Some(u64::MAX), "{query}");
+        }
     }
 
     proptest! {

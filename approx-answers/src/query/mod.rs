@@ -1,6 +1,7 @@
 //! Queries in words, and their answers from rows of text.
 
 mod answering;
+mod csv_rows;
 mod parse;
 
 pub use answering::{Answering, Answers};

@@ -175,7 +175,8 @@ impl Shared {
     fn set_signal_again(&self, state: &State) {
         let has_room = state.room_request.is_some_and(|request| self.has_room(state, request));
         let has_window = state.awaits_window() && !state.window_outcomes.is_empty();
-        if has_room || has_window || state.outcome.is_some() || state.thread_gone {
+        let may_begin = state.wants_window && state.can_begin_window();
+        if has_room || has_window || may_begin || state.outcome.is_some() || state.thread_gone {
             self.changed_signal.set();
         }
     }
@@ -237,6 +238,9 @@ impl Shared {
         let mut state = self.lock();
         if matches!(command, Command::Finish | Command::Cancel | Command::Abandon) {
             (state.input_ended, state.room_request) = (true, None);
+            state.wants_window = false;
+            // A thread that waits for room learns that there will be none.
+            self.changed.notify_all();
         }
         if command == Command::FinishWindow {
             state.room_request = None;
@@ -286,8 +290,14 @@ impl Shared {
     }
 
     /// Whether the next window may begin: at most one window has not ended.
+    ///
+    /// If not, the signal shows when it may.
     pub fn can_begin_window(&self) -> bool {
-        self.lock().can_begin_window()
+        self.changed_signal.clear();
+        let mut state = self.lock();
+        state.wants_window = !state.can_begin_window();
+        self.set_signal_again(&state);
+        !state.wants_window
     }
 
     /// Begins a window: counts each group's messages from 0, and sets the limits given in
@@ -297,7 +307,7 @@ impl Shared {
         while !state.can_begin_window() {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.window = state.window.wrapping_add(1);
+        (state.window, state.wants_window) = (state.window.wrapping_add(1), false);
         for group in state.groups.iter_mut().flatten() {
             group.accepted = 0;
         }

@@ -209,6 +209,35 @@ impl Stream {
         outcome.map(|outcome| self.window_ended(outcome)).transpose()
     }
 
+    /// As [`Stream::begin_end_window`], but returns `false` instead of waiting while two windows
+    /// have not ended. [`Job::changed_fd`] shows when to try again.
+    pub fn try_begin_end_window(&mut self) -> bool {
+        let may_begin = !self.between || self.job.shared.can_begin_window();
+        if may_begin {
+            self.begin_end_window();
+        }
+        may_begin
+    }
+
+    /// The second step of [`Stream::end_window`] without waiting: the report of the window that was
+    /// ended last, once all have ended. `None` before that.
+    ///
+    /// # Errors
+    /// As [`Stream::end_window`].
+    pub fn try_last_window(&mut self) -> Result<Option<WindowReport>, Error> {
+        while let Some(report) = self.try_window()? {
+            if self.awaited == 0 {
+                return Ok(Some(report));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether [`Stream::next_window`] has a window to wait for.
+    pub fn awaits_window(&self) -> bool {
+        self.awaited > 0
+    }
+
     /// The stream's outcome: see [`Job::try_outcome`].
     ///
     /// # Errors

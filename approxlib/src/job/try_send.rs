@@ -79,6 +79,16 @@ impl Job {
 }
 
 impl Stream {
+    /// Queues a message of `group` in the present window without blocking: see
+    /// [`Job::try_send_in`].
+    ///
+    /// # Errors
+    /// As [`Job::send_in`]; [`Error::WindowEnding`] after [`Stream::begin_end_window`]: with
+    /// overlapping windows, only while two windows have not ended.
+    pub fn try_send_in(&mut self, group: u8, message: &[u8]) -> Result<Option<u32>, Error> {
+        self.try_ready_to_send()?.try_send_in(group, message)
+    }
+
     /// Queues messages of `group` in the present window without blocking: see
     /// [`Job::try_send_all`].
     ///

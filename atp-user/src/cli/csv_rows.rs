@@ -1,10 +1,10 @@
-//! A CSV file as messages of whole records, for `send --csv`, and back, for `recv --query`.
+//! A CSV file as messages of whole records, for `send --csv`.
 //!
 //! The header travels alone in an exact group. A receiver needs no more than that to read the
 //! records of any message.
 
 use anyhow::{Context, Result, ensure};
-use csv::{ByteRecord, ReaderBuilder, StringRecord, WriterBuilder};
+use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 use rand::{SeedableRng, seq::SliceRandom};
 use std::io::Read;
 
@@ -73,12 +73,6 @@ fn line(record: &ByteRecord) -> Result<Vec<u8>> {
     writer.into_inner().context("writing a CSV record")
 }
 
-/// The records of a message.
-pub fn records(message: &[u8]) -> Result<Vec<StringRecord>, csv::Error> {
-    let reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(message);
-    reader.into_records().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,8 +84,6 @@ mod tests {
         let table = Table::read(FILE.as_bytes(), Some(2), false).unwrap();
         assert_eq!(table.header, b"name,\"delay, min\"\n");
         assert_eq!(table.messages, [b"UA,1\n\"A\"\"B\",2\n".to_vec(), b"DL,3\n".to_vec()]);
-        assert_eq!(&records(&table.messages[0]).unwrap()[1][0], "A\"B");
-        assert_eq!(records(&table.header).unwrap()[0], vec!["name", "delay, min"]);
         let whole = Table::read(FILE.as_bytes(), None, false).unwrap();
         assert_eq!(whole.messages.len(), 1);
     }

@@ -20,10 +20,9 @@
     (memset((pointer), 0, sizeof *(pointer)), (void)((pointer)->struct_size = sizeof *(pointer)))
 
 /**
- * The value of atp_job_options.msr that sets no rate: group 0 is then exact, or isn't there if
- * `groups` doesn't list it.
+ * A sampling rate of 0 in options, where the number 0 is the default.
  */
-#define ATP_MSR_DEFAULT -1.0
+#define ATP_MSR_ZERO -1.0
 
 /**
  * The result of a call. Errors are negative.
@@ -166,6 +165,22 @@ typedef enum atp_status {
    */
   ATP_ERROR_NO_PEERS = -41,
   /**
+   * A text is no query, or its table lacks a column.
+   */
+  ATP_ERROR_QUERY = -50,
+  /**
+   * A row of a message can't be read: it isn't CSV, lacks a column, or has a text as a number.
+   */
+  ATP_ERROR_ROW = -51,
+  /**
+   * A message or a number doesn't fit the others: more arrived than were sent, for example.
+   */
+  ATP_ERROR_SAMPLE = -52,
+  /**
+   * The messages so far have no answer: the sentence says what is missing.
+   */
+  ATP_ERROR_NO_ANSWER = -53,
+  /**
    * An error that has no code in this version.
    */
   ATP_ERROR_OTHER = -99,
@@ -199,6 +214,11 @@ typedef enum atp_flag {
    * Jobs: the report names the messages that were not delivered: see atp_job_report_lost.
    */
   ATP_NAME_LOST = 32,
+  /**
+   * Streams: a window may begin while the last one ends: see atp_stream_next_window. At most two
+   * windows are open. A receiver of a version that can't follow gets them one after the other.
+   */
+  ATP_OVERLAP_WINDOWS = 64,
 } atp_flag;
 
 /**
@@ -294,6 +314,54 @@ typedef enum atp_short_cause {
 } atp_short_cause;
 
 /**
+ * A number of atp_action.kind. Later versions have more: skip those that the program doesn't know.
+ */
+typedef enum atp_action_kind {
+  /**
+   * Ask the sender of the stratum for a higher sampling rate: atp_receiver_request_msr.
+   */
+  ATP_ACTION_RAISE = 1,
+  /**
+   * Ask the sender of the stratum for a lower sampling rate.
+   */
+  ATP_ACTION_LOWER = 2,
+  /**
+   * Ask all senders to end, as the error is met: atp_receiver_request_end.
+   */
+  ATP_ACTION_END = 3,
+  /**
+   * Nothing to ask for. The plan looks again after `messages` messages.
+   */
+  ATP_ACTION_WAIT = 4,
+} atp_action_kind;
+
+/**
+ * Why an accepted error wasn't met.
+ */
+typedef enum atp_plan_reason {
+  /**
+   * It was met.
+   */
+  ATP_PLAN_MET = 0,
+  /**
+   * The senders ended and messages are missing: begin with a higher sampling rate.
+   */
+  ATP_PLAN_SENDERS_ENDED = 1,
+  /**
+   * The answer may be 0, of which no share is an error: use error_absolute.
+   */
+  ATP_PLAN_NEAR_ZERO = 2,
+  /**
+   * Too few messages carry an answer: begin with a rate of 1, or send smaller messages.
+   */
+  ATP_PLAN_FEW_MESSAGES = 3,
+  /**
+   * A reason that has no number in this version.
+   */
+  ATP_PLAN_OTHER = 99,
+} atp_plan_reason;
+
+/**
  * An address and a port. Its layout never changes.
  */
 typedef struct atp_address {
@@ -314,6 +382,105 @@ typedef struct atp_address {
    */
   uint8_t ip[16];
 } atp_address;
+
+/**
+ * The answers of a query, from atp_query_answers. Free them with atp_answers_free.
+ */
+typedef struct atp_answers {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The memory behind the answers, which atp_answers_free frees. 0: none.
+   */
+  uint64_t memory;
+  /**
+   * The number of rows: see atp_answers_row.
+   */
+  size_t rows_len;
+  /**
+   * Warnings about all rows together: sentences that name the remedy. Valid until
+   * atp_answers_free.
+   */
+  const char *const *warnings;
+  /**
+   * The number of these warnings.
+   */
+  size_t warnings_len;
+  /**
+   * 1 if the query is a `top`. Other queries have no order of ranks.
+   */
+  uint32_t is_ranking;
+  /**
+   * Of a `top`: 1 if the sample shows that these keys are the largest.
+   */
+  uint32_t separates;
+} atp_answers;
+
+/**
+ * An answer, and the interval that contains the true one with the query's confidence.
+ */
+typedef struct atp_estimate {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The row's key, in UTF-8 with a 0 at its end. Null without `by`. Valid until
+   * atp_answers_free.
+   */
+  const char *key;
+  /**
+   * The bytes of the key, without the 0 at its end.
+   */
+  size_t key_len;
+  /**
+   * The answer, in the unit of the column.
+   */
+  double value;
+  /**
+   * The lower end. It is negative infinity if one message can't show how messages vary.
+   */
+  double low;
+  /**
+   * The upper end.
+   */
+  double high;
+  /**
+   * The share of intervals that contain the true answer, such as 0.95.
+   */
+  double confidence;
+  /**
+   * Degrees of freedom of Student's t; infinite if every message arrived.
+   */
+  double degrees_of_freedom;
+  /**
+   * Messages that arrived.
+   */
+  uint64_t messages;
+  /**
+   * Messages that were sent; 0 if that isn't known.
+   */
+  uint64_t messages_sent;
+  /**
+   * 1 if the number of messages that were sent is known.
+   */
+  uint32_t messages_sent_known;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+  /**
+   * Reasons to doubt the interval: sentences that name the remedy. Valid until
+   * atp_answers_free.
+   */
+  const char *const *warnings;
+  /**
+   * The number of these warnings.
+   */
+  size_t warnings_len;
+} atp_estimate;
 
 /**
  * An event, from atp_receiver_recv. Free it with atp_event_free.
@@ -477,7 +644,8 @@ typedef struct atp_group {
    */
   uint32_t messages;
   /**
-   * The share of the messages that must arrive, 0 to 1. At 1 the group is exact: in order.
+   * The share of the messages that must arrive, above 0 to 1, or ATP_MSR_ZERO. At 1 the group is
+   * exact: in order. Default 1.
    */
   double msr;
   /**
@@ -487,7 +655,8 @@ typedef struct atp_group {
 } atp_group;
 
 /**
- * Options of a job or a stream. Begin with atp_job_options_init. A number of 0 is the default.
+ * Options of a job or a stream. A number of 0 is the default: begin with atp_job_options_init or
+ * ATP_INIT.
  */
 typedef struct atp_job_options {
   /**
@@ -499,7 +668,8 @@ typedef struct atp_job_options {
    */
   const char *id;
   /**
-   * The share of group 0 that must arrive, 0 to 1; ATP_MSR_DEFAULT at first.
+   * The share of group 0 that must arrive, above 0 to 1, or ATP_MSR_ZERO. Default: group 0 is
+   * exact, or isn't there if `groups` has others.
    */
   double msr;
   /**
@@ -579,7 +749,7 @@ typedef struct atp_job_options {
    */
   double requests_msr_min;
   /**
-   * The highest sampling rate that a request may set; 1 at first.
+   * The highest sampling rate that a request may set, above 0 to 1, or ATP_MSR_ZERO. Default 1.
    */
   double requests_msr_max;
 } atp_job_options;
@@ -842,7 +1012,8 @@ typedef struct atp_shortfall {
 } atp_shortfall;
 
 /**
- * Options of a receiver. Begin with atp_receiver_options_init. A number of 0 is the default.
+ * Options of a receiver. A number of 0 is the default: begin with atp_receiver_options_init or
+ * ATP_INIT.
  */
 typedef struct atp_receiver_options {
   /**
@@ -902,6 +1073,138 @@ typedef struct atp_receiver_options {
    */
   uint64_t linger_ms;
 } atp_receiver_options;
+
+/**
+ * Options of a query. Begin with ATP_INIT. A number of 0 is the default.
+ */
+typedef struct atp_query_options {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The share of intervals that contain the true answer, above 0 and below 1. Default 0.95.
+   */
+  double confidence;
+  /**
+   * The accepted error, as a share of the answer: half of its interval, such as 0.05. The query
+   * then plans requests to the senders: see atp_query_next_action. Default: no plan.
+   */
+  double error_relative;
+  /**
+   * The accepted error in the unit of the answer. Only one of the two may be set.
+   */
+  double error_absolute;
+} atp_query_options;
+
+/**
+ * A query of a table whose rows arrive as CSV, some of them perhaps never. Free it with
+ * atp_query_free.
+ *
+ * Messages are counted by stratum: the part of a job that one sender sends in one group (and
+ * window), under a number of the program's choice.
+ */
+typedef struct atp_query {
+  /**
+   * 0 is no query. Numbers aren't used twice.
+   */
+  uint64_t handle;
+} atp_query;
+
+/**
+ * How the messages were sent and chosen, for the warnings. Begin with ATP_INIT.
+ */
+typedef struct atp_delivery {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * 1 if messages with the fewest remaining data went first: a job without ATP_NO_MRDF.
+   */
+  uint32_t is_mrdf;
+  /**
+   * 1 if the messages follow an order of the data, such as time.
+   */
+  uint32_t is_ordered;
+  /**
+   * 1 if the job ended before each message was tried once.
+   */
+  uint32_t stopped_early;
+  /**
+   * 0; for later versions.
+   */
+  uint32_t reserved;
+  /**
+   * The shortest message that arrived, bytes.
+   */
+  uint64_t message_bytes_min;
+  /**
+   * The longest message that arrived, bytes. 0: the lengths aren't known.
+   */
+  uint64_t message_bytes_max;
+} atp_delivery;
+
+/**
+ * A step of the plan for an accepted error.
+ */
+typedef struct atp_action {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * A number of atp_action_kind.
+   */
+  uint32_t kind;
+  /**
+   * The stratum of ATP_ACTION_RAISE and ATP_ACTION_LOWER.
+   */
+  uint32_t stratum;
+  /**
+   * The new sampling rate of that stratum, 0 to 1.
+   */
+  double msr;
+  /**
+   * Of ATP_ACTION_WAIT: messages of all strata that must have arrived.
+   */
+  uint64_t messages;
+} atp_action;
+
+/**
+ * The end of a plan for an accepted error.
+ */
+typedef struct atp_plan_report {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * 1 if each answer has an interval as narrow as accepted.
+   */
+  uint32_t met;
+  /**
+   * A number of atp_plan_reason.
+   */
+  uint32_t reason;
+  /**
+   * The largest error of the answers, in the form of the accepted one: a share, or in the unit
+   * of the answer.
+   */
+  double reached;
+  /**
+   * With ATP_PLAN_SENDERS_ENDED: messages that are missing; 0 if that isn't known.
+   */
+  uint64_t messages_missing;
+  /**
+   * How often the plan looked at the answers.
+   */
+  uint32_t looks;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} atp_plan_report;
 
 /**
  * A receiver of messages of any number of jobs, at one UDP port. Close it with
@@ -1016,6 +1319,36 @@ extern "C" {
 enum atp_status atp_address_text(const struct atp_address *address, char *text, size_t len);
 
 /**
+ * The row at `index`: in the order of the keys, or the largest first for `top`. A key without an
+ * answer, such as a mean of no values, has no row. ATP_ERROR_ARGUMENT if there is no such row.
+ *
+ * # Safety
+ * Pointers are null or as they say.
+ */
+enum atp_status atp_answers_row(const struct atp_answers *answers,
+                                size_t index,
+                                struct atp_estimate *row);
+
+/**
+ * The answer over all keys of a sum, count, mean or ratio, at the confidence of the rows.
+ * ATP_ERROR_NO_ANSWER for other functions.
+ *
+ * # Safety
+ * Pointers are null or as they say.
+ */
+enum atp_status atp_answers_overall(const struct atp_answers *answers,
+                                    struct atp_estimate *overall);
+
+/**
+ * Frees the memory behind answers, and empties them. Does nothing if they are empty. A copy of
+ * freed answers gives ATP_ERROR_HANDLE.
+ *
+ * # Safety
+ * `answers` is null or as it says.
+ */
+enum atp_status atp_answers_free(struct atp_answers *answers);
+
+/**
  * The group at `index` of an event that ends a job or window. ATP_ERROR_ARGUMENT if there is none.
  *
  * # Safety
@@ -1069,8 +1402,8 @@ enum atp_status atp_job_id(struct atp_job job, uint32_t *id, const char **datapa
  * Queues a copy of a message. Blocks while the buffer is full. The message's id, if it is wanted,
  * counts from 0 in each group.
  *
- * Calls for this job in other threads wait for it: a program that wants to do something else
- * meanwhile uses atp_job_try_send.
+ * Calls for this job in other threads wait for it, but for atp_job_progress and the calls that end
+ * the job: after those it returns ATP_ERROR_ENDED, and its message isn't sent.
  *
  * # Safety
  * `data` is null or has `len` readable bytes; `message` is null or writable.
@@ -1130,7 +1463,7 @@ enum atp_status atp_job_send_owned(struct atp_job job,
 enum atp_status atp_job_set_msr(struct atp_job job, uint32_t group, double msr);
 
 /**
- * The job's progress, at most 50 ms old.
+ * The job's progress, at most 50 ms old, also after its end. It waits for no other call.
  *
  * # Safety
  * `progress` is null or as it says.
@@ -1148,12 +1481,15 @@ enum atp_status atp_job_progress(struct atp_job job, struct atp_progress *progre
 enum atp_status atp_job_changed_fd(struct atp_job job, int *fd);
 
 /**
- * Ends the input without waiting: atp_job_try_outcome tells the outcome.
+ * Ends the input without waiting, neither for the receiver nor for other calls:
+ * atp_job_try_outcome or atp_job_finish tells the outcome.
  */
 enum atp_status atp_job_begin_finish(struct atp_job job);
 
 /**
- * Ends the job without waiting: atp_job_try_outcome tells the outcome.
+ * Ends the job without waiting, neither for the receiver nor for other calls:
+ * atp_job_try_outcome or atp_job_cancel tells the outcome. ATP_ERROR_STATE once another call ends
+ * the job.
  */
 enum atp_status atp_job_begin_cancel(struct atp_job job);
 
@@ -1177,7 +1513,8 @@ enum atp_status atp_job_try_outcome(struct atp_job job, struct atp_report *repor
 enum atp_status atp_job_finish(struct atp_job job, struct atp_report *report);
 
 /**
- * Ends the job now, and waits for the receiver's confirmation. `report` may be null.
+ * Ends the job now, and waits for the receiver's confirmation. A call of another thread that waits
+ * for room returns ATP_ERROR_ENDED. `report` may be null.
  *
  * # Safety
  * `report` is null or as it says.
@@ -1234,7 +1571,7 @@ enum atp_status atp_job_shortfall(struct atp_job job, struct atp_shortfall *shor
 
 /**
  * Frees the handle. A job that has not ended is abandoned: messages that were not delivered are
- * lost.
+ * lost. A call of another thread that waits for room returns ATP_ERROR_ENDED.
  */
 enum atp_status atp_job_free(struct atp_job job);
 
@@ -1254,6 +1591,110 @@ enum atp_status atp_job_options_init(struct atp_job_options *options, size_t str
  * `options` is null or has `struct_size` writable bytes.
  */
 enum atp_status atp_receiver_options_init(struct atp_receiver_options *options, size_t struct_size);
+
+/**
+ * Opens a query such as "avg(dep_delay) by carrier" of a table with the columns that `header`
+ * names: one line of CSV. `options` may be null: all defaults.
+ *
+ * The functions are sum, count, avg, ratio, quantile, median and top; all but top take `by`.
+ * ATP_ERROR_QUERY if the text is no query, or the table lacks one of its columns.
+ *
+ * # Safety
+ * `header` is null or has `header_len` readable bytes; other pointers are null or as they say.
+ */
+enum atp_status atp_query_open(const char *text,
+                               const void *header,
+                               size_t header_len,
+                               const struct atp_query_options *options,
+                               struct atp_query *query);
+
+/**
+ * Adds the rows of one message: whole lines of CSV, without a header. Missing values are empty or
+ * NA. ATP_ERROR_ROW if a row can't be read, and ATP_ERROR_SAMPLE if it can't be counted; the
+ * message is then left out, and the query goes on.
+ *
+ * # Safety
+ * `data` is null or has `len` readable bytes.
+ */
+enum atp_status atp_query_add(struct atp_query query,
+                              uint32_t stratum,
+                              const void *data,
+                              size_t len);
+
+/**
+ * Sets N, the number of messages that a stratum sent: when its source starts, or at its end. Sums
+ * and counts need it. ATP_ERROR_SAMPLE if more have arrived, or another N was set.
+ */
+enum atp_status atp_query_set_messages_sent(struct atp_query query,
+                                            uint32_t stratum,
+                                            uint64_t messages);
+
+/**
+ * Sets how the messages were sent and chosen, for the warnings.
+ *
+ * # Safety
+ * `delivery` is null or as it says.
+ */
+enum atp_status atp_query_set_delivery(struct atp_query query, const struct atp_delivery *delivery);
+
+/**
+ * The number of messages that were added.
+ *
+ * # Safety
+ * `messages` is null or writable.
+ */
+enum atp_status atp_query_messages(struct atp_query query, uint64_t *messages);
+
+/**
+ * The answers from the messages so far: a snapshot, which later messages don't change.
+ * ATP_ERROR_NO_ANSWER if no message has arrived, or a sum or count lacks an N.
+ *
+ * # Safety
+ * `answers` is null or as it says. Answers in it must have been freed.
+ */
+enum atp_status atp_query_answers(struct atp_query query, struct atp_answers *answers);
+
+/**
+ * Tells the plan that a source starts, with the sampling rate that ATP_EVENT_STARTED names. Leave
+ * out exact groups, which the plan would make approximate.
+ */
+enum atp_status atp_query_source_started(struct atp_query query, uint32_t stratum, double msr);
+
+/**
+ * Tells the plan that the sender of a source has handed over its last message: its sampling rate
+ * may only fall from now on.
+ */
+enum atp_status atp_query_source_ending(struct atp_query query, uint32_t stratum);
+
+/**
+ * Tells the plan that no message of a source will arrive any more. After the last source the plan
+ * looks once more: call atp_query_next_action.
+ */
+enum atp_status atp_query_source_ended(struct atp_query query, uint32_t stratum);
+
+/**
+ * The plan's next step. Looks at the answers if that is due. Call it after each message and each
+ * end of a source, until ATP_AGAIN.
+ *
+ * ATP_ERROR_NO_ANSWER if all sources ended and there is no answer.
+ *
+ * # Safety
+ * `action` is null or as it says.
+ */
+enum atp_status atp_query_next_action(struct atp_query query, struct atp_action *action);
+
+/**
+ * The end of the plan: the error was met, or all sources ended. ATP_AGAIN before that.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_query_plan_report(struct atp_query query, struct atp_plan_report *report);
+
+/**
+ * Frees the handle. Answers stay until atp_answers_free.
+ */
+enum atp_status atp_query_free(struct atp_query query);
 
 /**
  * Starts to receive at `local`, an address or a host name with a port. With port 0 the kernel
@@ -1278,6 +1719,9 @@ enum atp_status atp_receiver_address(struct atp_receiver receiver, struct atp_ad
  * Waits for the next event for up to `timeout_ms`, or without limit if that is negative. ATP_AGAIN
  * if no event came; ATP_ERROR_CLOSED if another thread closed the receiver meanwhile.
  *
+ * A signal doesn't end the wait. A program that stops by a flag waits for a part of a second at a
+ * time, or polls atp_receiver_readable_fd. `event` must be empty or freed.
+ *
  * # Safety
  * `event` is null or as it says.
  */
@@ -1288,7 +1732,8 @@ enum atp_status atp_receiver_recv(struct atp_receiver receiver,
 /**
  * Waits as atp_receiver_recv, and takes further events that are there, up to `len`. The size of
  * the first structure is the distance from one to the next, and sets the size of all. `received`
- * gets the number of events.
+ * gets the number of events. Events that were there before must have been freed: the call writes
+ * over them, and nobody could free their memory then.
  *
  * # Safety
  * `events` is null or has `len` structures; `received` is null or writable.
@@ -1405,6 +1850,20 @@ enum atp_status atp_stream_send(struct atp_stream stream,
                                 uint32_t *message);
 
 /**
+ * As atp_stream_send, but returns ATP_AGAIN instead of blocking while the buffer is full, and
+ * ATP_ERROR_WINDOW_ENDING while the next window can't begin. atp_stream_changed_fd shows when to
+ * try again.
+ *
+ * # Safety
+ * As atp_job_send.
+ */
+enum atp_status atp_stream_try_send(struct atp_stream stream,
+                                    uint32_t group,
+                                    const void *data,
+                                    size_t len,
+                                    uint32_t *message);
+
+/**
  * Queues copies of several messages in the present window, as atp_job_send_many.
  *
  * # Safety
@@ -1442,7 +1901,7 @@ enum atp_status atp_stream_set_messages(struct atp_stream stream,
                                         uint32_t messages);
 
 /**
- * The stream's progress, at most 50 ms old.
+ * The stream's progress, at most 50 ms old, also after its end. It waits for no other call.
  *
  * # Safety
  * `progress` is null or as it says.
@@ -1457,6 +1916,64 @@ enum atp_status atp_stream_progress(struct atp_stream stream, struct atp_progres
  * `report` is null or as it says.
  */
 enum atp_status atp_stream_end_window(struct atp_stream stream, struct atp_report *report);
+
+/**
+ * Ends the input of the present window without waiting for its end: atp_stream_next_window or
+ * atp_stream_try_window is the second step. Further calls before that change nothing.
+ *
+ * With ATP_OVERLAP_WINDOWS messages of the next window may follow at once, and each call ends a
+ * window. It then waits while two windows have not ended.
+ */
+enum atp_status atp_stream_begin_end_window(struct atp_stream stream);
+
+/**
+ * Waits for the end of the oldest window that atp_stream_begin_end_window has ended and whose
+ * report was not read: ATP_OK with the report, which is that of the window. ATP_AGAIN if there is
+ * no such window. `report` may be null.
+ *
+ * With ATP_OVERLAP_WINDOWS a program sends the next window first, and then takes this one's end.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_stream_next_window(struct atp_stream stream, struct atp_report *report);
+
+/**
+ * As atp_stream_next_window, but returns ATP_AGAIN instead of waiting. atp_stream_changed_fd shows
+ * when to try again.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_stream_try_window(struct atp_stream stream, struct atp_report *report);
+
+/**
+ * A descriptor as that of atp_job_changed_fd, for atp_stream_try_send, atp_stream_try_window and
+ * atp_stream_try_outcome.
+ *
+ * # Safety
+ * `fd` is null or writable.
+ */
+enum atp_status atp_stream_changed_fd(struct atp_stream stream, int *fd);
+
+/**
+ * Ends the stream with the present window without waiting: atp_stream_try_outcome or
+ * atp_stream_finish tells the outcome.
+ */
+enum atp_status atp_stream_begin_finish(struct atp_stream stream);
+
+/**
+ * Ends the stream now without waiting, as atp_job_begin_cancel.
+ */
+enum atp_status atp_stream_begin_cancel(struct atp_stream stream);
+
+/**
+ * The outcome of a stream that has ended, as atp_job_try_outcome.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_stream_try_outcome(struct atp_stream stream, struct atp_report *report);
 
 /**
  * Ends the stream with the present window, as atp_job_finish. After atp_stream_end_window an empty

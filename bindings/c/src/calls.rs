@@ -7,12 +7,19 @@ use crate::{
     report::{atp_group_report, atp_progress, atp_report, atp_sample, atp_shortfall},
     sender::{Sender, Sending, element},
     sized::{Out, put},
-    status::{Failure, atp_status, call_once, in_release},
+    status::{
+        Failure, atp_status,
+        atp_status::{ATP_AGAIN, ATP_OK},
+        call, call_once, in_release,
+    },
     table::Table,
     text,
 };
-use approxlib::{Error, Report};
-use std::ffi::{c_char, c_void};
+use approxlib::{Error, JobHandle, Report};
+use std::{
+    ffi::{c_char, c_int, c_void},
+    os::fd::AsRawFd,
+};
 
 type Senders<S> = Table<Sender<S>>;
 
@@ -57,6 +64,28 @@ pub unsafe fn send<S: Sending>(
         // SAFETY: the caller promises it.
         unsafe { put(message, id) };
         Ok(())
+    })
+}
+
+/// # Safety
+/// As [`send`].
+pub unsafe fn try_send<S: Sending>(
+    table: &Senders<S>,
+    handle: u64,
+    group: u32,
+    data: *const c_void,
+    len: usize,
+    message: *mut u32,
+) -> atp_status {
+    call(|| {
+        let group = options::group_id(group)?;
+        // SAFETY: the caller promises the bytes.
+        let bytes = unsafe { text::list(data.cast::<u8>(), len, "data") }?;
+        let sent = table.find(handle)?.with(|sending| sending.try_send_in(group, bytes))?;
+        let Some(id) = sent else { return Ok(ATP_AGAIN) };
+        // SAFETY: the caller promises it.
+        unsafe { put(message, id) };
+        Ok(ATP_OK)
     })
 }
 
@@ -125,9 +154,67 @@ pub unsafe fn progress<S: Sending>(
     call_once(|| {
         // SAFETY: the caller promises the structure.
         let out = unsafe { Out::new(progress) }?;
-        let found = table.find(handle)?.with(|sending| Ok(sending.job().progress()))?;
-        out.write(&found.into());
+        out.write(&table.find(handle)?.handle().progress().into());
         Ok(())
+    })
+}
+
+/// # Safety
+/// `fd` is null or writable.
+pub unsafe fn changed_fd<S: Sending>(
+    table: &Senders<S>,
+    handle: u64,
+    fd: *mut c_int,
+) -> atp_status {
+    call_once(|| {
+        if fd.is_null() {
+            return Err(Failure::null("fd"));
+        }
+        let own = |sending: &mut S| Ok(sending.job().changed_fd()?.as_raw_fd());
+        let number = table.find(handle)?.with(own)?;
+        // SAFETY: the caller promises it.
+        unsafe { put(fd, number) };
+        Ok(())
+    })
+}
+
+pub fn begin<S: Sending>(
+    table: &Senders<S>,
+    handle: u64,
+    begin: impl FnOnce(&JobHandle),
+) -> atp_status {
+    call_once(|| {
+        begin(table.find(handle)?.running()?);
+        Ok(())
+    })
+}
+
+/// # Safety
+/// `report` is null or as it says.
+pub unsafe fn try_outcome<S: Sending>(
+    table: &Senders<S>,
+    handle: u64,
+    report: *mut atp_report,
+) -> atp_status {
+    call(|| {
+        // SAFETY: the caller promises the structure.
+        let out = unsafe { Out::optional(report) }?;
+        let ended = table.find(handle)?.end_if(out.as_ref())?;
+        Ok(if ended.is_some() { ATP_OK } else { ATP_AGAIN })
+    })
+}
+
+/// # Safety
+/// `report` is null or as it says.
+pub unsafe fn cancel<S: Sending>(
+    table: &Senders<S>,
+    handle: u64,
+    report: *mut atp_report,
+) -> atp_status {
+    call_once(|| {
+        // SAFETY: the caller promises the structure.
+        let out = unsafe { Out::optional(report) }?;
+        table.find(handle)?.cancel(out.as_ref())
     })
 }
 

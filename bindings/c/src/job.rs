@@ -4,23 +4,15 @@ use crate::{
     calls,
     event::atp_range,
     memory::{atp_bytes, atp_release},
-    options::{self, atp_job_options},
+    options::atp_job_options,
     report::{atp_group_report, atp_progress, atp_report, atp_sample, atp_shortfall},
     sender::Sender,
-    sized::{Out, put},
-    status::{
-        Failure, atp_status,
-        atp_status::{ATP_AGAIN, ATP_OK},
-        call, call_once,
-    },
+    sized::put,
+    status::{atp_status, call_once},
     table::Table,
-    text,
 };
-use approxlib::Job;
-use std::{
-    ffi::{c_char, c_int, c_void},
-    os::fd::AsRawFd,
-};
+use approxlib::{Job, JobHandle};
+use std::ffi::{c_char, c_int, c_void};
 
 static JOBS: Table<Sender<Job>> = Table::new("job");
 
@@ -76,8 +68,8 @@ pub unsafe extern "C" fn atp_job_id(
 /// Queues a copy of a message. Blocks while the buffer is full. The message's id, if it is wanted,
 /// counts from 0 in each group.
 ///
-/// Calls for this job in other threads wait for it: a program that wants to do something else
-/// meanwhile uses atp_job_try_send.
+/// Calls for this job in other threads wait for it, but for atp_job_progress and the calls that end
+/// the job: after those it returns ATP_ERROR_ENDED, and its message isn't sent.
 ///
 /// # Safety
 /// `data` is null or has `len` readable bytes; `message` is null or writable.
@@ -106,17 +98,8 @@ pub unsafe extern "C" fn atp_job_try_send(
     len: usize,
     message: *mut u32,
 ) -> atp_status {
-    call(|| {
-        let group = options::group_id(group)?;
-        // SAFETY: the caller promises the bytes.
-        let bytes = unsafe { text::list(data.cast::<u8>(), len, "data") }?;
-        let Some(id) = JOBS.find(job.handle)?.with(|job| job.try_send_in(group, bytes))? else {
-            return Ok(ATP_AGAIN);
-        };
-        // SAFETY: the caller promises it.
-        unsafe { put(message, id) };
-        Ok(ATP_OK)
-    })
+    // SAFETY: the caller promises the same.
+    unsafe { calls::try_send(&JOBS, job.handle, group, data, len, message) }
 }
 
 /// Queues copies of several messages, which costs less for short ones. Blocks while the buffer is
@@ -163,7 +146,7 @@ pub extern "C" fn atp_job_set_msr(job: atp_job, group: u32, msr: f64) -> atp_sta
     calls::set_msr(&JOBS, job.handle, group, msr)
 }
 
-/// The job's progress, at most 50 ms old.
+/// The job's progress, at most 50 ms old, also after its end. It waits for no other call.
 ///
 /// # Safety
 /// `progress` is null or as it says.
@@ -181,37 +164,23 @@ pub unsafe extern "C" fn atp_job_progress(job: atp_job, progress: *mut atp_progr
 /// `fd` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atp_job_changed_fd(job: atp_job, fd: *mut c_int) -> atp_status {
-    call_once(|| {
-        if fd.is_null() {
-            return Err(Failure::null("fd"));
-        }
-        let number = JOBS.find(job.handle)?.with(|job| Ok(job.changed_fd()?.as_raw_fd()))?;
-        // SAFETY: the caller promises it.
-        unsafe { put(fd, number) };
-        Ok(())
-    })
+    // SAFETY: the caller promises the same.
+    unsafe { calls::changed_fd(&JOBS, job.handle, fd) }
 }
 
-/// Ends the input without waiting: atp_job_try_outcome tells the outcome.
+/// Ends the input without waiting, neither for the receiver nor for other calls:
+/// atp_job_try_outcome or atp_job_finish tells the outcome.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_job_begin_finish(job: atp_job) -> atp_status {
-    call_once(|| {
-        JOBS.find(job.handle)?.with(|job| {
-            job.begin_finish();
-            Ok(())
-        })
-    })
+    calls::begin(&JOBS, job.handle, JobHandle::begin_finish)
 }
 
-/// Ends the job without waiting: atp_job_try_outcome tells the outcome.
+/// Ends the job without waiting, neither for the receiver nor for other calls:
+/// atp_job_try_outcome or atp_job_cancel tells the outcome. ATP_ERROR_STATE once another call ends
+/// the job.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_job_begin_cancel(job: atp_job) -> atp_status {
-    call_once(|| {
-        JOBS.find(job.handle)?.with(|job| {
-            job.begin_cancel();
-            Ok(())
-        })
-    })
+    calls::begin(&JOBS, job.handle, JobHandle::begin_cancel)
 }
 
 /// The outcome of a job that has ended: ATP_OK with the report, or an error as of atp_job_finish.
@@ -221,11 +190,8 @@ pub extern "C" fn atp_job_begin_cancel(job: atp_job) -> atp_status {
 /// `report` is null or as it says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atp_job_try_outcome(job: atp_job, report: *mut atp_report) -> atp_status {
-    call(|| {
-        // SAFETY: the caller promises the structure.
-        let out = unsafe { Out::optional(report) }?;
-        JOBS.find(job.handle)?.end_if(Job::try_outcome, out.as_ref(), ATP_OK, ATP_AGAIN)
-    })
+    // SAFETY: the caller promises the same.
+    unsafe { calls::try_outcome(&JOBS, job.handle, report) }
 }
 
 /// Ends the input, and waits until the receiver confirms ceil(MSR * N) messages of every group.
@@ -240,14 +206,15 @@ pub unsafe extern "C" fn atp_job_finish(job: atp_job, report: *mut atp_report) -
     unsafe { calls::end(&JOBS, job.handle, Job::finish, report) }
 }
 
-/// Ends the job now, and waits for the receiver's confirmation. `report` may be null.
+/// Ends the job now, and waits for the receiver's confirmation. A call of another thread that waits
+/// for room returns ATP_ERROR_ENDED. `report` may be null.
 ///
 /// # Safety
 /// `report` is null or as it says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atp_job_cancel(job: atp_job, report: *mut atp_report) -> atp_status {
     // SAFETY: the caller promises the same.
-    unsafe { calls::end(&JOBS, job.handle, Job::cancel, report) }
+    unsafe { calls::cancel(&JOBS, job.handle, report) }
 }
 
 /// The report of a job that has ended, also below its rate.
@@ -320,7 +287,7 @@ pub unsafe extern "C" fn atp_job_shortfall(
 }
 
 /// Frees the handle. A job that has not ended is abandoned: messages that were not delivered are
-/// lost.
+/// lost. A call of another thread that waits for room returns ATP_ERROR_ENDED.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_job_free(job: atp_job) -> atp_status {
     calls::free(&JOBS, job.handle)

@@ -1,6 +1,7 @@
 //! libatp: the C interface of ApproxLib.
 //!
-//! The crate translates only: pointers, structures and errors of C to those of [`approxlib`].
+//! The crate translates only: pointers, structures and errors of C to those of [`approxlib`] and
+//! [`approx_answers`].
 //! `include/atp.h` is generated from it.
 //!
 //! Handles are numbers in a table and aren't pointers. A handle that was freed, or that belongs to
@@ -10,6 +11,7 @@
 #![expect(non_camel_case_types, reason = "types have the same names in C")]
 
 mod address;
+mod answers;
 mod calls;
 mod event;
 mod forks;
@@ -17,6 +19,7 @@ mod inbox;
 mod job;
 mod memory;
 mod options;
+mod query;
 mod receiver;
 mod report;
 mod requests;
@@ -28,6 +31,7 @@ mod table;
 mod text;
 
 pub use address::{atp_address, atp_address_text};
+pub use answers::*;
 pub use event::{
     atp_event, atp_event_free, atp_event_group, atp_event_kind, atp_event_terms, atp_group_summary,
     atp_group_terms, atp_range,
@@ -35,9 +39,10 @@ pub use event::{
 pub use job::*;
 pub use memory::{atp_bytes, atp_release};
 pub use options::{
-    ATP_MSR_DEFAULT, atp_flag, atp_group, atp_job_options, atp_job_options_init,
-    atp_receiver_options, atp_receiver_options_init, atp_requests,
+    ATP_MSR_ZERO, atp_flag, atp_group, atp_job_options, atp_job_options_init, atp_receiver_options,
+    atp_receiver_options_init, atp_requests,
 };
+pub use query::*;
 pub use receiver::*;
 pub use report::{
     atp_group_report, atp_progress, atp_report, atp_sample, atp_short_cause, atp_shortfall,

@@ -12,9 +12,8 @@ use crate::{
 use approxlib::{Group, JobBuilder, RateLaw, ReceiverBuilder, Requests, Rule, Rules};
 use std::{ffi::c_char, mem::offset_of, net::IpAddr, ptr::null, time::Duration};
 
-/// The value of atp_job_options.msr that sets no rate: group 0 is then exact, or isn't there if
-/// `groups` doesn't list it.
-pub const ATP_MSR_DEFAULT: f64 = -1.0;
+/// A sampling rate of 0 in options, where the number 0 is the default.
+pub const ATP_MSR_ZERO: f64 = -1.0;
 
 /// Bits of the field `flags`.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +31,9 @@ pub enum atp_flag {
     ATP_NO_PACKING = 16,
     /// Jobs: the report names the messages that were not delivered: see atp_job_report_lost.
     ATP_NAME_LOST = 32,
+    /// Streams: a window may begin while the last one ends: see atp_stream_next_window. At most two
+    /// windows are open. A receiver of a version that can't follow gets them one after the other.
+    ATP_OVERLAP_WINDOWS = 64,
 }
 
 use atp_flag::*;
@@ -61,13 +63,15 @@ pub struct atp_group {
     pub group: u32,
     /// The number of messages, if it is known; 0 if not.
     pub messages: u32,
-    /// The share of the messages that must arrive, 0 to 1. At 1 the group is exact: in order.
+    /// The share of the messages that must arrive, above 0 to 1, or ATP_MSR_ZERO. At 1 the group is
+    /// exact: in order. Default 1.
     pub msr: f64,
     /// A name for people, which the receiver gets: at most 32 bytes. Null: none.
     pub name: *const c_char,
 }
 
-/// Options of a job or a stream. Begin with atp_job_options_init. A number of 0 is the default.
+/// Options of a job or a stream. A number of 0 is the default: begin with atp_job_options_init or
+/// ATP_INIT.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct atp_job_options {
@@ -75,7 +79,8 @@ pub struct atp_job_options {
     pub struct_size: usize,
     /// The job's id: a decimal number, or a name. Null: drawn.
     pub id: *const c_char,
-    /// The share of group 0 that must arrive, 0 to 1; ATP_MSR_DEFAULT at first.
+    /// The share of group 0 that must arrive, above 0 to 1, or ATP_MSR_ZERO. Default: group 0 is
+    /// exact, or isn't there if `groups` has others.
     pub msr: f64,
     /// The number of messages of group 0 (in each window), if it is known; 0 if not.
     pub messages: u32,
@@ -115,11 +120,12 @@ pub struct atp_job_options {
     pub requests_may_end: u32,
     /// The lowest sampling rate that a request may set, 0 to 1.
     pub requests_msr_min: f64,
-    /// The highest sampling rate that a request may set; 1 at first.
+    /// The highest sampling rate that a request may set, above 0 to 1, or ATP_MSR_ZERO. Default 1.
     pub requests_msr_max: f64,
 }
 
-/// Options of a receiver. Begin with atp_receiver_options_init. A number of 0 is the default.
+/// Options of a receiver. A number of 0 is the default: begin with atp_receiver_options_init or
+/// ATP_INIT.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct atp_receiver_options {
@@ -160,7 +166,7 @@ unsafe impl SizeFirst for atp_group {
     const BYTES_MIN: usize = offset_of!(Self, name);
 
     fn initial() -> Self {
-        Self { struct_size: size_of::<Self>(), group: 0, messages: 0, msr: 1.0, name: null() }
+        Self { struct_size: size_of::<Self>(), group: 0, messages: 0, msr: 0.0, name: null() }
     }
 }
 
@@ -172,7 +178,7 @@ unsafe impl SizeFirst for atp_job_options {
         Self {
             struct_size: size_of::<Self>(),
             id: null(),
-            msr: ATP_MSR_DEFAULT,
+            msr: 0.0,
             messages: 0,
             flags: 0,
             groups: null(),
@@ -192,7 +198,7 @@ unsafe impl SizeFirst for atp_job_options {
             requests: ATP_REQUESTS_OBEY as u32,
             requests_may_end: 0,
             requests_msr_min: 0.0,
-            requests_msr_max: 1.0,
+            requests_msr_max: 0.0,
         }
     }
 }
@@ -259,7 +265,7 @@ pub unsafe fn job_builder(options: *const atp_job_options) -> Outcome<JobBuilder
     // SAFETY: the caller promises readable options.
     let options = unsafe { sized::read(options) }?;
     let known = [ATP_NO_DAEMON, ATP_TRY_EVERY_MESSAGE, ATP_NO_MRDF, ATP_RANK_BY_BYTES];
-    let known = [&known[..], &[ATP_NO_PACKING, ATP_NAME_LOST]].concat();
+    let known = [&known[..], &[ATP_NO_PACKING, ATP_NAME_LOST, ATP_OVERLAP_WINDOWS]].concat();
     check_flags(options.flags, &known, options.reserved)?;
     let has = |flag: atp_flag| options.flags & flag as u32 != 0;
     let mut builder = JobBuilder::default()
@@ -268,6 +274,7 @@ pub unsafe fn job_builder(options: *const atp_job_options) -> Outcome<JobBuilder
         .rank_by_bytes(has(ATP_RANK_BY_BYTES))
         .packing(!has(ATP_NO_PACKING))
         .name_lost(has(ATP_NAME_LOST))
+        .overlap_windows(has(ATP_OVERLAP_WINDOWS))
         .requests(requests(&options)?)
         .initial_window_packets(options.initial_window_packets);
     // SAFETY: the caller promises readable groups and texts.
@@ -284,9 +291,8 @@ pub unsafe fn job_builder(options: *const atp_job_options) -> Outcome<JobBuilder
     if has(ATP_NO_DAEMON) {
         builder = builder.control_socket(None);
     }
-    // Not `!=`: a rate that is no number must reach approxlib, which refuses it.
-    if options.msr.total_cmp(&ATP_MSR_DEFAULT).is_ne() {
-        builder = builder.msr(options.msr);
+    if let Some(msr) = rate(options.msr) {
+        builder = builder.msr(msr);
     }
     let ms = |ms| Duration::from_millis(ms);
     builder = set(builder, options.messages, JobBuilder::messages);
@@ -345,13 +351,24 @@ fn requests(options: &atp_job_options) -> Outcome<Requests> {
         REFUSE => Ok(Requests::Refuse),
         WITHIN => Ok(Requests::Within {
             msr_min: options.requests_msr_min,
-            msr_max: options.requests_msr_max,
+            msr_max: rate(options.requests_msr_max).unwrap_or(1.0),
             may_end: options.requests_may_end != 0,
         }),
         other => {
             let text = format!("requests {other} means nothing: give a number of atp_requests");
             Err(Failure::new(ATP_ERROR_ARGUMENT, text))
         }
+    }
+}
+
+/// A sampling rate of options; `None` is the default.
+fn rate(msr: f64) -> Option<f64> {
+    const ZERO: f64 = ATP_MSR_ZERO;
+    match msr {
+        0.0 => None,
+        ZERO => Some(0.0),
+        // Also one that is no number: approxlib refuses it.
+        msr => Some(msr),
     }
 }
 
@@ -402,6 +419,7 @@ unsafe fn groups(groups: *const atp_group, len: usize) -> Outcome<Vec<Group>> {
             (group, text::optional_text(group.name, "name")?)
         };
         let atp_group { group, messages, msr, .. } = group;
+        let msr = rate(msr).unwrap_or(1.0);
         let group = Group::new(group_id(group)?).msr(msr).name(name.unwrap_or_default());
         Ok(if messages == 0 { group } else { group.messages(messages) })
     });

@@ -117,6 +117,9 @@ pub unsafe extern "C" fn atp_receiver_address(
 /// Waits for the next event for up to `timeout_ms`, or without limit if that is negative. ATP_AGAIN
 /// if no event came; ATP_ERROR_CLOSED if another thread closed the receiver meanwhile.
 ///
+/// A signal doesn't end the wait. A program that stops by a flag waits for a part of a second at a
+/// time, or polls atp_receiver_readable_fd. `event` must be empty or freed.
+///
 /// # Safety
 /// `event` is null or as it says.
 #[unsafe(no_mangle)]
@@ -137,7 +140,8 @@ pub unsafe extern "C" fn atp_receiver_recv(
 
 /// Waits as atp_receiver_recv, and takes further events that are there, up to `len`. The size of
 /// the first structure is the distance from one to the next, and sets the size of all. `received`
-/// gets the number of events.
+/// gets the number of events. Events that were there before must have been freed: the call writes
+/// over them, and nobody could free their memory then.
 ///
 /// # Safety
 /// `events` is null or has `len` structures; `received` is null or writable.

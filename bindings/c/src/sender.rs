@@ -3,15 +3,18 @@
 use crate::{
     forks,
     memory::{Lent, ReleaseLater, atp_bytes},
-    report::{atp_report, atp_shortfall},
+    report::{self, atp_report, atp_shortfall},
     sized::{Out, SizeFirst},
     status::{Failure, Outcome, atp_status::*},
     table::Table,
 };
-use approxlib::{Error, Job, JobBuilder, Report, Shortfall, Stream};
+use approxlib::{Error, Job, JobBuilder, JobHandle, Report, Shortfall, Stream, WindowReport};
 use std::{
     ops::Range,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError, TryLockError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// A job or a stream of approxlib.
@@ -22,9 +25,12 @@ pub trait Sending: Sized + Send + 'static {
     fn open(builder: JobBuilder, peer: &str) -> Result<Self, Error>;
     fn job(&self) -> &Job;
     fn send_in(&mut self, group: u8, message: &[u8]) -> Result<u32, Error>;
+    fn try_send_in(&mut self, group: u8, message: &[u8]) -> Result<Option<u32>, Error>;
     fn send_all(&mut self, group: u8, messages: &[atp_bytes]) -> Result<Range<u32>, Error>;
     fn send_lent(&mut self, group: u8, message: Lent) -> Result<u32, Error>;
     fn set_msr(&mut self, group: u8, msr: f64) -> Result<(), Error>;
+    fn try_outcome(&mut self) -> Result<Option<Report>, Error>;
+    fn cancel(self) -> Result<Report, Error>;
 }
 
 macro_rules! sending {
@@ -45,6 +51,10 @@ macro_rules! sending {
                 $type::send_in(self, group, message)
             }
 
+            fn try_send_in(&mut self, group: u8, message: &[u8]) -> Result<Option<u32>, Error> {
+                $type::try_send_in(self, group, message)
+            }
+
             fn send_all(&mut self, group: u8, messages: &[atp_bytes]) -> Result<Range<u32>, Error> {
                 $type::send_all(self, group, messages)
             }
@@ -56,6 +66,14 @@ macro_rules! sending {
             fn set_msr(&mut self, group: u8, msr: f64) -> Result<(), Error> {
                 $type::set_msr(self, group, msr)
             }
+
+            fn try_outcome(&mut self) -> Result<Option<Report>, Error> {
+                $type::try_outcome(self)
+            }
+
+            fn cancel(self) -> Result<Report, Error> {
+                $type::cancel(self)
+            }
         }
     };
 }
@@ -64,10 +82,16 @@ sending!(Job, "job", connect, |this| this);
 sending!(Stream, "stream", stream, |this| Stream::job(this));
 
 /// A job or a stream behind a handle.
-pub struct Sender<S>(Mutex<State<S>>);
+pub struct Sender<S> {
+    state: Mutex<State<S>>,
+    /// For calls that don't wait for the one that uses the state.
+    handle: JobHandle,
+    /// A call waits for its end, or it has ended.
+    is_taken: AtomicBool,
+}
 
 struct State<S> {
-    /// `None` after its end.
+    /// `None` once `is_taken`.
     sending: Option<S>,
     /// Of the job's end, or of a stream's last window.
     report: Option<Report>,
@@ -78,12 +102,32 @@ impl<S: Sending> Sender<S> {
     /// Opens a job or stream, and returns its handle.
     pub fn open(table: &Table<Self>, builder: JobBuilder, peer: &str) -> Outcome<u64> {
         forks::count()?;
-        let sending = Some(S::open(builder, peer)?);
-        Ok(table.add(Self(Mutex::new(State { sending, report: None, shortfall: None }))))
+        let sending = S::open(builder, peer)?;
+        let handle = sending.job().handle();
+        let state = State { sending: Some(sending), report: None, shortfall: None };
+        let is_taken = AtomicBool::new(false);
+        Ok(table.add(Self { state: Mutex::new(state), handle, is_taken }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State<S>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the job or stream for its end.
+    fn take(&self) -> Option<S> {
+        let sending = self.lock().sending.take();
+        self.is_taken.store(true, Ordering::Relaxed);
+        sending
+    }
+
+    /// The job's or stream's handle for calls that wait for no other, also while it ends.
+    pub fn handle(&self) -> &JobHandle {
+        &self.handle
+    }
+
+    /// The same, before its end.
+    pub fn running(&self) -> Outcome<&JobHandle> {
+        if self.is_taken.load(Ordering::Relaxed) { Err(ended::<S>()) } else { Ok(&self.handle) }
     }
 
     /// Uses the job or stream, unless it has ended.
@@ -101,33 +145,46 @@ impl<S: Sending> Sender<S> {
         out: Option<&Out<atp_report>>,
     ) -> Outcome {
         // Other threads needn't wait for the end to learn that it has begun.
-        let sending = self.lock().sending.take().ok_or_else(ended::<S>)?;
+        let sending = self.take().ok_or_else(ended::<S>)?;
         let outcome = end(sending);
         self.lock().keep_outcome(outcome, out)
     }
 
-    /// Keeps the report of a job that has ended without a call that waits.
-    pub fn end_if<T>(
-        &self,
-        poll: impl FnOnce(&mut S) -> Result<Option<Report>, Error>,
-        out: Option<&Out<atp_report>>,
-        ended_now: T,
-        not_yet: T,
-    ) -> Outcome<T> {
+    /// Ends it now. A thread that waits in another call learns it first.
+    pub fn cancel(&self, out: Option<&Out<atp_report>>) -> Outcome {
+        self.running()?.begin_cancel();
+        self.end(S::cancel, out)
+    }
+
+    /// Keeps the report of a job that has ended without a call that waits; `None` before its end.
+    pub fn end_if(&self, out: Option<&Out<atp_report>>) -> Outcome<Option<()>> {
         let mut state = self.lock();
-        let Some(outcome) = poll(state.sending.as_mut().ok_or_else(ended::<S>)?).transpose() else {
-            return Ok(not_yet);
-        };
+        let sending = state.sending.as_mut().ok_or_else(ended::<S>)?;
+        let Some(outcome) = sending.try_outcome().transpose() else { return Ok(None) };
         let sending = state.sending.take();
+        self.is_taken.store(true, Ordering::Relaxed);
         let kept = state.keep_outcome(outcome, out);
         drop(state);
         drop(sending);
-        kept.map(|()| ended_now)
+        kept.map(Some)
     }
 
-    /// Keeps the report of a window for the functions that read reports.
-    pub fn keep_report(&self, report: Report) {
-        self.lock().report = Some(report);
+    /// Ends a window by `end`, if that gives a report, and keeps it for the functions that read
+    /// reports.
+    pub fn end_window(
+        &self,
+        end: impl FnOnce(&mut S) -> Result<Option<WindowReport>, Error>,
+        out: Option<&Out<atp_report>>,
+    ) -> Outcome<Option<()>> {
+        let mut state = self.lock();
+        let window = end(state.sending.as_mut().ok_or_else(ended::<S>)?);
+        let Some(window) = window.map_err(|error| state.keep(error))? else { return Ok(None) };
+        let (report, shown) = report::of_window(window);
+        state.report = Some(report);
+        if let Some(out) = out {
+            out.write(&shown);
+        }
+        Ok(Some(()))
     }
 
     /// Reads the report, if there is one.
@@ -145,10 +202,15 @@ impl<S: Sending> Sender<S> {
         self.lock().shortfall.unwrap_or_else(atp_shortfall::initial)
     }
 
-    /// Ends it without waiting for the peer, if it has not ended.
+    /// Ends it without waiting for the peer, if it has not ended. A thread that waits in another
+    /// call learns it first.
     pub fn abandon(&self) {
-        let sending = self.lock().sending.take();
-        drop(sending);
+        if matches!(self.state.try_lock(), Err(TryLockError::WouldBlock))
+            && let Ok(handle) = self.running()
+        {
+            handle.begin_cancel();
+        }
+        drop(self.take());
     }
 }
 

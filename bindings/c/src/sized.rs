@@ -15,7 +15,7 @@ const PIECE_BYTES: usize = 8;
 pub unsafe trait SizeFirst: Copy {
     const NAME: &'static str;
     /// The least size: up to here, all versions have all fields.
-    const BYTES_MIN: usize = size_of::<usize>();
+    const BYTES_MIN: usize = PIECE_BYTES;
 
     /// The value of fields that the caller's version doesn't have.
     fn initial() -> Self;

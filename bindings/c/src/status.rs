@@ -1,5 +1,6 @@
 //! Results of calls: a code, and a sentence for each thread.
 
+use approx_answers::{AnswerError, QueryError};
 use approxlib::Error;
 use std::{
     cell::{Cell, RefCell},
@@ -79,6 +80,14 @@ pub enum atp_status {
     ATP_ERROR_WINDOW_ENDING = -40,
     /// A job to several receivers has none.
     ATP_ERROR_NO_PEERS = -41,
+    /// A text is no query, or its table lacks a column.
+    ATP_ERROR_QUERY = -50,
+    /// A row of a message can't be read: it isn't CSV, lacks a column, or has a text as a number.
+    ATP_ERROR_ROW = -51,
+    /// A message or a number doesn't fit the others: more arrived than were sent, for example.
+    ATP_ERROR_SAMPLE = -52,
+    /// The messages so far have no answer: the sentence says what is missing.
+    ATP_ERROR_NO_ANSWER = -53,
     /// An error that has no code in this version.
     ATP_ERROR_OTHER = -99,
 }
@@ -86,7 +95,7 @@ pub enum atp_status {
 use atp_status::*;
 
 /// Each code with its name.
-const NAMES: [(atp_status, &CStr); 35] = {
+const NAMES: [(atp_status, &CStr); 39] = {
     macro_rules! names {
         ($($code:ident)+) => {
             [$(($code, match CStr::from_bytes_with_nul(concat!(stringify!($code), "\0").as_bytes()) {
@@ -103,7 +112,7 @@ const NAMES: [(atp_status, &CStr); 35] = {
         ATP_ERROR_RATE_MAX ATP_ERROR_PATH_TOO_NARROW ATP_ERROR_SOCKET ATP_ERROR_DAEMON
         ATP_ERROR_SHARED_MEMORY ATP_ERROR_THREAD ATP_ERROR_SHORT ATP_ERROR_ENDED_BY_RECEIVER
         ATP_ERROR_GROUP_NAME ATP_ERROR_REQUEST_BOUNDS ATP_ERROR_WINDOW_ENDING ATP_ERROR_NO_PEERS
-        ATP_ERROR_OTHER
+        ATP_ERROR_QUERY ATP_ERROR_ROW ATP_ERROR_SAMPLE ATP_ERROR_NO_ANSWER ATP_ERROR_OTHER
     }
 };
 
@@ -117,6 +126,11 @@ pub struct Failure {
 impl Failure {
     pub fn new(status: atp_status, text: impl Into<String>) -> Self {
         Self { status, text: text.into() }
+    }
+
+    /// A row of a message can't be read.
+    pub fn row(error: &QueryError) -> Self {
+        Self::new(ATP_ERROR_ROW, error.to_string())
     }
 
     /// The pointer `name` is null.
@@ -153,6 +167,32 @@ impl From<Error> for Failure {
             _ => ATP_ERROR_OTHER,
         };
         Self::new(status, error.to_string())
+    }
+}
+
+impl From<AnswerError> for Failure {
+    fn from(error: AnswerError) -> Self {
+        use AnswerError as E;
+        let status = match &error {
+            E::Confidence { .. } | E::AcceptedError { .. } | E::Rank { .. } => ATP_ERROR_ARGUMENT,
+            E::SentUnknown { .. } | E::EmptyStratum { .. } | E::NoMessages => ATP_ERROR_NO_ANSWER,
+            E::ZeroDenominator | E::UnknownKey => ATP_ERROR_NO_ANSWER,
+            E::Value { .. } | E::MoreThanSent { .. } | E::Conflict { .. } => ATP_ERROR_SAMPLE,
+            E::TooManyStrata { .. } | E::Overflow { .. } => ATP_ERROR_SAMPLE,
+            E::KeyLimits { .. } | E::TooManyKeys { .. } => ATP_ERROR_SAMPLE,
+            _ => ATP_ERROR_OTHER,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<QueryError> for Failure {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::Answer(error) => error.into(),
+            QueryError::Row { .. } | QueryError::Number { .. } => Self::row(&error),
+            _ => Self::new(ATP_ERROR_QUERY, error.to_string()),
+        }
     }
 }
 

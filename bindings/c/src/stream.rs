@@ -5,14 +5,18 @@ use crate::{
     event::atp_range,
     memory::{atp_bytes, atp_release},
     options::{self, atp_job_options},
-    report::{self, atp_group_report, atp_progress, atp_report, atp_sample, atp_shortfall},
+    report::{atp_group_report, atp_progress, atp_report, atp_sample, atp_shortfall},
     sender::Sender,
     sized::{Out, put},
-    status::{atp_status, call_once},
+    status::{
+        atp_status,
+        atp_status::{ATP_AGAIN, ATP_OK},
+        call, call_once,
+    },
     table::Table,
 };
-use approxlib::Stream;
-use std::ffi::{c_char, c_void};
+use approxlib::{Error, JobHandle, Stream, WindowReport};
+use std::ffi::{c_char, c_int, c_void};
 
 static STREAMS: Table<Sender<Stream>> = Table::new("stream");
 
@@ -58,6 +62,24 @@ pub unsafe extern "C" fn atp_stream_send(
 ) -> atp_status {
     // SAFETY: the caller promises the same.
     unsafe { calls::send(&STREAMS, stream.handle, group, data, len, message) }
+}
+
+/// As atp_stream_send, but returns ATP_AGAIN instead of blocking while the buffer is full, and
+/// ATP_ERROR_WINDOW_ENDING while the next window can't begin. atp_stream_changed_fd shows when to
+/// try again.
+///
+/// # Safety
+/// As atp_job_send.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_try_send(
+    stream: atp_stream,
+    group: u32,
+    data: *const c_void,
+    len: usize,
+    message: *mut u32,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { calls::try_send(&STREAMS, stream.handle, group, data, len, message) }
 }
 
 /// Queues copies of several messages in the present window, as atp_job_send_many.
@@ -115,7 +137,7 @@ pub extern "C" fn atp_stream_set_messages(
     })
 }
 
-/// The stream's progress, at most 50 ms old.
+/// The stream's progress, at most 50 ms old, also after its end. It waits for no other call.
 ///
 /// # Safety
 /// `progress` is null or as it says.
@@ -141,14 +163,108 @@ pub unsafe extern "C" fn atp_stream_end_window(
     call_once(|| {
         // SAFETY: the caller promises the structure.
         let out = unsafe { Out::optional(report) }?;
-        let sender = STREAMS.find(stream.handle)?;
-        let (window, shown) = report::of_window(sender.with(Stream::end_window)?);
-        sender.keep_report(window);
-        if let Some(out) = out {
-            out.write(&shown);
-        }
+        let end = |stream: &mut Stream| stream.end_window().map(Some);
+        STREAMS.find(stream.handle)?.end_window(end, out.as_ref())?;
         Ok(())
     })
+}
+
+/// Ends the input of the present window without waiting for its end: atp_stream_next_window or
+/// atp_stream_try_window is the second step. Further calls before that change nothing.
+///
+/// With ATP_OVERLAP_WINDOWS messages of the next window may follow at once, and each call ends a
+/// window. It then waits while two windows have not ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn atp_stream_begin_end_window(stream: atp_stream) -> atp_status {
+    call_once(|| {
+        STREAMS.find(stream.handle)?.with(|stream| {
+            stream.begin_end_window();
+            Ok(())
+        })
+    })
+}
+
+/// Waits for the end of the oldest window that atp_stream_begin_end_window has ended and whose
+/// report was not read: ATP_OK with the report, which is that of the window. ATP_AGAIN if there is
+/// no such window. `report` may be null.
+///
+/// With ATP_OVERLAP_WINDOWS a program sends the next window first, and then takes this one's end.
+///
+/// # Safety
+/// `report` is null or as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_next_window(
+    stream: atp_stream,
+    report: *mut atp_report,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { window(stream, Stream::next_window, report) }
+}
+
+/// As atp_stream_next_window, but returns ATP_AGAIN instead of waiting. atp_stream_changed_fd shows
+/// when to try again.
+///
+/// # Safety
+/// `report` is null or as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_try_window(
+    stream: atp_stream,
+    report: *mut atp_report,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { window(stream, Stream::try_window, report) }
+}
+
+/// # Safety
+/// `report` is null or as it says.
+unsafe fn window(
+    stream: atp_stream,
+    end: impl FnOnce(&mut Stream) -> Result<Option<WindowReport>, Error>,
+    report: *mut atp_report,
+) -> atp_status {
+    call(|| {
+        // SAFETY: the caller promises the structure.
+        let out = unsafe { Out::optional(report) }?;
+        let ended = STREAMS.find(stream.handle)?.end_window(end, out.as_ref())?;
+        Ok(if ended.is_some() { ATP_OK } else { ATP_AGAIN })
+    })
+}
+
+/// A descriptor as that of atp_job_changed_fd, for atp_stream_try_send, atp_stream_try_window and
+/// atp_stream_try_outcome.
+///
+/// # Safety
+/// `fd` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_changed_fd(stream: atp_stream, fd: *mut c_int) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { calls::changed_fd(&STREAMS, stream.handle, fd) }
+}
+
+/// Ends the stream with the present window without waiting: atp_stream_try_outcome or
+/// atp_stream_finish tells the outcome.
+#[unsafe(no_mangle)]
+pub extern "C" fn atp_stream_begin_finish(stream: atp_stream) -> atp_status {
+    calls::begin(&STREAMS, stream.handle, JobHandle::begin_finish)
+}
+
+/// Ends the stream now without waiting, as atp_job_begin_cancel.
+#[unsafe(no_mangle)]
+pub extern "C" fn atp_stream_begin_cancel(stream: atp_stream) -> atp_status {
+    calls::begin(&STREAMS, stream.handle, JobHandle::begin_cancel)
+}
+
+/// The outcome of a stream that has ended, as atp_job_try_outcome.
+///
+/// # Safety
+/// `report` is null or as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_stream_try_outcome(
+    stream: atp_stream,
+    report: *mut atp_report,
+) -> atp_status {
+    // SAFETY: the caller promises the same.
+    unsafe { calls::try_outcome(&STREAMS, stream.handle, report) }
 }
 
 /// Ends the stream with the present window, as atp_job_finish. After atp_stream_end_window an empty
@@ -175,7 +291,7 @@ pub unsafe extern "C" fn atp_stream_cancel(
     report: *mut atp_report,
 ) -> atp_status {
     // SAFETY: the caller promises the same.
-    unsafe { calls::end(&STREAMS, stream.handle, Stream::cancel, report) }
+    unsafe { calls::cancel(&STREAMS, stream.handle, report) }
 }
 
 /// The report of the stream's end, or before that of its last window.

@@ -70,6 +70,92 @@ static void forks(void) {
     CHECK(atp_stream_free(stream) == ATP_OK && atp_receiver_close(receiver) == ATP_OK);
 }
 
+/* Queries: each wrong text, row and number has its error, and the query goes on. */
+static void queries(void) {
+    const char *header = "key,value\n";
+    atp_query query = {0};
+    atp_query_options options;
+    ATP_INIT(&options);
+#define OPEN(text, table, chosen) atp_query_open((text), (table), strlen(table), (chosen), &query)
+    FAILS(atp_query_open(NULL, header, 10, NULL, &query), ATP_ERROR_NULL, "text");
+    FAILS(atp_query_open("count(*)", NULL, 10, NULL, &query), ATP_ERROR_NULL, "header");
+    FAILS(atp_query_open("count(*)", header, 10, NULL, NULL), ATP_ERROR_NULL, "query");
+    FAILS(OPEN("avg(\xff)", header, NULL), ATP_ERROR_TEXT, "UTF-8");
+    FAILS(OPEN("max(value)", header, NULL), ATP_ERROR_QUERY, "avg");
+    FAILS(OPEN("avg(speed)", header, NULL), ATP_ERROR_QUERY, "key, value");
+    FAILS(OPEN("count(*)", "a\nb\n", NULL), ATP_ERROR_QUERY, "one line");
+    FAILS(OPEN("count(*)", "a\xff\n", NULL), ATP_ERROR_QUERY, "UTF-8");
+    options.confidence = 95;
+    FAILS(OPEN("count(*)", header, &options), ATP_ERROR_ARGUMENT, "0.95");
+    options.confidence = NAN;
+    FAILS(OPEN("count(*)", header, &options), ATP_ERROR_ARGUMENT, "0.95");
+    options.confidence = 0, options.error_relative = -1;
+    FAILS(OPEN("count(*)", header, &options), ATP_ERROR_ARGUMENT, "above 0");
+    options.error_relative = 0.1, options.error_absolute = 1;
+    FAILS(OPEN("count(*)", header, &options), ATP_ERROR_ARGUMENT, "one of them");
+    options.struct_size = 3;
+    FAILS(OPEN("count(*)", header, &options), ATP_ERROR_SIZE, "atp_query_options");
+    CHECK(query.handle == 0);
+    FAILS(atp_query_add(query, 0, "a,1", 3), ATP_ERROR_HANDLE, "query");
+
+    atp_answers answers;
+    atp_estimate row;
+    ATP_INIT(&answers);
+    ATP_INIT(&row);
+    CHECK(OPEN("sum(value)", header, NULL) == ATP_OK);
+    FAILS(atp_query_answers(query, &answers), ATP_ERROR_NO_ANSWER, "no message");
+    FAILS(atp_query_answers(query, NULL), ATP_ERROR_NULL, "atp_answers");
+    FAILS(atp_query_add(query, 0, NULL, 3), ATP_ERROR_NULL, "data");
+    FAILS(atp_query_add(query, 0, "a\n", 2), ATP_ERROR_ROW, "lacks column");
+    FAILS(atp_query_add(query, 0, "a,soon\n", 7), ATP_ERROR_ROW, "soon");
+    FAILS(atp_query_add(query, 0, "a,\xff\n", 4), ATP_ERROR_ROW, "UTF-8");
+    FAILS(atp_query_add(query, 0, "a,1e99\n", 7), ATP_ERROR_SAMPLE, "1e60");
+    CHECK(atp_query_add(query, 0, "a,1\n", 4) == ATP_OK);
+    FAILS(atp_query_answers(query, &answers), ATP_ERROR_NO_ANSWER, "stratum 0");
+    CHECK(answers.memory == 0);
+    FAILS(atp_query_set_messages_sent(query, 0, 0), ATP_ERROR_SAMPLE, "1 messages of 0");
+    CHECK(atp_query_set_messages_sent(query, 0, 1) == ATP_OK);
+    FAILS(atp_query_add(query, 0, "a,1\n", 4), ATP_ERROR_SAMPLE, "2 messages of 1");
+    atp_delivery delivery;
+    ATP_INIT(&delivery);
+    delivery.message_bytes_min = 2, delivery.message_bytes_max = 1;
+    FAILS(atp_query_set_delivery(query, &delivery), ATP_ERROR_ARGUMENT, "2 to 1 bytes");
+    FAILS(atp_query_set_delivery(query, NULL), ATP_ERROR_NULL, "atp_delivery");
+    CHECK(atp_query_answers(query, &answers) == ATP_OK);
+    FAILS(atp_answers_row(&answers, 1, &row), ATP_ERROR_ARGUMENT, "no row 1");
+    FAILS(atp_answers_row(NULL, 0, &row), ATP_ERROR_NULL, "atp_answers");
+    FAILS(atp_answers_row(&answers, 0, NULL), ATP_ERROR_NULL, "atp_estimate");
+    CHECK(atp_answers_row(&answers, 0, &row) == ATP_OK && row.value == 1);
+    CHECK(atp_answers_free(&answers) == ATP_OK);
+    FAILS(atp_answers_row(&answers, 0, &row), ATP_ERROR_HANDLE, "answers");
+
+    /* Without an accepted error there is no plan. */
+    atp_action action;
+    atp_plan_report plan;
+    ATP_INIT(&action);
+    ATP_INIT(&plan);
+    FAILS(atp_query_source_started(query, 0, 1), ATP_ERROR_STATE, "error_relative");
+    FAILS(atp_query_next_action(query, &action), ATP_ERROR_STATE, "error_relative");
+    FAILS(atp_query_plan_report(query, &plan), ATP_ERROR_STATE, "error_relative");
+    FAILS(atp_query_source_started(query, 0, 2), ATP_ERROR_ARGUMENT, "0 to 1");
+    FAILS(atp_query_next_action(query, NULL), ATP_ERROR_NULL, "atp_action");
+    CHECK(atp_query_free(query) == ATP_OK);
+    FAILS(atp_query_free(query), ATP_ERROR_HANDLE, "query");
+    FAILS(atp_query_messages(query, NULL), ATP_ERROR_HANDLE, "query");
+
+    ATP_INIT(&options);
+    options.error_absolute = 2;
+    CHECK(OPEN("avg(value)", header, &options) == ATP_OK);
+    CHECK(atp_query_source_started(query, 1, 0.5) == ATP_OK);
+    CHECK(atp_query_next_action(query, &action) == ATP_OK && action.kind == ATP_ACTION_RAISE);
+    CHECK(action.stratum == 1 && action.msr == 0.9);
+    CHECK(atp_query_plan_report(query, &plan) == ATP_AGAIN);
+    CHECK(atp_query_source_ending(query, 1) == ATP_OK);
+    CHECK(atp_query_source_ended(query, 1) == ATP_OK);
+    FAILS(atp_query_next_action(query, &action), ATP_ERROR_NO_ANSWER, "no message");
+    CHECK(atp_query_free(query) == ATP_OK);
+}
+
 int main(void) {
     char address[64];
     atp_receiver receiver = bind_loopback(address);
@@ -79,6 +165,7 @@ int main(void) {
     atp_stream stream = {0};
     atp_bytes bytes = {"a", 1};
     CHECK(atp_last_error()[0] == '\0');
+    queries();
     options.message_bytes_max = 100;
     options.messages = 2;
     CHECK(atp_job_connect(address, &options, &good) == ATP_OK);

@@ -14,6 +14,8 @@ const STRICT_CPP: [&str; 5] = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wp
 /// Reports each error and ends the program.
 const SANITIZERS: [&str; 3] =
     ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
+/// What the guide's sample of answers prints.
+const ANSWERS: &str = "AA: 3.00 (3.00 to 3.00)\nUA: 2.88 (2.59 to 3.16)\n";
 /// The libraries below Rust's standard library.
 const STATIC_NEEDS: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
 
@@ -30,12 +32,17 @@ fn main() -> ExitCode {
         let error = sanitized("int main(void) { return 0; }").err()?;
         Some(format!("needs sanitizers: {}", error.to_string().lines().next().unwrap_or_default()))
     });
-    let tests: [(&str, Test, &Option<String>); 7] = [
+    let tests: [(&str, Test, &Option<String>); 12] = [
         ("transfer__holds", || c_program("transfer", &[]), &cc),
         ("transfer__holds_under_sanitizers", || c_program("transfer", &SANITIZERS), &sanitizers),
+        ("waiting__holds", || c_program("waiting", &[]), &cc),
+        ("waiting__holds_under_sanitizers", || c_program("waiting", &SANITIZERS), &sanitizers),
         ("bad_input__has_its_errors", || c_program("bad_input", &[]), &cc),
         ("bad_input__has_its_errors_under_sanitizers", bad_input_sanitized, &sanitizers),
-        ("guide__sample_runs", guide_sample, &cc),
+        ("answers__hold", || c_program("answers", &[]), &cc),
+        ("answers__hold_under_sanitizers", || c_program("answers", &SANITIZERS), &sanitizers),
+        ("guide__sample_runs", || guide_sample(0, "of 100 arrived\n"), &cc),
+        ("guide__sample_of_answers_runs", || guide_sample(1, ANSWERS), &cc),
         ("example__in_cpp_runs", cpp_example, &cpp),
         ("example__in_go_runs", go_example, &go),
     ];
@@ -124,16 +131,16 @@ fn sanitized(source: &str) -> Result<String> {
     run(&mut Command::new(&program))
 }
 
-/// The only C block of the guide.
-fn guide_sample() -> Result<()> {
+/// The C block of the guide at `index`. Its output ends with `end`.
+fn guide_sample(index: usize, end: &str) -> Result<()> {
     let guide = crate_folder().join("../../docs/src/guide/c.md");
     let text = fs::read_to_string(guide)?;
-    let block = text.split("```c\n").nth(1).and_then(|rest| rest.split("```").next());
+    let block = text.split("```c\n").nth(index + 1).and_then(|rest| rest.split("```").next());
     let folder = tempfile::tempdir()?;
     let source = folder.path().join("sample.c");
     fs::write(&source, block.context("the guide has a sample")?)?;
     let said = compile_and_run("cc", &["-std=c11", "-Wall", "-Wextra", "-Werror"], &source, &[])?;
-    ensure!(said.ends_with("of 100 arrived\n"), "it printed {said:?}");
+    ensure!(said.ends_with(end), "it printed {said:?}");
     Ok(())
 }
 

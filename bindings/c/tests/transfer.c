@@ -450,8 +450,40 @@ static void closed_by_another_thread(void) {
     }
 }
 
+/* Zeroed options are the default: all messages must arrive. A rate of 0 has its own number. */
+static void zeroed_options(void) {
+    for (int i = 0; i < 4; i++) {
+        char address[64];
+        atp_receiver receiver = bind_loopback(address);
+        atp_group of_group = {.struct_size = sizeof of_group, .group = i < 2 ? 0 : 1};
+        atp_job_options options;
+        ATP_INIT(&options);
+        options.flags = ATP_NO_DAEMON;
+        options.messages = i < 2 ? 5 : 0;
+        if (i < 2) {
+            options.msr = i == 1 ? ATP_MSR_ZERO : 0;
+        } else {
+            of_group.msr = i == 3 ? ATP_MSR_ZERO : 0;
+            of_group.messages = 5;
+            options.groups = &of_group, options.groups_len = 1;
+        }
+        atp_job job;
+        CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
+        for (int message = 0; message < 5; message++) {
+            CHECK(atp_job_send(job, of_group.group, "a", 1, NULL) == ATP_OK);
+        }
+        CHECK(atp_job_finish(job, NULL) == ATP_OK);
+        atp_group_report report;
+        ATP_INIT(&report);
+        CHECK(atp_job_report_group(job, 0, &report) == ATP_OK && report.group == of_group.group);
+        CHECK(report.messages == 5 && report.needed == (i % 2 == 1 ? 0 : 5));
+        CHECK(atp_job_free(job) == ATP_OK && atp_receiver_close(receiver) == ATP_OK);
+    }
+}
+
 int main(void) {
     alarm(300); /* a deadlock fails */
+    zeroed_options();
     groups();
     streams();
     ends_short();

@@ -76,9 +76,10 @@ pub fn truth(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
 pub fn duration(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
     let wanted =
         || format!("{name} must be seconds or a timedelta, 0 or more, not {}", shown(value));
-    let total = value.call_method0("total_seconds");
+    let total = unless_interrupted(value, value.call_method0("total_seconds"))?;
     let seconds = number(name, total.as_ref().unwrap_or(value));
-    let seconds = seconds.map_err(|_| PyTypeError::new_err(wanted()))?;
+    let seconds = unless_interrupted(value, seconds)?;
+    let seconds = seconds.ok_or_else(|| PyTypeError::new_err(wanted()))?;
     Duration::try_from_secs_f64(seconds).map_err(|_| PyValueError::new_err(wanted()))
 }
 

@@ -1,6 +1,9 @@
 //! Exceptions of `atp/_errors.py`: those of the package's own, and how to make any.
 
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyRange, PyTuple},
+};
 
 /// The use of a job or receiver that has ended.
 pub fn closed(what: &str) -> PyErr {
@@ -25,6 +28,14 @@ pub fn split() -> PyErr {
     let text = "the job has taken the batch, but its ids aren't in a row, because a window ended or \
                 try_send_many was used meanwhile: send_parts tells all ids";
     own("SplitError", text.to_owned())
+}
+
+/// A call that has reached its timeout. `sent`: the ids of the messages that the job has taken.
+pub fn timed_out(py: Python<'_>, text: &str, sent: Vec<Bound<'_, PyRange>>) -> PyErr {
+    let attributes = PyDict::new(py);
+    let sent = PyTuple::new(py, sent).and_then(|sent| attributes.set_item("sent", sent));
+    let made = sent.and_then(|()| make(py, "TimedOutError", text.to_owned(), &attributes));
+    made.unwrap_or_else(|error| error)
 }
 
 fn own(class: &str, text: String) -> PyErr {

@@ -7,7 +7,8 @@ use std::{ops::Range, os::fd::BorrowedFd};
 #[derive(Debug)]
 pub enum Handle {
     Job(Job),
-    Stream(Stream),
+    /// With whether its windows overlap.
+    Stream(Stream, bool),
 }
 
 /// How an application ends a job.
@@ -21,28 +22,32 @@ impl Handle {
     pub fn job(&self) -> &Job {
         match self {
             Self::Job(job) => job,
-            Self::Stream(stream) => stream.job(),
+            Self::Stream(stream, _) => stream.job(),
         }
     }
 
     pub fn try_send_all(&mut self, group: u8, messages: &[Buffer]) -> Result<Range<u32>, Error> {
         match self {
             Self::Job(job) => job.try_send_all(group, messages),
-            Self::Stream(stream) => stream.try_send_all(group, messages),
+            Self::Stream(stream, overlaps) => {
+                or_wait(*overlaps, 0..0, stream.try_send_all(group, messages))
+            }
         }
     }
 
     pub fn try_send_owned(&mut self, group: u8, message: Buffer) -> Result<Option<u32>, Error> {
         match self {
             Self::Job(job) => job.try_send_owned(group, message, drop),
-            Self::Stream(stream) => stream.try_send_owned(group, message, drop),
+            Self::Stream(stream, overlaps) => {
+                or_wait(*overlaps, None, stream.try_send_owned(group, message, drop))
+            }
         }
     }
 
     pub fn set_msr(&mut self, group: u8, msr: f64) -> Result<(), Error> {
         match self {
             Self::Job(job) => job.set_msr(group, msr),
-            Self::Stream(stream) => stream.set_msr(group, msr),
+            Self::Stream(stream, _) => stream.set_msr(group, msr),
         }
     }
 
@@ -60,7 +65,7 @@ impl Handle {
     pub fn try_outcome(&mut self) -> Result<Option<Report>, Error> {
         match self {
             Self::Job(job) => job.try_outcome(),
-            Self::Stream(stream) => stream.try_outcome(),
+            Self::Stream(stream, _) => stream.try_outcome(),
         }
     }
 
@@ -72,7 +77,15 @@ impl Handle {
     pub fn stream(&mut self) -> Option<&mut Stream> {
         match self {
             Self::Job(_) => None,
-            Self::Stream(stream) => Some(stream),
+            Self::Stream(stream, _) => Some(stream),
         }
+    }
+}
+
+/// While two windows have not ended, the next one waits, as for room in the buffer.
+fn or_wait<T>(overlaps: bool, nothing: T, sent: Result<T, Error>) -> Result<T, Error> {
+    match sent {
+        Err(Error::WindowEnding) if overlaps => Ok(nothing),
+        sent => sent,
     }
 }

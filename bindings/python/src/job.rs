@@ -4,19 +4,20 @@ use crate::{
     arguments::{self, Copied, Group, address},
     buffers::release_pending,
     errors::raise,
-    exceptions::{closed, is_own},
+    exceptions::{closed, is_own, timed_out},
     handle::{End, Handle},
     options,
     parts::Parts,
     sender::Sender,
     types, wait,
 };
+use approxlib::{Error, WindowReport};
 use pyo3::{
     prelude::*,
     sync::PyOnceLock,
     types::{PyDict, PyRange, PyType},
 };
-use std::{net::SocketAddr, os::fd::AsRawFd, sync::Arc};
+use std::{net::SocketAddr, os::fd::AsRawFd, sync::Arc, time::Instant};
 
 /// The sending side of a job: see `atp/_native.pyi`.
 #[pyclass(frozen, subclass, module = "atp")]
@@ -36,12 +37,14 @@ impl Job {
         is_stream: bool,
     ) -> PyResult<Self> {
         let (py, options, peer) = (peer.py(), options::job(options)?, address(peer)?);
-        let options::Job { builder, message_bytes_max } = options;
+        let options::Job { builder, message_bytes_max, overlaps, deadline } = options;
         let open = move || match is_stream {
             false => builder.connect(peer).map(Handle::Job),
-            true => builder.stream(peer).map(Handle::Stream),
+            true => builder.stream(peer).map(|stream| Handle::Stream(stream, overlaps)),
         };
-        let handle = wait::on_thread(py, open)?.map_err(|error| raise(py, error))?;
+        let opened = wait::on_thread(py, deadline, open)?;
+        let late = || timed_out(py, "the job could not be opened in time: try again", vec![]);
+        let handle = opened.ok_or_else(late)?.map_err(|error| raise(py, error))?;
         let job = handle.job();
         Ok(Self {
             id: job.id(),
@@ -64,17 +67,46 @@ impl Job {
         Ok(Some(self.report.get_or_init(py, || report).clone_ref(py)))
     }
 
-    fn end(&self, py: Python<'_>, end: End) -> PyResult<Py<PyAny>> {
+    fn end(&self, py: Python<'_>, end: End, deadline: Option<Instant>) -> PyResult<Py<PyAny>> {
         self.sender.handle.with(py, |handle| handle.begin(end))?;
-        let report = wait::until(py, || self.sender.changed(py), None, || self.try_end(py))?;
-        report.ok_or_else(|| closed("job"))
+        self.until(py, deadline, || self.try_end(py))
     }
 
-    fn try_window<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let attempt = |handle: &mut Handle| handle.stream().map(approxlib::Stream::try_window);
-        let report = self.sender.handle.with(py, attempt)?.ok_or_else(|| closed("stream"))?;
-        let report = report.map_err(|error| raise(py, error))?;
+    /// Tries until the deadline, whenever the job has changed.
+    fn until<T>(
+        &self,
+        py: Python<'_>,
+        deadline: Option<Instant>,
+        attempt: impl FnMut() -> PyResult<Option<T>>,
+    ) -> PyResult<T> {
+        let done = wait::until(py, || self.sender.changed(py), deadline, attempt)?;
+        let text = "the end was not confirmed before the timeout: the job goes on, and the call may \
+                    be made again";
+        done.ok_or_else(|| timed_out(py, text, vec![]))
+    }
+
+    fn stream<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut approxlib::Stream) -> T + Send,
+    ) -> PyResult<T> {
+        let call = |handle: &mut Handle| handle.stream().map(call);
+        self.sender.handle.with(py, call)?.ok_or_else(|| closed("stream"))
+    }
+
+    /// The report that `attempt` may give.
+    fn try_window<'py>(
+        &self,
+        py: Python<'py>,
+        attempt: impl FnOnce(&mut approxlib::Stream) -> Result<Option<WindowReport>, Error> + Send,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let report = self.stream(py, attempt)?.map_err(|error| raise(py, error))?;
         report.map(|report| types::window_report(py, &report)).transpose()
+    }
+
+    fn begin_end_window(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<()> {
+        let begin = || Ok(self.stream(py, approxlib::Stream::try_begin_end_window)?.then_some(()));
+        self.until(py, deadline, begin)
     }
 }
 
@@ -123,24 +155,31 @@ impl Job {
     }
 
     /// Sends a message, and returns its id. Waits while the buffer is full.
-    #[pyo3(signature = (data, group = Group(0), *, copy = Copied(None)))]
-    fn send(&self, data: &Bound<'_, PyAny>, group: Group, copy: Copied) -> PyResult<u32> {
+    #[pyo3(signature = (data, group = Group(0), *, copy = Copied(None), timeout = None))]
+    fn send(
+        &self,
+        data: &Bound<'_, PyAny>,
+        group: Group,
+        copy: Copied,
+        timeout: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u32> {
+        let deadline = arguments::deadline(timeout)?;
         let batch = self.sender.one(data, group, copy)?;
-        Ok(self.sender.send_batch(data.py(), batch)?.start)
+        Ok(self.sender.send_batch(data.py(), batch, deadline)?.start)
     }
 
     /// Sends several messages, and returns their ids. Waits while the buffer is full.
-    #[pyo3(signature = (messages, group = Group(0), *, copy = Copied(None)))]
+    #[pyo3(signature = (messages, group = Group(0), *, copy = Copied(None), timeout = None))]
     fn send_many<'py>(
         &self,
         messages: &Bound<'py, PyAny>,
         group: Group,
         copy: Copied,
+        timeout: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyRange>> {
-        let ids = self
-            .sender
-            .send_batch(messages.py(), self.sender.several("send_many", messages, group, copy)?)?;
-        types::ids(messages.py(), ids)
+        let deadline = arguments::deadline(timeout)?;
+        let batch = self.sender.several("send_many", messages, group, copy)?;
+        types::ids(messages.py(), self.sender.send_batch(messages.py(), batch, deadline)?)
     }
 
     /// Sends several messages part by part: an iterator of the ids of each part.
@@ -182,13 +221,15 @@ impl Job {
     }
 
     /// Ends the input, and waits for the job's end.
-    fn finish(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.end(py, End::Finish)
+    #[pyo3(signature = (*, timeout = None))]
+    fn finish(&self, py: Python<'_>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
+        self.end(py, End::Finish, arguments::deadline(timeout)?)
     }
 
     /// Ends the job now, with the messages delivered so far.
-    fn cancel(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.end(py, End::Cancel)
+    #[pyo3(signature = (*, timeout = None))]
+    fn cancel(&self, py: Python<'_>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
+        self.end(py, End::Cancel, arguments::deadline(timeout)?)
     }
 
     /// `finish` without waiting; `try_outcome` is its second step.
@@ -228,7 +269,7 @@ impl Job {
             return Ok(false);
         }
         let end = if exception.is_none() { End::Finish } else { End::Cancel };
-        match self.end(py, end) {
+        match self.end(py, end, None) {
             // The exception that ended the block says more.
             Err(error) if exception.is_some() && is_own(py, &error)? => Ok(false),
             done => done.map(|_| false),
@@ -272,24 +313,55 @@ impl Stream {
     }
 
     /// Ends the input of the window, and waits for the window's end.
-    fn end_window<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let (py, job) = (slf.py(), slf.as_super().get());
-        Self::begin_end_window(slf)?;
-        let report = wait::until(py, || job.sender.changed(py), None, || job.try_window(py))?;
-        report.ok_or_else(|| closed("stream"))
+    #[pyo3(signature = (*, timeout = None))]
+    fn end_window<'py>(
+        slf: &Bound<'py, Self>,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, job, deadline) = (slf.py(), slf.as_super().get(), arguments::deadline(timeout)?);
+        job.begin_end_window(py, deadline)?;
+        job.until(py, deadline, || job.try_window(py, approxlib::Stream::try_last_window))
     }
 
-    /// `end_window` without waiting; `try_window` is its second step.
+    /// `end_window` without waiting for its end. With overlapping windows it waits while two
+    /// windows have not ended.
     fn begin_end_window(slf: &Bound<'_, Self>) -> PyResult<()> {
-        slf.as_super().get().sender.handle.with(slf.py(), |handle| {
-            if let Some(stream) = handle.stream() {
-                stream.begin_end_window();
-            }
-        })
+        slf.as_super().get().begin_end_window(slf.py(), None)
+    }
+
+    /// `begin_end_window`, or `False` where that would wait.
+    fn try_begin_end_window(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        slf.as_super().get().stream(slf.py(), approxlib::Stream::try_begin_end_window)
+    }
+
+    /// Waits for the end of the oldest window that was ended and not reported; `None` if there is
+    /// none.
+    #[pyo3(signature = (*, timeout = None))]
+    fn next_window<'py>(
+        slf: &Bound<'py, Self>,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (py, job, deadline) = (slf.py(), slf.as_super().get(), arguments::deadline(timeout)?);
+        if !Self::awaits_window(slf)? {
+            return Ok(None);
+        }
+        let next = || job.try_window(py, approxlib::Stream::try_window);
+        job.until(py, deadline, next).map(Some)
+    }
+
+    /// Whether `next_window` has a window to wait for.
+    #[getter]
+    fn awaits_window(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        slf.as_super().get().stream(slf.py(), |stream| stream.awaits_window())
+    }
+
+    /// The report of the window that was ended last, once all have ended; `None` before that.
+    fn try_last_window<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        slf.as_super().get().try_window(slf.py(), approxlib::Stream::try_last_window)
     }
 
     /// The report of a window that has ended, once; `None` before its end.
     fn try_window<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        slf.as_super().get().try_window(slf.py())
+        slf.as_super().get().try_window(slf.py(), approxlib::Stream::try_window)
     }
 }

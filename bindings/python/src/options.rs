@@ -1,13 +1,13 @@
 //! Keyword arguments as the options of the library's builders.
 
-use crate::arguments::{duration, integer, job_id, number, shown, truth};
+use crate::arguments::{deadline, duration, integer, job_id, number, shown, truth};
 use approxlib::{Group, JobBuilder, RateLaw, ReceiverBuilder, Requests, Rules};
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
     types::{PyDict, PyString},
 };
-use std::{net::IpAddr, path::PathBuf};
+use std::{net::IpAddr, path::PathBuf, time::Instant};
 
 type Options<'a, 'py> = Option<&'a Bound<'py, PyDict>>;
 
@@ -17,11 +17,14 @@ const MESSAGE_BYTES_MAX: u32 = 64 << 20;
 pub struct Job {
     pub builder: JobBuilder,
     pub message_bytes_max: u32,
+    pub overlaps: bool,
+    /// When the opening has taken too long.
+    pub deadline: Option<Instant>,
 }
 
 /// The options of a job. Options that have no default value take `None`.
 pub fn job(options: Options<'_, '_>) -> PyResult<Job> {
-    let mut message_bytes_max = MESSAGE_BYTES_MAX;
+    let (mut message_bytes_max, mut overlaps, mut opens_until) = (MESSAGE_BYTES_MAX, false, None);
     let mut builder = JobBuilder::default();
     for (name, value) in options.into_iter().flatten() {
         let name = name.extract::<String>()?;
@@ -55,10 +58,19 @@ pub fn job(options: Options<'_, '_>) -> PyResult<Job> {
             "rules" => builder.rules(rules(&value)?),
             "name_lost" => builder.name_lost(truth(&name, &value)?),
             "requests" => builder.requests(requests(&value)?),
+            "overlap_windows" => {
+                overlaps = truth(&name, &value)?;
+                builder.overlap_windows(overlaps)
+            }
+            "timeout" => {
+                opens_until = deadline(Some(&value).filter(|value| !value.is_none()))?;
+                builder
+            }
             _ => return Err(unknown(&name, "Job")),
         };
     }
-    Ok(Job { builder: builder.message_bytes_max(message_bytes_max), message_bytes_max })
+    let builder = builder.message_bytes_max(message_bytes_max);
+    Ok(Job { builder, message_bytes_max, overlaps, deadline: opens_until })
 }
 
 /// The options of a receiver.

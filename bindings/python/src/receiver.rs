@@ -3,7 +3,7 @@
 use crate::{
     arguments::{Group, address, deadline, integer, number, shown},
     errors::raise,
-    exceptions::is_own,
+    exceptions::{closed, is_own},
     guarded::Guarded,
     message::Message,
     options, types, wait,
@@ -16,6 +16,7 @@ use pyo3::{
     types::{PyDict, PyList, PyTuple, PyType},
 };
 use std::{
+    collections::VecDeque,
     net::{IpAddr, SocketAddr},
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant},
@@ -35,6 +36,10 @@ struct Source {
     receiver: approxlib::Receiver,
     /// Of a call that returned events before it.
     failure: Option<Error>,
+    /// The same, if Python could not make an object of an event.
+    raised: Option<PyErr>,
+    /// The events behind that one.
+    kept: VecDeque<Event>,
 }
 
 impl Receiver {
@@ -54,7 +59,14 @@ impl Receiver {
         deadline: Option<Instant>,
     ) -> PyResult<Option<Vec<Event>>> {
         let attempt = || {
-            let taken = self.receiver.with(py, |source| source.take_ready(max))?;
+            let (raised, taken) = self.receiver.with(py, |source| {
+                let raised = source.raised.take();
+                let taken = if raised.is_some() { Ok(Vec::new()) } else { source.take_ready(max) };
+                (raised, taken)
+            })?;
+            if let Some(raised) = raised {
+                return Err(raised);
+            }
             let events = taken.map_err(|error| raise(py, error))?;
             Ok((!events.is_empty()).then_some(events))
         };
@@ -74,7 +86,8 @@ impl Receiver {
 impl Source {
     /// The events that wait, without waiting for others.
     fn take_ready(&mut self, max: usize) -> Result<Vec<Event>, Error> {
-        let mut events = Vec::new();
+        let kept = self.kept.len().min(max);
+        let mut events: Vec<Event> = self.kept.drain(..kept).collect();
         while events.len() < max && self.failure.is_none() {
             match self.receiver.recv(Some(Duration::ZERO)) {
                 Ok(Some(event)) => events.push(event),
@@ -110,13 +123,16 @@ impl Receiver {
     fn new(address: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let (py, builder) = (address.py(), options::receiver(options)?);
         let local = self::address(address)?;
-        let bound = wait::on_thread(py, move || builder.bind(local))?;
+        let bound = wait::on_thread(py, None, move || builder.bind(local))?;
+        let bound = bound.ok_or_else(|| closed("receiver"))?;
         let receiver = bound.map_err(|error| raise(py, error))?;
         let local = receiver.local_addr().map_err(|error| raise(py, error))?;
+        let datapath = receiver.datapath().to_owned();
+        let source = Source { receiver, failure: None, raised: None, kept: VecDeque::new() };
         Ok(Self {
             local,
-            datapath: receiver.datapath().to_owned(),
-            receiver: Guarded::new("receiver", Source { receiver, failure: None }),
+            datapath,
+            receiver: Guarded::new("receiver", source),
             readable: PyOnceLock::new(),
         })
     }
@@ -155,9 +171,27 @@ impl Receiver {
         if max == 0 {
             return Err(PyValueError::new_err("max must be at least 1: recv_batch(64)"));
         }
-        let events = self.take(py, max, deadline(timeout)?)?.unwrap_or_default();
-        let events = events.into_iter().map(|event| types::event(py, event));
-        PyList::new(py, events.collect::<PyResult<Vec<_>>>()?)
+        let mut events = self.take(py, max, deadline(timeout)?)?.unwrap_or_default().into_iter();
+        let mut made = Vec::new();
+        while let Some(event) = events.next() {
+            match types::event(py, event) {
+                Ok(event) => made.push(event),
+                Err(error) => {
+                    // The next call raises it, and later ones return the events behind it.
+                    self.receiver.with(py, |source| {
+                        source.raised = Some(error);
+                        source.kept = events.chain(source.kept.drain(..)).collect();
+                    })?;
+                    break;
+                }
+            }
+        }
+        if made.is_empty()
+            && let Some(raised) = self.receiver.with(py, |source| source.raised.take())?
+        {
+            return Err(raised);
+        }
+        PyList::new(py, made)
     }
 
     /// Gives a message's memory back, for later messages.
@@ -216,7 +250,7 @@ impl Receiver {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         match self.receiver.take(py)? {
             None => Ok(()),
-            Some(receiver) => wait::on_thread(py, move || drop(receiver)),
+            Some(receiver) => wait::on_thread(py, None, move || drop(receiver)).map(|_| ()),
         }
     }
 

@@ -5,17 +5,18 @@ use crate::{
     batch::Batch,
     buffers::release_pending,
     errors::raise,
-    exceptions::{closed, split},
+    exceptions::{closed, split, timed_out},
     guarded::Guarded,
     handle::Handle,
     turn::Turn,
-    wait,
+    types, wait,
 };
 use approxlib::Error;
 use pyo3::{prelude::*, sync::PyOnceLock};
 use std::{
     ops::Range,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Instant,
 };
 
 pub struct Sender {
@@ -69,37 +70,58 @@ impl Sender {
     /// Sends a part of the batch, and waits until there is room for one message at least.
     pub fn send_part(&self, py: Python<'_>, batch: &mut Batch) -> PyResult<Range<u32>> {
         self.handle.check_process()?;
-        let _turn = self.turn.wait(py)?;
-        self.send_some(py, batch)
+        let turn = self.turn.wait(py, None)?;
+        let sent = turn.map(|_turn| self.send_some(py, batch, None)).transpose()?.flatten();
+        sent.ok_or_else(|| closed("job"))
     }
 
-    fn send_some(&self, py: Python<'_>, batch: &mut Batch) -> PyResult<Range<u32>> {
+    /// `None` at the deadline.
+    fn send_some(
+        &self,
+        py: Python<'_>,
+        batch: &mut Batch,
+        deadline: Option<Instant>,
+    ) -> PyResult<Option<Range<u32>>> {
         let attempt = || {
             let ids = self.try_send(py, batch)?;
             Ok((!ids.is_empty() || batch.left() == 0).then_some(ids))
         };
-        let sent = wait::until(py, || self.changed(py), None, attempt)?;
-        sent.ok_or_else(|| closed("job"))
+        wait::until(py, || self.changed(py), deadline, attempt)
     }
 
-    pub fn send_batch(&self, py: Python<'_>, mut batch: Batch) -> PyResult<Range<u32>> {
-        let _turn = self.turn.wait(py)?;
-        let mut ids: Option<Range<u32>> = None;
-        let mut is_split = false;
+    /// Sends the batch. At the deadline the exception tells the ids of the messages taken so far.
+    pub fn send_batch(
+        &self,
+        py: Python<'_>,
+        mut batch: Batch,
+        deadline: Option<Instant>,
+    ) -> PyResult<Range<u32>> {
+        let mut ids: Vec<Range<u32>> = Vec::new();
+        let turn = self.turn.wait(py, deadline)?;
         let sent = loop {
-            match self.send_some(py, &mut batch) {
-                Ok(new) => {
-                    is_split |= ids.as_ref().is_some_and(|ids| ids.end != new.start);
-                    ids = Some(ids.map_or(new.start, |ids| ids.start)..new.end);
+            let new = match turn {
+                Some(_) => self.send_some(py, &mut batch, deadline),
+                None => Ok(None),
+            };
+            match new {
+                Ok(Some(new)) => match ids.last_mut().filter(|last| last.end == new.start) {
+                    Some(last) => last.end = new.end,
+                    None => ids.push(new),
+                },
+                Ok(None) => {
+                    let text = "the timeout has passed before there was room for all messages: \
+                                send those that the job has not taken, in `sent`, again";
+                    let ids = ids.iter().map(|ids| types::ids(py, ids.clone()));
+                    break Err(timed_out(py, text, ids.collect::<PyResult<_>>()?));
                 }
                 Err(error) => break Err(error),
             }
             if batch.left() == 0 {
-                break Ok(ids.unwrap_or(0..0));
+                break if ids.len() > 1 { Err(split()) } else { Ok(ids.pop().unwrap_or(0..0)) };
             }
         };
         drop(batch);
         release_pending(py);
-        if is_split { Err(split()) } else { sent }
+        sent
     }
 }

@@ -2,7 +2,10 @@
 
 use crate::wait::SLICE;
 use pyo3::prelude::*;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
 
 #[derive(Debug, Default)]
 pub struct Turn {
@@ -14,16 +17,20 @@ pub struct Turn {
 pub struct Taken<'a>(&'a Turn);
 
 impl Turn {
-    /// Waits for the turn without the GIL. Python's signal handlers run meanwhile.
-    pub fn wait(&self, py: Python<'_>) -> PyResult<Taken<'_>> {
+    /// Waits for the turn without the GIL; `None` at the deadline. Python's signal handlers run
+    /// meanwhile.
+    pub fn wait(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Option<Taken<'_>>> {
         if let Some(taken) = self.try_take() {
-            return Ok(taken);
+            return Ok(Some(taken));
         }
         loop {
             if let Some(taken) = py.detach(|| self.wait_slice()) {
-                return Ok(taken);
+                return Ok(Some(taken));
             }
             py.check_signals()?;
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(None);
+            }
         }
     }
 

@@ -40,21 +40,30 @@ fn wait_readable(fd: BorrowedFd<'_>, slice: Duration) {
     let _ = poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], ms);
 }
 
-/// Runs a call that may block, such as the resolution of a name, on a thread of its own. If Python
-/// is interrupted, the thread goes on, and drops what the call returns.
+/// Runs a call that may block, such as the resolution of a name, on a thread of its own. `None` at
+/// the deadline. Then, and if Python is interrupted, the thread goes on, and drops what the call
+/// returns.
 pub fn on_thread<T: Send + 'static>(
     py: Python<'_>,
+    deadline: Option<Instant>,
     call: impl FnOnce() -> T + Send + 'static,
-) -> PyResult<T> {
+) -> PyResult<Option<T>> {
     let (done, mut result) = mpsc::channel();
     let thread = thread::Builder::new().name("atp-call".to_owned());
     thread.spawn(move || drop(done.send(call())))?;
     loop {
-        let waited = py.detach(move || (result.recv_timeout(SLICE), result));
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let slice = left.map_or(SLICE, |left| left.min(SLICE));
+        let waited = py.detach(move || (result.recv_timeout(slice), result));
         result = waited.1;
         match waited.0 {
-            Ok(value) => return Ok(value),
-            Err(mpsc::RecvTimeoutError::Timeout) => py.check_signals()?,
+            Ok(value) => return Ok(Some(value)),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                py.check_signals()?;
+                if left.is_some_and(|left| left.is_zero()) {
+                    return Ok(None);
+                }
+            }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 let text = "a thread of the library ended unexpectedly";
                 return Err(pyo3::exceptions::PyRuntimeError::new_err(text));

@@ -140,6 +140,25 @@ def test_recv_batch_returns_what_waits() -> None:
         assert sum(isinstance(event, atp.Message) for event in events) == 100
 
 
+def test_an_event_that_cannot_be_made_loses_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise MemoryError("on purpose")
+
+    with bind() as receiver:
+        with connect(receiver) as job:
+            job.send_many([b"message"] * 6)
+        for name in ("Started", "Finished"):
+            monkeypatch.setattr(f"atp._types.{name}", fail)
+        messages: list[atp.Event] = []
+        failures = 0
+        while failures < 2:
+            try:
+                messages += receiver.recv_batch(3, LIMIT_S)
+            except MemoryError:
+                failures += 1
+        assert [event.message for event in messages if isinstance(event, atp.Message)] == [*range(6)]
+
+
 def test_a_receiver_is_an_iterator() -> None:
     with bind() as receiver:
         with connect(receiver) as job:

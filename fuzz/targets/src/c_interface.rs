@@ -3,8 +3,10 @@
 //! The arguments keep what C can't check: pointers are null, or lead to as much memory as their
 //! structures say. Sizes, handles, numbers, texts and the order of calls are anything.
 
+mod answers;
 mod receiving;
 mod step;
+mod windows;
 
 use arbitrary::{Arbitrary, Unstructured};
 use atp_c::*;
@@ -23,12 +25,16 @@ const OPEN_MAX: usize = 4;
 const WORDS: usize = 512;
 /// How long a call waits for an event.
 const WAIT_MS: i64 = 3;
+/// Inputs that begin so have the calls of `answers` and `windows` too. Others keep the meaning that
+/// they had before these were added.
+const MORE: &[u8] = b"queries";
 const GUARD: u64 = 0x5a5a_5a5a_5a5a_5a5a;
 
 /// Runs `data` as a sequence of calls.
 pub fn run(data: &[u8]) {
     let mut caller = Caller::default();
-    let mut bytes = Unstructured::new(data);
+    let more = data.strip_prefix(MORE);
+    let mut bytes = Unstructured::new(more.unwrap_or(data));
     // Most inputs begin with open handles, so that messages arrive.
     if u8::arbitrary(&mut bytes).is_ok_and(|byte| byte % 8 != 7) {
         caller.open();
@@ -36,6 +42,18 @@ pub fn run(data: &[u8]) {
     for _ in 0..STEPS_MAX {
         if bytes.is_empty() {
             break;
+        }
+        if more.is_some() {
+            let Ok(kind) = u8::arbitrary(&mut bytes) else { break };
+            if kind % 4 < 2 {
+                let Ok(step) = answers::Step::arbitrary(&mut bytes) else { break };
+                caller.answer(&step);
+                continue;
+            } else if kind % 4 == 2 {
+                let Ok(step) = windows::Step::arbitrary(&mut bytes) else { break };
+                caller.window(&step);
+                continue;
+            }
         }
         let Ok(step) = Step::arbitrary(&mut bytes) else { break };
         caller.step(&step);
@@ -55,6 +73,7 @@ struct Caller {
     open_events: Vec<u64>,
     /// The address and the job of each event whose structure has them.
     senders: Vec<(atp_address, u32)>,
+    answered: answers::Seen,
     address: Option<Vec<u8>>,
     lent: u64,
     returned: Box<AtomicU64>,
@@ -509,6 +528,7 @@ impl Caller {
 
     /// Frees everything. All memory that was lent must come back.
     fn end(mut self) {
+        self.end_answers();
         for handle in std::mem::take(&mut self.open_events) {
             self.open_events.push(handle);
             self.free_event(handle);

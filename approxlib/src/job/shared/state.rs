@@ -59,6 +59,8 @@ pub struct State {
     pub untried_messages: u32,
     /// The message for which the application waits for room.
     pub room_request: Option<RoomRequest>,
+    /// A call could not begin the next window, because two have not ended.
+    pub wants_window: bool,
     /// The application has ended the input, or the job.
     pub input_ended: bool,
     /// The job needs no more messages.

@@ -4,14 +4,13 @@
 mod print;
 mod strata;
 
-use super::csv_rows::{HEADER_GROUP, ORDERED_NAME, ROWS_GROUP, records};
+use super::csv_rows::{HEADER_GROUP, ORDERED_NAME, ROWS_GROUP};
 use anyhow::{Context, Result, bail, ensure};
 use approx_answers::{
     AcceptedError, Action, AnswerError, Answering, Answers, Confidence, Delivery, Planner, Query,
     Report,
 };
 use approxlib::{Event, RateRequest, Receiver, Summary, Terms};
-use csv::StringRecord;
 use std::{
     io::{self, IsTerminal, Write},
     net::SocketAddr,
@@ -98,9 +97,7 @@ impl Live {
             );
             return Ok(());
         }
-        let columns = records(data).context("the CSV header can't be read")?;
-        let columns: Vec<&str> = columns.iter().flat_map(StringRecord::iter).collect();
-        let mut answering = Answering::new(self.query.clone(), &columns)?;
+        let mut answering = Answering::of_csv(self.query.clone(), data)?;
         for (stratum, sent) in self.strata.known() {
             answering.set_messages_sent(stratum, sent)?;
         }
@@ -123,11 +120,8 @@ impl Live {
             return Ok(());
         };
         self.delivery.note_message_bytes(data.len() as u64);
-        let rows = records(data)
-            .context("a message isn't CSV: send the file with `atp-user send --csv`")?;
-        let rows: Vec<Vec<&str>> = rows.iter().map(|row| row.iter().collect()).collect();
-        answering.push_message(stratum, rows)?;
-        Ok(())
+        let pushed = answering.push_csv(stratum, data);
+        pushed.context("a message can't be read: send the file with `atp-user send --csv`")
     }
 
     fn on_terms(
@@ -176,13 +170,10 @@ impl Live {
             return Ok(());
         };
         let has_all = self.strata.senders() >= self.senders;
-        if !has_all || !planner.is_look_due(answering.messages()) {
+        if !has_all {
             return Ok(());
         }
-        let actions = planner.look(|confidence| match answering.overall(confidence)? {
-            Some(estimate) => Ok(vec![estimate]),
-            None => Ok(answering.answers(confidence)?.rows.into_iter().map(|(_, e)| e).collect()),
-        })?;
+        let actions = planner.look_at(answering)?;
         self.obey(actions, receiver)
     }
 
@@ -212,15 +203,12 @@ impl Live {
         delivery.is_mrdf = delivery.message_bytes.is_some_and(|(_, most)| most > PACKET_BYTES);
         let Some((_, answering)) = &mut self.answering else { return Ok(None) };
         answering.set_delivery(delivery);
-        // Looks were paid for by a stricter level: what is left is the asked confidence.
-        let report = self.planner.as_ref().and_then(Planner::report);
-        match answering.answers(report.map_or(self.confidence, |report| report.level)) {
-            Ok(mut answers) => {
-                for (_, estimate) in &mut answers.rows {
-                    estimate.confidence = self.confidence;
-                }
-                Ok(Some(answers))
-            }
+        let answers = match &self.planner {
+            Some(planner) => planner.answers(answering),
+            None => answering.answers(self.confidence),
+        };
+        match answers {
+            Ok(answers) => Ok(Some(answers)),
             Err(AnswerError::NoMessages) => Ok(None),
             Err(error) => Err(error.into()),
         }

@@ -21,6 +21,14 @@ class ForkedError(Error, RuntimeError):
     """A job or a receiver is used in a forked child of the process that opened it."""
 
 
+class TimedOutError(Error, TimeoutError):
+    """A call has reached its ``timeout``. The job goes on."""
+
+    sent: tuple[range, ...]
+    """The ids of the messages of ``send_many`` that the job has taken. Send only the others again,
+    in their order. Empty for other calls."""
+
+
 class ShortError(Error):
     """The job ended below its minimal sampling rate."""
 

@@ -43,10 +43,26 @@ class Job:
     def ended(self) -> bool: ...
     @property
     def report(self) -> Report | None: ...
-    def send(self, data: MessageData, group: int = 0, *, copy: bool | None = None) -> int: ...
+    def send(
+        self,
+        data: MessageData,
+        group: int = 0,
+        *,
+        copy: bool | None = None,
+        timeout: Seconds | None = None,
+    ) -> int:
+        """Sends a message, and returns its id. Waits while the buffer is full; after a
+        ``TimedOutError`` the message isn't sent."""
     def send_many(
-        self, messages: Iterable[MessageData], group: int = 0, *, copy: bool | None = None
-    ) -> range: ...
+        self,
+        messages: Iterable[MessageData],
+        group: int = 0,
+        *,
+        copy: bool | None = None,
+        timeout: Seconds | None = None,
+    ) -> range:
+        """Sends several messages, and returns their ids. ``TimedOutError.sent`` has the ids of
+        those that the job had taken before the timeout."""
     def send_parts(
         self, messages: Iterable[MessageData], group: int = 0, *, copy: bool | None = None
     ) -> Parts:
@@ -57,8 +73,11 @@ class Job:
     ) -> range: ...
     def set_msr(self, group: int, msr: float) -> None: ...
     def progress(self) -> Progress: ...
-    def finish(self) -> Report: ...
-    def cancel(self) -> Report: ...
+    def finish(self, *, timeout: Seconds | None = None) -> Report:
+        """Ends the input, and waits for the end. After a ``TimedOutError`` the job goes on, and
+        the call may be made again."""
+    def cancel(self, *, timeout: Seconds | None = None) -> Report:
+        """Ends the job now, and waits for the receiver's confirmation."""
     def begin_finish(self) -> None: ...
     def begin_cancel(self) -> None: ...
     def try_outcome(self) -> Report | None: ...
@@ -76,9 +95,24 @@ class Stream(Job):
     """A job of windows, each with its own messages and its own end."""
 
     def set_messages(self, group: int, messages: int) -> None: ...
-    def end_window(self) -> WindowReport: ...
-    def begin_end_window(self) -> None: ...
-    def try_window(self) -> WindowReport | None: ...
+    def end_window(self, *, timeout: Seconds | None = None) -> WindowReport:
+        """Ends the input of the window, and waits for its end. After a ``TimedOutError`` the window
+        goes on: call it again or, with ``overlap_windows``, ``next_window``."""
+    def begin_end_window(self) -> None:
+        """Ends the input of the window. With ``overlap_windows`` messages of the next may follow,
+        and the call waits while two windows have not ended."""
+    def try_begin_end_window(self) -> bool:
+        """``begin_end_window``, or ``False`` where that would wait."""
+    def next_window(self, *, timeout: Seconds | None = None) -> WindowReport | None:
+        """Waits for the end of the oldest window whose input was ended and whose report was not
+        returned. ``None`` if there is none."""
+    def try_window(self) -> WindowReport | None:
+        """``next_window`` without waiting: ``None`` also before the end."""
+    @property
+    def awaits_window(self) -> bool:
+        """Whether ``next_window`` has a window to wait for."""
+    def try_last_window(self) -> WindowReport | None:
+        """The report of the window that was ended last, once all have ended; ``None`` before."""
 
 @final
 class Parts:

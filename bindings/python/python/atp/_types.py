@@ -95,6 +95,12 @@ class JobOptions(TypedDict, total=False):
     """MRDF compares messages by bytes instead of by packets. Default off."""
     rules: str
     """Without a daemon: the rate law. Default ``"paper"``."""
+    overlap_windows: bool
+    """For streams: whether a window may begin while the last one ends. At most two are open.
+    Default off."""
+    timeout: Seconds | None
+    """How long the opening may take, with the resolution of a name: ``TimedOutError`` after that.
+    Default: no limit."""
     name_lost: bool
     """Whether reports name the lost messages: ``GroupReport.lost_ids``. Default off."""
     requests: Literal["obey", "refuse"] | RequestBounds

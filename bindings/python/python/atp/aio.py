@@ -194,7 +194,19 @@ class Stream(_Opened[_native.Stream]):
 
     async def end_window(self) -> WindowReport:
         """Ends the input of the window, and waits for the window's end."""
-        self.native.begin_end_window()
+        await self.begin_end_window()
+        return await self._changed.until(self.native.try_last_window)
+
+    async def begin_end_window(self) -> None:
+        """Ends the input of the window: ``next_window`` waits for its end. With
+        ``overlap_windows`` messages of the next may follow."""
+        await self._changed.until(lambda: self.native.try_begin_end_window() or None)
+
+    async def next_window(self) -> WindowReport | None:
+        """Waits for the end of the oldest window whose input was ended and whose report was not
+        returned. ``None`` if there is none."""
+        if not self.native.awaits_window:
+            return None
         return await self._changed.until(self.native.try_window)
 
 

@@ -1,0 +1,267 @@
+//! Answers of queries, as structures of C, and the memory behind them.
+
+use crate::{
+    sender::element,
+    sized::{self, Out, SizeFirst},
+    status::{Failure, Outcome, atp_status, atp_status::ATP_ERROR_NO_ANSWER, call_once},
+    table::Table,
+};
+use approx_answers::{AnswerError, Answers, Estimate, Warning};
+use std::{
+    ffi::{CString, c_char},
+    ptr::null,
+};
+
+static ANSWERS: Table<Kept> = Table::new("answers");
+
+/// The answers of a query, from atp_query_answers. Free them with atp_answers_free.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct atp_answers {
+    /// The size of the structure.
+    pub struct_size: usize,
+    /// The memory behind the answers, which atp_answers_free frees. 0: none.
+    pub memory: u64,
+    /// The number of rows: see atp_answers_row.
+    pub rows_len: usize,
+    /// Warnings about all rows together: sentences that name the remedy. Valid until
+    /// atp_answers_free.
+    pub warnings: *const *const c_char,
+    /// The number of these warnings.
+    pub warnings_len: usize,
+    /// 1 if the query is a `top`. Other queries have no order of ranks.
+    pub is_ranking: u32,
+    /// Of a `top`: 1 if the sample shows that these keys are the largest.
+    pub separates: u32,
+}
+
+/// An answer, and the interval that contains the true one with the query's confidence.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct atp_estimate {
+    /// The size of the structure.
+    pub struct_size: usize,
+    /// The row's key, in UTF-8 with a 0 at its end. Null without `by`. Valid until
+    /// atp_answers_free.
+    pub key: *const c_char,
+    /// The bytes of the key, without the 0 at its end.
+    pub key_len: usize,
+    /// The answer, in the unit of the column.
+    pub value: f64,
+    /// The lower end. It is negative infinity if one message can't show how messages vary.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// The share of intervals that contain the true answer, such as 0.95.
+    pub confidence: f64,
+    /// Degrees of freedom of Student's t; infinite if every message arrived.
+    pub degrees_of_freedom: f64,
+    /// Messages that arrived.
+    pub messages: u64,
+    /// Messages that were sent; 0 if that isn't known.
+    pub messages_sent: u64,
+    /// 1 if the number of messages that were sent is known.
+    pub messages_sent_known: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Reasons to doubt the interval: sentences that name the remedy. Valid until
+    /// atp_answers_free.
+    pub warnings: *const *const c_char,
+    /// The number of these warnings.
+    pub warnings_len: usize,
+}
+
+// SAFETY: repr(C), begins with its size, and holds numbers and a pointer only.
+unsafe impl SizeFirst for atp_answers {
+    const NAME: &'static str = "atp_answers";
+    /// Without `memory` nobody could free the answers.
+    const BYTES_MIN: usize = 16;
+
+    fn initial() -> Self {
+        Self {
+            struct_size: size_of::<Self>(),
+            memory: 0,
+            rows_len: 0,
+            warnings: null(),
+            warnings_len: 0,
+            is_ranking: 0,
+            separates: 0,
+        }
+    }
+}
+
+// SAFETY: repr(C), begins with its size, and holds numbers and pointers only.
+unsafe impl SizeFirst for atp_estimate {
+    const NAME: &'static str = "atp_estimate";
+
+    fn initial() -> Self {
+        Self {
+            struct_size: size_of::<Self>(),
+            key: null(),
+            key_len: 0,
+            value: 0.0,
+            low: 0.0,
+            high: 0.0,
+            confidence: 0.0,
+            degrees_of_freedom: 0.0,
+            messages: 0,
+            messages_sent: 0,
+            messages_sent_known: 0,
+            reserved: 0,
+            warnings: null(),
+            warnings_len: 0,
+        }
+    }
+}
+
+/// What answers point to.
+struct Kept {
+    rows: Vec<Row>,
+    overall: Result<Option<Row>, AnswerError>,
+    /// Of all rows together.
+    _warnings: Texts,
+}
+
+struct Row {
+    /// With a 0 at its end. A key may hold others.
+    key: Option<Box<[u8]>>,
+    estimate: Estimate,
+    warnings: Texts,
+}
+
+/// Texts as an array of C.
+struct Texts {
+    pointers: Vec<*const c_char>,
+    _texts: Vec<CString>,
+}
+
+// SAFETY: the pointers are to the texts beside them, which nobody changes.
+unsafe impl Send for Texts {}
+// SAFETY: as above.
+unsafe impl Sync for Texts {}
+
+impl Texts {
+    fn of(warnings: &[Warning]) -> Self {
+        // A warning has numbers and no other texts, and so no 0.
+        let text = |warning: &Warning| CString::new(warning.to_string()).unwrap_or_default();
+        let texts: Vec<CString> = warnings.iter().map(text).collect();
+        Self { pointers: texts.iter().map(|text| text.as_ptr()).collect(), _texts: texts }
+    }
+}
+
+impl Row {
+    fn new(key: Option<String>, estimate: Estimate) -> Self {
+        let key = key.map(|key| [key.as_bytes(), &[0]].concat().into());
+        let warnings = Texts::of(&estimate.warnings);
+        Self { key, estimate, warnings }
+    }
+
+    fn to_c(&self) -> atp_estimate {
+        let Estimate { value, low, high, confidence, degrees_of_freedom, messages, .. } =
+            self.estimate;
+        let sent = self.estimate.messages_sent;
+        atp_estimate {
+            key: self.key.as_ref().map_or(null(), |key| key.as_ptr().cast()),
+            key_len: self.key.as_ref().map_or(0, |key| key.len() - 1),
+            value,
+            low,
+            high,
+            confidence: confidence.level(),
+            degrees_of_freedom,
+            messages,
+            messages_sent: sent.unwrap_or_default(),
+            messages_sent_known: sent.is_some().into(),
+            warnings: self.warnings.pointers.as_ptr(),
+            warnings_len: self.warnings.pointers.len(),
+            ..atp_estimate::initial()
+        }
+    }
+}
+
+/// The answers as C has them, with the answer over all keys.
+pub fn to_c(answers: Answers, overall: Result<Option<Estimate>, AnswerError>) -> atp_answers {
+    let Answers { rows, separates, warnings } = answers;
+    let rows: Vec<Row> = rows.into_iter().map(|(key, answer)| Row::new(key, answer)).collect();
+    let overall = overall.map(|answer| answer.map(|answer| Row::new(None, answer)));
+    let (rows_len, warnings) = (rows.len(), Texts::of(&warnings));
+    let (at, warnings_len) = (warnings.pointers.as_ptr(), warnings.pointers.len());
+    atp_answers {
+        memory: ANSWERS.add(Kept { rows, overall, _warnings: warnings }),
+        rows_len,
+        warnings: at,
+        warnings_len,
+        is_ranking: separates.is_some().into(),
+        separates: separates.unwrap_or_default().into(),
+        ..atp_answers::initial()
+    }
+}
+
+/// The handle of the memory behind the caller's answers.
+///
+/// # Safety
+/// `answers` is null or as it says.
+unsafe fn memory_of(answers: *const atp_answers) -> Outcome<u64> {
+    // SAFETY: the caller promises the structure.
+    Ok(unsafe { sized::read(answers) }?.memory)
+}
+
+/// The row at `index`: in the order of the keys, or the largest first for `top`. A key without an
+/// answer, such as a mean of no values, has no row. ATP_ERROR_ARGUMENT if there is no such row.
+///
+/// # Safety
+/// Pointers are null or as they say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_answers_row(
+    answers: *const atp_answers,
+    index: usize,
+    row: *mut atp_estimate,
+) -> atp_status {
+    call_once(|| {
+        // SAFETY: the caller promises the structures.
+        let (out, memory) = unsafe { (Out::new(row)?, memory_of(answers)?) };
+        out.write(&element(&ANSWERS.find(memory)?.rows, index, "row")?.to_c());
+        Ok(())
+    })
+}
+
+/// The answer over all keys of a sum, count, mean or ratio, at the confidence of the rows.
+/// ATP_ERROR_NO_ANSWER for other functions.
+///
+/// # Safety
+/// Pointers are null or as they say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_answers_overall(
+    answers: *const atp_answers,
+    overall: *mut atp_estimate,
+) -> atp_status {
+    call_once(|| {
+        // SAFETY: the caller promises the structures.
+        let (out, memory) = unsafe { (Out::new(overall)?, memory_of(answers)?) };
+        let kept = ANSWERS.find(memory)?;
+        let none = || {
+            let text = "the query has no answer over all keys: read its rows";
+            Failure::new(ATP_ERROR_NO_ANSWER, text)
+        };
+        let overall = kept.overall.as_ref().map_err(|error| Failure::from(error.clone()))?;
+        out.write(&overall.as_ref().ok_or_else(none)?.to_c());
+        Ok(())
+    })
+}
+
+/// Frees the memory behind answers, and empties them. Does nothing if they are empty. A copy of
+/// freed answers gives ATP_ERROR_HANDLE.
+///
+/// # Safety
+/// `answers` is null or as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_answers_free(answers: *mut atp_answers) -> atp_status {
+    call_once(|| {
+        // SAFETY: the caller promises the structure.
+        let (out, memory) = unsafe { (Out::new(answers)?, memory_of(answers)?) };
+        if memory != 0 {
+            drop(ANSWERS.remove(memory)?);
+        }
+        out.write(&atp_answers::initial());
+        Ok(())
+    })
+}

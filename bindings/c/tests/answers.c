@@ -1,0 +1,207 @@
+/* A query is answered from the messages of a job, and a plan ends the job at an accepted error. */
+
+#include "check.h"
+
+#include <math.h>
+
+#define HEADER "key,value\n"
+
+static atp_query open_query(const char *text, const atp_query_options *options) {
+    atp_query query;
+    CHECK(atp_query_open(text, HEADER, strlen(HEADER), options, &query) == ATP_OK);
+    return query;
+}
+
+static void add(atp_query query, uint32_t stratum, const char *rows) {
+    CHECK(atp_query_add(query, stratum, rows, strlen(rows)) == ATP_OK);
+}
+
+/* All messages arrived: the answers are those of the table. */
+static void complete(void) {
+    atp_query query = open_query("sum(value) by key", NULL);
+    CHECK(atp_query_set_messages_sent(query, 0, 2) == ATP_OK);
+    CHECK(atp_query_set_messages_sent(query, 7, 1) == ATP_OK);
+    add(query, 0, "b,1\n\"a \"\"1\"\"\",2\n");
+    add(query, 0, "b,NA\nb,0.5\n");
+    add(query, 7, "b,8\n");
+    uint64_t messages = 0;
+    CHECK(atp_query_messages(query, &messages) == ATP_OK && messages == 3);
+    atp_answers answers;
+    ATP_INIT(&answers);
+    CHECK(atp_query_answers(query, &answers) == ATP_OK);
+    /* Answers are a snapshot. */
+    CHECK(atp_query_free(query) == ATP_OK);
+    CHECK(answers.rows_len == 2 && answers.is_ranking == 0);
+    atp_estimate row;
+    ATP_INIT(&row);
+    CHECK(atp_answers_row(&answers, 0, &row) == ATP_OK);
+    CHECK(strcmp(row.key, "a \"1\"") == 0 && row.key_len == 5);
+    CHECK(row.value == 2 && row.low == 2 && row.high == 2 && row.confidence == 0.95);
+    CHECK(isinf(row.degrees_of_freedom) && row.warnings_len == 0);
+    CHECK(atp_answers_row(&answers, 1, &row) == ATP_OK);
+    CHECK(strcmp(row.key, "b") == 0 && row.value == 9.5);
+    CHECK(row.messages == 3 && row.messages_sent == 3 && row.messages_sent_known == 1);
+    CHECK(atp_answers_overall(&answers, &row) == ATP_OK && row.value == 11.5 && row.key == NULL);
+    atp_answers copy = answers;
+    CHECK(atp_answers_free(&answers) == ATP_OK && answers.memory == 0);
+    CHECK(atp_answers_free(&answers) == ATP_OK);
+    CHECK(atp_answers_row(&copy, 0, &row) == ATP_ERROR_HANDLE);
+    CHECK(atp_answers_free(&copy) == ATP_ERROR_HANDLE);
+}
+
+/* A part of the messages: intervals, and the warnings that belong to them. */
+static void sampled(void) {
+    atp_query_options options;
+    ATP_INIT(&options);
+    options.confidence = 0.99;
+    atp_query plain = open_query("avg(value)", NULL), wide = open_query("avg(value)", &options);
+    atp_query top = open_query("top(1, key)", NULL);
+    for (int i = 0; i < 10; i++) {
+        char rows[32];
+        snprintf(rows, sizeof rows, "%c,%d\n", i % 3 ? 'x' : 'y', i);
+        add(plain, 0, rows);
+        add(wide, 0, rows);
+        add(top, 0, rows);
+    }
+    atp_delivery delivery;
+    ATP_INIT(&delivery);
+    delivery.is_ordered = delivery.stopped_early = 1;
+    delivery.is_mrdf = 1, delivery.message_bytes_min = 4, delivery.message_bytes_max = 8;
+    CHECK(atp_query_set_delivery(plain, &delivery) == ATP_OK);
+    atp_answers answers[3];
+    atp_query queries[3] = {plain, wide, top};
+    for (int i = 0; i < 3; i++) {
+        ATP_INIT(&answers[i]);
+        CHECK(atp_query_set_messages_sent(queries[i], 0, 100) == ATP_OK);
+        CHECK(atp_query_answers(queries[i], &answers[i]) == ATP_OK);
+        CHECK(answers[i].rows_len == 1);
+        CHECK(atp_query_free(queries[i]) == ATP_OK);
+    }
+    atp_estimate narrow, broad;
+    ATP_INIT(&narrow);
+    ATP_INIT(&broad);
+    CHECK(atp_answers_row(&answers[0], 0, &narrow) == ATP_OK && narrow.key == NULL);
+    CHECK(atp_answers_row(&answers[1], 0, &broad) == ATP_OK && broad.confidence == 0.99);
+    CHECK(narrow.value == 4.5 && narrow.low < 4.5 && narrow.high > 4.5);
+    CHECK(broad.low < narrow.low && broad.high > narrow.high);
+    /* Too few messages, unequal sizes, and an early end. */
+    const char *words[] = {"only 10 messages", "turn MRDF", "stopped before the end"};
+    for (int i = 0; i < 3; i++) {
+        int found = 0;
+        for (size_t at = 0; at < narrow.warnings_len; at++) {
+            found += strstr(narrow.warnings[at], words[i]) != NULL;
+        }
+        CHECK(found == 1);
+    }
+    CHECK(answers[2].is_ranking == 1 && answers[2].warnings_len > 0);
+    CHECK(strlen(answers[2].warnings[0]) > 10);
+    CHECK(atp_answers_row(&answers[2], 0, &broad) == ATP_OK && strcmp(broad.key, "x") == 0);
+    CHECK(atp_answers_overall(&answers[2], &broad) == ATP_ERROR_NO_ANSWER);
+    for (int i = 0; i < 3; i++) {
+        CHECK(atp_answers_free(&answers[i]) == ATP_OK);
+    }
+}
+
+/* A job of 20,000 messages that ends as soon as its mean is known to 5 %. */
+enum { MESSAGES = 20000 };
+
+/* Sends until the job ends, and says whether the receiver ended it. */
+static int send_some(atp_job job, uint32_t *sent) {
+    for (int batch = 0; batch < 100 && *sent < MESSAGES; batch++) {
+        char rows[32];
+        snprintf(rows, sizeof rows, "k%u,%u\n", *sent % 2, *sent * 2654435761u >> 24);
+        atp_status status = atp_job_try_send(job, 0, rows, strlen(rows), NULL);
+        if (status == ATP_ERROR_ENDED_BY_RECEIVER || status == ATP_ERROR_ENDED) {
+            return 1;
+        }
+        if (status == ATP_AGAIN) {
+            break;
+        }
+        CHECK(status == ATP_OK);
+        (*sent)++;
+    }
+    return 0;
+}
+
+static void planned(void) {
+    char address[64];
+    atp_receiver receiver = bind_loopback(address);
+    atp_query_options accepted;
+    ATP_INIT(&accepted);
+    accepted.error_relative = 0.05;
+    atp_query query = open_query("avg(value)", &accepted);
+    atp_job_options options = loopback_options();
+    options.msr = 0.99;
+    options.messages = MESSAGES;
+    options.buffer_bytes = 4096;
+    atp_job job;
+    CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
+    uint32_t sent = 0;
+    int lowered = 0, asked_to_end = 0, ended = 0, has_begun_finish = 0;
+    while (!ended) {
+        if (!has_begun_finish && (send_some(job, &sent) || sent == MESSAGES)) {
+            CHECK(atp_job_begin_finish(job) == ATP_OK);
+            has_begun_finish = 1;
+        }
+        atp_event event;
+        ATP_INIT(&event);
+        if (atp_receiver_recv(receiver, &event, 10) == ATP_AGAIN) {
+            continue;
+        }
+        atp_group_terms terms;
+        ATP_INIT(&terms);
+        switch (event.kind) {
+        case ATP_EVENT_STARTED:
+            CHECK(atp_event_terms(&event, 0, &terms) == ATP_OK && terms.messages == MESSAGES);
+            CHECK(atp_query_set_messages_sent(query, 0, terms.messages) == ATP_OK);
+            CHECK(atp_query_source_started(query, 0, terms.msr) == ATP_OK);
+            break;
+        case ATP_EVENT_MESSAGE:
+            CHECK(atp_query_add(query, 0, event.data, event.len) == ATP_OK);
+            break;
+        case ATP_EVENT_FINISHED:
+            CHECK(atp_query_source_ended(query, 0) == ATP_OK);
+            ended = 1;
+            break;
+        }
+        atp_action action;
+        ATP_INIT(&action);
+        atp_status status;
+        while ((status = atp_query_next_action(query, &action)) == ATP_OK) {
+            if (action.kind == ATP_ACTION_LOWER) {
+                CHECK(action.stratum == 0 && action.msr < 0.99);
+                lowered++;
+                CHECK(atp_receiver_request_msr(receiver, &event.source, event.job, 0,
+                                               action.msr) == ATP_OK);
+            } else if (action.kind == ATP_ACTION_END) {
+                asked_to_end++;
+                CHECK(atp_receiver_request_end(receiver, &event.source, event.job) == ATP_OK);
+            }
+        }
+        CHECK(status == ATP_AGAIN);
+        CHECK(atp_event_free(&event) == ATP_OK);
+    }
+    CHECK(lowered > 0 && asked_to_end == 1);
+    atp_plan_report plan;
+    ATP_INIT(&plan);
+    CHECK(atp_query_plan_report(query, &plan) == ATP_OK);
+    CHECK(plan.met == 1 && plan.reason == ATP_PLAN_MET && plan.looks > 0);
+    CHECK(plan.reached > 0 && plan.reached <= 0.05);
+    atp_answers answers;
+    atp_estimate mean;
+    ATP_INIT(&answers);
+    ATP_INIT(&mean);
+    CHECK(atp_query_answers(query, &answers) == ATP_OK);
+    CHECK(atp_answers_row(&answers, 0, &mean) == ATP_OK && mean.confidence == 0.95);
+    CHECK(mean.low < 140 && mean.high > 115 && mean.messages < MESSAGES);
+    CHECK(atp_answers_free(&answers) == ATP_OK && atp_query_free(query) == ATP_OK);
+    CHECK(atp_job_free(job) == ATP_OK && atp_receiver_close(receiver) == ATP_OK);
+}
+
+int main(void) {
+    complete();
+    sampled();
+    planned();
+    printf("answers: of complete, sampled and planned jobs\n");
+    return 0;
+}
