@@ -4,8 +4,9 @@ use super::{COPY_BYTES, Hello, LOOK_INTERVAL, copy, is_pause, reachable, reset};
 use crate::{
     framing::Framing,
     map::Rule,
+    names::{self, Ends, Protocol as Named},
     outgoing::PROBE_JOB,
-    shared::{Ends, Shared, lock, pass_calls_of_this_thread, warn},
+    shared::{Shared, lock, pass_calls_of_this_thread, warn},
 };
 use approxlib::{Event, JobId, Receiver};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -64,7 +65,7 @@ impl Listening {
         let stop = Arc::new(AtomicBool::new(false));
         let jobs = Arc::new(Jobs::default());
         let inlet = Inlet { stop: stop.clone(), jobs: jobs.clone(), shared, local };
-        let door = Door { stop: stop.clone(), jobs, shared, local, framing };
+        let door = Door { stop: stop.clone(), jobs, local, framing };
         let receive = thread::Builder::new().name("atp-run-receiver".to_owned());
         let accept = thread::Builder::new().name("atp-run-acceptor".to_owned());
         let receive = receive.spawn(move || inlet.run(receiver))?;
@@ -171,7 +172,6 @@ impl Connection {
 struct Door {
     stop: Arc<AtomicBool>,
     jobs: Arc<Jobs>,
-    shared: &'static Shared,
     local: SocketAddr,
     framing: Framing,
 }
@@ -224,7 +224,7 @@ impl Door {
         let job = self.register(&connection);
         let done = self.relay(&private, &outlet, &connection, pieces, job);
         lock(&self.jobs).remove(&job);
-        self.shared.forget_ends(far);
+        names::forget(Named::Tcp, far);
         done
     }
 
@@ -239,9 +239,9 @@ impl Door {
         socket.bind(&SockAddr::from(SocketAddr::new(to.ip(), 0)))?;
         let far = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
         // The program may accept before the call returns.
-        self.shared.name_ends(far, ends);
+        names::note(Named::Tcp, far, ends);
         let connected = socket.connect_timeout(&SockAddr::from(to), CONNECT_TIMEOUT);
-        connected.inspect_err(|_| self.shared.forget_ends(far))?;
+        connected.inspect_err(|_| names::forget(Named::Tcp, far))?;
         Ok((socket.into(), far))
     }
 

@@ -1,8 +1,10 @@
 //! Unmodified programs under `atp-run`: C programs, and a public statsd client and server.
 
 mod bypass;
+mod calls;
 mod datagrams;
 mod descriptors;
+mod replies;
 mod statsd;
 mod streams;
 mod tools;
@@ -24,7 +26,13 @@ fn main() -> ExitCode {
         let error = statsd::packages().as_ref().err()?;
         Some(format!("needs registries: {}", error.lines().next().unwrap_or_default()))
     });
-    let tests: [(&str, Test, &Option<String>); 16] = [
+    let tools = cc.clone().or(missing("nm"));
+    let tests: [(&str, Test, &Option<String>); 21] = [
+        ("calls__do_as_without_the_library", calls::do_as_without, &cc),
+        ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
+        ("replies__reach_a_client_under_both", || replies::reach(true, true), &cc),
+        ("replies__reach_a_client_alone", || replies::reach(false, true), &cc),
+        ("replies__reach_a_client_of_a_server_alone", || replies::reach(true, false), &cc),
         ("datagrams__of_a_lost_receiver_are_sent_plainly", datagrams::of_a_lost_receiver, &cc),
         ("descriptors__end_the_receiver_with_the_last", descriptors::end_the_receiver, &cc),
         ("calls_around_libc__are_reported_once", bypass::is_reported, &cc),

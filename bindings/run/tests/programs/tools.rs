@@ -45,9 +45,18 @@ pub fn ports(settings: &str) -> Result<Ports> {
 
 /// Compiles a C program of this folder.
 pub fn compile(name: &str, into: &Path) -> Result<PathBuf> {
-    let program = into.join(name);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
-    run(Command::new("cc").args(["-O2", "-Wall", "-Werror", "-o"]).arg(&program).arg(source))?;
+    compile_all(&[name], into)
+}
+
+/// Compiles a C program of several files, of which the first names it. Glibc checks lengths.
+pub fn compile_all(names: &[&str], into: &Path) -> Result<PathBuf> {
+    let program = into.join(names[0]);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let mut cc = Command::new("cc");
+    // Some distributions' compilers define another level.
+    cc.args(["-O2", "-Wall", "-Werror", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-pthread"]);
+    cc.args(names.iter().map(|name| folder.join(format!("{name}.c"))));
+    run(cc.arg("-o").arg(&program))?;
     Ok(program)
 }
 
