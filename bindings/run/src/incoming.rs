@@ -6,12 +6,12 @@ use crate::{
     names::{self, Ends, Protocol},
     next,
     outgoing::PROBE_JOB,
+    port,
     shared::{Shared, lock, pass_calls_of_this_thread, warn},
 };
-use approxlib::{Error, Event, JobId, Receiver};
+use approxlib::{Event, JobId, Receiver};
 use std::{
     collections::HashMap,
-    fmt::Display,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
@@ -20,15 +20,11 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// A thread looks so often whether its socket was closed.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// How long receipts are repeated after the end.
-const LINGER: Duration = Duration::from_millis(500);
-/// How long the receiver of an earlier socket may still hold the port.
-const IN_USE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Senders with a socket of their own. Beyond that, the longest idle one is closed.
 const SENDERS_MAX: usize = 256;
 /// How long a full socket is left alone.
@@ -75,29 +71,22 @@ impl Incoming {
         let ending = Arc::new(ending);
         let mut at = local;
         at.set_port(rule.atp_port);
-        let failed =
-            move |error: &dyn Display| warn(format_args!("port {}: {error}", local.port()));
+        let failed = move |error| warn(format_args!("port {}: {error}", local.port()));
         // Senders that know the port can ask at once.
-        let first = match bind(at) {
-            Err(error) if !is_in_use(&error) => {
-                failed(&error);
-                return None;
-            }
-            first => first.ok(),
-        };
+        let first = port::try_open(|| port::bind(at)).map_err(failed).ok()?;
         let inlet =
             Inlet { shared, local, ending: ending.clone(), outlets: HashMap::new(), uses: 0 };
         let run = move || {
             pass_calls_of_this_thread();
-            match first.map_or_else(|| inlet.bind_later(at), |receiver| Ok(Some(receiver))) {
+            let later = || port::open_later(|| port::bind(at), || !inlet.ending.is_asked());
+            match first.map_or_else(later, |receiver| Ok(Some(receiver))) {
                 Ok(Some(receiver)) => inlet.run(receiver),
                 Ok(None) => {}
-                Err(error) => failed(&error),
+                Err(error) => failed(error),
             }
         };
         let thread = thread::Builder::new().name("atp-run-receiver".to_owned()).spawn(run);
-        let thread = thread.map_err(|error| warn(format_args!("port {}: {error}", local.port())));
-        Some(Self { ending, thread: thread.ok()? })
+        Some(Self { ending, thread: thread.map_err(failed).ok()? })
     }
 
     /// Ends the receiver soon.
@@ -111,14 +100,6 @@ impl Incoming {
         // A panic of the thread was printed.
         drop(self.thread.join());
     }
-}
-
-fn bind(at: SocketAddr) -> Result<Receiver, Error> {
-    Receiver::builder().linger(LINGER).bind(at)
-}
-
-fn is_in_use(error: &Error) -> bool {
-    matches!(error, Error::Socket { source, .. } if source.kind() == io::ErrorKind::AddrInUse)
 }
 
 /// The way of messages into the program's socket.
@@ -154,19 +135,6 @@ fn forget(outlet: &Outlet) {
 }
 
 impl Inlet {
-    /// Binds a port that the receiver of an earlier socket is about to leave.
-    fn bind_later(&self, at: SocketAddr) -> Result<Option<Receiver>, Error> {
-        let deadline = Instant::now() + IN_USE_TIMEOUT;
-        while !self.ending.is_asked() {
-            thread::sleep(LOOK_INTERVAL);
-            match bind(at) {
-                Err(error) if is_in_use(&error) && Instant::now() < deadline => {}
-                bound => return bound.map(Some),
-            }
-        }
-        Ok(None)
-    }
-
     fn run(mut self, mut receiver: Receiver) {
         let probe = JobId::from(PROBE_JOB).number();
         while !self.ending.is_asked() {

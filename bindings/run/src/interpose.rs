@@ -226,8 +226,9 @@ interpose! {
             && address::is_tcp(fd)
         {
             let (before, inside) = (errno(), enter());
+            let new = || Listening::start(&state.shared, local, rule, framing);
             if !state.has_beside(fd)
-                && let Some(listening) = Listening::start(&state.shared, local, rule, framing)
+                && let Some(listening) = state.take_closing(local).or_else(new)
             {
                 state.keep_beside(fd, Beside::Tcp(listening));
             }

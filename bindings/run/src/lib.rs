@@ -18,6 +18,7 @@ mod map;
 mod names;
 mod next;
 mod outgoing;
+mod port;
 mod sending;
 mod shared;
 mod state;

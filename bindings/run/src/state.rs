@@ -35,6 +35,8 @@ pub struct State {
     pub destinations: Mutex<HashMap<SocketAddr, Arc<Destination>>>,
     /// The receivers beside the program's sockets. Copies of a descriptor share one.
     bound: Mutex<HashMap<RawFd, Arc<Beside>>>,
+    /// Receivers of listening sockets that were closed, while connections remain.
+    closing: Mutex<Vec<Listening>>,
     pub links: Links,
     pub shared: Shared,
 }
@@ -53,10 +55,11 @@ impl Beside {
         }
     }
 
-    fn wait_for_end(self) {
+    /// Ends the receiver and waits for that: it tells the senders.
+    fn end_now(self) {
         match self {
             Self::Udp(incoming) => incoming.wait_for_end(),
-            Self::Tcp(listening) => listening.wait_for_end(),
+            Self::Tcp(listening) => listening.end_now(),
         }
     }
 }
@@ -99,6 +102,7 @@ fn begin(rules: Rules) {
         rules,
         destinations: Mutex::default(),
         bound: Mutex::default(),
+        closing: Mutex::default(),
         links: Links::default(),
         shared: Shared::default(),
     };
@@ -145,6 +149,13 @@ impl State {
     /// Keeps the receiver beside `fd` until the program closes that and all copies.
     pub fn keep_beside(&self, fd: RawFd, beside: Beside) {
         lock(&self.bound).insert(fd, Arc::new(beside));
+    }
+
+    /// The receiver of an earlier socket that listened at `local`.
+    pub fn take_closing(&self, local: SocketAddr) -> Option<Listening> {
+        let mut closing = lock(&self.closing);
+        let index = closing.iter().position(|listening| listening.revive(local))?;
+        Some(closing.swap_remove(index))
     }
 
     /// Ends the receiver beside a socket that is connected now: the kernel takes datagrams of its
@@ -252,7 +263,8 @@ extern "C" fn at_exit() {
     state.links.wait_for_end(deadline);
     let bound = std::mem::take(&mut *lock(&state.bound));
     bound.values().for_each(|beside| beside.end());
-    bound.into_values().filter_map(Arc::into_inner).for_each(Beside::wait_for_end);
+    bound.into_values().filter_map(Arc::into_inner).for_each(Beside::end_now);
+    std::mem::take(&mut *lock(&state.closing)).into_iter().for_each(Listening::end_now);
     if state.shared.counts.are_there()
         && let Some(file) = std::env::var_os(map::REPORT_VARIABLE)
         && let Err(error) = append_report(&state.shared.counts, file.as_ref())
@@ -310,6 +322,11 @@ pub fn closed(fd: RawFd) {
         let beside = lock(&state.bound).remove(&fd);
         if let Some(beside) = beside.and_then(Arc::into_inner) {
             beside.end();
+            if let Beside::Tcp(listening) = beside {
+                let mut closing = lock(&state.closing);
+                closing.retain(|listening| !listening.has_ended());
+                closing.push(listening);
+            }
         }
     }
 }

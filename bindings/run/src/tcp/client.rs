@@ -126,6 +126,8 @@ fn ask(links: &Links, fd: RawFd, to: SocketAddr, rule: Rule, framing: Framing) -
         ErrorKind::ConnectionRefused,
         ErrorKind::TimedOut,
         ErrorKind::WouldBlock,
+        // Its program has stopped listening.
+        ErrorKind::UnexpectedEof,
         ErrorKind::NetworkUnreachable,
         ErrorKind::HostUnreachable,
     ];

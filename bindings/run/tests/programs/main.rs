@@ -2,6 +2,7 @@
 
 mod bypass;
 mod calls;
+mod children;
 mod datagrams;
 mod descriptors;
 mod replies;
@@ -27,9 +28,10 @@ fn main() -> ExitCode {
         Some(format!("needs registries: {}", error.lines().next().unwrap_or_default()))
     });
     let tools = cc.clone().or(missing("nm"));
-    let tests: [(&str, Test, &Option<String>); 21] = [
+    let tests: [(&str, Test, &Option<String>); 22] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
+        ("children__have_nothing_of_the_library", children::have_nothing, &cc),
         ("replies__reach_a_client_under_both", || replies::reach(true, true), &cc),
         ("replies__reach_a_client_alone", || replies::reach(false, true), &cc),
         ("replies__reach_a_client_of_a_server_alone", || replies::reach(true, false), &cc),

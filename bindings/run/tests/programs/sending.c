@@ -414,7 +414,6 @@ static void accepts(void) {
 }
 
 static void accepts_with_flags(void) {
-    usleep(1500000);
     accepts_with(SOCK_CLOEXEC);
 }
 
