@@ -9,18 +9,17 @@ mod replies;
 mod statsd;
 mod streams;
 mod tools;
+#[path = "../../../tests/trials.rs"]
+mod trials;
 
-use anyhow::Result;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Arguments;
 use statsd::{TCP, UDP};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
+use trials::{Test, missing, trial};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let missing = |program: &str| {
-        let found = Command::new(program).arg("--version").output();
-        found.err().map(|error| format!("needs {program}: can't run it: {error}"))
-    };
+    let missing = |program: &str| missing(program, program);
     let cc = missing("cc");
     let public = missing("node").or(missing("npm")).or(missing("python3"));
     let public = public.or_else(|| {
@@ -62,19 +61,4 @@ fn main() -> ExitCode {
     ];
     let trials = tests.map(|(name, test, missing)| trial(name, test, missing, &arguments));
     libtest_mimic::run(&arguments, trials.into()).exit_code()
-}
-
-type Test = fn() -> Result<()>;
-
-/// A test. If something is missing it counts as ignored, and says why for the count of skips.
-fn trial(name: &str, test: Test, missing: &Option<String>, arguments: &Arguments) -> Trial {
-    let runner = move || test().map_err(|error| Failed::from(format!("{error:#}")));
-    let trial = Trial::test(name, runner).with_ignored_flag(missing.is_some());
-    if let Some(reason) = missing
-        && !arguments.list
-        && !arguments.is_filtered_out(&trial)
-    {
-        println!("skipped: {name}: {reason}");
-    }
-    trial
 }

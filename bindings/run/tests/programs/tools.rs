@@ -1,5 +1,6 @@
 //! Starts programs with and without `atp-run`.
 
+pub use crate::trials::run;
 use anyhow::{Context, Result, ensure};
 use std::{
     fs,
@@ -8,15 +9,6 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
 };
-
-/// Runs a command to its end, and returns what it printed.
-pub fn run(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("can't start {command:?}"))?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {}\n{said}{errors}", output.status);
-    Ok(said)
-}
 
 /// A port for a program, and one for ATP.
 pub struct Ports {
