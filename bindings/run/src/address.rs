@@ -1,5 +1,6 @@
 //! Socket addresses as libc has them.
 
+use crate::names::Ends;
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket},
     ptr::from_ref,
@@ -133,6 +134,64 @@ pub unsafe fn each_descriptor(message: &libc::msghdr, take: impl Fn(i32) -> i32)
                     let fd = first.add(index);
                     fd.write_unaligned(take(fd.read_unaligned()));
                 }
+            }
+            head = libc::CMSG_NXTHDR(message, head);
+        }
+    }
+}
+
+/// The index of the interface with an address; 0 if there is none.
+pub fn interface_of(ip: IpAddr) -> u32 {
+    let mut first = std::ptr::null_mut();
+    // SAFETY: the list is the kernel's, and freed once.
+    unsafe {
+        if libc::getifaddrs(&raw mut first) != 0 {
+            return 0;
+        }
+        let (mut next, mut index) = (first, 0);
+        while let Some(interface) = next.as_ref() {
+            let len = size_of::<libc::sockaddr_in6>();
+            if read(interface.ifa_addr, len).is_some_and(|address| address.ip() == ip) {
+                index = libc::if_nametoindex(interface.ifa_name);
+                break;
+            }
+            next = interface.ifa_next;
+        }
+        libc::freeifaddrs(first);
+        index
+    }
+}
+
+/// Puts the address at which a datagram has arrived in the place of the loopback's.
+///
+/// # Safety
+/// The kernel has written the message.
+pub unsafe fn replace_destination(message: &libc::msghdr, ends: &Ends) {
+    // SAFETY: the kernel wrote the control messages, and each has the type of its kind.
+    unsafe {
+        let mut head = libc::CMSG_FIRSTHDR(message);
+        while let Some(control) = head.as_ref() {
+            let data = libc::CMSG_DATA(head);
+            match (control.cmsg_level, control.cmsg_type, ends.local.ip()) {
+                (libc::IPPROTO_IP, libc::IP_PKTINFO, IpAddr::V4(ip)) => {
+                    let address = libc::in_addr { s_addr: u32::from_ne_bytes(ip.octets()) };
+                    data.cast::<libc::in_pktinfo>().write_unaligned(libc::in_pktinfo {
+                        ipi_ifindex: ends.interface as i32,
+                        ipi_spec_dst: address,
+                        ipi_addr: address,
+                    });
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, ip) => {
+                    let ip = match ip {
+                        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+                        IpAddr::V6(v6) => v6,
+                    };
+                    data.cast::<libc::in6_pktinfo>().write_unaligned(libc::in6_pktinfo {
+                        ipi6_addr: libc::in6_addr { s6_addr: ip.octets() },
+                        ipi6_ifindex: ends.interface,
+                    });
+                }
+                _ => {}
             }
             head = libc::CMSG_NXTHDR(message, head);
         }

@@ -1,7 +1,7 @@
 //! Messages for a mapped port, handed to the program's own UDP socket over the loopback.
 
 use crate::{
-    datagram, descriptors,
+    address, datagram, descriptors,
     map::Rule,
     names::{self, Ends, Protocol},
     next,
@@ -194,13 +194,24 @@ impl Inlet {
                 }
             }
             let socket = self.open_outlet()?;
-            let ends = Ends { peer: sender, local: self.local };
+            let ends = self.ends_with(sender);
             names::note(Protocol::Udp, socket.local_addr()?, ends);
             self.outlets.insert(sender, Outlet { socket, used: 0 });
         }
         let outlet = self.outlets.get_mut(&sender).ok_or_else(|| io::Error::other("no socket"))?;
         outlet.used = self.uses;
         Ok(&outlet.socket)
+    }
+
+    /// The addresses of a sender and of this host, as a datagram between them has them.
+    fn ends_with(&self, sender: SocketAddr) -> Ends {
+        let mut local = self.local;
+        if local.ip().is_unspecified()
+            && let Some(ip) = address::source_to(sender)
+        {
+            local.set_ip(ip);
+        }
+        Ends { peer: sender, local, interface: address::interface_of(local.ip()) }
     }
 
     /// A socket that is connected to the program's own.

@@ -22,14 +22,29 @@ use libc::{
 ///
 /// # Safety
 /// `from` is null or has `len` bytes, which the kernel has written.
-unsafe fn restore_sender(from: *mut sockaddr, len: usize) {
+unsafe fn restore_sender(from: *mut sockaddr, len: usize) -> Option<Ends> {
     if !names::are_there() || calls_pass() {
-        return;
+        return None;
     }
     // SAFETY: the caller promises the bytes.
     unsafe {
-        if let Some(ends) = address::read(from, len).and_then(|far| names::of(Protocol::Udp, far)) {
-            address::replace(from, len, ends.peer);
+        let ends = names::of(Protocol::Udp, address::read(from, len)?)?;
+        address::replace(from, len, ends.peer);
+        Some(ends)
+    }
+}
+
+/// Puts the sender's address, and the one at which its datagram arrived, in the place of the
+/// library's.
+///
+/// # Safety
+/// The kernel has written the message, whose name had room for `room` bytes.
+unsafe fn restore_header(message: &msghdr, room: socklen_t) {
+    // SAFETY: the caller promises it.
+    unsafe {
+        let len = room.min(message.msg_namelen) as usize;
+        if let Some(ends) = restore_sender(message.msg_name.cast(), len) {
+            address::replace_destination(message, &ends);
         }
     }
 }
@@ -451,7 +466,7 @@ interpose! {
             address::each_descriptor(&*message, descriptors::keep);
         }
         if got >= 0 && room > 0 {
-            restore_sender((*message).msg_name.cast(), room.min((*message).msg_namelen) as usize);
+            restore_header(&*message, room);
         }
         got
     }
@@ -460,7 +475,7 @@ interpose! {
         let got = next::recvmmsg(fd, messages, len, flags, timeout);
         for index in 0..usize::try_from(got).unwrap_or(0) {
             let message = &(*messages.add(index)).msg_hdr;
-            restore_sender(message.msg_name.cast(), message.msg_namelen as usize);
+            restore_header(message, message.msg_namelen);
         }
         got
     }

@@ -23,13 +23,15 @@ pub enum Protocol {
 pub struct Ends {
     pub peer: SocketAddr,
     pub local: SocketAddr,
+    /// The index of the local address's interface; 0 if it has none.
+    pub interface: u32,
 }
 
 const PORTS: usize = 65_536;
 /// Entries for each protocol, of IPv4 and of IPv6.
 const ENTRIES: usize = 4 * PORTS;
-/// The library's IP address, and the peer's and the local address.
-const WORDS: usize = 8;
+/// The library's IP address, the peer's and the local address, and the interface.
+const WORDS: usize = 9;
 /// A reader that always meets a writer gives up.
 const TRIES: usize = 100;
 
@@ -79,7 +81,11 @@ pub fn note(protocol: Protocol, far: SocketAddr, ends: Ends) {
     if let (Some(table), Some(entry)) = (table(), entry(protocol, far)) {
         let [peer, local] = [ends.peer, ends.local].map(words);
         let far = words(far);
-        entry.write([far[0], far[1], peer[0], peer[1], peer[2], local[0], local[1], local[2]]);
+        let [far, peer, local] = [&far[..2], &peer, &local];
+        let mut words = [0; WORDS];
+        let all = far.iter().chain(peer).chain(local).copied().chain([ends.interface.into()]);
+        words.iter_mut().zip(all).for_each(|(place, word)| *place = word);
+        entry.write(words);
         table.is_used.store(true, Ordering::Release);
     }
 }
@@ -94,6 +100,7 @@ pub fn of(protocol: Protocol, far: SocketAddr) -> Option<Ends> {
     (found[..2] == words(far)[..2]).then(|| Ends {
         peer: address([found[2], found[3], found[4]]),
         local: address([found[5], found[6], found[7]]),
+        interface: found[8] as u32,
     })
 }
 

@@ -176,7 +176,7 @@ impl Offer {
         let proxy = self.accept(fd)?;
         proxy.set_nodelay(true)?;
         proxy.set_read_timeout(Some(LOOK_INTERVAL))?;
-        let ends = Ends { peer: self.to, local: self.private.local_addr()? };
+        let ends = Ends { peer: self.to, local: self.private.local_addr()?, interface: 0 };
         names::note(Protocol::Tcp, far, ends);
         let ends = Arc::new((proxy, self.private));
         let link = Link {

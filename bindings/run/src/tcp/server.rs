@@ -264,8 +264,11 @@ impl Door {
     fn serve(&self, private: TcpStream) -> io::Result<()> {
         private.set_nonblocking(false)?;
         private.set_nodelay(true)?;
-        let ends =
-            Ends { peer: private.peer_addr()?, local: self.seen_address(private.local_addr()?) };
+        let ends = Ends {
+            peer: private.peer_addr()?,
+            local: self.seen_address(private.local_addr()?),
+            interface: 0,
+        };
         // Without a listening program the other end connects plainly, and hears it from the kernel.
         let Ok((outlet, far)) = self.connect(ends) else { return Ok(()) };
         outlet.set_nodelay(true)?;
