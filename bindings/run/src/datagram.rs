@@ -22,3 +22,23 @@ pub fn open(mut source: SocketAddr, message: &[u8]) -> Option<(SocketAddr, &[u8]
     }
     Some((source, datagram))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open__gives_the_port_of_the_socket() {
+        let source = "[fe80::1%3]:9".parse().unwrap();
+        let message = [&head(8_125)[..], b"abc"].concat();
+        let (sender, datagram) = open(source, &message).unwrap();
+        assert_eq!((sender, datagram), ("[fe80::1%3]:8125".parse().unwrap(), &b"abc"[..]));
+        assert_eq!(open(source, &head(0)), Some((source, &[][..])));
+    }
+
+    #[test]
+    fn open__takes_no_message_without_a_head() {
+        let source = "10.0.0.1:9".parse().unwrap();
+        assert_eq!((open(source, b""), open(source, b"a")), (None, None));
+    }
+}
