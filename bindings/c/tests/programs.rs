@@ -1,12 +1,16 @@
 //! C programs, the sample of the guide, and the examples, compiled against the library and run.
 
+#[path = "../../tests/trials.rs"]
+mod trials;
+
 use anyhow::{Context, Result, ensure};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Arguments;
 use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
+use trials::{Test, missing, run, trial};
 
 const STRICT_C: [&str; 6] =
     ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-pthread"];
@@ -21,11 +25,6 @@ const STATIC_NEEDS: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm"
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let missing = |program: &str, why: &str| {
-        let found = Command::new(program).arg("--version").output();
-        // `go --version` fails, but starts.
-        found.err().map(|error| format!("needs {why}: can't run {program}: {error}"))
-    };
     let (cc, cpp, go) = (missing("cc", "cc"), missing("c++", "c++"), missing("go", "go"));
     let go = cc.clone().or(go).or(missing("pkg-config", "pkg-config"));
     let sanitizers = cc.clone().or_else(|| {
@@ -50,21 +49,6 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials.into()).exit_code()
 }
 
-type Test = fn() -> Result<()>;
-
-/// A test. If something is missing it counts as ignored, and says why for the count of skips.
-fn trial(name: &str, test: Test, missing: &Option<String>, arguments: &Arguments) -> Trial {
-    let runner = move || test().map_err(|error| Failed::from(format!("{error:#}")));
-    let trial = Trial::test(name, runner).with_ignored_flag(missing.is_some());
-    if let Some(reason) = missing
-        && !arguments.list
-        && !arguments.is_filtered_out(&trial)
-    {
-        println!("skipped: {name}: {reason}");
-    }
-    trial
-}
-
 fn crate_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -78,15 +62,6 @@ fn libraries() -> Result<PathBuf> {
         ensure!(is_there, "{library} is missing in {}: run cargo test", folder.display());
     }
     Ok(folder)
-}
-
-/// Runs a command, and returns what it printed.
-fn run(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("can't start {command:?}"))?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {}\n{said}{errors}", output.status);
-    Ok(said)
 }
 
 fn c_program(name: &str, sanitizers: &[&str]) -> Result<()> {

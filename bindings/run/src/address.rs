@@ -1,7 +1,8 @@
 //! Socket addresses as libc has them.
 
+use crate::names::Ends;
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket},
     ptr::from_ref,
 };
 
@@ -69,6 +70,9 @@ pub unsafe fn replace(at: *mut libc::sockaddr, len: usize, by: SocketAddr) {
                 let mut v6 = at.cast::<libc::sockaddr_in6>().read_unaligned();
                 v6.sin6_addr.s6_addr = ip.octets();
                 v6.sin6_port = by.port().to_be();
+                if let SocketAddr::V6(by) = by {
+                    v6.sin6_scope_id = by.scope_id();
+                }
                 at.cast::<libc::sockaddr_in6>().write_unaligned(v6);
             }
             _ => {}
@@ -92,12 +96,111 @@ pub fn of_socket(
 
 /// The number of an option of the socket level.
 pub fn option(fd: i32, name: i32) -> Option<i32> {
+    option_of(fd, libc::SOL_SOCKET, name)
+}
+
+/// The number of an option of a level.
+pub fn option_of(fd: i32, level: i32, name: i32) -> Option<i32> {
     let (mut value, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
     // SAFETY: the memory is there and `len` is its length.
-    let done = unsafe {
-        libc::getsockopt(fd, libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut len)
-    };
+    let done = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) };
     (done == 0).then_some(value)
+}
+
+/// The address that the kernel sends from to `peer`.
+pub fn source_to(peer: SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr = match peer {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(peer).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+/// Gives each descriptor that came with a message to `take`, which returns its new number.
+///
+/// # Safety
+/// The kernel has written the message.
+pub unsafe fn each_descriptor(message: &libc::msghdr, take: impl Fn(i32) -> i32) {
+    // SAFETY: the kernel wrote the control messages, and the lengths.
+    unsafe {
+        let mut head = libc::CMSG_FIRSTHDR(message);
+        while let Some(control) = head.as_ref() {
+            if (control.cmsg_level, control.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+                let first = libc::CMSG_DATA(head).cast::<i32>();
+                let bytes = control.cmsg_len - libc::CMSG_LEN(0) as usize;
+                for index in 0..bytes / size_of::<i32>() {
+                    let fd = first.add(index);
+                    fd.write_unaligned(take(fd.read_unaligned()));
+                }
+            }
+            head = libc::CMSG_NXTHDR(message, head);
+        }
+    }
+}
+
+/// The index of the interface with an address; 0 if there is none.
+pub fn interface_of(ip: IpAddr) -> u32 {
+    let mut first = std::ptr::null_mut();
+    // SAFETY: the list is the kernel's, and freed once.
+    unsafe {
+        if libc::getifaddrs(&raw mut first) != 0 {
+            return 0;
+        }
+        let (mut next, mut index) = (first, 0);
+        while let Some(interface) = next.as_ref() {
+            let len = size_of::<libc::sockaddr_in6>();
+            if read(interface.ifa_addr, len).is_some_and(|address| address.ip() == ip) {
+                index = libc::if_nametoindex(interface.ifa_name);
+                break;
+            }
+            next = interface.ifa_next;
+        }
+        libc::freeifaddrs(first);
+        index
+    }
+}
+
+/// Puts the address at which a datagram has arrived in the place of the loopback's.
+///
+/// # Safety
+/// The kernel has written the message.
+pub unsafe fn replace_destination(message: &libc::msghdr, ends: &Ends) {
+    // SAFETY: the kernel wrote the control messages, and each has the type of its kind.
+    unsafe {
+        let mut head = libc::CMSG_FIRSTHDR(message);
+        while let Some(control) = head.as_ref() {
+            let data = libc::CMSG_DATA(head);
+            match (control.cmsg_level, control.cmsg_type, ends.local.ip()) {
+                (libc::IPPROTO_IP, libc::IP_PKTINFO, IpAddr::V4(ip)) => {
+                    let address = libc::in_addr { s_addr: u32::from_ne_bytes(ip.octets()) };
+                    data.cast::<libc::in_pktinfo>().write_unaligned(libc::in_pktinfo {
+                        ipi_ifindex: ends.interface as i32,
+                        ipi_spec_dst: address,
+                        ipi_addr: address,
+                    });
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, ip) => {
+                    let ip = match ip {
+                        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+                        IpAddr::V6(v6) => v6,
+                    };
+                    data.cast::<libc::in6_pktinfo>().write_unaligned(libc::in6_pktinfo {
+                        ipi6_addr: libc::in6_addr { s6_addr: ip.octets() },
+                        ipi6_ifindex: ends.interface,
+                    });
+                }
+                _ => {}
+            }
+            head = libc::CMSG_NXTHDR(message, head);
+        }
+    }
+}
+
+/// Whether the descriptor is a socket of UDP.
+pub fn is_udp(fd: i32) -> bool {
+    option_of(fd, libc::IPPROTO_UDP, libc::UDP_CORK).is_some()
 }
 
 /// Whether the descriptor is a socket of TCP.

@@ -1,10 +1,12 @@
 //! Messages for a mapped port, handed to the program's own UDP socket over the loopback.
 
 use crate::{
-    address,
+    address, datagram, descriptors,
     map::Rule,
+    names::{self, Ends, Protocol},
     next,
     outgoing::PROBE_JOB,
+    port,
     shared::{Shared, lock, pass_calls_of_this_thread, warn},
 };
 use approxlib::{Event, JobId, Receiver};
@@ -12,9 +14,9 @@ use std::{
     collections::HashMap,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
-    os::fd::{AsRawFd, RawFd},
+    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -23,7 +25,7 @@ use std::{
 
 /// A thread looks so often whether its socket was closed.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Senders with a socket of their own. Beyond that, all sockets are opened anew.
+/// Senders with a socket of their own. Beyond that, the longest idle one is closed.
 const SENDERS_MAX: usize = 256;
 /// How long a full socket is left alone.
 const FULL_PAUSE: Duration = Duration::from_millis(1);
@@ -35,8 +37,22 @@ const RCVBUF: usize = 1;
 
 /// The receiver beside a program's socket.
 pub struct Incoming {
-    stop: Arc<AtomicBool>,
+    ending: Arc<Ending>,
     thread: thread::JoinHandle<()>,
+}
+
+/// The end of a receiver.
+struct Ending {
+    is_asked: AtomicBool,
+    /// A duplicate of the program's descriptor, to see how full its socket is. Without it, the
+    /// program's close leaves the port free at once.
+    socket: Mutex<Option<OwnedFd>>,
+}
+
+impl Ending {
+    fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::Relaxed)
+    }
 }
 
 impl Incoming {
@@ -47,23 +63,36 @@ impl Incoming {
         local: SocketAddr,
         rule: Rule,
     ) -> Option<Self> {
-        let at = SocketAddr::new(local.ip(), rule.atp_port);
-        let bound = Receiver::builder().linger(Duration::from_millis(500)).bind(at);
-        let receiver = bound.map_err(|error| warn(format_args!("port {}: {error}", local.port())));
-        // SAFETY: dup takes any number.
-        let socket = unsafe { next::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
-        let stop = Arc::new(AtomicBool::new(false));
-        let inlet = Inlet { shared, socket, local, stop: stop.clone(), outlets: HashMap::new() };
-        let receiver = receiver.ok()?;
-        let thread = thread::Builder::new().name("atp-run-receiver".to_owned());
-        let started = thread.spawn(move || inlet.run(receiver));
-        let thread = started.map_err(|error| warn(format_args!("port {}: {error}", local.port())));
-        Some(Self { stop, thread: thread.ok()? })
+        // SAFETY: F_DUPFD takes any number.
+        let copy = descriptors::keep(unsafe { next::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) });
+        // SAFETY: the copy is this function's own.
+        let socket = (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) });
+        let ending = Ending { is_asked: AtomicBool::new(false), socket: Mutex::new(socket) };
+        let ending = Arc::new(ending);
+        let mut at = local;
+        at.set_port(rule.atp_port);
+        let failed = move |error| warn(format_args!("port {}: {error}", local.port()));
+        // Senders that know the port can ask at once.
+        let first = port::try_open(|| port::bind(at)).map_err(failed).ok()?;
+        let inlet =
+            Inlet { shared, local, ending: ending.clone(), outlets: HashMap::new(), uses: 0 };
+        let run = move || {
+            pass_calls_of_this_thread();
+            let later = || port::open_later(|| port::bind(at), || !inlet.ending.is_asked());
+            match first.map_or_else(later, |receiver| Ok(Some(receiver))) {
+                Ok(Some(receiver)) => inlet.run(receiver),
+                Ok(None) => {}
+                Err(error) => failed(error),
+            }
+        };
+        let thread = thread::Builder::new().name("atp-run-receiver".to_owned()).spawn(run);
+        Some(Self { ending, thread: thread.map_err(failed).ok()? })
     }
 
     /// Ends the receiver soon.
     pub fn end(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.ending.is_asked.store(true, Ordering::Relaxed);
+        drop(lock(&self.ending.socket).take());
     }
 
     /// Waits for the receiver's end: it tells the senders.
@@ -76,30 +105,44 @@ impl Incoming {
 /// The way of messages into the program's socket.
 struct Inlet {
     shared: &'static Shared,
-    /// A duplicate of the program's descriptor, to see how full its socket is.
-    socket: RawFd,
     local: SocketAddr,
-    stop: Arc<AtomicBool>,
+    ending: Arc<Ending>,
     /// A socket for each sender, by the sender's address.
-    outlets: HashMap<SocketAddr, UdpSocket>,
+    outlets: HashMap<SocketAddr, Outlet>,
+    /// Messages handed over.
+    uses: u64,
+}
+
+/// The socket that stands for a sender.
+struct Outlet {
+    socket: UdpSocket,
+    /// Its last message.
+    used: u64,
 }
 
 impl Drop for Inlet {
     fn drop(&mut self) {
-        self.forget_outlets();
-        // SAFETY: the duplicate belongs to this inlet.
-        unsafe { next::close(self.socket) };
+        self.outlets.drain().for_each(|(_, outlet)| forget(&outlet));
+    }
+}
+
+/// Forgets the sender of an outlet. If the program reads a datagram of it later, it sees the
+/// address of the loopback.
+fn forget(outlet: &Outlet) {
+    if let Ok(own) = outlet.socket.local_addr() {
+        names::forget(Protocol::Udp, own);
     }
 }
 
 impl Inlet {
     fn run(mut self, mut receiver: Receiver) {
-        pass_calls_of_this_thread();
         let probe = JobId::from(PROBE_JOB).number();
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.ending.is_asked() {
             match receiver.recv(Some(LOOK_INTERVAL)) {
                 Ok(Some(Event::Message { source, job, data, .. })) if job != probe => {
-                    if let Err(error) = self.hand_over(source, &data) {
+                    if let Err(error) = self.hand_over(source, &data)
+                        && !self.ending.is_asked()
+                    {
                         warn(format_args!("a message of {source} is lost: {error}"));
                     }
                     receiver.recycle(data);
@@ -113,11 +156,13 @@ impl Inlet {
         }
     }
 
-    fn hand_over(&mut self, source: SocketAddr, data: &[u8]) -> io::Result<()> {
-        while self.is_full(data.len()) && !self.stop.load(Ordering::Relaxed) {
+    fn hand_over(&mut self, source: SocketAddr, message: &[u8]) -> io::Result<()> {
+        let opened = datagram::open(source, message);
+        let (sender, data) = opened.ok_or_else(|| io::Error::other("atp-run didn't send it"))?;
+        while self.is_full(data.len()) && !self.ending.is_asked() {
             thread::sleep(FULL_PAUSE);
         }
-        let outlet = self.outlet(source)?;
+        let outlet = self.outlet(sender)?;
         outlet.send(data)?;
         self.shared.counts.received.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -125,47 +170,66 @@ impl Inlet {
 
     /// Whether the kernel would drop a datagram: the program hasn't read enough.
     fn is_full(&self, bytes: usize) -> bool {
+        let socket = lock(&self.ending.socket);
+        let Some(socket) = socket.as_ref().map(AsRawFd::as_raw_fd) else { return false };
         let (mut info, mut len) = ([0u32; 9], size_of::<[u32; 9]>() as libc::socklen_t);
         // SAFETY: the memory is there and `len` is its length.
         let done = unsafe {
             let at = info.as_mut_ptr().cast();
-            libc::getsockopt(self.socket, libc::SOL_SOCKET, libc::SO_MEMINFO, at, &raw mut len)
+            libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, at, &raw mut len)
         };
         let more = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(OVERHEAD_BYTES);
         done == 0 && info[RMEM_ALLOC] > 0 && info[RMEM_ALLOC].saturating_add(more) > info[RCVBUF]
     }
 
     /// The socket that stands for a sender.
-    fn outlet(&mut self, source: SocketAddr) -> io::Result<&UdpSocket> {
-        if self.outlets.len() >= SENDERS_MAX && !self.outlets.contains_key(&source) {
-            self.forget_outlets();
+    fn outlet(&mut self, sender: SocketAddr) -> io::Result<&UdpSocket> {
+        self.uses += 1;
+        if !self.outlets.contains_key(&sender) {
+            if self.outlets.len() >= SENDERS_MAX {
+                let oldest = self.outlets.iter().min_by_key(|(_, outlet)| outlet.used);
+                let oldest = oldest.map(|(sender, _)| *sender);
+                if let Some(outlet) = oldest.and_then(|oldest| self.outlets.remove(&oldest)) {
+                    forget(&outlet);
+                }
+            }
+            let socket = self.open_outlet()?;
+            let ends = self.ends_with(sender);
+            names::note(Protocol::Udp, socket.local_addr()?, ends);
+            self.outlets.insert(sender, Outlet { socket, used: 0 });
         }
-        if !self.outlets.contains_key(&source) {
-            let to = match self.local.ip() {
-                IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-                IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-                ip => ip,
-            };
-            let any: IpAddr = match to {
-                IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-                IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-            };
-            let outlet = UdpSocket::bind((any, 0))?;
-            outlet.connect((to, self.local.port()))?;
-            let own = outlet.local_addr()?;
-            lock(&self.shared.senders).insert(own, source);
-            self.shared.has_senders.store(true, Ordering::Release);
-            self.outlets.insert(source, outlet);
-        }
-        self.outlets.get(&source).ok_or_else(|| io::Error::other("no socket"))
+        let outlet = self.outlets.get_mut(&sender).ok_or_else(|| io::Error::other("no socket"))?;
+        outlet.used = self.uses;
+        Ok(&outlet.socket)
     }
 
-    fn forget_outlets(&mut self) {
-        for (_, outlet) in self.outlets.drain() {
-            // A program that reads a datagram later sees the address of the loopback.
-            if let Some(own) = address::of_socket(outlet.as_raw_fd(), next::getsockname) {
-                lock(&self.shared.senders).remove(&own);
-            }
+    /// The addresses of a sender and of this host, as a datagram between them has them.
+    fn ends_with(&self, sender: SocketAddr) -> Ends {
+        let mut local = self.local;
+        if local.ip().is_unspecified()
+            && let Some(ip) = address::source_to(sender)
+        {
+            local.set_ip(ip);
         }
+        Ends { peer: sender, local, interface: address::interface_of(local.ip()) }
+    }
+
+    /// A socket that is connected to the program's own.
+    fn open_outlet(&self) -> io::Result<UdpSocket> {
+        let mut to = self.local;
+        let any: IpAddr = match self.local.ip() {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        if self.local.ip() == any {
+            let loopback: IpAddr = match any {
+                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            };
+            to.set_ip(loopback);
+        }
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect(to)?;
+        Ok(socket)
     }
 }

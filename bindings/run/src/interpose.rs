@@ -3,138 +3,78 @@
 //! Each does its own work only for UDP sockets and ports with a rule. Everything else passes.
 
 use crate::{
-    address,
+    address::{self, is_udp},
+    descriptors,
     incoming::Incoming,
-    next,
-    outgoing::Verdict,
-    shared::{enter, lock},
-    state::{Beside, State, closed, closed_range, connected, copied, set_connected, state},
+    names::{self, Ends, Protocol},
+    next::{self, Start},
+    sending::{errno, part, send_connected, send_header, send_parts, send_to, set_errno},
+    shared::{calls_pass, enter, pass_calls_of_this_thread},
+    state::{Beside, closed, closed_range, connected, copied, set_connected, state},
     tcp::{client, server::Listening},
 };
-use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
-use std::{net::SocketAddr, sync::atomic::Ordering};
-
-/// The longest UDP datagram.
-const DATAGRAM_BYTES_MAX: usize = 65_507;
-
-fn is_udp(fd: c_int) -> bool {
-    address::option(fd, libc::SO_TYPE) == Some(libc::SOCK_DGRAM)
-}
-
-fn errno() -> c_int {
-    // SAFETY: it is this thread's own.
-    unsafe { *libc::__errno_location() }
-}
-
-fn set_errno(value: c_int) {
-    // SAFETY: it is this thread's own.
-    unsafe { *libc::__errno_location() = value };
-}
-
-/// Sends a datagram as a message, if it can be one: its length, or -1 with an errno, as of `send`.
-/// `None`: the kernel sends it.
-fn send_message(
-    state: &'static State,
-    fd: c_int,
-    to: SocketAddr,
-    flags: c_int,
-    parts: &[iovec],
-) -> Option<ssize_t> {
-    let rule = state.udp_rule(to.port())?;
-    let len = parts.iter().map(|part| part.iov_len).try_fold(0usize, usize::checked_add)?;
-    let is_unicast = !to.ip().is_multicast() && !to.ip().is_unspecified();
-    if len > DATAGRAM_BYTES_MAX || !is_unicast || !is_udp(fd) {
-        return None;
-    }
-    let mut datagram = Vec::with_capacity(len);
-    for part in parts.iter().filter(|part| part.iov_len > 0) {
-        if part.iov_base.is_null() {
-            return None;
-        }
-        // SAFETY: the program says that so many bytes are there.
-        let bytes = unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) };
-        datagram.extend_from_slice(bytes);
-    }
-    // SAFETY: F_GETFL takes no argument.
-    let is_nonblocking = || unsafe { next::fcntl(fd, libc::F_GETFL, 0) } & libc::O_NONBLOCK != 0;
-    let waits = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking();
-    let before = errno();
-    let verdict = {
-        let _inside = enter();
-        state.offer(to, rule, &datagram, waits)
-    };
-    set_errno(before);
-    match verdict {
-        Verdict::Taken => Some(len as ssize_t),
-        Verdict::Plain => None,
-        Verdict::Again => {
-            set_errno(libc::EAGAIN);
-            Some(-1)
-        }
-    }
-}
-
-/// Sends a datagram of a connected socket, if its peer has a rule.
-fn send_connected(fd: c_int, flags: c_int, parts: &[iovec]) -> Option<ssize_t> {
-    if connected(fd) == 0 {
-        return None;
-    }
-    let state = state()?;
-    let before = errno();
-    // The number may belong to another socket by now: a close can be missed.
-    let to = address::of_socket(fd, next::getpeername);
-    set_errno(before);
-    send_message(state, fd, to?, flags, parts)
-}
-
-fn part(data: *const c_void, len: usize) -> iovec {
-    iovec { iov_base: data.cast_mut(), iov_len: len }
-}
-
-/// # Safety
-/// `message` is readable with all that it points to.
-unsafe fn send_header(fd: c_int, message: *const msghdr, flags: c_int) -> Option<ssize_t> {
-    if message.is_null() || (state().is_none() && connected(fd) == 0) {
-        return None;
-    }
-    // SAFETY: the program gave it.
-    unsafe {
-        let message = &*message;
-        // Control messages (a segment size, a source address) are the kernel's business.
-        if message.msg_controllen > 0 || (message.msg_iov.is_null() && message.msg_iovlen > 0) {
-            return None;
-        }
-        let parts = match message.msg_iovlen {
-            0 => &[][..],
-            len => std::slice::from_raw_parts(message.msg_iov, len),
-        };
-        match address::read(message.msg_name.cast(), message.msg_namelen as usize) {
-            Some(to) => send_message(state()?, fd, to, flags, parts),
-            None => send_connected(fd, flags, parts),
-        }
-    }
-}
+use libc::{
+    c_int, c_uint, c_void, iovec, mmsghdr, msghdr, pthread_attr_t, pthread_t, sockaddr, socklen_t,
+    ssize_t, timespec,
+};
 
 /// Puts the sender's address in the place of the library's.
 ///
 /// # Safety
 /// `from` is null or has `len` bytes, which the kernel has written.
-unsafe fn restore_sender(from: *mut sockaddr, len: usize) {
-    let Some(state) = state().filter(|state| state.shared.has_senders.load(Ordering::Acquire))
-    else {
-        return;
-    };
+unsafe fn restore_sender(from: *mut sockaddr, len: usize) -> Option<Ends> {
+    if !names::are_there() || calls_pass() {
+        return None;
+    }
     // SAFETY: the caller promises the bytes.
     unsafe {
-        let Some(found) = address::read(from, len) else { return };
-        let canonical = SocketAddr::new(found.ip().to_canonical(), found.port());
-        let sender = {
-            let _inside = enter();
-            lock(&state.shared.senders).get(&canonical).copied()
-        };
-        if let Some(sender) = sender {
-            address::replace(from, len, sender);
+        let ends = names::of(Protocol::Udp, address::read(from, len)?)?;
+        address::replace(from, len, ends.peer);
+        Some(ends)
+    }
+}
+
+/// Puts the sender's address, and the one at which its datagram arrived, in the place of the
+/// library's.
+///
+/// # Safety
+/// The kernel has written the message, whose name had room for `room` bytes.
+unsafe fn restore_header(message: &msghdr, room: socklen_t) {
+    // SAFETY: the caller promises it.
+    unsafe {
+        let len = room.min(message.msg_namelen) as usize;
+        if let Some(ends) = restore_sender(message.msg_name.cast(), len) {
+            address::replace_destination(message, &ends);
         }
+    }
+}
+
+/// Receives with a whole address, and gives the program as much of it as it has room for.
+///
+/// # Safety
+/// `from_len` is null or readable, and `from` is null or has so many bytes.
+unsafe fn receive_from(
+    from: *mut sockaddr,
+    from_len: *mut socklen_t,
+    receive: impl FnOnce(*mut sockaddr, *mut socklen_t) -> ssize_t,
+) -> ssize_t {
+    // SAFETY: the caller promises it.
+    let room = if from_len.is_null() { 0 } else { unsafe { *from_len } };
+    if from.is_null() || room == 0 || c_int::try_from(room).is_err() || calls_pass() {
+        return receive(from, from_len);
+    }
+    // SAFETY: all zero is a valid `sockaddr_storage`; the kernel writes it and its length.
+    unsafe {
+        let mut whole: libc::sockaddr_storage = std::mem::zeroed();
+        let mut len = size_of_val(&whole) as socklen_t;
+        let at = (&raw mut whole).cast::<sockaddr>();
+        let got = receive(at, &raw mut len);
+        if got >= 0 {
+            restore_sender(at, len as usize);
+            std::ptr::copy_nonoverlapping(at.cast::<u8>(), from.cast(), room.min(len) as usize);
+            *from_len = len;
+        }
+        got
     }
 }
 
@@ -151,15 +91,10 @@ unsafe fn room(at: *mut sockaddr, len: *mut socklen_t) -> socklen_t {
 ///
 /// # Safety
 /// `at` has `len` bytes, which the kernel has written.
-unsafe fn restore_peer(at: *mut sockaddr, len: usize) {
-    let Some(state) = state().filter(|state| state.has_ends()) else { return };
-    // SAFETY: the caller promises the bytes.
-    unsafe {
-        let Some(far) = address::read(at, len) else { return };
-        let _inside = enter();
-        if let Some(ends) = state.shared.ends_of(far) {
-            address::replace(at, len, ends.peer);
-        }
+unsafe fn restore_peer(fd: c_int, at: *mut sockaddr, len: usize) {
+    if let Some(ends) = ends(fd) {
+        // SAFETY: the caller promises the bytes.
+        unsafe { address::replace(at, len, ends.peer) };
     }
 }
 
@@ -168,16 +103,22 @@ unsafe fn restore_peer(at: *mut sockaddr, len: usize) {
 /// # Safety
 /// As for [`restore_peer`].
 unsafe fn restore_local(fd: c_int, at: *mut sockaddr, len: usize) {
-    let Some(state) = state().filter(|state| state.has_ends()) else { return };
-    let before = errno();
-    if let Some(far) = address::of_socket(fd, next::getpeername) {
-        let _inside = enter();
-        if let Some(ends) = state.shared.ends_of(far) {
-            // SAFETY: the caller promises the bytes.
-            unsafe { address::replace(at, len, ends.local) };
-        }
+    if let Some(ends) = ends(fd) {
+        // SAFETY: the caller promises the bytes.
+        unsafe { address::replace(at, len, ends.local) };
     }
+}
+
+/// The ends of the connection, if it is carried.
+fn ends(fd: c_int) -> Option<Ends> {
+    if !names::are_there() || calls_pass() {
+        return None;
+    }
+    let before = errno();
+    let far = address::of_socket(fd, next::getpeername);
+    let ends = far.and_then(|far| names::of(Protocol::Tcp, far)).filter(|_| address::is_tcp(fd));
     set_errno(before);
+    ends
 }
 
 /// Connects a program's socket of TCP to this library, if the other end's library answers.
@@ -206,6 +147,35 @@ unsafe fn carry(fd: c_int, to: *const sockaddr, len: socklen_t) -> Option<c_int>
     done.map(|done| if done.is_ok() { 0 } else { -1 })
 }
 
+/// What a thread of the library begins with.
+struct Entry {
+    start: Start,
+    argument: *mut c_void,
+}
+
+extern "C" fn start_own(entry: *mut c_void) -> *mut c_void {
+    pass_calls_of_this_thread();
+    // SAFETY: `pthread_create` has made it for this thread, with a function and its argument.
+    unsafe {
+        let entry = Box::from_raw(entry.cast::<Entry>());
+        (entry.start)(entry.argument)
+    }
+}
+
+/// A new descriptor, which is the library's if the thread is.
+fn made(fd: c_int) -> c_int {
+    if calls_pass() { descriptors::keep(fd) } else { fd }
+}
+
+/// Whether the library's descriptor is in the way: the program's call fails with `error`.
+fn is_in_the_way(fd: c_int, error: c_int) -> bool {
+    let is_so = descriptors::is_own(fd) && !calls_pass();
+    if is_so {
+        set_errno(error);
+    }
+    is_so
+}
+
 macro_rules! interpose {
     ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty $body:block)+) => {
         $(
@@ -222,6 +192,28 @@ macro_rules! interpose {
 }
 
 interpose! {
+    // The threads of a library's thread are the library's.
+    fn pthread_create(thread: *mut pthread_t, attributes: *const pthread_attr_t, start: Start, argument: *mut c_void) -> c_int {
+        if !calls_pass() {
+            return next::pthread_create(thread, attributes, start, argument);
+        }
+        let entry = Box::into_raw(Box::new(Entry { start, argument }));
+        let done = next::pthread_create(thread, attributes, start_own, entry.cast());
+        if done != 0 {
+            // SAFETY: no thread took it.
+            drop(Box::from_raw(entry));
+        }
+        done
+    }
+
+    fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+        made(next::socket(domain, kind, protocol))
+    }
+
+    fn eventfd(value: c_uint, flags: c_int) -> c_int {
+        made(next::eventfd(value, flags))
+    }
+
     fn bind(fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int {
         let done = next::bind(fd, at, len);
         if done == 0
@@ -249,8 +241,9 @@ interpose! {
             && address::is_tcp(fd)
         {
             let (before, inside) = (errno(), enter());
+            let new = || Listening::start(&state.shared, local, rule, framing);
             if !state.has_beside(fd)
-                && let Some(listening) = Listening::start(&state.shared, local, rule, framing)
+                && let Some(listening) = state.take_closing(local).or_else(new)
             {
                 state.keep_beside(fd, Beside::Tcp(listening));
             }
@@ -264,25 +257,25 @@ interpose! {
         let room = room(from, from_len);
         let accepted = next::accept(fd, from, from_len);
         if accepted >= 0 && room > 0 {
-            restore_peer(from, room.min(*from_len) as usize);
+            restore_peer(accepted, from, room.min(*from_len) as usize);
         }
-        accepted
+        made(accepted)
     }
 
     fn accept4(fd: c_int, from: *mut sockaddr, from_len: *mut socklen_t, flags: c_int) -> c_int {
         let room = room(from, from_len);
         let accepted = next::accept4(fd, from, from_len, flags);
         if accepted >= 0 && room > 0 {
-            restore_peer(from, room.min(*from_len) as usize);
+            restore_peer(accepted, from, room.min(*from_len) as usize);
         }
-        accepted
+        made(accepted)
     }
 
     fn getpeername(fd: c_int, at: *mut sockaddr, len: *mut socklen_t) -> c_int {
         let room = room(at, len);
         let done = next::getpeername(fd, at, len);
         if done == 0 && room > 0 {
-            restore_peer(at, room.min(*len) as usize);
+            restore_peer(fd, at, room.min(*len) as usize);
         }
         done
     }
@@ -306,42 +299,73 @@ interpose! {
             let port = address::read(to, len as usize).map_or(0, |to| to.port());
             let is_mapped = done == 0 && state.udp_rule(port).is_some() && is_udp(fd);
             set_connected(fd, if is_mapped { port } else { 0 });
+            if done == 0 && port != 0 {
+                state.end_datagrams_beside(fd);
+            }
             set_errno(before);
         }
         done
     }
 
+    fn shutdown(fd: c_int, how: c_int) -> c_int {
+        if how != libc::SHUT_RD {
+            // The kernel refuses what follows.
+            set_connected(fd, 0);
+        }
+        next::shutdown(fd, how)
+    }
+
     fn close(fd: c_int) -> c_int {
+        if is_in_the_way(fd, libc::EBADF) {
+            return -1;
+        }
+        descriptors::forget(fd);
         closed(fd);
         next::close(fd)
     }
 
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-        // Close-on-exec closes nothing yet, and ends with the library.
-        if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
-            closed_range(first, last);
+        // Close-on-exec closes nothing yet and ends with the library. A table of its own has no
+        // place for the library.
+        if flags != 0 || first > last {
+            return next::close_range(first, last, flags);
         }
-        next::close_range(first, last, flags)
+        closed_range(first, last);
+        let parts = descriptors::parts_without_own(first, last);
+        parts.into_iter().map(|(first, last)| next::close_range(first, last, 0)).min().unwrap_or(0)
     }
 
     fn closefrom(first: c_int) -> () {
-        closed_range(c_uint::try_from(first).unwrap_or(0), c_uint::MAX);
-        next::closefrom(first)
+        let first = c_uint::try_from(first).unwrap_or(0);
+        closed_range(first, c_uint::MAX);
+        for (first, last) in descriptors::parts_without_own(first, c_uint::MAX) {
+            if last == c_uint::MAX {
+                next::closefrom(first as c_int);
+            } else {
+                next::close_range(first, last, 0);
+            }
+        }
     }
 
     fn dup(fd: c_int) -> c_int {
-        let copy = next::dup(fd);
+        let copy = made(next::dup(fd));
         copied(fd, copy);
         copy
     }
 
     fn dup2(fd: c_int, to: c_int) -> c_int {
+        if is_in_the_way(to, libc::EBUSY) {
+            return -1;
+        }
         let copy = next::dup2(fd, to);
         copied(fd, copy);
         copy
     }
 
     fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
+        if is_in_the_way(to, libc::EBUSY) {
+            return -1;
+        }
         let copy = next::dup3(fd, to, flags);
         copied(fd, copy);
         copy
@@ -350,18 +374,22 @@ interpose! {
     // Variadic in C. On the architectures of this library one more integer is passed the same way.
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         let done = next::fcntl(fd, command, argument);
-        if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
-            copied(fd, done);
+        if !matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
+            return done;
         }
-        done
+        let copy = made(done);
+        copied(fd, copy);
+        copy
     }
 
     fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
         let done = next::fcntl64(fd, command, argument);
-        if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
-            copied(fd, done);
+        if !matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
+            return done;
         }
-        done
+        let copy = made(done);
+        copied(fd, copy);
+        copy
     }
 
     fn send(fd: c_int, data: *const c_void, len: usize, flags: c_int) -> ssize_t {
@@ -379,23 +407,16 @@ interpose! {
     }
 
     fn writev(fd: c_int, parts: *const iovec, len: c_int) -> ssize_t {
-        let list = match usize::try_from(len) {
-            Ok(len) if len > 0 && !parts.is_null() && connected(fd) != 0 => {
-                std::slice::from_raw_parts(parts, len)
-            }
-            _ => return next::writev(fd, parts, len),
-        };
-        match send_connected(fd, 0, list) {
-            Some(sent) => sent,
-            None => next::writev(fd, parts, len),
-        }
+        send_parts(fd, parts, len).unwrap_or_else(|| next::writev(fd, parts, len))
     }
 
     fn sendto(fd: c_int, data: *const c_void, len: usize, flags: c_int, to: *const sockaddr, to_len: socklen_t) -> ssize_t {
         let parts = [part(data, len)];
-        let sent = match address::read(to, to_len as usize) {
-            Some(to) => state().and_then(|state| send_message(state, fd, to, flags, &parts)),
-            None => send_connected(fd, flags, &parts),
+        let sent = if to.is_null() {
+            send_connected(fd, flags, &parts)
+        } else {
+            let to = address::read(to, to_len as usize);
+            to.and_then(|to| send_to(state()?, fd, to, flags, &parts))
         };
         sent.unwrap_or_else(|| next::sendto(fd, data, len, flags, to, to_len))
     }
@@ -427,28 +448,25 @@ interpose! {
     }
 
     fn recvfrom(fd: c_int, data: *mut c_void, len: usize, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> ssize_t {
-        let room = if from_len.is_null() { 0 } else { *from_len };
-        let got = next::recvfrom(fd, data, len, flags, from, from_len);
-        if got >= 0 && room > 0 {
-            restore_sender(from, room.min(*from_len) as usize);
-        }
-        got
+        receive_from(from, from_len, |from, from_len| {
+            next::recvfrom(fd, data, len, flags, from, from_len)
+        })
     }
 
     fn __recvfrom_chk(fd: c_int, data: *mut c_void, len: usize, size: usize, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> ssize_t {
-        let room = if from_len.is_null() { 0 } else { *from_len };
-        let got = next::__recvfrom_chk(fd, data, len, size, flags, from, from_len);
-        if got >= 0 && room > 0 {
-            restore_sender(from, room.min(*from_len) as usize);
-        }
-        got
+        receive_from(from, from_len, |from, from_len| {
+            next::__recvfrom_chk(fd, data, len, size, flags, from, from_len)
+        })
     }
 
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
         let room = if message.is_null() { 0 } else { (*message).msg_namelen };
         let got = next::recvmsg(fd, message, flags);
+        if got >= 0 && calls_pass() {
+            address::each_descriptor(&*message, descriptors::keep);
+        }
         if got >= 0 && room > 0 {
-            restore_sender((*message).msg_name.cast(), room.min((*message).msg_namelen) as usize);
+            restore_header(&*message, room);
         }
         got
     }
@@ -457,7 +475,7 @@ interpose! {
         let got = next::recvmmsg(fd, messages, len, flags, timeout);
         for index in 0..usize::try_from(got).unwrap_or(0) {
             let message = &(*messages.add(index)).msg_hdr;
-            restore_sender(message.msg_name.cast(), message.msg_namelen as usize);
+            restore_header(message, message.msg_namelen);
         }
         got
     }

@@ -9,12 +9,17 @@
 
 mod address;
 mod cutter;
+mod datagram;
+mod descriptors;
 mod framing;
 mod incoming;
 mod interpose;
 mod map;
+mod names;
 mod next;
 mod outgoing;
+mod port;
+mod sending;
 mod shared;
 mod state;
 mod tcp;

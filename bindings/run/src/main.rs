@@ -3,6 +3,8 @@
 
 #[cfg(test)]
 mod cutter;
+#[cfg(test)]
+mod datagram;
 mod framing;
 mod map;
 mod program;

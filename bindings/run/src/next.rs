@@ -25,9 +25,19 @@ macro_rules! next {
     };
 }
 
-use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
+use libc::{
+    c_int, c_uint, c_void, iovec, mmsghdr, msghdr, pthread_attr_t, pthread_t, sockaddr, socklen_t,
+    ssize_t, timespec,
+};
+
+/// The function with which a thread starts.
+pub type Start = extern "C" fn(*mut c_void) -> *mut c_void;
 
 next! {
+    pthread_create(thread: *mut pthread_t, attributes: *const pthread_attr_t, start: Start, argument: *mut c_void) -> c_int;
+    socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    eventfd(value: c_uint, flags: c_int) -> c_int;
+    shutdown(fd: c_int, how: c_int) -> c_int;
     bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int;
     connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int;
     listen(fd: c_int, backlog: c_int) -> c_int;

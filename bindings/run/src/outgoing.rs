@@ -1,6 +1,7 @@
 //! Datagrams to a mapped port: a stream for each destination, if ATP answers there.
 
 use crate::{
+    address, datagram,
     map::Rule,
     shared::{Shared, lock, pass_calls_of_this_thread, warn},
 };
@@ -18,7 +19,7 @@ use std::{
 
 /// The job with which a sender asks whether ATP answers. Receivers hand its message to nobody.
 pub const PROBE_JOB: &str = "atp-run probe";
-/// Datagrams that wait for the stream's thread.
+/// Messages that wait for the stream's thread.
 const QUEUE_MAX: usize = 8_192;
 /// Pauses between probes of a destination that doesn't answer.
 pub const PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -53,19 +54,22 @@ pub struct Destination {
     is_ending: AtomicBool,
     /// How long the first datagram waits.
     probe: Duration,
+    /// The address from which messages come.
+    source: Option<IpAddr>,
 }
 
 impl Destination {
     pub fn start(shared: &'static Shared, to: SocketAddr, rule: Rule) -> Arc<Self> {
-        let (queue, datagrams) = sync_channel(QUEUE_MAX);
+        let (queue, messages) = sync_channel(QUEUE_MAX);
         let destination = Arc::new(Self {
             queue,
             phase: Mutex::new(Phase::Probing),
             changed: Condvar::new(),
             is_ending: AtomicBool::new(false),
             probe: rule.probe,
+            source: address::source_to(to),
         });
-        let worker = Worker { shared, destination: destination.clone(), rule, to, datagrams };
+        let worker = Worker { shared, destination: destination.clone(), rule, to, messages };
         let thread = thread::Builder::new().name("atp-run-sender".to_owned());
         if thread.spawn(move || worker.run()).is_err() {
             destination.set(Phase::Ended);
@@ -73,14 +77,20 @@ impl Destination {
         destination
     }
 
-    /// Takes a datagram, if ATP answers at the destination.
-    pub fn offer(&self, datagram: &[u8], waits: bool) -> Verdict {
+    /// Whether the receiver would see the address of the program's socket as that of the messages.
+    pub fn is_from(&self, own: Option<IpAddr>) -> bool {
+        let own = own.map(|own| own.to_canonical());
+        own.is_none_or(|own| own.is_unspecified() || Some(own) == self.source)
+    }
+
+    /// Takes a message, if ATP answers at the destination.
+    pub fn offer(&self, message: Vec<u8>, waits: bool) -> Verdict {
         if self.phase_after_probe(if waits { self.probe } else { Duration::ZERO }) != Phase::Atp {
             return Verdict::Plain;
         }
-        match self.queue.try_send(datagram.to_vec()) {
+        match self.queue.try_send(message) {
             Ok(()) => Verdict::Taken,
-            Err(TrySendError::Full(datagram)) if waits => match self.queue.send(datagram) {
+            Err(TrySendError::Full(message)) if waits => match self.queue.send(message) {
                 Ok(()) => Verdict::Taken,
                 Err(_) => Verdict::Plain,
             },
@@ -101,7 +111,7 @@ impl Destination {
         self.changed.notify_all();
     }
 
-    /// Asks the thread to end after the queued datagrams.
+    /// Asks the thread to end after the queued messages.
     pub fn end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
         // An empty message wakes the thread; with a full queue it is awake.
@@ -132,7 +142,7 @@ struct Worker {
     destination: Arc<Destination>,
     rule: Rule,
     to: SocketAddr,
-    datagrams: Receiver<Vec<u8>>,
+    messages: Receiver<Vec<u8>>,
 }
 
 impl Worker {
@@ -172,7 +182,9 @@ impl Worker {
 
     /// Where the destination's messages go.
     fn peer(&self) -> SocketAddr {
-        SocketAddr::new(self.to.ip(), self.rule.atp_port)
+        let mut peer = self.to;
+        peer.set_port(self.rule.atp_port);
+        peer
     }
 
     /// Sends what the program had queued for a stream that has failed. Later datagrams would
@@ -183,12 +195,14 @@ impl Worker {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let mut socket = None;
-        for datagram in self.datagrams.try_iter().filter(|datagram| !datagram.is_empty()) {
+        for message in self.messages.try_iter() {
+            // The empty message that wakes this thread is none.
+            let Some((_, datagram)) = datagram::open(self.to, &message) else { continue };
             if socket.is_none() {
                 socket = UdpSocket::bind((any, 0)).ok();
             }
             // A plain datagram may be lost.
-            drop(socket.as_ref().map(|socket| socket.send_to(&datagram, self.to)));
+            drop(socket.as_ref().map(|socket| socket.send_to(datagram, self.to)));
         }
     }
 
@@ -221,10 +235,10 @@ impl Worker {
                 }
                 Some(_) => Duration::ZERO,
             };
-            match self.datagrams.recv_timeout(left) {
-                Ok(datagram) if datagram.is_empty() && self.is_ending() => {}
-                Ok(datagram) => {
-                    stream.send(&datagram)?;
+            match self.messages.recv_timeout(left) {
+                Ok(message) if message.is_empty() => {}
+                Ok(message) => {
+                    stream.send(&message)?;
                     sent += 1;
                     deadline.get_or_insert_with(|| Instant::now() + self.rule.window);
                 }

@@ -3,59 +3,28 @@
 use approxlib::GroupReport;
 use std::{
     cell::Cell,
-    collections::HashMap,
     fmt::Display,
     io::Write,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
-/// Counts, and the senders of messages.
+/// What the threads of one process share.
 #[derive(Default)]
 pub struct Shared {
     pub counts: Counts,
-    /// The senders behind the sockets from which their messages are handed to the program.
-    pub senders: Mutex<HashMap<SocketAddr, SocketAddr>>,
-    /// There was a sender: a look without the lock.
-    pub has_senders: AtomicBool,
-    /// The ends of carried connections, by the address at the far end of the program's socket.
-    pub ends: Mutex<HashMap<SocketAddr, Ends>>,
-    /// There was a carried connection: a look without the lock.
-    pub has_ends: AtomicBool,
-}
-
-/// The addresses that a program sees of a carried connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Ends {
-    pub peer: SocketAddr,
-    pub local: SocketAddr,
-}
-
-impl Shared {
-    /// Names the ends of the connection whose program's socket has `far` at its far end.
-    pub fn name_ends(&self, far: SocketAddr, ends: Ends) {
-        lock(&self.ends).insert(canonical(far), ends);
-        self.has_ends.store(true, Ordering::Release);
-    }
-
-    pub fn ends_of(&self, far: SocketAddr) -> Option<Ends> {
-        if !self.has_ends.load(Ordering::Acquire) {
-            return None;
-        }
-        lock(&self.ends).get(&canonical(far)).copied()
-    }
-
-    pub fn forget_ends(&self, far: SocketAddr) {
-        lock(&self.ends).remove(&canonical(far));
-    }
 }
 
 /// An address of IPv4 as such, also from a socket of IPv6.
-pub fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
+pub fn canonical(mut address: SocketAddr) -> SocketAddr {
+    // The scope of an address of IPv6 stays.
+    if let IpAddr::V4(ip) = address.ip().to_canonical() {
+        address.set_ip(ip.into());
+    }
+    address
 }
 
 /// Counts of datagrams, frames and connections.

@@ -1,11 +1,13 @@
 //! What the library knows of its process: the rules, the sockets, and counts for the report.
 
 use crate::{
+    descriptors::{self, FDS_MAX},
     framing::Framing,
     incoming::Incoming,
     map::{self, Rule, Rules},
+    names,
     outgoing::{Destination, Verdict},
-    shared::{Counts, Shared, calls_pass, enter, lock, pass_calls_of_this_thread, warn},
+    shared::{Counts, Shared, calls_pass, canonical, enter, lock, pass_calls_of_this_thread, warn},
     tcp::{
         client::{self, Links},
         server::Listening,
@@ -14,18 +16,16 @@ use crate::{
 use std::{
     collections::HashMap,
     io::Write,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     os::fd::RawFd,
     ptr::null_mut,
     sync::{
         Arc, Mutex, Once,
-        atomic::{AtomicI32, AtomicPtr, AtomicU16, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU16, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
-/// Descriptors above this are never mapped.
-const FDS_MAX: usize = 65_536;
 /// How long the end of the process waits for the windows that are being sent.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -35,6 +35,8 @@ pub struct State {
     pub destinations: Mutex<HashMap<SocketAddr, Arc<Destination>>>,
     /// The receivers beside the program's sockets. Copies of a descriptor share one.
     bound: Mutex<HashMap<RawFd, Arc<Beside>>>,
+    /// Receivers of listening sockets that were closed, while connections remain.
+    closing: Mutex<Vec<Listening>>,
     pub links: Links,
     pub shared: Shared,
 }
@@ -53,10 +55,11 @@ impl Beside {
         }
     }
 
-    fn wait_for_end(self) {
+    /// Ends the receiver and waits for that: it tells the senders.
+    fn end_now(self) {
         match self {
             Self::Udp(incoming) => incoming.wait_for_end(),
-            Self::Tcp(listening) => listening.wait_for_end(),
+            Self::Tcp(listening) => listening.end_now(),
         }
     }
 }
@@ -67,6 +70,8 @@ static START: Once = Once::new();
 static OWNER: AtomicI32 = AtomicI32::new(0);
 /// The port to which a UDP socket is connected, if it has a rule.
 static CONNECTED: [AtomicU16; FDS_MAX] = [const { AtomicU16::new(0) }; FDS_MAX];
+/// The kernel holds the beginning of a datagram for the socket.
+static CORKED: [AtomicBool; FDS_MAX] = [const { AtomicBool::new(false) }; FDS_MAX];
 
 /// The state, unless there are no rules or the thread is the library's.
 pub fn state() -> Option<&'static State> {
@@ -92,10 +97,12 @@ fn start() {
 }
 
 fn begin(rules: Rules) {
+    names::begin();
     let state = State {
         rules,
         destinations: Mutex::default(),
         bound: Mutex::default(),
+        closing: Mutex::default(),
         links: Links::default(),
         shared: Shared::default(),
     };
@@ -110,6 +117,7 @@ fn own_pid() -> i32 {
 
 /// In a forked child: a lock of the parent's state may never be released there.
 extern "C" fn after_fork() {
+    descriptors::close_all();
     // SAFETY: the parent's state was leaked, and its rules never change.
     if let Some(state) = unsafe { STATE.load(Ordering::Acquire).as_ref() } {
         begin(state.rules.clone());
@@ -119,13 +127,19 @@ extern "C" fn after_fork() {
 impl State {
     /// The rule of a UDP port.
     pub fn udp_rule(&self, port: u16) -> Option<Rule> {
-        self.rules.get(&port).copied().filter(|rule| rule.framing.is_none())
+        self.rule(port).filter(|rule| rule.framing.is_none())
     }
 
     /// The rule of a TCP port, and its framing.
     pub fn tcp_rule(&self, port: u16) -> Option<(Rule, Framing)> {
-        let rule = self.rules.get(&port)?;
-        Some((*rule, rule.framing?))
+        let rule = self.rule(port)?;
+        Some((rule, rule.framing?))
+    }
+
+    /// A child of `vfork` or `_Fork` has none: the threads aren't there.
+    fn rule(&self, port: u16) -> Option<Rule> {
+        let rule = self.rules.get(&port).copied();
+        rule.filter(|_| own_pid() == OWNER.load(Ordering::Relaxed))
     }
 
     pub fn has_beside(&self, fd: RawFd) -> bool {
@@ -137,9 +151,25 @@ impl State {
         lock(&self.bound).insert(fd, Arc::new(beside));
     }
 
-    /// Whether a connection was carried.
-    pub fn has_ends(&self) -> bool {
-        self.shared.has_ends.load(Ordering::Acquire)
+    /// The receiver of an earlier socket that listened at `local`.
+    pub fn take_closing(&self, local: SocketAddr) -> Option<Listening> {
+        let mut closing = lock(&self.closing);
+        let index = closing.iter().position(|listening| listening.revive(local))?;
+        Some(closing.swap_remove(index))
+    }
+
+    /// Ends the receiver beside a socket that is connected now: the kernel takes datagrams of its
+    /// peer alone, so the library can't hand messages over.
+    pub fn end_datagrams_beside(&self, fd: RawFd) {
+        let _inside = enter();
+        let mut bound = lock(&self.bound);
+        let Some(beside) = bound.get(&fd).filter(|beside| matches!(***beside, Beside::Udp(_)))
+        else {
+            return;
+        };
+        let beside = beside.clone();
+        beside.end();
+        bound.retain(|_, other| !Arc::ptr_eq(other, &beside));
     }
 
     /// Connects a socket of TCP to the library, if the other end's library answers: as `connect`
@@ -161,20 +191,27 @@ impl State {
         connected
     }
 
-    /// Hands a datagram for `to` to the destination's stream, if it has one.
+    /// Hands the message of a datagram to the stream to `to`, if there is one. `from`: the address
+    /// of the program's socket.
     pub fn offer(
         &'static self,
+        from: Option<IpAddr>,
         to: SocketAddr,
         rule: Rule,
-        datagram: &[u8],
+        message: Vec<u8>,
         waits: bool,
     ) -> Verdict {
+        let to = canonical(to);
         let destination = {
             let mut destinations = lock(&self.destinations);
             let new = || Destination::start(&self.shared, to, rule);
             destinations.entry(to).or_insert_with(new).clone()
         };
-        let verdict = destination.offer(datagram, waits);
+        let verdict = if destination.is_from(from) {
+            destination.offer(message, waits)
+        } else {
+            Verdict::Plain
+        };
         let counter = match verdict {
             Verdict::Taken => &self.shared.counts.sent_as_messages,
             Verdict::Plain => &self.shared.counts.sent_plainly,
@@ -197,6 +234,18 @@ pub fn connected(fd: RawFd) -> u16 {
     place.map_or(0, |place| place.load(Ordering::Relaxed))
 }
 
+/// Whether the kernel holds the beginning of a datagram for the socket.
+pub fn is_corked(fd: RawFd) -> bool {
+    let place = usize::try_from(fd).ok().and_then(|fd| CORKED.get(fd));
+    place.is_some_and(|place| place.load(Ordering::Relaxed))
+}
+
+pub fn set_corked(fd: RawFd, is_corked: bool) {
+    if let Some(place) = usize::try_from(fd).ok().and_then(|fd| CORKED.get(fd)) {
+        place.store(is_corked, Ordering::Relaxed);
+    }
+}
+
 /// Runs when the process exits, unless a signal or `_exit` ends it.
 #[used]
 #[unsafe(link_section = ".fini_array")]
@@ -214,7 +263,8 @@ extern "C" fn at_exit() {
     state.links.wait_for_end(deadline);
     let bound = std::mem::take(&mut *lock(&state.bound));
     bound.values().for_each(|beside| beside.end());
-    bound.into_values().filter_map(Arc::into_inner).for_each(Beside::wait_for_end);
+    bound.into_values().filter_map(Arc::into_inner).for_each(Beside::end_now);
+    std::mem::take(&mut *lock(&state.closing)).into_iter().for_each(Listening::end_now);
     if state.shared.counts.are_there()
         && let Some(file) = std::env::var_os(map::REPORT_VARIABLE)
         && let Err(error) = append_report(&state.shared.counts, file.as_ref())
@@ -267,10 +317,16 @@ pub fn copied(fd: RawFd, copy: RawFd) {
 pub fn closed(fd: RawFd) {
     if let Some(state) = own_state() {
         set_connected(fd, 0);
+        set_corked(fd, false);
         let _inside = enter();
         let beside = lock(&state.bound).remove(&fd);
         if let Some(beside) = beside.and_then(Arc::into_inner) {
             beside.end();
+            if let Beside::Tcp(listening) = beside {
+                let mut closing = lock(&state.closing);
+                closing.retain(|listening| !listening.has_ended());
+                closing.push(listening);
+            }
         }
     }
 }
@@ -279,7 +335,10 @@ pub fn closed(fd: RawFd) {
 pub fn closed_range(first: u32, last: u32) {
     let Some(state) = own_state() else { return };
     let last = last.min(FDS_MAX as u32);
-    (first..=last).for_each(|fd| set_connected(fd as RawFd, 0));
+    for fd in first..=last {
+        set_connected(fd as RawFd, 0);
+        set_corked(fd as RawFd, false);
+    }
     let kept: Vec<RawFd> = {
         let _inside = enter();
         lock(&state.bound).keys().copied().collect()

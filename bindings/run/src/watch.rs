@@ -20,6 +20,8 @@ use std::{
 const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("atp-run is for x86-64 and aarch64: others pass arguments and name calls otherwise");
 
 /// A signal of the program doesn't interrupt a call that the watcher has received (Linux 5.19).
 const WAIT_KILLABLE: libc::c_ulong = 1 << 5;

@@ -6,9 +6,10 @@ use crate::{
     cutter::Cutter,
     framing::Framing,
     map::Rule,
+    names::{self, Ends, Protocol},
     next,
     outgoing::{PAUSE_MAX, PAUSE_MIN, PEER_TIMEOUT, answers},
-    shared::{Ends, Shared, canonical, lock, pass_calls_of_this_thread, warn},
+    shared::{Shared, canonical, lock, pass_calls_of_this_thread, warn},
 };
 use approxlib::{Error, Job, Report, Stream};
 use std::{
@@ -125,6 +126,8 @@ fn ask(links: &Links, fd: RawFd, to: SocketAddr, rule: Rule, framing: Framing) -
         ErrorKind::ConnectionRefused,
         ErrorKind::TimedOut,
         ErrorKind::WouldBlock,
+        // Its program has stopped listening.
+        ErrorKind::UnexpectedEof,
         ErrorKind::NetworkUnreachable,
         ErrorKind::HostUnreachable,
     ];
@@ -173,7 +176,8 @@ impl Offer {
         let proxy = self.accept(fd)?;
         proxy.set_nodelay(true)?;
         proxy.set_read_timeout(Some(LOOK_INTERVAL))?;
-        shared.name_ends(far, Ends { peer: self.to, local: self.private.local_addr()? });
+        let ends = Ends { peer: self.to, local: self.private.local_addr()?, interface: 0 };
+        names::note(Protocol::Tcp, far, ends);
         let ends = Arc::new((proxy, self.private));
         let link = Link {
             shared,
@@ -199,7 +203,7 @@ impl Offer {
             pass_calls_of_this_thread();
             link.run();
             drop(replies.join());
-            shared.forget_ends(far);
+            names::forget(Protocol::Tcp, far);
         })?;
         Ok(())
     }

@@ -4,8 +4,10 @@ use super::{COPY_BYTES, Hello, LOOK_INTERVAL, copy, is_pause, reachable, reset};
 use crate::{
     framing::Framing,
     map::Rule,
+    names::{self, Ends, Protocol as Named},
     outgoing::PROBE_JOB,
-    shared::{Ends, Shared, lock, pass_calls_of_this_thread, warn},
+    port,
+    shared::{Shared, lock, pass_calls_of_this_thread, warn},
 };
 use approxlib::{Event, JobId, Receiver};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -34,8 +36,37 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The receiver beside a listening socket.
 pub struct Listening {
-    stop: Arc<AtomicBool>,
-    threads: Vec<thread::JoinHandle<()>>,
+    local: SocketAddr,
+    life: Arc<Life>,
+    thread: thread::JoinHandle<()>,
+}
+
+/// How long a receiver lives: connections outlive the listening socket.
+#[derive(Default)]
+struct Life(Mutex<Phase>);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Phase {
+    #[default]
+    Open,
+    /// The program has closed its listening socket.
+    Closing,
+    Ended,
+}
+
+impl Life {
+    fn has_ended(&self) -> bool {
+        *lock(&self.0) == Phase::Ended
+    }
+
+    /// Ends after the last connection.
+    fn end_without(&self, jobs: &Jobs) -> bool {
+        let mut phase = lock(&self.0);
+        if *phase == Phase::Closing && lock(jobs).is_empty() {
+            *phase = Phase::Ended;
+        }
+        *phase == Phase::Ended
+    }
 }
 
 impl Listening {
@@ -46,41 +77,66 @@ impl Listening {
         rule: Rule,
         framing: Framing,
     ) -> Option<Self> {
-        let started = Self::try_start(shared, local, rule, framing);
-        started.map_err(|error| warn(format_args!("port {}: {error}", local.port()))).ok()
+        let mut at = local;
+        at.set_port(rule.atp_port);
+        let open = move || {
+            let receiver = port::bind(at)?;
+            let listener = TcpListener::bind(at)?;
+            listener.set_nonblocking(true)?;
+            Ok((receiver, listener))
+        };
+        let failed = move |error| warn(format_args!("port {}: {error}", local.port()));
+        // Clients that know the port can ask at once.
+        let first = port::try_open(open).map_err(failed).ok()?;
+        let (life, jobs) = (Arc::new(Life::default()), Arc::new(Jobs::default()));
+        let inlet = Inlet { life: life.clone(), jobs: jobs.clone(), shared, local };
+        let door = Door { life: life.clone(), jobs, local, framing };
+        let run = move || {
+            pass_calls_of_this_thread();
+            let later = || port::open_later(open, || !door.life.end_without(&door.jobs));
+            let opened = match first.map_or_else(later, |opened| Ok(Some(opened))) {
+                Ok(opened) => opened,
+                Err(error) => return failed(error),
+            };
+            let Some((receiver, listener)) = opened else { return };
+            let accept = thread::Builder::new().name("atp-run-acceptor".to_owned());
+            match accept.spawn(move || door.run(&listener)) {
+                Ok(accept) => {
+                    inlet.run(receiver);
+                    // A panic of the thread was printed.
+                    drop(accept.join());
+                }
+                Err(error) => failed(error),
+            }
+        };
+        let thread = thread::Builder::new().name("atp-run-receiver".to_owned()).spawn(run);
+        Some(Self { local, life, thread: thread.map_err(failed).ok()? })
     }
 
-    fn try_start(
-        shared: &'static Shared,
-        local: SocketAddr,
-        rule: Rule,
-        framing: Framing,
-    ) -> io::Result<Self> {
-        let at = SocketAddr::new(local.ip(), rule.atp_port);
-        let receiver = Receiver::builder().linger(Duration::from_millis(500)).bind(at);
-        let receiver = receiver.map_err(io::Error::other)?;
-        let listener = TcpListener::bind(at)?;
-        listener.set_nonblocking(true)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let jobs = Arc::new(Jobs::default());
-        let inlet = Inlet { stop: stop.clone(), jobs: jobs.clone(), shared, local };
-        let door = Door { stop: stop.clone(), jobs, shared, local, framing };
-        let receive = thread::Builder::new().name("atp-run-receiver".to_owned());
-        let accept = thread::Builder::new().name("atp-run-acceptor".to_owned());
-        let receive = receive.spawn(move || inlet.run(receiver))?;
-        let accept = accept.spawn(move || door.run(&listener))?;
-        Ok(Self { stop, threads: vec![receive, accept] })
-    }
-
-    /// Ends the receiver soon.
+    /// Ends the receiver after its last connection.
     pub fn end(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        *lock(&self.life.0) = Phase::Closing;
     }
 
-    /// Waits for the receiver's end: it tells the senders.
-    pub fn wait_for_end(self) {
-        // A panic of a thread was printed.
-        self.threads.into_iter().for_each(|thread| drop(thread.join()));
+    /// Takes up a receiver that is ending, for a program that listens at `local` again.
+    pub fn revive(&self, local: SocketAddr) -> bool {
+        let mut phase = lock(&self.life.0);
+        let is_alive = *phase == Phase::Closing && self.local == local;
+        if is_alive {
+            *phase = Phase::Open;
+        }
+        is_alive
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.life.has_ended()
+    }
+
+    /// Ends the receiver and waits for that: it tells the senders.
+    pub fn end_now(self) {
+        *lock(&self.life.0) = Phase::Ended;
+        // A panic of the thread was printed.
+        drop(self.thread.join());
     }
 }
 
@@ -118,7 +174,7 @@ type Jobs = Mutex<HashMap<u32, Arc<Connection>>>;
 
 /// The way of messages to the program.
 struct Inlet {
-    stop: Arc<AtomicBool>,
+    life: Arc<Life>,
     jobs: Arc<Jobs>,
     shared: &'static Shared,
     local: SocketAddr,
@@ -127,7 +183,7 @@ struct Inlet {
 impl Inlet {
     fn run(self, mut receiver: Receiver) {
         pass_calls_of_this_thread();
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.life.end_without(&self.jobs) {
             match receiver.recv(Some(LOOK_INTERVAL)) {
                 Ok(Some(event)) => self.handle(event, &receiver),
                 Ok(None) => {}
@@ -169,9 +225,8 @@ impl Connection {
 
 /// The port to which other libraries connect.
 struct Door {
-    stop: Arc<AtomicBool>,
+    life: Arc<Life>,
     jobs: Arc<Jobs>,
-    shared: &'static Shared,
     local: SocketAddr,
     framing: Framing,
 }
@@ -180,7 +235,7 @@ impl Door {
     fn run(self, listener: &TcpListener) {
         pass_calls_of_this_thread();
         let door = Arc::new(self);
-        while !door.stop.load(Ordering::Relaxed) {
+        while !door.life.has_ended() {
             let mut ready =
                 libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one entry.
@@ -209,8 +264,11 @@ impl Door {
     fn serve(&self, private: TcpStream) -> io::Result<()> {
         private.set_nonblocking(false)?;
         private.set_nodelay(true)?;
-        let ends =
-            Ends { peer: private.peer_addr()?, local: self.seen_address(private.local_addr()?) };
+        let ends = Ends {
+            peer: private.peer_addr()?,
+            local: self.seen_address(private.local_addr()?),
+            interface: 0,
+        };
         // Without a listening program the other end connects plainly, and hears it from the kernel.
         let Ok((outlet, far)) = self.connect(ends) else { return Ok(()) };
         outlet.set_nodelay(true)?;
@@ -221,10 +279,10 @@ impl Door {
             finished: Condvar::new(),
             is_closed: AtomicBool::new(false),
         });
-        let job = self.register(&connection);
+        let Some(job) = self.register(&connection) else { return Ok(()) };
         let done = self.relay(&private, &outlet, &connection, pieces, job);
         lock(&self.jobs).remove(&job);
-        self.shared.forget_ends(far);
+        names::forget(Named::Tcp, far);
         done
     }
 
@@ -239,14 +297,18 @@ impl Door {
         socket.bind(&SockAddr::from(SocketAddr::new(to.ip(), 0)))?;
         let far = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
         // The program may accept before the call returns.
-        self.shared.name_ends(far, ends);
+        names::note(Named::Tcp, far, ends);
         let connected = socket.connect_timeout(&SockAddr::from(to), CONNECT_TIMEOUT);
-        connected.inspect_err(|_| self.shared.forget_ends(far))?;
+        connected.inspect_err(|_| names::forget(Named::Tcp, far))?;
         Ok((socket.into(), far))
     }
 
-    /// Gives the connection a job of its own.
-    fn register(&self, connection: &Arc<Connection>) -> u32 {
+    /// Gives the connection a job of its own, unless the receiver has ended.
+    fn register(&self, connection: &Arc<Connection>) -> Option<u32> {
+        let phase = lock(&self.life.0);
+        if *phase == Phase::Ended {
+            return None;
+        }
         let random = RandomState::new();
         let mut jobs = lock(&self.jobs);
         let numbers = (0u64..).map(|index| random.hash_one(index) as u32);
@@ -255,7 +317,7 @@ impl Door {
         let mut free = numbers.filter(|job| *job > 0).filter(is_free);
         let job = free.next().unwrap_or(1);
         jobs.insert(job, connection.clone());
-        job
+        Some(job)
     }
 
     fn relay(

@@ -1,49 +1,8 @@
 /* `descriptors PORT ATP_PORT` binds a mapped UDP port, copies and closes the descriptor in all ways,
  * and watches whether the library still receives at its own port. Prints "as expected". */
-#define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <errno.h>
+#include "ports.h"
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
-
-static void check(int good, const char *what) {
-    if (!good) {
-        perror(what);
-        exit(1);
-    }
-}
-
-static int try_bind(int type, int port) {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int fd = socket(AF_INET, type, 0);
-    if (bind(fd, (struct sockaddr *)&at, sizeof at) != 0) {
-        check(errno == EADDRINUSE, "bind");
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-static int is_free(int port) {
-    int fd = try_bind(SOCK_DGRAM, port);
-    close(fd);
-    return fd >= 0;
-}
-
-static int becomes_free(int port) {
-    for (int i = 0; i < 500; i++) {
-        if (is_free(port)) {
-            return 1;
-        }
-        usleep(20000);
-    }
-    return 0;
-}
 
 int main(int argc, char **argv) {
     check(argc == 3, "descriptors PORT ATP_PORT");

@@ -1,30 +1,39 @@
 //! Unmodified programs under `atp-run`: C programs, and a public statsd client and server.
 
 mod bypass;
+mod calls;
+mod children;
 mod datagrams;
 mod descriptors;
+mod replies;
 mod statsd;
 mod streams;
 mod tools;
+#[path = "../../../tests/trials.rs"]
+mod trials;
 
-use anyhow::Result;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Arguments;
 use statsd::{TCP, UDP};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
+use trials::{Test, missing, trial};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let missing = |program: &str| {
-        let found = Command::new(program).arg("--version").output();
-        found.err().map(|error| format!("needs {program}: can't run it: {error}"))
-    };
+    let missing = |program: &str| missing(program, program);
     let cc = missing("cc");
     let public = missing("node").or(missing("npm")).or(missing("python3"));
     let public = public.or_else(|| {
         let error = statsd::packages().as_ref().err()?;
         Some(format!("needs registries: {}", error.lines().next().unwrap_or_default()))
     });
-    let tests: [(&str, Test, &Option<String>); 16] = [
+    let tools = cc.clone().or(missing("nm"));
+    let tests: [(&str, Test, &Option<String>); 22] = [
+        ("calls__do_as_without_the_library", calls::do_as_without, &cc),
+        ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
+        ("children__have_nothing_of_the_library", children::have_nothing, &cc),
+        ("replies__reach_a_client_under_both", || replies::reach(true, true), &cc),
+        ("replies__reach_a_client_alone", || replies::reach(false, true), &cc),
+        ("replies__reach_a_client_of_a_server_alone", || replies::reach(true, false), &cc),
         ("datagrams__of_a_lost_receiver_are_sent_plainly", datagrams::of_a_lost_receiver, &cc),
         ("descriptors__end_the_receiver_with_the_last", descriptors::end_the_receiver, &cc),
         ("calls_around_libc__are_reported_once", bypass::is_reported, &cc),
@@ -52,19 +61,4 @@ fn main() -> ExitCode {
     ];
     let trials = tests.map(|(name, test, missing)| trial(name, test, missing, &arguments));
     libtest_mimic::run(&arguments, trials.into()).exit_code()
-}
-
-type Test = fn() -> Result<()>;
-
-/// A test. If something is missing it counts as ignored, and says why for the count of skips.
-fn trial(name: &str, test: Test, missing: &Option<String>, arguments: &Arguments) -> Trial {
-    let runner = move || test().map_err(|error| Failed::from(format!("{error:#}")));
-    let trial = Trial::test(name, runner).with_ignored_flag(missing.is_some());
-    if let Some(reason) = missing
-        && !arguments.list
-        && !arguments.is_filtered_out(&trial)
-    {
-        println!("skipped: {name}: {reason}");
-    }
-    trial
 }

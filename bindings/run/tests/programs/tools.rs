@@ -1,5 +1,6 @@
 //! Starts programs with and without `atp-run`.
 
+pub use crate::trials::run;
 use anyhow::{Context, Result, ensure};
 use std::{
     fs,
@@ -8,15 +9,6 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
 };
-
-/// Runs a command to its end, and returns what it printed.
-pub fn run(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("can't start {command:?}"))?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {}\n{said}{errors}", output.status);
-    Ok(said)
-}
 
 /// A port for a program, and one for ATP.
 pub struct Ports {
@@ -45,9 +37,18 @@ pub fn ports(settings: &str) -> Result<Ports> {
 
 /// Compiles a C program of this folder.
 pub fn compile(name: &str, into: &Path) -> Result<PathBuf> {
-    let program = into.join(name);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
-    run(Command::new("cc").args(["-O2", "-Wall", "-Werror", "-o"]).arg(&program).arg(source))?;
+    compile_all(&[name], into)
+}
+
+/// Compiles a C program of several files, of which the first names it. Glibc checks lengths.
+pub fn compile_all(names: &[&str], into: &Path) -> Result<PathBuf> {
+    let program = into.join(names[0]);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let mut cc = Command::new("cc");
+    // Some distributions' compilers define another level.
+    cc.args(["-O2", "-Wall", "-Werror", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-pthread"]);
+    cc.args(names.iter().map(|name| folder.join(format!("{name}.c"))));
+    run(cc.arg("-o").arg(&program))?;
     Ok(program)
 }
 

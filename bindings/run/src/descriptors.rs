@@ -1,0 +1,90 @@
+//! The library's own descriptors, which lie among those of the program.
+//!
+//! They have high numbers, out of the program's way. The program can't close them, and a forked
+//! child closes them: it has none of the threads that serve them.
+
+use crate::next;
+use std::{
+    os::fd::RawFd,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// Descriptors above this are never noted.
+pub const FDS_MAX: usize = 65_536;
+const WORD_BITS: usize = u64::BITS as usize;
+/// The lowest number, if the process may have twice as many descriptors.
+const FIRST_MAX: libc::rlim_t = 4_096;
+
+/// A bit for each descriptor: a fork may interrupt a thread that holds a lock.
+static OWN: [AtomicU64; FDS_MAX / WORD_BITS] = [const { AtomicU64::new(0) }; FDS_MAX / WORD_BITS];
+
+fn word(fd: RawFd) -> Option<(&'static AtomicU64, u64)> {
+    let fd = usize::try_from(fd).ok()?;
+    Some((OWN.get(fd / WORD_BITS)?, 1 << (fd % WORD_BITS)))
+}
+
+/// Notes a new descriptor of the library, and returns it with a high number if there is one.
+pub fn keep(fd: RawFd) -> RawFd {
+    if fd < 0 {
+        return fd;
+    }
+    let moved = moved(fd).unwrap_or(fd);
+    if let Some((word, bit)) = word(moved) {
+        word.fetch_or(bit, Ordering::Relaxed);
+    }
+    moved
+}
+
+fn moved(fd: RawFd) -> Option<RawFd> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the memory is there; the library's own descriptor has no other user yet.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        let first = (limit.rlim_cur / 2).min(FIRST_MAX) as usize;
+        let moved = next::fcntl(fd, libc::F_DUPFD_CLOEXEC, first);
+        if moved < 0 {
+            return None;
+        }
+        next::close(fd);
+        Some(moved)
+    }
+}
+
+/// Notes that the library closes a descriptor.
+pub fn forget(fd: RawFd) {
+    if let Some((word, bit)) = word(fd) {
+        word.fetch_and(!bit, Ordering::Relaxed);
+    }
+}
+
+pub fn is_own(fd: RawFd) -> bool {
+    word(fd).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
+}
+
+/// The parts of a range of numbers, both ends included, without the library's descriptors.
+pub fn parts_without_own(first: u32, last: u32) -> Vec<(u32, u32)> {
+    let (mut parts, mut start) = (Vec::new(), first);
+    for fd in first..=last.min(FDS_MAX as u32 - 1) {
+        if is_own(fd as RawFd) {
+            if start < fd {
+                parts.push((start, fd - 1));
+            }
+            start = fd + 1;
+        }
+    }
+    if start <= last {
+        parts.push((start, last));
+    }
+    parts
+}
+
+/// Closes all, in a forked child.
+pub fn close_all() {
+    for (index, word) in OWN.iter().enumerate() {
+        let bits = word.swap(0, Ordering::Relaxed);
+        for bit in (0..WORD_BITS).filter(|bit| bits & 1 << bit != 0) {
+            // SAFETY: no code of the child uses the descriptor.
+            unsafe { next::close((index * WORD_BITS + bit) as RawFd) };
+        }
+    }
+}
