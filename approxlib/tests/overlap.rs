@@ -7,8 +7,9 @@ use common::{LossyNetwork, message};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 const LEN: usize = 700;
@@ -183,4 +184,42 @@ fn stream__ended_by_its_receiver() {
         }
     }
     assert!(sending.join().unwrap().ended_by_receiver);
+}
+
+/// The input ends while the end of a window is being confirmed: a FIN has said that another follows.
+/// A send after that began a window that nobody ended.
+#[test]
+fn stream__ends_although_a_send_follows_the_end_of_input() {
+    for round in 0..20 {
+        let mut receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
+        let network = LossyNetwork::start(receiver.local_addr().unwrap(), 0.3, round);
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    receiver.recv(Some(Duration::from_millis(10))).unwrap();
+                }
+            });
+            let mut stream = builder().msr(0.7).stream(network.address).unwrap();
+            send(&mut stream, 0, 5);
+            stream.begin_end_window();
+            // In some rounds a FIN has left, and isn't answered.
+            thread::sleep(Duration::from_micros(500 * (round / 2)));
+            match round % 2 {
+                0 => stream.job().begin_cancel(),
+                _ => stream.job().begin_finish(),
+            }
+            let refused = stream.send(&message(0, LEN)).unwrap_err();
+            assert!(matches!(refused, Error::Ended), "{refused}");
+            let deadline = Instant::now() + Duration::from_secs(20);
+            let has_ended = loop {
+                match stream.try_outcome().unwrap() {
+                    None if Instant::now() < deadline => thread::sleep(Duration::from_millis(1)),
+                    outcome => break outcome.is_some(),
+                }
+            };
+            over.store(true, Ordering::Relaxed);
+            assert!(has_ended, "the stream doesn't end, in round {round}");
+        });
+    }
 }

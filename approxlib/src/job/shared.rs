@@ -246,6 +246,10 @@ impl Shared {
             state.room_request = None;
             state.windows_finished = state.window.wrapping_add(1);
         }
+        self.push_command(state, command);
+    }
+
+    fn push_command(&self, mut state: MutexGuard<'_, State>, command: Command) {
         state.commands.push(command);
         state.thread_sleeps = false;
         drop(state);
@@ -307,6 +311,10 @@ impl Shared {
         while !state.can_begin_window() {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        if state.input_ended {
+            // Another thread has ended the stream: no window follows.
+            return;
+        }
         (state.window, state.wants_window) = (state.window.wrapping_add(1), false);
         for group in state.groups.iter_mut().flatten() {
             group.accepted = 0;
@@ -318,8 +326,7 @@ impl Shared {
         }
         // The receiver may have ended the stream meanwhile.
         state.complete = matches!(state.outcome, Some(Ok(_)));
-        drop(state);
-        self.command(Command::BeginWindow { messages });
+        self.push_command(state, Command::BeginWindow { messages });
     }
 
     /// Waits for the job's outcome. `None` if the sender thread ended without one.

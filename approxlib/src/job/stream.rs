@@ -121,6 +121,7 @@ impl Stream {
     }
 
     /// Changes a group's minimal sampling rate, from the present window on: see [`Job::set_msr`].
+    /// With overlapping windows it waits while two windows have not ended.
     ///
     /// # Errors
     /// As [`Job::set_msr`].

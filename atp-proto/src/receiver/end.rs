@@ -194,6 +194,7 @@ impl Receiver {
         let more = header.flags().contains(Flags::MORE);
         self.window.end = Some(End { more, fin_ns: now_ns, is_known: false, slot: attempt.slot });
         self.window.fin_attempt = None;
+        self.knows_number = true;
         self.windows_ended = self.windows_ended.saturating_add(1);
         self.summaries.push_back(Summary {
             window: self.window.number,

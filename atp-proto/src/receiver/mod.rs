@@ -81,6 +81,8 @@ pub struct Receiver {
     /// A FIN or TERMS told the present window's full number. Until then the number is a guess, with
     /// the right parity, or right modulo [`atp_common::wire::WINDOWS`] if DATA names windows.
     knows_number: bool,
+    /// It has begun a window after the one of the first packet.
+    has_begun_another: bool,
     windows_ended: u32,
     /// Messages that are ready for the application.
     ready: VecDeque<Message>,
@@ -122,6 +124,7 @@ impl Receiver {
             share,
             names_windows: false,
             knows_number: false,
+            has_begun_another: false,
             windows_ended: 0,
             ready: VecDeque::new(),
             receipt_number: 0,

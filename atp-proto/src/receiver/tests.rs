@@ -448,3 +448,25 @@ fn on_fin__of_another_number_renumbers_no_window() {
     assert_eq!(receiver.window(), 130);
     assert!(fin_of_window(&mut receiver, 130, 1, 503));
 }
+
+/// Found by fuzzing. A FIN of the next window began that window, and DATA opened the one before
+/// again, with an empty record.
+#[test]
+fn on_data__of_a_window_that_was_left_is_dropped() {
+    let mut receiver = receiver();
+    assert_eq!(receiver.on_data(0, &of_window(5, 0, 50), &[1]), Outcome::Complete);
+    assert!(fin_of_window(&mut receiver, 6, 1, 51));
+    let again = receiver.on_data(0, &of_window(5, 0, 52), &[1]);
+    assert_eq!((again, receiver.window()), (Outcome::Dropped(DropReason::Ended), 6));
+}
+
+/// A window that ended at a FIN behind later DATA keeps its number.
+#[test]
+fn on_data__of_another_window_renumbers_no_ended_window() {
+    let mut receiver = receiver();
+    assert_eq!(receiver.on_data(0, &header(0, 1, 0, 10), &[1]), Outcome::Complete);
+    assert!(fin_of_window(&mut receiver, 0, 1, 9));
+    assert_eq!(receiver.on_data(0, &of_window(2, 0, 20), &[1]), Outcome::Complete);
+    assert_eq!(receiver.window(), 2);
+    assert!(fin_of_window(&mut receiver, 1, 0, 21));
+}

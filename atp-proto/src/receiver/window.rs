@@ -140,10 +140,10 @@ impl Receiver {
         is_later && may_skip && !self.is_finished() && header.message() < self.config.messages_max
     }
 
-    /// Opens the window before the present one, if this receiver joined in the middle: its sender
-    /// may wait for the end of that window.
+    /// Opens the window before the present one, if this receiver joined in the present one: its
+    /// sender may wait for the end of that window.
     fn open_closing(&mut self) {
-        if self.windows_ended == 0 && self.closing.is_none() {
+        if self.windows_ended == 0 && !self.has_begun_another && self.closing.is_none() {
             let number = self.window.number.wrapping_sub(1);
             self.closing = Some(self.window_beside(number, None).into());
         }
@@ -183,6 +183,7 @@ impl Receiver {
     pub(super) fn begin_window(&mut self) {
         // Receipts have named held messages, so the application gets them even without an end.
         self.release_all();
+        self.has_begun_another = true;
         let window = &mut self.window;
         window.number = window.number.wrapping_add(1);
         window.before_slot = window.end.take().map(|end| end.slot).or(window.before_slot);
@@ -198,6 +199,7 @@ impl Receiver {
     /// Begins the window that is `ahead` of the present one. The one before it may be open too: the
     /// present one, or one of which nothing has arrived.
     fn begin_window_beside(&mut self, ahead: u32) {
+        self.has_begun_another = true;
         let number = self.window.number.wrapping_add(ahead);
         if ahead > 1 {
             self.skip_to(number.wrapping_sub(1));

@@ -172,8 +172,12 @@ pub unsafe fn replace_destination(message: &libc::msghdr, ends: &Ends) {
         let mut head = libc::CMSG_FIRSTHDR(message);
         while let Some(control) = head.as_ref() {
             let data = libc::CMSG_DATA(head);
+            // The kernel cuts a message for which the program has too little room.
+            let has_room = |bytes: usize| control.cmsg_len >= libc::CMSG_LEN(bytes as u32) as usize;
             match (control.cmsg_level, control.cmsg_type, ends.local.ip()) {
-                (libc::IPPROTO_IP, libc::IP_PKTINFO, IpAddr::V4(ip)) => {
+                (libc::IPPROTO_IP, libc::IP_PKTINFO, IpAddr::V4(ip))
+                    if has_room(size_of::<libc::in_pktinfo>()) =>
+                {
                     let address = libc::in_addr { s_addr: u32::from_ne_bytes(ip.octets()) };
                     data.cast::<libc::in_pktinfo>().write_unaligned(libc::in_pktinfo {
                         ipi_ifindex: ends.interface as i32,
@@ -181,7 +185,9 @@ pub unsafe fn replace_destination(message: &libc::msghdr, ends: &Ends) {
                         ipi_addr: address,
                     });
                 }
-                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, ip) => {
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, ip)
+                    if has_room(size_of::<libc::in6_pktinfo>()) =>
+                {
                     let ip = match ip {
                         IpAddr::V4(v4) => v4.to_ipv6_mapped(),
                         IpAddr::V6(v6) => v6,

@@ -189,9 +189,9 @@ impl Inlet {
             if self.outlets.len() >= SENDERS_MAX {
                 let oldest = self.outlets.iter().min_by_key(|(_, outlet)| outlet.used);
                 let oldest = oldest.map(|(sender, _)| *sender);
-                if let Some(outlet) = oldest.and_then(|oldest| self.outlets.remove(&oldest)) {
-                    forget(&outlet);
-                }
+                // Its name stays until the port has another: the program may not have read its
+                // datagrams, and must not take them for the loopback's.
+                oldest.and_then(|oldest| self.outlets.remove(&oldest));
             }
             let socket = self.open_outlet()?;
             let ends = self.ends_with(sender);

@@ -18,6 +18,9 @@ use libc::{
     ssize_t, timespec,
 };
 
+/// The kernel takes no more messages in one call (UIO_MAXIOV).
+const MESSAGES_MAX: u32 = 1_024;
+
 /// Puts the sender's address in the place of the library's.
 ///
 /// # Safety
@@ -472,10 +475,18 @@ interpose! {
     }
 
     fn recvmmsg(fd: c_int, messages: *mut mmsghdr, len: u32, flags: c_int, timeout: *mut timespec) -> c_int {
+        // The kernel writes the whole length of an address, also of one that it has cut.
+        let asked = if messages.is_null() { 0 } else { len.min(MESSAGES_MAX) as usize };
+        let rooms: Vec<_> = (0..asked).map(|at| (*messages.add(at)).msg_hdr.msg_namelen).collect();
         let got = next::recvmmsg(fd, messages, len, flags, timeout);
-        for index in 0..usize::try_from(got).unwrap_or(0) {
+        for (index, &room) in rooms.iter().enumerate().take(usize::try_from(got).unwrap_or(0)) {
             let message = &(*messages.add(index)).msg_hdr;
-            restore_header(message, message.msg_namelen);
+            if calls_pass() {
+                address::each_descriptor(message, descriptors::keep);
+            }
+            if room > 0 {
+                restore_header(message, room);
+            }
         }
         got
     }

@@ -121,9 +121,9 @@ impl State {
         None
     }
 
-    /// Whether at most one window has not ended, or the job has.
+    /// Whether at most one window has not ended, or the job or its input has.
     pub fn can_begin_window(&self) -> bool {
-        let has_ended = self.outcome.is_some() || self.thread_gone;
+        let has_ended = self.input_ended || self.outcome.is_some() || self.thread_gone;
         has_ended || self.windows_reported.wrapping_sub(self.window) as i32 >= 0
     }
 

@@ -102,6 +102,31 @@ static void receives_headers(void) {
     FAILS(recvmsg(-1, &message, 0), EBADF);
 }
 
+/* Too little room for the address and for a control message: nothing behind them is written. */
+static void cuts(struct mmsghdr *one) {
+    unsigned char name[28], control[48] __attribute__((aligned(8)));
+    int on = 1;
+    CHECK(setsockopt(server, IPPROTO_IP, IP_PKTINFO, &on, sizeof on) == 0);
+    for (int many = 0; many < 2; many++) {
+        memset(name, 0xaa, sizeof name);
+        memset(control, 0xaa, sizeof control);
+        one->msg_hdr.msg_name = name;
+        one->msg_hdr.msg_namelen = 4;
+        one->msg_hdr.msg_control = control;
+        one->msg_hdr.msg_controllen = 20;
+        send_byte(client, 'x');
+        if (many) {
+            CHECK(recvmmsg(server, one, 1, 0, NULL) == 1);
+        } else {
+            CHECK(recvmsg(server, &one->msg_hdr, 0) == 1);
+        }
+        CHECK(name[4] == 0xaa && name[27] == 0xaa && one->msg_hdr.msg_flags & MSG_CTRUNC);
+        for (int at = 20; at < 48; at++) CHECK(control[at] == 0xaa);
+    }
+    int off = 0;
+    CHECK(setsockopt(server, IPPROTO_IP, IP_PKTINFO, &off, sizeof off) == 0);
+}
+
 static void receives_many(void) {
     char bytes[3][4];
     struct sockaddr_in from[3] = {0};
@@ -121,6 +146,7 @@ static void receives_many(void) {
     send_byte(client, 'x');
     CHECK(recvmmsg(server, many, 1, 0, &soon) == 1 && is_from_client(&from[0]));
     FAILS(recvmmsg(server, many, 3, MSG_DONTWAIT, NULL), EAGAIN);
+    cuts(&many[0]);
 }
 
 static void reads(void) {
