@@ -186,8 +186,8 @@ fn stream__ended_by_its_receiver() {
     assert!(sending.join().unwrap().ended_by_receiver);
 }
 
-/// The input ends while the end of a window is being confirmed: a FIN has said that another follows.
-/// A send after that began a window that nobody ended.
+/// The input ends while the end of a window is being confirmed: a FIN has said that another
+/// follows. A send after that began a window that nobody ended.
 #[test]
 fn stream__ends_although_a_send_follows_the_end_of_input() {
     for round in 0..20 {
