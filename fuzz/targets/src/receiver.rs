@@ -299,13 +299,14 @@ impl Fuzz {
 
     /// Takes all messages that are ready for the application.
     fn collect(&mut self, at_end: bool) {
-        while let Some(message) = self.receiver.next_message() {
-            self.model.got(&message, at_end);
-        }
+        // A receiver that joined in the middle learns its window's number from any TERMS or FIN.
         if self.receiver.window() < self.window {
             self.model.renumbered();
         }
         self.window = self.receiver.window();
+        while let Some(message) = self.receiver.next_message() {
+            self.model.got(&message, at_end);
+        }
         self.model.drained();
         assert!(self.model.overlaps() || self.complete() == self.model.number());
         let stats = self.receiver.stats();
