@@ -97,14 +97,15 @@ impl Receiver {
             self.stats.packets_refused += 1;
             return;
         }
+        // Those of a short window may come after its end, and must not keep a request waiting.
+        self.terms.was_told = true;
+        self.requests.on_answer(now_ns, body.answered);
         if self.window.end.is_some() || !self.is_present(header, body) {
             self.stats.packets_late += 1;
             return;
         }
         // Their slot is DATA's, which TERMS may have overtaken: it isn't read yet.
         self.heard_bytes(now_ns, body.bytes());
-        self.terms.was_told = true;
-        self.requests.on_answer(now_ns, body.answered);
         if header.index() != self.terms.revision
             && let Some(groups) = self.terms.insert(header, body)
         {

@@ -299,13 +299,18 @@ impl Fuzz {
 
     /// Takes all messages that are ready for the application.
     fn collect(&mut self, at_end: bool) {
-        // A receiver that joined in the middle learns its window's number from any TERMS or FIN.
-        if self.receiver.window() < self.window {
+        // A receiver that joined in the middle learns its window's number from any TERMS or FIN. The
+        // messages that it held have the number that it took for theirs.
+        let is_renumbered = self.receiver.window() < self.window;
+        self.window = self.receiver.window();
+        if is_renumbered {
             self.model.renumbered();
         }
-        self.window = self.receiver.window();
         while let Some(message) = self.receiver.next_message() {
             self.model.got(&message, at_end);
+        }
+        if is_renumbered {
+            self.model.renumbered();
         }
         self.model.drained();
         assert!(self.model.overlaps() || self.complete() == self.model.number());
