@@ -299,8 +299,8 @@ impl Fuzz {
 
     /// Takes all messages that are ready for the application.
     fn collect(&mut self, at_end: bool) {
-        // A receiver that joined in the middle learns its window's number from any TERMS or FIN. The
-        // messages that it held have the number that it took for theirs.
+        // A receiver that joined in the middle learns its window's number from any TERMS or FIN.
+        // The messages that it held have the number that it took for theirs.
         let is_renumbered = self.receiver.window() < self.window;
         self.window = self.receiver.window();
         if is_renumbered {
