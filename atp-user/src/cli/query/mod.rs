@@ -301,7 +301,9 @@ mod tests {
         }
         for sender in senders {
             let report = sender.join().expect("a sender");
-            ensure!(report.ended_by_receiver == live.planner.is_some(), "{report:?}");
+            // A job that met its lowered MSR may end before the request to end it arrives.
+            let cut_short = report.ended_by_receiver || report.groups[0].msr < 0.999;
+            ensure!(cut_short == live.planner.is_some(), "{report:?}");
         }
         Ok(())
     }
