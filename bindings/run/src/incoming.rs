@@ -7,7 +7,7 @@ use crate::{
     next,
     outgoing::PROBE_JOB,
     port,
-    shared::{Shared, lock, pass_calls_of_this_thread, warn},
+    shared::{Shared, join_until, lock, pass_calls_of_this_thread, warn},
 };
 use approxlib::{Event, JobId, Receiver};
 use std::{
@@ -20,7 +20,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// A thread looks so often whether its socket was closed.
@@ -95,10 +95,9 @@ impl Incoming {
         drop(lock(&self.ending.socket).take());
     }
 
-    /// Waits for the receiver's end: it tells the senders.
-    pub fn wait_for_end(self) {
-        // A panic of the thread was printed.
-        drop(self.thread.join());
+    /// Waits for the receiver's end, until `deadline`: it tells the senders.
+    pub fn wait_for_end(self, deadline: Instant) {
+        join_until(self.thread, deadline);
     }
 }
 

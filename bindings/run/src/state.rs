@@ -26,8 +26,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the end of the process waits for the windows that are being sent.
+/// How long the end of the process waits for the windows that are being sent, and for replies.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long it waits for the receivers, after senders that took all of that.
+const RECEIVERS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The state of this process. A forked child begins with another one: it has none of the threads.
 pub struct State {
@@ -55,11 +57,11 @@ impl Beside {
         }
     }
 
-    /// Ends the receiver and waits for that: it tells the senders.
-    fn end_now(self) {
+    /// Ends the receiver and waits for that, until `deadline`: it tells the senders.
+    fn end_now(self, deadline: Instant) {
         match self {
-            Self::Udp(incoming) => incoming.wait_for_end(),
-            Self::Tcp(listening) => listening.end_now(),
+            Self::Udp(incoming) => incoming.wait_for_end(deadline),
+            Self::Tcp(listening) => listening.end_now(deadline),
         }
     }
 }
@@ -262,9 +264,12 @@ extern "C" fn at_exit() {
     destinations.iter().for_each(|destination| destination.wait_for_end(deadline));
     state.links.wait_for_end(deadline);
     let bound = std::mem::take(&mut *lock(&state.bound));
+    let closing = std::mem::take(&mut *lock(&state.closing));
+    let deadline = deadline.max(Instant::now() + RECEIVERS_TIMEOUT);
     bound.values().for_each(|beside| beside.end());
-    bound.into_values().filter_map(Arc::into_inner).for_each(Beside::end_now);
-    std::mem::take(&mut *lock(&state.closing)).into_iter().for_each(Listening::end_now);
+    let bound = bound.into_values().filter_map(Arc::into_inner);
+    let all = bound.chain(closing.into_iter().map(Beside::Tcp));
+    all.for_each(|beside| beside.end_now(deadline));
     if state.shared.counts.are_there()
         && let Some(file) = std::env::var_os(map::REPORT_VARIABLE)
         && let Err(error) = append_report(&state.shared.counts, file.as_ref())

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         Some(format!("needs registries: {}", error.lines().next().unwrap_or_default()))
     });
     let tools = cc.clone().or(missing("nm"));
-    let tests: [(&str, Test, &Option<String>); 22] = [
+    let tests: [(&str, Test, &Option<String>); 24] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("children__have_nothing_of_the_library", children::have_nothing, &cc),
@@ -42,6 +42,8 @@ fn main() -> ExitCode {
         ("frames__are_messages_between_both_ends", streams::under_both, &cc),
         ("frames__of_the_least_rate_are_whole", streams::of_the_least_rate, &cc),
         ("frames__sent_before_the_exit_arrive", streams::before_exit, &cc),
+        ("frames__unread_hold_up_no_exit", streams::unread, &cc),
+        ("replies__before_the_exit_arrive", streams::replied_before_exit, &cc),
         ("frames__stay_tcp_without_the_other_end", streams::under_one, &cc),
         ("frames__of_another_framing_go_on_over_tcp", streams::of_another_framing, &cc),
         ("statsd__counts_under_both", || statsd::counts(UDP, true, true), &public),

@@ -2,7 +2,7 @@
 
 use crate::tools::{Ports, Server, command, compile, counted, ports, run};
 use anyhow::{Context, Result, ensure};
-use std::{collections::HashSet, fs, path::Path, process::Stdio, thread};
+use std::{collections::HashSet, fs, path::Path, process::Stdio, thread, time::Duration};
 
 /// Lines of a known order.
 fn lines() -> Vec<u8> {
@@ -147,4 +147,37 @@ pub fn of_another_framing() -> Result<()> {
     let said = sent.complaints.trim_end();
     ensure!(said.ends_with(words) && said.lines().count() == 1, "it complained {said:?}");
     Ok(())
+}
+
+/// Starts the C program at one end.
+fn start(ports: &Ports, program: &Path, how: &str, under: bool, ready: &str) -> Result<Server> {
+    let mut command = command(under, ports, None, program);
+    Server::start(command.args([how, &ports.program.to_string()]), ready)
+}
+
+/// A program that doesn't read holds up neither the client's exit nor its own.
+pub fn unread() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("streams", folder.path())?, ports("tcp:lines,msr:1")?);
+    let mut server = start(&ports, &program, "ignore", true, "listening")?;
+    let mut client = start(&ports, &program, "fill", true, "full")?;
+    client.go_on();
+    client.ends_well().context("the client")?;
+    server.go_on();
+    server.ends_well().context("the server")
+}
+
+/// A server that exits after its reply loses none of it, also if the client reads later.
+pub fn replied_before_exit() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("streams", folder.path())?, ports("tcp:lines,msr:1")?);
+    let mut server = start(&ports, &program, "answer", true, "listening")?;
+    let mut client = start(&ports, &program, "listen", true, "connected")?;
+    let written = server.line()?;
+    // The server's process has begun to exit.
+    thread::sleep(Duration::from_secs(1));
+    client.go_on();
+    let read = client.line()?;
+    ensure!(read == written, "the server wrote {written}, and the client read {read}");
+    server.ends_well()
 }
