@@ -248,6 +248,16 @@ pub fn set_corked(fd: RawFd, is_corked: bool) {
     }
 }
 
+/// Runs when the library is loaded. A first call may come from a child of `vfork`, which shares
+/// the state but isn't the process of it, or while another thread forks.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = at_start;
+
+extern "C" fn at_start() {
+    state();
+}
+
 /// Runs when the process exits, unless a signal or `_exit` ends it.
 #[used]
 #[unsafe(link_section = ".fini_array")]
@@ -297,7 +307,7 @@ fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()>
 }
 
 /// The state, if this process has one. A child of `vfork` has none: its descriptors are others.
-fn own_state() -> Option<&'static State> {
+pub fn own_state() -> Option<&'static State> {
     // SAFETY: states are leaked, so they live as long as the process.
     let state = unsafe { STATE.load(Ordering::Acquire).as_ref() };
     state.filter(|_| !calls_pass() && own_pid() == OWNER.load(Ordering::Relaxed))
