@@ -42,6 +42,8 @@ pub struct Counts {
     pub delivered: AtomicU64,
     pub lost: AtomicU64,
     pub received: AtomicU64,
+    /// Messages that are no datagrams of this version.
+    pub refused: AtomicU64,
 }
 
 impl Counts {
@@ -56,7 +58,7 @@ impl Counts {
     /// Whether anything was counted.
     pub fn are_there(&self) -> bool {
         let connections = [&self.connections_carried, &self.connections_plain];
-        let counts = [&self.sent_as_messages, &self.sent_plainly, &self.received];
+        let counts = [&self.sent_as_messages, &self.sent_plainly, &self.received, &self.refused];
         let mut counts = counts.into_iter().chain(connections);
         counts.any(|count| count.load(Ordering::Relaxed) > 0)
     }

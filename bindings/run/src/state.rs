@@ -292,13 +292,14 @@ fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()>
     let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let line = format!(
         "{{\"pid\":{},\"sent_as_messages\":{},\"sent_plainly\":{},\"delivered\":{},\"lost\":{},\
-         \"received\":{},\"connections_carried\":{},\"connections_plain\":{}}}\n",
+         \"received\":{},\"refused\":{},\"connections_carried\":{},\"connections_plain\":{}}}\n",
         std::process::id(),
         number(&counts.sent_as_messages),
         number(&counts.sent_plainly),
         number(&counts.delivered),
         number(&counts.lost),
         number(&counts.received),
+        number(&counts.refused),
         number(&counts.connections_carried),
         number(&counts.connections_plain),
     );
