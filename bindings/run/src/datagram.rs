@@ -6,8 +6,8 @@
 //! | 2, 3 | the port of the program's socket, big-endian; 0 if it is unknown |
 //! | 4 to 7 | a digest of the IP address from which the sender sends; 0 if that is unknown |
 //!
-//! ATP sends from a port of its own, and a server answers to the port that it is told. A router that
-//! translates addresses (NAT) knows nothing of that port, so the digest tells whether one is there.
+//! ATP sends from a port of its own, and a server answers to the port that it is told. A router
+//! that translates addresses (NAT) doesn't know that port. The digest tells whether one is there.
 
 use std::net::{IpAddr, SocketAddr};
 
