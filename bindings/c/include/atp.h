@@ -1087,14 +1087,25 @@ typedef struct atp_query_options {
    */
   double confidence;
   /**
-   * The accepted error, as a share of the answer: half of its interval, such as 0.05. The query
-   * then plans requests to the senders: see atp_query_next_action. Default: no plan.
+   * The accepted error, as a share of the answer: half of its interval, such as 0.05. With `by`
+   * each key has to meet it. The query then plans requests to the senders: see
+   * atp_query_next_action. Default: no plan.
    */
   double error_relative;
   /**
    * The accepted error in the unit of the answer. Only one of the two may be set.
    */
   double error_absolute;
+  /**
+   * With an accepted error: the number of sources to await. Before atp_query_source_started,
+   * atp_query_source_heard or atp_query_source_ended has named so many, the plan doesn't look at
+   * the answers, and so asks for no end. 0: it may end when the first source's messages suffice.
+   */
+  uint32_t sources;
+  /**
+   * 0; for later versions.
+   */
+  uint32_t reserved;
 } atp_query_options;
 
 /**
@@ -1180,7 +1191,8 @@ typedef struct atp_plan_report {
    */
   size_t struct_size;
   /**
-   * 1 if each answer has an interval as narrow as accepted.
+   * 1 if each row of the query had an interval as narrow as accepted when the plan ended. Keys
+   * that arrive after that have no part in it.
    */
   uint32_t met;
   /**
@@ -1188,7 +1200,7 @@ typedef struct atp_plan_report {
    */
   uint32_t reason;
   /**
-   * The largest error of the answers, in the form of the accepted one: a share, or in the unit
+   * The largest error of the rows, in the form of the accepted one: a share, or in the unit
    * of the answer.
    */
   double reached;
@@ -1656,9 +1668,15 @@ enum atp_status atp_query_answers(struct atp_query query, struct atp_answers *an
 
 /**
  * Tells the plan that a source starts, with the sampling rate that ATP_EVENT_STARTED names. Leave
- * out exact groups, which the plan would make approximate.
+ * out exact groups, which the plan would make approximate: atp_query_source_heard counts them.
  */
 enum atp_status atp_query_source_started(struct atp_query query, uint32_t stratum, double msr);
+
+/**
+ * Counts a source among atp_query_options.sources, without requests for it: one of an exact group,
+ * or one whose first message came before its start. The plan then awaits its end too.
+ */
+enum atp_status atp_query_source_heard(struct atp_query query, uint32_t stratum);
 
 /**
  * Tells the plan that the sender of a source has handed over its last message: its sampling rate
