@@ -1500,8 +1500,8 @@ enum atp_status atp_job_begin_finish(struct atp_job job);
 
 /**
  * Ends the job without waiting, neither for the receiver nor for other calls:
- * atp_job_try_outcome or atp_job_cancel tells the outcome. ATP_ERROR_STATE once another call ends
- * the job.
+ * atp_job_try_outcome or atp_job_cancel tells the outcome. A thread that waits in atp_job_finish
+ * returns as for atp_job_cancel. ATP_ERROR_STATE once the job has ended.
  */
 enum atp_status atp_job_begin_cancel(struct atp_job job);
 
@@ -1516,8 +1516,9 @@ enum atp_status atp_job_try_outcome(struct atp_job job, struct atp_report *repor
 
 /**
  * Ends the input, and waits until the receiver confirms ceil(MSR * N) messages of every group.
- * ATP_ERROR_SHORT if the job ends below that; its report and atp_job_shortfall say why. `report`
- * may be null. The handle stays until atp_job_free.
+ * ATP_ERROR_SHORT if the job ends below that; its report and atp_job_shortfall say why.
+ * ATP_ERROR_ENDED if another call cancels it meanwhile: atp_job_report says what was delivered.
+ * `report` may be null. The handle stays until atp_job_free.
  *
  * # Safety
  * `report` is null or as it says.
@@ -1525,8 +1526,9 @@ enum atp_status atp_job_try_outcome(struct atp_job job, struct atp_report *repor
 enum atp_status atp_job_finish(struct atp_job job, struct atp_report *report);
 
 /**
- * Ends the job now, and waits for the receiver's confirmation. A call of another thread that waits
- * for room returns ATP_ERROR_ENDED. `report` may be null.
+ * Ends the job now, and waits for the receiver's confirmation: for the peer timeout at most, after
+ * which it is ATP_ERROR_SHORT. A call of another thread that waits for room returns
+ * ATP_ERROR_ENDED at once, and atp_job_finish with this call. `report` may be null.
  *
  * # Safety
  * `report` is null or as it says.
@@ -1583,7 +1585,8 @@ enum atp_status atp_job_shortfall(struct atp_job job, struct atp_shortfall *shor
 
 /**
  * Frees the handle. A job that has not ended is abandoned: messages that were not delivered are
- * lost. A call of another thread that waits for room returns ATP_ERROR_ENDED.
+ * lost. A call of another thread that waits, for room or for an end, returns ATP_ERROR_ENDED at
+ * once. Of the receiver nothing is awaited.
  */
 enum atp_status atp_job_free(struct atp_job job);
 
@@ -2059,7 +2062,7 @@ enum atp_status atp_stream_report_sample(struct atp_stream stream,
 enum atp_status atp_stream_shortfall(struct atp_stream stream, struct atp_shortfall *shortfall);
 
 /**
- * Frees the handle. A stream that has not ended is abandoned.
+ * Frees the handle. A stream that has not ended is abandoned, as by atp_job_free.
  */
 enum atp_status atp_stream_free(struct atp_stream stream);
 
