@@ -54,7 +54,8 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
     }
 
     /// Adds one message, whose records `each` gives: twice, and the same ones. `mix` sees them
-    /// first, and `contents` then follows from all of them. A message with a bad record is left out.
+    /// first, and `contents` then follows from all of them. A message with a bad record is left
+    /// out.
     pub fn push<L, E>(
         &mut self,
         stratum: u32,

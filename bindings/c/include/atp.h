@@ -14,13 +14,17 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Zeroes a structure that begins with its size, and sets the size. Structures of options have
- * functions of their own, which set the defaults. */
+/* Zeroes a structure that begins with its size, and sets the size. In options 0 is the default. */
 #define ATP_INIT(pointer) \
     (memset((pointer), 0, sizeof *(pointer)), (void)((pointer)->struct_size = sizeof *(pointer)))
 
+/* A computed sampling rate for a field of options, where the number 0 is the default: a rate of 0
+ * becomes ATP_MSR_ZERO. */
+#define ATP_MSR(rate) ((double)(rate) == 0 ? ATP_MSR_ZERO : (double)(rate))
+
 /**
- * A sampling rate of 0 in options, where the number 0 is the default.
+ * A sampling rate of 0 in options, where the number 0 is the default. Computed rates take
+ * ATP_MSR(rate), which may be 0.
  */
 #define ATP_MSR_ZERO -1.0
 
