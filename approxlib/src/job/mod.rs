@@ -37,7 +37,7 @@ pub use requests::Requests;
 pub use stream::Stream;
 
 use crate::{
-    error::{Error, ShortCause},
+    error::{Error, ShortCause, Shortfall},
     report::Report,
 };
 use atp_common::wire::HEADER_LEN;
@@ -397,11 +397,16 @@ impl Drop for Job {
 fn report(outcome: Option<Outcome>) -> Result<Report, Error> {
     match outcome {
         Some(Ok(report)) => Ok(report),
-        Some(Err(shortfall)) => {
-            debug_assert!(shortfall.cause != ShortCause::Abandoned);
-            Err(Error::Short(shortfall))
-        }
+        Some(Err(shortfall)) => Err(failed(shortfall)),
         None => Err(thread_died()),
+    }
+}
+
+/// The error of a job that has failed, or that another thread has abandoned.
+fn failed(shortfall: Box<Shortfall>) -> Error {
+    match shortfall.cause {
+        ShortCause::Abandoned => Error::Ended,
+        _ => Error::Short(shortfall),
     }
 }
 
@@ -410,7 +415,7 @@ fn refused(group: u8, error: PutError) -> Error {
         PutError::TooMany(messages) => Error::TooMany { messages },
         PutError::NoGroup => Error::NoGroup(group),
         PutError::Ended => Error::Ended,
-        PutError::Failed(shortfall) => Error::Short(shortfall),
+        PutError::Failed(shortfall) => failed(shortfall),
         PutError::NoThread => thread_died(),
     }
 }

@@ -1,6 +1,6 @@
 //! A stream: a job divided into windows.
 
-use super::{Job, shared::Command, thread_died};
+use super::{Job, failed, shared::Command, thread_died};
 use crate::{
     error::Error,
     report::{Report, WindowReport},
@@ -304,6 +304,6 @@ impl Stream {
 impl Job {
     /// The error with which the job has failed.
     fn failure(&self) -> Error {
-        self.shared.failure().map_or_else(thread_died, Error::Short)
+        self.shared.failure().map_or_else(thread_died, failed)
     }
 }
