@@ -223,3 +223,57 @@ fn stream__ends_although_a_send_follows_the_end_of_input() {
         });
     }
 }
+
+/// No window ends, because the peer never answers: both calls waited for that.
+#[test]
+fn set_msr__waits_for_no_window() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let builder = builder().msr(0.9).peer_timeout(Duration::from_secs(3));
+    let mut stream = builder.stream(silent.local_addr().unwrap()).unwrap();
+    send(&mut stream, 0, 10);
+    stream.begin_end_window();
+    send(&mut stream, 1, 10);
+    stream.set_msr(0, 0.5).unwrap();
+    assert!(matches!(stream.set_msr(7, 0.5), Err(Error::MsrRefused(_))));
+    stream.begin_end_window();
+    assert!(!stream.try_begin_end_window(), "two windows are open");
+    stream.set_msr(0, 0.7).unwrap();
+    assert!(matches!(stream.set_msr(7, 0.5), Err(Error::MsrRefused(_))));
+    stream.job().begin_cancel();
+    while stream.try_outcome().is_ok_and(|outcome| outcome.is_none()) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(matches!(stream.set_msr(0, 0.8), Err(Error::MsrRefused(_))));
+}
+
+/// A rate that is set after the end of a window's input holds from the next one on, and one that is
+/// set in a window holds for that one, whether or not the windows have begun on the wire.
+#[test]
+fn set_msr__holds_from_the_window_being_filled_on() {
+    let (_network, address, receiving) = network(0.3);
+    let mut stream = builder().msr(0.9).stream(address).unwrap();
+    let (mut rates, mut rate, mut reports) = (vec![], 0.9, vec![]);
+    for window in 0..40 {
+        if window % 4 == 1 {
+            rate = f64::from(20 + window) / 100.0;
+            stream.set_msr(0, rate).unwrap();
+        }
+        send(&mut stream, window, 30);
+        if window % 4 == 3 {
+            rate = f64::from(30 + window) / 100.0;
+            stream.set_msr(0, rate).unwrap();
+        }
+        rates.push(rate);
+        stream.begin_end_window();
+        while let Some(report) = stream.try_window().unwrap() {
+            reports.push(report);
+        }
+    }
+    while let Some(report) = stream.next_window().unwrap() {
+        reports.push(report);
+    }
+    stream.finish().unwrap();
+    assert_eq!(reports.iter().map(|report| report.groups[0].msr).collect::<Vec<_>>(), rates);
+    assert!(reports.iter().all(|report| report.complete));
+    receiving.join().unwrap();
+}

@@ -309,8 +309,13 @@ impl Job {
     /// # Errors
     /// [`Error::Msr`] if `msr` is not between 0 and 1; [`Error::MsrRefused`] with the reason.
     pub fn set_msr(&mut self, group: u8, msr: f64) -> Result<(), Error> {
+        self.set_msr_from(group, msr, false)
+    }
+
+    /// The same, from the next window of a stream on.
+    fn set_msr_from(&self, group: u8, msr: f64, is_of_next: bool) -> Result<(), Error> {
         let msr = group::parse_msr(msr)?;
-        match self.shared.set_msr(group, msr) {
+        match self.shared.set_msr(group, msr, is_of_next) {
             Some(answer) => Ok(answer?),
             None => Err(Error::MsrRefused(MsrError::Ending)),
         }
