@@ -4,10 +4,15 @@ mod common;
 
 use approxlib::{Error, Event, Job, JobBuilder, Receiver, Stream, Summary};
 use common::{LossyNetwork, message};
+use nix::poll::{PollFd, PollFlags, poll};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    sync::atomic::{AtomicBool, Ordering},
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -276,4 +281,29 @@ fn set_msr__holds_from_the_window_being_filled_on() {
     assert_eq!(reports.iter().map(|report| report.groups[0].msr).collect::<Vec<_>>(), rates);
     assert!(reports.iter().all(|report| report.complete));
     receiving.join().unwrap();
+}
+
+/// Messages of a window that never began give their memory back before the job's end is told.
+#[test]
+fn send_owned__of_a_window_that_never_begins() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let builder = builder().peer_timeout(Duration::from_millis(300));
+    let mut stream = builder.stream(silent.local_addr().unwrap()).unwrap();
+    send(&mut stream, 0, 1);
+    stream.begin_end_window();
+    let changed = stream.job().changed_fd().unwrap().try_clone_to_owned().unwrap();
+    let was_told = Arc::new(AtomicBool::new(true));
+    let told = was_told.clone();
+    let look = move |_| told.store(is_readable(&changed), Ordering::Relaxed);
+    stream.send_owned(0, vec![7; LEN], look).unwrap();
+    assert!(stream.try_window().unwrap().is_none());
+    while stream.try_window().is_ok() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    drop(stream);
+    assert!(!was_told.load(Ordering::Relaxed));
+}
+
+fn is_readable(fd: &OwnedFd) -> bool {
+    poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], 0u8) == Ok(1)
 }

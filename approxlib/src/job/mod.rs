@@ -204,6 +204,13 @@ impl Job {
         self.shared.changed_fd().map_err(Error::Thread)
     }
 
+    /// Forgets the calls that didn't send for want of room, or of a window. An application that has
+    /// given them up calls this: otherwise [`Job::changed_fd`] stays readable from when they would
+    /// succeed until they are made again. Now it becomes readable once, for other calls that wait.
+    pub fn forget_waits(&self) {
+        self.shared.forget_waits();
+    }
+
     /// Takes a waiting message if there is room for it, and returns its id.
     pub(crate) fn try_put_waiting(
         &mut self,

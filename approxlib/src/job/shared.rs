@@ -359,6 +359,15 @@ impl Shared {
         }
     }
 
+    /// Forgets the calls that found no room or could not begin a window. Others that wait for the
+    /// same try again.
+    pub fn forget_waits(&self) {
+        let mut state = self.lock();
+        (state.room_request, state.wants_window) = (None, false);
+        drop(state);
+        self.notify();
+    }
+
     /// The descriptor that is readable when something that the application waits for may be there.
     pub fn changed_fd(&self) -> io::Result<BorrowedFd<'_>> {
         self.changed_signal.fd()

@@ -168,8 +168,8 @@ impl SenderThread {
         self.poll_due_ns = now_ns;
     }
 
-    /// Sets a rate in the present window, or keeps it for a later one. The application waits for the
-    /// answer.
+    /// Sets a rate in the present window, or keeps it for a later one. The application waits for
+    /// the answer.
     fn set_msr(&mut self, window: u32, group: u8, msr: Msr) {
         let answer = match window == self.sender.window() {
             true => self.sender.set_msr(group, msr),
