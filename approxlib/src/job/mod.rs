@@ -204,6 +204,13 @@ impl Job {
         self.shared.changed_fd().map_err(Error::Thread)
     }
 
+    /// Forgets the calls that didn't send for want of room, or of a window. An application that has
+    /// given them up calls this: otherwise [`Job::changed_fd`] stays readable from when they would
+    /// succeed until they are made again. Now it becomes readable once, for other calls that wait.
+    pub fn forget_waits(&self) {
+        self.shared.forget_waits();
+    }
+
     /// Takes a waiting message if there is room for it, and returns its id.
     pub(crate) fn try_put_waiting(
         &mut self,
@@ -309,8 +316,13 @@ impl Job {
     /// # Errors
     /// [`Error::Msr`] if `msr` is not between 0 and 1; [`Error::MsrRefused`] with the reason.
     pub fn set_msr(&mut self, group: u8, msr: f64) -> Result<(), Error> {
+        self.set_msr_from(group, msr, false)
+    }
+
+    /// The same, from the next window of a stream on.
+    fn set_msr_from(&self, group: u8, msr: f64, is_of_next: bool) -> Result<(), Error> {
         let msr = group::parse_msr(msr)?;
-        match self.shared.set_msr(group, msr) {
+        match self.shared.set_msr(group, msr, is_of_next) {
             Some(answer) => Ok(answer?),
             None => Err(Error::MsrRefused(MsrError::Ending)),
         }
