@@ -169,6 +169,21 @@ pub fn unread() -> Result<()> {
     server.ends_well().context("the server")
 }
 
+/// A program that reads nothing for longer than a datagram's receiver may be silent gets all frames.
+pub fn paused() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("streams", folder.path())?, ports("tcp:lines,msr:1")?);
+    let mut server = start(&ports, &program, "pause", true, "listening")?;
+    let mut client = start(&ports, &program, "fill-all", true, "own")?;
+    let written = client.line()?;
+    ensure!(server.line()? == "connected", "the server accepts");
+    thread::sleep(Duration::from_secs(3));
+    server.go_on();
+    let read = server.line()?;
+    ensure!(read == written, "the client wrote {written}, and the server read {read}");
+    client.ends_well()
+}
+
 /// A server that exits after its reply loses none of it, also if the client reads later.
 pub fn replied_before_exit() -> Result<()> {
     let folder = tempfile::tempdir()?;
