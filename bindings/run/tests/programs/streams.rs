@@ -169,7 +169,7 @@ pub fn unread() -> Result<()> {
     server.ends_well().context("the server")
 }
 
-/// A program that reads nothing for longer than a datagram's receiver may be silent gets all frames.
+/// A program that reads nothing for longer than a receiver of datagrams may gets all frames.
 pub fn paused() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (program, ports) = (compile("streams", folder.path())?, ports("tcp:lines,msr:1")?);
