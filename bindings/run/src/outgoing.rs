@@ -27,7 +27,7 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// The pause after a library has refused messages: what it found seldom changes.
 const REFUSED_PAUSE: Duration = Duration::from_secs(3_600);
 /// How long a receiver may be silent before datagrams are sent plainly again.
-pub const PEER_TIMEOUT: Duration = Duration::from_secs(2);
+const PEER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What becomes of a datagram.
 #[derive(Debug, PartialEq)]

@@ -10,7 +10,7 @@ use crate::{
     map::Rule,
     names::{self, Ends, Protocol},
     next,
-    outgoing::{PAUSE_MAX, PAUSE_MIN, PEER_TIMEOUT, answers},
+    outgoing::{PAUSE_MAX, PAUSE_MIN, answers},
     shared::{Shared, canonical, lock, pass_calls_of_this_thread, warn},
 };
 use approxlib::{Error, Job, Report, Stream};
@@ -27,6 +27,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// How long the server's library may be silent. It is while the server's program doesn't read.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the loopback may take for the program's own connection.
 const OWN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -370,7 +372,7 @@ impl Link {
                 Some(stream) => stream,
                 None => {
                     let job = Job::builder().id(self.job).msr(self.rule.msr);
-                    let job = job.peer_timeout(PEER_TIMEOUT);
+                    let job = job.peer_timeout(READ_TIMEOUT);
                     stream.insert(job.stream(self.atp).map_err(Fault::Atp)?)
                 }
             };

@@ -74,6 +74,10 @@ impl Life {
         *lock(&self.phase) == Phase::Ended
     }
 
+    fn is_closing(&self) -> bool {
+        *lock(&self.phase) == Phase::Closing
+    }
+
     /// Ends at once, since the process does.
     fn end_at_exit(&self) {
         *lock(&self.phase) = Phase::Ended;
@@ -102,12 +106,7 @@ impl Listening {
     ) -> Option<Self> {
         let mut at = local;
         at.set_port(rule.atp_port);
-        let open = move || {
-            let receiver = port::bind(at)?;
-            let listener = TcpListener::bind(at)?;
-            listener.set_nonblocking(true)?;
-            Ok((receiver, listener))
-        };
+        let open = move || Ok((port::bind(at)?, listen(at)?));
         let failed = move |error| warn(format_args!("port {}: {error}", local.port()));
         // Clients that know the port can ask at once.
         let first = port::try_open(open).map_err(failed).ok()?;
@@ -124,7 +123,7 @@ impl Listening {
             };
             let Some((receiver, listener)) = opened else { return };
             let accept = thread::Builder::new().name("atp-run-acceptor".to_owned());
-            match accept.spawn(move || door.run(&listener)) {
+            match accept.spawn(move || door.run(listener, at)) {
                 Ok(accept) => {
                     inlet.run(receiver);
                     // A panic of the thread was printed.
@@ -315,6 +314,12 @@ impl Inlet {
     }
 }
 
+fn listen(at: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(at)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
 /// The port to which other libraries connect.
 struct Door {
     life: Arc<Life>,
@@ -324,31 +329,43 @@ struct Door {
 }
 
 impl Door {
-    fn run(self, listener: &TcpListener) {
+    fn run(self, listener: TcpListener, at: SocketAddr) {
         pass_calls_of_this_thread();
-        let door = Arc::new(self);
+        let (door, mut listener) = (Arc::new(self), Some(listener));
         while !door.life.has_ended() {
-            let mut ready =
-                libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one entry.
-            unsafe { libc::poll(&raw mut ready, 1, LOOK_INTERVAL.as_millis() as i32) };
-            match listener.accept() {
-                Ok((private, _)) => {
-                    let door = door.clone();
-                    let thread = thread::Builder::new().name("atp-run-connection".to_owned());
-                    let started = thread.spawn(move || {
-                        pass_calls_of_this_thread();
-                        if let Err(error) = door.serve(private) {
-                            warn(format_args!("port {}: {error}", door.local.port()));
-                        }
-                    });
-                    // Without a thread the other end's program connects plainly.
-                    drop(started);
-                }
-                Err(error) if is_pause(&error) => {}
-                // For instance too many descriptors.
-                Err(_) => thread::sleep(LOOK_INTERVAL),
+            // New connections are those of another process that listens at the program's port now.
+            if door.life.is_closing() {
+                listener = None;
+            } else if listener.is_none() {
+                listener = listen(at).ok();
             }
+            match &listener {
+                Some(listener) => door.accept_from(listener),
+                None => thread::sleep(LOOK_INTERVAL),
+            }
+        }
+    }
+
+    fn accept_from(self: &Arc<Self>, listener: &TcpListener) {
+        let mut ready = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry.
+        unsafe { libc::poll(&raw mut ready, 1, LOOK_INTERVAL.as_millis() as i32) };
+        match listener.accept() {
+            Ok((private, _)) => {
+                let door = self.clone();
+                let thread = thread::Builder::new().name("atp-run-connection".to_owned());
+                let started = thread.spawn(move || {
+                    pass_calls_of_this_thread();
+                    if let Err(error) = door.serve(private) {
+                        warn(format_args!("port {}: {error}", door.local.port()));
+                    }
+                });
+                // Without a thread the other end's program connects plainly.
+                drop(started);
+            }
+            Err(error) if is_pause(&error) => {}
+            // For instance too many descriptors.
+            Err(_) => thread::sleep(LOOK_INTERVAL),
         }
     }
 

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         Some(format!("needs registries: {}", error.lines().next().unwrap_or_default()))
     });
     let tools = cc.clone().or(missing("nm"));
-    let tests: [(&str, Test, &Option<String>); 26] = [
+    let tests: [(&str, Test, &Option<String>); 28] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("children__have_nothing_of_the_library", children::have_nothing, &cc),
@@ -45,6 +45,8 @@ fn main() -> ExitCode {
         ("frames__of_the_least_rate_are_whole", streams::of_the_least_rate, &cc),
         ("frames__sent_before_the_exit_arrive", streams::before_exit, &cc),
         ("frames__unread_hold_up_no_exit", streams::unread, &cc),
+        ("frames__wait_for_a_program_that_pauses", streams::paused, &cc),
+        ("frames__to_a_successor_are_not_taken", streams::to_successor, &cc),
         ("replies__before_the_exit_arrive", streams::replied_before_exit, &cc),
         ("frames__stay_tcp_without_the_other_end", streams::under_one, &cc),
         ("frames__of_another_framing_go_on_over_tcp", streams::of_another_framing, &cc),

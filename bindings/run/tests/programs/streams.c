@@ -4,7 +4,8 @@
  *
  * `streams ignore PORT` accepts a connection and reads nothing, and `streams fill PORT` sends lines
  * as long as there is room. `streams answer PORT` replies as long as there is room, and exits at
- * once. `streams listen PORT` reads the reply. All but `answer` wait for the end of their input. */
+ * once. `streams listen PORT` reads the reply. All but `answer` wait for the end of their input.
+ * `streams pause PORT` reads after that, and `streams fill-all PORT` waits for the reply's end. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -227,6 +228,8 @@ int main(int argc, char **argv) {
         puts("accepted");
         wait_for_input();
         exit(0);
+    } else if (is(argv[1], "pause")) {
+        listen_to(accept_one(listen_at(&at)));
     } else if (is(argv[1], "answer")) {
         printf("%ld bytes\n", fill(accept_one(listen_at(&at))));
         fflush(stdout);
@@ -237,9 +240,14 @@ int main(int argc, char **argv) {
     if (is(argv[1], "listen")) {
         listen_to(fd);
     } else if (is(argv[1], "fill")) {
-        fill(fd);
-        puts("full");
+        printf("%ld bytes are full\n", fill(fd));
         wait_for_input();
+        exit(0);
+    } else if (is(argv[1], "fill-all")) {
+        char byte;
+        printf("%ld bytes\n", fill(fd));
+        fflush(stdout);
+        check(shutdown(fd, SHUT_WR) == 0 && read(fd, &byte, 1) == 0, "the reply's end");
         exit(0);
     }
     send_file(fd, argv[3]);
