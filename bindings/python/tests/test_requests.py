@@ -97,6 +97,39 @@ def test_batches_of_several_threads_have_their_own_ids() -> None:
             assert message.message in (ids[of] if of < 4 else parts.result())
 
 
+def test_a_batch_waits_for_its_turn_until_its_timeout() -> None:
+    """The batch of another thread waits for room, and none comes."""
+    with silent_peer() as peer:
+        job = connect(peer.getsockname(), buffer_bytes=4_000, peer_timeout=1.0)
+        filling = Call(lambda: job.send_many([bytes(1_000)] * 10))
+        while job.progress().messages < 4:
+            time.sleep(0.001)
+
+        def send_late() -> tuple[range, ...]:
+            with pytest.raises(atp.TimedOutError) as late:
+                job.send(b"late", timeout=0.3)
+            return late.value.sent
+
+        assert Call(send_late).result() == ()
+        with pytest.raises(atp.ShortError):
+            filling.result()
+
+
+def test_parts_are_used_by_several_threads() -> None:
+    with bind() as receiver:
+        receiving = Call(lambda: receive(receiver))
+        with connect(receiver, buffer_bytes=20_000) as job:
+            parts = job.send_parts([bytes(1_000)] * 500)
+            calls = [Call(lambda: [i for ids in parts for i in ids]) for _ in range(3)]
+            lefts = [500]
+            while lefts[-1]:
+                lefts.append(parts.left)
+            told = [number for call in calls for number in call.result()]
+        assert sorted(told) == list(range(500)) and lefts == sorted(lefts, reverse=True)
+        receiving.result()
+    assert list(parts) == [] and parts.try_next() is None
+
+
 def test_parts_tell_what_a_failed_job_has_taken() -> None:
     with silent_peer() as peer:
         job = connect(peer.getsockname(), buffer_bytes=100_000, peer_timeout=0.5)
