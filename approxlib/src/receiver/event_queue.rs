@@ -81,7 +81,7 @@ struct State {
 struct ProgressAnswer {
     /// How often the application has asked.
     asked: u64,
-    /// The newest question that `progress` answers.
+    /// The newest inquiry that `progress` answers.
     answered: u64,
     progress: Vec<SourceProgress>,
 }
@@ -191,7 +191,7 @@ impl EventQueue {
         std::mem::take(&mut self.lock().requests)
     }
 
-    /// Asks the receiver thread for the progress of all jobs. Returns the question's number.
+    /// Asks the receiver thread for the progress of all jobs. Returns the inquiry's number.
     pub fn ask_progress(&self) -> u64 {
         let mut state = self.lock();
         state.progress.asked += 1;
@@ -201,7 +201,7 @@ impl EventQueue {
         asked
     }
 
-    /// The answer to a question, if it is there. A thread that has ended has no jobs.
+    /// The answer to a inquiry, if it is there. A thread that has ended has no jobs.
     pub fn try_progress(&self, asked: u64) -> Option<Vec<SourceProgress>> {
         let state = self.lock();
         match state.progress.answered >= asked {
@@ -218,7 +218,7 @@ impl EventQueue {
         self.try_progress(asked)
     }
 
-    /// For the receiver thread: answers the questions up to this one.
+    /// For the receiver thread: answers the inquirys up to this one.
     pub fn set_progress(&self, asked: u64, progress: Vec<SourceProgress>) {
         let mut state = self.lock();
         state.progress.answered = asked;
@@ -284,7 +284,7 @@ pub struct NextStep {
     pub stop: bool,
     /// The application has made requests.
     pub has_requests: bool,
-    /// The application waits for the progress of all jobs: its newest question.
+    /// The application waits for the progress of all jobs: its newest inquiry.
     pub progress_asked: Option<u64>,
 }
 
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn try_progress__gives_each_question_an_answer() {
+    fn try_progress__gives_each_inquiry_an_answer() {
         let queue = EventQueue::new(0).unwrap();
         assert_eq!(asked(&queue), None);
         let (first, second) = (queue.ask_progress(), queue.ask_progress());
@@ -310,10 +310,10 @@ mod tests {
         queue.set_progress(second, of_job(1));
         assert_eq!(asked(&queue), None);
         let third = queue.ask_progress();
-        for question in [second, first, first] {
-            assert_eq!(queue.try_progress(question), Some(of_job(1)));
+        for earlier in [second, first, first] {
+            assert_eq!(queue.try_progress(earlier), Some(of_job(1)));
         }
-        // The answer to an earlier question may lack jobs.
+        // The answer to an earlier inquiry may lack jobs.
         assert_eq!(queue.try_progress(third), None);
         queue.set_thread_gone(None);
         assert_eq!(queue.try_progress(third), Some(Vec::new()));
