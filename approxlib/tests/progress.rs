@@ -25,14 +25,15 @@ fn soon<T>(mut look: impl FnMut() -> Option<T>) -> T {
 #[test]
 fn progress__counts_by_job_window_and_group() {
     let mut receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
-    assert_eq!(receiver.progress(), []);
+    assert_eq!(receiver.progress().unwrap(), []);
     let address = receiver.local_addr().unwrap();
     let builder = || Job::builder().control_socket(None);
     let mut job = builder().id(3).connect(address).unwrap();
     let mut stream = builder().id(4).stream(address).unwrap();
     (0..40).for_each(|_| _ = job.send(b"a message").unwrap());
     (0..7).for_each(|_| _ = stream.send(b"a message").unwrap());
-    let of = |receiver: &Receiver, job| receiver.progress().into_iter().find(|p| p.job == job);
+    let of =
+        |receiver: &Receiver, job| receiver.progress().unwrap().into_iter().find(|p| p.job == job);
     let arrivals = |delivered| vec![GroupArrivals { group: 0, delivered }];
     // The application has taken no event so far.
     let found = soon(|| of(&receiver, 3).filter(|p| p.groups == arrivals(40)));
@@ -44,7 +45,7 @@ fn progress__counts_by_job_window_and_group() {
     job.finish().unwrap();
     soon(|| of(&receiver, 3).is_none().then_some(()));
     stream.finish().unwrap();
-    soon(|| receiver.progress().is_empty().then_some(()));
+    soon(|| receiver.progress().unwrap().is_empty().then_some(()));
     let mut events = 0;
     while let Some(event) = receiver.recv(Some(Duration::ZERO)).unwrap() {
         events += u32::from(matches!(event, Event::Message { .. }));
@@ -60,5 +61,5 @@ fn progress__of_a_full_receiver() {
     let mut job =
         Job::builder().control_socket(None).connect(receiver.local_addr().unwrap()).unwrap();
     (0..200).for_each(|_| _ = job.send(&[0; 1_000]).unwrap());
-    soon(|| receiver.progress().first().filter(|p| p.groups[0].delivered > 0).map(|_| ()));
+    soon(|| receiver.progress().unwrap().first().filter(|p| p.groups[0].delivered > 0).map(|_| ()));
 }

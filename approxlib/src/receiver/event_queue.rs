@@ -47,6 +47,8 @@ pub struct EventQueue {
     state: Mutex<State>,
     /// Wakes the application.
     arrived: Condvar,
+    /// Wakes those that wait for a [`ProgressAnswer`].
+    answered: Condvar,
     /// The same, for an application that polls.
     readable: Signal,
     /// Wakes the receiver thread.
@@ -73,13 +75,15 @@ struct State {
     thread_gone: bool,
 }
 
-/// The answer to [`Receiver::progress`](crate::Receiver::progress).
+/// The answers to [`Receiver::progress`](crate::Receiver::progress). Callers of several threads have
+/// numbers, so that none takes the answer away from another.
 #[derive(Debug, Default)]
-enum ProgressAnswer {
-    #[default]
-    NotAsked,
-    Asked,
-    Given(Vec<SourceProgress>),
+struct ProgressAnswer {
+    /// How often the application has asked.
+    asked: u64,
+    /// The newest inquiry that `progress` answers.
+    answered: u64,
+    progress: Vec<SourceProgress>,
 }
 
 /// The longest wait for [`ProgressAnswer`]. The thread answers after the batch that it works on.
@@ -88,8 +92,8 @@ const PROGRESS_WAIT: Duration = Duration::from_secs(1);
 impl EventQueue {
     pub fn new(bytes_max: u64) -> io::Result<Self> {
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        let (arrived, readable) = (Condvar::new(), Signal::default());
-        Ok(Self { state: Mutex::default(), arrived, readable, wake, bytes_max })
+        let (arrived, answered, readable) = (Condvar::new(), Condvar::new(), Signal::default());
+        Ok(Self { state: Mutex::default(), arrived, answered, readable, wake, bytes_max })
     }
 
     /// Moves all events into `into` (which is empty), waiting for one until `deadline`.
@@ -157,7 +161,8 @@ impl EventQueue {
             full: state.thread_waits,
             stop: state.stop,
             has_requests: !state.requests.is_empty(),
-            wants_progress: matches!(state.progress, ProgressAnswer::Asked),
+            progress_asked: (state.progress.asked > state.progress.answered)
+                .then_some(state.progress.asked),
         };
         let must_wake = has_events && std::mem::take(&mut state.application_waits);
         drop(state);
@@ -186,25 +191,40 @@ impl EventQueue {
         std::mem::take(&mut self.lock().requests)
     }
 
-    /// Asks the receiver thread for the progress of all jobs.
-    pub fn progress(&self) -> Vec<SourceProgress> {
-        self.lock().progress = ProgressAnswer::Asked;
+    /// Asks the receiver thread for the progress of all jobs. Returns the inquiry's number.
+    pub fn ask_progress(&self) -> u64 {
+        let mut state = self.lock();
+        state.progress.asked += 1;
+        let asked = state.progress.asked;
+        drop(state);
         self.wake_thread();
-        let waits = |state: &mut State| {
-            !state.thread_gone && matches!(state.progress, ProgressAnswer::Asked)
-        };
-        let waited = self.arrived.wait_timeout_while(self.lock(), PROGRESS_WAIT, waits);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        match std::mem::take(&mut state.progress) {
-            ProgressAnswer::Given(progress) => progress,
-            ProgressAnswer::NotAsked | ProgressAnswer::Asked => Vec::new(),
+        asked
+    }
+
+    /// The answer to a inquiry, if it is there. A thread that has ended has no jobs.
+    pub fn try_progress(&self, asked: u64) -> Option<Vec<SourceProgress>> {
+        let state = self.lock();
+        match state.progress.answered >= asked {
+            true => Some(state.progress.progress.clone()),
+            false => state.thread_gone.then(Vec::new),
         }
     }
 
-    /// For the receiver thread: answers [`Self::progress`].
-    pub fn set_progress(&self, progress: Vec<SourceProgress>) {
-        self.lock().progress = ProgressAnswer::Given(progress);
-        self.arrived.notify_all();
+    /// Asks, and waits for the answer; `None` if it doesn't come within [`PROGRESS_WAIT`].
+    pub fn progress(&self) -> Option<Vec<SourceProgress>> {
+        let asked = self.ask_progress();
+        let waits = |state: &mut State| !state.thread_gone && state.progress.answered < asked;
+        drop(self.answered.wait_timeout_while(self.lock(), PROGRESS_WAIT, waits));
+        self.try_progress(asked)
+    }
+
+    /// For the receiver thread: answers the inquirys up to this one.
+    pub fn set_progress(&self, asked: u64, progress: Vec<SourceProgress>) {
+        let mut state = self.lock();
+        state.progress.answered = asked;
+        state.progress.progress = progress;
+        drop(state);
+        self.answered.notify_all();
     }
 
     pub fn stats(&self) -> ReceiverStats {
@@ -224,6 +244,7 @@ impl EventQueue {
         state.failure = failure.or(state.failure.take());
         drop(state);
         self.arrived.notify_all();
+        self.answered.notify_all();
         self.readable.set();
     }
 
@@ -263,6 +284,45 @@ pub struct NextStep {
     pub stop: bool,
     /// The application has made requests.
     pub has_requests: bool,
-    /// The application waits for the progress of all jobs.
-    pub wants_progress: bool,
+    /// The application waits for the progress of all jobs: its newest inquiry.
+    pub progress_asked: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_job(job: u32) -> Vec<SourceProgress> {
+        let source = "127.0.0.1:1".parse().unwrap();
+        vec![SourceProgress { source, job, window: 0, groups: Vec::new() }]
+    }
+
+    fn asked(queue: &EventQueue) -> Option<u64> {
+        queue.put(&mut Vec::new(), &mut Vec::new(), ReceiverStats::default()).progress_asked
+    }
+
+    #[test]
+    fn try_progress__gives_each_inquiry_an_answer() {
+        let queue = EventQueue::new(0).unwrap();
+        assert_eq!(asked(&queue), None);
+        let (first, second) = (queue.ask_progress(), queue.ask_progress());
+        assert_eq!((queue.try_progress(first), asked(&queue)), (None, Some(second)));
+        queue.set_progress(second, of_job(1));
+        assert_eq!(asked(&queue), None);
+        let third = queue.ask_progress();
+        for earlier in [second, first, first] {
+            assert_eq!(queue.try_progress(earlier), Some(of_job(1)));
+        }
+        // The answer to an earlier inquiry may lack jobs.
+        assert_eq!(queue.try_progress(third), None);
+        queue.set_thread_gone(None);
+        assert_eq!(queue.try_progress(third), Some(Vec::new()));
+        assert_eq!(queue.progress(), Some(Vec::new()));
+    }
+
+    /// A thread that is late has jobs, perhaps: no answer isn't the answer that there are none.
+    #[test]
+    fn progress__of_a_late_thread_is_none() {
+        assert_eq!(EventQueue::new(0).unwrap().progress(), None);
+    }
 }

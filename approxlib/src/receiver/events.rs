@@ -100,9 +100,9 @@ pub struct Summary {
     /// Whether every group has `ceil(MSR * N)` messages. If not, the sender canceled the job, or
     /// the window's deadline had passed.
     pub complete: bool,
-    /// N, the number of this sender's messages in all groups.
+    /// N, the number of this sender's messages in all groups; at most `u32::MAX`.
     pub messages: u32,
-    /// Messages delivered, in all groups.
+    /// Messages delivered, in all groups; at most `u32::MAX`.
     pub delivered: u32,
     /// One entry per group.
     pub groups: Vec<GroupSummary>,
@@ -136,11 +136,16 @@ impl From<atp_proto::Summary> for Summary {
         Self {
             window: summary.window,
             complete: groups.iter().all(|group| group.delivered >= group.needed),
-            messages: groups.iter().map(|group| group.messages).sum(),
-            delivered: groups.iter().map(|group| group.delivered).sum(),
+            messages: total(groups.iter().map(|group| group.messages)),
+            delivered: total(groups.iter().map(|group| group.delivered)),
             groups,
         }
     }
+}
+
+/// The numbers come from another host: 256 groups of 2^24 messages are more than an u32 counts.
+fn total(messages: impl Iterator<Item = u32>) -> u32 {
+    messages.fold(0, u32::saturating_add)
 }
 
 impl From<atp_proto::Terms> for Terms {
@@ -172,5 +177,26 @@ impl Event {
                     + (summary.groups.len() * size_of::<GroupSummary>()) as u64
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn from__many_large_groups_have_the_largest_total() {
+        let group = |group| atp_proto::GroupSummary {
+            group,
+            messages: 1 << 24,
+            needed: 0,
+            delivered: 1 << 24,
+            lost: Vec::new(),
+        };
+        let groups = (0..=u8::MAX).map(group).collect();
+        let summary =
+            Summary::from(atp_proto::Summary { window: 0, more: false, forced: false, groups });
+        assert_eq!((summary.messages, summary.delivered), (u32::MAX, u32::MAX));
+        assert!(summary.complete);
     }
 }

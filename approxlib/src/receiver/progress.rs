@@ -4,8 +4,9 @@ use super::{
     Receiver,
     source::{Source, canonical},
 };
+use crate::error::Error;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
+use std::{io, net::SocketAddr};
 
 /// The progress of one sender's job, or of the present window of its stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,8 +35,24 @@ impl Receiver {
     /// [`Event::Started`](crate::Event::Started) tells their N and MSR. The call asks the
     /// receiver's thread and waits for its answer: milliseconds, and a second at most. A receiver
     /// whose thread has ended has no running jobs.
-    pub fn progress(&self) -> Vec<SourceProgress> {
-        self.queue.progress()
+    ///
+    /// # Errors
+    /// [`Error::Thread`] if the thread hasn't answered within a second. Call again.
+    pub fn progress(&self) -> Result<Vec<SourceProgress>, Error> {
+        let late = "the receiver thread has not answered within a second: call again";
+        let late = || Error::Thread(io::Error::new(io::ErrorKind::TimedOut, late));
+        self.queue.progress().ok_or_else(late)
+    }
+
+    /// Asks for the progress without waiting. [`Receiver::try_progress`] takes the number returned.
+    pub fn ask_progress(&self) -> u64 {
+        self.queue.ask_progress()
+    }
+
+    /// The answer to [`Receiver::ask_progress`] or a later one; `None` while there is none.
+    /// [`Receiver::readable_fd`] doesn't show it: try again after a millisecond.
+    pub fn try_progress(&self, asked: u64) -> Option<Vec<SourceProgress>> {
+        self.queue.try_progress(asked)
     }
 }
 

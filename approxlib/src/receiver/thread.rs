@@ -137,9 +137,9 @@ impl ReceiverThread {
             if next.has_requests {
                 requests::hand_out(self.queue.take_requests(), now_ns, &mut self.sources);
             }
-            if next.wants_progress {
+            if let Some(asked) = next.progress_asked {
                 let progress = self.sources.iter_mut().filter_map(|s| progress::of_source(s));
-                self.queue.set_progress(progress.collect());
+                self.queue.set_progress(asked, progress.collect());
             }
             let more = next.has_requests || received > 0 && self.buffers.receive.is_full();
             if !more && !next.stop {

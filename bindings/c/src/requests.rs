@@ -120,7 +120,7 @@ pub unsafe extern "C" fn atp_receiver_progress(
                 format!("{len} structures of {stride} bytes can't be: give an array of 1 or more");
             return Err(Failure::new(ATP_ERROR_ARGUMENT, text));
         }
-        let jobs = RECEIVERS.find(receiver.handle)?.with(|receiver| Ok(receiver.progress()))?;
+        let jobs = RECEIVERS.find(receiver.handle)?.with(|receiver| Ok(receiver.progress()?))?;
         let of_groups =
             jobs.iter().flat_map(|job| job.groups.iter().map(move |group| (job, group)));
         for (index, (job, group)) in of_groups.clone().take(len).enumerate() {

@@ -23,14 +23,23 @@ pub struct Batch {
 }
 
 impl Batch {
-    pub fn one(data: &Bound<'_, PyAny>, group: Group, copy: Copied) -> PyResult<Self> {
-        Ok(Self { group: group.0, messages: vec![Buffer::new(data)?], copy: copy.0, taken: 0 })
+    /// A message longer than `bytes_max` is refused.
+    pub fn one(
+        data: &Bound<'_, PyAny>,
+        bytes_max: usize,
+        group: Group,
+        copy: Copied,
+    ) -> PyResult<Self> {
+        let messages = vec![Buffer::new(data, bytes_max)?];
+        Ok(Self { group: group.0, messages, copy: copy.0, taken: 0 })
     }
 
-    /// `name`: of the method.
+    /// `name`: of the method. The batch is refused before any message is sent, if one is longer
+    /// than `bytes_max`.
     pub fn several(
         name: &str,
         messages: &Bound<'_, PyAny>,
+        bytes_max: usize,
         group: Group,
         copy: Copied,
     ) -> PyResult<Self> {
@@ -41,16 +50,9 @@ impl Batch {
             ))
         };
         let messages = messages.try_iter().map_err(|_| not_several())?;
-        let messages = messages.map(|message| Buffer::new(&message?)).collect::<PyResult<_>>()?;
+        let messages = messages.map(|message| Buffer::new(&message?, bytes_max));
+        let messages = messages.collect::<PyResult<_>>()?;
         Ok(Self { group: group.0, messages, copy: copy.0, taken: 0 })
-    }
-
-    /// Refuses the batch before any message is sent, if one is too long.
-    pub fn check(self, bytes_max: usize) -> Result<Self, Error> {
-        match self.messages.iter().map(Buffer::len).find(|&bytes| bytes > bytes_max) {
-            Some(bytes) => Err(Error::TooLarge { bytes, bytes_max }),
-            None => Ok(self),
-        }
     }
 
     /// Messages that the job has not taken.

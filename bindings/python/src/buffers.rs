@@ -1,6 +1,12 @@
 //! Python's buffers as messages: memory of any object with the buffer protocol.
 
-use pyo3::{exceptions::PyTypeError, ffi, prelude::*};
+use crate::errors::raise;
+use approxlib::Error;
+use pyo3::{
+    exceptions::{PyMemoryError, PyTypeError},
+    ffi,
+    prelude::*,
+};
 use std::{
     mem, ptr,
     sync::{
@@ -44,8 +50,9 @@ enum Memory {
 }
 
 impl Buffer {
-    /// The bytes of a Python object.
-    pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    /// The bytes of a Python object. Memory of more than `bytes_max` is refused before any copy: a
+    /// stride of 0 makes an array of any length from one byte.
+    pub fn new(object: &Bound<'_, PyAny>, bytes_max: usize) -> PyResult<Self> {
         let memory = match export(object, ffi::PyBUF_SIMPLE) {
             Ok(exported) => Memory::Exported(Some(exported)),
             Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => {
@@ -56,9 +63,11 @@ impl Buffer {
                 )));
             }
             // BufferError, or numpy's ValueError: its elements may not be side by side.
-            Err(_) => Memory::Copied(in_one_piece(object)?),
+            Err(_) => Memory::Copied(in_one_piece(object, bytes_max)?),
         };
-        Ok(Self(Arc::new(memory)))
+        let buffer = Self(Arc::new(memory));
+        check_len(object.py(), buffer.len(), bytes_max)?;
+        Ok(buffer)
     }
 
     pub fn len(&self) -> usize {
@@ -130,17 +139,32 @@ fn export(object: &Bound<'_, PyAny>, flags: std::ffi::c_int) -> PyResult<Exporte
     }
 }
 
+fn check_len(py: Python<'_>, bytes: usize, bytes_max: usize) -> PyResult<()> {
+    if bytes <= bytes_max { Ok(()) } else { Err(raise(py, Error::TooLarge { bytes, bytes_max })) }
+}
+
 /// A copy of an array whose elements aren't side by side, in the order of C.
-fn in_one_piece(object: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+fn in_one_piece(object: &Bound<'_, PyAny>, bytes_max: usize) -> PyResult<Vec<u8>> {
+    let py = object.py();
     let Exported(mut node) = export(object, ffi::PyBUF_FULL_RO)?;
-    let view = &mut node.view;
-    let mut bytes = vec![0; view.len as usize];
-    // SAFETY: `view` is a filled buffer, and `bytes` has room for its length.
-    let done = unsafe {
-        ffi::PyBuffer_ToContiguous(bytes.as_mut_ptr().cast(), &raw const *view, view.len, b'C' as _)
-    };
-    let done = if done == 0 { Ok(bytes) } else { Err(PyErr::fetch(object.py())) };
+    let copied =
+        check_len(py, node.view.len as usize, bytes_max).and_then(|()| copy(py, &node.view));
     // SAFETY: the GIL is held, and this buffer was filled and not released before.
-    unsafe { ffi::PyBuffer_Release(view) };
-    done
+    unsafe { ffi::PyBuffer_Release(&mut node.view) };
+    copied
+}
+
+fn copy(py: Python<'_>, view: &ffi::Py_buffer) -> PyResult<Vec<u8>> {
+    let (len, mut bytes) = (view.len as usize, Vec::<u8>::new());
+    let no_room = || PyMemoryError::new_err(format!("no memory for a message of {len} bytes"));
+    bytes.try_reserve_exact(len).map_err(|_| no_room())?;
+    // SAFETY: `view` is a filled buffer, and `bytes` has room for its length.
+    let done =
+        unsafe { ffi::PyBuffer_ToContiguous(bytes.as_mut_ptr().cast(), view, view.len, b'C' as _) };
+    if done != 0 {
+        return Err(PyErr::fetch(py));
+    }
+    // SAFETY: the call has filled all of them.
+    unsafe { bytes.set_len(len) };
+    Ok(bytes)
 }

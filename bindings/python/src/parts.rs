@@ -1,29 +1,62 @@
 //! The class of `Job.send_parts`: a batch whose ids are told as the job takes its messages.
 
-use crate::{batch::Batch, buffers::release_pending, sender::Sender, types};
+use crate::{batch::Batch, buffers::release_pending, errors::raise, sender::Sender, types};
 use pyo3::{prelude::*, types::PyRange};
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
 
 /// An iterator of the ids of each part.
-#[pyclass(module = "atp")]
+#[pyclass(frozen, module = "atp")]
 pub struct Parts {
     sender: Arc<Sender>,
-    /// `None` at the end.
-    batch: Option<Batch>,
+    /// `None` at the end. Locked only inside a call of the job, which serves one thread at a time.
+    batch: Mutex<Option<Batch>>,
+    /// Messages that the job has not taken: readable while another thread sends.
+    left: AtomicUsize,
+    /// The job may have ended since.
+    is_over: AtomicBool,
+}
+
+/// The outcome of an attempt to send.
+enum Part {
+    Ids(Range<u32>),
+    NoRoom,
+    End,
 }
 
 impl Parts {
     pub fn new(sender: Arc<Sender>, batch: Batch) -> Self {
-        Self { sender, batch: Some(batch) }
+        let left = AtomicUsize::new(batch.left());
+        Self { sender, batch: Mutex::new(Some(batch)), left, is_over: AtomicBool::new(false) }
     }
 
-    /// Drops the batch if the job has taken all of it.
-    fn taken<'py>(&mut self, py: Python<'py>, ids: Range<u32>) -> PyResult<Bound<'py, PyRange>> {
-        if self.left() == 0 {
-            self.batch = None;
+    /// Sends what there is room for.
+    fn attempt(&self, py: Python<'_>) -> PyResult<Part> {
+        if self.is_over.load(Ordering::Relaxed) {
+            return Ok(Part::End);
+        }
+        let sent = self.sender.handle.with(py, |handle| {
+            let mut kept = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(batch) = kept.as_mut() else { return Ok(Part::End) };
+            let sent = batch.try_send(handle);
+            let left = batch.left();
+            self.left.store(left, Ordering::Relaxed);
+            let ids = sent?;
+            if left == 0 {
+                *kept = None;
+                self.is_over.store(true, Ordering::Relaxed);
+            }
+            Ok(if ids.is_empty() && left > 0 { Part::NoRoom } else { Part::Ids(ids) })
+        })?;
+        if self.left.load(Ordering::Relaxed) == 0 {
             release_pending(py);
         }
-        types::ids(py, ids)
+        sent.map_err(|error| raise(py, error))
     }
 }
 
@@ -32,15 +65,15 @@ impl Parts {
     /// Messages that the job has not taken.
     #[getter]
     fn left(&self) -> usize {
-        self.batch.as_ref().map_or(0, Batch::left)
+        self.left.load(Ordering::Relaxed)
     }
 
     /// Sends what there is room for, without waiting. `None` if there is none.
-    fn try_next<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyRange>>> {
-        let Some(batch) = &mut self.batch else { return Ok(None) };
-        let ids = self.sender.try_send(py, batch)?;
-        let is_answer = !ids.is_empty() || batch.left() == 0;
-        is_answer.then(|| self.taken(py, ids)).transpose()
+    fn try_next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyRange>>> {
+        match self.attempt(py)? {
+            Part::Ids(ids) => types::ids(py, ids).map(Some),
+            Part::NoRoom | Part::End => Ok(None),
+        }
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -48,9 +81,17 @@ impl Parts {
     }
 
     /// Waits until there is room for one message at least.
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyRange>>> {
-        let Some(batch) = &mut self.batch else { return Ok(None) };
-        let ids = self.sender.send_part(py, batch)?;
-        self.taken(py, ids).map(Some)
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyRange>>> {
+        if self.is_over.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let part = self.sender.send_part(py, || {
+            let part = self.attempt(py)?;
+            Ok((!matches!(part, Part::NoRoom)).then_some(part))
+        })?;
+        match part {
+            Part::Ids(ids) => types::ids(py, ids).map(Some),
+            Part::NoRoom | Part::End => Ok(None),
+        }
     }
 }

@@ -237,8 +237,10 @@ impl Receiver {
 
     /// The progress of the running jobs. Asks the receiver's thread, which takes milliseconds.
     fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let progress = self.receiver.with_detached(py, |source| source.receiver.progress())?;
-        types::sources_progress(py, &progress)
+        let asked = self.receiver.with(py, |source| source.receiver.ask_progress())?;
+        // Other threads use the receiver between two attempts.
+        let attempt = || self.receiver.with(py, |source| source.receiver.try_progress(asked));
+        types::sources_progress(py, &wait::until_given(py, attempt)?)
     }
 
     /// Counters of the receiver, up to now.

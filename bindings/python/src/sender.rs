@@ -37,8 +37,7 @@ impl Sender {
     pub fn one(&self, data: &Bound<'_, PyAny>, group: Group, copy: Copied) -> PyResult<Batch> {
         // First: a forked child takes no buffer.
         self.handle.check_process()?;
-        let batch = Batch::one(data, group, copy)?.check(self.message_bytes_max);
-        batch.map_err(|error| raise(data.py(), error))
+        Batch::one(data, self.message_bytes_max, group, copy)
     }
 
     pub fn changed(&self, py: Python<'_>) -> PyResult<BorrowedFd<'_>> {
@@ -57,8 +56,7 @@ impl Sender {
     ) -> PyResult<Batch> {
         // First: a forked child takes no buffer.
         self.handle.check_process()?;
-        let batch = Batch::several(name, messages, group, copy)?;
-        batch.check(self.message_bytes_max).map_err(|error| raise(messages.py(), error))
+        Batch::several(name, messages, self.message_bytes_max, group, copy)
     }
 
     /// Sends a part of the batch. Returns the ids of the messages that the job has taken.
@@ -67,11 +65,15 @@ impl Sender {
         sent.map_err(|error| raise(py, error))
     }
 
-    /// Sends a part of the batch, and waits until there is room for one message at least.
-    pub fn send_part(&self, py: Python<'_>, batch: &mut Batch) -> PyResult<Range<u32>> {
+    /// Waits for a turn, and then until `attempt` has sent a part of a batch.
+    pub fn send_part<T>(
+        &self,
+        py: Python<'_>,
+        attempt: impl FnMut() -> PyResult<Option<T>>,
+    ) -> PyResult<T> {
         self.handle.check_process()?;
-        let turn = self.turn.wait(py, None)?;
-        let sent = turn.map(|_turn| self.send_some(py, batch, None)).transpose()?.flatten();
+        let _turn = self.turn.wait(py, None)?;
+        let sent = wait::until(py, || self.changed(py), None, attempt)?;
         sent.ok_or_else(|| closed("job"))
     }
 

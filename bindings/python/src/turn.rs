@@ -45,7 +45,8 @@ impl Turn {
         let (mut is_taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let is_free = !*is_taken;
         *is_taken = true;
-        is_free.then_some(Taken(self))
+        // Not `then_some`: dropping a turn that was not taken would wait for the lock held here.
+        is_free.then(|| Taken(self))
     }
 
     fn lock(&self) -> MutexGuard<'_, bool> {

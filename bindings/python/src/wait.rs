@@ -34,6 +34,20 @@ pub fn until<'a, T>(
     }
 }
 
+/// Tries at once, and after each millisecond: for answers that no descriptor shows.
+pub fn until_given<T>(
+    py: Python<'_>,
+    mut attempt: impl FnMut() -> PyResult<Option<T>>,
+) -> PyResult<T> {
+    loop {
+        if let Some(given) = attempt()? {
+            return Ok(given);
+        }
+        py.check_signals()?;
+        py.detach(|| thread::sleep(Duration::from_millis(1)));
+    }
+}
+
 fn wait_readable(fd: BorrowedFd<'_>, slice: Duration) {
     let ms = PollTimeout::try_from(slice.as_millis() + 1).unwrap_or(PollTimeout::ZERO);
     // A signal ends it early, and so does an error: the next attempt tells.

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,11 +62,15 @@ def free_port() -> Iterator[str]:
 
 
 def feed(local: str, process: subprocess.Popen[str]) -> None:
-    """Sends jobs until the sample has ended."""
+    """Sends jobs of numbers around 1.5 until the sample has ended."""
+    messages = [array("d", [1 + (m * 37 + n) % 101 / 100 for n in range(100)]) for m in range(200)]
     while process.poll() is None:
         try:
-            with atp.Job(local, msr=0.9, peer_timeout=1.0, control_socket=None) as job:
-                job.send_many([bytes(8 * 100)] * 50)
+            number = len(messages)
+            with atp.Job(
+                local, messages=number, msr=0.9, peer_timeout=1.0, control_socket=None
+            ) as job:
+                job.send_many([message.tobytes() for message in messages])
         except atp.Error:
             pass  # The sample doesn't listen yet, or no longer.
 

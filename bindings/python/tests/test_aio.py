@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -180,6 +182,51 @@ def test_a_finish_that_was_cancelled_goes_on() -> None:
                 await job.finish()
 
     run(main())
+
+
+def test_tasks_that_end_a_job_at_once_share_its_report() -> None:
+    async def main() -> None:
+        async with atp.aio.Receiver("127.0.0.1:0", control_socket=None) as receiver:
+            async with atp.aio.Job(receiver.address, control_socket=None) as job:
+                await job.send(b"message")
+                reports = await asyncio.gather(job.finish(), job.finish(), job.cancel())
+                assert reports[0].job == job.native.id
+                assert all(report is job.report for report in reports)
+                with pytest.raises(atp.ClosedError):
+                    await job.finish()
+
+    run(main())
+
+
+FORKED = """
+import asyncio, os, sys
+import atp
+
+async def main():
+    try:
+        await use_both()
+    except SystemExit as end:
+        os._exit(end.code)  # Closing the loop would take the descriptors from the parent's epoll.
+
+async def use_both():
+    async with atp.aio.Receiver("127.0.0.1:0", control_socket=None) as receiver:
+        async with atp.aio.Job(receiver.address, control_socket=None) as job:
+            await job.send(b"before")
+            child = os.fork()
+            if child == 0:
+                sys.exit(7)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            await job.send(b"after")
+        print(job.report.groups[0].delivered)
+
+asyncio.run(main())
+"""
+
+
+def test_a_block_in_a_forked_child_ends_as_without_the_job() -> None:
+    run = [sys.executable, "-c", FORKED]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=LIMIT_S)
+    assert (done.returncode, done.stdout.split()) == (0, ["7", "2"]), done
 
 
 def test_several_tasks_wait_for_one_receiver() -> None:

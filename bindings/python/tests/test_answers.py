@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from statistics import mean, stdev
 from typing import Any
 
@@ -202,7 +202,11 @@ def test_a_planner_says_what_it_reached() -> None:
 
 
 def test_a_planner_awaits_its_sources() -> None:
-    for hear in (lambda p: p.source_started(1, 0.9), lambda p: p.source_heard(1)):
+    hears: list[Callable[[Planner], object]] = [
+        lambda planner: planner.source_started(1, 0.9),
+        lambda planner: planner.source_heard(1),
+    ]
+    for hear in hears:
         sample, planner = Sample(), Planner(relative=0.1, sources=2)
         sample.set_messages_sent(0, 1_000)
         for message in range(100):
@@ -213,6 +217,92 @@ def test_a_planner_awaits_its_sources() -> None:
         hear(planner)
         assert planner.is_look_due(100)
         assert planner.look(lambda level: [sample.mean(level)]) == [End()]
+
+
+def test_a_planner_is_used_while_it_looks() -> None:
+    """By the answers of a look, as another thread might."""
+    sample, planner = Sample(), Planner(relative=0.1)
+    sample.set_messages_sent(0, 1_000)
+    planner.source_started(0, 0.9)
+    for message in range(100):
+        sample.push(0, 1, 100 + 60 * (message % 2))
+
+    def ask(level: float) -> list[Estimate]:
+        assert planner.report is None and not planner.is_look_due(1_000_000)
+        assert planner.look(ask) == []  # One look at a time, or each would cost confidence.
+        heard.append(planner.source_started(len(heard) + 1, 1.0))
+        planner.source_ended(0)
+        return [sample.mean(level)]
+
+    heard: list[atp.answers.Action | None] = []
+    planner.look(ask)
+    assert heard == [Lower(stratum=1, msr=0.9), Lower(stratum=2, msr=0.9)]
+    # The look has kept what was told meanwhile.
+    again = Planner(absolute=1e-9)
+    again.source_started(0, 0.5)
+
+    def end(level: float) -> list[Estimate]:
+        again.source_ended(0)
+        return [sample.mean(level)]
+
+    assert again.look(end) and again.report is None
+    assert again.is_look_due(0) and again.look(end) == [] and again.report is not None
+
+
+def test_answers_are_used_while_messages_are_read() -> None:
+    """Rows and numbers may be made as they are read, by code that uses the same object."""
+    answering = Answering("sum(x)", ["x"])
+
+    def rows() -> Iterator[list[int]]:
+        yield [answering.messages]
+        answering.push_message(0, [[1]])
+
+    answering.push_message(0, rows())
+    assert answering.messages == 2
+    sample, by = Sample(), GroupBy(3)
+
+    class Total:
+        def __float__(self) -> float:
+            sample.set_messages_sent(0, 9)
+            by.push_message(0, [("a", 1.0)])
+            return 1.0
+
+    total: Any = Total()
+    sample.push(0, 1, total)
+    by.push_message(0, [("a", total)])
+    assert sample.messages_sent == 9 and by.messages == 3
+
+
+def test_a_planned_query_pays_for_its_looks() -> None:
+    answering, planner = Answering.of_csv("avg(v) by k", b"k,v\n"), Planner(relative=0.05)
+    answering.set_messages_sent(0, 10_000)
+    planner.source_started(0, 1.0)
+    for message in range(10_000):
+        row = f"{'ab'[message % 2]},{100 + message * 7_919 % 256}\n"
+        answering.push_csv(0, row.encode() if message % 3 else row)
+        if End() in planner.look_at(answering):
+            break
+    report = planner.report
+    assert report is not None and report.is_met and answering.messages < 2_000
+    assert report.looks > 1 and 0.95 < report.level < 1
+    rows, plain = planner.answers(answering).rows, answering.answers().rows
+    assert [key for key, _ in rows] == ["a", "b"]
+    for (_, planned), (_, narrow), looked_at in zip(rows, plain, report.estimates):
+        assert planned.confidence == 0.95 and planned.half_width > narrow.half_width
+        assert planned.half_width == looked_at.half_width
+    overall, narrow_overall = planner.overall(answering), answering.overall()
+    assert overall is not None and narrow_overall is not None
+    assert overall.half_width > narrow_overall.half_width
+
+
+def test_csv_is_read_from_any_memory() -> None:
+    answering = Answering.of_csv(Query("sum(x)"), memoryview(b"_x__")[1:2])
+    answering.set_messages_sent(0, 4)
+    line = bytearray(b"3\n")
+    for text in ("1\n", b"2\n", line, memoryview(b"4_\n_")[::2]):
+        answering.push_csv(0, text)
+    line.append(0)  # It was given back.
+    assert answering.answers().rows[0][1].value == 10
 
 
 def test_a_planner_passes_exceptions_of_a_look_on() -> None:
@@ -228,8 +318,7 @@ def test_a_planner_passes_exceptions_of_a_look_on() -> None:
     for _ in range(80):
         (wait,) = planner.look(lambda level: [sample.mean(level)])
         assert isinstance(wait, Wait)
-    with pytest.raises(RuntimeError, match="[Bb]orrowed"):
-        planner.look(lambda level: [] if planner.report else [])
+    planner.look(lambda level: [] if planner.report else [])
     for message in range(100):
         sample.push(0, 1, 10 + message % 2)
     answers = iter([[sample.mean()], []])
@@ -258,6 +347,10 @@ MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: filled().push_message(0, [[ANY], [BYTES]]), TypeError, "a value must be text, a number"),
     (lambda: filled().push_message(0, [[]]), QueryError, "a row of 0 values lacks"),
     (lambda: filled().push_message(0, [["many"]]), QueryError, "neither a number nor missing"),
+    (lambda: filled().push_csv(0, ANY), TypeError, "a message must be bytes or another object"),
+    (lambda: filled().push_csv(0, b"\xff"), QueryError, "isn't CSV"),
+    (lambda: Answering.of_csv("sum(x)", b"x\n1\n"), QueryError, "2 records"),
+    (lambda: Planner(absolute=1).look_at(ANY), TypeError, "Answering"),
     (lambda: filled().push_message(-1, []), ValueError, "stratum must be an integer from 0"),
     (lambda: filled().set_messages_sent(0, 1 << 40), ValueError, "messages must be an integer"),
     (lambda: filled().set_messages_sent(0, 0), AnswerError, "stratum 0 has 1 messages of 0 sent"),

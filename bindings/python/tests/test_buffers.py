@@ -5,6 +5,8 @@ from __future__ import annotations
 import array
 import ctypes
 import gc
+import subprocess
+import sys
 import weakref
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy
 import pytest
 
 import atp
-from ends import Call, bind, connect, receive, silent_peer
+from ends import LIMIT_S, Call, bind, connect, receive, silent_peer
 
 LARGE = atp.ZERO_COPY_BYTES
 
@@ -164,6 +166,41 @@ def test_a_batch_with_one_message_too_long_is_refused_as_a_whole() -> None:
             assert job.progress().messages == 0
             assert job.send_many(batch[:2]) == range(2)
         assert [len(message) for message in receiving.result()[0]] == [5, LARGE]
+
+
+TOO_LONG = """
+import resource, socket
+import numpy
+import atp
+
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+    silent.bind(("127.0.0.1", 0))
+    options = {"control_socket": None, "peer_timeout": 0.2}
+    job = atp.Job(silent.getsockname(), **options)
+    endless = numpy.broadcast_to(numpy.uint8(0), (1 << 40,))
+    sends = [job.send, lambda data: job.send_many([b"short", data])]
+    sends += [lambda data: job.send_parts([data]), lambda data: job.try_send_many([data])]
+    for send in sends:
+        try:
+            send(endless)
+        except atp.TooLargeError as error:
+            print(error.bytes == 1 << 40 and error.bytes_max == 64 << 20)
+    assert job.progress().messages == 0
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (16 << 20),) * 2)
+    for send in (job.send, lambda data: atp.answers.Answering.of_csv("count(*)", data)):
+        try:
+            send(endless[: 60 << 20])
+        except MemoryError as error:
+            print("62914560 bytes" in str(error))
+"""
+
+
+def test_an_array_of_any_length_aborts_no_process() -> None:
+    """With a stride of 0 it takes a byte."""
+    run = [sys.executable, "-c", TOO_LONG]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=LIMIT_S)
+    assert (done.returncode, done.stdout.split()) == (0, ["True"] * 6), done
 
 
 def test_a_message_that_no_receiver_takes_back_is_kept() -> None:

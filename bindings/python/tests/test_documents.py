@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +17,26 @@ PAGES = [ROOT / "README.md", ROOT / "docs/src/guide/python.md"]
 SAMPLES = [(page, sample) for page in PAGES for sample in samples(page)]
 
 
+# A line that each sample prints, by a word that no other sample has.
+OUTPUTS = {
+    "job.finish()": r"^(9\d{3}|10000)$",
+    "job.report is not None": r"^(9\d{3}|10000) delivered$",
+    "lost": r"^\d+ 800 bytes\n(.*\n)*\d+ lost$",
+    "window_deadline": r"^window 2 complete$",
+    "overlap_windows": r"^window 2: 3 windows$",
+    "numpy": r"^1\.(49|50?)\d*$",
+    "asyncio": r"^100 delivered$",
+    "answering.answers": r"^AA 3\.00 .*\nUA 2\.\d+ \(",
+    "planner.report": r"\(.*95 %\).* the error is .*[0-4]\.\d+ % of 5\.00 % accepted$",
+}
+
+
 @pytest.mark.parametrize("number", range(len(SAMPLES)))
 def test_a_sample_runs(number: int) -> None:
-    run(SAMPLES[number][1])
+    sample = SAMPLES[number][1]
+    (wanted,) = [wanted for word, wanted in OUTPUTS.items() if word in sample]
+    output = run(sample)
+    assert re.search(wanted, output, re.MULTILINE), output
 
 
 def test_package_tests_and_samples_are_typed(tmp_path: Path) -> None:

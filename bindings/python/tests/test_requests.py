@@ -97,6 +97,56 @@ def test_batches_of_several_threads_have_their_own_ids() -> None:
             assert message.message in (ids[of] if of < 4 else parts.result())
 
 
+# In a process of its own: what is tested might hang it.
+TURNS = """
+import socket, threading, time
+import atp
+
+silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+silent.bind(("127.0.0.1", 0))
+options = {"buffer_bytes": 4_000, "peer_timeout": 1.0, "control_socket": None}
+job = atp.Job(silent.getsockname(), **options)
+
+def fill():
+    try:
+        job.send_many([bytes(1_000)] * 10)
+    except atp.ShortError:
+        print("short")
+
+filling = threading.Thread(target=fill)
+filling.start()
+while job.progress().messages < 4:
+    time.sleep(0.001)
+try:
+    job.send(b"late", timeout=0.3)
+except atp.TimedOutError as late:
+    print(late.sent)
+filling.join()
+"""
+
+
+def test_a_batch_waits_for_its_turn_until_its_timeout() -> None:
+    """The batch of another thread waits for room, and none comes."""
+    run = [sys.executable, "-c", TURNS]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=LIMIT_S)
+    assert (done.returncode, done.stdout.split()) == (0, ["()", "short"]), done
+
+
+def test_parts_are_used_by_several_threads() -> None:
+    with bind() as receiver:
+        receiving = Call(lambda: receive(receiver))
+        with connect(receiver, buffer_bytes=20_000) as job:
+            parts = job.send_parts([bytes(1_000)] * 500)
+            calls = [Call(lambda: [i for ids in parts for i in ids]) for _ in range(3)]
+            lefts = [500]
+            while lefts[-1]:
+                lefts.append(parts.left)
+            told = [number for call in calls for number in call.result()]
+        assert sorted(told) == list(range(500)) and lefts == sorted(lefts, reverse=True)
+        receiving.result()
+    assert list(parts) == [] and parts.try_next() is None
+
+
 def test_parts_tell_what_a_failed_job_has_taken() -> None:
     with silent_peer() as peer:
         job = connect(peer.getsockname(), buffer_bytes=100_000, peer_timeout=0.5)

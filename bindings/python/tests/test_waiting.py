@@ -70,6 +70,52 @@ stream.send(b"message")
 interrupted(stream.end_window)
 assert stream.try_window() is None
 interrupted(stream.end_window)""",
+    "next_window": """
+windows = atp.Stream(silent.getsockname(), overlap_windows=True, **options)
+windows.send(b"message")
+windows.begin_end_window()
+interrupted(windows.next_window)
+assert windows.awaits_window
+interrupted(windows.next_window)""",
+    "begin_end_window": """
+windows = atp.Stream(silent.getsockname(), overlap_windows=True, **options)
+for _ in range(2):
+    windows.send(b"message")
+    windows.begin_end_window()
+interrupted(windows.begin_end_window)
+assert not windows.try_begin_end_window()""",
+    "opening": """
+import tempfile
+mute = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+path = tempfile.mkdtemp() + "/daemon"
+mute.bind(path)
+mute.listen()
+options["control_socket"] = path
+interrupted(lambda: atp.Job(silent.getsockname(), **options))
+interrupted(lambda: atp.Stream(silent.getsockname(), **options))
+interrupted(lambda: atp.Receiver("127.0.0.1:0", control_socket=path))""",
+    # Its sender never hears of the end.
+    "close": """
+ending = atp.Receiver("127.0.0.1:0", control_socket=None, linger=60)
+hears = True
+def forward():
+    sender = None
+    while True:
+        packet, source = silent.recvfrom(65_535)
+        if source != ending.address:
+            sender = source
+            silent.sendto(packet, ending.address)
+        elif hears:
+            silent.sendto(packet, sender)
+threading.Thread(target=forward, daemon=True).start()
+job.send(b"message")
+while job.progress().delivered == 0:
+    time.sleep(0.001)
+hears = False
+job.begin_finish()
+while not isinstance(ending.recv(10), atp.Finished):
+    pass
+interrupted(ending.close)""",
     "a_block": """
 def block():
     with job:
@@ -86,6 +132,24 @@ def test_ctrl_c_ends(call: str) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines == ["interrupted"] * CALLS[call].count("interrupted("), done
+
+
+def test_set_msr_waits_for_no_window() -> None:
+    """Nor for room, nor for the peer: none of them comes."""
+    with silent_peer() as peer:
+        for overlaps in (False, True):
+            windows = stream(peer.getsockname(), msr=0.9, overlap_windows=overlaps)
+            for _ in range(1 + overlaps):
+                windows.send(b"message")
+                windows.begin_end_window()
+            Call(partial(windows.set_msr, 0, 0.5)).result()
+        full = connect(peer.getsockname(), msr=0.9, buffer_bytes=1_000, peer_timeout=0.5)
+        sending = Call(lambda: full.send_many([bytes(1_000)] * 2))
+        while not full.progress().messages:
+            time.sleep(0.001)
+        Call(partial(full.set_msr, 0, 0.5)).result()
+        with pytest.raises(atp.ShortError):
+            sending.result()
 
 
 def test_an_interrupted_job_goes_on() -> None:

@@ -90,7 +90,11 @@ class Report:
     because: str | None
     """Why the error wasn't met; ``None`` if it was."""
     estimates: tuple[Estimate, ...]
-    """The answers at the end, with the confidence that was asked for."""
+    """The answers at the end, with the confidence that was asked for. Print these: the looks have
+    cost a part of the confidence that those of ``Sample.mean`` and its like would claim."""
+    level: float
+    """The stricter level of the last look, which pays for all looks. Use it for other answers of
+    the same job."""
     looks: int
     text: str
 

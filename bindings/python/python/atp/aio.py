@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack
 
 from atp import _native
-from atp._errors import ClosedError, Error, SplitError
+from atp._errors import ClosedError, Error, ForkedError, SplitError
 from atp._types import (
     Address,
     Event,
@@ -98,8 +99,11 @@ class _Opened(Generic[AnyJob]):
         traceback: TracebackType | None,
         /,
     ) -> None:
-        if self.native.ended:
-            return
+        try:
+            if self.native.ended:
+                return
+        except ForkedError:
+            return  # The job is the parent's: the block ends as it would without it.
         if exception is None:
             await self.finish()
             return
@@ -156,7 +160,8 @@ class _Opened(Generic[AnyJob]):
             yield ids
 
     def set_msr(self, group: int, msr: float) -> None:
-        """Changes a group's minimal sampling rate. It waits for no network."""
+        """Changes a group's minimal sampling rate. It waits for the job's own thread, never for the
+        network or a window."""
         self.native.set_msr(group, msr)
 
     def progress(self) -> Progress:
@@ -174,7 +179,13 @@ class _Opened(Generic[AnyJob]):
         return await self._end()
 
     async def _end(self) -> Report:
-        return await self._changed.until(self.native.try_outcome)
+        try:
+            return await self._changed.until(self.native.try_outcome)
+        except ClosedError:
+            # Another task that waited too has got the report.
+            if self.report is not None:
+                return self.report
+            raise
 
 
 class Job(_Opened[_native.Job]):
@@ -237,7 +248,10 @@ class Receiver:
         traceback: TracebackType | None,
         /,
     ) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except ForkedError:
+            pass  # The receiver is the parent's.
 
     @property
     def native(self) -> _native.Receiver:
@@ -304,6 +318,8 @@ class Receiver:
         """Ends the receiver, its loops and waits, and waits until the senders of ended jobs know of
         the end."""
         if self._receiver is not None:
+            with suppress(ClosedError):
+                self._receiver.stats()  # A forked child has none of the threads of `to_thread`.
             self._closed = True
             self._readable.wake()
             await asyncio.to_thread(self._receiver.close)

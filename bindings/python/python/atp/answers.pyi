@@ -19,6 +19,7 @@ from atp._answers import Report as Report
 from atp._answers import Wait as Wait
 from atp._errors import AnswerError as AnswerError
 from atp._errors import QueryError as QueryError
+from atp._types import MessageData
 
 @final
 class Estimate:
@@ -63,6 +64,9 @@ class Answering:
     """The answer of a query, at any time of its job."""
 
     def __new__(cls, query: Query | str, columns: Sequence[str]) -> Answering: ...
+    @staticmethod
+    def of_csv(query: Query | str, header: MessageData | str) -> Answering:
+        """A query of a table in CSV, whose columns ``header`` names: one record."""
     @property
     def query(self) -> Query: ...
     @property
@@ -73,6 +77,8 @@ class Answering:
     ) -> None:
         """Adds the rows of one message, each with its values in the order of the columns. ``None``,
         an empty text and ``NA`` are missing values."""
+    def push_csv(self, stratum: int, message: MessageData | str) -> None:
+        """Adds the rows of one message: whole records of CSV in UTF-8, without a header."""
     def set_messages_sent(self, stratum: int, messages: int) -> None:
         """Sets N of a stratum, as an event tells it."""
     def set_delivery(self, delivery: Delivery) -> None: ...
@@ -184,7 +190,15 @@ class Planner:
         """Whether to call ``look``. ``messages``: the arrived messages of all sources."""
     def look(self, ask: Callable[[float], list[Estimate]]) -> list[Action]:
         """Looks at the answers, which ``ask`` computes for a level of confidence. Look only when it
-        is due: each look costs confidence."""
+        is due: each look costs confidence. While ``ask`` runs no other look is due, and another
+        call returns an empty list."""
+    def look_at(self, answering: Answering) -> list[Action]:
+        """Looks at each row of a query, if a look is due."""
+    def answers(self, answering: Answering) -> Answers:
+        """The answers of a planned query. After the plan's end their intervals are as much wider
+        as the looks cost."""
+    def overall(self, answering: Answering) -> Estimate | None:
+        """The same of ``Answering.overall``."""
     @property
     def report(self) -> Report | None:
         """The result, once the error was met or all sources ended."""

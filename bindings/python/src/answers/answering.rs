@@ -4,13 +4,18 @@ use super::{
     errors::raise,
     estimate::{Estimate, warnings},
     input::{Delivered, Level, Messages, Stratum, columns, rows},
+    locked::Locked,
 };
-use crate::{arguments::shown, types::object};
+use crate::{
+    arguments::shown,
+    buffers::{Buffer, release_pending},
+    types::object,
+};
 use approx_answers::Confidence;
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
-    types::{PyDict, PyTuple},
+    types::{PyDict, PyString, PyTuple},
 };
 
 /// A query of one table.
@@ -49,61 +54,91 @@ impl Query {
 }
 
 /// The answer of a query, at any time of its job.
-#[pyclass(module = "atp.answers")]
-pub struct Answering(approx_answers::Answering);
+#[pyclass(frozen, module = "atp.answers")]
+pub struct Answering(pub Locked<approx_answers::Answering>);
+
+/// The answers of a query, as Python has them.
+pub fn answers(py: Python<'_>, answers: approx_answers::Answers) -> PyResult<Bound<'_, PyAny>> {
+    let rows: Vec<_> =
+        answers.rows.into_iter().map(|(key, answer)| (key, Estimate(answer))).collect();
+    object!(py, "atp._answers", "Answers" {
+        rows: PyTuple::new(py, rows)?,
+        separates: answers.separates,
+        warnings: warnings(py, &answers.warnings)?,
+    })
+}
+
+/// Calls `use_it` with the bytes of CSV: a text, or memory of any kind.
+fn with_csv<T>(csv: &Bound<'_, PyAny>, use_it: impl FnOnce(&[u8]) -> T) -> PyResult<T> {
+    if let Ok(text) = csv.cast::<PyString>() {
+        return Ok(use_it(text.to_cow()?.as_bytes()));
+    }
+    let done = Buffer::new(csv, usize::MAX).map(|bytes| use_it(bytes.as_ref()));
+    release_pending(csv.py());
+    done
+}
 
 #[pymethods]
 impl Answering {
     #[new]
     fn new(query: &Bound<'_, PyAny>, columns: &Bound<'_, PyAny>) -> PyResult<Self> {
         let answering = approx_answers::Answering::new(parsed(query)?, &self::columns(columns)?);
-        answering.map(Self).map_err(|error| raise(query.py(), error))
+        let answering = answering.map_err(|error| raise(query.py(), error))?;
+        Ok(Self(Locked::new(answering)))
+    }
+
+    /// Of a table in CSV, whose columns `header` names.
+    #[staticmethod]
+    fn of_csv(query: &Bound<'_, PyAny>, header: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let parsed = parsed(query)?;
+        let made = with_csv(header, |header| approx_answers::Answering::of_csv(parsed, header))?;
+        made.map(|made| Self(Locked::new(made))).map_err(|error| raise(query.py(), error))
     }
 
     #[getter]
     fn query(&self) -> Query {
-        Query(self.0.query().clone())
+        Query(self.0.lock().query().clone())
     }
 
     #[getter]
     fn messages(&self) -> u64 {
-        self.0.messages()
+        self.0.lock().messages()
     }
 
-    fn push_message(&mut self, stratum: Stratum, rows: &Bound<'_, PyAny>) -> PyResult<()> {
-        let pushed = self.0.push_message(stratum.0, self::rows(rows)?);
+    fn push_message(&self, stratum: Stratum, rows: &Bound<'_, PyAny>) -> PyResult<()> {
+        let parsed = self::rows(rows)?;
+        let pushed = self.0.lock().push_message(stratum.0, parsed);
         pushed.map_err(|error| raise(rows.py(), error))
     }
 
+    fn push_csv(&self, stratum: Stratum, message: &Bound<'_, PyAny>) -> PyResult<()> {
+        let pushed = with_csv(message, |message| self.0.lock().push_csv(stratum.0, message))?;
+        pushed.map_err(|error| raise(message.py(), error))
+    }
+
     fn set_messages_sent(
-        &mut self,
+        &self,
         py: Python<'_>,
         stratum: Stratum,
         messages: Messages,
     ) -> PyResult<()> {
-        let set = self.0.set_messages_sent(stratum.0, messages.0);
+        let set = self.0.lock().set_messages_sent(stratum.0, messages.0);
         set.map_err(|error| raise(py, error))
     }
 
-    fn set_delivery(&mut self, delivery: Delivered) {
-        self.0.set_delivery(delivery.0);
+    fn set_delivery(&self, delivery: Delivered) {
+        self.0.lock().set_delivery(delivery.0);
     }
 
     #[pyo3(signature = (confidence = Level(Confidence::P95)))]
     fn answers<'py>(&self, py: Python<'py>, confidence: Level) -> PyResult<Bound<'py, PyAny>> {
-        let answers = self.0.answers(confidence.0).map_err(|error| raise(py, error))?;
-        let rows: Vec<_> =
-            answers.rows.into_iter().map(|(key, answer)| (key, Estimate(answer))).collect();
-        object!(py, "atp._answers", "Answers" {
-            rows: PyTuple::new(py, rows)?,
-            separates: answers.separates,
-            warnings: warnings(py, &answers.warnings)?,
-        })
+        let made = self.0.lock().answers(confidence.0);
+        answers(py, made.map_err(|error| raise(py, error))?)
     }
 
     #[pyo3(signature = (confidence = Level(Confidence::P95)))]
     fn overall(&self, py: Python<'_>, confidence: Level) -> PyResult<Option<Estimate>> {
-        let overall = self.0.overall(confidence.0).map_err(|error| raise(py, error))?;
-        Ok(overall.map(Estimate))
+        let overall = self.0.lock().overall(confidence.0);
+        Ok(overall.map_err(|error| raise(py, error))?.map(Estimate))
     }
 }

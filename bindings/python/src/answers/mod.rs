@@ -4,6 +4,8 @@ mod answering;
 mod errors;
 mod estimate;
 mod input;
+mod locked;
+mod plan;
 mod planner;
 mod sample;
 mod tables;

@@ -1,9 +1,12 @@
 //! The class `Planner`.
 
 use super::{
+    answering::{self, Answering},
     errors::{cause, raise},
     estimate::Estimate,
     input::{Level, Messages, Stratum, share},
+    locked::Locked,
+    plan::{Change, Plan},
 };
 use crate::{
     arguments::{integer, number, shown},
@@ -18,8 +21,8 @@ use pyo3::{
 use std::cell::RefCell;
 
 /// Turns an accepted error into requests to the senders of a job.
-#[pyclass(module = "atp.answers")]
-pub struct Planner(approx_answers::Planner);
+#[pyclass(frozen, module = "atp.answers")]
+pub struct Planner(Locked<Plan>);
 
 fn action(py: Python<'_>, action: Action) -> PyResult<Option<Bound<'_, PyAny>>> {
     let action = match action {
@@ -37,6 +40,11 @@ fn action(py: Python<'_>, action: Action) -> PyResult<Option<Bound<'_, PyAny>>> 
     action.map(Some)
 }
 
+fn actions(py: Python<'_>, actions: Vec<Action>) -> PyResult<Bound<'_, PyList>> {
+    let made = actions.into_iter().filter_map(|one| action(py, one).transpose());
+    PyList::new(py, made.collect::<PyResult<Vec<_>>>()?)
+}
+
 /// The estimates that Python computes for a look.
 fn ask(ask: &Bound<'_, PyAny>, confidence: Confidence) -> PyResult<Vec<approx_answers::Estimate>> {
     let answers = ask.call1((confidence.level(),))?;
@@ -45,6 +53,12 @@ fn ask(ask: &Bound<'_, PyAny>, confidence: Confidence) -> PyResult<Vec<approx_an
         PyTypeError::new_err(format!("a look must return a list of Estimate, not {shown}"))
     })?;
     Ok(estimates.into_iter().map(|estimate| estimate.0).collect())
+}
+
+impl Planner {
+    fn planner(&self) -> approx_answers::Planner {
+        self.0.lock().planner().clone()
+    }
 }
 
 #[pymethods]
@@ -72,39 +86,44 @@ impl Planner {
         let accepted = accepted.map_err(|error| raise(py, error))?;
         let sources = sources.map(|sources| integer("sources", sources, u32::MAX.into()));
         let sources = sources.transpose()?.unwrap_or(0) as usize;
-        Ok(Self(approx_answers::Planner::new(accepted, confidence.0).with_sources(sources)))
+        let planner = approx_answers::Planner::new(accepted, confidence.0).with_sources(sources);
+        Ok(Self(Locked::new(Plan::new(planner))))
     }
 
     fn source_started<'py>(
-        &mut self,
+        &self,
         py: Python<'py>,
         stratum: Stratum,
         msr: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let first = self.0.source_started(stratum.0, share("msr", msr)?);
+        let started = Change::Started { stratum: stratum.0, msr: share("msr", msr)? };
+        let first = self.0.lock().change(started);
         first.map_or(Ok(None), |first| action(py, first))
     }
 
-    fn source_heard(&mut self, stratum: Stratum) {
-        self.0.source_heard(stratum.0);
+    fn source_heard(&self, stratum: Stratum) {
+        self.0.lock().change(Change::Heard { stratum: stratum.0 });
     }
 
-    fn source_ending(&mut self, stratum: Stratum) {
-        self.0.source_ending(stratum.0);
+    fn source_ending(&self, stratum: Stratum) {
+        self.0.lock().change(Change::Ending { stratum: stratum.0 });
     }
 
-    fn source_ended(&mut self, stratum: Stratum) {
-        self.0.source_ended(stratum.0);
+    fn source_ended(&self, stratum: Stratum) {
+        self.0.lock().change(Change::Ended { stratum: stratum.0 });
     }
 
     fn is_look_due(&self, messages: Messages) -> bool {
-        self.0.is_look_due(messages.0)
+        self.0.lock().is_look_due(messages.0)
     }
 
-    fn look<'py>(&mut self, ask: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+    fn look<'py>(&self, ask: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let py = ask.py();
+        // Python computes the answers: not under the lock.
+        let begun = self.0.lock().begin_look();
+        let Some(mut planner) = begun else { return actions(py, Vec::new()) };
         let raised = RefCell::new(None);
-        let actions = self.0.look(|confidence| {
+        let looked = planner.look(|confidence| {
             self::ask(ask, confidence).map_err(|error| {
                 // An exception of Python's own ends the look.
                 let known = cause(py, &error);
@@ -112,26 +131,50 @@ impl Planner {
                 known.unwrap_or(AnswerError::Overflow { what: "answer" })
             })
         });
-        let actions = actions.map_err(|error| match raised.take() {
+        self.0.lock().end_look(planner);
+        let looked = looked.map_err(|error| match raised.take() {
             Some(raised) => raised,
             None => raise(py, error),
         })?;
-        let actions: Vec<_> =
-            actions.into_iter().filter_map(|one| action(py, one).transpose()).collect();
-        PyList::new(py, actions.into_iter().collect::<PyResult<Vec<_>>>()?)
+        actions(py, looked)
+    }
+
+    fn look_at<'py>(&self, answering: &Bound<'py, Answering>) -> PyResult<Bound<'py, PyList>> {
+        let py = answering.py();
+        let begun = self.0.lock().begin_look();
+        let Some(mut planner) = begun else { return actions(py, Vec::new()) };
+        let looked = planner.look_at(&answering.get().0.lock());
+        self.0.lock().end_look(planner);
+        actions(py, looked.map_err(|error| raise(py, error))?)
+    }
+
+    fn answers<'py>(&self, answering: &Bound<'py, Answering>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, planner) = (answering.py(), self.planner());
+        let made = planner.answers(&answering.get().0.lock());
+        answering::answers(py, made.map_err(|error| raise(py, error))?)
+    }
+
+    fn overall(&self, answering: &Bound<'_, Answering>) -> PyResult<Option<Estimate>> {
+        let planner = self.planner();
+        let overall = planner.overall(&answering.get().0.lock());
+        Ok(overall.map_err(|error| raise(answering.py(), error))?.map(Estimate))
     }
 
     #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(report) = self.0.report() else { return Ok(None) };
-        let estimates: Vec<_> = report.estimates.iter().cloned().map(Estimate).collect();
+        let report = self.0.lock().planner().report().cloned();
+        let Some(report) = report else { return Ok(None) };
+        let text = report.to_string();
+        let (is_met, level) = (report.is_met(), report.level.level());
+        let estimates: Vec<_> = report.estimates.into_iter().map(Estimate).collect();
         let made = object!(py, "atp._answers", "Report" {
-            is_met: report.is_met(),
+            is_met: is_met,
             reached: report.reached,
             because: report.because.map(|because| because.to_string()),
             estimates: PyTuple::new(py, estimates)?,
+            level: level,
             looks: report.looks,
-            text: report.to_string(),
+            text: text,
         });
         made.map(Some)
     }

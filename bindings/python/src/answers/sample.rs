@@ -4,14 +4,15 @@ use super::{
     errors::raise,
     estimate::Estimate,
     input::{Delivered, Level, Messages, Stratum},
+    locked::Locked,
 };
 use crate::arguments::{integer, number};
 use approx_answers::{AnswerError, Confidence};
 use pyo3::{exceptions::PyValueError, prelude::*};
 
 /// The messages of a job that arrived, summed up.
-#[pyclass(module = "atp.answers")]
-pub struct Sample(approx_answers::Sample);
+#[pyclass(frozen, module = "atp.answers")]
+pub struct Sample(Locked<approx_answers::Sample>);
 
 /// Refuses to count a part twice.
 pub fn check_merge(is_same: bool) -> PyResult<()> {
@@ -30,88 +31,96 @@ fn answer(
 impl Sample {
     #[new]
     fn new() -> Self {
-        Self(approx_answers::Sample::new())
+        Self(Locked::new(approx_answers::Sample::new()))
     }
 
     #[getter]
     fn messages(&self) -> u64 {
-        self.0.messages()
+        self.0.lock().messages()
     }
 
     #[getter]
     fn messages_sent(&self) -> Option<u64> {
-        self.0.messages_sent()
+        self.0.lock().messages_sent()
     }
 
     fn push(
-        &mut self,
+        &self,
         py: Python<'_>,
         stratum: Stratum,
         records: &Bound<'_, PyAny>,
         total: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let (records, total) = (integer("records", records, u64::MAX)?, number("total", total)?);
-        self.0.push(stratum.0, records, total).map_err(|error| raise(py, error))
+        let pushed = self.0.lock().push(stratum.0, records, total);
+        pushed.map_err(|error| raise(py, error))
     }
 
     fn push_pair(
-        &mut self,
+        &self,
         py: Python<'_>,
         stratum: Stratum,
         denominator: &Bound<'_, PyAny>,
         numerator: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let (x, y) = (number("denominator", denominator)?, number("numerator", numerator)?);
-        self.0.push_pair(stratum.0, x, y).map_err(|error| raise(py, error))
+        let pushed = self.0.lock().push_pair(stratum.0, x, y);
+        pushed.map_err(|error| raise(py, error))
     }
 
     fn set_messages_sent(
-        &mut self,
+        &self,
         py: Python<'_>,
         stratum: Stratum,
         messages: Messages,
     ) -> PyResult<()> {
-        let set = self.0.set_messages_sent(stratum.0, messages.0);
+        let set = self.0.lock().set_messages_sent(stratum.0, messages.0);
         set.map_err(|error| raise(py, error))
     }
 
     fn set_exact_records(
-        &mut self,
+        &self,
         py: Python<'_>,
         stratum: Stratum,
         records: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let set = self.0.set_exact_records(stratum.0, number("records", records)?);
+        let records = number("records", records)?;
+        let set = self.0.lock().set_exact_records(stratum.0, records);
         set.map_err(|error| raise(py, error))
     }
 
-    fn set_delivery(&mut self, delivery: Delivered) {
-        self.0.set_delivery(delivery.0);
+    fn set_delivery(&self, delivery: Delivered) {
+        self.0.lock().set_delivery(delivery.0);
     }
 
     fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<()> {
         check_merge(slf.is(other))?;
-        let merged = slf.try_borrow_mut()?.0.merge(&other.try_borrow()?.0);
+        let other = other.get().0.copied();
+        let merged = slf.get().0.lock().merge(&other);
         merged.map_err(|error| raise(slf.py(), error))
     }
 
     #[pyo3(signature = (confidence = Level(Confidence::P95)))]
     fn sum(&self, py: Python<'_>, confidence: Level) -> PyResult<Estimate> {
-        answer(py, self.0.sum(confidence.0))
+        let made = self.0.lock().sum(confidence.0);
+        answer(py, made)
     }
 
     #[pyo3(signature = (confidence = Level(Confidence::P95)))]
     fn count(&self, py: Python<'_>, confidence: Level) -> PyResult<Estimate> {
-        answer(py, self.0.count(confidence.0))
+        let made = self.0.lock().count(confidence.0);
+        answer(py, made)
     }
 
     #[pyo3(signature = (confidence = Level(Confidence::P95)))]
     fn mean(&self, py: Python<'_>, confidence: Level) -> PyResult<Estimate> {
-        answer(py, self.0.mean(confidence.0))
+        let made = self.0.lock().mean(confidence.0);
+        answer(py, made)
     }
 
     #[pyo3(signature = (confidence = Level(Confidence::P95)))]
     fn ratio(&self, py: Python<'_>, confidence: Level) -> PyResult<Estimate> {
-        answer(py, self.0.ratio(confidence.0))
+        let made = self.0.lock().ratio(confidence.0);
+        answer(py, made)
     }
 }

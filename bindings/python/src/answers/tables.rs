@@ -4,6 +4,7 @@ use super::{
     errors::raise,
     estimate::{Estimate, warnings},
     input::{Delivered, Level, Messages, Stratum, key_of, pairs, records},
+    locked::Locked,
     sample::check_merge,
 };
 use crate::{
@@ -23,43 +24,45 @@ fn keys_max(keys_max: &Bound<'_, PyAny>) -> PyResult<usize> {
 /// A class with a key limit: what the three share. `$methods` are its answers.
 macro_rules! table {
     ($name:ident, $inner:ty, $push:ident, $parse:ident, $($methods:tt)*) => {
-        #[pyclass(module = "atp.answers")]
-        pub struct $name($inner);
+        #[pyclass(frozen, module = "atp.answers")]
+        pub struct $name(Locked<$inner>);
 
         #[pymethods]
         impl $name {
             #[new]
             fn new(keys_max: &Bound<'_, PyAny>) -> PyResult<Self> {
-                Ok(Self(<$inner>::new(self::keys_max(keys_max)?)))
+                Ok(Self(Locked::new(<$inner>::new(self::keys_max(keys_max)?))))
             }
 
             #[getter]
             fn messages(&self) -> u64 {
-                self.0.all().messages()
+                self.0.lock().all().messages()
             }
 
-            fn $push(&mut self, stratum: Stratum, records: &Bound<'_, PyAny>) -> PyResult<()> {
-                let pushed = self.0.$push(stratum.0, self::$parse(records)?);
+            fn $push(&self, stratum: Stratum, records: &Bound<'_, PyAny>) -> PyResult<()> {
+                let parsed = self::$parse(records)?;
+                let pushed = self.0.lock().$push(stratum.0, parsed);
                 pushed.map_err(|error| raise(records.py(), error))
             }
 
             fn set_messages_sent(
-                &mut self,
+                &self,
                 py: Python<'_>,
                 stratum: Stratum,
                 messages: Messages,
             ) -> PyResult<()> {
-                let set = self.0.set_messages_sent(stratum.0, messages.0);
+                let set = self.0.lock().set_messages_sent(stratum.0, messages.0);
                 set.map_err(|error| raise(py, error))
             }
 
-            fn set_delivery(&mut self, delivery: Delivered) {
-                self.0.set_delivery(delivery.0);
+            fn set_delivery(&self, delivery: Delivered) {
+                self.0.lock().set_delivery(delivery.0);
             }
 
             fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<()> {
                 check_merge(slf.is(other))?;
-                let merged = slf.try_borrow_mut()?.0.merge(&other.try_borrow()?.0);
+                let other = other.get().0.copied();
+                let merged = slf.get().0.lock().merge(&other);
                 merged.map_err(|error| raise(slf.py(), error))
             }
 
@@ -70,47 +73,55 @@ macro_rules! table {
 
 table! { GroupBy, approx_answers::GroupBy<String>, push_pairs, pairs,
     /// Adds records whose denominator is 1.
-    fn push_message(&mut self, stratum: Stratum, records: &Bound<'_, PyAny>) -> PyResult<()> {
-        let pushed = self.0.push_message(stratum.0, self::records(records)?);
+    fn push_message(&self, stratum: Stratum, records: &Bound<'_, PyAny>) -> PyResult<()> {
+        let parsed = self::records(records)?;
+        let pushed = self.0.lock().push_message(stratum.0, parsed);
         pushed.map_err(|error| raise(records.py(), error))
     }
 
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.0.keys())
+        let keys: Vec<String> = self.0.lock().keys().into_iter().cloned().collect();
+        PyTuple::new(py, keys)
     }
 
     #[getter]
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        warnings(py, &self.0.warnings())
+        let found = self.0.lock().warnings();
+        warnings(py, &found)
     }
 
     #[pyo3(signature = (key, confidence = Level(Confidence::P95)))]
     fn sum(&self, key: &Bound<'_, PyAny>, confidence: Level) -> PyResult<Estimate> {
-        let answer = self.0.sum(&key_of(key)?, confidence.0);
+        let name = key_of(key)?;
+        let answer = self.0.lock().sum(&name, confidence.0);
         answer.map(Estimate).map_err(|error| raise(key.py(), error))
     }
 
     #[pyo3(signature = (key, confidence = Level(Confidence::P95)))]
     fn count(&self, key: &Bound<'_, PyAny>, confidence: Level) -> PyResult<Estimate> {
-        let answer = self.0.count(&key_of(key)?, confidence.0);
+        let name = key_of(key)?;
+        let answer = self.0.lock().count(&name, confidence.0);
         answer.map(Estimate).map_err(|error| raise(key.py(), error))
     }
 
     #[pyo3(signature = (key, confidence = Level(Confidence::P95)))]
     fn mean(&self, key: &Bound<'_, PyAny>, confidence: Level) -> PyResult<Estimate> {
-        let answer = self.0.mean(&key_of(key)?, confidence.0);
+        let name = key_of(key)?;
+        let answer = self.0.lock().mean(&name, confidence.0);
         answer.map(Estimate).map_err(|error| raise(key.py(), error))
     }
 }
 
 table! { Quantiles, approx_answers::Quantiles<String>, push_message, records,
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.0.keys())
+        let keys: Vec<String> = self.0.lock().keys().into_iter().cloned().collect();
+        PyTuple::new(py, keys)
     }
 
     #[getter]
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        warnings(py, &self.0.warnings())
+        let found = self.0.lock().warnings();
+        warnings(py, &found)
     }
 
     #[pyo3(signature = (key, rank, confidence = Level(Confidence::P95)))]
@@ -120,7 +131,8 @@ table! { Quantiles, approx_answers::Quantiles<String>, push_message, records,
         rank: &Bound<'_, PyAny>,
         confidence: Level,
     ) -> PyResult<Estimate> {
-        let answer = self.0.quantile(&key_of(key)?, number("rank", rank)?, confidence.0);
+        let (name, rank) = (key_of(key)?, number("rank", rank)?);
+        let answer = self.0.lock().quantile(&name, rank, confidence.0);
         answer.map(Estimate).map_err(|error| raise(key.py(), error))
     }
 }
@@ -134,7 +146,8 @@ table! { Top, approx_answers::Top<String>, push_message, records,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = ranks.py();
         let ranks = integer("ranks", ranks, u32::MAX.into())? as usize;
-        let ranking = self.0.largest(ranks, confidence.0).map_err(|error| raise(py, error))?;
+        let ranking = self.0.lock().largest(ranks, confidence.0);
+        let ranking = ranking.map_err(|error| raise(py, error))?;
         let ranks: Vec<_> =
             ranking.ranks.into_iter().map(|(key, total)| (key, Estimate(total))).collect();
         object!(py, "atp._answers", "Ranking" {
