@@ -6,6 +6,7 @@ use pyo3::{
     exceptions::{PyMemoryError, PyTypeError},
     ffi,
     prelude::*,
+    types::{PyBytes, PyMemoryView},
 };
 use std::{
     mem, ptr,
@@ -53,6 +54,7 @@ impl Buffer {
     /// The bytes of a Python object. Memory of more than `bytes_max` is refused before any copy: a
     /// stride of 0 makes an array of any length from one byte.
     pub fn new(object: &Bound<'_, PyAny>, bytes_max: usize) -> PyResult<Self> {
+        refuse_pointers(object)?;
         let memory = match export(object, ffi::PyBUF_SIMPLE) {
             Ok(exported) => Memory::Exported(Some(exported)),
             Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => {
@@ -137,6 +139,26 @@ fn export(object: &Bound<'_, PyAny>, flags: std::ffi::c_int) -> PyResult<Exporte
         0 => Ok(Exported(node)),
         _ => Err(PyErr::fetch(object.py())),
     }
+}
+
+/// Elements of numpy's type `object` are addresses of this process, which no receiver can use.
+fn refuse_pointers(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let holds_pointers = if object.is_exact_instance_of::<PyBytes>() {
+        false
+    } else if object.is_instance_of::<PyMemoryView>() {
+        object.getattr("format")?.extract::<String>()?.contains('O')
+    } else {
+        let kind = object.getattr_opt("dtype")?;
+        let has_object = kind.map(|kind| kind.getattr_opt("hasobject")).transpose()?.flatten();
+        has_object.is_some_and(|has| has.is_truthy().unwrap_or(false))
+    };
+    if holds_pointers {
+        return Err(PyTypeError::new_err(
+            "a message must be bytes, not an array of Python objects: give its elements one type, \
+             such as numpy.float32",
+        ));
+    }
+    Ok(())
 }
 
 fn check_len(py: Python<'_>, bytes: usize, bytes_max: usize) -> PyResult<()> {
