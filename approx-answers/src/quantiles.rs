@@ -195,6 +195,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
                 cube: 0.0,
                 degrees_of_freedom,
                 extreme_share: 0.0,
+                agrees: square == 0.0,
             });
         }
         Spread { fixed: sketch_variance, ..Spread::new(parts, entry.messages as f64 - 1.0) }

@@ -210,6 +210,7 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
                 cube: 0.0,
                 degrees_of_freedom,
                 extreme_share: 0.0,
+                agrees: square == 0.0,
             });
         }
         let value = total(strata, &one.cells) - total(strata, &other.cells);

@@ -46,12 +46,13 @@ fn draw(seed: u64) -> Value {
     let part = |draws: &mut ChaCha8Rng| {
         let arrived = draws.random_range(2..40u64);
         let sent = arrived + draws.random_range(1..200u64);
-        let message = |draws: &mut ChaCha8Rng| {
+        // Two messages differ in their records: counts of equal ones have an interval of our own.
+        let message = |draws: &mut ChaCha8Rng, number: u64| {
             let mean: f64 = draws.random_range(-20.0..60.0);
-            let records = draws.random_range(1..20);
+            let records = 1 + number % 2 + 2 * draws.random_range(0..10);
             (0..records).map(|_| mean + draws.random_range(-5.0..5.0)).collect::<Vec<f64>>()
         };
-        let messages: Vec<Vec<f64>> = (0..arrived).map(|_| message(draws)).collect();
+        let messages: Vec<Vec<f64>> = (0..arrived).map(|number| message(draws, number)).collect();
         json!({ "sent": sent, "messages": messages })
     };
     (0..strata).map(|_| part(&mut draws)).collect()
