@@ -84,7 +84,9 @@ fn planned_misses(error: f64, values: &[f64]) -> (u64, u64) {
         }
         let report = planner.report().expect("all messages meet any error");
         assert!(report.is_met(), "{report}");
-        if !report.estimates[0].contains(truth) {
+        // A whole job is right but for rounding.
+        let is_whole = sample.messages() == messages.len() as u64;
+        if !is_whole && !report.estimates[0].contains(truth) {
             misses += 1;
             let is_heavy = |warning: &&Warning| matches!(warning, Warning::HeavyTail { .. });
             let is_warned = report.warnings().iter().any(is_heavy);
