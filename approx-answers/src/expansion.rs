@@ -1,6 +1,6 @@
 //! Sums and counts: expansion by `N/m`, and regression where senders state exact totals.
 
-use crate::check::{contradictions, job_warnings};
+use crate::check::job_warnings;
 use crate::spread::{Part, Spread};
 use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
@@ -49,7 +49,6 @@ impl Sample {
         let nonzero: u64 = strata.iter().map(|(_, stratum)| stratum.moments.nonzero()).sum();
         let spread = Spread::new(parts, nonzero.max(1) as f64);
         let mut warnings = job_warnings(self, &strata);
-        warnings.extend(contradictions(&strata));
         warnings.extend(spread.warnings());
         let estimate = spread.estimate(value, confidence, "sum", self)?;
         Ok(Estimate { warnings, ..estimate })

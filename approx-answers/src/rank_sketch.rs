@@ -49,6 +49,11 @@ impl Cell for RankSketch {
     fn records(&self) -> u64 {
         self.values
     }
+
+    fn bytes(&self) -> usize {
+        let values = self.levels.iter().map(Vec::capacity).sum::<usize>();
+        size_of::<f64>() * values + size_of::<Vec<f64>>() * self.levels.capacity()
+    }
 }
 
 impl RankSketch {

@@ -1,6 +1,6 @@
 //! Means and ratios: one combined ratio over the strata, with its linearized variance.
 
-use crate::check::{contradictions, job_warnings};
+use crate::check::job_warnings;
 use crate::spread::{Part, Spread};
 use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
@@ -50,7 +50,6 @@ impl Sample {
         let nonzero: u64 = strata.iter().map(|(_, stratum)| stratum.moments.nonzero()).sum();
         let spread = Spread::new(parts.collect(), nonzero as f64 - 1.0);
         let mut warnings = job_warnings(self, &strata);
-        warnings.extend(contradictions(&strata));
         warnings.extend(spread.warnings());
         let incomplete = strata.iter().filter(|(_, stratum)| !stratum.is_complete());
         let parts = incomplete

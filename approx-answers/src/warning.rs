@@ -20,7 +20,7 @@ pub enum Warning {
         /// Messages that are missing; `None` if the number sent is unknown.
         missing: Option<u64>,
     },
-    /// Records whose key was beyond the limit aren't counted.
+    /// Records whose key was beyond the limit, or beyond 256 MiB, aren't counted.
     UncountedRecords {
         /// Those records.
         records: u64,
@@ -105,8 +105,8 @@ impl fmt::Display for Warning {
             }
             Self::UncountedRecords { records, limit } => write!(
                 f,
-                "{records} records have keys beyond the limit of {limit} and aren't counted: raise \
-                 the limit, or group by a coarser key"
+                "{records} records have keys beyond the limit of {limit} keys or that of memory, and \
+                 aren't counted: raise the limit, join strata, or group by a coarser key"
             ),
             Self::ContradictsExact { stratum, statistic, level } => write!(
                 f,
