@@ -8,16 +8,18 @@ use crate::{Sample, Warning};
 
 /// The probability that an unbiased sample is said to contradict its exact total.
 const CONTRADICTION_LEVEL: f64 = 0.001;
-/// The warnings of the job, and of the number of its messages.
+
+/// The warnings of the job, of the number of its messages, and of its exact totals.
 pub(crate) fn job_warnings(sample: &Sample, parts: &[(u32, &Stratum)]) -> Vec<Warning> {
     let incomplete = parts.iter().filter(|(_, stratum)| !stratum.is_complete());
     let arrived: Vec<u64> = incomplete.map(|(_, stratum)| stratum.arrived()).collect();
     if arrived.is_empty() {
-        return Vec::new();
+        return contradictions(parts);
     }
     let messages = arrived.iter().sum();
     let few = (messages < MESSAGES_MIN).then_some(Warning::FewMessages { messages });
-    few.into_iter().chain(sample.delivery.warnings()).collect()
+    let warnings = few.into_iter().chain(sample.delivery.warnings());
+    warnings.chain(contradictions(parts)).collect()
 }
 
 /// Adds a warning if few messages hold a key.

@@ -60,7 +60,9 @@ fn expanded(z: f64, degrees_of_freedom: f64) -> f64 {
     let square = z * z;
     let first = z * (square + 1.0) / 4.0;
     let second = z * (5.0 * square * square + 16.0 * square + 3.0) / 96.0;
-    z + (first + second / degrees_of_freedom) / degrees_of_freedom
+    let third = z * (((3.0 * square + 19.0) * square + 17.0) * square - 15.0) / 384.0;
+    let per_degree = |term: f64| term / degrees_of_freedom;
+    z + per_degree(first + per_degree(second + per_degree(third)))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Sums and counts: expansion by `N/m`, and regression where senders state exact totals.
 
-use crate::check::{contradictions, job_warnings};
+use crate::check::job_warnings;
 use crate::spread::{Part, Spread};
 use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
@@ -49,9 +49,7 @@ impl Sample {
         let nonzero: u64 = strata.iter().map(|(_, stratum)| stratum.moments.nonzero()).sum();
         let spread = Spread::new(parts, nonzero.max(1) as f64);
         let mut warnings = job_warnings(self, &strata);
-        warnings.extend(contradictions(&strata));
-        // Records are as the sender divides them, and have no heavy tail.
-        warnings.extend(spread.warnings().filter(|_| matches!(column, Column::Y)));
+        warnings.extend(spread.warnings());
         let estimate = spread.estimate(value, confidence, "sum", self)?;
         Ok(Estimate { warnings, ..estimate })
     }
@@ -68,13 +66,10 @@ fn part(number: u32, stratum: &Stratum, sent: f64, column: Column) -> (f64, Opti
         };
         return (sum, None);
     }
-    let y = Part::of_residuals(number, stratum, 0.0, sent);
     match (column, stratum.exact_x) {
         (Column::X, Some(exact_x)) => (exact_x, None),
         (Column::X, None) => {
-            // Counts raise no warning of skewness: their third moment isn't asked for.
-            let square = sent * sent * moments.variance_x();
-            (sent * moments.mean_x(), Some(Part { square, cube: 0.0, ..y }))
+            (sent * moments.mean_x(), Some(Part::of_records(number, stratum, sent)))
         }
         (Column::Y, Some(exact_x)) if regresses(moments) => {
             let slope = moments.covariance() / moments.variance_x();
@@ -84,7 +79,9 @@ fn part(number: u32, stratum: &Stratum, sent: f64, column: Column) -> (f64, Opti
             let square = residuals.square * (arrived - 1.0) / (arrived - 2.0);
             (value, Some(Part { square, degrees_of_freedom: arrived - 2.0, ..residuals }))
         }
-        (Column::Y, _) => (sent * moments.mean_y(), Some(y)),
+        (Column::Y, _) => {
+            (sent * moments.mean_y(), Some(Part::of_residuals(number, stratum, 0.0, sent)))
+        }
     }
 }
 

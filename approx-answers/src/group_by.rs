@@ -1,10 +1,11 @@
 //! Answers by key, with bounded memory.
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-use crate::check::{few_with_key, table_warnings, uncounted};
+use crate::check::{contradictions, few_with_key, table_warnings, uncounted};
+use crate::room::Room;
 use crate::stratum::check_value;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Moments, Sample, Warning};
 
@@ -16,10 +17,14 @@ struct Tally {
     y: f64,
 }
 
+/// The memory of a key's moments in one stratum.
+const CELL_BYTES: usize = size_of::<(u32, Moments)>();
+
 /// A counted key.
 #[derive(Clone, Debug)]
-struct Entry<K> {
-    key: K,
+struct Entry {
+    /// The memory of the key.
+    key_bytes: usize,
     records: u64,
     /// Moments of the messages with the key, by stratum, in order.
     strata: Vec<(u32, Moments)>,
@@ -50,11 +55,11 @@ impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
         let position = match by.positions.get(key) {
             Some(&position) => position,
             // Once a record was left out, a new key may lack its first ones.
-            None if by.uncounted_records + self.uncounted > 0 || by.is_full() => {
+            None if by.uncounted_records + self.uncounted > 0 || !by.has_room(key) => {
                 self.uncounted += 1;
                 return Ok(());
             }
-            None => by.insert(key.to_owned()),
+            None => by.insert(key.to_owned(), key_bytes::<K, L>(key)),
         };
         let tally = &mut by.entries[position].current;
         if tally.records == 0 {
@@ -73,15 +78,16 @@ impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
 /// with the key are kept, as moments, and the zeros of the others are added when an answer is asked
 /// for. A key that is counted is counted from its first record on; once `keys_max` keys are there,
 /// records of other keys are left out, and each answer says how many. Memory is some 200 bytes for
-/// each key and stratum in which it occurs.
+/// each key and stratum in which it occurs. Beyond 256 MiB, the rarest keys are left out as well.
 #[derive(Clone, Debug)]
 pub struct GroupBy<K> {
     /// All messages, by stratum: their numbers and facts.
     messages: Sample,
     /// Positions in `entries`.
     positions: HashMap<K, usize>,
-    entries: Vec<Entry<K>>,
+    entries: Vec<Entry>,
     keys_max: usize,
+    room: Room,
     uncounted_records: u64,
     /// Entries with records of the message that is being added.
     touched: Vec<usize>,
@@ -95,6 +101,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             positions: HashMap::new(),
             entries: Vec::new(),
             keys_max,
+            room: Room::default(),
             uncounted_records: 0,
             touched: Vec::new(),
         }
@@ -140,16 +147,18 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         stratum: u32,
         add: impl FnOnce(&mut Adding<'_, K>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let known = self.entries.len();
+        let (known, room) = (self.entries.len(), self.room);
         let (all, uncounted) = (Tally::default(), 0);
         let mut adding = Adding { by: self, stratum, all, uncounted };
         let added = add(&mut adding);
         let Adding { all, uncounted, .. } = adding;
         let added = added.and_then(|()| Ok(self.messages.push_pair(stratum, all.x, all.y)?));
         if added.is_err() {
-            for entry in self.entries.drain(known..) {
-                self.positions.remove(&entry.key);
+            if self.entries.len() > known {
+                self.positions.retain(|_, position| *position < known);
+                self.entries.truncate(known);
             }
+            self.room = room;
             for position in self.touched.drain(..).filter(|&position| position < known) {
                 self.entries[position].current = Tally::default();
             }
@@ -160,19 +169,24 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             let entry = &mut self.entries[position];
             let tally = std::mem::take(&mut entry.current);
             entry.records += tally.records;
+            let strata = entry.strata.len();
             moments_of(&mut entry.strata, stratum).push(tally.x, tally.y);
+            self.room.bytes += (entry.strata.len() - strata) * CELL_BYTES;
         }
+        self.drop_rarest();
         Ok(())
     }
 
-    fn is_full(&self) -> bool {
-        self.entries.len() >= self.keys_max
+    fn has_room<L: ?Sized>(&self, key: &L) -> bool {
+        self.entries.len() < self.keys_max && self.room.fits(key_bytes::<K, L>(key))
     }
 
-    fn insert(&mut self, key: K) -> usize {
+    fn insert(&mut self, key: K, key_bytes: usize) -> usize {
         let position = self.entries.len();
-        self.positions.insert(key.clone(), position);
-        self.entries.push(Entry { key, records: 0, strata: Vec::new(), current: Tally::default() });
+        self.positions.insert(key, position);
+        let (strata, current) = (Vec::new(), Tally::default());
+        self.entries.push(Entry { key_bytes, records: 0, strata, current });
+        self.room.bytes += key_bytes;
         position
     }
 
@@ -182,6 +196,16 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     /// As [`Sample::set_messages_sent`].
     pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
         self.messages.set_messages_sent(stratum, messages)
+    }
+
+    /// Sets the exact number of records in all messages of a stratum, arrived or not. Answers then
+    /// warn if the sample contradicts it; those over all
+    /// keys ([`GroupBy::all`]) use it as [`Sample`] does.
+    ///
+    /// # Errors
+    /// As [`Sample::set_exact_records`].
+    pub fn set_exact_records(&mut self, stratum: u32, records: f64) -> Result<(), AnswerError> {
+        self.messages.set_exact_records(stratum, records)
     }
 
     /// Sets how the job was delivered, for the warnings.
@@ -205,11 +229,14 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         let (is_whole, other_is_whole) =
             (self.uncounted_records == 0, other.uncounted_records == 0);
         self.uncounted_records += other.uncounted_records;
-        self.keep(|entry| other_is_whole || other.positions.contains_key(&entry.key));
-        for theirs in &other.entries {
-            let position = match self.positions.get(&theirs.key) {
+        if !other_is_whole {
+            self.keep(|key| other.positions.contains_key(key));
+        }
+        for (key, &position) in &other.positions {
+            let theirs = &other.entries[position];
+            let position = match self.positions.get(key) {
                 Some(&position) => position,
-                None if is_whole => self.insert(theirs.key.clone()),
+                None if is_whole => self.insert(key.clone(), theirs.key_bytes),
                 None => {
                     self.uncounted_records += theirs.records;
                     continue;
@@ -217,40 +244,51 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             };
             let own = &mut self.entries[position];
             own.records += theirs.records;
+            let strata = own.strata.len();
             for (stratum, moments) in &theirs.strata {
                 moments_of(&mut own.strata, *stratum).merge(moments);
             }
+            self.room.bytes += (own.strata.len() - strata) * CELL_BYTES;
         }
         self.drop_rarest();
         Ok(())
     }
 
-    /// Drops the keys with the fewest records until the limit holds.
+    /// Drops the keys with the fewest records until the limits hold.
     fn drop_rarest(&mut self) {
-        let excess = self.entries.len().saturating_sub(self.keys_max);
-        let mut keys: Vec<(u64, K)> =
-            self.entries.iter().map(|entry| (entry.records, entry.key.clone())).collect();
-        keys.sort_unstable();
-        keys.truncate(excess);
-        self.keep(|entry| keys.binary_search(&(entry.records, entry.key.clone())).is_err());
+        if self.entries.len() <= self.keys_max && self.room.fits(0) {
+            return;
+        }
+        let keys = self.positions.iter().map(|(key, &position)| {
+            let entry = &self.entries[position];
+            (entry.records, key, entry.bytes())
+        });
+        let excess: HashSet<K> =
+            self.room.excess(keys, self.keys_max).into_iter().cloned().collect();
+        self.keep(|key| !excess.contains(key));
     }
 
     /// Keeps some keys. The records of the others become uncounted.
-    fn keep(&mut self, is_kept: impl Fn(&Entry<K>) -> bool) {
-        let mut dropped = 0;
-        self.entries.retain(|entry| {
-            let kept = is_kept(entry);
-            dropped += if kept { 0 } else { entry.records };
-            kept
+    fn keep(&mut self, is_kept: impl Fn(&K) -> bool) {
+        let mut old: Vec<Option<Entry>> = self.entries.drain(..).map(Some).collect();
+        let (entries, uncounted) = (&mut self.entries, &mut self.uncounted_records);
+        self.positions.retain(|key, position| {
+            let Some(entry) = old[*position].take() else { return false };
+            let is_kept = is_kept(key);
+            if is_kept {
+                *position = entries.len();
+                entries.push(entry);
+            } else {
+                *uncounted += entry.records;
+            }
+            is_kept
         });
-        self.uncounted_records += dropped;
-        let keys = self.entries.iter().enumerate();
-        self.positions = keys.map(|(position, entry)| (entry.key.clone(), position)).collect();
+        self.room.bytes = self.entries.iter().map(Entry::bytes).sum();
     }
 
     /// The counted keys, in order.
     pub fn keys(&self) -> Vec<&K> {
-        let mut keys: Vec<&K> = self.entries.iter().map(|entry| &entry.key).collect();
+        let mut keys: Vec<&K> = self.positions.keys().collect();
         keys.sort_unstable();
         keys
     }
@@ -304,8 +342,11 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             with_key += moments.messages();
             moments.add_zeros(stratum.arrived() - moments.messages());
             stratum.moments = moments;
+            // It is that of all keys.
+            stratum.exact_x = None;
         }
         let mut estimate = ask(&sample)?;
+        estimate.warnings.extend(contradictions(&self.messages.parts()?));
         few_with_key(&mut estimate.warnings, &sample.parts()?, with_key);
         estimate.warnings.extend(uncounted(self.uncounted_records, self.keys_max));
         Ok(estimate)
@@ -317,9 +358,24 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     }
 }
 
+impl Entry {
+    fn bytes(&self) -> usize {
+        self.key_bytes + self.strata.len() * CELL_BYTES
+    }
+}
+
+/// The memory of a key: its own, and its places in the map and among the entries.
+fn key_bytes<K, L: ?Sized>(key: &L) -> usize {
+    size_of_val(key) + size_of::<(K, usize)>() + size_of::<Entry>()
+}
+
 /// A key's moments in one stratum.
 fn moments_of(strata: &mut Vec<(u32, Moments)>, stratum: u32) -> &mut Moments {
     let at = strata.binary_search_by_key(&stratum, |(number, _)| *number).unwrap_or_else(|at| {
+        if strata.len() < 4 {
+            // Most keys are in one stratum, and a vector begins with room for four.
+            strata.reserve_exact(1);
+        }
         strata.insert(at, (stratum, Moments::default()));
         at
     });
@@ -371,6 +427,75 @@ mod tests {
         assert!(by.mean(&"a", P95).unwrap().warnings.contains(&warning));
         assert!(by.warnings().contains(&warning));
         assert_eq!(group_by(0, &MESSAGES).uncounted_records(), 6);
+    }
+
+    #[test]
+    fn set_exact_records__is_of_all_keys() {
+        let by = |exact: Option<f64>| {
+            let mut by = group_by(10, &MESSAGES.repeat(20));
+            by.set_messages_sent(0, 100).unwrap();
+            exact.into_iter().for_each(|exact| by.set_exact_records(0, exact).unwrap());
+            by
+        };
+        // 1.5 records in a message.
+        let (plain, right, wrong) = (by(None), by(Some(151.0)), by(Some(300.0)));
+        for ask in [GroupBy::sum, GroupBy::count, GroupBy::mean] {
+            assert_eq!(ask(&right, &"a", P95), ask(&plain, &"a", P95));
+            let contradicts = |by| {
+                let warnings = ask(by, &"a", P95).unwrap().warnings;
+                let is_one =
+                    |w: &Warning| matches!(w, Warning::ContradictsExact { stratum: 0, .. });
+                warnings.iter().any(is_one)
+            };
+            assert!(contradicts(&wrong) && !contradicts(&right));
+        }
+        let count = right.all().count(P95).unwrap();
+        assert_eq!((count.value, count.half_width()), (151.0, 0.0));
+    }
+
+    #[test]
+    fn push_message__drops_the_rarest_keys_beyond_the_memory() {
+        let mut by = GroupBy::new(1_000);
+        by.room.bytes_max = 1 << 16;
+        for stratum in 0..1_000u32 {
+            let rare = (0..10).filter(|key| stratum % (key + 2) == 0);
+            by.push_message(stratum, rare.chain([99]).map(|key| (key, 1.0))).unwrap();
+            let bytes: usize = by.entries.iter().map(Entry::bytes).sum();
+            assert!(by.room.bytes == bytes && (by.room.fits(0) || by.entries.len() == 1));
+        }
+        // The commonest key stays, though its strata take more than the memory.
+        assert_eq!(by.keys(), [&99]);
+        let uncounted = (2..12).map(|each| 1_000u64.div_ceil(each)).sum();
+        assert_eq!((by.uncounted_records(), by.entries[0].records), (uncounted, 1_000));
+        let sum = by.sum(&99, P95);
+        assert_eq!(sum, Err(AnswerError::SentUnknown { stratum: 0 }));
+    }
+
+    #[test]
+    fn push_message__a_message_that_is_left_out_takes_no_memory() {
+        let mut by = group_by(9, &MESSAGES[..1]);
+        let bytes = by.room.bytes;
+        assert!(bytes > 0);
+        assert!(by.push_message(1, [("c", 1.0), ("a", 1.0), ("b", f64::NAN)]).is_err());
+        assert_eq!(by.room.bytes, bytes);
+    }
+
+    #[test]
+    fn merge__keeps_within_the_memory() {
+        let part = |strata: std::ops::Range<u32>| {
+            let mut by = GroupBy::new(1_000);
+            by.room.bytes_max = 1 << 16;
+            for stratum in strata {
+                by.push_message(stratum, (0..7).map(|key| (key, 1.0))).unwrap();
+            }
+            by
+        };
+        let mut by = part(0..50);
+        assert_eq!(by.keys().len(), 7);
+        by.merge(&part(50..100)).unwrap();
+        assert!(by.room.fits(0) && (1..7).contains(&by.keys().len()), "{}", by.room.bytes);
+        let bytes: usize = by.entries.iter().map(Entry::bytes).sum();
+        assert_eq!(by.room.bytes, bytes);
     }
 
     #[test]

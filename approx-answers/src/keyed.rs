@@ -6,6 +6,7 @@ use std::hash::Hash;
 
 use crate::check::uncounted;
 use crate::groups::{GROUPS, Groups};
+use crate::room::Room;
 use crate::stratum::check_value;
 use crate::{AnswerError, Sample, Warning};
 
@@ -18,6 +19,8 @@ pub(crate) trait Cell: Clone + Default {
     fn merge(&mut self, other: &Self);
     /// The records that were added.
     fn records(&self) -> u64;
+    /// The memory that it holds beside its own size.
+    fn bytes(&self) -> usize;
 }
 
 /// The cells of a key, by stratum and group.
@@ -30,6 +33,8 @@ pub(crate) struct Entry<C> {
     pub messages: u64,
     /// The number of the last one, counted from 1.
     last_message: u64,
+    /// The memory of the key and its cells.
+    bytes: usize,
 }
 
 /// Records by key. A key that is counted is counted from its first record on.
@@ -40,6 +45,7 @@ pub(crate) struct Keyed<K, C> {
     pub entries: HashMap<K, Entry<C>>,
     pub keys_max: usize,
     pub uncounted_records: u64,
+    pub room: Room,
 }
 
 impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
@@ -50,6 +56,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
             entries: HashMap::new(),
             keys_max,
             uncounted_records: 0,
+            room: Room::default(),
         }
     }
 
@@ -80,22 +87,49 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
         let group = self.groups.add(stratum, contents());
         each(&mut |key, value| {
             // Once a record was left out, a new key may lack its first ones.
-            let has_room = self.uncounted_records == 0 && self.entries.len() < self.keys_max;
+            let key_bytes = size_of_val(key) + size_of::<(K, Entry<C>)>();
+            let has_room = self.uncounted_records == 0
+                && self.entries.len() < self.keys_max
+                && self.room.fits(key_bytes);
             let entry = match self.entries.get_mut(key) {
                 Some(entry) => entry,
-                None if has_room => self.entries.entry(key.to_owned()).or_default(),
+                None if has_room => {
+                    self.room.bytes += key_bytes;
+                    let entry = self.entries.entry(key.to_owned()).or_default();
+                    entry.bytes = key_bytes;
+                    entry
+                }
                 None => {
                     self.uncounted_records += 1;
                     return Ok(());
                 }
             };
-            cells_of(&mut entry.cells, stratum)[group].push(value);
+            let grown = entry.push(stratum, group, value);
+            entry.bytes = entry.bytes.saturating_add_signed(grown);
+            self.room.bytes = self.room.bytes.saturating_add_signed(grown);
             if entry.last_message != message {
                 entry.last_message = message;
                 entry.messages += 1;
             }
             Ok(())
-        })
+        })?;
+        self.drop_rarest();
+        Ok(())
+    }
+
+    /// Drops the keys in the fewest messages until the memory suffices.
+    fn drop_rarest(&mut self) {
+        if self.room.fits(0) {
+            return;
+        }
+        let keys = self.entries.iter().map(|(key, entry)| (entry.messages, key, entry.bytes));
+        let excess = self.room.excess(keys, self.keys_max);
+        let excess: Vec<K> = excess.into_iter().cloned().collect();
+        for key in excess {
+            let entry = self.entries.remove(&key).unwrap_or_default();
+            self.room.bytes -= entry.bytes;
+            self.uncounted_records += entry.records();
+        }
     }
 
     /// Adds another part of the job. Keys are kept as in [`crate::GroupBy::merge`], but in no case
@@ -134,7 +168,11 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
                     own[places[stratum][group]].merge(cell);
                 }
             }
+            own.bytes = theirs.key_bytes()
+                + own.cells.values().map(|cells| cells_bytes(cells)).sum::<usize>();
         }
+        self.room.bytes = self.entries.values().map(|entry| entry.bytes).sum();
+        self.drop_rarest();
         Ok(())
     }
 
@@ -148,14 +186,105 @@ impl<C: Cell> Entry<C> {
     fn records(&self) -> u64 {
         self.cells.values().flatten().map(Cell::records).sum()
     }
+
+    /// Adds a record. Returns by how much the memory grew; a sketch that compacts may shrink.
+    fn push(&mut self, stratum: u32, group: usize, value: f64) -> isize {
+        let known = self.cells.len();
+        let cells = cells_of(&mut self.cells, stratum);
+        let before = cells[group].bytes();
+        cells[group].push(value);
+        let grown = cells[group].bytes() as isize - before as isize;
+        let is_new = self.cells.len() > known;
+        if is_new { grown + own_bytes::<C>() as isize } else { grown }
+    }
+
+    /// The memory of the key alone.
+    fn key_bytes(&self) -> usize {
+        self.bytes - self.cells.values().map(|cells| cells_bytes(cells)).sum::<usize>()
+    }
 }
 
 impl<C> Default for Entry<C> {
     fn default() -> Self {
-        Self { cells: BTreeMap::new(), messages: 0, last_message: 0 }
+        Self { cells: BTreeMap::new(), messages: 0, last_message: 0, bytes: 0 }
     }
 }
 
 fn cells_of<C: Cell>(cells: &mut Cells<C>, stratum: u32) -> &mut Vec<C> {
     cells.entry(stratum).or_insert_with(|| vec![C::default(); GROUPS])
+}
+
+/// The memory of the cells of a key in a stratum.
+fn cells_bytes<C: Cell>(cells: &[C]) -> usize {
+    own_bytes::<C>() + cells.iter().map(Cell::bytes).sum::<usize>()
+}
+
+fn own_bytes<C>() -> usize {
+    GROUPS * size_of::<C>() + size_of::<(u32, Vec<C>)>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rank_sketch::RankSketch;
+
+    type Values = Keyed<u32, RankSketch>;
+
+    /// Adds a message of these keys, each with a value for each of its records.
+    fn push(values: &mut Values, stratum: u32, keys: &[u32]) {
+        let each = |on: OnRecord<'_, u32>| keys.iter().try_for_each(|key| on(key, 1.0));
+        values.push::<u32, AnswerError>(stratum, each, |_, _| (), || 0).unwrap();
+    }
+
+    fn bytes(values: &Values) -> usize {
+        values.entries.values().map(|entry| entry.bytes).sum()
+    }
+
+    #[test]
+    fn push__drops_the_keys_of_the_fewest_messages_beyond_the_memory() {
+        let mut values = Values::new(1_000);
+        values.room.bytes_max = 1 << 20;
+        let mut keys: Vec<u32> = (0..100).collect();
+        for stratum in 0..10_000 {
+            push(&mut values, stratum, &keys);
+            keys.truncate(90);
+            assert_eq!(values.room.bytes, bytes(&values));
+            assert!(values.room.fits(0) || values.entries.len() == 1, "{}", values.room.bytes);
+            if values.entries.len() < 10 {
+                break;
+            }
+        }
+        let left = values.entries.len();
+        assert!((1..10).contains(&left) && values.entries.keys().all(|key| *key < 90));
+        let records: u64 = values.entries.values().map(Entry::records).sum();
+        let strata = values.messages.messages();
+        assert_eq!(records + values.uncounted_records, 10 + 90 * strata);
+        // A new key has no room any more, as its first records may be among those left out.
+        push(&mut values, 0, &[777]);
+        assert_eq!(values.entries.len(), left);
+    }
+
+    #[test]
+    fn push__one_key_stays_in_any_case() {
+        let mut values = Values::new(1_000);
+        values.room.bytes_max = 1 << 14;
+        (0..100).for_each(|stratum| push(&mut values, stratum, &[7]));
+        assert_eq!((values.entries.len(), values.uncounted_records), (1, 0));
+        assert!(!values.room.fits(0));
+    }
+
+    #[test]
+    fn merge__keeps_within_the_memory() {
+        let part = |strata: std::ops::Range<u32>| {
+            let mut values = Values::new(1_000);
+            values.room.bytes_max = 1 << 20;
+            strata.for_each(|stratum| push(&mut values, stratum, &[1, 2, 3, 4, 5, 6, 7]));
+            values
+        };
+        let mut values = part(0..40);
+        assert_eq!(values.entries.len(), 7);
+        values.merge(&part(40..80)).unwrap();
+        assert!(values.room.fits(0) && (1..7).contains(&values.entries.len()));
+        assert_eq!(values.room.bytes, bytes(&values));
+    }
 }

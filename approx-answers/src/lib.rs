@@ -38,6 +38,7 @@ mod quantiles;
 mod query;
 mod rank_sketch;
 mod ratio;
+mod room;
 mod sample;
 mod spread;
 mod stratum;

@@ -1,5 +1,11 @@
 //! Moments of messages: how many, their means, and how they vary together.
 
+/// Sums of the squares of m messages that cancel leave this share of them behind, times sqrt(m):
+/// a random walk of rounding errors.
+const ROUNDING: f64 = 4.0 * f64::EPSILON;
+/// Totals of equal records differ by this share, in the order in which they were added up.
+const ROUNDING_OF_TOTALS: f64 = 1e-13;
+
 /// Counts, means and central sums of messages. A message has two numbers: `x`, the records (or a
 /// denominator), and `y`, the total of a column.
 ///
@@ -17,8 +23,8 @@ pub struct Moments {
     products: f64,
     /// Sums of the third powers of residuals: `x x x`, `x x y`, `x y y` and `y y y`.
     cubes: [f64; 4],
-    /// The largest distance from zero of any `x`: the most that one message can explain.
-    largest_x: f64,
+    /// The smallest and the largest `x`.
+    range_x: (f64, f64),
     /// The messages with the smallest and the largest `y`: `x` and `y`.
     smallest: (f64, f64),
     largest: (f64, f64),
@@ -35,7 +41,7 @@ impl Default for Moments {
             squares_y: 0.0,
             products: 0.0,
             cubes: [0.0; 4],
-            largest_x: 0.0,
+            range_x: (f64::INFINITY, f64::NEG_INFINITY),
             smallest: (0.0, f64::INFINITY),
             largest: (0.0, f64::NEG_INFINITY),
         }
@@ -50,7 +56,7 @@ impl Moments {
             nonzero: u64::from(x != 0.0 || y != 0.0),
             mean_x: x,
             mean_y: y,
-            largest_x: x.abs(),
+            range_x: (x, x),
             smallest: (x, y),
             largest: (x, y),
             ..Self::default()
@@ -90,7 +96,8 @@ impl Moments {
         self.squares_x += other.squares_x + x * x * own * share;
         self.squares_y += other.squares_y + y * y * own * share;
         self.products += other.products + x * y * own * share;
-        self.largest_x = self.largest_x.max(other.largest_x);
+        let (least, most) = self.range_x;
+        self.range_x = (least.min(other.range_x.0), most.max(other.range_x.1));
         if other.smallest.1 < self.smallest.1 {
             self.smallest = other.smallest;
         }
@@ -101,8 +108,24 @@ impl Moments {
 
     /// Adds messages whose two numbers are zero: those without a key.
     pub fn add_zeros(&mut self, messages: u64) {
-        let (smallest, largest) = ((0.0, 0.0), (0.0, 0.0));
-        self.merge(&Self { messages, smallest, largest, ..Self::default() });
+        let zeros = (0.0, 0.0);
+        let (range_x, smallest, largest) = (zeros, zeros, zeros);
+        self.merge(&Self { messages, range_x, smallest, largest, ..Self::default() });
+    }
+
+    /// The same messages with `x` in the place of `y`, and no `x`.
+    pub(crate) fn x_as_y(&self) -> Self {
+        Self {
+            messages: self.messages,
+            nonzero: self.nonzero,
+            mean_y: self.mean_x,
+            squares_y: self.squares_x,
+            cubes: [0.0, 0.0, 0.0, self.cubes[0]],
+            range_x: (0.0, 0.0),
+            smallest: (0.0, self.range_x.0),
+            largest: (0.0, self.range_x.1),
+            ..Self::default()
+        }
     }
 
     /// Messages of which `x` or `y` isn't zero.
@@ -112,6 +135,9 @@ impl Moments {
 
     /// The third central moment of the residuals `y - slope * x`, divided by n.
     pub fn third_moment_of_residuals(&self, slope: f64) -> f64 {
+        if self.squares_of_residuals(slope) == 0.0 {
+            return 0.0;
+        }
         let [xxx, xxy, xyy, yyy] = self.cubes;
         let sum = yyy - slope * (3.0 * xyy - slope * (3.0 * xxy - slope * xxx));
         sum / self.messages.max(1) as f64
@@ -142,9 +168,9 @@ impl Moments {
         self.mean_y * self.messages as f64
     }
 
-    /// The largest absolute `x`.
+    /// The largest absolute `x`: the most that one message can explain.
     pub fn largest_x(&self) -> f64 {
-        self.largest_x
+        if self.messages == 0 { 0.0 } else { self.range_x.0.abs().max(self.range_x.1.abs()) }
     }
 
     /// The share of the squares of the residuals `y - slope * x` that one message holds: that with
@@ -161,12 +187,12 @@ impl Moments {
 
     /// The variance of `x`, divided by n - 1; 0 for fewer than two messages.
     pub fn variance_x(&self) -> f64 {
-        self.per_degree(self.squares_x)
+        self.x_as_y().variance_y()
     }
 
     /// The variance of `y`, divided by n - 1; 0 for fewer than two messages.
     pub fn variance_y(&self) -> f64 {
-        self.per_degree(self.squares_y)
+        self.variance_of_residuals(0.0)
     }
 
     /// The covariance of `x` and `y`, divided by n - 1; 0 for fewer than two messages.
@@ -179,15 +205,18 @@ impl Moments {
         self.per_degree(self.squares_of_residuals(slope))
     }
 
+    /// Exactly 0 if rounding explains it. NaN stays, so that an overflow is seen.
     fn squares_of_residuals(&self, slope: f64) -> f64 {
-        self.squares_y - 2.0 * slope * self.products + slope * slope * self.squares_x
+        let squares = |x: f64, y: f64| y + slope * slope * x;
+        let residual = squares(self.squares_x, self.squares_y) - 2.0 * slope * self.products;
+        let messages = self.messages as f64;
+        let cancelled = ROUNDING * messages.sqrt() * squares(self.squares_x, self.squares_y);
+        let means = squares(self.mean_x * self.mean_x, self.mean_y * self.mean_y);
+        let rounded = ROUNDING_OF_TOTALS * ROUNDING_OF_TOTALS * messages * means;
+        if residual <= cancelled.max(rounded) { 0.0 } else { residual }
     }
 
-    /// Rounding must not make a variance negative. NaN stays, so that an overflow is seen.
     fn per_degree(&self, squares: f64) -> f64 {
-        if squares < 0.0 {
-            return 0.0;
-        }
         squares / (self.messages.saturating_sub(1).max(1)) as f64
     }
 }

@@ -20,7 +20,8 @@ use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 /// interval of its own, from the groups, and its ends are turned back into values. The sketches'
 /// rank error (0.1 %, and none below 6,400 values) is part of the interval.
 ///
-/// Memory is at most some 200 KB for each key and stratum in which it occurs.
+/// Memory is at most some 200 KB for each key and stratum in which it occurs. Beyond 256 MiB, the
+/// keys in the fewest messages are left out, but one key stays.
 #[derive(Clone, Debug)]
 pub struct Quantiles<K = ()> {
     keyed: Keyed<K, RankSketch>,
@@ -72,6 +73,15 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
     /// As [`Sample::set_messages_sent`].
     pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
         self.keyed.messages.set_messages_sent(stratum, messages)
+    }
+
+    /// Sets the exact number of records in all messages of a stratum, arrived or not. Answers then
+    /// warn if the sample contradicts it.
+    ///
+    /// # Errors
+    /// As [`Sample::set_exact_records`].
+    pub fn set_exact_records(&mut self, stratum: u32, records: f64) -> Result<(), AnswerError> {
+        self.keyed.messages.set_exact_records(stratum, records)
     }
 
     /// Sets how the job was delivered, for the warnings.
@@ -195,6 +205,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
                 cube: 0.0,
                 degrees_of_freedom,
                 extreme_share: 0.0,
+                agrees: square == 0.0,
             });
         }
         Spread { fixed: sketch_variance, ..Spread::new(parts, entry.messages as f64 - 1.0) }

@@ -21,6 +21,8 @@ pub(crate) struct RankSketch {
     /// Mixed from values, so that sketches of equal sizes err independently of each other.
     state: u64,
     error_variance: f64,
+    /// The memory of the levels, summed up when it changes.
+    bytes: usize,
 }
 
 impl Cell for RankSketch {
@@ -28,9 +30,12 @@ impl Cell for RankSketch {
         if self.levels.is_empty() {
             self.levels.push(Vec::new());
         }
+        let capacity = self.levels[0].capacity();
         self.levels[0].push(value);
         self.values += 1;
-        self.compact();
+        if self.compact() || self.levels[0].capacity() != capacity {
+            self.bytes = self.bytes_of_levels();
+        }
     }
 
     fn merge(&mut self, other: &Self) {
@@ -44,10 +49,15 @@ impl Cell for RankSketch {
         self.state = mix(self.state ^ other.state);
         self.error_variance += other.error_variance;
         self.compact();
+        self.bytes = self.bytes_of_levels();
     }
 
     fn records(&self) -> u64 {
         self.values
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
@@ -70,20 +80,27 @@ impl RankSketch {
         self.weighted().filter(|(kept, _)| *kept <= value).map(|(_, weight)| weight).sum()
     }
 
+    fn bytes_of_levels(&self) -> usize {
+        let values = self.levels.iter().map(Vec::capacity).sum::<usize>();
+        size_of::<f64>() * values + size_of::<Vec<f64>>() * self.levels.capacity()
+    }
+
     fn capacity(&self, level: usize) -> usize {
         let below_top = (self.levels.len() - 1 - level) as i32;
         ((CAPACITY as f64 * SHRINK.powi(below_top)) as usize).max(CAPACITY_MIN)
     }
 
-    /// Halves the levels that are too long, from the lowest on.
-    fn compact(&mut self) {
-        let mut level = 0;
+    /// Halves the levels that are too long, from the lowest on. Returns whether there were any.
+    fn compact(&mut self) -> bool {
+        let (mut level, mut any) = (0, false);
         while level < self.levels.len() {
             if self.levels[level].len() > self.capacity(level) {
                 self.compact_level(level);
+                any = true;
             }
             level += 1;
         }
+        any
     }
 
     /// Keeps every second value, each for two. If an odd number of values lies below a value, its
@@ -140,6 +157,9 @@ mod tests {
                 assert!(error.abs() < 4.0 * stated, "seed {seed}, rank {rank}: {error}");
             }
             assert!(sketch.weighted().count() < 5 * CAPACITY);
+            for sketch in parts.iter().chain([&sketch]) {
+                assert_eq!(sketch.bytes(), sketch.bytes_of_levels());
+            }
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Means and ratios: one combined ratio over the strata, with its linearized variance.
 
-use crate::check::{contradictions, job_warnings};
+use crate::check::job_warnings;
 use crate::spread::{Part, Spread};
 use crate::stratum::Stratum;
+use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Moments, Sample, Warning};
 
 impl Sample {
@@ -49,12 +50,26 @@ impl Sample {
         let nonzero: u64 = strata.iter().map(|(_, stratum)| stratum.moments.nonzero()).sum();
         let spread = Spread::new(parts.collect(), nonzero as f64 - 1.0);
         let mut warnings = job_warnings(self, &strata);
-        warnings.extend(contradictions(&strata));
         warnings.extend(spread.warnings());
+        let incomplete = strata.iter().filter(|(_, stratum)| !stratum.is_complete());
+        let parts = incomplete
+            .map(|(number, stratum)| Part::of_records(*number, stratum, weight(stratum)))
+            .collect();
+        warnings.extend(near_zero(denominator, &Spread::new(parts, nonzero as f64), confidence));
         if let Some(&(stratum, _)) = unknown.filter(|_| strata.len() > 1) {
             warnings.push(Warning::SentUnknown { stratum });
         }
         let estimate = spread.estimate(value, confidence, "ratio", self)?;
         Ok(Estimate { warnings, ..estimate })
     }
+}
+
+/// A warning about a denominator whose own interval contains 0. Of fewer messages, another warning
+/// says that they are few.
+fn near_zero(denominator: f64, spread: &Spread, confidence: Confidence) -> Option<Warning> {
+    let half_width = spread.half_width(confidence);
+    let is_near = spread.degrees_max >= MESSAGES_MIN as f64 && half_width.is_finite();
+    let (low, high) = (denominator - half_width, denominator + half_width);
+    let is_near = is_near && (low..=high).contains(&0.0);
+    is_near.then_some(Warning::DenominatorNearZero { low, high })
 }

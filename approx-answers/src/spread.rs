@@ -1,7 +1,7 @@
 //! The variance of an answer, stratum by stratum.
 
 use crate::stratum::Stratum;
-use crate::{AnswerError, Confidence, Estimate, Sample, Warning};
+use crate::{AnswerError, Confidence, Estimate, Moments, Sample, Warning};
 
 /// The intervals of an estimate whose skewness is at most this cover nearly as stated: Cochran's
 /// rule, m > 25 G1^2 (Sampling Techniques, 1977, section 2.15).
@@ -24,19 +24,49 @@ pub(crate) struct Part {
     pub degrees_of_freedom: f64,
     /// The share of `square` that the most extreme message holds.
     pub extreme_share: f64,
+    /// All messages that arrived agree.
+    pub agrees: bool,
 }
 
 impl Part {
     /// The part of an incomplete stratum: `scale` times the mean over messages of the residuals
     /// `y - slope * x`.
     pub fn of_residuals(number: u32, stratum: &Stratum, slope: f64, scale: f64) -> Self {
-        let moments = &stratum.moments;
+        Self::of_moments(number, stratum, &stratum.moments, slope, scale)
+    }
+
+    /// The part of an incomplete stratum: `scale` times the mean of `x` over messages.
+    ///
+    /// A count has a variance even if all messages agree. By the rule of three, 3/m of them may be
+    /// empty: that is 1.96 standard errors. If `k` of N are, none of them arrives with
+    /// a probability of at most `(1 - m/N)^k`; the rule is its limit for large N.
+    pub fn of_records(number: u32, stratum: &Stratum, scale: f64) -> Self {
+        let moments = stratum.moments.x_as_y();
+        let part = Self::of_moments(number, stratum, &moments, 0.0, scale);
+        let (arrived, missing) = (stratum.arrived() as f64, stratum.missing_share());
+        let rule = |sent: f64| 0.05f64.ln() / (-arrived / sent).ln_1p() / sent;
+        let share = stratum.sent.map_or(3.0 / arrived, |sent| rule(sent as f64));
+        let error = share * scale * moments.mean_y() / 1.96;
+        let agreed = error * error * arrived / missing;
+        let agrees = part.square == 0.0;
+        Self { agrees, square: if agrees { agreed } else { part.square }, ..part }
+    }
+
+    fn of_moments(
+        number: u32,
+        stratum: &Stratum,
+        moments: &Moments,
+        slope: f64,
+        scale: f64,
+    ) -> Self {
+        let square = scale * scale * moments.variance_of_residuals(slope);
         Self {
             stratum: number,
             sent: stratum.sent,
             arrived: stratum.arrived(),
+            agrees: square == 0.0,
             // The scale is squared, not its parts: a square of a denominator may overflow.
-            square: scale * scale * moments.variance_of_residuals(slope),
+            square,
             cube: scale * scale * scale * moments.third_moment_of_residuals(slope),
             degrees_of_freedom: stratum.arrived() as f64 - 1.0,
             extreme_share: moments.extreme_share(slope),
@@ -48,9 +78,14 @@ impl Part {
         self.sent.map_or(1.0, |sent| 1.0 - self.arrived as f64 / sent as f64)
     }
 
+    /// Whether the messages are too few to show how they vary.
+    pub fn is_thin(&self) -> bool {
+        self.degrees_of_freedom < 1.0
+    }
+
     /// Infinite where no degree of freedom supports it.
     pub fn variance(&self) -> f64 {
-        if self.degrees_of_freedom < 1.0 {
+        if self.is_thin() {
             return f64::INFINITY;
         }
         self.square * self.missing_share() / self.arrived as f64
@@ -144,12 +179,27 @@ impl Spread {
 
     /// Warnings of a column whose messages vary too much, or not at all.
     pub fn warnings(&self) -> impl Iterator<Item = Warning> {
-        let varies = self.parts.iter().any(|part| part.square != 0.0);
+        let varies = self.parts.iter().any(|part| !part.agrees);
         let messages = self.parts.iter().map(|part| part.arrived).sum();
         let is_constant = !varies && !self.parts.is_empty();
         self.heavy_tail()
             .into_iter()
+            .chain(self.thin())
             .chain(is_constant.then_some(Warning::NoVariation { messages }))
+    }
+
+    /// A stratum that opens the interval, though other strata have messages enough.
+    fn thin(&self) -> Option<Warning> {
+        let thin = self.parts.iter().find(|part| part.is_thin())?;
+        let Part { stratum, arrived: messages, .. } = *thin;
+        (self.parts.len() > 1).then_some(Warning::ThinStratum { stratum, messages })
+    }
+
+    /// The spread of the strata that show how their messages vary.
+    pub fn without_thin(&self) -> Self {
+        let mut spread = self.clone();
+        spread.parts.retain(|part| !part.is_thin());
+        spread
     }
 
     fn heavy_tail(&self) -> Option<Warning> {

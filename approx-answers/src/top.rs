@@ -32,13 +32,17 @@ impl Cell for Total {
     fn records(&self) -> u64 {
         self.records
     }
+
+    fn bytes(&self) -> usize {
+        0
+    }
 }
 
 /// The largest keys by total.
 ///
 /// The variance of a total, and of the difference of two, is the delete-group jackknife's, with 50
 /// random groups of messages in each stratum. Memory is some 850 bytes for each key and stratum in
-/// which it occurs.
+/// which it occurs. Beyond 256 MiB, the keys in the fewest messages are left out.
 #[derive(Clone, Debug)]
 pub struct Top<K> {
     keyed: Keyed<K, Total>,
@@ -106,6 +110,15 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
     /// As [`Sample::set_messages_sent`].
     pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
         self.keyed.messages.set_messages_sent(stratum, messages)
+    }
+
+    /// Sets the exact number of records in all messages of a stratum, arrived or not. Answers then
+    /// warn if the sample contradicts it.
+    ///
+    /// # Errors
+    /// As [`Sample::set_exact_records`].
+    pub fn set_exact_records(&mut self, stratum: u32, records: f64) -> Result<(), AnswerError> {
+        self.keyed.messages.set_exact_records(stratum, records)
     }
 
     /// Sets how the job was delivered, for the warnings.
@@ -210,6 +223,7 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
                 cube: 0.0,
                 degrees_of_freedom,
                 extreme_share: 0.0,
+                agrees: square == 0.0,
             });
         }
         let value = total(strata, &one.cells) - total(strata, &other.cells);

@@ -20,7 +20,7 @@ pub enum Warning {
         /// Messages that are missing; `None` if the number sent is unknown.
         missing: Option<u64>,
     },
-    /// Records whose key was beyond the limit aren't counted.
+    /// Records whose key was beyond the limit, or beyond 256 MiB, aren't counted.
     UncountedRecords {
         /// Those records.
         records: u64,
@@ -50,6 +50,20 @@ pub enum Warning {
         /// A stratum without it.
         stratum: u32,
     },
+    /// A stratum has too few messages to show how they vary, so the interval has no bounds.
+    ThinStratum {
+        /// The stratum.
+        stratum: u32,
+        /// Its messages that arrived.
+        messages: u64,
+    },
+    /// The interval of a ratio's denominator contains 0.
+    DenominatorNearZero {
+        /// The lower end of the denominator's interval.
+        low: f64,
+        /// The upper end.
+        high: f64,
+    },
     /// A few messages hold most of the variance, or the estimate is skewed: messages more extreme
     /// than those that arrived may be missing.
     HeavyTail {
@@ -60,8 +74,8 @@ pub enum Warning {
         /// The most that Cochran's rule allows.
         limit: f64,
     },
-    /// All messages that arrived agree, so the interval has no width, and rare values may be
-    /// missing.
+    /// All messages that arrived agree, so rare values may be missing. The interval has no width,
+    /// unless it is of a count: then it allows for empty messages by the rule of three.
     NoVariation {
         /// Messages that arrived, of the strata that aren't complete.
         messages: u64,
@@ -91,8 +105,8 @@ impl fmt::Display for Warning {
             }
             Self::UncountedRecords { records, limit } => write!(
                 f,
-                "{records} records have keys beyond the limit of {limit} and aren't counted: raise \
-                 the limit, or group by a coarser key"
+                "{records} records have keys beyond the limit of {limit} keys or that of memory, and \
+                 aren't counted: raise the limit, join strata, or group by a coarser key"
             ),
             Self::ContradictsExact { stratum, statistic, level } => write!(
                 f,
@@ -114,6 +128,16 @@ impl fmt::Display for Warning {
                 f,
                 "strata are weighted by what arrived, because stratum {stratum} hasn't said how \
                  many messages it sent: announce the number when the job starts"
+            ),
+            Self::ThinStratum { stratum, messages } => write!(
+                f,
+                "stratum {stratum} has too few messages ({messages}) to show how they vary, so the \
+                 interval has no bounds: raise its MSR, or join it with another stratum"
+            ),
+            Self::DenominatorNearZero { low, high } => write!(
+                f,
+                "the ratio's denominator lies between {low:.4} and {high:.4}, and may be 0: raise \
+                 the MSR, or ask for the two sums"
             ),
             Self::HeavyTail { share, skewness, limit } => write!(
                 f,
@@ -156,6 +180,8 @@ mod tests {
             (Warning::UnequalSizes { bytes_min: 1, bytes_max: 2 }, "turn MRDF off"),
             (Warning::StoppedEarly, "shuffle"),
             (Warning::SentUnknown { stratum: 0 }, "announce the number"),
+            (Warning::ThinStratum { stratum: 9, messages: 1 }, "raise its MSR"),
+            (Warning::DenominatorNearZero { low: -1.0, high: 2.0 }, "the two sums"),
             (Warning::HeavyTail { share: 0.5, skewness: 1.0, limit: 0.2 }, "exact group"),
             (Warning::NoVariation { messages: 30 }, "10.0 % of"),
             (Warning::EndOfRange, "raise the MSR"),

@@ -3,7 +3,7 @@
 //! The counts of the words of Moby Dick follow a power law with an exponent of 1.95 (Clauset,
 //! Shalizi and Newman 2009): their variance grows with the size of the sample.
 
-use approx_answers::{Confidence, Sample, Warning};
+use approx_answers::{AcceptedError, Action, Confidence, Planner, Sample, Warning};
 use rand::{seq::SliceRandom, seq::index};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -56,6 +56,54 @@ fn mean__of_a_power_law_warns_when_it_misses() {
         assert!(warned as f64 >= 0.95 * misses as f64, "MSR {msr}: {warned} of {misses}");
         // The table is heavy-tailed indeed: without the warning, the test would fail.
         assert!(misses > 70, "MSR {msr}: {misses}");
+    }
+}
+
+/// Seeds whose interval misses the truth where a planner ends the job, and those with a warning in
+/// the planner's report.
+fn planned_misses(error: f64, values: &[f64]) -> (u64, u64) {
+    let truth = values.iter().sum::<f64>() / values.len() as f64;
+    let messages: Vec<&[f64]> = values.chunks(RECORDS_PER_MESSAGE).collect();
+    let (mut misses, mut warned) = (0, 0);
+    for seed in 0..SEEDS {
+        let mut draws = ChaCha8Rng::seed_from_u64(seed);
+        let mut planner = Planner::new(AcceptedError::relative(error).unwrap(), Confidence::P95);
+        planner.source_started(0, 1.0);
+        let mut sample = Sample::new();
+        sample.set_messages_sent(0, messages.len() as u64).unwrap();
+        for i in index::sample(&mut draws, messages.len(), messages.len()) {
+            sample.push(0, messages[i].len() as u64, messages[i].iter().sum()).unwrap();
+            if sample.messages() == messages.len() as u64 {
+                planner.source_ended(0);
+            }
+            let is_due = planner.is_look_due(sample.messages());
+            let look = |level| Ok(vec![sample.mean(level)?]);
+            if is_due && planner.look(look).unwrap().contains(&Action::End) {
+                break;
+            }
+        }
+        let report = planner.report().expect("all messages meet any error");
+        assert!(report.is_met(), "{report}");
+        // A whole job is right but for rounding.
+        let is_whole = sample.messages() == messages.len() as u64;
+        if !is_whole && !report.estimates[0].contains(truth) {
+            misses += 1;
+            let is_heavy = |warning: &&Warning| matches!(warning, Warning::HeavyTail { .. });
+            let is_warned = report.warnings().iter().any(is_heavy);
+            warned += u64::from(is_warned && report.to_string().contains("with"));
+        }
+    }
+    (misses, warned)
+}
+
+#[test]
+fn emax__of_a_power_law_warns_when_it_misses() {
+    let counts = counts();
+    for error in [0.05, 0.1, 0.2, 0.4, 0.8] {
+        let (misses, warned) = planned_misses(error, &counts);
+        println!("emax {error}: {misses} of {SEEDS} seeds miss, {warned} with a warning");
+        assert!(warned as f64 >= 0.95 * misses as f64, "emax {error}: {warned} of {misses}");
+        assert!(misses > 50, "emax {error}: {misses}, so the test would show nothing");
     }
 }
 

@@ -74,6 +74,24 @@ fn push_csv__many_short_rows_take_no_memory() {
     }
 }
 
+/// A key is kept once, and all of them have a bound.
+#[test]
+fn push_message__long_keys_take_bounded_memory() {
+    const KEY_BYTES: usize = 1 << 20;
+    const KEYS: usize = 400;
+    for query in ["count(*) by v", "top(3, v)", "median(n) by v"] {
+        let mut answering = Answering::new(query.parse().unwrap(), &["v", "n"]).unwrap();
+        let push = |key: usize| {
+            let key = format!("{key}{}", "k".repeat(KEY_BYTES));
+            answering.push_message(0, [[key.as_str(), "1"]]).unwrap();
+        };
+        let ((), bytes) = most_bytes(|| (0..KEYS).for_each(push));
+        assert!(bytes < 264 * KEY_BYTES, "{query}: {bytes} bytes");
+        let few = if query.starts_with("median") { 240 } else { 250 };
+        assert!(bytes > few * KEY_BYTES, "{query}: {bytes} bytes, so the bound wasn't reached");
+    }
+}
+
 #[test]
 fn push_csv__many_short_values_take_no_memory() {
     let message = ",".repeat(ROWS);

@@ -34,7 +34,7 @@ pub(super) fn needed(spread: &Spread, variance: f64) -> BTreeMap<u32, f64> {
             variance -= upper(part) / arrived;
             continue;
         };
-        if part.degrees_of_freedom < 1.0 {
+        if part.is_thin() {
             needed.insert(part.stratum, sent.min(MESSAGES_MIN as f64));
         } else {
             open.push(Open { stratum: part.stratum, sent, arrived, square: upper(part) });
@@ -82,7 +82,8 @@ mod tests {
 
     fn part(stratum: u32, sent: Option<u64>, arrived: u64, square: f64) -> Part {
         let degrees_of_freedom = arrived as f64 - 1.0;
-        Part { stratum, sent, arrived, square, cube: 0.0, degrees_of_freedom, extreme_share: 0.0 }
+        let (cube, extreme_share, agrees) = (0.0, 0.0, false);
+        Part { stratum, sent, arrived, square, cube, degrees_of_freedom, extreme_share, agrees }
     }
 
     fn variance(parts: &[Part], needed: &BTreeMap<u32, f64>) -> f64 {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::allocation::needed;
 use super::spending::Spending;
 use super::{AcceptedError, Reason, Report};
+use crate::spread::Part;
 use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Warning};
 
@@ -228,7 +229,8 @@ impl Planner {
         };
         self.looks += 1;
         let wanted = |answer: &Estimate| {
-            let quantile = plan.student(answer.spread.degrees_of_freedom());
+            // A thin stratum says nothing about what the others need.
+            let quantile = plan.student(answer.spread.without_thin().degrees_of_freedom());
             let half_width = self.accepted.of(answer);
             // No information is enough for a share of nothing.
             if quantile.is_finite() { (half_width / quantile).powi(2) } else { 0.0 }
@@ -342,7 +344,7 @@ fn needs(answers: &[Estimate], wanted: impl Fn(&Estimate) -> f64) -> BTreeMap<u3
         for part in &answer.spread.parts {
             let (Some(sent), Some(&own)) = (part.sent, needed.get(&part.stratum)) else { continue };
             let (arrived, sent) = (part.arrived as f64, sent as f64);
-            let messages = if is_open(answer) { sent } else { own.max(arrived) };
+            let messages = if needs_all(answer) { sent } else { own.max(arrived) };
             let need = needs.entry(part.stratum).or_insert(Need { messages, arrived, sent });
             need.messages = need.messages.max(messages);
         }
@@ -355,10 +357,21 @@ fn is_open(answer: &Estimate) -> bool {
     is_few(answer) || !answer.half_width().is_finite()
 }
 
-/// Few messages, or messages that don't differ, don't show how wrong an answer is.
+/// Nothing but more messages of every stratum helps.
+fn needs_all(answer: &Estimate) -> bool {
+    // Thin strata alone need some more, unless the ends of the range are open as well.
+    let is_thin = answer.spread.parts.iter().any(Part::is_thin)
+        && !answer.warnings.contains(&Warning::EndOfRange);
+    is_few(answer) || is_open(answer) && !is_thin
+}
+
+/// Few messages, messages that don't differ, or a denominator that may be 0 don't show how wrong
+/// an answer is. Counts of messages that don't differ have an interval.
 fn is_few(answer: &Estimate) -> bool {
-    let is_few = |warning: &Warning| {
-        matches!(warning, Warning::FewMessages { .. } | Warning::NoVariation { .. })
+    let is_few = |warning: &Warning| match warning {
+        Warning::FewMessages { .. } | Warning::DenominatorNearZero { .. } => true,
+        Warning::NoVariation { .. } => answer.half_width() == 0.0,
+        _ => false,
     };
     answer.warnings.iter().any(is_few)
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::AcceptedError;
-use crate::{Confidence, Estimate};
+use crate::{Confidence, Estimate, Warning};
 
 /// Whether the accepted error was met.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +29,17 @@ impl Report {
     pub fn is_met(&self) -> bool {
         self.because.is_none()
     }
+
+    /// The warnings of the answers, each once: reasons to doubt even an error that was met.
+    pub fn warnings(&self) -> Vec<&Warning> {
+        let mut all: Vec<&Warning> = Vec::new();
+        for warning in self.estimates.iter().flat_map(|estimate| &estimate.warnings) {
+            if !all.contains(&warning) {
+                all.push(warning);
+            }
+        }
+        all
+    }
 }
 
 /// Why an accepted error wasn't met.
@@ -50,7 +61,14 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reached = self.accepted.in_words(self.reached);
         match self.because {
-            None => write!(f, "the error is {reached} of {} accepted", self.accepted),
+            None => {
+                write!(f, "the error is {reached} of {} accepted", self.accepted)?;
+                match self.warnings().len() {
+                    0 => Ok(()),
+                    1 => f.write_str(", with a warning"),
+                    more => write!(f, ", with {more} warnings"),
+                }
+            }
             Some(reason) => write!(
                 f,
                 "the error is {reached}, more than the {} accepted, because {reason}",

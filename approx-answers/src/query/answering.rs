@@ -35,7 +35,7 @@ const QUANTILE_KEYS_MAX: usize = 250;
 /// ```
 ///
 /// A missing value is empty or `NA`; rows without one of the query's numbers are left out. At most
-/// 10,000 keys are counted, and 250 of a quantile.
+/// 10,000 keys are counted, and 250 of a quantile; fewer if they take more than 256 MiB.
 #[derive(Clone, Debug)]
 pub struct Answering {
     query: Query,
@@ -153,6 +153,22 @@ impl Answering {
             State::Grouped(by) => by.set_messages_sent(stratum, messages),
             State::Quantiles(by) => by.set_messages_sent(stratum, messages),
             State::Top(top) => top.set_messages_sent(stratum, messages),
+        }
+    }
+
+    /// Sets the exact number of records in all messages of a stratum, arrived or not, as its sender
+    /// stated it: rows with a value in the query's column, or for `ratio` the total of the column
+    /// below. Sums over all keys then vary less, counts over all keys are exact, and all answers
+    /// warn if the sample contradicts it.
+    ///
+    /// # Errors
+    /// As [`Sample::set_exact_records`].
+    pub fn set_exact_records(&mut self, stratum: u32, records: f64) -> Result<(), AnswerError> {
+        match &mut self.state {
+            State::Whole(sample) => sample.set_exact_records(stratum, records),
+            State::Grouped(by) => by.set_exact_records(stratum, records),
+            State::Quantiles(by) => by.set_exact_records(stratum, records),
+            State::Top(top) => top.set_exact_records(stratum, records),
         }
     }
 
@@ -331,6 +347,37 @@ mod tests {
         assert_eq!(answering.overall(P95).unwrap().unwrap().value, 3.0);
         let warnings = answering.answers(P95).unwrap().warnings;
         assert_eq!(warnings, [Warning::UnseenKeys { missing: None }]);
+    }
+
+    #[test]
+    fn set_exact_records__narrows_sums_and_checks_all_answers() {
+        let answers = |query: &str, exact: Option<f64>| {
+            let mut answering = Answering::new(query.parse().unwrap(), &["k", "a"]).unwrap();
+            answering.set_messages_sent(0, 100).unwrap();
+            for message in 0..80 {
+                // 1 to 20 rows, which add up to some ten times as much.
+                let rows = (0..=message * 7 % 20)
+                    .map(|_| ["x", if message % 3 == 0 { "9" } else { "10" }]);
+                answering.push_message(0, rows).unwrap();
+            }
+            exact.into_iter().for_each(|exact| answering.set_exact_records(0, exact).unwrap());
+            let (_, row) = answering.answers(P95).unwrap().rows.remove(0);
+            let overall = answering.overall(P95).unwrap().unwrap_or(row.clone());
+            let is_one = |w: &&Warning| matches!(w, Warning::ContradictsExact { .. });
+            let warnings = answering.answers(P95).unwrap().warnings;
+            let contradicts = row.warnings.iter().chain(&warnings).any(|w| is_one(&w));
+            (row.half_width(), overall.half_width(), contradicts)
+        };
+        let exact = Some(1_060.0);
+        for query in ["sum(a)", "count(*)", "sum(a) by k", "avg(a)", "median(a) by k", "top(1, k)"]
+        {
+            assert!(!answers(query, None).2 && !answers(query, exact).2, "{query}");
+            assert!(answers(query, Some(4_000.0)).2, "{query}");
+        }
+        assert!(answers("sum(a)", exact).0 < answers("sum(a)", None).0 / 3.0);
+        assert_eq!(answers("count(*)", exact).0, 0.0);
+        assert_eq!(answers("count(*) by k", exact).1, 0.0);
+        assert!(answers("count(*) by k", exact).0 > 0.0);
     }
 
     /// Found by fuzzing the C interface.

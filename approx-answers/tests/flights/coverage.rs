@@ -2,7 +2,10 @@
 
 use approx_answers::{Confidence, GroupBy, Quantiles, Sample, Top};
 
-use crate::table::{Flight, RECORDS_PER_MESSAGE, SEEDS, arrived, assert_coverage, flights, orders};
+use crate::table::{
+    Flight, RECORDS_PER_MESSAGE, SEEDS, arrived, assert_coverage, assert_coverage_or_warnings,
+    flights, orders,
+};
 
 const P95: Confidence = Confidence::P95;
 
@@ -38,7 +41,11 @@ pub fn sum_and_mean() {
 
 pub fn mean_by_carrier() {
     let flights = tenth();
-    let carriers = ["UA", "9E", "WN"];
+    // The number of flights grows from left to right.
+    let carriers = [
+        "OO", "HA", "YV", "F9", "AS", "FL", "VX", "WN", "9E", "US", "MQ", "AA", "DL", "EV", "B6",
+        "UA",
+    ];
     let truth = |carrier: &str| {
         let delays = flights.iter().filter(|f| f.carrier == carrier).map(|f| f.delay_min);
         delays.clone().sum::<f64>() / delays.count() as f64
@@ -46,7 +53,7 @@ pub fn mean_by_carrier() {
     let truths = carriers.map(truth);
     for (order, flights) in orders(&flights) {
         let messages: Vec<&[Flight]> = flights.chunks(RECORDS_PER_MESSAGE).collect();
-        let mut covered = [0; 3];
+        let (mut covered, mut unwarned) = ([0; 16], [0; 16]);
         for seed in 0..SEEDS {
             let mut by = GroupBy::new(20);
             by.set_messages_sent(0, messages.len() as u64).unwrap();
@@ -54,12 +61,20 @@ pub fn mean_by_carrier() {
                 let records = messages[i].iter().map(|f| (f.carrier.as_str(), f.delay_min));
                 by.push_message(0, records).unwrap();
             }
-            for (covered, (carrier, truth)) in covered.iter_mut().zip(carriers.iter().zip(truths)) {
-                *covered += u64::from(by.mean(carrier, P95).unwrap().contains(truth));
+            for (i, carrier) in carriers.iter().enumerate() {
+                // No message with the carrier arrived.
+                let Ok(mean) = by.mean(carrier, P95) else { continue };
+                covered[i] += u64::from(mean.contains(truths[i]));
+                unwarned[i] += u64::from(!mean.contains(truths[i]) && mean.warnings.is_empty());
             }
         }
-        for (covered, carrier) in covered.into_iter().zip(carriers) {
-            assert_coverage(&format!("mean of {carrier}"), order, covered);
+        for (i, carrier) in carriers.iter().enumerate() {
+            assert_coverage_or_warnings(
+                &format!("mean of {carrier}"),
+                order,
+                covered[i],
+                unwarned[i],
+            );
         }
     }
 }
@@ -127,6 +142,6 @@ pub fn top() {
         }
         assert_coverage(&format!("flights to {}", largest[0]), order, first_covered);
         println!("{order}: {separated} seeds separate, {wrong} of them wrongly");
-        assert!(wrong <= 50, "{order}: {wrong}");
+        assert!(20 * wrong <= separated, "{order}: {wrong} of {separated}");
     }
 }

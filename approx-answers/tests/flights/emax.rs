@@ -1,6 +1,6 @@
 //! Coverage when a planner chooses the end.
 
-use approx_answers::{AcceptedError, Action, Confidence, Planner, Sample};
+use approx_answers::{AcceptedError, Action, Confidence, Delivery, Planner, Sample, Warning};
 use rand::seq::SliceRandom;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -19,7 +19,8 @@ fn truth() -> f64 {
     flights().iter().map(|flight| flight.delay_min).sum::<f64>() / flights().len() as f64
 }
 
-/// The messages arrive in a random order: the network and the sender's shuffling choose.
+/// The messages arrive in a random order, as after `--shuffle`. The order of the table then decides
+/// only which flights share a message.
 fn shuffled(totals: &[(u64, f64)], seed: u64) -> Vec<(u64, f64)> {
     let mut shuffled = totals.to_vec();
     shuffled.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
@@ -62,6 +63,38 @@ fn covers(error: f64) {
             "emax {error}, {order}: {arrived} of {sent} messages and {looks:.1} looks in the mean"
         );
         assert_coverage(&format!("emax {error}"), order, covered);
+    }
+}
+
+/// Without shuffling, the first messages that are enough are no sample of the table: a job by time
+/// ends in January, and one by carrier with the first of them. The warning says so.
+pub fn file_order() {
+    let truth = truth();
+    for (order, flights) in orders(flights()) {
+        let totals = totals(&flights);
+        let mut planner = Planner::new(AcceptedError::relative(0.1).unwrap(), Confidence::P95);
+        planner.source_started(0, 1.0);
+        let mut sample = Sample::new();
+        sample.set_messages_sent(0, totals.len() as u64).unwrap();
+        for &(records, total) in &totals {
+            sample.push(0, records, total).unwrap();
+            if planner.is_look_due(sample.messages()) {
+                planner.look(|level| Ok(vec![sample.mean(level)?])).unwrap();
+            }
+            if planner.report().is_some() {
+                break;
+            }
+        }
+        let report = planner.report().expect("all messages meet any error");
+        let is_right = report.estimates[0].contains(truth);
+        let (messages, mean) = (sample.messages(), &report.estimates[0]);
+        println!("emax 0.1, {order}, in this order: {mean} after {messages}, truth {truth:.2}");
+        assert!(report.is_met() && messages < totals.len() as u64 / 3, "{order}: {messages}");
+        assert_eq!(is_right, order == "shuffled", "{order}");
+        let is_ordered = order != "shuffled";
+        sample.set_delivery(Delivery { is_ordered, stopped_early: true, ..Delivery::default() });
+        let warnings = sample.mean(report.level).unwrap().warnings;
+        assert_eq!(warnings.contains(&Warning::StoppedEarly), is_ordered, "{order}: {warnings:?}");
     }
 }
 

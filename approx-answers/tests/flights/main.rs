@@ -17,12 +17,13 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let path = table::path();
     let missing = (!path.is_file()).then(|| format!("needs flights_table: no {}", path.display()));
-    let tests: [(&'static str, Test); 6] = [
+    let tests: [(&'static str, Test); 7] = [
         ("sum_and_mean__cover_on_three_orders", coverage::sum_and_mean),
         ("mean_by_carrier__covers_on_three_orders", coverage::mean_by_carrier),
         ("quantile__covers_on_three_orders", coverage::quantile),
         ("top__covers_and_separates_rightly_on_three_orders", coverage::top),
         ("emax__covers_at_the_stop_on_three_orders", emax::covers_at_the_stop),
+        ("emax__in_file_order_misses_and_warns", emax::file_order),
         ("emax__naive_stopping_does_not_cover", emax::naive_stopping),
     ];
     let trial = |(name, test): (&'static str, Test)| {

@@ -1,4 +1,4 @@
-//! The formulas beside samplics, on random cluster samples of several strata.
+//! The formulas beside samplics, NumPy and SciPy, on random cluster samples of several strata.
 //!
 //! `cargo xtask test` installs samplics. Without it the test is skipped, and says so.
 
@@ -6,13 +6,17 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use approx_answers::{Confidence, Estimate, Sample};
+use approx_answers::{Confidence, Estimate, Quantiles, Sample};
 use libtest_mimic::{Arguments, Trial};
 use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde_json::{Value, json};
 
 const SAMPLES: u64 = 40;
+/// No share of a sample is one of these, which rounding would turn up or down.
+const RANKS: [f64; 3] = [0.0314159, 0.5123457, 0.9012347];
+const LEVELS: [f64; 4] = [0.5, 0.95, 0.99, 0.999_999];
+const DEGREES: [f64; 8] = [1.0, 1.7, 4.0, 29.0, 400.5, 999.0, 1_001.0, 1e6];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -46,12 +50,13 @@ fn draw(seed: u64) -> Value {
     let part = |draws: &mut ChaCha8Rng| {
         let arrived = draws.random_range(2..40u64);
         let sent = arrived + draws.random_range(1..200u64);
-        let message = |draws: &mut ChaCha8Rng| {
+        // Two messages differ in their records: counts of equal ones have an interval of our own.
+        let message = |draws: &mut ChaCha8Rng, number: u64| {
             let mean: f64 = draws.random_range(-20.0..60.0);
-            let records = draws.random_range(1..20);
+            let records = 1 + number % 2 + 2 * draws.random_range(0..10);
             (0..records).map(|_| mean + draws.random_range(-5.0..5.0)).collect::<Vec<f64>>()
         };
-        let messages: Vec<Vec<f64>> = (0..arrived).map(|_| message(draws)).collect();
+        let messages: Vec<Vec<f64>> = (0..arrived).map(|number| message(draws, number)).collect();
         json!({ "sent": sent, "messages": messages })
     };
     (0..strata).map(|_| part(&mut draws)).collect()
@@ -72,20 +77,38 @@ fn sample(drawn: &Value) -> Sample {
 
 fn answers_are_those_of_samplics(python: &Path) {
     let drawn: Vec<Value> = (0..SAMPLES).map(draw).collect();
+    let student: Vec<(f64, f64)> =
+        LEVELS.iter().flat_map(|&level| DEGREES.map(|degrees| (level, degrees))).collect();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samplics/oracle.py");
     let mut oracle = Command::new(python);
     let oracle = oracle.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut oracle = oracle.spawn().unwrap();
-    let input = serde_json::to_vec(&drawn).unwrap();
+    let input =
+        serde_json::to_vec(&json!({ "samples": &drawn, "ranks": RANKS, "student": &student }))
+            .unwrap();
     oracle.stdin.take().unwrap().write_all(&input).unwrap();
     let output = oracle.wait_with_output().unwrap();
     assert!(output.status.success(), "the script failed: its error is above");
-    let expected: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let expected: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let quantiles = expected["student"].as_array().unwrap();
+    assert_eq!(quantiles.len(), student.len());
+    for ((level, degrees), expected) in student.into_iter().zip(quantiles) {
+        let found = Confidence::new(level).unwrap().student(degrees);
+        let apart = found / expected.as_f64().unwrap() - 1.0;
+        assert!(apart.abs() < 1e-8, "{level}, {degrees}: {found} instead of {expected}");
+    }
+    let expected = expected["samples"].as_array().unwrap();
     assert_eq!(expected.len(), drawn.len());
 
     let p95 = Confidence::P95;
-    for (seed, (drawn, expected)) in drawn.iter().zip(&expected).enumerate() {
+    for (seed, (drawn, expected)) in drawn.iter().zip(expected).enumerate() {
         let sample = sample(drawn);
+        let quantiles = self::quantiles(drawn);
+        for (at, rank) in RANKS.into_iter().enumerate() {
+            let expected = expected["quantiles"][at].as_f64().unwrap();
+            let found = quantiles.quantile(&(), rank, p95).unwrap().value;
+            assert_near(seed, "quantile", found, expected);
+        }
         for (name, found) in [
             ("sum", sample.sum(p95).unwrap()),
             ("count", sample.count(p95).unwrap()),
@@ -96,6 +119,19 @@ fn answers_are_those_of_samplics(python: &Path) {
             assert_near(seed, name, standard_error(&found), number(1));
         }
     }
+}
+
+/// Few enough values for the sketches to be exact.
+fn quantiles(drawn: &Value) -> Quantiles {
+    let mut quantiles = Quantiles::new(1);
+    for (stratum, part) in (0..).zip(drawn.as_array().unwrap()) {
+        quantiles.set_messages_sent(stratum, part["sent"].as_u64().unwrap()).unwrap();
+        for message in part["messages"].as_array().unwrap() {
+            let values = message.as_array().unwrap().iter().map(|v| ((), v.as_f64().unwrap()));
+            quantiles.push_message(stratum, values).unwrap();
+        }
+    }
+    quantiles
 }
 
 fn standard_error(estimate: &Estimate) -> f64 {

@@ -79,7 +79,7 @@ impl Job {
         deadline: Option<Instant>,
         attempt: impl FnMut() -> PyResult<Option<T>>,
     ) -> PyResult<T> {
-        let done = wait::until(py, || self.sender.changed(py), deadline, attempt)?;
+        let done = self.sender.until(py, deadline, attempt)?;
         let text = "the end was not confirmed before the timeout: the job goes on, and the call may \
                     be made again";
         done.ok_or_else(|| timed_out(py, text, vec![]))
@@ -230,6 +230,11 @@ impl Job {
     #[pyo3(signature = (*, timeout = None))]
     fn cancel(&self, py: Python<'_>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
         self.end(py, End::Cancel, arguments::deadline(timeout)?)
+    }
+
+    /// Gives up the calls that found no room or no window: `fileno` is not readable for them.
+    fn forget_waits(&self, py: Python<'_>) -> PyResult<()> {
+        self.sender.forget_waits(py)
     }
 
     /// `finish` without waiting; `try_outcome` is its second step.

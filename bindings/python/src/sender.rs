@@ -73,7 +73,7 @@ impl Sender {
     ) -> PyResult<T> {
         self.handle.check_process()?;
         let _turn = self.turn.wait(py, None)?;
-        let sent = wait::until(py, || self.changed(py), None, attempt)?;
+        let sent = self.until(py, None, attempt)?;
         sent.ok_or_else(|| closed("job"))
     }
 
@@ -88,7 +88,27 @@ impl Sender {
             let ids = self.try_send(py, batch)?;
             Ok((!ids.is_empty() || batch.left() == 0).then_some(ids))
         };
-        wait::until(py, || self.changed(py), deadline, attempt)
+        self.until(py, deadline, attempt)
+    }
+
+    /// `wait::until` the job has changed. A call that is given up keeps the descriptor readable for
+    /// nobody.
+    pub fn until<T>(
+        &self,
+        py: Python<'_>,
+        deadline: Option<Instant>,
+        attempt: impl FnMut() -> PyResult<Option<T>>,
+    ) -> PyResult<Option<T>> {
+        let done = wait::until(py, || self.changed(py), deadline, attempt);
+        if !matches!(done, Ok(Some(_))) {
+            // A job that has ended has none.
+            drop(self.forget_waits(py));
+        }
+        done
+    }
+
+    pub fn forget_waits(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.with(py, |handle| handle.job().forget_waits())
     }
 
     /// Sends the batch. At the deadline the exception tells the ids of the messages taken so far.

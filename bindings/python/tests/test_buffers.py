@@ -203,6 +203,18 @@ def test_an_array_of_any_length_aborts_no_process() -> None:
     assert (done.returncode, done.stdout.split()) == (0, ["True"] * 6), done
 
 
+def test_an_array_of_objects_is_no_message() -> None:
+    """Its elements are addresses of this process."""
+    objects = numpy.array([None, "text"], dtype=object)
+    with bind() as receiver, connect(receiver) as job:
+        for message in (objects, memoryview(objects), objects[::-1]):
+            with pytest.raises(TypeError, match="not an array of Python objects"):
+                job.send(message)
+            with pytest.raises(TypeError, match="not an array of Python objects"):
+                job.send_many([message])
+        job.cancel()
+
+
 def test_a_message_that_no_receiver_takes_back_is_kept() -> None:
     with bind() as receiver:
         receiving = Call(lambda: receive(receiver))

@@ -439,3 +439,20 @@ def test_an_endless_timeout_waits() -> None:
         with connect(receiver) as job:
             job.send(b"message")
         assert waiting.result() is not None
+
+
+def test_a_call_that_was_given_up_wakes_nobody() -> None:
+    """Otherwise an event loop that polls the descriptor would spin once there is room."""
+    with bind() as receiver, connect(receiver, buffer_bytes=100_000) as job:
+        poll = select.poll()
+        poll.register(job.fileno(), select.POLLIN)
+        with pytest.raises(atp.TimedOutError):
+            job.send_many([bytes(50_000)] * 100_000, timeout=0.05)
+        begun = time.monotonic()
+        while not job.progress().complete and time.monotonic() < begun + LIMIT_S:
+            if poll.poll(0) and job.try_outcome() is None and time.monotonic() > begun + 0.5:
+                break
+            time.sleep(0.01)
+        job.try_outcome()  # what had changed before
+        assert poll.poll(100) == []
+        job.cancel()

@@ -36,8 +36,8 @@ AnyJob = TypeVar("AnyJob", _native.Job, _native.Stream)
 class _Readable:
     """Wakes all tasks that wait for one descriptor."""
 
-    def __init__(self, fileno: Callable[[], int]) -> None:
-        self._fileno = fileno
+    def __init__(self, fileno: Callable[[], int], forget: Callable[[], None] | None = None) -> None:
+        self._fileno, self._forget = fileno, forget
         self._waiting: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -59,6 +59,11 @@ class _Readable:
         self._waiting.add(future)
         try:
             await future
+        except asyncio.CancelledError:
+            # The descriptor stays readable for a call that nobody makes again.
+            if self._forget is not None:
+                self._forget()
+            raise
         finally:
             self._waiting.discard(future)
             if not self._waiting:
@@ -86,7 +91,7 @@ class _Opened(Generic[AnyJob]):
         async with self._opening:
             if self._job is None:
                 job = await asyncio.to_thread(self._open)
-                self._job, self._changed = job, _Readable(job.fileno)
+                self._job, self._changed = job, _Readable(job.fileno, job.forget_waits)
         return self
 
     async def __aenter__(self) -> Self:
