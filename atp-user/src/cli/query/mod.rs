@@ -47,7 +47,7 @@ pub struct Live {
     planner: Option<Planner>,
     delivery: Delivery,
     left_out: LeftOut,
-    /// Why the accepted error can't be judged.
+    /// Why there is no plan for the accepted error.
     plan_failed: Option<String>,
     is_terminal: bool,
     pace: Pace,
@@ -290,7 +290,7 @@ impl Live {
             Ok(actions) => self.obey(actions, receiver),
             Err(error) => {
                 self.planner = None;
-                let error = format!("the accepted error can't be judged: {error}");
+                let error = format!("there is no plan for the accepted error: {error}");
                 self.clear_line();
                 tracing::warn!("{error}");
                 self.plan_failed = Some(error);

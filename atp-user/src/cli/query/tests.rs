@@ -1,5 +1,7 @@
 //! Tests of a query from events to answers.
 
+#![expect(clippy::single_range_in_vec_init, reason = "lost messages are ranges")]
+
 use super::*;
 use crate::cli::csv_rows::{ORDERED_NAME, SHUFFLED_NAME, Table};
 use anyhow::{Context, ensure};
@@ -226,7 +228,7 @@ fn finish__without_an_answer_says_why() {
 fn on_rows__counts_the_memory_of_short_messages() {
     let mut live = live("sum(value)", 1, None);
     take(&mut live, [message(1, ROWS_GROUP, b"1")]);
-    assert!(live.waiting_bytes >= 1 + size_of::<Vec<u8>>(), "{}", live.waiting_bytes);
+    assert!(live.waiting_bytes > size_of::<Vec<u8>>(), "{}", live.waiting_bytes);
     live.waiting_bytes = WAITING_BYTES_MAX - 64;
     take(&mut live, [message(1, ROWS_GROUP, b"2")]);
     assert_eq!((live.left_out.messages, live.waiting_bytes), (1, WAITING_BYTES_MAX - 64));
