@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::check::{few_with_key, job_warnings, table_warnings};
@@ -186,8 +187,14 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         let mut separates = self.keyed.uncounted_records == 0
             && (gap.is_some() || is_complete)
             && !inside.is_empty();
+        let mut students = Students::new(strict);
         for (one, other) in inside.iter().flat_map(|one| outside.iter().map(move |o| (one, o))) {
-            separates = separates && estimate(one, Some(other), strict)?.low > 0.0;
+            if !separates {
+                break;
+            }
+            let (one, other) = (&entries[*one], &entries[*other]);
+            let value = total(&strata, &one.cells) - total(&strata, &other.cells);
+            separates = students.show_positive(value, &self.spread(&strata, one, other));
         }
         let mut warnings = job_warnings(&self.keyed.messages, &strata);
         warnings.extend(table_warnings(
@@ -206,6 +213,21 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         other: &Entry<Total>,
         confidence: Confidence,
     ) -> Result<Estimate, AnswerError> {
+        let value = total(strata, &one.cells) - total(strata, &other.cells);
+        let spread = self.spread(strata, one, other);
+        let mut warnings: Vec<Warning> = spread.warnings().collect();
+        few_with_key(&mut warnings, strata, one.messages + other.messages);
+        let estimate = spread.estimate(value, confidence, "total", &self.keyed.messages)?;
+        Ok(Estimate { warnings, ..estimate })
+    }
+
+    /// The spread of that difference.
+    fn spread(
+        &self,
+        strata: &[(u32, &Stratum)],
+        one: &Entry<Total>,
+        other: &Entry<Total>,
+    ) -> Spread {
         let mut parts = Vec::new();
         for (number, stratum) in strata.iter().filter(|(_, stratum)| !stratum.is_complete()) {
             let at = |entry: &Entry<Total>, group: usize| {
@@ -226,14 +248,51 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
                 agrees: square == 0.0,
             });
         }
-        let value = total(strata, &one.cells) - total(strata, &other.cells);
         // As with sums: messages without the keys bring no degrees of freedom.
         let with_keys = one.messages + other.messages;
-        let spread = Spread::new(parts, with_keys.max(1) as f64);
-        let mut warnings: Vec<Warning> = spread.warnings().collect();
-        few_with_key(&mut warnings, strata, with_keys);
-        let estimate = spread.estimate(value, confidence, "total", &self.keyed.messages)?;
-        Ok(Estimate { warnings, ..estimate })
+        Spread::new(parts, with_keys.max(1) as f64)
+    }
+}
+
+/// Student's quantiles of one level for many intervals: a quantile takes far longer than the rest
+/// of an interval.
+struct Students {
+    confidence: Confidence,
+    /// By whole degrees of freedom.
+    whole: BTreeMap<u64, f64>,
+    /// Quantiles that were computed.
+    computed: u64,
+}
+
+impl Students {
+    fn new(confidence: Confidence) -> Self {
+        Self { confidence, whole: BTreeMap::new(), computed: 0 }
+    }
+
+    /// Whether the interval of a value lies above 0.
+    fn show_positive(&mut self, value: f64, spread: &Spread) -> bool {
+        let (variance, degrees) = (spread.variance(), spread.degrees_of_freedom());
+        if variance == 0.0 || !variance.is_finite() || value <= 0.0 {
+            return variance == 0.0 && value > 0.0;
+        }
+        let deviation = variance.sqrt();
+        // Quantiles fall with the degrees of freedom: whole ones around them decide nearly always.
+        if value > self.whole(degrees.floor()) * deviation {
+            return true;
+        }
+        if value <= self.whole(degrees.ceil()) * deviation {
+            return false;
+        }
+        self.computed += 1;
+        value > self.confidence.student(degrees) * deviation
+    }
+
+    fn whole(&mut self, degrees: f64) -> f64 {
+        let Self { confidence, whole, computed } = self;
+        *whole.entry(degrees as u64).or_insert_with(|| {
+            *computed += 1;
+            confidence.student(degrees)
+        })
     }
 }
 
@@ -277,6 +336,64 @@ mod tests {
         let gap = ranking.gap.unwrap();
         assert!(ranking.separates && gap.low > 0.0 && gap.contains(3.0 * 250.0), "{gap}");
         assert_eq!(ranking.warnings, [Warning::UnseenKeys { missing: Some(50) }]);
+    }
+
+    /// Ten large keys and 400 small ones, in messages of two strata that differ in size.
+    fn of_many_keys() -> Top<u32> {
+        let mut top = Top::new(1_000);
+        for (stratum, messages) in [(0, 300), (1, 90)] {
+            top.set_messages_sent(stratum, messages + 50).unwrap();
+            for message in 0..messages as u32 {
+                let large = (0..10).map(|key| (key, f64::from(100 + (message * 7 + key) % 13)));
+                let small = (10..410).map(|key| (key, f64::from((message * key) % 11)));
+                top.push_message(stratum, large.chain(small)).unwrap();
+            }
+        }
+        top
+    }
+
+    /// A quantile for each pair took seconds with 10,000 keys.
+    #[test]
+    fn show_positive__computes_few_quantiles() {
+        let top = of_many_keys();
+        assert!(top.largest(10, P95).unwrap().separates);
+        let strata = top.keyed.messages.parts().unwrap();
+        let entries = &top.keyed.entries;
+        let mut students = Students::new(P95);
+        let mut positive = 0;
+        for (one, other) in (0..10).flat_map(|one| (0..410).map(move |other| (one, other))) {
+            let spread = top.spread(&strata, &entries[&one], &entries[&other]);
+            let cells = [one, other].map(|key| total(&strata, &entries[&key].cells));
+            let value = cells[0] - cells[1];
+            let shown = students.show_positive(value, &spread);
+            let exact = top.difference(&strata, &entries[&one], &entries[&other], P95).unwrap();
+            assert_eq!(shown, exact.low > 0.0, "{one} and {other}: {exact}");
+            positive += u32::from(shown);
+        }
+        assert!((4_000..4_090).contains(&positive), "{positive}");
+        assert!(students.computed < 200, "{} of 4,100 pairs", students.computed);
+    }
+
+    #[test]
+    fn show_positive__decides_as_the_exact_quantile_does() {
+        for degrees in [0.5, 1.0, 1.5, 7.3, 48.99, 2_000.5, f64::INFINITY] {
+            let t = P95.student(degrees);
+            let part = Part {
+                stratum: 0,
+                sent: None,
+                arrived: 1,
+                square: 4.0,
+                cube: 0.0,
+                degrees_of_freedom: degrees,
+                extreme_share: 0.0,
+            };
+            let spread = Spread::new(vec![part], f64::INFINITY);
+            for (factor, is_above) in [(0.5, false), (0.999_999, false), (1.000_001, true)] {
+                let is_above = is_above && degrees >= 1.0;
+                let value = 2.0 * t * factor;
+                assert_eq!(Students::new(P95).show_positive(value, &spread), is_above, "{degrees}");
+            }
+        }
     }
 
     #[test]

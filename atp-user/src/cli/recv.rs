@@ -115,6 +115,12 @@ pub fn main(args: Args) -> Result<()> {
             ) => {}
             None => {
                 out.flush()?;
+                // What has arrived has an answer, whatever became of a sender.
+                match live.take().map(|live| live.finish(args.json)) {
+                    Some(Ok(answers)) => print!("{answers}"),
+                    Some(Err(error)) => tracing::warn!("{error:#}"),
+                    None => {}
+                }
                 let packets = receiver.stats().refused;
                 if packets > 0 {
                     tracing::warn!(packets, "refused: malformed, or not of --job or --from");
@@ -130,7 +136,8 @@ pub fn main(args: Args) -> Result<()> {
     }
     out.flush()?;
     if let Some(live) = live {
-        return live.finish(args.json);
+        print!("{}", live.finish(args.json)?);
+        return Ok(());
     }
     report(&reports, args.json, args.out.as_os_str() == "-")
 }

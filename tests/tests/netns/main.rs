@@ -12,6 +12,7 @@
 
 mod advice;
 mod advice_lanes;
+mod answers;
 mod bad_input;
 mod bad_network;
 mod cleanup;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         overlap::trials(),
         polite::trials(),
         requests::trials(),
+        answers::trials(),
         bad_network::trials(),
         membership::trials(),
         unprivileged::trials(),

@@ -7,13 +7,18 @@ use std::fmt::Write;
 
 /// The keys on the live line.
 const KEYS_MAX: usize = 4;
+/// The characters of a key on the live line, and in the table. JSON has whole keys.
+const KEY_CHARS_MAX: [usize; 2] = [16, 40];
 
 /// A line such as `avg(x): 12.63 (11.90 to 13.40, 95 %) from 420 of 1000 messages`.
 pub fn live_line(query: &Query, answers: &Answers, strata: &Strata) -> String {
     let mut line = format!("{query}:");
     for (key, estimate) in answers.rows.iter().take(KEYS_MAX) {
         match key {
-            Some(key) => _ = write!(line, " {key} {}", interval(estimate)),
+            Some(key) => {
+                let key = printable(key, KEY_CHARS_MAX[0]);
+                _ = write!(line, " {key} {}", interval(estimate));
+            }
             None => _ = write!(line, " {}", interval(estimate)),
         }
     }
@@ -38,14 +43,33 @@ fn interval(estimate: &Estimate) -> String {
     }
 }
 
-/// The answers as aligned lines, then the warnings.
-pub fn text(query: &Query, answers: &Answers, report: Option<&Report>) -> String {
+/// A text of another host, for a terminal: control characters and other invisible ones are
+/// escaped, and an ellipsis replaces what is beyond `chars_max`.
+pub fn printable(text: &str, chars_max: usize) -> String {
+    let mut shown = String::new();
+    let mut room = chars_max;
+    for char in text.chars() {
+        let escaped = match char {
+            '"' | '\'' | '\\' => char.to_string(),
+            // Behind a letter: an accent of its own is no invisible character.
+            _ => format!("a{char}").escape_debug().skip(1).collect(),
+        };
+        match room.checked_sub(escaped.chars().count()) {
+            Some(left) => room = left,
+            None => return shown + "…",
+        }
+        shown += &escaped;
+    }
+    shown
+}
+
+/// The answers as aligned lines, then the warnings and notes.
+pub fn text(query: &Query, answers: &Answers, report: Option<&Report>, notes: &[String]) -> String {
     let mut text = format!("{query}\n");
-    let width =
-        answers.rows.iter().filter_map(|(key, _)| key.as_ref()).map(|key| key.chars().count());
-    let width = width.max().unwrap_or(0);
-    for (key, estimate) in &answers.rows {
-        let key = key.as_deref().unwrap_or("");
+    let key = |key: &Option<String>| printable(key.as_deref().unwrap_or(""), KEY_CHARS_MAX[1]);
+    let keys: Vec<String> = answers.rows.iter().map(|(of, _)| key(of)).collect();
+    let width = keys.iter().map(|key| key.chars().count()).max().unwrap_or(0);
+    for (key, (_, estimate)) in keys.iter().zip(&answers.rows) {
         // 100 * 0.57 is 56.99999999999999.
         let percent = (1e6 * estimate.confidence.level()).round() / 1e4;
         _ = writeln!(
@@ -71,6 +95,9 @@ pub fn text(query: &Query, answers: &Answers, report: Option<&Report>) -> String
     for warning in warnings(answers) {
         _ = writeln!(text, "warning: {warning}");
     }
+    for note in notes {
+        _ = writeln!(text, "warning: {note}");
+    }
     text
 }
 
@@ -86,12 +113,20 @@ fn warnings(answers: &Answers) -> Vec<&Warning> {
     all
 }
 
-/// The answers as a JSON object. Ends of intervals that aren't finite are null.
-pub fn json(query: &Query, answers: &Answers, report: Option<&Report>) -> Value {
+/// The answers as a JSON object. Ends of intervals that aren't finite are null. The notes are among
+/// the warnings of all rows.
+pub fn json(
+    query: &Query,
+    answers: &Answers,
+    report: Option<&Report>,
+    notes: &[String],
+    messages_left_out: u64,
+) -> Value {
     let finite = |number: f64| number.is_finite().then_some(number);
     let texts = |warnings: &[Warning]| -> Vec<String> {
         warnings.iter().map(ToString::to_string).collect()
     };
+    let all_rows = [texts(&answers.warnings), notes.to_vec()].concat();
     let row = |(key, estimate): &(Option<String>, Estimate)| {
         json!({
             "key": key,
@@ -108,7 +143,8 @@ pub fn json(query: &Query, answers: &Answers, report: Option<&Report>) -> Value 
         "query": query.to_string(),
         "rows": answers.rows.iter().map(row).collect::<Vec<_>>(),
         "separates": answers.separates,
-        "warnings": texts(&answers.warnings),
+        "warnings": all_rows,
+        "messages_left_out": messages_left_out,
         "accepted_error": report.map(|report| json!({
             "met": report.is_met(),
             "reached": finite(report.reached),
@@ -116,4 +152,109 @@ pub fn json(query: &Query, answers: &Answers, report: Option<&Report>) -> Value 
             "text": report.to_string(),
         })),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::strata::Header, *};
+    use approx_answers::{Answering, Confidence};
+
+    /// A query of the table of one sender.
+    struct Picture {
+        query: Query,
+        answering: Answering,
+        strata: Strata,
+    }
+
+    impl Picture {
+        fn new(query: &str, sent: u64) -> Self {
+            let query: Query = query.parse().unwrap();
+            let answering = Answering::of_csv(query.clone(), b"key,value\n").unwrap();
+            let mut picture = Self { query, answering, strata: Strata::default() };
+            let stratum = picture.strata.number("10.0.0.1:1".parse().unwrap(), 1);
+            let of = picture.strata.of_mut(stratum);
+            (of.header, of.sent) = (Header::Same, Some(sent));
+            picture.answering.set_messages_sent(stratum, sent).unwrap();
+            picture
+        }
+
+        fn push(&mut self, rows: &str) {
+            self.answering.push_csv(0, rows.as_bytes()).unwrap();
+        }
+
+        fn line(&self) -> String {
+            live_line(&self.query, &self.answers(), &self.strata)
+        }
+
+        fn answers(&self) -> Answers {
+            self.answering.answers(Confidence::P95).unwrap()
+        }
+    }
+
+    #[test]
+    fn live_line__shows_the_interval_as_it_shrinks() {
+        let mut picture = Picture::new("avg(value)", 1_000);
+        let mut lines = Vec::new();
+        for message in 0..1_000u32 {
+            picture.push(&format!("k,{}\n", message.wrapping_mul(2_654_435_761) >> 28));
+            if [2, 50, 400, 1_000].contains(&(message + 1)) {
+                lines.push(picture.line());
+            }
+        }
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        avg(value): 4.50 ± 57.12 from 2 of 1000 messages
+        avg(value): 7.16 ± 1.29 from 50 of 1000 messages
+        avg(value): 7.50 ± 0.35 from 400 of 1000 messages
+        avg(value): 7.50 ± 0.00 from 1000 of 1000 messages
+        ");
+    }
+
+    #[test]
+    fn live_line__shows_the_first_keys_of_many() {
+        let mut picture = Picture::new("sum(value) by key", 40);
+        let keys = ["a\u{1b}[2J", "b", "cc", &"d".repeat(70_000), "e", "f"];
+        for value in 0..30 {
+            let rows = keys.iter().map(|key| format!("{key},{}\n", value % 5));
+            picture.push(&rows.collect::<String>());
+        }
+        insta::assert_snapshot!(picture.line(), @r"sum(value) by key: a\u{1b}[2J 80.00 ± 10.74 b 80.00 ± 10.74 cc 80.00 ± 10.74 dddddddddddddddd… 80.00 ± 10.74 and 2 more from 30 of 40 messages");
+        // An unknown N.
+        picture.strata.of_mut(0).sent = None;
+        assert!(picture.line().ends_with("from 30 messages"), "{}", picture.line());
+    }
+
+    /// A width above 65,535 makes `format!` panic.
+    #[test]
+    fn text__keeps_keys_of_other_hosts_short_and_harmless() {
+        let mut picture = Picture::new("avg(value) by key", 1);
+        let long = "d".repeat(70_000);
+        picture.push(&format!("a\u{1b}[2J,1\n\u{9b}\u{202e},2\n\"x\r\ny\",3\n{long},4\n"));
+        let text = text(&picture.query, &picture.answers(), None, &["a note".to_owned()]);
+        insta::assert_snapshot!(text, @r"
+        avg(value) by key
+          a\u{1b}[2J                                        1.0000   1.0000 to 1.0000 (95 %)
+          dddddddddddddddddddddddddddddddddddddddd…         4.0000   4.0000 to 4.0000 (95 %)
+          x\r\ny                                            3.0000   3.0000 to 3.0000 (95 %)
+          \u{9b}\u{202e}                                    2.0000   2.0000 to 2.0000 (95 %)
+        from 1 of 1 messages
+        warning: a note
+        ");
+        let json = json(&picture.query, &picture.answers(), None, &["a note".to_owned()], 7);
+        assert_eq!(json["rows"][1]["key"], long);
+        assert_eq!(
+            (&json["messages_left_out"], &json["warnings"][0]),
+            (&7.into(), &"a note".into())
+        );
+    }
+
+    #[test]
+    fn printable__keeps_letters_of_all_scripts() {
+        for text in ["", "O'Hare \"ORD\" \\ 5 %", "Zürich", "Zu\u{308}rich", "हिन्दी", "東京"]
+        {
+            assert_eq!(printable(text, 40), text);
+        }
+        assert_eq!(printable("abcdef", 5), "abcde…");
+        assert_eq!(printable("abcd\0", 5), "abcd…");
+        assert_eq!(printable("\u{7f}\t", 40), "\\u{7f}\\t");
+    }
 }

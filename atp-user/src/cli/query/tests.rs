@@ -1,0 +1,269 @@
+//! Tests of a query from events to answers.
+
+#![expect(clippy::single_range_in_vec_init, reason = "lost messages are ranges")]
+
+use super::*;
+use crate::cli::csv_rows::{ORDERED_NAME, SHUFFLED_NAME, Table};
+use anyhow::{Context, ensure};
+use approxlib::{Group, GroupSummary, GroupTerms, Job};
+use std::{
+    ops::Range,
+    sync::{Arc, Barrier},
+    thread,
+};
+
+const ROWS: u32 = 60_000;
+
+/// Sends a table with a known mean of 4.5, by two senders. Returns the end of the query.
+fn run(live: &mut Live, name: &'static str, shuffle: bool) -> Result<()> {
+    let mut receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0")?;
+    let peer = receiver.local_addr()?;
+    let together = Arc::new(Barrier::new(2));
+    let senders = [0, 1].map(|_| {
+        let together = together.clone();
+        thread::spawn(move || {
+            let rows: String =
+                (0..ROWS).map(|row| format!("k{},{}\n", row % 3, row % 10)).collect();
+            let file = format!("key,value\n{rows}");
+            let table = Table::read(file.as_bytes(), Some(10), shuffle).unwrap();
+            let number = table.messages.len() as u32;
+            let groups = [
+                Group::new(ROWS_GROUP).messages(number).name(name),
+                Group::new(HEADER_GROUP).messages(1),
+            ];
+            let groups = [groups[0].msr(0.999), groups[1]];
+            let job = Job::builder().control_socket(None).groups(groups);
+            let mut job = job.rate_max_bytes_per_s(500_000).connect(peer).unwrap();
+            together.wait();
+            job.send_in(HEADER_GROUP, &table.header).unwrap();
+            for message in &table.messages {
+                job.send_in(ROWS_GROUP, message).unwrap();
+            }
+            job.finish().unwrap()
+        })
+    });
+    let mut ended = 0;
+    while ended < 2 {
+        let event = receiver.recv(Some(Duration::from_secs(20)))?.context("an event")?;
+        ended += usize::from(matches!(event, Event::Finished { .. }));
+        live.on_event(&event, &receiver)?;
+    }
+    for sender in senders {
+        let report = sender.join().expect("a sender");
+        // A job that met its lowered MSR may end before the request to end it arrives.
+        let cut_short = report.ended_by_receiver || report.groups[0].msr < 0.999;
+        ensure!(cut_short == live.planner.is_some(), "{report:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn query__answers_by_key_from_two_senders() {
+    let query = "avg(value) by key".parse().unwrap();
+    let mut live = Live::new(query, 2, 0.95, None).unwrap();
+    run(&mut live, ORDERED_NAME, false).unwrap();
+    let answers = live.answers().unwrap().unwrap();
+    let keys: Vec<_> = answers.rows.iter().filter_map(|(key, _)| key.as_deref()).collect();
+    assert_eq!(keys, ["k0", "k1", "k2"]);
+    for (_, estimate) in &answers.rows {
+        assert!((estimate.value - 4.5).abs() < 0.1, "{estimate}");
+        assert_eq!(estimate.messages_sent, Some(u64::from(ROWS) / 5));
+    }
+    let text = print::text(&live.query, &answers, None, &[]);
+    assert!(text.contains("k1") && text.contains("(95 %)"), "{text}");
+    let json = print::json(&live.query, &answers, None, &[], 0);
+    assert_eq!(json["rows"][2]["key"], "k2");
+}
+
+#[test]
+fn query__with_an_accepted_error_ends_the_job() {
+    let query = "avg(value)".parse().unwrap();
+    let mut live = Live::new(query, 2, 0.95, Some(0.05)).unwrap();
+    run(&mut live, SHUFFLED_NAME, true).unwrap();
+    let report = live.planner.as_ref().and_then(Planner::report).expect("a report");
+    assert!(report.is_met() && report.reached <= 0.05, "{report}");
+    let answers = live.answers().unwrap().unwrap();
+    let (_, estimate) = &answers.rows[0];
+    assert!((estimate.value - 4.5).abs() < 0.7, "{estimate}");
+    assert!(estimate.messages < u64::from(ROWS) / 5, "{estimate:?}");
+    // The looks cost confidence.
+    let (_, answering) = live.answering.as_ref().unwrap();
+    let plain = answering.overall(Confidence::P95).unwrap().unwrap();
+    assert!(estimate.half_width() > plain.half_width() && estimate.confidence == Confidence::P95);
+}
+
+fn source() -> SocketAddr {
+    "127.0.0.1:1".parse().unwrap()
+}
+
+fn message(job: u32, group: u8, data: &[u8]) -> Event {
+    let source = source();
+    Event::Message { source, job, window: 0, group, message: 0, data: data.to_vec() }
+}
+
+fn ended(job: u32, messages: u32, lost: impl IntoIterator<Item = Range<u32>>) -> Event {
+    let lost: Vec<_> = lost.into_iter().collect();
+    let delivered = messages - lost.iter().map(|range| range.len() as u32).sum::<u32>();
+    let rows = GroupSummary { group: ROWS_GROUP, messages, delivered, lost, needed: 0 };
+    let groups = vec![rows];
+    let summary = Summary { window: 0, complete: true, messages, delivered, groups };
+    Event::Finished { source: source(), job, summary }
+}
+
+fn started(job: u32, name: &str, messages: u32) -> Event {
+    let name = name.to_owned();
+    let group = ROWS_GROUP;
+    let rows = GroupTerms { group, name, exact: false, messages: Some(messages), msr: 0.5 };
+    Event::Started { source: source(), job, terms: Terms { window: 0, groups: vec![rows] } }
+}
+
+/// Hands events to a query without a network.
+fn take(live: &mut Live, events: impl IntoIterator<Item = Event>) {
+    let receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
+    events.into_iter().for_each(|event| live.on_event(&event, &receiver).unwrap());
+}
+
+fn header(job: u32) -> Event {
+    message(job, HEADER_GROUP, b"key,value\n")
+}
+
+fn rows(job: u32, number: u32) -> impl Iterator<Item = Event> {
+    (0..number)
+        .map(move |value| message(job, ROWS_GROUP, format!("k,{}\n", 100 + value % 7).as_bytes()))
+}
+
+fn live(query: &str, senders: u32, emax: Option<f64>) -> Live {
+    Live::new(query.parse().unwrap(), senders, 0.95, emax).unwrap()
+}
+
+#[test]
+fn on_event__awaits_all_senders_before_it_ends_them() {
+    for query in ["avg(value)", "avg(value) by key"] {
+        let mut live = live(query, 2, Some(0.05));
+        // One sender's messages meet the error.
+        take(&mut live, [header(1)].into_iter().chain(rows(1, 500)));
+        assert_eq!(live.planner.as_ref().and_then(Planner::report), None);
+        take(&mut live, [header(2)].into_iter().chain(rows(2, 2_000)));
+        let report = live.planner.as_ref().and_then(Planner::report);
+        assert!(report.is_some_and(Report::is_met), "{report:?}");
+    }
+}
+
+/// The terms of a sender and its header come before its records.
+#[test]
+fn look__awaits_the_records_of_a_sender_of_the_table() {
+    let mut live = live("avg(value)", 2, Some(0.05));
+    take(&mut live, [header(1), started(1, SHUFFLED_NAME, 900), started(2, SHUFFLED_NAME, 900)]);
+    take(&mut live, [header(2)].into_iter().chain(rows(1, 500)));
+    assert_eq!(live.planner.as_ref().and_then(Planner::report), None);
+    take(&mut live, rows(2, 900).chain(rows(1, 400)));
+    assert!(live.planner.as_ref().and_then(Planner::report).is_some_and(Report::is_met));
+}
+
+/// One bad message, or one bad sender, costs no more than its own part.
+#[test]
+fn on_event__leaves_out_what_is_no_table() {
+    let rows_of_2 = |data: &[u8]| vec![header(2), message(2, ROWS_GROUP, data), ended(2, 1, [])];
+    let other_window = Event::Message {
+        source: source(),
+        job: 1,
+        window: 1,
+        group: ROWS_GROUP,
+        message: 0,
+        data: b"k,1\n".to_vec(),
+    };
+    for (messages, events, words) in [
+        (1, vec![message(2, 7, b"x"), ended(2, 0, [])], "group 7"),
+        // Its records may have come first, and have other columns.
+        (
+            3,
+            vec![
+                message(2, ROWS_GROUP, b"1,k\n"),
+                message(2, HEADER_GROUP, b"value,key\n"),
+                message(2, ROWS_GROUP, b"2,k\n"),
+                ended(2, 2, []),
+            ],
+            "differs from that of another sender",
+        ),
+        (1, vec![message(1, HEADER_GROUP, b"value,key\n")], "the second CSV header"),
+        (1, rows_of_2(b"a\n"), "lacks column \"value\""),
+        (1, rows_of_2(b"a,null\n"), "\"null\""),
+        (1, rows_of_2(b"a,\xff\n"), "isn't CSV"),
+        (2, vec![message(2, ROWS_GROUP, b"k,1\n"), ended(2, 2, [1..2])], "no CSV header"),
+        (9, vec![header(2), ended(2, 9, [0..9])], "no message with records arrived"),
+        (1, vec![other_window], "a stream"),
+        // Fewer than have arrived.
+        (1, vec![started(1, ORDERED_NAME, 3)], "the terms of 127.0.0.1:1"),
+        (0, vec![header(1)], ""),
+    ] {
+        let mut live = live("avg(value)", 2, Some(1e-6));
+        take(&mut live, [header(1)].into_iter().chain(rows(1, 49)).chain(events));
+        take(&mut live, rows(1, 51).chain([ended(1, 100, [])]));
+        assert_eq!(live.left_out.messages, messages, "{words}: {:?}", live.left_out);
+        assert_eq!(live.waiting_bytes, 0, "{words}");
+        let text = live.finish(false).unwrap();
+        assert!(text.contains("from 100 of 100 messages"), "{text}");
+        assert!(text.contains(words), "{words}: {text}");
+        let said = format!("{messages} messages are left out");
+        assert_eq!(text.contains(&said), messages > 0, "{text}");
+    }
+}
+
+#[test]
+fn finish__without_an_answer_says_why() {
+    for (events, words) in [
+        (vec![], "no CSV header arrived"),
+        (vec![header(1)], "no record arrived"),
+        (vec![message(1, HEADER_GROUP, b"a,b\n"), ended(1, 0, [])], "it has a, b"),
+    ] {
+        let mut live = live("sum(value)", 1, None);
+        take(&mut live, events);
+        let error = live.finish(false).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+/// Messages of a byte take much more memory than a byte.
+#[test]
+fn on_rows__counts_the_memory_of_short_messages() {
+    let mut live = live("sum(value)", 1, None);
+    take(&mut live, [message(1, ROWS_GROUP, b"1")]);
+    assert!(live.waiting_bytes > size_of::<Vec<u8>>(), "{}", live.waiting_bytes);
+    live.waiting_bytes = WAITING_BYTES_MAX - 64;
+    take(&mut live, [message(1, ROWS_GROUP, b"2")]);
+    assert_eq!((live.left_out.messages, live.waiting_bytes), (1, WAITING_BYTES_MAX - 64));
+}
+
+/// Any lossy job lacks messages. Only a lost tail shows that it didn't try all of them.
+#[test]
+fn finish__warns_of_ordered_messages_that_lack_their_end() {
+    let early = "stopped before the end";
+    let each_fifth = |range: Range<u32>| range.step_by(5).map(|id| id..id + 1);
+    for (name, end, warns) in [
+        (ORDERED_NAME, Some(ended(1, 500, [400..500])), true),
+        (SHUFFLED_NAME, Some(ended(1, 500, [400..500])), false),
+        (ORDERED_NAME, Some(ended(1, 500, each_fifth(0..500))), false),
+        // The sender fell silent.
+        (ORDERED_NAME, None, true),
+    ] {
+        let mut live = live("avg(value)", 1, None);
+        let events = [header(1), started(1, name, 500)].into_iter();
+        take(&mut live, events.chain(rows(1, 400)).chain(end));
+        let text = live.finish(false).unwrap();
+        assert_eq!(text.contains(early), warns, "{name}: {text}");
+    }
+}
+
+/// A window that ends is not the end of a job, but a query has the first one only.
+#[test]
+fn on_event__a_stream_ends_with_its_first_window() {
+    let mut live = live("avg(value)", 1, Some(1e-6));
+    let Event::Finished { source, job, summary } = ended(1, 40, []) else { unreachable!() };
+    let first = Event::WindowEnded { source, job, summary: summary.clone() };
+    take(&mut live, [header(1)].into_iter().chain(rows(1, 40)).chain([first]));
+    let last = Summary { window: 1, messages: 7, ..summary };
+    take(&mut live, [Event::Finished { source, job, summary: last }]);
+    assert_eq!(live.strata.sent(), Some(40));
+    let text = live.finish(false).unwrap();
+    assert!(text.contains("from 40 of 40 messages"), "{text}");
+}
