@@ -187,7 +187,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
             print(error.bytes == 1 << 40 and error.bytes_max == 64 << 20)
     assert job.progress().messages == 0
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + (16 << 20),) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20),) * 2)
     for send in (job.send, lambda data: atp.answers.Answering.of_csv("count(*)", data)):
         try:
             send(endless[: 60 << 20])
@@ -205,7 +205,7 @@ def test_an_array_of_any_length_aborts_no_process() -> None:
 
 def test_an_array_of_objects_is_no_message() -> None:
     """Its elements are addresses of this process."""
-    objects = numpy.array([None, "text"], dtype=object)
+    objects: Any = numpy.array([None, "text"], dtype=object)
     with bind() as receiver, connect(receiver) as job:
         for message in (objects, memoryview(objects), objects[::-1]):
             with pytest.raises(TypeError, match="not an array of Python objects"):
