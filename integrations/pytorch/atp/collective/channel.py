@@ -187,7 +187,7 @@ class Channel:
     def _exchange(self, step: int, mean: Array, deadline: float) -> Array:
         """Phase 2: this rank's shard to all, and theirs."""
         encoded = np.ascontiguousarray(values.encode(mean, self._wire))
-        view = memoryview(encoded).cast("B")
+        view = encoded.view(np.uint8)
         pieces = [view[at : at + PIECE_BYTES] for at in range(0, len(view), PIECE_BYTES)]
         for stream in self.streams.values():
             # The array isn't used again, so nothing changes while it is sent.

@@ -42,10 +42,13 @@ class Chunks:
 class GroupPolicy(Protocol):
     """Gives each chunk a group."""
 
-    msrs: Sequence[float]
-    """The minimal sampling rate of each group, 0 to 1."""
-    by_name: bool
-    """Whether chunks of different regions have to be told apart."""
+    @property
+    def msrs(self) -> Sequence[float]:
+        """The minimal sampling rate of each group, 0 to 1."""
+
+    @property
+    def by_name(self) -> bool:
+        """Whether chunks of different regions have to be told apart."""
 
     def assign(self, chunks: Chunks) -> Array:
         """The number of each chunk's group, 0 to ``len(msrs) - 1``."""

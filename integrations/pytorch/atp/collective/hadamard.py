@@ -7,6 +7,7 @@ OptiReduce (NSDI 2025) uses it for the same purpose.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def rotate_back(values: Array, seed: int) -> Array:
     return _transformed(values) * _signs(len(values), seed, values.dtype)
 
 
-def _signs(elements: int, seed: int, kind: np.dtype[np.floating]) -> Array:
+def _signs(elements: int, seed: int, kind: np.dtype[Any]) -> Array:
     bits = np.random.default_rng(seed).integers(0, 2, elements, np.int8)
     return (1 - 2 * bits).astype(kind)
 
