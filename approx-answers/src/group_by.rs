@@ -27,6 +27,46 @@ struct Entry<K> {
     current: Tally,
 }
 
+/// A message that is being added.
+pub(crate) struct Adding<'a, K> {
+    by: &'a mut GroupBy<K>,
+    stratum: u32,
+    all: Tally,
+    uncounted: u64,
+}
+
+impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
+    /// Adds a record with its denominator and its total.
+    pub fn add<L>(&mut self, key: &L, x: f64, y: f64) -> Result<(), AnswerError>
+    where
+        K: Borrow<L>,
+        L: ToOwned<Owned = K> + Eq + Hash + ?Sized,
+    {
+        check_value(self.stratum, "denominator", x)?;
+        check_value(self.stratum, "value", y)?;
+        self.all.x += x;
+        self.all.y += y;
+        let by = &mut *self.by;
+        let position = match by.positions.get(key) {
+            Some(&position) => position,
+            // Once a record was left out, a new key may lack its first ones.
+            None if by.uncounted_records + self.uncounted > 0 || by.is_full() => {
+                self.uncounted += 1;
+                return Ok(());
+            }
+            None => by.insert(key.to_owned()),
+        };
+        let tally = &mut by.entries[position].current;
+        if tally.records == 0 {
+            by.touched.push(position);
+        }
+        tally.records += 1;
+        tally.x += x;
+        tally.y += y;
+        Ok(())
+    }
+}
+
 /// Sums, counts and means by key.
 ///
 /// A key is a domain: a message without it has zero records and a total of zero. Only messages
@@ -89,20 +129,32 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     where
         Q: Borrow<K>,
     {
+        self.push_by(stratum, |tally| {
+            records.into_iter().try_for_each(|(key, x, y)| tally.add(key.borrow(), x, y))
+        })
+    }
+
+    /// Adds one message, whose records `add` gives. The message is left out if that fails.
+    pub(crate) fn push_by<E: From<AnswerError>>(
+        &mut self,
+        stratum: u32,
+        add: impl FnOnce(&mut Adding<'_, K>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let known = self.entries.len();
-        let added = self.tally(stratum, records);
-        let added = added.and_then(|(all, uncounted)| {
-            self.messages.push_pair(stratum, all.x, all.y).map(|()| uncounted)
-        });
-        let Ok(uncounted) = added else {
+        let (all, uncounted) = (Tally::default(), 0);
+        let mut adding = Adding { by: self, stratum, all, uncounted };
+        let added = add(&mut adding);
+        let Adding { all, uncounted, .. } = adding;
+        let added = added.and_then(|()| Ok(self.messages.push_pair(stratum, all.x, all.y)?));
+        if added.is_err() {
             for entry in self.entries.drain(known..) {
                 self.positions.remove(&entry.key);
             }
             for position in self.touched.drain(..).filter(|&position| position < known) {
                 self.entries[position].current = Tally::default();
             }
-            return added.map(drop);
-        };
+            return added;
+        }
         self.uncounted_records += uncounted;
         for position in self.touched.drain(..) {
             let entry = &mut self.entries[position];
@@ -111,40 +163,6 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             moments_of(&mut entry.strata, stratum).push(tally.x, tally.y);
         }
         Ok(())
-    }
-
-    /// Adds up a message's records by key. Returns the whole and the number of uncounted ones.
-    fn tally<Q: Borrow<K>>(
-        &mut self,
-        stratum: u32,
-        records: impl IntoIterator<Item = (Q, f64, f64)>,
-    ) -> Result<(Tally, u64), AnswerError> {
-        let mut all = Tally::default();
-        let mut uncounted = 0;
-        for (key, x, y) in records {
-            check_value(stratum, "denominator", x)?;
-            check_value(stratum, "value", y)?;
-            all.x += x;
-            all.y += y;
-            let key = key.borrow();
-            let position = match self.positions.get(key) {
-                Some(&position) => position,
-                // Once a record was left out, a new key may lack its first ones.
-                None if self.uncounted_records + uncounted > 0 || self.is_full() => {
-                    uncounted += 1;
-                    continue;
-                }
-                None => self.insert(key.clone()),
-            };
-            let tally = &mut self.entries[position].current;
-            if tally.records == 0 {
-                self.touched.push(position);
-            }
-            tally.records += 1;
-            tally.x += x;
-            tally.y += y;
-        }
-        Ok((all, uncounted))
     }
 
     fn is_full(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Records by key, in random groups of messages, with a bound on the keys.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
@@ -7,6 +8,9 @@ use crate::check::uncounted;
 use crate::groups::{GROUPS, Groups};
 use crate::stratum::check_value;
 use crate::{AnswerError, Sample, Warning};
+
+/// Takes a record: its key and its value.
+pub(crate) type OnRecord<'a, L> = &'a mut dyn FnMut(&L, f64) -> Result<(), AnswerError>;
 
 /// What a group of messages holds of a key.
 pub(crate) trait Cell: Clone + Default {
@@ -49,34 +53,40 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
         }
     }
 
-    /// Adds the records of one message, of which `contents` follows. A message with a bad value is
-    /// left out.
-    pub fn push<'a>(
+    /// Adds one message, whose records `each` gives: twice, and the same ones. `mix` sees them
+    /// first, and `contents` then follows from all of them. A message with a bad record is left
+    /// out.
+    pub fn push<L, E>(
         &mut self,
         stratum: u32,
-        contents: u64,
-        records: impl Iterator<Item = (&'a K, f64)> + Clone,
-    ) -> Result<(), AnswerError>
+        mut each: impl FnMut(OnRecord<'_, L>) -> Result<(), E>,
+        mut mix: impl FnMut(&L, f64),
+        contents: impl FnOnce() -> u64,
+    ) -> Result<(), E>
     where
-        K: 'a,
+        K: Borrow<L>,
+        L: ToOwned<Owned = K> + Eq + Hash + ?Sized,
+        E: From<AnswerError>,
     {
         let mut number = 0;
-        for (_, value) in records.clone() {
+        each(&mut |key, value| {
             check_value(stratum, "value", value)?;
+            mix(key, value);
             number += 1;
-        }
+            Ok(())
+        })?;
         self.messages.push(stratum, number, 0.0)?;
         let message = self.messages.messages();
-        let group = self.groups.add(stratum, contents);
-        for (key, value) in records {
+        let group = self.groups.add(stratum, contents());
+        each(&mut |key, value| {
             // Once a record was left out, a new key may lack its first ones.
             let has_room = self.uncounted_records == 0 && self.entries.len() < self.keys_max;
             let entry = match self.entries.get_mut(key) {
                 Some(entry) => entry,
-                None if has_room => self.entries.entry(key.clone()).or_default(),
+                None if has_room => self.entries.entry(key.to_owned()).or_default(),
                 None => {
                     self.uncounted_records += 1;
-                    continue;
+                    return Ok(());
                 }
             };
             cells_of(&mut entry.cells, stratum)[group].push(value);
@@ -84,8 +94,8 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
                 entry.last_message = message;
                 entry.messages += 1;
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Adds another part of the job. Keys are kept as in [`crate::GroupBy::merge`], but in no case

@@ -1,12 +1,13 @@
 //! Quantiles by key: Woodruff's inversion, with messages as clusters, in bounded memory.
 
 use std::borrow::Borrow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hash::Hash;
 
 use crate::check::{few_with_key, job_warnings, table_warnings};
 use crate::groups::{GROUPS, mix, variance};
-use crate::keyed::{Cell, Cells, Entry, Keyed};
+use crate::keyed::{Cell as _, Cells, Entry, Keyed, OnRecord};
 use crate::rank_sketch::RankSketch;
 use crate::spread::{Part, Spread};
 use crate::stratum::Stratum;
@@ -45,12 +46,24 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         Q: Borrow<K>,
     {
         let records: Vec<(Q, f64)> = records.into_iter().collect();
-        let contents = records.iter().fold(0, |mixed, (_, value)| mix(mixed ^ value.to_bits()));
-        self.keyed.push(
-            stratum,
-            contents,
-            records.iter().map(|(key, value)| (key.borrow(), *value)),
-        )
+        self.push_by(stratum, |on| records.iter().try_for_each(|(key, y)| on(key.borrow(), *y)))
+    }
+
+    /// Adds one message, whose records `each` gives: twice, and the same ones. The message is left
+    /// out if that fails.
+    pub(crate) fn push_by<L, E>(
+        &mut self,
+        stratum: u32,
+        each: impl FnMut(OnRecord<'_, L>) -> Result<(), E>,
+    ) -> Result<(), E>
+    where
+        K: Borrow<L>,
+        L: ToOwned<Owned = K> + Eq + Hash + ?Sized,
+        E: From<AnswerError>,
+    {
+        let contents = Cell::new(0);
+        let mix = |_: &L, value: f64| contents.set(mix(contents.get() ^ value.to_bits()));
+        self.keyed.push(stratum, each, mix, || contents.get())
     }
 
     /// Sets the number of messages that a stratum sent.

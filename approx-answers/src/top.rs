@@ -1,11 +1,12 @@
 //! The keys with the largest totals, and whether the sample can tell them from the others.
 
 use std::borrow::Borrow;
+use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::check::{few_with_key, job_warnings, table_warnings};
 use crate::groups::variance;
-use crate::keyed::{Cell, Cells, Entry, Keyed};
+use crate::keyed::{Cell, Cells, Entry, Keyed, OnRecord};
 use crate::spread::{Part, Spread};
 use crate::stratum::Stratum;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
@@ -80,10 +81,23 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         Q: Borrow<K>,
     {
         let records: Vec<(Q, f64)> = records.into_iter().collect();
-        let mut contents = DefaultHasher::new();
-        records.iter().for_each(|(key, value)| (key.borrow(), value.to_bits()).hash(&mut contents));
-        let records = records.iter().map(|(key, value)| (key.borrow(), *value));
-        self.keyed.push(stratum, contents.finish(), records)
+        self.push_by(stratum, |on| records.iter().try_for_each(|(key, x)| on(key.borrow(), *x)))
+    }
+
+    /// As [`crate::Quantiles::push_by`].
+    pub(crate) fn push_by<L, E>(
+        &mut self,
+        stratum: u32,
+        each: impl FnMut(OnRecord<'_, L>) -> Result<(), E>,
+    ) -> Result<(), E>
+    where
+        K: Borrow<L>,
+        L: ToOwned<Owned = K> + Eq + Hash + ?Sized,
+        E: From<AnswerError>,
+    {
+        let contents = RefCell::new(DefaultHasher::new());
+        let mix = |key: &L, x: f64| (key, x.to_bits()).hash(&mut *contents.borrow_mut());
+        self.keyed.push(stratum, each, mix, || contents.borrow().finish())
     }
 
     /// Sets the number of messages that a stratum sent.

@@ -34,8 +34,37 @@ fn stopped_by(stop: fn(&JobHandle)) -> Error {
 
 #[test]
 fn handle__stops_a_thread_that_waits_for_room() {
-    for stop in [JobHandle::begin_cancel, JobHandle::begin_finish] {
+    for stop in [JobHandle::begin_cancel, JobHandle::begin_finish, JobHandle::abandon] {
         let error = stopped_by(stop);
+        assert!(matches!(error, Error::Ended), "{error}");
+    }
+}
+
+#[test]
+fn abandon__stops_a_thread_that_waits_for_an_end() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let builder = Job::builder().control_socket(None).peer_timeout(Duration::from_secs(600));
+    let peer = silent.local_addr().unwrap();
+    let (mut job, mut stream) =
+        (builder.clone().connect(peer).unwrap(), builder.stream(peer).unwrap());
+    let handles = [job.handle(), stream.job().handle()];
+    let threads = [
+        thread::spawn(move || {
+            job.send(&[0; LEN]).unwrap();
+            job.finish().map(|_| ()).unwrap_err()
+        }),
+        thread::spawn(move || {
+            stream.send(&[0; LEN]).unwrap();
+            stream.end_window().map(|_| ()).unwrap_err()
+        }),
+    ];
+    for (handle, waiting) in handles.iter().zip(threads) {
+        while handle.progress().messages == 0 {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_millis(20));
+        handle.abandon();
+        let error = waiting.join().unwrap();
         assert!(matches!(error, Error::Ended), "{error}");
     }
 }

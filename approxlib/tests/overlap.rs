@@ -4,10 +4,15 @@ mod common;
 
 use approxlib::{Error, Event, Job, JobBuilder, Receiver, Stream, Summary};
 use common::{LossyNetwork, message};
+use nix::poll::{PollFd, PollFlags, poll};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    sync::atomic::{AtomicBool, Ordering},
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -222,4 +227,83 @@ fn stream__ends_although_a_send_follows_the_end_of_input() {
             assert!(has_ended, "the stream doesn't end, in round {round}");
         });
     }
+}
+
+/// No window ends, because the peer never answers: both calls waited for that.
+#[test]
+fn set_msr__waits_for_no_window() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let builder = builder().msr(0.9).peer_timeout(Duration::from_secs(3));
+    let mut stream = builder.stream(silent.local_addr().unwrap()).unwrap();
+    send(&mut stream, 0, 10);
+    stream.begin_end_window();
+    send(&mut stream, 1, 10);
+    stream.set_msr(0, 0.5).unwrap();
+    assert!(matches!(stream.set_msr(7, 0.5), Err(Error::MsrRefused(_))));
+    stream.begin_end_window();
+    assert!(!stream.try_begin_end_window(), "two windows are open");
+    stream.set_msr(0, 0.7).unwrap();
+    assert!(matches!(stream.set_msr(7, 0.5), Err(Error::MsrRefused(_))));
+    stream.job().begin_cancel();
+    while stream.try_outcome().is_ok_and(|outcome| outcome.is_none()) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(matches!(stream.set_msr(0, 0.8), Err(Error::MsrRefused(_))));
+}
+
+/// A rate that is set after the end of a window's input holds from the next one on, and one that is
+/// set in a window holds for that one, whether or not the windows have begun on the wire.
+#[test]
+fn set_msr__holds_from_the_window_being_filled_on() {
+    let (_network, address, receiving) = network(0.3);
+    let mut stream = builder().msr(0.9).stream(address).unwrap();
+    let (mut rates, mut rate, mut reports) = (vec![], 0.9, vec![]);
+    for window in 0..40 {
+        if window % 4 == 1 {
+            rate = f64::from(20 + window) / 100.0;
+            stream.set_msr(0, rate).unwrap();
+        }
+        send(&mut stream, window, 30);
+        if window % 4 == 3 {
+            rate = f64::from(30 + window) / 100.0;
+            stream.set_msr(0, rate).unwrap();
+        }
+        rates.push(rate);
+        stream.begin_end_window();
+        while let Some(report) = stream.try_window().unwrap() {
+            reports.push(report);
+        }
+    }
+    while let Some(report) = stream.next_window().unwrap() {
+        reports.push(report);
+    }
+    stream.finish().unwrap();
+    assert_eq!(reports.iter().map(|report| report.groups[0].msr).collect::<Vec<_>>(), rates);
+    assert!(reports.iter().all(|report| report.complete));
+    receiving.join().unwrap();
+}
+
+/// Messages of a window that never began give their memory back before the job's end is told.
+#[test]
+fn send_owned__of_a_window_that_never_begins() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let builder = builder().peer_timeout(Duration::from_millis(300));
+    let mut stream = builder.stream(silent.local_addr().unwrap()).unwrap();
+    send(&mut stream, 0, 1);
+    stream.begin_end_window();
+    let changed = stream.job().changed_fd().unwrap().try_clone_to_owned().unwrap();
+    let was_told = Arc::new(AtomicBool::new(true));
+    let told = was_told.clone();
+    let look = move |_| told.store(is_readable(&changed), Ordering::Relaxed);
+    stream.send_owned(0, vec![7; LEN], look).unwrap();
+    assert!(stream.try_window().unwrap().is_none());
+    while stream.try_window().is_ok() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    drop(stream);
+    assert!(!was_told.load(Ordering::Relaxed));
+}
+
+fn is_readable(fd: &OwnedFd) -> bool {
+    poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], 0u8) == Ok(1)
 }

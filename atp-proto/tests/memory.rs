@@ -3,12 +3,20 @@
 
 use atp_common::{
     units::Msr,
-    wire::{Fields, FinBody, FinGroup, Flags, Header, Kind},
+    wire::{
+        Fields, FinBody, FinGroup, Flags, GroupName, Header, Kind, TERMS_GROUPS_MAX,
+        TERMS_PAGES_MAX, TermsBody, TermsGroup,
+    },
 };
-use atp_proto::{Budget, GroupConfig, Outcome, Receiver, ReceiverConfig, Sender, SenderConfig};
+use atp_proto::{
+    Budget, GroupConfig, Outcome, Receiver, ReceiverConfig, Sender, SenderConfig, Share,
+};
 use std::{
     alloc::{GlobalAlloc, Layout, System},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 struct Counting;
@@ -141,6 +149,74 @@ fn receiver__memory_stays_within_the_budget() {
     assert!(most_bytes < BUDGET_BYTES as usize, "{most_bytes} bytes");
     drop(receivers);
     assert_eq!(budget.bytes(), 0);
+}
+
+/// A stranger with many runs of a job, each of which tells all terms but the last page. Its address
+/// gets half of the records' quarter for them; an honest sender is still told its terms.
+#[test]
+fn receiver__memory_of_terms_stays_within_the_budget() {
+    const BUDGET_BYTES: u64 = 4 << 20;
+    let _alone = ALONE.lock().unwrap();
+    let budget = Budget::new(BUDGET_BYTES);
+    let start = |cookie, share: &Arc<Share>| {
+        let first = header(Kind::Data, cookie, 0, 1);
+        let config = ReceiverConfig::default();
+        let mut receiver = Receiver::with_share(config, 0, &first, Some(share.clone()));
+        assert_eq!(receiver.on_data(0, &first, &[7]), Outcome::Complete);
+        receiver
+    };
+    let share = budget.share();
+    let mut receivers: Vec<_> = (0..100).map(|cookie| start(cookie, &share)).collect();
+    let (before, accounted_before) = (BYTES.load(Ordering::Relaxed), budget.bytes());
+    for receiver in &mut receivers {
+        tell(receiver, 23);
+        assert_eq!(receiver.take_terms(), None);
+    }
+    let bytes = BYTES.load(Ordering::Relaxed) - before;
+    let accounted = budget.bytes() - accounted_before;
+    // The harness of the tests allocates too.
+    assert!(accounted.abs_diff(bytes as u64) < 20_000, "{bytes} bytes for {accounted} accounted");
+    let room = BUDGET_BYTES / 8 - accounted_before;
+    assert!((room - 2_000..=room).contains(&accounted), "{accounted} of {room} bytes");
+    assert!(receivers.last().unwrap().stats().packets_no_room == 23);
+
+    let mut honest = start(1_000, &budget.share());
+    tell(&mut honest, 24);
+    assert_eq!(honest.take_terms().unwrap().groups.len(), 256);
+    // A repetition of what was dropped is taken once there is room, and nothing leaks.
+    let mut last = receivers.pop().unwrap();
+    drop(receivers);
+    tell(&mut last, 24);
+    assert_eq!(last.take_terms().unwrap().groups.len(), 256);
+    drop((last, honest));
+    assert_eq!(budget.bytes(), 0);
+}
+
+/// The first pages of the terms of 256 groups.
+fn tell(receiver: &mut Receiver, pages: usize) {
+    let groups: Vec<_> = (0..=255).map(terms).collect();
+    let mut out = [0; 1_280];
+    for (page, groups) in groups.chunks(TERMS_GROUPS_MAX).take(pages).enumerate() {
+        let len = TermsBody::write(&mut out, 0, 0, groups.iter().copied()).unwrap();
+        let header = Header::new(&Fields {
+            kind: Kind::Terms,
+            flags: Flags::NONE,
+            group: groups[0].group,
+            job: receiver.job(),
+            cookie: receiver.cookie(),
+            message: 0,
+            index: 1,
+            count: TERMS_PAGES_MAX as u32,
+            epoch: page as u16,
+            slot: 0,
+            time: 0,
+        });
+        receiver.on_terms(0, &header, &TermsBody::parse(&out[..len]).unwrap());
+    }
+}
+
+fn terms(group: u8) -> TermsGroup {
+    TermsGroup { group, exact: false, messages: None, msr: Msr::NONE, name: GroupName::default() }
 }
 
 /// The documented memory of a sender, beside the messages' own bytes.

@@ -4,8 +4,8 @@ use super::{Action, Planner};
 use crate::{AnswerError, Answering, Answers, Confidence, Estimate};
 
 impl Planner {
-    /// Looks at a query, if a look is due: at the answer over all keys, or at each row of a
-    /// function that has none.
+    /// Looks at a query, if a look is due: at each of its rows. A query by key ends once each key
+    /// that has arrived meets the error. For the answer over all keys alone, ask without `by`.
     ///
     /// # Errors
     /// As [`Planner::look`].
@@ -13,9 +13,9 @@ impl Planner {
         if !self.is_look_due(answering.messages()) {
             return Ok(Vec::new());
         }
-        self.look(|confidence| match answering.overall(confidence)? {
-            Some(estimate) => Ok(vec![estimate]),
-            None => Ok(answering.answers(confidence)?.rows.into_iter().map(|(_, e)| e).collect()),
+        self.look(|confidence| {
+            let rows = answering.answers(confidence)?.rows;
+            Ok(rows.into_iter().map(|(_, estimate)| estimate).collect())
         })
     }
 
@@ -51,35 +51,61 @@ impl Planner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::AcceptedError;
+    use crate::{AcceptedError, Report};
 
-    #[test]
-    fn look_at__ends_when_the_query_is_answered() {
-        let mut answering =
-            Answering::of_csv("avg(v) by k".parse().unwrap(), b"k,v\n").expect("a query");
+    /// Pushes messages of one row each, with the key of `key`, until the plan ends.
+    fn run(query: &str, key: impl Fn(u32) -> &'static str) -> (Planner, Answering) {
+        let mut answering = Answering::of_csv(query.parse().unwrap(), b"k,v\n").expect("a query");
         let mut planner = Planner::new(AcceptedError::relative(0.05).unwrap(), Confidence::P95);
         answering.set_messages_sent(0, 10_000).unwrap();
         planner.source_started(0, 1.0);
-        let mut looks = 0;
         for message in 0..10_000u32 {
-            let value = message.wrapping_mul(2_654_435_761) >> 24;
-            let row = format!("k{},{value}\n", message % 2);
+            let value = 100 + (message.wrapping_mul(2_654_435_761) >> 24);
+            let row = format!("{},{value}\n", key(message));
             answering.push_csv(0, row.as_bytes()).unwrap();
             let actions = planner.look_at(&answering).unwrap();
-            looks += u32::from(!actions.is_empty());
             if actions.contains(&Action::End) {
                 break;
             }
         }
+        (planner, answering)
+    }
+
+    #[test]
+    fn look_at__ends_when_the_query_is_answered() {
+        let (planner, answering) =
+            run("avg(v) by k", |message| if message % 2 == 0 { "a" } else { "b" });
         let report = planner.report().expect("the error was met");
-        assert!(report.is_met() && answering.messages() < 2_000 && looks == report.looks);
+        assert!(report.is_met() && answering.messages() < 2_000 && report.looks < 9);
         // The rows have paid for the looks as well.
         let answers = planner.answers(&answering).unwrap();
         let plain = answering.answers(Confidence::P95).unwrap();
-        for ((key, planned), (same, plain)) in answers.rows.iter().zip(&plain.rows) {
+        let rows = answers.rows.iter().zip(&plain.rows).zip(&report.estimates);
+        for (((key, planned), (same, plain)), looked_at) in rows {
             assert!(key == same && planned.half_width() > plain.half_width());
-            assert_eq!(planned.confidence, Confidence::P95);
+            assert_eq!((planned.confidence, planned), (Confidence::P95, looked_at));
         }
-        assert_eq!(planner.overall(&answering).unwrap().as_ref(), report.estimates.first());
+        assert_eq!(answers.rows.len(), 2);
+        let overall = planner.overall(&answering).unwrap().expect("an answer over all keys");
+        let plain = answering.overall(Confidence::P95).unwrap().expect("the same");
+        assert!(overall.confidence == Confidence::P95 && overall.half_width() > plain.half_width());
+    }
+
+    #[test]
+    fn look_at__a_rare_key_must_meet_the_error_too() {
+        let key = |message| if message % 50 == 7 { "rare" } else { "usual" };
+        let (all, answering) = run("avg(v)", key);
+        let messages_of_all = answering.messages();
+        assert!(all.report().is_some_and(Report::is_met) && messages_of_all < 1_000);
+        let (by_key, answering) = run("avg(v) by k", key);
+        let report = by_key.report().expect("the error was met");
+        assert!(report.is_met() && answering.messages() > 2 * messages_of_all);
+        for (key, row) in by_key.answers(&answering).unwrap().rows {
+            assert!(row.half_width() <= 0.05 * row.value, "{key:?}: {row}");
+        }
+        // Two messages have no interval to trust, and need all others.
+        let (_, answering) =
+            run("avg(v) by k", |message| if message % 5_000 == 7 { "rare" } else { "usual" });
+        assert_eq!(answering.messages(), 10_000);
     }
 }

@@ -44,18 +44,13 @@ pub enum Action {
 }
 
 /// A part of the job that one sender sends in one group.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Source {
-    msr: f64,
+    /// `None` if it isn't known, or must stay: there are no requests then.
+    msr: Option<f64>,
     /// The sender was asked to finish: its MSR may only fall.
     is_ending: bool,
     has_ended: bool,
-}
-
-impl Source {
-    fn new(msr: f64) -> Self {
-        Self { msr, is_ending: false, has_ended: false }
-    }
 }
 
 /// The messages that a stratum needs for all answers.
@@ -76,6 +71,9 @@ struct Need {
 /// the variance, at its upper confidence bound, asks for. It raises an MSR only while the sender
 /// has messages to hand over. With several answers, such as one for each key, all must be met; the
 /// confidence is that of each of them.
+///
+/// The messages of the first sources may meet the error before others start. A receiver that awaits
+/// several gives their number to [`Planner::with_sources`].
 ///
 /// ```
 /// use approx_answers::{AcceptedError, Action, Confidence, Planner, Sample};
@@ -109,6 +107,8 @@ pub struct Planner {
     accepted: AcceptedError,
     confidence: Confidence,
     sources: BTreeMap<u32, Source>,
+    /// No look before so many sources are known.
+    sources_min: usize,
     spending: Spending,
     next_look: u64,
     looks: u32,
@@ -122,11 +122,30 @@ impl Planner {
             accepted,
             confidence,
             sources: BTreeMap::new(),
+            sources_min: 0,
             spending: Spending::new(1.0 - confidence.level()),
             next_look: MESSAGES_MIN,
             looks: 0,
             report: None,
         }
+    }
+
+    /// The planner looks at no answer, and so asks for no end, before it knows this many sources.
+    /// [`Planner::source_heard`] counts those that it makes no requests for. Default 0.
+    ///
+    /// ```
+    /// use approx_answers::{AcceptedError, Confidence, Planner};
+    ///
+    /// let accepted = AcceptedError::relative(0.05)?;
+    /// let mut planner = Planner::new(accepted, Confidence::P95).with_sources(2);
+    /// planner.source_started(0, 1.0);
+    /// assert!(!planner.is_look_due(1_000_000));
+    /// planner.source_started(1, 1.0);
+    /// assert!(planner.is_look_due(1_000_000));
+    /// # Ok::<(), approx_answers::AnswerError>(())
+    /// ```
+    pub fn with_sources(self, sources: usize) -> Self {
+        Self { sources_min: sources, ..self }
     }
 
     /// The confidence that was asked for.
@@ -135,16 +154,26 @@ impl Planner {
     }
 
     /// A source starts with an MSR. Returns a request for the first MSR of the accepted error,
-    /// unless the source has it or is known.
+    /// unless the source has it or has started before.
     ///
-    /// Leave out exact groups, which the planner would make approximate.
+    /// Leave out exact groups, which the planner would make approximate:
+    /// [`Planner::source_heard`] counts them.
     pub fn source_started(&mut self, stratum: u32, msr: f64) -> Option<Action> {
-        let is_known = self.sources.contains_key(&stratum);
-        self.sources.entry(stratum).or_insert(Source::new(msr));
-        if is_known || self.report.is_some() {
+        let source = self.sources.entry(stratum).or_default();
+        if source.msr.is_some() {
+            return None;
+        }
+        source.msr = Some(msr);
+        if self.report.is_some() {
             return None;
         }
         self.request(stratum, self.accepted.first_msr())
+    }
+
+    /// Counts a source for [`Planner::with_sources`], without requests for it: one of an exact
+    /// group, or one whose first message came before its start. The plan then awaits its end too.
+    pub fn source_heard(&mut self, stratum: u32) {
+        self.sources.entry(stratum).or_default();
     }
 
     /// The sender of a source has handed over its last message: its MSR may only fall from now on.
@@ -157,12 +186,16 @@ impl Planner {
     /// No message of a source will arrive any more. A short job may end before its start is heard
     /// of, so the source may be unknown.
     pub fn source_ended(&mut self, stratum: u32) {
-        self.sources.entry(stratum).or_insert(Source::new(1.0)).has_ended = true;
+        self.sources.entry(stratum).or_default().has_ended = true;
     }
 
     /// Whether to call [`Planner::look`]. `messages`: the arrived messages of all sources.
     pub fn is_look_due(&self, messages: u64) -> bool {
-        self.report.is_none() && (messages >= self.next_look || self.all_ended())
+        self.may_look() && (messages >= self.next_look || self.all_ended())
+    }
+
+    fn may_look(&self) -> bool {
+        self.report.is_none() && self.sources.len() >= self.sources_min
     }
 
     /// The result, once the error was met or all sources ended.
@@ -171,7 +204,8 @@ impl Planner {
     }
 
     /// Looks at the answers, which `ask` computes for a level of confidence. Look only when it is
-    /// due: each look costs confidence.
+    /// due: each look costs confidence. Before all sources of [`Planner::with_sources`] are known
+    /// it does nothing.
     ///
     /// # Errors
     /// All sources ended and there is no answer, or the values are out of range. Before the end,
@@ -180,7 +214,7 @@ impl Planner {
         &mut self,
         ask: impl Fn(Confidence) -> Result<Vec<Estimate>, AnswerError>,
     ) -> Result<Vec<Action>, AnswerError> {
-        if self.report.is_some() {
+        if !self.may_look() {
             return Ok(Vec::new());
         }
         let is_last = self.all_ended();
@@ -212,9 +246,11 @@ impl Planner {
         // A risk too small for a level can't be met.
         let level = Confidence::new(1.0 - alpha).ok();
         let estimates = match level {
-            Some(level) => ask(level)?,
-            None => answers,
+            // No answer at all would meet any error.
+            Some(level) => Some(ask(level)?).filter(|all| !all.is_empty()),
+            None => Some(answers),
         };
+        let estimates = estimates.ok_or(AnswerError::NoMessages)?;
         let is_met = |estimate: &Estimate| {
             estimate.half_width() <= self.accepted.of(estimate) && !is_few(estimate)
         };
@@ -259,12 +295,12 @@ impl Planner {
     /// A request that changes an MSR, if it may change.
     fn request(&mut self, stratum: u32, msr: f64) -> Option<Action> {
         let source = self.sources.get_mut(&stratum)?;
-        let step = msr - source.msr;
+        let step = msr - source.msr?;
         let is_small = step.abs() < MSR_STEP && (msr < 1.0 || step == 0.0);
         if source.has_ended || is_small || (step > 0.0 && source.is_ending) {
             return None;
         }
-        source.msr = msr;
+        source.msr = Some(msr);
         Some(if step > 0.0 {
             Action::Raise { stratum, msr }
         } else {
@@ -337,185 +373,4 @@ fn is_early(error: &AnswerError) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Quantiles, Sample, Top};
-
-    fn planner(share: f64, sources: &[u32]) -> Planner {
-        let accepted = AcceptedError::relative(share).unwrap();
-        let mut planner = Planner::new(accepted, Confidence::P95);
-        for &stratum in sources {
-            planner.source_started(stratum, accepted.first_msr());
-        }
-        planner
-    }
-
-    fn sample(messages: u32, sent: u64, spread: f64) -> Sample {
-        let mut sample = Sample::new();
-        sample.set_messages_sent(0, sent).unwrap();
-        for message in 0..messages {
-            let deviation = f64::from(message % 7) - 3.0;
-            sample.push(0, 10, 100.0 + spread * deviation).unwrap();
-        }
-        sample
-    }
-
-    fn look(planner: &mut Planner, sample: &Sample) -> Vec<Action> {
-        planner.look(|confidence| Ok(vec![sample.sum(confidence)?])).unwrap()
-    }
-
-    #[test]
-    fn source_started__asks_for_the_first_msr() {
-        let mut planner = planner(0.1, &[]);
-        assert_eq!(planner.source_started(0, 0.9), None);
-        let lower = planner.source_started(1, 1.0);
-        assert_eq!(lower, Some(Action::Lower { stratum: 1, msr: 0.9 }));
-        let raise = planner.source_started(2, 0.2);
-        assert_eq!(raise, Some(Action::Raise { stratum: 2, msr: 0.9 }));
-        assert_eq!(planner.source_started(2, 0.2), None);
-        assert!(!planner.is_look_due(29) && planner.is_look_due(30));
-    }
-
-    #[test]
-    fn look__ends_a_precise_job_at_once() {
-        let mut planner = planner(0.1, &[0]);
-        let sample = sample(120, 1_000, 1.0);
-        assert_eq!(look(&mut planner, &sample), [Action::End]);
-        let report = planner.report().unwrap();
-        assert!(report.is_met() && report.reached < 0.01, "{report}");
-        assert_eq!(report.estimates[0].confidence, Confidence::P95);
-        let plain = sample.sum(Confidence::P95).unwrap();
-        assert!(report.estimates[0].half_width() > plain.half_width());
-        let again = sample.sum(report.level).unwrap();
-        assert_eq!(again.half_width(), report.estimates[0].half_width());
-        assert!(!planner.is_look_due(500) && look(&mut planner, &sample).is_empty());
-    }
-
-    #[test]
-    fn look__lowers_the_msr_to_what_the_variance_asks_for() {
-        let mut planner = planner(0.05, &[0]);
-        let [lower, wait] = look(&mut planner, &sample(40, 10_000, 20.0))[..] else { panic!() };
-        // A standard deviation of 40.5 beside a total of 100: about 250 messages, or 1.5 times as
-        // many for the variance's bound.
-        let Action::Lower { stratum: 0, msr } = lower else { panic!("{lower:?}") };
-        assert!((0.025..0.045).contains(&msr), "{msr}");
-        let Action::Wait { messages } = wait else { panic!("{wait:?}") };
-        assert!((160..=450).contains(&messages), "{messages}");
-        assert!(!planner.is_look_due(messages - 1) && planner.is_look_due(messages));
-        assert_eq!(planner.report(), None);
-    }
-
-    #[test]
-    fn look__never_raises_once_the_end_was_asked_for() {
-        for is_ending in [false, true] {
-            let mut planner = planner(0.1, &[0]);
-            let sample = sample(120, 1_000, 90.0);
-            planner.sources.get_mut(&0).unwrap().msr = 0.2;
-            if is_ending {
-                planner.source_ending(0);
-            }
-            let actions = look(&mut planner, &sample);
-            let raises = |action: &Action| matches!(action, Action::Raise { stratum: 0, .. });
-            assert_eq!(actions.iter().any(raises), !is_ending, "{actions:?}");
-        }
-    }
-
-    #[test]
-    fn look__reports_what_was_reached_when_the_sources_end() {
-        let mut planner = planner(0.001, &[0]);
-        planner.source_ended(0);
-        assert!(planner.is_look_due(5));
-        assert_eq!(look(&mut planner, &sample(700, 1_000, 20.0)), []);
-        let report = planner.report().unwrap();
-        assert_eq!(report.because, Some(Reason::Ended { missing: Some(300) }));
-        let said = report.to_string();
-        assert!(said.contains("more than the 0.10 % accepted, because the senders"), "{said}");
-    }
-
-    #[test]
-    fn source_ended__of_an_unknown_source_ends_the_plan() {
-        let mut planner = planner(0.1, &[]);
-        assert!(!planner.is_look_due(0));
-        planner.source_ended(0);
-        assert_eq!(planner.source_started(0, 1.0), None);
-        assert!(planner.is_look_due(12));
-        assert_eq!(look(&mut planner, &sample(12, 12, 20.0)), []);
-        assert!(planner.report().unwrap().is_met());
-    }
-
-    #[test]
-    fn look__names_an_answer_near_zero_and_one_of_few_messages() {
-        let reason = |messages, mean| {
-            let mut planner = planner(0.01, &[0]);
-            let mut sample = Sample::new();
-            sample.set_messages_sent(0, 1_000).unwrap();
-            for message in 0..messages {
-                sample.push(0, 1, mean + f64::from(message % 7) - 3.0).unwrap();
-            }
-            planner.source_ended(0);
-            look(&mut planner, &sample);
-            planner.report().unwrap().because
-        };
-        assert_eq!(reason(70, 0.0), Some(Reason::NearZero));
-        assert_eq!(reason(20, 1e6), Some(Reason::FewMessages));
-        assert_eq!(reason(70, 1e6), None);
-    }
-
-    #[test]
-    fn look__waits_for_an_answer_and_passes_errors_on() {
-        let mut planner = planner(0.1, &[0]);
-        let unknown = |_| Err(AnswerError::SentUnknown { stratum: 0 });
-        assert_eq!(planner.look(unknown), Ok(vec![Action::Wait { messages: 60 }]));
-        let overflow = AnswerError::Overflow { what: "sum" };
-        assert_eq!(planner.look(|_| Err(overflow.clone())), Err(overflow.clone()));
-        planner.source_ended(0);
-        assert!(planner.look(unknown).is_err());
-    }
-
-    #[test]
-    fn look__an_open_interval_costs_no_confidence_and_needs_all_messages() {
-        let mut planner = planner(0.5, &[0]);
-        let mut quantiles = Quantiles::new(1);
-        quantiles.set_messages_sent(0, 10_000).unwrap();
-        let mut push = |messages: std::ops::Range<u32>, planner: &mut Planner| {
-            for message in messages {
-                let value = f64::from(message.wrapping_mul(2_654_435_761) >> 16);
-                quantiles.push_message(0, [((), value)]).unwrap();
-            }
-            planner.look(|level| Ok(vec![quantiles.quantile(&(), 0.98, level)?])).unwrap()
-        };
-        let actions = push(0..40, &mut planner);
-        assert!(actions.contains(&Action::Raise { stratum: 0, msr: 1.0 }), "{actions:?}");
-        // Values up to 65,535 have a 98th percentile of 64,225.
-        assert_eq!(push(40..2_000, &mut planner), [Action::End]);
-        let report = planner.report().unwrap();
-        assert!(report.is_met() && report.estimates[0].contains(64_225.0), "{report:?}");
-        // Nearly all of the first plan's share was left.
-        assert!(report.level.level() < 0.956, "{report:?}");
-    }
-
-    #[test]
-    fn look__a_ranking_of_messages_that_agree_or_are_few_is_not_met() {
-        for keys in [1, 3] {
-            let mut planner = planner(0.5, &[0]);
-            let mut top = Top::new(10);
-            top.set_messages_sent(0, 1_000).unwrap();
-            for message in 0..39 {
-                top.push_message(0, [(message % keys, 1.0)]).unwrap();
-            }
-            let largest = |level| {
-                let ranks = top.largest(1, level)?.ranks;
-                Ok(ranks.into_iter().map(|(_, estimate)| estimate).collect())
-            };
-            let actions = planner.look(largest).unwrap();
-            assert!(!actions.contains(&Action::End), "{keys}: {actions:?}");
-        }
-    }
-
-    #[test]
-    fn look__a_complete_job_meets_any_error() {
-        let mut planner = planner(1e-9, &[0]);
-        assert_eq!(look(&mut planner, &sample(50, 50, 20.0)), [Action::End]);
-        assert_eq!(planner.report().unwrap().reached, 0.0);
-    }
-}
+mod tests;

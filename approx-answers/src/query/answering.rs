@@ -1,6 +1,9 @@
 //! The answer of a query, from rows of text that arrive message by message.
 
-use super::{Function, Query};
+use super::{
+    Function, Query,
+    records::{Columns, Once, Records},
+};
 use crate::{
     AnswerError, Confidence, Delivery, Estimate, GroupBy, Quantiles, QueryError, Sample, Top,
     Warning,
@@ -53,31 +56,43 @@ pub struct Answers {
     pub warnings: Vec<Warning>,
 }
 
-/// The positions of a query's columns.
 #[derive(Clone, Debug)]
-struct Columns {
-    key: Option<Column>,
-    /// The denominator of a ratio.
-    x: Option<Column>,
-    y: Option<Column>,
-}
-
-#[derive(Clone, Debug)]
-struct Column {
-    name: String,
-    position: usize,
-}
-
-#[derive(Clone, Debug)]
-enum State {
+pub(super) enum State {
     Whole(Box<Sample>),
     Grouped(Box<GroupBy<String>>),
     Quantiles(Box<Quantiles<String>>),
     Top(Box<Top<String>>),
 }
 
-/// A row's key, and its two numbers.
-type Record = (String, f64, f64);
+impl State {
+    /// Adds a message, or leaves it out as a whole. Quantiles and rankings go through its records
+    /// twice.
+    pub(super) fn push(
+        &mut self,
+        stratum: u32,
+        records: &mut impl Records,
+    ) -> Result<(), QueryError> {
+        match self {
+            Self::Whole(sample) => {
+                // Totals are enough.
+                let (mut x, mut y) = (0.0, 0.0);
+                records.each(|_, own_x, own_y| {
+                    x += own_x;
+                    y += own_y;
+                    Ok(())
+                })?;
+                Ok(sample.push_pair(stratum, x, y)?)
+            }
+            Self::Grouped(by) => {
+                by.push_by(stratum, |tally| records.each(|key, x, y| Ok(tally.add(key, x, y)?)))
+            }
+            Self::Quantiles(by) => {
+                by.push_by(stratum, |on| records.each(|key, _, y| Ok(on(key, y)?)))
+            }
+            Self::Top(top) => top.push_by(stratum, |on| records.each(|key, x, _| Ok(on(key, x)?))),
+        }
+    }
+}
 
 impl Answering {
     /// A query of a table with these columns.
@@ -85,23 +100,7 @@ impl Answering {
     /// # Errors
     /// The table lacks a column of the query.
     pub fn new<S: AsRef<str>>(query: Query, columns: &[S]) -> Result<Self, QueryError> {
-        let find = |name: &String| find(columns, name);
-        let (x, y) = match &query.function {
-            Function::Sum { column } | Function::Average { column } => (None, Some(column)),
-            Function::Count { column } => (None, column.as_ref()),
-            Function::Quantile { column, .. } => (None, Some(column)),
-            Function::Ratio { numerator, denominator } => (Some(denominator), Some(numerator)),
-            Function::Top { .. } => (None, None),
-        };
-        let key = match &query.function {
-            Function::Top { column, .. } => Some(column),
-            _ => query.by.as_ref(),
-        };
-        let columns = Columns {
-            key: key.map(find).transpose()?,
-            x: x.map(find).transpose()?,
-            y: y.map(find).transpose()?,
-        };
+        let columns = Columns::new(&query, columns)?;
         let state = match &query.function {
             Function::Quantile { .. } => {
                 State::Quantiles(Box::new(Quantiles::new(QUANTILE_KEYS_MAX)))
@@ -132,51 +131,16 @@ impl Answering {
         R: AsRef<[S]>,
         S: AsRef<str>,
     {
-        let records = rows.into_iter().filter_map(|row| self.record(row.as_ref()).transpose());
-        if let State::Whole(_) = self.state {
-            // Totals are enough.
-            let (mut x, mut y) = (0.0, 0.0);
-            for record in records {
-                let (_, own_x, own_y) = record?;
-                x += own_x;
-                y += own_y;
-            }
-            if let State::Whole(sample) = &mut self.state {
-                sample.push_pair(stratum, x, y)?;
-            }
-            return Ok(());
+        let Self { columns, state, .. } = self;
+        let mut records = Once::new(columns, rows.into_iter());
+        match state {
+            State::Whole(_) | State::Grouped(_) => state.push(stratum, &mut records),
+            State::Quantiles(_) | State::Top(_) => state.push(stratum, &mut records.kept()?),
         }
-        let records: Vec<Record> = records.collect::<Result<_, _>>()?;
-        let records = records.iter();
-        match &mut self.state {
-            State::Whole(_) => {}
-            State::Grouped(by) => by.push_pairs(stratum, records.map(|(k, x, y)| (k, *x, *y)))?,
-            State::Quantiles(by) => by.push_message(stratum, records.map(|(k, _, y)| (k, *y)))?,
-            State::Top(top) => top.push_message(stratum, records.map(|(k, x, _)| (k, *x)))?,
-        }
-        Ok(())
     }
 
-    /// The key and the numbers of a row; `None` if one is missing.
-    fn record<S: AsRef<str>>(&self, row: &[S]) -> Result<Option<Record>, QueryError> {
-        let Columns { key, x, y } = &self.columns;
-        let number = |column: &Option<Column>| match column {
-            // `count(column)` takes text as well.
-            Some(column) if matches!(self.query.function, Function::Count { .. }) => {
-                Ok(Some(1.0).filter(|_| !is_missing(column.of(row).unwrap_or_default())))
-            }
-            Some(column) => column.number(row),
-            None => Ok(Some(1.0)),
-        };
-        if let Some(short) = [key, x, y].into_iter().flatten().find(|c| c.of(row).is_none()) {
-            return Err(QueryError::Row { found: row.len(), column: short.name.clone() });
-        }
-        let (Some(x), Some(y)) = (number(x)?, number(y)?) else { return Ok(None) };
-        let key = key.as_ref().and_then(|column| column.of(row)).unwrap_or_default();
-        if matches!(self.query.function, Function::Top { .. }) && is_missing(key) {
-            return Ok(None);
-        }
-        Ok(Some((key.to_owned(), x, y)))
+    pub(super) fn columns_and_state(&mut self) -> (&Columns, &mut State) {
+        (&self.columns, &mut self.state)
     }
 
     /// Sets the number of messages that a stratum sent.
@@ -293,43 +257,6 @@ fn rows(
         Err(error) => Some(Err(error)),
     });
     rows.collect()
-}
-
-fn find<S: AsRef<str>>(columns: &[S], name: &str) -> Result<Column, QueryError> {
-    let position = columns.iter().position(|column| column.as_ref() == name);
-    let missing = || {
-        let columns: Vec<&str> = columns.iter().map(AsRef::as_ref).collect();
-        // The error is one line.
-        let columns = columns.join(", ").replace(char::is_control, " ");
-        QueryError::Column { column: name.to_owned(), columns }
-    };
-    let position = position.ok_or_else(missing)?;
-    Ok(Column { name: name.to_owned(), position })
-}
-
-fn is_missing(text: &str) -> bool {
-    matches!(text.trim(), "" | "NA")
-}
-
-impl Column {
-    fn of<'a, S: AsRef<str>>(&self, row: &'a [S]) -> Option<&'a str> {
-        row.get(self.position).map(AsRef::as_ref)
-    }
-
-    /// The number in this column; `None` if it is missing.
-    fn number<S: AsRef<str>>(&self, row: &[S]) -> Result<Option<f64>, QueryError> {
-        let text = self.of(row).unwrap_or_default();
-        if is_missing(text) {
-            return Ok(None);
-        }
-        let number: Option<f64> =
-            text.trim().parse().ok().filter(|number: &f64| number.is_finite());
-        let (column, given) = (&self.name, text);
-        number.map(Some).ok_or_else(|| QueryError::Number {
-            column: column.clone(),
-            given: given.chars().take(40).collect(),
-        })
-    }
 }
 
 #[cfg(test)]

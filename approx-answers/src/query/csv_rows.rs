@@ -1,8 +1,17 @@
 //! Queries of tables that arrive as CSV.
 
-use super::{Answering, Query};
+use super::{
+    Answering, Query,
+    records::{Columns, Records, Row},
+};
 use crate::QueryError;
-use csv::{ReaderBuilder, StringRecord};
+use csv_core::ReadFieldResult;
+use std::str::Utf8Error;
+
+/// Longer headers are no headers: messages may be as long as the receiver takes.
+const HEADER_BYTES_MAX: usize = 1 << 20;
+/// A field is read in pieces of this size.
+const PIECE_BYTES: usize = 256;
 
 impl Answering {
     /// A query of a table in CSV, whose columns `header` names: one record.
@@ -10,11 +19,24 @@ impl Answering {
     /// # Errors
     /// The header isn't one record of CSV in UTF-8, or lacks a column of the query.
     pub fn of_csv(query: Query, header: &[u8]) -> Result<Self, QueryError> {
-        let records = records(header)?;
-        let [columns] = records.as_slice() else {
-            return Err(QueryError::Header { records: records.len() });
-        };
-        Self::new(query, &columns.iter().collect::<Vec<_>>())
+        if header.len() > HEADER_BYTES_MAX {
+            let reason = format!("a header has {HEADER_BYTES_MAX} bytes at most");
+            return Err(QueryError::Csv { reason });
+        }
+        let mut fields = Fields::new(checked(header)?);
+        let (mut columns, mut records) = (Vec::new(), 0);
+        loop {
+            let mut name = Vec::new();
+            let Some(is_last) = fields.next(|piece| name.extend_from_slice(piece)) else { break };
+            if records == 0 {
+                columns.push(String::from_utf8_lossy(&name).into_owned());
+            }
+            records += usize::from(is_last);
+        }
+        if records != 1 {
+            return Err(QueryError::Header { records });
+        }
+        Self::new(query, &columns)
     }
 
     /// Adds the rows of one message: whole records of CSV, without a header.
@@ -33,21 +55,126 @@ impl Answering {
     /// # Errors
     /// The message isn't CSV in UTF-8, or as [`Answering::push_message`]. It is then left out.
     pub fn push_csv(&mut self, stratum: u32, message: &[u8]) -> Result<(), QueryError> {
-        let records = records(message)?;
-        self.push_message(stratum, records.iter().map(|row| row.iter().collect::<Vec<_>>()))
+        let (columns, state) = self.columns_and_state();
+        state.push(stratum, &mut Csv::new(columns, checked(message)?))
     }
 }
 
-fn records(text: &[u8]) -> Result<Vec<StringRecord>, QueryError> {
-    let reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text);
-    let records: Result<_, csv::Error> = reader.into_records().collect();
-    records.map_err(|error| QueryError::Csv { reason: error.to_string() })
+/// The text, if it is UTF-8.
+fn checked(text: &[u8]) -> Result<&[u8], QueryError> {
+    let reason = |error: Utf8Error| QueryError::Csv { reason: error.to_string() };
+    std::str::from_utf8(text).map(str::as_bytes).map_err(reason)
+}
+
+/// The fields of CSV, one after the other: memory doesn't grow with their number. (`csv::Reader`
+/// keeps the end of each field of a row, and a row for each call.)
+struct Fields<'a> {
+    reader: csv_core::Reader,
+    text: &'a [u8],
+    piece: [u8; PIECE_BYTES],
+}
+
+impl<'a> Fields<'a> {
+    fn new(text: &'a [u8]) -> Self {
+        Self { reader: csv_core::Reader::new(), text, piece: [0; PIECE_BYTES] }
+    }
+
+    /// Hands the next field to `on`, in pieces. Returns whether it is the last one of its row;
+    /// `None` after the last field.
+    fn next(&mut self, mut on: impl FnMut(&[u8])) -> Option<bool> {
+        loop {
+            let (result, read, written) = self.reader.read_field(self.text, &mut self.piece);
+            self.text = &self.text[read..];
+            on(&self.piece[..written]);
+            match result {
+                // The end of the text ends the field.
+                ReadFieldResult::InputEmpty | ReadFieldResult::OutputFull => {}
+                ReadFieldResult::Field { record_end } => return Some(record_end),
+                ReadFieldResult::End => return None,
+            }
+        }
+    }
+}
+
+/// The wanted values of a row.
+struct CsvRow {
+    /// A few, each with its position.
+    values: Vec<(usize, Vec<u8>)>,
+    len: usize,
+}
+
+impl Row for CsvRow {
+    fn value(&self, position: usize) -> Option<&str> {
+        let (_, bytes) = self.values.iter().find(|(at, _)| *at == position && *at < self.len)?;
+        // Without its quotes UTF-8 stays so.
+        std::str::from_utf8(bytes).ok()
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl CsvRow {
+    /// Reads the next row; false after the last one.
+    fn read(&mut self, fields: &mut Fields<'_>) -> bool {
+        self.len = 0;
+        loop {
+            let mut wanted = self.values.iter_mut().find(|(at, _)| *at == self.len);
+            if let Some((_, value)) = &mut wanted {
+                value.clear();
+            }
+            let is_last = fields.next(|piece| {
+                if let Some((_, value)) = &mut wanted {
+                    value.extend_from_slice(piece);
+                }
+            });
+            let Some(is_last) = is_last else { return false };
+            self.len += 1;
+            if is_last {
+                return true;
+            }
+        }
+    }
+}
+
+/// The records of a message of CSV, which can be gone through several times.
+struct Csv<'a> {
+    columns: &'a Columns,
+    text: &'a [u8],
+    row: CsvRow,
+}
+
+impl<'a> Csv<'a> {
+    fn new(columns: &'a Columns, text: &'a [u8]) -> Self {
+        let mut positions: Vec<usize> = columns.positions().collect();
+        positions.sort_unstable();
+        positions.dedup();
+        let values = positions.into_iter().map(|position| (position, Vec::new())).collect();
+        Self { columns, text, row: CsvRow { values, len: 0 } }
+    }
+}
+
+impl Records for Csv<'_> {
+    fn each(
+        &mut self,
+        mut on: impl FnMut(&str, f64, f64) -> Result<(), QueryError>,
+    ) -> Result<(), QueryError> {
+        let mut fields = Fields::new(self.text);
+        while self.row.read(&mut fields) {
+            if let Some((key, x, y)) = self.columns.record(&self.row)? {
+                on(key, x, y)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Confidence;
+    use proptest::prelude::*;
 
     fn answering(header: &[u8]) -> Result<Answering, QueryError> {
         Answering::of_csv("sum(\"b, c\") by a".parse().unwrap(), header)
@@ -87,5 +214,29 @@ mod tests {
             assert!(error.contains(words) && !error.contains('\n'), "{error}");
         }
         assert_eq!(answering.messages(), 0);
+    }
+
+    /// The rows as the crate `csv` reads them.
+    fn rows_of_csv(text: &str) -> Vec<Vec<String>> {
+        let mut reader = csv::ReaderBuilder::new();
+        let reader = reader.has_headers(false).flexible(true).from_reader(text.as_bytes());
+        let rows = reader.into_records().map(|row| row.unwrap());
+        rows.map(|row| row.iter().map(str::to_owned).collect()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn read__splits_rows_as_the_crate_csv(text in "[a\",\r\n é\u{feff}]{0,40}", long in 0..700usize) {
+            let text = text.replace('a', &"a".repeat(long));
+            let values = (0..60).map(|position| (position, Vec::new())).collect();
+            let (mut row, mut rows) = (CsvRow { values, len: 0 }, Vec::new());
+            let mut fields = Fields::new(checked(text.as_bytes()).unwrap());
+            while row.read(&mut fields) {
+                let values = (0..row.len()).map(|at| row.value(at).unwrap().to_owned());
+                rows.push(values.collect::<Vec<_>>());
+                prop_assert!(row.value(row.len()).is_none());
+            }
+            prop_assert_eq!(rows, rows_of_csv(&text));
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod answering;
 mod csv_rows;
 mod parse;
+mod records;
 
 pub use answering::{Answering, Answers};
 

@@ -1,27 +1,50 @@
 //! Sums the progress of all flows of a job: the target loss rate is that of a (job, group) on this
 //! host, not of one flow (NetApprox §4.2).
+//!
+//! Only flows with the same MSR share their slack. A receiver may ask for another MSR, and a flow
+//! that needs all of its messages must not lose as many as the others can spare.
 
-use atp_common::maps::GroupProgress;
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+use atp_common::{maps::GroupProgress, units::Msr};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
 };
 
-/// The sums over all flows of a job, by group.
-pub struct JobProgress([Sums; 256]);
-
+/// The sums over all flows of a job, by group and MSR.
 #[derive(Default)]
-struct Sums {
-    messages: AtomicU32,
-    delivered: AtomicU32,
-    lost: AtomicU32,
-    /// MSR times N, in parts per billion of a message: receivers may have asked for different MSRs.
-    needed_parts: AtomicU64,
-}
+pub struct JobProgress(Mutex<BTreeMap<(u8, Msr), GroupProgress>>);
 
 impl JobProgress {
     pub fn new() -> Arc<Self> {
-        Arc::new(Self(std::array::from_fn(|_| Sums::default())))
+        Arc::default()
+    }
+
+    /// Replaces one flow's part, and returns the sum of which `now` is a part.
+    fn replace(&self, group: u8, before: GroupProgress, now: GroupProgress) -> GroupProgress {
+        // Every update is complete before the lock is released.
+        let mut sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if before.messages > 0
+            && let Some(sum) = sums.get_mut(&(group, before.msr()))
+        {
+            // A flow takes out no more than it has put in.
+            sum.messages = sum.messages.wrapping_sub(before.messages);
+            sum.delivered = sum.delivered.wrapping_sub(before.delivered);
+            sum.lost = sum.lost.wrapping_sub(before.lost);
+            if sum.messages == 0 {
+                sums.remove(&(group, before.msr()));
+            }
+        }
+        if now.messages == 0 {
+            return sums.get(&(group, now.msr())).copied().unwrap_or(now);
+        }
+        let sum = sums.entry((group, now.msr())).or_insert(GroupProgress {
+            msr_parts_per_billion: now.msr_parts_per_billion,
+            ..GroupProgress::default()
+        });
+        sum.messages = sum.messages.wrapping_add(now.messages);
+        sum.delivered = sum.delivered.wrapping_add(now.delivered);
+        sum.lost = sum.lost.wrapping_add(now.lost);
+        *sum
     }
 }
 
@@ -38,37 +61,13 @@ impl FlowProgress {
         Self { total: total.cloned(), own: Box::new([GroupProgress::default(); 256]) }
     }
 
-    /// Sets this flow's progress of a group to `now`, and returns the sum over all flows of the
-    /// job. Its MSR is the mean over the messages.
+    /// Sets this flow's progress of a group to `now`, and returns the sum over the flows of the job
+    /// that have the same MSR.
     pub fn update(&mut self, group: u8, now: GroupProgress) -> GroupProgress {
         let Some(total) = &self.total else { return now };
-        let sums = &total.0[usize::from(group)];
         let before = std::mem::replace(&mut self.own[usize::from(group)], now);
-        // Differences may wrap, but the sums never do. A sum read between the updates of two flows
-        // is a little old, which does no harm.
-        let add = |sum: &AtomicU32, before: u32, now: u32| {
-            let difference = now.wrapping_sub(before);
-            sum.fetch_add(difference, Relaxed).wrapping_add(difference)
-        };
-        let difference = needed_parts(&now).wrapping_sub(needed_parts(&before));
-        let needed_parts =
-            sums.needed_parts.fetch_add(difference, Relaxed).wrapping_add(difference);
-        let messages = add(&sums.messages, before.messages, now.messages);
-        let msr = needed_parts.div_ceil(u64::from(messages).max(1));
-        GroupProgress {
-            messages,
-            delivered: add(&sums.delivered, before.delivered, now.delivered),
-            lost: add(&sums.lost, before.lost, now.lost),
-            msr_parts_per_billion: match messages {
-                0 => now.msr_parts_per_billion,
-                _ => u32::try_from(msr).unwrap_or(u32::MAX),
-            },
-        }
+        total.replace(group, before, now)
     }
-}
-
-fn needed_parts(progress: &GroupProgress) -> u64 {
-    u64::from(progress.messages) * u64::from(progress.msr_parts_per_billion)
 }
 
 /// A flow that has ended has no slack that other flows could use: its receiver has what it needs,
@@ -86,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn update__returns_the_sum_over_all_flows() {
+    fn update__returns_the_sum_over_all_flows_of_one_msr() {
         let total = JobProgress::new();
         let (mut a, mut b) = (FlowProgress::new(Some(&total)), FlowProgress::new(Some(&total)));
         let with = |messages, delivered, lost, msr_parts_per_billion| GroupProgress {
@@ -100,11 +99,15 @@ mod tests {
         assert_eq!(b.update(3, progress(50, 1, 2)), progress(150, 11, 7));
         assert_eq!(a.update(3, progress(100, 20, 1)), progress(150, 21, 3));
         assert_eq!(b.update(4, progress(0, 0, 0)), progress(0, 0, 0));
-        // One receiver asks for more: the mean over the messages, rounded up.
-        assert_eq!(b.update(3, with(50, 1, 2, 907)), with(150, 21, 3, 307));
+        // One receiver asks for more: the flows no longer share their slack.
+        assert_eq!(b.update(3, with(50, 1, 2, 907)), with(50, 1, 2, 907));
+        assert_eq!(a.update(3, progress(100, 20, 1)), progress(100, 20, 1));
+        assert_eq!(b.update(3, with(50, 1, 2, 7)), with(150, 21, 3, 7));
         assert_eq!(FlowProgress::new(None).update(3, progress(1, 1, 0)), progress(1, 1, 0));
         // A flow that ends takes its messages out.
         drop(b);
         assert_eq!(a.update(3, progress(100, 30, 1)), progress(100, 30, 1));
+        drop(a);
+        assert!(total.0.lock().unwrap().is_empty());
     }
 }

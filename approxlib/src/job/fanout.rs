@@ -7,7 +7,8 @@ use std::{fmt, net::ToSocketAddrs};
 /// A job that sends to several receivers, for example a shuffle or the scatter of a reduction.
 ///
 /// Each receiver gets its own messages, and the MSR holds for each of them. The target loss rate is
-/// that of the whole job: it counts the messages to all receivers (NetApprox §4.2).
+/// that of the whole job: it counts the messages to all receivers (NetApprox §4.2). Receivers with
+/// another MSR, because they asked for it or by [`Job::set_msr`], have a rate of their own.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), approxlib::Error> {

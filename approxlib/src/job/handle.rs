@@ -55,4 +55,12 @@ impl JobHandle {
     pub fn begin_cancel(&self) {
         self.shared.command(Command::Cancel);
     }
+
+    /// Ends the job at once, as dropping it does: without the receiver, and messages that were not
+    /// delivered are lost. Calls that wait return [`Error::Ended`].
+    ///
+    /// [`Error::Ended`]: crate::Error::Ended
+    pub fn abandon(&self) {
+        self.shared.command(Command::Abandon);
+    }
 }

@@ -37,7 +37,7 @@ pub use requests::Requests;
 pub use stream::Stream;
 
 use crate::{
-    error::{Error, ShortCause},
+    error::{Error, ShortCause, Shortfall},
     report::Report,
 };
 use atp_common::wire::HEADER_LEN;
@@ -204,6 +204,13 @@ impl Job {
         self.shared.changed_fd().map_err(Error::Thread)
     }
 
+    /// Forgets the calls that didn't send for want of room, or of a window. An application that has
+    /// given them up calls this: otherwise [`Job::changed_fd`] stays readable from when they would
+    /// succeed until they are made again. Now it becomes readable once, for other calls that wait.
+    pub fn forget_waits(&self) {
+        self.shared.forget_waits();
+    }
+
     /// Takes a waiting message if there is room for it, and returns its id.
     pub(crate) fn try_put_waiting(
         &mut self,
@@ -309,8 +316,13 @@ impl Job {
     /// # Errors
     /// [`Error::Msr`] if `msr` is not between 0 and 1; [`Error::MsrRefused`] with the reason.
     pub fn set_msr(&mut self, group: u8, msr: f64) -> Result<(), Error> {
+        self.set_msr_from(group, msr, false)
+    }
+
+    /// The same, from the next window of a stream on.
+    fn set_msr_from(&self, group: u8, msr: f64, is_of_next: bool) -> Result<(), Error> {
         let msr = group::parse_msr(msr)?;
-        match self.shared.set_msr(group, msr) {
+        match self.shared.set_msr(group, msr, is_of_next) {
             Some(answer) => Ok(answer?),
             None => Err(Error::MsrRefused(MsrError::Ending)),
         }
@@ -397,11 +409,16 @@ impl Drop for Job {
 fn report(outcome: Option<Outcome>) -> Result<Report, Error> {
     match outcome {
         Some(Ok(report)) => Ok(report),
-        Some(Err(shortfall)) => {
-            debug_assert!(shortfall.cause != ShortCause::Abandoned);
-            Err(Error::Short(shortfall))
-        }
+        Some(Err(shortfall)) => Err(failed(shortfall)),
         None => Err(thread_died()),
+    }
+}
+
+/// The error of a job that has failed, or that another thread has abandoned.
+fn failed(shortfall: Box<Shortfall>) -> Error {
+    match shortfall.cause {
+        ShortCause::Abandoned => Error::Ended,
+        _ => Error::Short(shortfall),
     }
 }
 
@@ -410,7 +427,7 @@ fn refused(group: u8, error: PutError) -> Error {
         PutError::TooMany(messages) => Error::TooMany { messages },
         PutError::NoGroup => Error::NoGroup(group),
         PutError::Ended => Error::Ended,
-        PutError::Failed(shortfall) => Error::Short(shortfall),
+        PutError::Failed(shortfall) => failed(shortfall),
         PutError::NoThread => thread_died(),
     }
 }

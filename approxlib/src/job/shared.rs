@@ -257,9 +257,12 @@ impl Shared {
         self.wake_thread();
     }
 
-    /// Changes a sampling rate and waits for the answer; `None` if the job has ended.
-    pub fn set_msr(&self, group: u8, msr: Msr) -> Option<Result<(), MsrError>> {
-        self.command(Command::SetMsr { group, msr });
+    /// Changes a sampling rate from the present window on, or from the next one on, and waits for
+    /// the answer of the sender thread; `None` if the job has ended.
+    pub fn set_msr(&self, group: u8, msr: Msr, is_of_next: bool) -> Option<Result<(), MsrError>> {
+        let state = self.lock();
+        let window = state.window.wrapping_add(is_of_next.into());
+        self.push_command(state, Command::SetMsr { window, group, msr });
         let mut state = self.lock();
         while state.msr_answer.is_none() && state.outcome.is_none() && !state.thread_gone {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -354,6 +357,15 @@ impl Shared {
             }
             outcome => Some(outcome),
         }
+    }
+
+    /// Forgets the calls that found no room or could not begin a window. Others that wait for the
+    /// same try again.
+    pub fn forget_waits(&self) {
+        let mut state = self.lock();
+        (state.room_request, state.wants_window) = (None, false);
+        drop(state);
+        self.notify();
     }
 
     /// The descriptor that is readable when something that the application waits for may be there.

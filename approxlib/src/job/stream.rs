@@ -1,6 +1,6 @@
 //! A stream: a job divided into windows.
 
-use super::{Job, shared::Command, thread_died};
+use super::{Job, failed, shared::Command, thread_died};
 use crate::{
     error::Error,
     report::{Report, WindowReport},
@@ -121,13 +121,14 @@ impl Stream {
     }
 
     /// Changes a group's minimal sampling rate, from the present window on: see [`Job::set_msr`].
-    /// With overlapping windows it waits while two windows have not ended.
+    /// After [`Stream::begin_end_window`] with overlapping windows, or [`Stream::end_window`], that
+    /// is the window of the next message. A window whose input has ended before keeps its rate. It
+    /// waits for the job's thread only, never for the end of a window.
     ///
     /// # Errors
     /// As [`Job::set_msr`].
     pub fn set_msr(&mut self, group: u8, msr: f64) -> Result<(), Error> {
-        self.begin_if_between();
-        self.job.set_msr(group, msr)
+        self.job.set_msr_from(group, msr, self.between)
     }
 
     /// Ends the input of the present window, and waits for the window's end: every group has
@@ -304,6 +305,6 @@ impl Stream {
 impl Job {
     /// The error with which the job has failed.
     fn failure(&self) -> Error {
-        self.shared.failure().map_or_else(thread_died, Error::Short)
+        self.shared.failure().map_or_else(thread_died, failed)
     }
 }

@@ -33,7 +33,7 @@ pub struct ReceiverStats {
     pub sources: u32,
     /// Silent senders that were evicted before their job's end, to make room for others.
     pub evicted: u64,
-    /// Memory of incomplete and waiting messages and of records of all senders at present, bytes.
+    /// Memory of incomplete and waiting messages, records and terms of all senders now, bytes.
     /// At most [`ReceiverBuilder::memory_bytes_max`](crate::ReceiverBuilder::memory_bytes_max).
     pub memory_bytes: u64,
 }

@@ -56,7 +56,7 @@ impl Asking {
     ) -> Result<Asking> {
         let (error, confidence) = (AcceptedError::relative(error)?, Confidence::new(confidence)?);
         Ok(Asking {
-            planner: Planner::new(error, confidence),
+            planner: Planner::new(error, confidence).with_sources(senders),
             estimators,
             arrived: 0,
             senders: vec![None; senders],
@@ -114,8 +114,7 @@ impl Asking {
     }
 
     fn look(&mut self, receiver: &Receiver) -> Result<()> {
-        let all_started = self.senders.iter().all(Option::is_some);
-        if !all_started || !self.planner.is_look_due(self.arrived) {
+        if !self.planner.is_look_due(self.arrived) {
             return Ok(());
         }
         let actions = self.planner.look(|level| self.estimators.accepted(level))?;

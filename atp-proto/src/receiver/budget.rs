@@ -6,8 +6,9 @@
 //! address alone gets half of the budget, and the next one half of the rest. No address can use up
 //! the room of the others, and none that sends is ever dropped for another.
 //!
-//! A quarter of the budget is for records of what arrived. A message whose packets are all here can
-//! then be delivered, and its memory freed, however many bytes of messages its address holds.
+//! A quarter of the budget is for records of what arrived, and for terms. A message whose packets
+//! are all here can then be delivered, and its memory freed, however many bytes of messages its
+//! address holds.
 //!
 //! Receivers of one budget usually run on one thread. On several threads the budget may be exceeded
 //! by one message of each.
@@ -23,7 +24,7 @@ pub enum Part {
     /// Incomplete messages, and complete ones that wait for earlier ones: three quarters.
     #[default]
     Messages,
-    /// Records of delivered messages and of arrivals: one quarter.
+    /// Records of delivered messages and of arrivals, and terms: one quarter.
     Records,
 }
 

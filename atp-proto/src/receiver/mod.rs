@@ -121,6 +121,7 @@ impl Receiver {
             cookie: first.cookie(),
             window: Window::new(config, share.clone()),
             closing: None,
+            terms: KnownTerms::new(share.clone()),
             share,
             names_windows: false,
             knows_number: false,
@@ -133,7 +134,6 @@ impl Receiver {
             slot: first.slot(),
             heard_ns: now_ns,
             credit_bytes: 0,
-            terms: KnownTerms::default(),
             requests: Requests::default(),
             summaries: VecDeque::new(),
             config,
@@ -469,7 +469,7 @@ impl Receiver {
     pub fn memory_bytes(&self) -> u64 {
         let bytes =
             |window: &Window| window.assembler.memory_bytes() + window.record_account.bytes();
-        self.windows().map(bytes).sum()
+        self.windows().map(bytes).sum::<u64>() + self.terms.memory_bytes()
     }
 
     /// The counters.

@@ -1,7 +1,18 @@
 //! Takes in TERMS: N, MSR and name of each group.
 
-use super::{Receiver, place::Place};
-use atp_common::wire::{COUNT_MAX, Header, TERMS_PAGES_MAX, TermsBody, TermsGroup};
+use super::{
+    Receiver,
+    budget::{Account, Part, Share},
+    place::Place,
+};
+use atp_common::wire::{
+    COUNT_MAX, Header, TERMS_GROUPS_MAX, TERMS_PAGES_MAX, TermsBody, TermsGroup,
+};
+use std::sync::Arc;
+
+/// The most memory that one page takes: its groups, and the places of all pages.
+const PAGE_BYTES_MAX: u64 = (TERMS_GROUPS_MAX * size_of::<TermsGroup>()
+    + TERMS_PAGES_MAX * size_of::<Option<Vec<TermsGroup>>>()) as u64;
 
 /// The terms of a window, as the sender last told them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +32,19 @@ struct Pages {
     pages: Vec<Option<Vec<TermsGroup>>>,
 }
 
+impl Pages {
+    fn bytes(&self) -> u64 {
+        let places = self.pages.capacity() * size_of::<Option<Vec<TermsGroup>>>();
+        places as u64 + self.pages.iter().flatten().map(bytes_of).sum::<u64>()
+    }
+}
+
+fn bytes_of(groups: &Vec<TermsGroup>) -> u64 {
+    (groups.capacity() * size_of::<TermsGroup>()) as u64
+}
+
 /// The terms of the present window.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct KnownTerms {
     /// The revision that is known in full; 0 for none.
     revision: u32,
@@ -31,9 +53,31 @@ pub(crate) struct KnownTerms {
     unseen: Option<Terms>,
     /// The sender has told some terms of the run: it takes REQUESTs.
     was_told: bool,
+    /// The bytes of `arriving` and `unseen`. Sources are unproven, and a hostile one may tell terms
+    /// that are never complete, or of which the application never hears.
+    account: Account,
 }
 
 impl KnownTerms {
+    /// No terms yet, in the memory of the sender's address.
+    pub(crate) fn new(share: Option<Arc<Share>>) -> Self {
+        let account = Account::new(share, Part::Records);
+        Self { revision: 0, arriving: None, unseen: None, was_told: false, account }
+    }
+
+    /// The memory that it holds of its address's share, bytes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.account.bytes()
+    }
+
+    /// Counts the bytes that it holds now.
+    fn settle(&mut self) {
+        let arriving = self.arriving.as_ref().map_or(0, Pages::bytes);
+        let unseen = self.unseen.as_ref().map_or(0, |terms| bytes_of(&terms.groups));
+        self.account.clear();
+        self.account.take(arriving + unseen);
+    }
+
     /// The revision that is known in full; 0 for none.
     pub(crate) fn revision(&self) -> u32 {
         self.revision
@@ -47,6 +91,7 @@ impl KnownTerms {
     /// Forgets the terms of the last window. Unseen ones stay for the application.
     pub(crate) fn begin_window(&mut self) {
         (self.revision, self.arriving) = (0, None);
+        self.settle();
     }
 
     /// Takes in a page. Returns all groups once all pages of the latest revision are there.
@@ -61,11 +106,15 @@ impl KnownTerms {
             self.arriving = Some(Pages { revision, pages: vec![None; pages] });
         }
         let arriving = self.arriving.as_mut()?;
-        *arriving.pages.get_mut(page)? = Some(body.groups().collect());
+        let mut groups = Vec::with_capacity(body.groups().count());
+        groups.extend(body.groups());
+        *arriving.pages.get_mut(page)? = Some(groups);
         if arriving.pages.iter().any(Option::is_none) {
             return None;
         }
-        let groups: Vec<_> = self.arriving.take()?.pages.into_iter().flatten().flatten().collect();
+        let pages = self.arriving.take()?.pages;
+        let mut groups = Vec::with_capacity(pages.iter().flatten().map(Vec::len).sum());
+        groups.extend(pages.into_iter().flatten().flatten());
         groups.is_sorted_by(|a, b| a.group < b.group).then_some(groups)
     }
 }
@@ -78,8 +127,8 @@ fn is_later_revision(a: u32, b: u32) -> bool {
 
 impl Receiver {
     /// Takes in one page of TERMS. Afterwards a receipt is due, and [`Receiver::take_terms`] may
-    /// have the terms. Terms of another window than the present one are dropped: the sender
-    /// repeats those of a window that is about to begin.
+    /// have the terms. Terms of another window than the present one are dropped, and
+    /// those for which the sender's address has no memory left: the sender repeats them.
     pub fn on_terms(&mut self, now_ns: u64, header: &Header, body: &TermsBody<'_>) {
         if !self.is_ours(header) {
             self.stats.packets_foreign += 1;
@@ -106,6 +155,11 @@ impl Receiver {
         }
         // Their slot is DATA's, which TERMS may have overtaken: it isn't read yet.
         self.heard_bytes(now_ns, body.bytes());
+        if header.index() != self.terms.revision && !self.terms.account.fits(PAGE_BYTES_MAX) {
+            // The sender repeats the page.
+            self.stats.packets_no_room += 1;
+            return;
+        }
         if header.index() != self.terms.revision
             && let Some(groups) = self.terms.insert(header, body)
         {
@@ -117,6 +171,7 @@ impl Receiver {
             self.terms.revision = header.index();
             self.terms.unseen = Some(Terms { window, groups, is_first });
         }
+        self.terms.settle();
         if header.index() == self.terms.revision {
             self.window.receipts.request_now();
             // A window that has begun takes what was asked between two windows.
@@ -142,6 +197,8 @@ impl Receiver {
 
     /// The terms that the application has not seen yet.
     pub fn take_terms(&mut self) -> Option<Terms> {
-        self.terms.unseen.take()
+        let terms = self.terms.unseen.take()?;
+        self.terms.settle();
+        Some(terms)
     }
 }

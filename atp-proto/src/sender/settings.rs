@@ -6,14 +6,14 @@ use atp_common::{laws::rtt::Rtt, units::Msr, wire::COUNT_MAX};
 impl Sender {
     /// Changes the minimal sampling rate of a group that is not exact. At 1 all of its messages are
     /// needed, but they still travel out of order, as approximate traffic.
+    ///
+    /// The rate holds for the present window and those after it. A window whose end is being
+    /// confirmed beside the present one keeps its own.
     pub fn set_msr(&mut self, group: u8, msr: Msr) -> Result<(), MsrError> {
-        let index = self.group_index(group).ok_or(MsrError::UnknownGroup(group))?;
+        let index = self.changeable_group(group)?;
         let complete_at = self.config.complete_at;
         let is_ending = self.window.ending.is_fin_sent() || self.sends_only_fin();
         let group = &mut self.window.groups[usize::from(index)];
-        if group.exact {
-            return Err(MsrError::Exact(group.config.group));
-        }
         if is_ending && msr > group.config.msr {
             return Err(MsrError::Ending);
         }
@@ -24,6 +24,17 @@ impl Sender {
             self.announcement.change();
         }
         Ok(())
+    }
+
+    /// Why the rate of a group can't change, also not in windows to come.
+    pub fn can_change_msr(&self, group: u8) -> Result<(), MsrError> {
+        self.changeable_group(group).map(drop)
+    }
+
+    fn changeable_group(&self, group: u8) -> Result<u8, MsrError> {
+        let index = self.group_index(group).ok_or(MsrError::UnknownGroup(group))?;
+        let is_exact = self.window.groups[usize::from(index)].exact;
+        if is_exact { Err(MsrError::Exact(group)) } else { Ok(index) }
     }
 
     /// Segments messages into packets of at most `payload_bytes` from now on: the path has become

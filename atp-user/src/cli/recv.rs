@@ -40,8 +40,8 @@ pub struct Args {
     /// The messages are CSV records, from `atp-user send --csv`
     #[arg(long, requires = "query")]
     csv: bool,
-    /// The accepted relative error of the query's answer over all keys: half of its interval. The
-    /// receiver then asks the senders for as much as it needs, or for the end
+    /// The accepted relative error of the query's answer, or of each key's: half of its interval.
+    /// The receiver then asks the senders for as much as it needs, or for the end
     #[arg(long, value_name = "SHARE", requires = "query")]
     emax: Option<f64>,
     /// The confidence of the query's intervals

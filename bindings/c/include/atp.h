@@ -14,13 +14,17 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Zeroes a structure that begins with its size, and sets the size. Structures of options have
- * functions of their own, which set the defaults. */
+/* Zeroes a structure that begins with its size, and sets the size. In options 0 is the default. */
 #define ATP_INIT(pointer) \
     (memset((pointer), 0, sizeof *(pointer)), (void)((pointer)->struct_size = sizeof *(pointer)))
 
+/* A computed sampling rate for a field of options, where the number 0 is the default: a rate of 0
+ * becomes ATP_MSR_ZERO. */
+#define ATP_MSR(rate) ((double)(rate) == 0 ? ATP_MSR_ZERO : (double)(rate))
+
 /**
- * A sampling rate of 0 in options, where the number 0 is the default.
+ * A sampling rate of 0 in options, where the number 0 is the default. Computed rates take
+ * ATP_MSR(rate), which may be 0.
  */
 #define ATP_MSR_ZERO -1.0
 
@@ -1087,14 +1091,25 @@ typedef struct atp_query_options {
    */
   double confidence;
   /**
-   * The accepted error, as a share of the answer: half of its interval, such as 0.05. The query
-   * then plans requests to the senders: see atp_query_next_action. Default: no plan.
+   * The accepted error, as a share of the answer: half of its interval, such as 0.05. With `by`
+   * each key has to meet it. The query then plans requests to the senders: see
+   * atp_query_next_action. Default: no plan.
    */
   double error_relative;
   /**
    * The accepted error in the unit of the answer. Only one of the two may be set.
    */
   double error_absolute;
+  /**
+   * With an accepted error: the number of sources to await. Before atp_query_source_started,
+   * atp_query_source_heard or atp_query_source_ended has named so many, the plan doesn't look at
+   * the answers, and so asks for no end. 0: it may end when the first source's messages suffice.
+   */
+  uint32_t sources;
+  /**
+   * 0; for later versions.
+   */
+  uint32_t reserved;
 } atp_query_options;
 
 /**
@@ -1180,7 +1195,8 @@ typedef struct atp_plan_report {
    */
   size_t struct_size;
   /**
-   * 1 if each answer has an interval as narrow as accepted.
+   * 1 if each row of the query had an interval as narrow as accepted when the plan ended. Keys
+   * that arrive after that have no part in it.
    */
   uint32_t met;
   /**
@@ -1188,7 +1204,7 @@ typedef struct atp_plan_report {
    */
   uint32_t reason;
   /**
-   * The largest error of the answers, in the form of the accepted one: a share, or in the unit
+   * The largest error of the rows, in the form of the accepted one: a share, or in the unit
    * of the answer.
    */
   double reached;
@@ -1488,8 +1504,8 @@ enum atp_status atp_job_begin_finish(struct atp_job job);
 
 /**
  * Ends the job without waiting, neither for the receiver nor for other calls:
- * atp_job_try_outcome or atp_job_cancel tells the outcome. ATP_ERROR_STATE once another call ends
- * the job.
+ * atp_job_try_outcome or atp_job_cancel tells the outcome. A thread that waits in atp_job_finish
+ * returns as for atp_job_cancel. ATP_ERROR_STATE once the job has ended.
  */
 enum atp_status atp_job_begin_cancel(struct atp_job job);
 
@@ -1504,8 +1520,9 @@ enum atp_status atp_job_try_outcome(struct atp_job job, struct atp_report *repor
 
 /**
  * Ends the input, and waits until the receiver confirms ceil(MSR * N) messages of every group.
- * ATP_ERROR_SHORT if the job ends below that; its report and atp_job_shortfall say why. `report`
- * may be null. The handle stays until atp_job_free.
+ * ATP_ERROR_SHORT if the job ends below that; its report and atp_job_shortfall say why.
+ * ATP_ERROR_ENDED if another call cancels it meanwhile: atp_job_report says what was delivered.
+ * `report` may be null. The handle stays until atp_job_free.
  *
  * # Safety
  * `report` is null or as it says.
@@ -1513,8 +1530,9 @@ enum atp_status atp_job_try_outcome(struct atp_job job, struct atp_report *repor
 enum atp_status atp_job_finish(struct atp_job job, struct atp_report *report);
 
 /**
- * Ends the job now, and waits for the receiver's confirmation. A call of another thread that waits
- * for room returns ATP_ERROR_ENDED. `report` may be null.
+ * Ends the job now, and waits for the receiver's confirmation: for the peer timeout at most, after
+ * which it is ATP_ERROR_SHORT. A call of another thread that waits for room returns
+ * ATP_ERROR_ENDED at once, and atp_job_finish with this call. `report` may be null.
  *
  * # Safety
  * `report` is null or as it says.
@@ -1571,7 +1589,8 @@ enum atp_status atp_job_shortfall(struct atp_job job, struct atp_shortfall *shor
 
 /**
  * Frees the handle. A job that has not ended is abandoned: messages that were not delivered are
- * lost. A call of another thread that waits for room returns ATP_ERROR_ENDED.
+ * lost. A call of another thread that waits, for room or for an end, returns ATP_ERROR_ENDED at
+ * once. Of the receiver nothing is awaited.
  */
 enum atp_status atp_job_free(struct atp_job job);
 
@@ -1656,9 +1675,15 @@ enum atp_status atp_query_answers(struct atp_query query, struct atp_answers *an
 
 /**
  * Tells the plan that a source starts, with the sampling rate that ATP_EVENT_STARTED names. Leave
- * out exact groups, which the plan would make approximate.
+ * out exact groups, which the plan would make approximate: atp_query_source_heard counts them.
  */
 enum atp_status atp_query_source_started(struct atp_query query, uint32_t stratum, double msr);
+
+/**
+ * Counts a source among atp_query_options.sources, without requests for it: one of an exact group,
+ * or one whose first message came before its start. The plan then awaits its end too.
+ */
+enum atp_status atp_query_source_heard(struct atp_query query, uint32_t stratum);
 
 /**
  * Tells the plan that the sender of a source has handed over its last message: its sampling rate
@@ -2041,7 +2066,7 @@ enum atp_status atp_stream_report_sample(struct atp_stream stream,
 enum atp_status atp_stream_shortfall(struct atp_stream stream, struct atp_shortfall *shortfall);
 
 /**
- * Frees the handle. A stream that has not ended is abandoned.
+ * Frees the handle. A stream that has not ended is abandoned, as by atp_job_free.
  */
 enum atp_status atp_stream_free(struct atp_stream stream);
 

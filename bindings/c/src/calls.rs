@@ -15,7 +15,6 @@ use crate::{
     table::Table,
     text,
 };
-use approxlib::{Error, JobHandle, Report};
 use std::{
     ffi::{c_char, c_int, c_void},
     os::fd::AsRawFd,
@@ -178,15 +177,12 @@ pub unsafe fn changed_fd<S: Sending>(
     })
 }
 
-pub fn begin<S: Sending>(
-    table: &Senders<S>,
-    handle: u64,
-    begin: impl FnOnce(&JobHandle),
-) -> atp_status {
-    call_once(|| {
-        begin(table.find(handle)?.running()?);
-        Ok(())
-    })
+pub fn begin_finish<S: Sending>(table: &Senders<S>, handle: u64) -> atp_status {
+    call_once(|| table.find(handle)?.begin_finish())
+}
+
+pub fn begin_cancel<S: Sending>(table: &Senders<S>, handle: u64) -> atp_status {
+    call_once(|| table.find(handle)?.begin_cancel())
 }
 
 /// # Safety
@@ -220,16 +216,15 @@ pub unsafe fn cancel<S: Sending>(
 
 /// # Safety
 /// `report` is null or as it says.
-pub unsafe fn end<S: Sending>(
+pub unsafe fn finish<S: Sending>(
     table: &Senders<S>,
     handle: u64,
-    end: impl FnOnce(S) -> Result<Report, Error>,
     report: *mut atp_report,
 ) -> atp_status {
     call_once(|| {
         // SAFETY: the caller promises the structure.
         let out = unsafe { Out::optional(report) }?;
-        table.find(handle)?.end(end, out.as_ref())
+        table.find(handle)?.finish(out.as_ref())
     })
 }
 

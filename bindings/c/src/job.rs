@@ -11,7 +11,7 @@ use crate::{
     status::{atp_status, call_once},
     table::Table,
 };
-use approxlib::{Job, JobHandle};
+use approxlib::Job;
 use std::ffi::{c_char, c_int, c_void};
 
 static JOBS: Table<Sender<Job>> = Table::new("job");
@@ -172,15 +172,15 @@ pub unsafe extern "C" fn atp_job_changed_fd(job: atp_job, fd: *mut c_int) -> atp
 /// atp_job_try_outcome or atp_job_finish tells the outcome.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_job_begin_finish(job: atp_job) -> atp_status {
-    calls::begin(&JOBS, job.handle, JobHandle::begin_finish)
+    calls::begin_finish(&JOBS, job.handle)
 }
 
 /// Ends the job without waiting, neither for the receiver nor for other calls:
-/// atp_job_try_outcome or atp_job_cancel tells the outcome. ATP_ERROR_STATE once another call ends
-/// the job.
+/// atp_job_try_outcome or atp_job_cancel tells the outcome. A thread that waits in atp_job_finish
+/// returns as for atp_job_cancel. ATP_ERROR_STATE once the job has ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_job_begin_cancel(job: atp_job) -> atp_status {
-    calls::begin(&JOBS, job.handle, JobHandle::begin_cancel)
+    calls::begin_cancel(&JOBS, job.handle)
 }
 
 /// The outcome of a job that has ended: ATP_OK with the report, or an error as of atp_job_finish.
@@ -195,19 +195,21 @@ pub unsafe extern "C" fn atp_job_try_outcome(job: atp_job, report: *mut atp_repo
 }
 
 /// Ends the input, and waits until the receiver confirms ceil(MSR * N) messages of every group.
-/// ATP_ERROR_SHORT if the job ends below that; its report and atp_job_shortfall say why. `report`
-/// may be null. The handle stays until atp_job_free.
+/// ATP_ERROR_SHORT if the job ends below that; its report and atp_job_shortfall say why.
+/// ATP_ERROR_ENDED if another call cancels it meanwhile: atp_job_report says what was delivered.
+/// `report` may be null. The handle stays until atp_job_free.
 ///
 /// # Safety
 /// `report` is null or as it says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atp_job_finish(job: atp_job, report: *mut atp_report) -> atp_status {
     // SAFETY: the caller promises the same.
-    unsafe { calls::end(&JOBS, job.handle, Job::finish, report) }
+    unsafe { calls::finish(&JOBS, job.handle, report) }
 }
 
-/// Ends the job now, and waits for the receiver's confirmation. A call of another thread that waits
-/// for room returns ATP_ERROR_ENDED. `report` may be null.
+/// Ends the job now, and waits for the receiver's confirmation: for the peer timeout at most, after
+/// which it is ATP_ERROR_SHORT. A call of another thread that waits for room returns
+/// ATP_ERROR_ENDED at once, and atp_job_finish with this call. `report` may be null.
 ///
 /// # Safety
 /// `report` is null or as it says.
@@ -287,7 +289,8 @@ pub unsafe extern "C" fn atp_job_shortfall(
 }
 
 /// Frees the handle. A job that has not ended is abandoned: messages that were not delivered are
-/// lost. A call of another thread that waits for room returns ATP_ERROR_ENDED.
+/// lost. A call of another thread that waits, for room or for an end, returns ATP_ERROR_ENDED at
+/// once. Of the receiver nothing is awaited.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_job_free(job: atp_job) -> atp_status {
     calls::free(&JOBS, job.handle)

@@ -12,7 +12,8 @@ use crate::{
 use approxlib::{Group, JobBuilder, RateLaw, ReceiverBuilder, Requests, Rule, Rules};
 use std::{ffi::c_char, mem::offset_of, net::IpAddr, ptr::null, time::Duration};
 
-/// A sampling rate of 0 in options, where the number 0 is the default.
+/// A sampling rate of 0 in options, where the number 0 is the default. Computed rates take
+/// ATP_MSR(rate), which may be 0.
 pub const ATP_MSR_ZERO: f64 = -1.0;
 
 /// Bits of the field `flags`.

@@ -43,11 +43,18 @@ pub struct atp_query_options {
     pub struct_size: usize,
     /// The share of intervals that contain the true answer, above 0 and below 1. Default 0.95.
     pub confidence: f64,
-    /// The accepted error, as a share of the answer: half of its interval, such as 0.05. The query
-    /// then plans requests to the senders: see atp_query_next_action. Default: no plan.
+    /// The accepted error, as a share of the answer: half of its interval, such as 0.05. With `by`
+    /// each key has to meet it. The query then plans requests to the senders: see
+    /// atp_query_next_action. Default: no plan.
     pub error_relative: f64,
     /// The accepted error in the unit of the answer. Only one of the two may be set.
     pub error_absolute: f64,
+    /// With an accepted error: the number of sources to await. Before atp_query_source_started,
+    /// atp_query_source_heard or atp_query_source_ended has named so many, the plan doesn't look at
+    /// the answers, and so asks for no end. 0: it may end when the first source's messages suffice.
+    pub sources: u32,
+    /// 0; for later versions.
+    pub reserved: u32,
 }
 
 /// How the messages were sent and chosen, for the warnings. Begin with ATP_INIT.
@@ -126,11 +133,12 @@ use atp_plan_reason::*;
 pub struct atp_plan_report {
     /// The size of the structure.
     pub struct_size: usize,
-    /// 1 if each answer has an interval as narrow as accepted.
+    /// 1 if each row of the query had an interval as narrow as accepted when the plan ended. Keys
+    /// that arrive after that have no part in it.
     pub met: u32,
     /// A number of atp_plan_reason.
     pub reason: u32,
-    /// The largest error of the answers, in the form of the accepted one: a share, or in the unit
+    /// The largest error of the rows, in the form of the accepted one: a share, or in the unit
     /// of the answer.
     pub reached: f64,
     /// With ATP_PLAN_SENDERS_ENDED: messages that are missing; 0 if that isn't known.
@@ -222,7 +230,9 @@ pub unsafe extern "C" fn atp_query_open(
         let accepted = accepted(&options)?;
         let parsed = text.parse::<approx_answers::Query>()?;
         let answering = Answering::of_csv(parsed, header)?;
-        let planner = accepted.map(|accepted| Planner::new(accepted, confidence));
+        let sources = options.sources as usize;
+        let planner =
+            accepted.map(|accepted| Planner::new(accepted, confidence).with_sources(sources));
         forks::count()?;
         let asked = Asked { answering, confidence, planner, actions: VecDeque::new() };
         let handle = QUERIES.add(Mutex::new(asked));
@@ -233,7 +243,11 @@ pub unsafe extern "C" fn atp_query_open(
 }
 
 fn accepted(options: &atp_query_options) -> Outcome<Option<AcceptedError>> {
-    let &atp_query_options { error_relative, error_absolute, .. } = options;
+    let &atp_query_options { error_relative, error_absolute, reserved, .. } = options;
+    if reserved != 0 {
+        let text = format!("{reserved} in `reserved` means nothing here: begin with ATP_INIT");
+        return Err(Failure::new(ATP_ERROR_ARGUMENT, text));
+    }
     match (error_relative, error_absolute) {
         (0.0, 0.0) => Ok(None),
         (share, 0.0) => Ok(Some(AcceptedError::relative(share)?)),
@@ -353,7 +367,7 @@ pub unsafe extern "C" fn atp_query_answers(
 }
 
 /// Tells the plan that a source starts, with the sampling rate that ATP_EVENT_STARTED names. Leave
-/// out exact groups, which the plan would make approximate.
+/// out exact groups, which the plan would make approximate: atp_query_source_heard counts them.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_query_source_started(query: atp_query, stratum: u32, msr: f64) -> atp_status {
     call_once(|| {
@@ -364,6 +378,18 @@ pub extern "C" fn atp_query_source_started(query: atp_query, stratum: u32, msr: 
         with(query, |asked| {
             let first = asked.planner()?.source_started(stratum, msr);
             asked.actions.extend(first);
+            Ok(())
+        })
+    })
+}
+
+/// Counts a source among atp_query_options.sources, without requests for it: one of an exact group,
+/// or one whose first message came before its start. The plan then awaits its end too.
+#[unsafe(no_mangle)]
+pub extern "C" fn atp_query_source_heard(query: atp_query, stratum: u32) -> atp_status {
+    call_once(|| {
+        with(query, |asked| {
+            asked.planner()?.source_heard(stratum);
             Ok(())
         })
     })

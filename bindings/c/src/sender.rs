@@ -12,7 +12,7 @@ use approxlib::{Error, Job, JobBuilder, JobHandle, Report, Shortfall, Stream, Wi
 use std::{
     ops::Range,
     sync::{
-        Mutex, MutexGuard, PoisonError, TryLockError,
+        Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -30,6 +30,7 @@ pub trait Sending: Sized + Send + 'static {
     fn send_lent(&mut self, group: u8, message: Lent) -> Result<u32, Error>;
     fn set_msr(&mut self, group: u8, msr: f64) -> Result<(), Error>;
     fn try_outcome(&mut self) -> Result<Option<Report>, Error>;
+    fn finish(self) -> Result<Report, Error>;
     fn cancel(self) -> Result<Report, Error>;
 }
 
@@ -71,6 +72,10 @@ macro_rules! sending {
                 $type::try_outcome(self)
             }
 
+            fn finish(self) -> Result<Report, Error> {
+                $type::finish(self)
+            }
+
             fn cancel(self) -> Result<Report, Error> {
                 $type::cancel(self)
             }
@@ -84,15 +89,23 @@ sending!(Stream, "stream", stream, |this| Stream::job(this));
 /// A job or a stream behind a handle.
 pub struct Sender<S> {
     state: Mutex<State<S>>,
+    /// The outcome is there, for calls that wait for one that waits for the end.
+    over: Condvar,
     /// For calls that don't wait for the one that uses the state.
     handle: JobHandle,
     /// A call waits for its end, or it has ended.
     is_taken: AtomicBool,
+    /// A call has canceled it.
+    is_canceled: AtomicBool,
+    /// It has ended.
+    is_over: AtomicBool,
 }
 
 struct State<S> {
     /// `None` once `is_taken`.
     sending: Option<S>,
+    /// Once `is_over`.
+    outcome: Option<Outcome>,
     /// Of the job's end, or of a stream's last window.
     report: Option<Report>,
     shortfall: Option<atp_shortfall>,
@@ -104,9 +117,11 @@ impl<S: Sending> Sender<S> {
         forks::count()?;
         let sending = S::open(builder, peer)?;
         let handle = sending.job().handle();
-        let state = State { sending: Some(sending), report: None, shortfall: None };
-        let is_taken = AtomicBool::new(false);
-        Ok(table.add(Self { state: Mutex::new(state), handle, is_taken }))
+        let sending = Some(sending);
+        let state = State { sending, outcome: None, report: None, shortfall: None };
+        let (state, over) = (Mutex::new(state), Condvar::new());
+        let [is_taken, is_canceled, is_over] = [false; 3].map(AtomicBool::new);
+        Ok(table.add(Self { state, over, handle, is_taken, is_canceled, is_over }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State<S>> {
@@ -125,9 +140,23 @@ impl<S: Sending> Sender<S> {
         &self.handle
     }
 
-    /// The same, before its end.
-    pub fn running(&self) -> Outcome<&JobHandle> {
-        if self.is_taken.load(Ordering::Relaxed) { Err(ended::<S>()) } else { Ok(&self.handle) }
+    /// Ends the input without waiting, unless another call ends it or has ended it.
+    pub fn begin_finish(&self) -> Outcome {
+        if self.is_taken.load(Ordering::Relaxed) {
+            return Err(ended::<S>());
+        }
+        self.handle.begin_finish();
+        Ok(())
+    }
+
+    /// Ends it now without waiting, also while another call waits for its end.
+    pub fn begin_cancel(&self) -> Outcome {
+        if self.is_over.load(Ordering::Relaxed) {
+            return Err(ended::<S>());
+        }
+        self.is_canceled.store(true, Ordering::Release);
+        self.handle.begin_cancel();
+        Ok(())
     }
 
     /// Uses the job or stream, unless it has ended.
@@ -138,22 +167,43 @@ impl<S: Sending> Sender<S> {
         done.map_err(|error| state.keep(error))
     }
 
-    /// Ends it by `end`, which may wait, and keeps the report.
-    pub fn end(
-        &self,
-        end: impl FnOnce(S) -> Result<Report, Error>,
-        out: Option<&Out<atp_report>>,
-    ) -> Outcome {
+    /// Ends the input, waits for the end, and keeps the report.
+    pub fn finish(&self, out: Option<&Out<atp_report>>) -> Outcome {
         // Other threads needn't wait for the end to learn that it has begun.
         let sending = self.take().ok_or_else(ended::<S>)?;
-        let outcome = end(sending);
-        self.lock().keep_outcome(outcome, out)
+        let over = Over(self);
+        let outcome = sending.finish();
+        // The deadline of a stream's last window ends it like a cancel.
+        let was_canceled = self.is_canceled.load(Ordering::Acquire)
+            && outcome.as_ref().is_ok_and(|report| report.canceled);
+        self.lock().keep_outcome(outcome, out.filter(|_| !was_canceled))?;
+        drop(over);
+        if was_canceled {
+            let text = format!("another call has canceled the {}: read its report", S::KIND);
+            return Err(Failure::new(ATP_ERROR_ENDED, text));
+        }
+        Ok(())
     }
 
-    /// Ends it now. A thread that waits in another call learns it first.
+    /// Ends it now. A thread that waits in another call learns it first, also one that waits for
+    /// the end.
     pub fn cancel(&self, out: Option<&Out<atp_report>>) -> Outcome {
-        self.running()?.begin_cancel();
-        self.end(S::cancel, out)
+        self.begin_cancel()?;
+        if let Some(sending) = self.take() {
+            let over = Over(self);
+            let outcome = sending.cancel();
+            let kept = self.lock().keep_outcome(outcome, out);
+            drop(over);
+            return kept;
+        }
+        let is_open = |state: &mut State<S>| state.outcome.is_none();
+        let state = self.over.wait_while(self.lock(), is_open);
+        let state = state.unwrap_or_else(PoisonError::into_inner);
+        state.outcome.clone().unwrap_or(Ok(()))?;
+        if let (Some(out), Some(report)) = (out, &state.report) {
+            out.write(&report.into());
+        }
+        Ok(())
     }
 
     /// Keeps the report of a job that has ended without a call that waits; `None` before its end.
@@ -163,6 +213,7 @@ impl<S: Sending> Sender<S> {
         let Some(outcome) = sending.try_outcome().transpose() else { return Ok(None) };
         let sending = state.sending.take();
         self.is_taken.store(true, Ordering::Relaxed);
+        self.is_over.store(true, Ordering::Relaxed);
         let kept = state.keep_outcome(outcome, out);
         drop(state);
         drop(sending);
@@ -205,12 +256,20 @@ impl<S: Sending> Sender<S> {
     /// Ends it without waiting for the peer, if it has not ended. A thread that waits in another
     /// call learns it first.
     pub fn abandon(&self) {
-        if matches!(self.state.try_lock(), Err(TryLockError::WouldBlock))
-            && let Ok(handle) = self.running()
-        {
-            handle.begin_cancel();
-        }
+        self.handle.abandon();
         drop(self.take());
+    }
+}
+
+/// Tells of the end, when it is dropped, the calls that wait for it: also after a panic.
+struct Over<'a, S: Sending>(&'a Sender<S>);
+
+impl<S: Sending> Drop for Over<'_, S> {
+    fn drop(&mut self) {
+        let fault = || Err(Failure::new(ATP_ERROR_INTERNAL, "the call that ended it has a fault"));
+        self.0.is_over.store(true, Ordering::Relaxed);
+        self.0.lock().outcome.get_or_insert_with(fault);
+        self.0.over.notify_all();
     }
 }
 
@@ -230,12 +289,17 @@ impl<S> State<S> {
         outcome: Result<Report, Error>,
         out: Option<&Out<atp_report>>,
     ) -> Outcome {
-        let report = outcome.map_err(|error| self.keep(error))?;
-        if let Some(out) = out {
-            out.write(&(&report).into());
-        }
-        self.report = Some(report);
-        Ok(())
+        let kept = match outcome {
+            Ok(report) => {
+                if let Some(out) = out {
+                    out.write(&(&report).into());
+                }
+                self.report = Some(report);
+                Ok(())
+            }
+            Err(error) => Err(self.keep(error)),
+        };
+        self.outcome.insert(kept).clone()
     }
 }
 

@@ -117,7 +117,7 @@ const NAMES: [(atp_status, &CStr); 39] = {
 };
 
 /// Why a call fails: its code, and one sentence.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Failure {
     pub status: atp_status,
     pub text: String,

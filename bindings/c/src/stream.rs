@@ -15,7 +15,7 @@ use crate::{
     },
     table::Table,
 };
-use approxlib::{Error, JobHandle, Stream, WindowReport};
+use approxlib::{Error, Stream, WindowReport};
 use std::ffi::{c_char, c_int, c_void};
 
 static STREAMS: Table<Sender<Stream>> = Table::new("stream");
@@ -245,13 +245,13 @@ pub unsafe extern "C" fn atp_stream_changed_fd(stream: atp_stream, fd: *mut c_in
 /// atp_stream_finish tells the outcome.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_stream_begin_finish(stream: atp_stream) -> atp_status {
-    calls::begin(&STREAMS, stream.handle, JobHandle::begin_finish)
+    calls::begin_finish(&STREAMS, stream.handle)
 }
 
 /// Ends the stream now without waiting, as atp_job_begin_cancel.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_stream_begin_cancel(stream: atp_stream) -> atp_status {
-    calls::begin(&STREAMS, stream.handle, JobHandle::begin_cancel)
+    calls::begin_cancel(&STREAMS, stream.handle)
 }
 
 /// The outcome of a stream that has ended, as atp_job_try_outcome.
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn atp_stream_finish(
     report: *mut atp_report,
 ) -> atp_status {
     // SAFETY: the caller promises the same.
-    unsafe { calls::end(&STREAMS, stream.handle, Stream::finish, report) }
+    unsafe { calls::finish(&STREAMS, stream.handle, report) }
 }
 
 /// Ends the stream now, as atp_job_cancel.
@@ -364,7 +364,7 @@ pub unsafe extern "C" fn atp_stream_shortfall(
     unsafe { calls::shortfall(&STREAMS, stream.handle, shortfall) }
 }
 
-/// Frees the handle. A stream that has not ended is abandoned.
+/// Frees the handle. A stream that has not ended is abandoned, as by atp_job_free.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_stream_free(stream: atp_stream) -> atp_status {
     calls::free(&STREAMS, stream.handle)

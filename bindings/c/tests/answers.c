@@ -198,10 +198,85 @@ static void planned(void) {
     CHECK(atp_job_free(job) == ATP_OK && atp_receiver_close(receiver) == ATP_OK);
 }
 
+/* Adds messages of one row until the plan ends or asks for the end, and says how many. */
+static uint32_t add_until_end(atp_query query, uint32_t most, uint32_t rare_every) {
+    for (uint32_t i = 0; i < most; i++) {
+        char rows[32];
+        snprintf(rows, sizeof rows, "%s,%u\n", rare_every && i % rare_every == 7 ? "rare" : "usual",
+                 100 + (i * 2654435761u >> 24));
+        add(query, 0, rows);
+        atp_action action;
+        ATP_INIT(&action);
+        atp_status status;
+        while ((status = atp_query_next_action(query, &action)) == ATP_OK) {
+            if (action.kind == ATP_ACTION_END) {
+                return i + 1;
+            }
+        }
+        CHECK(status == ATP_AGAIN);
+    }
+    return most;
+}
+
+static atp_query open_planned(const char *text, uint32_t sources) {
+    atp_query_options options;
+    ATP_INIT(&options);
+    options.error_relative = 0.05;
+    options.sources = sources;
+    atp_query query = open_query(text, &options);
+    CHECK(atp_query_set_messages_sent(query, 0, MESSAGES) == ATP_OK);
+    CHECK(atp_query_source_started(query, 0, 0.95) == ATP_OK);
+    return query;
+}
+
+/* A plan of a query by key is met once each row is. */
+static void rare_key(void) {
+    atp_query all = open_planned("avg(value)", 0);
+    atp_query by_key = open_planned("avg(value) by key", 0);
+    uint32_t of_all = add_until_end(all, MESSAGES, 50);
+    uint32_t of_keys = add_until_end(by_key, MESSAGES, 50);
+    CHECK(of_all < MESSAGES / 20 && of_keys > 2 * of_all && of_keys < MESSAGES);
+    atp_plan_report plan;
+    ATP_INIT(&plan);
+    CHECK(atp_query_plan_report(by_key, &plan) == ATP_OK && plan.met == 1);
+    atp_answers answers;
+    ATP_INIT(&answers);
+    CHECK(atp_query_answers(by_key, &answers) == ATP_OK && answers.rows_len == 2);
+    double worst = 0;
+    for (size_t i = 0; i < answers.rows_len; i++) {
+        atp_estimate row;
+        ATP_INIT(&row);
+        CHECK(atp_answers_row(&answers, i, &row) == ATP_OK);
+        double error = (row.high - row.low) / 2 / row.value;
+        CHECK(error <= 0.05);
+        worst = error > worst ? error : worst;
+    }
+    CHECK(fabs(worst - plan.reached) < 1e-9);
+    CHECK(atp_answers_free(&answers) == ATP_OK);
+    CHECK(atp_query_free(all) == ATP_OK && atp_query_free(by_key) == ATP_OK);
+}
+
+/* A plan that awaits two sources doesn't end before the second is known. */
+static void awaited_sources(void) {
+    for (int how = 0; how < 2; how++) {
+        atp_query query = open_planned("avg(value)", 2);
+        CHECK(add_until_end(query, 2000, 0) == 2000);
+        CHECK((how ? atp_query_source_started(query, 1, 0.95) : atp_query_source_heard(query, 1)) ==
+              ATP_OK);
+        CHECK(add_until_end(query, 1, 0) == 1);
+        atp_plan_report plan;
+        ATP_INIT(&plan);
+        CHECK(atp_query_plan_report(query, &plan) == ATP_OK && plan.met == 1);
+        CHECK(atp_query_free(query) == ATP_OK);
+    }
+}
+
 int main(void) {
     complete();
     sampled();
     planned();
+    rare_key();
+    awaited_sources();
     printf("answers: of complete, sampled and planned jobs\n");
     return 0;
 }

@@ -93,6 +93,8 @@ static void queries(void) {
     FAILS(OPEN("count(*)", header, &options), ATP_ERROR_ARGUMENT, "above 0");
     options.error_relative = 0.1, options.error_absolute = 1;
     FAILS(OPEN("count(*)", header, &options), ATP_ERROR_ARGUMENT, "one of them");
+    options.error_absolute = 0, options.reserved = 1;
+    FAILS(OPEN("count(*)", header, &options), ATP_ERROR_ARGUMENT, "reserved");
     options.struct_size = 3;
     FAILS(OPEN("count(*)", header, &options), ATP_ERROR_SIZE, "atp_query_options");
     CHECK(query.handle == 0);
@@ -135,6 +137,7 @@ static void queries(void) {
     ATP_INIT(&action);
     ATP_INIT(&plan);
     FAILS(atp_query_source_started(query, 0, 1), ATP_ERROR_STATE, "error_relative");
+    FAILS(atp_query_source_heard(query, 0), ATP_ERROR_STATE, "error_relative");
     FAILS(atp_query_next_action(query, &action), ATP_ERROR_STATE, "error_relative");
     FAILS(atp_query_plan_report(query, &plan), ATP_ERROR_STATE, "error_relative");
     FAILS(atp_query_source_started(query, 0, 2), ATP_ERROR_ARGUMENT, "0 to 1");

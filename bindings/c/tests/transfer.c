@@ -452,6 +452,7 @@ static void closed_by_another_thread(void) {
 
 /* Zeroed options are the default: all messages must arrive. A rate of 0 has its own number. */
 static void zeroed_options(void) {
+    CHECK(ATP_MSR(-0.0) == ATP_MSR_ZERO && ATP_MSR(0.25) == 0.25 && ATP_MSR(-0.5) == -0.5);
     for (int i = 0; i < 4; i++) {
         char address[64];
         atp_receiver receiver = bind_loopback(address);
@@ -461,7 +462,7 @@ static void zeroed_options(void) {
         options.flags = ATP_NO_DAEMON;
         options.messages = i < 2 ? 5 : 0;
         if (i < 2) {
-            options.msr = i == 1 ? ATP_MSR_ZERO : 0;
+            options.msr = i == 1 ? ATP_MSR(0.25 * (i - 1)) : 0;
         } else {
             of_group.msr = i == 3 ? ATP_MSR_ZERO : 0;
             of_group.messages = 5;

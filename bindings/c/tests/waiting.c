@@ -144,11 +144,100 @@ static void stop_a_waiting_thread(void) {
     }
 }
 
+static void *finish(void *job) {
+    return (void *)(intptr_t)atp_job_finish(*(atp_job *)job, NULL);
+}
+
+static void *end_window(void *stream) {
+    return (void *)(intptr_t)atp_stream_end_window(*(atp_stream *)stream, NULL);
+}
+
+static atp_status joined(pthread_t thread) {
+    void *status = NULL;
+    CHECK(pthread_join(thread, &status) == 0);
+    return (atp_status)(intptr_t)status;
+}
+
+static void a_moment(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+}
+
+/* A thread waits for an end that never comes: freeing the handle ends its wait, without a peer. */
+static void free_while_a_thread_waits_for_an_end(void) {
+    for (int is_stream = 0; is_stream < 2; is_stream++) {
+        char address[64];
+        int silent = bind_silent(address);
+        atp_job_options options = loopback_options();
+        options.peer_timeout_ms = 600000;
+        atp_job job = {0};
+        atp_stream stream = {0};
+        pthread_t thread;
+        if (is_stream) {
+            CHECK(atp_stream_connect(address, &options, &stream) == ATP_OK);
+            CHECK(atp_stream_send(stream, 0, "a", 1, NULL) == ATP_OK);
+            CHECK(pthread_create(&thread, NULL, end_window, &stream) == 0);
+        } else {
+            CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
+            CHECK(atp_job_send(job, 0, "a", 1, NULL) == ATP_OK);
+            CHECK(pthread_create(&thread, NULL, finish, &job) == 0);
+        }
+        a_moment();
+        CHECK((is_stream ? atp_stream_free(stream) : atp_job_free(job)) == ATP_OK);
+        atp_status status = joined(thread);
+        /* Without luck the thread has found no handle any more. */
+        CHECK(status == ATP_ERROR_ENDED || status == ATP_ERROR_HANDLE);
+        close(silent);
+    }
+}
+
+/* A thread waits for the end of a job that would take minutes: others cancel it. */
+static void cancel_while_a_thread_finishes(void) {
+    enum { LONG = 200000 };
+    static char bytes[LONG];
+    for (int how = 0; how < 3; how++) {
+        char address[64], nobody[64];
+        atp_receiver receiver = bind_loopback(address);
+        int silent = bind_silent(nobody);
+        atp_job_options options = loopback_options();
+        options.rate_max_bytes_per_s = 10000;
+        options.peer_timeout_ms = how == 2 ? 1000 : 60000;
+        atp_job job;
+        CHECK(atp_job_connect(how == 2 ? nobody : address, &options, &job) == ATP_OK);
+        for (int i = 0; i < 10; i++) {
+            CHECK(atp_job_send(job, 0, bytes, LONG, NULL) == ATP_OK);
+        }
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, finish, &job) == 0);
+        while (atp_job_try_outcome(job, NULL) == ATP_AGAIN) { /* until the other call has the job */
+            a_moment();
+        }
+        atp_report report;
+        ATP_INIT(&report);
+        if (how == 0) {
+            CHECK(atp_job_cancel(job, &report) == ATP_OK);
+            CHECK(report.canceled == 1 && report.complete == 0);
+        } else if (how == 1) {
+            CHECK(atp_job_begin_cancel(job) == ATP_OK);
+        } else { /* nobody confirms */
+            CHECK(atp_job_cancel(job, &report) == ATP_ERROR_SHORT && report.job == 0);
+        }
+        CHECK(joined(thread) == (how == 2 ? ATP_ERROR_SHORT : ATP_ERROR_ENDED));
+        CHECK(atp_job_cancel(job, NULL) == ATP_ERROR_STATE);
+        CHECK(atp_job_begin_cancel(job) == ATP_ERROR_STATE);
+        CHECK(atp_job_report(job, &report) == ATP_OK && report.complete == 0);
+        CHECK(report.canceled == (how != 2));
+        CHECK(atp_job_free(job) == ATP_OK && atp_receiver_close(receiver) == ATP_OK);
+        close(silent);
+    }
+}
+
 int main(void) {
     alarm(300); /* a deadlock fails */
     two_windows_open();
     overlapping_windows();
     stop_a_waiting_thread();
+    free_while_a_thread_waits_for_an_end();
+    cancel_while_a_thread_finishes();
     puts("waiting: all checks hold");
     return 0;
 }

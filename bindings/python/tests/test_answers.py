@@ -199,6 +199,20 @@ def test_a_planner_says_what_it_reached() -> None:
     assert report.because == "the senders ended and 50 messages are missing: begin with a higher MSR"
 
 
+def test_a_planner_awaits_its_sources() -> None:
+    for hear in (lambda p: p.source_started(1, 0.9), lambda p: p.source_heard(1)):
+        sample, planner = Sample(), Planner(relative=0.1, sources=2)
+        sample.set_messages_sent(0, 1_000)
+        for message in range(100):
+            sample.push(0, 1, 100 + message % 7)
+        planner.source_started(0, 0.9)
+        assert not planner.is_look_due(100)
+        assert planner.look(lambda level: [sample.mean(level)]) == []
+        hear(planner)
+        assert planner.is_look_due(100)
+        assert planner.look(lambda level: [sample.mean(level)]) == [End()]
+
+
 def test_a_planner_passes_exceptions_of_a_look_on() -> None:
     sample, planner = Sample(), Planner(relative=0.1)
     planner.source_started(0, 1.0)
@@ -266,6 +280,7 @@ MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: Planner(), TypeError, "give one accepted error"),
     (lambda: Planner(relative=0.1, absolute=1), TypeError, "give one accepted error"),
     (lambda: Planner(relative=0), AnswerError, "an accepted error of 0 is impossible"),
+    (lambda: Planner(absolute=1, sources=-1), ValueError, "sources must be an integer"),
     (lambda: Planner(absolute=INF), AnswerError, "an accepted error of inf is impossible"),
     (lambda: Planner(absolute=1).source_started(0, math.nan), ValueError, "msr must lie between"),
     (lambda: Planner(absolute=1).look(ANY), TypeError, "not callable"),
@@ -309,6 +324,7 @@ def test_no_numbers_cause_a_panic(rng: random.Random) -> None:
             lambda: top.largest(number(), number()),
             lambda: answering.answers(number()),
             lambda: planner.source_started(rng.randrange(3), number()),
+            lambda: planner.source_heard(rng.randrange(20)),
             lambda: planner.source_ended(rng.randrange(20)),
             lambda: planner.look(lambda level: [sample.mean(level), sample.sum(level)]),
             lambda: [planner.is_look_due(number()), planner.report],

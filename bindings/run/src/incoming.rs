@@ -1,13 +1,15 @@
 //! Messages for a mapped port, handed to the program's own UDP socket over the loopback.
 
 use crate::{
-    address, datagram, descriptors,
+    address,
+    datagram::{self, Opened},
+    descriptors,
     map::Rule,
     names::{self, Ends, Protocol},
     next,
     outgoing::PROBE_JOB,
     port,
-    shared::{Shared, lock, pass_calls_of_this_thread, warn},
+    shared::{Shared, join_until, lock, pass_calls_of_this_thread, warn},
 };
 use approxlib::{Event, JobId, Receiver};
 use std::{
@@ -20,7 +22,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// A thread looks so often whether its socket was closed.
@@ -95,10 +97,9 @@ impl Incoming {
         drop(lock(&self.ending.socket).take());
     }
 
-    /// Waits for the receiver's end: it tells the senders.
-    pub fn wait_for_end(self) {
-        // A panic of the thread was printed.
-        drop(self.thread.join());
+    /// Waits for the receiver's end, until `deadline`: it tells the senders.
+    pub fn wait_for_end(self, deadline: Instant) {
+        join_until(self.thread, deadline);
     }
 }
 
@@ -140,11 +141,7 @@ impl Inlet {
         while !self.ending.is_asked() {
             match receiver.recv(Some(LOOK_INTERVAL)) {
                 Ok(Some(Event::Message { source, job, data, .. })) if job != probe => {
-                    if let Err(error) = self.hand_over(source, &data)
-                        && !self.ending.is_asked()
-                    {
-                        warn(format_args!("a message of {source} is lost: {error}"));
-                    }
+                    self.take(&receiver, source, job, &data);
                     receiver.recycle(data);
                 }
                 Ok(_) => {}
@@ -156,14 +153,36 @@ impl Inlet {
         }
     }
 
-    fn hand_over(&mut self, source: SocketAddr, message: &[u8]) -> io::Result<()> {
-        let opened = datagram::open(source, message);
-        let (sender, data) = opened.ok_or_else(|| io::Error::other("atp-run didn't send it"))?;
+    /// Takes a message. Asks senders to end whose messages this library can't hand over as they
+    /// were: libraries then send plain datagrams.
+    fn take(&mut self, receiver: &Receiver, source: SocketAddr, job: u32, message: &[u8]) {
+        let Some(opened) = datagram::open(source, message) else {
+            receiver.request_end(source, job);
+            if self.shared.counts.refused.fetch_add(1, Ordering::Relaxed) == 0 {
+                warn(format_args!(
+                    "port {}: messages that this version of atp-run didn't send are refused and \
+                     counted; the first came from {source}",
+                    self.local.port()
+                ));
+            }
+            return;
+        };
+        if opened.is_translated {
+            receiver.request_end(source, job);
+        }
+        if let Err(error) = self.hand_over(&opened)
+            && !self.ending.is_asked()
+        {
+            warn(format_args!("a message of {source} is lost: {error}"));
+        }
+    }
+
+    fn hand_over(&mut self, message: &Opened<'_>) -> io::Result<()> {
+        let data = message.datagram;
         while self.is_full(data.len()) && !self.ending.is_asked() {
             thread::sleep(FULL_PAUSE);
         }
-        let outlet = self.outlet(sender)?;
-        outlet.send(data)?;
+        self.outlet(message.sender)?.send(data)?;
         self.shared.counts.received.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

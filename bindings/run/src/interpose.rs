@@ -10,7 +10,7 @@ use crate::{
     next::{self, Start},
     sending::{errno, part, send_connected, send_header, send_parts, send_to, set_errno},
     shared::{calls_pass, enter, pass_calls_of_this_thread},
-    state::{Beside, closed, closed_range, connected, copied, set_connected, state},
+    state::{Beside, closed, closed_range, connected, copied, own_state, set_connected, state},
     tcp::{client, server::Listening},
 };
 use libc::{
@@ -219,19 +219,19 @@ interpose! {
 
     fn bind(fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int {
         let done = next::bind(fd, at, len);
+        let before = errno();
         if done == 0
             && let Some(state) = state()
             && let Some(local) = address::of_socket(fd, next::getsockname)
             && let Some(rule) = state.udp_rule(local.port())
             && is_udp(fd)
         {
-            let (before, inside) = (errno(), enter());
+            let _inside = enter();
             if let Some(incoming) = Incoming::start(&state.shared, fd, local, rule) {
                 state.keep_beside(fd, Beside::Udp(incoming));
             }
-            drop(inside);
-            set_errno(before);
         }
+        set_errno(before);
         done
     }
 
@@ -297,7 +297,7 @@ interpose! {
             return done;
         }
         let done = next::connect(fd, to, len);
-        if let Some(state) = state() {
+        if let Some(state) = own_state() {
             let before = errno();
             let port = address::read(to, len as usize).map_or(0, |to| to.port());
             let is_mapped = done == 0 && state.udp_rule(port).is_some() && is_udp(fd);
@@ -311,7 +311,7 @@ interpose! {
     }
 
     fn shutdown(fd: c_int, how: c_int) -> c_int {
-        if how != libc::SHUT_RD {
+        if how != libc::SHUT_RD && own_state().is_some() {
             // The kernel refuses what follows.
             set_connected(fd, 0);
         }

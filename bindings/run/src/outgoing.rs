@@ -24,8 +24,10 @@ const QUEUE_MAX: usize = 8_192;
 /// Pauses between probes of a destination that doesn't answer.
 pub const PAUSE_MIN: Duration = Duration::from_secs(1);
 pub const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// The pause after a library has refused messages: what it found seldom changes.
+const REFUSED_PAUSE: Duration = Duration::from_secs(3_600);
 /// How long a receiver may be silent before datagrams are sent plainly again.
-pub const PEER_TIMEOUT: Duration = Duration::from_secs(2);
+const PEER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What becomes of a datagram.
 #[derive(Debug, PartialEq)]
@@ -154,17 +156,29 @@ impl Worker {
                 pause = PAUSE_MIN;
                 self.destination.set(Phase::Atp);
                 if let Err(error) = self.send_windows() {
-                    if let Error::Short(shortfall) = &error {
-                        self.shared.counts.add(&shortfall.report.groups);
+                    let to = self.to;
+                    match error {
+                        Error::Ended | Error::EndedByReceiver => {
+                            pause = REFUSED_PAUSE;
+                            warn(format_args!(
+                                "datagrams to {to} are sent plainly: a router on the path translates \
+                                 addresses, or the receiver runs another version of atp-run"
+                            ));
+                        }
+                        error => {
+                            if let Error::Short(shortfall) = &error {
+                                self.shared.counts.add(&shortfall.report.groups);
+                            }
+                            warn(format_args!("datagrams to {to} are sent plainly: {error}"));
+                        }
                     }
-                    warn(format_args!("datagrams to {} are sent plainly: {error}", self.to));
                 }
             }
             self.destination.set(Phase::Plain);
             self.send_queued_plainly();
             if !self.is_ending() {
                 self.sleep(pause);
-                pause = (pause * 2).min(PAUSE_MAX);
+                pause = (pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
             }
         }
         self.destination.set(Phase::Ended);
@@ -190,14 +204,18 @@ impl Worker {
     /// Sends what the program had queued for a stream that has failed. Later datagrams would
     /// otherwise overtake it by minutes.
     fn send_queued_plainly(&self) {
+        self.send_plainly(self.messages.try_iter());
+    }
+
+    fn send_plainly(&self, messages: impl Iterator<Item = Vec<u8>>) {
         let any: IpAddr = match self.to {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let mut socket = None;
-        for message in self.messages.try_iter() {
+        for message in messages {
             // The empty message that wakes this thread is none.
-            let Some((_, datagram)) = datagram::open(self.to, &message) else { continue };
+            let Some(datagram) = datagram::bytes(&message) else { continue };
             if socket.is_none() {
                 socket = UdpSocket::bind((any, 0)).ok();
             }
@@ -209,8 +227,10 @@ impl Worker {
     fn send_windows(&self) -> Result<(), Error> {
         let builder = Job::builder().msr(self.rule.msr).peer_timeout(PEER_TIMEOUT);
         let mut stream = builder.stream(self.peer())?;
+        // The present address: a host may get another one.
+        let source = address::source_to(self.to);
         loop {
-            let sent = self.send_window(&mut stream)?;
+            let sent = self.send_window(&mut stream, source)?;
             if self.is_ending() {
                 let report = stream.finish()?;
                 self.shared.counts.add(&report.groups);
@@ -219,12 +239,15 @@ impl Worker {
             if sent > 0 {
                 let report = stream.end_window()?;
                 self.shared.counts.add(&report.groups);
+                if stream.try_outcome()?.is_some() {
+                    return Err(Error::EndedByReceiver);
+                }
             }
         }
     }
 
     /// Sends the datagrams of one window, which begins with its first datagram.
-    fn send_window(&self, stream: &mut Stream) -> Result<u64, Error> {
+    fn send_window(&self, stream: &mut Stream, source: Option<IpAddr>) -> Result<u64, Error> {
         let (mut sent, mut deadline) = (0, None);
         loop {
             let left = match deadline {
@@ -237,8 +260,14 @@ impl Worker {
             };
             match self.messages.recv_timeout(left) {
                 Ok(message) if message.is_empty() => {}
-                Ok(message) => {
-                    stream.send(&message)?;
+                Ok(mut message) => {
+                    if let Some(source) = source {
+                        datagram::set_source(&mut message, source);
+                    }
+                    if let Err(error) = stream.send(&message) {
+                        self.send_plainly([message].into_iter());
+                        return Err(error);
+                    }
                     sent += 1;
                     deadline.get_or_insert_with(|| Instant::now() + self.rule.window);
                 }

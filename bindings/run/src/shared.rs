@@ -10,7 +10,12 @@ use std::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
+
+/// How often the end of the process looks whether a thread has ended.
+const JOIN_INTERVAL: Duration = Duration::from_millis(1);
 
 /// What the threads of one process share.
 #[derive(Default)]
@@ -37,6 +42,8 @@ pub struct Counts {
     pub delivered: AtomicU64,
     pub lost: AtomicU64,
     pub received: AtomicU64,
+    /// Messages that are no datagrams of this version.
+    pub refused: AtomicU64,
 }
 
 impl Counts {
@@ -51,7 +58,7 @@ impl Counts {
     /// Whether anything was counted.
     pub fn are_there(&self) -> bool {
         let connections = [&self.connections_carried, &self.connections_plain];
-        let counts = [&self.sent_as_messages, &self.sent_plainly, &self.received];
+        let counts = [&self.sent_as_messages, &self.sent_plainly, &self.received, &self.refused];
         let mut counts = counts.into_iter().chain(connections);
         counts.any(|count| count.load(Ordering::Relaxed) > 0)
     }
@@ -107,6 +114,13 @@ pub fn calls_pass() -> bool {
 pub fn warn(words: impl Display) {
     // Nothing can be done about an error stream that fails.
     let _ = writeln!(std::io::stderr(), "atp-run: {words}");
+}
+
+/// Waits until the thread has ended, or `deadline`. A panic of the thread was printed.
+pub fn join_until(thread: JoinHandle<()>, deadline: Instant) {
+    while !thread.is_finished() && Instant::now() < deadline {
+        thread::sleep(JOIN_INTERVAL);
+    }
 }
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

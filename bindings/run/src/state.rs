@@ -26,8 +26,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the end of the process waits for the windows that are being sent.
+/// How long the end of the process waits for the windows that are being sent, and for replies.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long it waits for the receivers, after senders that took all of that.
+const RECEIVERS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The state of this process. A forked child begins with another one: it has none of the threads.
 pub struct State {
@@ -55,11 +57,11 @@ impl Beside {
         }
     }
 
-    /// Ends the receiver and waits for that: it tells the senders.
-    fn end_now(self) {
+    /// Ends the receiver and waits for that, until `deadline`: it tells the senders.
+    fn end_now(self, deadline: Instant) {
         match self {
-            Self::Udp(incoming) => incoming.wait_for_end(),
-            Self::Tcp(listening) => listening.end_now(),
+            Self::Udp(incoming) => incoming.wait_for_end(deadline),
+            Self::Tcp(listening) => listening.end_now(deadline),
         }
     }
 }
@@ -246,6 +248,16 @@ pub fn set_corked(fd: RawFd, is_corked: bool) {
     }
 }
 
+/// Runs when the library is loaded. A first call may come from a child of `vfork`, which shares
+/// the state but isn't the process of it, or while another thread forks.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = at_start;
+
+extern "C" fn at_start() {
+    state();
+}
+
 /// Runs when the process exits, unless a signal or `_exit` ends it.
 #[used]
 #[unsafe(link_section = ".fini_array")]
@@ -262,9 +274,12 @@ extern "C" fn at_exit() {
     destinations.iter().for_each(|destination| destination.wait_for_end(deadline));
     state.links.wait_for_end(deadline);
     let bound = std::mem::take(&mut *lock(&state.bound));
+    let closing = std::mem::take(&mut *lock(&state.closing));
+    let deadline = deadline.max(Instant::now() + RECEIVERS_TIMEOUT);
     bound.values().for_each(|beside| beside.end());
-    bound.into_values().filter_map(Arc::into_inner).for_each(Beside::end_now);
-    std::mem::take(&mut *lock(&state.closing)).into_iter().for_each(Listening::end_now);
+    let bound = bound.into_values().filter_map(Arc::into_inner);
+    let all = bound.chain(closing.into_iter().map(Beside::Tcp));
+    all.for_each(|beside| beside.end_now(deadline));
     if state.shared.counts.are_there()
         && let Some(file) = std::env::var_os(map::REPORT_VARIABLE)
         && let Err(error) = append_report(&state.shared.counts, file.as_ref())
@@ -277,13 +292,14 @@ fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()>
     let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let line = format!(
         "{{\"pid\":{},\"sent_as_messages\":{},\"sent_plainly\":{},\"delivered\":{},\"lost\":{},\
-         \"received\":{},\"connections_carried\":{},\"connections_plain\":{}}}\n",
+         \"received\":{},\"refused\":{},\"connections_carried\":{},\"connections_plain\":{}}}\n",
         std::process::id(),
         number(&counts.sent_as_messages),
         number(&counts.sent_plainly),
         number(&counts.delivered),
         number(&counts.lost),
         number(&counts.received),
+        number(&counts.refused),
         number(&counts.connections_carried),
         number(&counts.connections_plain),
     );
@@ -292,7 +308,7 @@ fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()>
 }
 
 /// The state, if this process has one. A child of `vfork` has none: its descriptors are others.
-fn own_state() -> Option<&'static State> {
+pub fn own_state() -> Option<&'static State> {
     // SAFETY: states are leaked, so they live as long as the process.
     let state = unsafe { STATE.load(Ordering::Acquire).as_ref() };
     state.filter(|_| !calls_pass() && own_pid() == OWNER.load(Ordering::Relaxed))

@@ -32,8 +32,9 @@ pub enum Command {
     Cancel,
     /// Begin the next window, with the announced N of some groups.
     BeginWindow { messages: Vec<(u8, u32)> },
-    /// Change a group's sampling rate; answered by `Shared::set_msr_answer`.
-    SetMsr { group: u8, msr: Msr },
+    /// Change a group's sampling rate from the window of this number on; answered by
+    /// `Shared::set_msr_answer`.
+    SetMsr { window: u32, group: u8, msr: Msr },
     /// The application dropped the job: end at once.
     Abandon,
 }

@@ -134,3 +134,37 @@ fn put__messages_that_wait_for_room_wake_the_thread_before() {
         assert_eq!(putting.join().unwrap().unwrap(), 0..20);
     });
 }
+
+/// Calls that were given up must not wake the application without end.
+#[test]
+fn forget_waits__leaves_the_signal_to_calls_that_wait() {
+    let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 1 };
+    let shared = Shared::new(limits, std::iter::once((0, u32::MAX))).unwrap();
+    let put = || {
+        let message = Data::Shared([7; 9].into());
+        shared.try_put(0, message, &mut BufferPool::default()).unwrap().is_ok()
+    };
+    let report = |window| WindowReport { window, complete: true, groups: vec![] };
+    assert!(is_readable(&shared) && put());
+    shared.command(Command::FinishWindow);
+    shared.begin_window(vec![]);
+    assert!(!put(), "the buffer is full");
+    shared.command(Command::FinishWindow);
+    assert!(!put() && !shared.can_begin_window() && !is_readable(&shared));
+    // Room, and an end of a window: both calls may succeed, and a look for a window hides it not.
+    let released = Released { messages: 1, bytes: 9 };
+    shared.exchange(&mut Vec::new(), released, 0, &mut BufferPool::default());
+    shared.set_window_outcome(report(0));
+    assert!(matches!(shared.try_window_outcome(), Some(Some(_))));
+    assert!(shared.try_window_outcome().is_none() && is_readable(&shared));
+    shared.forget_waits();
+    assert!(is_readable(&shared), "a call of another task tries again");
+    assert!(shared.try_window_outcome().is_none() && !is_readable(&shared));
+    shared.set_window_outcome(report(1));
+    assert!(is_readable(&shared) && matches!(shared.try_window_outcome(), Some(Some(_))));
+}
+
+fn is_readable(shared: &Shared) -> bool {
+    let mut fds = [PollFd::new(shared.changed_fd().unwrap(), PollFlags::POLLIN)];
+    poll(&mut fds, 0u8) == Ok(1)
+}

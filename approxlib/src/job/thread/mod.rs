@@ -195,6 +195,7 @@ impl SenderThread {
         // The application gets its memory back before it hears of the end: it may wait for this
         // thread then, and the callbacks are its own.
         self.buffers.store = Store::default();
+        self.pending = Pending::default();
         self.shared.set_outcome(outcome);
     }
 

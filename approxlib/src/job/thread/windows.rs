@@ -5,7 +5,8 @@ use crate::{
     job::shared::{Command, NewMessage, Outcome},
     report::WindowReport,
 };
-use atp_proto::{MESSAGES_MAX, State};
+use atp_common::units::Msr;
+use atp_proto::{MESSAGES_MAX, MsrError, State};
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
@@ -45,6 +46,9 @@ pub struct Windows {
     ended: u32,
     /// Messages of each group in the previous window: the estimate for the next.
     sizes: BTreeMap<u8, u32>,
+    /// Sampling rates that the application has set for windows that have not begun: the window from
+    /// which on they hold, the group and the rate.
+    rates: Vec<(u32, u8, Msr)>,
 }
 
 impl Windows {
@@ -58,6 +62,7 @@ impl Windows {
             is_last: false,
             ended: 0,
             sizes: BTreeMap::new(),
+            rates: Vec::new(),
         }
     }
 
@@ -134,6 +139,7 @@ impl SenderThread {
             let is_begin =
                 matches!(self.pending.commands.front(), Some(Command::BeginWindow { .. }));
             if is_begin && !self.sender.can_begin_window() {
+                self.answer_rates();
                 return true;
             }
             let Some(command) = self.pending.commands.pop_front() else { return true };
@@ -156,12 +162,34 @@ impl SenderThread {
                 self.end_with_empty_window();
             }
             Command::BeginWindow { messages } => self.begin_window(messages),
-            Command::SetMsr { group, msr } => {
-                self.shared.set_msr_answer(self.sender.set_msr(*group, *msr));
-            }
+            Command::SetMsr { window, group, msr } => self.set_msr(*window, *group, *msr),
         }
         // Poll the descriptors in this round: the command's wakeup is still in the eventfd.
         self.poll_due_ns = now_ns;
+    }
+
+    /// Sets a rate in the present window, or keeps it for a later one. The application waits for
+    /// the answer.
+    fn set_msr(&mut self, window: u32, group: u8, msr: Msr) {
+        let answer = match window == self.sender.window() {
+            true => self.sender.set_msr(group, msr),
+            false if self.windows.is_last => Err(MsrError::Ending),
+            false => self.sender.can_change_msr(group).inspect(|()| {
+                self.windows.rates.retain(|rate| (rate.0, rate.1) != (window, group));
+                self.windows.rates.push((window, group, msr));
+            }),
+        };
+        self.shared.set_msr_answer(answer);
+    }
+
+    /// Takes rates out of the commands that wait for the next window.
+    fn answer_rates(&mut self) {
+        let is_rate = |command: &Command| matches!(command, Command::SetMsr { .. });
+        while let Some(at) = self.pending.commands.iter().position(is_rate)
+            && let Some(Command::SetMsr { window, group, msr }) = self.pending.commands.remove(at)
+        {
+            self.set_msr(window, group, msr);
+        }
     }
 
     /// Ends the job if the receiver asked for it.
@@ -236,6 +264,11 @@ impl SenderThread {
             let deadline_ns = self.windows.deadline_ns.take();
             self.windows.closing_deadline_ns = deadline_ns.filter(|_| is_beside);
             (self.windows.reported, self.finishing) = (false, false);
+            let window = self.sender.window();
+            for (_, group, msr) in self.windows.rates.extract_if(.., |rate| rate.0 == window) {
+                // Only a receiver that has ended the job meanwhile refuses it.
+                let _ = self.sender.set_msr(group, msr);
+            }
         }
     }
 

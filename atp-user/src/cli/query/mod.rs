@@ -35,8 +35,6 @@ pub struct Live {
     waiting: Vec<(u32, Vec<u8>)>,
     waiting_bytes: usize,
     strata: Strata,
-    /// The number of senders without which there is no answer.
-    senders: usize,
     planner: Option<Planner>,
     delivery: Delivery,
     is_terminal: bool,
@@ -47,7 +45,10 @@ impl Live {
     /// A query of the records of so many senders.
     pub fn new(query: Query, senders: u32, confidence: f64, emax: Option<f64>) -> Result<Self> {
         let confidence = Confidence::new(confidence)?;
-        let plan = |error| Ok(Planner::new(AcceptedError::relative(error)?, confidence));
+        let plan = |error| {
+            let planner = Planner::new(AcceptedError::relative(error)?, confidence);
+            Ok(planner.with_sources(senders as usize))
+        };
         let planner = emax.map(plan).transpose().map_err(|error: AnswerError| error)?;
         Ok(Self {
             query,
@@ -56,7 +57,6 @@ impl Live {
             waiting: Vec::new(),
             waiting_bytes: 0,
             strata: Strata::default(),
-            senders: senders as usize,
             planner,
             delivery: Delivery::default(),
             is_terminal: io::stderr().is_terminal(),
@@ -74,6 +74,9 @@ impl Live {
                     "a message of group {group} from {source}: it was not sent by `atp-user send --csv`"
                 );
                 let stratum = self.strata.number(*source, *job, *window);
+                if let Some(planner) = &mut self.planner {
+                    planner.source_heard(stratum);
+                }
                 self.on_rows(stratum, data)?;
             }
             Event::Started { source, job, terms } | Event::TermsChanged { source, job, terms } => {
@@ -135,10 +138,14 @@ impl Live {
             let stratum = self.strata.number(source, job, terms.window);
             self.delivery.is_ordered |= group.name == ORDERED_NAME;
             self.set_sent(stratum, group.messages)?;
-            // An exact group keeps its rate.
-            let planner = self.planner.as_mut().filter(|_| !group.exact);
-            let action = planner.and_then(|p| p.source_started(stratum, group.msr));
-            self.obey(action, receiver)?;
+            let Some(planner) = &mut self.planner else { continue };
+            if group.exact {
+                // It keeps its rate.
+                planner.source_heard(stratum);
+            } else {
+                let action = planner.source_started(stratum, group.msr);
+                self.obey(action, receiver)?;
+            }
         }
         Ok(())
     }
@@ -169,10 +176,6 @@ impl Live {
         let (Some(planner), Some((_, answering))) = (&mut self.planner, &mut self.answering) else {
             return Ok(());
         };
-        let has_all = self.strata.senders() >= self.senders;
-        if !has_all {
-            return Ok(());
-        }
         let actions = planner.look_at(answering)?;
         self.obey(actions, receiver)
     }
@@ -345,17 +348,37 @@ mod tests {
         );
     }
 
+    fn message(job: u32, group: u8, data: &[u8]) -> Event {
+        let source = "127.0.0.1:1".parse().unwrap();
+        Event::Message { source, job, window: 0, group, message: 0, data: data.to_vec() }
+    }
+
+    #[test]
+    fn on_event__awaits_all_senders_before_it_ends_them() {
+        let receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
+        for by in ["", " by key"] {
+            let query = format!("avg(value){by}").parse().unwrap();
+            let mut live = Live::new(query, 2, 0.95, Some(0.05)).unwrap();
+            live.on_event(&message(1, HEADER_GROUP, b"key,value\n"), &receiver).unwrap();
+            let send = |live: &mut Live, job, count: u32| {
+                for value in 0..count {
+                    let row = format!("k,{}\n", 100 + value % 7);
+                    live.on_event(&message(job, ROWS_GROUP, row.as_bytes()), &receiver).unwrap();
+                }
+            };
+            // One sender's messages meet the error.
+            send(&mut live, 1, 500);
+            assert_eq!(live.planner.as_ref().and_then(Planner::report), None);
+            send(&mut live, 2, 2_000);
+            let report = live.planner.as_ref().and_then(Planner::report);
+            assert!(report.is_some_and(Report::is_met), "{report:?}");
+        }
+    }
+
     #[test]
     fn on_event__refuses_what_is_no_table() {
         let receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
-        let message = |group, data: &[u8]| Event::Message {
-            source: "127.0.0.1:1".parse().unwrap(),
-            job: 1,
-            window: 0,
-            group,
-            message: 0,
-            data: data.to_vec(),
-        };
+        let message = |group, data: &[u8]| message(1, group, data);
         let new = || Live::new("sum(value)".parse().unwrap(), 1, 0.95, None).unwrap();
         let header = message(HEADER_GROUP, b"key,value\n");
         for (events, words) in [

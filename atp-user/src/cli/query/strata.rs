@@ -1,9 +1,6 @@
 //! The senders of a query's records, each of whose windows is a stratum.
 
-use std::{
-    collections::{HashMap, HashSet},
-    net::SocketAddr,
-};
+use std::{collections::HashMap, net::SocketAddr};
 
 /// The strata, numbered in the order of their first message or terms.
 #[derive(Debug, Default)]
@@ -28,13 +25,6 @@ impl Strata {
             strata.push(Stratum { source, job, sent: None, has_ended: false });
             strata.len() as u32 - 1
         })
-    }
-
-    /// The number of senders of which something is known.
-    pub fn senders(&self) -> usize {
-        let senders: HashSet<_> =
-            self.numbers.keys().map(|(source, job, _)| (source, job)).collect();
-        senders.len()
     }
 
     pub fn set_sent(&mut self, stratum: u32, sent: u64) {

@@ -158,7 +158,10 @@ class Top:
 
 @final
 class Planner:
-    """Turns an accepted error into requests to the senders of a job."""
+    """Turns an accepted error into requests to the senders of a job.
+
+    It looks at no answer, and so asks for no end, before ``sources`` sources are known: those of
+    ``source_started``, ``source_heard`` and ``source_ended``."""
 
     def __new__(
         cls,
@@ -166,9 +169,13 @@ class Planner:
         relative: float | None = None,
         absolute: float | None = None,
         confidence: float = 0.95,
+        sources: int | None = None,
     ) -> Planner: ...
     def source_started(self, stratum: int, msr: float) -> Action | None:
         """A source starts, with its N (if announced) and its MSR. Leave out exact groups."""
+    def source_heard(self, stratum: int) -> None:
+        """Counts a source without requests for it: one of an exact group, or one whose first message
+        came before its start. Its end is awaited too."""
     def source_ending(self, stratum: int) -> None:
         """The sender has handed over its last message: its MSR may only fall from now on."""
     def source_ended(self, stratum: int) -> None:

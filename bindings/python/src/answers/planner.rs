@@ -6,7 +6,7 @@ use super::{
     input::{Level, Messages, Stratum, share},
 };
 use crate::{
-    arguments::{number, shown},
+    arguments::{integer, number, shown},
     types::object,
 };
 use approx_answers::{AcceptedError, Action, AnswerError, Confidence};
@@ -15,7 +15,7 @@ use pyo3::{
     prelude::*,
     types::{PyDict, PyList, PyTuple},
 };
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 /// Turns an accepted error into requests to the senders of a job.
 #[pyclass(module = "atp.answers")]
@@ -50,12 +50,15 @@ fn ask(ask: &Bound<'_, PyAny>, confidence: Confidence) -> PyResult<Vec<approx_an
 #[pymethods]
 impl Planner {
     #[new]
-    #[pyo3(signature = (*, relative = None, absolute = None, confidence = Level(Confidence::P95)))]
+    #[pyo3(signature = (
+        *, relative = None, absolute = None, confidence = Level(Confidence::P95), sources = None
+    ))]
     fn new(
         py: Python<'_>,
         relative: Option<&Bound<'_, PyAny>>,
         absolute: Option<&Bound<'_, PyAny>>,
         confidence: Level,
+        sources: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let accepted = match (relative, absolute) {
             (Some(error), None) => AcceptedError::relative(number("relative", error)?),
@@ -67,7 +70,9 @@ impl Planner {
             }
         };
         let accepted = accepted.map_err(|error| raise(py, error))?;
-        Ok(Self(approx_answers::Planner::new(accepted, confidence.0)))
+        let sources = sources.map(|sources| integer("sources", sources, u32::MAX.into()));
+        let sources = sources.transpose()?.unwrap_or(0) as usize;
+        Ok(Self(approx_answers::Planner::new(accepted, confidence.0).with_sources(sources)))
     }
 
     fn source_started<'py>(
@@ -78,6 +83,10 @@ impl Planner {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let first = self.0.source_started(stratum.0, share("msr", msr)?);
         first.map_or(Ok(None), |first| action(py, first))
+    }
+
+    fn source_heard(&mut self, stratum: Stratum) {
+        self.0.source_heard(stratum.0);
     }
 
     fn source_ending(&mut self, stratum: Stratum) {
@@ -94,22 +103,14 @@ impl Planner {
 
     fn look<'py>(&mut self, ask: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let py = ask.py();
-        let (raised, calls) = (RefCell::new(None), Cell::new(0));
+        let raised = RefCell::new(None);
         let actions = self.0.look(|confidence| {
-            calls.set(calls.get() + 1);
-            match self::ask(ask, confidence) {
-                // A plan of answers needs them again.
-                Ok(answers) if answers.is_empty() && calls.get() > 1 => {
-                    Err(AnswerError::NoMessages)
-                }
-                Ok(answers) => Ok(answers),
-                Err(error) => {
-                    // An exception of Python's own ends the look.
-                    let known = cause(py, &error);
-                    *raised.borrow_mut() = Some(error);
-                    Err(known.unwrap_or(AnswerError::Overflow { what: "answer" }))
-                }
-            }
+            self::ask(ask, confidence).map_err(|error| {
+                // An exception of Python's own ends the look.
+                let known = cause(py, &error);
+                *raised.borrow_mut() = Some(error);
+                known.unwrap_or(AnswerError::Overflow { what: "answer" })
+            })
         });
         let actions = actions.map_err(|error| match raised.take() {
             Some(raised) => raised,

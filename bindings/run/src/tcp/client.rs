@@ -1,6 +1,8 @@
 //! The connecting end: a program's connection becomes a stream of messages.
 
-use super::{COPY_BYTES, Hello, LOOK_INTERVAL, copy, is_pause, reachable, reset};
+use super::{
+    COPY_BYTES, Hello, LAST_BYTES_TIMEOUT, LOOK_INTERVAL, copy, is_pause, reachable, reset,
+};
 use crate::{
     address,
     cutter::Cutter,
@@ -8,7 +10,7 @@ use crate::{
     map::Rule,
     names::{self, Ends, Protocol},
     next,
-    outgoing::{PAUSE_MAX, PAUSE_MIN, PEER_TIMEOUT, answers},
+    outgoing::{PAUSE_MAX, PAUSE_MIN, answers},
     shared::{Shared, canonical, lock, pass_calls_of_this_thread, warn},
 };
 use approxlib::{Error, Job, Report, Stream};
@@ -25,8 +27,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A process that ends leaves no bytes on the loopback for so long.
-const LAST_BYTES_TIMEOUT: Duration = Duration::from_millis(20);
+/// How long the server's library may be silent. It is while the server's program doesn't read.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the loopback may take for the program's own connection.
 const OWN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -263,8 +265,14 @@ enum Stop {
 impl Link {
     fn run(mut self) {
         if let Err(error) = self.send_all() {
-            // A program that closes with unread replies resets its connection: not a fault.
-            if !matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) {
+            // A program that closes with unread bytes resets its connection: not a fault.
+            let is_gone = [
+                ErrorKind::ConnectionReset,
+                ErrorKind::BrokenPipe,
+                // The other end reset the connection before this one was ended.
+                ErrorKind::NotConnected,
+            ];
+            if !is_gone.contains(&error.kind()) {
                 warn(format_args!("the connection to {} is reset: {error}", self.to));
             }
             break_both(&self.ends);
@@ -364,7 +372,7 @@ impl Link {
                 Some(stream) => stream,
                 None => {
                     let job = Job::builder().id(self.job).msr(self.rule.msr);
-                    let job = job.peer_timeout(PEER_TIMEOUT);
+                    let job = job.peer_timeout(READ_TIMEOUT);
                     stream.insert(job.stream(self.atp).map_err(Fault::Atp)?)
                 }
             };

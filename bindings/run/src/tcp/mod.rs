@@ -33,6 +33,8 @@ use std::{
 const MAGIC: [u8; 8] = *b"atp-run1";
 /// A thread looks so often whether the process is ending.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// A process that ends leaves no bytes on the loopback for so long.
+const LAST_BYTES_TIMEOUT: Duration = Duration::from_millis(20);
 const COPY_BYTES: usize = 65_536;
 
 /// What the server's library says first.

@@ -55,15 +55,41 @@ static void wait_for(int pipe) {
     check(read(pipe, &byte, 1) == 1, "read");
 }
 
+/* A child of vfork has the parent's memory, but descriptors of its own. It puts another socket in the
+ * place of each descriptor, and makes calls that the library replaces. */
+static void make_sharing_child(int one, int other, int port) {
+    int fds[2] = {one, other}, status = 1;
+    struct sockaddr_in at = loopback(port);
+    pid_t child = vfork();
+    if (child == 0) {
+        int well = 1;
+        for (int i = 0; i < 2; i++) {
+            int own = socket(AF_INET, SOCK_DGRAM, 0);
+            well &= own >= 0 && dup2(own, fds[i]) == fds[i];
+            well &= connect(fds[i], (struct sockaddr *)&at, sizeof at) == 0;
+            well &= shutdown(fds[i], SHUT_WR) == 0 && close(fds[i]) == 0;
+            well &= close_range(own, own, 0) == 0;
+        }
+        _exit(well ? 0 : 1);
+    }
+    check(waitpid(child, &status, 0) == child && status == 0, "the child of vfork");
+}
+
 int main(int argc, char **argv) {
     check(argc == 4, "children PORT ATP_PORT TCP_PORT");
     alarm(60);
+    /* The first calls of the process. Standard input isn't used. */
+    make_sharing_child(STDIN_FILENO, STDIN_FILENO, 9);
     int atp = atoi(argv[2]), own = entries("/proc/self/fd") - 1, for_programs = of_program();
 
     int server = try_bind(SOCK_DGRAM, atoi(argv[1])), client = socket(AF_INET, SOCK_DGRAM, 0);
     struct sockaddr_in at = loopback(atoi(argv[1])), tcp_at = loopback(atoi(argv[3]));
     check(connect(client, (struct sockaddr *)&at, sizeof at) == 0, "connect");
     arrives(client, server, "before");
+    make_sharing_child(server, client, 9);
+    usleep(300000);
+    check(!is_free(atp), "the library receives after vfork");
+    arrives(client, server, "vfork");
     int listener = try_bind(SOCK_STREAM, atoi(argv[3])), end = socket(AF_INET, SOCK_STREAM, 0);
     check(listen(listener, 1) == 0, "listen");
     check(connect(end, (struct sockaddr *)&tcp_at, sizeof tcp_at) == 0, "connect");

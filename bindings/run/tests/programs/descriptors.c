@@ -12,6 +12,9 @@ int main(int argc, char **argv) {
     errno = 77;
     int fd = try_bind(SOCK_DGRAM, port);
     check(fd >= 0 && errno == 77, "errno of a call that does well");
+    int of_tcp = try_bind(SOCK_STREAM, port);
+    check(of_tcp >= 0 && errno == 77, "errno of a call that isn't the library's");
+    close(of_tcp);
     check(!is_free(atp), "the library receives");
 
     /* A copy keeps the receiver, and a descriptor that is put in its place ends it. */

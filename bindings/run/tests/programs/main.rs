@@ -27,13 +27,15 @@ fn main() -> ExitCode {
         Some(format!("needs registries: {}", error.lines().next().unwrap_or_default()))
     });
     let tools = cc.clone().or(missing("nm"));
-    let tests: [(&str, Test, &Option<String>); 22] = [
+    let tests: [(&str, Test, &Option<String>); 28] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("children__have_nothing_of_the_library", children::have_nothing, &cc),
         ("replies__reach_a_client_under_both", || replies::reach(true, true), &cc),
         ("replies__reach_a_client_alone", || replies::reach(false, true), &cc),
         ("replies__reach_a_client_of_a_server_alone", || replies::reach(true, false), &cc),
+        ("replies__come_through_a_router_that_translates", replies::through_translation, &cc),
+        ("replies__to_strangers_are_none", replies::to_strangers, &cc),
         ("datagrams__of_a_lost_receiver_are_sent_plainly", datagrams::of_a_lost_receiver, &cc),
         ("descriptors__end_the_receiver_with_the_last", descriptors::end_the_receiver, &cc),
         ("calls_around_libc__are_reported_once", bypass::is_reported, &cc),
@@ -42,6 +44,10 @@ fn main() -> ExitCode {
         ("frames__are_messages_between_both_ends", streams::under_both, &cc),
         ("frames__of_the_least_rate_are_whole", streams::of_the_least_rate, &cc),
         ("frames__sent_before_the_exit_arrive", streams::before_exit, &cc),
+        ("frames__unread_hold_up_no_exit", streams::unread, &cc),
+        ("frames__wait_for_a_program_that_pauses", streams::paused, &cc),
+        ("frames__to_a_successor_are_not_taken", streams::to_successor, &cc),
+        ("replies__before_the_exit_arrive", streams::replied_before_exit, &cc),
         ("frames__stay_tcp_without_the_other_end", streams::under_one, &cc),
         ("frames__of_another_framing_go_on_over_tcp", streams::of_another_framing, &cc),
         ("statsd__counts_under_both", || statsd::counts(UDP, true, true), &public),

@@ -249,8 +249,48 @@ static void binds_again(void) {
     arrive_again();
 }
 
+/* The memory of the datagrams that the server hasn't read. */
+static unsigned unread_bytes(void) {
+    unsigned info[9] = {0};
+    socklen_t len = sizeof info;
+    CHECK(getsockopt(server, SOL_SOCKET, SO_MEMINFO, info, &len) == 0);
+    return info[0];
+}
+
+/* All senders keep their addresses, also if the library has no socket for each any more. */
+static void hears_many(void) {
+    enum { SENDERS = 260 };
+    static int clients[SENDERS];
+    int room = 1 << 20, number;
+    socklen_t len = sizeof room;
+    CHECK(setsockopt(server, SOL_SOCKET, SO_RCVBUF, &room, sizeof room) == 0);
+    unsigned before = unread_bytes(), each = 0;
+    for (int i = 0; i < SENDERS; i++) {
+        clients[i] = new_client(0);
+        CHECK(sendto(clients[i], &i, sizeof i, 0, address(&at), sizeof at) == sizeof i);
+        struct pollfd ready = {server, POLLIN, 0};
+        CHECK(i > 0 || poll(&ready, 1, 5000) == 1);
+        each = i > 0 ? each : unread_bytes() - before;
+    }
+    for (int i = 0; i < 500 && unread_bytes() < before + SENDERS * each; i++) {
+        usleep(20000);
+    }
+    CHECK(unread_bytes() >= before + SENDERS * each);
+    for (int i = 0; i < SENDERS; i++) {
+        struct sockaddr_in from = {0}, own;
+        len = sizeof from;
+        CHECK(recvfrom(server, &number, sizeof number, 0, (struct sockaddr *)&from, &len) == 4);
+        CHECK(number >= 0 && number < SENDERS);
+        own = own_address(clients[number]);
+        own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        CHECK(same(&from, &own));
+        close(clients[number]);
+    }
+}
+
 const struct named_case receiving_cases[] = {
     {"recv", receives},
+    {"more senders than sockets", hears_many},
     {"recvfrom", receives_from},
     {"__recvfrom_chk", receives_from_checked},
     {"recvmsg", receives_headers},

@@ -1,6 +1,7 @@
 /* `replies serve PORT` answers each datagram at its sender's address, and `replies serve-info PORT`
  * also from the address at which it arrived. `replies ask PORT` asks it from an unconnected, a
- * connected and a bound socket, and checks that the replies come from the server. */
+ * connected and a bound socket, and checks that the replies come from the server. `replies repeat
+ * PORT ADDRESS` asks there, and repeats questions without a reply. A question "end" ends a server. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -50,6 +51,9 @@ static void serve(int port, int has_info) {
         socklen_t len = sizeof from;
         ssize_t got = recvfrom(fd, bytes, sizeof bytes, 0, (struct sockaddr *)&from, &len);
         CHECK(got >= 0);
+        if (got == 3 && memcmp(bytes, "end", 3) == 0) {
+            exit(0);
+        }
         CHECK(sendto(fd, bytes, got, 0, (struct sockaddr *)&from, len) == got);
     }
 }
@@ -75,14 +79,37 @@ static void ask(int fd, const struct sockaddr_in *server, int is_connected) {
     }
 }
 
+/* Repeats each question until its reply comes. */
+static void repeat(int fd, const struct sockaddr_in *server) {
+    struct timeval timeout = {0, 300000};
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0);
+    /* A reply to the router's address alone, which is the loopback too, is lost. */
+    struct sockaddr_in own = {.sin_family = AF_INET};
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    CHECK(bind(fd, (const void *)&own, sizeof own) == 0);
+    for (int number = 0, tries = 0; number < 20;) {
+        int reply = -1;
+        CHECK(tries++ < 100);
+        CHECK(sendto(fd, &number, 4, 0, (const void *)server, sizeof *server) == 4);
+        while (recv(fd, &reply, 4, 0) == 4 && reply != number) {
+        }
+        number += reply == number;
+    }
+}
+
 int main(int argc, char **argv) {
-    CHECK(argc == 3);
+    CHECK(argc >= 3);
     int port = atoi(argv[2]);
     if (strncmp(argv[1], "serve", 5) == 0) {
         serve(port, argv[1][5] != 0);
     }
     struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons(port)}, own = {0};
     server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (argc == 4) {
+        CHECK(inet_pton(AF_INET, argv[3], &server.sin_addr) == 1);
+        repeat(socket(AF_INET, SOCK_DGRAM, 0), &server);
+        return 0;
+    }
     /* Of several addresses of this host, the one to others. A test without a network has one. */
     struct sockaddr_in outside = {.sin_family = AF_INET, .sin_port = htons(9)};
     CHECK(inet_pton(AF_INET, "192.0.2.1", &outside.sin_addr) == 1);

@@ -1,6 +1,11 @@
 /* A plain TCP program: `streams serve PORT` reads one connection in all ways that it knows, prints
  * its peer and bytes, and replies with their number. `streams send PORT FILE` sends the file in all
- * ways, in pieces, and prints the reply. `streams exit PORT FILE` ends without waiting for it. */
+ * ways, in pieces, and prints the reply. `streams exit PORT FILE` ends without waiting for it.
+ *
+ * `streams ignore PORT` accepts a connection and reads nothing, and `streams fill PORT` sends lines
+ * as long as there is room. `streams answer PORT` replies as long as there is room, and exits at
+ * once. `streams listen PORT` reads the reply. All but `answer` wait for the end of their input.
+ * `streams pause PORT` reads after that, and `streams fill-all PORT` waits for the reply's end. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -82,6 +87,51 @@ static void serve(int listener) {
     pause();
 }
 
+/* The test says when to go on. */
+static void wait_for_input(void) {
+    char byte;
+    fflush(stdout);
+    while (read(STDIN_FILENO, &byte, 1) > 0) {
+    }
+}
+
+static int accept_one(int listener) {
+    puts("listening");
+    fflush(stdout);
+    int fd = accept(listener, NULL, NULL);
+    check(fd >= 0, "accept");
+    return fd;
+}
+
+/* Writes lines until there has been no room for half a second; the number of bytes. */
+static long fill(int fd) {
+    static char line[8000];
+    memset(line, 'x', sizeof line);
+    line[sizeof line - 1] = '\n';
+    struct pollfd ready = {fd, POLLOUT, 0};
+    long total = 0;
+    while (poll(&ready, 1, 500) == 1) {
+        ssize_t done = send(fd, line, sizeof line, MSG_DONTWAIT);
+        check(done > 0 || errno == EAGAIN, "send");
+        total += done > 0 ? done : 0;
+    }
+    return total;
+}
+
+static void listen_to(int fd) {
+    static char bytes[1 << 16];
+    long total = 0;
+    ssize_t got;
+    puts("connected");
+    wait_for_input();
+    while ((got = read(fd, bytes, sizeof bytes)) > 0) {
+        total += got;
+    }
+    check(got == 0, "the reply's end");
+    printf("%ld bytes\n", total);
+    exit(0);
+}
+
 static int connect_to(struct sockaddr_in *to) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), error = 0;
     socklen_t len = sizeof error;
@@ -150,21 +200,58 @@ static void send_file(int fd, const char *path) {
     close(file);
 }
 
+static int is(const char *word, const char *other) {
+    return strcmp(word, other) == 0;
+}
+
+static int listen_at(const struct sockaddr_in *at) {
+    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    check(bind(fd, (const struct sockaddr *)at, sizeof *at) == 0 && listen(fd, 5) == 0, "listen");
+    return fd;
+}
+
 int main(int argc, char **argv) {
     check(argc >= 3, "streams serve PORT, or streams send PORT FILE");
+    /* A process that hangs is no success. */
+    alarm(100);
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[2]))};
-    if (strcmp(argv[1], "serve") == 0) {
-        int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        check(bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 5) == 0, "listen");
+    if (is(argv[1], "serve")) {
+        int fd = listen_at(&at);
         puts("listening");
         fflush(stdout);
         serve(fd);
+    } else if (is(argv[1], "ignore")) {
+        int listener = listen_at(&at);
+        accept_one(listener);
+        close(listener);
+        puts("accepted");
+        wait_for_input();
+        exit(0);
+    } else if (is(argv[1], "pause")) {
+        listen_to(accept_one(listen_at(&at)));
+    } else if (is(argv[1], "answer")) {
+        printf("%ld bytes\n", fill(accept_one(listen_at(&at))));
+        fflush(stdout);
+        exit(0);
     }
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = connect_to(&at);
+    if (is(argv[1], "listen")) {
+        listen_to(fd);
+    } else if (is(argv[1], "fill")) {
+        printf("%ld bytes are full\n", fill(fd));
+        wait_for_input();
+        exit(0);
+    } else if (is(argv[1], "fill-all")) {
+        char byte;
+        printf("%ld bytes\n", fill(fd));
+        fflush(stdout);
+        check(shutdown(fd, SHUT_WR) == 0 && read(fd, &byte, 1) == 0, "the reply's end");
+        exit(0);
+    }
     send_file(fd, argv[3]);
-    if (strcmp(argv[1], "exit") == 0) {
+    if (is(argv[1], "exit")) {
         /* Neither shutdown nor close: the process's end is the stream's. */
         exit(0);
     }

@@ -2,7 +2,9 @@
 
 use crate::tools::{Ports, Server, command, compile, counted, ports, run};
 use anyhow::{Context, Result, ensure};
-use std::{collections::HashSet, fs, path::Path, process::Stdio, thread};
+use std::{
+    collections::HashSet, fs, net::TcpStream, path::Path, process::Stdio, thread, time::Duration,
+};
 
 /// Lines of a known order.
 fn lines() -> Vec<u8> {
@@ -147,4 +149,82 @@ pub fn of_another_framing() -> Result<()> {
     let said = sent.complaints.trim_end();
     ensure!(said.ends_with(words) && said.lines().count() == 1, "it complained {said:?}");
     Ok(())
+}
+
+/// Starts the C program at one end.
+fn start(ports: &Ports, program: &Path, how: &str, under: bool, ready: &str) -> Result<Server> {
+    let mut command = command(under, ports, None, program);
+    Server::start(command.args([how, &ports.program.to_string()]), ready)
+}
+
+/// A program that doesn't read holds up neither the client's exit nor its own.
+pub fn unread() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("streams", folder.path())?, ports("tcp:lines,msr:1")?);
+    let mut server = start(&ports, &program, "ignore", true, "listening")?;
+    let mut client = start(&ports, &program, "fill", true, "full")?;
+    client.go_on();
+    client.ends_well().context("the client")?;
+    server.go_on();
+    server.ends_well().context("the server")
+}
+
+/// A program that reads nothing for longer than a receiver of datagrams may gets all frames.
+pub fn paused() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("streams", folder.path())?, ports("tcp:lines,msr:1")?);
+    let mut server = start(&ports, &program, "pause", true, "listening")?;
+    let mut client = start(&ports, &program, "fill-all", true, "own")?;
+    let written = client.line()?;
+    ensure!(server.line()? == "connected", "the server accepts");
+    thread::sleep(Duration::from_secs(3));
+    server.go_on();
+    let read = server.line()?;
+    ensure!(read == written, "the client wrote {written}, and the server read {read}");
+    client.ends_well()
+}
+
+/// A server that exits after its reply loses none of it, also if the client reads later.
+pub fn replied_before_exit() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("streams", folder.path())?, ports("tcp:lines,msr:1")?);
+    let mut server = start(&ports, &program, "answer", true, "listening")?;
+    let mut client = start(&ports, &program, "listen", true, "connected")?;
+    let written = server.line()?;
+    // The server's process has begun to exit.
+    thread::sleep(Duration::from_secs(1));
+    client.go_on();
+    let read = client.line()?;
+    ensure!(read == written, "the server wrote {written}, and the client read {read}");
+    server.ends_well()
+}
+
+/// A program that has closed its listening socket, and keeps a connection, takes no connection of
+/// its successor.
+pub fn to_successor() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("streams", folder.path())?, ports("tcp:lines,msr:1")?);
+    let (file, report) = (folder.path().join("stream"), folder.path().join("report"));
+    fs::write(&file, lines())?;
+    let mut first = start(&ports, &program, "ignore", true, "listening")?;
+    let _kept = start(&ports, &program, "listen", true, "connected")?;
+    ensure!(first.line()? == "accepted", "the first server accepts");
+    let mut tries_left = 500;
+    while TcpStream::connect(("127.0.0.1", ports.atp)).is_ok() {
+        ensure!(tries_left > 0, "the first server's library still listens");
+        tries_left -= 1;
+        thread::sleep(Duration::from_millis(20));
+    }
+    let mut successor = start(&ports, &program, "serve", false, "listening")?;
+    let arrived = thread::scope(|scope| {
+        let sent = scope.spawn(|| client(&ports, &program, &file, "send", folder.path()));
+        successor.line()?;
+        let arrived = successor.until(b"end\n")?;
+        sent.join().map_err(|_| anyhow::anyhow!("the client's thread"))??;
+        anyhow::Ok(arrived)
+    })?;
+    ensure!(arrived == lines(), "{} bytes reached the successor", arrived.len());
+    ensure!(counted(&report, "connections_plain")? == 1, "the first server's library carried it");
+    first.go_on();
+    first.ends_well()
 }

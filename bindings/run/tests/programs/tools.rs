@@ -7,7 +7,7 @@ use std::{
     io::{BufRead, BufReader},
     net::{TcpListener, UdpSocket},
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
 /// A port for a program, and one for ATP.
@@ -75,14 +75,16 @@ pub fn library() -> PathBuf {
 /// A server, which is killed when the test ends.
 pub struct Server {
     child: Child,
+    input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
 impl Server {
     pub fn start(command: &mut Command, ready: &str) -> Result<Self> {
-        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let output = BufReader::new(child.stdout.take().context("a pipe")?);
-        let mut server = Self { child, output };
+        let input = child.stdin.take();
+        let mut server = Self { child, input, output };
         while !server.line()?.contains(ready) {}
         Ok(server)
     }
@@ -92,6 +94,18 @@ impl Server {
         let mut line = String::new();
         ensure!(self.output.read_line(&mut line)? > 0, "the server has ended");
         Ok(line.trim_end().to_owned())
+    }
+
+    /// Ends its input, for which it waits.
+    pub fn go_on(&mut self) {
+        self.input = None;
+    }
+
+    /// Waits for its end, which is to be a good one.
+    pub fn ends_well(mut self) -> Result<()> {
+        let status = self.child.wait()?;
+        ensure!(status.success(), "it ended with {status}");
+        Ok(())
     }
 
     /// What it prints before the line `end`.

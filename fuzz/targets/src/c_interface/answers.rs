@@ -164,6 +164,7 @@ impl Caller {
             Step::Source { on, stratum, call, msr } => {
                 let (query, stratum) = (self.query(*on), u32::from(stratum % 3));
                 let status = match call % 4 {
+                    1 if *call >= 128 => call!(atp_query_source_heard(query, stratum)),
                     0 | 1 => call!(atp_query_source_started(query, stratum, msr.0)),
                     2 => call!(atp_query_source_ending(query, stratum)),
                     _ => call!(atp_query_source_ended(query, stratum)),
@@ -198,8 +199,19 @@ impl Caller {
         size: Size,
         [confidence, error_relative, error_absolute]: [f64; 3],
     ) {
-        let options =
-            atp_query_options { struct_size: 0, confidence, error_relative, error_absolute };
+        // The rest of a usual query's number.
+        let sources = match query {
+            Query::Usual(at) => u32::from(*at) / QUERIES.len() as u32 % 4,
+            Query::Any(_) => 0,
+        };
+        let options = atp_query_options {
+            struct_size: 0,
+            confidence,
+            error_relative,
+            error_absolute,
+            sources,
+            reserved: u32::from(sources == 3),
+        };
         let mut memory = Memory::of(options, size);
         let any = match query {
             Query::Usual(_) => None,

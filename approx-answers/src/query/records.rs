@@ -1,0 +1,197 @@
+//! The records of a message: what a query takes from each row of text.
+
+use super::{Function, Query};
+use crate::QueryError;
+use std::marker::PhantomData;
+
+/// The values of a row, by the positions of their columns.
+pub(super) trait Row {
+    fn value(&self, position: usize) -> Option<&str>;
+    /// The number of values.
+    fn len(&self) -> usize;
+}
+
+impl<S: AsRef<str>> Row for [S] {
+    fn value(&self, position: usize) -> Option<&str> {
+        self.get(position).map(AsRef::as_ref)
+    }
+
+    fn len(&self) -> usize {
+        <[S]>::len(self)
+    }
+}
+
+/// The records of one message. They are gone through one by one, so that a message of many short
+/// rows takes no more memory than its text.
+pub(super) trait Records {
+    /// Calls `on` with each record: its key, and its two numbers. The first error ends it.
+    fn each(
+        &mut self,
+        on: impl FnMut(&str, f64, f64) -> Result<(), QueryError>,
+    ) -> Result<(), QueryError>;
+}
+
+/// The columns of a query, and what it takes from them.
+#[derive(Clone, Debug)]
+pub(super) struct Columns {
+    key: Option<Column>,
+    /// The denominator of a ratio.
+    x: Option<Column>,
+    y: Option<Column>,
+    /// `count(column)` takes text as well.
+    is_count: bool,
+    /// A row without the key of a ranking has no part in it.
+    needs_key: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Column {
+    name: String,
+    position: usize,
+}
+
+impl Columns {
+    /// # Errors
+    /// The table lacks a column of the query.
+    pub fn new<S: AsRef<str>>(query: &Query, columns: &[S]) -> Result<Self, QueryError> {
+        let find = |name: &String| find(columns, name);
+        let (x, y) = match &query.function {
+            Function::Sum { column } | Function::Average { column } => (None, Some(column)),
+            Function::Count { column } => (None, column.as_ref()),
+            Function::Quantile { column, .. } => (None, Some(column)),
+            Function::Ratio { numerator, denominator } => (Some(denominator), Some(numerator)),
+            Function::Top { .. } => (None, None),
+        };
+        let key = match &query.function {
+            Function::Top { column, .. } => Some(column),
+            _ => query.by.as_ref(),
+        };
+        Ok(Self {
+            key: key.map(find).transpose()?,
+            x: x.map(find).transpose()?,
+            y: y.map(find).transpose()?,
+            is_count: matches!(query.function, Function::Count { .. }),
+            needs_key: matches!(query.function, Function::Top { .. }),
+        })
+    }
+
+    /// The positions of the columns, in no particular order.
+    pub fn positions(&self) -> impl Iterator<Item = usize> {
+        [&self.key, &self.x, &self.y].into_iter().flatten().map(|column| column.position)
+    }
+
+    /// The key and the numbers of a row; `None` if one is missing.
+    pub fn record<'row, R: Row + ?Sized>(
+        &self,
+        row: &'row R,
+    ) -> Result<Option<(&'row str, f64, f64)>, QueryError> {
+        let Self { key, x, y, .. } = self;
+        let number = |column: &Option<Column>| match column {
+            Some(column) if self.is_count => {
+                Ok(Some(1.0).filter(|_| !is_missing(column.of(row).unwrap_or_default())))
+            }
+            Some(column) => column.number(row),
+            None => Ok(Some(1.0)),
+        };
+        if let Some(short) = [key, x, y].into_iter().flatten().find(|c| c.of(row).is_none()) {
+            return Err(QueryError::Row { found: row.len(), column: short.name.clone() });
+        }
+        let (Some(x), Some(y)) = (number(x)?, number(y)?) else { return Ok(None) };
+        let key = key.as_ref().and_then(|column| column.of(row)).unwrap_or_default();
+        let lacks_key = self.needs_key && is_missing(key);
+        Ok(Some((key, x, y)).filter(|_| !lacks_key))
+    }
+}
+
+fn find<S: AsRef<str>>(columns: &[S], name: &str) -> Result<Column, QueryError> {
+    let position = columns.iter().position(|column| column.as_ref() == name);
+    let missing = || {
+        let columns: Vec<&str> = columns.iter().map(AsRef::as_ref).collect();
+        // The error is one line.
+        let columns = columns.join(", ").replace(char::is_control, " ");
+        QueryError::Column { column: name.to_owned(), columns }
+    };
+    let position = position.ok_or_else(missing)?;
+    Ok(Column { name: name.to_owned(), position })
+}
+
+fn is_missing(text: &str) -> bool {
+    matches!(text.trim(), "" | "NA")
+}
+
+impl Column {
+    fn of<'row, R: Row + ?Sized>(&self, row: &'row R) -> Option<&'row str> {
+        row.value(self.position)
+    }
+
+    /// The number in this column; `None` if it is missing.
+    fn number<R: Row + ?Sized>(&self, row: &R) -> Result<Option<f64>, QueryError> {
+        let text = self.of(row).unwrap_or_default();
+        if is_missing(text) {
+            return Ok(None);
+        }
+        let number: Option<f64> =
+            text.trim().parse().ok().filter(|number: &f64| number.is_finite());
+        let (column, given) = (&self.name, text);
+        number.map(Some).ok_or_else(|| QueryError::Number {
+            column: column.clone(),
+            given: given.chars().take(40).collect(),
+        })
+    }
+}
+
+/// The records of rows that come once.
+pub(super) struct Once<'a, I, S> {
+    columns: &'a Columns,
+    rows: I,
+    _value: PhantomData<S>,
+}
+
+impl<'a, I, R, S> Once<'a, I, S>
+where
+    I: Iterator<Item = R>,
+    R: AsRef<[S]>,
+    S: AsRef<str>,
+{
+    pub fn new(columns: &'a Columns, rows: I) -> Self {
+        Self { columns, rows, _value: PhantomData }
+    }
+
+    /// The records, to be gone through several times.
+    pub fn kept(mut self) -> Result<Vec<(String, f64, f64)>, QueryError> {
+        let mut kept = Vec::new();
+        self.each(|key, x, y| {
+            kept.push((key.to_owned(), x, y));
+            Ok(())
+        })?;
+        Ok(kept)
+    }
+}
+
+impl<I, R, S> Records for Once<'_, I, S>
+where
+    I: Iterator<Item = R>,
+    R: AsRef<[S]>,
+    S: AsRef<str>,
+{
+    fn each(
+        &mut self,
+        mut on: impl FnMut(&str, f64, f64) -> Result<(), QueryError>,
+    ) -> Result<(), QueryError> {
+        for row in self.rows.by_ref() {
+            if let Some((key, x, y)) = self.columns.record(row.as_ref())? {
+                on(key, x, y)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Records for Vec<(String, f64, f64)> {
+    fn each(
+        &mut self,
+        mut on: impl FnMut(&str, f64, f64) -> Result<(), QueryError>,
+    ) -> Result<(), QueryError> {
+        self.iter().try_for_each(|(key, x, y)| on(key, *x, *y))
+    }
+}

@@ -1,0 +1,95 @@
+//! Memory of one message: the allocator counts what this thread holds.
+
+use approx_answers::{Answering, Confidence};
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+};
+
+struct Counting;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+thread_local! {
+    /// Bytes that this thread holds, and the most that it held.
+    static BYTES: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
+}
+
+fn count(bytes: isize) {
+    let add = |(now, most): (isize, isize)| (now + bytes, most.max(now + bytes));
+    // The counter is gone while a thread ends; nothing reads it then.
+    BYTES.try_with(|count| count.set(add(count.get()))).ok();
+}
+
+// SAFETY: every call is passed on to `System`; counting allocates nothing. The default methods for
+// zeroed and for longer memory call these two.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller guarantees what `System` requires.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller guarantees what `System` requires.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// The most bytes that `work` holds beyond those that were there before.
+fn most_bytes<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let (before, _) = BYTES.get();
+    BYTES.set((before, before));
+    let done = work();
+    (done, (BYTES.get().1 - before) as usize)
+}
+
+const ROWS: usize = 300_000;
+/// Far less than a byte for each row.
+const BYTES_MAX: usize = ROWS / 4;
+
+const QUERIES: [&str; 6] =
+    ["sum(v)", "count(*) by v", "avg(v) by v", "median(v)", "median(v) by v", "top(3, v)"];
+
+#[test]
+fn push_csv__many_short_rows_take_no_memory() {
+    for query in QUERIES {
+        let mut answering = Answering::of_csv(query.parse().unwrap(), b"v\n").unwrap();
+        answering.set_messages_sent(0, 2).unwrap();
+        let message = "1\n".repeat(ROWS);
+        let (pushed, bytes) = most_bytes(|| answering.push_csv(0, message.as_bytes()));
+        assert_eq!(pushed, Ok(()), "{query}");
+        assert!(bytes < BYTES_MAX, "{query}: {bytes} bytes for {ROWS} rows");
+        // A bad last row leaves out all others.
+        let bad = message.clone() + "1e99\n";
+        let (pushed, bytes) = most_bytes(|| answering.push_csv(0, bad.as_bytes()));
+        let is_text = query.starts_with("count") || query.starts_with("top");
+        assert_eq!(pushed.is_err(), !is_text, "{query}");
+        assert_eq!(answering.messages(), 1 + u64::from(is_text), "{query}");
+        assert!(bytes < BYTES_MAX, "{query}: {bytes} bytes for {ROWS} rows");
+        let rows = answering.answers(Confidence::P95).unwrap().rows.len();
+        assert_eq!(rows, if is_text { 2 } else { 1 }, "{query}");
+    }
+}
+
+#[test]
+fn push_csv__many_short_values_take_no_memory() {
+    let message = ",".repeat(ROWS);
+    let mut answering = Answering::of_csv("sum(v)".parse().unwrap(), b"k,v\n").unwrap();
+    let (pushed, bytes) = most_bytes(|| answering.push_csv(0, message.as_bytes()));
+    assert!(pushed.is_ok() && bytes < BYTES_MAX, "{bytes} bytes for {ROWS} values");
+}
+
+#[test]
+fn of_csv__many_short_rows_are_no_header() {
+    let header = "v\n".repeat(ROWS);
+    let made = || Answering::of_csv("sum(v)".parse().unwrap(), header.as_bytes()).map(|_| ());
+    let (made, bytes) = most_bytes(made);
+    assert!(made.unwrap_err().to_string().contains("300000 records") && bytes < BYTES_MAX);
+    let header = ",".repeat(2 << 20);
+    let made = || Answering::of_csv("sum(v)".parse().unwrap(), header.as_bytes()).map(|_| ());
+    let (made, bytes) = most_bytes(made);
+    assert!(made.unwrap_err().to_string().contains("1048576 bytes") && bytes < BYTES_MAX);
+}
