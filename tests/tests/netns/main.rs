@@ -16,6 +16,7 @@ mod bad_input;
 mod bad_network;
 mod cleanup;
 mod clients;
+mod collective;
 mod congestion;
 mod coverage;
 mod doctor;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         congestion::trials(),
         advice::trials(),
         advice_lanes::trials(),
+        collective::trials(),
         epochs::trials(),
         epochs::refusals(),
         overlap::trials(),

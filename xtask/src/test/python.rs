@@ -1,4 +1,4 @@
-//! The tests of the Python packages: their wheels in new virtual environments, with pytest and mypy.
+//! The tests of the Python packages: wheels in new virtual environments, with pytest and mypy.
 
 use std::process::Command;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub fn run(filter: Option<&str>) -> Result<Vec<Rung>> {
     setup::ensure(&[Need::Torch])?;
     let mut torch = Command::new(TORCH_PYTHON);
     torch.arg(paths.workspace.join("integrations/pytorch/tests/in_new_environment.py"));
-    torch.arg(&wheels.atp).arg(&wheels.torch).arg(paths.target.join("torch-test")).args(filter);
+    torch.args([&wheels.atp, &wheels.torch, &paths.torch_test]).args(filter);
     Ok(vec![atp, run_tests("torch", torch, filter)?])
 }
 
