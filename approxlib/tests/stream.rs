@@ -230,3 +230,26 @@ fn end_window__of_a_failed_stream_says_so_each_time() {
     }
     assert!(matches!(stream.finish(), Err(Error::Short(_))));
 }
+
+/// The application has ended the stream, not the receiver.
+#[test]
+fn end_window__of_a_canceled_stream_names_who_ended_it() {
+    let (_, report, (_, summaries)) = run(
+        0.0,
+        |address| Job::builder().control_socket(None).stream(address).unwrap(),
+        |mut stream| {
+            send_window(&mut stream, 0, 10);
+            assert!(stream.end_window().unwrap().complete);
+            send_window(&mut stream, 1, 10);
+            stream.job().handle().begin_cancel();
+            // The canceled window has a report if it had begun on the wire.
+            let _ = stream.end_window();
+            for _ in 0..2 {
+                let error = stream.end_window().unwrap_err();
+                assert!(matches!(error, Error::Ended), "{error}");
+            }
+            (vec![], stream.finish().unwrap())
+        },
+    );
+    assert!(!report.ended_by_receiver && summaries.len() == 2);
+}

@@ -23,7 +23,8 @@ impl Answering {
             let reason = format!("a header has {HEADER_BYTES_MAX} bytes at most");
             return Err(QueryError::Csv { reason });
         }
-        let mut fields = Fields::new(checked(header)?);
+        let mut reader = csv_core::Reader::new();
+        let mut fields = Fields::new(&mut reader, checked(header)?);
         let (mut columns, mut records) = (Vec::new(), 0);
         loop {
             let mut name = Vec::new();
@@ -69,14 +70,16 @@ fn checked(text: &[u8]) -> Result<&[u8], QueryError> {
 /// The fields of CSV, one after the other: memory doesn't grow with their number. (`csv::Reader`
 /// keeps the end of each field of a row, and a row for each call.)
 struct Fields<'a> {
-    reader: csv_core::Reader,
+    reader: &'a mut csv_core::Reader,
     text: &'a [u8],
     piece: [u8; PIECE_BYTES],
 }
 
 impl<'a> Fields<'a> {
-    fn new(text: &'a [u8]) -> Self {
-        Self { reader: csv_core::Reader::new(), text, piece: [0; PIECE_BYTES] }
+    /// `reader` may have read another text. To make one costs as much as to read ten rows.
+    fn new(reader: &'a mut csv_core::Reader, text: &'a [u8]) -> Self {
+        reader.reset();
+        Self { reader, text, piece: [0; PIECE_BYTES] }
     }
 
     /// Hands the next field to `on`, in pieces. Returns whether it is the last one of its row;
@@ -142,6 +145,7 @@ impl CsvRow {
 struct Csv<'a> {
     columns: &'a Columns,
     text: &'a [u8],
+    reader: csv_core::Reader,
     row: CsvRow,
 }
 
@@ -151,7 +155,8 @@ impl<'a> Csv<'a> {
         positions.sort_unstable();
         positions.dedup();
         let values = positions.into_iter().map(|position| (position, Vec::new())).collect();
-        Self { columns, text, row: CsvRow { values, len: 0 } }
+        let (reader, row) = (csv_core::Reader::new(), CsvRow { values, len: 0 });
+        Self { columns, text, reader, row }
     }
 }
 
@@ -160,7 +165,7 @@ impl Records for Csv<'_> {
         &mut self,
         mut on: impl FnMut(&str, f64, f64) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
-        let mut fields = Fields::new(self.text);
+        let mut fields = Fields::new(&mut self.reader, self.text);
         while self.row.read(&mut fields) {
             if let Some((key, x, y)) = self.columns.record(&self.row)? {
                 on(key, x, y)?;
@@ -230,7 +235,10 @@ mod tests {
             let text = text.replace('a', &"a".repeat(long));
             let values = (0..60).map(|position| (position, Vec::new())).collect();
             let (mut row, mut rows) = (CsvRow { values, len: 0 }, Vec::new());
-            let mut fields = Fields::new(checked(text.as_bytes()).unwrap());
+            let mut reader = csv_core::Reader::new();
+            // Another text was read before.
+            row.read(&mut Fields::new(&mut reader, b"\"open"));
+            let mut fields = Fields::new(&mut reader, checked(text.as_bytes()).unwrap());
             while row.read(&mut fields) {
                 let values = (0..row.len()).map(|at| row.value(at).unwrap().to_owned());
                 rows.push(values.collect::<Vec<_>>());

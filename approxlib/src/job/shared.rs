@@ -341,9 +341,10 @@ impl Shared {
         state.outcome.take()
     }
 
-    /// Whether the job has ended without an error.
-    pub fn has_ended(&self) -> bool {
-        matches!(self.lock().outcome, Some(Ok(_)))
+    /// Whether the receiver has ended the job; `None` if it has not ended, or with an error.
+    pub fn ended_by_receiver(&self) -> Option<bool> {
+        let state = self.lock();
+        Some(state.outcome.as_ref()?.as_ref().ok()?.ended_by_receiver)
     }
 
     /// The job's outcome if it has ended. `Some(None)`: the sender thread ended without one.

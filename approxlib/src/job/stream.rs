@@ -137,7 +137,8 @@ impl Stream {
     ///
     /// # Errors
     /// [`Error::Short`] if the job as a whole has failed; [`Error::EndedByReceiver`] if the
-    /// receiver has ended it in an earlier window. A missed deadline is no error.
+    /// receiver has ended it in an earlier window, and [`Error::Ended`] if this side has. A missed
+    /// deadline is no error.
     pub fn end_window(&mut self) -> Result<WindowReport, Error> {
         self.begin_end_window();
         loop {
@@ -250,8 +251,11 @@ impl Stream {
 
     fn window_ended(&mut self, outcome: Option<WindowReport>) -> Result<WindowReport, Error> {
         let Some(report) = outcome else {
-            let is_ended = self.job.shared.has_ended();
-            return Err(if is_ended { Error::EndedByReceiver } else { self.job.failure() });
+            return Err(match self.job.shared.ended_by_receiver() {
+                Some(true) => Error::EndedByReceiver,
+                Some(false) => Error::Ended,
+                None => self.job.failure(),
+            });
         };
         self.awaited -= 1;
         self.between |= !self.overlaps;
