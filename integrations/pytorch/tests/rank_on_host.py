@@ -18,6 +18,10 @@ from atp.collective import AllReduce, Options, Uniform
 from atp.collective.values import Array
 
 
+LIMIT_S = 100.0
+"""Nine of ten packets may be lost in each direction."""
+
+
 class FolderStore:
     """Keys are files."""
 
@@ -28,7 +32,7 @@ class FolderStore:
         return self._folder / key.replace("/", "-")
 
     def set(self, key: str, value: str, /) -> None:
-        part = self._file(key).with_suffix(".part")
+        part = Path(f"{self._file(key)}.part")
         part.write_text(value)
         part.rename(self._file(key))
 
@@ -55,7 +59,8 @@ def main(told: dict[str, Any]) -> None:
         missing=told["missing"],
         control_socket=told.get("control_socket"),
         rate_max_bytes_per_s=2_500_000,
-        peer_timeout_s=30.0,
+        timeout_s=LIMIT_S,
+        peer_timeout_s=LIMIT_S,
     )
     digest, error = hashlib.sha256(), 0.0
     with AllReduce(FolderStore(told["folder"]), rank, ranks, options) as collective:

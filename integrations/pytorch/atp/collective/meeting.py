@@ -7,10 +7,13 @@ import os
 import secrets
 import socket
 from dataclasses import dataclass
+from typing import TypeVar
 
 from atp.collective.errors import CollectiveError
 from atp.collective.manifest import VERSION
 from atp.collective.store import Store, fetch
+
+Parsed = TypeVar("Parsed")
 
 _RANKS = 32
 """Job ids leave room for so many ranks."""
@@ -66,16 +69,36 @@ def meet(
         session = {"version": VERSION, "first_job": first_job, "token": secrets.token_hex(16)}
         store.set(f"{prefix}/session", json.dumps(session))
     store.set(f"{prefix}/rank/{rank}", json.dumps(address))
-    session = json.loads(fetch(store, f"{prefix}/session", "rank 0", timeout_s))
+    session = _parsed(fetch(store, f"{prefix}/session", "rank 0", timeout_s), dict)
     if session.get("version") != VERSION:
         raise CollectiveError(
             f"rank 0 has version {session.get('version')} of atp.collective, this rank {VERSION}"
         )
     addresses = []
     for other in range(ranks):
-        host, port = json.loads(fetch(store, f"{prefix}/rank/{other}", f"rank {other}", timeout_s))
-        addresses.append((str(host), int(port)))
-    return Meeting(rank, addresses, int(session["first_job"]), bytes.fromhex(session["token"]))
+        told = _parsed(fetch(store, f"{prefix}/rank/{other}", f"rank {other}", timeout_s), list)
+        if [type(part) for part in told] != [str, int]:
+            raise _foreign()
+        addresses.append((told[0], told[1]))
+    try:
+        token, first_job = bytes.fromhex(session["token"]), int(session["first_job"])
+    except (KeyError, TypeError, ValueError):
+        raise _foreign() from None
+    return Meeting(rank, addresses, first_job, token)
+
+
+def _parsed(text: str, kind: type[Parsed]) -> Parsed:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        raise _foreign() from None
+    if not isinstance(value, kind):
+        raise _foreign()
+    return value
+
+
+def _foreign() -> CollectiveError:
+    return CollectiveError("the store has values of another program: give the collective a name")
 
 
 def own_address() -> str:
