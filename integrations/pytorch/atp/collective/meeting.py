@@ -7,7 +7,7 @@ import os
 import secrets
 import socket
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from atp.collective.errors import CollectiveError
 from atp.collective.manifest import VERSION
@@ -69,7 +69,8 @@ def meet(
         session = {"version": VERSION, "first_job": first_job, "token": secrets.token_hex(16)}
         store.set(f"{prefix}/session", json.dumps(session))
     store.set(f"{prefix}/rank/{rank}", json.dumps(address))
-    session = _parsed(fetch(store, f"{prefix}/session", "rank 0", timeout_s), dict)
+    told_session = fetch(store, f"{prefix}/session", "rank 0", timeout_s)
+    session: dict[str, Any] = _parsed(told_session, dict)
     if session.get("version") != VERSION:
         raise CollectiveError(
             f"rank 0 has version {session.get('version')} of atp.collective, this rank {VERSION}"
