@@ -66,8 +66,8 @@ def meet(
     """Tells the other ranks this rank's address, and waits for theirs."""
     if rank == 0:
         first_job = 1 + secrets.randbelow(2**32 - _SERIALS * _RANKS - 1)
-        session = {"version": VERSION, "first_job": first_job, "token": secrets.token_hex(16)}
-        store.set(f"{prefix}/session", json.dumps(session))
+        new = {"version": VERSION, "first_job": first_job, "token": secrets.token_hex(16)}
+        store.set(f"{prefix}/session", json.dumps(new))
     store.set(f"{prefix}/rank/{rank}", json.dumps(address))
     told_session = fetch(store, f"{prefix}/session", "rank 0", timeout_s)
     session: dict[str, Any] = _parsed(told_session, dict)
