@@ -38,8 +38,9 @@ pub use identity::Identity;
 pub use load::Load;
 pub use namespace::Namespace;
 pub use needs::{
-    backend, ebpf_object, faults_object, missing, missing_for_cgroups, missing_for_fq,
-    missing_for_netem, object, pacing_only, program, qdisc_exists,
+    backend, collective_python, ebpf_object, faults_object, missing, missing_for_cgroups,
+    missing_for_collective, missing_for_fq, missing_for_netem, object, pacing_only, program,
+    qdisc_exists,
 };
 pub use networks::{Pair, Star};
 pub use process::{Finished, Process, Signal};

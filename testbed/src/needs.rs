@@ -13,6 +13,9 @@ const BACKEND: &str = "ATP_BACKEND";
 /// The variable set to 1 if a run on another backend covers the tests that don't depend on pacing.
 const PACING_ONLY: &str = "ATP_PACING_ONLY";
 
+/// The variable that names a Python with the packages of the collective.
+const COLLECTIVE_PYTHON: &str = "ATP_TORCH_PYTHON";
+
 /// The reason why the tests can't run here, in the test runner's format; `None` if they can.
 pub fn missing() -> Option<String> {
     if !privilege::is_root() {
@@ -51,6 +54,20 @@ pub fn missing_for_netem() -> Option<String> {
         Ok(true) => None,
         _ => Some("needs sch_netem".to_owned()),
     })
+}
+
+/// Like [`missing`], for tests that need the Python packages of the collective.
+pub fn missing_for_collective() -> Option<String> {
+    missing().or_else(|| match collective_python() {
+        Ok(_) => None,
+        Err(error) => Some(format!("needs collective_packages: {error}")),
+    })
+}
+
+/// A Python with the packages of the collective.
+pub fn collective_python() -> Result<PathBuf> {
+    let named = env::var_os(COLLECTIVE_PYTHON).map(PathBuf::from);
+    named.with_context(|| format!("{COLLECTIVE_PYTHON} is not set"))
 }
 
 /// The compiled eBPF programs, if the environment names them.

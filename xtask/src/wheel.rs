@@ -1,32 +1,63 @@
-//! `cargo xtask wheel`: the Python package `atp` as a wheel.
+//! `cargo xtask wheel`: the Python package `atp` as a wheel, and that of the integrations.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::setup::{self, MATURIN, Need, output};
 
+/// The wheels that `pip install` needs.
+pub struct Wheels {
+    /// `atp`: jobs, streams, receivers and answers.
+    pub atp: PathBuf,
+    /// `atp-torch`: all-reduce, and the hook of PyTorch.
+    pub torch: PathBuf,
+}
+
 pub fn main() -> Result<()> {
-    println!("wheel    {}", build()?.display());
+    let wheels = build()?;
+    println!("wheel    {}", wheels.atp.display());
+    println!("wheel    {}", wheels.torch.display());
     Ok(())
 }
 
-/// Builds the wheel, and returns its path.
-pub fn build() -> Result<PathBuf> {
+/// Builds the wheels.
+pub fn build() -> Result<Wheels> {
     setup::ensure(&[Need::Maturin])?;
-    let paths = setup::paths();
-    let wheels = paths.target.join("wheels");
+    let folder = setup::paths().target.join("wheels");
     // Of an earlier version, perhaps.
-    std::fs::remove_dir_all(&wheels).ok();
+    std::fs::remove_dir_all(&folder).ok();
+    build_native(&folder)?;
+    build_integrations(&folder)?;
+    Ok(Wheels { atp: one_wheel(&folder, "atp-")?, torch: one_wheel(&folder, "atp_torch-")? })
+}
+
+fn build_native(folder: &Path) -> Result<()> {
+    let paths = setup::paths();
     let mut build = Command::new(MATURIN.path());
-    build.args(["build", "--release", "--locked", "--quiet", "--out"]).arg(&wheels);
+    build.args(["build", "--release", "--locked", "--quiet", "--out"]).arg(folder);
     build.arg("--target-dir").arg(&paths.target);
     build.arg("--manifest-path").arg(paths.workspace.join("bindings/python/Cargo.toml"));
     build.env("CARGO", setup::cargo().get_program()).env_remove("RUSTFLAGS");
-    output(&mut build).context("can't build the wheel")?;
-    let mut built = std::fs::read_dir(&wheels)?.flatten().map(|entry| entry.path());
-    let wheel = built.next().context("maturin built no wheel")?;
-    ensure!(built.next().is_none(), "more than one wheel in {}", wheels.display());
+    output(&mut build).context("can't build the wheel of atp").map(drop)
+}
+
+fn build_integrations(folder: &Path) -> Result<()> {
+    let mut build = setup::python();
+    build.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "wheel"]);
+    build.args(["--quiet", "--no-deps", "--wheel-dir"]).arg(folder);
+    build.arg(setup::paths().workspace.join("integrations/pytorch"));
+    output(&mut build).context("can't build the wheel of atp-torch").map(drop)
+}
+
+/// The only wheel whose name begins with `prefix`.
+fn one_wheel(folder: &Path, prefix: &str) -> Result<PathBuf> {
+    let files = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let mut wheels = files.filter(|path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+    });
+    let wheel = wheels.next().with_context(|| format!("no wheel {prefix} was built"))?;
+    ensure!(wheels.next().is_none(), "more than one wheel {prefix} in {}", folder.display());
     Ok(wheel)
 }

@@ -17,6 +17,7 @@ mod bad_input;
 mod bad_network;
 mod cleanup;
 mod clients;
+mod collective;
 mod congestion;
 mod coverage;
 mod doctor;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         congestion::trials(),
         advice::trials(),
         advice_lanes::trials(),
+        collective::trials(),
         epochs::trials(),
         epochs::refusals(),
         overlap::trials(),

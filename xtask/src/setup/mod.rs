@@ -14,6 +14,7 @@ mod packages;
 mod paths;
 mod python;
 mod shell;
+mod torch;
 
 use std::fs::File;
 
@@ -25,6 +26,7 @@ pub use machine::{Machine, find_command};
 pub use paths::paths;
 pub use python::{MATURIN, python};
 pub use shell::{cargo, cargo_at, metadata, output, version};
+pub use torch::TORCH_PYTHON;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -58,6 +60,8 @@ pub enum Need {
     Ns3,
     Maturin,
     Samplics,
+    /// Debian's PyTorch, for Debian's Python
+    Torch,
     MdBook,
     CargoDeny,
     CargoDeb,
@@ -133,6 +137,7 @@ impl Need {
             Need::Ns3 => &python::NS3,
             Need::Maturin => &MATURIN,
             Need::Samplics => &python::SAMPLICS,
+            Need::Torch => &torch::Torch,
             Need::MdBook => &MDBOOK,
             Need::CargoDeny => &CARGO_DENY,
             Need::CargoDeb => &CARGO_DEB,

@@ -16,6 +16,8 @@ pub struct Paths {
     pub tools: PathBuf,
     /// A Python virtual environment.
     pub venv: PathBuf,
+    /// The environment in which the integration of PyTorch is tested.
+    pub torch_test: PathBuf,
     /// An unpacked Debian kernel package: `boot` and `lib/modules`.
     pub vm_root: PathBuf,
     /// An unpacked package of the static busybox that the guest's initramfs is made of.
@@ -38,6 +40,7 @@ impl Paths {
         Paths {
             venv: tools.join("venv"),
             tools,
+            torch_test: target.join("torch-test"),
             vm_root: target.join("vm/root"),
             vm_busybox_root: target.join("vm/busybox"),
             flights_csv: target.join("data/flights.csv"),

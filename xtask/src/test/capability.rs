@@ -26,7 +26,7 @@ pub enum Place {
 }
 
 /// The capabilities, as skips name them. Where the name ends with an underscore, a value follows.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 23] = [
     // uid 0 in the first user namespace
     "root",
     // the compiled programs
@@ -66,6 +66,8 @@ const NAMES: [&str; 22] = [
     "flights_table",
     // the package from PyPI, in our environment
     "samplics",
+    // the wheels, beside Debian's PyTorch
+    "collective_packages",
 ];
 
 impl Place {
@@ -109,6 +111,11 @@ impl Place {
             ("published_", _) => has_published(value),
             ("flights_table", _) => setup::obtainable(&[Need::Dataset]).is_ok(),
             ("samplics", _) => setup::obtainable(&[Need::Samplics]).is_ok(),
+            ("collective_packages", Place::Host { .. }) => {
+                setup::obtainable(&[Need::Maturin, Need::Torch]).is_ok()
+            }
+            // An emulated machine is too slow for Python.
+            ("collective_packages", Place::Guest { .. }) => false,
             ("kernel_", Place::Guest { release, .. }) => is_at_least(release, value),
             ("sch_" | "tcp_", Place::Guest { modules, .. }) => {
                 has_module(modules, &format!("{name}{value}"))

@@ -16,6 +16,8 @@ use test_report::{Reader, Tally};
 /// The limit of each binary: three times what an idle machine of two cores needs. The limit on
 /// silence ends a hang sooner.
 const LIMIT: Duration = Duration::from_secs(25 * 60);
+/// Names a Python with the packages of the collective.
+const COLLECTIVE_PYTHON_VARIABLE: &str = "ATP_TORCH_PYTHON";
 const BACKENDS: [&str; 2] = ["fq", "htb"];
 
 /// Runs the binaries that pace once per backend, and the others once.
@@ -58,6 +60,10 @@ impl Pass<'_> {
         let mut command = Command::new(&binary.path);
         command.args(kernel::arguments(self.filter)).envs(self.tests.environment());
         command.current_dir(&setup::paths().workspace);
+        let python = setup::paths().torch_test.join("bin/python");
+        if python.exists() {
+            command.env(COLLECTIVE_PYTHON_VARIABLE, python);
+        }
         let mut title = binary.name.clone();
         if let Some(backend) = self.backend {
             command.env(kernel::BACKEND_VARIABLE, backend);

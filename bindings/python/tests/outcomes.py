@@ -1,0 +1,40 @@
+"""Prints each test's outcome in the form of Rust's tests, which `cargo xtask test` counts, and the
+seed of random tests."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+
+import pytest
+
+SEED = int(os.environ.get("ATP_TEST_SEED", "0")) or secrets.randbits(32)
+_counts = {"passed": 0, "failed": 0, "skipped": 0}
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    return random.Random(SEED)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    name = report.nodeid.removeprefix("tests/").replace(".py::", "::")
+    if report.failed:
+        _counts["failed"] += 1
+        print(f"\ntest {name} ... FAILED", flush=True)
+    elif report.skipped:
+        _counts["skipped"] += 1
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+        print(f"\ntest {name} ... ignored, {reason.removeprefix('Skipped: ')}", flush=True)
+    elif report.when == "call":
+        _counts["passed"] += 1
+        print(f"\ntest {name} ... ok", flush=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary() -> None:
+    passed, failed, skipped = _counts["passed"], _counts["failed"], _counts["skipped"]
+    outcome = "FAILED" if failed else "ok"
+    print(f"\nrandom tests: repeat them with ATP_TEST_SEED={SEED}")
+    print(f"test result: {outcome}. {passed} passed; {failed} failed; {skipped} ignored")

@@ -1,0 +1,291 @@
+"""The collective: a receiver for all ranks, and a channel for each array."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import atp
+from atp.collective import values
+from atp.collective.channel import Channel, Step
+from atp.collective.errors import CollectiveError
+from atp.collective.inbox import EXACT, Inbox
+from atp.collective.layout import Layout, Region
+from atp.collective.meeting import Meeting, meet, own_address
+from atp.collective.options import Options
+from atp.collective.stats import Stats
+from atp.collective.store import Store
+from atp.collective.values import Array
+
+RANKS_MAX = 16
+CHANNELS_MAX = 4_096
+SOURCES_MAX = 2_048
+BATCH = 256
+BUFFER_BYTES = 4 << 20
+PARTING_S = 0.3
+"""How long a rank that closes stays for answers."""
+FAREWELL_S = 2.0
+"""How long a rank that failed tries to tell the others why."""
+
+
+class AllReduce:
+    """The mean of arrays over all ranks. All ranks reduce the same arrays in the same order.
+
+    Raises ``CollectiveError`` if a rank is missing, or if ranks disagree. After an error no more
+    arrays are reduced. A ``with`` block ends all threads.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        rank: int,
+        ranks: int,
+        options: Options | None = None,
+        *,
+        name: str = "default",
+    ):
+        if not 2 <= ranks <= RANKS_MAX or not 0 <= rank < ranks:
+            raise CollectiveError(f"rank {rank} of {ranks}: there are 2 to {RANKS_MAX} ranks")
+        self.rank, self.ranks = rank, ranks
+        self.options = options or Options()
+        self.stats = Stats()
+        self._channels: dict[str, Channel] = {}
+        self._inboxes: dict[int, Inbox] = {}
+        self._lock = threading.Lock()
+        self._failure: CollectiveError | None = None
+        self._is_closed = False
+        self._store, self._prefix = store, f"atp.collective/{name}"
+        self._counts: dict[str, int] = {}
+        self._receiver = self._bind()
+        self._meeting = self._meet()
+        self._thread = threading.Thread(target=self._receive, name="atp receive", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def all_reduce(
+        self,
+        name: str,
+        array: Array,
+        regions: Sequence[Region] | None = None,
+        step: int | None = None,
+        *,
+        wire: str | None = None,
+    ) -> Future[Array]:
+        """The mean of ``array`` over all ranks, as a new array of its shape and type.
+
+        ``name`` and the regions are the same in every step: they stand for streams. Don't change
+        the array before the future is done. ``step`` counts from 0; by default, by name. ``wire``
+        is the type of the elements, if it isn't the array's and ``Options`` have none.
+        """
+        if regions is None:
+            regions = [Region(array.size)]
+        wire = self.options.wire or wire or str(array.dtype)
+        channel = self._channel(name, array, regions, wire)
+        self._counts[name] = step = self._counts.get(name, -1) + 1 if step is None else step
+        done: Future[Array] = Future()
+        channel.submit(Step(step, array, done))
+        return done
+
+    def close(self) -> None:
+        """Ends all threads. Waits for steps that were submitted."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        atexit.unregister(self.close)
+        limit_s = self.options.timeout_s + self.options.peer_timeout_s
+        for channel in self._channels.values():
+            channel.stop()
+        deadline = time.monotonic() + limit_s
+        for channel in self._channels.values():
+            channel.join(max(0.0, deadline - time.monotonic()))
+        self._part(self._streams())
+        self._receiver.close()
+        self._thread.join()
+
+    def __enter__(self) -> AllReduce:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: Any) -> None:
+        if error is not None and self._failure is None:
+            self._fail(CollectiveError(f"{type(error).__name__}: {error}"))
+        self.close()
+
+    def _daemon(self) -> dict[str, Any]:
+        socket_path = self.options.control_socket
+        return {} if socket_path == "default" else {"control_socket": socket_path}
+
+    def _bind(self) -> atp.Receiver:
+        host = self.options.address or own_address()
+        try:
+            return atp.Receiver((host, 0), sources_max=SOURCES_MAX, **self._daemon())
+        except atp.Error as error:
+            raise CollectiveError(f"can't receive at {host}: {error}; set the address") from error
+
+    def _meet(self) -> Meeting:
+        try:
+            return meet(
+                self._store, self._prefix, self.rank, self.ranks,
+                self._receiver.address, self.options.timeout_s,
+            )  # fmt: skip
+        except BaseException:
+            self._receiver.close()
+            raise
+
+    def _channel(
+        self, name: str, array: Array, regions: Sequence[Region], wire: str
+    ) -> Channel:
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            if self._is_closed:
+                raise CollectiveError("the collective is closed")
+            channel = self._channels.get(name)
+            if channel is None:
+                channel = self._channels[name] = self._new_channel(name, array, regions, wire)
+        if channel.elements != array.size:
+            raise CollectiveError(
+                f"{name} has {array.size} elements, and had {channel.elements}: give an array of "
+                "another length another name"
+            )
+        return channel
+
+    def _new_channel(
+        self, name: str, array: Array, regions: Sequence[Region], wire: str
+    ) -> Channel:
+        serial = len(self._channels)
+        if serial >= CHANNELS_MAX:
+            raise CollectiveError(f"more than {CHANNELS_MAX} arrays: use their names again")
+        if wire not in values.WIRES:
+            raise CollectiveError(f"{name} is of {wire}, not of {', '.join(values.WIRES)}")
+        if not self.options.groups.by_name:
+            regions = [Region(region.elements, "", region.exact) for region in regions]
+        width = max(1, self.options.chunk_bytes // values.item_bytes(wire))
+        layout = Layout(regions, self.ranks, width)
+        if layout.elements != array.size:
+            raise CollectiveError(
+                f"the regions of {name} have {layout.elements} elements, the array {array.size}"
+            )
+
+        def streams(part_bytes: int) -> dict[int, atp.Stream]:
+            return self._open_streams(serial, part_bytes)
+
+        return Channel(
+            name, layout, wire, self.options, self.rank,
+            self._inbox(serial), streams, self.stats, self._fail,
+        )  # fmt: skip
+
+    def _open_streams(self, serial: int, part_bytes: int) -> dict[int, atp.Stream]:
+        """A stream to each rank, the next rank first: not all ranks begin with the same one."""
+        msrs = self.options.groups.msrs
+        groups = [atp.Group(EXACT, name="exact")]
+        groups += [atp.Group(at, msr=msr) for at, msr in enumerate(msrs, start=1)]
+        options: dict[str, Any] = self._daemon()
+        if self.options.rate_max_bytes_per_s is not None:
+            options["rate_max_bytes_per_s"] = self.options.rate_max_bytes_per_s
+        streams = {}
+        for distance in range(1, self.ranks):
+            peer = (self.rank + distance) % self.ranks
+            streams[peer] = atp.Stream(
+                self._meeting.addresses[peer],
+                id=self._meeting.job(serial, self.rank),
+                groups=groups,
+                overlap_windows=True,
+                name_lost=self.options.missing == "feedback",
+                # Both phases of two steps: no rank waits for its own library.
+                buffer_bytes=BUFFER_BYTES + 4 * part_bytes,
+                peer_timeout=self.options.peer_timeout_s,
+                requests="refuse",
+                **options,
+            )
+        return streams
+
+    def _inbox(self, serial: int) -> Inbox:
+        inbox = self._inboxes.get(serial)
+        if inbox is None:
+            inbox = self._inboxes.setdefault(serial, Inbox())
+            if self._failure is not None:
+                inbox.fail(self._failure)
+        return inbox
+
+    def _receive(self) -> None:
+        """The thread that hands events to the channels."""
+        while True:
+            try:
+                events = self._receiver.recv_batch(BATCH)
+            except atp.ClosedError:
+                return
+            except atp.Error as error:
+                self._fail(error)
+                return
+            for event in events:
+                self._on_event(event)
+
+    def _on_event(self, event: atp.Event) -> None:
+        place = self._meeting.place(event.job, event.source)
+        if place is None:
+            return
+        serial, rank = place
+        match event:
+            case atp.Message():
+                if event.group == EXACT and self._meeting.is_farewell(event.data):
+                    self._fail(self._meeting.reason(event.data, rank))
+                    return
+                self._inbox(serial).add(rank, event)
+            case atp.WindowEnded(summary=summary):
+                self._inbox(serial).end_window(rank, summary.window)
+            case atp.Finished():
+                self._inbox(serial).leave(rank)
+
+    def _fail(self, error: BaseException) -> CollectiveError:
+        """Ends all channels, and tells the other ranks. Returns the first failure."""
+        if isinstance(error, CollectiveError):
+            failure = error
+        elif isinstance(error, atp.Error):
+            failure = CollectiveError(f"rank {self.rank} lost its connection: {error}")
+        else:
+            failure = CollectiveError(f"rank {self.rank} failed: {type(error).__name__}: {error}")
+            failure.__cause__ = error
+        with self._lock:
+            if self._failure is not None:
+                return self._failure
+            self._failure = failure
+        for inbox in list(self._inboxes.values()):
+            inbox.fail(failure)
+        for stream in self._streams():
+            self._tell(stream, failure)
+        return failure
+
+    def _tell(self, stream: atp.Stream, failure: CollectiveError) -> None:
+        """Sends the reason, as far as the stream still works."""
+        try:
+            stream.try_send_many([self._meeting.farewell(str(failure))], EXACT)
+            stream.begin_finish()
+        except atp.Error:
+            pass
+
+    def _part(self, streams: list[atp.Stream]) -> None:
+        """Ends streams whose windows have been confirmed, or won't be."""
+        for stream in streams:
+            try:
+                while self._failure is None and stream.awaits_window:
+                    stream.next_window(timeout=self.options.peer_timeout_s)
+            except atp.Error:
+                pass
+        if self._failure is None:
+            for stream in streams:
+                stream.begin_cancel()
+        # Ranks that have closed don't answer.
+        deadline = time.monotonic() + (FAREWELL_S if self._failure else PARTING_S)
+        for stream in streams:
+            try:
+                stream.finish(timeout=max(0.0, deadline - time.monotonic()))
+            except atp.Error:
+                pass
+
+    def _streams(self) -> list[atp.Stream]:
+        return [stream for channel in self._channels.values() for stream in channel.streams.values()]

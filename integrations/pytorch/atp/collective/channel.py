@@ -1,0 +1,217 @@
+"""One array that is reduced in every step: in PyTorch, a bucket. It has a stream to each rank.
+
+A step is two windows of each stream. The first one (an even number) has this rank's part of the
+peer's shard. The second one has the mean of this rank's own shard, exactly.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import numpy as np
+
+import atp
+from atp.collective import manifest, messages, values
+from atp.collective.contribution import Contribution
+from atp.collective.errors import CollectiveError
+from atp.collective.inbox import EXACT, Inbox
+from atp.collective.layout import Layout
+from atp.collective.options import Options
+from atp.collective.reduction import Reduction
+from atp.collective.stats import Stats
+from atp.collective.values import Array
+
+PIECE_BYTES = 1 << 20
+"""The longest message of phase 2."""
+NEAR_S = 1.0
+"""The longest wait for a report that is all but there."""
+
+
+@dataclass
+class Step:
+    """An array to reduce."""
+
+    number: int
+    array: Array
+    done: Future[Array]
+
+
+class Channel:
+    """The streams of one array, and the thread that reduces it."""
+
+    def __init__(
+        self,
+        name: str,
+        layout: Layout,
+        wire: str,
+        options: Options,
+        rank: int,
+        inbox: Inbox,
+        streams: Callable[[int], dict[int, atp.Stream]],
+        stats: Stats,
+        on_error: Callable[[BaseException], CollectiveError],
+    ):
+        self.name, self._layout, self._wire, self._options = name, layout, wire, options
+        self._rank, self._inbox, self._stats, self._on_error = rank, inbox, stats, on_error
+        self._open_streams = streams
+        self.streams: dict[int, atp.Stream] = {}
+        self._parts: dict[int, Contribution] = {}
+        self._msrs: list[float] = []
+        self._window = 0
+        self._steps: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=f"atp {name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def elements(self) -> int:
+        return self._layout.elements
+
+    def submit(self, step: Step) -> None:
+        self._steps.put(step)
+
+    def stop(self) -> None:
+        """Ends the thread after the steps that were submitted."""
+        self._steps.put(None)
+
+    def join(self, timeout_s: float) -> None:
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (step := self._steps.get()) is not None:
+            if not step.done.set_running_or_notify_cancel():
+                continue
+            try:
+                reduced = self._reduce(step)
+            except BaseException as error:  # Whatever it is, nobody may wait for ever.
+                step.done.set_exception(self._on_error(error))
+            else:
+                step.done.set_result(reduced)
+
+    def _reduce(self, step: Step) -> Array:
+        if not self.streams:
+            self._open()
+        flat = step.array.reshape(-1)
+        deadline = time.monotonic() + self._options.timeout_s
+        own = self._manifest(step.number, flat)
+        self._send_parts(step.number, flat, own)
+        mean = self._reduce_shard(step.number, flat, own, deadline)
+        result = self._exchange(step.number, mean, deadline)
+        self._window += 2
+        self._inbox.forget_before(self._window)
+        self._stats.reductions += 1
+        return result.astype(flat.dtype, copy=False).reshape(step.array.shape)
+
+    def _open(self) -> None:
+        largest = max(shard.elements for shard in self._layout.shards)
+        self.streams = self._open_streams(largest * values.item_bytes(self._wire))
+        self._parts = {
+            peer: Contribution(self._layout.shards[peer], self._options, self._wire)
+            for peer in self.streams
+        }
+        self._msrs = [float(msr) for msr in self._options.groups.msrs]
+
+    def _manifest(self, step: int, flat: Array) -> bytes:
+        return manifest.pack(
+            ranks=len(self._layout.shards),
+            step=step,
+            elements=self._layout.elements,
+            type=str(flat.dtype),
+            wire=self._wire,
+            layout=self._layout.digest,
+            msrs=self._options.msrs(step),
+            nonfinite_values=not np.isfinite(flat).all(),
+            **self._options.agreement(),
+        )
+
+    def _send_parts(self, step: int, flat: Array, own: bytes) -> None:
+        """Phase 1: to each rank its shard of this rank's values."""
+        for peer, stream in self.streams.items():
+            shard, part = self._layout.shards[peer], self._parts[peer]
+            self._set_msrs(step, stream)
+            stream.send(own, EXACT)
+            self._take_reports(stream, part)
+            for batch in part.batches(flat[shard.start : shard.stop], self._seed(step, peer)):
+                stream.send_many(batch.messages, batch.group)
+                self._stats.bytes_sent += sum(message.nbytes for message in batch.messages)
+            stream.begin_end_window()
+        self._msrs = self._options.msrs(step)
+
+    def _set_msrs(self, step: int, stream: atp.Stream) -> None:
+        for group, (before, now) in enumerate(
+            zip(self._msrs, self._options.msrs(step), strict=True), start=1
+        ):
+            is_exact = self._options.groups.msrs[group - 1] == 1
+            if before != now and not is_exact:
+                stream.set_msr(group, now)
+
+    def _take_reports(self, stream: atp.Stream, part: Contribution) -> None:
+        """Tells the contribution what the last step lost, before it cuts the next one."""
+        while stream.awaits_window:
+            try:
+                report = stream.next_window(timeout=NEAR_S)
+            except atp.TimedOutError:
+                return
+            if report is not None and report.window % 2 == 0:
+                part.on_report(report)
+
+    def _reduce_shard(self, step: int, flat: Array, own: bytes, deadline: float) -> Array:
+        """Sums this rank's shard, in the order of ranks: the result is the same in every run."""
+        shard = self._layout.shards[self._rank]
+        wire = values.wire_type(self._wire)
+        seed = self._seed(step, self._rank)
+        ranks = len(self._layout.shards)
+        reduction = Reduction(shard, self._options, self._wire, ranks, seed)
+        for rank in range(ranks):
+            if rank == self._rank:
+                reduction.add_own(flat[shard.start : shard.stop])
+                continue
+            what = f"its part of step {step} of {self.name}"
+            began = time.monotonic()
+            received = self._inbox.take_window(rank, self._window, deadline, what)
+            self._stats.waited_s += time.monotonic() - began
+            first = [m for m in received if m.group == EXACT and m.message == 0]
+            their = bytes(first[0]) if first else b""
+            manifest.check(their, rank, own, self._rank, self.name)
+            chunks = [m for m in received if m.group != EXACT or m.message != 0]
+            rows, arrived = messages.unpack(chunks, shard, wire, rank)
+            self._stats.chunks += shard.chunks
+            self._stats.chunks_arrived += int(arrived.sum())
+            reduction.add(rows, arrived)
+        return reduction.mean()
+
+    def _exchange(self, step: int, mean: Array, deadline: float) -> Array:
+        """Phase 2: this rank's shard to all, and theirs."""
+        encoded = np.ascontiguousarray(values.encode(mean, self._wire))
+        view = encoded.view(np.uint8)
+        pieces = [view[at : at + PIECE_BYTES] for at in range(0, len(view), PIECE_BYTES)]
+        for stream in self.streams.values():
+            # The array isn't used again, so nothing changes while it is sent.
+            stream.send_many(pieces, EXACT, copy=False)
+            stream.begin_end_window()
+            self._stats.bytes_sent += len(view)
+        result = np.empty(self._layout.elements, mean.dtype)
+        for rank, shard in enumerate(self._layout.shards):
+            if rank == self._rank:
+                # Rounded as at all other ranks.
+                result[shard.start : shard.stop] = values.decode(encoded, self._wire)
+                continue
+            length = shard.elements * values.item_bytes(self._wire)
+            what = f"its mean of step {step} of {self.name}"
+            began = time.monotonic()
+            received = self._inbox.take_exact(rank, self._window + 1, length, deadline, what)
+            self._stats.waited_s += time.monotonic() - began
+            data = b"".join(message.data for message in received)
+            if len(data) != length:
+                raise CollectiveError(f"rank {rank} sent {len(data)} bytes instead of {length}")
+            elements = np.frombuffer(data, values.wire_type(self._wire))
+            result[shard.start : shard.stop] = values.decode(elements, self._wire)
+        return result
+
+    def _seed(self, step: int, owner: int) -> int:
+        """The same at all ranks."""
+        return step * 64 + owner * 2

@@ -1,0 +1,88 @@
+"""What the other ranks sent to one channel. The receiving thread fills it."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import atp
+from atp.collective.errors import CollectiveError
+
+EXACT = 0
+"""The group of messages that all arrive, in order."""
+
+
+class Inbox:
+    """Messages by rank and window."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._messages: dict[tuple[int, int], list[atp.Message]] = {}
+        self._bytes: dict[tuple[int, int], int] = {}
+        """Of exact messages."""
+        self._ended: set[tuple[int, int]] = set()
+        self._left: set[int] = set()
+        self._first = 0
+        """Earlier windows are over."""
+        self._failure: CollectiveError | None = None
+
+    def add(self, rank: int, message: atp.Message) -> None:
+        key = rank, message.window
+        with self._changed:
+            if message.window < self._first:
+                return
+            self._messages.setdefault(key, []).append(message)
+            if message.group == EXACT:
+                self._bytes[key] = self._bytes.get(key, 0) + len(message)
+                self._changed.notify_all()
+
+    def end_window(self, rank: int, window: int) -> None:
+        with self._changed:
+            if window >= self._first:
+                self._ended.add((rank, window))
+                self._changed.notify_all()
+
+    def leave(self, rank: int) -> None:
+        """The rank has ended its stream."""
+        with self._changed:
+            self._left.add(rank)
+            self._changed.notify_all()
+
+    def fail(self, error: CollectiveError) -> None:
+        with self._changed:
+            self._failure = self._failure or error
+            self._changed.notify_all()
+
+    def take_window(self, rank: int, window: int, deadline: float, what: str) -> list[atp.Message]:
+        """The messages of a window, once it has ended."""
+        with self._changed:
+            while (rank, window) not in self._ended:
+                self._wait(rank, deadline, what)
+            return self._messages.pop((rank, window), [])
+
+    def take_exact(
+        self, rank: int, window: int, length: int, deadline: float, what: str
+    ) -> list[atp.Message]:
+        """The exact messages of a window, once ``length`` bytes of them have arrived."""
+        key = rank, window
+        with self._changed:
+            while self._bytes.get(key, 0) < length:
+                self._wait(rank, deadline, what)
+            return self._messages.pop(key, [])
+
+    def forget_before(self, window: int) -> None:
+        with self._changed:
+            self._first = window
+            for kept in (self._messages, self._bytes):
+                for key in [key for key in kept if key[1] < window]:
+                    del kept[key]
+            self._ended = {key for key in self._ended if key[1] >= window}
+
+    def _wait(self, rank: int, deadline: float, what: str) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if rank in self._left:
+            raise CollectiveError(f"rank {rank} left before {what}")
+        left = deadline - time.monotonic()
+        if left <= 0 or not self._changed.wait(left):
+            raise CollectiveError(f"rank {rank} is too late with {what}: it may have stalled")

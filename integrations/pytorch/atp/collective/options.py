@@ -1,0 +1,94 @@
+"""The options of a collective. All ranks need the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Literal, get_args
+
+from atp.collective.errors import CollectiveError
+from atp.collective.groups import GROUPS_MAX, GroupPolicy, Uniform
+from atp.collective.values import WIRES
+
+Missing = Literal["zero", "mean", "feedback", "hadamard"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of a collective."""
+
+    groups: GroupPolicy = field(default_factory=lambda: Uniform(0.9))
+    """Which chunks may be lost."""
+    missing: Missing = "zero"
+    """What stands for a chunk that didn't arrive.
+
+    - ``zero``: the rank's part is zero.
+    - ``mean``: the mean is that of the ranks whose chunk arrived.
+    - ``feedback``: zero, and the sender adds the chunk to that of the next step.
+    - ``hadamard``: a random rotation spreads a loss over many elements, as noise.
+    """
+    msr_floor: Callable[[int], float] | None = None
+    """The least MSR of every group in a step, if it isn't the same in all steps."""
+    wire: str | None = None
+    """Elements in messages: ``float16`` and ``bfloat16`` halve them. Default: the array's type."""
+    chunk_bytes: int = 1_400
+    """The bytes of a chunk: with 4 more they should fit a packet."""
+    nonfinite: Literal["error", "propagate"] = "error"
+    """NaN and infinity are an error at every rank, or arrive at every rank. A ``GradScaler`` needs
+    the latter."""
+    timeout_s: float = 60.0
+    """A rank that sends nothing for longer ends the collective at every other rank."""
+    peer_timeout_s: float = 10.0
+    """The same for a process or host that doesn't answer at all."""
+    address: str | None = None
+    """This host's address, as the other ranks reach it. Default: the one that reaches the store."""
+    control_socket: str | PathLike[str] | None | Literal["default"] = "default"
+    """The daemon's socket; ``None`` works without a daemon."""
+    rate_max_bytes_per_s: int | None = None
+    """Without a daemon: the port's rate. Default 125,000,000 (1 Gbit/s)."""
+
+    def __post_init__(self) -> None:
+        if self.missing not in get_args(Missing):
+            raise CollectiveError(
+                f"missing={self.missing!r}: it is one of {', '.join(get_args(Missing))}"
+            )
+        if self.wire is not None and self.wire not in WIRES:
+            raise CollectiveError(f"wire={self.wire!r}: it is one of {', '.join(WIRES)}")
+        msrs = list(self.groups.msrs)
+        if not 1 <= len(msrs) <= GROUPS_MAX or not all(0 <= msr <= 1 for msr in msrs):
+            raise CollectiveError(
+                f"sampling rates {msrs}: 1 to {GROUPS_MAX} of them, each from 0 to 1"
+            )
+        if not 64 <= self.chunk_bytes <= 1 << 20:
+            raise CollectiveError(f"chunk_bytes={self.chunk_bytes}: it is from 64 to 1,048,576")
+        if not (self.timeout_s > 0 and self.peer_timeout_s > 0):
+            raise CollectiveError("timeout_s and peer_timeout_s have to be more than 0")
+
+    def msrs(self, step: int) -> list[float]:
+        """The sampling rate of each group in a step."""
+        floor = 0.0 if self.msr_floor is None else float(self.msr_floor(step))
+        if not 0 <= floor <= 1:
+            raise CollectiveError(f"msr_floor gave {floor} in step {step}: it is from 0 to 1")
+        return [max(float(msr), floor) for msr in self.groups.msrs]
+
+    def agreement(self) -> dict[str, object]:
+        """What all ranks must have alike."""
+        return {
+            "missing": self.missing,
+            "chunk_bytes": self.chunk_bytes,
+            "nonfinite": self.nonfinite,
+            "groups": type(self.groups).__name__,
+            "bounds": _digest(getattr(self.groups, "bounds", ())),
+            "patterns": _digest(sorted(getattr(self.groups, "patterns", ()))),
+        }
+
+
+def strict_ends(steps: int, *, first: int = 0, last: int = 0) -> Callable[[int], float]:
+    """A floor of 1 in the first and last steps of ``steps``, and 0 between them."""
+    return lambda step: 1.0 if step < first or step >= steps - last else 0.0
+
+
+def _digest(value: object) -> str:
+    return hashlib.blake2b(repr(value).encode(), digest_size=6).hexdigest()

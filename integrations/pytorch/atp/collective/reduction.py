@@ -1,0 +1,65 @@
+"""The sum of what arrived for the shard of this rank."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from atp.collective import hadamard, values
+from atp.collective.contribution import lossy_elements, rotate_rows
+from atp.collective.layout import Shard
+from atp.collective.options import Options
+from atp.collective.values import Array
+
+
+class Reduction:
+    """Adds up one step's parts of a shard."""
+
+    def __init__(self, shard: Shard, options: Options, wire: str, ranks: int, seed: int):
+        self._shard, self._options, self._wire, self._seed = shard, options, wire, seed
+        self._ranks = ranks
+        self._kind = values.accumulator(wire)
+        self._sum = np.zeros((shard.chunks, shard.width), self._kind)
+        self._arrived = np.zeros(shard.chunks, np.int64)
+
+    def add_own(self, part: Array) -> None:
+        """Adds this rank's own values, all of which count."""
+        rows = np.zeros_like(self._sum)
+        self._shard.to_rows(part, rows)
+        if self._options.missing == "hadamard":
+            rotate_rows(rows, self._shard, self._seed)
+        self._sum += rows
+        self._arrived += 1
+
+    def add(self, rows: Array, arrived: Array) -> None:
+        """Adds what arrived of another rank's."""
+        decoded = values.decode(rows, self._wire)
+        if self._options.missing == "hadamard":
+            decoded = self._unbiased(decoded, arrived)
+        self._sum += decoded
+        self._arrived += arrived
+
+    def mean(self) -> Array:
+        """The mean of all ranks' values, in the shard's order."""
+        total = self._sum
+        if self._options.missing == "hadamard":
+            rotate_rows(total, self._shard, self._seed, back=True)
+        if self._options.missing == "mean":
+            total = total / self._arrived[:, None].astype(self._kind)
+        else:
+            total = total / self._kind.type(self._ranks)
+        mean = np.empty(self._shard.elements, self._kind)
+        self._shard.to_values(total, mean)
+        return mean
+
+    def _unbiased(self, rows: Array, arrived: Array) -> Array:
+        """Scales each block of the rotation to what it would be if all of it had arrived."""
+        inside = lossy_elements(self._shard)
+        flat = np.array(rows[inside])
+        here = np.repeat(arrived[:, None], self._shard.width, axis=1)[inside]
+        for begin, end in hadamard.blocks(len(flat)):
+            share = here[begin:end].mean()
+            if 0 < share < 1:
+                flat[begin:end] /= flat.dtype.type(share)
+        scaled: Array = np.array(rows)
+        scaled[inside] = flat
+        return scaled

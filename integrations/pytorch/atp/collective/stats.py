@@ -1,0 +1,20 @@
+"""Counters of a collective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Stats:
+    """Counters of one rank, since the beginning."""
+
+    reductions: int = 0
+    """Arrays that were reduced: in PyTorch, a bucket of a step."""
+    chunks: int = 0
+    """Chunks that other ranks cut for this rank to reduce."""
+    chunks_arrived: int = 0
+    bytes_sent: int = 0
+    """Bytes of messages handed to the transport, those that it left out included."""
+    waited_s: float = 0.0
+    """Time that buckets waited for other ranks, added up: buckets wait at the same time."""

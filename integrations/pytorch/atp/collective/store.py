@@ -1,0 +1,28 @@
+"""Where ranks find each other: a key-value store, such as that of a PyTorch process group."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Protocol
+
+from atp.collective.errors import CollectiveError
+
+
+class Store(Protocol):
+    """The part of ``torch.distributed.Store`` that is used."""
+
+    def set(self, key: str, value: str, /) -> None: ...
+    def get(self, key: str, /) -> bytes: ...
+    def wait(self, keys: list[str], timeout: timedelta, /) -> None:
+        """Waits until all keys were set. Raises ``RuntimeError`` after ``timeout``."""
+
+
+def fetch(store: Store, key: str, of: str, timeout_s: float) -> str:
+    """The value of a key, which ``of`` sets: an error says who didn't."""
+    try:
+        store.wait([key], timedelta(seconds=timeout_s))
+    except RuntimeError as error:
+        raise CollectiveError(
+            f"{of} hasn't joined after {timeout_s:g} s: start every rank, with the same store"
+        ) from error
+    return store.get(key).decode(errors="replace")

@@ -1,0 +1,49 @@
+"""Types of elements: on the wire, and in sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+WIRES = ("float64", "float32", "float16", "bfloat16")
+"""Types of elements in messages."""
+
+
+def item_bytes(wire: str) -> int:
+    return {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}[wire]
+
+
+def accumulator(wire: str) -> np.dtype[Any]:
+    """The type of sums: half precisions are summed in single precision, and rounded once."""
+    return np.dtype(np.float64 if wire == "float64" else np.float32)
+
+
+def encode(values: Array, wire: str) -> Array:
+    """The elements as they travel. numpy has no bfloat16: its elements are ``uint16``."""
+    if wire != "bfloat16":
+        with np.errstate(over="ignore"):  # Too large for half precision is infinite.
+            return values.astype(np.dtype(wire).newbyteorder("<"), copy=False)
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
+    halves = (rounded >> np.uint32(16)).astype("<u2")
+    # Rounding would carry a NaN into another number.
+    halves[np.isnan(values)] = 0x7FC0
+    return halves
+
+
+def decode(elements: Array, wire: str) -> Array:
+    """The elements as numbers of the accumulator's type."""
+    if wire != "bfloat16":
+        return elements.astype(accumulator(wire), copy=False)
+    wide: Array = (elements.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return wide
+
+
+def wire_type(wire: str) -> np.dtype[Any]:
+    """The type of the elements that travel."""
+    name = "uint16" if wire == "bfloat16" else wire
+    return np.dtype(name).newbyteorder("<")

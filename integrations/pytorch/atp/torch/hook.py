@@ -1,0 +1,34 @@
+"""The communication hook of ``DistributedDataParallel``."""
+
+# PyTorch compares the hook's annotations with its classes, so they can't be text: no
+# `from __future__ import annotations` here.
+
+from concurrent.futures import Future
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from atp.torch.state import State
+from atp.torch.tensors import fill
+
+
+def allreduce_hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """The mean of a bucket's gradients over all ranks.
+
+    The backward pass goes on while the bucket travels. ``CollectiveError`` ends it.
+    """
+    reduced: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+    buffer = bucket.buffer()
+
+    def on_done(done: Future[Any]) -> None:
+        try:
+            reduced.set_result(fill(buffer, done.result()))
+        except BaseException as error:
+            reduced.set_exception(error)
+
+    pending = state.all_reduce(f"bucket {bucket.index()}", buffer, bucket.parameters())
+    if bucket.is_last():
+        state.step += 1
+    pending.add_done_callback(on_done)
+    return reduced

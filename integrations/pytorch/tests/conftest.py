@@ -1,0 +1,3 @@
+"""Outcomes are printed by a plugin that the tests of the integrations use, too."""
+
+pytest_plugins = ["outcomes"]

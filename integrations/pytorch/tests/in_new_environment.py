@@ -1,0 +1,30 @@
+"""Installs the wheels beside the system's PyTorch into a new environment, and runs the tests there:
+`python in_new_environment.py ATP_WHEEL TORCH_WHEEL FOLDER [FILTER]`. The Python is the one for which
+PyTorch is installed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+REQUIREMENTS = HERE / "requirements.txt"
+
+
+def main(atp_wheel: str, torch_wheel: str, folder: str, *words: str) -> int:
+    venv = [sys.executable, "-m", "venv", "--clear", "--system-site-packages", folder]
+    subprocess.run(venv, check=True)
+    python = str(Path(folder) / "bin/python")
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
+    subprocess.run([*pip, "--no-index", "--no-deps", atp_wheel, torch_wheel], check=True)
+    subprocess.run([*pip, "--requirement", str(REQUIREMENTS)], check=True)
+    # Words of a filter: no test with them is no failure here.
+    tests = [python, "-m", "pytest", "--quiet", "-k", " and ".join(words)]
+    code = subprocess.run([*tests, str(HERE)], cwd=HERE.parent).returncode
+    return 0 if words and code == 5 else code
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

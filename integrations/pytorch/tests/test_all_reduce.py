@@ -1,0 +1,148 @@
+"""The collective beside numpy's own mean. A failing test names its seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atp.collective import AllReduce, Magnitude, Options, Region, Uniform, strict_ends
+from atp.collective.values import Array
+from ranks import options, run
+
+STEPS = 3
+
+
+def arrays(rank: int, seed: int, elements: int, dtype: str) -> list[Array]:
+    random = np.random.default_rng([seed, rank])
+    return [random.standard_normal(elements).astype(dtype) for _ in range(STEPS)]
+
+
+def reduced(ranks: int, seed: int, elements: int, dtype: str, each: Options) -> list[list[Array]]:
+    """What each rank got, after a check that all ranks got the same bits."""
+
+    def one(collective: AllReduce) -> list[Array]:
+        mine = arrays(collective.rank, seed, elements, dtype)
+        return [collective.all_reduce("array", array).result() for array in mine]
+
+    outcomes = []
+    for outcome in run(ranks, one, lambda rank: each):
+        if isinstance(outcome, BaseException):
+            raise outcome
+        outcomes.append(outcome)
+    for outcome in outcomes[1:]:
+        for here, first in zip(outcome, outcomes[0], strict=True):
+            assert here.tobytes() == first.tobytes()
+    return outcomes
+
+
+def means(ranks: int, seed: int, elements: int, dtype: str) -> list[Array]:
+    every = [arrays(rank, seed, elements, dtype) for rank in range(ranks)]
+    return [np.mean([each[step] for each in every], axis=0, dtype=np.float64) for step in range(STEPS)]
+
+
+@pytest.mark.parametrize("elements", [0, 1, 2, 15, 349, 350, 351, 5_000, 70_001])
+@pytest.mark.parametrize("ranks", [2, 3, 5])
+def test_exact_means_are_numpy_s(ranks: int, elements: int) -> None:
+    seed = 100 * ranks + elements
+    outcomes = reduced(ranks, seed, elements, "float32", options(groups=Uniform(1.0)))
+    for got, mean in zip(outcomes[0], means(ranks, seed, elements, "float32"), strict=True):
+        np.testing.assert_allclose(got, mean, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wire", "error"),
+    [
+        ("float64", None, 1e-15),
+        ("float32", None, 1e-6),
+        ("float16", None, 1e-3),
+        ("float32", "float16", 1e-3),
+        ("float32", "bfloat16", 1e-2),
+        ("float64", "float32", 1e-6),
+    ],
+)
+def test_types(dtype: str, wire: str | None, error: float) -> None:
+    each = options(groups=Uniform(1.0), wire=wire)
+    outcomes = reduced(3, 7, 4_000, dtype, each)
+    for got, mean in zip(outcomes[0], means(3, 7, 4_000, dtype), strict=True):
+        assert got.dtype == dtype
+        np.testing.assert_allclose(got, mean, rtol=error, atol=error)
+
+
+def test_two_ranks_are_exact_to_the_bit() -> None:
+    outcomes = reduced(2, 3, 10_000, "float32", options(groups=Uniform(1.0)))
+    first, second = (arrays(rank, 3, 10_000, "float32") for rank in range(2))
+    for got, one, other in zip(outcomes[0], first, second, strict=True):
+        half = np.float32(2)
+        assert got.tobytes() == (one / half + other / half).tobytes()
+
+
+def test_sixteen_ranks() -> None:
+    outcomes = reduced(16, 1, 20_000, "float32", options(groups=Uniform(1.0)))
+    for got, mean in zip(outcomes[0], means(16, 1, 20_000, "float32"), strict=True):
+        np.testing.assert_allclose(got, mean, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("missing", ["zero", "mean", "feedback", "hadamard"])
+@pytest.mark.parametrize("msr", [0.0, 0.3, 0.9])
+def test_replicas_are_the_same_at_every_rate(msr: float, missing: str, seed: int) -> None:
+    each = options(groups=Uniform(msr), missing=missing)
+    outcomes = reduced(2 + seed, seed, 30_000, "float32", each)
+    for got in outcomes[0]:
+        assert np.isfinite(got).all()
+
+
+def test_exact_regions_arrive_at_msr_0() -> None:
+    regions = [Region(5_000, "weight"), Region(10, "bias", exact=True), Region(4_990, "more")]
+
+    def one(collective: AllReduce) -> Array:
+        array = np.full(10_000, collective.rank + 1.0, np.float32)
+        return collective.all_reduce("array", array, regions).result()
+
+    for got in run(3, one, lambda rank: options(groups=Uniform(0.0))):
+        assert not isinstance(got, BaseException), got
+        assert (got[5_000:5_010] == 2.0).all()
+
+
+def test_a_floor_of_one_makes_a_step_exact() -> None:
+    each = options(groups=Magnitude((10.0,), (0.0, 0.5)), msr_floor=strict_ends(3, first=1, last=1))
+    outcomes = reduced(2, 5, 40_000, "float32", each)
+    exact = means(2, 5, 40_000, "float32")
+    for step in (0, 2):
+        np.testing.assert_allclose(outcomes[0][step], exact[step], rtol=1e-6, atol=1e-6)
+
+
+def test_what_was_lost_comes_with_a_later_step() -> None:
+    """With error feedback, the sum over all steps misses no more than the last step's loss."""
+    steps, elements = 20, 35_000
+
+    def one(collective: AllReduce) -> tuple[Array, Array]:
+        random = np.random.default_rng(collective.rank)
+        got, mine = np.zeros(elements), np.zeros(elements)
+        for _ in range(steps):
+            array = random.standard_normal(elements).astype(np.float32)
+            mine += array
+            got += collective.all_reduce("array", array).result()
+        return got, mine
+
+    def error(missing: str) -> float:
+        outcomes = run(2, one, lambda rank: options(groups=Uniform(0.5), missing=missing))
+        sums = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+        assert len(sums) == 2, outcomes
+        missed = sums[0][0] - (sums[0][1] + sums[1][1]) / 2
+        return float(np.sqrt(np.mean(missed**2)))
+
+    without, with_feedback = error("zero"), error("feedback")
+    assert with_feedback < 0.7 * without, (with_feedback, without)
+
+
+def test_several_arrays_at_once() -> None:
+    def one(collective: AllReduce) -> list[float]:
+        pending = [
+            collective.all_reduce(f"array {at}", np.full(1_000 * (at + 1), float(at), np.float32))
+            for at in range(6)
+        ]
+        return [float(done.result().mean()) for done in pending]
+
+    for got in run(3, one, lambda rank: options(groups=Uniform(1.0))):
+        assert got == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]

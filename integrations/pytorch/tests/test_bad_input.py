@@ -1,0 +1,234 @@
+"""Whatever one rank does wrong, every rank gets one sentence, and none hangs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from atp.collective import (
+    AllReduce,
+    CollectiveError,
+    Custom,
+    Magnitude,
+    Options,
+    Region,
+    Uniform,
+)
+from atp.collective.values import Array
+from ranks import options, run
+
+RANKS = 3
+LATE_S = 20.0
+
+
+def ones(elements: int = 1_000, dtype: str = "float32") -> Array:
+    return np.ones(elements, dtype)
+
+
+def reduce_once(collective: AllReduce) -> object:
+    return collective.all_reduce("array", ones()).result()
+
+
+def sentences(
+    each: Callable[[AllReduce], object],
+    options_of: Callable[[int], Options] = lambda rank: options(),
+) -> list[str]:
+    """The error of each rank, after a check that none is missing or late."""
+    before = threading.active_count()
+    began = time.monotonic()
+    outcomes = run(RANKS, each, options_of)
+    assert time.monotonic() - began < LATE_S
+    assert threading.active_count() == before, "a thread is left"
+    texts = []
+    for rank, outcome in enumerate(outcomes):
+        assert isinstance(outcome, CollectiveError), f"rank {rank}: {outcome!r}"
+        assert "\n" not in str(outcome)
+        texts.append(str(outcome))
+    return texts
+
+
+def test_ranks_disagree_on_lengths() -> None:
+    def each(collective: AllReduce) -> object:
+        return collective.all_reduce("array", ones(1_000 + collective.rank // 2)).result()
+
+    for text in sentences(each):
+        assert "disagree on the number of elements of array" in text
+
+
+def test_ranks_disagree_on_types() -> None:
+    def each(collective: AllReduce) -> object:
+        dtype = "float64" if collective.rank == 1 else "float32"
+        return collective.all_reduce("array", ones(dtype=dtype)).result()
+
+    for text in sentences(each):
+        assert "disagree on the type of" in text
+
+
+def test_ranks_disagree_on_sampling_rates() -> None:
+    def of(rank: int) -> Options:
+        return options(groups=Uniform(0.5 + rank / 10))
+
+    for text in sentences(reduce_once, of):
+        assert "disagree on the sampling rates" in text
+
+
+def test_ranks_disagree_on_options() -> None:
+    def of(rank: int) -> Options:
+        return options(missing="mean" if rank else "zero")
+
+    for text in sentences(reduce_once, of):
+        assert "disagree on the option missing" in text
+
+
+def test_ranks_disagree_on_regions() -> None:
+    def each(collective: AllReduce) -> object:
+        regions = [Region(500, exact=collective.rank == 1), Region(500)]
+        return collective.all_reduce("array", ones(), regions).result()
+
+    for text in sentences(each):
+        assert "disagree on the regions" in text
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_no_number(value: float) -> None:
+    def each(collective: AllReduce) -> object:
+        array = ones()
+        array[7] = value if collective.rank == 1 else 1
+        return collective.all_reduce("array", array).result()
+
+    for text in sentences(each):
+        assert "array of rank 1 has NaN or infinite values in step 0" in text
+
+
+def test_no_number_may_arrive_everywhere() -> None:
+    def each(collective: AllReduce) -> Array:
+        array = ones(50_000)
+        array[40_000] = np.nan if collective.rank == 1 else 1
+        return collective.all_reduce("array", array).result()
+
+    for got in run(RANKS, each, lambda rank: options(groups=Uniform(0.1), nonfinite="propagate")):
+        assert not isinstance(got, BaseException), got
+        assert np.isnan(got[40_000])
+        assert np.isnan(got).sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda chunks: np.zeros(len(chunks) - 1, int), "it has to give each chunk one"),
+        (lambda chunks: np.full(len(chunks), 2), "a group outside of 0 to 1"),
+        (lambda chunks: np.full(len(chunks), -1), "a group outside of 0 to 1"),
+        (lambda chunks: np.full(len(chunks), 0.5), "a group outside of 0 to 1"),
+        (lambda chunks: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda chunks: None, "groups of shape ()"),
+    ],
+)
+@pytest.mark.parametrize("wrong", [1, None])
+def test_a_group_function_is_wrong(
+    function: Callable[[object], Array], words: str, wrong: int | None
+) -> None:
+    """At one rank, or at all."""
+
+    def of(rank: int) -> Options:
+        good = Custom(lambda chunks: np.zeros(len(chunks), int), (0.5, 1.0))
+        bad = Custom(function, (0.5, 1.0))
+        return options(groups=bad if wrong in (rank, None) else good)
+
+    for text in sentences(reduce_once, of):
+        assert words in text
+
+
+def test_a_rank_stalls() -> None:
+    over = threading.Event()
+
+    def each(collective: AllReduce) -> object:
+        reduce_once(collective)
+        if collective.rank == 1:
+            over.wait(3)
+        return reduce_once(collective)
+
+    for text in sentences(each, lambda rank: options(timeout_s=1.0)):
+        assert "rank 1 is too late with its part of step 1 of array" in text
+
+
+def test_a_rank_leaves() -> None:
+    def each(collective: AllReduce) -> object:
+        reduce_once(collective)
+        if collective.rank == 1:
+            raise CollectiveError("no more data")
+        return reduce_once(collective)
+
+    for text in sentences(each):
+        assert "no more data" in text
+
+
+def test_a_rank_closes() -> None:
+    def each(collective: AllReduce) -> object:
+        reduce_once(collective)
+        if collective.rank == 1:
+            collective.close()
+        return reduce_once(collective)
+
+    texts = sentences(each)
+    assert texts[1] == "the collective is closed"
+    for text in (texts[0], texts[2]):
+        assert "rank 1 left before its part of step 1 of array" in text
+
+
+def test_a_rank_is_missing() -> None:
+    def of(rank: int) -> Options:
+        if rank == 1:
+            raise CollectiveError("not started")
+        return options(timeout_s=0.5)
+
+    texts = sentences(reduce_once, of)
+    for text in (texts[0], texts[2]):
+        assert "rank 1 hasn't joined after 0.5 s" in text
+
+
+def test_wrong_arrays() -> None:
+    def each(collective: AllReduce) -> None:
+        reduce_once(collective)
+        for array, regions, words in (
+            (ones(999), None, "give an array of another length another name"),
+            (ones(dtype="int64"), None, "other is of int64"),
+            (ones(), [Region(999)], "the regions of other have 999 elements, the array 1000"),
+            (ones(), [Region(1_001), Region(-1)], "-1 elements"),
+        ):
+            name = "array" if len(array) == 999 else "other"
+            with pytest.raises(CollectiveError, match=words):
+                collective.all_reduce(name, array, regions)
+        reduce_once(collective)
+
+    assert run(RANKS, each) == [None] * RANKS
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"missing": "guess"}, "missing='guess'"),
+        ({"wire": "int8"}, "wire='int8'"),
+        ({"groups": Uniform(1.5)}, r"sampling rates \[1.5\]"),
+        ({"chunk_bytes": 3}, "chunk_bytes=3"),
+        ({"timeout_s": 0}, "more than 0"),
+    ],
+)
+def test_wrong_options(wrong: dict[str, object], words: str) -> None:
+    with pytest.raises(CollectiveError, match=words):
+        options(**wrong)
+
+
+def test_wrong_bounds() -> None:
+    with pytest.raises(CollectiveError, match="3 sampling rates need 2 bounds"):
+        Magnitude((0.1,), (0.0, 0.5, 1.0))
+    with pytest.raises(CollectiveError, match="ascending"):
+        Magnitude((0.2, 0.1), (0.0, 0.5, 1.0))
+
+
+def test_wrong_ranks() -> None:
+    with pytest.raises(CollectiveError, match="there are 2 to 16 ranks"):
+        AllReduce(None, 0, 17)  # type: ignore[arg-type]

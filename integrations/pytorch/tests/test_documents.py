@@ -1,0 +1,39 @@
+"""The samples of the guide run as they stand, with two ranks, and are typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="needs PyTorch")
+
+from test_torch import LIMIT_S, free_port  # noqa: E402
+
+PAGE = Path(__file__).parents[3] / "docs/src/guide/pytorch.md"
+SAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(SAMPLES)))
+def test_a_sample_runs(number: int) -> None:
+    sample = SAMPLES[number]
+    ranks = 2 if "WORLD_SIZE" in sample else 1
+    told = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(ranks)}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", sample], env={**os.environ, **told, "RANK": str(rank)})
+        for rank in range(ranks)
+    ]
+    try:
+        assert [process.wait(LIMIT_S) for process in processes] == [0] * ranks
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_there_are_samples() -> None:
+    assert len(SAMPLES) >= 4

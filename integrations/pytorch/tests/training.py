@@ -1,0 +1,143 @@
+"""One rank of a small training: ``python training.py RANK RANKS PORT JSON`` prints its outcome."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import atp.torch
+from atp.torch.tensors import fill
+
+STEPS = 20
+POLICIES: dict[str, Any] = {
+    "magnitude": atp.torch.Magnitude(),
+    "wrong": atp.torch.Custom(lambda chunks: np.zeros(len(chunks) - 1, int), (0.5,)),
+}
+
+
+def model() -> torch.nn.Module:
+    torch.manual_seed(1)
+    return torch.nn.Sequential(
+        torch.nn.Linear(64, 128),
+        torch.nn.LayerNorm(128),
+        torch.nn.ReLU(),
+        torch.nn.Linear(128, 128),
+        torch.nn.ReLU(),
+        torch.nn.Linear(128, 10),
+    )
+
+
+def batch(rank: int, step: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    random = torch.Generator().manual_seed(1_000 * step + rank)
+    inputs = torch.randn(32, 64, generator=random)
+    return inputs.to(dtype), (inputs[:, :10].argmax(1))
+
+
+def options(case: dict[str, Any]) -> atp.torch.Options:
+    told = dict(case.get("options", {}))
+    policy = told.pop("groups", 1.0)
+    groups = POLICIES[policy] if isinstance(policy, str) else atp.torch.Uniform(policy)
+    return atp.torch.Options(control_socket=None, groups=groups, **told)
+
+
+def train(rank: int, case: dict[str, Any]) -> torch.nn.Module:
+    dtype = getattr(torch, case.get("dtype", "float32"))
+    own = model().to(dtype)
+    if "tensor" in case:
+        return reduce_tensors(rank, case)
+    if case.get("outer"):
+        train_apart(rank, own, case)
+        return own
+    # Small buckets, so that there are several.
+    ddp = DistributedDataParallel(own, bucket_cap_mb=0.03)
+    optimizer = torch.optim.SGD(own.parameters(), lr=0.05, momentum=0.9)
+
+    def steps() -> None:
+        for step in range(STEPS):
+            inputs, labels = batch(rank, step, dtype)
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(ddp(inputs).float(), labels)
+            if case.get("nan") == [rank, step]:
+                loss = loss * float("nan")
+            loss.backward()
+            if case.get("dies") == [rank, step]:
+                os._exit(7)
+            optimizer.step()
+
+    if case["hook"] == "gloo":
+        steps()
+    else:
+        with atp.torch.State(own, options(case)) as state:
+            ddp.register_comm_hook(state, atp.torch.allreduce_hook)
+            steps()
+    return own
+
+
+def reduce_tensors(rank: int, case: dict[str, Any]) -> torch.nn.Module:
+    """Reduces a tensor of a type that gloo or the processor's layers don't have."""
+    dtype = getattr(torch, case["tensor"])
+    parameter = torch.nn.Parameter(torch.zeros(10_000, 1, dtype=dtype))
+    with atp.torch.State(None, options(case)) as state:
+        for step in range(3):
+            random = torch.Generator().manual_seed(step)
+            both = torch.randn(2, 10_000, generator=random).to(dtype)
+            flat = both[rank].clone()
+            fill(flat, state.all_reduce("tensor", flat, [parameter]).result())
+            mean = (both[0].double() + both[1].double()) / 2
+            error = (flat.double() - mean).abs().max().item()
+            assert error <= case["error"], f"error {error}"
+    return torch.nn.Linear(64, 10, dtype=torch.float32)
+
+
+def train_apart(rank: int, own: torch.nn.Module, case: dict[str, Any]) -> None:
+    optimizer = torch.optim.SGD(own.parameters(), lr=0.05)
+    with atp.torch.State(own, options(case)) as state:
+        outer = atp.torch.OuterStep(state, own.parameters(), **case["outer"])
+        for step in range(STEPS):
+            inputs, labels = batch(rank, step, torch.float32)
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(own(inputs), labels).backward()
+            optimizer.step()
+            if step % 5 == 4:
+                outer.step()
+
+
+def main() -> None:
+    rank, ranks, port, case = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=ranks)
+    torch.manual_seed(0)
+    threads = threading.active_count()
+    try:
+        own = train(rank, case)
+    except Exception as error:
+        print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
+        os._exit(1)
+    parameters = [parameter.detach().float().numpy().tobytes() for parameter in own.parameters()]
+    inputs, labels = batch(99, 99, next(own.parameters()).dtype)
+    loss = torch.nn.functional.cross_entropy(own(inputs).float(), labels).item()
+    print(
+        json.dumps(
+            {
+                "digest": hashlib.sha256(b"".join(parameters)).hexdigest(),
+                "values": np.frombuffer(b"".join(parameters), np.float32)[::97].tolist(),
+                "loss": loss,
+                "threads": threading.active_count() - threads,
+            }
+        ),
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()

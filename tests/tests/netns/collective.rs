@@ -1,0 +1,82 @@
+//! Tests the all-reduce of the Python packages on a network that loses packets.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use std::{path::Path, time::Duration};
+use testbed::{
+    Host, Process,
+    faults::{Injection, Trouble, wired_star},
+};
+
+const SCRIPT: &str = "../integrations/pytorch/tests/rank_on_host.py";
+const LIMIT: Duration = Duration::from_secs(120);
+
+crate::trials! { if missing_for_collective:
+    collective__without_loss,
+    collective__at_loss_0_1,
+    collective__at_loss_0_3,
+    collective__at_loss_0_6,
+    collective__at_loss_0_9,
+}
+
+fn collective__without_loss() -> Result<()> {
+    at_loss(0.0)
+}
+
+fn collective__at_loss_0_1() -> Result<()> {
+    at_loss(0.1)
+}
+
+fn collective__at_loss_0_3() -> Result<()> {
+    at_loss(0.3)
+}
+
+fn collective__at_loss_0_6() -> Result<()> {
+    at_loss(0.6)
+}
+
+fn collective__at_loss_0_9() -> Result<()> {
+    at_loss(0.9)
+}
+
+/// Two ranks, with this share of lost packets: at MSR 1 the means are exact, and below
+/// it the ranks still have the same bits.
+fn at_loss(loss: f64) -> Result<()> {
+    let star = wired_star(2)?;
+    // Nine lost packets of ten both ways would leave one exchange in a hundred.
+    let (back, steps) = if loss < 0.9 { (loss, 3) } else { (0.0, 1) };
+    let _injection = Injection::start(&star.router, &Trouble::loss(back), &Trouble::loss(loss))?;
+    for (msr, missing) in [(1.0, "zero"), (0.5, "mean"), (0.5, "feedback")] {
+        let outcomes = reduce(&star.hosts, steps, msr, missing)
+            .with_context(|| format!("loss {loss}, MSR {msr}, missing {missing}"))?;
+        let number = |at: usize, name: &str| outcomes[at][name].as_f64().context("a number");
+        ensure!(outcomes[0]["digest"] == outcomes[1]["digest"], "{outcomes:?}");
+        for at in 0..2 {
+            let arrived = number(at, "chunks_arrived")? / number(at, "chunks")?;
+            ensure!(arrived >= msr, "{outcomes:?}");
+            ensure!(msr < 1.0 || number(at, "error")? < 1e-6, "{outcomes:?}");
+        }
+    }
+    Ok(())
+}
+
+fn reduce(hosts: &[Host], steps: u32, msr: f64, missing: &str) -> Result<Vec<Value>> {
+    let folder = testbed::own_folder("collective")?;
+    let start = |(rank, host): (usize, &Host)| {
+        let told = json!({
+            "rank": rank, "ranks": hosts.len(), "address": host.ipv4.to_string(),
+            "folder": folder.path(), "msr": msr, "missing": missing,
+            "elements": 8_000, "steps": steps, "seed": 1,
+        });
+        let mut command = host.namespace.command(testbed::collective_python()?);
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(SCRIPT)).arg(told.to_string());
+        Process::captured(&format!("rank {rank}"), command)
+    };
+    let ranks: Vec<Process> = hosts.iter().enumerate().map(start).collect::<Result<_>>()?;
+    let end = |rank: Process| -> Result<Value> {
+        let finished = rank.end(LIMIT)?;
+        ensure!(finished.status.success(), "{}", finished.stderr);
+        Ok(serde_json::from_str(finished.stdout.trim())?)
+    };
+    ranks.into_iter().map(end).collect()
+}
