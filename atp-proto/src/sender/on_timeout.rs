@@ -19,6 +19,7 @@ impl Sender {
             self.no_room.paused_until_ns(),
             self.first_window_due_ns(),
             self.terms_timeout_ns(),
+            self.silence_timeout_ns(),
         ];
         timeouts.into_iter().flatten().min()
     }
@@ -55,6 +56,16 @@ impl Sender {
         if let Some(payload_bytes) = narrower {
             self.set_payload_bytes(now_ns, payload_bytes);
         }
+    }
+
+    /// When the peer has been silent for too long, however late the next retransmission is. A packet
+    /// that is in flight gets the time for an answer: the job may have paused before it.
+    fn silence_timeout_ns(&self) -> Option<u64> {
+        let silent_ns = self.silence.lasts_until_ns(self.config.peer_timeout_ns)?;
+        let lanes = 0..self.config.groups.len();
+        let oldest = |lane| Some(self.sent_packets.find_in_flight(lane as u8)?.1.departs_ns);
+        let asked_ns = lanes.filter_map(oldest).min()?;
+        Some(silent_ns.max(asked_ns.saturating_add(self.lanes.base_timeout_ns())))
     }
 
     /// Fails the job if the peer has been silent for too long.

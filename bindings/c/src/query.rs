@@ -368,7 +368,8 @@ pub unsafe extern "C" fn atp_query_answers(
 }
 
 /// Tells the plan that a source starts, with the sampling rate that ATP_EVENT_STARTED names. Leave
-/// out exact groups, which the plan would make approximate: atp_query_source_heard counts them.
+/// out exact groups, which keep their rate: atp_query_source_heard counts them. Their receiver can
+/// only end the job.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_query_source_started(query: atp_query, stratum: u32, msr: f64) -> atp_status {
     call_once(|| {

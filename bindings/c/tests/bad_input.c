@@ -234,6 +234,12 @@ int main(void) {
     FAILS(atp_job_connect("127.0.0.1:0", NULL, &job), ATP_ERROR_PEER, "127.0.0.1:0");
     FAILS(atp_receiver_bind("192.0.2.1:1", NULL, &receiver), ATP_ERROR_SOCKET, "192.0.2.1:1");
     options = loopback_options();
+    options.flags |= ATP_OVERLAP_WINDOWS;
+    FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_OPTIONS, "option of streams");
+    options = loopback_options();
+    options.window_deadline_ms = 5;
+    FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_OPTIONS, "option of streams");
+    options = loopback_options();
     options.msr = NAN;
     FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_MSR, "NaN");
     options.msr = -0.5;
