@@ -58,8 +58,8 @@ impl Sender {
         }
     }
 
-    /// When the peer has been silent for too long, however late the next retransmission is. A packet
-    /// or a FIN in flight gets the time for an answer: the job may have paused before it.
+    /// When the peer has been silent for too long, however late the next retransmission is. A
+    /// packet or a FIN in flight gets the time for an answer: the job may have paused before it.
     fn silence_timeout_ns(&self) -> Option<u64> {
         let silent_ns = self.silence.lasts_until_ns(self.config.peer_timeout_ns)?;
         let lanes = 0..self.config.groups.len();
@@ -79,6 +79,45 @@ impl Sender {
         {
             let short = self.short();
             self.fail(SendError::PeerSilent { silence_ns, short });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sender::{
+        SenderConfig, State,
+        tests::{MS, config},
+    };
+
+    /// Sends and waits from `now_ns` until the job fails.
+    fn fail_by_silence(sender: &mut Sender, mut now_ns: u64) -> u64 {
+        while matches!(sender.state(), State::Open | State::Finishing) {
+            while sender.next_packet(now_ns).is_some() {}
+            sender.next_control(now_ns, &mut [0; 52]);
+            now_ns = sender.poll_timeout().unwrap().max(now_ns);
+            sender.handle_timeout(now_ns);
+        }
+        assert!(matches!(sender.state(), State::Failed(SendError::PeerSilent { .. })));
+        now_ns
+    }
+
+    #[test]
+    fn silence__ends_the_job_at_the_timeout() {
+        // Retransmissions are a second apart by then.
+        for timeout_ms in [1_000, 3_000, 3_900, 10_000] {
+            let mut sender = sender(SenderConfig { peer_timeout_ns: timeout_ms * MS, ..config() });
+            sender.queue(0, 10).unwrap();
+            let failed_ns = fail_by_silence(&mut sender, 0);
+            let over_ms = failed_ns / MS - timeout_ms;
+            assert!(over_ms <= 50, "{timeout_ms} ms took {over_ms} ms more");
+            // Only the end of an empty job needs an answer.
+            let config = SenderConfig { peer_timeout_ns: timeout_ms * MS, ..config() };
+            let mut sender = self::sender(config);
+            sender.finish();
+            let over_ms = fail_by_silence(&mut sender, 0) / MS - timeout_ms;
+            assert!(over_ms <= 50, "the end: {timeout_ms} ms took {over_ms} ms more");
         }
     }
 }

@@ -444,36 +444,6 @@ fn silence__is_only_called_after_sending_again() {
     assert_eq!(*short, [Short { group: 0, delivered: 0, needed: 1 }]);
 }
 
-/// Sends and waits from `now_ns` until the job fails.
-fn fail_by_silence(sender: &mut Sender, mut now_ns: u64) -> u64 {
-    while matches!(sender.state(), State::Open | State::Finishing) {
-        while sender.next_packet(now_ns).is_some() {}
-        control(sender, now_ns);
-        now_ns = sender.poll_timeout().unwrap().max(now_ns);
-        sender.handle_timeout(now_ns);
-    }
-    assert!(matches!(sender.state(), State::Failed(SendError::PeerSilent { .. })));
-    now_ns
-}
-
-#[test]
-fn silence__ends_the_job_at_the_timeout() {
-    // Retransmissions are a second apart by then.
-    for timeout_ms in [1_000, 3_000, 3_900, 10_000] {
-        let mut sender = sender(SenderConfig { peer_timeout_ns: timeout_ms * MS, ..config() });
-        sender.queue(0, 10).unwrap();
-        let failed_ns = fail_by_silence(&mut sender, 0);
-        let over_ms = failed_ns / MS - timeout_ms;
-        assert!(over_ms <= 50, "{timeout_ms} ms took {over_ms} ms more");
-        // Only the end of an empty job needs an answer.
-        let config = SenderConfig { peer_timeout_ns: timeout_ms * MS, ..config() };
-        let mut sender = self::sender(config);
-        sender.finish();
-        let over_ms = fail_by_silence(&mut sender, 0) / MS - timeout_ms;
-        assert!(over_ms <= 50, "the end: {timeout_ms} ms took {over_ms} ms more");
-    }
-}
-
 proptest! {
     // A packet with the right job and cookie may still be a lie.
     #[test]

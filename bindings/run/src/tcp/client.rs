@@ -158,7 +158,7 @@ pub fn is_fresh(fd: RawFd) -> bool {
     done == 0 && state == TCP_CLOSE
 }
 
-/// Connects to the library at `atp`, which then connects to its program. Gives the connection's job.
+/// Connects to the library at `atp`, which then connects to its program. Gives the job.
 fn open_private(atp: SocketAddr, rule: Rule, framing: Framing) -> io::Result<(TcpStream, u32)> {
     let private = TcpStream::connect_timeout(&atp, rule.probe)?;
     private.set_read_timeout(Some(rule.probe))?;
