@@ -219,7 +219,7 @@ impl JobBuilder {
     }
 
     /// Message bytes in one packet, 1 to 8,900; fewer if the path's MTU requires it. Default: as
-    /// many as the path's MTU allows. With an MTU of 1,500 that is 1,440 over IPv4, 1,420 over IPv6.
+    /// many as the path's MTU allows: with an MTU of 1,500, 1,440 over IPv4 and 1,420 over IPv6.
     pub fn payload_bytes(mut self, bytes: u32) -> Self {
         self.payload_bytes = Some(bytes);
         self

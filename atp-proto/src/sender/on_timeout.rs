@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::sender::{
         SenderConfig, State,
-        tests::{MS, config},
+        tests::{self, MS, config},
     };
 
     /// Sends and waits from `now_ns` until the job fails.
@@ -107,14 +107,15 @@ mod tests {
     fn silence__ends_the_job_at_the_timeout() {
         // Retransmissions are a second apart by then.
         for timeout_ms in [1_000, 3_000, 3_900, 10_000] {
-            let mut sender = sender(SenderConfig { peer_timeout_ns: timeout_ms * MS, ..config() });
+            let mut sender =
+                tests::sender(SenderConfig { peer_timeout_ns: timeout_ms * MS, ..config() });
             sender.queue(0, 10).unwrap();
             let failed_ns = fail_by_silence(&mut sender, 0);
             let over_ms = failed_ns / MS - timeout_ms;
             assert!(over_ms <= 50, "{timeout_ms} ms took {over_ms} ms more");
             // Only the end of an empty job needs an answer.
-            let config = SenderConfig { peer_timeout_ns: timeout_ms * MS, ..config() };
-            let mut sender = self::sender(config);
+            let of_end = SenderConfig { peer_timeout_ns: timeout_ms * MS, ..config() };
+            let mut sender = tests::sender(of_end);
             sender.finish();
             let over_ms = fail_by_silence(&mut sender, 0) / MS - timeout_ms;
             assert!(over_ms <= 50, "the end: {timeout_ms} ms took {over_ms} ms more");

@@ -219,8 +219,9 @@ typedef enum atp_flag {
    */
   ATP_NAME_LOST = 32,
   /**
-   * Streams only: a window may begin while the last one ends: see atp_stream_next_window. At most
-   * two windows are open. A receiver of a version that can't follow gets them one after the other.
+   * Streams only: a window may begin while the last one ends: see atp_stream_next_window. At
+   * most two windows are open. A receiver of a version that can't follow gets them one after the
+   * other.
    */
   ATP_OVERLAP_WINDOWS = 64,
 } atp_flag;
@@ -1630,8 +1631,8 @@ enum atp_status atp_query_open(const char *text,
 /**
  * Adds the rows of one message: whole lines of CSV, without a header. Missing values are empty or
  * NA. ATP_ERROR_ROW if a row can't be read, has more values than the header, or a quote without an
- * end. ATP_ERROR_SAMPLE if a row can't be counted. The message is then left out, and the query goes
- * on.
+ * end. ATP_ERROR_SAMPLE if a row can't be counted. The message is then left out, and the query
+ * goes on.
  *
  * # Safety
  * `data` is null or has `len` readable bytes.

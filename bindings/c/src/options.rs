@@ -32,8 +32,9 @@ pub enum atp_flag {
     ATP_NO_PACKING = 16,
     /// Jobs: the report names the messages that were not delivered: see atp_job_report_lost.
     ATP_NAME_LOST = 32,
-    /// Streams only: a window may begin while the last one ends: see atp_stream_next_window. At most
-    /// two windows are open. A receiver of a version that can't follow gets them one after the other.
+    /// Streams only: a window may begin while the last one ends: see atp_stream_next_window. At
+    /// most two windows are open. A receiver of a version that can't follow gets them one after the
+    /// other.
     ATP_OVERLAP_WINDOWS = 64,
 }
 
