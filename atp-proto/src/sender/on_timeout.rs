@@ -59,13 +59,13 @@ impl Sender {
     }
 
     /// When the peer has been silent for too long, however late the next retransmission is. A
-    /// packet or a FIN in flight gets the time for an answer: the job may have paused before it.
+    /// packet in flight gets the time for an answer: the job may have paused before it. FINs are
+    /// repeated soon enough.
     fn silence_timeout_ns(&self) -> Option<u64> {
         let silent_ns = self.silence.lasts_until_ns(self.config.peer_timeout_ns)?;
         let lanes = 0..self.config.groups.len();
         let oldest = |lane| Some(self.sent_packets.find_in_flight(lane as u8)?.1.departs_ns);
-        let fin_ns = self.window.ending.unanswered_since_ns(self.report.packets_sent);
-        let asked_ns = lanes.filter_map(oldest).chain(fin_ns).min()?;
+        let asked_ns = lanes.filter_map(oldest).min()?;
         Some(silent_ns.max(asked_ns.saturating_add(self.lanes.base_timeout_ns())))
     }
 
