@@ -52,7 +52,7 @@ pub enum Error {
     /// A message is longer than the job allows.
     #[error(
         "a message of {bytes} bytes is too long: at most {bytes_max} are allowed \
-         (JobBuilder::message_bytes_max)"
+         (the option message_bytes_max)"
     )]
     TooLarge {
         /// The message's length, bytes.
@@ -64,7 +64,7 @@ pub enum Error {
     #[error("a job needs at least one receiver: the list of addresses is empty")]
     NoPeers,
     /// The job was opened without this group.
-    #[error("the job has no group {0}: add it with JobBuilder::groups before opening the job")]
+    #[error("the job has no group {0}: name it in the option groups before opening the job")]
     NoGroup(u8),
     /// A message was sent after the end of the job's input.
     #[error("the job takes no more messages: its input was ended, or the job was canceled")]
@@ -76,8 +76,8 @@ pub enum Error {
     EndedByReceiver,
     /// A message was sent while the end of the stream's window is awaited.
     #[error(
-        "the stream's window is ending: wait for its end (Stream::end_window or \
-         Stream::try_window), then send the next window's messages"
+        "the stream's window is ending: wait for its end (end_window or try_window), then send the \
+         next window's messages"
     )]
     WindowEnding,
     /// The sampling rate can't be changed; the source says why.
@@ -95,7 +95,10 @@ pub enum Error {
     #[error("the job's options are invalid: {0}")]
     Options(#[from] ConfigError),
     /// A name with a port has no address.
-    #[error("{name} has no address: {source}; give host:port, as in db7:4747 or 10.0.0.2:4747")]
+    #[error(
+        "{name} has no {}; give host:port, as in db7:4747 or 10.0.0.2:4747",
+        missing(.name, .source)
+    )]
     Name {
         /// The name, as Debug writes it.
         name: String,
@@ -122,7 +125,7 @@ pub enum Error {
         mtu_bytes: usize,
     },
     /// A UDP socket could not be opened, or failed.
-    #[error("{doing} {address} failed: {source}{}", advice(.source))]
+    #[error("{doing} {address} failed: {source}{}", advice(.address, .source))]
     Socket {
         /// The operation: "connecting to", "listening at" or "receiving at".
         doing: &'static str,
@@ -145,8 +148,26 @@ pub enum Error {
     Short(Box<Shortfall>),
 }
 
+/// What `name`, as Debug writes it, lacks by the resolver's error.
+fn missing(name: &str, error: &io::Error) -> String {
+    let is_port = |text: &str| text.parse::<u16>().is_ok();
+    let text = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
+    match text {
+        Some(text) if !text.rsplit_once(':').is_some_and(|(_, port)| is_port(port)) => {
+            "port from 0 to 65535".to_owned()
+        }
+        _ => format!("address: {error}"),
+    }
+}
+
 /// Advice for a socket error, appended to the kernel's text.
-fn advice(error: &io::Error) -> &'static str {
+fn advice(address: &SocketAddr, error: &io::Error) -> &'static str {
+    if let SocketAddr::V6(address) = address
+        && address.ip().is_unicast_link_local()
+        && address.scope_id() == 0
+    {
+        return ": name the interface, as in fe80::1%eth0:4747 or [fe80::1%2]:4747";
+    }
     match error.kind() {
         io::ErrorKind::AddrInUse => ": stop the program that uses this port, or choose another one",
         io::ErrorKind::AddrNotAvailable => {
@@ -159,7 +180,7 @@ fn advice(error: &io::Error) -> &'static str {
 /// A job that ended without the messages that it needs.
 ///
 /// As text it names the peer, the cause, and the messages delivered in each group that is short.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Shortfall {
     /// The receiver.
     pub peer: SocketAddr,
@@ -268,6 +289,13 @@ impl Shortfall {
 
 impl std::error::Error for Shortfall {}
 
+/// The sentence, which a `main` that returns the error prints. The report has thousands of lines.
+impl fmt::Debug for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let peer = self.peer;
@@ -329,5 +357,50 @@ impl Shortfall {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{GroupReport, Sample};
+
+    #[test]
+    fn debug__of_a_shortfall_is_its_sentence() {
+        let sample = Sample {
+            at_s: 0.05,
+            group: 0,
+            tlr: 0.1,
+            rate_bytes_per_s: 1,
+            loss: 0.0,
+            queue: 1,
+            rtt_us: 0.0,
+        };
+        let group = GroupReport {
+            group: 0,
+            messages: 10,
+            delivered: 1,
+            needed: 9,
+            lost: 9,
+            msr: 0.9,
+            lost_ids: None,
+        };
+        let report =
+            Report { groups: vec![group], timeline: vec![sample; 100], ..Report::default() };
+        let peer = "10.0.0.2:4747".parse().unwrap();
+        let error = Error::Short(Box::new(Shortfall::local(peer, ShortCause::Abandoned, report)));
+        assert_eq!(format!("{error:?}"), format!("Short({error})"));
+        assert!(error.to_string().ends_with("1 of 9 needed messages delivered"), "{error}");
+    }
+
+    #[test]
+    fn display__names_the_interface_that_an_address_lacks() {
+        let failed = |address: &str| {
+            let address = address.parse().unwrap();
+            let source = io::Error::from_raw_os_error(libc::EINVAL);
+            Error::Socket { doing: "connecting to", address, source }.to_string()
+        };
+        assert!(failed("[fe80::1]:4747").ends_with("as in fe80::1%eth0:4747 or [fe80::1%2]:4747"));
+        assert!(!failed("[fe80::1%2]:4747").contains("interface"));
     }
 }

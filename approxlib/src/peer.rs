@@ -2,22 +2,34 @@
 
 use crate::error::Error;
 use std::{
-    fmt,
+    fmt, io,
     net::{SocketAddr, ToSocketAddrs},
 };
 
 /// The addresses of `name`, in the resolver's order, each once. Blocks while a host name is
 /// resolved.
 pub fn resolve(name: &(impl ToSocketAddrs + fmt::Debug)) -> Result<Vec<SocketAddr>, Error> {
-    let failed = |source| Error::Name { name: format!("{name:?}"), source };
+    resolved(format!("{name:?}"), name.to_socket_addrs())
+}
+
+/// The addresses that a resolver gave for `name`, each once.
+pub fn resolved(
+    name: String,
+    found: io::Result<impl Iterator<Item = SocketAddr>>,
+) -> Result<Vec<SocketAddr>, Error> {
+    let failed = |source| Error::Name { name, source };
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => return Err(failed(error)),
+    };
     let mut addresses = Vec::new();
-    for address in name.to_socket_addrs().map_err(failed)? {
+    for address in found {
         if !addresses.contains(&address) {
             addresses.push(address);
         }
     }
     match addresses.is_empty() {
-        true => Err(failed(std::io::Error::other("it has no address"))),
+        true => Err(failed(io::Error::other("the list is empty"))),
         false => Ok(addresses),
     }
 }
@@ -46,7 +58,6 @@ pub fn first_reachable<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io;
 
     #[test]
     fn resolve__takes_addresses_and_names() {
@@ -56,6 +67,10 @@ mod tests {
         assert_eq!(resolve(&("127.0.0.1", 4747)).unwrap(), [address]);
         assert!(resolve(&"localhost:4747").unwrap().iter().all(|one| one.ip().is_loopback()));
         assert_eq!(resolve(&&[address, address][..]).unwrap(), [address]);
+        for name in ["[fe80::1%1]:4747", "fe80::1%lo:4747"] {
+            let SocketAddr::V6(found) = resolve(&name).unwrap()[0] else { panic!("{name}") };
+            assert_eq!((found.scope_id(), found.port()), (1, 4747), "{name}");
+        }
     }
 
     #[test]
@@ -65,6 +80,14 @@ mod tests {
             assert!(error.contains(&format!("{name:?}")) && error.contains("host:port"), "{error}");
         }
         assert!(resolve(&&[][..]).is_err(), "an empty list");
+        for name in ["localhost", "127.0.0.1", "", "localhost:70000"] {
+            let error = resolve(&name).unwrap_err().to_string();
+            assert!(error.contains("has no port from 0 to 65535; give"), "{error}");
+        }
+        for name in ["\0:1", ":1"] {
+            let error = resolve(&name).unwrap_err().to_string();
+            assert!(error.contains("has no address: "), "{error}");
+        }
     }
 
     #[test]

@@ -45,6 +45,31 @@ async fn receive(mut receiver: AsyncReceiver) -> HashSet<u32> {
     }
 }
 
+/// Sends one message to an address that lives as long as the call.
+async fn send_one(to: &str) -> Report {
+    let mut job = job().connect_async(to).await.unwrap();
+    job.send(&message(0, 100)).await.unwrap();
+    finish(&mut job).await
+}
+
+#[tokio::test]
+async fn connect_async__takes_a_borrowed_address() {
+    let (receiver, address) = bind().await;
+    let receiving = tokio::spawn(receive(receiver));
+    let to = address.to_string();
+    assert_eq!(send_one(&to).await.groups[0].delivered, 1);
+    assert_eq!(receiving.await.unwrap().len(), 1);
+    for name in ["no-such-host.invalid:4747", "localhost"] {
+        let error = job().connect_async(name).await.unwrap_err();
+        assert!(matches!(&error, Error::Name { .. }) && error.to_string().contains(name));
+    }
+    // A task may move to another thread.
+    tokio::spawn(async move { job().connect_async(&to[..]).await.map(drop) })
+        .await
+        .unwrap()
+        .unwrap();
+}
+
 async fn finish(job: &mut AsyncJob) -> Report {
     timeout(SOON, job.finish()).await.expect("an end").unwrap()
 }

@@ -33,6 +33,28 @@ fn connect__says_which_name_has_no_address() {
     assert!(matches!(error, Error::Name { .. }), "{error}");
 }
 
+#[test]
+fn connect__refuses_what_no_job_can_have() {
+    let job = || Job::builder().control_socket(None);
+    for (job, words) in [
+        (job().overlap_windows(true), "overlap_windows is an option of streams"),
+        (job().window_deadline(Duration::from_secs(1)), "window_deadline is an option of streams"),
+        (job().payload_bytes(0), "choose 1 to 8900"),
+        (job().payload_bytes(8_901), "choose 1 to 8900"),
+        (job().payload_bytes(1), "a larger payload_bytes, or a smaller message_bytes_max"),
+    ] {
+        let error = job.connect("127.0.0.1:9").unwrap_err();
+        assert!(matches!(error, Error::Options(_)), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    for address in ["255.255.255.255:9", "224.0.0.1:9", "127.0.0.1:0"] {
+        let error = job().connect(address).unwrap_err();
+        assert!(matches!(error, Error::Peer(_)), "{error}");
+    }
+    let stream = job().overlap_windows(true).window_deadline(Duration::from_secs(1));
+    drop(stream.stream("127.0.0.1:9").unwrap());
+}
+
 /// A receiver that admits a job by name admits no other.
 #[test]
 fn id__is_the_same_at_both_ends() {

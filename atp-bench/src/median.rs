@@ -9,11 +9,11 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some(f64::midpoint(lower, upper))
 }
 
-/// The middle value, or the lower of the two middle values, so that the result is a real count.
+/// As [`median`], rounded down to a count; 0 without values.
 pub fn median_count(mut values: Vec<usize>) -> usize {
     values.sort_unstable();
-    let middle = values.len().saturating_sub(1) / 2;
-    values.get(middle).copied().unwrap_or(0)
+    let Some(upper) = values.get(values.len() / 2) else { return 0 };
+    values[(values.len() - 1) / 2].midpoint(*upper)
 }
 
 #[cfg(test)]
@@ -26,7 +26,8 @@ mod tests {
         assert_eq!(median([4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median([]), None);
         assert_eq!(median_count(vec![9, 1, 5]), 5);
-        assert_eq!(median_count(vec![1, 2, 3, 4]), 2);
+        assert_eq!(median_count(vec![15_710, 15_584]), 15_647);
+        assert_eq!(median_count(vec![4, 1, 2, 3]), 2, "rounded down");
         assert_eq!(median_count(vec![]), 0);
     }
 }

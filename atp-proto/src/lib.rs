@@ -26,6 +26,6 @@ pub use receiver::{
 };
 pub use sender::{
     AckRing, CompleteAt, ConfigError, EndedWindow, GroupConfig, GroupReport, MESSAGES_MAX,
-    MessageId, MsrError, Pace, PackedMessage, Packet, PacketRefused, QueueError, Report,
-    RequestPolicy, SendError, Sender, SenderConfig, Short, State,
+    MessageId, MsrError, PAYLOAD_BYTES_MAX, Pace, PackedMessage, Packet, PacketRefused, QueueError,
+    Report, RequestPolicy, SendError, Sender, SenderConfig, Short, State,
 };

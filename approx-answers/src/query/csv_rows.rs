@@ -28,7 +28,7 @@ impl Answering {
         let (mut columns, mut records) = (Vec::new(), 0);
         loop {
             let mut name = Vec::new();
-            let Some(is_last) = fields.next(|piece| name.extend_from_slice(piece)) else { break };
+            let Some(is_last) = fields.next(|piece| name.extend_from_slice(piece))? else { break };
             if records == 0 {
                 columns.push(String::from_utf8_lossy(&name).into_owned());
             }
@@ -40,7 +40,8 @@ impl Answering {
         Self::new(query, &columns)
     }
 
-    /// Adds the rows of one message: whole records of CSV, without a header.
+    /// Adds the rows of one message: whole records of CSV, without a header. A quote that is open
+    /// at the end of the message would hide the rows after it, and is an error.
     ///
     /// ```
     /// use approx_answers::{Answering, Confidence};
@@ -54,7 +55,8 @@ impl Answering {
     /// ```
     ///
     /// # Errors
-    /// The message isn't CSV in UTF-8, or as [`Answering::push_message`]. It is then left out.
+    /// The message isn't CSV in UTF-8, a quote has no end, a row has more values than the header
+    /// has columns; or as [`Answering::push_message`]. The message is then left out.
     pub fn push_csv(&mut self, stratum: u32, message: &[u8]) -> Result<(), QueryError> {
         let (columns, state) = self.columns_and_state();
         state.push(stratum, &mut Csv::new(columns, checked(message)?))
@@ -73,27 +75,39 @@ struct Fields<'a> {
     reader: &'a mut csv_core::Reader,
     text: &'a [u8],
     piece: [u8; PIECE_BYTES],
+    /// The text is at its end, and the line feed after it was read.
+    is_ended: bool,
 }
 
 impl<'a> Fields<'a> {
     /// `reader` may have read another text. To make one costs as much as to read ten rows.
     fn new(reader: &'a mut csv_core::Reader, text: &'a [u8]) -> Self {
         reader.reset();
-        Self { reader, text, piece: [0; PIECE_BYTES] }
+        Self { reader, text, piece: [0; PIECE_BYTES], is_ended: false }
     }
 
     /// Hands the next field to `on`, in pieces. Returns whether it is the last one of its row;
     /// `None` after the last field.
-    fn next(&mut self, mut on: impl FnMut(&[u8])) -> Option<bool> {
+    fn next(&mut self, mut on: impl FnMut(&[u8])) -> Result<Option<bool>, QueryError> {
         loop {
             let (result, read, written) = self.reader.read_field(self.text, &mut self.piece);
             self.text = &self.text[read..];
             on(&self.piece[..written]);
             match result {
-                // The end of the text ends the field.
-                ReadFieldResult::InputEmpty | ReadFieldResult::OutputFull => {}
-                ReadFieldResult::Field { record_end } => return Some(record_end),
-                ReadFieldResult::End => return None,
+                ReadFieldResult::Field { record_end } => return Ok(Some(record_end)),
+                ReadFieldResult::End => return Ok(None),
+                ReadFieldResult::OutputFull => {}
+                // A line feed is part of a field whose quote is open, and ends any other.
+                ReadFieldResult::InputEmpty if self.is_ended && written > 0 => {
+                    let reason = "a quote has no end: give whole rows".to_owned();
+                    return Err(QueryError::Csv { reason });
+                }
+                ReadFieldResult::InputEmpty if !self.is_ended => {
+                    self.is_ended = true;
+                    self.text = b"\n";
+                }
+                // The end of the text ends all.
+                ReadFieldResult::InputEmpty => {}
             }
         }
     }
@@ -120,7 +134,7 @@ impl Row for CsvRow {
 
 impl CsvRow {
     /// Reads the next row; false after the last one.
-    fn read(&mut self, fields: &mut Fields<'_>) -> bool {
+    fn read(&mut self, fields: &mut Fields<'_>) -> Result<bool, QueryError> {
         self.len = 0;
         loop {
             let mut wanted = self.values.iter_mut().find(|(at, _)| *at == self.len);
@@ -131,11 +145,11 @@ impl CsvRow {
                 if let Some((_, value)) = &mut wanted {
                     value.extend_from_slice(piece);
                 }
-            });
-            let Some(is_last) = is_last else { return false };
+            })?;
+            let Some(is_last) = is_last else { return Ok(false) };
             self.len += 1;
             if is_last {
-                return true;
+                return Ok(true);
             }
         }
     }
@@ -166,7 +180,12 @@ impl Records for Csv<'_> {
         mut on: impl FnMut(&str, f64, f64) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
         let mut fields = Fields::new(&mut self.reader, self.text);
-        while self.row.read(&mut fields) {
+        while self.row.read(&mut fields)? {
+            let (found, columns) = (self.row.len(), self.columns.len());
+            if found > columns {
+                let reason = format!("a row has {found} values, the header {columns} columns");
+                return Err(QueryError::Csv { reason });
+            }
             if let Some((key, x, y)) = self.columns.record(&self.row)? {
                 on(key, x, y)?;
             }
@@ -203,6 +222,7 @@ mod tests {
             (b"a,\"b, c\"\n1,2\n", "2 records"),
             (b"a,\"b\nc\"\n", "no column"),
             (b"a,\xff\n", "isn't CSV"),
+            (b"a,\"b, c\n", "a quote has no end"),
         ] {
             let error = answering(header).unwrap_err().to_string();
             assert!(error.contains(words) && !error.contains('\n'), "{error}");
@@ -212,9 +232,13 @@ mod tests {
     #[test]
     fn push_csv__leaves_out_bad_messages() {
         let mut answering = answering(b"a,\"b, c\"\n").unwrap();
-        for (message, words) in
-            [(&b"x,\xff\n"[..], "isn't CSV"), (b"x\n", "lacks column"), (b"x,1\ny,soon\n", "soon")]
-        {
+        for (message, words) in [
+            (&b"x,\xff\n"[..], "isn't CSV"),
+            (b"x\n", "lacks column"),
+            (b"x,1\ny,soon\n", "soon"),
+            (b"x,1\n\"y,7\nz,9\n", "a quote has no end"),
+            (b"x,1\ny,7,\n", "3 values, the header 2 columns"),
+        ] {
             let error = answering.push_csv(0, message).unwrap_err().to_string();
             assert!(error.contains(words) && !error.contains('\n'), "{error}");
         }
@@ -237,14 +261,26 @@ mod tests {
             let (mut row, mut rows) = (CsvRow { values, len: 0 }, Vec::new());
             let mut reader = csv_core::Reader::new();
             // Another text was read before.
-            row.read(&mut Fields::new(&mut reader, b"\"open"));
+            drop(row.read(&mut Fields::new(&mut reader, b"\"open")));
             let mut fields = Fields::new(&mut reader, checked(text.as_bytes()).unwrap());
-            while row.read(&mut fields) {
+            let is_open = loop {
+                match row.read(&mut fields) {
+                    Ok(true) => {}
+                    Ok(false) => break false,
+                    Err(_) => break true,
+                }
                 let values = (0..row.len()).map(|at| row.value(at).unwrap().to_owned());
                 rows.push(values.collect::<Vec<_>>());
                 prop_assert!(row.value(row.len()).is_none());
+            };
+            // A line after the text is a row, unless a quote is open.
+            let with_line = rows_of_csv(&format!("{text}\nline"));
+            prop_assert_eq!(is_open, with_line.last().is_some_and(|row| row != &["line"]));
+            let mut expected = rows_of_csv(&text);
+            if is_open {
+                expected.pop();
             }
-            prop_assert_eq!(rows, rows_of_csv(&text));
+            prop_assert_eq!(rows, expected);
         }
     }
 }

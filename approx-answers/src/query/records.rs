@@ -42,6 +42,8 @@ pub(super) struct Columns {
     is_count: bool,
     /// A row without the key of a ranking has no part in it.
     needs_key: bool,
+    /// The number of the table's columns.
+    len: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -72,7 +74,13 @@ impl Columns {
             y: y.map(find).transpose()?,
             is_count: matches!(query.function, Function::Count { .. }),
             needs_key: matches!(query.function, Function::Top { .. }),
+            len: columns.len(),
         })
+    }
+
+    /// The number of the table's columns.
+    pub fn len(&self) -> usize {
+        self.len
     }
 
     /// The positions of the columns, in no particular order.

@@ -1,10 +1,7 @@
-use super::{Descriptor, blocking};
+use super::{Descriptor, blocking, resolve};
 use crate::{Error, Job, JobBuilder, Progress, Report};
-use std::{
-    fmt,
-    net::{SocketAddr, ToSocketAddrs},
-    ops::Range,
-};
+use std::{fmt, net::SocketAddr, ops::Range};
+use tokio::net::ToSocketAddrs;
 
 /// A [`Job`] for tokio.
 ///
@@ -38,12 +35,12 @@ impl JobBuilder {
     ///
     /// # Panics
     /// Outside of a tokio runtime with IO enabled.
-    // 'static, because a name is resolved on another thread.
     pub async fn connect_async(
         self,
-        peer: impl ToSocketAddrs + fmt::Debug + Send + 'static,
+        peer: impl ToSocketAddrs + fmt::Debug,
     ) -> Result<AsyncJob, Error> {
-        AsyncJob::new(blocking(move || self.connect(peer)).await?)
+        let peers = resolve(peer).await?;
+        AsyncJob::new(blocking(move || self.connect(&peers[..])).await?)
     }
 }
 

@@ -7,10 +7,15 @@ mod receiver;
 pub use job::AsyncJob;
 pub use receiver::AsyncReceiver;
 
-use crate::error::Error;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use crate::{error::Error, peer::resolved};
+use std::{
+    fmt,
+    net::SocketAddr,
+    os::fd::{BorrowedFd, OwnedFd},
+};
 use tokio::{
     io::{Interest, unix::AsyncFd},
+    net::{ToSocketAddrs, lookup_host},
     task::{coop::consume_budget, spawn_blocking},
 };
 
@@ -45,7 +50,14 @@ impl Descriptor {
     }
 }
 
-/// Runs a call that may block, such as the resolution of a name, on a thread for such calls.
+/// The addresses of `name`, as [`peer::resolve`](crate::peer::resolve). The runtime's trait needs no
+/// name that lives for ever: it copies the name for the thread that resolves it.
+async fn resolve(name: impl ToSocketAddrs + fmt::Debug) -> Result<Vec<SocketAddr>, Error> {
+    let shown = format!("{name:?}");
+    resolved(shown, lookup_host(name).await)
+}
+
+/// Runs a call that may block, such as one to the daemon, on a thread for such calls.
 async fn blocking<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {

@@ -1,11 +1,7 @@
-use super::{Descriptor, blocking};
+use super::{Descriptor, blocking, resolve};
 use crate::{Error, Event, RateRequest, Receiver, ReceiverBuilder, ReceiverStats};
-use std::{
-    fmt,
-    net::{SocketAddr, ToSocketAddrs},
-    thread,
-    time::Duration,
-};
+use std::{fmt, net::SocketAddr, thread, time::Duration};
+use tokio::net::ToSocketAddrs;
 
 /// A [`Receiver`] for tokio.
 ///
@@ -44,9 +40,10 @@ impl ReceiverBuilder {
     /// Outside of a tokio runtime with IO enabled.
     pub async fn bind_async(
         self,
-        local: impl ToSocketAddrs + fmt::Debug + Send + 'static,
+        local: impl ToSocketAddrs + fmt::Debug,
     ) -> Result<AsyncReceiver, Error> {
-        AsyncReceiver::new(blocking(move || self.bind(local)).await?)
+        let addresses = resolve(local).await?;
+        AsyncReceiver::new(blocking(move || self.bind(&addresses[..])).await?)
     }
 }
 

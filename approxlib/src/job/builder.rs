@@ -21,10 +21,12 @@ use atp_common::{
     units::Rate,
     wire::HEADER_LEN,
 };
-use atp_proto::{CompleteAt, GroupConfig, MESSAGES_MAX, Sender, SenderConfig};
+use atp_proto::{
+    CompleteAt, ConfigError, GroupConfig, MESSAGES_MAX, PAYLOAD_BYTES_MAX, Sender, SenderConfig,
+};
 use std::{
     fmt,
-    net::{SocketAddr, ToSocketAddrs},
+    net::{Ipv4Addr, SocketAddr, ToSocketAddrs},
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -38,9 +40,6 @@ const RATE_MAX_BYTES_PER_S_MIN: u64 = 1_000;
 
 /// Message bytes of a packet if the path's MTU is unknown: with all headers they fit 1,500.
 const PAYLOAD_BYTES: u32 = 1_400;
-
-/// The longest payload: a receiver has room for it in one packet.
-const PAYLOAD_BYTES_MAX: usize = 8_900;
 
 const MESSAGES_HELD_MAX: u32 = 65_536;
 
@@ -162,7 +161,7 @@ impl JobBuilder {
         self
     }
 
-    /// For a stream: how long a window may take from its first message. Default: no limit.
+    /// For a stream only: how long a window may take from its first message. Default: no limit.
     ///
     /// A window that misses its deadline ends with the messages delivered by then, if its N was
     /// announced. Otherwise N is unknown until [`Stream::end_window`](super::Stream::end_window),
@@ -219,9 +218,8 @@ impl JobBuilder {
         self
     }
 
-    /// Message bytes in one packet; fewer if the path's MTU requires it. Default: as many as the
-    /// path's MTU allows, up to 8,900. With an MTU of 1,500 that is 1,440 over IPv4, 1,420 over
-    /// IPv6.
+    /// Message bytes in one packet, 1 to 8,900; fewer if the path's MTU requires it. Default: as
+    /// many as the path's MTU allows: with an MTU of 1,500, 1,440 over IPv4 and 1,420 over IPv6.
     pub fn payload_bytes(mut self, bytes: u32) -> Self {
         self.payload_bytes = Some(bytes);
         self
@@ -255,7 +253,7 @@ impl JobBuilder {
         self
     }
 
-    /// Whether the next window of a stream may begin while the last one ends: see
+    /// For a stream only: whether the next window may begin while the last one ends: see
     /// [`Stream::next_window`](crate::Stream::next_window). At most two windows are open. Default
     /// off. If the receiver is of a version that can't follow, windows don't overlap.
     pub fn overlap_windows(mut self, on: bool) -> Self {
@@ -348,8 +346,12 @@ impl JobBuilder {
         job_progress: Option<&Arc<JobProgress>>,
     ) -> Result<Job, Error> {
         let groups = self.group_configs()?;
-        if peer.port() == 0 || peer.ip().is_multicast() {
+        let is_broadcast = peer.ip() == Ipv4Addr::BROADCAST;
+        if peer.port() == 0 || peer.ip().is_multicast() || is_broadcast {
             return Err(Error::Peer(peer));
+        }
+        if !windows {
+            self.check_no_windows()?;
         }
         if self.rate_max_bytes_per_s < RATE_MAX_BYTES_PER_S_MIN {
             return Err(Error::RateMax(self.rate_max_bytes_per_s));
@@ -375,7 +377,19 @@ impl JobBuilder {
         self.start(peer, opened, userspace, config)
     }
 
+    /// Checks that a job without windows has no option of streams.
+    fn check_no_windows(&self) -> Result<(), ConfigError> {
+        match (self.overlap_windows, self.deadline) {
+            (true, _) => Err(ConfigError::NoWindows("overlap_windows")),
+            (_, Some(_)) => Err(ConfigError::NoWindows("window_deadline")),
+            (false, None) => Ok(()),
+        }
+    }
+
     fn fitting_payload(&self, socket: &UdpSocket, peer: SocketAddr) -> Result<u32, Error> {
+        if let Some(bytes) = self.payload_bytes.filter(|bytes| *bytes > PAYLOAD_BYTES_MAX) {
+            return Err(ConfigError::Payload(bytes).into());
+        }
         let Some(mtu_bytes) = socket.path_mtu_bytes() else {
             return Ok(self.payload_bytes.unwrap_or(PAYLOAD_BYTES));
         };
@@ -383,7 +397,7 @@ impl JobBuilder {
             return Err(Error::PathTooNarrow { peer, mtu_bytes });
         }
         let room = mtu_bytes - socket.overhead_bytes() - HEADER_LEN;
-        let room = room.min(PAYLOAD_BYTES_MAX) as u32;
+        let room = room.min(PAYLOAD_BYTES_MAX as usize) as u32;
         Ok(self.payload_bytes.map_or(room, |bytes| bytes.min(room)))
     }
 

@@ -8,9 +8,11 @@
 //! Messages are then segmented for the next narrower of the usual paths. Even heavy loss alone is
 //! no sign: a starved lane loses nine packets of ten.
 
+use super::config::PAYLOAD_BYTES_MAX;
+
 /// Message bytes that fit behind the IP, UDP and ATP headers: on jumbo frames, on Ethernet, at
 /// IPv6's minimum MTU, and at an MTU of 576 bytes (IPv4).
-const PLATEAUS: [u32; 4] = [8_900, 1_400, 1_200, 500];
+const PLATEAUS: [u32; 4] = [PAYLOAD_BYTES_MAX, 1_400, 1_200, 500];
 const LOSSES_MIN: u32 = 48;
 const SILENT_TIMEOUTS_MIN: u32 = 4;
 const SILENT_TIMEOUTS_STEP: u32 = 2;

@@ -130,6 +130,9 @@ pub struct SenderConfig {
     pub groups: Vec<GroupConfig>,
 }
 
+/// The longest payload: a receiver has room for it in one packet.
+pub const PAYLOAD_BYTES_MAX: u32 = 8_900;
+
 impl SenderConfig {
     /// The defaults, for a job of one group.
     pub fn new(job: u32, cookie: u32, group: GroupConfig) -> Self {
@@ -166,7 +169,7 @@ impl SenderConfig {
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        if self.payload_bytes_max == 0 || self.payload_bytes_max > 65_000 {
+        if !(1..=PAYLOAD_BYTES_MAX).contains(&self.payload_bytes_max) {
             return Err(ConfigError::Payload(self.payload_bytes_max));
         }
         if self.message_bytes_max.div_ceil(self.payload_bytes_max) > COUNT_MAX {
@@ -205,11 +208,17 @@ impl SenderConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// Bytes per packet out of bounds.
-    #[error("invalid payload of {0} bytes per packet: choose 1 to 65,000")]
+    #[error("invalid payload_bytes of {0}: choose 1 to {PAYLOAD_BYTES_MAX} per packet")]
     Payload(u32),
     /// A message of more packets than the header can count.
-    #[error("messages of {0} bytes have too many packets: choose a larger payload per packet")]
+    #[error(
+        "messages of {0} bytes have too many packets: choose a larger payload_bytes, or a smaller \
+         message_bytes_max"
+    )]
     Message(u32),
+    /// A job without windows has an option of streams.
+    #[error("{0} is an option of streams: open a stream, or leave it out")]
+    NoWindows(&'static str),
     /// The ring's size.
     #[error("invalid acknowledgment ring of {0} words: choose a power of two from 4 to 2^24")]
     Ring(u32),

@@ -74,7 +74,9 @@ mod tests;
 mod update;
 mod window;
 
-pub use config::{CompleteAt, ConfigError, GroupConfig, MESSAGES_MAX, Pace, SenderConfig};
+pub use config::{
+    CompleteAt, ConfigError, GroupConfig, MESSAGES_MAX, PAYLOAD_BYTES_MAX, Pace, SenderConfig,
+};
 pub use on_request::RequestPolicy;
 pub use pack::PackedMessage;
 pub use report::{

@@ -19,6 +19,7 @@ impl Sender {
             self.no_room.paused_until_ns(),
             self.first_window_due_ns(),
             self.terms_timeout_ns(),
+            self.silence_timeout_ns(),
         ];
         timeouts.into_iter().flatten().min()
     }
@@ -57,6 +58,17 @@ impl Sender {
         }
     }
 
+    /// When the peer has been silent for too long, however late the next retransmission is. A
+    /// packet in flight gets the time for an answer: the job may have paused before it. FINs are
+    /// repeated soon enough.
+    fn silence_timeout_ns(&self) -> Option<u64> {
+        let silent_ns = self.silence.lasts_until_ns(self.config.peer_timeout_ns)?;
+        let lanes = 0..self.config.groups.len();
+        let oldest = |lane| Some(self.sent_packets.find_in_flight(lane as u8)?.1.departs_ns);
+        let asked_ns = lanes.filter_map(oldest).min()?;
+        Some(silent_ns.max(asked_ns.saturating_add(self.lanes.base_timeout_ns())))
+    }
+
     /// Fails the job if the peer has been silent for too long.
     fn give_up_if_silent(&mut self, now_ns: u64) {
         if self.has_ended() {
@@ -67,6 +79,46 @@ impl Sender {
         {
             let short = self.short();
             self.fail(SendError::PeerSilent { silence_ns, short });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sender::{
+        SenderConfig, State,
+        tests::{self, MS, config},
+    };
+
+    /// Sends and waits from `now_ns` until the job fails.
+    fn fail_by_silence(sender: &mut Sender, mut now_ns: u64) -> u64 {
+        while matches!(sender.state(), State::Open | State::Finishing) {
+            while sender.next_packet(now_ns).is_some() {}
+            sender.next_control(now_ns, &mut [0; 52]);
+            now_ns = sender.poll_timeout().unwrap().max(now_ns);
+            sender.handle_timeout(now_ns);
+        }
+        assert!(matches!(sender.state(), State::Failed(SendError::PeerSilent { .. })));
+        now_ns
+    }
+
+    #[test]
+    fn silence__ends_the_job_at_the_timeout() {
+        // Retransmissions are a second apart by then.
+        for timeout_ms in [1_000, 3_000, 3_900, 10_000] {
+            let mut sender =
+                tests::sender(SenderConfig { peer_timeout_ns: timeout_ms * MS, ..config() });
+            sender.queue(0, 10).unwrap();
+            let failed_ns = fail_by_silence(&mut sender, 0);
+            let over_ms = failed_ns / MS - timeout_ms;
+            assert!(over_ms <= 50, "{timeout_ms} ms took {over_ms} ms more");
+            // Only the end of an empty job needs an answer.
+            let of_end = SenderConfig { peer_timeout_ns: timeout_ms * MS, ..config() };
+            let mut sender = tests::sender(of_end);
+            sender.finish();
+            let over_ms = fail_by_silence(&mut sender, 0) / MS - timeout_ms;
+            assert!(over_ms <= 50, "the end: {timeout_ms} ms took {over_ms} ms more");
         }
     }
 }

@@ -53,6 +53,11 @@ impl Silence {
         (self.timeouts >= TIMEOUTS_MIN).then(|| self.length_ns(now_ns))
     }
 
+    /// When a confirmed silence will have lasted `timeout_ns`.
+    pub(crate) fn lasts_until_ns(&self, timeout_ns: u64) -> Option<u64> {
+        (self.timeouts >= TIMEOUTS_MIN).then(|| self.since_ns.saturating_add(timeout_ns))
+    }
+
     /// Excludes a time in which this process did not run: it heard nothing then.
     pub(crate) fn exclude_absence(&mut self, now_ns: u64, absent_ns: u64) {
         self.since_ns = (self.since_ns + absent_ns).min(now_ns);

@@ -219,8 +219,9 @@ typedef enum atp_flag {
    */
   ATP_NAME_LOST = 32,
   /**
-   * Streams: a window may begin while the last one ends: see atp_stream_next_window. At most two
-   * windows are open. A receiver of a version that can't follow gets them one after the other.
+   * Streams only: a window may begin while the last one ends: see atp_stream_next_window. At
+   * most two windows are open. A receiver of a version that can't follow gets them one after the
+   * other.
    */
   ATP_OVERLAP_WINDOWS = 64,
 } atp_flag;
@@ -693,7 +694,7 @@ typedef struct atp_job_options {
    */
   size_t groups_len;
   /**
-   * Streams: how long a window may take. 0: without limit.
+   * Streams only: how long a window may take. 0: without limit.
    */
   uint64_t window_deadline_ms;
   /**
@@ -717,7 +718,7 @@ typedef struct atp_job_options {
    */
   uint64_t buffer_bytes;
   /**
-   * Message bytes of a packet. Default: as many as the path takes.
+   * Message bytes of a packet, 1 to 8,900. Default: as many as the path takes.
    */
   uint32_t payload_bytes;
   /**
@@ -1629,8 +1630,9 @@ enum atp_status atp_query_open(const char *text,
 
 /**
  * Adds the rows of one message: whole lines of CSV, without a header. Missing values are empty or
- * NA. ATP_ERROR_ROW if a row can't be read, and ATP_ERROR_SAMPLE if it can't be counted; the
- * message is then left out, and the query goes on.
+ * NA. ATP_ERROR_ROW if a row can't be read, has more values than the header, or a quote without an
+ * end. ATP_ERROR_SAMPLE if a row can't be counted. The message is then left out, and the query
+ * goes on.
  *
  * # Safety
  * `data` is null or has `len` readable bytes.
@@ -1675,7 +1677,8 @@ enum atp_status atp_query_answers(struct atp_query query, struct atp_answers *an
 
 /**
  * Tells the plan that a source starts, with the sampling rate that ATP_EVENT_STARTED names. Leave
- * out exact groups, which the plan would make approximate: atp_query_source_heard counts them.
+ * out exact groups, which keep their rate: atp_query_source_heard counts them. Their receiver can
+ * only end the job.
  */
 enum atp_status atp_query_source_started(struct atp_query query, uint32_t stratum, double msr);
 

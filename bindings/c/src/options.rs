@@ -32,8 +32,9 @@ pub enum atp_flag {
     ATP_NO_PACKING = 16,
     /// Jobs: the report names the messages that were not delivered: see atp_job_report_lost.
     ATP_NAME_LOST = 32,
-    /// Streams: a window may begin while the last one ends: see atp_stream_next_window. At most two
-    /// windows are open. A receiver of a version that can't follow gets them one after the other.
+    /// Streams only: a window may begin while the last one ends: see atp_stream_next_window. At
+    /// most two windows are open. A receiver of a version that can't follow gets them one after the
+    /// other.
     ATP_OVERLAP_WINDOWS = 64,
 }
 
@@ -91,7 +92,7 @@ pub struct atp_job_options {
     pub groups: *const atp_group,
     /// The number of groups.
     pub groups_len: usize,
-    /// Streams: how long a window may take. 0: without limit.
+    /// Streams only: how long a window may take. 0: without limit.
     pub window_deadline_ms: u64,
     /// The socket of the daemon to use. Null: the default daemon, if it runs.
     pub control_socket: *const c_char,
@@ -103,7 +104,7 @@ pub struct atp_job_options {
     pub timer_granularity_us: u64,
     /// Bytes of messages in the library before sending blocks. Default 4 MiB.
     pub buffer_bytes: u64,
-    /// Message bytes of a packet. Default: as many as the path takes.
+    /// Message bytes of a packet, 1 to 8,900. Default: as many as the path takes.
     pub payload_bytes: u32,
     /// The longest message, bytes. Default 64 MiB.
     pub message_bytes_max: u32,

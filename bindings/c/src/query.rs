@@ -260,8 +260,9 @@ fn accepted(options: &atp_query_options) -> Outcome<Option<AcceptedError>> {
 }
 
 /// Adds the rows of one message: whole lines of CSV, without a header. Missing values are empty or
-/// NA. ATP_ERROR_ROW if a row can't be read, and ATP_ERROR_SAMPLE if it can't be counted; the
-/// message is then left out, and the query goes on.
+/// NA. ATP_ERROR_ROW if a row can't be read, has more values than the header, or a quote without an
+/// end. ATP_ERROR_SAMPLE if a row can't be counted. The message is then left out, and the query
+/// goes on.
 ///
 /// # Safety
 /// `data` is null or has `len` readable bytes.
@@ -367,7 +368,8 @@ pub unsafe extern "C" fn atp_query_answers(
 }
 
 /// Tells the plan that a source starts, with the sampling rate that ATP_EVENT_STARTED names. Leave
-/// out exact groups, which the plan would make approximate: atp_query_source_heard counts them.
+/// out exact groups, which keep their rate: atp_query_source_heard counts them. Their receiver can
+/// only end the job.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_query_source_started(query: atp_query, stratum: u32, msr: f64) -> atp_status {
     call_once(|| {

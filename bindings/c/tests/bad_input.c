@@ -111,6 +111,8 @@ static void queries(void) {
     FAILS(atp_query_add(query, 0, "a\n", 2), ATP_ERROR_ROW, "lacks column");
     FAILS(atp_query_add(query, 0, "a,soon\n", 7), ATP_ERROR_ROW, "soon");
     FAILS(atp_query_add(query, 0, "a,\xff\n", 4), ATP_ERROR_ROW, "UTF-8");
+    FAILS(atp_query_add(query, 0, "a,\"1\nb,7\n", 9), ATP_ERROR_ROW, "a quote has no end");
+    FAILS(atp_query_add(query, 0, "a,1,7\n", 6), ATP_ERROR_ROW, "3 values");
     FAILS(atp_query_add(query, 0, "a,1e99\n", 7), ATP_ERROR_SAMPLE, "1e60");
     CHECK(atp_query_add(query, 0, "a,1\n", 4) == ATP_OK);
     FAILS(atp_query_answers(query, &answers), ATP_ERROR_NO_ANSWER, "stratum 0");
@@ -231,6 +233,12 @@ int main(void) {
     FAILS(atp_job_connect("no port", NULL, &job), ATP_ERROR_NAME, "host:port");
     FAILS(atp_job_connect("127.0.0.1:0", NULL, &job), ATP_ERROR_PEER, "127.0.0.1:0");
     FAILS(atp_receiver_bind("192.0.2.1:1", NULL, &receiver), ATP_ERROR_SOCKET, "192.0.2.1:1");
+    options = loopback_options();
+    options.flags |= ATP_OVERLAP_WINDOWS;
+    FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_OPTIONS, "option of streams");
+    options = loopback_options();
+    options.window_deadline_ms = 5;
+    FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_OPTIONS, "option of streams");
     options = loopback_options();
     options.msr = NAN;
     FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_MSR, "NaN");

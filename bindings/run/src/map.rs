@@ -2,7 +2,10 @@
 
 use crate::framing::Framing;
 use anyhow::{Context, Result, bail, ensure};
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 /// The variable that carries the rules from the launcher to the library.
 pub const VARIABLE: &str = "ATP_RUN_MAP";
@@ -49,7 +52,10 @@ pub fn parse(text: &str) -> Result<Rules> {
 }
 
 fn parse_rule(text: &str) -> Result<(u16, Rule)> {
-    let (port, settings) = text.split_once('=').unwrap_or((text, ""));
+    let (port, settings) = match text.split_once('=') {
+        Some((port, settings)) => (port, settings.split(',').collect()),
+        None => (text, Vec::new()),
+    };
     let port: u16 =
         port.parse().ok().filter(|port| *port > 0).context("give a port: 1 to 65535")?;
     let mut rule = Rule {
@@ -61,8 +67,10 @@ fn parse_rule(text: &str) -> Result<(u16, Rule)> {
             .unwrap_or(port.wrapping_sub(ATP_PORT_DISTANCE)),
         probe: Duration::from_millis(100),
     };
-    for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+    let mut names = HashSet::new();
+    for setting in settings {
         let (name, value) = setting.split_once(':').context("write a setting as NAME:VALUE")?;
+        ensure!(names.insert(name), "{name} is set twice: set it once");
         match name {
             "msr" => {
                 rule.msr = value.parse().context("msr is a number")?;
@@ -133,6 +141,10 @@ mod tests {
             ("9=msr:2", "between 0 and 1"),
             ("9=msr:NaN", "between 0 and 1"),
             ("9=msr", "NAME:VALUE"),
+            ("9=", "NAME:VALUE"),
+            ("9=msr:0.9,,", "NAME:VALUE"),
+            ("9=msr:0.9,", "NAME:VALUE"),
+            ("9=msr:0.9,msr:0.8", "msr is set twice"),
             ("9=rate:1", "tcp, msr, window, atp and probe"),
             ("9=tcp:words", "lines, u32-length or syslog"),
             ("9=tcp", "NAME:VALUE"),

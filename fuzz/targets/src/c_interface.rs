@@ -307,7 +307,9 @@ impl Caller {
         options.buffer_bytes = drawn.buffer_bytes.value().into();
         options.payload_bytes = drawn.payload_bytes.value().into();
         options.message_bytes_max = drawn.message_bytes_max.value().into();
-        options.window_deadline_ms = u64::from(drawn.window_deadline_ms % 20) + 2;
+        if stream {
+            options.window_deadline_ms = u64::from(drawn.window_deadline_ms % 20) + 2;
+        }
         options.law = pointer(&law);
         if let Some((requests, may_end, msr_min, msr_max)) = drawn.requests.0 {
             options.requests = u32::from(requests % 4);

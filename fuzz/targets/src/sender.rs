@@ -82,7 +82,7 @@ fn config(u: &mut Unstructured<'_>) -> arbitrary::Result<SenderConfig> {
     }
     let first = GroupConfig::new(0, Msr::EXACT);
     Ok(SenderConfig {
-        payload_bytes_max: *u.choose(&[1, 16, 1_400, 9_000])?,
+        payload_bytes_max: *u.choose(&[1, 16, 1_400, 8_900])?,
         message_bytes_max: 1 << 17,
         buffer_bytes_max: 1 << 18,
         buffer_messages_max: *u.choose(&[1, 5, BUFFER_MESSAGES])?,

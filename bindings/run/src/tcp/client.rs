@@ -1,7 +1,7 @@
 //! The connecting end: a program's connection becomes a stream of messages.
 
 use super::{
-    COPY_BYTES, Hello, LAST_BYTES_TIMEOUT, LOOK_INTERVAL, copy, is_pause, reachable, reset,
+    COPY_BYTES, GO, Hello, LAST_BYTES_TIMEOUT, LOOK_INTERVAL, copy, is_pause, reachable, reset,
 };
 use crate::{
     address,
@@ -120,10 +120,6 @@ fn ask(links: &Links, fd: RawFd, to: SocketAddr, rule: Rule, framing: Framing) -
         return None;
     }
     let private = open_private(atp, rule, framing);
-    let private = private.and_then(|(private, job)| match answers(atp, rule.probe) {
-        true => Ok((private, job)),
-        false => Err(io::Error::other("ATP's UDP port doesn't answer")),
-    });
     let quiet = [
         ErrorKind::ConnectionRefused,
         ErrorKind::TimedOut,
@@ -162,13 +158,20 @@ pub fn is_fresh(fd: RawFd) -> bool {
     done == 0 && state == TCP_CLOSE
 }
 
+/// Connects to the library at `atp`, which then connects to its program. Gives the job.
 fn open_private(atp: SocketAddr, rule: Rule, framing: Framing) -> io::Result<(TcpStream, u32)> {
     let private = TcpStream::connect_timeout(&atp, rule.probe)?;
     private.set_read_timeout(Some(rule.probe))?;
-    let job = Hello::read(&private, framing)?;
-    private.set_read_timeout(None)?;
     private.set_nodelay(true)?;
-    Ok((private, job))
+    Hello::check(&private, framing)?;
+    if !answers(atp, rule.probe) {
+        return Err(io::Error::other("ATP's UDP port doesn't answer"));
+    }
+    (&private).write_all(&[GO])?;
+    let mut job = [0; 4];
+    (&private).read_exact(&mut job)?;
+    private.set_read_timeout(None)?;
+    Ok((private, u32::from_be_bytes(job)))
 }
 
 impl Offer {

@@ -16,6 +16,8 @@
 //! | TCP between the libraries | bytes |
 //! |---|---|
 //! | server, first | [`Hello`] |
+//! | client, if its rule has the same framing and ATP answers | [`GO`] |
+//! | server, once it is connected to its program | the job in which the frames arrive, u32, big-endian |
 //! | server, then | the program's replies |
 //! | client, after its last frame was confirmed | the number of messages delivered, u64, big-endian |
 //! | client, then | the bytes that are no frame, and all after them |
@@ -30,7 +32,10 @@ use std::{
     time::Duration,
 };
 
-const MAGIC: [u8; 8] = *b"atp-run1";
+const MAGIC: [u8; 8] = *b"atp-run2";
+/// The client's library carries the connection: the server's connects to its program. Sooner, the
+/// program would see an empty connection beside the plain one.
+const GO: u8 = 1;
 /// A thread looks so often whether the process is ending.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// A process that ends leaves no bytes on the loopback for so long.
@@ -41,32 +46,29 @@ const COPY_BYTES: usize = 65_536;
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Hello {
     framing: Framing,
-    /// The job in which the connection's frames arrive.
-    job: u32,
 }
 
 impl Hello {
-    const LEN: usize = 16;
+    const LEN: usize = 12;
 
     fn write(self, mut to: impl Write) -> io::Result<()> {
         let mut bytes = [0; Self::LEN];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8] = self.framing as u8;
-        bytes[12..].copy_from_slice(&self.job.to_be_bytes());
         to.write_all(&bytes)
     }
 
-    /// The job, if the other end is this library with the same framing.
-    fn read(mut from: impl Read, framing: Framing) -> io::Result<u32> {
+    /// Whether the other end is this library with the same framing.
+    fn check(mut from: impl Read, framing: Framing) -> io::Result<()> {
         let mut bytes = [0; Self::LEN];
         from.read_exact(&mut bytes)?;
         if bytes[..8] != MAGIC {
-            return Err(io::Error::new(ErrorKind::InvalidData, "it isn't atp-run"));
+            return Err(io::Error::new(ErrorKind::InvalidData, "it isn't atp-run of this version"));
         }
         if bytes[8] != framing as u8 {
             return Err(io::Error::other("its rule has another framing: give both ends one rule"));
         }
-        Ok(u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]))
+        Ok(())
     }
 }
 

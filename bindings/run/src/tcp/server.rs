@@ -1,6 +1,6 @@
 //! The listening end: messages become the bytes of a connection to the program.
 
-use super::{COPY_BYTES, Hello, LAST_BYTES_TIMEOUT, LOOK_INTERVAL, is_pause, reachable, reset};
+use super::{COPY_BYTES, GO, Hello, LAST_BYTES_TIMEOUT, LOOK_INTERVAL, is_pause, reachable, reset};
 use crate::{
     framing::Framing,
     map::Rule,
@@ -32,6 +32,8 @@ use std::{
 const QUEUE_MAX: usize = 1_024;
 /// How long the end of a connection waits for the end of its messages, which it has confirmed.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the other end may take to find that it can carry the connection.
+const GO_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the program's own port may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -373,6 +375,10 @@ impl Door {
     fn serve(&self, private: TcpStream) -> io::Result<()> {
         private.set_nonblocking(false)?;
         private.set_nodelay(true)?;
+        // The other end may find another framing, or no answer of ATP. It connects plainly then.
+        if self.agree(&private).is_err() {
+            return Ok(());
+        }
         let ends = Ends {
             peer: private.peer_addr()?,
             local: self.seen_address(private.local_addr()?),
@@ -395,6 +401,16 @@ impl Door {
         lock(&self.jobs).remove(&job);
         names::forget(Named::Tcp, far);
         done
+    }
+
+    /// Waits until the other end has decided to carry the connection.
+    fn agree(&self, mut private: &TcpStream) -> io::Result<()> {
+        Hello { framing: self.framing }.write(private)?;
+        private.set_read_timeout(Some(GO_TIMEOUT))?;
+        let mut go = [0];
+        private.read_exact(&mut go)?;
+        private.set_read_timeout(None)?;
+        if go == [GO] { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
     fn seen_address(&self, private: SocketAddr) -> SocketAddr {
@@ -437,7 +453,7 @@ impl Door {
         pieces: mpsc::Receiver<Piece>,
         job: u32,
     ) -> io::Result<()> {
-        Hello { framing: self.framing, job }.write(&connection.private)?;
+        (&connection.private).write_all(&job.to_be_bytes())?;
         thread::scope(|scope| {
             scope.spawn(|| {
                 pass_calls_of_this_thread();

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         Some(format!("needs registries: {}", error.lines().next().unwrap_or_default()))
     });
     let tools = cc.clone().or(missing("nm"));
-    let tests: [(&str, Test, &Option<String>); 28] = [
+    let tests: [(&str, Test, &Option<String>); 29] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("children__have_nothing_of_the_library", children::have_nothing, &cc),
@@ -50,6 +50,7 @@ fn main() -> ExitCode {
         ("replies__before_the_exit_arrive", streams::replied_before_exit, &cc),
         ("frames__stay_tcp_without_the_other_end", streams::under_one, &cc),
         ("frames__of_another_framing_go_on_over_tcp", streams::of_another_framing, &cc),
+        ("frames__under_two_framings_stay_tcp", streams::of_two_framings, &cc),
         ("statsd__counts_under_both", || statsd::counts(UDP, true, true), &public),
         ("statsd__counts_with_the_client_alone", || statsd::counts(UDP, false, true), &public),
         ("statsd__counts_with_the_server_alone", || statsd::counts(UDP, true, false), &public),

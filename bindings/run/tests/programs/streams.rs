@@ -44,12 +44,19 @@ impl Sent {
 
 /// Sends a stream with the C program, and reads what the C program received.
 fn send(settings: &str, stream: &[u8], how: &str, server_under: bool) -> Result<Sent> {
+    send_to(server_under.then_some(settings), settings, stream, how)
+}
+
+/// Sends a stream to a server with other settings than the client's, or without the library.
+fn send_to(server: Option<&str>, settings: &str, stream: &[u8], how: &str) -> Result<Sent> {
     let folder = tempfile::tempdir()?;
     let program = compile("streams", folder.path())?;
     let (ports, file) = (ports(settings)?, folder.path().join("stream"));
     fs::write(&file, stream)?;
     let port = ports.program.to_string();
-    let mut serve = command(server_under, &ports, None, &program);
+    let rule = ports.rule.replace(settings, server.unwrap_or(settings));
+    let own = Ports { rule, program: ports.program, atp: ports.atp };
+    let mut serve = command(server.is_some(), &own, None, &program);
     let mut server = Server::start(serve.args(["serve", &port]), "listening")?;
     // The server's pipe is read meanwhile: it isn't to stop because that is full.
     let (names, arrived, client) = thread::scope(|scope| {
@@ -135,6 +142,19 @@ pub fn under_one() -> Result<()> {
     is_exact(&sent, &stream)?;
     let counts = (sent.counted("sent_as_messages")?, sent.counted("connections_plain")?);
     ensure!(counts == (0, 1), "{counts:?} messages and plain connections");
+    Ok(())
+}
+
+/// Under two framings the server's program sees one connection, the plain one.
+pub fn of_two_framings() -> Result<()> {
+    let stream = lines();
+    let sent = send_to(Some("tcp:syslog,msr:0.5"), "tcp:lines,msr:0.5", &stream, "send")?;
+    is_exact(&sent, &stream)?;
+    let counts = (sent.counted("sent_as_messages")?, sent.counted("connections_plain")?);
+    ensure!(counts == (0, 1), "{counts:?} messages and plain connections");
+    let said = sent.complaints.trim_end();
+    let words = "its rule has another framing: give both ends one rule";
+    ensure!(said.ends_with(words) && said.lines().count() == 1, "it complained {said:?}");
     Ok(())
 }
 
