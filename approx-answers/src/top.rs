@@ -382,6 +382,7 @@ mod tests {
                 stratum: 0,
                 sent: None,
                 arrived: 1,
+                agrees: false,
                 square: 4.0,
                 cube: 0.0,
                 degrees_of_freedom: degrees,

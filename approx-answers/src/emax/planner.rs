@@ -157,7 +157,7 @@ impl Planner {
     /// A source starts with an MSR. Returns a request for the first MSR of the accepted error,
     /// unless the source has it or has started before.
     ///
-    /// Leave out exact groups, which the planner would make approximate:
+    /// Leave out exact groups, which keep their rate:
     /// [`Planner::source_heard`] counts them.
     pub fn source_started(&mut self, stratum: u32, msr: f64) -> Option<Action> {
         let source = self.sources.entry(stratum).or_default();
