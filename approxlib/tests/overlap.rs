@@ -148,6 +148,26 @@ fn stream__canceled_with_two_windows_open() {
     assert!(summaries.last().is_some_and(|summary| summary.delivered < 900));
 }
 
+/// The window waits for the first receipt, which says that the receiver knows overlap.
+#[test]
+fn cancel__of_a_window_that_has_not_begun_is_reported() {
+    let (_network, address, _receiving) = network(0.3);
+    let mut stream = builder().stream(address).unwrap();
+    send(&mut stream, 0, 900);
+    stream.begin_end_window();
+    send(&mut stream, 1, 900);
+    assert!(stream.cancel().unwrap().canceled);
+}
+
+#[test]
+fn cancel__after_the_end_of_the_input_is_reported() {
+    let (_network, address, _receiving) = network(0.3);
+    let mut stream = builder().stream(address).unwrap();
+    send(&mut stream, 0, 900);
+    stream.begin_end_window();
+    assert!(stream.cancel().unwrap().canceled);
+}
+
 #[test]
 fn try_send__reports_that_two_windows_are_open() {
     // The peer never answers: no window ends.

@@ -92,7 +92,8 @@ impl SenderThread {
             windows: self.windows.ended(),
             requests: report.requests,
             ended_by_receiver: report.ended_by_receiver,
-            canceled: *self.sender.state() == State::Ended && self.sender.is_last_window(),
+            canceled: self.windows.left_out()
+                || (*self.sender.state() == State::Ended && self.sender.is_last_window()),
             timeline: self.timeline.samples().to_vec(),
         }
     }

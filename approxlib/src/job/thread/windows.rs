@@ -43,6 +43,10 @@ pub struct Windows {
     /// The application wants no window after this one. If the receiver already expects another, an
     /// empty one follows.
     is_last: bool,
+    /// The application has canceled the stream.
+    is_canceled: bool,
+    /// The cancel has left out messages of a window before the empty one at the end.
+    left_out: bool,
     ended: u32,
     /// Messages of each group in the previous window: the estimate for the next.
     sizes: BTreeMap<u8, u32>,
@@ -60,6 +64,8 @@ impl Windows {
             reported: false,
             is_empty_end: false,
             is_last: false,
+            is_canceled: false,
+            left_out: false,
             ended: 0,
             sizes: BTreeMap::new(),
             rates: Vec::new(),
@@ -79,6 +85,11 @@ impl Windows {
     /// Whether the present window is the empty one at the end of a stream.
     pub fn is_empty_end(&self) -> bool {
         self.is_empty_end
+    }
+
+    /// Whether a cancel has left out messages of a window before the empty one at the end.
+    pub fn left_out(&self) -> bool {
+        self.left_out
     }
 
     /// The number of windows that have ended.
@@ -123,6 +134,7 @@ impl SenderThread {
             // Windows that have not begun never will.
             let is_begin = |command: &Command| matches!(command, Command::BeginWindow { .. });
             if let Some(first) = self.pending.commands.iter().position(is_begin) {
+                self.windows.left_out = true;
                 self.pending.commands.truncate(first);
                 self.pending.commands.push_back(Command::Cancel);
             }
@@ -157,7 +169,7 @@ impl SenderThread {
             }
             Command::FinishWindow => self.sender.finish_window(),
             Command::Cancel => {
-                self.windows.is_last = true;
+                (self.windows.is_last, self.windows.is_canceled) = (true, true);
                 self.sender.cancel();
                 self.end_with_empty_window();
             }
@@ -278,6 +290,8 @@ impl SenderThread {
         if !matches!(self.sender.state(), State::Done | State::Ended) {
             return;
         }
+        let is_cut = *self.sender.state() == State::Ended;
+        self.windows.left_out |= self.windows.is_canceled && is_cut;
         // The window may have ended in this round, before its end was reported.
         self.report_window_once();
         if self.sender.begin_window(|_| (Some(0), 0)) {
