@@ -76,6 +76,12 @@ def test_two_ranks_are_exact_to_the_bit() -> None:
         assert got.tobytes() == (one / half + other / half).tobytes()
 
 
+def test_an_array_of_several_pieces() -> None:
+    outcomes = reduced(2, 4, 1_000_000, "float32", options(groups=Uniform(1.0)))
+    for got, mean in zip(outcomes[0], means(2, 4, 1_000_000, "float32"), strict=True):
+        np.testing.assert_allclose(got, mean, rtol=1e-6, atol=1e-6)
+
+
 def test_sixteen_ranks() -> None:
     outcomes = reduced(16, 1, 20_000, "float32", options(groups=Uniform(1.0)))
     for got, mean in zip(outcomes[0], means(16, 1, 20_000, "float32"), strict=True):

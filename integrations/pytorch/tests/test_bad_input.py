@@ -166,6 +166,37 @@ def test_a_rank_leaves() -> None:
         assert "no more data" in text
 
 
+def test_a_rank_fails_before_its_first_step() -> None:
+    def each(collective: AllReduce) -> object:
+        if collective.rank == 1:
+            raise CollectiveError("no such file: \udcff")
+        return reduce_once(collective)
+
+    texts = sentences(each)
+    for text in (texts[0], texts[2]):
+        assert text.startswith("rank 1: CollectiveError: no such file")
+
+
+def test_ranks_reduce_arrays_in_another_order() -> None:
+    def each(collective: AllReduce) -> object:
+        names = ["weights", "biases"] if collective.rank else ["biases", "weights"]
+        return [collective.all_reduce(name, ones()).result() for name in names]
+
+    for text in sentences(each):
+        assert "disagree on the order of the arrays" in text
+
+
+@pytest.mark.parametrize("missing", ["zero", "feedback"])
+def test_values_too_large_for_messages(missing: str) -> None:
+    def each(collective: AllReduce) -> object:
+        array = ones()
+        array[3] = 1e5
+        return collective.all_reduce("array", array).result()
+
+    for text in sentences(each, lambda rank: options(wire="float16", missing=missing)):
+        assert "NaN or infinite values" in text
+
+
 def test_a_rank_closes() -> None:
     def each(collective: AllReduce) -> object:
         reduce_once(collective)

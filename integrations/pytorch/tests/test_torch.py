@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs PyTorch")
 
-LIMIT_S = 90
+LIMIT_S = 50
 
 
 def free_port() -> int:
@@ -93,6 +93,10 @@ def test_half_precision(dtype: str, error: float) -> None:
     trained(2, tensor=dtype, error=error)
 
 
+def test_groups_of_ranks_are_apart() -> None:
+    trained(4, groups_of_ranks=[[0, 1], [2, 3]])
+
+
 def test_outer_steps() -> None:
     exact = trained(2, outer={"lr": 1.0})
     diloco = trained(2, outer={"lr": 0.7, "momentum": 0.9}, options={"groups": 0.9})
@@ -102,6 +106,7 @@ def test_outer_steps() -> None:
 
 def test_a_group_function_that_omits_values() -> None:
     for outcome in train(3, options={"groups": "wrong"}):
+        assert outcome["error"].startswith("CollectiveError: ")
         assert "it has to give each chunk one" in outcome["error"]
 
 
@@ -111,8 +116,9 @@ def test_no_number() -> None:
 
 
 def test_a_rank_dies() -> None:
-    options = {"timeout_s": 5.0, "peer_timeout_s": 2.0}
+    # The test fails if it is the longer one that ends the job.
+    options = {"timeout_s": 60.0, "peer_timeout_s": 2.0}
     outcomes = train(3, dies=[1, 3], options=options)
     assert outcomes[1] == {}
     for outcome in (outcomes[0], outcomes[2]):
-        assert "rank 1" in outcome["error"]
+        assert outcome["error"].startswith("CollectiveError: rank 1 doesn't answer"), outcome

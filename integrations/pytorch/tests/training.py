@@ -54,6 +54,8 @@ def train(rank: int, case: dict[str, Any]) -> torch.nn.Module:
     own = model().to(dtype)
     if "tensor" in case:
         return reduce_tensors(rank, case)
+    if "groups_of_ranks" in case:
+        return reduce_in_groups(rank, case)
     if case.get("outer"):
         train_apart(rank, own, case)
         return own
@@ -80,6 +82,21 @@ def train(rank: int, case: dict[str, Any]) -> torch.nn.Module:
             ddp.register_comm_hook(state, atp.torch.allreduce_hook)
             steps()
     return own
+
+
+def reduce_in_groups(rank: int, case: dict[str, Any]) -> torch.nn.Module:
+    """Two groups at once: none sees the other's values."""
+    members = case["groups_of_ranks"]
+    groups = [dist.new_group(of) for of in members]
+    at = next(at for at, of in enumerate(members) if rank in of)
+    parameter = torch.nn.Parameter(torch.zeros(5_000, 1))
+    with atp.torch.State(None, options(case), process_group=groups[at]) as state:
+        for step in range(3):
+            flat = torch.full((5_000,), 10.0 * at + step)
+            fill(flat, state.all_reduce("tensor", flat, [parameter]).result())
+            assert (flat == 10.0 * at + step).all(), f"group {at}: {flat[:3]}"
+    torch.manual_seed(0)
+    return torch.nn.Linear(64, 10)
 
 
 def reduce_tensors(rank: int, case: dict[str, Any]) -> torch.nn.Module:

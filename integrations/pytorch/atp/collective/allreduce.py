@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -55,11 +56,14 @@ class AllReduce:
         self.stats = Stats()
         self._channels: dict[str, Channel] = {}
         self._inboxes: dict[int, Inbox] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._failure: CollectiveError | None = None
         self._is_closed = False
         self._store, self._prefix = store, f"atp.collective/{name}"
         self._counts: dict[str, int] = {}
+        self._farewells: dict[int, atp.Stream] = {}
+        """Streams of a rank that failed before its first step."""
+        self._process = os.getpid()
         self._receiver = self._bind()
         self._meeting = self._meet()
         self._thread = threading.Thread(target=self._receive, name="atp receive", daemon=True)
@@ -84,36 +88,49 @@ class AllReduce:
         if regions is None:
             regions = [Region(array.size)]
         wire = self.options.wire or wire or str(array.dtype)
-        channel = self._channel(name, array, regions, wire)
-        self._counts[name] = step = self._counts.get(name, -1) + 1 if step is None else step
         done: Future[Array] = Future()
-        channel.submit(Step(step, array, done))
+        with self._lock:
+            channel = self._channel(name, array, regions, wire)
+            step = self._counts.get(name, -1) + 1 if step is None else step
+            self._counts[name] = step
+            channel.submit(Step(step, array, done))
         return done
+
+    @property
+    def failure(self) -> CollectiveError | None:
+        """Why no more arrays are reduced."""
+        return self._failure
 
     def close(self) -> None:
         """Ends all threads. Waits for steps that were submitted."""
+        if os.getpid() != self._process:
+            return  # A forked child has no threads of its parent.
         with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
+            channels = list(self._channels.values())
+            for channel in channels:
+                channel.stop()
         atexit.unregister(self.close)
-        limit_s = self.options.timeout_s + self.options.peer_timeout_s
-        for channel in self._channels.values():
-            channel.stop()
-        deadline = time.monotonic() + limit_s
-        for channel in self._channels.values():
-            channel.join(max(0.0, deadline - time.monotonic()))
-        self._part(self._streams())
-        self._receiver.close()
-        self._thread.join()
+        deadline = time.monotonic() + self.options.timeout_s + self.options.peer_timeout_s
+        try:
+            for channel in channels:
+                channel.join(max(0.0, deadline - time.monotonic()))
+            self._part(self._streams())
+        finally:
+            self._receiver.close()
+            self._thread.join()
 
     def __enter__(self) -> AllReduce:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: Any) -> None:
-        if error is not None and self._failure is None:
-            self._fail(CollectiveError(f"{type(error).__name__}: {error}"))
-        self.close()
+        try:
+            if error is not None and self._failure is None:
+                self._fail(CollectiveError(f"{type(error).__name__}: {error}"))
+        finally:
+            self.close()
 
     def _daemon(self) -> dict[str, Any]:
         socket_path = self.options.control_socket
@@ -139,14 +156,14 @@ class AllReduce:
     def _channel(
         self, name: str, array: Array, regions: Sequence[Region], wire: str
     ) -> Channel:
-        with self._lock:
-            if self._failure is not None:
-                raise self._failure
-            if self._is_closed:
-                raise CollectiveError("the collective is closed")
-            channel = self._channels.get(name)
-            if channel is None:
-                channel = self._channels[name] = self._new_channel(name, array, regions, wire)
+        """The array's channel. The caller holds the lock."""
+        if self._is_closed:
+            raise CollectiveError("the collective is closed")
+        if self._failure is not None:
+            raise self._failure
+        channel = self._channels.get(name)
+        if channel is None:
+            channel = self._channels[name] = self._new_channel(name, array, regions, wire)
         if channel.elements != array.size:
             raise CollectiveError(
                 f"{name} has {array.size} elements, and had {channel.elements}: give an array of "
@@ -171,15 +188,17 @@ class AllReduce:
                 f"the regions of {name} have {layout.elements} elements, the array {array.size}"
             )
 
-        def streams(part_bytes: int) -> dict[int, atp.Stream]:
-            return self._open_streams(serial, part_bytes)
+        def open_streams(streams: dict[int, atp.Stream], part_bytes: int) -> None:
+            self._open_streams(streams, serial, part_bytes)
 
         return Channel(
             name, layout, wire, self.options, self.rank,
-            self._inbox(serial), streams, self.stats, self._fail,
+            self._inbox(serial), open_streams, self.stats, self._fail,
         )  # fmt: skip
 
-    def _open_streams(self, serial: int, part_bytes: int) -> dict[int, atp.Stream]:
+    def _open_streams(
+        self, streams: dict[int, atp.Stream], serial: int, part_bytes: int
+    ) -> None:
         """A stream to each rank, the next rank first: not all ranks begin with the same one."""
         msrs = self.options.groups.msrs
         groups = [atp.Group(EXACT, name="exact")]
@@ -187,7 +206,6 @@ class AllReduce:
         options: dict[str, Any] = self._daemon()
         if self.options.rate_max_bytes_per_s is not None:
             options["rate_max_bytes_per_s"] = self.options.rate_max_bytes_per_s
-        streams = {}
         for distance in range(1, self.ranks):
             peer = (self.rank + distance) % self.ranks
             streams[peer] = atp.Stream(
@@ -202,7 +220,6 @@ class AllReduce:
                 requests="refuse",
                 **options,
             )
-        return streams
 
     def _inbox(self, serial: int) -> Inbox:
         inbox = self._inboxes.get(serial)
@@ -214,16 +231,14 @@ class AllReduce:
 
     def _receive(self) -> None:
         """The thread that hands events to the channels."""
-        while True:
-            try:
-                events = self._receiver.recv_batch(BATCH)
-            except atp.ClosedError:
-                return
-            except atp.Error as error:
-                self._fail(error)
-                return
-            for event in events:
-                self._on_event(event)
+        try:
+            while True:
+                for event in self._receiver.recv_batch(BATCH):
+                    self._on_event(event)
+        except atp.ClosedError:
+            return
+        except BaseException as error:  # Whatever it is, nobody may wait for ever.
+            self._fail(error)
 
     def _on_event(self, event: atp.Event) -> None:
         place = self._meeting.place(event.job, event.source)
@@ -233,7 +248,7 @@ class AllReduce:
         match event:
             case atp.Message():
                 if event.group == EXACT and self._meeting.is_farewell(event.data):
-                    self._fail(self._meeting.reason(event.data, rank))
+                    self._fail(self._meeting.reason(event.data, rank), is_told=True)
                     return
                 self._inbox(serial).add(rank, event)
             case atp.WindowEnded(summary=summary):
@@ -241,8 +256,9 @@ class AllReduce:
             case atp.Finished():
                 self._inbox(serial).leave(rank)
 
-    def _fail(self, error: BaseException) -> CollectiveError:
-        """Ends all channels, and tells the other ranks. Returns the first failure."""
+    def _fail(self, error: BaseException, is_told: bool = False) -> CollectiveError:
+        """Ends all channels, and tells the other ranks unless they know. Returns the first
+        failure."""
         if isinstance(error, CollectiveError):
             failure = error
         elif isinstance(error, atp.Error):
@@ -256,16 +272,28 @@ class AllReduce:
             self._failure = failure
         for inbox in list(self._inboxes.values()):
             inbox.fail(failure)
-        for stream in self._streams():
-            self._tell(stream, failure)
+        if not is_told:
+            self._tell_all(failure)
         return failure
+
+    def _tell_all(self, failure: CollectiveError) -> None:
+        streams = self._streams()
+        if not streams:
+            # Others may wait for the first step of a rank that never begins one.
+            try:
+                self._open_streams(self._farewells, 0, 0)
+            except atp.Error:
+                pass
+            streams = self._streams()
+        for stream in streams:
+            self._tell(stream, failure)
 
     def _tell(self, stream: atp.Stream, failure: CollectiveError) -> None:
         """Sends the reason, as far as the stream still works."""
         try:
             stream.try_send_many([self._meeting.farewell(str(failure))], EXACT)
             stream.begin_finish()
-        except atp.Error:
+        except Exception:  # The stream may have ended, or wait for a window.
             pass
 
     def _part(self, streams: list[atp.Stream]) -> None:
@@ -278,7 +306,10 @@ class AllReduce:
                 pass
         if self._failure is None:
             for stream in streams:
-                stream.begin_cancel()
+                try:
+                    stream.begin_cancel()
+                except atp.Error:
+                    pass
         # Ranks that have closed don't answer.
         deadline = time.monotonic() + (FAREWELL_S if self._failure else PARTING_S)
         for stream in streams:
@@ -288,4 +319,7 @@ class AllReduce:
                 pass
 
     def _streams(self) -> list[atp.Stream]:
-        return [stream for channel in self._channels.values() for stream in channel.streams.values()]
+        with self._lock:
+            channels = list(self._channels.values())
+        of_channels = [stream for channel in channels for stream in list(channel.streams.values())]
+        return [*of_channels, *self._farewells.values()]

@@ -30,6 +30,8 @@ PIECE_BYTES = 1 << 20
 """The longest message of phase 2."""
 NEAR_S = 1.0
 """The longest wait for a report that is all but there."""
+NAME_MAX = 200
+"""Characters of a name that ranks compare."""
 
 
 @dataclass
@@ -52,13 +54,13 @@ class Channel:
         options: Options,
         rank: int,
         inbox: Inbox,
-        streams: Callable[[int], dict[int, atp.Stream]],
+        open_streams: Callable[[dict[int, atp.Stream], int], None],
         stats: Stats,
         on_error: Callable[[BaseException], CollectiveError],
     ):
         self.name, self._layout, self._wire, self._options = name, layout, wire, options
         self._rank, self._inbox, self._stats, self._on_error = rank, inbox, stats, on_error
-        self._open_streams = streams
+        self._open_streams = open_streams
         self.streams: dict[int, atp.Stream] = {}
         self._parts: dict[int, Contribution] = {}
         self._msrs: list[float] = []
@@ -91,9 +93,17 @@ class Channel:
                 step.done.set_exception(self._on_error(error))
             else:
                 step.done.set_result(reduced)
+        self._refuse_the_rest()
+
+    def _refuse_the_rest(self) -> None:
+        """Steps that were submitted beside the end."""
+        while not self._steps.empty():
+            step = self._steps.get()
+            if step is not None and step.done.set_running_or_notify_cancel():
+                step.done.set_exception(CollectiveError("the collective is closed"))
 
     def _reduce(self, step: Step) -> Array:
-        if not self.streams:
+        if not self._parts:
             self._open()
         flat = step.array.reshape(-1)
         deadline = time.monotonic() + self._options.timeout_s
@@ -108,7 +118,7 @@ class Channel:
 
     def _open(self) -> None:
         largest = max(shard.elements for shard in self._layout.shards)
-        self.streams = self._open_streams(largest * values.item_bytes(self._wire))
+        self._open_streams(self.streams, largest * values.item_bytes(self._wire))
         self._parts = {
             peer: Contribution(self._layout.shards[peer], self._options, self._wire)
             for peer in self.streams
@@ -118,15 +128,22 @@ class Channel:
     def _manifest(self, step: int, flat: Array) -> bytes:
         return manifest.pack(
             ranks=len(self._layout.shards),
+            name=self.name[:NAME_MAX],
             step=step,
             elements=self._layout.elements,
             type=str(flat.dtype),
             wire=self._wire,
             layout=self._layout.digest,
             msrs=self._options.msrs(step),
-            nonfinite_values=not np.isfinite(flat).all(),
+            # Also values that are too large for the elements of messages.
+            nonfinite_values=not np.isfinite(self._rounded(flat)).all(),
             **self._options.agreement(),
         )
+
+    def _rounded(self, flat: Array) -> Array:
+        if self._wire == str(flat.dtype):
+            return flat
+        return values.decode(values.encode(flat, self._wire), self._wire)
 
     def _send_parts(self, step: int, flat: Array, own: bytes) -> None:
         """Phase 1: to each rank its shard of this rank's values."""
@@ -172,7 +189,9 @@ class Channel:
                 continue
             what = f"its part of step {step} of {self.name}"
             began = time.monotonic()
-            received = self._inbox.take_window(rank, self._window, deadline, what)
+            received = self._inbox.take_window(
+                rank, self._window, deadline, what, self._check_streams
+            )
             self._stats.waited_s += time.monotonic() - began
             first = [m for m in received if m.group == EXACT and m.message == 0]
             their = bytes(first[0]) if first else b""
@@ -203,7 +222,9 @@ class Channel:
             length = shard.elements * values.item_bytes(self._wire)
             what = f"its mean of step {step} of {self.name}"
             began = time.monotonic()
-            received = self._inbox.take_exact(rank, self._window + 1, length, deadline, what)
+            received = self._inbox.take_exact(
+                rank, self._window + 1, length, deadline, what, self._check_streams
+            )
             self._stats.waited_s += time.monotonic() - began
             data = b"".join(message.data for message in received)
             if len(data) != length:
@@ -211,6 +232,14 @@ class Channel:
             elements = np.frombuffer(data, values.wire_type(self._wire))
             result[shard.start : shard.stop] = values.decode(elements, self._wire)
         return result
+
+    def _check_streams(self) -> None:
+        """Raises if a peer doesn't answer: its host or process may be gone."""
+        for peer, stream in self.streams.items():
+            try:
+                stream.try_outcome()
+            except atp.ShortError as error:
+                raise CollectiveError(f"rank {peer} doesn't answer: {error}") from error
 
     def _seed(self, step: int, owner: int) -> int:
         """The same at all ranks."""

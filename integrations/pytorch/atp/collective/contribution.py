@@ -59,10 +59,11 @@ class Contribution:
         order = self._order(chunks, seed)
         if self._options.missing == "hadamard":
             rotate_rows(rows, shard, seed)
-        # Every rank has to see these, also if its group could lose them.
-        finite = np.isfinite(rows).all(axis=1)
-        groups[~finite] = EXACT
         encoded = values.encode(rows, self._wire)
+        decoded = values.decode(encoded, self._wire)
+        # Every rank has to see these, also if its group could lose them.
+        finite = np.isfinite(decoded).all(axis=1)
+        groups[~finite] = EXACT
         self._packer.fill(encoded)
         self._chunks = {}
         for group in np.unique(groups).tolist():
@@ -72,7 +73,8 @@ class Contribution:
         if self._keeps:
             self._sent = rows
             # The rounding of half precision is owed, too.
-            self._owed = np.where(finite[:, None], rows - values.decode(encoded, self._wire), 0)
+            self._owed = np.zeros_like(rows)
+            self._owed[finite] = rows[finite] - decoded[finite]
 
     def _order(self, chunks: Chunks, seed: int) -> Array:
         """All chunks, those first that matter most: a good network leaves out the last ones."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import atp
 from atp.collective.errors import CollectiveError
 
 EXACT = 0
 """The group of messages that all arrive, in order."""
+LOOK_S = 0.25
+"""A rank that waits looks so often whether the others still answer."""
 
 
 class Inbox:
@@ -53,21 +56,30 @@ class Inbox:
             self._failure = self._failure or error
             self._changed.notify_all()
 
-    def take_window(self, rank: int, window: int, deadline: float, what: str) -> list[atp.Message]:
-        """The messages of a window, once it has ended."""
+    def take_window(
+        self, rank: int, window: int, deadline: float, what: str, look: Callable[[], None]
+    ) -> list[atp.Message]:
+        """The messages of a window, once it has ended. ``look`` raises if waiting is in vain."""
+        key = rank, window
+        while not self._wait(lambda: key in self._ended, rank, deadline, what):
+            look()
         with self._changed:
-            while (rank, window) not in self._ended:
-                self._wait(rank, deadline, what)
-            return self._messages.pop((rank, window), [])
+            return self._messages.pop(key, [])
 
     def take_exact(
-        self, rank: int, window: int, length: int, deadline: float, what: str
+        self,
+        rank: int,
+        window: int,
+        length: int,
+        deadline: float,
+        what: str,
+        look: Callable[[], None],
     ) -> list[atp.Message]:
         """The exact messages of a window, once ``length`` bytes of them have arrived."""
         key = rank, window
+        while not self._wait(lambda: self._bytes.get(key, 0) >= length, rank, deadline, what):
+            look()
         with self._changed:
-            while self._bytes.get(key, 0) < length:
-                self._wait(rank, deadline, what)
             return self._messages.pop(key, [])
 
     def forget_before(self, window: int) -> None:
@@ -78,11 +90,19 @@ class Inbox:
                     del kept[key]
             self._ended = {key for key in self._ended if key[1] >= window}
 
-    def _wait(self, rank: int, deadline: float, what: str) -> None:
-        if self._failure is not None:
-            raise self._failure
-        if rank in self._left:
-            raise CollectiveError(f"rank {rank} left before {what}")
-        left = deadline - time.monotonic()
-        if left <= 0 or not self._changed.wait(left):
-            raise CollectiveError(f"rank {rank} is too late with {what}: it may have stalled")
+    def _wait(
+        self, is_there: Callable[[], bool], rank: int, deadline: float, what: str
+    ) -> bool:
+        """Waits for a moment. Whether it is there; raises if it won't come."""
+        with self._changed:
+            if is_there():
+                return True
+            if self._failure is not None:
+                raise self._failure
+            if rank in self._left:
+                raise CollectiveError(f"rank {rank} left before {what}")
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise CollectiveError(f"rank {rank} is too late with {what}: it may have stalled")
+            self._changed.wait(min(left, LOOK_S))
+            return is_there()

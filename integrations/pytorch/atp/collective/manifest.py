@@ -14,6 +14,7 @@ VERSION = 1
 _BYTES_MAX = 8_192
 _WORDS = {
     "version": "the version of atp.collective",
+    "name": "the order of the arrays",
     "ranks": "the number of ranks",
     "step": "the number of the step",
     "elements": "the number of elements",

@@ -44,7 +44,7 @@ class Meeting:
         return (serial, rank) if source[0] == self.addresses[rank][0] else None
 
     def farewell(self, sentence: str) -> bytes:
-        return self.token + sentence.encode()[:_SENTENCE_BYTES_MAX]
+        return self.token + sentence.encode(errors="replace")[:_SENTENCE_BYTES_MAX]
 
     def is_farewell(self, data: memoryview) -> bool:
         return data[: len(self.token)] == self.token

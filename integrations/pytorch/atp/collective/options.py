@@ -39,9 +39,9 @@ class Options:
     """NaN and infinity are an error at every rank, or arrive at every rank. A ``GradScaler`` needs
     the latter."""
     timeout_s: float = 60.0
-    """A rank that sends nothing for longer ends the collective at every other rank."""
+    """A step that takes longer ends the collective at every rank."""
     peer_timeout_s: float = 10.0
-    """The same for a process or host that doesn't answer at all."""
+    """A process or host that doesn't answer for longer does the same."""
     address: str | None = None
     """This host's address, as the other ranks reach it. Default: the one that reaches the store."""
     control_socket: str | PathLike[str] | None | Literal["default"] = "default"

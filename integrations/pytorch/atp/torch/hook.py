@@ -16,15 +16,17 @@ from atp.torch.tensors import fill
 def allreduce_hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """The mean of a bucket's gradients over all ranks.
 
-    The backward pass goes on while the bucket travels. ``CollectiveError`` ends it.
+    The backward pass goes on while the bucket travels. PyTorch makes a ``RuntimeError`` of a failure;
+    leaving the state's ``with`` block raises ``CollectiveError`` for it.
     """
-    reduced: torch.futures.Future[torch.Tensor] = torch.futures.Future()
     buffer = bucket.buffer()
+    devices = [buffer.device] if buffer.is_cuda else None
+    reduced: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=devices)
 
     def on_done(done: Future[Any]) -> None:
         try:
             reduced.set_result(fill(buffer, done.result()))
-        except BaseException as error:
+        except Exception as error:
             reduced.set_exception(error)
 
     pending = state.all_reduce(f"bucket {bucket.index()}", buffer, bucket.parameters())

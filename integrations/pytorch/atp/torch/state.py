@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from atp.collective import AllReduce, Options, Region, Stats, Store
+from atp.collective import AllReduce, CollectiveError, Options, Region, Stats, Store
 from atp.torch.tensors import to_array
 
 Exact = Callable[[str, torch.nn.Module | None, torch.nn.Parameter], bool]
@@ -45,21 +46,26 @@ class State:
         exact: Exact = is_exact,
         name: str | None = None,
     ):
-        global _states
         rank, ranks = dist.get_rank(process_group), dist.get_world_size(process_group)
+        if rank < 0:
+            raise CollectiveError("this process isn't in the process group")
         if store is None:
             store = dist.distributed_c10d._get_default_store()
-        # All ranks make their states in the same order.
-        _states += 1
-        self.collective = AllReduce(store, rank, ranks, options, name=name or f"torch {_states}")
+        members = tuple(_global_rank(process_group, member) for member in range(ranks))
+        # All ranks of a group make their states in the same order.
+        _states[members] += 1
+        group = "-".join(map(str, members))
+        path = f"torch {group}/{name or ''}/{_states[members]}"
+        self.collective = AllReduce(store, rank, ranks, options, name=path)
         self.step = 0
         """The number of the present step."""
         self._exact = exact
-        self._known: dict[int, tuple[str, torch.nn.Module]] = {}
+        self._known: dict[int, list[tuple[str, torch.nn.Module]]] = {}
         if model is not None:
             for path, module in model.named_modules():
                 for own, parameter in module.named_parameters(recurse=False):
-                    self._known[id(parameter)] = (f"{path}.{own}" if path else own, module)
+                    name_of = f"{path}.{own}" if path else own
+                    self._known.setdefault(id(parameter), []).append((name_of, module))
         self._layouts: dict[str, list[tuple[int, ...]]] = {}
 
     @property
@@ -77,8 +83,11 @@ class State:
         )
 
     def _region(self, parameter: torch.nn.Parameter) -> Region:
-        name, module = self._known.get(id(parameter), ("", None))
-        return Region(parameter.numel(), name, self._exact(name, module, parameter))
+        """A parameter may be used by several modules: it is exact if one of them needs that."""
+        uses: Sequence[tuple[str, torch.nn.Module | None]]
+        uses = self._known.get(id(parameter), [("", None)])
+        exact = any(self._exact(name, module, parameter) for name, module in uses)
+        return Region(parameter.numel(), uses[0][0], exact)
 
     def _name(self, name: str, parameters: Sequence[torch.nn.Parameter]) -> str:
         """A name for each layout: PyTorch fills its buckets in another way after the first step."""
@@ -96,8 +105,18 @@ class State:
     def __enter__(self) -> State:
         return self
 
-    def __exit__(self, *raised: Any) -> None:
-        self.collective.__exit__(*raised)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: Any
+    ) -> None:
+        self.collective.__exit__(kind, error, trace)
+        failure = self.collective.failure
+        # PyTorch has made another exception of it.
+        if isinstance(error, RuntimeError) and failure is not None and error is not failure:
+            raise failure from error
 
 
-_states = 0
+_states: Counter[tuple[int, ...]] = Counter()
+
+
+def _global_rank(group: dist.ProcessGroup | None, member: int) -> int:
+    return member if group is None else int(dist.get_global_rank(group, member))

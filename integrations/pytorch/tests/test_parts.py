@@ -1,0 +1,118 @@
+"""The parts of an all-reduce by themselves: what is sent first, and what stands for a lost chunk."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atp.collective.contribution import Contribution
+from atp.collective.groups import Chunks, Magnitude, assigned
+from atp.collective.hadamard import rotate, rotate_back
+from atp.collective.layout import Layout, Region
+from atp.collective.messages import HEAD_BYTES
+from atp.collective.reduction import Reduction
+from atp.collective.values import Array, decode, encode
+from ranks import options
+
+WIDTH = 10
+ELEMENTS = 95
+"""Ten chunks; the last one is short."""
+
+
+def shard() -> Any:
+    return Layout([Region(ELEMENTS)], 1, WIDTH).shards[0]
+
+
+def rows_of(values: Array) -> Array:
+    rows = np.zeros((10, WIDTH), np.float32)
+    shard().to_rows(values, rows)
+    return rows
+
+
+def reduced(missing: str, arrived: Array) -> tuple[Array, Array, Array]:
+    """The mean of two ranks, of which the other one's chunks arrived in part."""
+    random = np.random.default_rng(1)
+    own, other = (random.standard_normal(ELEMENTS).astype(np.float32) for _ in range(2))
+    reduction = Reduction(shard(), options(missing=missing), "float32", 2, 0)
+    reduction.add_own(own)
+    reduction.add(np.where(arrived[:, None], rows_of(other), 0), arrived)
+    return reduction.mean(), own, other
+
+
+ARRIVED = np.arange(10) % 3 != 0
+
+
+@pytest.mark.parametrize("missing", ["zero", "feedback"])
+def test_a_lost_chunk_is_zero(missing: str) -> None:
+    mean, own, other = reduced(missing, ARRIVED)
+    there = np.repeat(ARRIVED, WIDTH)[:ELEMENTS]
+    np.testing.assert_allclose(mean, np.where(there, own + other, own) / 2, rtol=1e-6)
+
+
+def test_a_lost_chunk_is_left_out_of_the_mean() -> None:
+    mean, own, other = reduced("mean", ARRIVED)
+    there = np.repeat(ARRIVED, WIDTH)[:ELEMENTS]
+    np.testing.assert_allclose(mean, np.where(there, (own + other) / 2, own), rtol=1e-6)
+
+
+def test_rotated_values_are_unbiased() -> None:
+    """The mean over many rotations is that of all values, although a third is lost each time."""
+    random = np.random.default_rng(2)
+    other = random.standard_normal(ELEMENTS).astype(np.float32)
+    sums = np.zeros(ELEMENTS)
+    for seed in range(600):
+        reduction = Reduction(shard(), options(missing="hadamard"), "float32", 2, seed)
+        reduction.add_own(np.zeros(ELEMENTS, np.float32))
+        arrived = np.random.default_rng(seed).permutation(10) < 7
+        rows = np.zeros((10, WIDTH), np.float32)
+        shard().to_rows(rotate(other, seed), rows)
+        reduction.add(np.where(arrived[:, None], rows, 0), arrived)
+        sums += reduction.mean() * 2
+    # The blocks that are longer than a chunk.
+    slope = (sums[:64] / 600 @ other[:64]) / (other[:64] @ other[:64])
+    assert abs(slope - 1) < 0.05, slope
+
+
+def test_rotating_back_is_the_inverse() -> None:
+    values = np.random.default_rng(3).standard_normal(40_001).astype(np.float32)
+    turned = rotate(values, 5)
+    assert np.abs(turned - values).max() > 1
+    np.testing.assert_allclose(rotate_back(turned, 5), values, atol=1e-4)
+
+
+def test_the_largest_chunks_are_sent_first() -> None:
+    values = np.zeros(ELEMENTS, np.float32)
+    values[::WIDTH] = [3, 9, 1, 7, 5, 0, 2, 8, 4, 6]
+    (batch,) = Contribution(shard(), options(), "float32").batches(values, 0)
+    # Full chunks in their order, then the short one.
+    assert batch.chunks.tolist() == [1, 7, 3, 4, 8, 0, 6, 2, 5, 9]
+    assert [len(message) for message in batch.messages] == [HEAD_BYTES + 40] * 9 + [HEAD_BYTES + 20]
+
+
+def test_feedback_adds_what_was_lost() -> None:
+    contribution = Contribution(shard(), options(missing="feedback"), "float32")
+    values = np.arange(ELEMENTS, dtype=np.float32)
+    (batch,) = contribution.batches(values, 0)
+    lost = SimpleNamespace(group=batch.group, lost_ids=(range(0, 2),))
+    contribution.on_report(SimpleNamespace(groups=[lost]))  # type: ignore[arg-type]
+    (again,) = contribution.batches(np.zeros(ELEMENTS, np.float32), 1)
+    owed = set(batch.chunks[:2].tolist())
+    for chunk, message in zip(again.chunks.tolist(), again.messages, strict=True):
+        sent = np.frombuffer(bytes(message[HEAD_BYTES:]), np.float32)
+        expected = rows_of(values)[chunk][: len(sent)] if chunk in owed else np.zeros(len(sent))
+        assert sent.tolist() == expected.tolist()
+
+
+def test_groups_by_magnitude_are_the_papers() -> None:
+    chunks = Chunks(np.array([[0.0005], [-0.001], [0.002], [0.0025], [1.0]]), [])
+    assert assigned(Magnitude(), chunks).tolist() == [0, 1, 1, 2, 2]
+
+
+def test_bfloat16_rounds_to_the_nearest_even() -> None:
+    values = np.array([1.0, 1.00390625, 1.01171875, -2.5, np.nan, np.inf, 1e-40], np.float32)
+    got = decode(encode(values, "bfloat16"), "bfloat16")
+    assert got[:4].tolist() == [1.0, 1.0, 1.015625, -2.5]
+    assert np.isnan(got[4]) and np.isinf(got[5])
