@@ -60,13 +60,11 @@ fn main() -> ExitCode {
         congestion::trials(),
         advice::trials(),
         advice_lanes::trials(),
-        collective::trials(),
         epochs::trials(),
         epochs::refusals(),
         overlap::trials(),
         polite::trials(),
         requests::trials(),
-        answers::trials(),
         bad_network::trials(),
         membership::trials(),
         unprivileged::trials(),
@@ -87,6 +85,8 @@ fn main() -> ExitCode {
         advice_lanes::not_emulated(),
         network::independent_of_pacing(),
         doctor::trials(),
+        answers::trials(),
+        collective::trials(),
     ];
     let others = independent_of_pacing.into_iter().filter(|_| !testbed::pacing_only());
     let trials = trials.into_iter().chain(others).flatten().collect();
