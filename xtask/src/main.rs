@@ -46,7 +46,7 @@ enum Command {
     Book(book::Args),
     /// Build a Debian package and a tarball of the daemon
     Package(package::Args),
-    /// Build the wheel of the Python package atp
+    /// Build the wheels of the Python packages atp and atp-torch
     Wheel,
     /// Build the C library, and install it with its header and pkg-config file
     Libatp(libatp::Args),

@@ -138,12 +138,17 @@ fn unpacked_wheel() -> Result<PathBuf> {
     program_output(&mut build)?;
     let wheels = installed::target().join("wheels");
     let entries = std::fs::read_dir(&wheels).context("no wheel was built")?;
-    let wheel = entries.flatten().next().context("no wheel was built")?.path();
+    // Beside it lies the wheel of the integrations.
+    let is_atp = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("atp-"))
+    };
+    let mut paths = entries.flatten().map(|entry| entry.path());
+    let wheel = paths.find(is_atp).context("no wheel was built")?;
     let package = installed::target().join("bench-python");
     std::fs::remove_dir_all(&package).ok();
     let mut unpack = Command::new(installed::python());
     unpack.args(["-m", "zipfile", "-e"]).arg(wheel).arg(&package);
     program_output(&mut unpack)?;
-    ensure!(package.join("atp").is_dir(), "the wheel holds no package atp");
+    ensure!(package.join("atp/__init__.py").is_file(), "the wheel holds no package atp");
     Ok(package)
 }
