@@ -52,7 +52,6 @@ fn accepted_error(family: Family) -> Result<()> {
     let rows = &report.groups[0];
     ensure!(report.ended_by_receiver && rows.delivered < rows.messages, "{report:?}");
     ensure!(report.datapath == "ebpf", "the datapath is {}", report.datapath);
-    ensure!(received.stderr.contains("avg(delay): "), "no live line: {}", received.stderr);
     Ok(())
 }
 
