@@ -19,7 +19,7 @@ from atp.collective.values import Array
 
 
 LIMIT_S = 100.0
-"""Six of ten packets may be lost in each direction."""
+"""Three of ten packets may be lost in each direction."""
 
 
 class FolderStore:

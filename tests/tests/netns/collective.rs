@@ -15,7 +15,6 @@ crate::trials! { if missing_for_collective:
     collective__without_loss,
     collective__at_loss_0_1,
     collective__at_loss_0_3,
-    collective__at_loss_0_6,
 }
 
 fn collective__without_loss() -> Result<()> {
@@ -28,10 +27,6 @@ fn collective__at_loss_0_1() -> Result<()> {
 
 fn collective__at_loss_0_3() -> Result<()> {
     at_loss(0.3)
-}
-
-fn collective__at_loss_0_6() -> Result<()> {
-    at_loss(0.6)
 }
 
 /// Two ranks, with this share of lost packets both ways: at MSR 1 the means are exact, and below
