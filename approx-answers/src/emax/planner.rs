@@ -108,7 +108,7 @@ pub struct Planner {
     accepted: AcceptedError,
     confidence: Confidence,
     sources: BTreeMap<u32, Source>,
-    /// No look before so many sources are known.
+    /// The number of sources that the first look awaits.
     sources_min: usize,
     spending: Spending,
     next_look: u64,

@@ -115,7 +115,7 @@ pub fn main(args: Args) -> Result<()> {
             ) => {}
             None => {
                 out.flush()?;
-                // What has arrived has an answer, whatever became of a sender.
+                // The records that arrived have an answer, also if a sender failed.
                 match live.take().map(|live| live.finish(args.json)) {
                     Some(Ok(answers)) => print!("{answers}"),
                     Some(Err(error)) => tracing::warn!("{error:#}"),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// A line costs at most one part of so many of the time.
+/// Lines take at most one part in this number of the time.
 const COST: u32 = 10;
 
 /// When the next line is due: after an interval, and never so soon that lines take much of the

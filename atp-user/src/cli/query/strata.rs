@@ -28,7 +28,7 @@ pub struct Stratum {
     pub has_ended: bool,
 }
 
-/// What a sender's CSV header says about its records.
+/// The judgment of a sender's records by its CSV header.
 #[derive(Debug)]
 pub enum Header {
     /// It has not arrived, and messages wait for it: they may have other columns.

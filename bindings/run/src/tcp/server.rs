@@ -186,7 +186,7 @@ struct Connection {
     outlet: TcpStream,
 }
 
-/// What has come to its end.
+/// The parts of a connection that have ended.
 #[derive(Default)]
 struct Passed {
     messages: bool,

@@ -16,7 +16,7 @@ from atp.collective.store import Store, fetch
 Parsed = TypeVar("Parsed")
 
 _RANKS = 32
-"""Job ids leave room for so many ranks."""
+"""The number of ranks for which job ids leave room."""
 _SERIALS = 1 << 16
 _SENTENCE_BYTES_MAX = 1_024
 
