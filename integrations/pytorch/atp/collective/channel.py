@@ -59,7 +59,7 @@ class Channel:
         on_error: Callable[[BaseException], CollectiveError],
     ):
         self.name, self._layout, self._wire, self._options = name, layout, wire, options
-        self._rank, self._inbox, self._stats, self._on_error = rank, inbox, stats, on_error
+        self._rank, self.inbox, self._stats, self._on_error = rank, inbox, stats, on_error
         self._open_streams = open_streams
         self.streams: dict[int, atp.Stream] = {}
         self._parts: dict[int, Contribution] = {}
@@ -112,7 +112,7 @@ class Channel:
         mean = self._reduce_shard(step.number, flat, own, deadline)
         result = self._exchange(step.number, mean, deadline)
         self._window += 2
-        self._inbox.forget_before(self._window)
+        self.inbox.forget_before(self._window)
         self._stats.reductions += 1
         return result.astype(flat.dtype, copy=False).reshape(step.array.shape)
 
@@ -189,7 +189,7 @@ class Channel:
                 continue
             what = f"its part of step {step} of {self.name}"
             began = time.monotonic()
-            received = self._inbox.take_window(
+            received = self.inbox.take_window(
                 rank, self._window, deadline, what, self._check_streams
             )
             self._stats.waited_s += time.monotonic() - began
@@ -222,7 +222,7 @@ class Channel:
             length = shard.elements * values.item_bytes(self._wire)
             what = f"its mean of step {step} of {self.name}"
             began = time.monotonic()
-            received = self._inbox.take_exact(
+            received = self.inbox.take_exact(
                 rank, self._window + 1, length, deadline, what, self._check_streams
             )
             self._stats.waited_s += time.monotonic() - began

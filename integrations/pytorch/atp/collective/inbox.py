@@ -51,6 +51,9 @@ class Inbox:
             self._left.add(rank)
             self._changed.notify_all()
 
+    def has_left(self, rank: int) -> bool:
+        return rank in self._left
+
     def fail(self, error: CollectiveError) -> None:
         with self._changed:
             self._failure = self._failure or error
