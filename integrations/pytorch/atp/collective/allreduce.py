@@ -9,11 +9,11 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import atp
 from atp.collective import values
-from atp.collective.channel import Channel, Step
+from atp.collective.channel import Channel, Operation, Step
 from atp.collective.errors import CollectiveError
 from atp.collective.inbox import EXACT, Inbox
 from atp.collective.layout import Layout, Region
@@ -32,7 +32,7 @@ BUFFER_BYTES = 4 << 20
 
 
 class AllReduce:
-    """The mean of arrays over all ranks. All ranks reduce the same arrays in the same order.
+    """Means of arrays over all ranks. All ranks reduce the same arrays in the same order.
 
     Raises ``CollectiveError`` if a rank is missing, or if ranks disagree. After an error no more
     arrays are reduced. A ``with`` block ends all threads.
@@ -83,15 +83,49 @@ class AllReduce:
         the array before the future is done. ``step`` counts from 0; by default, by name. ``wire``
         is the type of the elements, if it isn't the array's and ``Options`` have none.
         """
+        return self._submit(name, array, regions, None, step, wire, Operation.ALL_REDUCE)
+
+    def reduce_scatter(
+        self,
+        name: str,
+        array: Array,
+        regions: Sequence[Region] | None = None,
+        step: int | None = None,
+        *,
+        shards: Sequence[int] | None = None,
+        op: Literal["mean", "sum"] = "mean",
+        wire: str | None = None,
+    ) -> Future[Array]:
+        """The mean or sum over all ranks of this rank's shard of ``array``, as a new flat array.
+
+        ``shards`` has the elements of each rank's shard, which follow each other in the flat
+        array. By default they are equal, or differ by one. The rest is as in ``all_reduce``:
+        a name is that of one operation or the other.
+        """
+        operations = {"mean": Operation.MEAN_OF_SHARD, "sum": Operation.SUM_OF_SHARD}
+        if op not in operations:
+            raise CollectiveError(f"op={op!r}: it is one of {', '.join(operations)}")
+        return self._submit(name, array, regions, shards, step, wire, operations[op])
+
+    def _submit(
+        self,
+        name: str,
+        array: Array,
+        regions: Sequence[Region] | None,
+        shards: Sequence[int] | None,
+        step: int | None,
+        wire: str | None,
+        operation: Operation,
+    ) -> Future[Array]:
         if regions is None:
             regions = [Region(array.size)]
         wire = self.options.wire or wire or str(array.dtype)
         done: Future[Array] = Future()
         with self._lock:
-            channel = self._channel(name, array, regions, wire)
+            channel = self._channel(name, array, regions, shards, wire, operation)
             step = self._counts.get(name, -1) + 1 if step is None else step
             self._counts[name] = step
-            channel.submit(Step(step, array, done))
+            channel.submit(Step(step, array, done, operation))
         return done
 
     @property
@@ -152,7 +186,13 @@ class AllReduce:
             raise
 
     def _channel(
-        self, name: str, array: Array, regions: Sequence[Region], wire: str
+        self,
+        name: str,
+        array: Array,
+        regions: Sequence[Region],
+        shards: Sequence[int] | None,
+        wire: str,
+        operation: Operation,
     ) -> Channel:
         """The array's channel. The caller holds the lock."""
         if self._is_closed:
@@ -161,7 +201,12 @@ class AllReduce:
             raise self._failure
         channel = self._channels.get(name)
         if channel is None:
-            channel = self._channels[name] = self._new_channel(name, array, regions, wire)
+            channel = self._new_channel(name, array, regions, shards, wire, operation)
+            self._channels[name] = channel
+        if channel.windows != operation.windows:
+            raise CollectiveError(
+                f"{name} is the name of another operation: give this {operation.value} another name"
+            )
         if channel.elements != array.size:
             raise CollectiveError(
                 f"{name} has {array.size} elements, and had {channel.elements}: give an array of "
@@ -170,7 +215,13 @@ class AllReduce:
         return channel
 
     def _new_channel(
-        self, name: str, array: Array, regions: Sequence[Region], wire: str
+        self,
+        name: str,
+        array: Array,
+        regions: Sequence[Region],
+        shards: Sequence[int] | None,
+        wire: str,
+        operation: Operation,
     ) -> Channel:
         serial = len(self._channels)
         if serial >= CHANNELS_MAX:
@@ -180,7 +231,7 @@ class AllReduce:
         if not self.options.groups.by_name:
             regions = [Region(region.elements, "", region.exact) for region in regions]
         width = max(1, self.options.chunk_bytes // values.item_bytes(wire))
-        layout = Layout(regions, self.ranks, width)
+        layout = Layout(regions, self.ranks, width, shards)
         if layout.elements != array.size:
             raise CollectiveError(
                 f"the regions of {name} have {layout.elements} elements, the array {array.size}"
@@ -190,7 +241,7 @@ class AllReduce:
             self._open_streams(streams, serial, part_bytes)
 
         return Channel(
-            name, layout, wire, self.options, self.rank,
+            name, layout, wire, operation.windows, self.options, self.rank,
             self._inbox(serial), open_streams, self.stats, self._fail,
         )  # fmt: skip
 

@@ -1,7 +1,8 @@
 """One array that is reduced in every step: in PyTorch, a bucket. It has a stream to each rank.
 
-A step is two windows of each stream. The first one (an even number) has this rank's part of the
-peer's shard. The second one has the mean of this rank's own shard, exactly.
+A step of an all-reduce is two windows of each stream. The first one (an even number) has this
+rank's part of the peer's shard. The second one has the mean of this rank's own shard, exactly. A
+step of a reduce-scatter is the first window alone.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
@@ -34,6 +36,21 @@ NAME_MAX = 200
 """Characters of a name that ranks compare."""
 
 
+class Operation(Enum):
+    """What a step gives each rank."""
+
+    ALL_REDUCE = "all-reduce"
+    """The mean of the array."""
+    MEAN_OF_SHARD = "reduce-scatter of the mean"
+    """The mean of the rank's own shard."""
+    SUM_OF_SHARD = "reduce-scatter of the sum"
+
+    @property
+    def windows(self) -> int:
+        """Windows of a step."""
+        return 2 if self is Operation.ALL_REDUCE else 1
+
+
 @dataclass
 class Step:
     """An array to reduce."""
@@ -41,6 +58,7 @@ class Step:
     number: int
     array: Array
     done: Future[Array]
+    operation: Operation = Operation.ALL_REDUCE
 
 
 class Channel:
@@ -51,6 +69,7 @@ class Channel:
         name: str,
         layout: Layout,
         wire: str,
+        windows: int,
         options: Options,
         rank: int,
         inbox: Inbox,
@@ -61,6 +80,8 @@ class Channel:
         self.name, self._layout, self._wire, self._options = name, layout, wire, options
         self._rank, self.inbox, self._stats, self._on_error = rank, inbox, stats, on_error
         self._open_streams = open_streams
+        self.windows = windows
+        """Windows of a step: the same in all steps, so that a window's number says what it has."""
         self.streams: dict[int, atp.Stream] = {}
         self._parts: dict[int, Contribution] = {}
         self._msrs: list[float] = []
@@ -107,14 +128,23 @@ class Channel:
             self._open()
         flat = step.array.reshape(-1)
         deadline = time.monotonic() + self._options.timeout_s
-        own = self._manifest(step.number, flat)
+        own = self._manifest(step, flat)
+        if self.windows == 1:
+            self._await_reports(step.number, deadline)
         self._send_parts(step.number, flat, own)
-        mean = self._reduce_shard(step.number, flat, own, deadline)
-        result = self._exchange(step.number, mean, deadline)
-        self._window += 2
+        reduction = self._reduce_shard(step.number, flat, own, deadline)
+        match step.operation:
+            case Operation.ALL_REDUCE:
+                whole = self._exchange(step.number, reduction.mean(), deadline)
+                result = whole.reshape(step.array.shape)
+            case Operation.MEAN_OF_SHARD:
+                result = reduction.mean()
+            case Operation.SUM_OF_SHARD:
+                result = reduction.sum()
+        self._window += self.windows
         self.inbox.forget_before(self._window)
         self._stats.reductions += 1
-        return result.astype(flat.dtype, copy=False).reshape(step.array.shape)
+        return result.astype(flat.dtype, copy=False)
 
     def _open(self) -> None:
         largest = max(shard.elements for shard in self._layout.shards)
@@ -125,16 +155,17 @@ class Channel:
         }
         self._msrs = [float(msr) for msr in self._options.groups.msrs]
 
-    def _manifest(self, step: int, flat: Array) -> bytes:
+    def _manifest(self, step: Step, flat: Array) -> bytes:
         return manifest.pack(
             ranks=len(self._layout.shards),
             name=self.name[:NAME_MAX],
-            step=step,
+            step=step.number,
+            operation=step.operation.value,
             elements=self._layout.elements,
             type=str(flat.dtype),
             wire=self._wire,
             layout=self._layout.digest,
-            msrs=self._options.msrs(step),
+            msrs=self._options.msrs(step.number),
             # Also values that are too large for the elements of messages.
             nonfinite_values=not np.isfinite(self._rounded(flat)).all(),
             **self._options.agreement(),
@@ -173,10 +204,25 @@ class Channel:
                 report = stream.next_window(timeout=NEAR_S)
             except atp.TimedOutError:
                 return
-            if report is not None and report.window % 2 == 0:
+            if report is not None and report.window % self.windows == 0:
                 part.on_report(report)
 
-    def _reduce_shard(self, step: int, flat: Array, own: bytes, deadline: float) -> Array:
+    def _await_reports(self, step: int, deadline: float) -> None:
+        """Waits until the last step's parts were confirmed. In an all-reduce, phase 2 shows it."""
+        for peer, stream in self.streams.items():
+            while stream.awaits_window:
+                self._check_streams()
+                self._take_reports(stream, self._parts[peer])
+                self.inbox.check()
+                if time.monotonic() > deadline:
+                    raise CollectiveError(
+                        f"rank {peer} is too late with receipts before step {step} of {self.name}: "
+                        "it may have stalled"
+                    )
+
+    def _reduce_shard(
+        self, step: int, flat: Array, own: bytes, deadline: float
+    ) -> Reduction:
         """Sums this rank's shard, in the order of ranks: the result is the same in every run."""
         shard = self._layout.shards[self._rank]
         wire = values.wire_type(self._wire)
@@ -201,7 +247,7 @@ class Channel:
             self._stats.chunks += shard.chunks
             self._stats.chunks_arrived += int(arrived.sum())
             reduction.add(rows, arrived)
-        return reduction.mean()
+        return reduction
 
     def _exchange(self, step: int, mean: Array, deadline: float) -> Array:
         """Phase 2: this rank's shard to all, and theirs."""

@@ -59,6 +59,12 @@ class Inbox:
             self._failure = self._failure or error
             self._changed.notify_all()
 
+    def check(self) -> None:
+        """Raises if the collective has failed."""
+        with self._changed:
+            if self._failure is not None:
+                raise self._failure
+
     def take_window(
         self, rank: int, window: int, deadline: float, what: str, look: Callable[[], None]
     ) -> list[atp.Message]:

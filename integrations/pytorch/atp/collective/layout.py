@@ -93,19 +93,39 @@ class Shard:
 class Layout:
     """An array's shards. All ranks of a collective have the same layout."""
 
-    def __init__(self, regions: Sequence[Region], ranks: int, width: int):
+    def __init__(
+        self,
+        regions: Sequence[Region],
+        ranks: int,
+        width: int,
+        shards: Sequence[int] | None = None,
+    ):
+        """``shards``: the elements of each rank's shard. Default: equal ones, as far as can be."""
         self.regions = _merge(regions)
         self.elements = sum(region.elements for region in regions)
         starts = np.cumsum([0] + [region.elements for region in self.regions]).tolist()
         placed = list(zip(starts, self.regions, strict=False))
-        borders = [self.elements * rank // ranks for rank in range(ranks + 1)]
+        borders = _borders(self.elements, ranks, shards)
         self.shards = [
             Shard(start, stop, placed, width)
             for start, stop in zip(borders, borders[1:], strict=False)
         ]
-        told = repr([(region.elements, region.name, region.exact) for region in self.regions])
+        of_regions = [(region.elements, region.name, region.exact) for region in self.regions]
+        told = repr((of_regions, borders))
         self.digest = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
         """Equal for equal layouts."""
+
+
+def _borders(elements: int, ranks: int, shards: Sequence[int] | None) -> list[int]:
+    """The first element of each shard, then the number of elements."""
+    if shards is None:
+        return [elements * rank // ranks for rank in range(ranks + 1)]
+    if len(shards) != ranks or any(shard < 0 for shard in shards) or sum(shards) != elements:
+        raise CollectiveError(
+            f"shards of {list(shards)} elements: {elements} elements have to be divided among "
+            f"{ranks} ranks"
+        )
+    return [sum(shards[:rank]) for rank in range(ranks + 1)]
 
 
 def _merge(regions: Sequence[Region]) -> list[Region]:

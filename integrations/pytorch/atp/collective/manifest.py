@@ -20,7 +20,8 @@ _WORDS = {
     "elements": "the number of elements",
     "type": "the type of the elements",
     "wire": "the type of elements in messages",
-    "layout": "the regions: names, lengths and which are exact",
+    "layout": "the regions and shards: names, lengths and which are exact",
+    "operation": "the operation",
     "msrs": "the sampling rates",
 }
 

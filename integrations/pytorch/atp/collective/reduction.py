@@ -38,18 +38,31 @@ class Reduction:
         self._sum += decoded
         self._arrived += arrived
 
+    def sum(self) -> Array:
+        """The sum of all ranks' values, in the shard's order."""
+        if self._options.missing == "mean":
+            scaled: Array = self.mean() * self._kind.type(self._ranks)
+            return scaled
+        return self._values(self._rotated_back())
+
     def mean(self) -> Array:
         """The mean of all ranks' values, in the shard's order."""
-        total = self._sum
-        if self._options.missing == "hadamard":
-            rotate_rows(total, self._shard, self._seed, back=True)
+        total = self._rotated_back()
         if self._options.missing == "mean":
             total = total / self._arrived[:, None].astype(self._kind)
         else:
             total = total / self._kind.type(self._ranks)
-        mean = np.empty(self._shard.elements, self._kind)
-        self._shard.to_values(total, mean)
-        return mean
+        return self._values(total)
+
+    def _rotated_back(self) -> Array:
+        if self._options.missing == "hadamard":
+            rotate_rows(self._sum, self._shard, self._seed, back=True)
+        return self._sum
+
+    def _values(self, rows: Array) -> Array:
+        values = np.empty(self._shard.elements, self._kind)
+        self._shard.to_values(rows, values)
+        return values
 
     def _unbiased(self, rows: Array, arrived: Array) -> Array:
         """Scales each block of the rotation to what it would be if all of it had arrived."""
