@@ -25,6 +25,7 @@ from atp.collective.inbox import EXACT, Inbox
 from atp.collective.layout import Layout
 from atp.collective.options import Options
 from atp.collective.reduction import Reduction
+from atp.collective.shard_mean import ShardMean
 from atp.collective.stats import Stats
 from atp.collective.values import Array
 
@@ -84,6 +85,7 @@ class Channel:
         """Windows of a step: the same in all steps, so that a window's number says what it has."""
         self.streams: dict[int, atp.Stream] = {}
         self._parts: dict[int, Contribution] = {}
+        self._means: list[ShardMean] = []
         self._msrs: list[float] = []
         self._window = 0
         self._steps: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
@@ -153,6 +155,10 @@ class Channel:
             peer: Contribution(self._layout.shards[peer], self._options, self._wire)
             for peer in self.streams
         }
+        self._means = [
+            ShardMean(shard, self._wire, is_whole=self._options.mean_share == 1)
+            for shard in self._layout.shards
+        ]
         self._msrs = [float(msr) for msr in self._options.groups.msrs]
 
     def _manifest(self, step: Step, flat: Array) -> bytes:
@@ -251,32 +257,31 @@ class Channel:
 
     def _exchange(self, step: int, mean: Array, deadline: float) -> Array:
         """Phase 2: this rank's shard to all, and theirs."""
-        encoded = np.ascontiguousarray(values.encode(mean, self._wire))
-        view = encoded.view(np.uint8)
-        pieces = [view[at : at + PIECE_BYTES] for at in range(0, len(view), PIECE_BYTES)]
+        encoded, own = self._means[self._rank].write(mean, self._options.share_of_mean(step))
+        pieces = [encoded[at : at + PIECE_BYTES] for at in range(0, len(encoded), PIECE_BYTES)]
         for stream in self.streams.values():
             # The array isn't used again, so nothing changes while it is sent.
             stream.send_many(pieces, EXACT, copy=False)
             stream.begin_end_window()
-            self._stats.bytes_sent += len(view)
-        result = np.empty(self._layout.elements, mean.dtype)
+            self._stats.bytes_sent += len(encoded)
+        result = np.empty(self._layout.elements, own.dtype)
         for rank, shard in enumerate(self._layout.shards):
             if rank == self._rank:
                 # Rounded as at all other ranks.
-                result[shard.start : shard.stop] = values.decode(encoded, self._wire)
+                result[shard.start : shard.stop] = own
                 continue
-            length = shard.elements * values.item_bytes(self._wire)
             what = f"its mean of step {step} of {self.name}"
             began = time.monotonic()
             received = self.inbox.take_exact(
-                rank, self._window + 1, length, deadline, what, self._check_streams
-            )
+                rank, self._window + 1, self._means[rank].length, deadline, what,
+                self._check_streams,
+            )  # fmt: skip
             self._stats.waited_s += time.monotonic() - began
             data = b"".join(message.data for message in received)
-            if len(data) != length:
-                raise CollectiveError(f"rank {rank} sent {len(data)} bytes instead of {length}")
-            elements = np.frombuffer(data, values.wire_type(self._wire))
-            result[shard.start : shard.stop] = values.decode(elements, self._wire)
+            expected = self._means[rank].length(received)
+            if len(data) != expected:
+                raise CollectiveError(f"rank {rank} sent {len(data)} bytes instead of {expected}")
+            result[shard.start : shard.stop] = self._means[rank].read(data)
         return result
 
     def _check_streams(self) -> None:
