@@ -147,6 +147,7 @@ fn main_job(args: JobArgs) -> Result<()> {
         senders: args.senders.into(),
         rate_bits_per_s,
         nic_rate_bits_per_s: rate_bits_per_s,
+        receiver_rate_bits_per_s: None,
         profile,
     };
     let mut testbed = Testbed::build(&options)?;

@@ -1,0 +1,186 @@
+//! The tables: one for each scenario, model and number of ranks.
+
+use super::super::table;
+use super::row::{ALONE, Cell, Outcome, Rows};
+use super::scenario::Scenario;
+use super::scheme::Model;
+use crate::median::median;
+
+/// Steps that percentiles leave out: connections open, PyTorch lays out its buckets, and PowerSGD
+/// hasn't begun.
+const FIRST_STEPS: usize = 10;
+
+/// One line about an outcome.
+pub fn describe(outcome: &Outcome) -> String {
+    if let Some(sentence) = &outcome.failed {
+        return format!("failed: {sentence}");
+    }
+    let Some(accuracy) = outcome.final_accuracy() else {
+        return format!("{} exact requests", outcome.exact_ms.len());
+    };
+    let early = match outcome.ended_early {
+        true => format!(", ended early after {} steps", outcome.step_ms.len()),
+        false => String::new(),
+    };
+    let target = outcome.time_to_target_s();
+    let target = target.map_or("never".to_owned(), |seconds| format!("after {seconds:.2} s"));
+    format!("{:.2} s, accuracy {:.1} %, 95 % {target}{early}", outcome.seconds, 100.0 * accuracy)
+}
+
+/// Prints a table for each group of cells.
+pub fn print(cells: &[Cell], rows: &Rows) {
+    for (title, table) in tables(cells, rows) {
+        println!("\n{title}\n{table}");
+    }
+}
+
+/// The title and the table of each group.
+fn tables(cells: &[Cell], rows: &Rows) -> Vec<(String, String)> {
+    let mut groups: Vec<(Scenario, Model, usize)> = Vec::new();
+    for cell in cells {
+        let Some(model) = cell.model else { continue };
+        let group = (cell.scenario, model, cell.ranks);
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    let text = |group: &(Scenario, Model, usize)| {
+        let &(scenario, model, ranks) = group;
+        let title = format!("{}, {}, {ranks} ranks", scenario.title(), model.name());
+        (title, group_table(cells, rows, *group).to_string())
+    };
+    groups.iter().map(text).collect()
+}
+
+fn group_table(
+    cells: &[Cell],
+    rows: &Rows,
+    (scenario, model, ranks): (Scenario, Model, usize),
+) -> comfy_table::Table {
+    let inside =
+        |cell: &&Cell| (cell.scenario, cell.model, cell.ranks) == (scenario, Some(model), ranks);
+    let mut schemes: Vec<&str> = Vec::new();
+    for cell in cells.iter().filter(inside) {
+        if !schemes.contains(&cell.scheme.as_str()) {
+            schemes.push(&cell.scheme);
+        }
+    }
+    let outcomes = |scheme: &str| -> Vec<&Outcome> {
+        let of_scheme = cells.iter().filter(inside).filter(|cell| cell.scheme == scheme);
+        of_scheme.filter_map(|cell| rows.get(cell)).collect()
+    };
+    let mut lines: Vec<[String; 11]> = Vec::new();
+    for scheme in schemes {
+        lines.push(Summary::new(&outcomes(scheme)).line(scheme));
+    }
+    let alone = cells.iter().find(|cell| cell.scenario == scenario && cell.scheme == ALONE);
+    if let Some(outcome) = alone.and_then(|cell| rows.get(cell)) {
+        let mut line = Summary::new(&[outcome]).line("exact traffic alone");
+        line[1..8].fill(String::new());
+        line[10].clear();
+        lines.push(line);
+    }
+    let header = [
+        "scheme",
+        "95 % after",
+        "accuracy",
+        "steps/s",
+        "step p50",
+        "step p99",
+        "p99/p50",
+        "MB/step",
+        "exact p50",
+        "exact p99",
+        "remarks",
+    ];
+    table(header, 1, lines)
+}
+
+/// The results of a scheme over its seeds.
+struct Summary {
+    /// Infinite, if fewer than half of the seeds reached the target.
+    to_target_s: Option<f64>,
+    accuracy: Option<f64>,
+    steps_per_s: Option<f64>,
+    step_ms: Option<(f64, f64)>,
+    megabytes_per_step: Option<f64>,
+    exact_ms: Option<(f64, f64)>,
+    remarks: String,
+}
+
+impl Summary {
+    fn new(outcomes: &[&Outcome]) -> Summary {
+        let good: Vec<&Outcome> =
+            outcomes.iter().copied().filter(|outcome| outcome.failed.is_none()).collect();
+        let over = |value: &dyn Fn(&Outcome) -> Option<f64>| {
+            median(good.iter().filter_map(|outcome| value(outcome)))
+        };
+        Summary {
+            to_target_s: over(&|outcome| Some(outcome.time_to_target_s().unwrap_or(f64::INFINITY))),
+            accuracy: over(&Outcome::final_accuracy),
+            steps_per_s: over(&|outcome| {
+                Some(outcome.step_ms.len() as f64 / outcome.seconds.max(1e-9))
+            }),
+            step_ms: percentiles(
+                good.iter()
+                    .flat_map(|outcome| outcome.step_ms.iter().skip(FIRST_STEPS).copied())
+                    .collect(),
+            ),
+            megabytes_per_step: over(&|outcome| {
+                Some(outcome.sent_bytes / 1e6 / outcome.step_ms.len().max(1) as f64)
+            }),
+            exact_ms: percentiles(
+                good.iter().flat_map(|outcome| outcome.exact_ms.iter().copied()).collect(),
+            ),
+            remarks: remarks(outcomes),
+        }
+    }
+
+    fn line(&self, scheme: &str) -> [String; 11] {
+        let show =
+            |value: Option<f64>, text: &dyn Fn(f64) -> String| value.map_or_else(String::new, text);
+        let seconds = |seconds: f64| match seconds.is_finite() {
+            true => format!("{seconds:.2} s"),
+            false => "never".to_owned(),
+        };
+        let ms = |ms: f64| format!("{ms:.1} ms");
+        let ratio = self.step_ms.map(|(p50, p99)| p99 / p50);
+        [
+            scheme.to_owned(),
+            show(self.to_target_s, &seconds),
+            show(self.accuracy, &|share| format!("{:.1} %", 100.0 * share)),
+            show(self.steps_per_s, &|steps| format!("{steps:.1}")),
+            show(self.step_ms.map(|step| step.0), &ms),
+            show(self.step_ms.map(|step| step.1), &ms),
+            show(ratio, &|ratio| format!("{ratio:.1}")),
+            show(self.megabytes_per_step, &|megabytes| format!("{megabytes:.3}")),
+            show(self.exact_ms.map(|exact| exact.0), &ms),
+            show(self.exact_ms.map(|exact| exact.1), &ms),
+            self.remarks.clone(),
+        ]
+    }
+}
+
+/// Failures, and trainings that ended early.
+fn remarks(outcomes: &[&Outcome]) -> String {
+    let mut remarks = Vec::new();
+    for outcome in outcomes {
+        if let Some(sentence) = &outcome.failed {
+            remarks.push(format!("failed: {sentence}"));
+        } else if outcome.ended_early {
+            remarks.push(format!("ended early after {} steps", outcome.step_ms.len()));
+        }
+    }
+    remarks.dedup();
+    remarks.join("; ")
+}
+
+/// The 50th and the 99th percentile.
+fn percentiles(mut values: Vec<f64>) -> Option<(f64, f64)> {
+    values.sort_by(f64::total_cmp);
+    let at = |share: f64| {
+        let rank = (share * values.len() as f64).ceil() as usize;
+        values.get(rank.saturating_sub(1)).copied()
+    };
+    at(0.5).zip(at(0.99))
+}
