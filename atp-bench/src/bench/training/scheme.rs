@@ -117,7 +117,7 @@ impl Model {
     /// The steps of a training: after these, exact training is some points above 95 %.
     pub fn steps(self) -> usize {
         match self {
-            Model::Mlp => 132,
+            Model::Mlp => 110,
             Model::Conv => 66,
         }
     }
