@@ -14,6 +14,7 @@ mod reality;
 mod training;
 
 pub use options::{DaemonOption, require_root};
+pub use training::demonstrate as demonstrate_training;
 
 use std::process::Command;
 

@@ -167,7 +167,10 @@ class Meeting:
     def _heard(self, other: Connection) -> object:
         if not other.poll(PATIENCE.total_seconds()):
             raise TimeoutError(f"another rank didn't come within {PATIENCE.total_seconds():g} s")
-        return other.recv()
+        try:
+            return other.recv()
+        except EOFError:
+            raise ConnectionError("another rank ended") from None
 
 
 def say(kind: str, told: dict[str, Any]) -> None:

@@ -5,6 +5,8 @@
 //! own, and a line in a results file. Cells that are in the file aren't measured again.
 
 mod cell;
+mod chart;
+mod demonstration;
 mod rank;
 mod row;
 mod scenario;
@@ -15,10 +17,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+pub use demonstration::main as demonstrate;
 use testbed::interrupt;
 
 use super::options::{DaemonOption, require_root};
 use crate::installed;
+use crate::result_file::ResultFile;
 use crate::run::progress::Progress;
 use cell::Conditions;
 use row::{ALONE, Cell, Rows};
@@ -64,6 +68,9 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value = "60",
           value_parser = clap::value_parser!(u64).range(1..=3_600))]
     limit_s: u64,
+    /// Write a picture to this file: accuracy over training time
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
     /// Most steps of a training, for a try
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     steps: Option<u32>,
@@ -71,6 +78,7 @@ pub struct Args {
     daemon: DaemonOption,
 }
 
+/// The time of measuring exact traffic alone.
 const ALONE_TIME: Duration = Duration::from_secs(15);
 
 pub fn main(args: &Args) -> Result<()> {
@@ -83,12 +91,20 @@ pub fn main(args: &Args) -> Result<()> {
         steps_max: args.steps.map_or(usize::MAX, |steps| steps as usize),
     };
     testbed::collective_python()?;
+    let plot = args.plot.as_deref().map(ResultFile::at).transpose()?;
     let default = || installed::target().join("bench/training.jsonl");
     let mut rows = Rows::open(&args.results.clone().unwrap_or_else(default))?;
     let cells = cells(args);
     measure(&conditions, &cells, &mut rows)?;
     table::print(&cells, &rows);
     println!("Results: {}", rows.path().display());
+    plot.map_or(Ok(()), |file| draw(&cells, &rows, &file))
+}
+
+/// Writes the picture, and says where.
+fn draw(cells: &[Cell], rows: &Rows, file: &ResultFile) -> Result<()> {
+    file.write_text(&chart::svg(&table::panels(cells, rows))?)?;
+    println!("Picture: {}", file.path().display());
     Ok(())
 }
 

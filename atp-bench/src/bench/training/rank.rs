@@ -16,6 +16,8 @@ const SCRIPT: &str = "integrations/pytorch/bench/train.py";
 const LOOK_UP: Duration = Duration::from_millis(20);
 /// The time in which the other ranks of a broken training end.
 const GRACE: Duration = Duration::from_secs(2);
+/// The end of the sentence of a rank that lost another one, in the script.
+const OTHER_ENDED: &str = "another rank ended";
 
 /// A rank that ended well.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,15 +68,12 @@ pub fn train(
     wait(ranks, Instant::now() + limit)
 }
 
-fn wait(mut ranks: Vec<Process>, deadline: Instant) -> Result<Result<Vec<Trained>, String>> {
+fn wait(ranks: Vec<Process>, mut deadline: Instant) -> Result<Result<Vec<Trained>, String>> {
     let mut ended: Vec<Option<Trained>> = vec![None; ranks.len()];
-    let mut running: Vec<(usize, Process)> = ranks.drain(..).enumerate().collect();
-    while !running.is_empty() {
+    let mut failed: Vec<String> = Vec::new();
+    let mut running: Vec<(usize, Process)> = ranks.into_iter().enumerate().collect();
+    while !running.is_empty() && Instant::now() < deadline {
         ensure!(!interrupt::interrupted(), "interrupted");
-        if Instant::now() > deadline {
-            let late: Vec<String> = running.iter().map(|(rank, _)| rank.to_string()).collect();
-            return Ok(Err(format!("rank {} did not end in time", late.join(", "))));
-        }
         let mut still = Vec::new();
         for (rank, mut process) in running {
             if process.is_running()? {
@@ -83,14 +82,31 @@ fn wait(mut ranks: Vec<Process>, deadline: Instant) -> Result<Result<Vec<Trained
             }
             match outcome(&process.end(Duration::ZERO)?) {
                 Ok(trained) => ended[rank] = Some(trained),
-                Err(sentence) => return Ok(Err(format!("rank {rank}: {sentence}"))),
+                Err(sentence) => {
+                    if failed.is_empty() {
+                        deadline = deadline.min(Instant::now() + GRACE);
+                    }
+                    failed.push(format!("rank {rank}: {sentence}"));
+                }
             }
         }
         running = still;
         thread::sleep(LOOK_UP);
     }
+    if let Some(sentence) = cause(&failed) {
+        return Ok(Err(sentence.to_owned()));
+    }
+    if !running.is_empty() {
+        let late: Vec<String> = running.iter().map(|(rank, _)| rank.to_string()).collect();
+        return Ok(Err(format!("rank {} did not end in time", late.join(", "))));
+    }
     let all: Option<Vec<Trained>> = ended.into_iter().collect();
     all.map(Ok).context("a rank has no outcome")
+}
+
+/// The first sentence that isn't about the end of another rank.
+fn cause(failed: &[String]) -> Option<&String> {
+    failed.iter().find(|sentence| !sentence.ends_with(OTHER_ENDED)).or(failed.first())
 }
 
 /// The results of an ended rank, or the sentence that says why it has none.
@@ -120,4 +136,65 @@ fn parse(text: &str) -> Result<Trained, Option<String>> {
     }
     let end = end.ok_or(None)?;
     Ok(Trained { evaluations, end })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    const EVALUATION: &str = r#"{"evaluation": {"step": 5, "seconds": 0.5, "accuracy": 0.9}}"#;
+    const END: &str = r#"{"end": {"seconds": 0.5, "windows_ns": [[1, 9]], "step_ns": [7],
+        "sent_bytes": 3, "counters": {"chunks": 2}}}"#;
+
+    /// A rank that runs these words of a shell.
+    fn shell(words: &str) -> Process {
+        let mut command = Command::new("sh");
+        command.args(["-c", words]);
+        Process::captured("a rank", command).unwrap()
+    }
+
+    fn waited(words: &[&str], limit: Duration) -> Result<Vec<Trained>, String> {
+        let ranks = words.iter().map(|words| shell(words)).collect();
+        wait(ranks, Instant::now() + limit).unwrap()
+    }
+
+    #[test]
+    fn parse__takes_the_rank_s_lines_only() {
+        let end = END.replace('\n', " ");
+        let trained = parse(&format!("[W] a warning\n{EVALUATION}\n{end}\n")).unwrap();
+        assert_eq!(trained.evaluations[0].accuracy, 0.9);
+        assert_eq!((trained.end.windows_ns[0], trained.end.counters["chunks"]), ((1, 9), 2.0));
+        assert_eq!(parse(EVALUATION), Err(None));
+        let error = r#"{"error": {"sentence": "it fell"}}"#;
+        assert_eq!(parse(error), Err(Some("it fell".to_owned())));
+    }
+
+    #[test]
+    fn wait__has_the_results_by_rank() {
+        let end = END.replace('\n', " ");
+        let (first, second) =
+            (format!("sleep 0.1; echo '{EVALUATION}'; echo '{end}'"), format!("echo '{end}'"));
+        let trained = waited(&[&first, &second], Duration::from_secs(30)).unwrap();
+        assert_eq!((trained[0].evaluations.len(), trained[1].evaluations.len()), (1, 0));
+    }
+
+    #[test]
+    fn wait__says_why_a_rank_failed_and_stops_the_others() {
+        let end = END.replace('\n', " ");
+        let begun = Instant::now();
+        let other = r#"echo '{"error": {"sentence": "another rank ended"}}'; exit 1"#;
+        let (broken, asleep) =
+            ("echo oh >&2; sleep 0.1; exit 3", format!("sleep 60; echo '{end}'"));
+        let failed = waited(&[other, broken, &asleep], Duration::from_secs(50)).unwrap_err();
+        assert_eq!(failed, "rank 1: exit status: 3: oh");
+        assert!(begun.elapsed() < Duration::from_secs(40));
+    }
+
+    #[test]
+    fn wait__names_ranks_that_are_late() {
+        let end = END.replace('\n', " ");
+        let failed = waited(&[&format!("echo '{end}'"), "sleep 60"], Duration::from_secs(1));
+        assert_eq!(failed.unwrap_err(), "rank 1 did not end in time");
+    }
 }

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 /// A way to exchange gradients.
 pub struct Scheme {
     pub name: &'static str,
+    /// A sentence's end: "NAME is ...".
+    pub about: &'static str,
     hook: Hook,
 }
 
@@ -36,25 +38,51 @@ enum Groups {
     Magnitude,
 }
 
+/// The scheme that exchanges nothing.
+pub const NO_EXCHANGE: &str = "noop";
+
 /// All schemes, in the order of tables. A new setting of ATP is a row here.
 pub const SCHEMES: [Scheme; 8] = [
-    Scheme { name: "noop", hook: Hook::Noop },
-    Scheme { name: "gloo", hook: Hook::Gloo },
-    Scheme { name: "gloo-fp16", hook: Hook::Fp16 },
-    Scheme { name: "gloo-powersgd", hook: Hook::PowerSgd },
-    atp("atp", Groups::Msr(0.9), "zero", None),
-    atp("atp-fp16-0.5-feedback", Groups::Msr(0.5), "feedback", Some("float16")),
-    atp("atp-fp16-0.25-mean", Groups::Msr(0.25), "mean", Some("float16")),
-    atp("atp-fp16-magnitude", Groups::Magnitude, "zero", Some("float16")),
+    Scheme { name: NO_EXCHANGE, about: "no exchange, the bound of speed", hook: Hook::Noop },
+    Scheme { name: "gloo", about: "PyTorch's all-reduce over TCP", hook: Hook::Gloo },
+    Scheme { name: "gloo-fp16", about: "gloo with halved gradients", hook: Hook::Fp16 },
+    Scheme {
+        name: "gloo-powersgd",
+        about: "gloo with gradients compressed to matrices of rank 1",
+        hook: Hook::PowerSgd,
+    },
+    atp("atp", "ATP at MSR 0.9", Groups::Msr(0.9), "zero", None),
+    atp(
+        "atp-fp16-0.5-feedback",
+        "ATP with halved gradients at MSR 0.5, and error feedback",
+        Groups::Msr(0.5),
+        "feedback",
+        Some("float16"),
+    ),
+    atp(
+        "atp-fp16-0.25-mean",
+        "ATP with halved gradients at MSR 0.25, and the mean of what arrived",
+        Groups::Msr(0.25),
+        "mean",
+        Some("float16"),
+    ),
+    atp(
+        "atp-fp16-magnitude",
+        "ATP with halved gradients at the paper's MSRs by magnitude",
+        Groups::Magnitude,
+        "zero",
+        Some("float16"),
+    ),
 ];
 
 const fn atp(
     name: &'static str,
+    about: &'static str,
     groups: Groups,
     missing: &'static str,
     wire: Option<&'static str>,
 ) -> Scheme {
-    Scheme { name, hook: Hook::Atp(Setting { groups, missing, wire }) }
+    Scheme { name, about, hook: Hook::Atp(Setting { groups, missing, wire }) }
 }
 
 impl Scheme {

@@ -1,9 +1,10 @@
 //! The tables: one for each scenario, model and number of ranks.
 
 use super::super::table;
-use super::row::{ALONE, Cell, Outcome, Rows};
+use super::chart::{Curve, Panel};
+use super::row::{Cell, Evaluation, Outcome, Rows};
 use super::scenario::Scenario;
-use super::scheme::Model;
+use super::scheme::{Model, NO_EXCHANGE};
 use crate::median::median;
 
 /// Steps that percentiles leave out: connections open, PyTorch lays out its buckets, and PowerSGD
@@ -29,71 +30,97 @@ pub fn describe(outcome: &Outcome) -> String {
 
 /// Prints a table for each group of cells.
 pub fn print(cells: &[Cell], rows: &Rows) {
-    for (title, table) in tables(cells, rows) {
-        println!("\n{title}\n{table}");
+    for group in groups(cells, rows) {
+        println!("\n{}\n{}", group.title(), group.table());
     }
 }
 
-/// The title and the table of each group.
-fn tables(cells: &[Cell], rows: &Rows) -> Vec<(String, String)> {
-    let mut groups: Vec<(Scenario, Model, usize)> = Vec::new();
+/// A panel of the picture for each group of cells.
+pub fn panels(cells: &[Cell], rows: &Rows) -> Vec<Panel> {
+    groups(cells, rows).iter().map(Group::panel).collect()
+}
+
+/// The cells of a table.
+struct Group<'a> {
+    scenario: Scenario,
+    model: Model,
+    ranks: usize,
+    /// Each scheme with the outcomes of its seeds.
+    schemes: Vec<(&'a str, Vec<&'a Outcome>)>,
+    alone: Option<&'a Outcome>,
+}
+
+fn groups<'a>(cells: &'a [Cell], rows: &'a Rows) -> Vec<Group<'a>> {
+    let alone = |scenario: Scenario| {
+        let cell = cells.iter().find(|cell| cell.scenario == scenario && cell.model.is_none());
+        cell.and_then(|cell| rows.get(cell))
+    };
+    let mut groups: Vec<Group<'a>> = Vec::new();
     for cell in cells {
-        let Some(model) = cell.model else { continue };
-        let group = (cell.scenario, model, cell.ranks);
-        if !groups.contains(&group) {
-            groups.push(group);
+        let (Some(model), Some(outcome)) = (cell.model, rows.get(cell)) else { continue };
+        let &Cell { scenario, ranks, ref scheme, .. } = cell;
+        let is_inside = |group: &Group<'_>| {
+            (group.scenario, group.model, group.ranks) == (scenario, model, ranks)
+        };
+        let at = groups.iter().position(is_inside).unwrap_or(groups.len());
+        if at == groups.len() {
+            let schemes = Vec::new();
+            groups.push(Group { scenario, model, ranks, schemes, alone: alone(scenario) });
+        }
+        let schemes = &mut groups[at].schemes;
+        match schemes.iter_mut().find(|(name, _)| name == scheme) {
+            Some((_, outcomes)) => outcomes.push(outcome),
+            None => schemes.push((scheme, vec![outcome])),
         }
     }
-    let text = |group: &(Scenario, Model, usize)| {
-        let &(scenario, model, ranks) = group;
-        let title = format!("{}, {}, {ranks} ranks", scenario.title(), model.name());
-        (title, group_table(cells, rows, *group).to_string())
-    };
-    groups.iter().map(text).collect()
+    groups
 }
 
-fn group_table(
-    cells: &[Cell],
-    rows: &Rows,
-    (scenario, model, ranks): (Scenario, Model, usize),
-) -> comfy_table::Table {
-    let inside =
-        |cell: &&Cell| (cell.scenario, cell.model, cell.ranks) == (scenario, Some(model), ranks);
-    let mut schemes: Vec<&str> = Vec::new();
-    for cell in cells.iter().filter(inside) {
-        if !schemes.contains(&cell.scheme.as_str()) {
-            schemes.push(&cell.scheme);
-        }
+impl Group<'_> {
+    fn title(&self) -> String {
+        format!("{}, {} ranks, {}", self.model.name(), self.ranks, self.scenario.title())
     }
-    let outcomes = |scheme: &str| -> Vec<&Outcome> {
-        let of_scheme = cells.iter().filter(inside).filter(|cell| cell.scheme == scheme);
-        of_scheme.filter_map(|cell| rows.get(cell)).collect()
+
+    fn table(&self) -> comfy_table::Table {
+        let lines = self.schemes.iter().map(|(name, outcomes)| Summary::new(outcomes).line(name));
+        let alone = self.alone.map(|outcome| Summary::new(&[outcome]).line_alone());
+        let header = [
+            "scheme",
+            "95 % after",
+            "accuracy",
+            "steps/s",
+            "step p50",
+            "step p99",
+            "p99/p50",
+            "MB/step",
+            "exact p50",
+            "exact p99",
+            "remarks",
+        ];
+        table(header, 1, lines.chain(alone))
+    }
+
+    fn panel(&self) -> Panel {
+        // Ranks that exchange nothing end before the others have begun.
+        let schemes = self.schemes.iter().filter(|(name, _)| *name != NO_EXCHANGE);
+        let curve = |(name, outcomes): &(&str, Vec<&Outcome>)| Curve {
+            scheme: (*name).to_owned(),
+            points: mean_curve(outcomes),
+            to_target_s: Summary::new(outcomes).to_target_s.filter(|seconds| seconds.is_finite()),
+        };
+        Panel { title: self.title(), curves: schemes.map(curve).collect() }
+    }
+}
+
+/// The mean time and accuracy of each evaluation that all seeds have.
+fn mean_curve(outcomes: &[&Outcome]) -> Vec<(f64, f64)> {
+    let good: Vec<_> = outcomes.iter().filter(|outcome| outcome.failed.is_none()).collect();
+    let shortest = good.iter().map(|outcome| outcome.evaluations.len()).min().unwrap_or(0);
+    let mean = |at: usize, value: fn(&Evaluation) -> f64| {
+        let sum: f64 = good.iter().map(|outcome| value(&outcome.evaluations[at])).sum();
+        sum / good.len() as f64
     };
-    let mut lines: Vec<[String; 11]> = Vec::new();
-    for scheme in schemes {
-        lines.push(Summary::new(&outcomes(scheme)).line(scheme));
-    }
-    let alone = cells.iter().find(|cell| cell.scenario == scenario && cell.scheme == ALONE);
-    if let Some(outcome) = alone.and_then(|cell| rows.get(cell)) {
-        let mut line = Summary::new(&[outcome]).line("exact traffic alone");
-        line[1..8].fill(String::new());
-        line[10].clear();
-        lines.push(line);
-    }
-    let header = [
-        "scheme",
-        "95 % after",
-        "accuracy",
-        "steps/s",
-        "step p50",
-        "step p99",
-        "p99/p50",
-        "MB/step",
-        "exact p50",
-        "exact p99",
-        "remarks",
-    ];
-    table(header, 1, lines)
+    (0..shortest).map(|at| (mean(at, |e| e.seconds), mean(at, |e| e.accuracy))).collect()
 }
 
 /// The results of a scheme over its seeds.
@@ -158,6 +185,13 @@ impl Summary {
             show(self.exact_ms.map(|exact| exact.1), &ms),
             self.remarks.clone(),
         ]
+    }
+
+    /// The line of exact traffic without a training.
+    fn line_alone(&self) -> [String; 11] {
+        let mut line = self.line("exact traffic alone");
+        line[1..8].fill(String::new());
+        line
     }
 }
 
