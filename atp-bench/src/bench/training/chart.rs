@@ -20,7 +20,7 @@ const PLOT_HEIGHT: u32 = 280;
 const ROW: i32 = 20;
 const TITLE_HEIGHT: i32 = 34;
 /// Room for the labels of the axes.
-const LEFT: i32 = 62;
+const LEFT: i32 = 84;
 const BELOW: i32 = 52;
 const RIGHT: i32 = 20;
 /// The size of titles; the library draws a size of 19 as 15 pixels.
@@ -28,7 +28,7 @@ const TITLE: i32 = 20;
 const TEXT: i32 = 18;
 /// The width of a letter of this size, generously.
 const LETTER: f64 = 7.6;
-const ACCURACY_MIN: f64 = 40.0;
+const ACCURACY_MIN: f64 = 70.0;
 const GRAY: RGBColor = RGBColor(130, 130, 130);
 const LIGHT: RGBColor = RGBColor(225, 225, 225);
 /// A palette that color-blind readers can tell apart (Okabe and Ito).
@@ -164,6 +164,7 @@ impl Panel {
         chart
             .configure_mesh()
             .x_desc("training time, s")
+            .y_desc("accuracy")
             .x_label_formatter(&|seconds| format!("{seconds}"))
             .y_label_formatter(&|percent| format!("{percent:.0} %"))
             .x_labels(8)
