@@ -34,6 +34,7 @@ use approx_answers::{AcceptedError, Confidence};
 use atp_options::quantity;
 use switch_profiles::Profile;
 
+use crate::bench::demonstrate_training;
 use crate::installed;
 use crate::result_file::ResultFile;
 use chart::Chart;
@@ -52,11 +53,21 @@ pub struct Args {
     /// Run the daemon on this interface, in the foreground, instead of the main job
     #[arg(long, value_name = "DEV", conflicts_with = "JobArgs")]
     iface: Option<String>,
+    /// Train a model with this engine over ATP and over gloo, instead of the main job (root)
+    #[arg(long, value_enum, value_name = "ENGINE", conflicts_with_all = ["JobArgs", "iface"])]
+    engine: Option<Engine>,
     /// Options of the daemon, after --iface DEV --
     #[arg(last = true, value_name = "DAEMON OPTIONS", requires = "iface")]
     daemon_options: Vec<OsString>,
     #[command(flatten)]
     job: JobArgs,
+}
+
+/// A program that exchanges data over ATP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Engine {
+    /// PyTorch, that of Debian: two ranks, one behind a slow link
+    Torch,
 }
 
 /// The main job's options.
@@ -126,9 +137,10 @@ struct JobArgs {
 }
 
 pub fn main(args: Args) -> Result<()> {
-    match args.iface {
-        Some(interface) => iface::main(&interface, &args.daemon_options),
-        None => main_job(args.job),
+    match (args.iface, args.engine) {
+        (Some(interface), _) => iface::main(&interface, &args.daemon_options),
+        (None, Some(Engine::Torch)) => demonstrate_training(),
+        (None, None) => main_job(args.job),
     }
 }
 
@@ -147,6 +159,7 @@ fn main_job(args: JobArgs) -> Result<()> {
         senders: args.senders.into(),
         rate_bits_per_s,
         nic_rate_bits_per_s: rate_bits_per_s,
+        receiver_rate_bits_per_s: None,
         profile,
     };
     let mut testbed = Testbed::build(&options)?;
@@ -375,6 +388,9 @@ mod tests {
             ("--value v", "--key"),
             ("--iface eth0 --msr 0.5", "cannot be used with"),
             ("-- --epoch 1ms", "--iface"),
+            ("--engine torch --msr 0.5", "cannot be used with"),
+            ("--engine torch --iface eth0", "cannot be used with"),
+            ("--engine spark", "torch"),
         ] {
             let refusal = parse(line).err().unwrap_or_else(|| panic!("`{line}` was taken"));
             assert!(refusal.contains(said), "{line}: {refusal}");

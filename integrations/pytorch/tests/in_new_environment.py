@@ -1,6 +1,5 @@
-"""Installs the wheels beside the system's PyTorch into a new environment, and runs the tests there:
-`python in_new_environment.py ATP_WHEEL TORCH_WHEEL FOLDER [FILTER]`. The Python is the one for which
-PyTorch is installed.
+"""Runs the tests in an environment of their own:
+`python in_new_environment.py ATP_WHEEL TORCH_WHEEL FOLDER [FILTER]`.
 """
 
 from __future__ import annotations
@@ -9,17 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import environment
+
 HERE = Path(__file__).parent
 REQUIREMENTS = HERE / "requirements.txt"
 
 
 def main(atp_wheel: str, torch_wheel: str, folder: str, *words: str) -> int:
-    venv = [sys.executable, "-m", "venv", "--clear", "--system-site-packages", folder]
-    subprocess.run(venv, check=True)
-    python = str(Path(folder) / "bin/python")
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
-    subprocess.run([*pip, "--no-index", "--no-deps", atp_wheel, torch_wheel], check=True)
-    subprocess.run([*pip, "--requirement", str(REQUIREMENTS)], check=True)
+    python = environment.make(atp_wheel, torch_wheel, folder)
+    environment.install(python, "--requirement", str(REQUIREMENTS))
     # Words of a filter: no test with them is no failure here.
     tests = [python, "-m", "pytest", "--quiet", "-k", " and ".join(words)]
     code = subprocess.run([*tests, str(HERE)], cwd=HERE.parent).returncode

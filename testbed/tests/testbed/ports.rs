@@ -37,7 +37,13 @@ fn testbed_with_nics(
     nic_rate_bits_per_s: u64,
 ) -> Result<Testbed> {
     let profile = Profile::default();
-    Testbed::build(&Options { senders, rate_bits_per_s, nic_rate_bits_per_s, profile })
+    Testbed::build(&Options {
+        senders,
+        rate_bits_per_s,
+        nic_rate_bits_per_s,
+        receiver_rate_bits_per_s: None,
+        profile,
+    })
 }
 
 fn counters(testbed: &Testbed) -> Result<Vec<PortCounters>> {

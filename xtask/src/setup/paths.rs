@@ -18,6 +18,8 @@ pub struct Paths {
     pub venv: PathBuf,
     /// The environment in which the integration of PyTorch is tested.
     pub torch_test: PathBuf,
+    /// The environment in which trainings are measured.
+    pub torch_bench: PathBuf,
     /// An unpacked Debian kernel package: `boot` and `lib/modules`.
     pub vm_root: PathBuf,
     /// An unpacked package of the static busybox that the guest's initramfs is made of.
@@ -41,6 +43,7 @@ impl Paths {
             venv: tools.join("venv"),
             tools,
             torch_test: target.join("torch-test"),
+            torch_bench: target.join("torch-bench"),
             vm_root: target.join("vm/root"),
             vm_busybox_root: target.join("vm/busybox"),
             flights_csv: target.join("data/flights.csv"),

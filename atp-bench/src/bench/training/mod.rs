@@ -1,0 +1,169 @@
+//! `cargo xtask bench training`: trains a small model on several hosts of the testbed, with
+//! gradients over ATP and over gloo, beside exact traffic.
+//!
+//! A cell is a scenario, a model, a number of ranks, a scheme and a seed. Each has a network of its
+//! own, and a line in a results file. Cells that are in the file aren't measured again.
+
+mod cell;
+mod chart;
+mod demonstration;
+mod rank;
+mod row;
+mod scenario;
+mod scheme;
+mod table;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+pub use demonstration::main as demonstrate;
+use testbed::interrupt;
+
+use super::options::{DaemonOption, require_root};
+use crate::installed;
+use crate::result_file::ResultFile;
+use crate::run::progress::Progress;
+use cell::Conditions;
+use row::{ALONE, Cell, Rows};
+use scenario::Scenario;
+use scheme::{Model, SCHEMES, Scheme};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Networks
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "SCENARIO",
+        default_value = "even,slow-link,bursts"
+    )]
+    scenarios: Vec<Scenario>,
+    /// Models, trained on the digits of scikit-learn
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "MODEL",
+        default_value = "mlp,conv"
+    )]
+    models: Vec<Model>,
+    /// Ways to exchange gradients [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "SCHEME", default_values = names(),
+          hide_default_value = true, value_parser = clap::builder::PossibleValuesParser::new(names()))]
+    schemes: Vec<String>,
+    /// Numbers of ranks
+    #[arg(long, value_delimiter = ',', value_name = "COUNT", default_value = "2,4",
+          value_parser = clap::value_parser!(u8).range(2..=16))]
+    ranks: Vec<u8>,
+    /// Seeds for two ranks; more ranks get the first one
+    #[arg(long, value_delimiter = ',', value_name = "SEED", default_value = "1,2,3")]
+    seeds: Vec<u64>,
+    /// File of results, a line for each cell; cells that are in it aren't measured again [default:
+    /// target/bench/training.jsonl]
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
+    /// Training time after which a cell ends, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "60",
+          value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    limit_s: u64,
+    /// Write a picture to this file: accuracy over training time
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Most steps of a training, for a try
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    steps: Option<u32>,
+    #[command(flatten)]
+    daemon: DaemonOption,
+}
+
+/// The time of measuring exact traffic alone.
+const ALONE_TIME: Duration = Duration::from_secs(15);
+
+pub fn main(args: &Args) -> Result<()> {
+    interrupt::install()?;
+    require_root("makes network namespaces and loads eBPF programs")?;
+    let conditions = Conditions {
+        launch: args.daemon.launch()?,
+        limit: Duration::from_secs(args.limit_s),
+        alone: ALONE_TIME,
+        steps_max: args.steps.map_or(usize::MAX, |steps| steps as usize),
+    };
+    testbed::collective_python()?;
+    let plot = args.plot.as_deref().map(ResultFile::at).transpose()?;
+    let default = || installed::target().join("bench/training.jsonl");
+    let mut rows = Rows::open(&args.results.clone().unwrap_or_else(default))?;
+    let cells = cells(args);
+    measure(&conditions, &cells, &mut rows)?;
+    table::print(&cells, &rows);
+    println!("Results: {}", rows.path().display());
+    plot.map_or(Ok(()), |file| draw(&cells, &rows, &file))
+}
+
+/// Writes the picture, and says where.
+fn draw(cells: &[Cell], rows: &Rows, file: &ResultFile) -> Result<()> {
+    file.write_text(&chart::svg(&table::panels(cells, rows))?)?;
+    println!("Picture: {}", file.path().display());
+    Ok(())
+}
+
+/// Measures the cells that aren't in the file.
+fn measure(conditions: &Conditions, cells: &[Cell], rows: &mut Rows) -> Result<()> {
+    let missing: Vec<&Cell> = cells.iter().filter(|cell| rows.measured(cell).is_none()).collect();
+    let progress = Progress::new();
+    let there = cells.len() - missing.len();
+    if there > 0 {
+        progress.line(&format!("{there} cells are in {} already", rows.path().display()));
+    }
+    let begun = Instant::now();
+    for (number, &cell) in missing.iter().enumerate() {
+        progress.begin(&cell.name());
+        let outcome = conditions.measure(cell)?;
+        let done = number + 1;
+        let left_s = begun.elapsed().as_secs_f64() / done as f64 * (missing.len() - done) as f64;
+        progress.line(&format!(
+            "{done} of {}: {}: {}; about {:.0} min left",
+            missing.len(),
+            cell.name(),
+            table::describe(&outcome),
+            (left_s / 60.0).ceil()
+        ));
+        rows.add(cell.clone(), outcome)?;
+    }
+    Ok(())
+}
+
+/// All cells: those of one network after each other, first without a training.
+fn cells(args: &Args) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &scenario in &args.scenarios {
+        let alone = Cell { scenario, model: None, ranks: 0, scheme: ALONE.to_owned(), seed: 0 };
+        cells.push(alone);
+        for &ranks in &args.ranks {
+            let seeds = if ranks == 2 { args.seeds.len() } else { 1 };
+            for &model in &args.models {
+                for &seed in &args.seeds[..seeds] {
+                    cells.extend(args.schemes.iter().map(|scheme| Cell {
+                        scenario,
+                        model: Some(model),
+                        ranks: ranks.into(),
+                        scheme: scheme.clone(),
+                        seed,
+                    }));
+                }
+            }
+        }
+    }
+    let mut distinct = Vec::new();
+    for cell in cells {
+        if !distinct.contains(&cell) {
+            distinct.push(cell);
+        }
+    }
+    distinct
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    SCHEMES.iter().map(|scheme: &Scheme| scheme.name)
+}
