@@ -48,8 +48,7 @@ fn at_loss(loss: f64) -> Result<()> {
 /// The shares of lost packets to rank 0 and to rank 1.
 fn at_losses(to_0: f64, to_1: f64) -> Result<()> {
     let star = wired_star(2)?;
-    let _injection =
-        Injection::start(&star.router, &Trouble::loss(to_0), &Trouble::loss(to_1))?;
+    let _injection = Injection::start(&star.router, &Trouble::loss(to_0), &Trouble::loss(to_1))?;
     for (msr, missing) in [(1.0, "zero"), (0.5, "mean"), (0.5, "feedback")] {
         let outcomes = reduce(&star.hosts, msr, missing)
             .with_context(|| format!("loss {to_0} and {to_1}, MSR {msr}, missing {missing}"))?;

@@ -28,6 +28,8 @@ struct Setting {
     groups: Groups,
     missing: &'static str,
     wire: Option<&'static str>,
+    /// The share of each mean that its owner sends.
+    mean_share: f64,
 }
 
 /// Which chunks may be lost.
@@ -42,7 +44,7 @@ enum Groups {
 pub const NO_EXCHANGE: &str = "noop";
 
 /// All schemes, in the order of tables. A new setting of ATP is a row here.
-pub const SCHEMES: [Scheme; 8] = [
+pub const SCHEMES: [Scheme; 9] = [
     Scheme { name: NO_EXCHANGE, about: "no exchange, the bound of speed", hook: Hook::Noop },
     Scheme { name: "gloo", about: "PyTorch's all-reduce over TCP", hook: Hook::Gloo },
     Scheme { name: "gloo-fp16", about: "gloo with halved gradients", hook: Hook::Fp16 },
@@ -73,6 +75,16 @@ pub const SCHEMES: [Scheme; 8] = [
         "zero",
         Some("float16"),
     ),
+    Scheme {
+        name: "atp-fp16-0.1-share-0.1",
+        about: "ATP with halved gradients at MSR 0.1, error feedback, and a tenth of each mean",
+        hook: Hook::Atp(Setting {
+            groups: Groups::Msr(0.1),
+            missing: "feedback",
+            wire: Some("float16"),
+            mean_share: 0.1,
+        }),
+    },
 ];
 
 const fn atp(
@@ -82,7 +94,7 @@ const fn atp(
     missing: &'static str,
     wire: Option<&'static str>,
 ) -> Scheme {
-    Scheme { name, about, hook: Hook::Atp(Setting { groups, missing, wire }) }
+    Scheme { name, about, hook: Hook::Atp(Setting { groups, missing, wire, mean_share: 1.0 }) }
 }
 
 impl Scheme {
@@ -111,7 +123,7 @@ impl Scheme {
 
 impl Setting {
     fn told(&self) -> Value {
-        let mut told = json!({ "missing": self.missing });
+        let mut told = json!({ "missing": self.missing, "mean_share": self.mean_share });
         if let Groups::Msr(msr) = self.groups {
             told["msr"] = msr.into();
         }
