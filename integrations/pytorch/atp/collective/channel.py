@@ -31,8 +31,8 @@ from atp.collective.values import Array
 
 PIECE_BYTES = 1 << 20
 """The longest message of phase 2."""
-NEAR_S = 1.0
-"""The longest wait for a report that is all but there."""
+REPORT_S = 0.002
+"""The longest wait for one peer's report. Another one's may be there by then."""
 NAME_MAX = 200
 """Characters of a name that ranks compare."""
 
@@ -85,6 +85,8 @@ class Channel:
         """Windows of a step: the same in all steps, so that a window's number says what it has."""
         self.streams: dict[int, atp.Stream] = {}
         self._parts: dict[int, Contribution] = {}
+        self._confirmed: dict[int, int] = {}
+        """The last window with parts that the peer has confirmed."""
         self._means: list[ShardMean] = []
         self._msrs: list[float] = []
         self._window = 0
@@ -132,7 +134,8 @@ class Channel:
         deadline = time.monotonic() + self._options.timeout_s
         own = self._manifest(step, flat)
         if self.windows == 1:
-            self._await_reports(step.number, deadline)
+            what = f"the step before step {step.number} of {self.name}"
+            self._await_reports(self._window - 1, deadline, what, lambda peer: None)
         self._send_parts(step.number, flat, own)
         reduction = self._reduce_shard(step.number, flat, own, deadline)
         match step.operation:
@@ -155,6 +158,7 @@ class Channel:
             peer: Contribution(self._layout.shards[peer], self._options, self._wire)
             for peer in self.streams
         }
+        self._confirmed = dict.fromkeys(self.streams, -1)
         self._means = [
             ShardMean(shard, self._wire, is_whole=self._options.mean_share == 1)
             for shard in self._layout.shards
@@ -188,7 +192,7 @@ class Channel:
             shard, part = self._layout.shards[peer], self._parts[peer]
             self._set_msrs(step, stream)
             stream.send(own, EXACT)
-            self._take_reports(stream, part)
+            self._take_reports(peer)
             for batch in part.batches(flat[shard.start : shard.stop], self._seed(step, peer)):
                 stream.send_many(batch.messages, batch.group)
                 self._stats.bytes_sent += sum(message.nbytes for message in batch.messages)
@@ -203,28 +207,41 @@ class Channel:
             if before != now and not is_exact:
                 stream.set_msr(group, now)
 
-    def _take_reports(self, stream: atp.Stream, part: Contribution) -> None:
-        """Tells the contribution what the last step lost, before it cuts the next one."""
-        while stream.awaits_window:
-            try:
-                report = stream.next_window(timeout=NEAR_S)
-            except atp.TimedOutError:
-                return
-            if report is not None and report.window % self.windows == 0:
-                part.on_report(report)
+    def _take_reports(self, peer: int, wait_s: float = 0.0) -> None:
+        """Tells the peer's contribution what was lost, as far as that is known. Waits for one report
+        at most."""
+        stream = self.streams[peer]
+        try:
+            report = stream.next_window(timeout=wait_s) if wait_s > 0 else stream.try_window()
+        except atp.TimedOutError:
+            return
+        while report is not None:
+            if report.window % self.windows == 0:
+                self._confirmed[peer] = report.window
+                self._parts[peer].on_report(report)
+            report = stream.try_window()
 
-    def _await_reports(self, step: int, deadline: float) -> None:
-        """Waits until the last step's parts were confirmed. In an all-reduce, phase 2 shows it."""
-        for peer, stream in self.streams.items():
-            while stream.awaits_window:
-                self._check_streams()
-                self._take_reports(stream, self._parts[peer])
-                self.inbox.check()
-                if time.monotonic() > deadline:
-                    raise CollectiveError(
-                        f"rank {peer} is too late with receipts before step {step} of {self.name}: "
-                        "it may have stalled"
-                    )
+    def _await_reports(
+        self, window: int, deadline: float, what: str, then: Callable[[int], None]
+    ) -> None:
+        """Waits until the peers have confirmed the parts that were sent as ``window``. Calls
+        ``then`` for each peer that has."""
+        waiting = list(self.streams)
+        while waiting:
+            for peer in list(waiting):
+                self._take_reports(peer)
+                if self._confirmed[peer] >= window:
+                    waiting.remove(peer)
+                    then(peer)
+            if not waiting:
+                return
+            self._check_streams()
+            self.inbox.check()
+            if time.monotonic() > deadline:
+                raise CollectiveError(
+                    f"rank {waiting[0]} is too late with receipts for {what}: it may have stalled"
+                )
+            self._take_reports(waiting[0], REPORT_S)
 
     def _reduce_shard(
         self, step: int, flat: Array, own: bytes, deadline: float
@@ -259,11 +276,17 @@ class Channel:
         """Phase 2: this rank's shard to all, and theirs."""
         encoded, own = self._means[self._rank].write(mean, self._options.share_of_mean(step))
         pieces = [encoded[at : at + PIECE_BYTES] for at in range(0, len(encoded), PIECE_BYTES)]
-        for stream in self.streams.values():
+
+        def send(peer: int) -> None:
+            stream = self.streams[peer]
             # The array isn't used again, so nothing changes while it is sent.
             stream.send_many(pieces, EXACT, copy=False)
             stream.begin_end_window()
             self._stats.bytes_sent += len(encoded)
+
+        # Switches would let the mean pass this rank's part, and the peer needs the part first.
+        what = f"its part of step {step} of {self.name}"
+        self._await_reports(self._window, deadline, what, send)
         result = np.empty(self._layout.elements, own.dtype)
         for rank, shard in enumerate(self._layout.shards):
             if rank == self._rank:
