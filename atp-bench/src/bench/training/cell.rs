@@ -21,7 +21,7 @@ const EVALUATE_EVERY: usize = 5;
 /// The time for ranks to start, to find each other and to end.
 const PREPARATION_MAX: Duration = Duration::from_secs(90);
 /// Bytes that a host sends for an exact request that it answers: the response and ACKs.
-const ANSWER_BYTES: f64 = 430.0;
+const ANSWER_BYTES: f64 = 417.0;
 
 /// The conditions that all cells share.
 pub struct Conditions {
