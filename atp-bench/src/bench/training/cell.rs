@@ -99,6 +99,7 @@ impl Conditions {
     ) -> Value {
         let hosts = hosts(testbed, cell.ranks);
         let mut told = json!({
+            "device": testbed::DEVICE,
             "rank": rank,
             "ranks": cell.ranks,
             "master": hosts[0].ipv4.to_string(),
@@ -184,4 +185,37 @@ fn outcome(mut trained: Vec<Trained>, requests: &AllRequests, steps: usize) -> O
 /// Microseconds are enough, and shorter in the file.
 fn rounded_ms(ms: f64) -> f64 {
     (ms * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::training::rank::End;
+
+    fn rank(sent_bytes: u64) -> Trained {
+        let end = End {
+            seconds: 2.0,
+            windows_ns: vec![(100, 200), (300, 400)],
+            step_ns: vec![1_000_000, 3_000_000],
+            sent_bytes,
+            ..End::default()
+        };
+        Trained { evaluations: Vec::new(), end }
+    }
+
+    #[test]
+    fn outcome__bytes_without_those_of_answers() {
+        let light = Requests {
+            times_ns: vec![(150, 2_000_000), (250, 1), (350, 1_000_000)],
+            unanswered: 0,
+        };
+        let bursts = Requests { times_ns: vec![(160, 1), (900, 1)], unanswered: 0 };
+        let requests = AllRequests { light, bursts };
+        let trained = outcome(vec![rank(5_000), rank(7_000)], &requests, 3);
+        // Four requests were due between the first and the last step.
+        assert_eq!(trained.sent_bytes, 12_000.0 - 4.0 * ANSWER_BYTES);
+        assert_eq!(trained.exact_ms, [1.0, 2.0], "none that was due during an evaluation");
+        assert!(trained.ended_early, "two of three steps");
+        assert_eq!(trained.step_ms, [1.0, 3.0]);
+    }
 }

@@ -167,3 +167,48 @@ fn cells(args: &Args) -> Vec<Cell> {
 fn names() -> impl Iterator<Item = &'static str> {
     SCHEMES.iter().map(|scheme: &Scheme| scheme.name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse_line::parse_line;
+
+    fn cells_of(line: &str) -> Vec<Cell> {
+        cells(&parse_line::<Args>(line).unwrap())
+    }
+
+    #[test]
+    fn cells__two_ranks_with_all_seeds_and_four_with_one() {
+        let cells = cells_of("");
+        let count = |ranks| cells.iter().filter(|cell| cell.ranks == ranks).count();
+        assert_eq!(count(2), 3 * 2 * SCHEMES.len() * 3);
+        assert_eq!(count(4), 3 * 2 * SCHEMES.len());
+        assert_eq!(count(0), 3, "exact traffic alone, once for each network");
+        assert!(cells.iter().filter(|cell| cell.ranks == 4).all(|cell| cell.seed == 1));
+    }
+
+    #[test]
+    fn cells__each_once() {
+        let line = "--scenarios even --models mlp --ranks 2 --schemes gloo,atp,gloo --seeds 7,7";
+        let cells = cells_of(line);
+        assert_eq!(cells.len(), 1 + 2);
+        assert_eq!((cells[1].name(), cells[1].seed), (cells[1].name(), 7));
+        assert_eq!(cells[1].name(), "even, mlp, 2 ranks, gloo, seed 7");
+        assert_eq!(cells[0].name(), "even, exact traffic alone");
+    }
+
+    #[test]
+    fn args__reject_bad_values() {
+        for (line, said) in [
+            ("--schemes gloo,pigeon", "pigeon"),
+            ("--scenarios sunny", "slow-link"),
+            ("--models vgg", "conv"),
+            ("--ranks 1", "1 is not in 2..=16"),
+            ("--limit-s 0", "0 is not in"),
+            ("--steps 0", "0 is not in"),
+        ] {
+            let refusal = parse_line::<Args>(line).err().unwrap_or_else(|| panic!("`{line}`"));
+            assert!(refusal.contains(said), "{line}: {refusal}");
+        }
+    }
+}
