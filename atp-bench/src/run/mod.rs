@@ -58,7 +58,12 @@ pub struct Args {
           conflicts_with = "iface")]
     engine: Option<Engine>,
     /// Options of the daemon, after --iface DEV --
-    #[arg(last = true, value_name = "DAEMON OPTIONS", requires = "iface")]
+    #[arg(
+        last = true,
+        value_name = "DAEMON OPTIONS",
+        requires = "iface",
+        conflicts_with = "engine"
+    )]
     daemon_options: Vec<OsString>,
     #[command(flatten)]
     job: JobArgs,
@@ -398,6 +403,7 @@ mod tests {
             ("-- --epoch 1ms", "--iface"),
             ("--engine torch --msr 0.5", "cannot be used with '--msr <MSR>'"),
             ("--thorough --engine torch", "cannot be used with"),
+            ("--engine torch -- --epoch 1ms", "cannot be used with"),
             ("--engine torch --iface eth0", "cannot be used with"),
             ("--engine spark", "torch"),
         ] {
