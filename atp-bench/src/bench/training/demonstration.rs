@@ -11,7 +11,7 @@ use super::cell::Conditions;
 use super::row::{ALONE, Cell, Rows};
 use super::scenario::Scenario;
 use super::scheme::{Model, Scheme};
-use super::{draw, table};
+use super::{draw, require_success, table};
 use crate::bench::require_root;
 use crate::installed;
 use crate::result_file::ResultFile;
@@ -61,7 +61,8 @@ pub fn main() -> Result<()> {
     }
     drop(progress);
     table::print(&cells, &rows);
-    draw(&cells, &rows, &picture)
+    draw(&cells, &rows, &picture)?;
+    require_success(&cells, &rows)
 }
 
 fn cells() -> Vec<Cell> {

@@ -16,7 +16,7 @@ mod table;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 pub use demonstration::main as demonstrate;
 use testbed::interrupt;
 
@@ -98,7 +98,25 @@ pub fn main(args: &Args) -> Result<()> {
     measure(&conditions, &cells, &mut rows)?;
     table::print(&cells, &rows);
     println!("Results: {}", rows.path().display());
-    plot.map_or(Ok(()), |file| draw(&cells, &rows, &file))
+    plot.map_or(Ok(()), |file| draw(&cells, &rows, &file))?;
+    require_success(&cells, &rows)
+}
+
+/// Fails if a cell has failed.
+fn require_success(cells: &[Cell], rows: &Rows) -> Result<()> {
+    let failed: Vec<String> = cells
+        .iter()
+        .filter(|cell| rows.measured(cell).is_none())
+        .map(|cell| format!("{} ({})", cell.name(), rows.reason(cell)))
+        .collect();
+    ensure!(
+        failed.is_empty(),
+        "{} of {} cells failed: {}. The same command measures them again",
+        failed.len(),
+        cells.len(),
+        failed.join("; ")
+    );
+    Ok(())
 }
 
 /// Writes the picture, and says where.
@@ -170,6 +188,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 
 #[cfg(test)]
 mod tests {
+    use super::row::Outcome;
     use super::*;
     use crate::parse_line::parse_line;
 
@@ -195,6 +214,24 @@ mod tests {
         assert_eq!((cells[1].name(), cells[1].seed), (cells[1].name(), 7));
         assert_eq!(cells[1].name(), "even, mlp, 2 ranks, gloo, seed 7");
         assert_eq!(cells[0].name(), "even, exact traffic alone");
+    }
+
+    #[test]
+    fn require_success__names_the_cells_that_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rows = Rows::open(&folder.path().join("rows.jsonl")).unwrap();
+        let cells = cells_of("--scenarios even --models mlp --ranks 2 --schemes gloo --seeds 1");
+        rows.add(cells[0].clone(), Outcome::default()).unwrap();
+        rows.add(cells[1].clone(), Outcome::failure("rank 1: it fell".to_owned())).unwrap();
+        let refusal = require_success(&cells, &rows).unwrap_err().to_string();
+        assert!(
+            refusal.starts_with(
+                "1 of 2 cells failed: even, mlp, 2 ranks, gloo, seed 1 (rank 1: it fell)"
+            ),
+            "{refusal}"
+        );
+        rows.add(cells[1].clone(), Outcome::default()).unwrap();
+        require_success(&cells, &rows).unwrap();
     }
 
     #[test]

@@ -154,6 +154,12 @@ impl Rows {
         self.rows.get(cell)
     }
 
+    /// Why the cell has no results.
+    pub fn reason(&self, cell: &Cell) -> &str {
+        let failed = self.get(cell).and_then(|outcome| outcome.failed.as_deref());
+        failed.unwrap_or("not measured")
+    }
+
     pub fn add(&mut self, cell: Cell, outcome: Outcome) -> Result<()> {
         let row = Row { cell, outcome };
         let line = serde_json::to_string(&row)? + "\n";
