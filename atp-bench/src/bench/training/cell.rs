@@ -9,7 +9,7 @@ use testbed::{Host, Launch, Testbed, interrupt};
 
 use super::rank::{self, Trained};
 use super::row::{Cell, Outcome};
-use super::scheme::{Model, Scheme};
+use super::scheme::Scheme;
 use crate::bench::laws::machine_load;
 use crate::run::clock;
 use crate::run::exact::{self, Requests, Traffic, Window};
@@ -30,8 +30,6 @@ pub struct Conditions {
     pub limit: Duration,
     /// The time of measuring exact traffic alone.
     pub alone: Duration,
-    /// Fewer steps than a training has, for a try.
-    pub steps_max: usize,
 }
 
 impl Conditions {
@@ -46,8 +44,9 @@ impl Conditions {
         let mut testbed = Testbed::build(&cell.scenario.network(cell.ranks)?)?;
         let mut outcome = match cell.model {
             None => self.alone(cell, &testbed)?,
-            Some(model) => self.training(cell, model, &mut testbed)?,
+            Some(_) => self.training(cell, &mut testbed)?,
         };
+        outcome.limit_s = self.limit.as_secs_f64();
         outcome.machine_load = machine_load;
         outcome.took_s = begun.elapsed().as_secs_f64();
         Ok(outcome)
@@ -72,31 +71,23 @@ impl Conditions {
         })
     }
 
-    fn training(&self, cell: &Cell, model: Model, testbed: &mut Testbed) -> Result<Outcome> {
+    fn training(&self, cell: &Cell, testbed: &mut Testbed) -> Result<Outcome> {
         let scheme = Scheme::named(&cell.scheme).context("a scheme that isn't there")?;
         if scheme.is_atp() {
             testbed.start_daemons(&self.launch, None)?;
         }
         let hosts = hosts(testbed, cell.ranks);
-        let steps = model.steps().min(self.steps_max);
-        let told = |rank: usize| self.told(cell, scheme, testbed, rank, steps);
+        let told = |rank: usize| self.told(cell, scheme, testbed, rank);
         let traffic = Beside::start(cell, testbed)?;
         let trained = match rank::train(&hosts, told, self.limit + PREPARATION_MAX)? {
             Ok(trained) => trained,
             Err(sentence) => return Ok(Outcome::failure(sentence)),
         };
-        Ok(outcome(trained, &traffic.finish()?, steps))
+        Ok(outcome(trained, &traffic.finish()?, cell.steps))
     }
 
     /// The orders of a rank.
-    fn told(
-        &self,
-        cell: &Cell,
-        scheme: &Scheme,
-        testbed: &Testbed,
-        rank: usize,
-        steps: usize,
-    ) -> Value {
+    fn told(&self, cell: &Cell, scheme: &Scheme, testbed: &Testbed, rank: usize) -> Value {
         let hosts = hosts(testbed, cell.ranks);
         let mut told = json!({
             "device": testbed::DEVICE,
@@ -107,7 +98,7 @@ impl Conditions {
             "meeting": testbed.folder().join("meeting"),
             "model": cell.model,
             "seed": cell.seed,
-            "steps": steps,
+            "steps": cell.steps,
             "evaluate_every": EVALUATE_EVERY,
             "limit_s": self.limit.as_secs_f64(),
             "control_socket": testbed.control_socket(hosts[rank]),

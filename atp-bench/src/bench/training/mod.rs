@@ -25,7 +25,7 @@ use crate::installed;
 use crate::result_file::ResultFile;
 use crate::run::progress::Progress;
 use cell::Conditions;
-use row::{ALONE, Cell, Rows};
+use row::{Cell, Outcome, Rows};
 use scenario::Scenario;
 use scheme::{Model, SCHEMES, Scheme};
 
@@ -88,7 +88,6 @@ pub fn main(args: &Args) -> Result<()> {
         launch: args.daemon.launch()?,
         limit: Duration::from_secs(args.limit_s),
         alone: ALONE_TIME,
-        steps_max: args.steps.map_or(usize::MAX, |steps| steps as usize),
     };
     testbed::collective_python()?;
     let plot = args.plot.as_deref().map(ResultFile::at).transpose()?;
@@ -106,8 +105,7 @@ pub fn main(args: &Args) -> Result<()> {
 fn require_success(cells: &[Cell], rows: &Rows) -> Result<()> {
     let failed: Vec<String> = cells
         .iter()
-        .filter(|cell| rows.measured(cell).is_none())
-        .map(|cell| format!("{} ({})", cell.name(), rows.reason(cell)))
+        .filter_map(|cell| Some(format!("{} ({})", cell.name(), rows.failure(cell)?)))
         .collect();
     ensure!(
         failed.is_empty(),
@@ -128,16 +126,25 @@ fn draw(cells: &[Cell], rows: &Rows, file: &ResultFile) -> Result<()> {
 
 /// Measures the cells that aren't in the file.
 fn measure(conditions: &Conditions, cells: &[Cell], rows: &mut Rows) -> Result<()> {
-    let missing: Vec<&Cell> = cells.iter().filter(|cell| rows.measured(cell).is_none()).collect();
+    let limit_s = conditions.limit.as_secs_f64();
+    let missing: Vec<&Cell> = cells.iter().filter(|cell| !rows.has(cell, limit_s)).collect();
     let progress = Progress::new();
     let there = cells.len() - missing.len();
     if there > 0 {
         progress.line(&format!("{there} cells are in {} already", rows.path().display()));
     }
     let begun = Instant::now();
+    let mut is_broken = false;
     for (number, &cell) in missing.iter().enumerate() {
         progress.begin(&cell.name());
-        let outcome = conditions.measure(cell)?;
+        let measured = conditions.measure(cell);
+        // A network may fail once in an hour of cells, but not twice in a row.
+        let was_broken = std::mem::replace(&mut is_broken, measured.is_err());
+        let outcome = match measured {
+            Err(error) if was_broken || interrupt::interrupted() => return Err(error),
+            Err(error) => Outcome::failure(format!("{error:#}")),
+            Ok(outcome) => outcome,
+        };
         let done = number + 1;
         let left_s = begun.elapsed().as_secs_f64() / done as f64 * (missing.len() - done) as f64;
         progress.line(&format!(
@@ -154,10 +161,10 @@ fn measure(conditions: &Conditions, cells: &[Cell], rows: &mut Rows) -> Result<(
 
 /// All cells: those of one network after each other, first without a training.
 fn cells(args: &Args) -> Vec<Cell> {
+    let steps_max = args.steps.map_or(usize::MAX, |steps| steps as usize);
     let mut cells = Vec::new();
     for &scenario in &args.scenarios {
-        let alone = Cell { scenario, model: None, ranks: 0, scheme: ALONE.to_owned(), seed: 0 };
-        cells.push(alone);
+        cells.push(Cell::alone(scenario));
         for &ranks in &args.ranks {
             let seeds = if ranks == 2 { args.seeds.len() } else { 1 };
             for &model in &args.models {
@@ -168,6 +175,7 @@ fn cells(args: &Args) -> Vec<Cell> {
                         ranks: ranks.into(),
                         scheme: scheme.clone(),
                         seed,
+                        steps: model.steps().min(steps_max),
                     }));
                 }
             }
@@ -188,7 +196,6 @@ fn names() -> impl Iterator<Item = &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::row::Outcome;
     use super::*;
     use crate::parse_line::parse_line;
 

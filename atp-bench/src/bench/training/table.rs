@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn table__exact_traffic_alone_has_times_of_requests_only() {
-        let alone = Cell { model: None, ranks: 0, ..cell("alone", 0) };
+        let alone = Cell::alone(cell("gloo", 1).scenario);
         let times = Outcome { exact_ms: vec![1.0; 10], ..Outcome::default() };
         let lines = printed(&[(alone, times), (cell("gloo", 1), outcome(&[0.96]))]);
         assert_eq!(lines[4].join(" "), "│ exact traffic alone 1.0 ms 1.0 ms │");
