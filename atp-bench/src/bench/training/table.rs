@@ -12,6 +12,8 @@ use crate::median::median;
 const FIRST_STEPS: usize = 10;
 
 const COLUMNS: usize = 12;
+/// Exact requests that percentiles need at least.
+const REQUESTS_MIN: usize = 20;
 /// The scheme whose time the others' are compared with.
 const BASELINE: &str = "gloo";
 const NOTES: &str = "Medians over the seeds; percentiles are those of all seeds together. 95 % after: \
@@ -157,6 +159,7 @@ impl Summary {
         let over = |value: &dyn Fn(&Outcome) -> Option<f64>| {
             median(good.iter().filter_map(|outcome| value(outcome)))
         };
+        let requests: usize = good.iter().map(|outcome| outcome.exact_ms.len()).sum();
         Summary {
             to_target_s: over(&|outcome| Some(outcome.time_to_target_s().unwrap_or(f64::INFINITY))),
             accuracy: over(&Outcome::final_accuracy),
@@ -173,7 +176,8 @@ impl Summary {
             }),
             exact_ms: percentiles(
                 good.iter().flat_map(|outcome| outcome.exact_ms.iter().copied()).collect(),
-            ),
+            )
+            .filter(|_| requests >= REQUESTS_MIN),
             remarks: remarks(outcomes),
         }
     }
@@ -290,9 +294,16 @@ mod tests {
     #[test]
     fn table__exact_traffic_alone_has_times_of_requests_only() {
         let alone = Cell::alone(cell("gloo", 1).scenario);
-        let times = Outcome { exact_ms: vec![1.0; 10], ..Outcome::default() };
+        let times = Outcome { exact_ms: vec![1.0; 30], ..Outcome::default() };
         let lines = printed(&[(alone, times), (cell("gloo", 1), outcome(&[0.96]))]);
         assert_eq!(lines[4].join(" "), "│ exact traffic alone 1.0 ms 1.0 ms │");
+    }
+
+    #[test]
+    fn table__few_requests_have_no_percentiles() {
+        let few = Outcome { exact_ms: vec![7.0; 19], ..outcome(&[0.96]) };
+        let lines = printed(&[(cell("noop", 1), few)]);
+        assert!(!lines[3].contains(&"7.0".to_owned()), "{:?}", lines[3]);
     }
 
     #[test]
