@@ -154,22 +154,20 @@ class Meeting:
 
     def word(self, word: str = "") -> str:
         """Waits for all ranks. Every rank returns the word of rank 0."""
-        if not self._is_first:
-            self._others[0].send(word)
-            return str(self._heard(self._others[0]))
-        for other in self._others:
-            self._heard(other)
-        for other in self._others:
-            other.send(word)
-        return word
+        try:
+            if self._is_first:
+                for other in self._others:
+                    self._heard(other)
+            for other in self._others:
+                other.send(word)
+            return word if self._is_first else self._heard(self._others[0])
+        except (EOFError, ConnectionError):
+            raise ConnectionError("another rank ended") from None
 
-    def _heard(self, other: Connection) -> object:
+    def _heard(self, other: Connection) -> str:
         if not other.poll(PATIENCE.total_seconds()):
             raise TimeoutError(f"another rank didn't come within {PATIENCE.total_seconds():g} s")
-        try:
-            return other.recv()
-        except EOFError:
-            raise ConnectionError("another rank ended") from None
+        return str(other.recv())
 
 
 def say(kind: str, told: dict[str, Any]) -> None:
@@ -200,7 +198,6 @@ def train(told: dict[str, Any]) -> None:
                 optimizer.step()
                 step_ns.append(time.monotonic_ns() - step_begun_ns)
             windows.append((begun_ns, time.monotonic_ns()))
-            # Before the next word, which is a packet too.
             sent = sent_bytes(told["device"]) - sent_before
             seconds = sum(end - begin for begin, end in windows) / 1e9
             ends = until == told["steps"] or seconds >= told["limit_s"]
