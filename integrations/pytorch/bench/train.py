@@ -31,7 +31,6 @@ CONV_PIXELS = 16
 BATCH = 64
 """Samples of a step, over all ranks."""
 LEARNING_RATE, MOMENTUM = 0.02, 0.9
-DEVICE = "eth0"
 PATIENCE = timedelta(seconds=60)
 """A rank that waits for another one longer gives up."""
 POWER_SGD_FROM_STEP = 10
@@ -128,13 +127,13 @@ def hooked(ddp: DistributedDataParallel, told: dict[str, Any]) -> Iterator[dict[
     yield counters
 
 
-def sent_bytes() -> int:
-    """Bytes that this host's interface has sent."""
+def sent_bytes(device: str) -> int:
+    """Bytes that an interface of this host has sent."""
     for line in Path("/proc/self/net/dev").read_text().splitlines():
         name, _, numbers = line.partition(":")
-        if name.strip() == DEVICE:
+        if name.strip() == device:
             return int(numbers.split()[8])
-    return 0
+    raise ValueError(f"this host has no interface {device}")
 
 
 class Meeting:
@@ -155,22 +154,20 @@ class Meeting:
 
     def word(self, word: str = "") -> str:
         """Waits for all ranks. Every rank returns the word of rank 0."""
-        if not self._is_first:
-            self._others[0].send(word)
-            return str(self._heard(self._others[0]))
-        for other in self._others:
-            self._heard(other)
-        for other in self._others:
-            other.send(word)
-        return word
+        try:
+            if self._is_first:
+                for other in self._others:
+                    self._heard(other)
+            for other in self._others:
+                other.send(word)
+            return word if self._is_first else self._heard(self._others[0])
+        except (EOFError, ConnectionError):
+            raise ConnectionError("another rank ended") from None
 
-    def _heard(self, other: Connection) -> object:
+    def _heard(self, other: Connection) -> str:
         if not other.poll(PATIENCE.total_seconds()):
             raise TimeoutError(f"another rank didn't come within {PATIENCE.total_seconds():g} s")
-        try:
-            return other.recv()
-        except EOFError:
-            raise ConnectionError("another rank ended") from None
+        return str(other.recv())
 
 
 def say(kind: str, told: dict[str, Any]) -> None:
@@ -189,7 +186,7 @@ def train(told: dict[str, Any]) -> None:
     step_ns: list[int] = []
     with hooked(ddp, told) as counters:
         meeting.word()
-        sent_before = sent_bytes()
+        sent_before = sent_bytes(told["device"])
         while True:
             begun_ns = time.monotonic_ns()
             until = min(len(step_ns) + told["evaluate_every"], told["steps"])
@@ -201,8 +198,7 @@ def train(told: dict[str, Any]) -> None:
                 optimizer.step()
                 step_ns.append(time.monotonic_ns() - step_begun_ns)
             windows.append((begun_ns, time.monotonic_ns()))
-            # Before the next word, which is a packet too.
-            sent = sent_bytes() - sent_before
+            sent = sent_bytes(told["device"]) - sent_before
             seconds = sum(end - begin for begin, end in windows) / 1e9
             ends = until == told["steps"] or seconds >= told["limit_s"]
             if rank == 0:
@@ -226,7 +222,7 @@ def train(told: dict[str, Any]) -> None:
 
 def main(told: dict[str, Any]) -> None:
     torch.set_num_threads(1)
-    os.environ["GLOO_SOCKET_IFNAME"] = DEVICE
+    os.environ["GLOO_SOCKET_IFNAME"] = told["device"]
     os.environ.update(MASTER_ADDR=told["master"], MASTER_PORT=str(told["port"]))
     try:
         dist.init_process_group(

@@ -9,7 +9,7 @@ use testbed::{Host, Launch, Testbed, interrupt};
 
 use super::rank::{self, Trained};
 use super::row::{Cell, Outcome};
-use super::scheme::{Model, Scheme};
+use super::scheme::Scheme;
 use crate::bench::laws::machine_load;
 use crate::run::clock;
 use crate::run::exact::{self, Requests, Traffic, Window};
@@ -21,7 +21,7 @@ const EVALUATE_EVERY: usize = 5;
 /// The time for ranks to start, to find each other and to end.
 const PREPARATION_MAX: Duration = Duration::from_secs(90);
 /// Bytes that a host sends for an exact request that it answers: the response and ACKs.
-const ANSWER_BYTES: f64 = 430.0;
+const ANSWER_BYTES: f64 = 417.0;
 
 /// The conditions that all cells share.
 pub struct Conditions {
@@ -30,8 +30,6 @@ pub struct Conditions {
     pub limit: Duration,
     /// The time of measuring exact traffic alone.
     pub alone: Duration,
-    /// Fewer steps than a training has, for a try.
-    pub steps_max: usize,
 }
 
 impl Conditions {
@@ -46,8 +44,9 @@ impl Conditions {
         let mut testbed = Testbed::build(&cell.scenario.network(cell.ranks)?)?;
         let mut outcome = match cell.model {
             None => self.alone(cell, &testbed)?,
-            Some(model) => self.training(cell, model, &mut testbed)?,
+            Some(_) => self.training(cell, &mut testbed)?,
         };
+        outcome.limit_s = self.limit.as_secs_f64();
         outcome.machine_load = machine_load;
         outcome.took_s = begun.elapsed().as_secs_f64();
         Ok(outcome)
@@ -72,33 +71,26 @@ impl Conditions {
         })
     }
 
-    fn training(&self, cell: &Cell, model: Model, testbed: &mut Testbed) -> Result<Outcome> {
+    fn training(&self, cell: &Cell, testbed: &mut Testbed) -> Result<Outcome> {
         let scheme = Scheme::named(&cell.scheme).context("a scheme that isn't there")?;
         if scheme.is_atp() {
             testbed.start_daemons(&self.launch, None)?;
         }
         let hosts = hosts(testbed, cell.ranks);
-        let steps = model.steps().min(self.steps_max);
-        let told = |rank: usize| self.told(cell, scheme, testbed, rank, steps);
+        let told = |rank: usize| self.told(cell, scheme, testbed, rank);
         let traffic = Beside::start(cell, testbed)?;
         let trained = match rank::train(&hosts, told, self.limit + PREPARATION_MAX)? {
             Ok(trained) => trained,
             Err(sentence) => return Ok(Outcome::failure(sentence)),
         };
-        Ok(outcome(trained, &traffic.finish()?, steps))
+        Ok(outcome(trained, &traffic.finish()?, cell.steps))
     }
 
     /// The orders of a rank.
-    fn told(
-        &self,
-        cell: &Cell,
-        scheme: &Scheme,
-        testbed: &Testbed,
-        rank: usize,
-        steps: usize,
-    ) -> Value {
+    fn told(&self, cell: &Cell, scheme: &Scheme, testbed: &Testbed, rank: usize) -> Value {
         let hosts = hosts(testbed, cell.ranks);
         let mut told = json!({
+            "device": testbed::DEVICE,
             "rank": rank,
             "ranks": cell.ranks,
             "master": hosts[0].ipv4.to_string(),
@@ -106,7 +98,7 @@ impl Conditions {
             "meeting": testbed.folder().join("meeting"),
             "model": cell.model,
             "seed": cell.seed,
-            "steps": steps,
+            "steps": cell.steps,
             "evaluate_every": EVALUATE_EVERY,
             "limit_s": self.limit.as_secs_f64(),
             "control_socket": testbed.control_socket(hosts[rank]),
@@ -184,4 +176,37 @@ fn outcome(mut trained: Vec<Trained>, requests: &AllRequests, steps: usize) -> O
 /// Microseconds are enough, and shorter in the file.
 fn rounded_ms(ms: f64) -> f64 {
     (ms * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::training::rank::End;
+
+    fn rank(sent_bytes: u64) -> Trained {
+        let end = End {
+            seconds: 2.0,
+            windows_ns: vec![(100, 200), (300, 400)],
+            step_ns: vec![1_000_000, 3_000_000],
+            sent_bytes,
+            ..End::default()
+        };
+        Trained { evaluations: Vec::new(), end }
+    }
+
+    #[test]
+    fn outcome__bytes_without_those_of_answers() {
+        let light = Requests {
+            times_ns: vec![(150, 2_000_000), (250, 1), (350, 1_000_000)],
+            unanswered: 0,
+        };
+        let bursts = Requests { times_ns: vec![(160, 1), (900, 1)], unanswered: 0 };
+        let requests = AllRequests { light, bursts };
+        let trained = outcome(vec![rank(5_000), rank(7_000)], &requests, 3);
+        // Four requests were due between the first and the last step.
+        assert_eq!(trained.sent_bytes, 12_000.0 - 4.0 * ANSWER_BYTES);
+        assert_eq!(trained.exact_ms, [1.0, 2.0], "none that was due during an evaluation");
+        assert!(trained.ended_early, "two of three steps");
+        assert_eq!(trained.step_ms, [1.0, 3.0]);
+    }
 }

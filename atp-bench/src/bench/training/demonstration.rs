@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use testbed::interrupt;
 
 use super::cell::Conditions;
-use super::row::{ALONE, Cell, Rows};
+use super::row::{Cell, Rows};
 use super::scenario::Scenario;
 use super::scheme::{Model, Scheme};
-use super::{draw, table};
+use super::{draw, require_success, table};
 use crate::bench::require_root;
 use crate::installed;
 use crate::result_file::ResultFile;
@@ -30,12 +30,7 @@ const SCHEMES: [&str; 4] = ["gloo", "gloo-fp16", "gloo-powersgd", "atp-fp16-0.5-
 pub fn main() -> Result<()> {
     interrupt::install()?;
     require_root("makes network namespaces and loads eBPF programs")?;
-    let conditions = Conditions {
-        launch: installed::launch()?,
-        limit: LIMIT,
-        alone: ALONE_TIME,
-        steps_max: usize::MAX,
-    };
+    let conditions = Conditions { launch: installed::launch()?, limit: LIMIT, alone: ALONE_TIME };
     testbed::collective_python()?;
     let folder = installed::target().join("run");
     fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
@@ -61,16 +56,20 @@ pub fn main() -> Result<()> {
     }
     drop(progress);
     table::print(&cells, &rows);
-    draw(&cells, &rows, &picture)
+    draw(&cells, &rows, &picture)?;
+    require_success(&cells, &rows)
 }
 
 fn cells() -> Vec<Cell> {
-    let cell = |model: Option<Model>, scheme: &str| {
-        let (ranks, seed) = if model.is_some() { (RANKS, SEED) } else { (0, 0) };
-        Cell { scenario: SCENARIO, model, ranks, scheme: scheme.to_owned(), seed }
-    };
-    let schemes = SCHEMES.iter().map(|scheme| cell(Some(MODEL), scheme));
-    [cell(None, ALONE)].into_iter().chain(schemes).collect()
+    let schemes = SCHEMES.iter().map(|scheme| Cell {
+        scenario: SCENARIO,
+        model: Some(MODEL),
+        ranks: RANKS,
+        scheme: (*scheme).to_owned(),
+        seed: SEED,
+        steps: MODEL.steps(),
+    });
+    [Cell::alone(SCENARIO)].into_iter().chain(schemes).collect()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ mod table;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 pub use demonstration::main as demonstrate;
 use testbed::interrupt;
 
@@ -25,7 +25,7 @@ use crate::installed;
 use crate::result_file::ResultFile;
 use crate::run::progress::Progress;
 use cell::Conditions;
-use row::{ALONE, Cell, Rows};
+use row::{Cell, Outcome, Rows};
 use scenario::Scenario;
 use scheme::{Model, SCHEMES, Scheme};
 
@@ -88,7 +88,6 @@ pub fn main(args: &Args) -> Result<()> {
         launch: args.daemon.launch()?,
         limit: Duration::from_secs(args.limit_s),
         alone: ALONE_TIME,
-        steps_max: args.steps.map_or(usize::MAX, |steps| steps as usize),
     };
     testbed::collective_python()?;
     let plot = args.plot.as_deref().map(ResultFile::at).transpose()?;
@@ -98,7 +97,24 @@ pub fn main(args: &Args) -> Result<()> {
     measure(&conditions, &cells, &mut rows)?;
     table::print(&cells, &rows);
     println!("Results: {}", rows.path().display());
-    plot.map_or(Ok(()), |file| draw(&cells, &rows, &file))
+    plot.map_or(Ok(()), |file| draw(&cells, &rows, &file))?;
+    require_success(&cells, &rows)
+}
+
+/// Fails if a cell has failed.
+fn require_success(cells: &[Cell], rows: &Rows) -> Result<()> {
+    let failed: Vec<String> = cells
+        .iter()
+        .filter_map(|cell| Some(format!("{} ({})", cell.name(), rows.failure(cell)?)))
+        .collect();
+    ensure!(
+        failed.is_empty(),
+        "{} of {} cells failed: {}. The same command measures them again",
+        failed.len(),
+        cells.len(),
+        failed.join("; ")
+    );
+    Ok(())
 }
 
 /// Writes the picture, and says where.
@@ -110,16 +126,25 @@ fn draw(cells: &[Cell], rows: &Rows, file: &ResultFile) -> Result<()> {
 
 /// Measures the cells that aren't in the file.
 fn measure(conditions: &Conditions, cells: &[Cell], rows: &mut Rows) -> Result<()> {
-    let missing: Vec<&Cell> = cells.iter().filter(|cell| rows.measured(cell).is_none()).collect();
+    let limit_s = conditions.limit.as_secs_f64();
+    let missing: Vec<&Cell> = cells.iter().filter(|cell| !rows.has(cell, limit_s)).collect();
     let progress = Progress::new();
     let there = cells.len() - missing.len();
     if there > 0 {
         progress.line(&format!("{there} cells are in {} already", rows.path().display()));
     }
     let begun = Instant::now();
+    let mut is_broken = false;
     for (number, &cell) in missing.iter().enumerate() {
         progress.begin(&cell.name());
-        let outcome = conditions.measure(cell)?;
+        let measured = conditions.measure(cell);
+        // A network may fail once in an hour of cells, but not twice in a row.
+        let was_broken = std::mem::replace(&mut is_broken, measured.is_err());
+        let outcome = match measured {
+            Err(error) if was_broken || interrupt::interrupted() => return Err(error),
+            Err(error) => Outcome::failure(format!("{error:#}")),
+            Ok(outcome) => outcome,
+        };
         let done = number + 1;
         let left_s = begun.elapsed().as_secs_f64() / done as f64 * (missing.len() - done) as f64;
         progress.line(&format!(
@@ -136,10 +161,10 @@ fn measure(conditions: &Conditions, cells: &[Cell], rows: &mut Rows) -> Result<(
 
 /// All cells: those of one network after each other, first without a training.
 fn cells(args: &Args) -> Vec<Cell> {
+    let steps_max = args.steps.map_or(usize::MAX, |steps| steps as usize);
     let mut cells = Vec::new();
     for &scenario in &args.scenarios {
-        let alone = Cell { scenario, model: None, ranks: 0, scheme: ALONE.to_owned(), seed: 0 };
-        cells.push(alone);
+        cells.push(Cell::alone(scenario));
         for &ranks in &args.ranks {
             let seeds = if ranks == 2 { args.seeds.len() } else { 1 };
             for &model in &args.models {
@@ -150,6 +175,7 @@ fn cells(args: &Args) -> Vec<Cell> {
                         ranks: ranks.into(),
                         scheme: scheme.clone(),
                         seed,
+                        steps: model.steps().min(steps_max),
                     }));
                 }
             }
@@ -166,4 +192,67 @@ fn cells(args: &Args) -> Vec<Cell> {
 
 fn names() -> impl Iterator<Item = &'static str> {
     SCHEMES.iter().map(|scheme: &Scheme| scheme.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse_line::parse_line;
+
+    fn cells_of(line: &str) -> Vec<Cell> {
+        cells(&parse_line::<Args>(line).unwrap())
+    }
+
+    #[test]
+    fn cells__two_ranks_with_all_seeds_and_four_with_one() {
+        let cells = cells_of("");
+        let count = |ranks| cells.iter().filter(|cell| cell.ranks == ranks).count();
+        assert_eq!(count(2), 3 * 2 * SCHEMES.len() * 3);
+        assert_eq!(count(4), 3 * 2 * SCHEMES.len());
+        assert_eq!(count(0), 3, "exact traffic alone, once for each network");
+        assert!(cells.iter().filter(|cell| cell.ranks == 4).all(|cell| cell.seed == 1));
+    }
+
+    #[test]
+    fn cells__each_once() {
+        let line = "--scenarios even --models mlp --ranks 2 --schemes gloo,atp,gloo --seeds 7,7";
+        let cells = cells_of(line);
+        assert_eq!(cells.len(), 1 + 2);
+        assert_eq!((cells[1].name(), cells[1].seed), (cells[1].name(), 7));
+        assert_eq!(cells[1].name(), "even, mlp, 2 ranks, gloo, seed 7");
+        assert_eq!(cells[0].name(), "even, exact traffic alone");
+    }
+
+    #[test]
+    fn require_success__names_the_cells_that_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rows = Rows::open(&folder.path().join("rows.jsonl")).unwrap();
+        let cells = cells_of("--scenarios even --models mlp --ranks 2 --schemes gloo --seeds 1");
+        rows.add(cells[0].clone(), Outcome::default()).unwrap();
+        rows.add(cells[1].clone(), Outcome::failure("rank 1: it fell".to_owned())).unwrap();
+        let refusal = require_success(&cells, &rows).unwrap_err().to_string();
+        assert!(
+            refusal.starts_with(
+                "1 of 2 cells failed: even, mlp, 2 ranks, gloo, seed 1 (rank 1: it fell)"
+            ),
+            "{refusal}"
+        );
+        rows.add(cells[1].clone(), Outcome::default()).unwrap();
+        require_success(&cells, &rows).unwrap();
+    }
+
+    #[test]
+    fn args__reject_bad_values() {
+        for (line, said) in [
+            ("--schemes gloo,pigeon", "pigeon"),
+            ("--scenarios sunny", "slow-link"),
+            ("--models vgg", "conv"),
+            ("--ranks 1", "1 is not in 2..=16"),
+            ("--limit-s 0", "0 is not in"),
+            ("--steps 0", "0 is not in"),
+        ] {
+            let refusal = parse_line::<Args>(line).err().unwrap_or_else(|| panic!("`{line}`"));
+            assert!(refusal.contains(said), "{line}: {refusal}");
+        }
+    }
 }

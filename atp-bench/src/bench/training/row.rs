@@ -13,8 +13,6 @@ use super::scheme::Model;
 
 /// The accuracy whose time is reported.
 pub const TARGET_ACCURACY: f64 = 0.95;
-/// The name of the cells that have exact traffic and no training.
-pub const ALONE: &str = "alone";
 
 /// One training, or the exact traffic without any.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -26,6 +24,8 @@ pub struct Cell {
     pub ranks: usize,
     pub scheme: String,
     pub seed: u64,
+    /// Steps of the training, if it isn't ended early; 0 without one.
+    pub steps: usize,
 }
 
 /// The results of a cell.
@@ -34,7 +34,9 @@ pub struct Outcome {
     /// Why there are no results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// Whether the time limit came before the last step.
+    /// The training time after which it would end early.
+    pub limit_s: f64,
+    /// Whether the limit came before the last step.
     pub ended_early: bool,
     pub seconds: f64,
     /// Rank 0's evaluations.
@@ -74,6 +76,11 @@ pub struct Row {
 }
 
 impl Cell {
+    /// Exact traffic without a training.
+    pub fn alone(scenario: Scenario) -> Cell {
+        Cell { scenario, model: None, ranks: 0, scheme: "alone".to_owned(), seed: 0, steps: 0 }
+    }
+
     /// Its name in messages.
     pub fn name(&self) -> String {
         let scenario = self.scenario.name();
@@ -145,13 +152,20 @@ impl Rows {
         &self.path
     }
 
-    /// The cell's results; `None` if it wasn't measured, or failed.
-    pub fn measured(&self, cell: &Cell) -> Option<&Outcome> {
-        self.rows.get(cell).filter(|outcome| outcome.failed.is_none())
+    /// Whether the cell has results, and a limit of `limit_s` wouldn't change them.
+    pub fn has(&self, cell: &Cell, limit_s: f64) -> bool {
+        self.rows.get(cell).is_some_and(|outcome| {
+            outcome.failed.is_none() && !(outcome.ended_early && outcome.limit_s < limit_s)
+        })
     }
 
     pub fn get(&self, cell: &Cell) -> Option<&Outcome> {
         self.rows.get(cell)
+    }
+
+    /// Why the cell has no results, if it has none.
+    pub fn failure(&self, cell: &Cell) -> Option<&str> {
+        self.get(cell).map_or(Some("not measured"), |outcome| outcome.failed.as_deref())
     }
 
     pub fn add(&mut self, cell: Cell, outcome: Outcome) -> Result<()> {
@@ -171,7 +185,8 @@ pub mod tests {
 
     pub fn cell(scheme: &str, seed: u64) -> Cell {
         let scenario = Scenario::Even;
-        Cell { scenario, model: Some(Model::Mlp), ranks: 2, scheme: scheme.to_owned(), seed }
+        let scheme = scheme.to_owned();
+        Cell { scenario, model: Some(Model::Mlp), ranks: 2, scheme, seed, steps: 100 }
     }
 
     /// An outcome with an evaluation each second.
@@ -210,10 +225,23 @@ pub mod tests {
         rows.add(first.clone(), outcome(&[0.5])).unwrap();
         rows.add(second.clone(), Outcome::failure("rank 1 fell".to_owned())).unwrap();
         let rows = Rows::open(&path).unwrap();
-        assert_eq!(rows.measured(&first), Some(&outcome(&[0.5])));
-        assert_eq!(rows.measured(&second), None, "it is measured again");
-        assert_eq!(rows.get(&second).unwrap().failed.as_deref(), Some("rank 1 fell"));
-        assert_eq!(rows.get(&cell("atp", 1)), None);
+        assert!(rows.has(&first, 60.0));
+        assert_eq!(rows.get(&first), Some(&outcome(&[0.5])));
+        assert!(!rows.has(&second, 60.0), "it is measured again");
+        assert_eq!(rows.failure(&second), Some("rank 1 fell"));
+        assert!(!rows.has(&cell("atp", 1), 60.0));
+        assert!(!rows.has(&Cell { steps: 10, ..first }, 60.0), "a try is another cell");
+    }
+
+    #[test]
+    fn rows__a_higher_limit_matters_to_what_ended_early() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rows = Rows::open(&folder.path().join("rows.jsonl")).unwrap();
+        let early = Outcome { ended_early: true, limit_s: 60.0, ..outcome(&[0.5]) };
+        rows.add(cell("gloo", 1), early.clone()).unwrap();
+        rows.add(cell("atp", 1), Outcome { ended_early: false, ..early }).unwrap();
+        assert!(rows.has(&cell("gloo", 1), 60.0) && !rows.has(&cell("gloo", 1), 90.0));
+        assert!(rows.has(&cell("atp", 1), 90.0));
     }
 
     #[test]
@@ -223,7 +251,7 @@ pub mod tests {
         let mut rows = Rows::open(&path).unwrap();
         rows.add(cell("gloo", 1), Outcome::failure("rank 1 fell".to_owned())).unwrap();
         rows.add(cell("gloo", 1), outcome(&[0.7])).unwrap();
-        assert_eq!(Rows::open(&path).unwrap().measured(&cell("gloo", 1)), Some(&outcome(&[0.7])));
+        assert_eq!(Rows::open(&path).unwrap().get(&cell("gloo", 1)), Some(&outcome(&[0.7])));
     }
 
     #[test]
@@ -234,7 +262,7 @@ pub mod tests {
         let whole = fs::read_to_string(&path).unwrap();
         fs::write(&path, format!("{whole}{{\"scenario\":\"ev")).unwrap();
         let rows = Rows::open(&path).unwrap();
-        assert!(rows.measured(&cell("gloo", 1)).is_some());
+        assert!(rows.has(&cell("gloo", 1), 60.0));
         assert_eq!(fs::read_to_string(&path).unwrap(), whole);
         fs::write(&path, "{}\n").unwrap();
         let refusal = format!("{:#}", Rows::open(&path).err().unwrap());
