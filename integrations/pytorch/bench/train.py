@@ -33,6 +33,9 @@ BATCH = 64
 LEARNING_RATE, MOMENTUM = 0.02, 0.9
 PATIENCE = timedelta(seconds=60)
 """A rank that waits for another one longer gives up."""
+BUCKET_BYTES = 4 << 20
+"""All gradients are one bucket. With several, PowerSGD over gloo breaks: it begins exchanges in
+callbacks, whose order differs between ranks."""
 POWER_SGD_FROM_STEP = 2
 """The earliest that PyTorch allows. The default, 1,000 steps, is longer than these trainings."""
 
@@ -222,6 +225,8 @@ def train(told: dict[str, Any]) -> None:
 
 def main(told: dict[str, Any]) -> None:
     torch.set_num_threads(1)
+    # PyTorch leaves this to its users, in this form.
+    dist._DEFAULT_FIRST_BUCKET_BYTES = BUCKET_BYTES
     os.environ["GLOO_SOCKET_IFNAME"] = told["device"]
     os.environ.update(MASTER_ADDR=told["master"], MASTER_PORT=str(told["port"]))
     try:

@@ -64,6 +64,12 @@ def test_every_hook_trains(hook: dict[str, Any], tmp_path: Path) -> None:
     assert accuracies(second) == [], "only rank 0 evaluates"
 
 
+def test_power_sgd_trains_more_than_a_megabyte(tmp_path: Path) -> None:
+    """PyTorch's first bucket ends there, and with several buckets it broke."""
+    for lines in train(tmp_path, hook="power-sgd", model="conv", steps=40):
+        assert len(lines[-1]["end"]["step_ns"]) == 40
+
+
 def test_atp_and_gloo_train_alike(tmp_path: Path) -> None:
     """At MSR 1 to the bit, with two ranks."""
     alike = []

@@ -136,7 +136,7 @@ impl Beside {
         let bursts = scenario.bursts();
         // Another seed: bursts and requests are independent.
         let bursts = bursts
-            .map(|load| Traffic::between(&others[1..2], server, load, cell.seed + 500))
+            .map(|load| Traffic::between(&others[1..2], server, load, cell.seed.wrapping_add(500)))
             .transpose()?;
         Ok(Beside { light, bursts })
     }

@@ -49,7 +49,7 @@ impl Scenario {
         match self {
             Scenario::Even => "every link 50 Mbit/s",
             Scenario::SlowLink => "the last rank behind 12.5 Mbit/s",
-            Scenario::Bursts => "every link 50 Mbit/s, bursts of exact traffic to the last rank",
+            Scenario::Bursts => "50 Mbit/s, bursts of exact traffic",
         }
     }
 
