@@ -24,9 +24,9 @@ def free_port() -> int:
         return port
 
 
-def train(ranks: int, **case: Any) -> list[dict[str, Any]]:
+def train(ranks: int, *, script: str = "training.py", **case: Any) -> list[dict[str, Any]]:
     """What each rank printed. A rank that died printed nothing."""
-    script = str(Path(__file__).with_name("training.py"))
+    script = str(Path(__file__).with_name(script))
     port = str(free_port())
     told = json.dumps({"hook": "atp", **case})
     processes = [
@@ -50,9 +50,9 @@ def train(ranks: int, **case: Any) -> list[dict[str, Any]]:
     return outcomes
 
 
-def trained(ranks: int, **case: Any) -> dict[str, Any]:
+def trained(ranks: int, *, script: str = "training.py", **case: Any) -> dict[str, Any]:
     """The outcome of all ranks, after a check that it is the same."""
-    outcomes = train(ranks, **case)
+    outcomes = train(ranks, script=script, **case)
     for outcome in outcomes:
         assert outcome.get("digest") == outcomes[0].get("digest") is not None, outcomes
         assert outcome["threads"] == 0
