@@ -15,6 +15,7 @@ mod paths;
 mod python;
 mod shell;
 mod torch;
+mod torch_pypi;
 
 use std::fs::File;
 
@@ -62,6 +63,8 @@ pub enum Need {
     Samplics,
     /// Debian's PyTorch, for Debian's Python
     Torch,
+    /// PyPI's PyTorch, which has FSDP2
+    TorchPypi,
     MdBook,
     CargoDeny,
     CargoDeb,
@@ -138,6 +141,7 @@ impl Need {
             Need::Maturin => &MATURIN,
             Need::Samplics => &python::SAMPLICS,
             Need::Torch => &torch::Torch,
+            Need::TorchPypi => &torch_pypi::TorchPypi,
             Need::MdBook => &MDBOOK,
             Need::CargoDeny => &CARGO_DENY,
             Need::CargoDeb => &CARGO_DEB,

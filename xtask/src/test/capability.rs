@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::kernel;
+use super::{Torch, kernel};
 use crate::setup::{self, Machine, Need, version};
 
 /// Where tests ran.
@@ -17,6 +17,8 @@ pub enum Place {
         programs: bool,
         /// The pacing backend that they were told to use.
         backend: Option<&'static str>,
+        /// The PyTorch that they were given.
+        torch: Torch,
     },
     Guest {
         release: String,
@@ -26,7 +28,7 @@ pub enum Place {
 }
 
 /// The capabilities, as skips name them. Where the name ends with an underscore, a value follows.
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 24] = [
     // uid 0 in the first user namespace
     "root",
     // the compiled programs
@@ -66,13 +68,19 @@ const NAMES: [&str; 23] = [
     "flights_table",
     // the package from PyPI, in our environment
     "samplics",
-    // the wheels, beside Debian's PyTorch
+    // the wheels, beside PyTorch
     "collective_packages",
+    // PyPI's PyTorch, which has FSDP2
+    "pypi_torch",
 ];
 
 impl Place {
     pub fn host() -> Place {
-        Place::Host { programs: false, backend: None }
+        Place::with_torch(Torch::Debian)
+    }
+
+    pub fn with_torch(torch: Torch) -> Place {
+        Place::Host { programs: false, backend: None, torch }
     }
 
     pub fn describe(&self) -> String {
@@ -111,9 +119,11 @@ impl Place {
             ("published_", _) => has_published(value),
             ("flights_table", _) => setup::obtainable(&[Need::Dataset]).is_ok(),
             ("samplics", _) => setup::obtainable(&[Need::Samplics]).is_ok(),
-            ("collective_packages", Place::Host { .. }) => {
-                setup::obtainable(&[Need::Maturin, Need::Torch]).is_ok()
+            ("collective_packages", Place::Host { torch, .. }) => {
+                setup::obtainable(&[Need::Maturin, torch.need()]).is_ok()
             }
+            // A run is told which one to use.
+            ("pypi_torch", Place::Host { torch, .. }) => *torch == Torch::Pypi,
             // An emulated machine is too slow for Python.
             ("collective_packages", Place::Guest { .. }) => false,
             ("kernel_", Place::Guest { release, .. }) => is_at_least(release, value),
@@ -255,8 +265,12 @@ mod tests {
 
     #[test]
     fn excuses_nothing_that_the_tests_were_given() {
-        let host = |programs| Place::Host { programs, backend: Some("htb") };
+        let torch = Torch::Debian;
+        let host = |programs| Place::Host { programs, backend: Some("htb"), torch };
         assert!(host(true).excuses("needs ebpf_object").is_err());
         assert!(host(false).excuses("needs ebpf_object").is_ok());
+        let fsdp = "needs pypi_torch: FSDP2 is in PyPI's torch (--torch pypi)";
+        assert!(Place::with_torch(Torch::Pypi).excuses(fsdp).is_err());
+        assert!(Place::with_torch(Torch::Debian).excuses(fsdp).is_ok());
     }
 }

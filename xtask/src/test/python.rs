@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::Rung;
 use super::capability::Place;
-use super::{kernel, stage};
+use super::{Rung, Torch, kernel, stage};
 use crate::setup::{self, Need, TORCH_PYTHON};
 use crate::wheel;
 use test_report::{Reader, Skip, Tally};
 
 const LIMIT: Duration = Duration::from_secs(10 * 60);
+/// Each rank of a test imports PyPI's PyTorch, which takes seconds.
+const LIMIT_PYPI: Duration = Duration::from_secs(30 * 60);
 
 /// The tests of the package `atp`, in an environment that has nothing else, and those of the
-/// integration of PyTorch, in one that has Debian's.
-pub fn run(filter: Option<&str>) -> Result<Vec<Rung>> {
+/// integration of PyTorch, in one that has it.
+pub fn run(filter: Option<&str>, from: Torch) -> Result<Vec<Rung>> {
     if let Err(why) = setup::obtainable(&[Need::Maturin]) {
         return Ok(vec![skipped("the Python packages", &why)]);
     }
@@ -26,17 +27,20 @@ pub fn run(filter: Option<&str>) -> Result<Vec<Rung>> {
     let mut atp = setup::python();
     atp.arg(paths.workspace.join("bindings/python/tests/in_new_environment.py"));
     atp.arg(&wheels.atp).arg(paths.target.join("python-test")).args(filter);
-    let atp = run_tests("python", atp, filter)?;
+    let atp = run_tests("python", atp, LIMIT, Place::host(), filter)?;
 
-    if let Err(why) = setup::obtainable(&[Need::Torch]) {
+    if let Err(why) = setup::obtainable(&[from.need()]) {
         return Ok(vec![atp, skipped("the integration of PyTorch", &why)]);
     }
     println!("tests of the integration of PyTorch");
-    setup::ensure(&[Need::Torch])?;
-    let mut torch = Command::new(TORCH_PYTHON);
+    setup::ensure(&[from.need()])?;
+    let (mut torch, limit) = match from {
+        Torch::Debian => (Command::new(TORCH_PYTHON), LIMIT),
+        Torch::Pypi => (Command::new(paths.torch_pypi.join("bin/python")), LIMIT_PYPI),
+    };
     torch.arg(paths.workspace.join("integrations/pytorch/tests/in_new_environment.py"));
-    torch.args([&wheels.atp, &wheels.torch, &paths.torch_test]).args(filter);
-    Ok(vec![atp, run_tests("torch", torch, filter)?])
+    torch.args([&wheels.atp, &wheels.torch]).arg(from.environment()).args(filter);
+    Ok(vec![atp, run_tests("torch", torch, limit, Place::with_torch(from), filter)?])
 }
 
 fn skipped(what: &str, why: &str) -> Rung {
@@ -44,12 +48,18 @@ fn skipped(what: &str, why: &str) -> Rung {
     Rung { place: Place::host(), tally: Tally { skips: vec![skip], ..Tally::default() } }
 }
 
-fn run_tests(name: &str, test: Command, filter: Option<&str>) -> Result<Rung> {
+fn run_tests(
+    name: &str,
+    test: Command,
+    limit: Duration,
+    place: Place,
+    filter: Option<&str>,
+) -> Result<Rung> {
     let log = stage::log_path(name)?;
     let mut reader = Reader::new(name, filter);
-    let end = stage::run(test, &log, LIMIT, |line| reader.line(line))?;
+    let end = stage::run(test, &log, limit, |line| reader.line(line))?;
     let tally = reader.finish(end.trouble);
     println!("  {name}: {}", tally.summary());
     kernel::show_failures([&tally], &log);
-    Ok(Rung { place: Place::host(), tally })
+    Ok(Rung { place, tally })
 }
