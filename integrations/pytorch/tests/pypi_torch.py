@@ -43,7 +43,7 @@ def plan(folder: Path) -> str:
 def install(folder: Path) -> str:
     subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
     # A copy in pip's cache would take as much room again.
-    pip = [folder / "bin/python", *PIP, "--no-cache-dir", "--requirement", REQUIREMENTS]
+    pip = [str(folder / "bin/python"), *PIP, "--no-cache-dir", "--requirement", str(REQUIREMENTS)]
     subprocess.run(pip, check=True)
     (folder / REQUIREMENTS.name).write_text(REQUIREMENTS.read_text())
     return str(folder)

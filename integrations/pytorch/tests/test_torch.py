@@ -104,6 +104,11 @@ def test_outer_steps() -> None:
     assert np.isfinite(diloco["loss"])
 
 
+def test_local_sgd_is_the_mean_of_models_trained_apart() -> None:
+    ours, (expected,) = trained(2, outer={"lr": 1.0}), train(1, ranks_here=2)
+    np.testing.assert_allclose(ours["values"], expected["values"], rtol=1e-4, atol=1e-6)
+
+
 def test_a_group_function_that_omits_values() -> None:
     for outcome in train(3, options={"groups": "wrong"}):
         assert outcome["error"].startswith("CollectiveError: ")
