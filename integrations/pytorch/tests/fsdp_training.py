@@ -109,12 +109,16 @@ def steps(rank: int, model: Model, case: dict[str, Any]) -> dict[str, Any]:
         if "accumulate" in case:
             assert isinstance(model, FSDPModule)
             model.set_requires_gradient_sync(step % case["accumulate"] == 0)
+        if case.get("freezes") == step:
+            model.spare.requires_grad_(False)
         if case.get("dies") == [rank, step]:
             os._exit(7)
         loss.backward()
         losses.append(loss.item())
         if case.get("gradients"):
             for parameter in model.parameters():
+                if parameter.grad is None:
+                    continue
                 (short if parameter.dim() <= 1 else matrices).append(parameter.grad.full_tensor())
         if step % case.get("accumulate", 1) == 0:
             optimizer.step()

@@ -52,9 +52,10 @@ def over_gloo(ranks: int, **case: Any) -> dict[str, Any]:
         {"sum": True, "factor": 3.0},
         {"accumulate": 3},
         {"unused": True},
+        {"freezes": 5},
         {"async": True},
     ],
-    ids=["single", "half", "bfloat16", "sum", "accumulated", "unused", "async"],
+    ids=["single", "half", "bfloat16", "sum", "accumulated", "unused", "frozen", "async"],
 )
 def test_two_ranks_train_as_with_gloo_to_the_bit(case: dict[str, Any]) -> None:
     ours = over_atp(2, **case)
@@ -95,10 +96,11 @@ def test_training_goes_on_with_losses(ranks: int, case: dict[str, Any]) -> None:
 
 
 @needs_fsdp2
-def test_norms_and_biases_arrive_whole() -> None:
-    """So do they where shards are padded, and parameters lie elsewhere in each."""
-    ours = over_atp(2, options={"groups": 0.3}, gradients=True)
-    theirs = over_gloo(2, gradients=True)
+@pytest.mark.parametrize("unused", [False, True])
+def test_norms_and_biases_arrive_whole(unused: bool) -> None:
+    """So do they where shards are padded, and where some parameters get no gradient."""
+    ours = over_atp(2, options={"groups": 0.3}, gradients=True, unused=unused)
+    theirs = over_gloo(2, gradients=True, unused=unused)
     assert ours["lost"] > 0, "nothing was lost: the test shows nothing"
     assert ours["short"] == theirs["short"]
     assert ours["matrices"] != theirs["matrices"]

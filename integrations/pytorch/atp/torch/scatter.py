@@ -61,6 +61,7 @@ class AtpReduceScatter(ReduceScatter):
         self._state, self._group, self._paths = state, group, paths
         self._name = f"gradients {state.next_serial()} of {path or 'the model'}"
         self._step = 0
+        self._layouts: list[list[Region]] = []
 
     def allocate(
         self, size: Sequence[int | torch.SymInt], *, dtype: torch.dtype, device: torch.device
@@ -90,11 +91,14 @@ class AtpReduceScatter(ReduceScatter):
 
     def _layout(self, elements: int, ranks: int) -> tuple[str, list[Region]]:
         """The streams' name and the regions. Each rank's shard has a part of each parameter."""
-        shard = list(self._regions())
-        if ranks * sum(region.elements for region in shard) == elements:
-            return self._name, shard * ranks
-        # Parameters without a gradient are left out, and nothing says which. So all are exact.
-        return f"{self._name}, {elements} elements", [Region(elements, "", True)]
+        regions = list(self._regions()) * ranks
+        if sum(region.elements for region in regions) != elements:
+            # Parameters without a gradient are left out, and nothing says which. So all are exact.
+            regions = [Region(elements, "", True)]
+        if regions not in self._layouts:
+            self._layouts.append(regions)
+        number = self._layouts.index(regions)
+        return self._name if number == 0 else f"{self._name}, layout {number + 1}", regions
 
     def _regions(self) -> Iterator[Region]:
         """The parameters in the order in which FSDP2 copies their gradients."""
