@@ -25,6 +25,7 @@ fn main() -> Result<()> {
         senders,
         rate_bits_per_s,
         nic_rate_bits_per_s: rate_bits_per_s,
+        receiver_rate_bits_per_s: None,
         profile: Profile::default(),
     };
     let mut testbed = Testbed::build(&options)?;

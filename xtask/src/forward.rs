@@ -10,10 +10,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::build;
 use crate::setup::{self, Machine, Need};
+use crate::wheel;
 
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
@@ -28,6 +29,8 @@ pub struct Args {
 struct Needs {
     installed: Vec<Need>,
     programs: Programs,
+    /// A Python with PyTorch and the wheels.
+    torch: bool,
 }
 
 /// Whether a command needs the eBPF programs.
@@ -51,6 +54,7 @@ impl Args {
             _ => Needs::default(),
         };
         let (program, object) = needs.prepare()?;
+        let torch = needs.torch.then(wheel::torch_environment).transpose()?;
         let paths = setup::paths();
         let mut start = Command::new(&program);
         start.arg(command).args(&self.options);
@@ -61,6 +65,9 @@ impl Args {
         };
         start.env("ATP_FLIGHTS", &paths.flights_csv).env("ATP_TARGET", &paths.target);
         start.env("ATP_PYTHON", setup::python().get_program());
+        if let Some(python) = torch {
+            start.env("ATP_TORCH_PYTHON", python);
+        }
         // The user's own daemon must not take part.
         start.env_remove("ATP_SOCKET");
         Err(start.exec()).with_context(|| format!("can't start {}", program.display()))
@@ -70,6 +77,11 @@ impl Args {
 impl Needs {
     /// The program, and the eBPF programs or the reason why there are none.
     fn prepare(&self) -> Result<(PathBuf, Result<PathBuf, String>)> {
+        // Known at once: it shouldn't come after minutes of building.
+        ensure!(
+            !self.torch || Machine::this().is_root(),
+            "a training makes network namespaces and loads eBPF programs: run it as root"
+        );
         let programs = match self.programs {
             Programs::No => Err("not needed".to_owned()),
             Programs::IfPossible => setup::obtainable(setup::BUILD),
@@ -99,7 +111,10 @@ impl Needs {
 
 fn needs_of_run(options: &[OsString], is_root: bool) -> Needs {
     if value_of(options, "--iface").is_some() {
-        return Needs { installed: Vec::new(), programs: Programs::Yes };
+        return Needs { programs: Programs::Yes, ..Needs::default() };
+    }
+    if value_of(options, "--engine").is_some() {
+        return needs_of_training(options);
     }
     let mut installed = vec![Need::Iproute2];
     if value_of(options, "--input").is_none() {
@@ -109,7 +124,7 @@ fn needs_of_run(options: &[OsString], is_root: bool) -> Needs {
     let runs_atp = schemes.is_none_or(|schemes| schemes.contains("atp"));
     // Only root can load the programs.
     let programs = if runs_atp && is_root { Programs::IfPossible } else { Programs::No };
-    Needs { installed, programs }
+    Needs { installed, programs, torch: false }
 }
 
 fn needs_of_bench(options: &[OsString]) -> Needs {
@@ -120,13 +135,25 @@ fn needs_of_bench(options: &[OsString]) -> Needs {
         Some("daemon" | "laws" | "random-loss" | "reality") => {
             (&[Need::Iproute2, Need::Ethtool], "--daemon")
         }
-        Some("python") => return Needs { installed: vec![Need::Maturin], programs: Programs::No },
-        Some("ns3") => return Needs { installed: vec![Need::Ns3], programs: Programs::No },
+        Some("training") => return needs_of_training(options),
+        Some("python") => return Needs { installed: vec![Need::Maturin], ..Needs::default() },
+        Some("ns3") => return Needs { installed: vec![Need::Ns3], ..Needs::default() },
         _ => return Needs::default(),
     };
-    let is_given = value_of(options, programs_option).is_some();
-    let programs = if is_given { Programs::No } else { Programs::Yes };
-    Needs { installed: installed.to_vec(), programs }
+    Needs {
+        installed: installed.to_vec(),
+        programs: unless_given(options, programs_option),
+        torch: false,
+    }
+}
+
+fn needs_of_training(options: &[OsString]) -> Needs {
+    let installed = vec![Need::Iproute2, Need::Ethtool, Need::Torch, Need::Maturin];
+    Needs { installed, programs: unless_given(options, "--daemon"), torch: true }
+}
+
+fn unless_given(options: &[OsString], option: &str) -> Programs {
+    if value_of(options, option).is_some() { Programs::No } else { Programs::Yes }
 }
 
 fn asks_for_help(options: &[OsString]) -> bool {
@@ -172,7 +199,7 @@ mod tests {
             ("--input a.csv --schemes tcp-early-send,udp", true, &both[..1], no),
             ("--iface eth0", true, &[], yes),
         ] {
-            let expected = Needs { installed: installed.to_vec(), programs };
+            let expected = Needs { installed: installed.to_vec(), programs, torch: false };
             assert_eq!(needs_of_run(&words(options), is_root), expected, "{options}");
         }
     }
@@ -184,6 +211,15 @@ mod tests {
         assert_eq!(needs_of_bench(&words("datapath --object x.o")).programs, Programs::No);
         assert!(needs_of_bench(&words("library")).installed.contains(&Need::Iperf3));
         assert_eq!(needs_of_bench(&words("ns3")).installed, [Need::Ns3]);
+    }
+
+    #[test]
+    fn needs_of_training__also_for_the_demonstration() {
+        let bench = needs_of_bench(&words("training --ranks 2"));
+        assert_eq!(bench, needs_of_run(&words("--engine torch"), true));
+        assert!(bench.torch && bench.installed.contains(&Need::Torch));
+        assert_eq!(bench.programs, Programs::Yes);
+        assert_eq!(needs_of_bench(&words("training --daemon x")).programs, Programs::No);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::setup::{self, MATURIN, Need, output};
+use crate::setup::{self, MATURIN, Need, TORCH_PYTHON, output};
 
 /// The wheels that `pip install` needs.
 pub struct Wheels {
@@ -20,6 +20,17 @@ pub fn main() -> Result<()> {
     println!("wheel    {}", wheels.atp.display());
     println!("wheel    {}", wheels.torch.display());
     Ok(())
+}
+
+/// Builds the wheels, and installs them beside Debian's PyTorch into an environment for trainings.
+/// Returns its Python.
+pub fn torch_environment() -> Result<PathBuf> {
+    let (wheels, paths) = (build()?, setup::paths());
+    let mut make = Command::new(TORCH_PYTHON);
+    make.arg(paths.workspace.join("integrations/pytorch/tests/environment.py"));
+    make.args([&wheels.atp, &wheels.torch, &paths.torch_bench]);
+    output(&mut make).context("can't make an environment for PyTorch")?;
+    Ok(paths.torch_bench.join("bin/python"))
 }
 
 /// Builds the wheels.

@@ -11,8 +11,10 @@ mod options;
 mod python;
 mod random_loss;
 mod reality;
+mod training;
 
 pub use options::{DaemonOption, require_root};
+pub use training::demonstrate as demonstrate_training;
 
 use std::process::Command;
 
@@ -43,6 +45,8 @@ enum Bench {
     Reality(reality::Args),
     /// Measure jobs over a path that loses packets at random, with and without advice
     RandomLoss(random_loss::Args),
+    /// Train a small model with gradients over ATP and over gloo, beside exact traffic
+    Training(training::Args),
     /// Measure answers with intervals beside a plain loop: rows per second of processor time
     Answers(answers::Args),
     /// One process of `bench library`, which starts it
@@ -60,6 +64,7 @@ pub fn main(args: Args) -> Result<()> {
         Bench::Ns3(args) => ns3::main(&args),
         Bench::Reality(args) => reality::main(&args),
         Bench::RandomLoss(args) => random_loss::main(&args),
+        Bench::Training(args) => training::main(&args),
         Bench::Answers(args) => answers::main(&args),
         Bench::Worker(args) => library::worker::main(args),
     }

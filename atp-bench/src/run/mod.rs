@@ -34,6 +34,7 @@ use approx_answers::{AcceptedError, Confidence};
 use atp_options::quantity;
 use switch_profiles::Profile;
 
+use crate::bench::demonstrate_training;
 use crate::installed;
 use crate::result_file::ResultFile;
 use chart::Chart;
@@ -50,13 +51,36 @@ use testbed::{Launch, Options, Testbed, interrupt};
 #[derive(clap::Args)]
 pub struct Args {
     /// Run the daemon on this interface, in the foreground, instead of the main job
-    #[arg(long, value_name = "DEV", conflicts_with = "JobArgs")]
+    #[arg(long, value_name = "DEV", conflicts_with_all = job_options())]
     iface: Option<String>,
+    /// Train a model with this engine over ATP and over gloo, instead of the main job (root)
+    #[arg(long, value_enum, value_name = "ENGINE", conflicts_with_all = job_options(),
+          conflicts_with = "iface")]
+    engine: Option<Engine>,
     /// Options of the daemon, after --iface DEV --
-    #[arg(last = true, value_name = "DAEMON OPTIONS", requires = "iface")]
+    #[arg(
+        last = true,
+        value_name = "DAEMON OPTIONS",
+        requires = "iface",
+        conflicts_with = "engine"
+    )]
     daemon_options: Vec<OsString>,
     #[command(flatten)]
     job: JobArgs,
+}
+
+/// The names of the main job's options. A refusal names those that were given; with the name of
+/// their group it would list all.
+fn job_options() -> Vec<clap::Id> {
+    let job = <JobArgs as clap::Args>::augment_args(clap::Command::new("job"));
+    job.get_arguments().map(|option| option.get_id().clone()).collect()
+}
+
+/// A program that exchanges data over ATP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Engine {
+    /// PyTorch, that of Debian: two ranks, one behind a slow link
+    Torch,
 }
 
 /// The main job's options.
@@ -126,9 +150,10 @@ struct JobArgs {
 }
 
 pub fn main(args: Args) -> Result<()> {
-    match args.iface {
-        Some(interface) => iface::main(&interface, &args.daemon_options),
-        None => main_job(args.job),
+    match (args.iface, args.engine) {
+        (Some(interface), _) => iface::main(&interface, &args.daemon_options),
+        (None, Some(Engine::Torch)) => demonstrate_training(),
+        (None, None) => main_job(args.job),
     }
 }
 
@@ -147,6 +172,7 @@ fn main_job(args: JobArgs) -> Result<()> {
         senders: args.senders.into(),
         rate_bits_per_s,
         nic_rate_bits_per_s: rate_bits_per_s,
+        receiver_rate_bits_per_s: None,
         profile,
     };
     let mut testbed = Testbed::build(&options)?;
@@ -373,8 +399,13 @@ mod tests {
             ("--schemes carrier-pigeon", "carrier-pigeon"),
             ("--input table.csv", "--value"),
             ("--value v", "--key"),
-            ("--iface eth0 --msr 0.5", "cannot be used with"),
+            ("--iface eth0 --msr 0.5", "cannot be used with '--msr <MSR>'"),
             ("-- --epoch 1ms", "--iface"),
+            ("--engine torch --msr 0.5", "cannot be used with '--msr <MSR>'"),
+            ("--thorough --engine torch", "cannot be used with"),
+            ("--engine torch -- --epoch 1ms", "cannot be used with"),
+            ("--engine torch --iface eth0", "cannot be used with"),
+            ("--engine spark", "torch"),
         ] {
             let refusal = parse(line).err().unwrap_or_else(|| panic!("`{line}` was taken"));
             assert!(refusal.contains(said), "{line}: {refusal}");

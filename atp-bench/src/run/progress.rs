@@ -57,6 +57,11 @@ impl Progress {
             eprintln!("{text}");
         }
     }
+
+    /// Prints a result to standard output, where no live line is.
+    pub fn say(&self, text: &str) {
+        self.bar.suspend(|| println!("{text}"));
+    }
 }
 
 impl Drop for Progress {

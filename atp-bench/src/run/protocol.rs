@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::accepted::Accepted;
 use super::answer::Answers;
-use super::exact::Requests;
+use super::exact::{Load, Requests};
 use super::intervals::Interval;
 use super::query::Query;
 use super::scheme_name::SchemeName;
@@ -17,7 +17,7 @@ use super::scheme_name::SchemeName;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Role {
     ExactServer { bind: IpAddr },
-    ExactClient { server: SocketAddr, requests_per_s: f64, seed: u64 },
+    ExactClient { server: SocketAddr, load: Load, seed: u64 },
     Receive { job: JobSpec, bind: IpAddr, control_socket: Option<PathBuf> },
     Send { job: JobSpec, sender: usize, receiver: SocketAddr, control_socket: Option<PathBuf> },
 }

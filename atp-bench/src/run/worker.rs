@@ -57,8 +57,8 @@ fn allow_many_connections() -> Result<()> {
 fn work(role: Role, control: &mut Control) -> Result<()> {
     let last = match role {
         Role::ExactServer { bind } => return serve(bind, control),
-        Role::ExactClient { server, requests_per_s, seed } => {
-            Reply::Requests(request(server, requests_per_s, seed, control)?)
+        Role::ExactClient { server, load, seed } => {
+            Reply::Requests(request(server, load, seed, control)?)
         }
         Role::Receive { job, bind, control_socket } => {
             let messages = Messages::read(&job.messages)?;
@@ -86,7 +86,7 @@ fn serve(bind: IpAddr, control: &mut Control) -> Result<()> {
 
 fn request(
     server: SocketAddr,
-    requests_per_s: f64,
+    load: exact::Load,
     seed: u64,
     control: &mut Control,
 ) -> Result<exact::Requests> {
@@ -94,7 +94,7 @@ fn request(
     let client = exact::Client::connect(server)?;
     control.ready(0)?;
     let start_ns = control.wait_for_start()?;
-    client.run(start_ns, requests_per_s, seed, || Ok(control.try_order()? == Some(Order::Stop)))
+    client.run(start_ns, load, seed, || Ok(control.try_order()? == Some(Order::Stop)))
 }
 
 /// Compares the delivered messages with the sent ones, and computes the queries' answers.

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atp.collective.channel import Channel
 from atp.collective.contribution import Contribution
 from atp.collective.groups import Chunks, Magnitude, assigned
 from atp.collective.hadamard import rotate, rotate_back
@@ -105,26 +104,6 @@ def test_feedback_adds_what_was_lost() -> None:
         sent = np.frombuffer(bytes(message[HEAD_BYTES:]), np.float32)
         expected = rows_of(values)[chunk][: len(sent)] if chunk in owed else np.zeros(len(sent))
         assert sent.tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize(("windows", "window", "used"), [(2, 6, 4), (1, 6, 5)])
-def test_only_reports_of_the_last_parts_are_used(windows: int, window: int, used: int) -> None:
-    """Others name messages of other steps: their chunks are no longer known."""
-    channel = Channel.__new__(Channel)
-    channel.windows, channel._window = windows, window
-    reports = [SimpleNamespace(window=number) for number in range(2, window)]
-    seen: list[int] = []
-
-    class Stream:
-        awaits_window = property(lambda self: bool(reports))
-
-        def next_window(self, timeout: float) -> object:
-            return reports.pop(0)
-
-    part: Any = SimpleNamespace(on_report=lambda report: seen.append(report.window))
-    stream: Any = Stream()
-    channel._take_reports(stream, part)
-    assert seen == [used]
 
 
 def test_groups_by_magnitude_are_the_papers() -> None:

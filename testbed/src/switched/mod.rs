@@ -37,7 +37,20 @@ pub struct Options {
     pub rate_bits_per_s: u64,
     /// The rate of every host's NIC.
     pub nic_rate_bits_per_s: u64,
+    /// The rate of the receiver's port and NIC, if it isn't that of the others.
+    pub receiver_rate_bits_per_s: Option<u64>,
     pub profile: Profile,
+}
+
+impl Options {
+    /// The rates of the port and the NIC of a host, bits per second.
+    fn rates(&self, is_receiver: bool) -> (u64, u64) {
+        let (port, nic) = (self.rate_bits_per_s, self.nic_rate_bits_per_s);
+        match self.receiver_rate_bits_per_s.filter(|_| is_receiver) {
+            Some(rate) => (rate, rate),
+            None => (port, nic),
+        }
+    }
 }
 
 /// The network with its hosts and daemons.
@@ -50,6 +63,7 @@ pub struct Testbed {
     switch: Switch,
     scratch: Scratch,
     nic_rate_bits_per_s: u64,
+    receiver_rate_bits_per_s: u64,
     notes: Vec<String>,
 }
 
@@ -60,12 +74,14 @@ impl Testbed {
     /// # Errors
     /// A missing privilege or program, or the kernel's refusal.
     pub fn build(options: &Options) -> Result<Testbed> {
-        let &Options { senders, rate_bits_per_s, nic_rate_bits_per_s, .. } = options;
+        let &Options { senders, nic_rate_bits_per_s, .. } = options;
+        let (receiver_port, receiver_rate_bits_per_s) = options.rates(true);
         ensure!(
             (1..=SENDERS_MAX).contains(&senders),
             "{senders} senders are outside 1 to {SENDERS_MAX}"
         );
-        for rate in [rate_bits_per_s, nic_rate_bits_per_s] {
+        let rates = [options.rate_bits_per_s, nic_rate_bits_per_s];
+        for rate in rates.into_iter().chain([receiver_port, receiver_rate_bits_per_s]) {
             ensure!(rate >= 8_000, "{rate} bit/s is below 8 kbit/s");
         }
         let mut testbed = Testbed {
@@ -77,6 +93,7 @@ impl Testbed {
             receiver: Port::new(senders + 1)?.host("receiver")?,
             scratch: Scratch::new()?,
             nic_rate_bits_per_s,
+            receiver_rate_bits_per_s,
             notes: Vec::new(),
         };
         testbed.wire(options)?;
@@ -86,7 +103,7 @@ impl Testbed {
     fn wire(&mut self, options: &Options) -> Result<()> {
         let hosts: Vec<&Host> = self.hosts().collect();
         self.switch.plug_in(&hosts)?;
-        let notes = self.switch.apply(&hosts, options)?;
+        let notes = self.switch.apply(&self.senders, &self.receiver, options)?;
         hosts.iter().try_for_each(|host| port::configure(host))?;
         self.switch.wait_until_links_are_up()?;
         hosts.iter().try_for_each(|host| iproute::wait_until_links_are_up(&host.namespace))?;
@@ -151,9 +168,9 @@ impl Testbed {
     }
 
     fn try_start_daemons(&mut self, launch: &Launch) -> Result<()> {
-        let rate = self.nic_rate_bits_per_s;
-        let line_rate = rate * FRAME_BYTES_ON_WIRE / FRAME_BYTES_OF_SHAPERS;
-        let senders = self.senders.iter().map(|host| (host, rate));
+        let line_rate =
+            self.receiver_rate_bits_per_s * FRAME_BYTES_ON_WIRE / FRAME_BYTES_OF_SHAPERS;
+        let senders = self.senders.iter().map(|host| (host, self.nic_rate_bits_per_s));
         for (host, rate) in senders.chain([(&self.receiver, line_rate)]) {
             let mut launch = launch.clone();
             launch.options.splice(..0, ["--rate-max".into(), format!("{rate}bit").into()]);

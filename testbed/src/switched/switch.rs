@@ -92,16 +92,22 @@ impl Switch {
 
     /// Gives every port the profile's queues, and every NIC its rate. Returns a note per queue
     /// about this kernel's fidelity to the profile.
-    pub fn apply(&self, hosts: &[&Host], options: &Options) -> Result<Vec<QueueNote>> {
-        let Options { profile, rate_bits_per_s, nic_rate_bits_per_s, .. } = options;
+    pub fn apply(
+        &self,
+        senders: &[Host],
+        receiver: &Host,
+        options: &Options,
+    ) -> Result<Vec<QueueNote>> {
         let kernel = probe();
         let mut lines = Vec::new();
         let mut notes = Vec::new();
-        for host in hosts {
-            let rendering = render_tc(profile, &Port::of(host).name(), rate_bits_per_s / 8, kernel);
+        let senders = senders.iter().map(|host| (host, options.rates(false)));
+        for (host, (port_rate, nic_rate)) in senders.chain([(receiver, options.rates(true))]) {
+            let port = Port::of(host).name();
+            let rendering = render_tc(&options.profile, &port, port_rate / 8, kernel);
             lines.extend(rendering.commands);
             notes = rendering.notes;
-            lines.extend(nic(host, *nic_rate_bits_per_s));
+            lines.extend(nic(host, nic_rate));
         }
         self.batch("tc", &lines)?;
         Ok(notes)

@@ -35,6 +35,7 @@ fn build() -> Result<Testbed> {
         senders: 2,
         rate_bits_per_s: rate,
         nic_rate_bits_per_s: rate,
+        receiver_rate_bits_per_s: None,
         profile,
     })
 }

@@ -21,6 +21,7 @@ pub const TESTS: &[Test] = &[
     ("priority__a_higher_queue_goes_first", priority__a_higher_queue_goes_first),
     ("limit__a_burst_loses_what_does_not_fit", limit__a_burst_loses_what_does_not_fit),
     ("rate__the_port_carries_no_more", rate__the_port_carries_no_more),
+    ("rate__the_receiver_s_may_be_lower", rate__the_receiver_s_may_be_lower),
 ];
 
 /// Low enough for an emulated machine.
@@ -37,7 +38,13 @@ fn testbed_with_nics(
     nic_rate_bits_per_s: u64,
 ) -> Result<Testbed> {
     let profile = Profile::default();
-    Testbed::build(&Options { senders, rate_bits_per_s, nic_rate_bits_per_s, profile })
+    Testbed::build(&Options {
+        senders,
+        rate_bits_per_s,
+        nic_rate_bits_per_s,
+        receiver_rate_bits_per_s: None,
+        profile,
+    })
 }
 
 fn counters(testbed: &Testbed) -> Result<Vec<PortCounters>> {
@@ -200,5 +207,31 @@ fn rate__the_port_carries_no_more() -> Result<()> {
         queue.dropped_packets > sent / 4,
         "two NICs fit a port of one's rate: {sent} sent, {queue:?}"
     );
+    Ok(())
+}
+
+/// Both ways: a host's own port and NIC.
+fn rate__the_receiver_s_may_be_lower() -> Result<()> {
+    let testbed = Testbed::build(&Options {
+        senders: 1,
+        rate_bits_per_s: RATE_BITS_PER_S,
+        nic_rate_bits_per_s: RATE_BITS_PER_S,
+        receiver_rate_bits_per_s: Some(RATE_BITS_PER_S / 4),
+        profile: Profile::default(),
+    })?;
+    let (sender, receiver) = (&testbed.senders()[0], testbed.receiver());
+    for (from, to) in [(sender, receiver), (receiver, sender)] {
+        let started = Instant::now();
+        blast(from, to.ipv4.into(), 0, NO_LIMIT, Duration::from_secs(2))?;
+        let sent_bytes = testbed.port_counters(to)?[0].sent_bytes;
+        let rate_bits_per_s = sent_bytes as f64 * 8.0 / started.elapsed().as_secs_f64();
+        let full = RATE_BITS_PER_S as f64 / 4.0;
+        ensure!(
+            rate_bits_per_s <= 1.1 * full && rate_bits_per_s >= 0.5 * full,
+            "from {} to {}: {rate_bits_per_s:.0} bit/s, not {full}",
+            from.name,
+            to.name
+        );
+    }
     Ok(())
 }

@@ -15,6 +15,8 @@ crate::trials! { if missing_for_collective:
     collective__without_loss,
     collective__at_loss_0_1,
     collective__at_loss_0_3,
+    collective__at_loss_0_6,
+    collective__at_loss_0_9_one_way,
 }
 
 fn collective__without_loss() -> Result<()> {
@@ -29,15 +31,27 @@ fn collective__at_loss_0_3() -> Result<()> {
     at_loss(0.3)
 }
 
+fn collective__at_loss_0_6() -> Result<()> {
+    at_loss(0.6)
+}
+
+fn collective__at_loss_0_9_one_way() -> Result<()> {
+    at_losses(0.9, 0.0)
+}
+
 /// Two ranks, with this share of lost packets both ways: at MSR 1 the means are exact, and below
 /// it the ranks still have the same bits.
 fn at_loss(loss: f64) -> Result<()> {
+    at_losses(loss, loss)
+}
+
+/// The shares of lost packets to rank 0 and to rank 1.
+fn at_losses(to_0: f64, to_1: f64) -> Result<()> {
     let star = wired_star(2)?;
-    let trouble = Trouble::loss(loss);
-    let _injection = Injection::start(&star.router, &trouble, &trouble)?;
+    let _injection = Injection::start(&star.router, &Trouble::loss(to_0), &Trouble::loss(to_1))?;
     for (msr, missing) in [(1.0, "zero"), (0.5, "mean"), (0.5, "feedback")] {
         let outcomes = reduce(&star.hosts, msr, missing)
-            .with_context(|| format!("loss {loss}, MSR {msr}, missing {missing}"))?;
+            .with_context(|| format!("loss {to_0} and {to_1}, MSR {msr}, missing {missing}"))?;
         let number = |at: usize, name: &str| outcomes[at][name].as_f64().context("a number");
         ensure!(outcomes[0]["digest"] == outcomes[1]["digest"], "{outcomes:?}");
         for at in 0..2 {

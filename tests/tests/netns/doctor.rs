@@ -253,6 +253,7 @@ fn doctor__strict_order_behind_the_switch() -> Result<()> {
         senders: 1,
         rate_bits_per_s: 20_000_000,
         nic_rate_bits_per_s: 200_000_000,
+        receiver_rate_bits_per_s: None,
         profile: Profile::default(),
     })?;
     let (from, to) = (&testbed.senders()[0], testbed.receiver());

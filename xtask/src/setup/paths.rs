@@ -20,6 +20,8 @@ pub struct Paths {
     pub torch_test: PathBuf,
     /// The environment that has PyPI's PyTorch, for the same.
     pub torch_pypi: PathBuf,
+    /// The environment in which trainings are measured.
+    pub torch_bench: PathBuf,
     /// An unpacked Debian kernel package: `boot` and `lib/modules`.
     pub vm_root: PathBuf,
     /// An unpacked package of the static busybox that the guest's initramfs is made of.
@@ -44,6 +46,7 @@ impl Paths {
             tools,
             torch_test: target.join("torch-test"),
             torch_pypi: target.join("torch-pypi"),
+            torch_bench: target.join("torch-bench"),
             vm_root: target.join("vm/root"),
             vm_busybox_root: target.join("vm/busybox"),
             flights_csv: target.join("data/flights.csv"),

@@ -101,6 +101,7 @@ pub fn main(args: &Args) -> Result<()> {
         senders: args.senders.into(),
         rate_bits_per_s,
         nic_rate_bits_per_s: rate_bits_per_s,
+        receiver_rate_bits_per_s: None,
         profile: Profile::load(path)?,
     })?;
     for note in testbed.notes() {

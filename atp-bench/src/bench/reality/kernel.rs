@@ -39,6 +39,7 @@ pub fn measure(args: &Args, launch: &Launch) -> Result<Measured> {
         senders: args.senders.into(),
         rate_bits_per_s,
         nic_rate_bits_per_s: rate_bits_per_s,
+        receiver_rate_bits_per_s: None,
         profile: Profile::load(&profile)?,
     })?;
     for note in testbed.notes() {

@@ -41,6 +41,15 @@ pub struct Requests {
     pub unanswered: usize,
 }
 
+/// The requests of a client: an open loop.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Mean over time.
+    pub requests_per_s: f64,
+    /// The number of requests that are due at the same instant.
+    pub at_once: u32,
+}
+
 /// A client with its connections.
 pub struct Client {
     server: SocketAddr,
@@ -83,7 +92,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Sends requests from `start_ns` on, `rate_per_s` on average, until `ended` returns true
+    /// Sends requests from `start_ns` on until `ended` returns true
     /// (asked at least every 50 ms). Then it waits up to 10 s for the missing responses.
     ///
     /// # Errors
@@ -91,18 +100,20 @@ impl Client {
     pub fn run(
         mut self,
         start_ns: u64,
-        rate_per_s: f64,
+        load: Load,
         seed: u64,
         mut ended: impl FnMut() -> Result<bool>,
     ) -> Result<Requests> {
-        ensure!(rate_per_s > 0.0, "a client needs a rate of requests");
-        let mut arrivals = Arrivals::new(start_ns, rate_per_s, seed);
+        ensure!(load.requests_per_s > 0.0 && load.at_once > 0, "a client needs a rate of requests");
+        let mut arrivals =
+            Arrivals::new(start_ns, load.requests_per_s / f64::from(load.at_once), seed);
         let mut give_up_ns = None;
         loop {
             let now = now_ns();
             if give_up_ns.is_none() {
                 while arrivals.next_ns <= now {
-                    self.begin(arrivals.take())?;
+                    let due_ns = arrivals.take();
+                    (0..load.at_once).try_for_each(|_| self.begin(due_ns))?;
                 }
                 if ended()? {
                     give_up_ns = Some(now + GIVE_UP_NS);
@@ -294,13 +305,18 @@ mod tests {
             let server = scope.spawn(|| serve(&listener, || done.load(Ordering::Relaxed)));
             let start_ns = now_ns();
             let ended = || Ok(now_ns() > start_ns + 400_000_000);
-            let requests = Client::connect(address).unwrap().run(start_ns, 500.0, 1, ended);
+            let requests = Client::connect(address).unwrap().run(
+                start_ns,
+                Load { requests_per_s: 500.0, at_once: 2 },
+                1,
+                ended,
+            );
             done.store(true, Ordering::Relaxed);
             server.join().unwrap().unwrap();
             requests.unwrap()
         });
         assert_eq!(requests.unanswered, 0);
-        // 200 are expected, with a standard deviation of 14.
+        // 100 pairs are expected, with a standard deviation of 10.
         assert!((120..300).contains(&requests.times_ns.len()), "{}", requests.times_ns.len());
         assert!(requests.times_ns.iter().all(|&(_, time_ns)| time_ns > 0));
     }

@@ -10,7 +10,7 @@ mod latency;
 mod server;
 mod traffic;
 
-pub use client::{Client, Requests};
+pub use client::{Client, Load, Requests};
 pub use latency::{Latency, Window, latency, times_ms};
 pub use server::serve;
 pub use traffic::Traffic;

@@ -8,8 +8,8 @@ use anyhow::Result;
 use super::super::clock;
 use super::super::fleet::Fleet;
 use super::super::protocol::{Order, Reply, Role};
-use super::Requests;
-use testbed::Testbed;
+use super::{Load, Requests};
+use testbed::{Host, Testbed};
 
 /// The time for connections to open and caches to warm up.
 const WARM_UP_NS: u64 = 1_000_000_000;
@@ -26,23 +26,30 @@ pub struct Traffic {
 impl Traffic {
     /// Starts `requests_per_s` requests, summed over all hosts, and returns after the warm-up.
     pub fn start(testbed: &Testbed, requests_per_s: f64, seed: u64) -> Result<Traffic> {
+        let load = Load { requests_per_s, at_once: 1 };
+        let traffic = Traffic::between(testbed.senders(), testbed.receiver(), load, seed)?;
+        clock::sleep_until(clock::now_ns() + WARM_UP_NS)?;
+        Ok(traffic)
+    }
+
+    /// Starts a client in each of `hosts`, which share the load.
+    pub fn between(hosts: &[Host], server: &Host, load: Load, seed: u64) -> Result<Traffic> {
         let mut fleet = Fleet::new();
-        let bind = testbed.receiver().ipv4.into();
-        let server = fleet.start(testbed.receiver(), &Role::ExactServer { bind })?;
-        let server = SocketAddr::new(bind, fleet.ready(server)?);
-        let share = requests_per_s / testbed.senders().len() as f64;
+        let bind = server.ipv4.into();
+        let number = fleet.start(server, &Role::ExactServer { bind })?;
+        let server = SocketAddr::new(bind, fleet.ready(number)?);
+        let load = Load { requests_per_s: load.requests_per_s / hosts.len() as f64, ..load };
         let mut clients = Vec::new();
-        for (number, host) in (0..).zip(testbed.senders()) {
+        for (number, host) in (0..).zip(hosts) {
             let seed = seed.wrapping_mul(1_000).wrapping_add(number);
-            let role = Role::ExactClient { server, requests_per_s: share, seed };
-            clients.push(fleet.start(host, &role)?);
+            clients.push(fleet.start(host, &Role::ExactClient { server, load, seed })?);
         }
         fleet.all_ready(&clients)?;
         let at_ns = clock::now_ns() + START_LEAD_NS;
         for &client in &clients {
             fleet.order(client, Order::Start { at_ns })?;
         }
-        clock::sleep_until(at_ns + WARM_UP_NS)?;
+        clock::sleep_until(at_ns)?;
         Ok(Traffic { fleet, clients })
     }
 

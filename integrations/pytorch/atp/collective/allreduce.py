@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Literal
 
 import atp
@@ -18,6 +19,7 @@ from atp.collective.inbox import EXACT, Inbox
 from atp.collective.layout import Layout, Region
 from atp.collective.meeting import Meeting, meet, own_address
 from atp.collective.options import Options
+from atp.collective.parting import Tie, part
 from atp.collective.stats import Stats
 from atp.collective.store import Store
 from atp.collective.values import Array
@@ -27,10 +29,6 @@ CHANNELS_MAX = 4_096
 SOURCES_MAX = 2_048
 BATCH = 256
 BUFFER_BYTES = 4 << 20
-PARTING_S = 0.3
-"""How long a rank that closes stays for answers."""
-FAREWELL_S = 2.0
-"""How long a rank that failed tries to tell the others why."""
 
 
 class AllReduce:
@@ -151,7 +149,7 @@ class AllReduce:
         try:
             for channel in channels:
                 channel.join(max(0.0, deadline - time.monotonic()))
-            self._part(self._streams())
+            part(self._ties(), lambda: self._failure is not None, self.options.peer_timeout_s)
         finally:
             self._receiver.close()
             self._thread.join()
@@ -328,16 +326,16 @@ class AllReduce:
         return failure
 
     def _tell_all(self, failure: CollectiveError) -> None:
-        streams = self._streams()
-        if not streams:
+        ties = self._ties()
+        if not ties:
             # Others may wait for the first step of a rank that never begins one.
             try:
                 self._open_streams(self._farewells, 0, 0)
             except atp.Error:
                 pass
-            streams = self._streams()
-        for stream in streams:
-            self._tell(stream, failure)
+            ties = self._ties()
+        for tie in ties:
+            self._tell(tie.stream, failure)
 
     def _tell(self, stream: atp.Stream, failure: CollectiveError) -> None:
         """Sends the reason, as far as the stream still works."""
@@ -347,30 +345,15 @@ class AllReduce:
         except Exception:  # The stream may have ended, or wait for a window.
             pass
 
-    def _part(self, streams: list[atp.Stream]) -> None:
-        """Ends streams whose windows have been confirmed, or won't be."""
-        for stream in streams:
-            try:
-                while self._failure is None and stream.awaits_window:
-                    stream.next_window(timeout=self.options.peer_timeout_s)
-            except atp.Error:
-                pass
-        if self._failure is None:
-            for stream in streams:
-                try:
-                    stream.begin_cancel()
-                except atp.Error:
-                    pass
-        # Ranks that have closed don't answer.
-        deadline = time.monotonic() + (FAREWELL_S if self._failure else PARTING_S)
-        for stream in streams:
-            try:
-                stream.finish(timeout=max(0.0, deadline - time.monotonic()))
-            except atp.Error:
-                pass
-
-    def _streams(self) -> list[atp.Stream]:
+    def _ties(self) -> list[Tie]:
+        """Every stream, with what is known of its peer."""
         with self._lock:
             channels = list(self._channels.values())
-        of_channels = [stream for channel in channels for stream in list(channel.streams.values())]
-        return [*of_channels, *self._farewells.values()]
+        ties = [
+            Tie(stream, partial(channel.inbox.has_left, peer))
+            for channel in channels
+            for peer, stream in list(channel.streams.items())
+        ]
+        for peer, stream in list(self._farewells.items()):
+            ties.append(Tie(stream, partial(self._inbox(0).has_left, peer)))
+        return ties

@@ -25,13 +25,14 @@ from atp.collective.inbox import EXACT, Inbox
 from atp.collective.layout import Layout
 from atp.collective.options import Options
 from atp.collective.reduction import Reduction
+from atp.collective.shard_mean import ShardMean
 from atp.collective.stats import Stats
 from atp.collective.values import Array
 
 PIECE_BYTES = 1 << 20
 """The longest message of phase 2."""
-NEAR_S = 1.0
-"""The longest wait for a report that is all but there."""
+REPORT_S = 0.002
+"""The longest wait for one peer's report. Another one's may be there by then."""
 ASK_S = 1.0
 """A rank that waits asks so often whether the others are there."""
 NAME_MAX = 200
@@ -80,12 +81,15 @@ class Channel:
         on_error: Callable[[BaseException], CollectiveError],
     ):
         self.name, self._layout, self._wire, self._options = name, layout, wire, options
-        self._rank, self._inbox, self._stats, self._on_error = rank, inbox, stats, on_error
+        self._rank, self.inbox, self._stats, self._on_error = rank, inbox, stats, on_error
         self._open_streams = open_streams
         self.windows = windows
         """Windows of a step: the same in all steps, so that a window's number says what it has."""
         self.streams: dict[int, atp.Stream] = {}
         self._parts: dict[int, Contribution] = {}
+        self._confirmed: dict[int, int] = {}
+        """The last window with parts that the peer has confirmed."""
+        self._means: list[ShardMean] = []
         self._msrs: list[float] = []
         self._window = 0
         self._next_question = 0.0
@@ -134,7 +138,8 @@ class Channel:
         self._ask_later()
         own = self._manifest(step, flat)
         if self.windows == 1:
-            self._await_reports(step.number, deadline)
+            what = f"the step before step {step.number} of {self.name}"
+            self._await_reports(self._window - 1, deadline, what, lambda peer: None)
         self._send_parts(step.number, flat, own)
         reduction = self._reduce_shard(step.number, flat, own, deadline)
         match step.operation:
@@ -146,7 +151,7 @@ class Channel:
             case Operation.SUM_OF_SHARD:
                 result = reduction.sum()
         self._window += self.windows
-        self._inbox.forget_before(self._window)
+        self.inbox.forget_before(self._window)
         self._stats.reductions += 1
         return result.astype(flat.dtype, copy=False)
 
@@ -157,6 +162,11 @@ class Channel:
             peer: Contribution(self._layout.shards[peer], self._options, self._wire)
             for peer in self.streams
         }
+        self._confirmed = dict.fromkeys(self.streams, -1)
+        self._means = [
+            ShardMean(shard, self._wire, is_whole=self._options.mean_share == 1)
+            for shard in self._layout.shards
+        ]
         self._msrs = [float(msr) for msr in self._options.groups.msrs]
 
     def _manifest(self, step: Step, flat: Array) -> bytes:
@@ -186,7 +196,7 @@ class Channel:
             shard, part = self._layout.shards[peer], self._parts[peer]
             self._set_msrs(step, stream)
             stream.send(own, EXACT)
-            self._take_reports(stream, part)
+            self._take_reports(peer)
             for batch in part.batches(flat[shard.start : shard.stop], self._seed(step, peer)):
                 stream.send_many(batch.messages, batch.group)
                 self._stats.bytes_sent += sum(message.nbytes for message in batch.messages)
@@ -201,29 +211,41 @@ class Channel:
             if before != now and not is_exact:
                 stream.set_msr(group, now)
 
-    def _take_reports(self, stream: atp.Stream, part: Contribution) -> None:
-        """Tells the contribution what the last step lost, before it cuts the next one."""
-        while stream.awaits_window:
-            try:
-                report = stream.next_window(timeout=NEAR_S)
-            except atp.TimedOutError:
-                return
-            # Reports of phase 2 say nothing of parts, nor do those of steps before.
-            if report is not None and report.window == self._window - self.windows:
-                part.on_report(report)
+    def _take_reports(self, peer: int, wait_s: float = 0.0) -> None:
+        """Tells the peer's contribution what was lost, as far as that is known. Waits for one report
+        at most."""
+        stream = self.streams[peer]
+        try:
+            report = stream.next_window(timeout=wait_s) if wait_s > 0 else stream.try_window()
+        except atp.TimedOutError:
+            return
+        while report is not None:
+            if report.window % self.windows == 0:
+                self._confirmed[peer] = report.window
+                self._parts[peer].on_report(report)
+            report = stream.try_window()
 
-    def _await_reports(self, step: int, deadline: float) -> None:
-        """Waits until the last step's parts were confirmed. In an all-reduce, phase 2 shows it."""
-        for peer, stream in self.streams.items():
-            while stream.awaits_window:
-                self._check_streams()
-                self._take_reports(stream, self._parts[peer])
-                self._inbox.check()
-                if time.monotonic() > deadline:
-                    raise CollectiveError(
-                        f"rank {peer} is too late with receipts before step {step} of {self.name}: "
-                        "it may have stalled"
-                    )
+    def _await_reports(
+        self, window: int, deadline: float, what: str, then: Callable[[int], None]
+    ) -> None:
+        """Waits until the peers have confirmed the parts that were sent as ``window``. Calls
+        ``then`` for each peer that has."""
+        waiting = list(self.streams)
+        while waiting:
+            for peer in list(waiting):
+                self._take_reports(peer)
+                if self._confirmed[peer] >= window:
+                    waiting.remove(peer)
+                    then(peer)
+            if not waiting:
+                return
+            self._check_streams()
+            self.inbox.check()
+            if time.monotonic() > deadline:
+                raise CollectiveError(
+                    f"rank {waiting[0]} is too late with receipts for {what}: it may have stalled"
+                )
+            self._take_reports(waiting[0], REPORT_S)
 
     def _reduce_shard(
         self, step: int, flat: Array, own: bytes, deadline: float
@@ -240,11 +262,11 @@ class Channel:
                 continue
             what = f"its part of step {step} of {self.name}"
             began = time.monotonic()
-            received = self._inbox.take_window(
+            received = self.inbox.take_window(
                 rank, self._window, deadline, what, self._check_streams
             )
             self._stats.waited_s += time.monotonic() - began
-            exact = [m for m in received if m.group == EXACT and len(m) > 0]
+            exact = [m for m in received if m.group == EXACT]
             their = bytes(exact[0]) if exact else b""
             manifest.check(their, rank, own, self._rank, self.name)
             chunks = [m for m in received if m.group != EXACT] + exact[1:]
@@ -256,32 +278,37 @@ class Channel:
 
     def _exchange(self, step: int, mean: Array, deadline: float) -> Array:
         """Phase 2: this rank's shard to all, and theirs."""
-        encoded = np.ascontiguousarray(values.encode(mean, self._wire))
-        view = encoded.view(np.uint8)
-        pieces = [view[at : at + PIECE_BYTES] for at in range(0, len(view), PIECE_BYTES)]
-        for stream in self.streams.values():
+        encoded, own = self._means[self._rank].write(mean, self._options.share_of_mean(step))
+        pieces = [encoded[at : at + PIECE_BYTES] for at in range(0, len(encoded), PIECE_BYTES)]
+
+        def send(peer: int) -> None:
+            stream = self.streams[peer]
             # The array isn't used again, so nothing changes while it is sent.
             stream.send_many(pieces, EXACT, copy=False)
             stream.begin_end_window()
-            self._stats.bytes_sent += len(view)
-        result = np.empty(self._layout.elements, mean.dtype)
+            self._stats.bytes_sent += len(encoded)
+
+        # Switches would let the mean pass this rank's part, and the peer needs the part first.
+        what = f"its part of step {step} of {self.name}"
+        self._await_reports(self._window, deadline, what, send)
+        result = np.empty(self._layout.elements, own.dtype)
         for rank, shard in enumerate(self._layout.shards):
             if rank == self._rank:
                 # Rounded as at all other ranks.
-                result[shard.start : shard.stop] = values.decode(encoded, self._wire)
+                result[shard.start : shard.stop] = own
                 continue
-            length = shard.elements * values.item_bytes(self._wire)
             what = f"its mean of step {step} of {self.name}"
             began = time.monotonic()
-            received = self._inbox.take_exact(
-                rank, self._window + 1, length, deadline, what, self._check_streams
-            )
+            received = self.inbox.take_exact(
+                rank, self._window + 1, self._means[rank].length, deadline, what,
+                self._check_streams,
+            )  # fmt: skip
             self._stats.waited_s += time.monotonic() - began
             data = b"".join(message.data for message in received)
-            if len(data) != length:
-                raise CollectiveError(f"rank {rank} sent {len(data)} bytes instead of {length}")
-            elements = np.frombuffer(data, values.wire_type(self._wire))
-            result[shard.start : shard.stop] = values.decode(elements, self._wire)
+            expected = self._means[rank].length(received)
+            if len(data) != expected:
+                raise CollectiveError(f"rank {rank} sent {len(data)} bytes instead of {expected}")
+            result[shard.start : shard.stop] = self._means[rank].read(data)
         return result
 
     def _check_streams(self) -> None:

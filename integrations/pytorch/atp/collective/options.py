@@ -29,8 +29,11 @@ class Options:
     - ``feedback``: zero, and the sender adds the chunk to that of the next step.
     - ``hadamard``: a random rotation spreads a loss over many elements, as noise.
     """
+    mean_share: float = 1.0
+    """The share of the chunks of a mean that its owner sends, the largest first. It adds the rest
+    to its next mean: needs ``feedback``."""
     msr_floor: Callable[[int], float] | None = None
-    """The least MSR of every group in a step, if it isn't the same in all steps."""
+    """The least MSR and ``mean_share`` of a step, if it isn't the same in all steps."""
     wire: str | None = None
     """Elements in messages: ``float16`` and ``bfloat16`` halve them. Default: the array's type."""
     chunk_bytes: int = 1_400
@@ -61,6 +64,12 @@ class Options:
             raise CollectiveError(
                 f"sampling rates {msrs}: 1 to {GROUPS_MAX} of them, each from 0 to 1"
             )
+        if not 0 < self.mean_share <= 1:
+            raise CollectiveError(f"mean_share={self.mean_share}: it is more than 0, and 1 at most")
+        if self.mean_share < 1 and self.missing != "feedback":
+            raise CollectiveError(
+                f"mean_share={self.mean_share} needs missing='feedback', not {self.missing!r}"
+            )
         if not 64 <= self.chunk_bytes <= 1 << 20:
             raise CollectiveError(f"chunk_bytes={self.chunk_bytes}: it is from 64 to 1,048,576")
         if not (self.timeout_s > 0 and self.peer_timeout_s > 0):
@@ -68,15 +77,24 @@ class Options:
 
     def msrs(self, step: int) -> list[float]:
         """The sampling rate of each group in a step."""
+        floor = self._floor(step)
+        return [max(float(msr), floor) for msr in self.groups.msrs]
+
+    def share_of_mean(self, step: int) -> float:
+        """The share of the chunks of a mean that are sent in a step."""
+        return max(self.mean_share, self._floor(step))
+
+    def _floor(self, step: int) -> float:
         floor = 0.0 if self.msr_floor is None else float(self.msr_floor(step))
         if not 0 <= floor <= 1:
             raise CollectiveError(f"msr_floor gave {floor} in step {step}: it is from 0 to 1")
-        return [max(float(msr), floor) for msr in self.groups.msrs]
+        return floor
 
     def agreement(self) -> dict[str, object]:
         """What all ranks must have alike."""
         return {
             "missing": self.missing,
+            "mean_share": self.mean_share,
             "chunk_bytes": self.chunk_bytes,
             "nonfinite": self.nonfinite,
             "groups": type(self.groups).__name__,

@@ -1,0 +1,92 @@
+"""The mean of a shard, as its owner sends it to all ranks: whole, or its largest chunks only.
+
+The owner leaves chunks out before it sends, so all ranks lack the same ones and stay equal to the
+bit. It adds them to its next mean. The format: a bit for each chunk (none if the mean is whole),
+then the elements of the chunks that were sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+import atp
+from atp.collective import values
+from atp.collective.errors import CollectiveError
+from atp.collective.layout import Shard
+from atp.collective.values import Array
+
+
+class ShardMean:
+    """Writes or reads the means of one shard, step by step."""
+
+    def __init__(self, shard: Shard, wire: str, *, is_whole: bool):
+        self._shard, self._wire, self._is_whole = shard, wire, is_whole
+        self._mask_bytes = 0 if is_whole else -(-shard.chunks // 8)
+        self._owed = np.zeros(0 if is_whole else shard.elements, values.accumulator(wire))
+        """Values that weren't sent, and belong to the next mean."""
+
+    def write(self, mean: Array, share: float) -> tuple[Array, Array]:
+        """The bytes of a mean, and the values that all ranks read from them. ``share`` of the
+        chunks are sent."""
+        if self._is_whole:
+            encoded = values.encode(mean, self._wire)
+            return _as_bytes(encoded), values.decode(encoded, self._wire)
+        mean = mean + self._owed
+        sent = self._largest(mean, share)
+        mask = np.repeat(sent, self._shard.lengths)
+        encoded = values.encode(mean[mask], self._wire)
+        read = self._spread(mask, encoded)
+        # The rounding of half precision is owed, too.
+        self._owed = np.zeros_like(mean)
+        np.subtract(mean, read, out=self._owed, where=np.isfinite(mean) & np.isfinite(read))
+        return np.concatenate((np.packbits(sent), _as_bytes(encoded))), read
+
+    def length(self, messages: Sequence[atp.Message]) -> int:
+        """The bytes of a mean, as far as these messages of it tell: the first one has the bits."""
+        if self._is_whole:
+            return self._shard.elements * values.item_bytes(self._wire)
+        if not messages:
+            return self._mask_bytes
+        sent = self._mask(bytes(messages[0].data[: self._mask_bytes]))
+        elements = int(self._shard.lengths[sent].sum())
+        return self._mask_bytes + elements * values.item_bytes(self._wire)
+
+    def read(self, data: bytes) -> Array:
+        """The values of a mean, zeros for those that weren't sent."""
+        elements = np.frombuffer(data, values.wire_type(self._wire), offset=self._mask_bytes)
+        if self._is_whole:
+            return values.decode(elements, self._wire)
+        sent = self._mask(data[: self._mask_bytes])
+        return self._spread(np.repeat(sent, self._shard.lengths), elements)
+
+    def _largest(self, mean: Array, share: float) -> Array:
+        """Which chunks are sent: those that must arrive, and the largest of the others."""
+        shard = self._shard
+        rows = np.zeros((shard.chunks, shard.width), mean.dtype)
+        shard.to_rows(mean, rows)
+        magnitudes = np.abs(rows).max(axis=1, initial=0)
+        # Every rank has to see NaN and infinity.
+        sent: Array = shard.exact | ~np.isfinite(magnitudes)
+        others = np.flatnonzero(~sent)
+        order = others[np.argsort(-magnitudes[others], kind="stable")]
+        sent[order[: math.ceil(share * len(order))]] = True
+        return sent
+
+    def _mask(self, data: bytes) -> Array:
+        if len(data) != self._mask_bytes:
+            raise CollectiveError(f"a mean begins with {len(data)} bytes, not {self._mask_bytes}")
+        bits = np.unpackbits(np.frombuffer(data, np.uint8), count=self._shard.chunks)
+        return bits.astype(bool)
+
+    def _spread(self, mask: Array, elements: Array) -> Array:
+        spread: Array = np.zeros(self._shard.elements, values.accumulator(self._wire))
+        spread[mask] = values.decode(elements, self._wire)
+        return spread
+
+
+def _as_bytes(elements: Array) -> Array:
+    whole: Array = np.ascontiguousarray(elements).view(np.uint8)
+    return whole

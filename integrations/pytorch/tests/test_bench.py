@@ -1,0 +1,92 @@
+"""The measured training, in brief: two ranks on this host."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="needs PyTorch")
+
+from test_torch import LIMIT_S, free_port  # noqa: E402
+
+SCRIPT = Path(__file__).parents[1] / "bench/train.py"
+STEPS = 15
+"""PowerSGD begins after ten."""
+
+
+def train(folder: Path, **changed: Any) -> list[list[dict[str, Any]]]:
+    """The lines of both ranks."""
+    told = {
+        "ranks": 2, "device": "lo", "master": "127.0.0.1", "port": free_port(),
+        "meeting": str(folder / "meeting"), "model": "mlp", "seed": 1, "steps": STEPS,
+        "evaluate_every": 5, "limit_s": 60, "control_socket": None, **changed,
+    }  # fmt: skip
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(SCRIPT), json.dumps({**told, "rank": rank})],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        said = [rank.communicate(timeout=LIMIT_S)[0] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+    return [[json.loads(line) for line in text.splitlines()] for text in said]
+
+
+def accuracies(lines: list[dict[str, Any]]) -> list[float]:
+    return [line["evaluation"]["accuracy"] for line in lines if "evaluation" in line]
+
+
+ATP: dict[str, Any] = {"hook": "atp", "options": {"msr": 1.0, "missing": "zero"}}
+LOSSY: dict[str, Any] = {"hook": "atp", "options": {"missing": "mean", "wire": "float16"}}
+GLOO, NOOP = {"hook": "gloo"}, {"hook": "noop"}
+HOOKS: list[dict[str, Any]] = [GLOO, {"hook": "fp16"}, {"hook": "power-sgd"}, NOOP, ATP, LOSSY]
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: str(hook["hook"]))
+def test_every_hook_trains(hook: dict[str, Any], tmp_path: Path) -> None:
+    first, second = train(tmp_path, **hook)
+    for lines in (first, second):
+        end = lines[-1]["end"]
+        assert len(end["step_ns"]) == STEPS and len(end["windows_ns"]) == STEPS // 5
+        assert (end["counters"].get("reductions", 0) > 0) == (hook["hook"] == "atp")
+    assert len(accuracies(first)) == STEPS // 5 and accuracies(first)[-1] > 0.6
+    assert accuracies(second) == [], "only rank 0 evaluates"
+
+
+def test_atp_and_gloo_train_alike(tmp_path: Path) -> None:
+    """At MSR 1 to the bit, with two ranks."""
+    alike = []
+    for number, hook in enumerate([ATP, {"hook": "gloo"}]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        alike.append(accuracies(train(folder, **hook)[0]))
+    assert alike[0] == alike[1]
+
+
+def test_a_seed_is_another_training(tmp_path: Path) -> None:
+    (tmp_path / "2").mkdir()
+    first, _ = train(tmp_path, hook="noop")
+    second, _ = train(tmp_path / "2", hook="noop", seed=2)
+    assert accuracies(first) != accuracies(second)
+
+
+def test_the_limit_ends_a_training(tmp_path: Path) -> None:
+    for lines in train(tmp_path, hook="gloo", model="conv", limit_s=0):
+        assert len(lines[-1]["end"]["step_ns"]) == 5
+
+
+def test_an_error_is_a_sentence(tmp_path: Path) -> None:
+    wrong = {"hook": "atp", "options": {"msr": 1.0, "missing": "pray"}}
+    for lines in train(tmp_path, **wrong):
+        assert "missing='pray'" in lines[-1]["error"]["sentence"]
