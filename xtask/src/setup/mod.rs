@@ -15,7 +15,6 @@ mod paths;
 mod python;
 mod shell;
 mod torch;
-mod torch_pypi;
 
 use std::fs::File;
 
@@ -141,7 +140,7 @@ impl Need {
             Need::Maturin => &MATURIN,
             Need::Samplics => &python::SAMPLICS,
             Need::Torch => &torch::Torch,
-            Need::TorchPypi => &torch_pypi::TorchPypi,
+            Need::TorchPypi => &torch::TorchPypi,
             Need::MdBook => &MDBOOK,
             Need::CargoDeny => &CARGO_DENY,
             Need::CargoDeb => &CARGO_DEB,

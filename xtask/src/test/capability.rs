@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Torch, kernel};
+use super::kernel;
 use crate::setup::{self, Machine, Need, version};
 
 /// Where tests ran.
@@ -17,8 +17,6 @@ pub enum Place {
         programs: bool,
         /// The pacing backend that they were told to use.
         backend: Option<&'static str>,
-        /// The PyTorch that they were given.
-        torch: Torch,
     },
     Guest {
         release: String,
@@ -68,7 +66,7 @@ const NAMES: [&str; 24] = [
     "flights_table",
     // the package from PyPI, in our environment
     "samplics",
-    // the wheels, beside PyTorch
+    // the wheels, beside Debian's PyTorch
     "collective_packages",
     // PyPI's PyTorch, which has FSDP2
     "pypi_torch",
@@ -76,11 +74,7 @@ const NAMES: [&str; 24] = [
 
 impl Place {
     pub fn host() -> Place {
-        Place::with_torch(Torch::Debian)
-    }
-
-    pub fn with_torch(torch: Torch) -> Place {
-        Place::Host { programs: false, backend: None, torch }
+        Place::Host { programs: false, backend: None }
     }
 
     pub fn describe(&self) -> String {
@@ -119,13 +113,13 @@ impl Place {
             ("published_", _) => has_published(value),
             ("flights_table", _) => setup::obtainable(&[Need::Dataset]).is_ok(),
             ("samplics", _) => setup::obtainable(&[Need::Samplics]).is_ok(),
-            ("collective_packages", Place::Host { torch, .. }) => {
-                setup::obtainable(&[Need::Maturin, torch.need()]).is_ok()
+            ("collective_packages", Place::Host { .. }) => {
+                setup::obtainable(&[Need::Maturin, Need::Torch]).is_ok()
             }
-            // A run is told which one to use.
-            ("pypi_torch", Place::Host { torch, .. }) => *torch == Torch::Pypi,
             // An emulated machine is too slow for Python.
             ("collective_packages", Place::Guest { .. }) => false,
+            // With `--torch pypi`, a pinned version has it: no test asks then.
+            ("pypi_torch", _) => false,
             ("kernel_", Place::Guest { release, .. }) => is_at_least(release, value),
             ("sch_" | "tcp_", Place::Guest { modules, .. }) => {
                 has_module(modules, &format!("{name}{value}"))
@@ -265,12 +259,9 @@ mod tests {
 
     #[test]
     fn excuses_nothing_that_the_tests_were_given() {
-        let torch = Torch::Debian;
-        let host = |programs| Place::Host { programs, backend: Some("htb"), torch };
+        let host = |programs| Place::Host { programs, backend: Some("htb") };
         assert!(host(true).excuses("needs ebpf_object").is_err());
         assert!(host(false).excuses("needs ebpf_object").is_ok());
-        let fsdp = "needs pypi_torch: FSDP2 is in PyPI's torch (--torch pypi)";
-        assert!(Place::with_torch(Torch::Pypi).excuses(fsdp).is_err());
-        assert!(Place::with_torch(Torch::Debian).excuses(fsdp).is_ok());
+        assert!(host(true).excuses("needs pypi_torch: FSDP2 is in PyPI's torch").is_ok());
     }
 }

@@ -28,7 +28,7 @@ pub fn run(tests: &KernelTests, filter: Option<&str>, torch: Torch) -> Result<Ve
         for binary in tests.binaries.iter().filter(|b| b.depends_on_backend() == paces) {
             tally.add(pass.run(binary)?);
         }
-        let place = Place::Host { programs: tests.object.is_ok(), backend, torch };
+        let place = Place::Host { programs: tests.object.is_ok(), backend };
         anyhow::Ok(Rung { place, tally })
     };
     let mut rungs = vec![pass(None, false, false)?];
@@ -60,7 +60,7 @@ impl Pass<'_> {
         let mut command = Command::new(&binary.path);
         command.args(kernel::arguments(self.filter)).envs(self.tests.environment());
         command.current_dir(&setup::paths().workspace);
-        let python = self.torch.environment().join("bin/python");
+        let python = self.torch.parts().1.join("bin/python");
         if python.exists() {
             command.env(COLLECTIVE_PYTHON_VARIABLE, python);
         }

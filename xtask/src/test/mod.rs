@@ -54,18 +54,11 @@ enum Torch {
 }
 
 impl Torch {
-    fn need(self) -> Need {
+    /// PyTorch as a need, and the environment in which the packages are tested.
+    fn parts(self) -> (Need, &'static Path) {
         match self {
-            Torch::Debian => Need::Torch,
-            Torch::Pypi => Need::TorchPypi,
-        }
-    }
-
-    /// The environment in which the packages are tested.
-    fn environment(self) -> &'static Path {
-        match self {
-            Torch::Debian => &setup::paths().torch_test,
-            Torch::Pypi => &setup::paths().torch_pypi,
+            Torch::Debian => (Need::Torch, &setup::paths().torch_test),
+            Torch::Pypi => (Need::TorchPypi, &setup::paths().torch_pypi),
         }
     }
 }

@@ -11,9 +11,8 @@ use crate::setup::{self, Need, TORCH_PYTHON};
 use crate::wheel;
 use test_report::{Reader, Skip, Tally};
 
-const LIMIT: Duration = Duration::from_secs(10 * 60);
-/// Each rank of a test imports PyPI's PyTorch, which takes seconds.
-const LIMIT_PYPI: Duration = Duration::from_secs(30 * 60);
+/// Each rank of a test imports PyTorch: PyPI's takes seconds.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// The tests of the package `atp`, in an environment that has nothing else, and those of the
 /// integration of PyTorch, in one that has it.
@@ -27,20 +26,21 @@ pub fn run(filter: Option<&str>, from: Torch) -> Result<Vec<Rung>> {
     let mut atp = setup::python();
     atp.arg(paths.workspace.join("bindings/python/tests/in_new_environment.py"));
     atp.arg(&wheels.atp).arg(paths.target.join("python-test")).args(filter);
-    let atp = run_tests("python", atp, LIMIT, Place::host(), filter)?;
+    let atp = run_tests("python", atp, filter)?;
 
-    if let Err(why) = setup::obtainable(&[from.need()]) {
+    let (need, environment) = from.parts();
+    if let Err(why) = setup::obtainable(&[need]) {
         return Ok(vec![atp, skipped("the integration of PyTorch", &why)]);
     }
     println!("tests of the integration of PyTorch");
-    setup::ensure(&[from.need()])?;
-    let (mut torch, limit) = match from {
-        Torch::Debian => (Command::new(TORCH_PYTHON), LIMIT),
-        Torch::Pypi => (Command::new(paths.torch_pypi.join("bin/python")), LIMIT_PYPI),
+    setup::ensure(&[need])?;
+    let mut torch = match from {
+        Torch::Debian => Command::new(TORCH_PYTHON),
+        Torch::Pypi => Command::new(environment.join("bin/python")),
     };
     torch.arg(paths.workspace.join("integrations/pytorch/tests/in_new_environment.py"));
-    torch.args([&wheels.atp, &wheels.torch]).arg(from.environment()).args(filter);
-    Ok(vec![atp, run_tests("torch", torch, limit, Place::with_torch(from), filter)?])
+    torch.args([&wheels.atp, &wheels.torch]).arg(environment).args(filter);
+    Ok(vec![atp, run_tests("torch", torch, filter)?])
 }
 
 fn skipped(what: &str, why: &str) -> Rung {
@@ -48,18 +48,12 @@ fn skipped(what: &str, why: &str) -> Rung {
     Rung { place: Place::host(), tally: Tally { skips: vec![skip], ..Tally::default() } }
 }
 
-fn run_tests(
-    name: &str,
-    test: Command,
-    limit: Duration,
-    place: Place,
-    filter: Option<&str>,
-) -> Result<Rung> {
+fn run_tests(name: &str, test: Command, filter: Option<&str>) -> Result<Rung> {
     let log = stage::log_path(name)?;
     let mut reader = Reader::new(name, filter);
-    let end = stage::run(test, &log, limit, |line| reader.line(line))?;
+    let end = stage::run(test, &log, LIMIT, |line| reader.line(line))?;
     let tally = reader.finish(end.trouble);
     println!("  {name}: {}", tally.summary());
     kernel::show_failures([&tally], &log);
-    Ok(Rung { place, tally })
+    Ok(Rung { place: Place::host(), tally })
 }
