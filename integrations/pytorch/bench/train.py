@@ -33,8 +33,8 @@ BATCH = 64
 LEARNING_RATE, MOMENTUM = 0.02, 0.9
 PATIENCE = timedelta(seconds=60)
 """A rank that waits for another one longer gives up."""
-POWER_SGD_FROM_STEP = 10
-"""PowerSGD's default, 1,000 steps, is longer than these trainings."""
+POWER_SGD_FROM_STEP = 2
+"""The earliest that PyTorch allows. The default, 1,000 steps, is longer than these trainings."""
 
 
 class Data:

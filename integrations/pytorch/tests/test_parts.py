@@ -92,6 +92,13 @@ def test_the_largest_chunks_are_sent_first() -> None:
     assert [len(message) for message in batch.messages] == [HEAD_BYTES + 40] * 9 + [HEAD_BYTES + 20]
 
 
+def test_the_order_goes_by_the_sum_of_squares() -> None:
+    values = np.zeros(ELEMENTS, np.float32)
+    values[0], values[WIDTH : 2 * WIDTH] = 3, 1  # A sum of 9, and one of 10.
+    (batch,) = Contribution(shard(), options(), "float32").batches(values, 0)
+    assert batch.chunks.tolist()[:2] == [1, 0]
+
+
 def test_feedback_adds_what_was_lost() -> None:
     contribution = Contribution(shard(), options(missing="feedback"), "float32")
     values = np.arange(ELEMENTS, dtype=np.float32)

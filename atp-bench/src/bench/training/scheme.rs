@@ -18,7 +18,7 @@ enum Hook {
     Gloo,
     /// PyTorch's `fp16_compress_hook`.
     Fp16,
-    /// PyTorch's `powerSGD_hook` of rank 1, from step 10 on.
+    /// PyTorch's `powerSGD_hook` of rank 1, from step 2 on, the earliest that it allows.
     PowerSgd,
     Atp(Setting),
 }
@@ -30,6 +30,28 @@ struct Setting {
     wire: Option<&'static str>,
     /// The share of each mean that its owner sends.
     mean_share: f64,
+    chunk_bytes: u32,
+}
+
+/// Single precision at MSR 0.9, with the defaults of `atp.torch`.
+const SINGLE: Setting = Setting {
+    groups: Groups::Msr(0.9),
+    missing: "zero",
+    wire: None,
+    mean_share: 1.0,
+    chunk_bytes: 1_400,
+};
+const HALF: Setting = Setting { wire: Some("float16"), ..SINGLE };
+
+/// Half precision: the largest chunks only, both ways. Small chunks: a choice among more.
+const fn largest(share: f64) -> Setting {
+    Setting {
+        groups: Groups::Msr(share),
+        missing: "feedback",
+        mean_share: share,
+        chunk_bytes: 350,
+        ..HALF
+    }
 }
 
 /// Which chunks may be lost.
@@ -44,7 +66,7 @@ enum Groups {
 pub const NO_EXCHANGE: &str = "noop";
 
 /// All schemes, in the order of tables. A new setting of ATP is a row here.
-pub const SCHEMES: [Scheme; 9] = [
+pub const SCHEMES: [Scheme; 10] = [
     Scheme { name: NO_EXCHANGE, about: "no exchange, the bound of speed", hook: Hook::Noop },
     Scheme { name: "gloo", about: "PyTorch's all-reduce over TCP", hook: Hook::Gloo },
     Scheme { name: "gloo-fp16", about: "gloo with halved gradients", hook: Hook::Fp16 },
@@ -53,49 +75,33 @@ pub const SCHEMES: [Scheme; 9] = [
         about: "gloo with gradients compressed to matrices of rank 1",
         hook: Hook::PowerSgd,
     },
-    atp("atp", "ATP at MSR 0.9", Groups::Msr(0.9), "zero", None),
-    atp(
-        "atp-fp16-0.5-feedback",
-        "ATP with halved gradients at MSR 0.5, and error feedback",
-        Groups::Msr(0.5),
-        "feedback",
-        Some("float16"),
-    ),
-    atp(
-        "atp-fp16-0.25-mean",
-        "ATP with halved gradients at MSR 0.25, and the mean of what arrived",
-        Groups::Msr(0.25),
-        "mean",
-        Some("float16"),
-    ),
-    atp(
-        "atp-fp16-magnitude",
-        "ATP with halved gradients at the paper's MSRs by magnitude",
-        Groups::Magnitude,
-        "zero",
-        Some("float16"),
-    ),
+    Scheme { name: "atp", about: "ATP at MSR 0.9", hook: Hook::Atp(SINGLE) },
     Scheme {
-        name: "atp-fp16-0.1-share-0.1",
+        name: "atp-fp16-0.5-feedback",
+        about: "ATP with halved gradients at MSR 0.5, and error feedback",
+        hook: Hook::Atp(Setting { groups: Groups::Msr(0.5), missing: "feedback", ..HALF }),
+    },
+    Scheme {
+        name: "atp-fp16-0.5-hadamard",
+        about: "ATP with halved and rotated gradients at MSR 0.5",
+        hook: Hook::Atp(Setting { groups: Groups::Msr(0.5), missing: "hadamard", ..HALF }),
+    },
+    Scheme {
+        name: "atp-fp16-magnitude",
+        about: "ATP with halved gradients at the paper's MSRs by magnitude",
+        hook: Hook::Atp(Setting { groups: Groups::Magnitude, ..HALF }),
+    },
+    Scheme {
+        name: "atp-fp16-largest-0.1",
         about: "ATP with halved gradients at MSR 0.1, error feedback, and a tenth of each mean",
-        hook: Hook::Atp(Setting {
-            groups: Groups::Msr(0.1),
-            missing: "feedback",
-            wire: Some("float16"),
-            mean_share: 0.1,
-        }),
+        hook: Hook::Atp(largest(0.1)),
+    },
+    Scheme {
+        name: "atp-fp16-largest-0.05",
+        about: "the same with a twentieth",
+        hook: Hook::Atp(largest(0.05)),
     },
 ];
-
-const fn atp(
-    name: &'static str,
-    about: &'static str,
-    groups: Groups,
-    missing: &'static str,
-    wire: Option<&'static str>,
-) -> Scheme {
-    Scheme { name, about, hook: Hook::Atp(Setting { groups, missing, wire, mean_share: 1.0 }) }
-}
 
 impl Scheme {
     /// The scheme of this name.
@@ -123,7 +129,11 @@ impl Scheme {
 
 impl Setting {
     fn told(&self) -> Value {
-        let mut told = json!({ "missing": self.missing, "mean_share": self.mean_share });
+        let mut told = json!({
+            "missing": self.missing,
+            "mean_share": self.mean_share,
+            "chunk_bytes": self.chunk_bytes,
+        });
         if let Groups::Msr(msr) = self.groups {
             told["msr"] = msr.into();
         }
@@ -171,10 +181,12 @@ mod tests {
     fn told__names_the_hook_and_its_options() {
         let told = |name| Scheme::named(name).unwrap().told();
         assert_eq!(told("gloo-fp16"), json!({ "hook": "fp16" }));
-        let options = json!({ "msr": 0.9, "missing": "zero" });
+        let options =
+            json!({ "msr": 0.9, "missing": "zero", "mean_share": 1.0, "chunk_bytes": 1_400 });
         assert_eq!(told("atp"), json!({ "hook": "atp", "options": options }));
-        let paper = json!({ "missing": "zero", "wire": "float16" });
-        assert_eq!(told("atp-fp16-magnitude"), json!({ "hook": "atp", "options": paper }));
+        let paper = told("atp-fp16-magnitude");
+        assert_eq!(paper["options"]["wire"], "float16");
+        assert_eq!(paper["options"].get("msr"), None);
     }
 
     #[test]

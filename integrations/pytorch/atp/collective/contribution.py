@@ -77,11 +77,11 @@ class Contribution:
             self._owed[finite] = rows[finite] - decoded[finite]
 
     def _order(self, chunks: Chunks, seed: int) -> Array:
-        """All chunks, those first that matter most: a good network leaves out the last ones."""
+        """All chunks, those first whose loss would cost most: a good network leaves out the last ones."""
         exact = np.flatnonzero(self._shard.exact)
         if self._options.missing in ("zero", "feedback"):
             # NaN comes last in the order of numpy, and is exact anyway.
-            order = np.argsort(-chunks.magnitudes, kind="stable")
+            order = np.argsort(-chunks.energies, kind="stable")
         else:
             # The mean is right only if any chunk may be missing.
             order = np.random.default_rng(seed + 1).permutation(len(chunks))

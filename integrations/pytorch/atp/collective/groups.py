@@ -19,6 +19,13 @@ from atp.collective.values import Array
 GROUPS_MAX = 32
 
 
+def energies(rows: Array) -> Array:
+    """The sum of squares of each row: what its loss adds to the squared error."""
+    with np.errstate(over="ignore"):  # Infinite is large, too.
+        sums: Array = np.einsum("ij,ij->i", rows, rows)
+    return sums
+
+
 @dataclass
 class Chunks:
     """The chunks of one shard that may be lost."""
@@ -34,6 +41,11 @@ class Chunks:
         """The largest absolute value of each chunk."""
         largest: Array = np.abs(self.values).max(axis=1, initial=0)
         return largest
+
+    @cached_property
+    def energies(self) -> Array:
+        """The sum of squares of each chunk."""
+        return energies(self.values)
 
     def __len__(self) -> int:
         return len(self.values)

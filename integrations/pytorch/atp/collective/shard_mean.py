@@ -15,6 +15,7 @@ import numpy as np
 import atp
 from atp.collective import values
 from atp.collective.errors import CollectiveError
+from atp.collective.groups import energies
 from atp.collective.layout import Shard
 from atp.collective.values import Array
 
@@ -67,11 +68,10 @@ class ShardMean:
         shard = self._shard
         rows = np.zeros((shard.chunks, shard.width), mean.dtype)
         shard.to_rows(mean, rows)
-        magnitudes = np.abs(rows).max(axis=1, initial=0)
         # Every rank has to see NaN and infinity.
-        sent: Array = shard.exact | ~np.isfinite(magnitudes)
+        sent: Array = shard.exact | ~np.isfinite(rows).all(axis=1)
         others = np.flatnonzero(~sent)
-        order = others[np.argsort(-magnitudes[others], kind="stable")]
+        order = others[np.argsort(-energies(rows[others]), kind="stable")]
         sent[order[: math.ceil(share * len(order))]] = True
         return sent
 
