@@ -1,15 +1,21 @@
-"""The process of a rank ends in the middle of a step. The others learn it within the stated time."""
+"""The process of a rank ends in the middle of a step: the others learn it within the stated time. A
+slow rank is none that ended.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from atp.collective import AllReduce, Uniform
 from mortal import DIES, LAST_BREATH_S, RANKS
+from ranks import options, run
 
 PEER_TIMEOUT_S = 2.0
 # The test fails if it is this one that ends the step.
@@ -56,3 +62,20 @@ def test_a_rank_dies(tmp_path: Path, operation: str, dies_in: str) -> None:
         outcome = json.loads(line)
         assert outcome["error"].startswith(f"rank {DIES} doesn't answer"), outcome
         assert outcome["after_s"] < LAST_BREATH_S + PEER_TIMEOUT_S + CLOSING_S
+
+
+@pytest.mark.parametrize("operation", ["all_reduce", "reduce_scatter"])
+def test_a_rank_is_slow(operation: str) -> None:
+    """The others' questions come before their next messages, and change nothing."""
+
+    def one(collective: AllReduce) -> list[float]:
+        means = []
+        for step in range(3):
+            if collective.rank == DIES:
+                time.sleep(2.5)
+            array = np.full(10_000, collective.rank + step, np.float32)
+            means.append(float(getattr(collective, operation)("array", array).result().mean()))
+        return means
+
+    each = options(groups=Uniform(1.0), missing="feedback", mean_share=0.999)
+    assert run(RANKS, one, lambda rank: each) == [[1.0, 2.0, 3.0]] * RANKS
