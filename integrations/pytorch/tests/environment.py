@@ -1,6 +1,7 @@
-"""Makes an environment with the wheels beside the system's PyTorch:
+"""Makes an environment with the wheels beside PyTorch:
 `python environment.py ATP_WHEEL TORCH_WHEEL FOLDER`. The Python is the one for which PyTorch is
-installed.
+installed. If it is that of the environment FOLDER, this one gets the wheels. Otherwise FOLDER
+becomes a new one, with the system's PyTorch.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from pathlib import Path
 
 def make(atp_wheel: str, torch_wheel: str, folder: str) -> str:
     """Returns the environment's Python."""
-    venv = [sys.executable, "-m", "venv", "--clear", "--system-site-packages", folder]
-    subprocess.run(venv, check=True)
+    if Path(sys.prefix).resolve() != Path(folder).resolve():
+        venv = [sys.executable, "-m", "venv", "--clear", "--system-site-packages", folder]
+        subprocess.run(venv, check=True)
     python = str(Path(folder) / "bin/python")
-    install(python, "--no-index", "--no-deps", atp_wheel, torch_wheel)
+    # The version stays the same while the code changes.
+    install(python, "--no-index", "--no-deps", "--force-reinstall", atp_wheel, torch_wheel)
     return python
 
 

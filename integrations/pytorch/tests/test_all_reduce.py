@@ -37,7 +37,10 @@ def reduced(ranks: int, seed: int, elements: int, dtype: str, each: Options) -> 
 
 def means(ranks: int, seed: int, elements: int, dtype: str) -> list[Array]:
     every = [arrays(rank, seed, elements, dtype) for rank in range(ranks)]
-    return [np.mean([each[step] for each in every], axis=0, dtype=np.float64) for step in range(STEPS)]
+    return [
+        np.asarray(np.mean([each[step] for each in every], axis=0, dtype=np.float64))
+        for step in range(STEPS)
+    ]
 
 
 @pytest.mark.parametrize("elements", [0, 1, 2, 15, 349, 350, 351, 5_000, 70_001])

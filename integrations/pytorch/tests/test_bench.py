@@ -77,7 +77,7 @@ def test_atp_and_gloo_train_alike(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         alike.append(accuracies(train(folder, **hook)[0]))
-    assert alike[0] == alike[1]
+    assert alike[0] == alike[1] != []
 
 
 def test_a_seed_is_another_training(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs PyTorch")
 
+from test_fsdp import HAS_FSDP2, NEEDED  # noqa: E402
 from test_torch import LIMIT_S, free_port  # noqa: E402
 
 PAGE = Path(__file__).parents[3] / "docs/src/guide/pytorch.md"
@@ -21,6 +22,8 @@ SAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | 
 @pytest.mark.parametrize("number", range(len(SAMPLES)))
 def test_a_sample_runs(number: int) -> None:
     sample = SAMPLES[number]
+    if "fully_shard" in sample and not HAS_FSDP2:
+        pytest.skip(NEEDED)
     ranks = 2 if "WORLD_SIZE" in sample else 1
     told = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(ranks)}
     processes = [
@@ -36,4 +39,5 @@ def test_a_sample_runs(number: int) -> None:
 
 
 def test_there_are_samples() -> None:
-    assert len(SAMPLES) >= 4
+    assert len(SAMPLES) >= 5
+    assert any("fully_shard" in sample for sample in SAMPLES)

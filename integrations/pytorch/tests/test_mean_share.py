@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,9 @@ def shard_of(*regions: Region) -> Any:
     return Layout(regions, 1, WIDTH).shards[0]
 
 
-class Received:
+def received(data: bytes) -> Any:
     """A message that has arrived."""
-
-    def __init__(self, data: bytes):
-        self.data = memoryview(data)
+    return SimpleNamespace(data=memoryview(data))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -37,13 +36,13 @@ def test_what_is_read_is_what_the_owner_keeps(wire: str, seed: int) -> None:
     owner, other = (ShardMean(shard, wire, is_whole=seed % 5 == 0) for _ in range(2))
     for _ in range(3):
         mean = random.standard_normal(shard.elements).astype(kind)
-        data, kept = owner.write(mean, random.uniform(0.01, 1))
-        data = bytes(data)
+        written, kept = owner.write(mean, random.uniform(0.01, 1))
+        data = bytes(written)
         # The bits may come alone at first.
         cut = min(len(data), -(-shard.chunks // 8))
         assert other.length([]) <= len(data)
         if data:
-            assert other.length([Received(data[:cut])]) == len(data)
+            assert other.length([received(data[:cut])]) == len(data)
         assert other.read(data).tobytes() == kept.tobytes()
 
 
@@ -87,7 +86,7 @@ def test_bits_that_are_cut_off_or_lie(data: bytes) -> None:
     """The receiver waits for more, or gets an error: never other values."""
     mean = ShardMean(shard_of(Region(100)), "float32", is_whole=False)
     try:
-        length = mean.length([Received(data)])
+        length = mean.length([received(data)])
     except CollectiveError:
         return
     assert length > len(data)

@@ -194,8 +194,8 @@ def test_a_rank_that_is_ahead_learns_what_was_lost() -> None:
             collective.reduce_scatter("array", array, shards=shards, op="sum")
             for _ in range(STEPS)
         ]
-        got: Array = np.sum([shard.result() for shard in pending], axis=0, dtype=np.float64)
-        return got
+        shards_of_all = [shard.result() for shard in pending]
+        return np.asarray(np.sum(shards_of_all, axis=0, dtype=np.float64))
 
     outcomes = run(2, one, lambda rank: each)
     for outcome, part in zip(outcomes, np.split(array, [shards[0]]), strict=True):

@@ -24,9 +24,9 @@ def free_port() -> int:
         return port
 
 
-def train(ranks: int, **case: Any) -> list[dict[str, Any]]:
+def train(ranks: int, *, script: str = "training.py", **case: Any) -> list[dict[str, Any]]:
     """What each rank printed. A rank that died printed nothing."""
-    script = str(Path(__file__).with_name("training.py"))
+    script = str(Path(__file__).with_name(script))
     port = str(free_port())
     told = json.dumps({"hook": "atp", **case})
     processes = [
@@ -50,9 +50,9 @@ def train(ranks: int, **case: Any) -> list[dict[str, Any]]:
     return outcomes
 
 
-def trained(ranks: int, **case: Any) -> dict[str, Any]:
+def trained(ranks: int, *, script: str = "training.py", **case: Any) -> dict[str, Any]:
     """The outcome of all ranks, after a check that it is the same."""
-    outcomes = train(ranks, **case)
+    outcomes = train(ranks, script=script, **case)
     for outcome in outcomes:
         assert outcome.get("digest") == outcomes[0].get("digest") is not None, outcomes
         assert outcome["threads"] == 0
@@ -102,6 +102,11 @@ def test_outer_steps() -> None:
     diloco = trained(2, outer={"lr": 0.7, "momentum": 0.9}, options={"groups": 0.9})
     assert exact["digest"] != diloco["digest"]
     assert np.isfinite(diloco["loss"])
+
+
+def test_local_sgd_is_the_mean_of_models_trained_apart() -> None:
+    ours, (expected,) = trained(2, outer={"lr": 1.0}), train(1, ranks_here=2)
+    np.testing.assert_allclose(ours["values"], expected["values"], rtol=1e-4, atol=1e-6)
 
 
 def test_a_group_function_that_omits_values() -> None:

@@ -18,6 +18,8 @@ import atp.torch
 from atp.torch.tensors import fill
 
 STEPS = 20
+STEPS_APART = 5
+"""Steps between two outer steps."""
 POLICIES: dict[str, Any] = {
     "magnitude": atp.torch.Magnitude(),
     "wrong": atp.torch.Custom(lambda chunks: np.zeros(len(chunks) - 1, int), (0.5,)),
@@ -56,6 +58,9 @@ def train(rank: int, case: dict[str, Any]) -> torch.nn.Module:
         return reduce_tensors(rank, case)
     if "groups_of_ranks" in case:
         return reduce_in_groups(rank, case)
+    if "ranks_here" in case:
+        train_here(own, case["ranks_here"])
+        return own
     if case.get("outer"):
         train_apart(rank, own, case)
         return own
@@ -124,8 +129,32 @@ def train_apart(rank: int, own: torch.nn.Module, case: dict[str, Any]) -> None:
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(own(inputs), labels).backward()
             optimizer.step()
-            if step % 5 == 4:
+            if step % STEPS_APART == STEPS_APART - 1:
                 outer.step()
+
+
+def train_here(own: torch.nn.Module, ranks: int) -> None:
+    """What `train_apart` has to come to: each rank's steps, then the mean of all."""
+    start = [parameter.detach().clone() for parameter in own.parameters()]
+    for first in range(0, STEPS, STEPS_APART):
+        ends = []
+        for rank in range(ranks):
+            set_parameters(own, start)
+            optimizer = torch.optim.SGD(own.parameters(), lr=0.05)
+            for step in range(first, first + STEPS_APART):
+                inputs, labels = batch(rank, step, torch.float32)
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(own(inputs), labels).backward()
+                optimizer.step()
+            ends.append([parameter.detach().clone() for parameter in own.parameters()])
+        start = [torch.stack(parts).mean(0) for parts in zip(*ends, strict=True)]
+    set_parameters(own, start)
+
+
+@torch.no_grad()
+def set_parameters(own: torch.nn.Module, values: list[torch.Tensor]) -> None:
+    for parameter, value in zip(own.parameters(), values, strict=True):
+        parameter.copy_(value)
 
 
 def main() -> None:

@@ -62,6 +62,8 @@ pub enum Need {
     Samplics,
     /// Debian's PyTorch, for Debian's Python
     Torch,
+    /// PyPI's PyTorch, which has FSDP2
+    TorchPypi,
     MdBook,
     CargoDeny,
     CargoDeb,
@@ -138,6 +140,7 @@ impl Need {
             Need::Maturin => &MATURIN,
             Need::Samplics => &python::SAMPLICS,
             Need::Torch => &torch::Torch,
+            Need::TorchPypi => &torch::TorchPypi,
             Need::MdBook => &MDBOOK,
             Need::CargoDeny => &CARGO_DENY,
             Need::CargoDeb => &CARGO_DEB,

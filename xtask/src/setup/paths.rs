@@ -16,8 +16,10 @@ pub struct Paths {
     pub tools: PathBuf,
     /// A Python virtual environment.
     pub venv: PathBuf,
-    /// The environment in which the integration of PyTorch is tested.
+    /// The environment in which the integration of PyTorch is tested with Debian's.
     pub torch_test: PathBuf,
+    /// The environment that has PyPI's PyTorch, for the same.
+    pub torch_pypi: PathBuf,
     /// The environment in which trainings are measured.
     pub torch_bench: PathBuf,
     /// An unpacked Debian kernel package: `boot` and `lib/modules`.
@@ -43,6 +45,7 @@ impl Paths {
             venv: tools.join("venv"),
             tools,
             torch_test: target.join("torch-test"),
+            torch_pypi: target.join("torch-pypi"),
             torch_bench: target.join("torch-bench"),
             vm_root: target.join("vm/root"),
             vm_busybox_root: target.join("vm/busybox"),

@@ -26,7 +26,7 @@ pub enum Place {
 }
 
 /// The capabilities, as skips name them. Where the name ends with an underscore, a value follows.
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 24] = [
     // uid 0 in the first user namespace
     "root",
     // the compiled programs
@@ -68,6 +68,8 @@ const NAMES: [&str; 23] = [
     "samplics",
     // the wheels, beside Debian's PyTorch
     "collective_packages",
+    // PyPI's PyTorch, which has FSDP2
+    "pypi_torch",
 ];
 
 impl Place {
@@ -116,6 +118,8 @@ impl Place {
             }
             // An emulated machine is too slow for Python.
             ("collective_packages", Place::Guest { .. }) => false,
+            // With `--torch pypi`, a pinned version has it: no test asks then.
+            ("pypi_torch", _) => false,
             ("kernel_", Place::Guest { release, .. }) => is_at_least(release, value),
             ("sch_" | "tcp_", Place::Guest { modules, .. }) => {
                 has_module(modules, &format!("{name}{value}"))
@@ -258,5 +262,6 @@ mod tests {
         let host = |programs| Place::Host { programs, backend: Some("htb") };
         assert!(host(true).excuses("needs ebpf_object").is_err());
         assert!(host(false).excuses("needs ebpf_object").is_ok());
+        assert!(host(true).excuses("needs pypi_torch: FSDP2 is in PyPI's torch").is_ok());
     }
 }

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::Rung;
 use super::capability::{self, Place};
 use super::kernel::{self, Binary, KernelTests};
-use super::stage;
+use super::{Rung, Torch, stage};
 use crate::setup::{self, Machine};
 use test_report::{Reader, Tally};
 
@@ -21,10 +20,10 @@ const COLLECTIVE_PYTHON_VARIABLE: &str = "ATP_TORCH_PYTHON";
 const BACKENDS: [&str; 2] = ["fq", "htb"];
 
 /// Runs the binaries that pace once per backend, and the others once.
-pub fn run(tests: &KernelTests, filter: Option<&str>) -> Result<Vec<Rung>> {
+pub fn run(tests: &KernelTests, filter: Option<&str>, torch: Torch) -> Result<Vec<Rung>> {
     println!("kernel tests on Linux {}", kernel::host_release()?);
     let pass = |backend, paces, pacing_only| {
-        let pass = Pass { tests, filter, backend, pacing_only };
+        let pass = Pass { tests, filter, torch, backend, pacing_only };
         let mut tally = Tally::default();
         for binary in tests.binaries.iter().filter(|b| b.depends_on_backend() == paces) {
             tally.add(pass.run(binary)?);
@@ -50,6 +49,7 @@ fn backends() -> Vec<Option<&'static str>> {
 struct Pass<'a> {
     tests: &'a KernelTests,
     filter: Option<&'a str>,
+    torch: Torch,
     backend: Option<&'static str>,
     /// An earlier pass ran the tests that don't depend on pacing.
     pacing_only: bool,
@@ -60,7 +60,7 @@ impl Pass<'_> {
         let mut command = Command::new(&binary.path);
         command.args(kernel::arguments(self.filter)).envs(self.tests.environment());
         command.current_dir(&setup::paths().workspace);
-        let python = setup::paths().torch_test.join("bin/python");
+        let python = self.torch.parts().1.join("bin/python");
         if python.exists() {
             command.env(COLLECTIVE_PYTHON_VARIABLE, python);
         }

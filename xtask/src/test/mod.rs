@@ -8,6 +8,8 @@
 //! | guest | the same on Debian's 6.12 in a virtual machine, with fq | no | yes |
 //! | soak | two minutes of `cargo xtask soak` | no | yes |
 //!
+//! With `--torch pypi` the rung python has PyPI's PyTorch, and tests FSDP2 as well.
+//!
 //! A test that can't run names the capability that it needs (`capability`). The run fails if the
 //! machine has that capability.
 
@@ -25,6 +27,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use crate::setup::{self, Need};
 use capability::Place;
 use test_report::{Skip, Tally};
 
@@ -36,6 +39,28 @@ pub struct Args {
     /// Run only the tests whose names contain this text
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
+    /// The PyTorch for the tests of its integration
+    #[arg(long, value_enum, default_value_t = Torch::Debian)]
+    torch: Torch,
+}
+
+/// Where PyTorch comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Torch {
+    /// Debian's package, without FSDP2
+    Debian,
+    /// PyPI's, with FSDP2: a download of gigabytes, whose size is printed first
+    Pypi,
+}
+
+impl Torch {
+    /// PyTorch as a need, and the environment in which the packages are tested.
+    fn parts(self) -> (Need, &'static Path) {
+        match self {
+            Torch::Debian => (Need::Torch, &setup::paths().torch_test),
+            Torch::Pypi => (Need::TorchPypi, &setup::paths().torch_pypi),
+        }
+    }
 }
 
 /// The results of one rung, and where it ran.
@@ -50,14 +75,14 @@ pub fn main(args: Args) -> Result<()> {
     println!("all tests: about {minutes} minutes on two cores, the build included");
     let filter = args.filter.as_deref();
     let mut rungs = vec![unit::run(filter)?];
-    rungs.extend(python::run(filter)?);
+    rungs.extend(python::run(filter, args.torch)?);
     let kernel_tests = kernel::build()?;
-    rungs.extend(host::run(&kernel_tests, filter)?);
+    rungs.extend(host::run(&kernel_tests, filter, args.torch)?);
     if args.full {
         rungs.push(vm::run(&kernel_tests, filter)?);
         rungs.extend(filter.is_none().then(soak::run).transpose()?);
     }
-    let conclusion = conclusion(&rungs, args.full, &crate::setup::paths().test_logs);
+    let conclusion = conclusion(&rungs, args.full, &setup::paths().test_logs);
     println!("\n{}", conclusion.lines.join("\n"));
     if !conclusion.is_good {
         // Exit here: the counts must be the last line, with no error after them.

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::Rung;
 use super::capability::Place;
-use super::{kernel, stage};
+use super::{Rung, Torch, kernel, stage};
 use crate::setup::{self, Need, TORCH_PYTHON};
 use crate::wheel;
 use test_report::{Reader, Skip, Tally};
 
-const LIMIT: Duration = Duration::from_secs(10 * 60);
+/// Each rank of a test imports PyTorch: PyPI's takes seconds.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// The tests of the package `atp`, in an environment that has nothing else, and those of the
-/// integration of PyTorch, in one that has Debian's.
-pub fn run(filter: Option<&str>) -> Result<Vec<Rung>> {
+/// integration of PyTorch, in one that has it.
+pub fn run(filter: Option<&str>, from: Torch) -> Result<Vec<Rung>> {
     if let Err(why) = setup::obtainable(&[Need::Maturin]) {
         return Ok(vec![skipped("the Python packages", &why)]);
     }
@@ -28,14 +28,18 @@ pub fn run(filter: Option<&str>) -> Result<Vec<Rung>> {
     atp.arg(&wheels.atp).arg(paths.target.join("python-test")).args(filter);
     let atp = run_tests("python", atp, filter)?;
 
-    if let Err(why) = setup::obtainable(&[Need::Torch]) {
+    let (need, environment) = from.parts();
+    if let Err(why) = setup::obtainable(&[need]) {
         return Ok(vec![atp, skipped("the integration of PyTorch", &why)]);
     }
     println!("tests of the integration of PyTorch");
-    setup::ensure(&[Need::Torch])?;
-    let mut torch = Command::new(TORCH_PYTHON);
+    setup::ensure(&[need])?;
+    let mut torch = match from {
+        Torch::Debian => Command::new(TORCH_PYTHON),
+        Torch::Pypi => Command::new(environment.join("bin/python")),
+    };
     torch.arg(paths.workspace.join("integrations/pytorch/tests/in_new_environment.py"));
-    torch.args([&wheels.atp, &wheels.torch, &paths.torch_test]).args(filter);
+    torch.args([&wheels.atp, &wheels.torch]).arg(environment).args(filter);
     Ok(vec![atp, run_tests("torch", torch, filter)?])
 }
 

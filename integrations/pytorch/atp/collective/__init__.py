@@ -1,10 +1,12 @@
-"""All-reduce over ATP: the mean of an array over all ranks, of which a part may be lost.
+"""All-reduce and reduce-scatter over ATP: the mean of an array over all ranks, of which a part may
+be lost.
 
 Each rank owns a shard of the array. In phase 1 every rank sends each owner that owner's shard, in
 chunks of which a share must arrive (MSR). The owner reduces what arrived. In phase 2 it sends the
-result to every rank, exactly. So all ranks have the same bits at the end, at every MSR.
+result to every rank, exactly. So all ranks have the same bits at the end, at every MSR. A
+reduce-scatter ends with phase 1.
 
-``atp.torch`` is the hook for PyTorch. This package needs numpy only.
+``atp.torch`` has the hooks for PyTorch. This package needs numpy only.
 """
 
 from atp.collective.allreduce import AllReduce

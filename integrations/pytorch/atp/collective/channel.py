@@ -33,6 +33,8 @@ PIECE_BYTES = 1 << 20
 """The longest message of phase 2."""
 REPORT_S = 0.002
 """The longest wait for one peer's report. Another one's may be there by then."""
+ASK_S = 1.0
+"""A rank that waits asks so often whether the others are there."""
 NAME_MAX = 200
 """Characters of a name that ranks compare."""
 
@@ -90,6 +92,7 @@ class Channel:
         self._means: list[ShardMean] = []
         self._msrs: list[float] = []
         self._window = 0
+        self._next_question = 0.0
         self._steps: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"atp {name}", daemon=True)
         self._thread.start()
@@ -132,6 +135,7 @@ class Channel:
             self._open()
         flat = step.array.reshape(-1)
         deadline = time.monotonic() + self._options.timeout_s
+        self._ask_later()
         own = self._manifest(step, flat)
         if self.windows == 1:
             what = f"the step before step {step.number} of {self.name}"
@@ -262,10 +266,10 @@ class Channel:
                 rank, self._window, deadline, what, self._check_streams
             )
             self._stats.waited_s += time.monotonic() - began
-            first = [m for m in received if m.group == EXACT and m.message == 0]
-            their = bytes(first[0]) if first else b""
+            exact = [m for m in received if m.group == EXACT]
+            their = bytes(exact[0]) if exact else b""
             manifest.check(their, rank, own, self._rank, self.name)
-            chunks = [m for m in received if m.group != EXACT or m.message != 0]
+            chunks = [m for m in received if m.group != EXACT] + exact[1:]
             rows, arrived = messages.unpack(chunks, shard, wire, rank)
             self._stats.chunks += shard.chunks
             self._stats.chunks_arrived += int(arrived.sum())
@@ -314,6 +318,22 @@ class Channel:
                 stream.try_outcome()
             except atp.ShortError as error:
                 raise CollectiveError(f"rank {peer} doesn't answer: {error}") from error
+        self._ask()
+
+    def _ask(self) -> None:
+        """Sends each rank an empty message now and then while this one waits.
+
+        A process that died after it had got this rank's part owes no answer, so only a question
+        shows its end.
+        """
+        if time.monotonic() < self._next_question:
+            return
+        self._ask_later()
+        for stream in self.streams.values():
+            stream.try_send_many([b""], EXACT)
+
+    def _ask_later(self) -> None:
+        self._next_question = time.monotonic() + min(ASK_S, self._options.peer_timeout_s / 4)
 
     def _seed(self, step: int, owner: int) -> int:
         """The same at all ranks."""

@@ -110,5 +110,6 @@ def rotate_rows(rows: Array, shard: Shard, seed: int, back: bool = False) -> Non
 
 def lossy_elements(shard: Shard) -> Array:
     """Which elements of the matrix of chunks are values that may be lost."""
-    inside: Array = np.arange(shard.width) < shard.lengths[:, None]
-    return inside & ~shard.exact[:, None]
+    inside = np.arange(shard.width) < shard.lengths[:, None]
+    lossy: Array = inside & ~shard.exact[:, None]
+    return lossy

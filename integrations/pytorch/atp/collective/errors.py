@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class CollectiveError(RuntimeError):
-    """An all-reduce failed. No later one of this rank works: the streams are closed."""
+    """A reduction failed. No later one of this rank works: the streams are closed."""

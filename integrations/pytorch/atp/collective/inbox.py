@@ -31,6 +31,8 @@ class Inbox:
 
     def add(self, rank: int, message: atp.Message) -> None:
         key = rank, message.window
+        if len(message) == 0:
+            return  # A question: the library has answered it.
         with self._changed:
             if message.window < self._first:
                 return

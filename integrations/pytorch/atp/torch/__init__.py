@@ -1,4 +1,5 @@
-"""Gradients over ATP: ``ddp.register_comm_hook(atp.torch.State(model), atp.torch.allreduce_hook)``.
+"""Gradients over ATP: ``ddp.register_comm_hook(atp.torch.State(model), atp.torch.allreduce_hook)``,
+and for FSDP2 ``atp.torch.shard_over_atp(atp.torch.State(), model)``.
 
 A state has the streams to the other ranks. ``atp.collective`` has the options and the policies.
 """
@@ -13,6 +14,7 @@ from atp.collective import (
     Uniform,
     strict_ends,
 )
+from atp.torch.fsdp import shard_over_atp
 from atp.torch.hook import allreduce_hook
 from atp.torch.outer import OuterStep
 from atp.torch.state import State, is_exact
@@ -29,5 +31,6 @@ __all__ = [
     "Uniform",
     "allreduce_hook",
     "is_exact",
+    "shard_over_atp",
     "strict_ends",
 ]

@@ -13,7 +13,10 @@ from atp.torch.state import State
 from atp.torch.tensors import fill
 
 
-def allreduce_hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def allreduce_hook(
+    state: State,
+    bucket: dist.GradBucket,  # type: ignore[name-defined]  # PyTorch's types leave it out.
+) -> torch.futures.Future[torch.Tensor]:
     """The mean of a bucket's gradients over all ranks.
 
     The backward pass goes on while the bucket travels. PyTorch makes a ``RuntimeError`` of a failure;
@@ -27,7 +30,7 @@ def allreduce_hook(state: State, bucket: dist.GradBucket) -> torch.futures.Futur
         try:
             reduced.set_result(fill(buffer, done.result()))
         except Exception as error:
-            reduced.set_exception(error)
+            reduced.set_exception(error)  # type: ignore[arg-type]  # Its annotation is wrong.
 
     pending = state.all_reduce(f"bucket {bucket.index()}", buffer, bucket.parameters())
     if bucket.is_last():

@@ -45,7 +45,7 @@ class OuterStep:
         flat = torch.cat(gone)
         fill(flat, self._state.all_reduce("outer step", flat, self._parameters).result())
         self._state.step += 1
-        parts = flat.split([part.numel() for part in gone])
+        parts = torch.split(flat, [part.numel() for part in gone])
         for start, part in zip(self._start, parts, strict=True):
             start.grad = part.view_as(start)
         self._optimizer.step()

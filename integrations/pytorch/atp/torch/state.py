@@ -14,6 +14,8 @@ from atp.collective import AllReduce, CollectiveError, Options, Region, Stats, S
 from atp.torch.tensors import to_array
 
 Exact = Callable[[str, torch.nn.Module | None, torch.nn.Parameter], bool]
+Use = tuple[str, torch.nn.Module | None]
+"""A parameter's name in a model, and the module that has it."""
 
 _EXACT_MODULES = (
     torch.nn.Embedding,
@@ -52,6 +54,8 @@ class State:
         if store is None:
             store = dist.distributed_c10d._get_default_store()
         members = tuple(_global_rank(process_group, member) for member in range(ranks))
+        self.members = members
+        """The ranks of the group, as the default group counts them."""
         # All ranks of a group make their states in the same order.
         _states[members] += 1
         group = "-".join(map(str, members))
@@ -67,6 +71,7 @@ class State:
                     name_of = f"{path}.{own}" if path else own
                     self._known.setdefault(id(parameter), []).append((name_of, module))
         self._layouts: dict[str, list[tuple[int, ...]]] = {}
+        self._serials = 0
 
     @property
     def stats(self) -> Stats:
@@ -83,11 +88,21 @@ class State:
         )
 
     def _region(self, parameter: torch.nn.Parameter) -> Region:
-        """A parameter may be used by several modules: it is exact if one of them needs that."""
-        uses: Sequence[tuple[str, torch.nn.Module | None]]
-        uses = self._known.get(id(parameter), [("", None)])
+        uses: Sequence[Use] = self._known.get(id(parameter), [("", None)])
+        return self.region(parameter, uses, parameter.numel())
+
+    def region(
+        self, parameter: torch.nn.Parameter, uses: Sequence[Use], elements: int
+    ) -> Region:
+        """Elements of a parameter that several modules may use: they are exact if one of these
+        needs that."""
         exact = any(self._exact(name, module, parameter) for name, module in uses)
-        return Region(parameter.numel(), uses[0][0], exact)
+        return Region(elements, uses[0][0], exact)
+
+    def next_serial(self) -> int:
+        """A new number for names."""
+        self._serials += 1
+        return self._serials
 
     def _name(self, name: str, parameters: Sequence[torch.nn.Parameter]) -> str:
         """A name for each layout: PyTorch fills its buckets in another way after the first step."""

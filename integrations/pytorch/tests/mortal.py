@@ -1,0 +1,57 @@
+"""One rank of a collective, one of which dies: ``python mortal.py JSON`` prints its error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from atp.collective import AllReduce, CollectiveError
+from atp.collective.channel import Channel
+from rank_on_host import FolderStore
+from ranks import options
+
+RANKS = 3
+DIES = 1
+STEP = 2
+LAST_BREATH_S = 1.0
+"""The rank receives for so long before it dies: it owes no answer then."""
+
+
+def die_in(method: str) -> None:
+    """Ends the process where ``Channel`` calls the method in its third step."""
+    whole = getattr(Channel, method)
+
+    def dying(channel: Channel, step: int, *rest: Any) -> Any:
+        if step == STEP:
+            time.sleep(LAST_BREATH_S)
+            os._exit(7)
+        return whole(channel, step, *rest)
+
+    setattr(Channel, method, dying)
+
+
+def main(told: dict[str, Any]) -> None:
+    rank = told["rank"]
+    if rank == DIES:
+        die_in(told["dies_in"])
+    began = time.monotonic()
+    error = ""
+    each = options(peer_timeout_s=told["peer_timeout_s"], timeout_s=told["timeout_s"])
+    try:
+        with AllReduce(FolderStore(told["folder"]), rank, RANKS, each) as collective:
+            for step in range(STEP + 1):
+                array = np.ones(10_000, np.float32)
+                began = time.monotonic()
+                getattr(collective, told["operation"])("array", array).result()
+    except CollectiveError as raised:
+        error = str(raised)
+    print(json.dumps({"error": error, "after_s": time.monotonic() - began}))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
