@@ -18,8 +18,8 @@ from atp.collective import AllReduce, Options, Uniform
 from atp.collective.values import Array
 
 
-LIMIT_S = 100.0
-"""Three of ten packets may be lost in each direction."""
+LIMIT_S = 180.0
+"""Nine of ten packets may be lost in one direction."""
 
 
 class FolderStore:

@@ -9,7 +9,7 @@ use testbed::{
 };
 
 const SCRIPT: &str = "../integrations/pytorch/tests/rank_on_host.py";
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(200);
 
 crate::trials! { if missing_for_collective:
     collective__without_loss,
