@@ -30,7 +30,9 @@ PIXELS = 8
 CONV_PIXELS = 16
 BATCH = 64
 """Samples of a step, over all ranks."""
-LEARNING_RATE, MOMENTUM = 0.02, 0.9
+LEARNING_RATES = {"mlp": 0.02, "conv": 0.01}
+"""At twice the rate the accuracy of the convolutional network goes up and down, with gloo too."""
+MOMENTUM = 0.9
 PATIENCE = timedelta(seconds=60)
 """A rank that waits for another one longer gives up."""
 BUCKET_BYTES = 4 << 20
@@ -93,7 +95,9 @@ def new_model(name: str, seed: int) -> torch.nn.Module:
             torch.nn.ReLU(),
             torch.nn.Linear(560, 10),
         )
-    for module in model:
+    # With a larger last layer, some seeds of the convolutional network stay below 95 % with gloo.
+    scaled = list(model) if name == "mlp" else list(model)[:-1]
+    for module in scaled:
         if hasattr(module, "weight"):
             torch.nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
     return model
@@ -182,7 +186,7 @@ def train(told: dict[str, Any]) -> None:
     data = Data(told["model"], seed)
     model = new_model(told["model"], seed)
     ddp = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATES[told["model"]], momentum=MOMENTUM)
     meeting = Meeting(rank, ranks, told["meeting"])
     batches = data.batches(rank, ranks, seed)
     windows: list[tuple[int, int]] = []

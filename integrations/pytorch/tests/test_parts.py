@@ -14,7 +14,7 @@ from atp.collective.hadamard import rotate, rotate_back
 from atp.collective.layout import Layout, Region
 from atp.collective.messages import HEAD_BYTES
 from atp.collective.reduction import Reduction
-from atp.collective.values import Array, decode, encode
+from atp.collective.values import WIRES, Array, are_finite, decode, encode
 from ranks import options
 
 WIDTH = 10
@@ -113,9 +113,32 @@ def test_feedback_adds_what_was_lost() -> None:
         assert sent.tolist() == expected.tolist()
 
 
+def test_feedback_adds_what_rounding_took() -> None:
+    contribution = Contribution(shard(), options(missing="feedback", wire="float16"), "float16")
+    values = np.full(ELEMENTS, 1 + 2**-12, np.float32)  # 1 as half precision.
+    (batch,) = contribution.batches(values, 0)
+    lost = SimpleNamespace(group=batch.group, lost_ids=(range(2, 3),))
+    contribution.on_report(SimpleNamespace(groups=[lost]))  # type: ignore[arg-type]
+    (again,) = contribution.batches(np.zeros(ELEMENTS, np.float32), 1)
+    for chunk, message in zip(again.chunks.tolist(), again.messages, strict=True):
+        sent = np.frombuffer(message[HEAD_BYTES:], np.float16)
+        assert set(sent.tolist()) == {1.0 if chunk == batch.chunks[2] else 2**-12}
+
+
 def test_groups_by_magnitude_are_the_papers() -> None:
     chunks = Chunks(np.array([[0.0005], [-0.001], [0.002], [0.0025], [1.0]]), [])
     assert assigned(Magnitude(), chunks).tolist() == [0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_finite_values_are_those_that_are_finite_on_the_wire(wire: str) -> None:
+    edges = [65_519.99, 65_520.0, 3.3895e38, 3.39617752e38, 3.3961777e38, 3.4028234e38, 0.0]
+    single = np.array([*edges, *np.negative(edges), np.nan, np.inf, -np.inf], np.float32)
+    double = np.array([3.4028235677973362e38, 3.4028235677973366e38, 1e308], np.float64)
+    for value in (*single, *(double if wire in ("float32", "float64") else ())):
+        row = np.array([[1.0, value, 0.0]])
+        expected = np.isfinite(decode(encode(row, wire), wire)).all(axis=1)
+        assert are_finite(row, wire).tolist() == expected.tolist(), value
 
 
 def test_bfloat16_rounds_to_the_nearest_even() -> None:

@@ -32,7 +32,7 @@ const ACCURACY_MIN: f64 = 70.0;
 const GRAY: RGBColor = RGBColor(130, 130, 130);
 const LIGHT: RGBColor = RGBColor(225, 225, 225);
 /// A palette that color-blind readers can tell apart (Okabe and Ito).
-const COLORS: [RGBColor; 8] = [
+const COLORS: [RGBColor; SCHEMES.len()] = [
     GRAY,
     BLACK,
     RGBColor(230, 159, 0),
@@ -41,6 +41,8 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(86, 180, 233),
     RGBColor(0, 130, 95),
     RGBColor(204, 121, 167),
+    RGBColor(120, 80, 40),
+    RGBColor(110, 60, 160),
 ];
 
 /// A panel: the schemes of one table.
@@ -221,7 +223,7 @@ fn text_width(text: &str) -> i32 {
 fn color(scheme: &str) -> RGBColor {
     let at = SCHEMES.iter().position(|known| known.name == scheme).unwrap_or(0);
     // Further settings of ATP take colors of the first ones.
-    COLORS[if at < COLORS.len() { at } else { 4 + at % 4 }]
+    COLORS[at]
 }
 
 fn style(size: i32, color: &RGBColor, horizontal: HPos) -> TextStyle<'static> {

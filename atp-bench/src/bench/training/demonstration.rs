@@ -25,7 +25,7 @@ const SEED: u64 = 1;
 const LIMIT: Duration = Duration::from_secs(60);
 const ALONE_TIME: Duration = Duration::from_secs(8);
 /// The schemes, all of which exchange gradients.
-const SCHEMES: [&str; 4] = ["gloo", "gloo-fp16", "gloo-powersgd", "atp-fp16-largest-0.1"];
+const SCHEMES: [&str; 4] = ["gloo", "gloo-fp16", "gloo-powersgd", "atp-fp16-largest-0.05"];
 
 pub fn main() -> Result<()> {
     interrupt::install()?;

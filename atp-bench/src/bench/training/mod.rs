@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
     /// Training time after which a cell ends, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "60",
+    #[arg(long, value_name = "SECONDS", default_value = "120",
           value_parser = clap::value_parser!(u64).range(1..=3_600))]
     limit_s: u64,
     /// Write a picture to this file: accuracy over training time

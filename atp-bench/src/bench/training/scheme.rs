@@ -43,13 +43,13 @@ const SINGLE: Setting = Setting {
 };
 const HALF: Setting = Setting { wire: Some("float16"), ..SINGLE };
 
-/// Half precision: the largest chunks only, both ways. Small chunks: a choice among more.
+/// Half precision: the largest chunks only, both ways. Small chunks hold less beside large values.
 const fn largest(share: f64) -> Setting {
     Setting {
         groups: Groups::Msr(share),
         missing: "feedback",
         mean_share: share,
-        chunk_bytes: 350,
+        chunk_bytes: 128,
         ..HALF
     }
 }
@@ -82,24 +82,24 @@ pub const SCHEMES: [Scheme; 10] = [
         hook: Hook::Atp(Setting { groups: Groups::Msr(0.5), missing: "feedback", ..HALF }),
     },
     Scheme {
-        name: "atp-fp16-0.5-hadamard",
-        about: "ATP with halved and rotated gradients at MSR 0.5",
-        hook: Hook::Atp(Setting { groups: Groups::Msr(0.5), missing: "hadamard", ..HALF }),
-    },
-    Scheme {
         name: "atp-fp16-magnitude",
         about: "ATP with halved gradients at the paper's MSRs by magnitude",
         hook: Hook::Atp(Setting { groups: Groups::Magnitude, ..HALF }),
     },
     Scheme {
         name: "atp-fp16-largest-0.1",
-        about: "ATP with halved gradients at MSR 0.1, error feedback, and a tenth of each mean",
+        about: "ATP with the largest tenth of halved gradients, both ways, and error feedback",
         hook: Hook::Atp(largest(0.1)),
     },
     Scheme {
         name: "atp-fp16-largest-0.05",
         about: "the same with a twentieth",
         hook: Hook::Atp(largest(0.05)),
+    },
+    Scheme {
+        name: "atp-fp16-largest-0.03",
+        about: "the same with three hundredths",
+        hook: Hook::Atp(largest(0.03)),
     },
 ];
 
@@ -168,7 +168,7 @@ impl Model {
     pub fn steps(self) -> usize {
         match self {
             Model::Mlp => 110,
-            Model::Conv => 66,
+            Model::Conv => 120,
         }
     }
 }

@@ -181,14 +181,9 @@ class Channel:
             layout=self._layout.digest,
             msrs=self._options.msrs(step.number),
             # Also values that are too large for the elements of messages.
-            nonfinite_values=not np.isfinite(self._rounded(flat)).all(),
+            nonfinite_values=not values.are_finite(flat, self._wire),
             **self._options.agreement(),
         )
-
-    def _rounded(self, flat: Array) -> Array:
-        if self._wire == str(flat.dtype):
-            return flat
-        return values.decode(values.encode(flat, self._wire), self._wire)
 
     def _send_parts(self, step: int, flat: Array, own: bytes) -> None:
         """Phase 1: to each rank its shard of this rank's values."""
@@ -199,7 +194,7 @@ class Channel:
             self._take_reports(peer)
             for batch in part.batches(flat[shard.start : shard.stop], self._seed(step, peer)):
                 stream.send_many(batch.messages, batch.group)
-                self._stats.bytes_sent += sum(message.nbytes for message in batch.messages)
+                self._stats.bytes_sent += sum(map(len, batch.messages))
             stream.begin_end_window()
         self._msrs = self._options.msrs(step)
 

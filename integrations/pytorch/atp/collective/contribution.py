@@ -22,9 +22,27 @@ class Batch:
     """Messages of one group."""
 
     group: int
-    messages: Sequence[Array]
+    messages: Sequence[bytes]
     chunks: Array
     """The chunk of each message."""
+
+
+@dataclass
+class Sent:
+    """The matrix of chunks of a step."""
+
+    rows: Array
+    encoded: Array
+    finite: Array
+    """Which rows are."""
+
+    def owed(self, arrived: Array, wire: str) -> Array:
+        """The rows that didn't arrive, and what rounding took from the others."""
+        rounded = arrived & self.finite
+        rest = self.rows[rounded] - values.decode(self.encoded[rounded], wire)
+        self.rows[rounded] = rest
+        self.rows[~self.finite] = 0
+        return self.rows
 
 
 class Contribution:
@@ -35,15 +53,12 @@ class Contribution:
         self._packer = Packer(shard, values.wire_type(wire))
         self._kind = values.accumulator(wire)
         self._lossy = np.flatnonzero(~shard.exact)
-        self._sent: Array | None = None
-        """What the last step sent, until its report says what of it was lost."""
         self._chunks: dict[int, Array] = {}
-        self._owed = np.zeros((shard.chunks, shard.width), self._kind) if self._keeps else None
+        """The chunks that the last step sent, by group."""
+        self._sent: Sent | None = None
+        """Their values, until the report says which were lost. Kept for error feedback only."""
+        self._owed: Array | None = None
         """Values that were lost, and belong to the next step."""
-
-    @property
-    def _keeps(self) -> bool:
-        return self._options.missing == "feedback"
 
     def batches(self, part: Array, seed: int) -> Iterator[Batch]:
         """The messages of a step: ``part`` has the shard's values."""
@@ -52,6 +67,7 @@ class Contribution:
         shard.to_rows(part, rows)
         if self._owed is not None:
             rows += self._owed
+            self._owed = None
         groups = np.full(shard.chunks, EXACT)
         names = [shard.names[chunk] for chunk in self._lossy.tolist()]
         chunks = Chunks(rows[self._lossy], names)
@@ -60,9 +76,8 @@ class Contribution:
         if self._options.missing == "hadamard":
             rotate_rows(rows, shard, seed)
         encoded = values.encode(rows, self._wire)
-        decoded = values.decode(encoded, self._wire)
-        # Every rank has to see these, also if its group could lose them.
-        finite = np.isfinite(decoded).all(axis=1)
+        finite = values.are_finite(rows, self._wire)
+        # Every rank has to see the others, also if their group could lose them.
         groups[~finite] = EXACT
         self._packer.fill(encoded)
         self._chunks = {}
@@ -70,11 +85,8 @@ class Contribution:
             messages, numbers = self._packer.messages(order[groups[order] == group])
             self._chunks[group] = numbers
             yield Batch(group, messages, numbers)
-        if self._keeps:
-            self._sent = rows
-            # The rounding of half precision is owed, too.
-            self._owed = np.zeros_like(rows)
-            self._owed[finite] = rows[finite] - decoded[finite]
+        if self._options.missing == "feedback":
+            self._sent = Sent(rows, encoded, finite)
 
     def _order(self, chunks: Chunks, seed: int) -> Array:
         """All chunks, those first whose loss would cost most: a good network leaves out the last ones."""
@@ -89,15 +101,13 @@ class Contribution:
 
     def on_report(self, report: atp.WindowReport) -> None:
         """Adds what was lost to the next step."""
-        if self._owed is None or self._sent is None:
+        if self._sent is None:
             return
+        arrived = np.ones(self._shard.chunks, bool)
         for group in report.groups:
-            numbers = self._chunks.get(group.group)
-            if numbers is None:
-                continue
             for ids in group.lost_ids or ():
-                lost = numbers[ids.start : ids.stop]
-                self._owed[lost] = self._sent[lost]
+                arrived[self._chunks[group.group][ids.start : ids.stop]] = False
+        self._owed = self._sent.owed(arrived, self._wire)
         self._sent = None
 
 

@@ -30,14 +30,16 @@ class Packer:
         """Takes in the elements of all chunks."""
         self._buffer[:, HEAD_BYTES:] = _as_bytes(rows)
 
-    def messages(self, chunks: Array) -> tuple[Sequence[Array], Array]:
+    def messages(self, chunks: Array) -> tuple[Sequence[bytes], Array]:
         """The messages of these chunks, and the chunk of each message."""
         is_full = self._shard.lengths[chunks] == self._shard.width
         full, short = chunks[is_full], chunks[~is_full]
-        messages = [*self._buffer[full]]
+        data = self._buffer[full].tobytes()
+        size = self._buffer.shape[1]
+        messages = [data[at : at + size] for at in range(0, len(data), size)]
         for chunk in short.tolist():
             length = HEAD_BYTES + int(self._shard.lengths[chunk]) * self._item_bytes
-            messages.append(self._buffer[chunk, :length].copy())
+            messages.append(self._buffer[chunk, :length].tobytes())
         return messages, np.concatenate((full, short))
 
 

@@ -32,10 +32,11 @@ class Reduction:
 
     def add(self, rows: Array, arrived: Array) -> None:
         """Adds what arrived of another rank's."""
-        decoded = values.decode(rows, self._wire)
         if self._options.missing == "hadamard":
-            decoded = self._unbiased(decoded, arrived)
-        self._sum += decoded
+            self._sum += self._unbiased(values.decode(rows, self._wire), arrived)
+        else:
+            here = slice(None) if arrived.all() else arrived
+            self._sum[here] += values.decode(rows[here], self._wire)
         self._arrived += arrived
 
     def sum(self) -> Array:

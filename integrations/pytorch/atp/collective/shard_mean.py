@@ -26,6 +26,8 @@ class ShardMean:
     def __init__(self, shard: Shard, wire: str, *, is_whole: bool):
         self._shard, self._wire, self._is_whole = shard, wire, is_whole
         self._mask_bytes = 0 if is_whole else -(-shard.chunks // 8)
+        self._begins = np.cumsum(shard.lengths) - shard.lengths
+        """The first element of each chunk."""
         self._owed = np.zeros(0 if is_whole else shard.elements, values.accumulator(wire))
         """Values that weren't sent, and belong to the next mean."""
 
@@ -37,13 +39,15 @@ class ShardMean:
             return _as_bytes(encoded), values.decode(encoded, self._wire)
         mean = mean + self._owed
         sent = self._largest(mean, share)
-        mask = np.repeat(sent, self._shard.lengths)
-        encoded = values.encode(mean[mask], self._wire)
-        read = self._spread(mask, encoded)
+        places = self._places(sent)
+        encoded = values.encode(mean[places], self._wire)
+        rounded = values.decode(encoded, self._wire)
         # The rounding of half precision is owed, too.
-        self._owed = np.zeros_like(mean)
-        np.subtract(mean, read, out=self._owed, where=np.isfinite(mean) & np.isfinite(read))
-        return np.concatenate((np.packbits(sent), _as_bytes(encoded))), read
+        with np.errstate(invalid="ignore"):
+            rest = mean[places] - rounded
+        mean[places] = np.where(np.isfinite(rest), rest, 0)
+        self._owed = mean
+        return np.concatenate((np.packbits(sent), _as_bytes(encoded))), self._spread(places, rounded)
 
     def length(self, messages: Sequence[atp.Message]) -> int:
         """The bytes of a mean, as far as these messages of it tell: the first one has the bits."""
@@ -58,10 +62,10 @@ class ShardMean:
     def read(self, data: bytes) -> Array:
         """The values of a mean, zeros for those that weren't sent."""
         elements = np.frombuffer(data, values.wire_type(self._wire), offset=self._mask_bytes)
+        decoded = values.decode(elements, self._wire)
         if self._is_whole:
-            return values.decode(elements, self._wire)
-        sent = self._mask(data[: self._mask_bytes])
-        return self._spread(np.repeat(sent, self._shard.lengths), elements)
+            return decoded
+        return self._spread(self._places(self._mask(data[: self._mask_bytes])), decoded)
 
     def _largest(self, mean: Array, share: float) -> Array:
         """Which chunks are sent: those that must arrive, and the largest of the others."""
@@ -81,9 +85,17 @@ class ShardMean:
         bits = np.unpackbits(np.frombuffer(data, np.uint8), count=self._shard.chunks)
         return bits.astype(bool)
 
-    def _spread(self, mask: Array, elements: Array) -> Array:
-        spread: Array = np.zeros(self._shard.elements, values.accumulator(self._wire))
-        spread[mask] = values.decode(elements, self._wire)
+    def _places(self, sent: Array) -> Array:
+        """Where the elements of these chunks are in the shard."""
+        begins, lengths = self._begins[sent], self._shard.lengths[sent]
+        ends = np.cumsum(lengths)
+        places: Array = np.repeat(begins - (ends - lengths), lengths)
+        places += np.arange(len(places))
+        return places
+
+    def _spread(self, places: Array, elements: Array) -> Array:
+        spread: Array = np.zeros(self._shard.elements, elements.dtype)
+        spread[places] = elements
         return spread
 
 

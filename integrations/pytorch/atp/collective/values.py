@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,14 @@ Array = NDArray[Any]
 
 WIRES = ("float64", "float32", "float16", "bfloat16")
 """Types of elements in messages."""
+
+_ROUNDED_TO_INFINITE = {
+    "float64": math.inf,
+    "float32": 2.0**128 - 2.0**103,
+    "float16": 65_520.0,
+    "bfloat16": 2.0**128 - 2.0**119,
+}
+"""The least number that an element rounds to infinity."""
 
 
 def item_bytes(wire: str) -> int:
@@ -33,6 +42,14 @@ def encode(values: Array, wire: str) -> Array:
     # Rounding would carry a NaN into another number.
     halves[np.isnan(values)] = 0x7FC0
     return halves
+
+
+def are_finite(values: Array, wire: str) -> Array:
+    """Whether all values of each row (of the last axis) are finite numbers on the wire."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        summed = values.astype(accumulator(wire), copy=False)
+        finite: Array = np.abs(summed).max(axis=-1, initial=0) < _ROUNDED_TO_INFINITE[wire]
+    return finite
 
 
 def decode(elements: Array, wire: str) -> Array:
