@@ -2,6 +2,7 @@
 //! installs the requirements, and starts this program.
 
 mod bench;
+mod chart_style;
 mod faults_table;
 mod installed;
 mod median;

@@ -4,31 +4,23 @@
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
 
 use super::scheme_name::SchemeName;
+use crate::chart_style::{
+    BLUE, Failure, GRAY, GREEN, LIGHT, ORANGE, SKY, TEXT, VERMILION, style, title,
+};
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Failure = Box<dyn std::error::Error>;
 
 /// The size in pixels. A page of the book shows the picture 800 pixels wide.
 const SIZE: (u32, u32) = (1_000, 490);
 const LEFT: i32 = 450;
 /// The height of a row of the legend. The legend stands above the plot, so that it hides no curve.
 const LEGEND_ROW: i32 = 22;
-/// The size of titles; the library draws a size of 19 as 15 pixels.
-const TITLE: i32 = 21;
-const TEXT: i32 = 19;
 /// The number of points of a distribution's line.
 const STEPS: usize = 400;
-/// A palette that color-blind readers can tell apart (Okabe and Ito).
-const BLUE: RGBColor = RGBColor(0, 114, 178);
-const SKY: RGBColor = RGBColor(86, 180, 233);
-const VERMILION: RGBColor = RGBColor(213, 94, 0);
-const ORANGE: RGBColor = RGBColor(230, 159, 0);
-const GRAY: RGBColor = RGBColor(130, 130, 130);
 const DARK: RGBColor = RGBColor(80, 80, 80);
-const GREEN: RGBColor = RGBColor(0, 130, 95);
 
 /// The content of the picture.
 pub struct Chart {
@@ -145,7 +137,7 @@ impl Chart {
             let line = vec![(x, y + 8), (x + 18, y + 8)];
             above.draw(&PathElement::new(line, color.stroke_width(3)))?;
             let at = (x + 26, y);
-            above.draw(&Text::new(name.clone(), at, style(TEXT - 2, &BLACK, HPos::Left)))?;
+            above.draw(&Text::new(name.clone(), at, style(TEXT - 1, &BLACK, HPos::Left)))?;
         }
         let mut chart = ChartBuilder::on(&area)
             .margin_right(20)
@@ -162,10 +154,10 @@ impl Chart {
             .y_label_formatter(&|percent| format!("{percent:.0} %"))
             .y_labels(6)
             .max_light_lines(0)
-            .bold_line_style(RGBColor(225, 225, 225))
+            .bold_line_style(LIGHT)
             .axis_style(GRAY)
-            .label_style(style(TEXT - 2, &BLACK, HPos::Left))
-            .axis_desc_style(style(TEXT - 2, &BLACK, HPos::Left))
+            .label_style(style(TEXT - 1, &BLACK, HPos::Left))
+            .axis_desc_style(style(TEXT - 1, &BLACK, HPos::Left))
             .draw()?;
         for (_, color, times) in &lines {
             chart.draw_series(LineSeries::new(distribution(times), color.stroke_width(3)))?;
@@ -198,15 +190,6 @@ fn distribution(times: &[f64]) -> Vec<(f64, f64)> {
         (times[index], 100.0 * (index + 1) as f64 / times.len() as f64)
     };
     (0..=STEPS).map(point).collect()
-}
-
-fn style(size: i32, color: &RGBColor, horizontal: HPos) -> TextStyle<'static> {
-    ("sans-serif", size).into_font().color(color).pos(Pos::new(horizontal, VPos::Top))
-}
-
-fn title() -> TextStyle<'static> {
-    TextStyle::from(("sans-serif", TITLE, FontStyle::Bold).into_font())
-        .pos(Pos::new(HPos::Left, VPos::Top))
 }
 
 #[cfg(test)]

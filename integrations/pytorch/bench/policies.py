@@ -45,7 +45,7 @@ class Ranks:
         self._random = np.random.default_rng(seed)
         self._layout = Layout(regions, ranks, CHUNK_BYTES // item_bytes(WIRE))
         self._parts = {
-            (rank, owner): Contribution(shard, options, WIRE)
+            (rank, owner): Contribution(shard, options, WIRE, rank)
             for owner, shard in enumerate(self._layout.shards)
             for rank in range(ranks)
             if rank != owner
@@ -78,7 +78,7 @@ class Ranks:
             msr = 1.0 if batch.group == EXACT else float(self._options.groups.msrs[batch.group - 1])
             order = self._random.permutation(total) if self._arrives == "any" else np.arange(total)
             needed = math.ceil(msr * total)
-            messages += [Arrived(batch.messages[at].tobytes()) for at in order[:needed].tolist()]
+            messages += [Arrived(batch.messages[at]) for at in order[:needed].tolist()]
             lost = tuple(range(at, at + 1) for at in order[needed:].tolist())
             groups.append(SimpleNamespace(group=batch.group, lost_ids=lost))
         rows, arrived = unpack(messages, shard, wire_type(WIRE), 0)

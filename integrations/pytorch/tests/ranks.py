@@ -7,10 +7,14 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
+import numpy as np
+
 from atp.collective import AllReduce, Options
+from atp.collective.values import Array
 
 Outcome = TypeVar("Outcome")
 LIMIT_S = 60.0
+STEPS = 3
 
 
 class MemoryStore:
@@ -37,6 +41,28 @@ class MemoryStore:
 
 def options(**changed: Any) -> Options:
     return Options(**{"address": "127.0.0.1", "control_socket": None, **changed})
+
+
+def arrays(rank: int, seed: int, shape: int | tuple[int, ...], dtype: str) -> list[Array]:
+    """A rank's array in each step."""
+    random = np.random.default_rng([seed, rank])
+    return [random.standard_normal(shape).astype(dtype) for _ in range(STEPS)]
+
+
+def sums(ranks: int, seed: int, shape: int | tuple[int, ...], dtype: str) -> list[Array]:
+    """The sum over all ranks in each step, as numpy has it."""
+    steps = zip(*(arrays(rank, seed, shape, dtype) for rank in range(ranks)), strict=True)
+    return [np.asarray(np.sum(step, axis=0, dtype=np.float64)) for step in steps]
+
+
+def successes(outcomes: list[Outcome | BaseException]) -> list[Outcome]:
+    """The outcomes of all ranks. Raises the first error."""
+    good = []
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        good.append(outcome)
+    return good
 
 
 def run(

@@ -7,14 +7,7 @@ import pytest
 
 from atp.collective import AllReduce, Magnitude, Options, Region, Uniform, strict_ends
 from atp.collective.values import Array
-from ranks import options, run
-
-STEPS = 3
-
-
-def arrays(rank: int, seed: int, elements: int, dtype: str) -> list[Array]:
-    random = np.random.default_rng([seed, rank])
-    return [random.standard_normal(elements).astype(dtype) for _ in range(STEPS)]
+from ranks import arrays, options, run, successes, sums
 
 
 def reduced(ranks: int, seed: int, elements: int, dtype: str, each: Options) -> list[list[Array]]:
@@ -24,11 +17,7 @@ def reduced(ranks: int, seed: int, elements: int, dtype: str, each: Options) -> 
         mine = arrays(collective.rank, seed, elements, dtype)
         return [collective.all_reduce("array", array).result() for array in mine]
 
-    outcomes = []
-    for outcome in run(ranks, one, lambda rank: each):
-        if isinstance(outcome, BaseException):
-            raise outcome
-        outcomes.append(outcome)
+    outcomes = successes(run(ranks, one, lambda rank: each))
     for outcome in outcomes[1:]:
         for here, first in zip(outcome, outcomes[0], strict=True):
             assert here.tobytes() == first.tobytes()
@@ -36,11 +25,7 @@ def reduced(ranks: int, seed: int, elements: int, dtype: str, each: Options) -> 
 
 
 def means(ranks: int, seed: int, elements: int, dtype: str) -> list[Array]:
-    every = [arrays(rank, seed, elements, dtype) for rank in range(ranks)]
-    return [
-        np.asarray(np.mean([each[step] for each in every], axis=0, dtype=np.float64))
-        for step in range(STEPS)
-    ]
+    return [total / ranks for total in sums(ranks, seed, elements, dtype)]
 
 
 @pytest.mark.parametrize("elements", [0, 1, 2, 15, 349, 350, 351, 5_000, 70_001])
@@ -85,9 +70,10 @@ def test_an_array_of_several_pieces() -> None:
         np.testing.assert_allclose(got, mean, rtol=1e-6, atol=1e-6)
 
 
-def test_sixteen_ranks() -> None:
-    outcomes = reduced(16, 1, 20_000, "float32", options(groups=Uniform(1.0)))
-    for got, mean in zip(outcomes[0], means(16, 1, 20_000, "float32"), strict=True):
+@pytest.mark.parametrize("elements", [1, 20_000])
+def test_sixteen_ranks(elements: int) -> None:
+    outcomes = reduced(16, 1, elements, "float32", options(groups=Uniform(1.0)))
+    for got, mean in zip(outcomes[0], means(16, 1, elements, "float32"), strict=True):
         np.testing.assert_allclose(got, mean, rtol=1e-5, atol=1e-6)
 
 
@@ -135,10 +121,8 @@ def test_what_was_lost_comes_with_a_later_step() -> None:
         return got, mine
 
     def error(missing: str) -> float:
-        outcomes = run(2, one, lambda rank: options(groups=Uniform(0.5), missing=missing))
-        sums = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
-        assert len(sums) == 2, outcomes
-        missed = sums[0][0] - (sums[0][1] + sums[1][1]) / 2
+        both = successes(run(2, one, lambda rank: options(groups=Uniform(0.5), missing=missing)))
+        missed = both[0][0] - (both[0][1] + both[1][1]) / 2
         return float(np.sqrt(np.mean(missed**2)))
 
     without, with_feedback = error("zero"), error("feedback")

@@ -11,6 +11,7 @@ import pytest
 
 from atp.collective import (
     AllReduce,
+    ByLayer,
     CollectiveError,
     Custom,
     Magnitude,
@@ -224,13 +225,13 @@ def test_a_rank_is_missing() -> None:
 def test_wrong_arrays() -> None:
     def each(collective: AllReduce) -> None:
         reduce_once(collective)
-        for array, regions, words in (
-            (ones(999), None, "give an array of another length another name"),
-            (ones(dtype="int64"), None, "other is of int64"),
-            (ones(), [Region(999)], "the regions of other have 999 elements, the array 1000"),
-            (ones(), [Region(1_001), Region(-1)], "-1 elements"),
+        for name, array, regions, words in (
+            ("array", ones(999), None, "give an array of another length another name"),
+            ("array", ones(), [Region(500), Region(500, "b")], "array has other regions"),
+            ("other", ones(dtype="int64"), None, "other is of int64"),
+            ("other", ones(), [Region(999)], "regions of other have 999 elements, the array 1000"),
+            ("other", ones(), [Region(1_001), Region(-1)], "-1 elements"),
         ):
-            name = "array" if len(array) == 999 else "other"
             with pytest.raises(CollectiveError, match=words):
                 collective.all_reduce(name, array, regions)
         reduce_once(collective)
@@ -251,6 +252,63 @@ def test_wrong_arrays() -> None:
 def test_wrong_options(wrong: dict[str, object], words: str) -> None:
     with pytest.raises(CollectiveError, match=words):
         options(**wrong)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "complex64", ">f4"])
+def test_wrong_types_with_a_type_for_messages(dtype: str) -> None:
+    def each(collective: AllReduce) -> None:
+        with pytest.raises(CollectiveError, match="array is of .*, not of float64"):
+            collective.all_reduce("array", ones(dtype=dtype))
+
+    assert run(2, each, lambda rank: options(wire="float32")) == [None] * 2
+
+
+def test_sums_that_are_too_large() -> None:
+    """Finite values of every rank, whose sum isn't."""
+
+    def each(collective: AllReduce) -> object:
+        array = np.full(1_000, 3e38, np.float32)
+        return collective.all_reduce("array", array).result()
+
+    for text in sentences(each):
+        assert "the result of step 0 of array is too large for float32" in text
+
+
+def test_lost_values_that_get_too_large() -> None:
+    """Half precision holds each step's values, but not those of two steps."""
+
+    def each(collective: AllReduce) -> None:
+        for _ in range(3):
+            collective.all_reduce("array", np.full(40_000, 40_000.0, np.float32)).result()
+
+    few = options(groups=Uniform(0.0), missing="feedback", wire="float16", mean_share=0.05)
+    for text in sentences(each, lambda rank: few):
+        assert "of array is too large for float16" in text
+
+
+def test_a_group_function_is_not_asked_about_nothing() -> None:
+    """All values are exact, and a list that has no elements has no type."""
+    groups = Custom(lambda chunks: [0] * len(chunks), [0.5])
+
+    def each(collective: AllReduce) -> Array:
+        return collective.all_reduce("array", ones(), [Region(1_000, exact=True)]).result()
+
+    for outcome in run(2, each, lambda rank: options(groups=groups)):
+        assert isinstance(outcome, np.ndarray), outcome
+
+
+def test_an_address_of_all_interfaces() -> None:
+    for outcome in run(2, reduce_once, lambda rank: options(address="0.0.0.0", timeout_s=0.5)):
+        assert "address='0.0.0.0' stands for all addresses of this host" in str(outcome)
+
+
+def test_ranks_disagree_on_the_order_of_layers() -> None:
+    def of(rank: int) -> Options:
+        names = ["a", "b"] if rank == 0 else ["b", "a"]
+        return options(groups=ByLayer(dict(zip(names, (0.5, 0.8), strict=True))))
+
+    for text in sentences(reduce_once, of):
+        assert "disagree on the option patterns of array" in text
 
 
 def test_wrong_bounds() -> None:

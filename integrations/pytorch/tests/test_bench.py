@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="needs PyTorch")
 
+from atp.collective import Region, Uniform  # noqa: E402
+from ranks import options  # noqa: E402
 from test_torch import LIMIT_S, free_port  # noqa: E402
 
 SCRIPT = Path(__file__).parents[1] / "bench/train.py"
@@ -96,3 +100,20 @@ def test_an_error_is_a_sentence(tmp_path: Path) -> None:
     wrong = {"hook": "atp", "options": {"msr": 1.0, "missing": "pray"}}
     for lines in train(tmp_path, **wrong):
         assert "missing='pray'" in lines[-1]["error"]["sentence"]
+
+
+@pytest.mark.parametrize("missing", ["zero", "mean", "feedback", "hadamard"])
+def test_policies_average_what_arrives(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    policies = importlib.import_module("policies")
+    arrays = [np.random.default_rng(rank).standard_normal(9_000).astype("f4") for rank in range(3)]
+    regions = [Region(8_000, "weight"), Region(1_000, "bias", exact=True)]
+    mean = np.mean(arrays, axis=0)
+
+    def error(msr: float) -> float:
+        each = options(groups=Uniform(msr), missing=missing, wire=policies.WIRE)
+        ranks = policies.Ranks(regions, 3, each, "any", 1)
+        return float(np.abs(ranks.mean(0, arrays) - mean).max())
+
+    assert error(1.0) < 5e-3
+    assert error(0.2) > 0.1

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import Future
 from typing import Literal
 
 import numpy as np
 import pytest
 
-from atp.collective import AllReduce, CollectiveError, Uniform
+from atp.collective import AllReduce, CollectiveError, Custom, Uniform
+from atp.collective.groups import Chunks
 from atp.collective.values import Array
 from ranks import options, run
 
@@ -56,4 +58,29 @@ def test_a_step_whose_other_ranks_never_come(operation: Name) -> None:
     first, second = run(2, one, lambda rank: options(timeout_s=1.0))
     assert "rank 1 is too late with its part of step 0 of array" in str(first)
     assert second == ""
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("atp ")]
+    assert not threads()
+
+
+def test_more_steps_than_there_is_time_for() -> None:
+    """Closing ends them, and leaves no thread."""
+
+    def slow(chunks: Chunks) -> Array:
+        time.sleep(0.5)
+        return np.zeros(len(chunks), np.int64)
+
+    def one(collective: AllReduce) -> list[BaseException | None]:
+        pending = [begun(collective, "all_reduce") for _ in range(8)]
+        collective.close()
+        return [step.exception(timeout=0) for step in pending]
+
+    each = options(groups=Custom(slow, [1.0]), timeout_s=1.0, peer_timeout_s=0.5)
+    for outcome in run(2, one, lambda rank: each):
+        assert isinstance(outcome, list), outcome
+        assert outcome[0] is None
+        assert "closed" in str(outcome[-1])
+    assert not threads()
+
+
+def threads() -> list[threading.Thread]:
+    """The threads of collectives."""
+    return [thread for thread in threading.enumerate() if thread.name.startswith("atp ")]

@@ -38,6 +38,16 @@ def test_a_sample_runs(number: int) -> None:
             process.wait()
 
 
+def test_the_first_sample_starts_as_the_page_says(tmp_path: Path) -> None:
+    command = re.search(r"^python -m (torch.distributed.run) (.*)$", PAGE.read_text(), re.MULTILINE)
+    assert command is not None
+    module, rest = command.groups()
+    (tmp_path / "train.py").write_text(SAMPLES[0])
+    # The page's own port may be taken on this host.
+    told = [sys.executable, "-m", module, "--master_port", str(free_port()), *rest.split()]
+    assert subprocess.run(told, cwd=tmp_path, timeout=LIMIT_S).returncode == 0
+
+
 def test_there_are_samples() -> None:
     assert len(SAMPLES) >= 5
     assert any("fully_shard" in sample for sample in SAMPLES)

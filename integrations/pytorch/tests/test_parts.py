@@ -86,7 +86,7 @@ def test_rotating_back_is_the_inverse() -> None:
 def test_the_largest_chunks_are_sent_first() -> None:
     values = np.zeros(ELEMENTS, np.float32)
     values[::WIDTH] = [3, 9, 1, 7, 5, 0, 2, 8, 4, 6]
-    (batch,) = Contribution(shard(), options(), "float32").batches(values, 0)
+    (batch,) = Contribution(shard(), options(), "float32", 0).batches(values, 0)
     # Full chunks in their order, then the short one.
     assert batch.chunks.tolist() == [1, 7, 3, 4, 8, 0, 6, 2, 5, 9]
     assert [len(message) for message in batch.messages] == [HEAD_BYTES + 40] * 9 + [HEAD_BYTES + 20]
@@ -95,12 +95,12 @@ def test_the_largest_chunks_are_sent_first() -> None:
 def test_the_order_goes_by_the_sum_of_squares() -> None:
     values = np.zeros(ELEMENTS, np.float32)
     values[0], values[WIDTH : 2 * WIDTH] = 3, 1  # A sum of 9, and one of 10.
-    (batch,) = Contribution(shard(), options(), "float32").batches(values, 0)
+    (batch,) = Contribution(shard(), options(), "float32", 0).batches(values, 0)
     assert batch.chunks.tolist()[:2] == [1, 0]
 
 
 def test_feedback_adds_what_was_lost() -> None:
-    contribution = Contribution(shard(), options(missing="feedback"), "float32")
+    contribution = Contribution(shard(), options(missing="feedback"), "float32", 0)
     values = np.arange(ELEMENTS, dtype=np.float32)
     (batch,) = contribution.batches(values, 0)
     lost = SimpleNamespace(group=batch.group, lost_ids=(range(0, 2),))
@@ -114,7 +114,7 @@ def test_feedback_adds_what_was_lost() -> None:
 
 
 def test_feedback_adds_what_rounding_took() -> None:
-    contribution = Contribution(shard(), options(missing="feedback", wire="float16"), "float16")
+    contribution = Contribution(shard(), options(missing="feedback", wire="float16"), "float16", 0)
     values = np.full(ELEMENTS, 1 + 2**-12, np.float32)  # 1 as half precision.
     (batch,) = contribution.batches(values, 0)
     lost = SimpleNamespace(group=batch.group, lost_ids=(range(2, 3),))

@@ -9,15 +9,9 @@ import pytest
 
 from atp.collective import AllReduce, CollectiveError, Options, Region, Uniform, strict_ends
 from atp.collective.values import Array
-from ranks import options, run
+from ranks import STEPS, arrays, options, run, successes, sums
 
-STEPS = 3
 EXACT = options(groups=Uniform(1.0))
-
-
-def values(rank: int, seed: int, shape: tuple[int, ...], dtype: str) -> list[Array]:
-    random = np.random.default_rng([seed, rank])
-    return [random.standard_normal(shape).astype(dtype) for _ in range(STEPS)]
 
 
 def scattered(
@@ -34,23 +28,10 @@ def scattered(
     def one(collective: AllReduce) -> list[Array]:
         return [
             collective.reduce_scatter("array", array, shards=shards, op=op).result()
-            for array in values(collective.rank, seed, shape, dtype)
+            for array in arrays(collective.rank, seed, shape, dtype)
         ]
 
-    outcomes = []
-    for outcome in run(ranks, one, lambda rank: each):
-        if isinstance(outcome, BaseException):
-            raise outcome
-        outcomes.append(outcome)
-    return outcomes
-
-
-def sums(ranks: int, seed: int, shape: tuple[int, ...], dtype: str) -> list[Array]:
-    every = [values(rank, seed, shape, dtype) for rank in range(ranks)]
-    return [
-        np.sum([each[step] for each in every], axis=0, dtype=np.float64).reshape(-1)
-        for step in range(STEPS)
-    ]
+    return successes(run(ranks, one, lambda rank: each))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -62,7 +43,7 @@ def test_exact_shards_are_numpy_s(
 ) -> None:
     outcomes = scattered(ranks, seed, shape, "float32", EXACT, op)
     for step, total in enumerate(sums(ranks, seed, shape, "float32")):
-        expected = total if op == "sum" else total / ranks
+        expected = (total if op == "sum" else total / ranks).reshape(-1)
         together = np.concatenate([outcome[step] for outcome in outcomes])
         np.testing.assert_allclose(together, expected, rtol=1e-6, atol=2e-6)
         lengths = {len(outcome[step]) for outcome in outcomes}
@@ -104,7 +85,7 @@ def test_types(dtype: str, wire: str | None, error: float) -> None:
 @pytest.mark.parametrize("op", ["mean", "sum"])
 def test_two_ranks_are_exact_to_the_bit(op: Literal["mean", "sum"]) -> None:
     outcomes = scattered(2, 3, (10_000,), "float32", EXACT, op)
-    first, second = (values(rank, 3, (10_000,), "float32") for rank in range(2))
+    first, second = (arrays(rank, 3, (10_000,), "float32") for rank in range(2))
     for step in range(STEPS):
         total = first[step] + second[step]
         expected = total if op == "sum" else total / np.float32(2)
@@ -124,7 +105,7 @@ def test_a_chunk_arrives_whole_or_not_at_all(
     for rank, outcome in enumerate(outcomes):
         half = slice(rank * elements // 2, (rank + 1) * elements // 2)
         own, other = (
-            [step[half] for step in values(of, 5, (elements,), "float32")]
+            [step[half] for step in arrays(of, 5, (elements,), "float32")]
             for of in (rank, 1 - rank)
         )
         for step in range(STEPS):
@@ -167,10 +148,8 @@ def test_what_was_lost_comes_with_a_later_step() -> None:
         return got, mine
 
     def error(missing: str) -> float:
-        outcomes = run(2, one, lambda rank: options(groups=Uniform(0.5), missing=missing))
-        sums = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
-        assert len(sums) == 2, outcomes
-        missed = np.concatenate([sums[0][0], sums[1][0]]) - (sums[0][1] + sums[1][1]) / 2
+        both = successes(run(2, one, lambda rank: options(groups=Uniform(0.5), missing=missing)))
+        missed = np.concatenate([both[0][0], both[1][0]]) - (both[0][1] + both[1][1]) / 2
         return float(np.sqrt(np.mean(missed**2)))
 
     without, with_feedback = error("zero"), error("feedback")

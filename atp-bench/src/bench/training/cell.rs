@@ -46,6 +46,7 @@ impl Conditions {
             None => self.alone(cell, &testbed)?,
             Some(_) => self.training(cell, &mut testbed)?,
         };
+        outcome.definition = cell.definition();
         outcome.limit_s = self.limit.as_secs_f64();
         outcome.machine_load = machine_load;
         outcome.took_s = begun.elapsed().as_secs_f64();

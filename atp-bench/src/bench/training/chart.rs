@@ -4,13 +4,15 @@
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
 
 use super::row::TARGET_ACCURACY;
 use super::scheme::SCHEMES;
+use crate::chart_style::{
+    BLUE, Failure, GRAY, GREEN, LIGHT, ORANGE, PURPLE, SKY, TEXT, VERMILION, style, title,
+};
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Failure = Box<dyn std::error::Error>;
 
 /// A page of the book shows the picture 800 pixels wide.
 const WIDTH: u32 = 1_000;
@@ -23,24 +25,19 @@ const TITLE_HEIGHT: i32 = 34;
 const LEFT: i32 = 84;
 const BELOW: i32 = 52;
 const RIGHT: i32 = 20;
-/// The size of titles; the library draws a size of 19 as 15 pixels.
-const TITLE: i32 = 20;
-const TEXT: i32 = 18;
 /// The width of a letter of this size, generously.
 const LETTER: f64 = 7.6;
 const ACCURACY_MIN: f64 = 70.0;
-const GRAY: RGBColor = RGBColor(130, 130, 130);
-const LIGHT: RGBColor = RGBColor(225, 225, 225);
-/// A palette that color-blind readers can tell apart (Okabe and Ito).
+/// In the order of the schemes.
 const COLORS: [RGBColor; SCHEMES.len()] = [
     GRAY,
     BLACK,
-    RGBColor(230, 159, 0),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 114, 178),
-    RGBColor(86, 180, 233),
-    RGBColor(0, 130, 95),
-    RGBColor(204, 121, 167),
+    ORANGE,
+    VERMILION,
+    BLUE,
+    SKY,
+    GREEN,
+    PURPLE,
     RGBColor(120, 80, 40),
     RGBColor(110, 60, 160),
 ];
@@ -222,17 +219,7 @@ fn text_width(text: &str) -> i32 {
 
 fn color(scheme: &str) -> RGBColor {
     let at = SCHEMES.iter().position(|known| known.name == scheme).unwrap_or(0);
-    // Further settings of ATP take colors of the first ones.
     COLORS[at]
-}
-
-fn style(size: i32, color: &RGBColor, horizontal: HPos) -> TextStyle<'static> {
-    ("sans-serif", size).into_font().color(color).pos(Pos::new(horizontal, VPos::Top))
-}
-
-fn title() -> TextStyle<'static> {
-    TextStyle::from(("sans-serif", TITLE, FontStyle::Bold).into_font())
-        .pos(Pos::new(HPos::Left, VPos::Top))
 }
 
 #[cfg(test)]

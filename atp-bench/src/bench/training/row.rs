@@ -5,11 +5,17 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::scenario::Scenario;
-use super::scheme::Model;
+use super::scheme::{Model, Scheme};
+
+/// What a cell measures, beside its own fields and the scheme's options. Raise it when that changes:
+/// older rows are then measured again.
+const DEFINITION: u32 = 2;
+/// How a row begins.
+const ROW_BEGIN: &str = "{\"scenario\":";
 
 /// The accuracy whose time is reported.
 pub const TARGET_ACCURACY: f64 = 0.95;
@@ -34,6 +40,9 @@ pub struct Outcome {
     /// Why there are no results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+    /// What the cell meant when it was measured.
+    #[serde(default)]
+    pub definition: String,
     /// The training time after which it would end early.
     pub limit_s: f64,
     /// Whether the limit came before the last step.
@@ -81,6 +90,12 @@ impl Cell {
         Cell { scenario, model: None, ranks: 0, scheme: "alone".to_owned(), seed: 0, steps: 0 }
     }
 
+    /// What the cell means: another text makes other results.
+    pub fn definition(&self) -> String {
+        let told = Scheme::named(&self.scheme).map(|scheme| scheme.told().to_string());
+        format!("{DEFINITION} {}", told.unwrap_or_default())
+    }
+
     /// Its name in messages.
     pub fn name(&self) -> String {
         let scenario = self.scenario.name();
@@ -121,10 +136,11 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Reads the file, if there is one. The last line of a cell counts.
+    /// Reads the file, if there is one. The last line of a cell counts, but a failure replaces no
+    /// results.
     ///
     /// # Errors
-    /// The file can't be read or written, or has lines of another kind.
+    /// The file can't be read or written, or has lines of another kind: then it stays as it is.
     pub fn open(path: &Path) -> Result<Rows> {
         let file = || format!("can't write {}", path.display());
         if let Some(folder) = path.parent() {
@@ -133,30 +149,45 @@ impl Rows {
         OpenOptions::new().append(true).create(true).open(path).with_context(file)?;
         let text =
             fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
-        // A run that was killed may have left a part of a line.
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        if whole < text.len() {
-            fs::write(path, &text[..whole]).with_context(file)?;
-        }
-        let mut rows = BTreeMap::new();
-        for (number, line) in (1..).zip(text[..whole].lines()) {
-            let row: Row = serde_json::from_str(line).with_context(|| {
-                format!("line {number} of {} is no result of this benchmark", path.display())
-            })?;
+        let (whole, part) = text.split_at(text.rfind('\n').map_or(0, |end| end + 1));
+        let foreign =
+            |number| format!("line {number} of {} is no result of this benchmark", path.display());
+        let mut rows = Rows { path: path.to_owned(), rows: BTreeMap::new() };
+        for (number, line) in (1..).zip(whole.lines()) {
+            let row: Row = serde_json::from_str(line).with_context(|| foreign(number))?;
             rows.insert(row.cell, row.outcome);
         }
-        Ok(Rows { path: path.to_owned(), rows })
+        // A run that was killed may have left a part of a line.
+        if !part.is_empty() {
+            let begin = &part.as_bytes()[..part.len().min(ROW_BEGIN.len())];
+            ensure!(ROW_BEGIN.as_bytes().starts_with(begin), foreign(whole.lines().count() + 1));
+            fs::write(path, whole).with_context(file)?;
+        }
+        Ok(rows)
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the cell has results, and a limit of `limit_s` wouldn't change them.
+    /// Whether the cell has results, and a limit of `limit_s` wouldn't let it train longer.
     pub fn has(&self, cell: &Cell, limit_s: f64) -> bool {
         self.rows.get(cell).is_some_and(|outcome| {
-            outcome.failed.is_none() && !(outcome.ended_early && outcome.limit_s < limit_s)
+            outcome.failed.is_none()
+                && outcome.definition == cell.definition()
+                && !(outcome.ended_early && outcome.limit_s < limit_s)
         })
+    }
+
+    fn insert(&mut self, cell: Cell, outcome: Outcome) {
+        let before = self.rows.get(&cell);
+        let is_worse = outcome.failed.is_some()
+            && before.is_some_and(|before| {
+                before.failed.is_none() && before.definition == cell.definition()
+            });
+        if !is_worse {
+            self.rows.insert(cell, outcome);
+        }
     }
 
     pub fn get(&self, cell: &Cell) -> Option<&Outcome> {
@@ -174,7 +205,7 @@ impl Rows {
         let mut file = OpenOptions::new().append(true).open(&self.path)?;
         let written = file.write_all(line.as_bytes());
         written.with_context(|| format!("can't write {}", self.path.display()))?;
-        self.rows.insert(row.cell, row.outcome);
+        self.insert(row.cell, row.outcome);
         Ok(())
     }
 }
@@ -199,6 +230,7 @@ pub mod tests {
         let evaluations: Vec<_> = accuracies.iter().enumerate().map(at).collect();
         let seconds = evaluations.len() as f64;
         Outcome {
+            definition: cell("gloo", 1).definition(),
             seconds,
             step_ms: vec![100.0; 10 * accuracies.len()],
             evaluations,
@@ -239,7 +271,8 @@ pub mod tests {
         let mut rows = Rows::open(&folder.path().join("rows.jsonl")).unwrap();
         let early = Outcome { ended_early: true, limit_s: 60.0, ..outcome(&[0.5]) };
         rows.add(cell("gloo", 1), early.clone()).unwrap();
-        rows.add(cell("atp", 1), Outcome { ended_early: false, ..early }).unwrap();
+        let definition = cell("atp", 1).definition();
+        rows.add(cell("atp", 1), Outcome { ended_early: false, definition, ..early }).unwrap();
         assert!(rows.has(&cell("gloo", 1), 60.0) && !rows.has(&cell("gloo", 1), 90.0));
         assert!(rows.has(&cell("atp", 1), 90.0));
     }
@@ -252,6 +285,40 @@ pub mod tests {
         rows.add(cell("gloo", 1), Outcome::failure("rank 1 fell".to_owned())).unwrap();
         rows.add(cell("gloo", 1), outcome(&[0.7])).unwrap();
         assert_eq!(Rows::open(&path).unwrap().get(&cell("gloo", 1)), Some(&outcome(&[0.7])));
+    }
+
+    #[test]
+    fn rows__a_failure_replaces_no_results() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.jsonl");
+        let mut rows = Rows::open(&path).unwrap();
+        rows.add(cell("gloo", 1), outcome(&[0.7])).unwrap();
+        rows.add(cell("gloo", 1), Outcome::failure("rank 1 fell".to_owned())).unwrap();
+        for rows in [rows, Rows::open(&path).unwrap()] {
+            assert_eq!(rows.get(&cell("gloo", 1)), Some(&outcome(&[0.7])));
+        }
+    }
+
+    #[test]
+    fn rows__of_another_definition_are_measured_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rows = Rows::open(&folder.path().join("rows.jsonl")).unwrap();
+        let other = Outcome { definition: "1 {}".to_owned(), ..outcome(&[0.5]) };
+        rows.add(cell("gloo", 1), other).unwrap();
+        assert!(!rows.has(&cell("gloo", 1), 60.0));
+        assert_ne!(cell("atp-fp16-largest-0.1", 1).definition(), cell("atp", 1).definition());
+    }
+
+    #[test]
+    fn rows__a_foreign_file_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes.txt");
+        for text in ["milk", "bread\nmilk", "{\"a\": 1}"] {
+            fs::write(&path, text).unwrap();
+            let refusal = format!("{:#}", Rows::open(&path).err().unwrap());
+            assert!(refusal.contains("line 1") && refusal.contains("no result"), "{refusal}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
     }
 
     #[test]

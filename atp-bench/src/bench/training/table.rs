@@ -12,8 +12,9 @@ use crate::median::median;
 const FIRST_STEPS: usize = 10;
 
 const COLUMNS: usize = 12;
-/// Exact requests that percentiles need at least.
-const REQUESTS_MIN: usize = 20;
+/// Exact requests that a median needs at least, and that a 99th percentile does: of fewer, it would be
+/// the longest one.
+const REQUESTS_MIN: (usize, usize) = (20, 100);
 /// The scheme whose time the others' are compared with.
 const BASELINE: &str = "gloo";
 const NOTES: &str = "Medians over the seeds; percentiles are those of all seeds together. 95 % after: \
@@ -142,13 +143,14 @@ fn mean_curve(outcomes: &[&Outcome]) -> Vec<(f64, f64)> {
 
 /// The results of a scheme over its seeds.
 struct Summary {
-    /// Infinite, if fewer than half of the seeds reached the target.
+    /// Infinite, unless more than half of the seeds reached the target.
     to_target_s: Option<f64>,
     accuracy: Option<f64>,
     steps_per_s: Option<f64>,
     step_ms: Option<(f64, f64)>,
     megabytes_per_step: Option<f64>,
-    exact_ms: Option<(f64, f64)>,
+    exact_p50_ms: Option<f64>,
+    exact_p99_ms: Option<f64>,
     remarks: String,
 }
 
@@ -159,7 +161,10 @@ impl Summary {
         let over = |value: &dyn Fn(&Outcome) -> Option<f64>| {
             median(good.iter().filter_map(|outcome| value(outcome)))
         };
-        let requests: usize = good.iter().map(|outcome| outcome.exact_ms.len()).sum();
+        let exact: Vec<f64> =
+            good.iter().flat_map(|outcome| outcome.exact_ms.iter().copied()).collect();
+        let requests = exact.len();
+        let exact_ms = percentiles(exact);
         Summary {
             to_target_s: over(&|outcome| Some(outcome.time_to_target_s().unwrap_or(f64::INFINITY))),
             accuracy: over(&Outcome::final_accuracy),
@@ -174,10 +179,8 @@ impl Summary {
             megabytes_per_step: over(&|outcome| {
                 Some(outcome.sent_bytes / 1e6 / outcome.step_ms.len().max(1) as f64)
             }),
-            exact_ms: percentiles(
-                good.iter().flat_map(|outcome| outcome.exact_ms.iter().copied()).collect(),
-            )
-            .filter(|_| requests >= REQUESTS_MIN),
+            exact_p50_ms: exact_ms.filter(|_| requests >= REQUESTS_MIN.0).map(|(p50, _)| p50),
+            exact_p99_ms: exact_ms.filter(|_| requests >= REQUESTS_MIN.1).map(|(_, p99)| p99),
             remarks: remarks(outcomes),
         }
     }
@@ -190,6 +193,7 @@ impl Summary {
             false => "never".to_owned(),
         };
         let ms = |ms: f64| format!("{ms:.1} ms");
+        let baseline_s = baseline_s.filter(|seconds| seconds.is_finite());
         let of_baseline = self.to_target_s.zip(baseline_s).map(|(own, gloo)| own / gloo);
         let ratio = self.step_ms.map(|(p50, p99)| p99 / p50);
         [
@@ -202,8 +206,8 @@ impl Summary {
             show(self.step_ms.map(|step| step.1), &ms),
             show(ratio, &|ratio| format!("{ratio:.1}")),
             show(self.megabytes_per_step, &|megabytes| format!("{megabytes:.3}")),
-            show(self.exact_ms.map(|exact| exact.0), &ms),
-            show(self.exact_ms.map(|exact| exact.1), &ms),
+            show(self.exact_p50_ms, &ms),
+            show(self.exact_p99_ms, &ms),
             self.remarks.clone(),
         ]
     }
@@ -284,26 +288,32 @@ mod tests {
         let lines = printed(&[
             (cell("gloo", 1), early),
             (cell("atp", 1), Outcome::failure("rank 1: it fell".to_owned())),
+            (cell("gloo-fp16", 1), outcome(&[0.96])),
         ]);
         let line = lines[3].join(" ");
         assert!(line.contains("gloo never 60.0 %"), "{line}");
         assert!(line.contains("ended early after 20 steps"), "{line}");
         assert!(lines[4].join(" ").contains("atp failed: rank 1: it fell"), "{:?}", lines[4]);
+        let line = lines[5].join(" ");
+        assert!(line.contains("gloo-fp16 1.00 s 96.0 %"), "{line}: never has no ratio");
     }
 
     #[test]
     fn table__exact_traffic_alone_has_times_of_requests_only() {
         let alone = Cell::alone(cell("gloo", 1).scenario);
-        let times = Outcome { exact_ms: vec![1.0; 30], ..Outcome::default() };
+        let times = Outcome { exact_ms: vec![1.0; 100], ..Outcome::default() };
         let lines = printed(&[(alone, times), (cell("gloo", 1), outcome(&[0.96]))]);
         assert_eq!(lines[4].join(" "), "│ exact traffic alone 1.0 ms 1.0 ms │");
     }
 
     #[test]
     fn table__few_requests_have_no_percentiles() {
-        let few = Outcome { exact_ms: vec![7.0; 19], ..outcome(&[0.96]) };
-        let lines = printed(&[(cell("noop", 1), few)]);
-        assert!(!lines[3].contains(&"7.0".to_owned()), "{:?}", lines[3]);
+        for (count, shown) in [(19, 0), (99, 1), (100, 2)] {
+            let some = Outcome { exact_ms: vec![7.0; count], ..outcome(&[0.96]) };
+            let lines = printed(&[(cell("noop", 1), some)]);
+            let times = lines[3].iter().filter(|word| *word == "7.0").count();
+            assert_eq!(times, shown, "{:?}", lines[3]);
+        }
     }
 
     #[test]

@@ -3,32 +3,58 @@
 from __future__ import annotations
 
 import atexit
+import ipaddress
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 import atp
 from atp.collective import values
 from atp.collective.channel import Channel, Operation, Step
-from atp.collective.errors import CollectiveError
+from atp.collective.errors import CollectiveError, described, one_line
 from atp.collective.inbox import EXACT, Inbox
 from atp.collective.layout import Layout, Region
 from atp.collective.meeting import Meeting, meet, own_address
 from atp.collective.options import Options
-from atp.collective.parting import Tie, part
+from atp.collective.parting import FAREWELL_S, LOOK_S, Tie, part
 from atp.collective.stats import Stats
 from atp.collective.store import Store
 from atp.collective.values import Array
 
 RANKS_MAX = 16
-CHANNELS_MAX = 4_096
-SOURCES_MAX = 2_048
+STREAMS_MAX = 16_384
+"""Streams that a receiver takes. One host may have three quarters of them."""
+MESSAGE_BYTES_MAX = 2 << 20
+"""The longest messages are pieces of means, and chunks."""
+TYPES = ("float64", "float32", "float16")
 BATCH = 256
 BUFFER_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an array has alike in all of its steps."""
+
+    operation: Operation
+    regions: Sequence[Region] | None
+    shards: Sequence[int] | None
+    wire: str | None
+
+    def is_cut_like(self, other: Kind) -> bool:
+        return (
+            _listed(self.regions) == _listed(other.regions)
+            and _listed(self.shards) == _listed(other.shards)
+            and self.wire == other.wire
+        )
+
+
+def _listed(parts: Sequence[Any] | None) -> list[Any] | None:
+    return None if parts is None else list(parts)
 
 
 class AllReduce:
@@ -53,6 +79,7 @@ class AllReduce:
         self.options = options or Options()
         self.stats = Stats()
         self._channels: dict[str, Channel] = {}
+        self._kinds: dict[str, Kind] = {}
         self._inboxes: dict[int, Inbox] = {}
         self._lock = threading.RLock()
         self._failure: CollectiveError | None = None
@@ -61,6 +88,7 @@ class AllReduce:
         self._counts: dict[str, int] = {}
         self._farewells: dict[int, atp.Stream] = {}
         """Streams of a rank that failed before its first step."""
+        self._arrays_max = STREAMS_MAX * 3 // 4 // (ranks - 1)
         self._process = os.getpid()
         self._receiver = self._bind()
         self._meeting = self._meet()
@@ -83,7 +111,7 @@ class AllReduce:
         the array before the future is done. ``step`` counts from 0; by default, by name. ``wire``
         is the type of the elements, if it isn't the array's and ``Options`` have none.
         """
-        return self._submit(name, array, regions, None, step, wire, Operation.ALL_REDUCE)
+        return self._submit(name, array, step, Kind(Operation.ALL_REDUCE, regions, None, wire))
 
     def reduce_scatter(
         self,
@@ -105,27 +133,15 @@ class AllReduce:
         operations = {"mean": Operation.MEAN_OF_SHARD, "sum": Operation.SUM_OF_SHARD}
         if op not in operations:
             raise CollectiveError(f"op={op!r}: it is one of {', '.join(operations)}")
-        return self._submit(name, array, regions, shards, step, wire, operations[op])
+        return self._submit(name, array, step, Kind(operations[op], regions, shards, wire))
 
-    def _submit(
-        self,
-        name: str,
-        array: Array,
-        regions: Sequence[Region] | None,
-        shards: Sequence[int] | None,
-        step: int | None,
-        wire: str | None,
-        operation: Operation,
-    ) -> Future[Array]:
-        if regions is None:
-            regions = [Region(array.size)]
-        wire = self.options.wire or wire or str(array.dtype)
+    def _submit(self, name: str, array: Array, step: int | None, kind: Kind) -> Future[Array]:
         done: Future[Array] = Future()
         with self._lock:
-            channel = self._channel(name, array, regions, shards, wire, operation)
+            channel = self._channel(name, array, kind)
             step = self._counts.get(name, -1) + 1 if step is None else step
             self._counts[name] = step
-            channel.submit(Step(step, array, done, operation))
+            channel.submit(Step(step, array, done, kind.operation))
         return done
 
     @property
@@ -134,7 +150,8 @@ class AllReduce:
         return self._failure
 
     def close(self) -> None:
-        """Ends all threads. Waits for steps that were submitted."""
+        """Ends all threads. Waits for steps that were submitted, for ``timeout_s`` and
+        ``peer_timeout_s`` at most."""
         if os.getpid() != self._process:
             return  # A forked child has no threads of its parent.
         with self._lock:
@@ -149,6 +166,10 @@ class AllReduce:
         try:
             for channel in channels:
                 channel.join(max(0.0, deadline - time.monotonic()))
+            if any(channel.is_alive for channel in channels):
+                self._fail(CollectiveError(f"rank {self.rank} closed while steps were waiting"))
+                for channel in channels:
+                    channel.join(FAREWELL_S)
             part(self._ties(), lambda: self._failure is not None, self.options.peer_timeout_s)
         finally:
             self._receiver.close()
@@ -160,7 +181,7 @@ class AllReduce:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: Any) -> None:
         try:
             if error is not None and self._failure is None:
-                self._fail(CollectiveError(f"{type(error).__name__}: {error}"))
+                self._fail(CollectiveError(described(error)))
         finally:
             self.close()
 
@@ -171,9 +192,21 @@ class AllReduce:
     def _bind(self) -> atp.Receiver:
         host = self.options.address or own_address()
         try:
-            return atp.Receiver((host, 0), sources_max=SOURCES_MAX, **self._daemon())
+            receiver = atp.Receiver(
+                (host, 0),
+                sources_max=STREAMS_MAX,
+                message_bytes_max=MESSAGE_BYTES_MAX,
+                **self._daemon(),
+            )
         except atp.Error as error:
             raise CollectiveError(f"can't receive at {host}: {error}; set the address") from error
+        if ipaddress.ip_address(receiver.address[0]).is_unspecified:
+            receiver.close()
+            raise CollectiveError(
+                f"address={host!r} stands for all addresses of this host: give the one that the "
+                "other ranks reach"
+            )
+        return receiver
 
     def _meet(self) -> Meeting:
         try:
@@ -185,15 +218,7 @@ class AllReduce:
             self._receiver.close()
             raise
 
-    def _channel(
-        self,
-        name: str,
-        array: Array,
-        regions: Sequence[Region],
-        shards: Sequence[int] | None,
-        wire: str,
-        operation: Operation,
-    ) -> Channel:
+    def _channel(self, name: str, array: Array, kind: Kind) -> Channel:
         """The array's channel. The caller holds the lock."""
         if self._is_closed:
             raise CollectiveError("the collective is closed")
@@ -201,37 +226,38 @@ class AllReduce:
             raise self._failure
         channel = self._channels.get(name)
         if channel is None:
-            channel = self._new_channel(name, array, regions, shards, wire, operation)
-            self._channels[name] = channel
-        if channel.windows != operation.windows:
+            channel = self._new_channel(name, array, kind)
+            self._channels[name], self._kinds[name] = channel, kind
+        if channel.windows != kind.operation.windows:
             raise CollectiveError(
-                f"{name} is the name of another operation: give this {operation.value} another name"
+                f"{name} is the name of another operation: give this {kind.operation.value} another "
+                "name"
             )
         if channel.elements != array.size:
             raise CollectiveError(
                 f"{name} has {array.size} elements, and had {channel.elements}: give an array of "
                 "another length another name"
             )
+        if not kind.is_cut_like(self._kinds[name]):
+            raise CollectiveError(
+                f"{name} has other regions, shards or types than before: give it another name"
+            )
         return channel
 
-    def _new_channel(
-        self,
-        name: str,
-        array: Array,
-        regions: Sequence[Region],
-        shards: Sequence[int] | None,
-        wire: str,
-        operation: Operation,
-    ) -> Channel:
+    def _new_channel(self, name: str, array: Array, kind: Kind) -> Channel:
         serial = len(self._channels)
-        if serial >= CHANNELS_MAX:
-            raise CollectiveError(f"more than {CHANNELS_MAX} arrays: use their names again")
+        if serial >= self._arrays_max:
+            raise CollectiveError(f"more than {self._arrays_max} arrays: use their names again")
+        if str(array.dtype) not in TYPES:
+            raise CollectiveError(f"{name} is of {array.dtype}, not of {', '.join(TYPES)}")
+        wire = self.options.wire or kind.wire or str(array.dtype)
         if wire not in values.WIRES:
             raise CollectiveError(f"{name} is of {wire}, not of {', '.join(values.WIRES)}")
+        regions = [Region(array.size)] if kind.regions is None else kind.regions
         if not self.options.groups.by_name:
             regions = [Region(region.elements, "", region.exact) for region in regions]
         width = max(1, self.options.chunk_bytes // values.item_bytes(wire))
-        layout = Layout(regions, self.ranks, width, shards)
+        layout = Layout(regions, self.ranks, width, kind.shards)
         if layout.elements != array.size:
             raise CollectiveError(
                 f"the regions of {name} have {layout.elements} elements, the array {array.size}"
@@ -241,12 +267,16 @@ class AllReduce:
             self._open_streams(streams, serial, part_bytes)
 
         return Channel(
-            name, layout, wire, operation.windows, self.options, self.rank,
+            name, layout, wire, kind.operation.windows, self.options, self.rank,
             self._inbox(serial), open_streams, self.stats, self._fail,
         )  # fmt: skip
 
     def _open_streams(
-        self, streams: dict[int, atp.Stream], serial: int, part_bytes: int
+        self,
+        streams: dict[int, atp.Stream],
+        serial: int,
+        part_bytes: int,
+        without: Collection[int] = (),
     ) -> None:
         """A stream to each rank, the next rank first: not all ranks begin with the same one."""
         msrs = self.options.groups.msrs
@@ -257,6 +287,8 @@ class AllReduce:
             options["rate_max_bytes_per_s"] = self.options.rate_max_bytes_per_s
         for distance in range(1, self.ranks):
             peer = (self.rank + distance) % self.ranks
+            if peer in without:
+                continue
             streams[peer] = atp.Stream(
                 self._meeting.addresses[peer],
                 id=self._meeting.job(serial, self.rank),
@@ -294,6 +326,8 @@ class AllReduce:
         if place is None:
             return
         serial, rank = place
+        if serial >= self._arrays_max:
+            return
         match event:
             case atp.Message():
                 if event.group == EXACT and self._meeting.is_farewell(event.data):
@@ -311,9 +345,9 @@ class AllReduce:
         if isinstance(error, CollectiveError):
             failure = error
         elif isinstance(error, atp.Error):
-            failure = CollectiveError(f"rank {self.rank} lost its connection: {error}")
+            failure = CollectiveError(f"rank {self.rank} lost its connection: {one_line(str(error))}")
         else:
-            failure = CollectiveError(f"rank {self.rank} failed: {type(error).__name__}: {error}")
+            failure = CollectiveError(f"rank {self.rank} failed: {described(error)}")
             failure.__cause__ = error
         with self._lock:
             if self._failure is not None:
@@ -326,24 +360,30 @@ class AllReduce:
         return failure
 
     def _tell_all(self, failure: CollectiveError) -> None:
-        ties = self._ties()
-        if not ties:
-            # Others may wait for the first step of a rank that never begins one.
-            try:
-                self._open_streams(self._farewells, 0, 0)
-            except atp.Error:
-                pass
-            ties = self._ties()
-        for tie in ties:
-            self._tell(tie.stream, failure)
-
-    def _tell(self, stream: atp.Stream, failure: CollectiveError) -> None:
-        """Sends the reason, as far as the stream still works."""
+        with self._lock:
+            reached = {peer for channel in self._channels.values() for peer in list(channel.streams)}
+        # Others may wait for the first step of a rank that never begins one.
         try:
-            stream.try_send_many([self._meeting.farewell(str(failure))], EXACT)
-            stream.begin_finish()
-        except Exception:  # The stream may have ended, or wait for a window.
+            self._open_streams(self._farewells, 0, 0, without=reached)
+        except atp.Error:
             pass
+        untold = [tie.stream for tie in self._ties()]
+        deadline = time.monotonic() + FAREWELL_S
+        while untold and time.monotonic() < deadline:
+            untold = [stream for stream in untold if not self._tell(stream, failure)]
+            if untold:
+                time.sleep(LOOK_S)
+
+    def _tell(self, stream: atp.Stream, failure: CollectiveError) -> bool:
+        """Sends the reason. Whether that is done: the stream may have to wait for a window."""
+        try:
+            if not stream.try_send_many([self._meeting.farewell(str(failure))], EXACT):
+                stream.try_window()
+                return False
+            stream.begin_finish()
+        except Exception:  # The stream has ended.
+            pass
+        return True
 
     def _ties(self) -> list[Tie]:
         """Every stream, with what is known of its peer."""

@@ -111,6 +111,11 @@ class Channel:
     def join(self, timeout_s: float) -> None:
         self._thread.join(timeout_s)
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread still runs."""
+        return self._thread.is_alive()
+
     def _run(self) -> None:
         while (step := self._steps.get()) is not None:
             if not step.done.set_running_or_notify_cancel():
@@ -150,16 +155,26 @@ class Channel:
                 result = reduction.mean()
             case Operation.SUM_OF_SHARD:
                 result = reduction.sum()
+        result = self._checked(result.astype(flat.dtype, copy=False), step.number)
         self._window += self.windows
         self.inbox.forget_before(self._window)
-        self._stats.reductions += 1
-        return result.astype(flat.dtype, copy=False)
+        self._stats.add(reductions=1)
+        return result
+
+    def _checked(self, result: Array, step: int) -> Array:
+        """Numbers may get too large in sums, and with what earlier steps owe."""
+        if self._options.nonfinite == "error" and not values.are_finite(result, str(result.dtype)):
+            raise CollectiveError(
+                f"the result of step {step} of {self.name} is too large for {self._wire}: lower the "
+                "learning rate, or set nonfinite='propagate' for a gradient scaler"
+            )
+        return result
 
     def _open(self) -> None:
         largest = max(shard.elements for shard in self._layout.shards)
         self._open_streams(self.streams, largest * values.item_bytes(self._wire))
         self._parts = {
-            peer: Contribution(self._layout.shards[peer], self._options, self._wire)
+            peer: Contribution(self._layout.shards[peer], self._options, self._wire, self._rank)
             for peer in self.streams
         }
         self._confirmed = dict.fromkeys(self.streams, -1)
@@ -194,7 +209,7 @@ class Channel:
             self._take_reports(peer)
             for batch in part.batches(flat[shard.start : shard.stop], self._seed(step, peer)):
                 stream.send_many(batch.messages, batch.group)
-                self._stats.bytes_sent += sum(map(len, batch.messages))
+                self._stats.add(bytes_sent=sum(map(len, batch.messages)))
             stream.begin_end_window()
         self._msrs = self._options.msrs(step)
 
@@ -260,14 +275,13 @@ class Channel:
             received = self.inbox.take_window(
                 rank, self._window, deadline, what, self._check_streams
             )
-            self._stats.waited_s += time.monotonic() - began
+            self._stats.add(waited_s=time.monotonic() - began)
             exact = [m for m in received if m.group == EXACT]
             their = bytes(exact[0]) if exact else b""
             manifest.check(their, rank, own, self._rank, self.name)
             chunks = [m for m in received if m.group != EXACT] + exact[1:]
             rows, arrived = messages.unpack(chunks, shard, wire, rank)
-            self._stats.chunks += shard.chunks
-            self._stats.chunks_arrived += int(arrived.sum())
+            self._stats.add(chunks=shard.chunks, chunks_arrived=int(arrived.sum()))
             reduction.add(rows, arrived)
         return reduction
 
@@ -281,7 +295,7 @@ class Channel:
             # The array isn't used again, so nothing changes while it is sent.
             stream.send_many(pieces, EXACT, copy=False)
             stream.begin_end_window()
-            self._stats.bytes_sent += len(encoded)
+            self._stats.add(bytes_sent=len(encoded))
 
         # Switches would let the mean pass this rank's part, and the peer needs the part first.
         what = f"its part of step {step} of {self.name}"
@@ -298,7 +312,7 @@ class Channel:
                 rank, self._window + 1, self._means[rank].length, deadline, what,
                 self._check_streams,
             )  # fmt: skip
-            self._stats.waited_s += time.monotonic() - began
+            self._stats.add(waited_s=time.monotonic() - began)
             data = b"".join(message.data for message in received)
             expected = self._means[rank].length(received)
             if len(data) != expected:

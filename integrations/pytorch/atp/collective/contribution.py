@@ -48,11 +48,13 @@ class Sent:
 class Contribution:
     """Cuts this rank's values of one shard into messages, step by step."""
 
-    def __init__(self, shard: Shard, options: Options, wire: str):
+    def __init__(self, shard: Shard, options: Options, wire: str, rank: int):
+        self._rank = rank
         self._shard, self._options, self._wire = shard, options, wire
         self._packer = Packer(shard, values.wire_type(wire))
         self._kind = values.accumulator(wire)
         self._lossy = np.flatnonzero(~shard.exact)
+        self._names = [shard.names[chunk] for chunk in self._lossy.tolist()]
         self._chunks: dict[int, Array] = {}
         """The chunks that the last step sent, by group."""
         self._sent: Sent | None = None
@@ -69,8 +71,7 @@ class Contribution:
             rows += self._owed
             self._owed = None
         groups = np.full(shard.chunks, EXACT)
-        names = [shard.names[chunk] for chunk in self._lossy.tolist()]
-        chunks = Chunks(rows[self._lossy], names)
+        chunks = Chunks(rows[self._lossy], self._names)
         groups[self._lossy] = 1 + assigned(self._options.groups, chunks)
         order = self._order(chunks, seed)
         if self._options.missing == "hadamard":
@@ -95,8 +96,8 @@ class Contribution:
             # NaN comes last in the order of numpy, and is exact anyway.
             order = np.argsort(-chunks.energies, kind="stable")
         else:
-            # The mean is right only if any chunk may be missing.
-            order = np.random.default_rng(seed + 1).permutation(len(chunks))
+            # The mean is right only if any chunk may be missing, at each rank another one.
+            order = np.random.default_rng([seed + 1, self._rank]).permutation(len(chunks))
         return np.concatenate((exact, self._lossy[order]))
 
     def on_report(self, report: atp.WindowReport) -> None:

@@ -139,6 +139,8 @@ class Custom:
 
 def assigned(policy: GroupPolicy, chunks: Chunks) -> Array:
     """The group of each chunk, checked."""
+    if len(chunks) == 0:
+        return np.zeros(0, np.int64)  # Nothing to ask a function about.
     groups = policy.assign(chunks)
     if groups.shape != (len(chunks),):
         raise CollectiveError(
@@ -146,7 +148,7 @@ def assigned(policy: GroupPolicy, chunks: Chunks) -> Array:
             "to give each chunk one"
         )
     if not np.issubdtype(groups.dtype, np.integer) or (
-        len(groups) and not (0 <= groups.min() and groups.max() < len(policy.msrs))
+        not (0 <= groups.min() and groups.max() < len(policy.msrs))
     ):
         raise CollectiveError(
             f"the group policy gave a group outside of 0 to {len(policy.msrs) - 1}: it has "

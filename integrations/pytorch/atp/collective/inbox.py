@@ -15,6 +15,10 @@ LOOK_S = 0.25
 """A rank that waits looks so often whether the others still answer."""
 
 
+AHEAD_MAX = 8
+"""Windows that a rank can be ahead, generously: it needs the others for each step."""
+
+
 class Inbox:
     """Messages by rank and window."""
 
@@ -34,7 +38,7 @@ class Inbox:
         if len(message) == 0:
             return  # A question: the library has answered it.
         with self._changed:
-            if message.window < self._first:
+            if not self._first <= message.window < self._first + AHEAD_MAX:
                 return
             self._messages.setdefault(key, []).append(message)
             if message.group == EXACT:
@@ -43,7 +47,7 @@ class Inbox:
 
     def end_window(self, rank: int, window: int) -> None:
         with self._changed:
-            if window >= self._first:
+            if self._first <= window < self._first + AHEAD_MAX:
                 self._ended.add((rank, window))
                 self._changed.notify_all()
 

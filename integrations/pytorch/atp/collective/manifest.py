@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from atp.collective.errors import CollectiveError
+from atp.collective.errors import CollectiveError, one_line
 
 VERSION = 1
 _BYTES_MAX = 8_192
@@ -38,9 +38,10 @@ def check(data: bytes, rank: int, own: bytes, own_rank: int, name: str) -> None:
             continue
         here, there = ours.get(field), theirs.get(field)
         if here != there:
-            what = _WORDS.get(field, f"the option {field}")
+            what = _WORDS.get(field, f"the option {one_line(field)}")
             raise CollectiveError(
-                f"rank {rank} and rank {own_rank} disagree on {what} of {name}, {there} and {here}: "
+                f"rank {rank} and rank {own_rank} disagree on {what} of {name}, "
+                f"{one_line(str(there))} and {one_line(str(here))}: "
                 "all ranks need the same model, options and versions"
             )
     for fields, whose in ((ours, own_rank), (theirs, rank)):

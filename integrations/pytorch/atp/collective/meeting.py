@@ -9,7 +9,7 @@ import socket
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from atp.collective.errors import CollectiveError
+from atp.collective.errors import CollectiveError, one_line
 from atp.collective.manifest import VERSION
 from atp.collective.store import Store, fetch
 
@@ -18,6 +18,8 @@ Parsed = TypeVar("Parsed")
 _RANKS = 32
 """The number of ranks for which job ids leave room."""
 _SERIALS = 1 << 16
+_FIRST_JOB_END = 2**32 - _SERIALS * _RANKS
+_TOKEN_BYTES = 16
 _SENTENCE_BYTES_MAX = 1_024
 
 
@@ -50,7 +52,8 @@ class Meeting:
         return data[: len(self.token)] == self.token
 
     def reason(self, data: memoryview, rank: int) -> CollectiveError:
-        sentence = bytes(data[len(self.token) :][:_SENTENCE_BYTES_MAX]).decode(errors="replace")
+        told = bytes(data[len(self.token) :][:_SENTENCE_BYTES_MAX]).decode(errors="replace")
+        sentence = one_line(told)
         # A rank that names another one, or itself, says enough.
         return CollectiveError(sentence if sentence.startswith("rank ") else f"rank {rank}: {sentence}")
 
@@ -65,33 +68,47 @@ def meet(
 ) -> Meeting:
     """Tells the other ranks this rank's address, and waits for theirs."""
     if rank == 0:
-        first_job = 1 + secrets.randbelow(2**32 - _SERIALS * _RANKS - 1)
-        new = {"version": VERSION, "first_job": first_job, "token": secrets.token_hex(16)}
+        first_job = 1 + secrets.randbelow(_FIRST_JOB_END - 1)
+        new = {"first_job": first_job, "token": secrets.token_hex(_TOKEN_BYTES)}
         store.set(f"{prefix}/session", json.dumps(new))
-    store.set(f"{prefix}/rank/{rank}", json.dumps(address))
+    store.set(f"{prefix}/rank/{rank}", json.dumps([*address, VERSION]))
     told_session = fetch(store, f"{prefix}/session", "rank 0", timeout_s)
-    session: dict[str, Any] = _parsed(told_session, dict)
-    if session.get("version") != VERSION:
-        raise CollectiveError(
-            f"rank 0 has version {session.get('version')} of atp.collective, this rank {VERSION}"
-        )
+    first_job, token = _session(told_session)
     addresses = []
     for other in range(ranks):
         told = _parsed(fetch(store, f"{prefix}/rank/{other}", f"rank {other}", timeout_s), list)
-        if [type(part) for part in told] != [str, int]:
+        if [type(part) for part in told] != [str, int, int]:
             raise _foreign()
-        addresses.append((told[0], told[1]))
-    try:
-        token, first_job = bytes.fromhex(session["token"]), int(session["first_job"])
-    except (KeyError, TypeError, ValueError):
-        raise _foreign() from None
+        host, port, version = told
+        # All ranks see it, so none waits for one that has gone.
+        if version != VERSION:
+            raise CollectiveError(
+                f"rank {other} has version {version} of atp.collective, rank {rank} has {VERSION}"
+            )
+        addresses.append((host, port))
     return Meeting(rank, addresses, first_job, token)
+
+
+def _session(text: str) -> tuple[int, bytes]:
+    """The first job id and the token."""
+    session: dict[str, Any] = _parsed(text, dict)
+    first_job, token = session.get("first_job"), session.get("token")
+    if type(first_job) is not int or not 0 < first_job < _FIRST_JOB_END or type(token) is not str:
+        raise _foreign()
+    try:
+        parsed = bytes.fromhex(token)
+    except ValueError:
+        raise _foreign() from None
+    # Every message begins with an empty token.
+    if len(parsed) != _TOKEN_BYTES:
+        raise _foreign()
+    return first_job, parsed
 
 
 def _parsed(text: str, kind: type[Parsed]) -> Parsed:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _foreign() from None
     if not isinstance(value, kind):
         raise _foreign()

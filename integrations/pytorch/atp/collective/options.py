@@ -99,7 +99,7 @@ class Options:
             "nonfinite": self.nonfinite,
             "groups": type(self.groups).__name__,
             "bounds": _digest(getattr(self.groups, "bounds", ())),
-            "patterns": _digest(sorted(getattr(self.groups, "patterns", ()))),
+            "patterns": _digest(list(getattr(self.groups, "patterns", ()))),
         }
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
+
+_lock = threading.Lock()
 
 
 @dataclass
@@ -18,3 +21,20 @@ class Stats:
     """Bytes of messages handed to the transport, those that it left out included."""
     waited_s: float = 0.0
     """Time that buckets waited for other ranks, added up: buckets wait at the same time."""
+
+    def add(
+        self,
+        *,
+        reductions: int = 0,
+        chunks: int = 0,
+        chunks_arrived: int = 0,
+        bytes_sent: int = 0,
+        waited_s: float = 0.0,
+    ) -> None:
+        """Counts more. Threads of several arrays call it."""
+        with _lock:
+            self.reductions += reductions
+            self.chunks += chunks
+            self.chunks_arrived += chunks_arrived
+            self.bytes_sent += bytes_sent
+            self.waited_s += waited_s

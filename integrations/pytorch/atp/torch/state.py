@@ -59,8 +59,8 @@ class State:
         # All ranks of a group make their states in the same order.
         _states[members] += 1
         group = "-".join(map(str, members))
-        path = f"torch {group}/{name or ''}/{_states[members]}"
-        self.collective = AllReduce(store, rank, ranks, options, name=path)
+        store_path = f"torch {group}/{name or ''}/{_states[members]}"
+        self.collective = AllReduce(store, rank, ranks, options, name=store_path)
         self.step = 0
         """The number of the present step."""
         self._exact = exact

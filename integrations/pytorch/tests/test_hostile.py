@@ -1,0 +1,146 @@
+"""What another program may send or store. It gets one sentence, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atp.collective import CollectiveError, Region, manifest, meeting
+from atp.collective.inbox import AHEAD_MAX, EXACT, Inbox
+from atp.collective.layout import Layout, Shard
+from atp.collective.meeting import Meeting, meet
+from atp.collective.messages import unpack
+from ranks import MemoryStore, options, run
+
+WIDTH = 10
+OWN = manifest.pack(step=3, msrs=[0.9], nonfinite_values=False, nonfinite="error")
+
+
+class Sent:
+    """A message as the library hands it over."""
+
+    def __init__(self, data: bytes, window: int = 0, group: int = 1):
+        self.data, self.window, self.group = memoryview(data), window, group
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+def shard(elements: int = 25) -> Shard:
+    """Chunks of 10, 10 and 5 elements."""
+    return Layout([Region(elements)], 1, WIDTH).shards[0]
+
+
+def chunk(number: int, elements: int) -> bytes:
+    return number.to_bytes(4, "little") + bytes(4 * elements)
+
+
+@pytest.mark.parametrize("elements", [25, 0])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x01",
+        chunk(3, 10),
+        chunk(2**32 - 1, 10),
+        chunk(2**32 - 1, 5),
+        chunk(2, 10),  # The short one is full.
+        chunk(0, 5),  # A full one is short.
+        chunk(2, 4),
+        chunk(0, 11),
+        chunk(0, 0),
+    ],
+)
+def test_chunks_that_are_not_in_the_layout(data: bytes, elements: int) -> None:
+    with pytest.raises(CollectiveError, match="rank 1 sent a chunk that isn't in the layout"):
+        unpack([Sent(data)], shard(elements), np.dtype("<f4"), 1)  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\xff", b"7", b"[]", b"[" * 8_000, b"{" + b" " * 9_000 + b"}"],
+)
+def test_no_manifest(data: bytes) -> None:
+    with pytest.raises(CollectiveError, match="rank 1 sent no manifest"):
+        manifest.check(data, 1, OWN, 0, "array")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"step": "\x1b[2J\n" * 500}, {"step": {"a": [None]}}, {"new\n": 1}, {"msrs": 7}],
+)
+def test_a_manifest_of_other_values(changed: dict[str, Any]) -> None:
+    data = json.dumps({**json.loads(OWN), **changed}).encode()
+    with pytest.raises(CollectiveError, match="rank 1 and rank 0 disagree on") as caught:
+        manifest.check(data, 1, OWN, 0, "array")
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 1_200
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("session", "no JSON"),
+        ("session", "[" * 100_000),
+        ("session", "[]"),
+        ("session", '{"first_job": Infinity, "token": "00112233445566778899aabbccddeeff"}'),
+        ("session", '{"first_job": -1, "token": "00112233445566778899aabbccddeeff"}'),
+        ("session", '{"first_job": 7, "token": ""}'),
+        ("session", '{"first_job": 7, "token": "zz"}'),
+        ("rank/0", "7"),
+        ("rank/0", '["127.0.0.1"]'),
+        ("rank/0", '["127.0.0.1", "x", 1]'),
+    ],
+)
+def test_a_store_with_values_of_another_program(key: str, value: str) -> None:
+    store = MemoryStore()
+    store.set("here/session", '{"first_job": 7, "token": "00112233445566778899aabbccddeeff"}')
+    store.set("here/rank/0", json.dumps(["127.0.0.1", 9, manifest.VERSION]))
+    meet(store, "here", 1, 2, ("127.0.0.1", 9), 0.1)
+    store.set(f"here/{key}", value)
+    with pytest.raises(CollectiveError, match="the store has values of another program"):
+        meet(store, "here", 1, 2, ("127.0.0.1", 9), 0.1)
+
+
+def test_every_rank_sees_a_rank_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Newer(MemoryStore):
+        def set(self, key: str, value: str, /) -> None:
+            told = json.loads(value)
+            if key.endswith("rank/2"):
+                told[2] += 1
+            super().set(key, json.dumps(told))
+
+    monkeypatch.setattr("ranks.MemoryStore", Newer)
+    for outcome in run(3, lambda collective: None, lambda rank: options(timeout_s=5.0)):
+        assert isinstance(outcome, CollectiveError)
+        assert "rank 2 has version" in str(outcome)
+
+
+def test_a_stranger_s_job_has_no_place() -> None:
+    known = Meeting(0, [("10.0.0.1", 5), ("10.0.0.2", 5)], 1_000, bytes(16))
+    assert known.place(known.job(3, 1), ("10.0.0.2", 7)) == (3, 1)
+    for job, address in (
+        (known.job(3, 1), "10.0.0.9"),
+        (known.job(3, 0), "10.0.0.1"),
+        (known.job(3, 2), "10.0.0.2"),
+        (known.job(-1, 1), "10.0.0.2"),
+        (known.job(meeting._SERIALS, 1), "10.0.0.2"),
+    ):
+        assert known.place(job, (address, 7)) is None
+
+
+def test_a_farewell_is_one_line() -> None:
+    known = Meeting(0, [("10.0.0.1", 5), ("10.0.0.2", 5)], 1_000, bytes(16))
+    data = memoryview(bytes(16) + b"a\nb\x1b[2J\xff" + b"c" * 5_000)
+    assert known.is_farewell(data)
+    assert str(known.reason(data, 1)).startswith("rank 1: a b [2J")
+    assert str(known.reason(data, 1)).isprintable()
+
+
+def test_windows_of_the_future_take_no_memory() -> None:
+    inbox = Inbox()
+    for window in range(AHEAD_MAX + 50):
+        inbox.add(1, Sent(b"12345", window, EXACT))  # type: ignore[arg-type]
+        inbox.end_window(1, window)
+    assert len(inbox._messages) == len(inbox._ended) == AHEAD_MAX
