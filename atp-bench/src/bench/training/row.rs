@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::scenario::Scenario;
 use super::scheme::{Model, Scheme};
 
-/// What a cell measures, beside its own fields and the scheme's options. Raise it when that changes:
-/// older rows are then measured again.
+/// What a cell measures, beside its own fields and the scheme's options. Raise it when that
+/// changes: older rows are then measured again.
 const DEFINITION: u32 = 2;
 /// How a row begins.
 const ROW_BEGIN: &str = "{\"scenario\":";

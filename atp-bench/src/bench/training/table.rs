@@ -12,8 +12,8 @@ use crate::median::median;
 const FIRST_STEPS: usize = 10;
 
 const COLUMNS: usize = 12;
-/// Exact requests that a median needs at least, and that a 99th percentile does: of fewer, it would be
-/// the longest one.
+/// Exact requests that a median needs at least, and that a 99th percentile does: of fewer, it would
+/// be the longest one.
 const REQUESTS_MIN: (usize, usize) = (20, 100);
 /// The scheme whose time the others' are compared with.
 const BASELINE: &str = "gloo";
