@@ -15,6 +15,15 @@ from atp.collective.values import Array
 Outcome = TypeVar("Outcome")
 LIMIT_S = 60.0
 STEPS = 3
+TYPES = [
+    ("float64", None, 1e-15),
+    ("float32", None, 1e-6),
+    ("float16", None, 1e-3),
+    ("float32", "float16", 1e-3),
+    ("float32", "bfloat16", 1e-2),
+    ("float64", "float32", 1e-6),
+]
+"""An array's type, that of messages, and the error that rounding may make."""
 
 
 class MemoryStore:

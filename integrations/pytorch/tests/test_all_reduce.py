@@ -7,7 +7,7 @@ import pytest
 
 from atp.collective import AllReduce, Magnitude, Options, Region, Uniform, strict_ends
 from atp.collective.values import Array
-from ranks import arrays, options, run, successes, sums
+from ranks import TYPES, arrays, options, run, successes, sums
 
 
 def reduced(ranks: int, seed: int, elements: int, dtype: str, each: Options) -> list[list[Array]]:
@@ -37,17 +37,7 @@ def test_exact_means_are_numpy_s(ranks: int, elements: int) -> None:
         np.testing.assert_allclose(got, mean, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "wire", "error"),
-    [
-        ("float64", None, 1e-15),
-        ("float32", None, 1e-6),
-        ("float16", None, 1e-3),
-        ("float32", "float16", 1e-3),
-        ("float32", "bfloat16", 1e-2),
-        ("float64", "float32", 1e-6),
-    ],
-)
+@pytest.mark.parametrize(("dtype", "wire", "error"), TYPES)
 def test_types(dtype: str, wire: str | None, error: float) -> None:
     each = options(groups=Uniform(1.0), wire=wire)
     outcomes = reduced(3, 7, 4_000, dtype, each)

@@ -9,7 +9,7 @@ import pytest
 
 from atp.collective import AllReduce, CollectiveError, Options, Region, Uniform, strict_ends
 from atp.collective.values import Array
-from ranks import STEPS, arrays, options, run, successes, sums
+from ranks import STEPS, TYPES, arrays, options, run, successes, sums
 
 EXACT = options(groups=Uniform(1.0))
 
@@ -62,17 +62,7 @@ def test_shards_of_any_lengths(seed: int) -> None:
         np.testing.assert_allclose(together, total / 4, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "wire", "error"),
-    [
-        ("float64", None, 1e-15),
-        ("float32", None, 1e-6),
-        ("float16", None, 1e-3),
-        ("float32", "float16", 1e-3),
-        ("float32", "bfloat16", 1e-2),
-        ("float64", "float32", 1e-6),
-    ],
-)
+@pytest.mark.parametrize(("dtype", "wire", "error"), TYPES)
 def test_types(dtype: str, wire: str | None, error: float) -> None:
     outcomes = scattered(3, 7, (4_000,), dtype, options(groups=Uniform(1.0), wire=wire))
     for step, total in enumerate(sums(3, 7, (4_000,), dtype)):
