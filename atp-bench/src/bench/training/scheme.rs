@@ -93,12 +93,12 @@ pub const SCHEMES: [Scheme; 10] = [
     },
     Scheme {
         name: "atp-fp16-largest-0.05",
-        about: "the same with a twentieth",
+        about: "ATP with the largest twentieth of halved gradients, both ways, and error feedback",
         hook: Hook::Atp(largest(0.05)),
     },
     Scheme {
         name: "atp-fp16-largest-0.03",
-        about: "the same with three hundredths",
+        about: "ATP with the largest three hundredths of them, both ways, and error feedback",
         hook: Hook::Atp(largest(0.03)),
     },
 ];
