@@ -33,6 +33,8 @@ PIECE_BYTES = 1 << 20
 """The longest message of phase 2."""
 REPORT_S = 0.002
 """The longest wait for one peer's report. Another one's may be there by then."""
+REASON_S = 0.5
+"""How long a rank whose stream has ended waits for the reason."""
 ASK_S = 1.0
 """A rank that waits asks so often whether the others are there."""
 NAME_MAX = 200
@@ -92,6 +94,7 @@ class Channel:
         self._means: list[ShardMean] = []
         self._msrs: list[float] = []
         self._window = 0
+        self._step = 0
         self._next_question = 0.0
         self._steps: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"atp {name}", daemon=True)
@@ -122,6 +125,8 @@ class Channel:
                 continue
             try:
                 reduced = self._reduce(step)
+            except atp.Error as error:
+                step.done.set_exception(self._on_error(self._reason(list(self.streams)) or error))
             except BaseException as error:  # Whatever it is, nobody may wait for ever.
                 step.done.set_exception(self._on_error(error))
             else:
@@ -138,6 +143,7 @@ class Channel:
     def _reduce(self, step: Step) -> Array:
         if not self._parts:
             self._open()
+        self._step = step.number
         flat = step.array.reshape(-1)
         deadline = time.monotonic() + self._options.timeout_s
         self._ask_later()
@@ -326,8 +332,25 @@ class Channel:
             try:
                 stream.try_outcome()
             except atp.ShortError as error:
-                raise CollectiveError(f"rank {peer} doesn't answer: {error}") from error
+                silent = CollectiveError(f"rank {peer} doesn't answer: {error}")
+                raise self._reason([peer]) or silent from error
         self._ask()
+
+    def _reason(self, peers: list[int]) -> CollectiveError | None:
+        """Why the stream to one of these ranks may have ended. A rank that leaves says so before it
+        refuses the streams of others, but the receiving thread may hand it over later."""
+        deadline = time.monotonic() + REASON_S
+        while time.monotonic() < deadline:
+            left = [peer for peer in peers if self.inbox.has_left(peer)]
+            # A rank that failed told the reason first, and then left.
+            if self.inbox.failure is not None:
+                return self.inbox.failure
+            if left:
+                return CollectiveError(
+                    f"rank {left[0]} left before step {self._step} of {self.name} was over"
+                )
+            time.sleep(REPORT_S)
+        return None
 
     def _ask(self) -> None:
         """Sends each rank an empty message now and then while this one waits.

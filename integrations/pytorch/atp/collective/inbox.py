@@ -65,6 +65,11 @@ class Inbox:
             self._failure = self._failure or error
             self._changed.notify_all()
 
+    @property
+    def failure(self) -> CollectiveError | None:
+        """Why the collective has failed, if it has."""
+        return self._failure
+
     def check(self) -> None:
         """Raises if the collective has failed."""
         with self._changed:
