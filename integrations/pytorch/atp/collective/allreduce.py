@@ -340,8 +340,7 @@ class AllReduce:
                 self._inbox(serial).leave(rank)
 
     def _fail(self, error: BaseException, is_told: bool = False) -> CollectiveError:
-        """Ends all channels, and tells the other ranks unless they know. Returns the first
-        failure."""
+        """Ends all channels, and tells the other ranks. Returns the first failure."""
         if isinstance(error, CollectiveError):
             failure = error
         elif isinstance(error, atp.Error):
@@ -355,24 +354,28 @@ class AllReduce:
             self._failure = failure
         for inbox in list(self._inboxes.values()):
             inbox.fail(failure)
+        # A rank that was told tells it again: else others see it leave before they know why.
         if not is_told:
-            self._tell_all(failure)
+            self._open_farewells()
+        self._tell_all(failure, 0.0 if is_told else FAREWELL_S)
         return failure
 
-    def _tell_all(self, failure: CollectiveError) -> None:
+    def _open_farewells(self) -> None:
+        """Others may wait for the first step of a rank that never begins one."""
         with self._lock:
             reached = {peer for channel in self._channels.values() for peer in list(channel.streams)}
-        # Others may wait for the first step of a rank that never begins one.
         try:
             self._open_streams(self._farewells, 0, 0, without=reached)
         except atp.Error:
             pass
+
+    def _tell_all(self, failure: CollectiveError, patience_s: float) -> None:
         untold = [tie.stream for tie in self._ties()]
-        deadline = time.monotonic() + FAREWELL_S
-        while untold and time.monotonic() < deadline:
-            untold = [stream for stream in untold if not self._tell(stream, failure)]
-            if untold:
-                time.sleep(LOOK_S)
+        deadline = time.monotonic() + patience_s
+        while untold := [stream for stream in untold if not self._tell(stream, failure)]:
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(LOOK_S)
 
     def _tell(self, stream: atp.Stream, failure: CollectiveError) -> bool:
         """Sends the reason. Whether that is done: the stream may have to wait for a window."""

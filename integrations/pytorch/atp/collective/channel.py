@@ -126,7 +126,7 @@ class Channel:
             try:
                 reduced = self._reduce(step)
             except atp.Error as error:
-                step.done.set_exception(self._on_error(self._reason(list(self.streams)) or error))
+                step.done.set_exception(self._on_error(self._explained(error)))
             except BaseException as error:  # Whatever it is, nobody may wait for ever.
                 step.done.set_exception(self._on_error(error))
             else:
@@ -335,6 +335,17 @@ class Channel:
                 silent = CollectiveError(f"rank {peer} doesn't answer: {error}")
                 raise self._reason([peer]) or silent from error
         self._ask()
+
+    def _explained(self, error: atp.Error) -> BaseException:
+        """An error of a stream, as one about its rank."""
+        if reason := self._reason(list(self.streams)):
+            return reason
+        for peer, stream in self.streams.items():
+            try:
+                stream.try_outcome()
+            except atp.Error as ended:
+                return CollectiveError(f"rank {peer} doesn't answer: {ended}")
+        return error
 
     def _reason(self, peers: list[int]) -> CollectiveError | None:
         """Why the stream to one of these ranks may have ended. A rank that leaves says so before it
