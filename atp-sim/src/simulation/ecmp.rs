@@ -54,9 +54,9 @@ mod tests {
             prop_assert_ne!(collisions(&paths(seed), 6), collisions(&paths(other), 6));
         }
 
-        /// Of 18,336 pairs of flows, a sixth shares one of six lines. The number follows a chi-squared
-        /// distribution with five degrees of freedom: from 2,976, and once in 70 million seeds above
-        /// 3,700.
+        /// Of 18,336 pairs of flows, a sixth shares one of six lines. The number follows a
+        /// chi-squared distribution with five degrees of freedom: from 2,976, and once in 70
+        /// million seeds above 3,700.
         #[test]
         fn path__flows_spread_evenly(seed: u64) {
             let number = collisions(&paths(seed), 6).len();

@@ -70,7 +70,7 @@ pub fn train(
 
 fn wait(ranks: Vec<Process>, mut deadline: Instant) -> Result<Result<Vec<Trained>, String>> {
     let mut ended: Vec<Option<Trained>> = vec![None; ranks.len()];
-    let mut failed: Vec<String> = Vec::new();
+    let mut failed: Vec<Failure> = Vec::new();
     let mut running: Vec<(usize, Process)> = ranks.into_iter().enumerate().collect();
     while !running.is_empty() && Instant::now() < deadline {
         ensure!(!interrupt::interrupted(), "interrupted");
@@ -82,19 +82,20 @@ fn wait(ranks: Vec<Process>, mut deadline: Instant) -> Result<Result<Vec<Trained
             }
             match outcome(&process.end(Duration::ZERO)?) {
                 Ok(trained) => ended[rank] = Some(trained),
-                Err(sentence) => {
+                Err(failure) => {
                     if failed.is_empty() {
                         deadline = deadline.min(Instant::now() + GRACE);
                     }
-                    failed.push(format!("rank {rank}: {sentence}"));
+                    let sentence = format!("rank {rank}: {}", failure.sentence);
+                    failed.push(Failure { sentence, ..failure });
                 }
             }
         }
         running = still;
         thread::sleep(LOOK_UP);
     }
-    if let Some(sentence) = cause(&failed) {
-        return Ok(Err(sentence.to_owned()));
+    if let Some(failure) = cause(&failed) {
+        return Ok(Err(failure.sentence.clone()));
     }
     if !running.is_empty() {
         let late: Vec<String> = running.iter().map(|(rank, _)| rank.to_string()).collect();
@@ -104,21 +105,32 @@ fn wait(ranks: Vec<Process>, mut deadline: Instant) -> Result<Result<Vec<Trained
     all.map(Ok).context("a rank has no outcome")
 }
 
-/// The first sentence that isn't about the end of another rank.
-fn cause(failed: &[String]) -> Option<&String> {
-    failed.iter().find(|sentence| !sentence.ends_with(OTHER_ENDED)).or(failed.first())
+/// Why a rank has no results.
+struct Failure {
+    sentence: String,
+    /// Whether the rank ended without an error line, as one that was killed.
+    is_silent: bool,
 }
 
-/// The results of an ended rank, or the sentence that says why it has none.
-fn outcome(finished: &Finished) -> Result<Trained, String> {
+/// A rank that ended silently is the cause of what the others say, and then one whose sentence
+/// isn't about the end of another rank.
+fn cause(failed: &[Failure]) -> Option<&Failure> {
+    let silent = failed.iter().find(|failure| failure.is_silent);
+    let own = || failed.iter().find(|failure| !failure.sentence.ends_with(OTHER_ENDED));
+    silent.or_else(own).or(failed.first())
+}
+
+/// The results of an ended rank, or why it has none.
+fn outcome(finished: &Finished) -> Result<Trained, Failure> {
     let parsed = parse(&finished.stdout);
     match parsed {
         Ok(trained) if finished.status.success() => Ok(trained),
         Ok(_) | Err(None) => {
             let last = finished.stderr.lines().rfind(|line| !line.trim().is_empty());
-            Err(format!("{}: {}", finished.status, last.unwrap_or("it wrote nothing").trim()))
+            let last = last.unwrap_or("it wrote nothing").trim();
+            Err(Failure { sentence: format!("{}: {last}", finished.status), is_silent: true })
         }
-        Err(Some(sentence)) => Err(sentence),
+        Err(Some(sentence)) => Err(Failure { sentence, is_silent: false }),
     }
 }
 
@@ -189,6 +201,13 @@ mod tests {
         let failed = waited(&[other, broken, &asleep], Duration::from_secs(50)).unwrap_err();
         assert_eq!(failed, "rank 1: exit status: 3: oh");
         assert!(begun.elapsed() < Duration::from_secs(40));
+    }
+
+    #[test]
+    fn wait__blames_a_killed_rank_before_one_that_noticed() {
+        let noticed = r#"echo '{"error": {"sentence": "connection closed"}}'; exit 1"#;
+        let failed = waited(&[noticed, "sleep 0.2; kill -9 $$"], Duration::from_secs(30));
+        assert_eq!(failed.unwrap_err(), "rank 1: signal: 9 (SIGKILL): it wrote nothing");
     }
 
     #[test]
