@@ -1,4 +1,4 @@
-//! What all pictures have alike: colors, and the styles of text.
+//! Colors and text styles of all pictures.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};

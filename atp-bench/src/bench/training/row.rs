@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::scenario::Scenario;
 use super::scheme::{Model, Scheme};
 
-/// What a cell measures, beside its own fields and the scheme's options. Raise it when that
-/// changes: older rows are then measured again.
+/// The version of the benchmark. Raise it when models, networks or the script change: rows of older
+/// versions are then measured again.
 const DEFINITION: u32 = 2;
 /// How a row begins.
 const ROW_BEGIN: &str = "{\"scenario\":";
@@ -40,7 +40,7 @@ pub struct Outcome {
     /// Why there are no results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// What the cell meant when it was measured.
+    /// The cell's definition when it was measured.
     #[serde(default)]
     pub definition: String,
     /// The training time after which it would end early.
@@ -90,7 +90,8 @@ impl Cell {
         Cell { scenario, model: None, ranks: 0, scheme: "alone".to_owned(), seed: 0, steps: 0 }
     }
 
-    /// What the cell means: another text makes other results.
+    /// The version of the benchmark, and the scheme's options. Rows with another definition can't be
+    /// compared.
     pub fn definition(&self) -> String {
         let told = Scheme::named(&self.scheme).map(|scheme| scheme.told().to_string());
         format!("{DEFINITION} {}", told.unwrap_or_default())

@@ -31,14 +31,13 @@ STREAMS_MAX = 16_384
 """Streams that a receiver takes. One host may have three quarters of them."""
 MESSAGE_BYTES_MAX = 2 << 20
 """The longest messages are pieces of means, and chunks."""
-TYPES = ("float64", "float32", "float16")
 BATCH = 256
 BUFFER_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What an array has alike in all of its steps."""
+    """The operation and the layout of an array, the same in all of its steps."""
 
     operation: Operation
     regions: Sequence[Region] | None
@@ -248,8 +247,8 @@ class AllReduce:
         serial = len(self._channels)
         if serial >= self._arrays_max:
             raise CollectiveError(f"more than {self._arrays_max} arrays: use their names again")
-        if str(array.dtype) not in TYPES:
-            raise CollectiveError(f"{name} is of {array.dtype}, not of {', '.join(TYPES)}")
+        if str(array.dtype) not in values.TYPES:
+            raise CollectiveError(f"{name} is of {array.dtype}, not of {', '.join(values.TYPES)}")
         wire = self.options.wire or kind.wire or str(array.dtype)
         if wire not in values.WIRES:
             raise CollectiveError(f"{name} is of {wire}, not of {', '.join(values.WIRES)}")

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+TYPES = ("float64", "float32", "float16")
+"""Types of arrays."""
 WIRES = ("float64", "float32", "float16", "bfloat16")
 """Types of elements in messages."""
 
