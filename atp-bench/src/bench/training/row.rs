@@ -90,8 +90,8 @@ impl Cell {
         Cell { scenario, model: None, ranks: 0, scheme: "alone".to_owned(), seed: 0, steps: 0 }
     }
 
-    /// The version of the benchmark, and the scheme's options. Rows with another definition can't be
-    /// compared.
+    /// The version of the benchmark, and the scheme's options. Rows with another definition can't
+    /// be compared.
     pub fn definition(&self) -> String {
         let told = Scheme::named(&self.scheme).map(|scheme| scheme.told().to_string());
         format!("{DEFINITION} {}", told.unwrap_or_default())
