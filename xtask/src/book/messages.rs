@@ -8,7 +8,9 @@ const PIECE_CHARS_MIN: usize = 10;
 
 /// Messages of the page that no program prints.
 pub fn complaints(sources: &[Source]) -> Vec<String> {
-    let is_program = |source: &&Source| source.is_rust() && !source.path.contains("/tests/");
+    let is_program = |source: &&Source| {
+        (source.is_rust() || source.path.ends_with(".py")) && !source.path.contains("/tests/")
+    };
     let programs = sources.iter().filter(is_program);
     let programs: String = programs.map(|source| as_printed(&source.text)).collect();
     let page = sources.iter().filter(|source| source.path == PAGE);
@@ -51,13 +53,16 @@ mod tests {
         "#[error(\n  \"the peer {0} did not \\\n   answer for {1} s: call `help`\")]";
 
     fn check(row: &str) -> Vec<String> {
-        complaints(&[source(PAGE, row), source("a.rs", SOURCE)])
+        let python = "raise E(f\"{rank} hasn't joined\")";
+        let test = source("b/tests/c.py", "\"is only in a test\"");
+        complaints(&[source(PAGE, row), source("a.rs", SOURCE), source("b/c.py", python), test])
     }
 
     #[test]
     fn unprinted__finds_a_message_across_lines() {
         assert!(check("| `the peer ... did not answer for ... s` | cause |").is_empty());
         assert!(check("| ``did not answer for ... s: call `help` `` | cause |").is_empty());
+        assert!(check("| `... hasn't joined` | cause |").is_empty());
         assert!(check("| message | cause |").is_empty());
     }
 
@@ -66,5 +71,6 @@ mod tests {
         let complaints = check("| `the peer ... has not answered` | cause |");
         assert_eq!(complaints.len(), 1, "{complaints:?}");
         assert!(complaints[0].contains("has not answered"), "{complaints:?}");
+        assert_eq!(check("| `is only in a test` | cause |").len(), 1);
     }
 }
