@@ -18,7 +18,8 @@ pub const fn available(line_bytes_per_s: u64, others_bytes_per_s: u64) -> u64 {
 ///
 /// The *level* is the rate at which the lanes that want more than it, each limited to it, fill what
 /// the others leave. It is everybody's advice: a lane that wants less may begin to send more. If
-/// all lanes together want less than there is, each may use all of the rest.
+/// all lanes together want less than there is, it is what the others leave to the lane that wants
+/// most.
 ///
 /// The level rises from pass to pass, and a pass without a further lane below it is the last. So
 /// there are at most as many passes as lanes.
@@ -36,10 +37,12 @@ pub fn fill(lanes: &mut [LaneArrivals], available_bytes_per_s: u64, now_ns: u64,
     let (mut level, mut content) = (share, 0);
     loop {
         let below = lanes.iter().map(|lane| lane.demand_bytes_per_s).filter(|&want| want < level);
-        let (sum, count) = below.fold((0u64, 0), |(sum, count), want| (sum + want, count + 1));
+        let (sum, count, most) = below.fold((0u64, 0, 0), |(sum, count, most), want| {
+            (sum + want, count + 1, most.max(want))
+        });
         let left = available_bytes_per_s.saturating_sub(sum);
         if count == number {
-            level = left.max(share);
+            level = left + most;
             break;
         }
         if count == content {
@@ -77,19 +80,18 @@ mod tests {
         level
     }
 
-    /// Water-filling by sorting, in floating point.
+    /// Water-filling by sorting, in floating point. The last lane takes what is left.
     fn reference(mut wants: Vec<f64>, available: f64) -> f64 {
         wants.sort_by(f64::total_cmp);
-        let (share, mut left) = (available / wants.len() as f64, available);
-        let mut number = wants.len();
+        let (mut left, mut number) = (available, wants.len());
         for want in wants {
-            if want >= left / number as f64 {
-                return left / number as f64;
+            if want >= left / number as f64 || number == 1 {
+                break;
             }
             left -= want;
             number -= 1;
         }
-        left.max(share)
+        left / number as f64
     }
 
     fn lanes() -> impl Strategy<Value = Vec<(u64, bool)>> {
@@ -150,6 +152,12 @@ mod tests {
             prop_assert!(found >= line / 100 && found <= line);
             prop_assert!(found == line / 100 || found == line - others / 2);
         }
+    }
+
+    #[test]
+    fn fill__does_not_hold_back_a_line_with_room() {
+        let mut lanes = [lane(3_536_000_000, false), lane(664_000_000, false)];
+        assert!(advised(&mut lanes, 5_360_000_000) > 3_536_000_000);
     }
 
     #[test]
