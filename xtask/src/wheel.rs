@@ -1,9 +1,12 @@
 //! `cargo xtask wheel`: the Python package `atp` as a wheel, and that of the integrations.
 
+use std::fs::{File, TryLockError};
+use std::os::fd::IntoRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use crate::setup::{self, MATURIN, Need, TORCH_PYTHON, output};
 
@@ -23,14 +26,34 @@ pub fn main() -> Result<()> {
 }
 
 /// Builds the wheels, and installs them beside Debian's PyTorch into an environment for trainings.
-/// Returns its Python.
+/// Returns its Python. The environment stays locked until this process ends, and the program that
+/// it becomes.
 pub fn torch_environment() -> Result<PathBuf> {
-    let (wheels, paths) = (build()?, setup::paths());
+    let paths = setup::paths();
+    keep_to_this_run(&paths.torch_bench)?;
+    let wheels = build()?;
     let mut make = Command::new(TORCH_PYTHON);
     make.arg(paths.workspace.join("integrations/pytorch/tests/environment.py"));
     make.args([&wheels.atp, &wheels.torch, &paths.torch_bench]);
     output(&mut make).context("can't make an environment for PyTorch")?;
     Ok(paths.torch_bench.join("bin/python"))
+}
+
+/// Locks the environment. Fails if a process of another run has the lock.
+fn keep_to_this_run(environment: &Path) -> Result<()> {
+    let path = environment.with_extension("lock");
+    let file = File::create(&path).with_context(|| format!("can't write {}", path.display()))?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => bail!(
+            "another training uses {}: start this one when that has ended",
+            environment.display()
+        ),
+        locked => locked.with_context(|| format!("can't lock {}", path.display()))?,
+    }
+    // The program that this process becomes has it too.
+    fcntl(&file, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    let _ = file.into_raw_fd();
+    Ok(())
 }
 
 /// Builds the wheels.
@@ -71,4 +94,19 @@ fn one_wheel(folder: &Path, prefix: &str) -> Result<PathBuf> {
     let wheel = wheels.next().with_context(|| format!("no wheel {prefix} was built"))?;
     ensure!(wheels.next().is_none(), "more than one wheel {prefix} in {}", folder.display());
     Ok(wheel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keep_to_this_run__refuses_a_second_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = folder.path().join("torch");
+        keep_to_this_run(&environment).unwrap();
+        let refusal = keep_to_this_run(&environment).unwrap_err().to_string();
+        assert!(refusal.starts_with("another training uses"), "{refusal}");
+        keep_to_this_run(&folder.path().join("another")).unwrap();
+    }
 }
