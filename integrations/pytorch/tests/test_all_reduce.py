@@ -10,11 +10,14 @@ from atp.collective.values import Array
 from ranks import TYPES, arrays, options, run, successes, sums
 
 
-def reduced(ranks: int, seed: int, elements: int, dtype: str, each: Options) -> list[list[Array]]:
+Shape = int | tuple[int, ...]
+
+
+def reduced(ranks: int, seed: int, shape: Shape, dtype: str, each: Options) -> list[list[Array]]:
     """What each rank got, after a check that all ranks got the same bits."""
 
     def one(collective: AllReduce) -> list[Array]:
-        mine = arrays(collective.rank, seed, elements, dtype)
+        mine = arrays(collective.rank, seed, shape, dtype)
         return [collective.all_reduce("array", array).result() for array in mine]
 
     outcomes = successes(run(ranks, one, lambda rank: each))
@@ -24,8 +27,8 @@ def reduced(ranks: int, seed: int, elements: int, dtype: str, each: Options) -> 
     return outcomes
 
 
-def means(ranks: int, seed: int, elements: int, dtype: str) -> list[Array]:
-    return [total / ranks for total in sums(ranks, seed, elements, dtype)]
+def means(ranks: int, seed: int, shape: Shape, dtype: str) -> list[Array]:
+    return [total / ranks for total in sums(ranks, seed, shape, dtype)]
 
 
 @pytest.mark.parametrize("elements", [0, 1, 2, 15, 349, 350, 351, 5_000, 70_001])
@@ -35,6 +38,23 @@ def test_exact_means_are_numpy_s(ranks: int, elements: int) -> None:
     outcomes = reduced(ranks, seed, elements, "float32", options(groups=Uniform(1.0)))
     for got, mean in zip(outcomes[0], means(ranks, seed, elements, "float32"), strict=True):
         np.testing.assert_allclose(got, mean, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (7, 50), (0, 5), (5, 0), (2, 3, 700)])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_shapes(dtype: str, shape: tuple[int, ...]) -> None:
+    outcomes = reduced(2, 5, shape, dtype, options(groups=Uniform(1.0)))
+    for got, mean in zip(outcomes[0], means(2, 5, shape, dtype), strict=True):
+        assert got.shape == shape and got.dtype == dtype
+        np.testing.assert_allclose(got, mean, rtol=1e-3, atol=1e-3)
+
+
+def test_an_order_of_memory_that_is_not_c_s() -> None:
+    def one(collective: AllReduce) -> Array:
+        return collective.all_reduce("array", np.arange(6.0).reshape(2, 3).T).result()
+
+    for got in successes(run(2, one, lambda rank: options(groups=Uniform(1.0)))):
+        assert (got == np.arange(6.0).reshape(2, 3).T).all()
 
 
 @pytest.mark.parametrize(("dtype", "wire", "error"), TYPES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Literal
 
@@ -11,13 +12,18 @@ import numpy as np
 import pytest
 
 from atp.collective import AllReduce, CollectiveError, Custom, Uniform
+from atp.collective.channel import Channel
 from atp.collective.groups import Chunks
+from atp.collective.peers import Peers
+from atp.collective.plan import Kind
 from atp.collective.values import Array
 from ranks import options, run
 
 Name = Literal["all_reduce", "reduce_scatter"]
 OPERATIONS: list[Name] = ["all_reduce", "reduce_scatter"]
 STEPS = 3
+LATE_S = 4.0
+"""Longer than the time from one question to the next, and leaving."""
 
 
 def begun(collective: AllReduce, operation: Name) -> Future[Array]:
@@ -59,6 +65,54 @@ def test_a_step_whose_other_ranks_never_come(operation: Name) -> None:
     assert "rank 1 is too late with its part of step 0 of array" in str(first)
     assert second == ""
     assert not threads()
+
+
+def test_a_rank_that_is_done_leaves_while_others_wait() -> None:
+    """Rank 0 waits for the mean of rank 2 alone, and asks rank 1, which needs nothing more."""
+    sent = threading.Event()
+
+    def later(peers: Peers) -> None:
+        """The mean for rank 0 comes late, as after losses."""
+        send, end_window = peers.send, peers.end_window
+        held: list[Callable[[], None]] = []
+
+        def hold(peer: int, messages: list[bytes], *rest: int, copy: bool | None = None) -> None:
+            if peer == 0 and copy is False:
+                held.append(lambda: send(peer, messages, *rest, copy=copy))
+            else:
+                send(peer, messages, *rest, copy=copy)
+
+        def end(peer: int) -> None:
+            if peer != 0 or not held:
+                end_window(peer)
+                return
+
+            def go_on() -> None:
+                held.pop()()
+                end_window(peer)
+                sent.set()
+
+            threading.Timer(LATE_S, go_on).start()
+
+        peers.send, peers.end_window = hold, end  # type: ignore[method-assign, assignment]
+
+    def one(collective: AllReduce) -> float:
+        if collective.rank == 2:
+            opened = collective._new_channel
+
+            def patched(name: str, kind: Kind) -> Channel:
+                channel = opened(name, kind)
+                later(channel.peers)
+                return channel
+
+            collective._new_channel = patched  # type: ignore[method-assign]
+        mean = float(begun(collective, "all_reduce").result().mean())
+        if collective.rank == 1:
+            time.sleep(LATE_S / 2)  # It has been asked by then.
+        assert collective.rank != 2 or sent.wait(2 * LATE_S)
+        return mean
+
+    assert run(3, one, lambda rank: options(groups=Uniform(1.0))) == [2.0] * 3
 
 
 def test_more_steps_than_there_is_time_for() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,9 @@ OWN = manifest.pack(step=3, msrs=[0.9], nonfinite_values=False, nonfinite="error
 class Sent:
     """A message as the library hands it over."""
 
-    def __init__(self, data: bytes, window: int = 0, group: int = 1):
+    def __init__(self, data: bytes, window: int = 0, group: int = 1, port: int = 9):
         self.data, self.window, self.group = memoryview(data), window, group
+        self.source = ("10.0.0.2", port)
 
     def __len__(self) -> int:
         return len(self.data)
@@ -132,15 +134,39 @@ def test_a_stranger_s_job_has_no_place() -> None:
 
 def test_a_farewell_is_one_line() -> None:
     known = Meeting(0, [("10.0.0.1", 5), ("10.0.0.2", 5)], 1_000, bytes(16))
-    data = memoryview(bytes(16) + b"a\nb\x1b[2J\xff" + b"c" * 5_000)
+    data = memoryview(known.farewell("") + b"a\nb\x1b[2J\xff" + b"c" * 5_000)
     assert known.is_farewell(data)
     assert str(known.reason(data, 1)).startswith("rank 1: a b [2J")
     assert str(known.reason(data, 1)).isprintable()
 
 
+def test_another_process_of_a_rank_s_host_changes_nothing() -> None:
+    """It knows the job id, which is in every packet, but not the greeting."""
+    inbox = Inbox(b"greeting")
+    stranger, rank = 7, 8
+    for data in (b"ting", b"greetin", b"GREETING and more"):
+        inbox.add(1, Sent(data, 0, EXACT, stranger))  # type: ignore[arg-type]
+    inbox.add(1, Sent(chunk(0, 10), 0, 1, stranger))  # type: ignore[arg-type]
+    inbox.end_window(1, ("10.0.0.2", stranger), 0)
+    inbox.add(1, Sent(chunk(1, 10), 0, 1, rank))  # type: ignore[arg-type]
+    with pytest.raises(CollectiveError, match="rank 1 is too late with it"):
+        inbox.take_window(1, 0, 0.0, "it", lambda: None)
+    inbox.add(1, Sent(b"greeting: a manifest", 0, EXACT, rank))  # type: ignore[arg-type]
+    inbox.end_window(1, ("10.0.0.2", rank), 0)
+    inbox.leave(1, ("10.0.0.2", stranger))
+    assert not inbox.has_left(1)
+    taken = inbox.take_window(1, 0, time.monotonic() + 9, "it", lambda: None)
+    assert [message.source[1] for message in taken] == [rank, rank]
+    # The first greeting holds.
+    inbox.add(1, Sent(b"greeting", 1, EXACT, stranger))  # type: ignore[arg-type]
+    inbox.end_window(1, ("10.0.0.2", stranger), 1)
+    with pytest.raises(CollectiveError, match="rank 1 is too late with it"):
+        inbox.take_window(1, 1, 0.0, "it", lambda: None)
+
+
 def test_windows_of_the_future_take_no_memory() -> None:
-    inbox = Inbox()
+    inbox = Inbox(b"greeting")
     for window in range(AHEAD_MAX + 50):
         inbox.add(1, Sent(b"12345", window, EXACT))  # type: ignore[arg-type]
-        inbox.end_window(1, window)
+        inbox.end_window(1, ("10.0.0.2", 9), window)
     assert len(inbox._messages) == len(inbox._ended) == AHEAD_MAX

@@ -3,57 +3,30 @@
 from __future__ import annotations
 
 import atexit
-import ipaddress
+import operator
 import os
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 import atp
-from atp.collective import values
-from atp.collective.channel import Channel, Operation, Step
+from atp.collective.channel import Channel, Step
+from atp.collective.ends import Ends
 from atp.collective.errors import CollectiveError, described, one_line
 from atp.collective.inbox import EXACT, Inbox
-from atp.collective.layout import Layout, Region
-from atp.collective.meeting import Meeting, meet, own_address
+from atp.collective.layout import Region
 from atp.collective.options import Options
-from atp.collective.parting import FAREWELL_S, LOOK_S, Tie, part
+from atp.collective.parting import FAREWELL_S, Tie, part, tell
+from atp.collective.plan import Kind, Operation, planned
 from atp.collective.stats import Stats
 from atp.collective.store import Store
 from atp.collective.values import Array
 
 RANKS_MAX = 16
-STREAMS_MAX = 16_384
-"""Streams that a receiver takes. One host may have three quarters of them."""
-MESSAGE_BYTES_MAX = 2 << 20
-"""The longest messages are pieces of means, and chunks."""
 BATCH = 256
-BUFFER_BYTES = 4 << 20
-
-
-@dataclass(frozen=True)
-class Kind:
-    """The operation and the layout of an array, the same in all of its steps."""
-
-    operation: Operation
-    regions: Sequence[Region] | None
-    shards: Sequence[int] | None
-    wire: str | None
-
-    def is_cut_like(self, other: Kind) -> bool:
-        return (
-            _listed(self.regions) == _listed(other.regions)
-            and _listed(self.shards) == _listed(other.shards)
-            and self.wire == other.wire
-        )
-
-
-def _listed(parts: Sequence[Any] | None) -> list[Any] | None:
-    return None if parts is None else list(parts)
 
 
 class AllReduce:
@@ -83,14 +56,12 @@ class AllReduce:
         self._lock = threading.RLock()
         self._failure: CollectiveError | None = None
         self._is_closed = False
-        self._store, self._prefix = store, f"atp.collective/{name}"
         self._counts: dict[str, int] = {}
         self._farewells: dict[int, atp.Stream] = {}
         """Streams of a rank that failed before its first step."""
-        self._arrays_max = STREAMS_MAX * 3 // 4 // (ranks - 1)
         self._process = os.getpid()
-        self._receiver = self._bind()
-        self._meeting = self._meet()
+        self._ends = Ends(store, f"atp.collective/{name}", rank, ranks, self.options)
+        self._receiver, self._meeting = self._ends.receiver, self._ends.meeting
         self._thread = threading.Thread(target=self._receive, name="atp receive", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -104,13 +75,19 @@ class AllReduce:
         *,
         wire: str | None = None,
     ) -> Future[Array]:
-        """The mean of ``array`` over all ranks, as a new array of its shape and type.
+        """The mean of ``array`` over all ranks, as a new array of its shape and type: ``float64``,
+        ``float32`` or ``float16``, in the order of C. Half precision is summed in single precision.
 
-        ``name`` and the regions are the same in every step: they stand for streams. Don't change
-        the array before the future is done. ``step`` counts from 0; by default, by name. ``wire``
-        is the type of the elements, if it isn't the array's and ``Options`` have none.
+        ``name``, the type and the regions are the same in every step: they stand for streams. Don't
+        change the array before the future is done. ``step`` counts from 0; by default, by name.
+        ``wire`` is the type of the elements in messages, if it isn't the array's and ``Options``
+        have none.
+
+        Raises ``CollectiveError`` for a wrong argument, and if an earlier step has failed. The
+        future raises it if this one fails.
         """
-        return self._submit(name, array, step, Kind(Operation.ALL_REDUCE, regions, None, wire))
+        kind = Kind.of(Operation.ALL_REDUCE, array, regions, None, wire)
+        return self._submit(name, array, step, kind)
 
     def reduce_scatter(
         self,
@@ -132,13 +109,14 @@ class AllReduce:
         operations = {"mean": Operation.MEAN_OF_SHARD, "sum": Operation.SUM_OF_SHARD}
         if op not in operations:
             raise CollectiveError(f"op={op!r}: it is one of {', '.join(operations)}")
-        return self._submit(name, array, step, Kind(operations[op], regions, shards, wire))
+        kind = Kind.of(operations[op], array, regions, shards, wire)
+        return self._submit(name, array, step, kind)
 
     def _submit(self, name: str, array: Array, step: int | None, kind: Kind) -> Future[Array]:
         done: Future[Array] = Future()
         with self._lock:
-            channel = self._channel(name, array, kind)
-            step = self._counts.get(name, -1) + 1 if step is None else step
+            channel = self._channel(name, kind)
+            step = self._counts.get(name, -1) + 1 if step is None else operator.index(step)
             self._counts[name] = step
             channel.submit(Step(step, array, done, kind.operation))
         return done
@@ -150,7 +128,8 @@ class AllReduce:
 
     def close(self) -> None:
         """Ends all threads. Waits for steps that were submitted, for ``timeout_s`` and
-        ``peer_timeout_s`` at most."""
+        ``peer_timeout_s`` at most, and then for some seconds to tell the other ranks. A thread in a
+        user's group function ends when that returns."""
         if os.getpid() != self._process:
             return  # A forked child has no threads of its parent.
         with self._lock:
@@ -167,8 +146,9 @@ class AllReduce:
                 channel.join(max(0.0, deadline - time.monotonic()))
             if any(channel.is_alive for channel in channels):
                 self._fail(CollectiveError(f"rank {self.rank} closed while steps were waiting"))
+                deadline = time.monotonic() + FAREWELL_S
                 for channel in channels:
-                    channel.join(FAREWELL_S)
+                    channel.join(max(0.0, deadline - time.monotonic()))
             part(self._ties(), lambda: self._failure is not None, self.options.peer_timeout_s)
         finally:
             self._receiver.close()
@@ -184,127 +164,37 @@ class AllReduce:
         finally:
             self.close()
 
-    def _daemon(self) -> dict[str, Any]:
-        socket_path = self.options.control_socket
-        return {} if socket_path == "default" else {"control_socket": socket_path}
-
-    def _bind(self) -> atp.Receiver:
-        host = self.options.address or own_address()
-        try:
-            receiver = atp.Receiver(
-                (host, 0),
-                sources_max=STREAMS_MAX,
-                message_bytes_max=MESSAGE_BYTES_MAX,
-                **self._daemon(),
-            )
-        except atp.Error as error:
-            raise CollectiveError(f"can't receive at {host}: {error}; set the address") from error
-        if ipaddress.ip_address(receiver.address[0]).is_unspecified:
-            receiver.close()
-            raise CollectiveError(
-                f"address={host!r} stands for all addresses of this host: give the one that the "
-                "other ranks reach"
-            )
-        return receiver
-
-    def _meet(self) -> Meeting:
-        try:
-            return meet(
-                self._store, self._prefix, self.rank, self.ranks,
-                self._receiver.address, self.options.timeout_s,
-            )  # fmt: skip
-        except BaseException:
-            self._receiver.close()
-            raise
-
-    def _channel(self, name: str, array: Array, kind: Kind) -> Channel:
+    def _channel(self, name: str, kind: Kind) -> Channel:
         """The array's channel. The caller holds the lock."""
         if self._is_closed:
             raise CollectiveError("the collective is closed")
         if self._failure is not None:
             raise self._failure
-        channel = self._channels.get(name)
-        if channel is None:
-            channel = self._new_channel(name, array, kind)
-            self._channels[name], self._kinds[name] = channel, kind
-        if channel.windows != kind.operation.windows:
-            raise CollectiveError(
-                f"{name} is the name of another operation: give this {kind.operation.value} another "
-                "name"
-            )
-        if channel.elements != array.size:
-            raise CollectiveError(
-                f"{name} has {array.size} elements, and had {channel.elements}: give an array of "
-                "another length another name"
-            )
-        if not kind.is_cut_like(self._kinds[name]):
-            raise CollectiveError(
-                f"{name} has other regions, shards or types than before: give it another name"
-            )
-        return channel
+        if name in self._kinds:
+            kind.require_like(self._kinds[name], name)
+        else:
+            self._channels[name] = self._new_channel(name, kind)
+            self._kinds[name] = kind
+        return self._channels[name]
 
-    def _new_channel(self, name: str, array: Array, kind: Kind) -> Channel:
+    def _new_channel(self, name: str, kind: Kind) -> Channel:
         serial = len(self._channels)
-        if serial >= self._arrays_max:
-            raise CollectiveError(f"more than {self._arrays_max} arrays: use their names again")
-        if str(array.dtype) not in values.TYPES:
-            raise CollectiveError(f"{name} is of {array.dtype}, not of {', '.join(values.TYPES)}")
-        wire = self.options.wire or kind.wire or str(array.dtype)
-        if wire not in values.WIRES:
-            raise CollectiveError(f"{name} is of {wire}, not of {', '.join(values.WIRES)}")
-        regions = [Region(array.size)] if kind.regions is None else kind.regions
-        if not self.options.groups.by_name:
-            regions = [Region(region.elements, "", region.exact) for region in regions]
-        width = max(1, self.options.chunk_bytes // values.item_bytes(wire))
-        layout = Layout(regions, self.ranks, width, kind.shards)
-        if layout.elements != array.size:
-            raise CollectiveError(
-                f"the regions of {name} have {layout.elements} elements, the array {array.size}"
-            )
-
-        def open_streams(streams: dict[int, atp.Stream], part_bytes: int) -> None:
-            self._open_streams(streams, serial, part_bytes)
-
+        if serial >= self._ends.arrays_max:
+            raise CollectiveError(f"more than {serial} arrays: use their names again")
         return Channel(
-            name, layout, wire, kind.operation.windows, self.options, self.rank,
-            self._inbox(serial), open_streams, self.stats, self._fail,
-        )  # fmt: skip
-
-    def _open_streams(
-        self,
-        streams: dict[int, atp.Stream],
-        serial: int,
-        part_bytes: int,
-        without: Collection[int] = (),
-    ) -> None:
-        """A stream to each rank, the next rank first: not all ranks begin with the same one."""
-        msrs = self.options.groups.msrs
-        groups = [atp.Group(EXACT, name="exact")]
-        groups += [atp.Group(at, msr=msr) for at, msr in enumerate(msrs, start=1)]
-        options: dict[str, Any] = self._daemon()
-        if self.options.rate_max_bytes_per_s is not None:
-            options["rate_max_bytes_per_s"] = self.options.rate_max_bytes_per_s
-        for distance in range(1, self.ranks):
-            peer = (self.rank + distance) % self.ranks
-            if peer in without:
-                continue
-            streams[peer] = atp.Stream(
-                self._meeting.addresses[peer],
-                id=self._meeting.job(serial, self.rank),
-                groups=groups,
-                overlap_windows=True,
-                name_lost=self.options.missing == "feedback",
-                # Both phases of two steps: no rank waits for its own library.
-                buffer_bytes=BUFFER_BYTES + 4 * part_bytes,
-                peer_timeout=self.options.peer_timeout_s,
-                requests="refuse",
-                **options,
-            )
+            planned(name, kind, self.options, self.ranks),
+            self.rank,
+            self.options,
+            self._inbox(serial),
+            lambda streams, part_bytes: self._ends.open(streams, serial, part_bytes),
+            self.stats,
+            self._fail,
+        )
 
     def _inbox(self, serial: int) -> Inbox:
         inbox = self._inboxes.get(serial)
         if inbox is None:
-            inbox = self._inboxes.setdefault(serial, Inbox())
+            inbox = self._inboxes.setdefault(serial, Inbox(self._meeting.greeting))
             if self._failure is not None:
                 inbox.fail(self._failure)
         return inbox
@@ -325,7 +215,7 @@ class AllReduce:
         if place is None:
             return
         serial, rank = place
-        if serial >= self._arrays_max:
+        if serial >= self._ends.arrays_max:
             return
         match event:
             case atp.Message():
@@ -334,16 +224,17 @@ class AllReduce:
                     return
                 self._inbox(serial).add(rank, event)
             case atp.WindowEnded(summary=summary):
-                self._inbox(serial).end_window(rank, summary.window)
+                self._inbox(serial).end_window(rank, event.source, summary.window)
             case atp.Finished():
-                self._inbox(serial).leave(rank)
+                self._inbox(serial).leave(rank, event.source)
 
     def _fail(self, error: BaseException, is_told: bool = False) -> CollectiveError:
         """Ends all channels, and tells the other ranks. Returns the first failure."""
         if isinstance(error, CollectiveError):
             failure = error
         elif isinstance(error, atp.Error):
-            failure = CollectiveError(f"rank {self.rank} lost its connection: {one_line(str(error))}")
+            # Of the transport: it says where.
+            failure = CollectiveError(f"rank {self.rank}: {one_line(str(error))}")
         else:
             failure = CollectiveError(f"rank {self.rank} failed: {described(error)}")
             failure.__cause__ = error
@@ -356,36 +247,18 @@ class AllReduce:
         # A rank that was told tells it again: else others see it leave before they know why.
         if not is_told:
             self._open_farewells()
-        self._tell_all(failure, 0.0 if is_told else FAREWELL_S)
+        farewell = self._meeting.farewell(str(failure))
+        tell([tie.stream for tie in self._ties()], farewell, 0.0 if is_told else FAREWELL_S)
         return failure
 
     def _open_farewells(self) -> None:
         """Others may wait for the first step of a rank that never begins one."""
         with self._lock:
-            reached = {peer for channel in self._channels.values() for peer in list(channel.streams)}
+            reached = {peer for channel in self._channels.values() for peer in list(channel.peers.streams)}
         try:
-            self._open_streams(self._farewells, 0, 0, without=reached)
+            self._ends.open(self._farewells, 0, 0, without=reached)
         except atp.Error:
             pass
-
-    def _tell_all(self, failure: CollectiveError, patience_s: float) -> None:
-        untold = [tie.stream for tie in self._ties()]
-        deadline = time.monotonic() + patience_s
-        while untold := [stream for stream in untold if not self._tell(stream, failure)]:
-            if time.monotonic() >= deadline:
-                return
-            time.sleep(LOOK_S)
-
-    def _tell(self, stream: atp.Stream, failure: CollectiveError) -> bool:
-        """Sends the reason. Whether that is done: the stream may have to wait for a window."""
-        try:
-            if not stream.try_send_many([self._meeting.farewell(str(failure))], EXACT):
-                stream.try_window()
-                return False
-            stream.begin_finish()
-        except Exception:  # The stream has ended.
-            pass
-        return True
 
     def _ties(self) -> list[Tie]:
         """Every stream, with what is known of its peer."""
@@ -394,7 +267,7 @@ class AllReduce:
         ties = [
             Tie(stream, partial(channel.inbox.has_left, peer))
             for channel in channels
-            for peer, stream in list(channel.streams.items())
+            for peer, stream in list(channel.peers.streams.items())
         ]
         for peer, stream in list(self._farewells.items()):
             ties.append(Tie(stream, partial(self._inbox(0).has_left, peer)))

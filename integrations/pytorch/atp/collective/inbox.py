@@ -13,28 +13,38 @@ EXACT = 0
 """The group of messages that all arrive, in order."""
 LOOK_S = 0.25
 """A rank that waits looks so often whether the others still answer."""
-
-
 AHEAD_MAX = 8
 """Windows that a rank can be ahead, generously: it needs the others for each step."""
 
+Source = tuple[str, int]
+"""The address of a stream: host and port."""
+Key = tuple[int, Source, int]
+"""A rank, its stream and a window."""
+
 
 class Inbox:
-    """Messages by rank and window."""
+    """Messages by rank and window.
 
-    def __init__(self) -> None:
+    Any process of a rank's host can send to it. So a rank is known by the stream whose exact
+    messages begin with ``greeting``, which only ranks know. Other streams stay apart.
+    """
+
+    def __init__(self, greeting: bytes) -> None:
+        self.greeting = greeting
         self._changed = threading.Condition()
-        self._messages: dict[tuple[int, int], list[atp.Message]] = {}
-        self._bytes: dict[tuple[int, int], int] = {}
+        self._sources: dict[int, Source] = {}
+        """The stream of each rank that has sent the greeting."""
+        self._messages: dict[Key, list[atp.Message]] = {}
+        self._bytes: dict[Key, int] = {}
         """Of exact messages."""
-        self._ended: set[tuple[int, int]] = set()
-        self._left: set[int] = set()
+        self._ended: set[Key] = set()
+        self._left: set[tuple[int, Source]] = set()
         self._first = 0
         """Earlier windows are over."""
         self._failure: CollectiveError | None = None
 
     def add(self, rank: int, message: atp.Message) -> None:
-        key = rank, message.window
+        key = rank, message.source, message.window
         if len(message) == 0:
             return  # A question: the library has answered it.
         with self._changed:
@@ -42,23 +52,40 @@ class Inbox:
                 return
             self._messages.setdefault(key, []).append(message)
             if message.group == EXACT:
+                if rank not in self._sources and self._is_greeting(message):
+                    self._sources[rank] = message.source
                 self._bytes[key] = self._bytes.get(key, 0) + len(message)
                 self._changed.notify_all()
 
-    def end_window(self, rank: int, window: int) -> None:
+    def _is_greeting(self, message: atp.Message) -> bool:
+        return message.data[: len(self.greeting)] == self.greeting
+
+    def end_window(self, rank: int, source: Source, window: int) -> None:
         with self._changed:
             if self._first <= window < self._first + AHEAD_MAX:
-                self._ended.add((rank, window))
+                self._ended.add((rank, source, window))
                 self._changed.notify_all()
 
-    def leave(self, rank: int) -> None:
-        """The rank has ended its stream."""
+    def leave(self, rank: int, source: Source) -> None:
+        """The stream has ended."""
         with self._changed:
-            self._left.add(rank)
+            self._left.add((rank, source))
             self._changed.notify_all()
 
     def has_left(self, rank: int) -> bool:
-        return rank in self._left
+        """Whether the rank has ended its stream."""
+        with self._changed:
+            return self._has_left(rank)
+
+    def _has_left(self, rank: int) -> bool:
+        if rank in self._sources:
+            return (rank, self._sources[rank]) in self._left
+        # A rank that begins no step sends no greeting.
+        return any(rank == left for left, _ in self._left)
+
+    def _key(self, rank: int, window: int) -> Key | None:
+        source = self._sources.get(rank)
+        return None if source is None else (rank, source, window)
 
     def fail(self, error: CollectiveError) -> None:
         with self._changed:
@@ -80,11 +107,11 @@ class Inbox:
         self, rank: int, window: int, deadline: float, what: str, look: Callable[[], None]
     ) -> list[atp.Message]:
         """The messages of a window, once it has ended. ``look`` raises if waiting is in vain."""
-        key = rank, window
-        while not self._wait(lambda: key in self._ended, rank, deadline, what):
+        while not self._wait(
+            lambda: self._key(rank, window) in self._ended, rank, deadline, what
+        ):
             look()
-        with self._changed:
-            return self._messages.pop(key, [])
+        return self._take(rank, window)
 
     def take_exact(
         self,
@@ -97,23 +124,29 @@ class Inbox:
     ) -> list[atp.Message]:
         """The exact messages of a window, once all have arrived. ``length`` tells their bytes, as
         far as those that are there say it."""
-        key = rank, window
 
         def is_there() -> bool:
+            key = self._key(rank, window)
+            if key is None:
+                return False
             return self._bytes.get(key, 0) >= length(self._messages.get(key, []))
 
         while not self._wait(is_there, rank, deadline, what):
             look()
+        return self._take(rank, window)
+
+    def _take(self, rank: int, window: int) -> list[atp.Message]:
         with self._changed:
-            return self._messages.pop(key, [])
+            key = self._key(rank, window)
+            return [] if key is None else self._messages.pop(key, [])
 
     def forget_before(self, window: int) -> None:
         with self._changed:
             self._first = window
             for kept in (self._messages, self._bytes):
-                for key in [key for key in kept if key[1] < window]:
+                for key in [key for key in kept if key[2] < window]:
                     del kept[key]
-            self._ended = {key for key in self._ended if key[1] >= window}
+            self._ended = {key for key in self._ended if key[2] >= window}
 
     def _wait(
         self, is_there: Callable[[], bool], rank: int, deadline: float, what: str
@@ -124,7 +157,7 @@ class Inbox:
                 return True
             if self._failure is not None:
                 raise self._failure
-            if rank in self._left:
+            if self._has_left(rank):
                 raise CollectiveError(f"rank {rank} left before {what}")
             left = deadline - time.monotonic()
             if left <= 0:

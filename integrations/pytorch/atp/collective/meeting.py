@@ -32,7 +32,7 @@ class Meeting:
     """Where each rank receives."""
     first_job: int
     token: bytes
-    """Begins the last message of a rank that failed."""
+    """Only ranks know it."""
 
     def job(self, serial: int, rank: int) -> int:
         """The job id of a rank's streams for one channel."""
@@ -45,14 +45,24 @@ class Meeting:
             return None
         return (serial, rank) if source[0] == self.addresses[rank][0] else None
 
+    @property
+    def greeting(self) -> bytes:
+        """Begins the first message of a step."""
+        return self.token + b"G"
+
+    @property
+    def _goodbye(self) -> bytes:
+        """Begins the last message of a rank that failed."""
+        return self.token + b"F"
+
     def farewell(self, sentence: str) -> bytes:
-        return self.token + sentence.encode(errors="replace")[:_SENTENCE_BYTES_MAX]
+        return self._goodbye + sentence.encode(errors="replace")[:_SENTENCE_BYTES_MAX]
 
     def is_farewell(self, data: memoryview) -> bool:
-        return data[: len(self.token)] == self.token
+        return data[: len(self._goodbye)] == self._goodbye
 
     def reason(self, data: memoryview, rank: int) -> CollectiveError:
-        told = bytes(data[len(self.token) :][:_SENTENCE_BYTES_MAX]).decode(errors="replace")
+        told = bytes(data[len(self._goodbye) :][:_SENTENCE_BYTES_MAX]).decode(errors="replace")
         sentence = one_line(told)
         # A rank that names another one, or itself, says enough.
         return CollectiveError(sentence if sentence.startswith("rank ") else f"rank {rank}: {sentence}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import atp
+from atp.collective.inbox import EXACT
 
 PARTING_S = 2.0
 """How long a rank that closes tells the others so."""
@@ -37,6 +38,28 @@ def part(ties: Collection[Tie], has_failed: Callable[[], bool], peer_timeout_s: 
     _wait_for(ties, _has_ended, min(limit_s, peer_timeout_s))
     for tie in ties:
         _try(partial(tie.stream.finish, timeout=0))
+
+
+def tell(streams: Collection[atp.Stream], farewell: bytes, patience_s: float) -> None:
+    """Ends the streams with this message. One that has to wait for a window gets ``patience_s``."""
+    untold = list(streams)
+    deadline = time.monotonic() + patience_s
+    while untold := [stream for stream in untold if not _tell(stream, farewell)]:
+        if time.monotonic() >= deadline:
+            return
+        time.sleep(LOOK_S)
+
+
+def _tell(stream: atp.Stream, farewell: bytes) -> bool:
+    """Whether nothing is left to do."""
+    try:
+        if not stream.try_send_many([farewell], EXACT):
+            stream.try_window()
+            return False
+        stream.begin_finish()
+    except Exception:  # The stream has ended.
+        pass
+    return True
 
 
 def _is_confirmed(tie: Tie) -> bool:
