@@ -87,9 +87,29 @@ def test_the_largest_chunks_are_sent_first() -> None:
     values = np.zeros(ELEMENTS, np.float32)
     values[::WIDTH] = [3, 9, 1, 7, 5, 0, 2, 8, 4, 6]
     (batch,) = Contribution(shard(), options(), "float32", 0).batches(values, 0)
-    # Full chunks in their order, then the short one.
-    assert batch.chunks.tolist() == [1, 7, 3, 4, 8, 0, 6, 2, 5, 9]
-    assert [len(message) for message in batch.messages] == [HEAD_BYTES + 40] * 9 + [HEAD_BYTES + 20]
+    assert batch.chunks.tolist() == [1, 7, 3, 9, 4, 8, 0, 6, 2, 5]
+    full, short = HEAD_BYTES + 40, HEAD_BYTES + 20
+    assert [len(message) for message in batch.messages] == [full] * 3 + [short] + [full] * 6
+
+
+def test_a_large_short_chunk_is_sent_first() -> None:
+    values = np.ones(ELEMENTS, np.float32)
+    values[-5:] = [8, 9, 10, 11, 12]
+    (batch,) = Contribution(shard(), options(), "float32", 0).batches(values, 0)
+    assert batch.chunks.tolist() == [9, 0, 1, 2, 3, 4, 5, 6, 7, 8]
+    assert batch.messages[0] == (9).to_bytes(HEAD_BYTES, "little") + values[-5:].tobytes()
+
+
+def test_feedback_sends_short_chunks_too() -> None:
+    """A good network leaves out the last chunks of a group."""
+    contribution = Contribution(shard(), options(missing="feedback"), "float32", 0)
+    arrived: set[int] = set()
+    for step in range(10):
+        (batch,) = contribution.batches(np.ones(ELEMENTS, np.float32), step)
+        arrived.update(batch.chunks[:5].tolist())
+        lost = SimpleNamespace(group=batch.group, lost_ids=(range(5, 10),))
+        contribution.on_report(SimpleNamespace(groups=[lost]))  # type: ignore[arg-type]
+    assert arrived == set(range(10))
 
 
 def test_the_order_goes_by_the_sum_of_squares() -> None:

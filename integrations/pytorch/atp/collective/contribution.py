@@ -83,9 +83,9 @@ class Contribution:
         self._packer.fill(encoded)
         self._chunks = {}
         for group in np.unique(groups).tolist():
-            messages, numbers = self._packer.messages(order[groups[order] == group])
+            numbers = order[groups[order] == group]
             self._chunks[group] = numbers
-            yield Batch(group, messages, numbers)
+            yield Batch(group, self._packer.messages(numbers), numbers)
         if self._options.missing == "feedback":
             self._sent = Sent(rows, encoded, finite)
 
