@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atp.collective.contribution import Contribution
+from atp.collective.contribution import Contribution, chunk_seed
 from atp.collective.groups import Chunks, Magnitude, assigned
 from atp.collective.hadamard import rotate, rotate_back
 from atp.collective.layout import Layout, Region
@@ -110,6 +110,11 @@ def test_feedback_sends_short_chunks_too() -> None:
         lost = SimpleNamespace(group=batch.group, lost_ids=(range(5, 10),))
         contribution.on_report(SimpleNamespace(groups=[lost]))  # type: ignore[arg-type]
     assert arrived == set(range(10))
+
+
+def test_seeds_differ_between_steps_and_owners() -> None:
+    seeds = [chunk_seed(step, owner) for step in range(3) for owner in range(16)]
+    assert len({seed + use for seed in seeds for use in (0, 1)}) == 3 * 16 * 2
 
 
 def test_the_order_goes_by_the_sum_of_squares() -> None:
