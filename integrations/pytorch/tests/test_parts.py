@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -115,6 +116,18 @@ def test_feedback_sends_short_chunks_too() -> None:
 def test_seeds_differ_between_steps_and_owners() -> None:
     seeds = [chunk_seed(step, owner) for step in range(3) for owner in range(16)]
     assert len({seed + use for seed in seeds for use in (0, 1)}) == 3 * 16 * 2
+
+
+def test_a_layout_takes_numbers_of_numpy() -> None:
+    """Also numpy 2, which writes them in another way."""
+    plain = Layout([Region(60, "a", True), Region(40)], 2, 10, [70, 30])
+    first: Any = (np.int64(60), np.str_("a"), np.True_)
+    shards: Any = np.array([70, 30])
+    layout = Layout([Region(*first), Region(40)], 2, 10, shards)
+    assert layout.digest == plain.digest
+    assert json.dumps([layout.elements, *((shard.start, shard.stop) for shard in layout.shards)])
+    kinds = [type(part) for of in layout.regions for part in (of.elements, of.name, of.exact)]
+    assert kinds == [int, str, bool] * 2
 
 
 def test_the_order_goes_by_the_sum_of_squares() -> None:

@@ -91,10 +91,13 @@ class Magnitude:
     by_name: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
+        # Ranks compare them as texts, which differ for lists and for numbers of numpy.
+        object.__setattr__(self, "bounds", tuple(map(float, self.bounds)))
+        object.__setattr__(self, "msrs", tuple(map(float, self.msrs)))
         if len(self.msrs) != len(self.bounds) + 1 or list(self.bounds) != sorted(self.bounds):
             raise CollectiveError(
                 f"{len(self.msrs)} sampling rates need {len(self.msrs) - 1} bounds, ascending: "
-                f"not {tuple(self.bounds)}"
+                f"not {self.bounds}"
             )
 
     def assign(self, chunks: Chunks) -> Array:
