@@ -256,11 +256,18 @@ def test_wrong_arrays() -> None:
         ({"nonfinite": "Error"}, "nonfinite='Error': it is one of error, propagate"),
         ({"chunk_bytes": 1_400.5}, "chunk_bytes=1400.5: it is an integer"),
         ({"rate_max_bytes_per_s": 999}, "rate_max_bytes_per_s=999: it is at least 1,000"),
+        ({"missing": "hadamard", "groups": Magnitude()}, "mixes the values of all groups"),
+        ({"missing": "hadamard", "groups": ByLayer({"a": 0.5})}, r"\[0.5, 1.0\] have to be equal"),
     ],
 )
 def test_wrong_options(wrong: dict[str, object], words: str) -> None:
     with pytest.raises(CollectiveError, match=words):
         options(**wrong)
+
+
+def test_a_rotation_takes_groups_of_one_rate() -> None:
+    options(missing="hadamard", groups=ByLayer({"a": 0.5}, default=0.5))
+    options(missing="hadamard", groups=Magnitude((0.1,), (0.25, 0.25)))
 
 
 def test_ranks_agree_on_equal_options_of_other_types() -> None:

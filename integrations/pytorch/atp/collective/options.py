@@ -33,7 +33,8 @@ class Options:
     - ``zero``: the rank's part is zero.
     - ``mean``: the mean is that of the ranks whose chunk arrived.
     - ``feedback``: zero, and the sender adds the chunk to that of the next step.
-    - ``hadamard``: a random rotation spreads a loss over many elements, as noise.
+    - ``hadamard``: a random rotation spreads a loss over many elements, as noise. It mixes all
+      groups: they need one MSR.
     """
     mean_share: float = 1.0
     """The share of the chunks of a mean that its owner sends, the largest first. It adds the rest
@@ -71,6 +72,11 @@ class Options:
         if not 1 <= len(msrs) <= GROUPS_MAX or not all(0 <= msr <= 1 for msr in msrs):
             raise CollectiveError(
                 f"sampling rates {msrs}: 1 to {GROUPS_MAX} of them, each from 0 to 1"
+            )
+        if self.missing == "hadamard" and len(set(msrs)) > 1:
+            raise CollectiveError(
+                f"missing='hadamard' mixes the values of all groups, so sampling rates {msrs} "
+                "have to be equal: give all groups the same, or set another `missing`"
             )
         if not 0 < self.mean_share <= 1:
             raise CollectiveError(f"mean_share={self.mean_share}: it is more than 0, and 1 at most")
