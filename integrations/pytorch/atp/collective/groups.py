@@ -31,7 +31,8 @@ class Chunks:
     """The chunks of one shard that may be lost."""
 
     values: Array
-    """A row of elements for each chunk; short chunks end with zeros."""
+    """The elements, of shape (chunks, elements of a full chunk); short chunks end with zeros. The
+    type is float32, or float64 if messages are of it. What ``feedback`` owes is added already."""
     names: Sequence[str]
     """The region's name of each chunk: in PyTorch, the parameter's. Empty unless the policy is
     ``by_name``."""
