@@ -254,6 +254,7 @@ def test_wrong_arrays() -> None:
         ({"timeout_s": 0}, "more than 0"),
         ({"timeout_s": None}, "timeout_s=None: it is a number"),
         ({"nonfinite": "Error"}, "nonfinite='Error': it is one of error, propagate"),
+        ({"chunk_bytes": None}, "chunk_bytes=None: it is an integer"),
         ({"chunk_bytes": 1_400.5}, "chunk_bytes=1400.5: it is an integer"),
         ({"rate_max_bytes_per_s": 999}, "rate_max_bytes_per_s=999: it is at least 1,000"),
         ({"missing": "hadamard", "groups": Magnitude()}, "mixes the values of all groups"),

@@ -14,7 +14,6 @@ from atp.collective.groups import GROUPS_MAX, GroupPolicy, Uniform
 from atp.collective.values import WIRES
 
 Missing = Literal["zero", "mean", "feedback", "hadamard"]
-
 Nonfinite = Literal["error", "propagate"]
 
 RATE_MAX_BYTES_PER_S_MIN = 1_000
@@ -98,9 +97,9 @@ class Options:
         """Makes Python's numbers of numpy's, which JSON doesn't know."""
         for name in ("mean_share", "timeout_s", "peer_timeout_s"):
             self._convert(name, float, "a number")
-        for name in ("chunk_bytes", "rate_max_bytes_per_s"):
-            if getattr(self, name) is not None:
-                self._convert(name, operator.index, "an integer")
+        self._convert("chunk_bytes", operator.index, "an integer")
+        if self.rate_max_bytes_per_s is not None:
+            self._convert("rate_max_bytes_per_s", operator.index, "an integer")
 
     def _convert(self, name: str, kind: Callable[[Any], float], what: str) -> None:
         value = getattr(self, name)
