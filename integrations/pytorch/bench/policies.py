@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from atp.collective import Options, Region, Uniform
-from atp.collective.contribution import Contribution
+from atp.collective.contribution import Contribution, chunk_seed
 from atp.collective.inbox import EXACT
 from atp.collective.layout import Layout
 from atp.collective.messages import unpack
@@ -56,7 +56,7 @@ class Ranks:
     def mean(self, step: int, arrays: list[Array]) -> Array:
         result = np.empty_like(arrays[0])
         for owner, shard in enumerate(self._layout.shards):
-            seed = step * 64 + owner * 2
+            seed = chunk_seed(step, owner)
             inside = slice(shard.start, shard.stop)
             reduction = Reduction(shard, self._options, WIRE, self.ranks, seed)
             for rank, array in enumerate(arrays):

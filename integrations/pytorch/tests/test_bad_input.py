@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -250,11 +252,61 @@ def test_wrong_arrays() -> None:
         ({"groups": Uniform(1.5)}, r"sampling rates \[1.5\]"),
         ({"chunk_bytes": 3}, "chunk_bytes=3"),
         ({"timeout_s": 0}, "more than 0"),
+        ({"timeout_s": None}, "timeout_s=None: it is a number"),
+        ({"nonfinite": "Error"}, "nonfinite='Error': it is one of error, propagate"),
+        ({"chunk_bytes": None}, "chunk_bytes=None: it is an integer"),
+        ({"chunk_bytes": 1_400.5}, "chunk_bytes=1400.5: it is an integer"),
+        ({"rate_max_bytes_per_s": 999}, "rate_max_bytes_per_s=999: it is at least 1,000"),
+        ({"missing": "hadamard", "groups": Magnitude()}, "mixes the values of all groups"),
+        ({"missing": "hadamard", "groups": ByLayer({"a": 0.5})}, r"\[0.5, 1.0\] have to be equal"),
     ],
 )
 def test_wrong_options(wrong: dict[str, object], words: str) -> None:
     with pytest.raises(CollectiveError, match=words):
         options(**wrong)
+
+
+def test_a_rotation_takes_groups_of_one_rate() -> None:
+    options(missing="hadamard", groups=ByLayer({"a": 0.5}, default=0.5))
+    options(missing="hadamard", groups=Magnitude((0.1,), (0.25, 0.25)))
+
+
+def test_ranks_agree_on_equal_options_of_other_types() -> None:
+    """Numbers of numpy beside Python's, lists beside tuples, and arrays beside lists."""
+
+    def of(rank: int) -> Options:
+        if rank == 0:
+            return options(
+                groups=Magnitude([0.25, 0.5], [0, 0.5, 1]),
+                missing="feedback",
+                chunk_bytes=1_400,
+                mean_share=0.5,
+                timeout_s=30,
+                peer_timeout_s=10,
+                rate_max_bytes_per_s=100_000_000,
+            )
+        bounds: Any = np.array([0.25, 0.5], np.float32)
+        msrs: Any = (0, np.float16(0.5), np.int8(1))
+        return options(
+            groups=Magnitude(bounds, msrs),
+            missing=np.str_("feedback"),
+            chunk_bytes=np.int64(1_400),
+            mean_share=np.float32(0.5),
+            timeout_s=np.float32(30),
+            peer_timeout_s=np.int64(10),
+            rate_max_bytes_per_s=np.int64(100_000_000),
+        )
+
+    assert json.dumps(of(0).agreement()) == json.dumps(of(1).agreement())
+
+    def each(collective: AllReduce) -> None:
+        number: type = np.int64 if collective.rank else int
+        regions = [Region(number(500), exact=True), Region(number(500))]
+        shards: Any = np.array([600, 400]) if collective.rank else [600, 400]
+        collective.all_reduce("array", ones(), regions).result()
+        collective.reduce_scatter("other", ones(), regions, shards=shards).result()
+
+    assert run(2, each, of) == [None] * 2
 
 
 @pytest.mark.parametrize("dtype", ["int64", "complex64", ">f4"])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from atp.collective.contribution import Contribution
+from atp.collective.contribution import Contribution, chunk_seed
 from atp.collective.groups import Chunks, Magnitude, assigned
 from atp.collective.hadamard import rotate, rotate_back
 from atp.collective.layout import Layout, Region
@@ -87,9 +88,46 @@ def test_the_largest_chunks_are_sent_first() -> None:
     values = np.zeros(ELEMENTS, np.float32)
     values[::WIDTH] = [3, 9, 1, 7, 5, 0, 2, 8, 4, 6]
     (batch,) = Contribution(shard(), options(), "float32", 0).batches(values, 0)
-    # Full chunks in their order, then the short one.
-    assert batch.chunks.tolist() == [1, 7, 3, 4, 8, 0, 6, 2, 5, 9]
-    assert [len(message) for message in batch.messages] == [HEAD_BYTES + 40] * 9 + [HEAD_BYTES + 20]
+    assert batch.chunks.tolist() == [1, 7, 3, 9, 4, 8, 0, 6, 2, 5]
+    full, short = HEAD_BYTES + 40, HEAD_BYTES + 20
+    assert [len(message) for message in batch.messages] == [full] * 3 + [short] + [full] * 6
+
+
+def test_a_large_short_chunk_is_sent_first() -> None:
+    values = np.ones(ELEMENTS, np.float32)
+    values[-5:] = [8, 9, 10, 11, 12]
+    (batch,) = Contribution(shard(), options(), "float32", 0).batches(values, 0)
+    assert batch.chunks.tolist() == [9, 0, 1, 2, 3, 4, 5, 6, 7, 8]
+    assert batch.messages[0] == (9).to_bytes(HEAD_BYTES, "little") + values[-5:].tobytes()
+
+
+def test_feedback_sends_short_chunks_too() -> None:
+    """A good network leaves out the last chunks of a group."""
+    contribution = Contribution(shard(), options(missing="feedback"), "float32", 0)
+    arrived: set[int] = set()
+    for step in range(10):
+        (batch,) = contribution.batches(np.ones(ELEMENTS, np.float32), step)
+        arrived.update(batch.chunks[:5].tolist())
+        lost = SimpleNamespace(group=batch.group, lost_ids=(range(5, 10),))
+        contribution.on_report(SimpleNamespace(groups=[lost]))  # type: ignore[arg-type]
+    assert arrived == set(range(10))
+
+
+def test_seeds_differ_between_steps_and_owners() -> None:
+    seeds = [chunk_seed(step, owner) for step in range(3) for owner in range(16)]
+    assert len({seed + use for seed in seeds for use in (0, 1)}) == 3 * 16 * 2
+
+
+def test_a_layout_takes_numbers_of_numpy() -> None:
+    """Also numpy 2, which writes them in another way."""
+    plain = Layout([Region(60, "a", True), Region(40)], 2, 10, [70, 30])
+    first: Any = (np.int64(60), np.str_("a"), np.True_)
+    shards: Any = np.array([70, 30])
+    layout = Layout([Region(*first), Region(40)], 2, 10, shards)
+    assert layout.digest == plain.digest
+    assert json.dumps([layout.elements, *((shard.start, shard.stop) for shard in layout.shards)])
+    kinds = [type(part) for of in layout.regions for part in (of.elements, of.name, of.exact)]
+    assert kinds == [int, str, bool] * 2
 
 
 def test_the_order_goes_by_the_sum_of_squares() -> None:

@@ -17,6 +17,15 @@ from atp.collective.options import Options
 from atp.collective.values import Array
 
 
+def chunk_seed(step: int, owner: int) -> int:
+    """The seed for the parts of one owner's shard in a step: the same at all ranks.
+
+    A seed is for the rotation, and the next number for the order of sending. So each owner takes
+    two numbers: 16 ranks take 32, and 64 leave room.
+    """
+    return step * 64 + owner * 2
+
+
 @dataclass
 class Batch:
     """Messages of one group."""
@@ -83,9 +92,9 @@ class Contribution:
         self._packer.fill(encoded)
         self._chunks = {}
         for group in np.unique(groups).tolist():
-            messages, numbers = self._packer.messages(order[groups[order] == group])
+            numbers = order[groups[order] == group]
             self._chunks[group] = numbers
-            yield Batch(group, messages, numbers)
+            yield Batch(group, self._packer.messages(numbers), numbers)
         if self._options.missing == "feedback":
             self._sent = Sent(rows, encoded, finite)
 

@@ -31,7 +31,8 @@ class Chunks:
     """The chunks of one shard that may be lost."""
 
     values: Array
-    """A row of elements for each chunk; short chunks end with zeros."""
+    """The elements, of shape (chunks, elements of a full chunk); short chunks end with zeros. The
+    type is float32, or float64 if messages are of it. What ``feedback`` owes is added already."""
     names: Sequence[str]
     """The region's name of each chunk: in PyTorch, the parameter's. Empty unless the policy is
     ``by_name``."""
@@ -91,10 +92,13 @@ class Magnitude:
     by_name: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
+        # Ranks compare them as texts, which differ for lists and for numbers of numpy.
+        object.__setattr__(self, "bounds", tuple(map(float, self.bounds)))
+        object.__setattr__(self, "msrs", tuple(map(float, self.msrs)))
         if len(self.msrs) != len(self.bounds) + 1 or list(self.bounds) != sorted(self.bounds):
             raise CollectiveError(
                 f"{len(self.msrs)} sampling rates need {len(self.msrs) - 1} bounds, ascending: "
-                f"not {tuple(self.bounds)}"
+                f"not {self.bounds}"
             )
 
     def assign(self, chunks: Chunks) -> Array:

@@ -102,7 +102,7 @@ class Layout:
     ):
         """``shards``: the elements of each rank's shard. Default: equal ones, as far as can be."""
         self.regions = _merge(regions)
-        self.elements = sum(region.elements for region in regions)
+        self.elements = sum(region.elements for region in self.regions)
         starts = np.cumsum([0] + [region.elements for region in self.regions]).tolist()
         placed = list(zip(starts, self.regions, strict=False))
         borders = _borders(self.elements, ranks, shards)
@@ -120,9 +120,11 @@ def _borders(elements: int, ranks: int, shards: Sequence[int] | None) -> list[in
     """The first element of each shard, then the number of elements."""
     if shards is None:
         return [elements * rank // ranks for rank in range(ranks + 1)]
+    # Texts of numpy's numbers would differ from those of another rank.
+    shards = [int(shard) for shard in shards]
     if len(shards) != ranks or any(shard < 0 for shard in shards) or sum(shards) != elements:
         raise CollectiveError(
-            f"shards of {list(shards)} elements: {elements} elements have to be divided among "
+            f"shards of {shards} elements: {elements} elements have to be divided among "
             f"{ranks} ranks"
         )
     return [sum(shards[:rank]) for rank in range(ranks + 1)]
@@ -131,7 +133,8 @@ def _borders(elements: int, ranks: int, shards: Sequence[int] | None) -> list[in
 def _merge(regions: Sequence[Region]) -> list[Region]:
     """Makes one region of neighbors that are treated alike: fewer chunks are short then."""
     merged: list[Region] = []
-    for region in regions:
+    for given in regions:
+        region = Region(int(given.elements), str(given.name), bool(given.exact))
         if region.elements < 0:
             raise CollectiveError(f"region {region.name!r} has {region.elements} elements")
         last = merged[-1] if merged else None

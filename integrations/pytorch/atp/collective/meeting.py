@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import secrets
@@ -84,7 +85,7 @@ def meet(
     store.set(f"{prefix}/rank/{rank}", json.dumps([*address, VERSION]))
     told_session = fetch(store, f"{prefix}/session", "rank 0", timeout_s)
     first_job, token = _session(told_session)
-    addresses = []
+    addresses, is_loopback = [], []
     for other in range(ranks):
         told = _parsed(fetch(store, f"{prefix}/rank/{other}", f"rank {other}", timeout_s), list)
         if [type(part) for part in told] != [str, int, int]:
@@ -96,6 +97,17 @@ def meet(
                 f"rank {other} has version {version} of atp.collective, rank {rank} has {VERSION}"
             )
         addresses.append((host, port))
+        try:
+            is_loopback.append(ipaddress.ip_address(host).is_loopback)
+        except ValueError:
+            raise _foreign() from None
+    # Debian maps a host's own name to 127.0.1.1, which every host takes for itself.
+    if any(is_loopback) and not all(is_loopback):
+        wrong = is_loopback.index(True)
+        raise CollectiveError(
+            f"rank {wrong} gave {addresses[wrong][0]}, which other hosts can't reach: set its "
+            "option `address`"
+        )
     return Meeting(rank, addresses, first_job, token)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -30,17 +30,15 @@ class Packer:
         """Takes in the elements of all chunks."""
         self._buffer[:, HEAD_BYTES:] = _as_bytes(rows)
 
-    def messages(self, chunks: Array) -> tuple[Sequence[bytes], Array]:
-        """The messages of these chunks, and the chunk of each message."""
-        is_full = self._shard.lengths[chunks] == self._shard.width
-        full, short = chunks[is_full], chunks[~is_full]
-        data = self._buffer[full].tobytes()
+    def messages(self, chunks: Array) -> list[bytes]:
+        """The messages of these chunks, in their order."""
+        data = self._buffer[chunks].tobytes()
         size = self._buffer.shape[1]
         messages = [data[at : at + size] for at in range(0, len(data), size)]
-        for chunk in short.tolist():
-            length = HEAD_BYTES + int(self._shard.lengths[chunk]) * self._item_bytes
-            messages.append(self._buffer[chunk, :length].tobytes())
-        return messages, np.concatenate((full, short))
+        lengths = self._shard.lengths[chunks]
+        for at in np.flatnonzero(lengths < self._shard.width).tolist():
+            messages[at] = messages[at][: HEAD_BYTES + int(lengths[at]) * self._item_bytes]
+        return messages
 
 
 def unpack(

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from atp.collective.errors import CollectiveError
 from atp.collective.groups import GROUPS_MAX, GroupPolicy, Uniform
 from atp.collective.values import WIRES
 
 Missing = Literal["zero", "mean", "feedback", "hadamard"]
+Nonfinite = Literal["error", "propagate"]
+
+RATE_MAX_BYTES_PER_S_MIN = 1_000
+"""The library refuses less."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +32,8 @@ class Options:
     - ``zero``: the rank's part is zero.
     - ``mean``: the mean is that of the ranks whose chunk arrived.
     - ``feedback``: zero, and the sender adds the chunk to that of the next step.
-    - ``hadamard``: a random rotation spreads a loss over many elements, as noise.
+    - ``hadamard``: a random rotation spreads a loss over many elements, as noise. It mixes all
+      groups: they need one MSR.
     """
     mean_share: float = 1.0
     """The share of the chunks of a mean that its owner sends, the largest first. It adds the rest
@@ -38,7 +44,7 @@ class Options:
     """Elements in messages: ``float16`` and ``bfloat16`` halve them. Default: the array's type."""
     chunk_bytes: int = 1_400
     """The bytes of a chunk: with 4 more they should fit a packet."""
-    nonfinite: Literal["error", "propagate"] = "error"
+    nonfinite: Nonfinite = "error"
     """NaN and infinity are an error at every rank, or arrive at every rank. A ``GradScaler`` needs
     the latter."""
     timeout_s: float = 60.0
@@ -46,23 +52,30 @@ class Options:
     peer_timeout_s: float = 10.0
     """A process or host that doesn't answer for longer does the same."""
     address: str | None = None
-    """This host's address, as the other ranks reach it. Default: the one that reaches the store."""
+    """This host's address, as the other ranks reach it. Default: the one that reaches the host in
+    the environment variable ``MASTER_ADDR``."""
     control_socket: str | PathLike[str] | None | Literal["default"] = "default"
     """The daemon's socket; ``None`` works without a daemon."""
     rate_max_bytes_per_s: int | None = None
     """Without a daemon: the port's rate. Default 125,000,000 (1 Gbit/s)."""
 
     def __post_init__(self) -> None:
-        if self.missing not in get_args(Missing):
-            raise CollectiveError(
-                f"missing={self.missing!r}: it is one of {', '.join(get_args(Missing))}"
-            )
+        self._make_plain()
+        for name, known in (("missing", get_args(Missing)), ("nonfinite", get_args(Nonfinite))):
+            value = getattr(self, name)
+            if value not in known:
+                raise CollectiveError(f"{name}={value!r}: it is one of {', '.join(known)}")
         if self.wire is not None and self.wire not in WIRES:
             raise CollectiveError(f"wire={self.wire!r}: it is one of {', '.join(WIRES)}")
-        msrs = list(self.groups.msrs)
+        msrs = [float(msr) for msr in self.groups.msrs]
         if not 1 <= len(msrs) <= GROUPS_MAX or not all(0 <= msr <= 1 for msr in msrs):
             raise CollectiveError(
                 f"sampling rates {msrs}: 1 to {GROUPS_MAX} of them, each from 0 to 1"
+            )
+        if self.missing == "hadamard" and len(set(msrs)) > 1:
+            raise CollectiveError(
+                f"missing='hadamard' mixes the values of all groups, so sampling rates {msrs} "
+                "have to be equal: give all groups the same, or set another `missing`"
             )
         if not 0 < self.mean_share <= 1:
             raise CollectiveError(f"mean_share={self.mean_share}: it is more than 0, and 1 at most")
@@ -74,6 +87,26 @@ class Options:
             raise CollectiveError(f"chunk_bytes={self.chunk_bytes}: it is from 64 to 1,048,576")
         if not (self.timeout_s > 0 and self.peer_timeout_s > 0):
             raise CollectiveError("timeout_s and peer_timeout_s have to be more than 0")
+        rate = self.rate_max_bytes_per_s
+        if rate is not None and rate < RATE_MAX_BYTES_PER_S_MIN:
+            raise CollectiveError(
+                f"rate_max_bytes_per_s={rate}: it is at least {RATE_MAX_BYTES_PER_S_MIN:,}"
+            )
+
+    def _make_plain(self) -> None:
+        """Makes Python's numbers of numpy's, which JSON doesn't know."""
+        for name in ("mean_share", "timeout_s", "peer_timeout_s"):
+            self._convert(name, float, "a number")
+        self._convert("chunk_bytes", operator.index, "an integer")
+        if self.rate_max_bytes_per_s is not None:
+            self._convert("rate_max_bytes_per_s", operator.index, "an integer")
+
+    def _convert(self, name: str, kind: Callable[[Any], float], what: str) -> None:
+        value = getattr(self, name)
+        try:
+            object.__setattr__(self, name, kind(value))
+        except (TypeError, ValueError):
+            raise CollectiveError(f"{name}={value!r}: it is {what}") from None
 
     def msrs(self, step: int) -> list[float]:
         """The sampling rate of each group in a step."""
@@ -99,7 +132,7 @@ class Options:
             "nonfinite": self.nonfinite,
             "groups": type(self.groups).__name__,
             "bounds": _digest(getattr(self.groups, "bounds", ())),
-            "patterns": _digest(list(getattr(self.groups, "patterns", ()))),
+            "patterns": _digest([str(pattern) for pattern in getattr(self.groups, "patterns", ())]),
         }
 
 

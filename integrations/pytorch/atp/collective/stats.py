@@ -18,7 +18,8 @@ class Stats:
     """Chunks that other ranks cut for this rank to reduce."""
     chunks_arrived: int = 0
     bytes_sent: int = 0
-    """Bytes of messages handed to the transport, those that it left out included."""
+    """Bytes of chunks and means handed to the transport, those that it left out included. Not
+    counted: manifests, and the empty messages by which ranks look for each other."""
     waited_s: float = 0.0
     """Time that buckets waited for other ranks, added up: buckets wait at the same time."""
 
