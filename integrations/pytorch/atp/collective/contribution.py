@@ -133,9 +133,3 @@ def lossy_elements(shard: Shard) -> Array:
     inside = np.arange(shard.width) < shard.lengths[:, None]
     lossy: Array = inside & ~shard.exact[:, None]
     return lossy
-
-
-def chunk_seed(step: int, owner: int) -> int:
-    """The same at all ranks, and another one in each step and shard. There are 16 ranks at most, and
-    the order of chunks uses the next number."""
-    return step * 64 + owner * 2
