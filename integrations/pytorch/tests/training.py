@@ -59,7 +59,7 @@ def train(rank: int, case: dict[str, Any]) -> torch.nn.Module:
     if "groups_of_ranks" in case:
         return reduce_in_groups(rank, case)
     if "ranks_here" in case:
-        train_here(own, case["ranks_here"])
+        train_here(own, case["ranks_here"], **case["outer"])
         return own
     if case.get("outer"):
         train_apart(rank, own, case)
@@ -133,9 +133,11 @@ def train_apart(rank: int, own: torch.nn.Module, case: dict[str, Any]) -> None:
                 outer.step()
 
 
-def train_here(own: torch.nn.Module, ranks: int) -> None:
-    """What `train_apart` has to come to: each rank's steps, then the mean of all."""
+def train_here(own: torch.nn.Module, ranks: int, lr: float, momentum: float = 0.0) -> None:
+    """What `train_apart` has to come to: each rank's steps, then one of Nesterov's with the mean of
+    how far they have gone."""
     start = [parameter.detach().clone() for parameter in own.parameters()]
+    speeds = [torch.zeros_like(part) for part in start]
     for first in range(0, STEPS, STEPS_APART):
         ends = []
         for rank in range(ranks):
@@ -147,7 +149,10 @@ def train_here(own: torch.nn.Module, ranks: int) -> None:
                 torch.nn.functional.cross_entropy(own(inputs), labels).backward()
                 optimizer.step()
             ends.append([parameter.detach().clone() for parameter in own.parameters()])
-        start = [torch.stack(parts).mean(0) for parts in zip(*ends, strict=True)]
+        for begun, speed, *parts in zip(start, speeds, *ends, strict=True):
+            gone = begun - torch.stack(parts).mean(0)
+            speed.mul_(momentum).add_(gone)
+            begun.sub_(lr * (gone + momentum * speed))
     set_parameters(own, start)
 
 
@@ -169,14 +174,16 @@ def main() -> None:
     except Exception as error:
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
         os._exit(1)
-    parameters = [parameter.detach().float().numpy().tobytes() for parameter in own.parameters()]
+    parameters = [parameter.detach().contiguous() for parameter in own.parameters()]
+    own_bytes = [parameter.view(torch.uint8).numpy().tobytes() for parameter in parameters]
+    values = torch.cat([parameter.reshape(-1).float() for parameter in parameters])
     inputs, labels = batch(99, 99, next(own.parameters()).dtype)
     loss = torch.nn.functional.cross_entropy(own(inputs).float(), labels).item()
     print(
         json.dumps(
             {
-                "digest": hashlib.sha256(b"".join(parameters)).hexdigest(),
-                "values": np.frombuffer(b"".join(parameters), np.float32)[::97].tolist(),
+                "digest": hashlib.sha256(b"".join(own_bytes)).hexdigest(),
+                "values": values[::97].tolist(),
                 "loss": loss,
                 "threads": threading.active_count() - threads,
             }
