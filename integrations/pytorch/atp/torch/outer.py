@@ -18,6 +18,9 @@ class OuterStep:
 
     ``lr=1`` and ``momentum=0`` is LocalSGD: all ranks continue from the mean of their parameters.
     DiLoCo's authors use ``lr=0.7`` and ``momentum=0.9`` (Douillard et al. 2023).
+
+    Only parameters are averaged: buffers, such as the running statistics of ``BatchNorm``, stay
+    each rank's own.
     """
 
     def __init__(
