@@ -116,6 +116,31 @@ def test_a_group_function_that_omits_values() -> None:
         assert "it has to give each chunk one" in outcome["error"]
 
 
+def test_a_ddp_wrapper_has_the_names_of_its_model() -> None:
+    ours, theirs = trained(2, of="ddp", options={"groups": "named"}), trained(2, hook="gloo")
+    assert ours["digest"] == theirs["digest"]
+
+
+def test_a_policy_by_name_needs_the_model() -> None:
+    for outcome in train(2, of="none", options={"groups": "by-layer"}):
+        assert outcome["error"].startswith("CollectiveError: ByLayer goes by names of parameters")
+        assert outcome["error"].endswith("give State the model that has it")
+
+
+@pytest.mark.parametrize("kind", ["RuntimeError", "NotImplementedError", "CollectiveError"])
+def test_an_error_of_the_users_code_stays_what_it_is(kind: str) -> None:
+    told = "gradients of torch.int64 can't be reduced" if kind == "CollectiveError" else "own"
+    first, second = train(2, raises=kind)
+    assert first["error"].startswith(f"{kind}: {told}")
+    assert second["error"].startswith(f"CollectiveError: rank 0: {kind}: {told}")
+
+
+def test_a_name_for_each_training_of_a_store(tmp_path: Path) -> None:
+    """The second training's rank 1 finds the addresses of the first one, and waits for new ones."""
+    for name, late_s in [("first", [0.0, 0.0]), ("second", [2.0, 0.0])]:
+        trained(2, store=str(tmp_path / "store"), name=name, late_s=late_s)
+
+
 def test_no_number() -> None:
     for outcome in train(3, nan=[1, 2]):
         assert "of rank 1 has NaN or infinite values in step 2" in outcome["error"]
