@@ -20,7 +20,7 @@ from test_torch import LIMIT_S, free_port  # noqa: E402
 
 SCRIPT = Path(__file__).parents[1] / "bench/train.py"
 STEPS = 15
-"""PowerSGD begins after ten."""
+"""PowerSGD begins at step 2."""
 
 
 def train(folder: Path, **changed: Any) -> list[list[dict[str, Any]]]:
@@ -75,7 +75,7 @@ def test_power_sgd_trains_more_than_a_megabyte(tmp_path: Path) -> None:
 
 
 def test_atp_and_gloo_train_alike(tmp_path: Path) -> None:
-    """At MSR 1 to the bit, with two ranks."""
+    """The same accuracies at MSR 1, with two ranks. `test_torch.py` compares the bits."""
     alike = []
     for number, hook in enumerate([ATP, {"hook": "gloo"}]):
         folder = tmp_path / str(number)

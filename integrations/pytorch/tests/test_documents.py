@@ -57,6 +57,16 @@ def test_the_first_sample_starts_as_the_page_says(tmp_path: Path) -> None:
     assert ended.stdout.count("Stats(reductions=10") == 2, "both ranks"
 
 
+def test_the_sample_of_a_store_gives_up() -> None:
+    sample = next(sample for sample in SAMPLES if "class Store" in sample)
+    for old, new in [("range(2)", "range(1)"), ('"127.0.0.1")', '"127.0.0.1", timeout_s=0.5)')]:
+        assert old in sample
+        sample = sample.replace(old, new)
+    alone = [sys.executable, "-c", sample]
+    ended = subprocess.run(alone, timeout=LIMIT_S, stderr=subprocess.PIPE, text=True)
+    assert "rank 1 hasn't joined after 0.5 s" in ended.stderr
+
+
 def test_there_are_samples() -> None:
     assert len(SAMPLES) >= 5
     assert any("fully_shard" in sample for sample in SAMPLES)

@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("torch", reason="needs PyTorch")
 
 LIMIT_S = 50
+DILOCO = {"lr": 0.7, "momentum": 0.9}
 
 
 def free_port() -> int:
@@ -85,6 +86,8 @@ def test_replicas_are_the_same_at_every_rate(options: dict[str, Any]) -> None:
 
 def test_double_precision() -> None:
     trained(2, dtype="float64", options={"groups": 0.9})
+    ours, theirs = (trained(2, dtype="float64", hook=hook) for hook in ("atp", "gloo"))
+    assert ours["digest"] == theirs["digest"]
 
 
 @pytest.mark.parametrize(("dtype", "error"), [("bfloat16", 0.02), ("float16", 0.002)])
@@ -97,15 +100,13 @@ def test_groups_of_ranks_are_apart() -> None:
     trained(4, groups_of_ranks=[[0, 1], [2, 3]])
 
 
-def test_outer_steps() -> None:
-    exact = trained(2, outer={"lr": 1.0})
-    diloco = trained(2, outer={"lr": 0.7, "momentum": 0.9}, options={"groups": 0.9})
-    assert exact["digest"] != diloco["digest"]
-    assert np.isfinite(diloco["loss"])
+def test_outer_steps_keep_replicas_the_same() -> None:
+    assert np.isfinite(trained(2, outer=DILOCO, options={"groups": 0.5})["loss"])
 
 
-def test_local_sgd_is_the_mean_of_models_trained_apart() -> None:
-    ours, (expected,) = trained(2, outer={"lr": 1.0}), train(1, ranks_here=2)
+@pytest.mark.parametrize("outer", [{"lr": 1.0}, DILOCO], ids=["LocalSGD", "DiLoCo"])
+def test_outer_steps_are_those_of_one_process(outer: dict[str, float]) -> None:
+    ours, (expected,) = trained(2, outer=outer), train(1, ranks_here=2, outer=outer)
     np.testing.assert_allclose(ours["values"], expected["values"], rtol=1e-4, atol=1e-6)
 
 
@@ -113,6 +114,31 @@ def test_a_group_function_that_omits_values() -> None:
     for outcome in train(3, options={"groups": "wrong"}):
         assert outcome["error"].startswith("CollectiveError: ")
         assert "it has to give each chunk one" in outcome["error"]
+
+
+def test_a_ddp_wrapper_has_the_names_of_its_model() -> None:
+    ours, theirs = trained(2, of="ddp", options={"groups": "named"}), trained(2, hook="gloo")
+    assert ours["digest"] == theirs["digest"]
+
+
+def test_a_policy_by_name_needs_the_model() -> None:
+    for outcome in train(2, of="none", options={"groups": "by-layer"}):
+        assert outcome["error"].startswith("CollectiveError: ByLayer goes by names of parameters")
+        assert outcome["error"].endswith("give State the model that has it")
+
+
+@pytest.mark.parametrize("kind", ["RuntimeError", "NotImplementedError", "CollectiveError"])
+def test_an_error_of_the_users_code_stays_what_it_is(kind: str) -> None:
+    told = "gradients of torch.int64 can't be reduced" if kind == "CollectiveError" else "own"
+    first, second = train(2, raises=kind)
+    assert first["error"].startswith(f"{kind}: {told}")
+    assert second["error"].startswith(f"CollectiveError: rank 0: {kind}: {told}")
+
+
+def test_a_name_for_each_training_of_a_store(tmp_path: Path) -> None:
+    """The second training's rank 1 finds the addresses of the first one, and waits for new ones."""
+    for name, late_s in [("first", [0.0, 0.0]), ("second", [2.0, 0.0])]:
+        trained(2, store=str(tmp_path / "store"), name=name, late_s=late_s)
 
 
 def test_no_number() -> None:

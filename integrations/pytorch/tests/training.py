@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
+import dataclasses
 import hashlib
 import json
 import os
 import sys
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -20,8 +23,14 @@ from atp.torch.tensors import fill
 STEPS = 20
 STEPS_APART = 5
 """Steps between two outer steps."""
+WEIGHTS = ["0.weight", "3.weight", "5.weight"]
+"""The names of the parameters that may be lost."""
 POLICIES: dict[str, Any] = {
     "magnitude": atp.torch.Magnitude(),
+    "by-layer": atp.torch.ByLayer({"0.weight": 0.5}),
+    "named": atp.torch.Custom(
+        lambda chunks: [WEIGHTS.index(name) for name in chunks.names], (1.0,) * 3
+    ),
     "wrong": atp.torch.Custom(lambda chunks: np.zeros(len(chunks) - 1, int), (0.5,)),
 }
 
@@ -56,10 +65,12 @@ def train(rank: int, case: dict[str, Any]) -> torch.nn.Module:
     own = model().to(dtype)
     if "tensor" in case:
         return reduce_tensors(rank, case)
+    if "raises" in case:
+        return raise_own(rank, case)
     if "groups_of_ranks" in case:
         return reduce_in_groups(rank, case)
     if "ranks_here" in case:
-        train_here(own, case["ranks_here"])
+        train_here(own, case["ranks_here"], **case["outer"])
         return own
     if case.get("outer"):
         train_apart(rank, own, case)
@@ -83,10 +94,30 @@ def train(rank: int, case: dict[str, Any]) -> torch.nn.Module:
     if case["hook"] == "gloo":
         steps()
     else:
-        with atp.torch.State(own, options(case)) as state:
+        known = {"model": own, "ddp": ddp, "none": None}[case.get("of", "model")]
+        with atp.torch.State(known, options(case), **meeting(rank, case)) as state:
             ddp.register_comm_hook(state, atp.torch.allreduce_hook)
             steps()
     return own
+
+
+def meeting(rank: int, case: dict[str, Any]) -> dict[str, Any]:
+    """The store of this case, if it isn't the default."""
+    if "store" not in case:
+        return {}
+    time.sleep(case["late_s"][rank])
+    return {"store": dist.FileStore(case["store"]), "name": case["name"]}
+
+
+def raise_own(rank: int, case: dict[str, Any]) -> torch.nn.Module:
+    """Rank 0 fails while the other one waits for it."""
+    parameter = torch.nn.Parameter(torch.zeros(10, 1))
+    with atp.torch.State(None, options(case)) as state:
+        if rank > 0:
+            state.all_reduce("tensor", torch.zeros(10), [parameter]).result()
+        if case["raises"] == "CollectiveError":
+            state.all_reduce("tensor", torch.zeros(10, dtype=torch.int64), [parameter])
+        raise getattr(builtins, case["raises"])("own")
 
 
 def reduce_in_groups(rank: int, case: dict[str, Any]) -> torch.nn.Module:
@@ -108,7 +139,14 @@ def reduce_tensors(rank: int, case: dict[str, Any]) -> torch.nn.Module:
     """Reduces a tensor of a type that gloo or the processor's layers don't have."""
     dtype = getattr(torch, case["tensor"])
     parameter = torch.nn.Parameter(torch.zeros(10_000, 1, dtype=dtype))
-    with atp.torch.State(None, options(case)) as state:
+    steps: set[int] = set()
+
+    def floor(step: int) -> float:
+        steps.add(step)
+        return 0.0
+
+    counted = dataclasses.replace(options(case), msr_floor=floor)
+    with atp.torch.State(None, counted) as state:
         for step in range(3):
             random = torch.Generator().manual_seed(step)
             both = torch.randn(2, 10_000, generator=random).to(dtype)
@@ -117,6 +155,7 @@ def reduce_tensors(rank: int, case: dict[str, Any]) -> torch.nn.Module:
             mean = (both[0].double() + both[1].double()) / 2
             error = (flat.double() - mean).abs().max().item()
             assert error <= case["error"], f"error {error}"
+    assert steps == {0, 1, 2}, steps
     return torch.nn.Linear(64, 10, dtype=torch.float32)
 
 
@@ -133,9 +172,11 @@ def train_apart(rank: int, own: torch.nn.Module, case: dict[str, Any]) -> None:
                 outer.step()
 
 
-def train_here(own: torch.nn.Module, ranks: int) -> None:
-    """What `train_apart` has to come to: each rank's steps, then the mean of all."""
+def train_here(own: torch.nn.Module, ranks: int, lr: float, momentum: float = 0.0) -> None:
+    """What `train_apart` has to come to: each rank's steps, then one of Nesterov's with the mean of
+    how far they have gone."""
     start = [parameter.detach().clone() for parameter in own.parameters()]
+    speeds = [torch.zeros_like(part) for part in start]
     for first in range(0, STEPS, STEPS_APART):
         ends = []
         for rank in range(ranks):
@@ -147,7 +188,10 @@ def train_here(own: torch.nn.Module, ranks: int) -> None:
                 torch.nn.functional.cross_entropy(own(inputs), labels).backward()
                 optimizer.step()
             ends.append([parameter.detach().clone() for parameter in own.parameters()])
-        start = [torch.stack(parts).mean(0) for parts in zip(*ends, strict=True)]
+        for begun, speed, *parts in zip(start, speeds, *ends, strict=True):
+            gone = begun - torch.stack(parts).mean(0)
+            speed.mul_(momentum).add_(gone)
+            begun.sub_(lr * (gone + momentum * speed))
     set_parameters(own, start)
 
 
@@ -169,14 +213,16 @@ def main() -> None:
     except Exception as error:
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
         os._exit(1)
-    parameters = [parameter.detach().float().numpy().tobytes() for parameter in own.parameters()]
+    parameters = [parameter.detach().contiguous() for parameter in own.parameters()]
+    own_bytes = [parameter.view(torch.uint8).numpy().tobytes() for parameter in parameters]
+    values = torch.cat([parameter.reshape(-1).float() for parameter in parameters])
     inputs, labels = batch(99, 99, next(own.parameters()).dtype)
     loss = torch.nn.functional.cross_entropy(own(inputs).float(), labels).item()
     print(
         json.dumps(
             {
-                "digest": hashlib.sha256(b"".join(parameters)).hexdigest(),
-                "values": np.frombuffer(b"".join(parameters), np.float32)[::97].tolist(),
+                "digest": hashlib.sha256(b"".join(own_bytes)).hexdigest(),
+                "values": values[::97].tolist(),
                 "loss": loss,
                 "threads": threading.active_count() - threads,
             }

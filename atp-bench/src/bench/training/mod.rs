@@ -218,9 +218,9 @@ mod tests {
         let line = "--scenarios even --models mlp --ranks 2 --schemes gloo,atp,gloo --seeds 7,7";
         let cells = cells_of(line);
         assert_eq!(cells.len(), 1 + 2);
-        assert_eq!((cells[1].name(), cells[1].seed), (cells[1].name(), 7));
-        assert_eq!(cells[1].name(), "even, mlp, 2 ranks, gloo, seed 7");
         assert_eq!(cells[0].name(), "even, exact traffic alone");
+        assert_eq!(cells[1].name(), "even, mlp, 2 ranks, gloo, seed 7");
+        assert_eq!(cells[2].name(), "even, mlp, 2 ranks, atp, seed 7");
     }
 
     #[test]

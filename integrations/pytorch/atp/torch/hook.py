@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from atp.collective import CollectiveError
 from atp.torch.state import State
 from atp.torch.tensors import fill
 
@@ -32,7 +33,12 @@ def allreduce_hook(
         except Exception as error:
             reduced.set_exception(error)  # type: ignore[arg-type]  # Its annotation is wrong.
 
-    pending = state.all_reduce(f"bucket {bucket.index()}", buffer, bucket.parameters())
+    name = f"bucket {bucket.index()}"
+    try:
+        pending = state.all_reduce(name, buffer, bucket.parameters(), state.step)
+    except CollectiveError as error:
+        state.refusal = error
+        raise
     if bucket.is_last():
         state.step += 1
     pending.add_done_callback(on_done)

@@ -18,6 +18,9 @@ class OuterStep:
 
     ``lr=1`` and ``momentum=0`` is LocalSGD: all ranks continue from the mean of their parameters.
     DiLoCo's authors use ``lr=0.7`` and ``momentum=0.9`` (Douillard et al. 2023).
+
+    Only parameters are averaged: buffers, such as the running statistics of ``BatchNorm``, stay
+    each rank's own.
     """
 
     def __init__(
@@ -43,7 +46,8 @@ class OuterStep:
             for start, own in zip(self._start, self._parameters, strict=True)
         ]
         flat = torch.cat(gone)
-        fill(flat, self._state.all_reduce("outer step", flat, self._parameters).result())
+        pending = self._state.all_reduce("outer step", flat, self._parameters, self._state.step)
+        fill(flat, pending.result())
         self._state.step += 1
         parts = torch.split(flat, [part.numel() for part in gone])
         for start, part in zip(self._start, parts, strict=True):

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
 from atp.collective import AllReduce, CollectiveError, Options, Region, Stats, Store
 from atp.torch.tensors import to_array
@@ -34,8 +35,24 @@ def is_exact(name: str, module: torch.nn.Module | None, parameter: torch.nn.Para
 class State:
     """The streams of one model's gradients. Leaving a ``with`` block ends all threads.
 
-    ``model`` tells names and kinds of parameters. Without it, those with one dimension are exact.
     Make a state in every rank of the group, with the same options.
+
+    - ``model`` tells names and kinds of parameters: the model, or its DDP wrapper. Without it,
+      those with one dimension are exact, and a policy that goes by names, as ``ByLayer``, is an
+      error. FSDP2 needs none here: ``shard_over_atp`` gets it.
+    - ``process_group`` has the ranks that reduce. Default: all.
+    - ``store`` is where they find each other. Default: that of ``init_process_group``.
+    - ``exact(name, module, parameter)`` says whether a parameter's gradient must arrive whole.
+      Default: ``is_exact``. Without the model, the name is empty and the module is ``None``.
+    - ``name`` tells apart trainings that meet in one store, which outlives each of them. All ranks
+      have the same one.
+
+    Raises ``CollectiveError`` if this process isn't in the group, if the group has one rank or more
+    than 16, if this host can't receive, and if another rank doesn't come within ``timeout_s``.
+
+    An error within the ``with`` block ends the collective at every rank, and leaves the block as
+    itself. Only a ``RuntimeError`` after a failed reduction becomes the ``CollectiveError`` of it:
+    PyTorch makes the former of the latter.
     """
 
     def __init__(
@@ -62,9 +79,14 @@ class State:
         store_path = f"torch {group}/{name or ''}/{_states[members]}"
         self.collective = AllReduce(store, rank, ranks, options, name=store_path)
         self.step = 0
-        """The number of the present step."""
+        """The number of the present step of the hook, or of ``OuterStep``: ``msr_floor`` gets it.
+        Set it at every rank if a training goes on from a checkpoint."""
+        self.refusal: CollectiveError | None = None
+        """Why a bucket of the hook wasn't sent."""
         self._exact = exact
         self._known: dict[int, list[tuple[str, torch.nn.Module]]] = {}
+        if isinstance(model, DistributedDataParallel):
+            model = model.module  # Its names are those that the user knows.
         if model is not None:
             for path, module in model.named_modules():
                 for own, parameter in module.named_parameters(recurse=False):
@@ -78,17 +100,30 @@ class State:
         return self.collective.stats
 
     def all_reduce(
-        self, name: str, flat: torch.Tensor, parameters: Sequence[torch.nn.Parameter]
+        self,
+        name: str,
+        flat: torch.Tensor,
+        parameters: Sequence[torch.nn.Parameter],
+        step: int | None = None,
     ) -> Future[Any]:
-        """The mean of ``flat``, the gradients of ``parameters`` side by side, as an array."""
+        """The mean of ``flat``, the gradients of ``parameters`` side by side, as an array.
+
+        ``step`` counts from 0; by default, by name and parameters.
+        """
         array, wire = to_array(flat)
         regions = [self._region(parameter) for parameter in parameters]
         return self.collective.all_reduce(
-            self._name(name, parameters), array, regions, self.step, wire=wire
+            self._name(name, parameters), array, regions, step, wire=wire
         )
 
     def _region(self, parameter: torch.nn.Parameter) -> Region:
         uses: Sequence[Use] = self._known.get(id(parameter), [("", None)])
+        policy = self.collective.options.groups
+        if policy.by_name and not uses[0][0]:
+            raise CollectiveError(
+                f"{type(policy).__name__} goes by names of parameters, and the state doesn't know "
+                f"one of shape {tuple(parameter.shape)}: give State the model that has it"
+            )
         return self.region(parameter, uses, parameter.numel())
 
     def region(
@@ -123,11 +158,13 @@ class State:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: Any
     ) -> None:
-        self.collective.__exit__(kind, error, trace)
-        failure = self.collective.failure
-        # PyTorch has made another exception of it.
+        # Leaving the collective makes a failure of the user's own error, too: this is before.
+        failure = self.refusal or self.collective.failure
         if isinstance(error, RuntimeError) and failure is not None and error is not failure:
+            # PyTorch has made another exception of it.
+            self.collective.__exit__(type(failure), failure, trace)
             raise failure from error
+        self.collective.__exit__(kind, error, trace)
 
 
 _states: Counter[tuple[int, ...]] = Counter()
