@@ -1,11 +1,10 @@
 //! `cargo xtask wheel`: the Python package `atp` as a wheel, and that of the integrations.
 
-use std::fs::{File, TryLockError};
-use std::os::fd::IntoRawFd;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use crate::setup::{self, MATURIN, Need, TORCH_PYTHON, output};
@@ -25,13 +24,11 @@ pub fn main() -> Result<()> {
     Ok(())
 }
 
-/// Builds the wheels, and installs them beside Debian's PyTorch into an environment for trainings.
-/// Returns its Python. The environment stays locked until this process ends, and the program that
-/// it becomes.
+/// Builds the wheels, and installs them beside Debian's PyTorch into an environment for trainings,
+/// which other runs can't change until this process ends. Returns its Python.
 pub fn torch_environment() -> Result<PathBuf> {
-    let paths = setup::paths();
-    keep_to_this_run(&paths.torch_bench)?;
-    let wheels = build()?;
+    keep_to_this_run(&setup::paths().torch_bench)?;
+    let (wheels, paths) = (build()?, setup::paths());
     let mut make = Command::new(TORCH_PYTHON);
     make.arg(paths.workspace.join("integrations/pytorch/tests/environment.py"));
     make.args([&wheels.atp, &wheels.torch, &paths.torch_bench]);
@@ -41,18 +38,11 @@ pub fn torch_environment() -> Result<PathBuf> {
 
 /// Locks the environment. Fails if a process of another run has the lock.
 fn keep_to_this_run(environment: &Path) -> Result<()> {
-    let path = environment.with_extension("lock");
-    let file = File::create(&path).with_context(|| format!("can't write {}", path.display()))?;
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => bail!(
-            "another training uses {}: start this one when that has ended",
-            environment.display()
-        ),
-        locked => locked.with_context(|| format!("can't lock {}", path.display()))?,
-    }
-    // The program that this process becomes has it too.
-    fcntl(&file, FcntlArg::F_SETFD(FdFlag::empty()))?;
-    let _ = file.into_raw_fd();
+    let (file, path) = (File::create(environment.with_extension("lock"))?, environment.display());
+    let is_mine = file.try_lock().is_ok();
+    ensure!(is_mine, "another training uses {path}: start this one when that has ended");
+    // It stays open, also in the program that this process becomes.
+    fcntl(Box::leak(Box::new(file)), FcntlArg::F_SETFD(FdFlag::empty()))?;
     Ok(())
 }
 
@@ -105,8 +95,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let environment = folder.path().join("torch");
         keep_to_this_run(&environment).unwrap();
-        let refusal = keep_to_this_run(&environment).unwrap_err().to_string();
-        assert!(refusal.starts_with("another training uses"), "{refusal}");
-        keep_to_this_run(&folder.path().join("another")).unwrap();
+        assert!(keep_to_this_run(&environment).is_err());
     }
 }

@@ -18,8 +18,8 @@ pub const fn available(line_bytes_per_s: u64, others_bytes_per_s: u64) -> u64 {
 ///
 /// The *level* is the rate at which the lanes that want more than it, each limited to it, fill what
 /// the others leave. It is everybody's advice: a lane that wants less may begin to send more. If
-/// all lanes together want less than there is, each may use all of the rest, and as much as the lane
-/// that wants most.
+/// all lanes together want less than there is, each may use all of the rest, and as much as the
+/// lane that wants most.
 ///
 /// The level rises from pass to pass, and a pass without a further lane below it is the last. So
 /// there are at most as many passes as lanes.
@@ -37,9 +37,8 @@ pub fn fill(lanes: &mut [LaneArrivals], available_bytes_per_s: u64, now_ns: u64,
     let (mut level, mut content) = (share, 0);
     loop {
         let below = lanes.iter().map(|lane| lane.demand_bytes_per_s).filter(|&want| want < level);
-        let (sum, count, most) = below.fold((0u64, 0, 0), |(sum, count, most), want| {
-            (sum + want, count + 1, most.max(want))
-        });
+        let (sum, count, most) = below
+            .fold((0u64, 0, 0), |(sum, count, most), want| (sum + want, count + 1, most.max(want)));
         let left = available_bytes_per_s.saturating_sub(sum);
         if count == number {
             level = left.max(share).max(most);

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from atp.collective.errors import CollectiveError, one_line
 from atp.collective.manifest import VERSION
-from atp.collective.store import Store, fetch
+from atp.collective.store import Store, fetch, publish
 
 Parsed = TypeVar("Parsed")
 
@@ -81,8 +81,8 @@ def meet(
     if rank == 0:
         first_job = 1 + secrets.randbelow(_FIRST_JOB_END - 1)
         new = {"first_job": first_job, "token": secrets.token_hex(_TOKEN_BYTES)}
-        store.set(f"{prefix}/session", json.dumps(new))
-    store.set(f"{prefix}/rank/{rank}", json.dumps([*address, VERSION]))
+        publish(store, f"{prefix}/session", json.dumps(new))
+    publish(store, f"{prefix}/rank/{rank}", json.dumps([*address, VERSION]))
     told_session = fetch(store, f"{prefix}/session", "rank 0", timeout_s)
     first_job, token = _session(told_session)
     addresses, is_loopback = [], []

@@ -18,6 +18,14 @@ class Store(Protocol):
         """Waits until all keys were set. Raises ``RuntimeError`` after ``timeout``."""
 
 
+def publish(store: Store, key: str, value: str) -> None:
+    """Sets a key."""
+    try:
+        store.set(key, value)
+    except RuntimeError as error:
+        raise _failed(error) from error
+
+
 def fetch(store: Store, key: str, of: str, timeout_s: float) -> str:
     """The value of a key, which ``of`` sets: an error says who didn't."""
     began = time.monotonic()
@@ -27,9 +35,13 @@ def fetch(store: Store, key: str, of: str, timeout_s: float) -> str:
     except RuntimeError as error:
         # The store's clock may be a little faster.
         if time.monotonic() - began < 0.99 * timeout_s:
-            raise CollectiveError(
-                f"the store failed: {described(error)}: look whether its process still runs"
-            ) from error
+            raise _failed(error) from error
         raise CollectiveError(
             f"{of} hasn't joined after {timeout_s:g} s: start every rank, with the same store"
         ) from error
+
+
+def _failed(error: RuntimeError) -> CollectiveError:
+    return CollectiveError(
+        f"the store failed: {described(error)}: look whether its process still runs"
+    )
