@@ -53,8 +53,10 @@ impl Args {
             "soak" => needs_of_bench(&["daemon".into()]),
             _ => Needs::default(),
         };
+        // First: a refusal shouldn't come after minutes of building.
+        let lock = needs.torch.then(|| wheel::lock(&setup::paths().torch_bench)).transpose()?;
         let (program, object) = needs.prepare()?;
-        let torch = needs.torch.then(wheel::torch_environment).transpose()?;
+        let torch = lock.map(wheel::torch_environment).transpose()?;
         let paths = setup::paths();
         let mut start = Command::new(&program);
         start.arg(command).args(&self.options);

@@ -24,26 +24,24 @@ pub fn main() -> Result<()> {
     Ok(())
 }
 
-/// Builds the wheels, and installs them beside Debian's PyTorch into an environment for trainings,
-/// which other runs can't change until this process ends. Returns its Python.
-pub fn torch_environment() -> Result<PathBuf> {
-    keep_to_this_run(&setup::paths().torch_bench)?;
+/// Builds the wheels, and installs them beside Debian's PyTorch into the environment that `lock` is
+/// for. Returns its Python. The program that this process becomes has the lock, too.
+pub fn torch_environment(lock: File) -> Result<PathBuf> {
     let (wheels, paths) = (build()?, setup::paths());
     let mut make = Command::new(TORCH_PYTHON);
     make.arg(paths.workspace.join("integrations/pytorch/tests/environment.py"));
     make.args([&wheels.atp, &wheels.torch, &paths.torch_bench]);
     output(&mut make).context("can't make an environment for PyTorch")?;
+    fcntl(Box::leak(Box::new(lock)), FcntlArg::F_SETFD(FdFlag::empty()))?;
     Ok(paths.torch_bench.join("bin/python"))
 }
 
-/// Locks the environment. Fails if a process of another run has the lock.
-fn keep_to_this_run(environment: &Path) -> Result<()> {
+/// Keeps other runs from changing an environment, as long as the file is open.
+pub fn lock(environment: &Path) -> Result<File> {
     let (file, path) = (File::create(environment.with_extension("lock"))?, environment.display());
     let is_mine = file.try_lock().is_ok();
     ensure!(is_mine, "another training uses {path}: start this one when that has ended");
-    // It stays open, also in the program that this process becomes.
-    fcntl(Box::leak(Box::new(file)), FcntlArg::F_SETFD(FdFlag::empty()))?;
-    Ok(())
+    Ok(file)
 }
 
 /// Builds the wheels.
@@ -91,10 +89,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keep_to_this_run__refuses_a_second_one() {
+    fn lock__is_for_one_run_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let environment = folder.path().join("torch");
-        keep_to_this_run(&environment).unwrap();
-        assert!(keep_to_this_run(&environment).is_err());
+        let _first = lock(&environment).unwrap();
+        assert!(lock(&environment).is_err());
     }
 }

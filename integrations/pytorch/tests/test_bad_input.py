@@ -399,3 +399,20 @@ def test_wrong_bounds() -> None:
 def test_wrong_ranks() -> None:
     with pytest.raises(CollectiveError, match="there are 2 to 16 ranks"):
         AllReduce(None, 0, 17)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"step": -1}, "step=-1: steps count from 0"),
+        ({"step": 1.5}, "step is 1.5: give an integer"),
+        ({"regions": [Region(2.5)]}, "region '' is 2.5: give an integer"),  # type: ignore[arg-type]
+    ],
+)
+def test_arguments_that_are_wrong_change_nothing(arguments: dict[str, Any], words: str) -> None:
+    def one(collective: AllReduce) -> float:
+        with pytest.raises(CollectiveError, match=words):
+            collective.all_reduce("array", np.ones(3, np.float32), **arguments)
+        return float(collective.all_reduce("array", np.ones(3, np.float32)).result().sum())
+
+    assert run(2, one) == [3.0, 3.0]

@@ -148,6 +148,7 @@ def test_another_process_of_a_rank_s_host_changes_nothing() -> None:
         inbox.add(1, Sent(data, 0, EXACT, stranger))  # type: ignore[arg-type]
     inbox.add(1, Sent(chunk(0, 10), 0, 1, stranger))  # type: ignore[arg-type]
     inbox.end_window(1, ("10.0.0.2", stranger), 0)
+    inbox.leave(1, ("10.0.0.2", stranger))
     inbox.add(1, Sent(chunk(1, 10), 0, 1, rank))  # type: ignore[arg-type]
     with pytest.raises(CollectiveError, match="rank 1 is too late with it"):
         inbox.take_window(1, 0, 0.0, "it", lambda: None)

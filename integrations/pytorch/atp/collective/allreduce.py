@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import operator
 import os
 import threading
 import time
@@ -17,7 +16,7 @@ from atp.collective.channel import Channel, Step
 from atp.collective.ends import Ends
 from atp.collective.errors import CollectiveError, described, one_line
 from atp.collective.inbox import EXACT, Inbox
-from atp.collective.layout import Region
+from atp.collective.layout import Region, integer
 from atp.collective.options import Options
 from atp.collective.parting import FAREWELL_S, Tie, part, tell
 from atp.collective.plan import Kind, Operation, planned
@@ -113,10 +112,12 @@ class AllReduce:
         return self._submit(name, array, step, kind)
 
     def _submit(self, name: str, array: Array, step: int | None, kind: Kind) -> Future[Array]:
+        if step is not None and integer(step, "step") < 0:
+            raise CollectiveError(f"step={step}: steps count from 0")
         done: Future[Array] = Future()
         with self._lock:
             channel = self._channel(name, kind)
-            step = self._counts.get(name, -1) + 1 if step is None else operator.index(step)
+            step = self._counts.get(name, -1) + 1 if step is None else integer(step, "step")
             self._counts[name] = step
             channel.submit(Step(step, array, done, kind.operation))
         return done

@@ -38,7 +38,7 @@ class Inbox:
         self._bytes: dict[Key, int] = {}
         """Of exact messages."""
         self._ended: set[Key] = set()
-        self._left: set[tuple[int, Source]] = set()
+        self._left: set[int] = set()
         self._first = 0
         """Earlier windows are over."""
         self._failure: CollectiveError | None = None
@@ -48,40 +48,39 @@ class Inbox:
         if len(message) == 0:
             return  # A question: the library has answered it.
         with self._changed:
-            if not self._first <= message.window < self._first + AHEAD_MAX:
+            if not self._may_be_of(rank, message.source, message.window):
                 return
             self._messages.setdefault(key, []).append(message)
             if message.group == EXACT:
                 if rank not in self._sources and self._is_greeting(message):
                     self._sources[rank] = message.source
+                    self._forget(lambda key: key[0] == rank and key[1] != message.source)
                 self._bytes[key] = self._bytes.get(key, 0) + len(message)
                 self._changed.notify_all()
+
+    def _may_be_of(self, rank: int, source: Source, window: int) -> bool:
+        is_near = self._first <= window < self._first + AHEAD_MAX
+        return is_near and self._sources.get(rank, source) == source
 
     def _is_greeting(self, message: atp.Message) -> bool:
         return message.data[: len(self.greeting)] == self.greeting
 
     def end_window(self, rank: int, source: Source, window: int) -> None:
         with self._changed:
-            if self._first <= window < self._first + AHEAD_MAX:
+            if self._may_be_of(rank, source, window):
                 self._ended.add((rank, source, window))
                 self._changed.notify_all()
 
     def leave(self, rank: int, source: Source) -> None:
-        """The stream has ended."""
+        """The stream has ended. One without a greeting isn't known to be the rank's."""
         with self._changed:
-            self._left.add((rank, source))
-            self._changed.notify_all()
+            if self._sources.get(rank) == source:
+                self._left.add(rank)
+                self._changed.notify_all()
 
     def has_left(self, rank: int) -> bool:
         """Whether the rank has ended its stream."""
-        with self._changed:
-            return self._has_left(rank)
-
-    def _has_left(self, rank: int) -> bool:
-        if rank in self._sources:
-            return (rank, self._sources[rank]) in self._left
-        # A rank that begins no step sends no greeting.
-        return any(rank == left for left, _ in self._left)
+        return rank in self._left
 
     def _key(self, rank: int, window: int) -> Key | None:
         source = self._sources.get(rank)
@@ -96,12 +95,6 @@ class Inbox:
     def failure(self) -> CollectiveError | None:
         """Why the collective has failed, if it has."""
         return self._failure
-
-    def check(self) -> None:
-        """Raises if the collective has failed."""
-        with self._changed:
-            if self._failure is not None:
-                raise self._failure
 
     def take_window(
         self, rank: int, window: int, deadline: float, what: str, look: Callable[[], None]
@@ -143,10 +136,13 @@ class Inbox:
     def forget_before(self, window: int) -> None:
         with self._changed:
             self._first = window
-            for kept in (self._messages, self._bytes):
-                for key in [key for key in kept if key[2] < window]:
-                    del kept[key]
-            self._ended = {key for key in self._ended if key[2] >= window}
+            self._forget(lambda key: key[2] < window)
+
+    def _forget(self, is_over: Callable[[Key], bool]) -> None:
+        for kept in (self._messages, self._bytes):
+            for key in [key for key in kept if is_over(key)]:
+                del kept[key]
+        self._ended = {key for key in self._ended if not is_over(key)}
 
     def _wait(
         self, is_there: Callable[[], bool], rank: int, deadline: float, what: str
@@ -157,7 +153,7 @@ class Inbox:
                 return True
             if self._failure is not None:
                 raise self._failure
-            if self._has_left(rank):
+            if rank in self._left:
                 raise CollectiveError(f"rank {rank} left before {what}")
             left = deadline - time.monotonic()
             if left <= 0:

@@ -8,6 +8,7 @@ up with zeros at their ends.
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -90,6 +91,14 @@ class Shard:
             part[:] = flat[: piece.elements]
 
 
+def integer(value: object, what: str) -> int:
+    """Python's integer of numpy's, too: their texts would differ from those of another rank."""
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise CollectiveError(f"{what} is {value!r}: give an integer") from None
+
+
 class Layout:
     """An array's shards. All ranks of a collective have the same layout."""
 
@@ -114,14 +123,15 @@ class Layout:
         told = repr((of_regions, borders))
         self.digest = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
         """Equal for equal layouts."""
+        self.chunks = max(shard.chunks for shard in self.shards)
+        """Those of the shard that has most."""
 
 
 def _borders(elements: int, ranks: int, shards: Sequence[int] | None) -> list[int]:
     """The first element of each shard, then the number of elements."""
     if shards is None:
         return [elements * rank // ranks for rank in range(ranks + 1)]
-    # Texts of numpy's numbers would differ from those of another rank.
-    shards = [int(shard) for shard in shards]
+    shards = [integer(shard, "a shard") for shard in shards]
     if len(shards) != ranks or any(shard < 0 for shard in shards) or sum(shards) != elements:
         raise CollectiveError(
             f"shards of {shards} elements: {elements} elements have to be divided among "
@@ -134,7 +144,8 @@ def _merge(regions: Sequence[Region]) -> list[Region]:
     """Makes one region of neighbors that are treated alike: fewer chunks are short then."""
     merged: list[Region] = []
     for given in regions:
-        region = Region(int(given.elements), str(given.name), bool(given.exact))
+        elements = integer(given.elements, f"the length of region {given.name!r}")
+        region = Region(elements, str(given.name), bool(given.exact))
         if region.elements < 0:
             raise CollectiveError(f"region {region.name!r} has {region.elements} elements")
         last = merged[-1] if merged else None

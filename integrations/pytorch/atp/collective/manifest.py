@@ -10,7 +10,7 @@ from typing import Any
 
 from atp.collective.errors import CollectiveError, one_line
 
-VERSION = 1
+VERSION = 2
 _BYTES_MAX = 8_192
 _WORDS = {
     "version": "the version of atp.collective",

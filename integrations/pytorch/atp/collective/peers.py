@@ -13,7 +13,7 @@ from atp.collective.options import Options
 
 REPORT_S = 0.002
 """The longest wait for one peer's report. Another one's may be there by then."""
-REASON_S = 0.5
+REASON_S = 1.0
 """How long a rank whose stream has ended waits for the reason."""
 ASK_S = 1.0
 """A rank that waits asks so often whether the others are there."""
@@ -99,8 +99,7 @@ class Peers:
             if not waiting:
                 return
             self.check()
-            self._inbox.check()
-            # It wants what this rank hasn't sent yet, so it isn't done.
+            # A rank that leaves now won't get the mean or the part that this one is about to send.
             if reason := self._reason(waiting, patience_s=0.0):
                 raise reason
             if time.monotonic() > self._deadline:
@@ -114,23 +113,28 @@ class Peers:
             try:
                 stream.try_outcome()
             except atp.ShortError as error:
-                silent = CollectiveError(f"rank {peer} doesn't answer: {error}")
-                raise self._reason([peer]) or silent from error
+                reason = self._reason([peer])
+                # It has left in the meantime, or another one has failed.
+                if self._inbox.failure is not None:
+                    raise self._inbox.failure from error
+                if reason is None:
+                    raise self._silent(peer, error) from error
         self._ask()
 
     def explained(self, error: atp.Error) -> BaseException:
         """An error of a stream, as one about its rank."""
-        if reason := self._reason(list(self.streams)):
-            return reason
         for peer, stream in self.streams.items():
             try:
                 stream.try_outcome()
             except atp.Error as ended:
-                return CollectiveError(f"rank {peer} doesn't answer: {ended}")
-        return error
+                return self._reason([peer]) or self._silent(peer, ended)
+        return self._inbox.failure or error
 
     def _present(self) -> list[tuple[int, atp.Stream]]:
         return [each for each in self.streams.items() if not self._inbox.has_left(each[0])]
+
+    def _silent(self, peer: int, error: atp.Error) -> CollectiveError:
+        return CollectiveError(f"rank {peer} doesn't answer: {error}")
 
     def _late(self, peer: int, what: str) -> CollectiveError:
         return CollectiveError(f"rank {peer} is too late with {what}: it may have stalled")
@@ -164,7 +168,10 @@ class Peers:
             return
         self._ask_later()
         for _, stream in self._present():
-            stream.try_send_many([b""], EXACT)
+            try:
+                stream.try_send_many([b""], EXACT)
+            except atp.Error:
+                pass  # It has just ended: the next check says why.
 
     def _ask_later(self) -> None:
         self._next_question = time.monotonic() + min(ASK_S, self._options.peer_timeout_s / 4)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+import numpy as np
+
 from atp.collective import values
 from atp.collective.errors import CollectiveError
-from atp.collective.layout import Layout, Region
+from atp.collective.layout import Layout, Region, integer
 from atp.collective.options import Options
 from atp.collective.values import Array
 
 CHUNKS_MAX = 1 << 15
-"""Of a part. The library holds twice as many messages: with more it would have to deliver some that
-may be lost, before it can take the last ones."""
+"""Of a part, that is, for one rank. A stream holds 65,536 messages (``MESSAGES_HELD_MAX`` of the
+library), which is room for the parts of two steps. With more chunks it waits until some arrive,
+also some that may be lost."""
+CHUNK_BYTES_MAX = 1 << 20
+WORTH_IT = 0.9
+"""Wider chunks have to be fewer by a tenth. Short regions have a chunk each, however wide."""
 
 
 class Operation(Enum):
@@ -53,12 +60,14 @@ class Kind:
         shards: Sequence[int] | None,
         wire: str | None,
     ) -> Kind:
+        if not isinstance(array, np.ndarray):
+            raise CollectiveError(f"a {type(array).__name__} isn't an array of numpy")
         return cls(
             operation,
             array.size,
             str(array.dtype),
             None if regions is None else tuple(regions),
-            None if shards is None else tuple(int(shard) for shard in shards),
+            None if shards is None else tuple(integer(shard, "a shard") for shard in shards),
             wire,
         )
 
@@ -115,9 +124,11 @@ def planned(name: str, kind: Kind, options: Options, ranks: int) -> Plan:
         raise CollectiveError(
             f"the regions of {name} have {layout.elements} elements, the array {kind.elements}"
         )
-    largest = max(shard.elements for shard in layout.shards)
-    # No wider than the shard: regions of a few elements may be more than CHUNKS_MAX.
-    while max(shard.chunks for shard in layout.shards) > CHUNKS_MAX and width < largest:
-        width *= 2
-        layout = Layout(regions, ranks, width, kind.shards)
+    width_max = max(width, CHUNK_BYTES_MAX // values.item_bytes(wire))
+    while (chunks := layout.chunks) > CHUNKS_MAX and width < width_max:
+        width = min(math.ceil(width * chunks / CHUNKS_MAX), width_max)
+        wider = Layout(regions, ranks, width, kind.shards)
+        if wider.chunks > max(CHUNKS_MAX, WORTH_IT * chunks):
+            break
+        layout = wider
     return Plan(name, layout, wire, kind.operation.windows)
