@@ -123,7 +123,8 @@ class Peers:
 
     def explained(self, error: atp.Error) -> BaseException:
         """An error of a stream, as one about its rank."""
-        for peer, stream in self.streams.items():
+        # One that has left may be done. Another one is more likely the cause.
+        for peer, stream in [*self._present(), *self.streams.items()]:
             try:
                 stream.try_outcome()
             except atp.Error as ended:
