@@ -189,15 +189,16 @@ class Channel:
     def _reduce_shard(
         self, step: int, flat: Array, own: bytes, deadline: float
     ) -> Reduction:
-        """Sums this rank's shard, in the order of ranks: the result is the same in every run."""
+        """Sums this rank's shard, its own values first, then in the order of ranks: the result is the
+        same in every run."""
         shard = self._layout.shards[self._rank]
         wire = values.wire_type(self._wire)
         seed = chunk_seed(step, self._rank)
         ranks = len(self._layout.shards)
         reduction = Reduction(shard, self._options, self._wire, ranks, seed)
+        reduction.add_own(flat[shard.start : shard.stop])
         for rank in range(ranks):
             if rank == self._rank:
-                reduction.add_own(flat[shard.start : shard.stop])
                 continue
             what = f"its part of step {step} of {self._name}"
             began = time.monotonic()

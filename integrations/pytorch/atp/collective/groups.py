@@ -19,13 +19,6 @@ from atp.collective.values import Array
 GROUPS_MAX = 32
 
 
-def energies(rows: Array) -> Array:
-    """The sum of squares of each row: what its loss adds to the squared error."""
-    with np.errstate(over="ignore"):  # Infinite is large, too.
-        sums: Array = np.einsum("ij,ij->i", rows, rows)
-    return sums
-
-
 @dataclass
 class Chunks:
     """The chunks of one shard that may be lost."""
@@ -45,8 +38,10 @@ class Chunks:
 
     @cached_property
     def energies(self) -> Array:
-        """The sum of squares of each chunk."""
-        return energies(self.values)
+        """The sum of squares of each chunk: what its loss adds to the squared error."""
+        with np.errstate(over="ignore"):  # Infinite is large, too.
+            sums: Array = np.einsum("ij,ij->i", self.values, self.values)
+        return sums
 
     def __len__(self) -> int:
         return len(self.values)

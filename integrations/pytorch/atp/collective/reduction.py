@@ -22,12 +22,10 @@ class Reduction:
         self._arrived = np.zeros(shard.chunks, np.int64)
 
     def add_own(self, part: Array) -> None:
-        """Adds this rank's own values, all of which count."""
-        rows = np.zeros_like(self._sum)
-        self._shard.to_rows(part, rows)
+        """Takes this rank's own values, all of which count. They come first."""
+        self._shard.to_rows(part, self._sum)
         if self._options.missing == "hadamard":
-            rotate_rows(rows, self._shard, self._seed)
-        self._sum += rows
+            rotate_rows(self._sum, self._shard, self._seed)
         self._arrived += 1
 
     def add(self, rows: Array, arrived: Array) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 import atp
 from atp.collective import values
 from atp.collective.errors import CollectiveError
-from atp.collective.groups import energies
 from atp.collective.layout import Shard
 from atp.collective.values import Array
 
@@ -69,13 +68,14 @@ class ShardMean:
 
     def _largest(self, mean: Array, share: float) -> Array:
         """Which chunks are sent: those that must arrive, and the largest of the others."""
-        shard = self._shard
-        rows = np.zeros((shard.chunks, shard.width), mean.dtype)
-        shard.to_rows(mean, rows)
+        if self._shard.chunks == 0:
+            return np.zeros(0, bool)
+        with np.errstate(over="ignore", invalid="ignore"):
+            energies = np.add.reduceat(mean * mean, self._begins)
         # Every rank has to see NaN and infinity.
-        sent: Array = shard.exact | ~np.isfinite(rows).all(axis=1)
+        sent: Array = self._shard.exact | ~np.isfinite(energies)
         others = np.flatnonzero(~sent)
-        order = others[np.argsort(-energies(rows[others]), kind="stable")]
+        order = others[np.argsort(-energies[others], kind="stable")]
         sent[order[: math.ceil(share * len(order))]] = True
         return sent
 
