@@ -59,10 +59,9 @@ class Ranks:
             seed = chunk_seed(step, owner)
             inside = slice(shard.start, shard.stop)
             reduction = Reduction(shard, self._options, WIRE, self.ranks, seed)
+            reduction.begin(arrays[owner][inside])
             for rank, array in enumerate(arrays):
-                if rank == owner:
-                    reduction.add_own(array[inside])
-                else:
+                if rank != owner:
                     self._add(reduction, self._parts[rank, owner], shard, array[inside], seed)
             _, result[inside] = self._means[owner].write(
                 reduction.mean(), self._options.share_of_mean(step)

@@ -38,7 +38,7 @@ def reduced(missing: str, arrived: Array) -> tuple[Array, Array, Array]:
     random = np.random.default_rng(1)
     own, other = (random.standard_normal(ELEMENTS).astype(np.float32) for _ in range(2))
     reduction = Reduction(shard(), options(missing=missing), "float32", 2, 0)
-    reduction.add_own(own)
+    reduction.begin(own)
     reduction.add(np.where(arrived[:, None], rows_of(other), 0), arrived)
     return reduction.mean(), own, other
 
@@ -66,7 +66,7 @@ def test_rotated_values_are_unbiased() -> None:
     sums = np.zeros(ELEMENTS)
     for seed in range(600):
         reduction = Reduction(shard(), options(missing="hadamard"), "float32", 2, seed)
-        reduction.add_own(np.zeros(ELEMENTS, np.float32))
+        reduction.begin(np.zeros(ELEMENTS, np.float32))
         arrived = np.random.default_rng(seed).permutation(10) < 7
         rows = np.zeros((10, WIDTH), np.float32)
         shard().to_rows(rotate(other, seed), rows)

@@ -196,7 +196,7 @@ class Channel:
         seed = chunk_seed(step, self._rank)
         ranks = len(self._layout.shards)
         reduction = Reduction(shard, self._options, self._wire, ranks, seed)
-        reduction.add_own(flat[shard.start : shard.stop])
+        reduction.begin(flat[shard.start : shard.stop])
         for rank in range(ranks):
             if rank == self._rank:
                 continue

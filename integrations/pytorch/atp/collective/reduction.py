@@ -21,8 +21,8 @@ class Reduction:
         self._sum = np.zeros((shard.chunks, shard.width), self._kind)
         self._arrived = np.zeros(shard.chunks, np.int64)
 
-    def add_own(self, part: Array) -> None:
-        """Takes this rank's own values, all of which count. They come first."""
+    def begin(self, part: Array) -> None:
+        """Begins with this rank's own values, all of which count."""
         self._shard.to_rows(part, self._sum)
         if self._options.missing == "hadamard":
             rotate_rows(self._sum, self._shard, self._seed)
