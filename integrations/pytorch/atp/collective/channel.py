@@ -58,7 +58,8 @@ class Channel:
         stats: Stats,
         on_error: Callable[[BaseException], CollectiveError],
     ):
-        """``open_streams``: fills in a stream to each rank, for parts of so many bytes."""
+        """``open_streams(streams, part_bytes)`` opens a stream to each rank, and adds it to
+        ``streams``. ``part_bytes``: the length of the longest part."""
         self._plan, self._rank, self._options = plan, rank, options
         self._layout, self._name, self._wire = plan.layout, plan.name, plan.wire
         self.inbox, self._open_streams, self._stats = inbox, open_streams, stats

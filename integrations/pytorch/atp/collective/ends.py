@@ -47,7 +47,10 @@ class Ends:
         part_bytes: int,
         without: Collection[int] = (),
     ) -> None:
-        """Adds a stream to each rank but those ``without``. Parts have so many bytes."""
+        """Opens a stream to each rank that isn't in ``without``, and adds it to ``streams``.
+
+        ``serial``: the number of the array. ``part_bytes``: the length of the longest part.
+        """
         msrs = self._options.groups.msrs
         groups = [atp.Group(EXACT, name="exact")]
         groups += [atp.Group(at, msr=msr) for at, msr in enumerate(msrs, start=1)]

@@ -25,8 +25,9 @@ Key = tuple[int, Source, int]
 class Inbox:
     """Messages by rank and window.
 
-    Any process of a rank's host can send to it. So a rank is known by the stream whose exact
-    messages begin with ``greeting``, which only ranks know. Other streams stay apart.
+    Any process of a rank's host can send to this one, under a rank's job id. So a rank's stream is
+    the first one with an exact message that begins with ``greeting``, which only ranks know.
+    Messages of other streams are never handed out.
     """
 
     def __init__(self, greeting: bytes) -> None:

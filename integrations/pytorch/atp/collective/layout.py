@@ -92,7 +92,8 @@ class Shard:
 
 
 def integer(value: object, what: str) -> int:
-    """Python's integer of numpy's, too: their texts would differ from those of another rank."""
+    """``value`` as an integer of Python: ranks compare texts, and numpy's integers have others.
+    ``what`` names it in the error."""
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:

@@ -33,7 +33,7 @@ class Meeting:
     """Where each rank receives."""
     first_job: int
     token: bytes
-    """Only ranks know it."""
+    """Secret: who sends it is a rank of this session."""
 
     def job(self, serial: int, rank: int) -> int:
         """The job id of a rank's streams for one channel."""
