@@ -112,12 +112,14 @@ class AllReduce:
         return self._submit(name, array, step, kind)
 
     def _submit(self, name: str, array: Array, step: int | None, kind: Kind) -> Future[Array]:
-        if step is not None and integer(step, "step") < 0:
-            raise CollectiveError(f"step={step}: steps count from 0")
+        if step is not None:
+            step = integer(step, "step")
+            if step < 0:
+                raise CollectiveError(f"step={step}: steps count from 0")
         done: Future[Array] = Future()
         with self._lock:
             channel = self._channel(name, kind)
-            step = self._counts.get(name, -1) + 1 if step is None else integer(step, "step")
+            step = self._counts.get(name, -1) + 1 if step is None else step
             self._counts[name] = step
             channel.submit(Step(step, array, done, kind.operation))
         return done
