@@ -22,7 +22,7 @@ pub mod sender;
 pub use adviser::{Adviser, AdviserConfig};
 pub use receiver::{
     Account, Budget, DropReason, GroupSummary, Message, Outcome, Part, Receiver, ReceiverConfig,
-    ReceiverStats, Share, Summary, Terms, answer_fin_again, reset_header,
+    ReceiverStats, Share, StatedEnd, Summary, Terms, reset_header,
 };
 pub use sender::{
     AckRing, CompleteAt, ConfigError, EndedWindow, GroupConfig, GroupReport, MESSAGES_MAX,

@@ -15,7 +15,8 @@
 //! - count: the number of pages;
 //! - slot: the same for all pages of an attempt. Every DATA packet sent before has a smaller one.
 //!
-//! FIN-ACK echoes these fields and answers one page.
+//! FIN-ACK answers one page, and echoes these fields. Once the window has ended, it echoes attempt
+//! and slot alone: flags, counts and time are then those of the end, in every answer.
 
 /// The most groups of one page. With all headers, such a page fits a path MTU of 576 bytes.
 pub const FIN_GROUPS_MAX: usize = 28;
@@ -55,6 +56,11 @@ impl<'a> FinBody<'a> {
         WINDOW_LEN + self.groups.len()
     }
 
+    /// Bytes of a body with this many groups.
+    pub const fn len(groups: usize) -> usize {
+        WINDOW_LEN + groups * GROUP_LEN
+    }
+
     /// The window that ends, counted from 0.
     pub const fn window(&self) -> u32 {
         self.window
@@ -88,7 +94,7 @@ impl<'a> FinBody<'a> {
 
     /// Writes `groups` (ascending) into `out` and returns the length; `None` if they don't fit.
     pub fn write(out: &mut [u8], window: u32, groups: &[FinGroup]) -> Option<usize> {
-        let len = WINDOW_LEN + groups.len() * GROUP_LEN;
+        let len = Self::len(groups.len());
         if groups.is_empty() || groups.len() > FIN_GROUPS_MAX {
             return None;
         }

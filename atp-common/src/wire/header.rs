@@ -172,14 +172,17 @@ impl Header {
     }
 
     /// The same DATA header with the number of its window in the high bits of the index, and the
-    /// flag that says so.
+    /// flags that say so.
     pub const fn with_window(mut self, window: u32) -> Self {
-        self.flags |= Flags::OVERLAP.0;
+        self.flags |= Flags::WINDOW.0;
+        if window < WINDOWS {
+            self.flags |= Flags::WHOLE_WINDOW.0;
+        }
         self.index = u24(self.index() | window << COUNT_BITS & U24_MAX);
         self
     }
 
-    /// The number of the window, modulo [`WINDOWS`]: in DATA and ACK flagged OVERLAP, and in
+    /// The number of the window, modulo [`WINDOWS`]: in DATA and ACK flagged WINDOW, and in
     /// RECEIPTs of receivers with [`super::Features::OVERLAP`], which have it in place of the
     /// segmentation.
     pub const fn window(&self) -> Option<u32> {
@@ -194,11 +197,30 @@ impl Header {
         }
     }
 
+    /// Whether DATA can be of the window with this full number. DATA of a job without windows names
+    /// none, and is of window 0.
+    pub const fn may_be_of_window(&self, number: u32) -> bool {
+        let is_whole = self.flags & Flags::WHOLE_WINDOW.0 != 0;
+        match self.window() {
+            Some(named) => named == number % WINDOWS && is_whole == (number < WINDOWS),
+            None => number == 0,
+        }
+    }
+
+    /// The full number of DATA's window, if the header tells it.
+    pub const fn whole_window(&self) -> Option<u32> {
+        match self.window() {
+            Some(named) if self.flags & Flags::WHOLE_WINDOW.0 != 0 => Some(named),
+            Some(_) => None,
+            None => Some(0),
+        }
+    }
+
     #[inline(always)]
     const fn names_window(&self) -> bool {
         let kind = self.version_kind & 0xf;
         let is_data = kind == Kind::Data as u8 || kind == Kind::Ack as u8;
-        is_data && self.flags & Flags::OVERLAP.0 != 0
+        is_data && self.flags & Flags::WINDOW.0 != 0
     }
 
     /// The number of the message's segmentation into packets.

@@ -73,8 +73,8 @@ impl Kind {
         }
     }
 
-    /// Flags that packets of this kind may carry. An ACK echoes the flags of its DATA, a FIN-ACK
-    /// those of its FIN, and each may add one.
+    /// Flags that packets of this kind may carry. An ACK echoes the flags of its DATA, and may add
+    /// one.
     pub const fn flags(self) -> Flags {
         match self {
             Self::Data => Flags::RETRANSMIT
@@ -82,8 +82,8 @@ impl Kind {
                 .with(Flags::PACKED)
                 .with(Flags::BACKLOGGED)
                 .with(Flags::NO_ACK)
-                .with(Flags::ODD_WINDOW)
-                .with(Flags::OVERLAP),
+                .with(Flags::WHOLE_WINDOW)
+                .with(Flags::WINDOW),
             Self::Ack => Self::Data.flags().with(Flags::CONGESTION),
             Self::Fin | Self::FinAck => Flags::FORCED.with(Flags::MORE).with(Flags::ENDED),
             Self::Probe | Self::ProbeAck | Self::Receipt | Self::Reset => Flags::NONE,
@@ -130,24 +130,24 @@ impl Flags {
     /// In DATA: the message is of an exact group. The application gets all its messages, in order.
     pub const ORDERED: Self = Self(4);
     /// In FIN: the job or window ends with the messages delivered so far, because the job was
-    /// canceled or the deadline passed.
+    /// canceled or the deadline passed. In FIN-ACK: a FIN with this flag ended it.
     pub const FORCED: Self = Self(8);
     /// In DATA: the packet holds several whole messages (see [`super::PackedBody`]). The bit is
     /// FORCED in FIN.
     pub const PACKED: Self = Self(8);
-    /// In FIN: a window ends, and another follows.
+    /// In FIN: a window ends, and another follows. In FIN-ACK: the FIN that ended it said so.
     pub const MORE: Self = Self(16);
     /// In DATA: the lane has more to send than it has sent. Only for receivers that announced
     /// [`super::Features::ADVICE`]. It has the bit of [`Self::MORE`], which DATA doesn't have.
     pub const BACKLOGGED: Self = Self(16);
     /// In DATA: no ACK for this packet. Its sender will send a PROBE (see [`super::ProbeBody`]).
     pub const NO_ACK: Self = Self(32);
-    /// In DATA: the packet is of a window with an odd number.
-    pub const ODD_WINDOW: Self = Self(64);
-    /// In DATA: the windows of this stream overlap, and the header names the packet's window: see
-    /// [`super::Header::window`]. Only for receivers that announced [`super::Features::OVERLAP`].
+    /// In DATA with [`Self::WINDOW`]: the window's number is below [`super::WINDOWS`], so the header
+    /// names it in full.
+    pub const WHOLE_WINDOW: Self = Self(64);
+    /// In DATA of a stream: the header names the packet's window: see [`super::Header::window`].
     /// The bit is ENDED in FIN.
-    pub const OVERLAP: Self = Self(128);
+    pub const WINDOW: Self = Self(128);
     /// In FIN-ACK: the receiver accepts nothing more of this window; its counts are final. In FIN:
     /// the sender knows that the job has ended; this FIN gets no answer.
     pub const ENDED: Self = Self(128);
@@ -160,8 +160,8 @@ impl Flags {
         (Self::PACKED, "PACKED"),
         (Self::BACKLOGGED, "BACKLOGGED"),
         (Self::NO_ACK, "NO_ACK"),
-        (Self::ODD_WINDOW, "ODD_WINDOW"),
-        (Self::OVERLAP, "OVERLAP"),
+        (Self::WHOLE_WINDOW, "WHOLE_WINDOW"),
+        (Self::WINDOW, "WINDOW"),
     ];
     /// The flags of FIN and FIN-ACK with their names, by bit.
     const OF_FIN: &'static [(Self, &'static str)] =
@@ -221,7 +221,7 @@ mod tests {
         let all = |kind: Kind| kind.flags().names(kind).collect::<Vec<_>>();
         assert_eq!(all(Kind::FinAck), ["FORCED", "MORE", "ENDED"]);
         let of_data =
-            ["RETRANSMIT", "ORDERED", "PACKED", "BACKLOGGED", "NO_ACK", "ODD_WINDOW", "OVERLAP"];
+            ["RETRANSMIT", "ORDERED", "PACKED", "BACKLOGGED", "NO_ACK", "WHOLE_WINDOW", "WINDOW"];
         assert_eq!(all(Kind::Data), of_data);
     }
 }

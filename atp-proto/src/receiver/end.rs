@@ -5,6 +5,7 @@ use super::{
     delivered::Delivered,
     outcome::{GroupSummary, Summary},
     place::Place,
+    stated_end::StatedEnd,
 };
 use atp_common::wire::{
     FIN_GROUPS_MAX, FIN_PAGES_MAX, Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind,
@@ -15,31 +16,57 @@ use atp_common::wire::{
 pub(crate) struct FinAttempt {
     number: u32,
     slot: u32,
+    forced: bool,
+    more: bool,
+    /// N of all groups of all pages.
+    messages: u32,
     pages: Vec<Option<Vec<FinGroup>>>,
 }
 
 impl FinAttempt {
-    /// All groups, if all pages have arrived.
-    fn groups(&self) -> Option<Vec<FinGroup>> {
-        let mut groups = Vec::new();
-        for page in &self.pages {
-            groups.extend(page.as_ref()?);
+    /// The attempt of a page, without its groups.
+    fn new(header: &Header) -> Self {
+        Self {
+            number: header.index(),
+            slot: header.slot(),
+            forced: header.flags().contains(Flags::FORCED),
+            more: header.flags().contains(Flags::MORE),
+            messages: header.message(),
+            pages: vec![None; header.count() as usize],
         }
-        Some(groups)
+    }
+
+    /// Whether a page is of this attempt. All pages of one say the same of the whole.
+    fn has_page(&self, header: &Header) -> bool {
+        let Self { number, slot, forced, more, messages, pages } = self;
+        let of_page = Self::new(header);
+        (*number, *slot, *messages) == (of_page.number, of_page.slot, of_page.messages)
+            && (*forced, *more, pages.len()) == (of_page.forced, of_page.more, of_page.pages.len())
+    }
+
+    /// All pages, if all have arrived.
+    fn all_pages(&self) -> Option<Vec<Vec<FinGroup>>> {
+        self.pages.iter().cloned().collect()
     }
 }
 
 /// A job or window that has ended.
 #[derive(Debug)]
 pub(crate) struct End {
-    /// Another window follows.
-    pub(crate) more: bool,
+    pub(crate) stated: StatedEnd,
     /// When the last FIN came.
     pub(crate) fin_ns: u64,
     /// The sender said that it knows of the end.
     pub(crate) is_known: bool,
     /// The latest slot of a FIN. Packets of earlier slots belong to the ended job or window.
     pub(crate) slot: u32,
+}
+
+impl End {
+    /// Whether another window follows.
+    pub(crate) fn more(&self) -> bool {
+        self.stated.more
+    }
 }
 
 impl Receiver {
@@ -68,7 +95,12 @@ impl Receiver {
             return 0;
         };
         let answered = |receiver: &mut Self| receiver.on_fin_of_window(now_ns, header, body, out);
-        self.in_place(place, answered).unwrap_or(0)
+        let len = self.in_place(place, answered).unwrap_or(0);
+        if place == Place::Present && self.window.end.is_some() {
+            // Windows end in order, so an earlier process has confirmed the end of the one before.
+            self.in_closing(Self::release_all);
+        }
+        len
     }
 
     fn on_fin_of_window(
@@ -86,22 +118,33 @@ impl Receiver {
             return 0;
         }
         self.heard(now_ns, header, body.bytes());
-        match &mut self.window.end {
+        if self.window.end.is_none() {
+            self.note_page(header, body, page);
+            self.end_if_enough(now_ns);
+        }
+        let len = match &mut self.window.end {
             Some(end) => {
-                end.fin_ns = now_ns;
-                end.slot = later(end.slot, header.slot());
+                let len = end.stated.answer(header, body, out);
+                if len > 0 {
+                    end.fin_ns = now_ns;
+                    end.slot = later(end.slot, header.slot());
+                }
+                len
             }
             None => {
-                self.note_page(header, body, page, pages);
-                self.end_if_enough(now_ns, header);
+                let groups: Vec<_> = body.groups().map(|group| self.counted(group)).collect();
+                answer_unended(header, body.window(), &groups, out)
             }
-        }
-        let groups: Vec<_> = body.groups().map(|group| self.counted(group)).collect();
-        if body.groups().zip(&groups).any(|(theirs, ours)| theirs.delivered < ours.delivered) {
+        };
+        let has_more =
+            |theirs: FinGroup| theirs.delivered < self.window.groups.delivered(theirs.group);
+        if body.groups().any(has_more) {
             self.window.receipts.request_now();
         }
+        if len == 0 {
+            self.stats.packets_refused += 1;
+        }
         // The FIN-ACK is as long as the FIN, so the credit covers it.
-        let len = fin_ack(header, self.window.end.is_some(), body.window(), &groups, out);
         self.credit_bytes = self.credit_bytes.saturating_sub(len as u64);
         len
     }
@@ -110,7 +153,7 @@ impl Receiver {
     fn note_known_end(&mut self, header: &Header, body: &FinBody) {
         let more = header.flags().contains(Flags::MORE);
         match &mut self.window.end {
-            Some(end) if !end.more && !more && body.window() == self.window.number => {
+            Some(end) if !end.more() && !more && body.window() == self.window.number => {
                 end.is_known = true
             }
             _ => self.stats.packets_refused += 1,
@@ -120,79 +163,63 @@ impl Receiver {
     /// The open window of a FIN. A FIN of the next window begins that window, because a window may
     /// end without a message.
     fn place_of_fin(&mut self, header: &Header, body: &FinBody) -> Option<Place> {
-        if self.names_windows
-            && let Some(place) = self.place_of_told(body.window())
-        {
+        let number = body.window();
+        if let Some(place) = self.place_of_told(number, header.slot()) {
             return Some(place);
         }
-        let is_next = body.window() == self.window.number.wrapping_add(1);
-        match &self.window.end {
-            Some(end) if end.more && is_next && is_later(header.slot(), end.slot) => {
-                self.begin_window();
+        let ahead = number.wrapping_sub(self.window.number) as i32;
+        let begins = match &self.window.end {
+            Some(end) => end.more() && ahead == 1 && is_later(header.slot(), end.slot),
+            // An earlier process has confirmed the ends of the windows before.
+            None => {
+                self.windows_ended == 0
+                    && self.knows_number
+                    && ahead > 0
+                    && is_later(header.slot(), self.slot)
             }
-            // A receiver that joined in the middle learns the window's number from its first FIN. A
-            // delayed FIN of an earlier window doesn't count.
-            None if self.windows_ended == 0 && self.may_be_present(body.window()) => {
-                let knows_none = self.stats.packets_arrived == 0;
-                if knows_none || is_later(header.slot(), self.slot) {
-                    if !knows_none && self.is_of_later_window(body.window()) {
-                        self.begin_window();
-                    }
-                    self.learn_number(body.window());
-                }
-            }
-            _ => {}
+        };
+        if !begins {
+            return None;
         }
-        (self.window.number == body.window()).then_some(Place::Present)
+        self.begin_window();
+        self.learn_number(number);
+        Some(Place::Present)
     }
 
-    /// Whether a receiver that joined in the middle takes `number` for its present window's, or a
-    /// later one's.
-    pub(super) fn may_be_present(&self, number: u32) -> bool {
-        !self.knows_number || number.wrapping_sub(self.window.number) as i32 >= 0
-    }
-
-    /// Whether a window of which only the number is known is not the present one.
-    fn is_of_later_window(&self, number: u32) -> bool {
-        self.names_windows || number % 2 != self.window.number % 2
-    }
-
-    fn note_page(&mut self, header: &Header, body: &FinBody, page: usize, pages: usize) {
-        let number = header.index();
+    fn note_page(&mut self, header: &Header, body: &FinBody, page: usize) {
         let is_new = self.window.fin_attempt.as_ref().is_none_or(|attempt| {
             // 24 bits, wrapping.
-            let ahead = (number.wrapping_sub(attempt.number) << 8) as i32;
-            ahead > 0 || ahead == 0 && attempt.pages.len() != pages
+            let ahead = (header.index().wrapping_sub(attempt.number) << 8) as i32;
+            ahead > 0 || ahead == 0 && !attempt.has_page(header)
         });
         if is_new {
-            let pages = vec![None; pages];
-            self.window.fin_attempt = Some(FinAttempt { number, slot: header.slot(), pages });
+            self.window.fin_attempt = Some(FinAttempt::new(header));
         }
-        let latest = self.window.fin_attempt.as_mut().filter(|attempt| attempt.number == number);
-        if let Some(attempt) = latest {
+        let attempt = self.window.fin_attempt.as_mut();
+        if let Some(attempt) = attempt.filter(|attempt| attempt.has_page(header)) {
             attempt.pages[page] = Some(body.groups().collect());
         }
     }
 
     /// Ends the window if all pages of the latest FIN attempt have arrived, and every group has
     /// what it needs or the end is forced.
-    fn end_if_enough(&mut self, now_ns: u64, header: &Header) {
+    fn end_if_enough(&mut self, now_ns: u64) {
         let Some(attempt) = &self.window.fin_attempt else { return };
-        let Some(groups) = attempt.groups() else { return };
-        let ids: u64 = groups.iter().map(|group| u64::from(group.messages)).sum();
-        let ascending = groups.windows(2).all(|pair| pair[0].group < pair[1].group);
-        if ids != u64::from(header.message()) || !ascending {
+        let Some(mut pages) = attempt.all_pages() else { return };
+        let ids: u64 = pages.iter().flatten().map(|group| u64::from(group.messages)).sum();
+        let ascending = pages.iter().flatten().is_sorted_by(|a, b| a.group < b.group);
+        if ids != u64::from(attempt.messages) || !ascending {
             self.stats.packets_refused += 1;
             self.window.fin_attempt = None;
             return;
         }
-        let forced = header.flags().contains(Flags::FORCED);
-        let groups: Vec<_> = groups.into_iter().map(|group| self.counted(group)).collect();
-        if !forced && groups.iter().any(|group| group.delivered < group.needed) {
+        for group in pages.iter_mut().flatten() {
+            *group = self.counted(*group);
+        }
+        let &FinAttempt { number, slot, forced, more, .. } = attempt;
+        if !forced && pages.iter().flatten().any(|group| group.delivered < group.needed) {
             return;
         }
-        let more = header.flags().contains(Flags::MORE);
-        self.window.end = Some(End { more, fin_ns: now_ns, is_known: false, slot: attempt.slot });
         self.window.fin_attempt = None;
         self.knows_number = true;
         self.windows_ended = self.windows_ended.saturating_add(1);
@@ -200,10 +227,27 @@ impl Receiver {
             window: self.window.number,
             more,
             forced,
-            groups: groups.into_iter().map(|group| self.summarized(group)).collect(),
+            groups: pages.iter().flatten().map(|group| self.summarized(*group)).collect(),
         });
+        let stated = StatedEnd {
+            job: self.job,
+            cookie: self.cookie,
+            window: self.window.number,
+            forced,
+            more,
+            time: Header::time_of(now_ns),
+            attempt: number,
+            slot,
+            pages,
+        };
+        self.window.end = Some(End { stated, fin_ns: now_ns, is_known: false, slot });
         self.window.assembler.clear();
         self.release_all();
+    }
+
+    /// The end of the job, once it has ended.
+    pub fn stated_end(&self) -> Option<&StatedEnd> {
+        self.window.end.as_ref().filter(|end| !end.more()).map(|end| &end.stated)
     }
 
     /// A group of a FIN, with this receiver's number of complete messages.
@@ -231,18 +275,13 @@ fn later(a: u32, b: u32) -> u32 {
     if is_later(b, a) { b } else { a }
 }
 
-/// Writes the answer to a FIN. It echoes everything but the kind and the counts.
-fn fin_ack(
-    fin: &Header,
-    has_ended: bool,
-    window: u32,
-    groups: &[FinGroup],
-    out: &mut [u8],
-) -> usize {
+/// Writes the answer to a FIN of a window that has not ended. It states the counts of this moment,
+/// and no flag.
+fn answer_unended(fin: &Header, window: u32, groups: &[FinGroup], out: &mut [u8]) -> usize {
     debug_assert!(groups.len() <= FIN_GROUPS_MAX);
     let header = Header::new(&Fields {
         kind: Kind::FinAck,
-        flags: if has_ended { fin.flags().with(Flags::ENDED) } else { fin.flags() },
+        flags: Flags::NONE,
         group: fin.group(),
         job: fin.job(),
         cookie: fin.cookie(),
@@ -256,14 +295,4 @@ fn fin_ack(
     let Some((head, body)) = out.split_at_mut_checked(HEADER_LEN) else { return 0 };
     head.copy_from_slice(header.as_bytes());
     FinBody::write(body, window, groups).map_or(0, |body_len| HEADER_LEN + body_len)
-}
-
-/// Answers a repeated FIN of a job that has ended and whose [`Receiver`] is gone. `answer` is the
-/// FIN-ACK that was written for the same page. Returns the length; 0 if `out` is too short.
-pub fn answer_fin_again(fin: &Header, answer: &[u8], out: &mut [u8]) -> usize {
-    let echoed = |body: &[u8]| {
-        let groups: Vec<_> = FinBody::parse(body)?.groups().collect();
-        Some(fin_ack(fin, true, FinBody::parse(body)?.window(), &groups, out))
-    };
-    answer.get(HEADER_LEN..).and_then(echoed).unwrap_or(0)
 }

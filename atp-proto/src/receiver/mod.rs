@@ -10,7 +10,7 @@
 //! | `advice` | the host's advice, which receipts carry |
 //! | `terms` | what the sender tells of the job: N, MSR and name of each group |
 //! | `requests` | what the application asks of the sender |
-//! | `end` | FIN and FIN-ACK |
+//! | `end`, `stated_end` | FIN, and FIN-ACK |
 //! | `window`, `place` | the windows that are open: the present one, and perhaps the one before |
 //! | `outcome` | the types that callers get |
 
@@ -28,6 +28,7 @@ mod place;
 mod receipt;
 mod requests;
 mod sparse;
+mod stated_end;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -35,10 +36,10 @@ mod window;
 
 pub use budget::{Account, Budget, Part, Share};
 pub use config::ReceiverConfig;
-pub use end::answer_fin_again;
 pub use outcome::{
     DropReason, GroupSummary, Message, Outcome, ReceiverStats, Summary, reset_header,
 };
+pub use stated_end::StatedEnd;
 pub use terms::Terms;
 
 use advice::{GivenAdvice, Moved};
@@ -76,11 +77,11 @@ pub struct Receiver {
     window: Window,
     /// The window before it, if windows overlap. It may have ended.
     closing: Option<Box<Window>>,
-    /// The sender names the windows of its DATA: they overlap.
-    names_windows: bool,
-    /// A FIN or TERMS told the present window's full number. Until then the number is a guess, with
-    /// the right parity, or right modulo [`atp_common::wire::WINDOWS`] if DATA names windows.
+    /// The present window's full number is known. Until then no DATA is taken, and the number is
+    /// that of the last DATA, modulo [`atp_common::wire::WINDOWS`].
     knows_number: bool,
+    /// The slot of the first packet that came.
+    first_slot: u32,
     /// It has begun a window after the one of the first packet.
     has_begun_another: bool,
     windows_ended: u32,
@@ -123,8 +124,8 @@ impl Receiver {
             closing: None,
             terms: KnownTerms::new(share.clone()),
             share,
-            names_windows: false,
             knows_number: false,
+            first_slot: first.slot(),
             has_begun_another: false,
             windows_ended: 0,
             ready: VecDeque::new(),
@@ -160,11 +161,11 @@ impl Receiver {
         self.heard(now_ns, header, data.len());
         self.stats.packets_arrived += 1;
         let in_place = |receiver: &mut Self| receiver.on_data_of_window(now_ns, header, data);
-        let outcome = place.and_then(|place| self.in_place(place, in_place));
-        let Some(outcome) = outcome else {
-            self.stats.packets_late += 1;
-            return Outcome::Dropped(DropReason::Ended);
+        let outcome = match place {
+            Ok(place) => self.in_place(place, in_place),
+            Err(reason) => Some(Outcome::Dropped(reason)),
         };
+        let outcome = outcome.unwrap_or(Outcome::Dropped(DropReason::Ended));
         self.count(&outcome);
         outcome
     }
@@ -216,6 +217,7 @@ impl Receiver {
                 &mut stats.packets_no_room
             }
             Outcome::Dropped(DropReason::Ended | DropReason::Stale) => &mut stats.packets_late,
+            Outcome::Dropped(DropReason::UnknownWindow) => &mut stats.packets_window_unknown,
             Outcome::Dropped(DropReason::Contradiction)
             | Outcome::Refused(ResetReason::Inconsistent) => &mut stats.packets_contradicting,
             Outcome::Dropped(DropReason::Malformed) => &mut stats.packets_malformed,
@@ -429,12 +431,12 @@ impl Receiver {
 
     /// Whether the job has ended: a FIN ended the window, and no other window follows.
     pub fn is_finished(&self) -> bool {
-        self.window.end.as_ref().is_some_and(|end| !end.more)
+        self.window.end.as_ref().is_some_and(|end| !end.more())
     }
 
     /// How long ago the last FIN of an ended job came, if its sender may not know of the end.
     pub fn unknown_end_age_ns(&self, now_ns: u64) -> Option<u64> {
-        let end = self.window.end.as_ref().filter(|end| !end.more && !end.is_known)?;
+        let end = self.window.end.as_ref().filter(|end| !end.more() && !end.is_known)?;
         Some(now_ns.saturating_sub(end.fin_ns))
     }
 
@@ -455,7 +457,7 @@ impl Receiver {
     /// Whether this receiver can be dropped: it has lingered after the end, or the sender is gone.
     pub fn expired(&self, now_ns: u64) -> bool {
         match &self.window.end {
-            Some(end) if !end.more => now_ns.saturating_sub(end.fin_ns) >= self.config.linger_ns,
+            Some(end) if !end.more() => now_ns.saturating_sub(end.fin_ns) >= self.config.linger_ns,
             _ => self.is_abandoned(now_ns),
         }
     }

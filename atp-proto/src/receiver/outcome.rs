@@ -35,13 +35,15 @@ pub enum DropReason {
     Malformed,
     /// The job or its window has ended.
     Ended,
+    /// This receiver joined a stream in the middle, and no FIN or TERMS has told it which window
+    /// the stream is in.
+    UnknownWindow,
 }
 
 /// A complete message for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its window, counted from 0. A receiver that joins in the middle counts from its own first
-    /// window until that has ended.
+    /// Its window, counted from 0.
     pub window: u32,
     /// Its group.
     pub group: u8,
@@ -66,14 +68,16 @@ pub struct ReceiverStats {
     pub packets_malformed: u64,
     /// DATA packets refused (too large, too many messages).
     pub packets_refused: u64,
-    /// DATA packets after the job's end.
+    /// DATA packets after the end of the job or their window.
     pub packets_late: u64,
+    /// DATA packets that came before a FIN or TERMS told the stream's window.
+    pub packets_window_unknown: u64,
     /// Packets of another job or with another cookie.
     pub packets_foreign: u64,
     /// Incomplete messages dropped for newer ones.
     pub messages_evicted: u64,
     /// Complete messages.
-    pub messages_delivered: u32,
+    pub messages_delivered: u64,
     /// Their bytes.
     pub bytes_delivered: u64,
 }

@@ -179,20 +179,9 @@ impl Receiver {
         }
     }
 
-    /// Whether terms are of the present window. A receiver that joined in the middle learns the
-    /// window's number from them.
+    /// Whether terms are of the present window.
     fn is_present(&mut self, header: &Header, body: &TermsBody<'_>) -> bool {
-        if self.names_windows {
-            let is_present = self.place_of_told(body.window) == Some(Place::Present);
-            return is_present && self.window.is_recent(header.slot());
-        }
-        let has_same_parity = body.window % 2 == self.window.number % 2;
-        let is_recent = self.window.is_recent(header.slot());
-        let may_be_present = self.windows_ended == 0 && self.may_be_present(body.window);
-        if may_be_present && has_same_parity && is_recent {
-            self.learn_number(body.window);
-        }
-        body.window == self.window.number && is_recent
+        self.place_of_told(body.window, header.slot()) == Some(Place::Present)
     }
 
     /// The terms that the application has not seen yet.

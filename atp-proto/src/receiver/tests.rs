@@ -177,11 +177,13 @@ fn on_data__of_another_window_hands_over_held_messages() {
     let waits = data(Flags::ORDERED, 3, 1);
     assert_eq!(receiver.on_data(0, &waits, &[9]), Outcome::Complete);
     assert_eq!(receiver.next_message(), None);
-    let next = data(Flags::ORDERED.with(Flags::ODD_WINDOW), 0, 2);
+    let next = data(Flags::ORDERED, 0, 2).with_window(1);
     assert_eq!(receiver.on_data(0, &next, &[8]), Outcome::Complete);
+    // Windows end in order: the end of the second one is that of the first too.
+    assert!(fin_of_window(&mut receiver, 1, 1, 3));
     let handed_over = std::iter::from_fn(|| receiver.next_message());
     let handed_over: Vec<_> = handed_over.map(|m| (m.window, m.message, m.data[0])).collect();
-    assert_eq!(handed_over, [(0, 3, 9), (1, 0, 8)]);
+    assert_eq!(handed_over, [(1, 0, 8), (0, 3, 9)]);
 }
 
 /// A delayed FIN must not make earlier messages new.
@@ -190,7 +192,7 @@ fn on_fin__of_a_window_before_changes_nothing() {
     let mut receiver = receiver();
     let fields = Fields {
         kind: Kind::Data,
-        flags: Flags::ODD_WINDOW,
+        flags: Flags::NONE,
         group: 0,
         job: 1,
         cookie: 2,
@@ -201,11 +203,11 @@ fn on_fin__of_a_window_before_changes_nothing() {
         slot: 20,
         time: 0,
     };
-    let odd = Header::new(&fields);
-    assert_eq!(receiver.on_data(0, &odd, &[1]), Outcome::Complete);
+    let second = Header::new(&fields).with_window(2);
+    assert_eq!(receiver.on_data(0, &second, &[1]), Outcome::Complete);
     // A FIN of window 0, with a slot before the packet's.
     assert_eq!(fin(&mut receiver, 1, 0, 0), None);
-    let again = Header::new(&Fields { slot: 21, ..fields });
+    let again = Header::new(&Fields { slot: 21, ..fields }).with_window(2);
     assert_eq!(receiver.on_data(0, &again, &[1]), Outcome::Duplicate);
 }
 
@@ -280,9 +282,9 @@ proptest! {
         let (mut slot, mut out) = (0, [[0; 1_196]; 2]);
         let flags = if ordered { Flags::ORDERED } else { Flags::NONE };
         for (now_ns, (message, count, missing, odd)) in (0..).zip(messages) {
-            let window = if odd && slot > 300 { Flags::ODD_WINDOW } else { Flags::NONE };
-            let flags = flags.with(window);
-            let header = |index| flagged(flags, message, count, index, slot + index);
+            let window = u32::from(odd && slot > 300);
+            let header =
+                |index| flagged(flags, message, count, index, slot + index).with_window(window);
             let data: Vec<u8> = (0..count as u8 * 2).collect();
             let arrived = || (0..count).filter(|index| Some(*index) != missing);
             for index in arrived() {
@@ -367,10 +369,9 @@ fn spend__is_bounded_by_three_times_the_received_bytes() {
     assert!(!receiver.spend(1) && receiver.spend(0));
 }
 
-/// DATA of a window of a stream whose windows overlap.
+/// DATA of a window of a stream.
 fn of_window(window: u32, message: u32, slot: u32) -> Header {
-    let parity = if window % 2 == 1 { Flags::ODD_WINDOW } else { Flags::NONE };
-    flagged(parity, message, 1, 0, slot).with_window(window)
+    header(message, 1, 0, slot).with_window(window)
 }
 
 /// A FIN of one group that ends a window after all its messages; another window follows. Returns
@@ -437,16 +438,45 @@ fn on_data__of_overlapping_windows_begins_no_window_that_cannot_follow() {
 
 #[test]
 fn on_fin__of_another_number_renumbers_no_window() {
-    let mut receiver = receiver();
+    let unknown = Outcome::Dropped(DropReason::UnknownWindow);
     // It joins in the middle, at window 130, and knows the number modulo 64.
-    assert_eq!(receiver.on_data(0, &of_window(130, 0, 500), &[1]), Outcome::Complete);
-    assert_eq!(receiver.window(), 2);
+    let mut receiver = Receiver::new(receiver().config, 0, &of_window(130, 0, 500));
+    assert_eq!(receiver.on_data(0, &of_window(130, 0, 500), &[1]), unknown);
+    // A FIN that was sent before doesn't tell the number.
+    assert!(!fin_of_window(&mut receiver, 66, 0, 250));
+    assert_eq!(receiver.on_data(0, &of_window(130, 0, 501), &[1]), unknown);
     // The sender waits for the end of the window before.
-    assert!(fin_of_window(&mut receiver, 129, 0, 501));
+    assert!(fin_of_window(&mut receiver, 129, 0, 502));
     assert_eq!(receiver.window(), 130);
-    assert!(!fin_of_window(&mut receiver, 130 + 64, 1, 502));
+    let late = Outcome::Dropped(DropReason::Ended);
+    assert_eq!(receiver.on_data(0, &of_window(130, 1, 499), &[1]), late);
+    assert_eq!(receiver.on_data(0, &of_window(130, 1, 503), &[1]), Outcome::Complete);
+    assert!(!fin_of_window(&mut receiver, 130 + 64, 1, 504));
     assert_eq!(receiver.window(), 130);
-    assert!(fin_of_window(&mut receiver, 130, 1, 503));
+    assert!(fin_of_window(&mut receiver, 130, 1, 505));
+}
+
+/// A receiver that joins in window `present` gets one packet of an earlier window.
+#[test]
+fn on_data__of_an_ended_window_is_never_taken_by_a_receiver_that_joins() {
+    for present in 0..140_u32 {
+        for old in 0..present {
+            let slot = |window: u32| 100 * window;
+            let mut receiver = Receiver::new(receiver().config, 0, &of_window(present, 7, 0));
+            receiver.first_slot = slot(present);
+            receiver.on_data(0, &of_window(present, 7, slot(present)), &[1]);
+            receiver.on_data(0, &of_window(old, 9, slot(old) + 50), &[2]);
+            // Not yet known: the terms or a FIN tell the number.
+            fin_of_window(&mut receiver, present, 1_000, slot(present) + 1);
+            receiver.on_data(0, &of_window(old, 10, slot(old) + 51), &[2]);
+            let real = receiver.on_data(0, &of_window(present, 9, slot(present) + 2), &[1]);
+            assert_eq!(real, Outcome::Complete, "{old} in {present}");
+            for message in std::iter::from_fn(|| receiver.next_message()) {
+                let is_of = if message.data == [1] { present } else { old };
+                assert_eq!(message.window, is_of, "{message:?}");
+            }
+        }
+    }
 }
 
 /// Found by fuzzing. A FIN of the next window began that window, and DATA opened the one before

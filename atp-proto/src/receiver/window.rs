@@ -11,10 +11,11 @@ use super::{
     config::ReceiverConfig,
     end::{End, FinAttempt, is_later},
     group::Groups,
+    outcome::DropReason,
     place::{Place, ahead},
     receipt::Receipts,
 };
-use atp_common::wire::{Flags, Header, WINDOWS};
+use atp_common::wire::Header;
 use std::sync::Arc;
 
 /// One window of a stream; the only one of another job.
@@ -52,11 +53,6 @@ impl Window {
     pub(super) fn is_recent(&self, slot: u32) -> bool {
         self.before_slot.is_none_or(|before_slot| is_later(slot, before_slot))
     }
-
-    /// Whether DATA that doesn't name its window has this window's parity.
-    fn has_parity_of(&self, header: &Header) -> bool {
-        header.flags().contains(Flags::ODD_WINDOW) == (self.number % 2 == 1)
-    }
 }
 
 impl Receiver {
@@ -88,42 +84,42 @@ impl Receiver {
         self.closing.as_deref().into_iter().chain([&self.window])
     }
 
-    /// The window of DATA; `None` if it has ended long ago. The first packet of the next window
-    /// begins it.
-    pub(super) fn place_of_data(&mut self, header: &Header) -> Option<Place> {
-        match header.window() {
-            Some(named) => self.place_of_named(header, named),
-            // Its sender has named windows since.
-            None if self.names_windows => None,
-            None => self.is_of_present_window(header).then_some(Place::Present),
-        }
-    }
-
-    /// As [`Self::place_of_data`], for DATA that names its window modulo [`WINDOWS`].
-    fn place_of_named(&mut self, header: &Header, named: u32) -> Option<Place> {
-        let knew_parity = !std::mem::replace(&mut self.names_windows, true);
+    /// The window of DATA, or why there is none. The first packet of the next window begins it.
+    pub(super) fn place_of_data(&mut self, header: &Header) -> Result<Place, DropReason> {
+        let named = header.window().unwrap_or(0);
         if !self.knows_number {
-            if self.stats.packets_arrived == 0 {
-                self.window.number = named;
-            } else if knew_parity && ahead(named, self.window.number) != 0 {
-                // Until now only the parity of the window's number was known.
-                let is_same = named % 2 == self.window.number % 2;
-                self.window.number = (named + if is_same { 0 } else { WINDOWS - 1 }) % WINDOWS;
+            match header.whole_window() {
+                Some(number) => self.learn_number(number),
+                None => {
+                    // A receipt that names no message brings the terms, which tell the number.
+                    self.window.number = named;
+                    if self.stats.packets_arrived == 0 {
+                        self.window.receipts.request_now();
+                    }
+                    return Err(DropReason::UnknownWindow);
+                }
             }
         }
-        match ahead(named, self.window.number) {
-            0 => self.window.is_recent(header.slot()).then_some(Place::Present),
+        let ahead = ahead(named, self.window.number);
+        let number = self.window.number.wrapping_add_signed(ahead);
+        if !header.may_be_of_window(number) {
+            // Only one that joined in the middle can have missed so many windows.
+            let is_later = header.whole_window().is_none() && self.windows_ended == 0;
+            return Err(if is_later { DropReason::UnknownWindow } else { DropReason::Ended });
+        }
+        match ahead {
+            0 if self.window.is_recent(header.slot()) => Ok(Place::Present),
             -1 => {
                 self.open_closing();
                 let closing = self.closing.as_ref();
                 let is_recent = closing.is_some_and(|closing| closing.is_recent(header.slot()));
-                is_recent.then_some(Place::Closing)
+                if is_recent { Ok(Place::Closing) } else { Err(DropReason::Ended) }
             }
             ahead if ahead > 0 && self.may_begin(ahead, header) => {
                 self.begin_window_beside(ahead as u32);
-                Some(Place::Present)
+                Ok(Place::Present)
             }
-            _ => None,
+            _ => Err(DropReason::Ended),
         }
     }
 
@@ -145,38 +141,16 @@ impl Receiver {
     fn open_closing(&mut self) {
         if self.windows_ended == 0 && !self.has_begun_another && self.closing.is_none() {
             let number = self.window.number.wrapping_sub(1);
-            self.closing = Some(self.window_beside(number, None).into());
+            let before_slot = self.window.before_slot;
+            self.closing = Some(self.window_beside(number, before_slot).into());
         }
-    }
-
-    /// Whether DATA that doesn't name its window belongs to the present one.
-    fn is_of_present_window(&mut self, header: &Header) -> bool {
-        if !self.window.is_recent(header.slot()) {
-            return false;
-        }
-        if self.stats.packets_arrived == 0 && !self.knows_number {
-            self.window.number = u32::from(header.flags().contains(Flags::ODD_WINDOW));
-        }
-        if self.window.has_parity_of(header) {
-            return true;
-        }
-        // The packet is of the next window, or of one that ended long ago. If this process saw no
-        // end of a window, an earlier process has confirmed it.
-        let last_slot = self.window.end.as_ref().map_or(self.slot, |end| end.slot);
-        let is_next = !self.is_finished() && is_later(header.slot(), last_slot);
-        if is_next {
-            self.begin_window();
-        }
-        is_next
     }
 
     /// Whether DATA surely belongs to the present window, without beginning one.
     pub(super) fn is_surely_present(&self, header: &Header) -> bool {
-        let is_named = match header.window() {
-            Some(named) => self.names_windows && named == self.window.number % WINDOWS,
-            None => !self.names_windows && self.window.has_parity_of(header),
-        };
-        is_named && self.window.is_recent(header.slot())
+        self.knows_number
+            && header.may_be_of_window(self.window.number)
+            && self.window.is_recent(header.slot())
     }
 
     /// Begins the next window in the place of the present one, which has ended.
@@ -248,17 +222,11 @@ impl Receiver {
         }
     }
 
-    /// The open window that a FIN or TERMS names by its full number. A receiver that joined in the
-    /// middle knows numbers only modulo [`WINDOWS`], until it learns one here.
-    pub(super) fn place_of_told(&mut self, number: u32) -> Option<Place> {
+    /// The open window that a FIN or TERMS of this slot names by its full number. A receiver that
+    /// joined in the middle may learn its window here.
+    pub(super) fn place_of_told(&mut self, number: u32, slot: u32) -> Option<Place> {
         if !self.knows_number {
-            let place = match ahead(number, self.window.number) {
-                0 => Place::Present,
-                -1 => Place::Closing,
-                _ => return None,
-            };
-            let ahead = u32::from(place == Place::Closing);
-            self.learn_number(number.wrapping_add(ahead));
+            return self.join(number, slot);
         }
         if number == self.window.number.wrapping_sub(1) {
             self.open_closing();
@@ -266,11 +234,27 @@ impl Receiver {
         self.place_of_number(number)
     }
 
+    /// Joins a stream in the middle. DATA names its window modulo [`WINDOWS`], so that of earlier
+    /// slots may be of any earlier window. The same holds for a FIN or TERMS that was sent before
+    /// the first packet that came.
+    fn join(&mut self, number: u32, slot: u32) -> Option<Place> {
+        if is_later(self.first_slot, slot) {
+            return None;
+        }
+        // DATA of the window after it has come if the stream's windows overlap.
+        let is_closing =
+            self.stats.packets_arrived > 0 && ahead(number, self.window.number) == -1;
+        self.learn_number(number.wrapping_add(u32::from(is_closing)));
+        self.window.before_slot = Some(slot);
+        if !is_closing {
+            return Some(Place::Present);
+        }
+        self.open_closing();
+        Some(Place::Closing)
+    }
+
     /// Notes the full number of the present window.
     pub(super) fn learn_number(&mut self, number: u32) {
         (self.window.number, self.knows_number) = (number, true);
-        if let Some(closing) = &mut self.closing {
-            closing.number = number.wrapping_sub(1);
-        }
     }
 }

@@ -3,8 +3,9 @@
 //! FIN is sent as soon as the needed messages have reached the peer's *host*. It arrives behind the
 //! data, and its answer comes sooner than the next receipt would. If the receiver lacks messages,
 //! the sender continues. A job of many groups sends FIN in pages. The receiver states the end
-//! itself (ENDED). A sum over its answers would not do, because different processes gave them if
-//! the receiving process was restarted.
+//! itself (ENDED): in every answer from then on it says how the end was reached, and what it
+//! counted. The sender reads nothing else. A sum over other answers would not do, because different
+//! processes gave them if the receiving process was restarted.
 //!
 //! An end can be forced, by a canceled job or by a window's deadline. Then only FIN is sent, and
 //! the receiver's counts are final.
@@ -13,7 +14,6 @@ use super::{
     PacketRefused, Sender,
     ending::Attempt,
     group::Group,
-    naming::Naming,
     report::{SendError, Short, State},
     sent_packets::Transmission,
     window::Window,
@@ -217,42 +217,60 @@ impl Sender {
             body.groups().map(|group| group.group).eq(ours.iter().map(|group| group.config.group));
         let same_counts =
             body.groups().zip(ours).all(|(theirs, ours)| theirs.messages <= ours.messages());
-        if !self.window.ending.is_fin_sent() || !same_groups || !same_counts {
+        let ended = header.flags().contains(Flags::ENDED);
+        // Without FORCED a receiver ends no window that is short.
+        let may_be_short = !ended || header.flags().contains(Flags::FORCED);
+        let is_possible = self.window.ending.was_fin_sent()
+            && same_groups
+            && same_counts
+            && (may_be_short || body.groups().all(|group| group.delivered >= group.needed));
+        if !is_possible {
             return Err(PacketRefused::Impossible);
         }
         self.silence.end();
         self.window.awaiting_receipt.on_receipt(now_ns);
-        let ended = header.flags().contains(Flags::ENDED);
-        if ended || !self.window.ending.is_settled() {
+        if self.window.ending.is_settled() {
+            return Ok(());
+        }
+        let is_present =
+            self.window.ending.is_fin_sent() && self.window.ending.is_present(attempt);
+        if ended {
+            let groups = self.window.groups.len();
+            let counts =
+                self.window.ending.on_stated(header.time(), page, body.groups(), groups);
+            if let Some(counts) = counts {
+                for (group, &delivered) in self.window.groups.iter_mut().zip(counts) {
+                    group.delivered_by_fin = delivered;
+                }
+                self.settle();
+                return Ok(());
+            }
+        } else if is_present {
             let ours = &mut self.window.groups[page * FIN_GROUPS_MAX..];
             for (theirs, ours) in body.groups().zip(ours) {
                 ours.delivered_by_fin = theirs.delivered;
             }
         }
-        if ended {
-            self.window.ending.on_final_page(page);
-        }
-        let pages = self.window.fin_pages();
-        if self.window.ending.on_answer(attempt, page, pages, ended) {
-            let forced = header.flags().contains(Flags::FORCED);
-            self.conclude(now_ns, forced, self.window.ending.is_present(attempt));
+        if is_present && self.window.ending.on_answer(page, ended) {
+            self.window.ending.set_answered();
+            match self.window.ending.has_ended() {
+                // Pages that were answered before the end say nothing of it.
+                true => self.window.ending.ask_at_once(),
+                false => self.continue_window(now_ns),
+            }
         }
         Ok(())
     }
 
-    /// Ends the window or continues it, once every page is answered.
-    fn conclude(&mut self, now_ns: u64, forced: bool, answers_last: bool) {
-        if self.window.ending.has_ended() {
-            self.window.ending.settle(forced);
-            self.window.ending.set_answered();
-            if !self.config.names_lost {
-                self.end_window();
-            }
-            self.end_if_named();
-        } else if answers_last && !self.window.ending.is_settled() {
-            self.window.ending.set_answered();
-            self.continue_window(now_ns);
+    /// Notes that the receiver has stated the end in full. The window ends, or waits for the ids of
+    /// lost messages.
+    fn settle(&mut self) {
+        self.window.ending.settle();
+        self.window.ending.set_answered();
+        if !self.config.names_lost {
+            self.end_window();
         }
+        self.end_if_named();
     }
 
     /// Ends the window if the receiver has confirmed its end, and receipts have named every message
@@ -263,13 +281,9 @@ impl Sender {
         }
     }
 
-    /// Ends the window, whose end the receiver has confirmed.
+    /// Ends the window with the counts that the receiver has stated.
     fn end_window(&mut self) {
-        let forced = self.window.ending.naming().is_some_and(Naming::is_forced);
         for group in &mut self.window.groups {
-            // The answer may be older than the last message's arrival.
-            let least = if forced { 0 } else { group.needed() };
-            group.delivered_by_fin = group.delivered_by_fin.max(least);
             group.forgotten = group.delivered;
         }
         let enough =

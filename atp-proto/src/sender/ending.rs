@@ -1,7 +1,7 @@
 //! The state of the end of a window: which FIN is due, and which answers came.
 
 use super::naming::Naming;
-use atp_common::wire::U24_MAX;
+use atp_common::wire::{FIN_GROUPS_MAX, FinGroup, U24_MAX};
 
 const INTERVAL_NS_MIN: u64 = 10_000_000;
 const INTERVAL_NS_MAX: u64 = 100_000_000;
@@ -16,7 +16,8 @@ pub(crate) struct Ending {
     attempt: u32,
     /// A FIN of this window was sent, since its end was forced if it was.
     fin_sent: bool,
-    /// A FIN of this window was sent before that. Unless `last` is set, it announced another.
+    /// A FIN of this window was sent before that, and may be answered late. Unless `last` is set,
+    /// it announced another window.
     fin_sent_before: bool,
     /// No other window follows.
     last: bool,
@@ -34,13 +35,12 @@ pub(crate) struct Ending {
     doubled: u32,
     /// Every page of the attempt was answered.
     answered: bool,
-    /// An answer to the attempt confirmed that the receiver's window has ended.
+    /// An answer to the attempt stated that the receiver's window has ended.
     ended: bool,
-    /// The receiver has confirmed the end. Ids of lost messages may be missing.
+    /// The end that the receiver has stated, perhaps not all of its pages.
+    stated: Option<Stated>,
+    /// The receiver has stated the end in full. Ids of lost messages may be missing.
     naming: Option<Naming>,
-    /// Pages of FIN-ACKs that were written after the end, so that their counts are final: one bit
-    /// each.
-    final_pages: u16,
     /// FINs still to be sent that tell the receiver of the job's end.
     confirmations: u8,
     /// The slot of the last attempt.
@@ -48,6 +48,18 @@ pub(crate) struct Ending {
     /// DATA packets handed out when the last attempt began.
     packets_sent: u64,
     /// Messages with receipts, by index of the group, when the last attempt began.
+    delivered: Vec<u32>,
+}
+
+/// An end as the receiver states it: the final counts, page by page. Answers to any attempt state
+/// it.
+#[derive(Debug)]
+struct Stated {
+    /// The receiver's clock at the end. Another process states another end.
+    time: u32,
+    /// The pages that were stated: one bit each.
+    pages: u16,
+    /// Final counts, by index of the group.
     delivered: Vec<u32>,
 }
 
@@ -71,9 +83,14 @@ impl Ending {
         self.forced
     }
 
-    /// Whether a FIN of this window was sent.
+    /// Whether a FIN of this window was sent, since its end was forced if it was.
     pub(crate) fn is_fin_sent(&self) -> bool {
         self.fin_sent
+    }
+
+    /// Whether a FIN of this window was ever sent.
+    pub(crate) fn was_fin_sent(&self) -> bool {
+        self.fin_sent || self.fin_sent_before
     }
 
     /// Whether no other window follows.
@@ -101,39 +118,45 @@ impl Ending {
         &self.delivered
     }
 
-    /// Whether an answer confirmed that the receiver's window has ended.
+    /// Takes in one page of an end that the receiver states, of a window with this many groups.
+    /// Returns the final counts once all pages of the same end are stated.
+    pub(crate) fn on_stated(
+        &mut self,
+        time: u32,
+        page: usize,
+        counts: impl Iterator<Item = FinGroup>,
+        groups: usize,
+    ) -> Option<&[u32]> {
+        let new = || Stated { time, pages: 0, delivered: vec![0; groups] };
+        let stated = self.stated.get_or_insert_with(new);
+        if stated.time != time {
+            *stated = new();
+        }
+        stated.pages |= 1 << page;
+        let of_page = stated.delivered.iter_mut().skip(page * FIN_GROUPS_MAX);
+        of_page.zip(counts).for_each(|(delivered, count)| *delivered = count.delivered);
+        let is_all = stated.pages.count_ones() as usize == groups.div_ceil(FIN_GROUPS_MAX);
+        is_all.then_some(&stated.delivered)
+    }
+
+    /// Whether an answer to the present attempt stated that the receiver's window has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// The end, once it is confirmed.
-    pub(crate) fn naming(&self) -> Option<&Naming> {
-        self.naming.as_ref()
-    }
-
-    /// The same.
+    /// The asking for names of lost messages, once the end is settled.
     pub(crate) fn naming_mut(&mut self) -> Option<&mut Naming> {
         self.naming.as_mut()
     }
 
-    /// Whether the receiver has confirmed the end. Ids of lost messages may be missing.
+    /// Whether the receiver has stated the end in full. Ids of lost messages may be missing.
     pub(crate) fn is_settled(&self) -> bool {
         self.naming.is_some()
     }
 
-    /// Notes that the counts of a page are final.
-    pub(crate) fn on_final_page(&mut self, page: usize) {
-        self.final_pages |= 1 << page;
-    }
-
-    /// Whether the counts of all pages are final.
-    pub(crate) fn has_final_counts(&self, pages: usize) -> bool {
-        self.final_pages.count_ones() as usize == pages
-    }
-
-    /// Notes that the receiver has confirmed the end.
-    pub(crate) fn settle(&mut self, forced: bool) {
-        self.naming.get_or_insert(Naming::new(forced));
+    /// Notes that the receiver has stated the end in full.
+    pub(crate) fn settle(&mut self) {
+        self.naming.get_or_insert(Naming::new());
     }
 
     /// Tells the receiver that this sender knows of the job's end.
@@ -161,6 +184,8 @@ impl Ending {
             attempt: self.attempt,
             slot: self.slot,
             last: self.last,
+            // The receiver may have ended the window before.
+            stated: self.stated.take(),
             ..Self::default()
         };
     }
@@ -231,24 +256,19 @@ impl Ending {
         self.answered = true;
     }
 
-    /// Takes in the answer to a page. Returns whether every page is answered now. The answer to an
-    /// earlier attempt counts as well if there is only one page.
-    pub(crate) fn on_answer(
-        &mut self,
-        attempt: u32,
-        page: usize,
-        pages: usize,
-        ended: bool,
-    ) -> bool {
-        if self.is_present(attempt) {
-            self.ended |= ended;
-            self.unanswered_pages &= !(1 << page);
-            self.unsent_pages &= !(1 << page);
-            self.doubled = 0;
-            return self.unanswered_pages == 0;
-        }
-        self.ended |= ended && pages == 1;
-        pages == 1
+    /// Takes in the answer to a page of the present attempt. Returns whether every page is answered
+    /// now.
+    pub(crate) fn on_answer(&mut self, page: usize, ended: bool) -> bool {
+        self.ended |= ended;
+        self.unanswered_pages &= !(1 << page);
+        self.unsent_pages &= !(1 << page);
+        self.doubled = 0;
+        self.unanswered_pages == 0
+    }
+
+    /// Makes a new attempt due at once.
+    pub(crate) fn ask_at_once(&mut self) {
+        self.next_ns = 0;
     }
 
     /// Whether the index field of a FIN-ACK names the present attempt.
@@ -289,13 +309,30 @@ mod tests {
         assert_eq!(ending.next_page(), Some(0));
         (0..3).for_each(|page| ending.on_page_sent(page));
         assert_eq!(ending.next_page(), None);
-        assert!(!ending.on_answer(ending.index(), 0, 3, true));
+        assert!(!ending.on_answer(0, true));
+        assert!(ending.has_ended());
         assert!(!ending.begin_attempt(&attempt(MS, 0, 3)));
         assert_eq!((ending.index(), ending.slot(), ending.next_page()), (1, 7, Some(1)));
-        assert!(ending.has_ended());
         assert!(ending.begin_attempt(&attempt(2 * MS, 1, 3)));
         assert_eq!((ending.index(), ending.next_page()), (2, Some(0)));
         assert!(!ending.has_ended());
+    }
+
+    #[test]
+    fn on_stated__needs_all_pages_of_one_end() {
+        let mut ending = Ending::default();
+        let count = |delivered| FinGroup { delivered, ..FinGroup::default() };
+        let mut stated = |time, page, delivered| {
+            let groups = if page == 0 { FIN_GROUPS_MAX } else { 1 };
+            let counts = std::iter::repeat_n(count(delivered), groups);
+            let all = ending.on_stated(time, page, counts, FIN_GROUPS_MAX + 1);
+            all.map(|all| (all[0], all[FIN_GROUPS_MAX]))
+        };
+        assert_eq!(stated(7, 1, 5), None);
+        // Another process has ended the window too.
+        assert_eq!(stated(8, 0, 3), None);
+        assert_eq!(stated(8, 1, 4), Some((3, 4)));
+        assert_eq!(stated(8, 1, 4), Some((3, 4)));
     }
 
     #[test]

@@ -18,7 +18,6 @@ impl Window {
     /// The same as [`Sender::lost_ids`].
     pub(super) fn lost_ids(&self, group: &Group) -> Option<Vec<Range<u32>>> {
         let is_known = self.is_over()
-            && self.ending.is_settled()
             && self.is_all_named()
             && group.delivered == group.confirmed();
         is_known.then(|| unnamed(group).collect())
@@ -27,7 +26,7 @@ impl Window {
     /// Whether receipts have named every message that the receiver's final counts hold. A receiver
     /// that was restarted may count fewer than receipts have named.
     pub(super) fn is_all_named(&self) -> bool {
-        self.ending.has_final_counts(self.fin_pages())
+        self.ending.is_settled()
             && self.groups.iter().all(|group| group.delivered >= group.delivered_by_fin)
     }
 }

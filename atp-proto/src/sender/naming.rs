@@ -12,8 +12,6 @@ const ASKS_MAX: u8 = 64;
 /// The end of a window that the receiver has confirmed, while ids are still missing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Naming {
-    /// The end was forced.
-    forced: bool,
     /// FINs that may still be sent until a message is newly named.
     asks_left: u8,
     /// FINs that may still be sent in all.
@@ -23,13 +21,8 @@ pub(crate) struct Naming {
 }
 
 impl Naming {
-    pub(crate) fn new(forced: bool) -> Self {
-        Self { forced, asks_left: ASKS, asks_left_in_all: ASKS_MAX, named: 0 }
-    }
-
-    /// Whether the window ends with the messages delivered so far, even if they are too few.
-    pub(crate) fn is_forced(&self) -> bool {
-        self.forced
+    pub(crate) fn new() -> Self {
+        Self { asks_left: ASKS, asks_left_in_all: ASKS_MAX, named: 0 }
     }
 
     /// Whether to send another FIN, after `named` messages in all.
@@ -50,14 +43,14 @@ mod tests {
 
     #[test]
     fn asks_again__until_nothing_new_is_named() {
-        let mut naming = Naming::new(false);
+        let mut naming = Naming::new();
         assert!((0..20).all(|named| naming.asks_again(named)));
         assert_eq!((0..100).filter(|_| naming.asks_again(19)).count(), usize::from(ASKS) - 1);
     }
 
     #[test]
     fn asks_again__has_a_bound() {
-        let mut naming = Naming::new(false);
+        let mut naming = Naming::new();
         assert_eq!((0..1_000).filter(|named| naming.asks_again(*named)).count(), ASKS_MAX.into());
     }
 }

@@ -20,13 +20,13 @@ impl Sender {
         self.in_window(window, in_window).unwrap_or(Ok(()))
     }
 
-    /// The open window that a receipt is of. The receipt names it, unless windows don't overlap:
-    /// then its slot shows whether the window has ended.
+    /// The open window that a receipt is of. The receipt names it, unless its receiver doesn't
+    /// announce overlap: then its slot shows whether the window has ended.
     fn window_of_receipt(&self, header: &Header) -> Option<u32> {
         let is_recent = |window: &Window| {
             window.number == 0 || (header.slot().wrapping_sub(window.before_slot) as i32) > 0
         };
-        let Some(named) = header.window().filter(|_| self.config.overlap) else {
+        let Some(named) = header.window() else {
             return is_recent(&self.window).then_some(self.window.number);
         };
         let is_named = |window: &&Window| named == window.number % WINDOWS;

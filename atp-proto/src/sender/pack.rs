@@ -154,7 +154,7 @@ impl Sender {
     /// Takes in the features that a receipt announced. Without support, packed packets in flight
     /// are lost for certain.
     pub(super) fn on_features(&mut self, now_ns: u64, features: Features) {
-        // It stays: DATA that has named windows goes on to name them.
+        // It stays: a window that overlaps the one before goes on.
         self.takes_overlap |= features.contains(Features::OVERLAP);
         let support = match features.contains(Features::PACKED) {
             _ if self.support == Support::Missing => return,

@@ -174,8 +174,7 @@ impl Sender {
                 .with(flag(group.exact, Flags::ORDERED))
                 .with(flag(members > 0, Flags::PACKED))
                 .with(flag(backlogged, Flags::BACKLOGGED))
-                .with(flag(self.lanes.is_no_ack(message.group), Flags::NO_ACK))
-                .with(flag(self.window.is_odd(), Flags::ODD_WINDOW)),
+                .with(flag(self.lanes.is_no_ack(message.group), Flags::NO_ACK)),
             group: message.id.group,
             job: self.config.job,
             cookie: self.config.cookie,
@@ -187,15 +186,10 @@ impl Sender {
             time: 0,
         })
         .with_segmentation(message.segmentation);
-        match self.names_windows() {
+        match self.config.windows {
             true => header.with_window(self.window.number),
             false => header,
         }
-    }
-
-    /// Whether DATA names its window.
-    fn names_windows(&self) -> bool {
-        self.config.overlap && self.takes_overlap
     }
 
     /// Takes back a packet that did not leave: the socket refused it, or the host dropped it.

@@ -85,7 +85,7 @@ pub struct Scenario {
     pub refuses_places: bool,
     /// When the receiving process is replaced by a new one.
     pub restart_ns: Option<u64>,
-    /// The receiver is of the first version: it drops packed packets, and announces nothing.
+    /// The receiver drops packed packets and TERMS, and announces neither.
     pub is_old_receiver: bool,
     /// The receiver's host gives advice, another one with every packet.
     pub advises: bool,
