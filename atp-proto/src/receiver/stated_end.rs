@@ -35,9 +35,10 @@ impl StatedEnd {
     pub fn answer(&self, fin: &Header, body: &FinBody, out: &mut [u8]) -> usize {
         let page = usize::from(fin.epoch());
         let ids = |group: FinGroup| group.group;
-        let same_groups = self.pages.get(page).is_some_and(|groups| {
-            body.groups().map(ids).eq(groups.iter().copied().map(ids))
-        });
+        let same_groups = self
+            .pages
+            .get(page)
+            .is_some_and(|groups| body.groups().map(ids).eq(groups.iter().copied().map(ids)));
         let is_ours = (fin.job(), fin.cookie()) == (self.job, self.cookie)
             && body.window() == self.window
             && fin.count() as usize == self.pages.len();

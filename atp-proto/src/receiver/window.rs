@@ -242,8 +242,7 @@ impl Receiver {
             return None;
         }
         // DATA of the window after it has come if the stream's windows overlap.
-        let is_closing =
-            self.stats.packets_arrived > 0 && ahead(number, self.window.number) == -1;
+        let is_closing = self.stats.packets_arrived > 0 && ahead(number, self.window.number) == -1;
         self.learn_number(number.wrapping_add(u32::from(is_closing)));
         self.window.before_slot = Some(slot);
         if !is_closing {

@@ -232,12 +232,10 @@ impl Sender {
         if self.window.ending.is_settled() {
             return Ok(());
         }
-        let is_present =
-            self.window.ending.is_fin_sent() && self.window.ending.is_present(attempt);
+        let is_present = self.window.ending.is_fin_sent() && self.window.ending.is_present(attempt);
         if ended {
             let groups = self.window.groups.len();
-            let counts =
-                self.window.ending.on_stated(header.time(), page, body.groups(), groups);
+            let counts = self.window.ending.on_stated(header.time(), page, body.groups(), groups);
             if let Some(counts) = counts {
                 for (group, &delivered) in self.window.groups.iter_mut().zip(counts) {
                     group.delivered_by_fin = delivered;

@@ -17,9 +17,8 @@ impl Sender {
 impl Window {
     /// The same as [`Sender::lost_ids`].
     pub(super) fn lost_ids(&self, group: &Group) -> Option<Vec<Range<u32>>> {
-        let is_known = self.is_over()
-            && self.is_all_named()
-            && group.delivered == group.confirmed();
+        let is_known =
+            self.is_over() && self.is_all_named() && group.delivered == group.confirmed();
         is_known.then(|| unnamed(group).collect())
     }
 
