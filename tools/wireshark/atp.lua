@@ -35,8 +35,8 @@ local FLAGS = {
   { 16, "BACKLOGGED", { [DATA] = true, [ACK] = true } },
   { 16, "MORE", { [FIN] = true, [FIN_ACK] = true } },
   { 32, "NO_ACK", { [DATA] = true, [ACK] = true } },
-  { 64, "ODD_WINDOW", { [DATA] = true, [ACK] = true } },
-  { 128, "OVERLAP", { [DATA] = true, [ACK] = true } },
+  { 64, "WHOLE_WINDOW", { [DATA] = true, [ACK] = true } },
+  { 128, "WINDOW", { [DATA] = true, [ACK] = true } },
   { 128, "ENDED", { [FIN] = true, [FIN_ACK] = true } },
 }
 

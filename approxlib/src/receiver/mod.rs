@@ -15,7 +15,6 @@ mod builder;
 mod coalescing;
 mod event_queue;
 mod events;
-mod fin_acks;
 mod packet_handler;
 mod places;
 mod progress;

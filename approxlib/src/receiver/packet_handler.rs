@@ -106,7 +106,7 @@ impl PacketHandler<'_> {
     fn on_data(&mut self, now_ns: u64, packet: &Incoming<'_>, header: &Header) {
         let source = match self.sources.admit(now_ns, packet.ends, header) {
             Admitted::Here(source) => source,
-            Admitted::Gone(Tombstone::Ended(_)) => {
+            Admitted::Gone(Tombstone::Ended { .. }) => {
                 self.stats.refused += 1;
                 return self.acknowledge(packet, header);
             }
@@ -215,9 +215,9 @@ impl PacketHandler<'_> {
         }
         let source = match self.sources.admit(now_ns, packet.ends, header) {
             Admitted::Here(source) => source,
-            Admitted::Gone(Tombstone::Ended(fin_acks)) => {
+            Admitted::Gone(Tombstone::Ended { end, .. }) => {
                 self.sources.note_fin(now_ns, &key);
-                return self.replies.control(packet.ends, |out| fin_acks.answer(header, out));
+                return self.replies.control(packet.ends, |out| end.answer(header, &body, out));
             }
             Admitted::Gone(Tombstone::Forgotten) => {
                 return self.refuse(now_ns, packet.ends, header, ResetReason::Forgotten);
@@ -231,13 +231,7 @@ impl PacketHandler<'_> {
         let window = body.window();
         self.replies
             .control(packet.ends, |out| transport.write_receipt_of_window(now_ns, window, out));
-        let fin_acks = &mut source.fin_acks;
-        self.replies.control(packet.ends, |out| {
-            // An invalid FIN gets no answer, and the last answer is kept.
-            let len = transport.on_fin(now_ns, header, &body, out);
-            fin_acks.note(header, &out[..len]);
-            len
-        });
+        self.replies.control(packet.ends, |out| transport.on_fin(now_ns, header, &body, out));
         // The end of the job releases messages that waited for earlier ones.
         take_messages(source, self.stats, self.events);
         if source.transport.is_finished() {

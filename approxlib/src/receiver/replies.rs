@@ -1,8 +1,8 @@
 //! Collects the packets to send back for a batch of received packets, and sends them.
 
-use super::fin_acks::FinAcks;
 use crate::udp::{Ends, Outgoing, SendBatch, UdpSocket};
 use atp_common::wire::Header;
+use atp_proto::StatedEnd;
 use std::io::ErrorKind::WouldBlock;
 
 /// Room for the longest control packet.
@@ -28,13 +28,10 @@ impl Replies {
         }
     }
 
-    /// Adds all kept answers to a sender's FIN.
-    pub fn repeat(&mut self, to: Ends, fin_acks: &FinAcks) {
-        for answer in fin_acks.iter() {
-            self.control(to, |out| {
-                out[..answer.len()].copy_from_slice(answer);
-                answer.len()
-            });
+    /// Adds the answers to a sender's FIN, all pages, although no FIN has just come.
+    pub fn state_end(&mut self, to: Ends, end: &StatedEnd) {
+        for page in 0..end.pages() {
+            self.control(to, |out| end.answer_unasked(page, out));
         }
     }
 

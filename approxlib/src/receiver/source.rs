@@ -1,6 +1,6 @@
 //! One known sender: a run of a job at one address, with its transport's state.
 
-use super::{arriving::SourceLanes, fin_acks::FinAcks, places::Network};
+use super::{arriving::SourceLanes, places::Network};
 use crate::udp::Ends;
 use atp_common::{
     maps::arrivals::{self, Arrivals, Run},
@@ -45,8 +45,8 @@ pub struct Source {
     pub first: Header,
     /// Its lanes that get advice.
     pub lanes: SourceLanes,
-    /// The last answers to its FIN, to be repeated.
-    pub fin_acks: FinAcks,
+    /// The local address of its packets.
+    pub local: Option<IpAddr>,
     /// Arrivals of packets without ACKs, for answers to probes, by group. Kept only while this
     /// process acknowledges.
     arrivals: HashMap<u8, Box<Arrivals>>,
@@ -70,7 +70,7 @@ impl Source {
             transport: Transport::with_share(config, now_ns, first, Some(share.clone())),
             first: *first,
             lanes: SourceLanes::default(),
-            fin_acks: FinAcks::new(local),
+            local,
             arrivals: HashMap::new(),
             arrivals_account: Account::new(Some(share), Part::Records),
         }
@@ -78,7 +78,7 @@ impl Source {
 
     /// Where its answers come from and go to.
     pub fn ends(&self) -> Ends {
-        Ends { source: self.key.address, local: self.fin_acks.local }
+        Ends { source: self.key.address, local: self.local }
     }
 
     /// The address that its place and memory belong to.
@@ -125,14 +125,14 @@ impl Source {
     }
 
     /// The number of messages that this sender has delivered.
-    pub fn delivered(&self) -> u32 {
+    pub fn delivered(&self) -> u64 {
         self.transport.stats().messages_delivered
     }
 
     /// Whether this sender may be evicted to make room for another: its job has ended, or it has
     /// been silent for longer than its idle limit.
     pub fn may_be_evicted(&self, now_ns: u64) -> bool {
-        let doublings = u64::from(u32::BITS - self.delivered().leading_zeros());
+        let doublings = u64::from(u64::BITS - self.delivered().leading_zeros());
         let idle_limit_ns = IDLE_LIMIT_NS + doublings * IDLE_LIMIT_STEP_NS;
         let silence_ns = now_ns.saturating_sub(self.transport.heard_ns());
         self.transport.is_finished() || silence_ns >= idle_limit_ns
@@ -140,7 +140,7 @@ impl Source {
 
     /// The order of eviction: senders whose job has ended, then those that delivered least, then
     /// those that have been silent longest.
-    pub fn eviction_rank(&self) -> (bool, u32, u64) {
+    pub fn eviction_rank(&self) -> (bool, u64, u64) {
         (!self.transport.is_finished(), self.delivered(), self.transport.heard_ns())
     }
 }

@@ -6,14 +6,13 @@
 //! are never replaced.
 
 use super::{
-    fin_acks::FinAcks,
     places::{Network, Places},
     source::{Source, SourceKey},
     tombstones::{Tombstone, Tombstones},
 };
 use crate::udp::Ends;
 use atp_common::wire::{Header, ResetReason};
-use atp_proto::ReceiverConfig;
+use atp_proto::{ReceiverConfig, StatedEnd};
 use std::{
     collections::{HashMap, HashSet},
     net::{IpAddr, SocketAddr},
@@ -157,7 +156,7 @@ impl Sources {
             return source.transport.is_finished();
         }
         let tombstone = self.tombstone(now_ns, &SourceKey::new(address, header));
-        matches!(tombstone, Some(Tombstone::Ended(_)))
+        matches!(tombstone, Some(Tombstone::Ended { .. }))
     }
 
     /// How long ago the last FIN came of the ended jobs whose sender may not know of the end. Jobs
@@ -179,12 +178,12 @@ impl Sources {
         let _ = self.lingering.remove(key);
     }
 
-    /// The answers to FINs that may have to be repeated to senders that left the table, and where
-    /// they come from and go to.
-    pub fn last_answers(&self) -> impl Iterator<Item = (Ends, &FinAcks)> {
+    /// The ends that may have to be stated again to senders that left the table, and where the
+    /// answers come from and go to.
+    pub fn lingering_ends(&self) -> impl Iterator<Item = (Ends, &StatedEnd)> {
         self.lingering.iter().filter_map(|(key, tombstone)| match tombstone {
-            Tombstone::Ended(fin_acks) => {
-                Some((Ends { source: key.address, local: fin_acks.local }, fin_acks))
+            Tombstone::Ended { end, local } => {
+                Some((Ends { source: key.address, local: *local }, end))
             }
             Tombstone::Forgotten => None,
         })
@@ -267,12 +266,12 @@ impl Sources {
             self.index.insert(moved.key, index);
         }
         let delivered = source.delivered();
-        if source.transport.is_finished() {
+        if let Some(end) = source.transport.stated_end() {
             // A sender that delivered nothing needs no tombstone: as a new one it gets the same
             // answer.
             if delivered > 0 {
                 let unknown_for_ns = source.transport.unknown_end_age_ns(now_ns);
-                let tombstone = Tombstone::Ended(source.fin_acks);
+                let tombstone = Tombstone::Ended { end: end.clone(), local: source.local };
                 self.ended.insert(now_ns, source.key, tombstone.clone());
                 if let Some(age_ns) = unknown_for_ns {
                     let fin_ns = now_ns.saturating_sub(age_ns);
@@ -305,9 +304,12 @@ impl Sources {
         let before = self.sources.len();
         self.sources.retain_mut(|source| {
             let expired = source.transport.expired(now_ns);
-            if expired && source.transport.is_finished() && source.delivered() > 0 {
-                let fin_acks = std::mem::take(&mut source.fin_acks);
-                ended.insert(now_ns, source.key, Tombstone::Ended(fin_acks));
+            if expired
+                && source.delivered() > 0
+                && let Some(end) = source.transport.stated_end()
+            {
+                let tombstone = Tombstone::Ended { end: end.clone(), local: source.local };
+                ended.insert(now_ns, source.key, tombstone);
             }
             if expired && !source.transport.is_finished() {
                 if source.delivered() > 0 {
@@ -382,7 +384,10 @@ mod tests {
         Ends { source, local: None }
     }
 
-    fn admit(sources: &mut Sources, now_ns: u64, header: &Header) -> Result<(), Tombstone> {
+    /// Why a packet found no place: the tombstone, or `None` for want of room.
+    type Rejected = Option<Tombstone>;
+
+    fn admit(sources: &mut Sources, now_ns: u64, header: &Header) -> Result<(), Rejected> {
         admit_at(sources, now_ns, address(header.cookie()), header)
     }
 
@@ -391,14 +396,14 @@ mod tests {
         now_ns: u64,
         address: SocketAddr,
         header: &Header,
-    ) -> Result<(), Tombstone> {
+    ) -> Result<(), Rejected> {
         match sources.admit(now_ns, ends(address), header) {
             Admitted::Here(source) => {
                 source.transport.on_data(now_ns, header, &[1]);
                 Ok(())
             }
-            Admitted::Gone(tombstone) => Err(tombstone),
-            Admitted::Refused(ResetReason::NoRoom) => Err(Tombstone::Ended(FinAcks::default())),
+            Admitted::Gone(tombstone) => Err(Some(tombstone)),
+            Admitted::Refused(ResetReason::NoRoom) => Err(None),
             Admitted::Refused(reason) => panic!("{reason:?}"),
         }
     }
@@ -408,18 +413,33 @@ mod tests {
         admit(sources, now_ns, &header(Kind::Data, cookie, message, 1)).is_ok()
     }
 
-    fn finish(sources: &mut Sources, now_ns: u64, cookie: u32, messages: u32) {
-        let header = header(Kind::Fin, cookie, messages, 1);
+    /// The body of a FIN of one group, all of whose messages are needed.
+    fn fin_body(messages: u32) -> [u8; 20] {
         let group = FinGroup { group: 0, messages, needed: messages, delivered: 0 };
         let mut body = [0; 20];
         FinBody::write(&mut body, 0, &[group]).unwrap();
+        body
+    }
+
+    /// The groups of a tombstone's answer to a FIN of one message.
+    fn stated(rejected: Result<(), Rejected>, cookie: u32) -> Vec<FinGroup> {
+        let Err(Some(Tombstone::Ended { end, .. })) = rejected else { panic!("{rejected:?}") };
+        let (body, mut out) = (fin_body(1), [0; 100]);
+        let fin = header(Kind::Fin, cookie, 1, 1);
+        let len = end.answer(&fin, &FinBody::parse(&body).unwrap(), &mut out);
+        let (answer, kind) = Header::parse(&out[..len]).unwrap();
+        assert!(kind == Kind::FinAck && answer.flags().contains(Flags::ENDED));
+        FinBody::parse(&out[HEADER_LEN..len]).unwrap().groups().collect()
+    }
+
+    fn finish(sources: &mut Sources, now_ns: u64, cookie: u32, messages: u32) {
+        let header = header(Kind::Fin, cookie, messages, 1);
+        let body = fin_body(messages);
         let Admitted::Here(source) = sources.admit(now_ns, ends(address(cookie)), &header) else {
             panic!()
         };
         let mut out = [0; HEADER_LEN + 20];
-        let len =
-            source.transport.on_fin(now_ns, &header, &FinBody::parse(&body).unwrap(), &mut out);
-        source.fin_acks.note(&header, &out[..len]);
+        source.transport.on_fin(now_ns, &header, &FinBody::parse(&body).unwrap(), &mut out);
         assert!(source.transport.is_finished());
     }
 
@@ -463,7 +483,8 @@ mod tests {
             assert!(deliver(&mut sources, 20 * S, 100 + cookie, 0));
             let gone = header(Kind::Data, cookie, 50, 1);
             for later_s in [20, 26, 3_000] {
-                assert_eq!(admit(&mut sources, later_s * S, &gone), Err(Tombstone::Forgotten));
+                let again = admit(&mut sources, later_s * S, &gone);
+                assert_eq!(again, Err(Some(Tombstone::Forgotten)));
             }
         }
     }
@@ -488,11 +509,9 @@ mod tests {
         }
         assert_eq!((sources.len(), sources.evicted()), (SOURCES_MAX, 0));
         let again = admit(&mut sources, S, &header(Kind::Fin, 90, 1, 0));
-        let Err(Tombstone::Ended(fin_acks)) = again else { panic!("{again:?}") };
-        let mut out = [0; 100];
-        let len = fin_acks.answer(&header(Kind::Fin, 90, 1, 1), &mut out);
-        assert_eq!(FinBody::parse(&out[HEADER_LEN..len]).unwrap().groups().count(), 1);
-        assert_eq!(sources.last_answers().count(), TOMBSTONES_PER_SOURCE * SOURCES_MAX);
+        let counts = FinGroup { group: 0, messages: 1, needed: 1, delivered: 1 };
+        assert_eq!(stated(again, 90), [counts]);
+        assert_eq!(sources.lingering_ends().count(), TOMBSTONES_PER_SOURCE * SOURCES_MAX);
         // A late packet is not delivered a second time.
         assert!(!deliver(&mut sources, S, 90, 0));
         sources.expire(60 * S);
@@ -507,7 +526,7 @@ mod tests {
             finish(&mut sources, S, cookie, 1);
         }
         assert!(deliver(&mut sources, 3 * S, 99, 0));
-        assert_eq!(sources.last_answers().count(), 1);
+        assert_eq!(sources.lingering_ends().count(), 1);
         assert_eq!(sources.newest_unknown_end_ns(3 * S), Some(2 * S));
     }
 
@@ -523,13 +542,11 @@ mod tests {
         for later_s in [7, 60, 3_000] {
             assert!(!deliver(&mut sources, later_s * S, 7, 0), "after {later_s} s");
             let again = admit(&mut sources, later_s * S, &header(Kind::Fin, 7, 1, 1));
-            let Err(Tombstone::Ended(fin_acks)) = again else { panic!("{again:?}") };
-            let mut out = [0; 64];
-            let len = fin_acks.answer(&header(Kind::Fin, 7, 1, 1), &mut out);
-            assert_eq!(FinBody::parse(&out[HEADER_LEN..len]).unwrap().groups().count(), 1);
+            let counts = FinGroup { group: 0, messages: 1, needed: 1, delivered: 1 };
+            assert_eq!(stated(again, 7), [counts]);
         }
         // No sender waits for an answer by then.
-        assert_eq!(sources.last_answers().count(), 0);
+        assert_eq!(sources.lingering_ends().count(), 0);
     }
 
     /// A crashed run sends no end, and its records would stay until its silence is long enough.

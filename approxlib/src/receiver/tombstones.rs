@@ -4,14 +4,18 @@
 //! Without a tombstone, a repeated FIN would look like a job of which no message arrived, and a
 //! retransmitted packet like a message that the application doesn't have.
 
-use super::{fin_acks::FinAcks, source::SourceKey};
-use std::collections::{HashMap, VecDeque};
+use super::source::SourceKey;
+use atp_proto::StatedEnd;
+use std::{
+    collections::{HashMap, VecDeque},
+    net::IpAddr,
+};
 
 /// The answer to the packets of a sender that left the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tombstone {
-    /// The sender's job has ended, with these answers to its FIN.
-    Ended(FinAcks),
+    /// The sender's job has ended so. `local`: the local address of its packets.
+    Ended { end: StatedEnd, local: Option<IpAddr> },
     /// The sender fell silent before its job's end. The record of its delivered messages is gone,
     /// so the job can't continue.
     Forgotten,
@@ -104,19 +108,21 @@ impl Tombstones {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atp_common::wire::{Fields, Flags, Header, Kind};
+    use atp_common::wire::{Fields, FinBody, FinGroup, Flags, Header, Kind};
+    use atp_proto::{Receiver, ReceiverConfig};
 
     fn key(cookie: u32) -> SourceKey {
         SourceKey { address: "10.0.0.1:1000".parse().unwrap(), job: 1, cookie }
     }
 
-    fn fin_acks(byte: u8) -> FinAcks {
+    /// The tombstone of a job without messages.
+    fn ended(cookie: u32) -> Tombstone {
         let fin = Header::new(&Fields {
             kind: Kind::Fin,
             flags: Flags::NONE,
             group: 0,
             job: 1,
-            cookie: 2,
+            cookie,
             message: 0,
             index: 1,
             count: 1,
@@ -124,9 +130,12 @@ mod tests {
             slot: 0,
             time: 0,
         });
-        let mut fin_acks = FinAcks::default();
-        fin_acks.note(&fin, &[byte]);
-        fin_acks
+        let mut body = [0; 20];
+        FinBody::write(&mut body, 0, &[FinGroup::default()]).unwrap();
+        let mut receiver = Receiver::new(ReceiverConfig::default(), 0, &fin);
+        receiver.on_fin(0, &fin, &FinBody::parse(&body).unwrap(), &mut [0; 52]);
+        let end = receiver.stated_end().expect("it needs nothing").clone();
+        Tombstone::Ended { end, local: None }
     }
 
     #[test]
@@ -163,10 +172,10 @@ mod tests {
     fn find__until_its_lifetime_is_over_or_newer_ones_replace_it() {
         let mut tombstones = Tombstones::new(3, 100);
         for cookie in 0..4 {
-            tombstones.insert(cookie.into(), key(cookie), Tombstone::Ended(fin_acks(cookie as u8)));
+            tombstones.insert(cookie.into(), key(cookie), ended(cookie));
         }
         assert_eq!(tombstones.find(50, &key(0)), None);
-        assert_eq!(tombstones.find(100, &key(1)), Some(&Tombstone::Ended(fin_acks(1))));
+        assert_eq!(tombstones.find(100, &key(1)), Some(&ended(1)));
         assert_eq!(tombstones.find(101, &key(1)), None);
         tombstones.expire(102);
         assert_eq!(tombstones.iter().count(), 1);

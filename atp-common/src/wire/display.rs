@@ -137,9 +137,9 @@ mod tests {
                          slot 64 epoch 6 time 8";
         let ack_line = "ACK CONGESTION|BACKLOGGED|NO_ACK job 1 group 9 message 3 packet 4/5 \
                         segmentation 2 slot 64 epoch 6 time 8";
-        let packed = header(Kind::Data, Flags::PACKED.with(Flags::ODD_WINDOW), 6);
+        let packed = header(Kind::Data, Flags::PACKED.with(Flags::WHOLE_WINDOW), 6);
         let packed_line =
-            "DATA PACKED|ODD_WINDOW job 1 group 9 5 messages from 3 slot 64 epoch 6 time 8";
+            "DATA PACKED|WHOLE_WINDOW job 1 group 9 5 messages from 3 slot 64 epoch 6 time 8";
         assert_eq!(packed.to_string(), packed_line);
         let fin = header(Kind::Fin, Flags::FORCED, 2);
         let fin_ack = header(Kind::FinAck, Flags::FORCED.with(Flags::ENDED), 2);

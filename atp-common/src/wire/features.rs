@@ -15,7 +15,7 @@ impl Features {
     /// It takes TERMS, and names the revision that it has in the count field of its receipts: see
     /// [`super::TermsBody`].
     pub const TERMS: Self = Self(4);
-    /// It takes DATA flagged [`super::Flags::OVERLAP`], and its receipts name their window: see
+    /// It takes DATA flagged [`super::Flags::WINDOW`], and its receipts name their window: see
     /// [`super::Header::window`].
     pub const OVERLAP: Self = Self(8);
 

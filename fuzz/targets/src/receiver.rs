@@ -9,8 +9,9 @@
 //! - At most three times the received bytes are sent.
 //! - Memory is bounded by the received packets.
 //!
-//! Every other input has DATA of windows that overlap. For these only the number of complete
-//! messages is compared with the model, and that each is handed over once.
+//! Every other input is a stream of windows. For these only the number of complete messages is
+//! compared with the model, and that each is handed over once. All answers after the end of a
+//! window state the same end.
 
 mod arrivals;
 mod model;
@@ -22,12 +23,13 @@ use arrivals::Lanes;
 use atp_common::{
     units::Msr,
     wire::{
-        Fields, FinBody, Flags, GroupName, HEADER_LEN, Header, Kind, RequestBody,
+        Fields, FinBody, FinGroup, Flags, GroupName, HEADER_LEN, Header, Kind, RequestBody,
         TERMS_BODY_LEN_MAX, TermsBody, TermsGroup,
     },
 };
 use atp_proto::{Outcome, Receiver, ReceiverConfig};
 use model::Model;
+use std::collections::BTreeMap;
 use step::{COOKIE, Data, Fin, JOB, Step};
 
 const STEPS_MAX: usize = 200;
@@ -94,8 +96,8 @@ struct Fuzz {
     asked: u32,
     /// The number of the receiver's present window.
     window: u32,
-    /// The present window has ended.
-    ended: bool,
+    /// The ends that answers stated, by window and page.
+    ends: BTreeMap<(u32, u16), (Flags, u32, Vec<FinGroup>)>,
     received_packets: u64,
     received_bytes: u64,
     sent_bytes: u64,
@@ -113,7 +115,7 @@ impl Fuzz {
             latest_slot: first.slot(),
             asked: 0,
             window: 0,
-            ended: false,
+            ends: BTreeMap::new(),
             received_packets: 0,
             received_bytes: 0,
             sent_bytes: 0,
@@ -169,7 +171,8 @@ impl Fuzz {
             });
         let groups: Vec<_> = groups.collect();
         let mut body = [0; TERMS_BODY_LEN_MAX];
-        let window = self.model.window.unwrap_or(0).wrapping_add(u32::from(byte(5) % 3));
+        let ahead = if self.model.overlaps() { u32::from(byte(5) % 3) } else { 0 };
+        let window = self.model.window.unwrap_or(0).wrapping_add(ahead);
         let answered = self.asked.wrapping_sub(u32::from(byte(6) % 2));
         let len = TermsBody::write(&mut body, window, answered, groups.into_iter());
         let body = TermsBody::parse(&body[..len.expect("few groups")]).expect("valid terms");
@@ -220,7 +223,6 @@ impl Fuzz {
         }
         if self.complete() != before + u32::from(complete) {
             self.model.begin_window();
-            self.ended = false;
         }
         if complete {
             assert!(header.message() < self.config.messages_max);
@@ -229,11 +231,11 @@ impl Fuzz {
         self.collect(false);
     }
 
-    /// If windows overlap, most DATA names its window: any, counted from the receiver's.
+    /// Most DATA of a stream names its window: any, counted from the receiver's.
     fn in_window(&self, data: &Data, header: Header) -> Header {
         let ahead = u32::from(data.segmentation);
-        let is_old = ahead == 0 && header.flags().contains(Flags::ODD_WINDOW);
-        match self.model.overlaps() && !is_old {
+        let names_none = ahead == 0 && header.flags().contains(Flags::WHOLE_WINDOW);
+        match self.model.overlaps() && !names_none {
             true => header.with_window(self.receiver.window().wrapping_add(ahead)),
             false => header,
         }
@@ -243,16 +245,14 @@ impl Fuzz {
         let header = fin.header(&mut self.slot);
         let bytes = fin.body();
         let Some(body) = FinBody::parse(&bytes) else { return };
+        if !self.model.overlaps() && body.window() != 0 {
+            return;
+        }
         self.receive(HEADER_LEN + bytes.len(), &header);
         let before = self.complete();
         let mut out = [0; 484];
         let len = self.receiver.on_fin(self.now_ns, &header, &body, &mut out);
-        if self.complete() != before && !self.model.overlaps() {
-            let is_latest = self.is_latest(&header);
-            assert!(is_latest || self.ended, "a FIN from before its data begins a window");
-            self.ended = false;
-            self.model.begin_window();
-        }
+        assert!(self.complete() == before || self.model.overlaps(), "a FIN begins a window");
         if len > 0 {
             self.sent_bytes += len as u64;
             self.note_slot(&header);
@@ -261,7 +261,6 @@ impl Fuzz {
         self.collect(true);
         if let Some(summary) = self.receiver.take_summary() {
             self.model.ended();
-            self.ended = true;
             assert!(len > 0 && summary.window == body.window());
             let groups = if self.model.overlaps() { &[][..] } else { &summary.groups };
             for group in groups {
@@ -281,13 +280,20 @@ impl Fuzz {
         self.check_amplification();
     }
 
-    /// Checks that a FIN-ACK echoes the FIN and counts complete messages.
-    fn check_answer(&self, fin: &Header, fin_body: &FinBody<'_>, answer: &[u8]) {
+    /// Checks that a FIN-ACK names the FIN, and counts complete messages or states the end.
+    fn check_answer(&mut self, fin: &Header, fin_body: &FinBody<'_>, answer: &[u8]) {
         let (header, kind) = Header::parse(answer).expect("a FIN-ACK is well-formed");
         let body = FinBody::parse(&answer[HEADER_LEN..]).expect("so is its body");
         assert_eq!((kind, header.slot(), header.cookie()), (Kind::FinAck, fin.slot(), COOKIE));
         assert_eq!((header.index(), header.epoch()), (fin.index(), fin.epoch()));
         assert_eq!(body.window(), fin_body.window());
+        if header.flags().contains(Flags::ENDED) {
+            let stated: Vec<_> = body.groups().collect();
+            let page = (body.window(), header.epoch());
+            let end = (header.flags(), header.time(), stated);
+            assert_eq!(self.ends.entry(page).or_insert_with(|| end.clone()), &end);
+            return;
+        }
         for (ours, theirs) in body.groups().zip(fin_body.groups()) {
             assert!(ours.group == theirs.group && ours.delivered <= theirs.messages);
             if !self.model.overlaps() {
@@ -299,8 +305,7 @@ impl Fuzz {
 
     /// Takes all messages that are ready for the application.
     fn collect(&mut self, at_end: bool) {
-        // A receiver that joined in the middle learns its window's number from any TERMS or FIN.
-        // The messages that it held have the number that it took for theirs.
+        // A receiver that joined in the middle may follow FINs around all numbers.
         let is_renumbered = self.receiver.window() < self.window;
         self.window = self.receiver.window();
         if is_renumbered {
@@ -315,7 +320,7 @@ impl Fuzz {
         self.model.drained();
         assert!(self.model.overlaps() || self.complete() == self.model.number());
         let stats = self.receiver.stats();
-        assert_eq!(u64::from(stats.messages_delivered), self.model.complete_ever);
+        assert_eq!(stats.messages_delivered, self.model.complete_ever);
     }
 
     fn receipt(&mut self, room: usize) {

@@ -18,7 +18,7 @@ use atp_common::{
     laws::Rules,
     maps::ack_ring::{self, SLOTS_PER_WORD},
     units::Msr,
-    wire::{Flags, HEADER_LEN, Header, Kind, MEMBER_HEADER_LEN, PROBE_SLOTS, TermsBody, WINDOWS},
+    wire::{HEADER_LEN, Header, Kind, MEMBER_HEADER_LEN, PROBE_SLOTS, TermsBody},
 };
 use atp_proto::{
     AckRing, CompleteAt, GroupConfig, MessageId, Packet, QueueError, Sender, SenderConfig, State,
@@ -257,9 +257,9 @@ impl Fuzz {
     /// The number of the window of a packet that was just handed out.
     fn window_of(&self, header: &Header) -> u32 {
         let present = self.sender.window();
-        let is_odd = header.flags().contains(Flags::ODD_WINDOW);
-        let window = if is_odd == (present % 2 == 1) { present } else { present.wrapping_sub(1) };
-        assert!(header.window().is_none_or(|named| named == window % WINDOWS));
+        let is_present = header.may_be_of_window(present);
+        let window = if is_present { present } else { present.wrapping_sub(1) };
+        assert!(header.may_be_of_window(window));
         assert!(window == present || self.sender.closing_window() == Some(window));
         window
     }

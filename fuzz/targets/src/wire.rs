@@ -207,8 +207,8 @@ pub(crate) fn flags(kind: Kind, bits: u8) -> Flags {
         (16, Flags::MORE),
         (16, Flags::BACKLOGGED),
         (32, Flags::NO_ACK),
-        (64, Flags::ODD_WINDOW),
-        (128, Flags::ENDED), // OVERLAP in DATA
+        (64, Flags::WHOLE_WINDOW),
+        (128, Flags::ENDED), // WINDOW in DATA
     ];
     let set =
         known.into_iter().filter(|(bit, flag)| bits & bit != 0 && kind.flags().contains(*flag));

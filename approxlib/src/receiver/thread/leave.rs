@@ -3,7 +3,7 @@
 use super::{Buffers, ReceiverThread};
 use crate::udp::{Interest, now_ns, wait};
 use atp_common::wire::ResetReason;
-use atp_proto::reset_header;
+use atp_proto::{StatedEnd, reset_header};
 use std::{os::fd::AsFd, time::Duration};
 
 /// The longest stay, for senders that repeat their FIN again and again.
@@ -58,12 +58,14 @@ impl ReceiverThread {
     fn repeat_answers(&mut self, now_ns: u64) {
         let Buffers { replies, send, .. } = &mut self.buffers;
         for source in self.sources.iter_mut() {
-            if source.transport.unknown_end_age_ns(now_ns).is_some() {
-                replies.repeat(source.ends(), &source.fin_acks);
+            if source.transport.unknown_end_age_ns(now_ns).is_some()
+                && let Some(end) = source.transport.stated_end()
+            {
+                replies.state_end(source.ends(), end);
             }
         }
-        for (to, fin_acks) in self.sources.last_answers() {
-            replies.repeat(to, fin_acks);
+        for (to, end) in self.sources.lingering_ends() {
+            replies.state_end(to, end);
         }
         replies.send(&self.socket, send);
     }
@@ -74,9 +76,12 @@ impl ReceiverThread {
         let Buffers { replies, send, .. } = &mut self.buffers;
         for source in self.sources.iter_mut() {
             let age_ns = source.transport.unknown_end_age_ns(now_ns);
-            let bytes = source.fin_acks.iter().map(<[u8]>::len).sum();
-            if age_ns.is_some_and(|age_ns| age_ns < linger_ns) && source.transport.spend(bytes) {
-                replies.repeat(source.ends(), &source.fin_acks);
+            let bytes = source.transport.stated_end().map_or(0, StatedEnd::bytes);
+            if age_ns.is_some_and(|age_ns| age_ns < linger_ns)
+                && source.transport.spend(bytes)
+                && let Some(end) = source.transport.stated_end()
+            {
+                replies.state_end(source.ends(), end);
             }
         }
         replies.send(&self.socket, send);

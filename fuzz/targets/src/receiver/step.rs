@@ -60,8 +60,8 @@ impl Slot {
 
 /// The bit of [`Flags::ORDERED`].
 const ORDERED: u8 = 4;
-/// The bit of [`Flags::OVERLAP`].
-const OVERLAP: u8 = 128;
+/// The bit of [`Flags::WINDOW`].
+const WINDOW: u8 = 128;
 
 /// One DATA packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,7 +92,7 @@ impl<'a> Arbitrary<'a> for Data {
         // Odd groups are exact, unless the sender contradicts itself.
         let exact = (group % 2 == 1) != (odd & 8 != 0 && odd & 16 != 0);
         let bits = if odd & 32 == 0 { 0 } else { u.arbitrary()? };
-        let others = crate::wire::flags(Kind::Data, bits & !(ORDERED | OVERLAP));
+        let others = crate::wire::flags(Kind::Data, bits & !(ORDERED | WINDOW));
         let flags = if exact { others.with(Flags::ORDERED) } else { others };
         let segmentation = if odd & 64 == 0 { 0 } else { u.int_in_range(0..=63)? };
         let len_bytes = if odd & 128 == 0 { 8 } else { u.int_in_range(0..=1_400)? };

@@ -103,6 +103,8 @@ pub fn fin_ack(answer: &FinAck, fin: Option<&(Header, Vec<u8>)>) -> Vec<u8> {
         count: fin.count(),
         epoch: answer.page.map_or(fin.epoch(), u16::from),
         slot: fin.slot(),
+        // Which end it states.
+        time: answer.attempt.unwrap_or(0),
         ..fields(Kind::FinAck)
     });
     packet(&header, |out| FinBody::write(out, answer.window.unwrap_or(body.window()), &groups))
