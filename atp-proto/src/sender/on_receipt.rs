@@ -79,7 +79,8 @@ impl Sender {
             self.receiver_advice.on_receipt(now_ns, header, group);
             self.count_acks_lost(now_ns, receipt.packets_arrived);
         }
-        self.report.packets_arrived = receipt.packets_arrived;
+        let (arrived, sent) = (self.report.packets_arrived, self.report.packets_sent);
+        self.report.packets_arrived = full_count(arrived, receipt.packets_arrived, sent);
         self.on_slot_read(now_ns, header.slot(), receipt.delivered);
         Ok(())
     }
@@ -134,5 +135,30 @@ impl Sender {
             self.window.awaiting_receipt.remove(key);
         }
         self.window.ledger.release(key);
+    }
+}
+
+/// The number of arrived packets of which a receipt tells the low 32 bits. `before`: the number
+/// before it. Another process of the receiver counts from 0 again: a number that went back, or that
+/// exceeds the packets sent by an eighth, is its.
+fn full_count(before: u64, low: u32, sent: u64) -> u64 {
+    let ahead = low.wrapping_sub(before as u32);
+    let count = before + u64::from(ahead);
+    let has_gone_on = ahead as i32 >= 0 && count <= sent + sent / 8 + 64;
+    if has_gone_on { count } else { low.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_count__goes_on_beyond_32_bits_and_begins_again() {
+        let wrap = 1 << 32;
+        assert_eq!(full_count(wrap - 6, 5, wrap + 10), wrap + 5);
+        assert_eq!(full_count(3 * wrap + 7, 7, 3 * wrap + 9), 3 * wrap + 7);
+        // Another process.
+        assert_eq!(full_count(1_000, 3, 1_100), 3);
+        assert_eq!(full_count(3 * (wrap / 4), 3, 3 * (wrap / 4) + 100), 3);
     }
 }

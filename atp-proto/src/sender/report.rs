@@ -214,7 +214,7 @@ pub struct Report {
     /// retransmitted.
     pub messages_retransmitted: u64,
     /// DATA packets that reached the receiving application, according to its last receipt.
-    pub packets_arrived: u32,
+    pub packets_arrived: u64,
     /// Message bytes of a full packet: less than configured if the path is narrower.
     pub payload_bytes: u32,
     /// Packets that the receiver answered with "no room": it refused them, and perhaps others.

@@ -85,7 +85,7 @@ impl SenderThread {
             packets_sent: report.packets_sent,
             packets_retransmitted: report.packets_retransmitted,
             messages_packed: report.messages_packed,
-            packets_arrived: u64::from(report.packets_arrived),
+            packets_arrived: report.packets_arrived,
             refusals: report.refusals,
             bytes_sent: report.bytes_sent,
             groups: self.group_reports(),
