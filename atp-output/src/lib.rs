@@ -18,7 +18,7 @@ mod stdout;
 mod terminal;
 
 pub use end::{exit_code, matches, parse};
-pub use stdout::{OutputError, Stdout, check, note, write};
+pub use stdout::{OutputError, Stdout, check, close_again_on_exec, note, write};
 pub use terminal::{draws, has_color};
 
 /// Prints a line to standard output, and returns the error if it can't be written.

@@ -3,7 +3,7 @@
 
 use nix::{
     errno::Errno,
-    libc::{F_GETFD, STDOUT_FILENO, fcntl},
+    libc::{F_GETFD, F_SETFD, FD_CLOEXEC, STDOUT_FILENO, fcntl},
 };
 use std::{
     fmt,
@@ -51,19 +51,30 @@ impl From<io::Error> for OutputError {
     }
 }
 
-/// Whether the program was started with a closed standard output. `main` can't see that: before it
-/// Rust's runtime opens /dev/null in its place.
-static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+/// Whether the program was started with standard input, output or error closed. `main` can't see
+/// that: before it Rust's runtime opens /dev/null in their place.
+static WAS_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
 // SAFETY: the loader calls each function of this section once, before `main`. This one needs
 // nothing of Rust's runtime.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static BEFORE_MAIN: extern "C" fn() = look_at_stdout;
+static BEFORE_MAIN: extern "C" fn() = look_at_streams;
 
-extern "C" fn look_at_stdout() {
-    // SAFETY: the call takes no pointer, and may be given a closed descriptor.
-    WAS_CLOSED.store(unsafe { fcntl(STDOUT_FILENO, F_GETFD) } == -1, Relaxed);
+extern "C" fn look_at_streams() {
+    for (stream, was_closed) in (0..).zip(&WAS_CLOSED) {
+        // SAFETY: the call takes no pointer, and may be given a closed descriptor.
+        was_closed.store(unsafe { fcntl(stream, F_GETFD) } == -1, Relaxed);
+    }
+}
+
+/// Lets a program that takes this one's place by exec have the standard streams that this one was
+/// started with: those that were closed are closed again.
+pub fn close_again_on_exec() {
+    for (stream, _) in (0..).zip(&WAS_CLOSED).filter(|(_, was_closed)| was_closed.load(Relaxed)) {
+        // SAFETY: the call takes no pointer. It fails for a descriptor that isn't open.
+        unsafe { fcntl(stream, F_SETFD, FD_CLOEXEC) };
+    }
 }
 
 /// Standard output. Its errors are [`OutputError`]s, inside of an [`io::Error`].
@@ -74,7 +85,7 @@ pub struct Stdout;
 
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if WAS_CLOSED.load(Relaxed) {
+        if WAS_CLOSED[STDOUT_FILENO as usize].load(Relaxed) {
             return Err(io::Error::other(OutputError(Errno::EBADF.into())));
         }
         match nix::unistd::write(io::stdout(), bytes) {

@@ -81,6 +81,7 @@ fn run(cli: Cli) -> Result<std::convert::Infallible> {
     {
         complain!("atp-run: raw socket calls and io_uring aren't reported: {error:#}");
     }
+    atp_output::close_again_on_exec();
     let error = command.exec();
     Err(error).with_context(|| format!("can't start {}", found.display()))
 }

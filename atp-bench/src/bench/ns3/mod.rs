@@ -93,7 +93,7 @@ pub fn main(args: &Args) -> Result<()> {
     print(&rows);
     for (known, row) in recorded.iter_mut().zip(&rows) {
         if known.ns3.as_ref().is_some_and(|ns3| *ns3 != row.ns3) {
-            say!("the recorded result of ns-3 differs: {:?} in {}", known.ns3, known.scenario);
+            note!("the recorded result of ns-3 differs: {:?} in {}", known.ns3, known.scenario);
         }
         known.ns3 = Some(row.ns3.clone());
     }

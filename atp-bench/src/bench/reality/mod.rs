@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use atp_options::quantity;
-use atp_output::{note, say};
+use atp_output::note;
 use serde::{Deserialize, Serialize};
 
 use super::options::{DaemonOption, JsonOption, require_root};
@@ -105,8 +105,8 @@ pub fn main(args: &Args) -> Result<()> {
     let launch = args.daemon.launch()?;
     let load = super::laws::machine_load()?;
     let kernel = kernel::measure(args, &launch)?;
-    say!("round trip on the idle testbed: {:.0} us", kernel.idle_rtt_us);
-    say!("load of the machine at the start: {load:.2} on {} processors", processors()?);
+    note!("round trip on the idle testbed: {:.0} us", kernel.idle_rtt_us);
+    note!("load of the machine at the start: {load:.2} on {} processors", processors()?);
     let scenarios: Vec<Scenario> =
         args.msr.iter().map(|&msr| scenario(args, msr, &kernel)).collect();
     let simulated = simulate(&scenarios)?;
