@@ -8,26 +8,38 @@ use serde_json::Value;
 use crate::setup;
 
 /// The crates that each may depend on; a crate that isn't listed is an error.
-const ALLOWED: [(&str, &[&str]); 21] = [
+const ALLOWED: [(&str, &[&str]); 22] = [
     ("atp-common", &[]),
     ("atp-ebpf", &["atp-common"]),
     ("atp-proto", &["atp-common"]),
     ("approxlib", &["atp-common", "atp-proto", "approxlib"]), // itself: the tests choose features
     ("atp-c", &["approxlib"]),
-    ("atp-run", &["approxlib"]),
+    ("atp-run", &["approxlib", "atp-output"]),
     ("switch-profiles", &[]),
     ("approx-answers", &[]),
     ("atp-options", &["atp-common"]),
-    ("atp-user", &["atp-common", "atp-options", "atp-proto", "approxlib", "switch-profiles"]),
-    ("atp-sim", &["atp-common", "atp-proto", "switch-profiles"]),
+    ("atp-output", &[]),
+    (
+        "atp-user",
+        &["atp-common", "atp-options", "atp-output", "atp-proto", "approxlib", "switch-profiles"],
+    ),
+    ("atp-sim", &["atp-common", "atp-output", "atp-proto", "switch-profiles"]),
     ("testbed", &["atp-common", "approxlib", "switch-profiles"]),
     (
         "atp-bench",
-        &["atp-common", "approxlib", "atp-options", "atp-user", "switch-profiles", "testbed"],
+        &[
+            "atp-common",
+            "approxlib",
+            "atp-options",
+            "atp-output",
+            "atp-user",
+            "switch-profiles",
+            "testbed",
+        ],
     ),
     ("test-report", &[]),
     ("package-test", &[]),
-    ("xtask", &["test-report"]),
+    ("xtask", &["atp-output", "test-report"]),
     ("atp-tests", &["atp-common", "approxlib", "atp-user", "testbed"]),
     ("atp-ebpf-faults", &[]),
     ("fuzz-targets", &["atp-common", "atp-proto", "approxlib", "atp-c"]),
