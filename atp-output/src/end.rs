@@ -7,7 +7,7 @@ use crate::{
 };
 use clap::{ArgMatches, Command, Parser};
 use std::{
-    io::stdout,
+    io::{Write, stderr, stdout},
     process::{ExitCode, exit},
 };
 
@@ -26,15 +26,13 @@ pub fn matches(command: Command) -> ArgMatches {
 
 /// Prints the help, the version or the error, and exits.
 fn leave(error: &clap::Error) -> ! {
+    let rendered = error.render();
+    let text = |color| if color { rendered.ansi().to_string() } else { rendered.to_string() };
     if error.use_stderr() {
-        error.exit()
+        let _ = stderr().write_all(text(has_color(&stderr())).as_bytes());
+        exit(error.exit_code())
     }
-    let text = error.render();
-    let printed = match has_color(&stdout()) {
-        true => write(text.ansi().to_string()),
-        false => write(text.to_string()),
-    };
-    match printed {
+    match write(text(has_color(&stdout()))) {
         Ok(()) => exit(0),
         Err(lost) if lost.is_broken_pipe() => exit(BROKEN_PIPE.into()),
         Err(lost) => {

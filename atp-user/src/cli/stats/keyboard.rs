@@ -208,7 +208,7 @@ mod tests {
         {
             assert_eq!(codes(bytes), [], "{bytes:?}");
         }
-        let endless = [b"\x1b[".repeat(1), b"1;".repeat(1_000), b"Aq".to_vec()].concat();
+        let endless = [&b"\x1b["[..], &b"1;".repeat(1_000), b"Aq"].concat();
         assert_eq!(codes(&endless), [KeyCode::Up, KeyCode::Char('q')]);
     }
 
