@@ -84,6 +84,14 @@ fn screen__goes_on_in_an_unfinished_sequence() {
 }
 
 #[test]
+fn screen__ends_with_its_terminal() {
+    let host = Host::new(3);
+    let mut terminal = screen(&host);
+    terminal.close();
+    assert!(terminal.ended().success());
+}
+
+#[test]
 fn colors__only_where_they_are_known_and_wanted() {
     let drawn = |words: &str, kind: &str, declined: bool| {
         let mut command = atp(words);

@@ -2,6 +2,7 @@
 
 use nix::{
     libc::{STDIN_FILENO, TIOCSCTTY, ioctl},
+    poll::{PollFd, PollFlags, poll},
     pty::{Winsize, openpty},
     sys::signal::{Signal, kill},
     unistd::{Pid, setsid},
@@ -9,9 +10,15 @@ use nix::{
 use std::{
     fs::File,
     io::{self, Read, Write},
-    os::{fd::AsRawFd, unix::process::CommandExt},
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::process::CommandExt,
+    },
     process::{Child, Command, ExitStatus},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -23,7 +30,8 @@ nix::ioctl_write_ptr_bad!(set_window, nix::libc::TIOCSWINSZ, Winsize);
 
 pub struct Terminal {
     child: Child,
-    master: File,
+    master: Option<File>,
+    closed: Arc<AtomicBool>,
     drawn: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
@@ -55,26 +63,43 @@ impl Terminal {
         drop(command);
         let master = File::from(pair.master);
         let (drawn, mut output) = (Arc::<Mutex<Vec<u8>>>::default(), master.try_clone().unwrap());
-        let written = drawn.clone();
+        let (written, closed) = (drawn.clone(), Arc::<AtomicBool>::default());
+        let has_closed = closed.clone();
         let reader = thread::spawn(move || {
             let mut bytes = [0; 1 << 16];
-            while let Ok(read @ 1..) = output.read(&mut bytes) {
+            while !has_closed.load(Relaxed) {
+                let mut ready = [PollFd::new(output.as_fd(), PollFlags::POLLIN)];
+                if poll(&mut ready, 20u8) == Ok(0) {
+                    continue;
+                }
+                let Ok(read @ 1..) = output.read(&mut bytes) else { return };
                 written.lock().unwrap().extend(&bytes[..read]);
             }
         });
-        Self { child, master, drawn, reader: Some(reader) }
+        Self { child, master: Some(master), closed, drawn, reader: Some(reader) }
     }
 
     /// Types this, in one write.
     pub fn type_in(&self, keys: &[u8]) {
-        (&self.master).write_all(keys).unwrap();
+        self.master().write_all(keys).unwrap();
     }
 
     /// Changes the size.
     pub fn resize(&self, columns: u16, rows: u16) {
-        let fd = self.master.as_raw_fd();
+        let fd = self.master().as_raw_fd();
         // SAFETY: the descriptor is a terminal's, and the size lives as long as the call.
         unsafe { set_window(fd, &window(columns, rows)) }.unwrap();
+    }
+
+    fn master(&self) -> &File {
+        self.master.as_ref().expect("an open terminal")
+    }
+
+    /// Closes the terminal, as its window does.
+    pub fn close(&mut self) {
+        self.closed.store(true, Relaxed);
+        self.reader.take().unwrap().join().unwrap();
+        self.master = None;
     }
 
     pub fn signal(&self, signal: Signal) {

@@ -9,11 +9,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::DefaultTerminal;
 use std::{
     fs::File,
-    io::{self, IsTerminal, Read, stdin},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::net::UnixStream,
-    },
+    io::{self, Read, stdin},
+    os::{fd::AsFd, unix::net::UnixStream},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -39,6 +36,7 @@ impl Drop for Screen {
 pub fn run(mut source: Source, mut app: App, interval: Duration) -> Result<()> {
     let signals = Signals::catch().context("can't handle the signals that end this program")?;
     let terminal = ratatui::try_init()
+        .inspect_err(|_| drop(ratatui::try_restore()))
         .context("can't use this terminal: use --once, --json or --jsonl, which print text")?;
     let mut screen = Screen(terminal);
     let mut input = Input::open(signals).context(NO_KEYS)?;
@@ -103,7 +101,7 @@ impl Signals {
 
 const NO_KEYS: &str = "can't read the keys of this terminal";
 
-/// The keys of the terminal, and signals.
+/// The keys of the terminal, which is standard input, and signals.
 struct Input {
     terminal: File,
     keyboard: Keyboard,
@@ -112,11 +110,8 @@ struct Input {
 
 impl Input {
     fn open(signals: Signals) -> io::Result<Self> {
-        let terminal: OwnedFd = match stdin().is_terminal() {
-            true => stdin().as_fd().try_clone_to_owned()?,
-            false => File::open("/dev/tty")?.into(),
-        };
-        Ok(Self { terminal: terminal.into(), keyboard: Keyboard::default(), signals })
+        let terminal = stdin().as_fd().try_clone_to_owned()?.into();
+        Ok(Self { terminal, keyboard: Keyboard::default(), signals })
     }
 
     /// Waits until something is to be drawn. Handles all keys that have come: a slow terminal must
