@@ -88,7 +88,8 @@ fn screen__ends_with_its_terminal() {
     let host = Host::new(3);
     let mut terminal = screen(&host);
     terminal.close();
-    assert!(terminal.ended().success());
+    let ended = terminal.ended();
+    assert!(ended.success(), "{ended}");
 }
 
 #[test]

@@ -138,7 +138,7 @@ impl Group {
             self.end();
             bail!("interrupted");
         }
-        // Nobody reads the output: as after Ctrl-C.
+        // As after Ctrl-C: the output is lost.
         if let Err(lost) = atp_output::check() {
             self.end();
             return Err(lost.into());

@@ -10,6 +10,7 @@ use ratatui::DefaultTerminal;
 use std::{
     fs::File,
     io::{self, Read, stdin},
+    mem::ManuallyDrop,
     os::{fd::AsFd, unix::net::UnixStream},
     sync::{
         Arc,
@@ -23,11 +24,15 @@ const KEY_BYTES_MAX: usize = 4_096;
 
 /// A terminal in the screen's mode. Dropping it restores the terminal; so does a panic, by the hook
 /// of ratatui.
-struct Screen(DefaultTerminal);
+///
+/// Ratatui's own terminal isn't dropped: it would print an error to a terminal that has gone, and
+/// panic because that can't be printed either.
+struct Screen(ManuallyDrop<DefaultTerminal>);
 
 impl Drop for Screen {
     fn drop(&mut self) {
         // A terminal that has gone can't be restored, and takes no message about that.
+        let _ = self.0.show_cursor();
         let _ = ratatui::try_restore();
     }
 }
@@ -38,7 +43,7 @@ pub fn run(mut source: Source, mut app: App, interval: Duration) -> Result<()> {
     let terminal = ratatui::try_init()
         .inspect_err(|_| drop(ratatui::try_restore()))
         .context("can't use this terminal: use --once, --json or --jsonl, which print text")?;
-    let mut screen = Screen(terminal);
+    let mut screen = Screen(ManuallyDrop::new(terminal));
     let mut input = Input::open(signals).context(NO_KEYS)?;
     let mut due = Instant::now();
     while !input.signals.is_end() {
@@ -46,7 +51,10 @@ pub fn run(mut source: Source, mut app: App, interval: Duration) -> Result<()> {
             take(&mut source, &mut app);
             due = Instant::now() + interval;
         }
-        screen.0.draw(|frame| views::draw(frame, &mut app)).context("can't draw")?;
+        match screen.0.draw(|frame| views::draw(frame, &mut app)) {
+            Err(error) if has_gone(&error) => break,
+            drawn => drawn.context("can't draw")?,
+        };
         match input.wait(&mut app, due)? {
             Next::Quit => break,
             // `Terminal::clear` would ask for the position of the cursor.
@@ -58,6 +66,11 @@ pub fn run(mut source: Source, mut app: App, interval: Duration) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether the terminal has gone. That needs no message, which would go there.
+fn has_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EIO)
 }
 
 /// Takes the present values.
@@ -85,8 +98,11 @@ impl Signals {
         let (wake, waker) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
-            // A second one ends the program even if the terminal takes no output.
-            signal_hook::flag::register_conditional_default(signal, end.clone())?;
+            // A second one ends the program even if the terminal takes no output. A terminal that
+            // is closed sends two SIGHUPs.
+            if signal != libc::SIGHUP {
+                signal_hook::flag::register_conditional_default(signal, end.clone())?;
+            }
             signal_hook::flag::register(signal, end.clone())?;
             signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
         }
@@ -129,9 +145,8 @@ impl Input {
         let mut bytes = [0; 1_024];
         loop {
             let read = match self.terminal.read(&mut bytes) {
-                // A terminal that has gone.
                 Ok(0) => return Ok(Next::Quit),
-                Err(error) if error.raw_os_error() == Some(libc::EIO) => return Ok(Next::Quit),
+                Err(error) if has_gone(&error) => return Ok(Next::Quit),
                 // Another process of the terminal was faster.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(next),
                 read => read.context(NO_KEYS)?,
