@@ -4,10 +4,12 @@
 use nix::{
     errno::Errno,
     libc::{F_GETFD, F_SETFD, FD_CLOEXEC, STDOUT_FILENO, fcntl},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
 };
 use std::{
     fmt,
     io::{self, Write},
+    os::fd::AsFd,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -89,8 +91,15 @@ impl Write for Stdout {
             return Err(io::Error::other(OutputError(Errno::EBADF.into())));
         }
         match nix::unistd::write(io::stdout(), bytes) {
-            // Callers repeat these.
             Err(Errno::EINTR) => Err(io::ErrorKind::Interrupted.into()),
+            // Another program of the same pipe or terminal may have made it non-blocking. Callers
+            // repeat interrupted writes.
+            Err(Errno::EAGAIN) => {
+                let out = io::stdout();
+                let _ =
+                    poll(&mut [PollFd::new(out.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE);
+                Err(io::ErrorKind::Interrupted.into())
+            }
             Err(error) => Err(io::Error::other(OutputError(error.into()))),
             Ok(written) => Ok(written),
         }

@@ -6,8 +6,10 @@ mod outputs;
 
 use approxlib::Receiver;
 use common::{Host, atp};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::{
     fs::File,
+    io::Read,
     net::SocketAddr,
     process::{Command, Stdio},
     sync::{
@@ -92,6 +94,21 @@ fn recv__names_the_file_that_lost_messages() {
     assert!(said.contains(expected), "{said}");
     assert_eq!(output.status.code(), Some(1));
     drop(senders);
+}
+
+/// A pipe that another program made non-blocking, and whose reader is slow.
+#[test]
+fn output__of_a_non_blocking_pipe_is_complete() {
+    let host = Host::new(4_096);
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+    let mut child = host.command("stats --json").stdout(writer).spawn().unwrap();
+    // The pipe holds 64 KiB. It is full, or the program has panicked.
+    thread::sleep(Duration::from_millis(200));
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(text.len() > 1 << 20 && text.ends_with("}\n"), "{} bytes", text.len());
 }
 
 /// A full standard error can't be told: the exit code stays.

@@ -94,7 +94,7 @@ fn screen__ends_with_its_terminal() {
 
 #[test]
 fn colors__only_where_they_are_known_and_wanted() {
-    let drawn = |words: &str, kind: &str, declined: bool| {
+    let drawn = |(words, expected): (&str, &str), kind: &str, declined: bool| {
         let mut command = atp(words);
         match declined {
             true => command.env("NO_COLOR", "1"),
@@ -103,14 +103,19 @@ fn colors__only_where_they_are_known_and_wanted() {
         let mut terminal = Terminal::start(command, Some(kind));
         terminal.ended();
         let drawn = terminal.take_drawn();
-        assert!(drawn.contains(if words == "--help" { "Options" } else { "receiving" }));
+        assert!(drawn.contains(expected), "{drawn:?}");
         drawn
     };
-    for words in ["--help", "recv 127.0.0.1:0 --timeout 100ms"] {
-        assert!(drawn(words, "xterm", false).contains('\x1b'), "{words}");
-        for (kind, declined) in [("xterm", true), ("dumb", false)] {
-            let drawn = drawn(words, kind, declined);
-            assert!(!drawn.contains('\x1b'), "{words} {kind}: {drawn:?}");
+    for case in [
+        ("--help", "Options"),
+        ("--unknown", "unexpected argument"),
+        ("recv 127.0.0.1:0 --timeout 100ms", "receiving"),
+        ("doctor --iface lo", "kernel"),
+    ] {
+        assert!(drawn(case, "xterm", false).contains('\x1b'), "{case:?}");
+        for (kind, declined) in [("xterm", true), ("dumb", false), ("", false)] {
+            let drawn = drawn(case, kind, declined);
+            assert!(!drawn.contains('\x1b'), "{case:?} {kind}: {drawn:?}");
         }
     }
 }
