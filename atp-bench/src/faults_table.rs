@@ -4,6 +4,7 @@
 use std::{fmt::Write, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
+use atp_output::write;
 use testbed::{FaultJob, FaultRow};
 
 /// The text above the tables.
@@ -30,7 +31,7 @@ pub fn main(args: Args) -> Result<()> {
     if rows.is_empty() {
         bail!("no rows: run the fault tests with ATP_FAULTS_JSON=FILE first");
     }
-    print!("{}", page(&rows)?);
+    write(page(&rows)?)?;
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! The main job, the benchmarks, the soak test and the fault table. `cargo xtask` builds and
 //! installs the requirements, and starts this program.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod bench;
 mod chart_style;
 mod faults_table;
@@ -39,18 +41,14 @@ enum Command {
 }
 
 fn main() -> std::process::ExitCode {
-    let outcome = match Cli::parse().command {
+    let outcome = match atp_output::parse::<Cli>().command {
         Command::Run(args) => run::main(args),
         Command::Bench(args) => bench::main(args),
         Command::Soak(args) => soak::main(&args),
         Command::FaultsTable(args) => faults_table::main(args),
         Command::Worker(args) => run::worker::main(args),
     };
-    match outcome {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {}", atp_options::sentence(&error));
-            std::process::ExitCode::FAILURE
-        }
-    }
+    atp_output::exit_code(outcome, |error| {
+        atp_output::complain!("error: {}", atp_options::sentence(&error));
+    })
 }

@@ -24,7 +24,10 @@ pub fn map<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T, ReportProgress<'_>) -> R + Sync,
 ) -> Vec<R> {
-    let bar = ProgressBar::new(items.len() as u64 * UNITS_PER_ITEM);
+    let bar = match atp_output::draws(&std::io::stderr()) {
+        true => ProgressBar::new(items.len() as u64 * UNITS_PER_ITEM),
+        false => ProgressBar::hidden(),
+    };
     let template = "{bar:40} {percent} %, {msg} {elapsed} (left {eta})";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);

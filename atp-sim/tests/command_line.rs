@@ -1,7 +1,10 @@
 //! The command line: error messages, captions, and files that contain the settings of their runs.
 
+#[path = "../../atp-output/tests/outputs/mod.rs"]
+mod outputs;
+
 use serde_json::Value;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 fn command(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_atp-sim"));
@@ -209,16 +212,20 @@ fn run__the_json_names_the_hosts_of_each_job() {
 }
 
 #[test]
-fn run__exits_silently_on_a_closed_pipe() {
-    let mut child = command(&small(&["--scheme", "udp"]))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(141));
-    assert!(!said(&output).contains("pipe"), "{}", said(&output));
+fn output__that_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    for words in [
+        &small(&["--scheme", "udp"])[..],
+        &small(&["--scheme", "udp", "--json", "-"]),
+        &["figure", "14", "--quick", "--out", out],
+        &["map", "fan-in", "--quick", "--out", out],
+        &["--help"],
+        &["run", "--help"],
+        &["--version"],
+    ] {
+        outputs::check_beside(Some(" M events, "), || command(words));
+    }
 }
 
 #[test]

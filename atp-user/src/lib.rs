@@ -7,6 +7,8 @@
 //! - `logging` sends log lines to the journal or to standard error;
 //! - `cli` has one file per command.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod cli;
 pub mod daemon;
 pub mod datapath;

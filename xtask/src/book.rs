@@ -34,19 +34,19 @@ pub fn main(args: &Args) -> Result<()> {
     let mut complaints = complaints(&sources, &tracked);
     complaints.extend(messages::complaints(&sources));
     for complaint in &complaints {
-        println!("{complaint}");
+        atp_output::note!("{complaint}");
     }
     if !complaints.is_empty() {
         bail!("the documentation has {} errors", complaints.len());
     }
-    println!("book: links and messages are as they should be");
+    atp_output::note!("book: links and messages are as they should be");
     if args.check {
         return Ok(());
     }
     setup::ensure(&[Need::MdBook])?;
     let built = setup::paths().target.join("book");
     build(&root.join("docs"), &built)?;
-    println!("book: {}", built.join("index.html").display());
+    atp_output::note!("book: {}", built.join("index.html").display());
     Ok(())
 }
 

@@ -27,20 +27,20 @@ pub struct Args {
 pub fn main(args: Args) -> Result<()> {
     if args.without_ebpf {
         let daemon = build_daemon(None)?;
-        println!("daemon   {}  (no eBPF programs inside)", daemon.display());
+        atp_output::note!("daemon   {}  (no eBPF programs inside)", daemon.display());
         return Ok(());
     }
-    println!("eBPF     compiled by {}", ready_toolchain()?.describe());
+    atp_output::note!("eBPF     compiled by {}", ready_toolchain()?.describe());
     let daemon = daemon_with_programs()?;
-    println!("daemon   {}", daemon.display());
-    println!("faults   {}  (for the fault tests)", faults_object()?.display());
+    atp_output::note!("daemon   {}", daemon.display());
+    atp_output::note!("faults   {}  (for the fault tests)", faults_object()?.display());
     Ok(())
 }
 
 /// Builds the daemon with the eBPF programs inside, and returns its path.
 pub fn daemon_with_programs() -> Result<PathBuf> {
     let object = ebpf_object()?;
-    println!("programs {}", object.display());
+    atp_output::note!("programs {}", object.display());
     // Other commands build the daemon without programs, in the same place: keep a copy of this one.
     let daemon = setup::paths().target.join("daemon/atp-user");
     copy_if_changed(&build_daemon(Some(&object))?, &daemon)?;

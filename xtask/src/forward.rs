@@ -72,6 +72,7 @@ impl Args {
         }
         // The user's own daemon must not take part.
         start.env_remove("ATP_SOCKET");
+        atp_output::close_again_on_exec();
         Err(start.exec()).with_context(|| format!("can't start {}", program.display()))
     }
 }
@@ -90,7 +91,7 @@ impl Needs {
             Programs::Yes => Ok(setup::obtainable(setup::BUILD).map_err(anyhow::Error::msg)?),
         };
         if build::is_first() {
-            println!(
+            atp_output::note!(
                 "first run: building ATP and installing the tools of this command. This takes \
                  about four minutes on two cores."
             );

@@ -24,7 +24,7 @@ pub fn main(args: Args) -> Result<()> {
     if !status.context("can't start cargo-c")?.success() {
         bail!("cargo-c failed; its output is above");
     }
-    println!("libatp  {}", prefix.display());
-    println!("compile with: PKG_CONFIG_PATH={}/lib/pkgconfig", prefix.display());
+    atp_output::note!("libatp  {}", prefix.display());
+    atp_output::note!("compile with: PKG_CONFIG_PATH={}/lib/pkgconfig", prefix.display());
     Ok(())
 }

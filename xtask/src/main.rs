@@ -1,5 +1,7 @@
 //! The project's own commands: `cargo xtask run`, `test`, `bench`, `build`, `package` and others.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 use clap::{Parser, Subcommand};
 
 mod book;
@@ -57,7 +59,7 @@ enum Command {
 }
 
 fn main() -> std::process::ExitCode {
-    let outcome = match Cli::parse().command {
+    let outcome = match atp_output::parse::<Cli>().command {
         Command::Run(args) => args.start("run"),
         Command::Test(args) => test::main(args),
         Command::Bench(args) => args.start("bench"),
@@ -72,11 +74,5 @@ fn main() -> std::process::ExitCode {
         Command::Deny => deny::main(),
         Command::Tidy => tidy::main(),
     };
-    match outcome {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            std::process::ExitCode::FAILURE
-        }
-    }
+    atp_output::exit_code(outcome, |error| atp_output::complain!("error: {error:#}"))
 }

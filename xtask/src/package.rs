@@ -39,7 +39,7 @@ pub fn main(args: &Args) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.args(["--sort=name", "--owner=0", "--group=0", "-czf"]).current_dir(&packages);
     output(tar.arg(format!("{name}.tar.gz")).arg(&name))?;
-    println!("package  {deb}\ntarball  {}/{name}.tar.gz", packages.display());
+    atp_output::note!("package  {deb}\ntarball  {}/{name}.tar.gz", packages.display());
     if let Some(place) = &args.test {
         let mut test = build::cargo("run --quiet --package package-test");
         let passed = test.arg("--").arg(place).arg(&deb).status()?.success();

@@ -19,8 +19,8 @@ pub struct Wheels {
 
 pub fn main() -> Result<()> {
     let wheels = build()?;
-    println!("wheel    {}", wheels.atp.display());
-    println!("wheel    {}", wheels.torch.display());
+    atp_output::note!("wheel    {}", wheels.atp.display());
+    atp_output::note!("wheel    {}", wheels.torch.display());
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use approx_answers::{Answering, Confidence, GroupBy, Quantiles, Sample};
+use atp_output::note;
 use nix::time::{ClockId, clock_gettime};
 use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -80,7 +81,7 @@ pub fn main(args: &Args) -> Result<()> {
         let rate = row.million_rows_per_cpu_s;
         [row.name.to_owned(), format!("{rate:.1}"), format!("{:.3}", rate / plain)]
     });
-    println!("{}", table(header, 1, cells));
+    note!("{}", table(header, 1, cells));
     json.map_or(Ok(()), |file| file.write_json(&results))
 }
 

@@ -32,6 +32,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use approx_answers::{AcceptedError, Confidence};
 use atp_options::quantity;
+use atp_output::say;
 use switch_profiles::Profile;
 
 use crate::bench::demonstrate_training;
@@ -177,14 +178,14 @@ fn main_job(args: JobArgs) -> Result<()> {
     };
     let mut testbed = Testbed::build(&options)?;
     for note in testbed.notes() {
-        println!("switch: {note}");
+        say!("switch: {note}");
     }
     let (report, chart) = measure(&args, msr, &table, daemon, &mut testbed)?;
     drop(testbed);
     report.print();
     json.map_or(Ok(()), |file| file.write_json(&report))?;
     svg.write_text(&chart.svg()?)?;
-    println!("Picture: {}", svg.path().display());
+    say!("Picture: {}", svg.path().display());
     Ok(())
 }
 
@@ -277,21 +278,21 @@ fn choose_datapath(uses_atp: bool) -> Result<DatapathChoice> {
         bail!(sentence);
     }
     if !uses_atp {
-        println!("datapath: none, because ATP is not among the schemes");
+        say!("datapath: none, because ATP is not among the schemes");
         return Ok(DatapathChoice::Userspace);
     }
     if privilege == Privilege::UserNamespace {
-        println!(
+        say!(
             "datapath: userspace, in a user namespace. Root also gets the eBPF datapath, which \
              acknowledges, paces and marks in the kernel."
         );
         return Ok(DatapathChoice::Userspace);
     }
     if let Err(missing) = installed::object_or_reason() {
-        println!("datapath: userspace, because the eBPF one can't be built here: {missing}");
+        say!("datapath: userspace, because the eBPF one can't be built here: {missing}");
         return Ok(DatapathChoice::Userspace);
     }
-    println!("datapath: eBPF, with a daemon in each host");
+    say!("datapath: eBPF, with a daemon in each host");
     Ok(DatapathChoice::Ebpf)
 }
 

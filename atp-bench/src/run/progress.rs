@@ -1,9 +1,10 @@
 //! Progress of a run on standard error: a live line on a terminal, plain lines elsewhere. Results
 //! go to standard output.
 
-use std::io::{IsTerminal, stderr};
+use std::io::stderr;
 use std::time::Duration;
 
+use atp_output::{OutputError, complain, draws, write};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const TICK: Duration = Duration::from_millis(100);
@@ -16,13 +17,13 @@ pub struct Progress {
 impl Progress {
     pub fn new() -> Progress {
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        Progress { bar, moves: stderr().is_terminal() }
+        Progress { bar, moves: draws(&stderr()) }
     }
 
     /// Begins a step of unknown length.
     pub fn begin(&self, what: &str) {
         if !self.moves {
-            eprintln!("{what} ...");
+            complain!("{what} ...");
         }
         self.restart("{spinner} {msg}", 0, what);
     }
@@ -54,13 +55,16 @@ impl Progress {
         if self.moves {
             self.bar.println(text);
         } else {
-            eprintln!("{text}");
+            complain!("{text}");
         }
     }
 
     /// Prints a result to standard output, where no live line is.
-    pub fn say(&self, text: &str) {
-        self.bar.suspend(|| println!("{text}"));
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn say(&self, text: &str) -> Result<(), OutputError> {
+        self.bar.suspend(|| write(format!("{text}\n")))
     }
 }
 

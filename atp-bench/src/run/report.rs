@@ -1,5 +1,6 @@
 //! The results, as a text table and as JSON.
 
+use atp_output::note;
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -152,24 +153,24 @@ impl Report {
             let alone = "exact traffic alone".to_owned();
             table.add_row([alone, nothing(), nothing(), nothing(), nothing(), nothing(), p50, p99]);
         }
-        println!("\n{table}");
-        println!("{}", self.caption());
+        note!("\n{table}");
+        note!("{}", self.caption());
         let by_scheme = self.by_scheme();
         let percent = in_percent(self.confidence);
-        println!("\n{}", answer_table::each(&by_scheme));
-        println!(
+        note!("\n{}", answer_table::each(&by_scheme));
+        note!(
             "Intervals of {percent} % in the first job of each scheme, with half-widths in shares of \
              the answer. *Misses*: without the answer of the full table. *: with a warning, such as \
              few messages; --json has its words."
         );
-        println!("\n{}", answer_table::coverage(&by_scheme));
-        println!(
+        note!("\n{}", answer_table::coverage(&by_scheme));
+        note!(
             "All jobs. Half-width: the median over the jobs of the mean share of the answer. --json \
              has each answer with its interval."
         );
         if let Some(error) = self.emax {
-            println!("\n{}", answer_table::accepted(&by_scheme, self.messages));
-            println!(
+            note!("\n{}", answer_table::accepted(&by_scheme, self.messages));
+            note!(
                 "{}",
                 answer_table::accepted_caption(error, self.confidence, self.msr, &by_scheme)
             );

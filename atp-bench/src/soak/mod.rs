@@ -8,6 +8,7 @@ mod load;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use atp_output::say;
 use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use testbed::{Daemon, Pair};
@@ -45,7 +46,7 @@ const GROWTH_MAX_KIB: u64 = 8 * 1024;
 pub fn main(args: &Args) -> Result<()> {
     require_root("makes network namespaces and loads eBPF programs")?;
     let seed = args.seed.unwrap_or_else(rand::random);
-    println!("seed {seed}: replay with --seed {seed}");
+    say!("seed {seed}: replay with --seed {seed}");
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut launch = args.daemon.launch()?;
     let options = ["--profile", "default", "--rate-max", RATE_MAX];
@@ -57,7 +58,7 @@ pub fn main(args: &Args) -> Result<()> {
 
     // Every change once, before memory and descriptors are counted: much is made at first use.
     let warm = run(&pair, &cable, &daemons, &Change::ALL, Duration::from_secs(10))?;
-    println!("warm-up: {}", warm.counts);
+    say!("warm-up: {}", warm.counts);
     let before = idle_states(&daemons)?;
     let number = (args.minutes * 60).div_ceil(args.every).max(1);
     let changes: Vec<Change> = (0..number).map(|_| pick(&mut random)).collect();
@@ -66,9 +67,9 @@ pub fn main(args: &Args) -> Result<()> {
 
     let rows = before.iter().zip(&after).zip(["sender", "receiver"]);
     let rows = rows.flat_map(|((before, after), name)| DaemonState::rows(name, before, after));
-    println!("{}", table(["daemon", "", "before", "after"], 2, rows));
-    println!("jobs: {}", soaked.counts);
-    println!(
+    say!("{}", table(["daemon", "", "before", "after"], 2, rows));
+    say!("jobs: {}", soaked.counts);
+    say!(
         "highest rate outside of changes: {:.2} of the lanes' rates ({EXCESS_MAX} allowed)",
         soaked.highest_share
     );
@@ -83,7 +84,7 @@ pub fn main(args: &Args) -> Result<()> {
     ensure!(soaked.counts.short == 0, "jobs ended with success below their sampling rate");
     ensure!(soaked.counts.complete > 0, "no job was complete");
     ensure!(soaked.highest_share <= EXCESS_MAX, "lanes were unpaced");
-    println!("nothing was left behind");
+    say!("nothing was left behind");
     Ok(())
 }
 
@@ -112,7 +113,7 @@ fn run(
     for (index, change) in changes.iter().enumerate() {
         let started = Instant::now();
         let failed = || format!("change {}: {change:?}", index + 1);
-        println!("{:>3} of {}: {change:?}", index + 1, changes.len());
+        say!("{:>3} of {}: {change:?}", index + 1, changes.len());
         change.make(pair, cable).with_context(failed)?;
         watch.for_a_while(pair, CHANGE_TIME, None)?;
         change.undo(pair, cable).with_context(failed)?;

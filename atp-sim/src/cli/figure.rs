@@ -1,7 +1,8 @@
 //! `atp-sim figure`: runs the paper's figures and writes them as JSON, CSV and SVG.
 
-use super::{figure_tables, repeat::RepeatOptions, say};
+use super::{figure_tables, repeat::RepeatOptions};
 use anyhow::{Context, Result, bail};
+use atp_output::say;
 use atp_sim::figures::{Extent, NUMBERS, Timeline, figure, redraw, write, write_timeline};
 use atp_sim::scheme::Scheme;
 use clap::Args;

@@ -2,10 +2,10 @@
 
 use super::{
     repeat::RepeatOptions,
-    say,
     values::{NamedSizes, sizes},
 };
 use anyhow::{Context, Result, bail};
+use atp_output::{complain, say};
 use atp_sim::{
     experiment::Scheme,
     figures::Extent,
@@ -89,7 +89,7 @@ fn check(chosen: &NamedSizes) -> Result<()> {
         )
     }
     if let Some(note) = &chosen.note {
-        eprintln!("note: {note}");
+        complain!("note: {note}");
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ fn chosen(words: &[String], has_sizes: bool) -> Result<Vec<Map>> {
         let (out, left): (Vec<Map>, Vec<Map>) = maps().into_iter().partition(is_out);
         if !out.is_empty() {
             let names: Vec<&str> = out.iter().map(|map| map.name).collect();
-            eprintln!(
+            complain!(
                 "note: --sizes leaves out {}, which vary the message sizes",
                 names.join(", ")
             );

@@ -20,16 +20,6 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use explicit_options::ExplicitOptions;
 use std::{fs::File, io::Read, path::Path};
 
-/// Prints a line to standard output. A closed pipe is an error, not a panic.
-macro_rules! say {
-    ($($words:tt)*) => {{
-        use std::io::Write;
-        let written = writeln!(std::io::stdout(), $($words)*);
-        anyhow::Context::context(written, "cannot write to standard output")?
-    }};
-}
-use say;
-
 /// Simulate ATP and other transports on networks of hundreds of hosts.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
@@ -53,7 +43,7 @@ enum Command {
 /// # Errors
 /// If the command fails, with the reason.
 pub fn run() -> Result<()> {
-    let matches = Cli::command().get_matches();
+    let matches = atp_output::matches(Cli::command());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let explicit_options =
         matches.subcommand().map(|(_, of_command)| ExplicitOptions::of(of_command));

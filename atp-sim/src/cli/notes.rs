@@ -1,6 +1,7 @@
 //! The notes of `atp-sim run` on standard error.
 
 use super::rows::Row;
+use atp_output::complain;
 use atp_sim::experiment::{Outcome, Point, fraction_from_msr};
 
 /// Prints all notes. `option_notes` are the notes that don't depend on the results.
@@ -8,22 +9,22 @@ pub fn print(point: &Point, rows: &[Row], option_notes: impl Iterator<Item = Str
     let Some(Row { outcome, .. }) = rows.first() else { return };
     let silent = outcome.jobs.iter().filter(|job| job.messages == 0).count();
     if silent > 0 {
-        eprintln!(
+        complain!(
             "note: {silent} of {} jobs have no message and are not counted",
             outcome.jobs.len()
         );
     }
     if let Some(note) = needs_all(point, outcome) {
-        eprintln!("note: {note}");
+        complain!("note: {note}");
     }
     if point.exact_share > 0.0 && !outcome.jobs.iter().any(|job| job.exact) {
-        eprintln!(
+        complain!(
             "note: no job is exact: --exact {} of the sending hosts rounds to none",
             point.exact_share
         );
     }
     for row in rows.iter().filter(|row| row.outcome.is_given_up) {
-        eprintln!(
+        complain!(
             "note: {}: the run was stopped after {:.0} simulated ms, because its jobs made almost no \
              progress over millions of events",
             row.scheme,
@@ -31,11 +32,11 @@ pub fn print(point: &Point, rows: &[Row], option_notes: impl Iterator<Item = Str
         );
     }
     for note in option_notes {
-        eprintln!("note: {note}");
+        complain!("note: {note}");
     }
     let events = rows.iter().map(|row| row.outcome.events as f64).sum::<f64>() / 1e6;
     let wall_s = rows.iter().map(|row| row.wall_s).sum::<f64>();
-    eprintln!(
+    complain!(
         "{events:.1} M events, {:.1} M per second of a core",
         events / wall_s.max(f64::MIN_POSITIVE)
     );

@@ -3,11 +3,12 @@
 use super::{
     ExplicitOptions, documents, notes,
     rows::run_all,
-    run_table, say, schemes, seed_rows,
+    run_table, schemes, seed_rows,
     traffic::{MESSAGES_OF_ALL_MAX, TrafficOptions},
     values::{NamedSizes, number, sampling_rate, share_and_slowdown, sizes, whole_number},
 };
 use anyhow::{Context, Result, bail};
+use atp_output::say;
 use atp_proto::sender::MESSAGES_MAX;
 use atp_sim::{
     engine::US,

@@ -7,8 +7,9 @@ use crate::doctor::{
 };
 use anyhow::{Result, bail};
 use atp_options::quantity;
+use atp_output::{has_color, say, write};
 use std::{
-    io::{IsTerminal, stdout},
+    io::stdout,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
     time::Duration,
@@ -95,8 +96,8 @@ fn answer(address: SocketAddr, token: u64, time: Duration) -> Result<()> {
         IpAddr::V4(v4) => v4.to_string(),
         IpAddr::V6(v6) => format!("[{v6}]"),
     };
-    println!("answering probes for {} s; run on the other host:", time.as_secs());
-    println!("atp-user doctor --peer {host}:{port} --token {token:016x}");
+    say!("answering probes for {} s; run on the other host:", time.as_secs());
+    say!("atp-user doctor --peer {host}:{port} --token {token:016x}");
     answerer.run(time)
 }
 
@@ -128,10 +129,9 @@ fn probe_time(text: &str) -> Result<Duration, String> {
 
 fn print(findings: &[Finding], json: bool) -> Result<()> {
     if json {
-        println!("{}", doctor::to_json(findings)?);
+        say!("{}", doctor::to_json(findings)?);
     } else {
-        let color = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        print!("{}", doctor::text(findings, color));
+        write(doctor::text(findings, has_color(&stdout())))?;
     }
     match findings.iter().filter(|finding| finding.is_missing()).count() {
         0 => Ok(()),

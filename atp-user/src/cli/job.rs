@@ -6,6 +6,7 @@ use approxlib::{
     JobId,
     control::{Client, JobInfo},
 };
+use atp_output::{say, write};
 use std::path::{Path, PathBuf};
 
 /// The subcommands of `job`.
@@ -57,25 +58,23 @@ pub fn main(command: Command) -> Result<()> {
                 name,
                 cgroup,
             )?;
-            if json {
-                println!("{}", serde_json::to_string(&job)?);
-            } else {
-                println!("{}", line(&job));
-            }
+            let line = if json { serde_json::to_string(&job)? } else { line(&job) };
+            // The job's id is nowhere else.
+            write(line + "\n").with_context(|| format!("created job {}", job.id))?;
         }
         Command::List { json, control } => {
             let jobs = Client::connect(&control.socket)?.job_list()?;
             if json {
-                println!("{}", serde_json::to_string(&jobs)?);
+                say!("{}", serde_json::to_string(&jobs)?);
             } else if jobs.is_empty() {
-                println!("no jobs");
+                say!("no jobs");
             } else {
-                jobs.iter().for_each(|job| println!("{}", line(job)));
+                write(jobs.iter().map(|job| line(job) + "\n").collect::<String>())?;
             }
         }
         Command::End { id, control } => {
             Client::connect(&control.socket)?.job_end(id.number())?;
-            println!("job {id} ended");
+            say!("job {id} ended");
         }
     }
     Ok(())

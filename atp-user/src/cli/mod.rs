@@ -15,6 +15,7 @@ mod stop;
 
 use crate::logging;
 use anyhow::Result;
+use atp_output::complain;
 use clap::{Parser, Subcommand};
 use std::{path::PathBuf, process::ExitCode};
 
@@ -66,24 +67,13 @@ struct ControlSocket {
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let command = atp_output::parse::<Cli>().command;
     let is_daemon = matches!(command, Command::Run(_));
-    let Err(error) = dispatch(command) else { return ExitCode::SUCCESS };
-    let print = move || eprintln!("error: {}", atp_options::sentence(&error));
-    // A daemon ends even if its standard error is stuck.
-    if is_daemon {
-        logging::in_time(print)
-    } else {
-        print()
-    }
-    ExitCode::FAILURE
-}
-
-/// Lets a broken pipe end the process. Commands that only print should end with their reader.
-fn end_with_reader() {
-    use nix::sys::signal::{SigHandler, Signal, signal};
-    // SAFETY: this process has one thread and installs no signal handler of its own here.
-    let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
+    atp_output::exit_code(dispatch(command), |error| {
+        let print = move || complain!("error: {}", atp_options::sentence(&error));
+        // A daemon ends even if its standard error is stuck.
+        if is_daemon { logging::in_time(print) } else { print() }
+    })
 }
 
 fn dispatch(command: Command) -> Result<()> {
@@ -94,12 +84,6 @@ fn dispatch(command: Command) -> Result<()> {
             None
         }
     };
-    if matches!(
-        command,
-        Command::Job(_) | Command::Stats(_) | Command::Decode(_) | Command::Doctor(_)
-    ) {
-        end_with_reader();
-    }
     match command {
         Command::Run(args) => run::main(args),
         Command::Job(command) => job::main(command),

@@ -1,15 +1,16 @@
 //! `atp-user recv`: receives messages and writes them to a file.
 
 use super::query::Live;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use approx_answers::Query;
 use approxlib::{Event, JobId, Receiver};
 use atp_options::quantity;
+use atp_output::{Stdout, write};
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -80,6 +81,7 @@ pub fn main(args: Args) -> Result<()> {
     let mut live = live.transpose()?;
     let writes = live.is_none() || args.out.as_os_str() != "-";
     let mut out = output(&args.out)?;
+    let written = |outcome: io::Result<()>| outcome.map_err(|error| lost(&args.out, error));
     let mut builder = Receiver::builder();
     if let Some(socket) = args.socket {
         builder = builder.control_socket(Some(socket));
@@ -101,9 +103,9 @@ pub fn main(args: Args) -> Result<()> {
                 if !writes {
                     continue;
                 }
-                out.write_all(&data)?;
+                written(out.write_all(&data))?;
                 if !args.raw {
-                    out.write_all(b"\n")?;
+                    written(out.write_all(b"\n"))?;
                 }
             }
             Some(Event::Finished { source, job, summary }) => {
@@ -114,10 +116,10 @@ pub fn main(args: Args) -> Result<()> {
                 Event::Started { .. } | Event::TermsChanged { .. } | Event::WindowEnded { .. },
             ) => {}
             None => {
-                out.flush()?;
+                written(out.flush())?;
                 // The records that arrived have an answer, also if a sender failed.
                 match live.take().map(|live| live.finish(args.json)) {
-                    Some(Ok(answers)) => print!("{answers}"),
+                    Some(Ok(answers)) => write(answers)?,
                     Some(Err(error)) => tracing::warn!("{error:#}"),
                     None => {}
                 }
@@ -134,9 +136,9 @@ pub fn main(args: Args) -> Result<()> {
             }
         }
     }
-    out.flush()?;
+    written(out.flush())?;
     if let Some(live) = live {
-        print!("{}", live.finish(args.json)?);
+        write(live.finish(args.json)?)?;
         return Ok(());
     }
     report(&reports, args.json, args.out.as_os_str() == "-")
@@ -163,11 +165,19 @@ fn next_event(receiver: &mut Receiver, timeout: Duration) -> Result<Option<Event
 
 fn output(path: &PathBuf) -> Result<Box<dyn Write>> {
     if path.as_os_str() == "-" {
-        return Ok(Box::new(BufWriter::new(io::stdout())));
+        return Ok(Box::new(BufWriter::new(Stdout)));
     }
     let file = File::create(path)
         .with_context(|| format!("can't create the output file {}", path.display()))?;
     Ok(Box::new(BufWriter::new(file)))
+}
+
+/// The error of an output that lost messages. That of standard output names it.
+fn lost(path: &Path, error: io::Error) -> Error {
+    match path.as_os_str().to_str() {
+        Some("-") => error.into(),
+        _ => Error::from(error).context(format!("can't write the output file {}", path.display())),
+    }
 }
 
 fn report(reports: &[SenderReport], json: bool, to_stderr: bool) -> Result<()> {
@@ -187,7 +197,7 @@ fn report(reports: &[SenderReport], json: bool, to_stderr: bool) -> Result<()> {
     if to_stderr {
         io::stderr().write_all(text.as_bytes())?
     } else {
-        io::stdout().write_all(text.as_bytes())?
+        write(text)?
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use super::csv_rows::{HEADER_GROUP, HEADER_NAME, ORDERED_NAME, ROWS_GROUP, SHUFF
 use anyhow::{Context, Result, bail, ensure};
 use approxlib::{Group, Job, JobBuilder, JobId};
 use atp_options::{law, quantity};
+use atp_output::say;
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read},
@@ -77,18 +78,26 @@ pub fn main(args: Args) -> Result<()> {
     };
     let report = job.finish()?;
     if args.json {
-        println!("{}", serde_json::to_string(&report)?);
+        say!("{}", serde_json::to_string(&report)?);
         return Ok(());
     }
     for group in &report.groups {
-        println!(
+        say!(
             "job {}: {} of {} messages delivered (at least {} needed), {} not delivered, in {:.3} s",
-            report.job, group.delivered, group.messages, group.needed, group.lost, report.elapsed_s
+            report.job,
+            group.delivered,
+            group.messages,
+            group.needed,
+            group.lost,
+            report.elapsed_s
         );
     }
-    println!(
+    say!(
         "{} packets sent, {} of them retransmitted; {} datapath, paced by {}",
-        report.packets_sent, report.packets_retransmitted, report.datapath, report.pacing
+        report.packets_sent,
+        report.packets_retransmitted,
+        report.datapath,
+        report.pacing
     );
     Ok(())
 }

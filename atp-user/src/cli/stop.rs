@@ -4,6 +4,7 @@ use super::ControlSocket;
 use crate::daemon;
 use anyhow::{Result, bail};
 use approxlib::control::{Client, ClientError};
+use atp_output::say;
 use std::{
     io::ErrorKind,
     path::{Path, PathBuf},
@@ -40,7 +41,7 @@ fn stop(client: &Client, socket: &Path) -> Result<()> {
         }
         thread::sleep(Duration::from_millis(20));
     }
-    println!("stopped");
+    say!("stopped");
     Ok(())
 }
 
@@ -57,6 +58,6 @@ fn clean_up(args: &Args, no_daemon: ClientError) -> Result<()> {
     if removed.is_empty() {
         return Err(no_daemon.into());
     }
-    println!("no daemon was running; removed the remains of a crashed one: {}", removed.join(", "));
+    say!("no daemon was running; removed the remains of a crashed one: {}", removed.join(", "));
     Ok(())
 }

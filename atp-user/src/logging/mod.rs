@@ -9,11 +9,7 @@ pub use background::{LastLines, in_time, say_lost};
 use crate::datapath::{LOG_TARGET, PacketLog};
 use journal::Journal;
 use nix::sys::stat::fstat;
-use std::{
-    io::{IsTerminal, stderr},
-    path::Path,
-    sync::Mutex,
-};
+use std::{io::stderr, path::Path, sync::Mutex};
 use tracing_subscriber::{
     EnvFilter, Layer, Registry,
     filter::Directive,
@@ -66,7 +62,12 @@ fn text<W>(writer: W) -> impl Layer<Filtered>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    layer().with_target(false).with_ansi(stderr().is_terminal()).with_writer(writer)
+    layer()
+        .with_target(false)
+        .with_ansi(atp_output::has_color(&stderr()))
+        // They would go to standard error by `eprintln!`, which panics if it is full.
+        .log_internal_errors(false)
+        .with_writer(writer)
 }
 
 /// Whether `JOURNAL_STREAM` names the file that is open as standard error: a child whose output was

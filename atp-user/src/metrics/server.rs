@@ -5,7 +5,10 @@ use anyhow::{Context, Result};
 use approxlib::control::Snapshot;
 use http_body_util::Full;
 use hyper::{
-    Method, Request, Response, StatusCode, body::Bytes, header::CONTENT_TYPE, server::conn::http1,
+    Method, Request, Response, StatusCode,
+    body::Bytes,
+    header::{ALLOW, CONTENT_TYPE, HeaderValue},
+    server::conn::http1,
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -26,8 +29,18 @@ use tokio::{
 pub const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The most connections at once. More of them wait.
 const CONNECTIONS_MAX: usize = 16;
-/// A connection that lasts longer is closed.
-const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// The longest times of a connection. Longer ones are closed.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    /// From its begin, or the last answer, to the end of a request's header. Clients that wait
+    /// silently take few places for this time only.
+    header: Duration,
+    /// Of the whole connection, so that one that never ends leaves its place.
+    connection: Duration,
+}
+
+const TIMES: Times = Times { header: Duration::from_secs(1), connection: Duration::from_secs(10) };
 /// The delay after a failed accept. The missing resource, such as descriptors, needs time to
 /// return.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -41,11 +54,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at `address` and answers `GET /metrics` from `snapshot`.
+    /// Listens at `address` and answers GET and HEAD of `/metrics` from `snapshot`.
     ///
     /// # Errors
     /// If the address can't be bound, or the thread can't be started.
     pub fn start(address: SocketAddr, snapshot: Snapshot) -> Result<Self> {
+        Self::start_with(address, snapshot, TIMES)
+    }
+
+    fn start_with(address: SocketAddr, snapshot: Snapshot, times: Times) -> Result<Self> {
         let failed = || format!("can't serve metrics at {address}: choose another --metrics");
         let listener = TcpListener::bind(address).with_context(failed)?;
         listener.set_nonblocking(true).with_context(failed)?;
@@ -58,7 +75,7 @@ impl Server {
         let thread = thread::Builder::new().name("atp-metrics".into()).spawn(move || {
             let serve = async {
                 tokio::select! {
-                    served = serve(listener, snapshot) => served,
+                    served = serve(listener, snapshot, times) => served,
                     _ = stopped => Ok(()),
                 }
             };
@@ -90,7 +107,7 @@ impl Drop for Server {
 /// The snapshot, and the number of scrapes so far.
 type Source = Rc<RefCell<(Snapshot, u64)>>;
 
-async fn serve(listener: TcpListener, snapshot: Snapshot) -> std::io::Result<()> {
+async fn serve(listener: TcpListener, snapshot: Snapshot, times: Times) -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let source: Source = Rc::new(RefCell::new((snapshot, 0)));
     let places = std::sync::Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -111,9 +128,9 @@ async fn serve(listener: TcpListener, snapshot: Snapshot) -> std::io::Result<()>
                 async move { Ok::<_, Infallible>(response) }
             });
             let mut http = http1::Builder::new();
-            let http = http.timer(TokioTimer::new()).header_read_timeout(CONNECTION_TIME_MAX);
+            let http = http.timer(TokioTimer::new()).header_read_timeout(times.header);
             let connection = http.serve_connection(TokioIo::new(stream), answer);
-            let ended = tokio::time::timeout(CONNECTION_TIME_MAX, connection).await;
+            let ended = tokio::time::timeout(times.connection, connection).await;
             if let Ok(Err(error)) = ended {
                 tracing::debug!(%error, "a scrape failed");
             }
@@ -128,16 +145,23 @@ fn answer<B>(request: &Request<B>, source: &Source) -> Response<Full<Bytes>> {
         *response.status_mut() = status;
         response
     };
-    if request.method() != Method::GET {
-        return plain(StatusCode::METHOD_NOT_ALLOWED, "use GET\n");
+    // The server leaves out the body of an answer to HEAD.
+    let is_scrape = request.method() == Method::GET;
+    if !is_scrape && request.method() != Method::HEAD {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD\n");
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
     }
     if request.uri().path() != "/metrics" {
         return plain(StatusCode::NOT_FOUND, "the metrics are at /metrics\n");
     }
     let (snapshot, scrapes) = &mut *source.borrow_mut();
     let text = families::text(&snapshot.read(), *scrapes);
-    *scrapes += 1;
+    *scrapes += u64::from(is_scrape);
     let mut response = Response::new(Full::new(Bytes::from(text)));
-    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(TYPE));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(TYPE));
     response
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,8 @@
 //! `atp-run`: starts a program whose datagrams and frames to and from some ports travel as ATP
 //! messages.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 #[cfg(test)]
 mod cutter;
 #[cfg(test)]
@@ -11,6 +13,7 @@ mod program;
 mod watch;
 
 use anyhow::{Context, Result, ensure};
+use atp_output::complain;
 use clap::Parser;
 use std::{
     ffi::OsString,
@@ -44,10 +47,10 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    match run(atp_output::parse()) {
         Ok(never) => match never {},
         Err(error) => {
-            eprintln!("atp-run: {error:#}");
+            complain!("atp-run: {error:#}");
             ExitCode::from(125)
         }
     }
@@ -76,8 +79,9 @@ fn run(cli: Cli) -> Result<std::convert::Infallible> {
     if !cli.no_watch
         && let Err(error) = watch::start()
     {
-        eprintln!("atp-run: raw socket calls and io_uring aren't reported: {error:#}");
+        complain!("atp-run: raw socket calls and io_uring aren't reported: {error:#}");
     }
+    atp_output::close_again_on_exec();
     let error = command.exec();
     Err(error).with_context(|| format!("can't start {}", found.display()))
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -124,8 +125,8 @@ def main() -> None:
     # Where a training diverges, values overflow.
     np.seterr(all="ignore")
     cases = list(itertools.product((2, 4), (0.02, 0.1), POLICIES, ORDERS))
-    print("| ranks | rate | `missing` | arrive | " + " | ".join(f"MSR {msr}" for msr in MSRS) + " |")
-    print("|---|---|---|---|" + "---|" * len(MSRS))
+    say("| ranks | rate | `missing` | arrive | " + " | ".join(f"MSR {msr}" for msr in MSRS) + " |")
+    say("|---|---|---|---|" + "---|" * len(MSRS))
     for number, (ranks, rate, missing, order) in enumerate(cases, start=1):
         print(f"{number} of {len(cases)}", end="\r", file=sys.stderr, flush=True)
         cells = []
@@ -133,7 +134,20 @@ def main() -> None:
             options = Options(groups=Uniform(msr), missing=missing, wire=WIRE, nonfinite="propagate")
             ends = [accuracy(options, order, ranks, rate, seed) for seed in SEEDS]
             cells.append(f"{min(ends):.3f}")
-        print(f"| {ranks} | {rate} | `{missing}` | {order} | " + " | ".join(cells) + " |", flush=True)
+        say(f"| {ranks} | {rate} | `{missing}` | {order} | " + " | ".join(cells) + " |")
+
+
+def say(line: str) -> None:
+    """Prints a line. If it is lost, the program ends as those in Rust do."""
+    lost = "error: can't write to standard output"
+    if sys.stdout is None:
+        sys.exit(f"{lost}: it is closed")
+    try:
+        print(line, flush=True)
+    except OSError as error:
+        # Python flushes once more at its end, and would report the error again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141 if isinstance(error, BrokenPipeError) else f"{lost}: {error.strerror}")
 
 
 if __name__ == "__main__":

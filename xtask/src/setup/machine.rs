@@ -77,7 +77,7 @@ impl Machine {
             return;
         }
         self.updated.get_or_init(|| {
-            println!("setup: refreshing apt's package lists");
+            atp_output::note!("setup: refreshing apt's package lists");
             let mut update = self.privileged("apt-get");
             update.args(["update", "-o", "DPkg::Lock::Timeout=120"]);
             shell::output(&mut update).err().map(|error| format!("{error:#}"))

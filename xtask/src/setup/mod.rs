@@ -164,7 +164,7 @@ pub fn main(args: Args) -> Result<()> {
     ensure(&needs)?;
     for provider in in_order(&needs).into_iter().map(Need::provider) {
         if let Some(found) = provider.probe() {
-            println!("{:<24} {found}", provider.name());
+            atp_output::note!("{:<24} {found}", provider.name());
         }
     }
     Ok(())
@@ -211,7 +211,7 @@ fn make_sure(provider: &dyn Provider) -> Result<()> {
     if provider.probe().is_some() {
         return Ok(());
     }
-    println!("setup: {}", provider.plan());
+    atp_output::note!("setup: {}", provider.plan());
     // The program's own message first, then the line that says what to do.
     let by_hand = || by_hand(&[provider]);
     let name = provider.name();
@@ -219,7 +219,7 @@ fn make_sure(provider: &dyn Provider) -> Result<()> {
         .install()
         .map_err(|error| anyhow!("{error:#}\n{name} could not be installed; run: {}", by_hand()))?;
     match provider.probe() {
-        Some(found) => println!("setup: {name}: {found}"),
+        Some(found) => atp_output::note!("setup: {name}: {found}"),
         None => bail!("{name} was installed but still can't be found; run: {}", by_hand()),
     }
     Ok(())

@@ -21,7 +21,7 @@ const BACKENDS: [&str; 2] = ["fq", "htb"];
 
 /// Runs the binaries that pace once per backend, and the others once.
 pub fn run(tests: &KernelTests, filter: Option<&str>, torch: Torch) -> Result<Vec<Rung>> {
-    println!("kernel tests on Linux {}", kernel::host_release()?);
+    atp_output::note!("kernel tests on Linux {}", kernel::host_release()?);
     let pass = |backend, paces, pacing_only| {
         let pass = Pass { tests, filter, torch, backend, pacing_only };
         let mut tally = Tally::default();
@@ -80,7 +80,7 @@ impl Pass<'_> {
             reader.line(line);
         })?;
         let tally = reader.finish(end.trouble);
-        println!("  {title}: {} in {:.0?}", tally.summary(), started.elapsed());
+        atp_output::note!("  {title}: {} in {:.0?}", tally.summary(), started.elapsed());
         kernel::show_failures([&tally], &log);
         Ok(tally)
     }
@@ -89,6 +89,6 @@ impl Pass<'_> {
 /// Shows each test's line: a test takes seconds, and silence looks like a hang.
 pub fn show_progress(line: &str) {
     if line.starts_with("test ") && line.contains(" ... ") {
-        println!("  {line}");
+        atp_output::note!("  {line}");
     }
 }

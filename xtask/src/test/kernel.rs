@@ -44,7 +44,7 @@ impl Binary {
 /// Builds the programs, the daemon and the tests. If no toolchain for eBPF can be installed, the
 /// tests that need programs are skipped. The daemon carries no programs: the tests name them.
 pub fn build() -> Result<KernelTests> {
-    println!("building the programs, the daemon and the kernel tests");
+    atp_output::note!("building the programs, the daemon and the kernel tests");
     let mut object = setup::obtainable(setup::TEST_KERNEL).map(|()| PathBuf::new());
     if let Ok(path) = &mut object {
         setup::ensure(setup::TEST_KERNEL)?;
@@ -123,9 +123,9 @@ pub fn show_failures<'a>(tallies: impl IntoIterator<Item = &'a Tally>, log: &Pat
     let explains = |line: &&str| line.starts_with("failures:") || line.starts_with("error");
     let from = lines.iter().position(explains).unwrap_or_else(|| lines.len().saturating_sub(40));
     for line in lines[from..].iter().take(SHOWN_LINES_MAX) {
-        println!("    {line}");
+        atp_output::note!("    {line}");
     }
-    println!("  full log: {}", log.display());
+    atp_output::note!("  full log: {}", log.display());
 }
 
 /// The arguments of a test binary. Its tests run one at a time: they measure time, and share cores.

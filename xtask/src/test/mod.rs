@@ -72,7 +72,7 @@ struct Rung {
 pub fn main(args: Args) -> Result<()> {
     stage::catch_interrupts()?;
     let minutes = if args.full { "45" } else { "15" };
-    println!("all tests: about {minutes} minutes on two cores, the build included");
+    atp_output::note!("all tests: about {minutes} minutes on two cores, the build included");
     let filter = args.filter.as_deref();
     let mut rungs = vec![unit::run(filter)?];
     rungs.extend(python::run(filter, args.torch)?);
@@ -83,7 +83,7 @@ pub fn main(args: Args) -> Result<()> {
         rungs.extend(filter.is_none().then(soak::run).transpose()?);
     }
     let conclusion = conclusion(&rungs, args.full, &setup::paths().test_logs);
-    println!("\n{}", conclusion.lines.join("\n"));
+    atp_output::note!("\n{}", conclusion.lines.join("\n"));
     if !conclusion.is_good {
         // Exit here: the counts must be the last line, with no error after them.
         std::process::exit(1);

@@ -20,7 +20,7 @@ pub fn run(filter: Option<&str>, from: Torch) -> Result<Vec<Rung>> {
     if let Err(why) = setup::obtainable(&[Need::Maturin]) {
         return Ok(vec![skipped("the Python packages", &why)]);
     }
-    println!("tests of the Python package");
+    atp_output::note!("tests of the Python package");
     let wheels = wheel::build()?;
     let paths = setup::paths();
     let mut atp = setup::python();
@@ -32,7 +32,7 @@ pub fn run(filter: Option<&str>, from: Torch) -> Result<Vec<Rung>> {
     if let Err(why) = setup::obtainable(&[need]) {
         return Ok(vec![atp, skipped("the integration of PyTorch", &why)]);
     }
-    println!("tests of the integration of PyTorch");
+    atp_output::note!("tests of the integration of PyTorch");
     setup::ensure(&[need])?;
     let mut torch = match from {
         Torch::Debian => Command::new(TORCH_PYTHON),
@@ -53,7 +53,7 @@ fn run_tests(name: &str, test: Command, filter: Option<&str>) -> Result<Rung> {
     let mut reader = Reader::new(name, filter);
     let end = stage::run(test, &log, LIMIT, |line| reader.line(line))?;
     let tally = reader.finish(end.trouble);
-    println!("  {name}: {}", tally.summary());
+    atp_output::note!("  {name}: {}", tally.summary());
     kernel::show_failures([&tally], &log);
     Ok(Rung { place: Place::host(), tally })
 }

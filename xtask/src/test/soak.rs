@@ -16,12 +16,12 @@ const LIMIT: Duration = Duration::from_secs(15 * 60);
 pub fn run() -> Result<Rung> {
     let mut tally = Tally::default();
     if Machine::this().is_root() {
-        println!("soak test of {MINUTES} minutes");
+        atp_output::note!("soak test of {MINUTES} minutes");
         // A process of its own: the command replaces its process by the program.
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["soak", "--minutes", MINUTES]);
         let log = stage::log_path("soak-host")?;
-        match stage::run(command, &log, LIMIT, |line| println!("  {line}"))?.trouble {
+        match stage::run(command, &log, LIMIT, |line| atp_output::note!("  {line}"))?.trouble {
             None => tally.passed = 1,
             Some(how) => tally.failures.push(Failure::Other(format!("soak: {how}"))),
         }

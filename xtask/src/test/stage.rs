@@ -96,7 +96,10 @@ pub fn run_following(
         };
         if heard.max(reported).elapsed() > REPORT_INTERVAL {
             reported = Instant::now();
-            println!("  ... still running, {} s without output", heard.elapsed().as_secs());
+            atp_output::note!(
+                "  ... still running, {} s without output",
+                heard.elapsed().as_secs()
+            );
         }
         tail.read(|line| {
             each(line);
@@ -135,6 +138,11 @@ impl Group {
             self.end();
             bail!("interrupted");
         }
+        // As after Ctrl-C: the output is lost.
+        if let Err(lost) = atp_output::check() {
+            self.end();
+            return Err(lost.into());
+        }
         let status = self.child.try_wait()?;
         self.ended = status.is_some();
         Ok(status)
@@ -142,7 +150,7 @@ impl Group {
 
     /// Ends it, and prints where it hung.
     fn end_hung(&mut self, trouble: String) -> End {
-        print!("{}", hung::describe(self.id()));
+        atp_output::note(hung::describe(self.id()));
         self.end();
         End { trouble: Some(trouble), by_itself: false }
     }

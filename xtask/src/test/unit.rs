@@ -16,9 +16,9 @@ const LIMIT: Duration = Duration::from_secs(25 * 60);
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 
 pub fn run(filter: Option<&str>) -> Result<Rung> {
-    println!("unit, property, differential and doc tests");
+    atp_output::note!("unit, property, differential and doc tests");
     for need in setup::TEST_UNIT.iter().filter(|need| setup::obtainable(&[**need]).is_ok()) {
-        setup::ensure(&[*need]).unwrap_or_else(|error| println!("{error:#}"));
+        setup::ensure(&[*need]).unwrap_or_else(|error| atp_output::note!("{error:#}"));
     }
     let mut test = build::cargo("test --no-fail-fast --color=never");
     test.args(["--", "--color=never"]).args(filter);
@@ -54,7 +54,7 @@ impl Sections {
     }
 
     fn show(&mut self, words: &str) {
-        println!("  {words}");
+        atp_output::note!("  {words}");
         self.last_shown = Some(Instant::now());
     }
 

@@ -40,11 +40,11 @@ pub fn main() -> Result<()> {
     complaints.extend(sizes::many_files(&paths));
     complaints.extend(dependencies::check()?);
     if complaints.is_empty() {
-        println!("tidy: {} files keep the rules", paths.len());
+        atp_output::note!("tidy: {} files keep the rules", paths.len());
         return Ok(());
     }
     for complaint in &complaints {
-        println!("tidy: {complaint}");
+        atp_output::note!("tidy: {complaint}");
     }
     bail!("{} breaches of the repository's rules", complaints.len())
 }

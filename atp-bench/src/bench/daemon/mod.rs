@@ -16,6 +16,7 @@ use anyhow::{Context, Result};
 use approxlib::control::Client;
 use approxlib::{Group, Job, Receiver};
 use atp_common::maps::JOBS;
+use atp_output::say;
 use testbed::{Daemon, Launch, Pair, wait_for};
 
 use super::options::{DaemonOption, require_root};
@@ -94,8 +95,8 @@ pub fn main(args: &Args) -> Result<()> {
         stop.store(true, Ordering::Relaxed);
         rows
     })?);
-    println!("{}", table(["daemon", "measured", "goal"], 1, rows));
-    println!("Lanes have epochs of {}. Shares are of one core, of all threads.", args.epoch);
+    say!("{}", table(["daemon", "measured", "goal"], 1, rows));
+    say!("Lanes have epochs of {}. Shares are of one core, of all threads.", args.epoch);
     Ok(())
 }
 

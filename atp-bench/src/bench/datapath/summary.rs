@@ -1,5 +1,6 @@
 //! The output of `bench datapath`.
 
+use atp_output::note;
 use atp_user::datapath::ProgramStats;
 use comfy_table::Table;
 use serde::Serialize;
@@ -60,13 +61,16 @@ DATA at ingress: includes the clone and its pass through the egress program, up 
 
 /// Prints the results as text.
 pub fn print(results: &Results) {
-    println!(
+    note!(
         "Linux {}, pacing by {}; {} rounds of {} runs",
-        results.kernel, results.pacing, results.rounds, results.repeat
+        results.kernel,
+        results.pacing,
+        results.rounds,
+        results.repeat
     );
-    println!("{}", program_table(&results.programs));
-    println!("{}", packet_table(results));
-    println!("{NOTES}");
+    note!("{}", program_table(&results.programs));
+    note!("{}", packet_table(results));
+    note!("{NOTES}");
 }
 
 fn program_table(programs: &[Program]) -> Table {

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use atp_common::laws::{RateLaw, Rule, Variant};
 use atp_options::{law, quantity};
+use atp_output::say;
 use switch_profiles::Profile;
 
 use super::options::{DaemonOption, JsonOption, require_root};
@@ -105,7 +106,7 @@ pub fn main(args: &Args) -> Result<()> {
         profile: Profile::load(path)?,
     })?;
     for note in testbed.notes() {
-        println!("switch: {note}");
+        say!("switch: {note}");
     }
     let load_before = cell::machine_load()?;
     let cells = measure(args, &launch, &mut testbed)?;

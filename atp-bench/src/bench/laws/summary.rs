@@ -1,5 +1,6 @@
 //! The medians, as a text table and as JSON.
 
+use atp_output::note;
 use serde::Serialize;
 
 use super::cell::{Cell, Run};
@@ -70,8 +71,8 @@ impl Results {
             "Jain",
         ];
         let rows = self.cells.iter().map(CellResults::row);
-        println!("{}", super::super::table(header, 1, rows));
-        println!(
+        note!("{}", super::super::table(header, 1, rows));
+        note!(
             "{} Mbit/s, exact traffic {}, epochs of {} and longer, medians of {} runs; load of the \
              machine before: {:.2}. Beside: the MSR of a second job of as many messages that begins \
              when the first could be half done; share: what the first got while both ran.",

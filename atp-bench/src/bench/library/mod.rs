@@ -25,6 +25,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use atp_options::quantity;
+use atp_output::{complain, note};
 use clap::ValueEnum;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -117,7 +118,7 @@ fn measure(
                 .packets_per_s()
                 .map_or_else(String::new, |rate| format!(", {:.0} k packets/s", rate / 1e3));
             let gigabits = run.goodput_bits_per_s() / 1e9;
-            eprintln!(
+            complain!(
                 "round {number}/{rounds}  {:<33} {gigabits:.2} Gbit/s{packets}",
                 scheme.title()
             );
@@ -146,7 +147,7 @@ fn results(rounds: &[Round], conditions: &Conditions) -> Result<Results> {
 }
 
 fn report(results: &Results) {
-    println!(
+    note!(
         "Linux {}, {} processors; medians of {} rounds of {} s; {} message bytes a packet, MSR {}",
         results.kernel,
         results.processors,
@@ -155,11 +156,11 @@ fn report(results: &Results) {
         results.payload_bytes,
         results.msr,
     );
-    println!("{}", summary::row_table(&results.rows));
+    note!("{}", summary::row_table(&results.rows));
     if !results.ratio_spread.is_empty() {
-        println!("{}", summary::ratio_table(&results.ratio_spread));
+        note!("{}", summary::ratio_table(&results.ratio_spread));
     }
-    println!("CPU s: {CPU_S_COUNTS}.");
+    note!("CPU s: {CPU_S_COUNTS}.");
 }
 
 /// Removes the folder on a signal. Processes and namespaces end with this process anyway.

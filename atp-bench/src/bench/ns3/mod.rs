@@ -4,6 +4,7 @@
 mod program;
 
 use anyhow::{Context, Result, bail};
+use atp_output::{note, say};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -73,7 +74,7 @@ pub fn main(args: &Args) -> Result<()> {
     let scenarios: Vec<Value> = recorded.iter().map(|known| known.scenario.clone()).collect();
 
     let ours = program::ours(&scenarios, args.timed)?;
-    println!("ns-3 runs for a minute or two");
+    say!("ns-3 runs for a minute or two");
     let ns3 = program::ns3(&scenarios, args.timed)?;
     let rows: Vec<Row> = scenarios
         .into_iter()
@@ -92,7 +93,7 @@ pub fn main(args: &Args) -> Result<()> {
     print(&rows);
     for (known, row) in recorded.iter_mut().zip(&rows) {
         if known.ns3.as_ref().is_some_and(|ns3| *ns3 != row.ns3) {
-            println!("the recorded result of ns-3 differs: {:?} in {}", known.ns3, known.scenario);
+            note!("the recorded result of ns-3 differs: {:?} in {}", known.ns3, known.scenario);
         }
         known.ns3 = Some(row.ns3.clone());
     }
@@ -153,7 +154,7 @@ fn print(rows: &[Row]) {
     });
     let header =
         ["long DCTCP flows", "Gbit/s", "ns-3", "ratio", "mean queue [packets]", "ns-3", "ratio"];
-    println!("{}", table(header, 1, results));
+    note!("{}", table(header, 1, results));
     let costs = rows.iter().map(|row| {
         let million = |count: u64, cost: Cost| count as f64 / 1e6 / cost.cpu_s;
         let ours = million(row.ours.events, row.ours_cost);
@@ -187,5 +188,5 @@ fn print(rows: &[Row]) {
         "ns-3",
         "ratio",
     ];
-    println!("{}", table(header, 1, costs));
+    note!("{}", table(header, 1, costs));
 }

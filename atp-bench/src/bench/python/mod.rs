@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use atp_output::{complain, say};
 
 use super::library::{Ready, Run, Worker};
 use super::{program_output, table};
@@ -40,7 +41,7 @@ pub fn main(args: &Args) -> Result<()> {
     for number in 1..=args.rounds {
         let rust = run(rust(args), "the sender in Rust")?;
         let python = run(python(&package, args), "the sender in Python")?;
-        eprintln!(
+        complain!(
             "round {number}/{}  Rust {:.0} k packets/s, Python {:.0} k packets/s",
             args.rounds,
             rate(&rust) / 1e3,
@@ -63,14 +64,15 @@ fn report(args: &Args, rounds: &[[Run; 2]]) -> Result<()> {
         ])
     };
     let header = ["language", "packets/s", "packets per CPU s of the sender"];
-    println!(
+    say!(
         "medians of {} rounds of {} s; messages of {MESSAGE_BYTES} bytes in batches of {BATCH}, \
          MSR {MSR}, loopback, userspace datapath",
-        args.rounds, args.seconds
+        args.rounds,
+        args.seconds
     );
-    println!("{}", table(header, 1, [row("Rust", 0)?, row("Python", 1)?]));
+    say!("{}", table(header, 1, [row("Rust", 0)?, row("Python", 1)?]));
     let ratios = rounds.iter().map(|[rust, python]| rate(python) / rate(rust));
-    println!("Python / Rust: {:.2}", median(ratios).context("no rounds")?);
+    say!("Python / Rust: {:.2}", median(ratios).context("no rounds")?);
     Ok(())
 }
 

@@ -7,6 +7,7 @@ mod case;
 use anyhow::{Context, Result, ensure};
 use atp_common::laws::RateLaw;
 use atp_options::{law, quantity};
+use atp_output::note;
 use serde::Serialize;
 use testbed::interrupt;
 
@@ -131,7 +132,7 @@ fn print(rows: &[Row]) -> Result<()> {
         "rate, mean [Mbit/s]",
         "last 10 % [s]",
     ];
-    println!("{}", table(header, 3, lines.collect::<Result<Vec<_>>>()?));
+    note!("{}", table(header, 3, lines.collect::<Result<Vec<_>>>()?));
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use approxlib::control::{Client, ClientError, GroupStats, Snapshot};
+use atp_output::say;
 use switch_profiles::Profile;
 
 use super::{Args, MESSAGE_BYTES, Outcome, SAMPLE_US};
@@ -43,7 +44,7 @@ pub fn measure(args: &Args, launch: &Launch) -> Result<Measured> {
         profile: Profile::load(&profile)?,
     })?;
     for note in testbed.notes() {
-        println!("switch: {note}");
+        say!("switch: {note}");
     }
     let marks = testbed.notes().is_empty();
     let count = args.messages as usize * usize::from(args.senders);

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use atp_options::quantity;
+use atp_output::note;
 use serde::{Deserialize, Serialize};
 
 use super::options::{DaemonOption, JsonOption, require_root};
@@ -104,8 +105,8 @@ pub fn main(args: &Args) -> Result<()> {
     let launch = args.daemon.launch()?;
     let load = super::laws::machine_load()?;
     let kernel = kernel::measure(args, &launch)?;
-    println!("round trip on the idle testbed: {:.0} us", kernel.idle_rtt_us);
-    println!("load of the machine at the start: {load:.2} on {} processors", processors()?);
+    note!("round trip on the idle testbed: {:.0} us", kernel.idle_rtt_us);
+    note!("load of the machine at the start: {load:.2} on {} processors", processors()?);
     let scenarios: Vec<Scenario> =
         args.msr.iter().map(|&msr| scenario(args, msr, &kernel)).collect();
     let simulated = simulate(&scenarios)?;
@@ -218,5 +219,5 @@ fn print(rows: &[Row]) {
         })
     });
     let header = ["MSR", "", "kernel", "its runs", "simulator", "ratio"];
-    println!("{}", table(header, 2, lines));
+    note!("{}", table(header, 2, lines));
 }

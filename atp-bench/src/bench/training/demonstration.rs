@@ -5,6 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use atp_output::say;
 use testbed::interrupt;
 
 use super::cell::Conditions;
@@ -36,7 +37,7 @@ pub fn main() -> Result<()> {
     let folder = installed::target().join("run");
     fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
     let picture = ResultFile::at(&folder.join("training.svg"))?;
-    println!(
+    say!(
         "{RANKS} ranks train a perceptron on handwritten digits, {}. Another host sends \
          exact requests to the last rank.",
         SCENARIO.title()
@@ -52,7 +53,7 @@ pub fn main() -> Result<()> {
         let about = Scheme::named(&cell.scheme).map(|scheme| scheme.about);
         let name = about
             .map_or("exact traffic alone".to_owned(), |about| format!("{}, {about}", cell.scheme));
-        progress.say(&format!("{name}: {}", table::describe(&outcome)));
+        progress.say(&format!("{name}: {}", table::describe(&outcome)))?;
         rows.add(cell.clone(), outcome)?;
     }
     drop(progress);

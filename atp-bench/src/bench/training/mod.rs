@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use atp_output::note;
 pub use demonstration::main as demonstrate;
 use testbed::interrupt;
 
@@ -96,7 +97,7 @@ pub fn main(args: &Args) -> Result<()> {
     let cells = cells(args);
     measure(&conditions, &cells, &mut rows)?;
     table::print(&cells, &rows);
-    println!("Results: {}", rows.path().display());
+    note!("Results: {}", rows.path().display());
     plot.map_or(Ok(()), |file| draw(&cells, &rows, &file))?;
     require_success(&cells, &rows)
 }
@@ -120,7 +121,7 @@ fn require_success(cells: &[Cell], rows: &Rows) -> Result<()> {
 /// Writes the picture, and says where.
 fn draw(cells: &[Cell], rows: &Rows, file: &ResultFile) -> Result<()> {
     file.write_text(&chart::svg(&table::panels(cells, rows))?)?;
-    println!("Picture: {}", file.path().display());
+    note!("Picture: {}", file.path().display());
     Ok(())
 }
 

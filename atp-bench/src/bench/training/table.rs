@@ -6,6 +6,7 @@ use super::row::{Cell, Evaluation, Outcome, Rows};
 use super::scenario::Scenario;
 use super::scheme::{Model, NO_EXCHANGE};
 use crate::median::median;
+use atp_output::note;
 
 /// Steps that percentiles leave out: connections open, PyTorch lays out its buckets, and PowerSGD
 /// hasn't begun.
@@ -43,9 +44,9 @@ pub fn describe(outcome: &Outcome) -> String {
 /// Prints a table for each group of cells.
 pub fn print(cells: &[Cell], rows: &Rows) {
     for group in groups(cells, rows) {
-        println!("\n{}\n{}", group.title(), group.table());
+        note!("\n{}\n{}", group.title(), group.table());
     }
-    println!("\n{NOTES}");
+    note!("\n{NOTES}");
 }
 
 /// A panel of the picture for each group of cells.

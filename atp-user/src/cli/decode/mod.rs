@@ -7,12 +7,13 @@ mod print;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 use atp_common::wire::Kind;
+use atp_output::{OutputError, Stdout, complain};
 use datagram::UnsupportedLink;
 use packet::Packet;
 use std::{
     collections::BTreeSet,
     fs::File,
-    io::{self, BufWriter, Read, Write},
+    io::{BufWriter, Read, Write},
     ops::ControlFlow,
     path::PathBuf,
 };
@@ -63,23 +64,24 @@ enum Failure {
     Read(Error),
     /// The output refuses bytes.
     #[error(transparent)]
-    Write(io::Error),
+    Write(OutputError),
 }
 
 /// Prints the ATP packets of a capture.
 pub fn main(args: &Args) -> Result<()> {
     let name = args.file.display();
     let file = File::open(&args.file).with_context(|| format!("can't open the capture {name}"))?;
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(Stdout);
     let mut counts = Counts::default();
     let decoded = decode(file, &args.filter, args.json, &mut out, &mut counts);
-    let outcome = match decoded.and(out.flush().map_err(Failure::Write)) {
-        Err(Failure::Write(error)) => Err(error).context("can't write to standard output"),
+    let flushed = out.flush().map_err(|error| Failure::Write(error.into()));
+    let outcome = match decoded.and(flushed) {
+        Err(Failure::Write(lost)) => return Err(lost.into()),
         Err(Failure::Read(error)) => Err(error.context(format!("can't decode the capture {name}"))),
         Ok(()) => Ok(()),
     };
     if outcome.is_ok() || counts.atp + counts.other > 0 {
-        eprintln!("{} ATP packets, {} other packets", counts.atp, counts.other);
+        complain!("{} ATP packets, {} other packets", counts.atp, counts.other);
     }
     outcome?;
     match counts.unsupported_links.first() {
@@ -119,7 +121,7 @@ fn decode(
         };
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
-    written.map_err(Failure::Write)?;
+    written.map_err(|error| Failure::Write(error.into()))?;
     read.map_err(Failure::Read)
 }
 

@@ -17,7 +17,7 @@ use approxlib::{Event, RateRequest, Receiver, Summary, Terms};
 use pace::Pace;
 use std::{
     fmt::Display,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     mem,
     net::SocketAddr,
     time::{Duration, Instant},
@@ -49,7 +49,8 @@ pub struct Live {
     left_out: LeftOut,
     /// Why there is no plan for the accepted error.
     plan_failed: Option<String>,
-    is_terminal: bool,
+    /// Whether standard error is a terminal on which the live line can be overwritten.
+    draws: bool,
     pace: Pace,
 }
 
@@ -70,7 +71,7 @@ impl Live {
             Ok(planner.with_sources(senders as usize))
         };
         let planner = emax.map(plan).transpose().map_err(|error: AnswerError| error)?;
-        let is_terminal = io::stderr().is_terminal();
+        let draws = atp_output::draws(&io::stderr());
         Ok(Self {
             query,
             confidence,
@@ -81,8 +82,8 @@ impl Live {
             delivery: Delivery::default(),
             left_out: LeftOut::default(),
             plan_failed: None,
-            is_terminal,
-            pace: Pace::new(LIVE[usize::from(!is_terminal)], Instant::now()),
+            draws,
+            pace: Pace::new(LIVE[usize::from(!draws)], Instant::now()),
         })
     }
 
@@ -347,7 +348,7 @@ impl Live {
         if let Ok(Some(answers)) = self.answers() {
             let line = print::live_line(&self.query, &answers, &self.strata);
             self.clear_line();
-            let after = if self.is_terminal { "" } else { "\n" };
+            let after = if self.draws { "" } else { "\n" };
             // A closed standard error doesn't stop the query.
             let _ = write!(io::stderr(), "{line}{after}");
             let _ = io::stderr().flush();
@@ -356,7 +357,7 @@ impl Live {
     }
 
     fn clear_line(&self) {
-        if self.is_terminal {
+        if self.draws {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }

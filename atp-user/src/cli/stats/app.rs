@@ -57,6 +57,8 @@ pub struct App {
     pub window: (usize, usize),
     /// Indices into the lanes, filtered and sorted.
     order: Vec<usize>,
+    /// Whether the order is that of an earlier filter or column.
+    is_order_old: bool,
     /// Names of jobs that have one.
     job_names: HashMap<u32, String>,
 }
@@ -102,6 +104,7 @@ impl App {
             selected: None,
             window: (0, 0),
             order: Vec::new(),
+            is_order_old: false,
             job_names: HashMap::new(),
         }
     }
@@ -118,6 +121,7 @@ impl App {
         self.job_names = named.collect();
         self.stats = stats;
         self.arrange();
+        self.settle();
     }
 
     /// Says why there are no new values.
@@ -148,6 +152,7 @@ impl App {
 
     /// Selects the row `by` rows further down.
     pub fn select(&mut self, by: isize) {
+        self.settle();
         let last = self.order.len().saturating_sub(1);
         let at = self.selected().map_or(0, |(at, _)| at.saturating_add_signed(by));
         self.select_at(at.min(last));
@@ -159,8 +164,17 @@ impl App {
         self.selected = row.map(|key| (key, at));
     }
 
-    /// Filters and sorts the lanes, and keeps the selection where possible.
+    /// Lets [`App::settle`] filter and sort the lanes.
     pub fn arrange(&mut self) {
+        self.is_order_old = true;
+    }
+
+    /// Filters and sorts the lanes if that is due, and keeps the selection where possible. Once for
+    /// many keys: a pasted text must not take as many sorts.
+    pub fn settle(&mut self) {
+        if !std::mem::take(&mut self.is_order_old) {
+            return;
+        }
         let filter = self.filter.to_lowercase();
         let words: Vec<&str> = filter.split_whitespace().collect();
         let lanes = &self.stats.lanes;

@@ -4,6 +4,7 @@ mod app;
 mod columns;
 mod format;
 mod input;
+mod keyboard;
 mod print;
 mod source;
 mod terminal;
@@ -16,7 +17,12 @@ use super::ControlSocket;
 use anyhow::{Result, bail};
 use approxlib::control::HostStats;
 use atp_options::quantity;
-use std::{env, io::IsTerminal, thread, time::Duration};
+use atp_output::{draws, has_color, say, write};
+use std::{
+    io::{IsTerminal, stdin, stdout},
+    thread,
+    time::Duration,
+};
 
 /// The arguments of `stats`.
 #[derive(clap::Args)]
@@ -45,16 +51,16 @@ pub struct Args {
 /// The shortest interval: a terminal draws no faster, and the daemon reads its counters less often.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
 
-/// Shows the screen on a terminal. Prints otherwise, once or at every interval.
+/// Shows the screen on a terminal that can draw it. Prints otherwise, once or at every interval.
 pub fn main(args: &Args) -> Result<()> {
     if args.interval < INTERVAL_MIN {
         bail!("--interval {:?} is too short: give at least {INTERVAL_MIN:?}", args.interval);
     }
     let mut source = Source::connect(&args.control.socket)?;
     let is_text = args.once || args.json || args.jsonl;
-    if !is_text && std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
-        let is_plain = args.no_color || env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
-        return terminal::run(source, App::new(!is_plain), args.interval);
+    if !is_text && draws(&stdout()) && stdin().is_terminal() {
+        let color = !args.no_color && has_color(&stdout());
+        return terminal::run(source, App::new(color), args.interval);
     }
     // Scripts rely on it: the first values are not older than this call.
     let mut stats = source.read_fresh()?;
@@ -74,8 +80,8 @@ pub fn main(args: &Args) -> Result<()> {
 
 fn print(args: &Args, stats: &HostStats) -> Result<()> {
     match args.json || args.jsonl {
-        true => println!("{}", serde_json::to_string(stats)?),
-        false => print!("{}", print::text(stats)),
+        true => say!("{}", serde_json::to_string(stats)?),
+        false => write(print::text(stats))?,
     }
     Ok(())
 }

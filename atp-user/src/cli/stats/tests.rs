@@ -119,6 +119,7 @@ fn press(app: &mut App, keys: &str) {
         };
         assert_eq!(app.on_key(KeyEvent::new(code, KeyModifiers::NONE)), Next::Draw, "{key:?}");
     }
+    app.settle();
 }
 
 /// All views, in one file of pictures.

@@ -35,14 +35,16 @@ pub fn run(tests: &KernelTests, filter: Option<&str>) -> Result<Rung> {
     let guest = Guest::new()?;
     let means = guest.emulated.as_ref().map_or("KVM".to_owned(), |why| format!("TCG: {why}"));
     let release = &guest.release;
-    println!("kernel tests on Linux {release} in a virtual machine ({means}), {BACKEND} backend");
+    atp_output::note!(
+        "kernel tests on Linux {release} in a virtual machine ({means}), {BACKEND} backend"
+    );
     let tally = every_binary(&guest, tests, filter)?;
     Ok(Rung { place: guest.place(), tally })
 }
 
 /// Reports every test of this rung as skipped.
 pub fn left_out(tests: &KernelTests, filter: Option<&str>, reason: &str) -> Result<Rung> {
-    println!("kernel tests in a virtual machine: left out: {reason}");
+    atp_output::note!("kernel tests in a virtual machine: left out: {reason}");
     let tally = tests.all_skipped(filter, reason)?;
     let release = "6.12".to_owned();
     Ok(Rung { place: Place::Guest { release, modules: PathBuf::new(), emulated: false }, tally })
@@ -54,7 +56,7 @@ fn every_binary(guest: &Guest, tests: &KernelTests, filter: Option<&str>) -> Res
     let mut ran = guest.run_tests(tests, &starts, "")?;
     if ran.died {
         // An emulated kernel that dies loses the results of its tests. A second death is a failure.
-        println!("  the guest died during its tests: running all of them once more");
+        atp_output::note!("  the guest died during its tests: running all of them once more");
         guest.forget_fault_rows()?;
         ran = guest.run_tests(tests, &starts, "-again")?;
     }
@@ -65,12 +67,12 @@ fn every_binary(guest: &Guest, tests: &KernelTests, filter: Option<&str>) -> Res
         return Ok(tally);
     }
     let words: Vec<String> = repeated.iter().map(TestName::to_string).collect();
-    println!("  failed under emulation, repeating each alone: {}", words.join(", "));
+    atp_output::note!("  failed under emulation, repeating each alone: {}", words.join(", "));
     let alone = script::each_alone(tests, &repeated);
     match alone.and_then(|starts| guest.run_tests(tests, &starts, "-alone")) {
         Ok(second) => Ok(repeat::combined(tally, &repeated, &second.tallies)),
         Err(error) => {
-            println!("  failed tests were not repeated: {error:#}");
+            atp_output::note!("  failed tests were not repeated: {error:#}");
             Ok(tally)
         }
     }

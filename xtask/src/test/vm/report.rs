@@ -54,7 +54,7 @@ impl<'a> Report<'a> {
         let Some((reader, started)) = self.current.take() else { return };
         let name = reader.binary().to_owned();
         let tally = reader.finish(ended_badly);
-        println!("  {name}: {} in {:.0?}", tally.summary(), started.elapsed());
+        atp_output::note!("  {name}: {} in {:.0?}", tally.summary(), started.elapsed());
         self.tallies.push(tally);
     }
 

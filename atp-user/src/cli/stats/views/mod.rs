@@ -16,6 +16,7 @@ use ratatui::{
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
+    app.settle();
     let rows = [Constraint::Length(2), Constraint::Min(0), Constraint::Length(1)];
     let [head, body, foot] = Layout::vertical(rows).areas(frame.area());
     draw_head(frame, app, head);

@@ -1,0 +1,87 @@
+//! The server over real sockets.
+
+use super::*;
+use atp_common::maps::snapshot::{SNAPSHOT_MAGIC, SnapshotPage};
+use nix::{
+    fcntl::{FcntlArg, SealFlag, fcntl},
+    sys::memfd::{MFdFlags, memfd_create},
+};
+use std::{
+    fs::File,
+    io::{Read, Write},
+    net::TcpStream,
+    os::unix::fs::FileExt,
+};
+
+/// An answer that hasn't come by then never will.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn server(times: Times) -> Server {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let page = File::from(memfd_create(c"atp-test", flags).unwrap());
+    page.set_len(size_of::<SnapshotPage>() as u64).unwrap();
+    page.write_all_at(&SNAPSHOT_MAGIC.to_ne_bytes(), 0).unwrap();
+    fcntl(&page, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK)).unwrap();
+    let snapshot = Snapshot::map(&[page]).unwrap();
+    Server::start_with("127.0.0.1:0".parse().unwrap(), snapshot, times).unwrap()
+}
+
+fn client(server: &Server, sends: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.write_all(sends.as_bytes()).unwrap();
+    stream
+}
+
+/// The head and the body of the answer to a request.
+fn ask(server: &Server, method: &str, path: &str) -> (String, String) {
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: atp\r\nConnection: close\r\n\r\n");
+    let mut answer = String::new();
+    client(server, &head).read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_lowercase(), body.to_owned())
+}
+
+#[test]
+fn answer__head_is_get_without_its_body() {
+    let server = server(TIMES);
+    for (path, status) in [("/metrics", "http/1.1 200"), ("/other", "http/1.1 404")] {
+        let (head, none) = ask(&server, "HEAD", path);
+        let (same, body) = ask(&server, "GET", path);
+        assert!(head.starts_with(status) && none.is_empty(), "{head}\n{none}");
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
+        let lines = |head: &str| {
+            let dated = |line: &&str| !line.starts_with("date:");
+            head.lines().filter(dated).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(&head), lines(&same));
+    }
+    // HEAD is no scrape.
+    let (_, body) = ask(&server, "GET", "/metrics");
+    assert!(body.contains("atp_daemon_scrapes_total 1"), "{body}");
+}
+
+/// RFC 9110, section 15.5.6.
+#[test]
+fn answer__other_methods_name_those_that_are_allowed() {
+    let server = server(TIMES);
+    for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "BREW"] {
+        let (head, body) = ask(&server, method, "/metrics");
+        assert!(head.starts_with("http/1.1 405 "), "{method}: {head}");
+        assert!(head.lines().any(|line| line == "allow: get, head"), "{method}: {head}");
+        assert_eq!(body, "use GET or HEAD\n");
+    }
+}
+
+/// Clients that never finish a request leave their places, though nothing else ends them.
+#[test]
+fn serve__idle_clients_do_not_blind_the_monitor() {
+    assert_eq!(TIMES.header, Duration::from_secs(1));
+    let server = server(Times { connection: Duration::from_secs(3_600), ..TIMES });
+    for begun in ["GET /metrics HTTP/1.1\r\nHost: a", "GET", ""] {
+        let idle: Vec<_> = (0..40).map(|_| client(&server, begun)).collect();
+        let (head, body) = ask(&server, "GET", "/metrics");
+        assert!(head.starts_with("http/1.1 200") && body.ends_with("# EOF\n"), "{head}");
+        drop(idle);
+    }
+}
