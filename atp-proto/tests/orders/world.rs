@@ -503,25 +503,25 @@ impl World {
         }
         let report = self.sender.report();
         let is_enough = report.groups.iter().all(|group| group.delivered >= group.needed);
-        let as_judged = match self.sender.state() {
+        let has_right_state = match self.sender.state() {
             State::Done => is_enough,
             State::Ended => !is_enough,
             _ => return Ok(()),
         };
         let counts = report.groups.iter().map(|group| (group.group, group.delivered)).collect();
-        self.check_end(self.sender.window(), counts, as_judged)
+        self.check_end(self.sender.window(), counts, has_right_state)
     }
 
     fn check_end(
         &mut self,
         window: u32,
         counts: Vec<(u8, u32)>,
-        as_judged: bool,
+        has_right_state: bool,
     ) -> Result<(), String> {
         let is_stated =
             self.ended.iter().any(|ended| ended.window == window && ended.counts == counts);
         self.ends += 1;
-        match is_stated && as_judged {
+        match is_stated && has_right_state {
             true => Ok(()),
             false => Err(format!("no receiver ended window {window} so: {counts:?}")),
         }
