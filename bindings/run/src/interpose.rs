@@ -8,9 +8,11 @@ use crate::{
     incoming::Incoming,
     names::{self, Ends, Protocol},
     next::{self, Start},
-    sending::{errno, part, send_connected, send_header, send_parts, send_to, set_errno},
-    shared::{calls_pass, enter, pass_calls_of_this_thread},
-    state::{Beside, closed, closed_range, connected, copied, own_state, set_connected, state},
+    sending::{part, send_connected, send_header, send_parts, send_to},
+    shared::{calls_pass, enter, errno, pass_calls_of_this_thread, set_errno},
+    state::{
+        Beside, closed, closed_range, connected, copied, end_process, own_state, set_connected, state,
+    },
     tcp::{client, server::Listening},
 };
 use libc::{
@@ -179,6 +181,14 @@ fn is_in_the_way(fd: c_int, error: c_int) -> bool {
     is_so
 }
 
+/// Ends the process at once.
+fn end_now(status: c_int) -> ! {
+    loop {
+        // SAFETY: it takes no memory, and doesn't return.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}
+
 macro_rules! interpose {
     ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty $body:block)+) => {
         $(
@@ -207,6 +217,17 @@ interpose! {
             drop(Box::from_raw(entry));
         }
         done
+    }
+
+    // The kernel ends the process after the last bytes, and streams aren't flushed.
+    fn _exit(status: c_int) -> ! {
+        end_process(false);
+        end_now(status)
+    }
+
+    fn _Exit(status: c_int) -> ! {
+        end_process(false);
+        end_now(status)
     }
 
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {

@@ -2,25 +2,31 @@
 
 use crate::{
     descriptors::{self, FDS_MAX},
+    ender::Ender,
     framing::Framing,
     incoming::Incoming,
+    leaving,
     map::{self, Rule, Rules},
     names,
     outgoing::{Destination, Verdict},
-    shared::{Counts, Shared, calls_pass, canonical, enter, lock, pass_calls_of_this_thread, warn},
+    shared::{
+        Counts, Shared, calls_pass, canonical, enter, errno, lock, pass_calls_of_this_thread,
+        set_errno, warn,
+    },
     tcp::{
-        client::{self, Links},
+        client::{self, Client},
+        connection::Connection,
         server::Listening,
     },
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io::Write,
     net::{IpAddr, SocketAddr},
     os::fd::RawFd,
     ptr::null_mut,
     sync::{
-        Arc, Mutex, Once,
+        Arc, Mutex, Once, OnceLock,
         atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU16, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -30,6 +36,8 @@ use std::{
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it waits for the receivers, after senders that took all of that.
 const RECEIVERS_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the rest of the end may take, on a busy machine.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The state of this process. A forked child begins with another one: it has none of the threads.
 pub struct State {
@@ -39,8 +47,10 @@ pub struct State {
     bound: Mutex<HashMap<RawFd, Arc<Beside>>>,
     /// Receivers of listening sockets that were closed, while connections remain.
     closing: Mutex<Vec<Listening>>,
-    pub links: Links,
+    pub client: Client,
     pub shared: Shared,
+    /// Ends all of that with the process; `None` inside if there is no room for its thread.
+    ender: OnceLock<Option<&'static Ender>>,
 }
 
 /// The receiver beside a socket of the program.
@@ -70,6 +80,8 @@ static STATE: AtomicPtr<State> = AtomicPtr::new(null_mut());
 static START: Once = Once::new();
 /// The process of the state. A child of `vfork` has the parent's memory for a while.
 static OWNER: AtomicI32 = AtomicI32::new(0);
+/// Children may have the process's sockets.
+static HAS_FORKED: AtomicBool = AtomicBool::new(false);
 /// The port to which a UDP socket is connected, if it has a rule.
 static CONNECTED: [AtomicU16; FDS_MAX] = [const { AtomicU16::new(0) }; FDS_MAX];
 /// The kernel holds the beginning of a datagram for the socket.
@@ -91,8 +103,12 @@ fn start() {
         Ok(rules) if rules.is_empty() => {}
         Ok(rules) => {
             begin(rules);
-            // SAFETY: the function is part of this library, which is never unloaded.
-            unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
+            // SAFETY: the functions are part of this library, which is never unloaded.
+            unsafe {
+                libc::pthread_atfork(None, Some(after_fork_in_parent), Some(after_fork));
+                // The first of these functions runs last.
+                at_quick_exit(at_quick_end);
+            };
         }
         Err(error) => warn(format_args!("{error:#}; datagrams stay as they are")),
     }
@@ -105,9 +121,11 @@ fn begin(rules: Rules) {
         destinations: Mutex::default(),
         bound: Mutex::default(),
         closing: Mutex::default(),
-        links: Links::default(),
+        client: Client::default(),
         shared: Shared::default(),
+        ender: OnceLock::new(),
     };
+    HAS_FORKED.store(false, Ordering::Relaxed);
     OWNER.store(own_pid(), Ordering::Relaxed);
     STATE.store(Box::into_raw(Box::new(state)), Ordering::Release);
 }
@@ -115,6 +133,16 @@ fn begin(rules: Rules) {
 fn own_pid() -> i32 {
     // SAFETY: it has no arguments and always succeeds.
     unsafe { libc::getpid() }
+}
+
+unsafe extern "C" {
+    fn at_quick_exit(run: extern "C" fn()) -> libc::c_int;
+    /// Writes what the program's streams hold, as `exit` will soon.
+    fn fcloseall() -> libc::c_int;
+}
+
+extern "C" fn after_fork_in_parent() {
+    HAS_FORKED.store(true, Ordering::Relaxed);
 }
 
 /// In a forked child: a lock of the parent's state may never be released there.
@@ -150,7 +178,13 @@ impl State {
 
     /// Keeps the receiver beside `fd` until the program closes that and all copies.
     pub fn keep_beside(&self, fd: RawFd, beside: Beside) {
+        self.begin_ender();
         lock(&self.bound).insert(fd, Arc::new(beside));
+    }
+
+    /// From now on the end of the process has something to do.
+    fn begin_ender(&self) {
+        self.ender.get_or_init(|| Ender::start(end_work).ok());
     }
 
     /// The receiver of an earlier socket that listened at `local`.
@@ -174,6 +208,24 @@ impl State {
         bound.retain(|_, other| !Arc::ptr_eq(other, &beside));
     }
 
+    /// Ends the streams of datagrams after what is queued. Later datagrams begin others.
+    fn end_destinations(&self, deadline: Instant) {
+        let destinations = std::mem::take(&mut *lock(&self.destinations));
+        destinations.values().for_each(|destination| destination.end());
+        destinations.values().for_each(|destination| destination.wait_for_end(deadline));
+    }
+
+    /// The carried connections to the program.
+    fn connections(&self) -> Vec<Arc<Connection>> {
+        let bound = lock(&self.bound);
+        let of_open = bound.values().filter_map(|beside| match &**beside {
+            Beside::Tcp(listening) => Some(listening.connections()),
+            Beside::Udp(_) => None,
+        });
+        let closing = lock(&self.closing);
+        of_open.chain(closing.iter().map(Listening::connections)).flatten().collect()
+    }
+
     /// Connects a socket of TCP to the library, if the other end's library answers: as `connect`
     /// does, or with its errno. `None`: the kernel connects it.
     pub fn carry(
@@ -183,7 +235,8 @@ impl State {
         rule: Rule,
         framing: Framing,
     ) -> Option<Result<(), i32>> {
-        let connected = client::connect(&self.links, &self.shared, fd, to, rule, framing);
+        self.begin_ender();
+        let connected = client::connect(&self.client, &self.shared, fd, to, rule, framing);
         let counts = &self.shared.counts;
         let counter = match connected {
             Some(_) => &counts.connections_carried,
@@ -206,7 +259,10 @@ impl State {
         let to = canonical(to);
         let destination = {
             let mut destinations = lock(&self.destinations);
-            let new = || Destination::start(&self.shared, to, rule);
+            let new = || {
+                self.begin_ender();
+                Destination::start(&self.shared, to, rule)
+            };
             destinations.entry(to).or_insert_with(new).clone()
         };
         let verdict = if destination.is_from(from) {
@@ -258,21 +314,44 @@ extern "C" fn at_start() {
     state();
 }
 
-/// Runs when the process exits, unless a signal or `_exit` ends it.
+/// Runs when the process exits, unless a signal, `_exit` or `quick_exit` ends it.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;
 
 extern "C" fn at_exit() {
+    end_process(true);
+}
+
+extern "C" fn at_quick_end() {
+    end_process(false);
+}
+
+/// Brings to its end what the process has begun. Without `streams`, what the program's streams hold
+/// is lost, as always. A signal handler may call it then.
+pub fn end_process(streams: bool) {
+    let Some(state) = own_state() else { return };
+    let Some(ender) = state.ender.get() else { return };
+    if streams {
+        // SAFETY: this is the end of `exit`, which does the same without locks.
+        unsafe { fcloseall() };
+    }
+    match ender {
+        Some(ender) => ender.end(EXIT_TIMEOUT + RECEIVERS_TIMEOUT + REPORT_TIMEOUT),
+        None => end_work(),
+    }
+}
+
+/// Ends the work of the process's state.
+fn end_work() {
     // SAFETY: states are leaked, so they live as long as the process.
     let Some(state) = (unsafe { STATE.load(Ordering::Acquire).as_ref() }) else { return };
     pass_calls_of_this_thread();
-    let destinations: Vec<_> = lock(&state.destinations).values().cloned().collect();
     let deadline = Instant::now() + EXIT_TIMEOUT;
-    state.links.end();
-    destinations.iter().for_each(|destination| destination.end());
-    destinations.iter().for_each(|destination| destination.wait_for_end(deadline));
-    state.links.wait_for_end(deadline);
+    state.client.links.end();
+    leaving::leave(HAS_FORKED.load(Ordering::Relaxed));
+    state.end_destinations(deadline);
+    state.client.links.wait_for_end(&HashSet::new(), deadline);
     let bound = std::mem::take(&mut *lock(&state.bound));
     let closing = std::mem::take(&mut *lock(&state.closing));
     let deadline = deadline.max(Instant::now() + RECEIVERS_TIMEOUT);
@@ -286,6 +365,29 @@ extern "C" fn at_exit() {
     {
         warn(format_args!("can't write the report {}: {error}", file.to_string_lossy()));
     }
+}
+
+/// Before a call after which the process may go on without the library's threads. What the program
+/// has closed or sent as datagrams is brought to its end.
+pub fn leave_program() {
+    let Some(state) = own_state() else { return };
+    if state.ender.get().is_none() {
+        return;
+    }
+    let before = errno();
+    {
+        let _inside = enter();
+        let deadline = Instant::now() + EXIT_TIMEOUT;
+        let open = leaving::open_connections();
+        state.end_destinations(deadline);
+        state.client.links.wait_for_end(&open, deadline);
+        for connection in state.connections() {
+            if !open.contains(&connection.far()) {
+                connection.wait_for_replies(deadline);
+            }
+        }
+    }
+    set_errno(before);
 }
 
 fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()> {

@@ -1,0 +1,116 @@
+//! The program's sockets of carried connections, when its process ends or executes another program.
+
+use crate::{
+    address, descriptors,
+    names::{self, Protocol},
+    next,
+};
+use std::{
+    collections::HashSet,
+    fs,
+    mem::MaybeUninit,
+    net::SocketAddr,
+    os::{
+        fd::{AsRawFd, RawFd},
+        unix::net::UnixStream,
+    },
+    path::{Path, PathBuf},
+};
+
+/// A descriptor of a carried connection.
+struct Carried {
+    fd: RawFd,
+    /// What all descriptors of the socket share, in all processes.
+    inode: u64,
+    /// The library's address of the connection.
+    far: SocketAddr,
+}
+
+/// The library's addresses of the carried connections that the program has open.
+pub fn open_connections() -> HashSet<SocketAddr> {
+    carried().into_iter().map(|carried| carried.far).collect()
+}
+
+/// Ends what the program sends on its carried connections, as the kernel would soon.
+///
+/// The program's other threads still run. They find a socket that is silent for ever in place of
+/// theirs, so none sees an error that it wouldn't without the library. The kernel then tells the
+/// library the end of the program's bytes. It doesn't if another process has the socket too, such
+/// as a child after a `fork`: the connection is that one's, until the process has ended.
+pub fn leave(may_be_shared: bool) {
+    // A thread may be inside of a call that writes.
+    // SAFETY: it takes no memory. The process ends.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    let carried = carried();
+    // Both ends stay open as long as the process lives.
+    let silent = UnixStream::pair().map(|(one, other)| {
+        std::mem::forget(other);
+        one
+    });
+    let mut kept: Vec<(u64, RawFd)> = Vec::new();
+    for carried in carried {
+        if kept.iter().all(|(inode, _)| *inode != carried.inode) {
+            // SAFETY: F_DUPFD takes any number.
+            let copy = unsafe { next::fcntl(carried.fd, libc::F_DUPFD_CLOEXEC, 0) };
+            kept.push((carried.inode, copy));
+        }
+        if let Ok(silent) = &silent {
+            // SAFETY: the descriptor is the program's, and the process ends.
+            unsafe { next::dup2(silent.as_raw_fd(), carried.fd) };
+        }
+    }
+    std::mem::forget(silent);
+    for (inode, copy) in kept {
+        // SAFETY: the copy is this function's own.
+        unsafe {
+            // Also while a thread is inside of a call on the socket, which holds it open.
+            if !may_be_shared || !is_elsewhere(inode) {
+                next::shutdown(copy, libc::SHUT_WR);
+            }
+            next::close(copy);
+        }
+    }
+}
+
+fn carried() -> Vec<Carried> {
+    if !names::are_there() {
+        return Vec::new();
+    }
+    let carried = |fd: RawFd| {
+        let far = address::of_socket(fd, next::getpeername)?;
+        names::of(Protocol::Tcp, far)?;
+        let is_programs = address::is_tcp(fd) && !descriptors::is_own(fd);
+        Some(Carried { fd, inode: inode(fd)?, far }).filter(|_| is_programs)
+    };
+    descriptors_of(Path::new("/proc/self")).into_iter().filter_map(carried).collect()
+}
+
+/// The numbers of a process's descriptors; all that may be, if the kernel doesn't tell.
+fn descriptors_of(process: &Path) -> Vec<RawFd> {
+    match fs::read_dir(process.join("fd")) {
+        Ok(entries) => {
+            let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+            entries.flatten().filter_map(number).collect()
+        }
+        Err(_) => (0..descriptors::FDS_MAX as RawFd).collect(),
+    }
+}
+
+fn inode(fd: RawFd) -> Option<u64> {
+    let mut stat = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the memory is there, and the kernel writes it unless it fails.
+    unsafe { (libc::fstat(fd, stat.as_mut_ptr()) == 0).then(|| stat.assume_init().st_ino) }
+}
+
+/// Whether another process has a socket. One that can't be looked at is of another user, and so no
+/// child with the parent's sockets, unless it took other rights.
+fn is_elsewhere(inode: u64) -> bool {
+    let socket = PathBuf::from(format!("socket:[{inode}]"));
+    let own = std::process::id().to_string();
+    let Ok(processes) = fs::read_dir("/proc") else { return true };
+    let is_other = |name: &str| name != own && name.bytes().all(|byte| byte.is_ascii_digit());
+    let others = processes.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_other));
+    others.filter_map(|process| fs::read_dir(process.path().join("fd")).ok()).any(|open| {
+        open.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link == socket))
+    })
+}
