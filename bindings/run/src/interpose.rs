@@ -168,8 +168,21 @@ extern "C" fn start_own(entry: *mut c_void) -> *mut c_void {
 }
 
 /// A new descriptor, which is the library's if the thread is.
-fn made(fd: c_int) -> c_int {
-    if calls_pass() { descriptors::keep(fd) } else { fd }
+fn made(make: impl FnOnce() -> c_int) -> c_int {
+    if calls_pass() { descriptors::make(make) } else { make() }
+}
+
+/// Closes what is the program's in a range, both ends included.
+fn close_programs(first: c_uint, last: c_uint, close: impl Fn(c_uint, c_uint) -> c_int) -> c_int {
+    let close_parts = || {
+        let parts = descriptors::parts_without_own(first, last).into_iter();
+        parts.map(|(first, last)| close(first, last)).min().unwrap_or(0)
+    };
+    match own_state() {
+        Some(_) => descriptors::close_range(close_parts),
+        // A child of `vfork` has descriptors of its own.
+        None => close_parts(),
+    }
 }
 
 /// Whether the library's descriptor is in the way: the program's call fails with `error`.
@@ -231,11 +244,11 @@ interpose! {
     }
 
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-        made(next::socket(domain, kind, protocol))
+        made(|| next::socket(domain, kind, protocol))
     }
 
     fn eventfd(value: c_uint, flags: c_int) -> c_int {
-        made(next::eventfd(value, flags))
+        made(|| next::eventfd(value, flags))
     }
 
     fn bind(fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int {
@@ -279,20 +292,20 @@ interpose! {
 
     fn accept(fd: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> c_int {
         let room = room(from, from_len);
-        let accepted = next::accept(fd, from, from_len);
+        let accepted = made(|| next::accept(fd, from, from_len));
         if accepted >= 0 && room > 0 {
             restore_peer(accepted, from, room.min(*from_len) as usize);
         }
-        made(accepted)
+        accepted
     }
 
     fn accept4(fd: c_int, from: *mut sockaddr, from_len: *mut socklen_t, flags: c_int) -> c_int {
         let room = room(from, from_len);
-        let accepted = next::accept4(fd, from, from_len, flags);
+        let accepted = made(|| next::accept4(fd, from, from_len, flags));
         if accepted >= 0 && room > 0 {
             restore_peer(accepted, from, room.min(*from_len) as usize);
         }
-        made(accepted)
+        accepted
     }
 
     fn getpeername(fd: c_int, at: *mut sockaddr, len: *mut socklen_t) -> c_int {
@@ -355,24 +368,24 @@ interpose! {
             return next::close_range(first, last, flags);
         }
         closed_range(first, last);
-        let parts = descriptors::parts_without_own(first, last);
-        parts.into_iter().map(|(first, last)| next::close_range(first, last, 0)).min().unwrap_or(0)
+        close_programs(first, last, |first, last| next::close_range(first, last, 0))
     }
 
     fn closefrom(first: c_int) -> () {
         let first = c_uint::try_from(first).unwrap_or(0);
         closed_range(first, c_uint::MAX);
-        for (first, last) in descriptors::parts_without_own(first, c_uint::MAX) {
+        close_programs(first, c_uint::MAX, |first, last| {
             if last == c_uint::MAX {
                 next::closefrom(first as c_int);
+                0
             } else {
-                next::close_range(first, last, 0);
+                next::close_range(first, last, 0)
             }
-        }
+        });
     }
 
     fn dup(fd: c_int) -> c_int {
-        let copy = made(next::dup(fd));
+        let copy = made(|| next::dup(fd));
         copied(fd, copy);
         copy
     }
@@ -397,21 +410,19 @@ interpose! {
 
     // Variadic in C. On the architectures of this library one more integer is passed the same way.
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
-        let done = next::fcntl(fd, command, argument);
         if !matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
-            return done;
+            return next::fcntl(fd, command, argument);
         }
-        let copy = made(done);
+        let copy = made(|| next::fcntl(fd, command, argument));
         copied(fd, copy);
         copy
     }
 
     fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
-        let done = next::fcntl64(fd, command, argument);
         if !matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
-            return done;
+            return next::fcntl64(fd, command, argument);
         }
-        let copy = made(done);
+        let copy = made(|| next::fcntl64(fd, command, argument));
         copied(fd, copy);
         copy
     }

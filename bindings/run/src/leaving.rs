@@ -64,7 +64,7 @@ pub fn leave(may_be_shared: bool) {
         // SAFETY: the copy is this function's own.
         unsafe {
             // Also while a thread is inside of a call on the socket, which holds it open.
-            if !may_be_shared || !is_elsewhere(inode) {
+            if !resets_at_close(copy) && !(may_be_shared && is_elsewhere(inode)) {
                 next::shutdown(copy, libc::SHUT_WR);
             }
             next::close(copy);
@@ -100,6 +100,18 @@ fn inode(fd: RawFd) -> Option<u64> {
     let mut stat = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: the memory is there, and the kernel writes it unless it fails.
     unsafe { (libc::fstat(fd, stat.as_mut_ptr()) == 0).then(|| stat.assume_init().st_ino) }
+}
+
+/// Whether the program wants a reset instead of an end (SO_LINGER without time).
+fn resets_at_close(fd: RawFd) -> bool {
+    let mut linger = libc::linger { l_onoff: 0, l_linger: 0 };
+    let mut len = size_of_val(&linger) as libc::socklen_t;
+    // SAFETY: the memory is there and `len` is its length.
+    unsafe {
+        let at = (&raw mut linger).cast();
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, at, &raw mut len);
+    }
+    linger.l_onoff != 0 && linger.l_linger == 0
 }
 
 /// Whether another process has a socket. One that can't be looked at is of another user, and so no

@@ -216,14 +216,15 @@ impl State {
     }
 
     /// The carried connections to the program.
-    fn connections(&self) -> Vec<Arc<Connection>> {
+    fn connections(&self, deadline: Instant) -> Vec<Arc<Connection>> {
         let bound = lock(&self.bound);
         let of_open = bound.values().filter_map(|beside| match &**beside {
-            Beside::Tcp(listening) => Some(listening.connections()),
+            Beside::Tcp(listening) => Some(listening),
             Beside::Udp(_) => None,
         });
         let closing = lock(&self.closing);
-        of_open.chain(closing.iter().map(Listening::connections)).flatten().collect()
+        let all = of_open.chain(closing.iter());
+        all.flat_map(|listening| listening.connections(deadline)).collect()
     }
 
     /// Connects a socket of TCP to the library, if the other end's library answers: as `connect`
@@ -381,7 +382,7 @@ pub fn leave_program() {
         let open = leaving::open_connections();
         state.end_destinations(deadline);
         state.client.links.wait_for_end(&open, deadline);
-        for connection in state.connections() {
+        for connection in state.connections(deadline) {
             if !open.contains(&connection.far()) {
                 connection.wait_for_replies(deadline);
             }

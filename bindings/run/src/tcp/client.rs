@@ -1,7 +1,7 @@
 //! The connecting end: a program's connection becomes a stream of messages.
 
 use super::{
-    GO, Hello,
+    GO, Hello, NOBODY,
     link::{Link, Links, Pair},
     reachable,
     socket::{self, TCP_CLOSE, ToProgram},
@@ -126,6 +126,7 @@ fn ask(client: &Client, fd: RawFd, to: SocketAddr, rule: Rule, framing: Framing)
         _ => Ipv4Addr::LOCALHOST.into(),
     };
     let own = TcpListener::bind((loopback, 0)).ok()?;
+    own.set_nonblocking(true).ok()?;
     Some(Offer { private, own, domain, job, atp, to, rule, framing })
 }
 
@@ -145,9 +146,21 @@ fn open_private(atp: SocketAddr, rule: Rule, framing: Framing) -> io::Result<(Tc
     }
     (&private).write_all(&[GO])?;
     let mut job = [0; 4];
-    (&private).read_exact(&mut job)?;
+    match (&private).read_exact(&mut job) {
+        Ok(()) if u32::from_be_bytes(job) == NOBODY => {
+            return Err(ErrorKind::ConnectionRefused.into());
+        }
+        // Its process has ended. The program may have seen the connection, so this end sees it
+        // break: there is no second one.
+        Err(error) if is_end(&error) => {}
+        done => done?,
+    }
     private.set_read_timeout(None)?;
     Ok((private, u32::from_be_bytes(job)))
+}
+
+fn is_end(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset)
 }
 
 impl Offer {
@@ -173,9 +186,10 @@ impl Offer {
                 libc::pollfd { fd: self.own.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one entry.
             if unsafe { libc::poll(&raw mut ready, 1, OWN_TIMEOUT.as_millis() as i32) } == 1 {
-                let (proxy, from) = self.own.accept()?;
-                if Some(canonical(from)) == own {
-                    return Ok(proxy);
+                match self.own.accept() {
+                    Ok((program, from)) if Some(canonical(from)) == own => return Ok(program),
+                    Err(error) if !socket::is_pause(&error) => return Err(error),
+                    _ => {}
                 }
             }
         }

@@ -4,7 +4,8 @@ use super::connection::Connection;
 use crate::shared::lock;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Condvar, Mutex},
+    time::Instant,
 };
 
 /// The connections by their jobs.
@@ -23,6 +24,9 @@ enum Phase {
 pub struct Life {
     phase: Mutex<Phase>,
     pub jobs: Jobs,
+    /// Connections that the program may have seen, and that have no job yet.
+    beginning: Mutex<usize>,
+    changed: Condvar,
 }
 
 impl Life {
@@ -62,16 +66,35 @@ impl Life {
         *phase == Phase::Ended
     }
 
-    /// Runs `register` with the connections, unless the receiver has ended.
-    pub fn register<T>(
-        &self,
-        register: impl FnOnce(&mut HashMap<u32, Arc<Connection>>) -> T,
-    ) -> Option<T> {
+    /// Begins a connection, unless the receiver has ended.
+    pub fn begin_connection(&self) -> Option<Beginning<'_>> {
         let phase = lock(&self.phase);
-        (*phase != Phase::Ended).then(|| register(&mut lock(&self.jobs)))
+        (*phase != Phase::Ended).then(|| {
+            *lock(&self.beginning) += 1;
+            Beginning(self)
+        })
     }
 
     pub fn connections(&self) -> Vec<Arc<Connection>> {
         lock(&self.jobs).values().cloned().collect()
+    }
+
+    /// The connections, with those that the program has just accepted: they are there soon, and
+    /// aren't awaited after `deadline`.
+    pub fn all_connections(&self, deadline: Instant) -> Vec<Arc<Connection>> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waits = |beginning: &mut usize| *beginning > 0;
+        drop(self.changed.wait_timeout_while(lock(&self.beginning), left, waits));
+        self.connections()
+    }
+}
+
+/// A connection that begins.
+pub struct Beginning<'a>(&'a Life);
+
+impl Drop for Beginning<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.beginning) -= 1;
+        self.0.changed.notify_all();
     }
 }

@@ -17,7 +17,7 @@
 //! |---|---|
 //! | server, first | [`Hello`] |
 //! | client, if its rule has the same framing and ATP answers | [`GO`] |
-//! | server, once it is connected to its program | the job in which the frames arrive, u32, big-endian |
+//! | server, once it is connected to its program | the job in which the frames arrive, u32, big-endian; [`NOBODY`] if no program listens |
 //! | server, then | [`record::Record`]s: the program's replies, and their end |
 //! | client, after its last frame was confirmed | the number of messages delivered, u64, big-endian |
 //! | client, then | [`record::Record`]s: the bytes that are no frame, all after them, and their end |
@@ -45,6 +45,8 @@ const MAGIC: [u8; 8] = *b"atp-run3";
 /// The client's library carries the connection: the server's connects to its program. Sooner, the
 /// program would see an empty connection beside the plain one.
 const GO: u8 = 1;
+/// In place of a job: the connection is plain, and the kernel refuses it.
+const NOBODY: u32 = 0;
 /// A thread looks so often whether the process is ending.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a program may take to read what came before a reset. Then it sees the reset alone.

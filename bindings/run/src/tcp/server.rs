@@ -1,7 +1,7 @@
 //! The listening end: messages become the bytes of a connection to the program.
 
 use super::{
-    GO, Hello, LOOK_INTERVAL,
+    GO, Hello, LOOK_INTERVAL, NOBODY,
     connection::Connection,
     life::Life,
     reachable,
@@ -19,7 +19,7 @@ use approxlib::{Event, JobId, Receiver};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::{
     hash::{BuildHasher, RandomState},
-    io::{self, Read},
+    io::{self, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     os::fd::AsRawFd,
     sync::{
@@ -96,15 +96,15 @@ impl Listening {
         self.life.has_ended()
     }
 
-    pub fn connections(&self) -> Vec<Arc<Connection>> {
-        self.life.connections()
+    pub fn connections(&self, deadline: Instant) -> Vec<Arc<Connection>> {
+        self.life.all_connections(deadline)
     }
 
     /// Ends the receiver, whose program reads no more, and waits for that until `deadline`: the
     /// clients get the replies, and the senders hear of the end.
     pub fn end_now(self, deadline: Instant) {
         self.life.end();
-        let connections = self.life.connections();
+        let connections = self.life.all_connections(deadline);
         connections.iter().for_each(|connection| connection.end_at_exit(deadline));
         join_until(self.thread, deadline);
     }
@@ -234,12 +234,16 @@ impl Door {
             local: self.seen_address(private.local_addr()?),
             interface: 0,
         };
-        // Without a listening program the other end connects plainly, and hears it from the kernel.
-        let Ok((program, far)) = self.connect(ends) else { return Ok(()) };
+        let Some(beginning) = self.life.begin_connection() else { return Ok(()) };
+        let Ok((program, far)) = self.connect(ends) else {
+            // The other end connects plainly, and hears it from the kernel.
+            return (&private).write_all(&NOBODY.to_be_bytes());
+        };
         let _named = OnDrop(|| names::forget(Named::Tcp, far));
         let (connection, pieces) = Connection::new(private, program, far)?;
         let connection = Arc::new(connection);
-        let Some(job) = self.register(&connection) else { return Ok(()) };
+        let job = self.register(&connection);
+        drop(beginning);
         let _registered = OnDrop(|| drop(lock(&self.life.jobs).remove(&job)));
         connection.relay(pieces, job, &self.is_held_up)
     }
@@ -271,15 +275,17 @@ impl Door {
         Ok((socket.into(), far))
     }
 
-    /// Gives the connection a job of its own, unless the receiver has ended.
-    fn register(&self, connection: &Arc<Connection>) -> Option<u32> {
+    /// Gives the connection a job of its own.
+    fn register(&self, connection: &Arc<Connection>) -> u32 {
         let random = RandomState::new();
-        let numbers = (0u64..).map(|index| random.hash_one(index) as u32);
-        let mut numbers = numbers.filter(|job| *job > 0 && *job != JobId::from(PROBE_JOB).number());
-        self.life.register(|jobs| {
-            let job = numbers.find(|job| !jobs.contains_key(job)).unwrap_or(1);
-            jobs.insert(job, connection.clone());
-            job
-        })
+        let mut jobs = lock(&self.life.jobs);
+        let is_free = |job: &u32| {
+            let others = [NOBODY, JobId::from(PROBE_JOB).number()];
+            !others.contains(job) && !jobs.contains_key(job)
+        };
+        let mut free = (0u64..).map(|index| random.hash_one(index) as u32).filter(is_free);
+        let job = free.next().unwrap_or(1);
+        jobs.insert(job, connection.clone());
+        job
     }
 }
