@@ -11,7 +11,8 @@ use crate::{
     sending::{part, send_connected, send_header, send_parts, send_to},
     shared::{calls_pass, enter, errno, pass_calls_of_this_thread, set_errno},
     state::{
-        Beside, closed, closed_range, connected, copied, end_process, own_state, set_connected, state,
+        Beside, closed, closed_range, connected, copied, lingering, own_state, set_connected,
+        state, wait_until_told,
     },
     tcp::{client, server::Listening},
 };
@@ -194,7 +195,7 @@ fn is_in_the_way(fd: c_int, error: c_int) -> bool {
     is_so
 }
 
-/// Ends the process at once.
+/// Ends the process, after the last bytes of its connections.
 fn end_now(status: c_int) -> ! {
     loop {
         // SAFETY: it takes no memory, and doesn't return.
@@ -232,14 +233,11 @@ interpose! {
         done
     }
 
-    // The kernel ends the process after the last bytes, and streams aren't flushed.
     fn _exit(status: c_int) -> ! {
-        end_process(false);
         end_now(status)
     }
 
     fn _Exit(status: c_int) -> ! {
-        end_process(false);
         end_now(status)
     }
 
@@ -356,9 +354,16 @@ interpose! {
         if is_in_the_way(fd, libc::EBADF) {
             return -1;
         }
+        let lingering = lingering(fd);
         descriptors::forget(fd);
         closed(fd);
-        next::close(fd)
+        let done = next::close(fd);
+        if done == 0
+            && let Some(lingering) = lingering
+        {
+            wait_until_told(lingering);
+        }
+        done
     }
 
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {

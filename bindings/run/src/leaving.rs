@@ -15,6 +15,7 @@ use std::{
         unix::net::UnixStream,
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// A descriptor of a carried connection.
@@ -64,7 +65,8 @@ pub fn leave(may_be_shared: bool) {
         // SAFETY: the copy is this function's own.
         unsafe {
             // Also while a thread is inside of a call on the socket, which holds it open.
-            if !resets_at_close(copy) && !(may_be_shared && is_elsewhere(inode)) {
+            let is_reset = linger(copy) == Some(Duration::ZERO);
+            if !is_reset && !(may_be_shared && is_elsewhere(inode)) {
                 next::shutdown(copy, libc::SHUT_WR);
             }
             next::close(copy);
@@ -76,13 +78,14 @@ fn carried() -> Vec<Carried> {
     if !names::are_there() {
         return Vec::new();
     }
-    let carried = |fd: RawFd| {
-        let far = address::of_socket(fd, next::getpeername)?;
-        names::of(Protocol::Tcp, far)?;
-        let is_programs = address::is_tcp(fd) && !descriptors::is_own(fd);
-        Some(Carried { fd, inode: inode(fd)?, far }).filter(|_| is_programs)
-    };
-    descriptors_of(Path::new("/proc/self")).into_iter().filter_map(carried).collect()
+    descriptors_of(Path::new("/proc/self")).into_iter().filter_map(carried_by).collect()
+}
+
+fn carried_by(fd: RawFd) -> Option<Carried> {
+    let far = address::of_socket(fd, next::getpeername)?;
+    names::of(Protocol::Tcp, far)?;
+    let is_programs = address::is_tcp(fd) && !descriptors::is_own(fd);
+    Some(Carried { fd, inode: inode(fd)?, far }).filter(|_| is_programs)
 }
 
 /// The numbers of a process's descriptors; all that may be, if the kernel doesn't tell.
@@ -102,8 +105,31 @@ fn inode(fd: RawFd) -> Option<u64> {
     unsafe { (libc::fstat(fd, stat.as_mut_ptr()) == 0).then(|| stat.assume_init().st_ino) }
 }
 
-/// Whether the program wants a reset instead of an end (SO_LINGER without time).
-fn resets_at_close(fd: RawFd) -> bool {
+/// A carried connection whose close waits, as SO_LINGER with a time asks.
+pub struct Lingering {
+    carried: Carried,
+    pub timeout: Duration,
+}
+
+impl Lingering {
+    pub fn of(fd: RawFd) -> Option<Self> {
+        // Most programs' closes end here, without a system call.
+        let carried = if names::are_there() { carried_by(fd) } else { None }?;
+        let timeout = linger(fd)?;
+        (timeout > Duration::ZERO).then_some(Self { carried, timeout })
+    }
+
+    /// The library's address of the connection, if that was its last descriptor.
+    pub fn closed(self, may_be_shared: bool) -> Option<SocketAddr> {
+        let Carried { inode, far, .. } = self.carried;
+        let is_open = carried().iter().any(|carried| carried.inode == inode)
+            || may_be_shared && is_elsewhere(inode);
+        (!is_open).then_some(far)
+    }
+}
+
+/// How long the close of a socket waits (SO_LINGER). Without time it is a reset.
+fn linger(fd: RawFd) -> Option<Duration> {
     let mut linger = libc::linger { l_onoff: 0, l_linger: 0 };
     let mut len = size_of_val(&linger) as libc::socklen_t;
     // SAFETY: the memory is there and `len` is its length.
@@ -111,7 +137,8 @@ fn resets_at_close(fd: RawFd) -> bool {
         let at = (&raw mut linger).cast();
         libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, at, &raw mut len);
     }
-    linger.l_onoff != 0 && linger.l_linger == 0
+    let seconds = u64::try_from(linger.l_linger).unwrap_or(0);
+    (linger.l_onoff != 0).then(|| Duration::from_secs(seconds))
 }
 
 /// Whether another process has a socket. One that can't be looked at is of another user, and so no
@@ -121,7 +148,8 @@ fn is_elsewhere(inode: u64) -> bool {
     let own = std::process::id().to_string();
     let Ok(processes) = fs::read_dir("/proc") else { return true };
     let is_other = |name: &str| name != own && name.bytes().all(|byte| byte.is_ascii_digit());
-    let others = processes.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_other));
+    let others =
+        processes.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_other));
     others.filter_map(|process| fs::read_dir(process.path().join("fd")).ok()).any(|open| {
         open.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link == socket))
     })

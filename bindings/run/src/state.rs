@@ -5,7 +5,7 @@ use crate::{
     ender::Ender,
     framing::Framing,
     incoming::Incoming,
-    leaving,
+    leaving::{self, Lingering},
     map::{self, Rule, Rules},
     names,
     outgoing::{Destination, Verdict},
@@ -36,6 +36,8 @@ use std::{
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it waits for the receivers, after senders that took all of that.
 const RECEIVERS_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often a close that waits looks whether it may end.
+const TOLD_INTERVAL: Duration = Duration::from_millis(1);
 /// How long the rest of the end may take, on a busy machine.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -387,6 +389,37 @@ pub fn leave_program() {
                 connection.wait_for_replies(deadline);
             }
         }
+    }
+    set_errno(before);
+}
+
+/// A connection that the program closes now, and whose close waits.
+pub fn lingering(fd: RawFd) -> Option<Lingering> {
+    own_state()?;
+    let before = errno();
+    let lingering = Lingering::of(fd);
+    set_errno(before);
+    lingering
+}
+
+/// Waits until the other library has what was written to a closed connection, and its end: as long
+/// as the program asked for. Signals are handled meanwhile.
+pub fn wait_until_told(lingering: Lingering) {
+    let Some(state) = own_state() else { return };
+    let (before, deadline) = (errno(), Instant::now() + lingering.timeout);
+    let far = {
+        let _inside = enter();
+        lingering.closed(HAS_FORKED.load(Ordering::Relaxed))
+    };
+    let is_told = |far: SocketAddr| {
+        let _inside = enter();
+        let now = Instant::now();
+        let mut connections = state.connections(now).into_iter();
+        !state.client.links.is_open(far)
+            && connections.all(|is| is.far() != far || is.wait_for_replies(now))
+    };
+    while far.is_some_and(|far| !is_told(far)) && Instant::now() < deadline {
+        std::thread::sleep(TOLD_INTERVAL);
     }
     set_errno(before);
 }

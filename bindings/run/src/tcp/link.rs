@@ -47,6 +47,10 @@ impl Links {
         self.is_ending.load(Ordering::Relaxed)
     }
 
+    pub fn is_open(&self, far: SocketAddr) -> bool {
+        lock(&self.open).contains(&far)
+    }
+
     /// Waits until all connections but those of `without` have ended, or `deadline`.
     pub fn wait_for_end(&self, without: &HashSet<SocketAddr>, deadline: Instant) {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,14 +94,17 @@ static void leave_at_once(int signal) {
     _exit(0);
 }
 
-/* A handler ends the process while the allocator works. */
-static void leave_in_handler(void) {
+/* A handler ends the process, perhaps while the allocator works. */
+static void leave_in_handler(int allocates) {
     struct itimerval soon = {.it_value = {.tv_usec = 2000}};
     signal(SIGALRM, leave_at_once);
     check(setitimer(ITIMER_REAL, &soon, NULL) == 0, "setitimer");
     for (;;) {
-        free(malloc(100000));
-        free(realloc(malloc(10), 3000));
+        if (allocates) {
+            free(realloc(malloc(10), 3000));
+        } else {
+            pause();
+        }
     }
 }
 
@@ -167,9 +171,9 @@ static void step(const char *word) {
         fd = copy;
     } else if (is(word, "dup2")) {
         check(dup2(STDERR_FILENO, fd) == fd, "dup2");
-    } else if (is(word, "linger")) {
-        struct linger none = {1, 0};
-        check(setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none) == 0, "SO_LINGER");
+    } else if (is(word, "linger") || is(word, "linger-60")) {
+        struct linger how = {1, is(word, "linger") ? 0 : 60};
+        check(setsockopt(fd, SOL_SOCKET, SO_LINGER, &how, sizeof how) == 0, "SO_LINGER");
     } else if (is(word, "child-closes")) {
         run_child(close_it);
     } else if (is(word, "child-writes")) {
@@ -198,6 +202,8 @@ static void step(const char *word) {
         _exit(0);
     } else if (is(word, "_Exit")) {
         _Exit(0);
+    } else if (is(word, "exit_group")) {
+        syscall(SYS_exit_group, 0);
     } else if (is(word, "quick_exit")) {
         quick_exit(0);
     } else if (is(word, "exit")) {
@@ -206,7 +212,9 @@ static void step(const char *word) {
         make_thread(leave, NULL);
         wait_for_good(NULL);
     } else if (is(word, "handler")) {
-        leave_in_handler();
+        leave_in_handler(0);
+    } else if (is(word, "handler-allocates")) {
+        leave_in_handler(1);
     } else if (is(word, "hand-to-child")) {
         hand_to_child();
     } else if (is(word, "die-before-child")) {

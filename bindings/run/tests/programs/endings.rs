@@ -5,7 +5,7 @@ use crate::tools::{Server, command, compile, ports, run};
 use anyhow::{Context, Result, ensure};
 
 /// Ends of a connection or a process after which all bytes arrive, and then an end.
-const GOOD: [&str; 22] = [
+const GOOD: [&str; 24] = [
     "close,_exit",
     "close,_Exit",
     "close,quick_exit",
@@ -24,10 +24,13 @@ const GOOD: [&str; 22] = [
     "closefrom,_exit",
     "_exit",
     "_Exit",
+    "exit_group",
     "quick_exit",
     "return",
     "nonblock,close,_exit",
     "stdio,return",
+    // The close waits, so a signal comes too late.
+    "linger-60,close,kill",
 ];
 /// With children, threads and handlers.
 const GOOD_WITH_OTHERS: [&str; 11] = [
@@ -134,6 +137,13 @@ pub fn that_are_resets() -> Result<()> {
         read_by_client(ways, true, is_reset)?;
     }
     Ok(())
+}
+
+/// A signal handler that ends the process in the middle of the allocator's work gets to its end, and
+/// nobody is told an end that is none.
+pub fn in_the_allocator() -> Result<()> {
+    let is_either = |read: &str| is_whole(read) || is_reset(read);
+    read_by_server(&["handler-allocates"; 4], true, is_either)
 }
 
 /// A client that closes many connections at once, and ends.

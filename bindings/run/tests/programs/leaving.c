@@ -1,5 +1,7 @@
 /* Calls with which a process ends, or goes on as another program. */
 #include "calls.h"
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
 static char *none[] = {NULL};
 
@@ -35,6 +37,21 @@ static void ends(void) {
         quick_exit(9);
     }
     CHECK(status_of(child) == 9);
+}
+
+static void calls_the_kernel(void) {
+    CHECK(syscall(SYS_getpid) == getpid());
+    FAILS(syscall(SYS_close, -1), EBADF);
+    /* The last argument comes over the stack. */
+    void *page = (void *)syscall(SYS_mmap, NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED && syscall(SYS_munmap, page, 4096) == 0);
+    for (int is_vfork = 0; is_vfork < 2; is_vfork++) {
+        pid_t child = is_vfork ? vfork() : fork();
+        if (child == 0) {
+            syscall(SYS_exit_group, 10);
+        }
+        CHECK(status_of(child) == 10);
+    }
 }
 
 static void execute(int way) {
@@ -110,6 +127,7 @@ static void goes_into_background(void) {
 const struct named_case leaving_cases[] = {
     {"_exit _Exit", ends},
     {"execve execv execvp execvpe execl execlp execle execveat fexecve", executes},
+    {"syscall", calls_the_kernel},
     {"daemon", goes_into_background},
     {NULL, NULL},
 };
