@@ -69,29 +69,41 @@ fn read_by_server(ways: &[&str], under: bool, is_right: fn(&str) -> bool) -> Res
     let port = ports.program.to_string();
     let mut serve = command(under, &ports, None, &program);
     let mut server = Server::start(serve.args(["serve", &port]), "listening")?;
-    for way in ways {
-        // Some end with a signal.
+    are_right(ways, is_right, |way| {
         let mut client = command(under, &ports, None, &program);
+        // Some end with a signal.
         client.args(["write", way, &port]).status().context("a client")?;
-        let read = server.line()?;
-        ensure!(is_right(&read), "{way}: the server read {read:?}");
-    }
-    Ok(())
+        server.line()
+    })
 }
 
 /// What a client read of servers that ended in these ways.
 fn read_by_client(ways: &[&str], under: bool, is_right: fn(&str) -> bool) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = compile("endings", folder.path())?;
-    for way in ways {
+    are_right(ways, is_right, |way| {
         let ports = ports(RULE)?;
         let port = ports.program.to_string();
         let mut answer = command(under, &ports, None, &program);
         let _server = Server::start(answer.args(["answer", way, &port]), "listening")?;
-        let read = run(command(under, &ports, None, &program).args(["read", &port]))?;
-        let read = read.trim_end();
-        ensure!(is_right(read), "{way}: the client read {read:?}");
+        run(command(under, &ports, None, &program).args(["read", &port]))
+    })
+}
+
+/// All of what was read is right, after each way to end.
+fn are_right(
+    ways: &[&str],
+    is_right: fn(&str) -> bool,
+    mut read: impl FnMut(&str) -> Result<String>,
+) -> Result<()> {
+    let mut wrong = Vec::new();
+    for way in ways {
+        let read = read(way).with_context(|| way.to_string())?;
+        if !is_right(read.trim_end()) {
+            wrong.push(format!("{way}: {}", read.trim_end()));
+        }
     }
+    ensure!(wrong.is_empty(), "{} of {} are wrong: {}", wrong.len(), ways.len(), wrong.join("; "));
     Ok(())
 }
 

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         Some(format!("needs registries: {}", error.lines().next().unwrap_or_default()))
     });
     let tools = cc.clone().or(missing("nm"));
-    let tests: [(&str, Test, &Option<String>); 39] = [
+    let tests: [(&str, Test, &Option<String>); 40] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("children__have_nothing_of_the_library", children::have_nothing, &cc),
@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         ("frames__sent_before_the_exit_arrive", streams::before_exit, &cc),
         ("frames__unread_hold_up_no_exit", streams::unread, &cc),
         ("frames__wait_for_a_program_that_pauses", streams::paused, &cc),
+        ("frames__wait_for_it_after_the_client_has_ended", streams::paused_at_the_end, &cc),
         ("frames__to_a_successor_are_not_taken", streams::to_successor, &cc),
         ("replies__before_the_exit_arrive", streams::replied_before_exit, &cc),
         ("frames__stay_tcp_without_the_other_end", streams::under_one, &cc),
