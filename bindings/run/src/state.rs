@@ -82,7 +82,7 @@ static STATE: AtomicPtr<State> = AtomicPtr::new(null_mut());
 static START: Once = Once::new();
 /// The process of the state. A child of `vfork` has the parent's memory for a while.
 static OWNER: AtomicI32 = AtomicI32::new(0);
-/// Children may have the process's sockets.
+/// Children may have the process's sockets, or the parent does.
 static HAS_FORKED: AtomicBool = AtomicBool::new(false);
 /// The port to which a UDP socket is connected, if it has a rule.
 static CONNECTED: [AtomicU16; FDS_MAX] = [const { AtomicU16::new(0) }; FDS_MAX];
@@ -127,7 +127,6 @@ fn begin(rules: Rules) {
         shared: Shared::default(),
         ender: OnceLock::new(),
     };
-    HAS_FORKED.store(false, Ordering::Relaxed);
     OWNER.store(own_pid(), Ordering::Relaxed);
     STATE.store(Box::into_raw(Box::new(state)), Ordering::Release);
 }
@@ -153,6 +152,8 @@ extern "C" fn after_fork() {
     // SAFETY: the parent's state was leaked, and its rules never change.
     if let Some(state) = unsafe { STATE.load(Ordering::Acquire).as_ref() } {
         begin(state.rules.clone());
+        // The parent has the sockets that this process inherits.
+        HAS_FORKED.store(true, Ordering::Relaxed);
     }
 }
 

@@ -168,7 +168,7 @@ impl Offer {
     fn carry(self, links: &'static Links, shared: &'static Shared, fd: RawFd) -> io::Result<()> {
         let far = self.own.local_addr()?;
         let program = ToProgram::new(self.accept(fd)?)?;
-        socket::begin(&self.private)?;
+        socket::begin_private(&self.private)?;
         let ends = Ends { peer: self.to, local: self.private.local_addr()?, interface: 0 };
         names::note(Protocol::Tcp, far, ends);
         let pair = Arc::new(Pair::new(program, self.private));

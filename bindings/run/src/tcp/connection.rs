@@ -56,8 +56,6 @@ struct Passed {
     messages: bool,
     /// A window had fewer messages than its rate asks for.
     are_messages_missing: bool,
-    /// The client's bytes, as the other library told.
-    input: bool,
     /// What was written to the program.
     pieces: bool,
     replies: bool,
@@ -72,7 +70,7 @@ impl Connection {
         program: TcpStream,
         far: SocketAddr,
     ) -> io::Result<(Self, Pieces)> {
-        socket::begin(&private)?;
+        socket::begin_private(&private)?;
         let (queue, pieces) = sync_channel(QUEUE_MAX);
         let connection = Self {
             queue,
@@ -221,12 +219,9 @@ impl Connection {
         }
     }
 
-    /// Nobody takes the replies. After the client's own end, the program gets all of that first, and
-    /// is then told as by a kernel: what it writes fails. Without that end, it is a reset at once.
+    /// Nobody takes the replies. The program still gets all of the client's bytes and its end, if
+    /// the other library has told that, and then learns as from a kernel that its writes fail.
     fn refuse_replies(&self) {
-        if !lock(&self.passed).input {
-            return self.abort();
-        }
         let mut bytes = vec![0; BYTES_MAX];
         while self.program.discard(&mut bytes, LOOK_INTERVAL) {
             if lock(&self.passed).pieces && !self.program.holds_bytes() {
@@ -278,7 +273,6 @@ impl Connection {
                     }
                 }
                 Record::End => {
-                    self.note(|passed| passed.input = true);
                     // The writer may have ended.
                     drop(self.queue.send(Piece::End));
                     // The other library may have ended: it has told all.
@@ -286,7 +280,6 @@ impl Connection {
                     return Ok(());
                 }
                 Record::Reset => {
-                    self.note(|passed| passed.input = true);
                     drop(self.tell(&Record::Confirmed));
                     self.reset_program();
                     return Ok(());

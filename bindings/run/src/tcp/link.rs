@@ -76,7 +76,7 @@ pub struct Pair {
 /// What the other library has told.
 #[derive(Clone, Copy, Default)]
 struct Replies {
-    /// The program was shown their end.
+    /// The program is shown their end.
     have_ended: bool,
     /// It has the program's end, and all before it.
     is_confirmed: bool,
@@ -129,8 +129,9 @@ impl Pair {
                 // A program that has closed its socket takes no reply. Its own bytes go on.
                 Ok(Record::Bytes(bytes)) => takes = takes && self.program.write_all(&bytes).is_ok(),
                 Ok(Record::End) => {
-                    takes = takes && self.program.end().is_ok();
+                    // From now on no thread resets the program's connection.
                     self.note(|replies| replies.have_ended = true);
+                    takes = takes && self.program.end().is_ok();
                 }
                 Ok(Record::Reset) => {
                     self.program.drain(RESET_TIMEOUT);

@@ -5,6 +5,7 @@
 //! the bytes that were sent before it.
 
 use crate::{next, shared::lock};
+use socket2::{SockRef, TcpKeepalive};
 use std::{
     io::{self, ErrorKind, Read, Write},
     mem::offset_of,
@@ -23,9 +24,23 @@ pub const TCP_CLOSE: u8 = 7;
 /// How often the kernel is asked for what it hasn't sent yet.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(1);
 
+/// A connection between two hosts that is idle for so long is asked whether it lives: each program's
+/// own keepalive asks the loopback only.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_PROBES: u32 = 3;
+
+/// Prepares a connection to another library.
+pub fn begin_private(socket: &TcpStream) -> io::Result<()> {
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE);
+    let keepalive = keepalive.with_interval(KEEPALIVE_INTERVAL).with_retries(KEEPALIVE_PROBES);
+    SockRef::from(socket).set_tcp_keepalive(&keepalive)?;
+    begin(socket)
+}
+
 /// Makes each close of a socket a reset, until its end is told.
-pub fn begin(socket: &TcpStream) -> io::Result<()> {
-    socket2::SockRef::from(socket).set_linger(Some(Duration::ZERO))
+fn begin(socket: &TcpStream) -> io::Result<()> {
+    SockRef::from(socket).set_linger(Some(Duration::ZERO))
 }
 
 /// Ends what is sent by a socket. From now on the kernel sends the rest, also of an ended process.
@@ -36,7 +51,7 @@ pub fn end(socket: &TcpStream) -> io::Result<()> {
 
 /// The kernel sends what was written, also if the process ends.
 pub fn keep_bytes(socket: &TcpStream) -> io::Result<()> {
-    socket2::SockRef::from(socket).set_linger(None)
+    SockRef::from(socket).set_linger(None)
 }
 
 /// Resets a connection at once, and wakes the threads that wait for it.

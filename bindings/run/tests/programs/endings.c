@@ -24,6 +24,7 @@
 #define BYTES (LINES * 11)
 #define MANY 20
 
+static struct sockaddr_in at = {.sin_family = AF_INET};
 static char lines[BYTES + 1];
 static int fd = -1;
 static FILE *stream;
@@ -65,9 +66,9 @@ static void write_all(const char *from, size_t len) {
     }
 }
 
-static int connect_to(const struct sockaddr_in *to) {
+static int connected(void) {
     int new = socket(AF_INET, SOCK_STREAM, 0);
-    check(connect(new, (const struct sockaddr *)to, sizeof *to) == 0, "connect");
+    check(connect(new, (const struct sockaddr *)&at, sizeof at) == 0, "connect");
     return new;
 }
 
@@ -142,6 +143,12 @@ static void close_it(void) {
     check(close(fd) == 0, "close");
 }
 
+/* A connection of the child's own: the end of the child isn't one of the parent's connection. */
+static void write_own(void) {
+    fd = connected();
+    write_all(lines, BYTES);
+}
+
 static void write_second_half(void) {
     write_all(lines + BYTES / 2, BYTES - BYTES / 2);
 }
@@ -178,6 +185,10 @@ static void step(const char *word) {
         run_child(close_it);
     } else if (is(word, "child-writes")) {
         run_child(write_second_half);
+    } else if (is(word, "child-connects")) {
+        run_child(write_own);
+    } else if (is(word, "second-half")) {
+        write_second_half();
     } else if (is(word, "vfork")) {
         pid_t child = vfork();
         if (child == 0) {
@@ -242,7 +253,7 @@ static void step(const char *word) {
 
 /* Writes the lines, unless a step does a part of it, and takes the steps. */
 static void write_and_end(char *way) {
-    int is_half = strstr(way, "child-writes") != NULL;
+    int is_half = strstr(way, "child-writes") != NULL || strstr(way, "second-half") != NULL;
     if (strstr(way, "stdio") != NULL) {
         stream = fdopen(fd, "w");
     }
@@ -264,7 +275,7 @@ int main(int argc, char **argv) {
     for (int line = 0; line < LINES; line++) {
         sprintf(lines + line * 11, "line %05d\n", line);
     }
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[argc - 1]))};
+    at.sin_port = htons(atoi(argv[argc - 1]));
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     /* A process that hangs is no success. */
     alarm(100);
@@ -278,7 +289,7 @@ int main(int argc, char **argv) {
         fflush(stdout);
     }
     if (is(how, "read")) {
-        read_all(connect_to(&at), "");
+        read_all(connected(), "");
         return 0;
     } else if (is(how, "serve")) {
         for (;;) {
@@ -312,7 +323,7 @@ int main(int argc, char **argv) {
     }
     int all[MANY], count = strncmp(way, "many,", 5) == 0 ? MANY : 1;
     for (int i = 0; i < count; i++) {
-        all[i] = fd = connect_to(&at);
+        all[i] = fd = connected();
         if (count > 1) {
             write_all(lines, BYTES);
         }

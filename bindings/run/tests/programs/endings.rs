@@ -201,6 +201,23 @@ pub fn of_a_parent() -> Result<()> {
     Ok(())
 }
 
+/// A child with a connection of its own ends that alone, not the one that it inherited.
+pub fn of_a_child() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("endings", folder.path())?, ports(RULE)?);
+    let port = ports.program.to_string();
+    let mut serve = command(true, &ports, None, &program);
+    let mut server = Server::start(serve.args(["serve", &port]), "listening")?;
+    for end in ["close,_exit", "_exit", "return"] {
+        let way = format!("child-connects,second-half,{end}");
+        run(command(true, &ports, None, &program).args(["write", &way, &port]))?;
+        let (parent, child) = (server.line()?, server.line()?);
+        ensure!(parent == ALL, "{way}: the server read {parent:?} of the parent");
+        ensure!(child == ALL, "{way}: the server read {child:?} of the child");
+    }
+    Ok(())
+}
+
 /// A server that doesn't answer any more holds up the end of a client for a while only.
 pub fn to_a_dead_peer() -> Result<()> {
     let folder = tempfile::tempdir()?;

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         Some(format!("needs registries: {}", error.lines().next().unwrap_or_default()))
     });
     let tools = cc.clone().or(missing("nm"));
-    let tests: [(&str, Test, &Option<String>); 40] = [
+    let tests: [(&str, Test, &Option<String>); 41] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("children__have_nothing_of_the_library", children::have_nothing, &cc),
@@ -62,6 +62,7 @@ fn main() -> ExitCode {
         ("endings__in_the_allocator_are_no_hang", endings::in_the_allocator, &cc),
         ("endings__of_many_connections", endings::of_many, &cc),
         ("endings__of_a_parent_are_shown_to_its_child", endings::of_a_parent, &cc),
+        ("endings__of_a_child_are_none_of_its_parent", endings::of_a_child, &cc),
         ("endings__wait_for_no_dead_peer", endings::to_a_dead_peer, &cc),
         ("statsd__counts_under_both", || statsd::counts(UDP, true, true), &public),
         ("statsd__counts_with_the_client_alone", || statsd::counts(UDP, false, true), &public),
