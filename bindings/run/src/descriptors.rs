@@ -24,8 +24,8 @@ static MAKING: AtomicU32 = AtomicU32::new(0);
 /// A thread of the program closes a range of descriptors.
 const CLOSING: u32 = 1 << 31;
 
-/// Makes and keeps a descriptor, without waiting for the kernel. Until it is noted as the library's,
-/// no range is closed.
+/// Makes and keeps a descriptor, without waiting for the kernel. No range is closed until it is
+/// noted as the library's.
 pub fn make(make: impl FnOnce() -> RawFd) -> RawFd {
     let enter = |making: u32| (making & CLOSING == 0).then_some(making + 1);
     while MAKING.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_err() {

@@ -1,5 +1,5 @@
-//! Calls after which the process goes on without this library's threads: other programs, and a child
-//! in the background. Also `syscall`, which may end the process.
+//! Calls after which the process goes on without this library's threads: other programs, and a
+//! child in the background. Also `syscall`, which may end the process.
 //!
 //! Connections that the program has closed are brought to their end before. Some of these functions
 //! take any number of arguments, so each is a jump to libc's own with the registers as they were.

@@ -14,7 +14,7 @@ use std::{
         fd::{AsRawFd, RawFd},
         unix::net::UnixStream,
     },
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 
@@ -38,11 +38,14 @@ pub fn open_connections() -> HashSet<SocketAddr> {
 /// theirs, so none sees an error that it wouldn't without the library. The kernel then tells the
 /// library the end of the program's bytes. It doesn't if another process has the socket too, such
 /// as a child after a `fork`: the connection is that one's, until the process has ended.
-pub fn leave(may_be_shared: bool) {
+pub fn leave() {
     // A thread may be inside of a call that writes.
     // SAFETY: it takes no memory. The process ends.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let carried = carried();
+    if carried.is_empty() {
+        return;
+    }
     // Both ends stay open as long as the process lives.
     let silent = UnixStream::pair().map(|(one, other)| {
         std::mem::forget(other);
@@ -61,12 +64,14 @@ pub fn leave(may_be_shared: bool) {
         }
     }
     std::mem::forget(silent);
+    let elsewhere = sockets_elsewhere();
     for (inode, copy) in kept {
         // SAFETY: the copy is this function's own.
         unsafe {
             // Also while a thread is inside of a call on the socket, which holds it open.
             let is_reset = linger(copy) == Some(Duration::ZERO);
-            if !is_reset && !(may_be_shared && is_elsewhere(inode)) {
+            let is_others = elsewhere.as_ref().is_none_or(|sockets| sockets.contains(&inode));
+            if !is_reset && !is_others {
                 next::shutdown(copy, libc::SHUT_WR);
             }
             next::close(copy);
@@ -120,10 +125,10 @@ impl Lingering {
     }
 
     /// The library's address of the connection, if that was its last descriptor.
-    pub fn closed(self, may_be_shared: bool) -> Option<SocketAddr> {
+    pub fn closed(self) -> Option<SocketAddr> {
         let Carried { inode, far, .. } = self.carried;
         let is_open = carried().iter().any(|carried| carried.inode == inode)
-            || may_be_shared && is_elsewhere(inode);
+            || sockets_elsewhere().is_none_or(|sockets| sockets.contains(&inode));
         (!is_open).then_some(far)
     }
 }
@@ -141,16 +146,19 @@ fn linger(fd: RawFd) -> Option<Duration> {
     (linger.l_onoff != 0).then(|| Duration::from_secs(seconds))
 }
 
-/// Whether another process has a socket. One that can't be looked at is of another user, and so no
-/// child with the parent's sockets, unless it took other rights.
-fn is_elsewhere(inode: u64) -> bool {
-    let socket = PathBuf::from(format!("socket:[{inode}]"));
+/// The inodes of the sockets that other processes have; `None` if the kernel doesn't tell. A process
+/// that can't be looked at is another user's. So it is no child with this one's sockets, unless it
+/// took other rights.
+fn sockets_elsewhere() -> Option<HashSet<u64>> {
     let own = std::process::id().to_string();
-    let Ok(processes) = fs::read_dir("/proc") else { return true };
     let is_other = |name: &str| name != own && name.bytes().all(|byte| byte.is_ascii_digit());
-    let others =
-        processes.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_other));
-    others.filter_map(|process| fs::read_dir(process.path().join("fd")).ok()).any(|open| {
-        open.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link == socket))
-    })
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let others = processes.filter(|entry| entry.file_name().to_str().is_some_and(is_other));
+    let descriptors = others.filter_map(|other| fs::read_dir(other.path().join("fd")).ok());
+    let links = descriptors.flat_map(|entries| entries.flatten());
+    let inode = |entry: fs::DirEntry| {
+        let link = fs::read_link(entry.path()).ok()?;
+        link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    };
+    Some(links.filter_map(inode).collect())
 }

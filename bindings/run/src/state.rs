@@ -82,8 +82,6 @@ static STATE: AtomicPtr<State> = AtomicPtr::new(null_mut());
 static START: Once = Once::new();
 /// The process of the state. A child of `vfork` has the parent's memory for a while.
 static OWNER: AtomicI32 = AtomicI32::new(0);
-/// Children may have the process's sockets, or the parent does.
-static HAS_FORKED: AtomicBool = AtomicBool::new(false);
 /// The port to which a UDP socket is connected, if it has a rule.
 static CONNECTED: [AtomicU16; FDS_MAX] = [const { AtomicU16::new(0) }; FDS_MAX];
 /// The kernel holds the beginning of a datagram for the socket.
@@ -107,7 +105,7 @@ fn start() {
             begin(rules);
             // SAFETY: the functions are part of this library, which is never unloaded.
             unsafe {
-                libc::pthread_atfork(None, Some(after_fork_in_parent), Some(after_fork));
+                libc::pthread_atfork(None, None, Some(after_fork));
                 // The first of these functions runs last.
                 at_quick_exit(at_quick_end);
             };
@@ -142,18 +140,12 @@ unsafe extern "C" {
     fn fcloseall() -> libc::c_int;
 }
 
-extern "C" fn after_fork_in_parent() {
-    HAS_FORKED.store(true, Ordering::Relaxed);
-}
-
 /// In a forked child: a lock of the parent's state may never be released there.
 extern "C" fn after_fork() {
     descriptors::close_all();
     // SAFETY: the parent's state was leaked, and its rules never change.
     if let Some(state) = unsafe { STATE.load(Ordering::Acquire).as_ref() } {
         begin(state.rules.clone());
-        // The parent has the sockets that this process inherits.
-        HAS_FORKED.store(true, Ordering::Relaxed);
     }
 }
 
@@ -342,7 +334,9 @@ pub fn end_process(streams: bool) {
     }
     match ender {
         Some(ender) => ender.end(EXIT_TIMEOUT + RECEIVERS_TIMEOUT + REPORT_TIMEOUT),
-        None => end_work(),
+        None if streams => end_work(),
+        // A signal handler can't.
+        None => {}
     }
 }
 
@@ -353,7 +347,7 @@ fn end_work() {
     pass_calls_of_this_thread();
     let deadline = Instant::now() + EXIT_TIMEOUT;
     state.client.links.end();
-    leaving::leave(HAS_FORKED.load(Ordering::Relaxed));
+    leaving::leave();
     state.end_destinations(deadline);
     state.client.links.wait_for_end(&HashSet::new(), deadline);
     let bound = std::mem::take(&mut *lock(&state.bound));
@@ -410,7 +404,7 @@ pub fn wait_until_told(lingering: Lingering) {
     let (before, deadline) = (errno(), Instant::now() + lingering.timeout);
     let far = {
         let _inside = enter();
-        lingering.closed(HAS_FORKED.load(Ordering::Relaxed))
+        lingering.closed()
     };
     let is_told = |far: SocketAddr| {
         let _inside = enter();

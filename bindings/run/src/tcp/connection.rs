@@ -219,8 +219,8 @@ impl Connection {
         }
     }
 
-    /// Nobody takes the replies. The program still gets all of the client's bytes and its end, if
-    /// the other library has told that, and then learns as from a kernel that its writes fail.
+    /// The client takes no replies. The program still gets all of the client's bytes and its end,
+    /// if the other library has told that. Then its writes fail, as with a kernel.
     fn refuse_replies(&self) {
         let mut bytes = vec![0; BYTES_MAX];
         while self.program.discard(&mut bytes, LOOK_INTERVAL) {

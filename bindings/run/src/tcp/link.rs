@@ -89,8 +89,8 @@ impl Pair {
         Self { program, private, replies: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Resets the connections, and wakes the threads that wait for them. A program that was shown the
-    /// end of the replies may still read them: the kernel then refuses what it sends.
+    /// Resets the connections, and wakes the threads that wait for them. A program that was shown
+    /// the end of the replies may still read them: the kernel then refuses what it sends.
     fn abort(&self) {
         self.note(|replies| replies.are_over = true);
         if !self.replies().have_ended {

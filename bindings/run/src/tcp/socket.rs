@@ -1,8 +1,7 @@
 //! The library's sockets, which show a program an end only where one was told.
 //!
-//! A socket is born so that its close is a reset: also the kernel's close, after a signal has killed
-//! the process. [`end`] changes that, once everything was told. A reset reaches the program after
-//! the bytes that were sent before it.
+//! The close of a new socket is a reset: also the kernel's close, after a signal has killed the
+//! process. [`end`] changes that, once everything was told.
 
 use crate::{next, shared::lock};
 use socket2::{SockRef, TcpKeepalive};
@@ -24,7 +23,7 @@ pub const TCP_CLOSE: u8 = 7;
 /// How often the kernel is asked for what it hasn't sent yet.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(1);
 
-/// A connection between two hosts that is idle for so long is asked whether it lives: each program's
+/// A connection between two hosts that is idle for so long is asked whether it lives. A program's
 /// own keepalive asks the loopback only.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
@@ -62,8 +61,8 @@ pub fn abort(socket: &TcpStream) {
         let none: libc::sockaddr = std::mem::zeroed();
         next::connect(fd, &raw const none, size_of_val(&none) as libc::socklen_t)
     };
-    // Some kernels (6.4, 6.5) don't while threads wait. An end of both ways would be sent as an end:
-    // wake the readers, and the last close is the reset.
+    // Some kernels (6.4, 6.5) don't while threads wait. To shut down both ways would send an end.
+    // So the readers are woken, and the last close is the reset.
     if done < 0 {
         drop(begin(socket));
         drop(socket.shutdown(Shutdown::Read));

@@ -3,6 +3,7 @@
 
 use crate::tools::{Server, command, compile, ports, run};
 use anyhow::{Context, Result, ensure};
+use std::path::Path;
 
 /// Ends of a connection or a process after which all bytes arrive, and then an end.
 const GOOD: [&str; 24] = [
@@ -58,6 +59,14 @@ const GOOD_IN_CHILD: [&str; 5] = [
 const RESETS: [&str; 3] = ["linger,close,_exit", "linger,close,return", "linger,_exit"];
 /// Ends of the process that carries the connection, before it is told that all bytes were written.
 const KILLED: [&str; 5] = ["kill", "term", "abort", "execv", "hand-to-child,_exit"];
+/// Python's ways: processes that end right after the close, or without one.
+const PYTHON: [&str; 4] = [
+    "write(); os._exit(0)",
+    "process = multiprocessing.get_context('fork').Process(target=write); \
+     process.start(); process.join()",
+    "pid = os.fork()\nif pid: os.waitpid(pid, 0)\nelif os.fork(): os._exit(0)\nelse: write(); os._exit(0)",
+    "write(close=False); os._exit(0)",
+];
 
 const ALL: &str = "22000 bytes, end";
 const RULE: &str = "tcp:lines,msr:1";
@@ -151,11 +160,11 @@ pub fn that_are_resets() -> Result<()> {
     Ok(())
 }
 
-/// A signal handler that ends the process in the middle of the allocator's work gets to its end, and
-/// nobody is told an end that is none.
+/// A signal handler that ends the process in the middle of the allocator's work gets to its end.
+/// The server reads all bytes or a reset.
 pub fn in_the_allocator() -> Result<()> {
     let is_either = |read: &str| is_whole(read) || is_reset(read);
-    read_by_server(&["handler-allocates"; 4], true, is_either)
+    read_by_server(&["handler-allocates"; 2], true, is_either)
 }
 
 /// A client that closes many connections at once, and ends.
@@ -199,6 +208,27 @@ pub fn of_a_parent() -> Result<()> {
         ensure!(is_reset(&read), "{one}: the other end read {read:?}");
     }
     Ok(())
+}
+
+pub fn of_python() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("endings", folder.path())?, ports(RULE)?);
+    let port = ports.program.to_string();
+    let mut serve = command(true, &ports, None, &program);
+    let mut server = Server::start(serve.args(["serve", &port]), "listening")?;
+    let begin = format!(
+        "import multiprocessing, os, socket\n\
+         def write(close=True):\n \
+         global end\n \
+         end = socket.create_connection(('127.0.0.1', {port}))\n \
+         end.sendall(b''.join(b'line %05d\\n' % line for line in range(2000)))\n \
+         if close: end.close()\n"
+    );
+    are_right(&PYTHON, is_whole, |way| {
+        let mut client = command(true, &ports, None, Path::new("python3"));
+        run(client.args(["-c", &format!("{begin}{way}\n")]))?;
+        server.line()
+    })
 }
 
 /// A child with a connection of its own ends that alone, not the one that it inherited.
