@@ -146,9 +146,9 @@ fn linger(fd: RawFd) -> Option<Duration> {
     (linger.l_onoff != 0).then(|| Duration::from_secs(seconds))
 }
 
-/// The inodes of the sockets that other processes have; `None` if the kernel doesn't tell. A process
-/// that can't be looked at is another user's. So it is no child with this one's sockets, unless it
-/// took other rights.
+/// The inodes of the sockets that other processes have; `None` if the kernel doesn't tell. A
+/// process that can't be looked at is another user's. So it is no child with this one's sockets,
+/// unless it took other rights.
 fn sockets_elsewhere() -> Option<HashSet<u64>> {
     let own = std::process::id().to_string();
     let is_other = |name: &str| name != own && name.bytes().all(|byte| byte.is_ascii_digit());

@@ -24,6 +24,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// How long the other library may take to connect to its program.
+const JOB_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the loopback may take for the program's own connection.
 const OWN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -145,14 +147,15 @@ fn open_private(atp: SocketAddr, rule: Rule, framing: Framing) -> io::Result<(Tc
         return Err(io::Error::other("ATP's UDP port doesn't answer"));
     }
     (&private).write_all(&[GO])?;
+    private.set_read_timeout(Some(JOB_TIMEOUT))?;
     let mut job = [0; 4];
     match (&private).read_exact(&mut job) {
         Ok(()) if u32::from_be_bytes(job) == NOBODY => {
             return Err(ErrorKind::ConnectionRefused.into());
         }
-        // Its process has ended. The program may have seen the connection, so this end sees it
-        // break: there is no second one.
-        Err(error) if is_end(&error) => {}
+        // Its process has ended or hangs. The program may have seen the connection, so this end
+        // sees it break: there is no second one.
+        Err(error) if is_end(&error) || socket::is_pause(&error) => {}
         done => done?,
     }
     private.set_read_timeout(None)?;

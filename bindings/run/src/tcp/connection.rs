@@ -159,7 +159,9 @@ impl Connection {
                 self.abort();
                 match error.kind() {
                     // The client's process has ended without a word.
-                    ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => Ok(()),
+                    ErrorKind::UnexpectedEof
+                    | ErrorKind::ConnectionReset
+                    | ErrorKind::BrokenPipe => Ok(()),
                     _ => Err(error),
                 }
             })
@@ -292,22 +294,25 @@ impl Connection {
     /// Waits until the messages that the other library knows to be delivered are in the queue.
     fn wait_for_messages(&self, delivered: u64, is_held_up: &AtomicBool) -> io::Result<()> {
         let mut deadline = Instant::now() + FINISH_TIMEOUT;
-        while delivered > 0 && self.is_open() {
-            if self.wait_for(|passed| passed.messages, Instant::now() + LOOK_INTERVAL) {
-                let are_missing = lock(&self.passed).are_messages_missing;
-                let taken = self.taken.load(Ordering::Relaxed);
-                if are_missing || taken < delivered {
-                    return Err(io::Error::other(format!(
-                        "a connection is reset: {taken} of its {delivered} frames are here"
-                    )));
-                }
-                break;
+        while delivered > 0
+            && !self.wait_for(|passed| passed.messages, Instant::now() + LOOK_INTERVAL)
+        {
+            if !self.is_open() {
+                return Ok(());
             }
             if is_held_up.load(Ordering::Relaxed) {
                 deadline = Instant::now() + FINISH_TIMEOUT;
             } else if Instant::now() >= deadline {
                 return Err(io::Error::other("a connection is reset: its frames don't come"));
             }
+        }
+        let are_missing = lock(&self.passed).are_messages_missing;
+        let taken = self.taken.load(Ordering::Relaxed);
+        // A program that takes no more misses none.
+        if self.is_open() && (are_missing || taken < delivered) {
+            return Err(io::Error::other(format!(
+                "a connection is reset: {taken} of its {delivered} frames are here"
+            )));
         }
         Ok(())
     }
