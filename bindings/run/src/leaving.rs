@@ -39,13 +39,13 @@ pub fn open_connections() -> HashSet<SocketAddr> {
 /// library the end of the program's bytes. It doesn't if another process has the socket too, such
 /// as a child after a `fork`: the connection is that one's, until the process has ended.
 pub fn leave() {
-    // A thread may be inside of a call that writes.
-    // SAFETY: it takes no memory. The process ends.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let carried = carried();
     if carried.is_empty() {
         return;
     }
+    // A thread may be inside of a call that writes.
+    // SAFETY: it takes no memory. The process ends.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     // Both ends stay open as long as the process lives.
     let silent = UnixStream::pair().map(|(one, other)| {
         std::mem::forget(other);
@@ -118,8 +118,7 @@ pub struct Lingering {
 
 impl Lingering {
     pub fn of(fd: RawFd) -> Option<Self> {
-        // Most programs' closes end here, without a system call.
-        let carried = if names::are_there() { carried_by(fd) } else { None }?;
+        let carried = carried_by(fd)?;
         let timeout = linger(fd)?;
         (timeout > Duration::ZERO).then_some(Self { carried, timeout })
     }

@@ -18,7 +18,7 @@ use crate::{
 use std::{
     collections::HashMap,
     io::{self, ErrorKind, Read, Write},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
     os::fd::{AsRawFd, RawFd},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -103,6 +103,14 @@ fn ask(client: &Client, fd: RawFd, to: SocketAddr, rule: Rule, framing: Framing)
     if client.is_silent(atp) || client.links.are_ending() {
         return None;
     }
+    let domain = address::option(fd, libc::SO_DOMAIN)?;
+    let loopback: IpAddr = match domain {
+        // A socket of IPv6 alone reaches no address of IPv4.
+        libc::AF_INET6 if to.ip().to_canonical().is_ipv6() => Ipv6Addr::LOCALHOST.into(),
+        _ => Ipv4Addr::LOCALHOST.into(),
+    };
+    let own = TcpListener::bind((loopback, 0)).ok()?;
+    own.set_nonblocking(true).ok()?;
     let private = open_private(atp, rule, framing);
     let quiet = [
         ErrorKind::ConnectionRefused,
@@ -121,14 +129,6 @@ fn ask(client: &Client, fd: RawFd, to: SocketAddr, rule: Rule, framing: Framing)
     }
     client.note(atp, private.is_ok());
     let (private, job) = private.ok()?;
-    let domain = address::option(fd, libc::SO_DOMAIN)?;
-    let loopback: IpAddr = match domain {
-        // A socket of IPv6 alone reaches no address of IPv4.
-        libc::AF_INET6 if to.ip().to_canonical().is_ipv6() => Ipv6Addr::LOCALHOST.into(),
-        _ => Ipv4Addr::LOCALHOST.into(),
-    };
-    let own = TcpListener::bind((loopback, 0)).ok()?;
-    own.set_nonblocking(true).ok()?;
     Some(Offer { private, own, domain, job, atp, to, rule, framing })
 }
 
@@ -153,17 +153,13 @@ fn open_private(atp: SocketAddr, rule: Rule, framing: Framing) -> io::Result<(Tc
         Ok(()) if u32::from_be_bytes(job) == NOBODY => {
             return Err(ErrorKind::ConnectionRefused.into());
         }
+        Ok(()) => {}
         // Its process has ended or hangs. The program may have seen the connection, so this end
         // sees it break: there is no second one.
-        Err(error) if is_end(&error) || socket::is_pause(&error) => {}
-        done => done?,
+        Err(_) => drop(private.shutdown(Shutdown::Both)),
     }
     private.set_read_timeout(None)?;
     Ok((private, u32::from_be_bytes(job)))
-}
-
-fn is_end(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset)
 }
 
 impl Offer {

@@ -269,6 +269,26 @@ static void write_and_end(char *way) {
     }
 }
 
+/* Whether the way begins with a step, which is left out then. */
+static int is_first(char **way, const char *word) {
+    int is_so = strncmp(*way, word, strlen(word)) == 0;
+    *way += is_so ? strlen(word) : 0;
+    return is_so;
+}
+
+/* Closes many connections at once, and ends. */
+static void write_many(void) {
+    int all[MANY];
+    for (int i = 0; i < MANY; i++) {
+        all[i] = fd = connected();
+        write_all(lines, BYTES);
+    }
+    for (int i = 0; i < MANY; i++) {
+        close(all[i]);
+    }
+    _exit(0);
+}
+
 int main(int argc, char **argv) {
     check(argc >= 3, "endings HOW [WAY] PORT");
     const char *how = argv[1];
@@ -305,35 +325,25 @@ int main(int argc, char **argv) {
         write_and_end(argv[2]);
         return 0;
     }
-    char *way = argv[2], *rest = strchr(way, ',');
-    if (strncmp(way, "fork,", 5) == 0 || strncmp(way, "double-fork,", 12) == 0) {
-        if (way[0] == 'd' && fork() != 0) {
+    char *way = argv[2];
+    if (is_first(&way, "double-fork,")) {
+        if (fork() != 0) {
             return 0;
         }
+        if (fork() != 0) {
+            _exit(0);
+        }
+    } else if (is_first(&way, "fork,")) {
         pid_t child = fork();
         if (child != 0) {
             int status = 1;
-            if (way[0] == 'd') {
-                _exit(0);
-            }
             check(waitpid(child, &status, 0) == child && status == 0, "the child");
             return 0;
         }
-        way = rest + 1;
+    } else if (is_first(&way, "many,")) {
+        write_many();
     }
-    int all[MANY], count = strncmp(way, "many,", 5) == 0 ? MANY : 1;
-    for (int i = 0; i < count; i++) {
-        all[i] = fd = connected();
-        if (count > 1) {
-            write_all(lines, BYTES);
-        }
-    }
-    if (count > 1) {
-        for (int i = 0; i < count; i++) {
-            close(all[i]);
-        }
-        _exit(0);
-    }
+    fd = connected();
     write_and_end(way);
     return 0;
 }
