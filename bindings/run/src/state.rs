@@ -203,13 +203,6 @@ impl State {
         bound.retain(|_, other| !Arc::ptr_eq(other, &beside));
     }
 
-    /// Ends the streams of datagrams after what is queued. Later datagrams begin others.
-    fn end_destinations(&self, deadline: Instant) {
-        let destinations = std::mem::take(&mut *lock(&self.destinations));
-        destinations.values().for_each(|destination| destination.end());
-        destinations.values().for_each(|destination| destination.wait_for_end(deadline));
-    }
-
     /// The carried connections to the program.
     fn connections(&self, deadline: Instant) -> Vec<Arc<Connection>> {
         let bound = lock(&self.bound);
@@ -348,7 +341,9 @@ fn end_work() {
     let deadline = Instant::now() + EXIT_TIMEOUT;
     state.client.links.end();
     leaving::leave();
-    state.end_destinations(deadline);
+    // They stay in place: later datagrams are plain.
+    let destinations: Vec<_> = lock(&state.destinations).values().cloned().collect();
+    end_all(&destinations, deadline);
     state.client.links.wait_for_end(&HashSet::new(), deadline);
     let bound = std::mem::take(&mut *lock(&state.bound));
     let closing = std::mem::take(&mut *lock(&state.closing));
@@ -365,6 +360,12 @@ fn end_work() {
     }
 }
 
+/// Ends streams of datagrams after what is queued.
+fn end_all(destinations: &[Arc<Destination>], deadline: Instant) {
+    destinations.iter().for_each(|destination| destination.end());
+    destinations.iter().for_each(|destination| destination.wait_for_end(deadline));
+}
+
 /// Before a call after which the process may go on without the library's threads. What the program
 /// has closed or sent as datagrams is brought to its end.
 pub fn leave_program() {
@@ -377,7 +378,9 @@ pub fn leave_program() {
         let _inside = enter();
         let deadline = Instant::now() + EXIT_TIMEOUT;
         let open = leaving::open_connections();
-        state.end_destinations(deadline);
+        // If the call fails, later datagrams begin others.
+        let destinations = std::mem::take(&mut *lock(&state.destinations));
+        end_all(&destinations.into_values().collect::<Vec<_>>(), deadline);
         state.client.links.wait_for_end(&open, deadline);
         for connection in state.connections(deadline) {
             if !open.contains(&connection.far()) {

@@ -269,26 +269,26 @@ impl Link {
         let mut bytes = vec![0; BYTES_MAX];
         loop {
             match self.read(&mut bytes, LOOK_INTERVAL)? {
-                Read::Bytes(0) => return Ok(Record::End),
-                Read::Bytes(len) => {
+                Got::Bytes(0) => return Ok(Record::End),
+                Got::Bytes(len) => {
                     Record::Bytes(bytes[..len].to_vec()).write(&self.pair.private)?;
                 }
-                Read::Reset => return Ok(Record::Reset),
-                Read::Nothing => {}
+                Got::Reset => return Ok(Record::Reset),
+                Got::Nothing => {}
             }
         }
     }
 
     /// Reads what the program has written, for `timeout` at most.
-    fn read(&self, bytes: &mut [u8], timeout: Duration) -> io::Result<Read> {
+    fn read(&self, bytes: &mut [u8], timeout: Duration) -> io::Result<Got> {
         // It may be reset already.
         drop(self.pair.program.set_read_timeout(timeout));
         match self.pair.program.read(bytes) {
-            Ok(len) => Ok(Read::Bytes(len)),
-            Err(error) if is_pause(&error) => Ok(Read::Nothing),
+            Ok(len) => Ok(Got::Bytes(len)),
+            Err(error) if is_pause(&error) => Ok(Got::Nothing),
             // This library made the reset, since the other end's program or host has gone.
             Err(error) if self.pair.replies().are_over => Err(error),
-            Err(_) => Ok(Read::Reset),
+            Err(_) => Ok(Got::Reset),
         }
     }
 
@@ -301,10 +301,10 @@ impl Link {
             let left = window_end.map(|end| end.saturating_duration_since(Instant::now()));
             let timeout = left.map_or(LOOK_INTERVAL, |left| left.min(LOOK_INTERVAL));
             match self.read(&mut bytes, timeout)? {
-                Read::Bytes(0) => break Stop::End,
-                Read::Bytes(len) => cutter.push(&bytes[..len]),
-                Read::Reset => break Stop::Reset,
-                Read::Nothing => {}
+                Got::Bytes(0) => break Stop::End,
+                Got::Bytes(len) => cutter.push(&bytes[..len]),
+                Got::Reset => break Stop::Reset,
+                Got::Nothing => {}
             }
             match self.send_whole(cutter, &mut stream) {
                 Ok(0) => {}
@@ -378,7 +378,7 @@ impl Link {
 }
 
 /// What a read of the program's bytes gave.
-enum Read {
+enum Got {
     /// 0 at their end.
     Bytes(usize),
     /// The program has reset its connection, after all that was read.

@@ -4,7 +4,7 @@
  * list of steps with commas between. `endings serve PORT` reads one connection after the other to
  * its end, and prints how many of these bytes came, and whether the end was a good one.
  * `endings answer WAY PORT` accepts a connection, and writes and ends likewise; `endings read PORT`
- * connects and reads. */
+ * connects and reads. `endings write-on PORT` then writes until that fails. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -310,6 +310,15 @@ int main(int argc, char **argv) {
     }
     if (is(how, "read")) {
         read_all(connected(), "");
+        return 0;
+    } else if (is(how, "write-on")) {
+        fd = connected();
+        read_all(fd, "");
+        signal(SIGPIPE, SIG_IGN);
+        while (write(fd, lines, 11) == 11) {
+            usleep(10000);
+        }
+        puts(strerrorname_np(errno));
         return 0;
     } else if (is(how, "serve")) {
         for (;;) {

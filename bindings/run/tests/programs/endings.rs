@@ -182,6 +182,22 @@ pub fn of_many() -> Result<()> {
     Ok(())
 }
 
+/// A client that goes on writing learns that the server's program has closed the connection.
+pub fn of_one_way() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile("endings", folder.path())?;
+    for way in ["close,wait", "close,_exit"] {
+        let ports = ports(RULE)?;
+        let port = ports.program.to_string();
+        let mut answer = command(true, &ports, None, &program);
+        let _server = Server::start(answer.args(["answer", way, &port]), "listening")?;
+        let said = run(command(true, &ports, None, &program).args(["write-on", &port]))?;
+        let is_right = ["EPIPE", "ECONNRESET"].map(|error| format!("{ALL}\n{error}\n"));
+        ensure!(is_right.contains(&said), "{way}: the client said {said:?}");
+    }
+    Ok(())
+}
+
 /// A child that inherited a connection sees how the process ended that carries it.
 pub fn of_a_parent() -> Result<()> {
     let folder = tempfile::tempdir()?;

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     });
     let python = cc.clone().or(missing("python3"));
     let tools = cc.clone().or(missing("nm"));
-    let tests: [(&str, Test, &Option<String>); 42] = [
+    let tests: [(&str, Test, &Option<String>); 43] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("children__have_nothing_of_the_library", children::have_nothing, &cc),
@@ -64,6 +64,7 @@ fn main() -> ExitCode {
         ("endings__of_many_connections", endings::of_many, &cc),
         ("endings__of_a_parent_are_shown_to_its_child", endings::of_a_parent, &cc),
         ("endings__of_a_child_are_none_of_its_parent", endings::of_a_child, &cc),
+        ("endings__of_one_way_are_shown_to_a_writer", endings::of_one_way, &cc),
         ("endings__of_python_programs", endings::of_python, &python),
         ("endings__wait_for_no_dead_peer", endings::to_a_dead_peer, &cc),
         ("statsd__counts_under_both", || statsd::counts(UDP, true, true), &public),
