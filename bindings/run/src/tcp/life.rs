@@ -60,7 +60,8 @@ impl Life {
     /// Ends after the last connection; whether it has ended.
     pub fn end_without_connections(&self) -> bool {
         let mut phase = lock(&self.phase);
-        if *phase == Phase::Closing && lock(&self.jobs).is_empty() {
+        let is_idle = || *lock(&self.beginning) == 0 && lock(&self.jobs).is_empty();
+        if *phase == Phase::Closing && is_idle() {
             *phase = Phase::Ended;
         }
         *phase == Phase::Ended
