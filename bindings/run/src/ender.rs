@@ -25,8 +25,8 @@ impl Ender {
         let ender: &Self = Box::leak(Box::new(Self { asked: event()?, done: event()? }));
         let run = move || {
             while !wait(&ender.asked, Duration::MAX) {}
+            let _done = Raised(&ender.done);
             end();
-            raise(&ender.done);
         };
         thread::Builder::new().name("atp-run-ender".to_owned()).spawn(run)?;
         Ok(ender)
@@ -36,6 +36,15 @@ impl Ender {
     pub fn end(&self, timeout: Duration) {
         raise(&self.asked);
         wait(&self.done, timeout);
+    }
+}
+
+/// Raises an event when it is dropped, also by a panic.
+struct Raised<'a>(&'a OwnedFd);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        raise(self.0);
     }
 }
 

@@ -70,6 +70,8 @@ impl Connection {
         program: TcpStream,
         far: SocketAddr,
     ) -> io::Result<(Self, Pieces)> {
+        // The program sees a reset if anything fails from here on.
+        let program = ToProgram::new(program)?;
         socket::begin_private(&private)?;
         let (queue, pieces) = sync_channel(QUEUE_MAX);
         let connection = Self {
@@ -80,7 +82,7 @@ impl Connection {
             is_closed: AtomicBool::new(false),
             private,
             telling: Mutex::default(),
-            program: ToProgram::new(program)?,
+            program,
             far,
         };
         Ok((connection, Pieces(pieces)))

@@ -266,6 +266,7 @@ impl Door {
     fn connect(&self, ends: Ends) -> io::Result<(TcpStream, SocketAddr)> {
         let to = SocketAddr::new(reachable(self.local.ip()), self.local.port());
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_linger(Some(Duration::ZERO))?;
         socket.bind(&SockAddr::from(SocketAddr::new(to.ip(), 0)))?;
         let far = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
         // The program may accept before the call returns.

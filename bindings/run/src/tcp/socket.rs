@@ -33,7 +33,8 @@ const KEEPALIVE_PROBES: u32 = 3;
 pub fn begin_private(socket: &TcpStream) -> io::Result<()> {
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE);
     let keepalive = keepalive.with_interval(KEEPALIVE_INTERVAL).with_retries(KEEPALIVE_PROBES);
-    SockRef::from(socket).set_tcp_keepalive(&keepalive)?;
+    // Without it a silent host is noticed later.
+    drop(SockRef::from(socket).set_tcp_keepalive(&keepalive));
     begin(socket)
 }
 
