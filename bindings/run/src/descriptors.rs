@@ -6,7 +6,8 @@
 use crate::next;
 use std::{
     os::fd::RawFd,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+    thread,
 };
 
 /// Descriptors above this are never noted.
@@ -17,6 +18,37 @@ const FIRST_MAX: libc::rlim_t = 4_096;
 
 /// A bit for each descriptor: a fork may interrupt a thread that holds a lock.
 static OWN: [AtomicU64; FDS_MAX / WORD_BITS] = [const { AtomicU64::new(0) }; FDS_MAX / WORD_BITS];
+
+/// The threads that make descriptors of the library, or [`CLOSING`] as well.
+static MAKING: AtomicU32 = AtomicU32::new(0);
+/// A thread of the program closes a range of descriptors.
+const CLOSING: u32 = 1 << 31;
+
+/// Makes and keeps a descriptor, without waiting for the kernel. No range is closed until it is
+/// noted as the library's.
+pub fn make(make: impl FnOnce() -> RawFd) -> RawFd {
+    let enter = |making: u32| (making & CLOSING == 0).then_some(making + 1);
+    while MAKING.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_err() {
+        thread::yield_now();
+    }
+    let fd = keep(make());
+    MAKING.fetch_sub(1, Ordering::Release);
+    fd
+}
+
+/// Closes a range, while no thread of the library makes a descriptor.
+pub fn close_range<T>(close: impl FnOnce() -> T) -> T {
+    let enter = |making: u32| (making & CLOSING == 0).then_some(making | CLOSING);
+    while MAKING.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_err() {
+        thread::yield_now();
+    }
+    while MAKING.load(Ordering::Acquire) != CLOSING {
+        thread::yield_now();
+    }
+    let closed = close();
+    MAKING.fetch_and(!CLOSING, Ordering::Release);
+    closed
+}
 
 fn word(fd: RawFd) -> Option<(&'static AtomicU64, u64)> {
     let fd = usize::try_from(fd).ok()?;
@@ -80,6 +112,8 @@ pub fn parts_without_own(first: u32, last: u32) -> Vec<(u32, u32)> {
 
 /// Closes all, in a forked child.
 pub fn close_all() {
+    // The threads stayed in the parent.
+    MAKING.store(0, Ordering::Relaxed);
     for (index, word) in OWN.iter().enumerate() {
         let bits = word.swap(0, Ordering::Relaxed);
         for bit in (0..WORD_BITS).filter(|bit| bits & 1 << bit != 0) {

@@ -66,7 +66,7 @@ impl Incoming {
         rule: Rule,
     ) -> Option<Self> {
         // SAFETY: F_DUPFD takes any number.
-        let copy = descriptors::keep(unsafe { next::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) });
+        let copy = descriptors::make(|| unsafe { next::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) });
         // SAFETY: the copy is this function's own.
         let socket = (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) });
         let ending = Ending { is_asked: AtomicBool::new(false), socket: Mutex::new(socket) };

@@ -8,9 +8,12 @@ use crate::{
     incoming::Incoming,
     names::{self, Ends, Protocol},
     next::{self, Start},
-    sending::{errno, part, send_connected, send_header, send_parts, send_to, set_errno},
-    shared::{calls_pass, enter, pass_calls_of_this_thread},
-    state::{Beside, closed, closed_range, connected, copied, own_state, set_connected, state},
+    sending::{part, send_connected, send_header, send_parts, send_to},
+    shared::{calls_pass, enter, errno, pass_calls_of_this_thread, set_errno},
+    state::{
+        Beside, closed, closed_range, connected, copied, lingering, own_state, set_connected,
+        state, wait_until_told,
+    },
     tcp::{client, server::Listening},
 };
 use libc::{
@@ -166,8 +169,21 @@ extern "C" fn start_own(entry: *mut c_void) -> *mut c_void {
 }
 
 /// A new descriptor, which is the library's if the thread is.
-fn made(fd: c_int) -> c_int {
-    if calls_pass() { descriptors::keep(fd) } else { fd }
+fn made(make: impl FnOnce() -> c_int) -> c_int {
+    if calls_pass() { descriptors::make(make) } else { make() }
+}
+
+/// Closes what is the program's in a range, both ends included.
+fn close_programs(first: c_uint, last: c_uint, close: impl Fn(c_uint, c_uint) -> c_int) -> c_int {
+    let close_parts = || {
+        let parts = descriptors::parts_without_own(first, last).into_iter();
+        parts.map(|(first, last)| close(first, last)).min().unwrap_or(0)
+    };
+    match own_state() {
+        Some(_) => descriptors::close_range(close_parts),
+        // A child of `vfork` has descriptors of its own.
+        None => close_parts(),
+    }
 }
 
 /// Whether the library's descriptor is in the way: the program's call fails with `error`.
@@ -177,6 +193,14 @@ fn is_in_the_way(fd: c_int, error: c_int) -> bool {
         set_errno(error);
     }
     is_so
+}
+
+/// Ends the process, after the last bytes of its connections.
+fn end_now(status: c_int) -> ! {
+    loop {
+        // SAFETY: it takes no memory, and doesn't return.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
 }
 
 macro_rules! interpose {
@@ -209,12 +233,20 @@ interpose! {
         done
     }
 
+    fn _exit(status: c_int) -> ! {
+        end_now(status)
+    }
+
+    fn _Exit(status: c_int) -> ! {
+        end_now(status)
+    }
+
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-        made(next::socket(domain, kind, protocol))
+        made(|| next::socket(domain, kind, protocol))
     }
 
     fn eventfd(value: c_uint, flags: c_int) -> c_int {
-        made(next::eventfd(value, flags))
+        made(|| next::eventfd(value, flags))
     }
 
     fn bind(fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int {
@@ -258,20 +290,20 @@ interpose! {
 
     fn accept(fd: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> c_int {
         let room = room(from, from_len);
-        let accepted = next::accept(fd, from, from_len);
+        let accepted = made(|| next::accept(fd, from, from_len));
         if accepted >= 0 && room > 0 {
             restore_peer(accepted, from, room.min(*from_len) as usize);
         }
-        made(accepted)
+        accepted
     }
 
     fn accept4(fd: c_int, from: *mut sockaddr, from_len: *mut socklen_t, flags: c_int) -> c_int {
         let room = room(from, from_len);
-        let accepted = next::accept4(fd, from, from_len, flags);
+        let accepted = made(|| next::accept4(fd, from, from_len, flags));
         if accepted >= 0 && room > 0 {
             restore_peer(accepted, from, room.min(*from_len) as usize);
         }
-        made(accepted)
+        accepted
     }
 
     fn getpeername(fd: c_int, at: *mut sockaddr, len: *mut socklen_t) -> c_int {
@@ -322,9 +354,16 @@ interpose! {
         if is_in_the_way(fd, libc::EBADF) {
             return -1;
         }
+        let lingering = lingering(fd);
         descriptors::forget(fd);
         closed(fd);
-        next::close(fd)
+        let done = next::close(fd);
+        if done == 0
+            && let Some(lingering) = lingering
+        {
+            wait_until_told(lingering);
+        }
+        done
     }
 
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
@@ -334,24 +373,24 @@ interpose! {
             return next::close_range(first, last, flags);
         }
         closed_range(first, last);
-        let parts = descriptors::parts_without_own(first, last);
-        parts.into_iter().map(|(first, last)| next::close_range(first, last, 0)).min().unwrap_or(0)
+        close_programs(first, last, |first, last| next::close_range(first, last, 0))
     }
 
     fn closefrom(first: c_int) -> () {
         let first = c_uint::try_from(first).unwrap_or(0);
         closed_range(first, c_uint::MAX);
-        for (first, last) in descriptors::parts_without_own(first, c_uint::MAX) {
+        close_programs(first, c_uint::MAX, |first, last| {
             if last == c_uint::MAX {
                 next::closefrom(first as c_int);
+                0
             } else {
-                next::close_range(first, last, 0);
+                next::close_range(first, last, 0)
             }
-        }
+        });
     }
 
     fn dup(fd: c_int) -> c_int {
-        let copy = made(next::dup(fd));
+        let copy = made(|| next::dup(fd));
         copied(fd, copy);
         copy
     }
@@ -376,21 +415,19 @@ interpose! {
 
     // Variadic in C. On the architectures of this library one more integer is passed the same way.
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
-        let done = next::fcntl(fd, command, argument);
         if !matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
-            return done;
+            return next::fcntl(fd, command, argument);
         }
-        let copy = made(done);
+        let copy = made(|| next::fcntl(fd, command, argument));
         copied(fd, copy);
         copy
     }
 
     fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
-        let done = next::fcntl64(fd, command, argument);
         if !matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
-            return done;
+            return next::fcntl64(fd, command, argument);
         }
-        let copy = made(done);
+        let copy = made(|| next::fcntl64(fd, command, argument));
         copied(fd, copy);
         copy
     }

@@ -10,6 +10,9 @@ mod datagram;
 mod framing;
 mod map;
 mod program;
+#[cfg(test)]
+#[path = "tcp/record.rs"]
+mod record;
 mod watch;
 
 use anyhow::{Context, Result, ensure};

@@ -3,7 +3,7 @@
 use crate::{
     address, datagram, next,
     outgoing::Verdict,
-    shared::enter,
+    shared::{enter, errno, set_errno},
     state::{State, connected, is_corked, set_corked, state},
 };
 use libc::{c_int, c_void, iovec, msghdr, ssize_t};
@@ -15,16 +15,6 @@ const DATAGRAM_BYTES_MAX: usize = 65_507;
 const PARTS_MAX: usize = 1_024;
 /// Flags that change nothing about a message. The others are the kernel's business.
 const FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CONFIRM | libc::MSG_EOR;
-
-pub fn errno() -> c_int {
-    // SAFETY: it is this thread's own.
-    unsafe { *libc::__errno_location() }
-}
-
-pub fn set_errno(value: c_int) {
-    // SAFETY: it is this thread's own.
-    unsafe { *libc::__errno_location() = value };
-}
 
 pub fn part(data: *const c_void, len: usize) -> iovec {
     iovec { iov_base: data.cast_mut(), iov_len: len }

@@ -1,6 +1,7 @@
 //! What the threads of the library share with the calls of the program.
 
 use approxlib::GroupReport;
+use libc::c_int;
 use std::{
     cell::Cell,
     fmt::Display,
@@ -108,6 +109,16 @@ impl Drop for Inside {
 /// Whether the calls of this thread pass. A thread that is ending makes none of interest.
 pub fn calls_pass() -> bool {
     IS_OURS.try_with(Cell::get).unwrap_or(true)
+}
+
+pub fn errno() -> c_int {
+    // SAFETY: it is this thread's own.
+    unsafe { *libc::__errno_location() }
+}
+
+pub fn set_errno(value: c_int) {
+    // SAFETY: it is this thread's own.
+    unsafe { *libc::__errno_location() = value };
 }
 
 /// A line for the user.

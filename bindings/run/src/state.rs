@@ -2,25 +2,31 @@
 
 use crate::{
     descriptors::{self, FDS_MAX},
+    ender::Ender,
     framing::Framing,
     incoming::Incoming,
+    leaving::{self, Lingering},
     map::{self, Rule, Rules},
     names,
     outgoing::{Destination, Verdict},
-    shared::{Counts, Shared, calls_pass, canonical, enter, lock, pass_calls_of_this_thread, warn},
+    shared::{
+        Counts, Shared, calls_pass, canonical, enter, errno, lock, pass_calls_of_this_thread,
+        set_errno, warn,
+    },
     tcp::{
-        client::{self, Links},
+        client::{self, Client},
+        connection::Connection,
         server::Listening,
     },
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io::Write,
     net::{IpAddr, SocketAddr},
     os::fd::RawFd,
     ptr::null_mut,
     sync::{
-        Arc, Mutex, Once,
+        Arc, Mutex, Once, OnceLock,
         atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU16, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -30,6 +36,10 @@ use std::{
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it waits for the receivers, after senders that took all of that.
 const RECEIVERS_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often a close that waits looks whether it may end.
+const TOLD_INTERVAL: Duration = Duration::from_millis(1);
+/// How long the rest of the end may take, on a busy machine.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The state of this process. A forked child begins with another one: it has none of the threads.
 pub struct State {
@@ -39,8 +49,10 @@ pub struct State {
     bound: Mutex<HashMap<RawFd, Arc<Beside>>>,
     /// Receivers of listening sockets that were closed, while connections remain.
     closing: Mutex<Vec<Listening>>,
-    pub links: Links,
+    pub client: Client,
     pub shared: Shared,
+    /// Ends all of that with the process; `None` inside if there is no room for its thread.
+    ender: OnceLock<Option<&'static Ender>>,
 }
 
 /// The receiver beside a socket of the program.
@@ -91,8 +103,12 @@ fn start() {
         Ok(rules) if rules.is_empty() => {}
         Ok(rules) => {
             begin(rules);
-            // SAFETY: the function is part of this library, which is never unloaded.
-            unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
+            // SAFETY: the functions are part of this library, which is never unloaded.
+            unsafe {
+                libc::pthread_atfork(None, None, Some(after_fork));
+                // The first of these functions runs last.
+                at_quick_exit(at_quick_end);
+            };
         }
         Err(error) => warn(format_args!("{error:#}; datagrams stay as they are")),
     }
@@ -105,8 +121,9 @@ fn begin(rules: Rules) {
         destinations: Mutex::default(),
         bound: Mutex::default(),
         closing: Mutex::default(),
-        links: Links::default(),
+        client: Client::default(),
         shared: Shared::default(),
+        ender: OnceLock::new(),
     };
     OWNER.store(own_pid(), Ordering::Relaxed);
     STATE.store(Box::into_raw(Box::new(state)), Ordering::Release);
@@ -115,6 +132,12 @@ fn begin(rules: Rules) {
 fn own_pid() -> i32 {
     // SAFETY: it has no arguments and always succeeds.
     unsafe { libc::getpid() }
+}
+
+unsafe extern "C" {
+    fn at_quick_exit(run: extern "C" fn()) -> libc::c_int;
+    /// Writes what the program's streams hold, as `exit` will soon.
+    fn fcloseall() -> libc::c_int;
 }
 
 /// In a forked child: a lock of the parent's state may never be released there.
@@ -150,7 +173,13 @@ impl State {
 
     /// Keeps the receiver beside `fd` until the program closes that and all copies.
     pub fn keep_beside(&self, fd: RawFd, beside: Beside) {
+        self.begin_ender();
         lock(&self.bound).insert(fd, Arc::new(beside));
+    }
+
+    /// From now on the end of the process has something to do.
+    fn begin_ender(&self) {
+        self.ender.get_or_init(|| Ender::start(end_work).ok());
     }
 
     /// The receiver of an earlier socket that listened at `local`.
@@ -174,6 +203,18 @@ impl State {
         bound.retain(|_, other| !Arc::ptr_eq(other, &beside));
     }
 
+    /// The carried connections to the program.
+    fn connections(&self, deadline: Instant) -> Vec<Arc<Connection>> {
+        let bound = lock(&self.bound);
+        let of_open = bound.values().filter_map(|beside| match &**beside {
+            Beside::Tcp(listening) => Some(listening),
+            Beside::Udp(_) => None,
+        });
+        let closing = lock(&self.closing);
+        let all = of_open.chain(closing.iter());
+        all.flat_map(|listening| listening.connections(deadline)).collect()
+    }
+
     /// Connects a socket of TCP to the library, if the other end's library answers: as `connect`
     /// does, or with its errno. `None`: the kernel connects it.
     pub fn carry(
@@ -183,7 +224,8 @@ impl State {
         rule: Rule,
         framing: Framing,
     ) -> Option<Result<(), i32>> {
-        let connected = client::connect(&self.links, &self.shared, fd, to, rule, framing);
+        self.begin_ender();
+        let connected = client::connect(&self.client, &self.shared, fd, to, rule, framing);
         let counts = &self.shared.counts;
         let counter = match connected {
             Some(_) => &counts.connections_carried,
@@ -206,7 +248,10 @@ impl State {
         let to = canonical(to);
         let destination = {
             let mut destinations = lock(&self.destinations);
-            let new = || Destination::start(&self.shared, to, rule);
+            let new = || {
+                self.begin_ender();
+                Destination::start(&self.shared, to, rule)
+            };
             destinations.entry(to).or_insert_with(new).clone()
         };
         let verdict = if destination.is_from(from) {
@@ -258,21 +303,48 @@ extern "C" fn at_start() {
     state();
 }
 
-/// Runs when the process exits, unless a signal or `_exit` ends it.
+/// Runs when the process exits, unless a signal, `_exit` or `quick_exit` ends it.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;
 
 extern "C" fn at_exit() {
+    end_process(true);
+}
+
+extern "C" fn at_quick_end() {
+    end_process(false);
+}
+
+/// Brings to its end what the process has begun. Without `streams`, what the program's streams hold
+/// is lost, as always. A signal handler may call it then.
+pub fn end_process(streams: bool) {
+    let Some(state) = own_state() else { return };
+    let Some(ender) = state.ender.get() else { return };
+    if streams {
+        // SAFETY: this is the end of `exit`, which does the same without locks.
+        unsafe { fcloseall() };
+    }
+    match ender {
+        Some(ender) => ender.end(EXIT_TIMEOUT + RECEIVERS_TIMEOUT + REPORT_TIMEOUT),
+        None if streams => end_work(),
+        // A signal handler can't.
+        None => {}
+    }
+}
+
+/// Ends the work of the process's state.
+fn end_work() {
     // SAFETY: states are leaked, so they live as long as the process.
     let Some(state) = (unsafe { STATE.load(Ordering::Acquire).as_ref() }) else { return };
     pass_calls_of_this_thread();
-    let destinations: Vec<_> = lock(&state.destinations).values().cloned().collect();
     let deadline = Instant::now() + EXIT_TIMEOUT;
-    state.links.end();
-    destinations.iter().for_each(|destination| destination.end());
-    destinations.iter().for_each(|destination| destination.wait_for_end(deadline));
-    state.links.wait_for_end(deadline);
+    state.client.links.end();
+    leaving::leave();
+    // They stay in place: later datagrams are plain.
+    let destinations: Vec<_> = lock(&state.destinations).values().cloned().collect();
+    end_all(&destinations, deadline);
+    state.client.links.wait_for_end(&HashSet::new(), deadline);
     let bound = std::mem::take(&mut *lock(&state.bound));
     let closing = std::mem::take(&mut *lock(&state.closing));
     let deadline = deadline.max(Instant::now() + RECEIVERS_TIMEOUT);
@@ -286,6 +358,72 @@ extern "C" fn at_exit() {
     {
         warn(format_args!("can't write the report {}: {error}", file.to_string_lossy()));
     }
+}
+
+/// Ends streams of datagrams after what is queued.
+fn end_all(destinations: &[Arc<Destination>], deadline: Instant) {
+    destinations.iter().for_each(|destination| destination.end());
+    destinations.iter().for_each(|destination| destination.wait_for_end(deadline));
+}
+
+/// Before a call after which the process may go on without the library's threads. What the program
+/// has closed or sent as datagrams is brought to its end.
+pub fn leave_program() {
+    let Some(state) = own_state() else { return };
+    if state.ender.get().is_none() {
+        return;
+    }
+    let before = errno();
+    {
+        let _inside = enter();
+        let deadline = Instant::now() + EXIT_TIMEOUT;
+        let open = leaving::open_connections();
+        // If the call fails, later datagrams begin others.
+        let destinations = std::mem::take(&mut *lock(&state.destinations));
+        end_all(&destinations.into_values().collect::<Vec<_>>(), deadline);
+        state.client.links.wait_for_end(&open, deadline);
+        for connection in state.connections(deadline) {
+            if !open.contains(&connection.far()) {
+                connection.wait_for_replies(deadline);
+            }
+        }
+    }
+    set_errno(before);
+}
+
+/// A connection that the program closes now, and whose close waits.
+pub fn lingering(fd: RawFd) -> Option<Lingering> {
+    // Most programs' closes end here, without a system call.
+    if !names::are_there() {
+        return None;
+    }
+    own_state()?;
+    let before = errno();
+    let lingering = Lingering::of(fd);
+    set_errno(before);
+    lingering
+}
+
+/// Waits until the other library has what was written to a closed connection, and its end: as long
+/// as the program asked for. Signals are handled meanwhile.
+pub fn wait_until_told(lingering: Lingering) {
+    let Some(state) = own_state() else { return };
+    let (before, deadline) = (errno(), Instant::now() + lingering.timeout);
+    let far = {
+        let _inside = enter();
+        lingering.closed()
+    };
+    let is_told = |far: SocketAddr| {
+        let _inside = enter();
+        let now = Instant::now();
+        let mut connections = state.connections(now).into_iter();
+        !state.client.links.is_open(far)
+            && connections.all(|is| is.far() != far || is.wait_for_replies(now))
+    };
+    while far.is_some_and(|far| !is_told(far)) && Instant::now() < deadline {
+        std::thread::sleep(TOLD_INTERVAL);
+    }
+    set_errno(before);
 }
 
 fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()> {

@@ -17,30 +17,40 @@
 //! |---|---|
 //! | server, first | [`Hello`] |
 //! | client, if its rule has the same framing and ATP answers | [`GO`] |
-//! | server, once it is connected to its program | the job in which the frames arrive, u32, big-endian |
-//! | server, then | the program's replies |
+//! | server, once it is connected to its program | the job in which the frames arrive, u32, big-endian; [`NOBODY`] if no program listens |
+//! | server, then | [`record::Record`]s: the program's replies, and their end |
 //! | client, after its last frame was confirmed | the number of messages delivered, u64, big-endian |
-//! | client, then | the bytes that are no frame, and all after them |
+//! | client, then | [`record::Record`]s: the bytes that are no frame, all after them, and their end |
+//!
+//! Each program sees an end only after the other library has told one. Anything else that ends a
+//! connection is a reset: the death of a process or of a thread, a failed job, a connection that
+//! breaks off. Each end waits for [`record::Record::Confirmed`], also that of a process.
 
 pub mod client;
+pub mod connection;
+mod life;
+mod link;
+mod record;
 pub mod server;
+mod socket;
 
 use crate::framing::Framing;
 use std::{
     io::{self, ErrorKind, Read, Write},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpStream},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     time::Duration,
 };
 
-const MAGIC: [u8; 8] = *b"atp-run2";
+const MAGIC: [u8; 8] = *b"atp-run3";
 /// The client's library carries the connection: the server's connects to its program. Sooner, the
 /// program would see an empty connection beside the plain one.
 const GO: u8 = 1;
+/// In place of a job: the connection is plain, and the kernel refuses it.
+const NOBODY: u32 = 0;
 /// A thread looks so often whether the process is ending.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// A process that ends leaves no bytes on the loopback for so long.
-const LAST_BYTES_TIMEOUT: Duration = Duration::from_millis(20);
-const COPY_BYTES: usize = 65_536;
+/// How long a program may take to read what came before a reset. Then it sees the reset alone.
+const RESET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the server's library says first.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,29 +89,4 @@ fn reachable(local: IpAddr) -> IpAddr {
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     }
-}
-
-/// Copies bytes until `from` ends, then ends `to`. An error is the end of both.
-fn copy(mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
-    let mut bytes = vec![0; COPY_BYTES];
-    loop {
-        match from.read(&mut bytes) {
-            Ok(0) => return to.shutdown(Shutdown::Write),
-            Ok(len) => to.write_all(&bytes[..len])?,
-            Err(error) if is_pause(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Whether a read was interrupted, or has waited for its time.
-fn is_pause(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
-}
-
-/// Makes the last close of a socket a reset: the program sees that its connection was broken.
-fn reset(socket: &TcpStream) {
-    let linger = socket2::SockRef::from(socket).set_linger(Some(Duration::ZERO));
-    // The other end then sees an end instead of a reset.
-    drop(linger);
 }

@@ -1,11 +1,16 @@
 //! The listening end: messages become the bytes of a connection to the program.
 
-use super::{COPY_BYTES, GO, Hello, LAST_BYTES_TIMEOUT, LOOK_INTERVAL, is_pause, reachable, reset};
+use super::{
+    GO, Hello, LOOK_INTERVAL, NOBODY,
+    connection::Connection,
+    life::Life,
+    reachable,
+    socket::{OnDrop, OnPanic, is_pause},
+};
 use crate::{
     framing::Framing,
     map::Rule,
     names::{self, Ends, Protocol as Named},
-    next,
     outgoing::PROBE_JOB,
     port,
     shared::{Shared, join_until, lock, pass_calls_of_this_thread, warn},
@@ -13,25 +18,18 @@ use crate::{
 use approxlib::{Event, JobId, Receiver};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::{
-    collections::HashMap,
     hash::{BuildHasher, RandomState},
     io::{self, Read, Write},
-    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::fd::AsRawFd,
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
-        mpsc::{self, SyncSender, sync_channel},
     },
     thread,
     time::{Duration, Instant},
 };
 
-/// Frames that wait for a program which doesn't read. Beyond that, the port's other connections
-/// wait as well.
-const QUEUE_MAX: usize = 1_024;
-/// How long the end of a connection waits for the end of its messages, which it has confirmed.
-const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the other end may take to find that it can carry the connection.
 const GO_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the program's own port may take.
@@ -41,61 +39,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Listening {
     local: SocketAddr,
     life: Arc<Life>,
-    jobs: Arc<Jobs>,
     thread: thread::JoinHandle<()>,
-}
-
-/// How long a receiver lives: connections outlive the listening socket.
-struct Life {
-    phase: Mutex<Phase>,
-    /// Readable once the process ends.
-    exit: OwnedFd,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Phase {
-    #[default]
-    Open,
-    /// The program has closed its listening socket.
-    Closing,
-    Ended,
-}
-
-impl Life {
-    fn new() -> io::Result<Self> {
-        // SAFETY: no memory; the descriptor is this function's own.
-        unsafe {
-            match libc::eventfd(0, libc::EFD_CLOEXEC) {
-                -1 => Err(io::Error::last_os_error()),
-                fd => Ok(Self { phase: Mutex::default(), exit: OwnedFd::from_raw_fd(fd) }),
-            }
-        }
-    }
-
-    fn has_ended(&self) -> bool {
-        *lock(&self.phase) == Phase::Ended
-    }
-
-    fn is_closing(&self) -> bool {
-        *lock(&self.phase) == Phase::Closing
-    }
-
-    /// Ends at once, since the process does.
-    fn end_at_exit(&self) {
-        *lock(&self.phase) = Phase::Ended;
-        let one = 1u64;
-        // SAFETY: the number is there. A counter of 0 takes it.
-        unsafe { next::write(self.exit.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
-    }
-
-    /// Ends after the last connection.
-    fn end_without(&self, jobs: &Jobs) -> bool {
-        let mut phase = lock(&self.phase);
-        if *phase == Phase::Closing && lock(jobs).is_empty() {
-            *phase = Phase::Ended;
-        }
-        *phase == Phase::Ended
-    }
 }
 
 impl Listening {
@@ -112,13 +56,13 @@ impl Listening {
         let failed = move |error| warn(format_args!("port {}: {error}", local.port()));
         // Clients that know the port can ask at once.
         let first = port::try_open(open).map_err(failed).ok()?;
-        let life = Arc::new(Life::new().map_err(failed).ok()?);
-        let jobs = Arc::new(Jobs::default());
-        let inlet = Inlet { life: life.clone(), jobs: jobs.clone(), shared, local };
-        let door = Door { life: life.clone(), jobs: jobs.clone(), local, framing };
+        let life = Arc::new(Life::default());
+        let is_held_up = Arc::new(AtomicBool::new(false));
+        let inlet = Inlet { life: life.clone(), is_held_up: is_held_up.clone(), shared, local };
+        let door = Door { life: life.clone(), is_held_up, local, framing };
         let run = move || {
             pass_calls_of_this_thread();
-            let later = || port::open_later(open, || !door.life.end_without(&door.jobs));
+            let later = || port::open_later(open, || !door.life.end_without_connections());
             let opened = match first.map_or_else(later, |opened| Ok(Some(opened))) {
                 Ok(opened) => opened,
                 Err(error) => return failed(error),
@@ -135,146 +79,42 @@ impl Listening {
             }
         };
         let thread = thread::Builder::new().name("atp-run-receiver".to_owned()).spawn(run);
-        Some(Self { local, life, jobs, thread: thread.map_err(failed).ok()? })
+        Some(Self { local, life, thread: thread.map_err(failed).ok()? })
     }
 
     /// Ends the receiver after its last connection.
     pub fn end(&self) {
-        *lock(&self.life.phase) = Phase::Closing;
+        self.life.close();
     }
 
     /// Takes up a receiver that is ending, for a program that listens at `local` again.
     pub fn revive(&self, local: SocketAddr) -> bool {
-        let mut phase = lock(&self.life.phase);
-        let is_alive = *phase == Phase::Closing && self.local == local;
-        if is_alive {
-            *phase = Phase::Open;
-        }
-        is_alive
+        self.local == local && self.life.reopen()
     }
 
     pub fn has_ended(&self) -> bool {
         self.life.has_ended()
     }
 
+    pub fn connections(&self, deadline: Instant) -> Vec<Arc<Connection>> {
+        self.life.all_connections(deadline)
+    }
+
     /// Ends the receiver, whose program reads no more, and waits for that until `deadline`: the
     /// clients get the replies, and the senders hear of the end.
     pub fn end_now(self, deadline: Instant) {
-        self.life.end_at_exit();
-        let connections: Vec<_> = lock(&self.jobs).values().cloned().collect();
+        self.life.end();
+        let connections = self.life.all_connections(deadline);
         connections.iter().for_each(|connection| connection.end_at_exit(deadline));
         join_until(self.thread, deadline);
     }
 }
 
-/// What is written to the program.
-enum Piece {
-    Bytes(Vec<u8>),
-    End,
-}
-
-/// A connection, for the threads that receive messages and that end the process.
-struct Connection {
-    queue: SyncSender<Piece>,
-    passed: Mutex<Passed>,
-    changed: Condvar,
-    /// The program has closed its end.
-    is_closed: AtomicBool,
-    /// The connection to the other library.
-    private: TcpStream,
-    /// The connection to the program.
-    outlet: TcpStream,
-}
-
-/// The parts of a connection that have ended.
-#[derive(Default)]
-struct Passed {
-    messages: bool,
-    replies: bool,
-}
-
-impl Connection {
-    fn is_open(&self) -> bool {
-        !self.is_closed.load(Ordering::Relaxed)
-    }
-
-    fn note(&self, change: impl FnOnce(&mut Passed)) {
-        change(&mut lock(&self.passed));
-        self.changed.notify_all();
-    }
-
-    /// Waits until `has_passed`, or `deadline`; which of them it was.
-    fn wait_for(&self, has_passed: impl Fn(&Passed) -> bool, deadline: Instant) -> bool {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let waits = |passed: &mut Passed| !has_passed(passed);
-        let waited = self.changed.wait_timeout_while(lock(&self.passed), left, waits);
-        has_passed(&waited.unwrap_or_else(PoisonError::into_inner).0)
-    }
-
-    /// Ends the connection of a program that reads no more, after the replies that it has written.
-    /// Without all of them the connection breaks: an end would hide the missing bytes.
-    fn end_at_exit(&self, deadline: Instant) {
-        self.is_closed.store(true, Ordering::Relaxed);
-        if !self.wait_for(|passed| passed.replies, deadline) {
-            self.break_both();
-        }
-        // Frees the writer that waits for the program.
-        drop(self.outlet.shutdown(Shutdown::Both));
-    }
-
-    /// The program has gone: no more messages are taken for it.
-    fn break_both(&self) {
-        self.is_closed.store(true, Ordering::Relaxed);
-        for socket in [&self.private, &self.outlet] {
-            reset(socket);
-            // It may be closed.
-            drop(socket.shutdown(Shutdown::Both));
-        }
-    }
-
-    fn pass_replies(&self, life: &Life) {
-        if self.copy_replies(life).is_err() {
-            self.break_both();
-        }
-        self.note(|passed| passed.replies = true);
-    }
-
-    /// Copies replies until the program ends its connection, or the process.
-    fn copy_replies(&self, life: &Life) -> io::Result<()> {
-        let (mut outlet, mut private) = (&self.outlet, &self.private);
-        let mut bytes = vec![0; COPY_BYTES];
-        let fd = outlet.as_raw_fd();
-        while is_readable(fd, life.exit.as_raw_fd(), None)
-            // The kernel still holds bytes of the program.
-            || is_readable(fd, fd, Some(LAST_BYTES_TIMEOUT))
-        {
-            match outlet.read(&mut bytes) {
-                Ok(0) => break,
-                Ok(len) => private.write_all(&bytes[..len])?,
-                Err(error) if is_pause(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        private.shutdown(Shutdown::Write)
-    }
-}
-
-/// Waits until one of two descriptors is readable, or for `timeout`; whether the first is.
-fn is_readable(fd: RawFd, other: RawFd, timeout: Option<Duration>) -> bool {
-    let mut ready = [fd, other].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-    let timeout = timeout.map_or(-1, |timeout| timeout.as_millis() as i32);
-    // SAFETY: two entries.
-    unsafe { libc::poll(ready.as_mut_ptr(), 2, timeout) };
-    ready[0].revents != 0
-}
-
-/// The connections by their jobs.
-type Jobs = Mutex<HashMap<u32, Arc<Connection>>>;
-
 /// The way of messages to the program.
 struct Inlet {
     life: Arc<Life>,
-    jobs: Arc<Jobs>,
+    /// Whether the thread waits for a program that doesn't read.
+    is_held_up: Arc<AtomicBool>,
     shared: &'static Shared,
     local: SocketAddr,
 }
@@ -282,12 +122,16 @@ struct Inlet {
 impl Inlet {
     fn run(self, mut receiver: Receiver) {
         pass_calls_of_this_thread();
-        while !self.life.end_without(&self.jobs) {
+        let life = self.life.clone();
+        // Without this thread no message comes: the connections break.
+        let _guard = OnPanic(|| life.connections().iter().for_each(|open| open.abort()));
+        while !self.life.end_without_connections() {
             match receiver.recv(Some(LOOK_INTERVAL)) {
                 Ok(Some(event)) => self.handle(event, &receiver),
                 Ok(None) => {}
                 Err(error) => {
                     warn(format_args!("port {}: {error}", self.local.port()));
+                    self.life.connections().iter().for_each(|open| open.abort());
                     break;
                 }
             }
@@ -295,23 +139,29 @@ impl Inlet {
     }
 
     fn handle(&self, event: Event, receiver: &Receiver) {
-        let connection = |job: u32| lock(&self.jobs).get(&job).cloned();
+        let connection = |job: u32| lock(&self.life.jobs).get(&job).cloned();
         match event {
             Event::Message { source, job, data, .. } => {
                 if let Some(connection) = connection(job).filter(|is| is.is_open()) {
                     self.shared.counts.received.fetch_add(1, Ordering::Relaxed);
-                    // The writer has just ended.
-                    drop(connection.queue.send(Piece::Bytes(data)));
+                    self.is_held_up.store(true, Ordering::Relaxed);
+                    connection.take(data);
+                    self.is_held_up.store(false, Ordering::Relaxed);
                 } else if job != JobId::from(PROBE_JOB).number() {
                     receiver.request_end(source, job);
                 }
             }
-            Event::Finished { job, .. } => {
+            Event::WindowEnded { job, summary, .. } => {
                 if let Some(connection) = connection(job) {
-                    connection.note(|passed| passed.messages = true);
+                    connection.end_window(summary.complete, false);
                 }
             }
-            Event::Started { .. } | Event::TermsChanged { .. } | Event::WindowEnded { .. } => {}
+            Event::Finished { job, summary, .. } => {
+                if let Some(connection) = connection(job) {
+                    connection.end_window(summary.complete, true);
+                }
+            }
+            Event::Started { .. } | Event::TermsChanged { .. } => {}
         }
     }
 }
@@ -325,7 +175,7 @@ fn listen(at: SocketAddr) -> io::Result<TcpListener> {
 /// The port to which other libraries connect.
 struct Door {
     life: Arc<Life>,
-    jobs: Arc<Jobs>,
+    is_held_up: Arc<AtomicBool>,
     local: SocketAddr,
     framing: Framing,
 }
@@ -384,23 +234,18 @@ impl Door {
             local: self.seen_address(private.local_addr()?),
             interface: 0,
         };
-        // Without a listening program the other end connects plainly, and hears it from the kernel.
-        let Ok((outlet, far)) = self.connect(ends) else { return Ok(()) };
-        outlet.set_nodelay(true)?;
-        let (queue, pieces) = sync_channel(QUEUE_MAX);
-        let connection = Arc::new(Connection {
-            queue,
-            passed: Mutex::default(),
-            changed: Condvar::new(),
-            is_closed: AtomicBool::new(false),
-            private,
-            outlet,
-        });
-        let Some(job) = self.register(&connection) else { return Ok(()) };
-        let done = self.relay(&connection, pieces, job);
-        lock(&self.jobs).remove(&job);
-        names::forget(Named::Tcp, far);
-        done
+        let Some(beginning) = self.life.begin_connection() else { return Ok(()) };
+        let Ok((program, far)) = self.connect(ends) else {
+            // The other end connects plainly, and hears it from the kernel.
+            return (&private).write_all(&NOBODY.to_be_bytes());
+        };
+        let _named = OnDrop(|| names::forget(Named::Tcp, far));
+        let (connection, pieces) = Connection::new(private, program, far)?;
+        let connection = Arc::new(connection);
+        let job = self.register(&connection);
+        drop(beginning);
+        let _registered = OnDrop(|| drop(lock(&self.life.jobs).remove(&job)));
+        connection.relay(pieces, job, &self.is_held_up)
     }
 
     /// Waits until the other end has decided to carry the connection.
@@ -421,6 +266,7 @@ impl Door {
     fn connect(&self, ends: Ends) -> io::Result<(TcpStream, SocketAddr)> {
         let to = SocketAddr::new(reachable(self.local.ip()), self.local.port());
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_linger(Some(Duration::ZERO))?;
         socket.bind(&SockAddr::from(SocketAddr::new(to.ip(), 0)))?;
         let far = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
         // The program may accept before the call returns.
@@ -430,72 +276,17 @@ impl Door {
         Ok((socket.into(), far))
     }
 
-    /// Gives the connection a job of its own, unless the receiver has ended.
-    fn register(&self, connection: &Arc<Connection>) -> Option<u32> {
-        let phase = lock(&self.life.phase);
-        if *phase == Phase::Ended {
-            return None;
-        }
+    /// Gives the connection a job of its own.
+    fn register(&self, connection: &Arc<Connection>) -> u32 {
         let random = RandomState::new();
-        let mut jobs = lock(&self.jobs);
-        let numbers = (0u64..).map(|index| random.hash_one(index) as u32);
-        let is_free =
-            |job: &u32| *job != JobId::from(PROBE_JOB).number() && !jobs.contains_key(job);
-        let mut free = numbers.filter(|job| *job > 0).filter(is_free);
+        let mut jobs = lock(&self.life.jobs);
+        let is_free = |job: &u32| {
+            let others = [NOBODY, JobId::from(PROBE_JOB).number()];
+            !others.contains(job) && !jobs.contains_key(job)
+        };
+        let mut free = (0u64..).map(|index| random.hash_one(index) as u32).filter(is_free);
         let job = free.next().unwrap_or(1);
         jobs.insert(job, connection.clone());
-        Some(job)
+        job
     }
-
-    fn relay(
-        &self,
-        connection: &Connection,
-        pieces: mpsc::Receiver<Piece>,
-        job: u32,
-    ) -> io::Result<()> {
-        (&connection.private).write_all(&job.to_be_bytes())?;
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                pass_calls_of_this_thread();
-                connection.pass_replies(&self.life);
-            });
-            scope.spawn(|| {
-                pass_calls_of_this_thread();
-                if write_pieces(&connection.outlet, pieces).is_err() {
-                    connection.break_both();
-                }
-            });
-            read_rest(connection);
-        });
-        Ok(())
-    }
-}
-
-fn write_pieces(mut outlet: &TcpStream, pieces: mpsc::Receiver<Piece>) -> io::Result<()> {
-    for piece in pieces {
-        match piece {
-            Piece::Bytes(bytes) => outlet.write_all(&bytes)?,
-            Piece::End => break,
-        }
-    }
-    outlet.shutdown(Shutdown::Write)
-}
-
-/// Hands over the bytes that come after the last message, and the end.
-fn read_rest(connection: &Connection) {
-    let (mut private, mut delivered) = (&connection.private, [0; 8]);
-    // A client without an end was killed. Its connection ends after the frames that are here.
-    if private.read_exact(&mut delivered).is_ok() {
-        if u64::from_be_bytes(delivered) > 0 {
-            // They are confirmed, so they are here.
-            connection.wait_for(|passed| passed.messages, Instant::now() + FINISH_TIMEOUT);
-        }
-        let mut bytes = vec![0; COPY_BYTES];
-        while let Ok(len) = private.read(&mut bytes)
-            && len > 0
-            && connection.queue.send(Piece::Bytes(bytes[..len].to_vec())).is_ok()
-        {}
-    }
-    // The writer may have ended.
-    drop(connection.queue.send(Piece::End));
 }

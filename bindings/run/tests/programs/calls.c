@@ -93,5 +93,6 @@ int main(int argc, char **argv) {
     arrives(client, "a", 1);
     run_all(sending_cases);
     run_all(receiving_cases);
+    run_all(leaving_cases);
     return 0;
 }

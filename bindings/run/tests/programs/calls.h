@@ -26,8 +26,8 @@ struct named_case {
     void (*run)(void);
 };
 
-/* Cases of what a program sends, and of what it receives. */
-extern const struct named_case sending_cases[], receiving_cases[];
+/* Cases of what a program sends, of what it receives, and of how it ends. */
+extern const struct named_case sending_cases[], receiving_cases[], leaving_cases[];
 
 /* The server's socket, and its address. */
 extern int server;

@@ -9,7 +9,7 @@ use std::{
 };
 
 fn compile(into: &Path) -> Result<PathBuf> {
-    compile_all(&["calls", "sending", "receiving"], into)
+    compile_all(&["calls", "sending", "receiving", "leaving"], into)
 }
 
 /// The program sees the same under `atp-run`, and nearly all of its datagrams were messages.

@@ -5,6 +5,7 @@ mod calls;
 mod children;
 mod datagrams;
 mod descriptors;
+mod endings;
 mod replies;
 mod statsd;
 mod streams;
@@ -26,8 +27,9 @@ fn main() -> ExitCode {
         let error = statsd::packages().as_ref().err()?;
         Some(format!("needs registries: {}", error.lines().next().unwrap_or_default()))
     });
+    let python = cc.clone().or(missing("python3"));
     let tools = cc.clone().or(missing("nm"));
-    let tests: [(&str, Test, &Option<String>); 29] = [
+    let tests: [(&str, Test, &Option<String>); 43] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("children__have_nothing_of_the_library", children::have_nothing, &cc),
@@ -46,11 +48,25 @@ fn main() -> ExitCode {
         ("frames__sent_before_the_exit_arrive", streams::before_exit, &cc),
         ("frames__unread_hold_up_no_exit", streams::unread, &cc),
         ("frames__wait_for_a_program_that_pauses", streams::paused, &cc),
+        ("frames__wait_for_it_after_the_client_has_ended", streams::paused_at_the_end, &cc),
         ("frames__to_a_successor_are_not_taken", streams::to_successor, &cc),
         ("replies__before_the_exit_arrive", streams::replied_before_exit, &cc),
         ("frames__stay_tcp_without_the_other_end", streams::under_one, &cc),
         ("frames__of_another_framing_go_on_over_tcp", streams::of_another_framing, &cc),
         ("frames__under_two_framings_stay_tcp", streams::of_two_framings, &cc),
+        ("endings__are_as_expected_without_the_library", endings::without_the_library, &cc),
+        ("endings__of_clients_come_after_all_bytes", endings::of_clients, &cc),
+        ("endings__of_clients_with_children_and_threads", endings::of_clients_with_others, &cc),
+        ("endings__of_servers_come_after_all_bytes", endings::of_servers, &cc),
+        ("endings__of_servers_with_children_and_threads", endings::of_servers_with_others, &cc),
+        ("endings__that_are_resets_are_shown", endings::that_are_resets, &cc),
+        ("endings__in_the_allocator_are_no_hang", endings::in_the_allocator, &cc),
+        ("endings__of_many_connections", endings::of_many, &cc),
+        ("endings__of_a_parent_are_shown_to_its_child", endings::of_a_parent, &cc),
+        ("endings__of_a_child_are_none_of_its_parent", endings::of_a_child, &cc),
+        ("endings__of_one_way_are_shown_to_a_writer", endings::of_one_way, &cc),
+        ("endings__of_python_programs", endings::of_python, &python),
+        ("endings__wait_for_no_dead_peer", endings::to_a_dead_peer, &cc),
         ("statsd__counts_under_both", || statsd::counts(UDP, true, true), &public),
         ("statsd__counts_with_the_client_alone", || statsd::counts(UDP, false, true), &public),
         ("statsd__counts_with_the_server_alone", || statsd::counts(UDP, true, false), &public),

@@ -5,7 +5,8 @@
  * `streams ignore PORT` accepts a connection and reads nothing, and `streams fill PORT` sends lines
  * as long as there is room. `streams answer PORT` replies as long as there is room, and exits at
  * once. `streams listen PORT` reads the reply. All but `answer` wait for the end of their input.
- * `streams pause PORT` reads after that, and `streams fill-all PORT` waits for the reply's end. */
+ * `streams pause PORT` reads after that, and `streams fill-all PORT` waits for the reply's end.
+ * `streams bulk PORT` writes 3,000 lines of 8,000 bytes instead. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -103,19 +104,33 @@ static int accept_one(int listener) {
     return fd;
 }
 
-/* Writes lines until there has been no room for half a second; the number of bytes. */
-static long fill(int fd) {
-    static char line[8000];
+static char line[8000];
+
+static void make_line(void) {
     memset(line, 'x', sizeof line);
     line[sizeof line - 1] = '\n';
+}
+
+/* Writes lines until there has been no room for half a second; the number of bytes. */
+static long fill(int fd) {
     struct pollfd ready = {fd, POLLOUT, 0};
     long total = 0;
+    make_line();
     while (poll(&ready, 1, 500) == 1) {
         ssize_t done = send(fd, line, sizeof line, MSG_DONTWAIT);
         check(done > 0 || errno == EAGAIN, "send");
         total += done > 0 ? done : 0;
     }
     return total;
+}
+
+/* Writes 3,000 lines, and waits for room; the number of bytes. */
+static long write_bulk(int fd) {
+    make_line();
+    for (int i = 0; i < 3000; i++) {
+        check(send(fd, line, sizeof line, 0) == sizeof line, "send");
+    }
+    return 3000 * sizeof line;
 }
 
 static void listen_to(int fd) {
@@ -243,9 +258,9 @@ int main(int argc, char **argv) {
         printf("%ld bytes are full\n", fill(fd));
         wait_for_input();
         exit(0);
-    } else if (is(argv[1], "fill-all")) {
+    } else if (is(argv[1], "fill-all") || is(argv[1], "bulk")) {
         char byte;
-        printf("%ld bytes\n", fill(fd));
+        printf("%ld bytes\n", is(argv[1], "bulk") ? write_bulk(fd) : fill(fd));
         fflush(stdout);
         check(shutdown(fd, SHUT_WR) == 0 && read(fd, &byte, 1) == 0, "the reply's end");
         exit(0);

@@ -191,13 +191,22 @@ pub fn unread() -> Result<()> {
 
 /// A program that reads nothing for longer than a receiver of datagrams may gets all frames.
 pub fn paused() -> Result<()> {
+    read_after("fill-all", Duration::from_secs(3))
+}
+
+/// So it does if the client has ended, and the library holds the last frames meanwhile.
+pub fn paused_at_the_end() -> Result<()> {
+    read_after("bulk", Duration::from_secs(9))
+}
+
+fn read_after(how: &str, pause: Duration) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (program, ports) = (compile("streams", folder.path())?, ports("tcp:lines,msr:1")?);
     let mut server = start(&ports, &program, "pause", true, "listening")?;
-    let mut client = start(&ports, &program, "fill-all", true, "own")?;
+    let mut client = start(&ports, &program, how, true, "own")?;
     let written = client.line()?;
     ensure!(server.line()? == "connected", "the server accepts");
-    thread::sleep(Duration::from_secs(3));
+    thread::sleep(pause);
     server.go_on();
     let read = server.line()?;
     ensure!(read == written, "the client wrote {written}, and the server read {read}");

@@ -96,6 +96,12 @@ impl Server {
         Ok(line.trim_end().to_owned())
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: the child wasn't waited for, so the number is its own.
+        unsafe { libc::kill(self.child.id() as i32, signal) };
+    }
+
     /// Ends its input, for which it waits.
     pub fn go_on(&mut self) {
         self.input = None;

@@ -1,0 +1,334 @@
+//! A carried connection at the listening end: messages become bytes, and replies go back.
+
+use super::{
+    LOOK_INTERVAL, RESET_TIMEOUT,
+    record::{BYTES_MAX, Record},
+    socket::{self, OnPanic, ToProgram, is_pause},
+};
+use crate::shared::{lock, pass_calls_of_this_thread};
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::{
+        Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+    },
+    thread::{self, Scope},
+    time::{Duration, Instant},
+};
+
+/// Frames that wait for a program which doesn't read. Beyond that, the port's other connections
+/// wait as well.
+const QUEUE_MAX: usize = 1_024;
+/// How long messages that were confirmed may take from the receiver to here, while it isn't held up
+/// by a program that doesn't read.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What is written to the program.
+enum Piece {
+    Bytes(Vec<u8>),
+    End,
+    Reset,
+}
+
+/// A carried connection, for the threads that receive messages and that end the process.
+pub struct Connection {
+    queue: SyncSender<Piece>,
+    passed: Mutex<Passed>,
+    changed: Condvar,
+    /// Messages taken for the program.
+    taken: AtomicU64,
+    /// The program takes nothing more.
+    is_closed: AtomicBool,
+    /// The connection to the other library.
+    private: TcpStream,
+    /// Held by the thread that writes to it.
+    telling: Mutex<()>,
+    program: ToProgram,
+    /// The library's address of the connection to the program.
+    far: SocketAddr,
+}
+
+/// The parts of a connection that have ended.
+#[derive(Default)]
+struct Passed {
+    messages: bool,
+    /// A window had fewer messages than its rate asks for.
+    are_messages_missing: bool,
+    /// What was written to the program.
+    pieces: bool,
+    replies: bool,
+}
+
+/// The way of pieces from the queue of a [`Connection`] to its thread.
+pub struct Pieces(Receiver<Piece>);
+
+impl Connection {
+    pub fn new(
+        private: TcpStream,
+        program: TcpStream,
+        far: SocketAddr,
+    ) -> io::Result<(Self, Pieces)> {
+        // The program sees a reset if anything fails from here on.
+        let program = ToProgram::new(program)?;
+        socket::begin_private(&private)?;
+        let (queue, pieces) = sync_channel(QUEUE_MAX);
+        let connection = Self {
+            queue,
+            passed: Mutex::default(),
+            changed: Condvar::new(),
+            taken: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
+            private,
+            telling: Mutex::default(),
+            program,
+            far,
+        };
+        Ok((connection, Pieces(pieces)))
+    }
+
+    pub fn far(&self) -> SocketAddr {
+        self.far
+    }
+
+    pub fn is_open(&self) -> bool {
+        !self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// Takes a message for the program. Waits while that doesn't read.
+    pub fn take(&self, message: Vec<u8>) {
+        if self.queue.send(Piece::Bytes(message)).is_ok() {
+            self.taken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A window has ended, after all of its messages.
+    pub fn end_window(&self, is_complete: bool, is_last: bool) {
+        self.note(|passed| {
+            passed.are_messages_missing |= !is_complete;
+            passed.messages |= is_last;
+        });
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Passed)) {
+        change(&mut lock(&self.passed));
+        self.changed.notify_all();
+    }
+
+    /// Waits until `has_passed`, or `deadline`; which of them it was.
+    fn wait_for(&self, has_passed: impl Fn(&Passed) -> bool, deadline: Instant) -> bool {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waits = |passed: &mut Passed| !has_passed(passed);
+        let waited = self.changed.wait_timeout_while(lock(&self.passed), left, waits);
+        has_passed(&waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+
+    /// Waits until the other library was told all replies and their end, or `deadline`.
+    pub fn wait_for_replies(&self, deadline: Instant) -> bool {
+        self.wait_for(|passed| passed.replies, deadline)
+    }
+
+    /// Ends the connection of a program that reads no more, after the replies that it has written.
+    pub fn end_at_exit(&self, deadline: Instant) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        if !self.wait_for_replies(deadline) {
+            self.abort();
+        }
+        // Frees the writer that waits for the program.
+        self.program.abort();
+    }
+
+    /// Resets both connections: the program has gone, or the other library.
+    pub fn abort(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.program.abort();
+        socket::abort(&self.private);
+    }
+
+    fn tell(&self, record: &Record) -> io::Result<()> {
+        let _telling = lock(&self.telling);
+        record.write(&self.private)
+    }
+
+    /// Carries the connection to its end. `job`: the one in which its messages arrive;
+    /// `is_held_up`: whether the receiver waits for a program.
+    pub fn relay(&self, pieces: Pieces, job: u32, is_held_up: &AtomicBool) -> io::Result<()> {
+        thread::scope(|scope| {
+            let _guard = OnPanic(|| self.abort());
+            let done = self.begin(scope, pieces, job).and_then(|()| self.take_input(is_held_up));
+            done.or_else(|error| {
+                self.abort();
+                match error.kind() {
+                    // The client's process has ended without a word.
+                    ErrorKind::UnexpectedEof
+                    | ErrorKind::ConnectionReset
+                    | ErrorKind::BrokenPipe => Ok(()),
+                    _ => Err(error),
+                }
+            })
+        })
+    }
+
+    /// Tells the client that its frames are taken, and starts the threads.
+    fn begin<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        Pieces(pieces): Pieces,
+        job: u32,
+    ) -> io::Result<()> {
+        (&self.private).write_all(&job.to_be_bytes())?;
+        self.spawn(scope, "atp-run-replies", || self.pass_replies())?;
+        self.spawn(scope, "atp-run-writer", || self.pass_pieces(pieces))
+    }
+
+    fn spawn<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        name: &str,
+        run: impl FnOnce() + Send + 'scope,
+    ) -> io::Result<()> {
+        let run = || {
+            pass_calls_of_this_thread();
+            let _guard = OnPanic(|| self.abort());
+            run();
+        };
+        thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, run).map(drop)
+    }
+
+    /// Tells the other library the replies, and how they ended.
+    fn pass_replies(&self) {
+        let told = self.copy_replies().and_then(|end| {
+            socket::keep_bytes(&self.private)?;
+            self.tell(&end)
+        });
+        if told.is_err() {
+            self.refuse_replies();
+        }
+        self.note(|passed| passed.replies = true);
+    }
+
+    fn copy_replies(&self) -> io::Result<Record> {
+        let mut bytes = vec![0; BYTES_MAX];
+        loop {
+            match self.program.read(&mut bytes) {
+                Ok(0) => return Ok(Record::End),
+                Ok(len) => self.tell(&Record::Bytes(bytes[..len].to_vec()))?,
+                Err(error) if is_pause(&error) => {}
+                Err(_) => {
+                    self.is_closed.store(true, Ordering::Relaxed);
+                    return Ok(Record::Reset);
+                }
+            }
+        }
+    }
+
+    /// The client takes no replies. The program still gets all of the client's bytes and its end,
+    /// if the other library has told that. Then its writes fail, as with a kernel.
+    fn refuse_replies(&self) {
+        let mut bytes = vec![0; BYTES_MAX];
+        while self.program.discard(&mut bytes, LOOK_INTERVAL) {
+            if lock(&self.passed).pieces && !self.program.holds_bytes() {
+                return self.program.abort();
+            }
+        }
+    }
+
+    /// Writes to the program what has come for it.
+    fn pass_pieces(&self, pieces: Receiver<Piece>) {
+        if self.write_pieces(pieces).is_err() {
+            // The program takes nothing more. What it has written comes first.
+            self.is_closed.store(true, Ordering::Relaxed);
+            self.wait_for_replies(Instant::now() + RESET_TIMEOUT);
+            drop(self.tell(&Record::Reset));
+        }
+        self.note(|passed| passed.pieces = true);
+    }
+
+    fn write_pieces(&self, pieces: Receiver<Piece>) -> io::Result<()> {
+        for piece in pieces {
+            match piece {
+                Piece::Bytes(bytes) => self.program.write_all(&bytes)?,
+                Piece::End => return self.program.end(),
+                Piece::Reset => {
+                    self.program.drain(RESET_TIMEOUT);
+                    self.program.abort();
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the bytes that come after the last message, and the end. Any other end of the
+    /// connection to the other library is an error.
+    fn take_input(&self, is_held_up: &AtomicBool) -> io::Result<()> {
+        let (mut private, mut delivered) = (&self.private, [0; 8]);
+        private.read_exact(&mut delivered)?;
+        self.wait_for_messages(u64::from_be_bytes(delivered), is_held_up)?;
+        loop {
+            match Record::read(private)? {
+                Record::Bytes(bytes) => {
+                    if self.queue.send(Piece::Bytes(bytes)).is_err() {
+                        // The program takes no more: its replies come first, then a reset.
+                        self.wait_for_replies(Instant::now() + RESET_TIMEOUT);
+                        socket::drain(private, RESET_TIMEOUT);
+                        return Err(ErrorKind::ConnectionReset.into());
+                    }
+                }
+                Record::End => {
+                    // The writer may have ended.
+                    drop(self.queue.send(Piece::End));
+                    // The other library may have ended: it has told all.
+                    drop(self.tell(&Record::Confirmed));
+                    return Ok(());
+                }
+                Record::Reset => {
+                    drop(self.tell(&Record::Confirmed));
+                    self.reset_program();
+                    return Ok(());
+                }
+                Record::Confirmed => return Err(ErrorKind::InvalidData.into()),
+            }
+        }
+    }
+
+    /// Waits until the messages that the other library knows to be delivered are in the queue.
+    fn wait_for_messages(&self, delivered: u64, is_held_up: &AtomicBool) -> io::Result<()> {
+        let mut deadline = Instant::now() + FINISH_TIMEOUT;
+        while delivered > 0
+            && !self.wait_for(|passed| passed.messages, Instant::now() + LOOK_INTERVAL)
+        {
+            if !self.is_open() {
+                return Ok(());
+            }
+            if is_held_up.load(Ordering::Relaxed) {
+                deadline = Instant::now() + FINISH_TIMEOUT;
+            } else if Instant::now() >= deadline {
+                return Err(io::Error::other("a connection is reset: its frames don't come"));
+            }
+        }
+        let are_missing = lock(&self.passed).are_messages_missing;
+        let taken = self.taken.load(Ordering::Relaxed);
+        // A program that takes no more misses none.
+        if self.is_open() && (are_missing || taken < delivered) {
+            return Err(io::Error::other(format!(
+                "a connection is reset: {taken} of its {delivered} frames are here"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Resets the program's connection after the pieces, if it reads them soon.
+    fn reset_program(&self) {
+        let deadline = Instant::now() + RESET_TIMEOUT;
+        while let Err(TrySendError::Full(_)) = self.queue.try_send(Piece::Reset) {
+            if Instant::now() >= deadline {
+                break;
+            }
+            thread::sleep(LOOK_INTERVAL);
+        }
+        self.wait_for(|passed| passed.pieces, deadline);
+        self.abort();
+    }
+}

@@ -1,0 +1,358 @@
+/* A plain TCP program that ends in all ways.
+ *
+ * `endings write WAY PORT` connects, writes 2,000 lines of 11 bytes, and ends in a way, which is a
+ * list of steps with commas between. `endings serve PORT` reads one connection after the other to
+ * its end, and prints how many of these bytes came, and whether the end was a good one.
+ * `endings answer WAY PORT` accepts a connection, and writes and ends likewise; `endings read PORT`
+ * connects and reads. `endings write-on PORT` then writes until that fails. */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LINES 2000
+#define BYTES (LINES * 11)
+#define MANY 20
+
+static struct sockaddr_in at = {.sin_family = AF_INET};
+static char lines[BYTES + 1];
+static int fd = -1;
+static FILE *stream;
+
+static void check(int good, const char *what) {
+    if (!good) {
+        perror(what);
+        exit(1);
+    }
+}
+
+static int is(const char *word, const char *other) {
+    return strcmp(word, other) == 0;
+}
+
+/* Reads to the end, and prints what it was. */
+static void read_all(int from, const char *who) {
+    static char bytes[BYTES + 1];
+    ssize_t got = 0;
+    size_t total = 0;
+    while (total < sizeof bytes && (got = read(from, bytes + total, sizeof bytes - total)) > 0) {
+        total += got;
+    }
+    const char *end = got == 0 ? "end" : got > 0 ? "too many" : strerrorname_np(errno);
+    const char *same = memcmp(bytes, lines, total) == 0 ? "" : "other ";
+    printf("%s%zu %sbytes, %s\n", who, total, same, end);
+    fflush(stdout);
+}
+
+static void write_all(const char *from, size_t len) {
+    if (stream != NULL) {
+        check(fwrite(from, 1, len, stream) == len, "fwrite");
+        return;
+    }
+    for (size_t total = 0; total < len;) {
+        ssize_t done = write(fd, from + total, len - total);
+        check(done > 0 || errno == EAGAIN, "write");
+        total += done > 0 ? done : 0;
+    }
+}
+
+static int connected(void) {
+    int new = socket(AF_INET, SOCK_STREAM, 0);
+    check(connect(new, (const struct sockaddr *)&at, sizeof at) == 0, "connect");
+    return new;
+}
+
+static void *wait_in_read(void *ready) {
+    char byte;
+    pthread_barrier_wait(ready);
+    (void)!read(fd, &byte, 1);
+    pause();
+    return NULL;
+}
+
+static void *wait_for_good(void *none) {
+    pause();
+    return none;
+}
+
+static void *leave(void *none) {
+    exit(0);
+    return none;
+}
+
+static void leave_at_once(int signal) {
+    (void)signal;
+    _exit(0);
+}
+
+/* A handler ends the process, perhaps while the allocator works. */
+static void leave_in_handler(int allocates) {
+    struct itimerval soon = {.it_value = {.tv_usec = 2000}};
+    signal(SIGALRM, leave_at_once);
+    check(setitimer(ITIMER_REAL, &soon, NULL) == 0, "setitimer");
+    for (;;) {
+        if (allocates) {
+            free(realloc(malloc(10), 3000));
+        } else {
+            pause();
+        }
+    }
+}
+
+/* The child goes on, once the parent has ended. */
+static void hand_to_child(void) {
+    pid_t parent = getpid();
+    if (fork() != 0) {
+        _exit(0);
+    }
+    while (getppid() == parent) {
+        usleep(10000);
+    }
+}
+
+/* The child reads the end of the connection, once a signal has killed the parent. */
+static void die_before_child(void) {
+    if (fork() == 0) {
+        read_all(fd, "child ");
+        _exit(0);
+    }
+    kill(getpid(), SIGKILL);
+}
+
+static void run_child(void (*child)(void)) {
+    int status = 1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        child();
+        _exit(0);
+    }
+    check(waitpid(pid, &status, 0) == pid && status == 0, "the child");
+}
+
+static void close_it(void) {
+    check(close(fd) == 0, "close");
+}
+
+/* A connection of the child's own: the end of the child isn't one of the parent's connection. */
+static void write_own(void) {
+    fd = connected();
+    write_all(lines, BYTES);
+}
+
+static void write_second_half(void) {
+    write_all(lines + BYTES / 2, BYTES - BYTES / 2);
+}
+
+static void make_thread(void *(*run)(void *), void *argument) {
+    pthread_t thread;
+    check(pthread_create(&thread, NULL, run, argument) == 0, "pthread_create");
+}
+
+static void step(const char *word) {
+    char *none[] = {"true", NULL}, *empty[] = {NULL};
+    if (is(word, "close")) {
+        close_it();
+    } else if (is(word, "fclose")) {
+        check(fclose(stream) == 0, "fclose");
+    } else if (is(word, "shutdown")) {
+        check(shutdown(fd, SHUT_WR) == 0, "shutdown");
+    } else if (is(word, "shutdown-both")) {
+        check(shutdown(fd, SHUT_RDWR) == 0, "shutdown");
+    } else if (is(word, "close_range")) {
+        check(close_range(fd, fd, 0) == 0, "close_range");
+    } else if (is(word, "closefrom")) {
+        closefrom(fd);
+    } else if (is(word, "dup")) {
+        int copy = dup(fd);
+        close_it();
+        fd = copy;
+    } else if (is(word, "dup2")) {
+        check(dup2(STDERR_FILENO, fd) == fd, "dup2");
+    } else if (is(word, "linger") || is(word, "linger-60")) {
+        struct linger how = {1, is(word, "linger") ? 0 : 60};
+        check(setsockopt(fd, SOL_SOCKET, SO_LINGER, &how, sizeof how) == 0, "SO_LINGER");
+    } else if (is(word, "child-closes")) {
+        run_child(close_it);
+    } else if (is(word, "child-writes")) {
+        run_child(write_second_half);
+    } else if (is(word, "child-connects")) {
+        run_child(write_own);
+    } else if (is(word, "second-half")) {
+        write_second_half();
+    } else if (is(word, "vfork")) {
+        pid_t child = vfork();
+        if (child == 0) {
+            _exit(0);
+        }
+        check(waitpid(child, NULL, 0) == child, "vfork");
+    } else if (is(word, "exec-nothing")) {
+        check(execl("/none", "none", (char *)NULL) == -1 && errno == ENOENT, "execl");
+    } else if (is(word, "wait")) {
+        char byte;
+        puts("waiting");
+        fflush(stdout);
+        while (read(STDIN_FILENO, &byte, 1) > 0) {
+        }
+    } else if (is(word, "reader")) {
+        pthread_barrier_t ready;
+        pthread_barrier_init(&ready, NULL, 2);
+        make_thread(wait_in_read, &ready);
+        pthread_barrier_wait(&ready);
+        usleep(20000);
+    } else if (is(word, "_exit")) {
+        _exit(0);
+    } else if (is(word, "_Exit")) {
+        _Exit(0);
+    } else if (is(word, "exit_group")) {
+        syscall(SYS_exit_group, 0);
+    } else if (is(word, "quick_exit")) {
+        quick_exit(0);
+    } else if (is(word, "exit")) {
+        exit(0);
+    } else if (is(word, "exit-of-thread")) {
+        make_thread(leave, NULL);
+        wait_for_good(NULL);
+    } else if (is(word, "handler")) {
+        leave_in_handler(0);
+    } else if (is(word, "handler-allocates")) {
+        leave_in_handler(1);
+    } else if (is(word, "hand-to-child")) {
+        hand_to_child();
+    } else if (is(word, "die-before-child")) {
+        die_before_child();
+    } else if (is(word, "daemon")) {
+        check(daemon(1, 1) == 0, "daemon");
+    } else if (is(word, "execv")) {
+        execv("/bin/true", none);
+    } else if (is(word, "execl")) {
+        execl("/bin/true", "true", (char *)NULL);
+    } else if (is(word, "execve")) {
+        execve("/bin/true", none, empty);
+    } else if (is(word, "execlp")) {
+        execlp("true", "true", (char *)NULL);
+    } else if (is(word, "kill")) {
+        kill(getpid(), SIGKILL);
+    } else if (is(word, "term")) {
+        kill(getpid(), SIGTERM);
+    } else if (is(word, "abort")) {
+        abort();
+    } else {
+        check(is(word, "return"), word);
+    }
+}
+
+/* Writes the lines, unless a step does a part of it, and takes the steps. */
+static void write_and_end(char *way) {
+    int is_half = strstr(way, "child-writes") != NULL || strstr(way, "second-half") != NULL;
+    if (strstr(way, "stdio") != NULL) {
+        stream = fdopen(fd, "w");
+    }
+    if (strstr(way, "nonblock") != NULL) {
+        fcntl(fd, F_SETFL, O_NONBLOCK);
+    }
+    write_all(lines, is_half ? BYTES / 2 : BYTES);
+    for (char *word = strtok(way, ","); word != NULL; word = strtok(NULL, ",")) {
+        /* The first steps describe the writing. */
+        if (!is(word, "stdio") && !is(word, "nonblock")) {
+            step(word);
+        }
+    }
+}
+
+/* Whether the way begins with a step, which is left out then. */
+static int is_first(char **way, const char *word) {
+    int is_so = strncmp(*way, word, strlen(word)) == 0;
+    *way += is_so ? strlen(word) : 0;
+    return is_so;
+}
+
+/* Closes many connections at once, and ends. */
+static void write_many(void) {
+    int all[MANY];
+    for (int i = 0; i < MANY; i++) {
+        all[i] = fd = connected();
+        write_all(lines, BYTES);
+    }
+    for (int i = 0; i < MANY; i++) {
+        close(all[i]);
+    }
+    _exit(0);
+}
+
+int main(int argc, char **argv) {
+    check(argc >= 3, "endings HOW [WAY] PORT");
+    const char *how = argv[1];
+    for (int line = 0; line < LINES; line++) {
+        sprintf(lines + line * 11, "line %05d\n", line);
+    }
+    at.sin_port = htons(atoi(argv[argc - 1]));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    /* A process that hangs is no success. */
+    alarm(100);
+    int listener = -1, on = 1;
+    if (is(how, "serve") || is(how, "answer")) {
+        listener = socket(AF_INET, SOCK_STREAM, 0);
+        setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        check(bind(listener, (struct sockaddr *)&at, sizeof at) == 0, "bind");
+        check(listen(listener, MANY) == 0, "listen");
+        puts("listening");
+        fflush(stdout);
+    }
+    if (is(how, "read")) {
+        read_all(connected(), "");
+        return 0;
+    } else if (is(how, "write-on")) {
+        fd = connected();
+        read_all(fd, "");
+        signal(SIGPIPE, SIG_IGN);
+        while (write(fd, lines, 11) == 11) {
+            usleep(10000);
+        }
+        puts(strerrorname_np(errno));
+        return 0;
+    } else if (is(how, "serve")) {
+        for (;;) {
+            alarm(100);
+            fd = accept(listener, NULL, NULL);
+            check(fd >= 0, "accept");
+            read_all(fd, "");
+            close(fd);
+        }
+    } else if (is(how, "answer")) {
+        fd = accept(listener, NULL, NULL);
+        check(fd >= 0, "accept");
+        write_and_end(argv[2]);
+        return 0;
+    }
+    char *way = argv[2];
+    if (is_first(&way, "double-fork,")) {
+        if (fork() != 0) {
+            return 0;
+        }
+        if (fork() != 0) {
+            _exit(0);
+        }
+    } else if (is_first(&way, "fork,")) {
+        pid_t child = fork();
+        if (child != 0) {
+            int status = 1;
+            check(waitpid(child, &status, 0) == child && status == 0, "the child");
+            return 0;
+        }
+    } else if (is_first(&way, "many,")) {
+        write_many();
+    }
+    fd = connected();
+    write_and_end(way);
+    return 0;
+}

@@ -1,0 +1,283 @@
+//! A C program that ends its TCP connections in all ways: the other program gets all bytes and an
+//! end, or a reset.
+
+use crate::tools::{Server, command, compile, ports, run};
+use anyhow::{Context, Result, ensure};
+use std::path::Path;
+
+/// Ends of a connection or a process after which all bytes arrive, and then an end.
+const GOOD: [&str; 24] = [
+    "close,_exit",
+    "close,_Exit",
+    "close,quick_exit",
+    "close,exit",
+    "close,return",
+    "close,execl",
+    "close,execv",
+    "close,execve",
+    "close,execlp",
+    "close,daemon",
+    "shutdown,_exit",
+    "shutdown-both,_exit",
+    "dup,close,_exit",
+    "dup2,_exit",
+    "close_range,_exit",
+    "closefrom,_exit",
+    "_exit",
+    "_Exit",
+    "exit_group",
+    "quick_exit",
+    "return",
+    "nonblock,close,_exit",
+    "stdio,return",
+    // The close waits, so a signal comes too late.
+    "linger-60,close,kill",
+];
+/// With children, threads and handlers.
+const GOOD_WITH_OTHERS: [&str; 11] = [
+    "stdio,fclose,_exit",
+    "child-closes,close,_exit",
+    "child-closes,_exit",
+    "child-writes,close,_exit",
+    "child-writes,_exit",
+    "vfork,_exit",
+    "exec-nothing,_exit",
+    "reader,_exit",
+    "reader,return",
+    "exit-of-thread",
+    "handler",
+];
+/// Ends of a client that connects in a child.
+const GOOD_IN_CHILD: [&str; 5] = [
+    "fork,close,_exit",
+    "fork,_exit",
+    "fork,return",
+    "double-fork,close,_exit",
+    "double-fork,_exit",
+];
+/// Ends that are resets without the library too.
+const RESETS: [&str; 3] = ["linger,close,_exit", "linger,close,return", "linger,_exit"];
+/// Ends of the process that carries the connection, before it is told that all bytes were written.
+const KILLED: [&str; 5] = ["kill", "term", "abort", "execv", "hand-to-child,_exit"];
+/// Python's ways: processes that end right after the close, or without one.
+const PYTHON: [&str; 4] = [
+    "write(); os._exit(0)",
+    "process = multiprocessing.get_context('fork').Process(target=write); \
+     process.start(); process.join()",
+    "pid = os.fork()\nif pid: os.waitpid(pid, 0)\nelif os.fork(): os._exit(0)\nelse: write(); os._exit(0)",
+    "write(close=False); os._exit(0)",
+];
+
+const ALL: &str = "22000 bytes, end";
+const RULE: &str = "tcp:lines,msr:1";
+
+/// What the server read of clients that ended in these ways.
+fn read_by_server(ways: &[&str], under: bool, is_right: fn(&str) -> bool) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("endings", folder.path())?, ports(RULE)?);
+    let port = ports.program.to_string();
+    let mut serve = command(under, &ports, None, &program);
+    let mut server = Server::start(serve.args(["serve", &port]), "listening")?;
+    are_right(ways, is_right, |way| {
+        let mut client = command(under, &ports, None, &program);
+        // Some end with a signal.
+        client.args(["write", way, &port]).status().context("a client")?;
+        server.line()
+    })
+}
+
+/// What a client read of servers that ended in these ways.
+fn read_by_client(ways: &[&str], under: bool, is_right: fn(&str) -> bool) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile("endings", folder.path())?;
+    are_right(ways, is_right, |way| {
+        let ports = ports(RULE)?;
+        let port = ports.program.to_string();
+        let mut answer = command(under, &ports, None, &program);
+        let _server = Server::start(answer.args(["answer", way, &port]), "listening")?;
+        run(command(under, &ports, None, &program).args(["read", &port]))
+    })
+}
+
+/// All of what was read is right, after each way to end.
+fn are_right(
+    ways: &[&str],
+    is_right: fn(&str) -> bool,
+    mut read: impl FnMut(&str) -> Result<String>,
+) -> Result<()> {
+    let mut wrong = Vec::new();
+    for way in ways {
+        let read = read(way).with_context(|| way.to_string())?;
+        if !is_right(read.trim_end()) {
+            wrong.push(format!("{way}: {}", read.trim_end()));
+        }
+    }
+    ensure!(wrong.is_empty(), "{} of {} are wrong: {}", wrong.len(), ways.len(), wrong.join("; "));
+    Ok(())
+}
+
+fn is_whole(read: &str) -> bool {
+    read == ALL
+}
+
+fn is_reset(read: &str) -> bool {
+    read.ends_with(" bytes, ECONNRESET") && !read.contains("other")
+}
+
+/// The tests' expectations are those of the kernel.
+pub fn without_the_library() -> Result<()> {
+    for ways in [&GOOD[..], &GOOD_WITH_OTHERS] {
+        read_by_server(ways, false, is_whole)?;
+        read_by_client(ways, false, is_whole)?;
+    }
+    read_by_server(&GOOD_IN_CHILD, false, is_whole)?;
+    read_by_server(&RESETS, false, is_reset)?;
+    read_by_client(&RESETS, false, is_reset)
+}
+
+pub fn of_clients() -> Result<()> {
+    read_by_server(&GOOD, true, is_whole)
+}
+
+pub fn of_clients_with_others() -> Result<()> {
+    read_by_server(&GOOD_WITH_OTHERS, true, is_whole)?;
+    read_by_server(&GOOD_IN_CHILD, true, is_whole)
+}
+
+pub fn of_servers() -> Result<()> {
+    read_by_client(&GOOD, true, is_whole)
+}
+
+pub fn of_servers_with_others() -> Result<()> {
+    read_by_client(&GOOD_WITH_OTHERS, true, is_whole)
+}
+
+pub fn that_are_resets() -> Result<()> {
+    for ways in [&RESETS[..], &KILLED] {
+        read_by_server(ways, true, is_reset)?;
+        read_by_client(ways, true, is_reset)?;
+    }
+    Ok(())
+}
+
+/// A signal handler that ends the process in the middle of the allocator's work gets to its end.
+/// The server reads all bytes or a reset.
+pub fn in_the_allocator() -> Result<()> {
+    let is_either = |read: &str| is_whole(read) || is_reset(read);
+    read_by_server(&["handler-allocates"; 2], true, is_either)
+}
+
+/// A client that closes many connections at once, and ends.
+pub fn of_many() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("endings", folder.path())?, ports(RULE)?);
+    let port = ports.program.to_string();
+    let mut serve = command(true, &ports, None, &program);
+    let mut server = Server::start(serve.args(["serve", &port]), "listening")?;
+    run(command(true, &ports, None, &program).args(["write", "many,", &port]))?;
+    for connection in 0..20 {
+        let read = server.line()?;
+        ensure!(read == ALL, "connection {connection}: the server read {read:?}");
+    }
+    Ok(())
+}
+
+/// A client that goes on writing learns that the server's program has closed the connection.
+pub fn of_one_way() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile("endings", folder.path())?;
+    for way in ["close,wait", "close,_exit"] {
+        let ports = ports(RULE)?;
+        let port = ports.program.to_string();
+        let mut answer = command(true, &ports, None, &program);
+        let _server = Server::start(answer.args(["answer", way, &port]), "listening")?;
+        let said = run(command(true, &ports, None, &program).args(["write-on", &port]))?;
+        let is_right = ["EPIPE", "ECONNRESET"].map(|error| format!("{ALL}\n{error}\n"));
+        ensure!(is_right.contains(&said), "{way}: the client said {said:?}");
+    }
+    Ok(())
+}
+
+/// A child that inherited a connection sees how the process ended that carries it.
+pub fn of_a_parent() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile("endings", folder.path())?;
+    for (one, other) in [("write", "serve"), ("answer", "read")] {
+        let ports = ports(RULE)?;
+        let port = ports.program.to_string();
+        let own = |how: &[&str]| {
+            let mut command = command(true, &ports, None, &program);
+            command.args(how).arg(&port);
+            command
+        };
+        let way = [one, "die-before-child"];
+        let (child, read) = if one == "write" {
+            let mut server = Server::start(&mut own(&[other]), "listening")?;
+            let said = own(&way).output().context("the parent")?.stdout;
+            (String::from_utf8_lossy(&said).trim_end().to_owned(), server.line()?)
+        } else {
+            let mut server = Server::start(&mut own(&way), "listening")?;
+            let read = run(&mut own(&[other]))?;
+            (server.line()?, read.trim_end().to_owned())
+        };
+        ensure!(child == "child 0 bytes, ECONNRESET", "{one}: the child read {child:?}");
+        ensure!(is_reset(&read), "{one}: the other end read {read:?}");
+    }
+    Ok(())
+}
+
+pub fn of_python() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("endings", folder.path())?, ports(RULE)?);
+    let port = ports.program.to_string();
+    let mut serve = command(true, &ports, None, &program);
+    let mut server = Server::start(serve.args(["serve", &port]), "listening")?;
+    let begin = format!(
+        "import multiprocessing, os, socket\n\
+         def write(close=True):\n \
+         global end\n \
+         end = socket.create_connection(('127.0.0.1', {port}))\n \
+         end.sendall(b''.join(b'line %05d\\n' % line for line in range(2000)))\n \
+         if close: end.close()\n"
+    );
+    are_right(&PYTHON, is_whole, |way| {
+        let mut client = command(true, &ports, None, Path::new("python3"));
+        run(client.args(["-c", &format!("{begin}{way}\n")]))?;
+        server.line()
+    })
+}
+
+/// A child with a connection of its own ends that alone, not the one that it inherited.
+pub fn of_a_child() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("endings", folder.path())?, ports(RULE)?);
+    let port = ports.program.to_string();
+    let mut serve = command(true, &ports, None, &program);
+    let mut server = Server::start(serve.args(["serve", &port]), "listening")?;
+    for end in ["close,_exit", "_exit", "return"] {
+        let way = format!("child-connects,second-half,{end}");
+        run(command(true, &ports, None, &program).args(["write", &way, &port]))?;
+        let (parent, child) = (server.line()?, server.line()?);
+        ensure!(parent == ALL, "{way}: the server read {parent:?} of the parent");
+        ensure!(child == ALL, "{way}: the server read {child:?} of the child");
+    }
+    Ok(())
+}
+
+/// A server that doesn't answer any more holds up the end of a client for a while only.
+pub fn to_a_dead_peer() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("endings", folder.path())?, ports(RULE)?);
+    let port = ports.program.to_string();
+    let mut serve = command(true, &ports, None, &program);
+    let mut server = Server::start(serve.args(["serve", &port]), "listening")?;
+    let mut client = command(true, &ports, None, &program);
+    let mut client = Server::start(client.args(["write", "wait,close,_exit", &port]), "waiting")?;
+    server.signal(libc::SIGSTOP);
+    client.go_on();
+    client.ends_well().context("the client")?;
+    server.signal(libc::SIGCONT);
+    let read = server.line()?;
+    ensure!(is_reset(&read), "the server read {read:?}");
+    Ok(())
+}
