@@ -364,6 +364,7 @@ impl Shortfall {
 mod tests {
     use super::*;
     use crate::report::{GroupReport, Sample};
+    use atp_proto::{LostIds, UnknownIds};
 
     #[test]
     fn debug__of_a_shortfall_is_its_sentence() {
@@ -383,7 +384,7 @@ mod tests {
             needed: 9,
             lost: 9,
             msr: 0.9,
-            lost_ids: None,
+            lost_ids: LostIds::Unknown(UnknownIds::NotEnded),
         };
         let report =
             Report { groups: vec![group], timeline: vec![sample; 100], ..Report::default() };

@@ -85,6 +85,7 @@ mod udp;
 #[cfg(feature = "tokio")]
 pub use asynchronous::{AsyncJob, AsyncReceiver};
 pub use atp_common::laws::{RateLaw, Rule, Rules, Variant};
+pub use atp_proto::{LostIds, UnknownIds};
 pub use datapath::send_buffer_bytes_max;
 pub use error::{Error, ShortCause, ShortGroup, Shortfall};
 pub use job::{Fanout, Group, Job, JobBuilder, JobHandle, Progress, Requests, Stream};

@@ -1,5 +1,6 @@
 //! The report of a job: what was sent, what was delivered, and the lanes over time.
 
+use atp_proto::{LostIds, UnknownIds};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -77,11 +78,33 @@ pub struct GroupReport {
     pub lost: u32,
     /// The minimal sampling rate that was agreed last, 0 to 1.
     pub msr: f64,
-    /// The ids of the messages not delivered, as ranges in ascending order, if
-    /// [`JobBuilder::name_lost`](crate::JobBuilder::name_lost) asked for them. `None` also if the
-    /// receiver couldn't name what it has: it was restarted, or is gone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost_ids: Option<Vec<Range<u32>>>,
+    /// The ids of the messages not delivered, as
+    /// [`JobBuilder::name_lost`](crate::JobBuilder::name_lost) asked for them. JSON:
+    /// `{"known": [{"start": 3, "end": 5}]}` or `{"unknown": "not_asked"}`.
+    #[serde(with = "LostIdsJson", default = "not_asked")]
+    pub lost_ids: LostIds,
+}
+
+/// [`LostIds`] for serde.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "LostIds", rename_all = "snake_case")]
+enum LostIdsJson {
+    Known(Vec<Range<u32>>),
+    Unknown(#[serde(with = "UnknownIdsJson")] UnknownIds),
+}
+
+/// [`UnknownIds`] for serde.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "UnknownIds", rename_all = "snake_case")]
+enum UnknownIdsJson {
+    NotAsked,
+    NotEnded,
+    NotNamed,
+}
+
+/// Reports of versions that named no messages.
+fn not_asked() -> LostIds {
+    LostIds::Unknown(UnknownIds::NotAsked)
 }
 
 /// The state of a lane at one moment.
@@ -155,6 +178,32 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn group_report__says_in_json_whether_ids_are_known() {
+        let report = |lost_ids| GroupReport {
+            group: 1,
+            messages: 10,
+            delivered: 8,
+            needed: 8,
+            lost: 2,
+            msr: 0.8,
+            lost_ids,
+        };
+        let cases = [
+            (LostIds::Known(vec![3..5]), r#"{"known":[{"start":3,"end":5}]}"#),
+            (LostIds::Known(vec![]), r#"{"known":[]}"#),
+            (LostIds::Unknown(UnknownIds::NotNamed), r#"{"unknown":"not_named"}"#),
+        ];
+        for (lost_ids, expected) in cases {
+            let report = report(lost_ids);
+            let text = serde_json::to_string(&report).unwrap();
+            assert!(text.contains(&format!(r#""lost_ids":{expected}"#)), "{text}");
+            assert_eq!(serde_json::from_str::<GroupReport>(&text).unwrap(), report);
+        }
+        let old = r#"{"group":1,"messages":10,"delivered":8,"needed":8,"lost":2,"msr":0.8}"#;
+        assert_eq!(serde_json::from_str::<GroupReport>(old).unwrap(), report(not_asked()));
+    }
 
     #[test]
     fn observe__stays_bounded_and_even() {

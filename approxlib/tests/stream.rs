@@ -2,7 +2,9 @@
 
 mod common;
 
-use approxlib::{Error, Event, Job, Receiver, Report, Stream, Summary, WindowReport};
+use approxlib::{
+    Error, Event, Job, LostIds, Receiver, Report, Stream, Summary, UnknownIds, WindowReport,
+};
 use common::{LossyNetwork, message};
 use std::{
     collections::BTreeMap,
@@ -201,7 +203,7 @@ fn stream__both_sides_name_the_lost_messages() {
         (windows.collect(), stream.finish().unwrap())
     });
     for (window, summary) in windows.iter().zip(&summaries) {
-        let lost = window.groups[0].lost_ids.as_ref().expect("ids");
+        let LostIds::Known(lost) = &window.groups[0].lost_ids else { panic!("{window:?}") };
         assert_eq!(*lost, summary.groups[0].lost);
         let number: u32 = lost.iter().map(|ids| ids.end - ids.start).sum();
         assert_eq!((number, number > 0), (window.groups[0].lost, true));
@@ -215,7 +217,9 @@ fn name_lost__only_on_request() {
         send_window(&mut stream, 0, 100);
         (vec![stream.end_window().unwrap()], stream.finish().unwrap())
     });
-    assert!(windows[0].groups[0].lost_ids.is_none() && report.groups[0].lost_ids.is_none());
+    for group in [&windows[0].groups[0], &report.groups[0]] {
+        assert_eq!(group.lost_ids, LostIds::Unknown(UnknownIds::NotAsked));
+    }
 }
 
 /// The first error must not use up the stream's outcome.

@@ -25,7 +25,7 @@ pub use receiver::{
     ReceiverStats, Share, StatedEnd, Summary, Terms, reset_header,
 };
 pub use sender::{
-    AckRing, CompleteAt, ConfigError, EndedWindow, GroupConfig, GroupReport, MESSAGES_MAX,
+    AckRing, CompleteAt, ConfigError, EndedWindow, GroupConfig, GroupReport, LostIds, MESSAGES_MAX,
     MessageId, MsrError, PAYLOAD_BYTES_MAX, Pace, PackedMessage, Packet, PacketRefused, QueueError,
-    Report, RequestPolicy, SendError, Sender, SenderConfig, Short, State,
+    Report, RequestPolicy, SendError, Sender, SenderConfig, Short, State, UnknownIds,
 };

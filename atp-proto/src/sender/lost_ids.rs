@@ -3,23 +3,58 @@
 use super::{Sender, group::Group, window::Window};
 use std::ops::Range;
 
+/// The ids of a group's messages that were not delivered. Nothing follows from ids that aren't
+/// known: they are no list, not even an empty one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum LostIds {
+    /// All of them, as ranges in ascending order. Without a range, every message was delivered.
+    Known(Vec<Range<u32>>),
+    /// Any message without a receipt may have been delivered or not.
+    Unknown(UnknownIds),
+}
+
+/// Why the ids of lost messages aren't known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownIds {
+    /// [`SenderConfig::names_lost`](super::SenderConfig::names_lost) is off.
+    #[error("the ids of lost messages are not known: the job was opened without name_lost")]
+    NotAsked,
+    /// The receiver has not confirmed the end of the job or window.
+    #[error("the ids of lost messages are not known: the receiver has not confirmed the end")]
+    NotEnded,
+    /// Receipts have not named as many messages as the receiver counts.
+    #[error(
+        "the ids of lost messages are not known: the receiver counts messages that no receipt has \
+         named, because receipts were lost or the receiver was restarted"
+    )]
+    NotNamed,
+}
+
 impl Sender {
-    /// The ids of a group's messages that were not delivered, in the window that has ended, as
-    /// ranges in ascending order. `None` without
-    /// [`SenderConfig::names_lost`](super::SenderConfig::names_lost), before its end, for an unknown group, or if receipts have
-    /// not named as many messages as the receiver has.
-    pub fn lost_ids(&self, group: u8) -> Option<Vec<Range<u32>>> {
-        let group = &self.window.groups[usize::from(self.group_index(group)?)];
-        if self.config.names_lost { self.window.lost_ids(group) } else { None }
+    /// The ids of the messages that were not delivered in the present window, for each group in the
+    /// order of [`Sender::report`].
+    pub fn lost_ids(&self) -> Vec<LostIds> {
+        self.window.lost_ids(self.config.names_lost)
     }
 }
 
 impl Window {
     /// The same as [`Sender::lost_ids`].
-    pub(super) fn lost_ids(&self, group: &Group) -> Option<Vec<Range<u32>>> {
-        let is_known =
-            self.is_over() && self.is_all_named() && group.delivered == group.confirmed();
-        is_known.then(|| unnamed(group).collect())
+    pub(super) fn lost_ids(&self, names_lost: bool) -> Vec<LostIds> {
+        let is_all_named = self.is_all_named();
+        let of_group = |group: &Group| {
+            if !names_lost {
+                LostIds::Unknown(UnknownIds::NotAsked)
+            } else if !(self.is_over() && self.ending.is_settled()) {
+                LostIds::Unknown(UnknownIds::NotEnded)
+            } else if !is_all_named || group.delivered != group.confirmed() {
+                LostIds::Unknown(UnknownIds::NotNamed)
+            } else {
+                LostIds::Known(unnamed(group).collect())
+            }
+        };
+        self.groups.iter().map(of_group).collect()
     }
 
     /// Whether receipts have named every message that the receiver's final counts hold. A receiver

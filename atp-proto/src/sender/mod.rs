@@ -77,6 +77,7 @@ mod window;
 pub use config::{
     CompleteAt, ConfigError, GroupConfig, MESSAGES_MAX, PAYLOAD_BYTES_MAX, Pace, SenderConfig,
 };
+pub use lost_ids::{LostIds, UnknownIds};
 pub use on_request::RequestPolicy;
 pub use pack::PackedMessage;
 pub use report::{

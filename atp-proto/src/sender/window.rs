@@ -12,10 +12,10 @@ use super::{
     ending::Ending,
     group::Group,
     ledger::Ledger,
+    lost_ids::LostIds,
     report::{GroupReport, State},
     sent_packets::Transmission,
 };
-use std::ops::Range;
 
 /// One window of a stream; the only one of another job.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ pub struct EndedWindow {
     /// The groups, by id.
     pub groups: Vec<GroupReport>,
     /// For each of `groups`, what [`Sender::lost_ids`] says of a job.
-    pub lost_ids: Vec<Option<Vec<Range<u32>>>>,
+    pub lost_ids: Vec<LostIds>,
 }
 
 impl Sender {
@@ -183,10 +183,7 @@ impl Sender {
         Some(EndedWindow {
             window: ended.number,
             is_done: ended.state == State::Done,
-            lost_ids: match self.config.names_lost {
-                true => ended.groups.iter().map(|group| ended.lost_ids(group)).collect(),
-                false => vec![None; groups.len()],
-            },
+            lost_ids: ended.lost_ids(self.config.names_lost),
             groups,
         })
     }

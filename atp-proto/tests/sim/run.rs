@@ -7,7 +7,9 @@ use super::{
     scenario::ClockStep,
 };
 use atp_common::{units::Msr, wire::HEADER_LEN};
-use atp_proto::{EndedWindow, GroupConfig, Report, SendError, Sender, State, Summary, Terms};
+use atp_proto::{
+    EndedWindow, GroupConfig, LostIds, Report, SendError, Sender, State, Summary, Terms,
+};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::{cmp::Reverse, collections::BinaryHeap};
@@ -275,12 +277,11 @@ impl Simulation<'_> {
             assert_eq!(group.delivered, got(group.group));
             if self.sending.sender.config().names_lost {
                 self.names_asked += 1;
-                self.names_known += u32::from(named.is_some());
+                self.names_known += u32::from(matches!(named, LostIds::Known(_)));
             }
-            assert!(
-                named.as_ref().is_none_or(|named| *named == group.lost),
-                "the sender names others"
-            );
+            if let LostIds::Known(named) = named {
+                assert_eq!(*named, group.lost, "the sender names others");
+            }
         }
     }
 
@@ -336,7 +337,7 @@ fn present_window(sender: &Sender) -> EndedWindow {
     EndedWindow {
         window: sender.window(),
         is_done: *sender.state() == State::Done,
-        lost_ids: groups.iter().map(|group| sender.lost_ids(group.group)).collect(),
+        lost_ids: sender.lost_ids(),
         groups,
     }
 }

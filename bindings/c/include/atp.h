@@ -169,6 +169,10 @@ typedef enum atp_status {
    */
   ATP_ERROR_NO_PEERS = -41,
   /**
+   * The ids of the lost messages are not known: it doesn't follow that none was lost.
+   */
+  ATP_ERROR_LOST_UNKNOWN = -42,
+  /**
    * A text is no query, or its table lacks a column.
    */
   ATP_ERROR_QUERY = -50,
@@ -536,7 +540,8 @@ typedef struct atp_event {
    */
   size_t len;
   /**
-   * At an end: N, the number of messages of all groups. With terms: the same, 0 if unknown.
+   * At an end: N, the number of messages of all groups. 0 for other events: atp_event_terms has
+   * the N that terms announce for each group.
    */
   uint32_t messages;
   /**
@@ -932,18 +937,13 @@ typedef struct atp_group_report {
    */
   uint32_t lost;
   /**
-   * 1 if the messages not delivered are named: see ATP_NAME_LOST. A receiver that was restarted
-   * or is gone names none.
+   * 1 if the ids of the messages not delivered are known: see atp_job_report_lost.
    */
   uint32_t lost_known;
   /**
    * The minimal sampling rate that was agreed last.
    */
   double msr;
-  /**
-   * The number of ranges of their ids: see atp_job_report_lost.
-   */
-  size_t lost_ranges_len;
 } atp_group_report;
 
 /**
@@ -1210,7 +1210,7 @@ typedef struct atp_plan_report {
    */
   double reached;
   /**
-   * With ATP_PLAN_SENDERS_ENDED: messages that are missing; 0 if that isn't known.
+   * With ATP_PLAN_SENDERS_ENDED: messages that are missing, if `messages_missing_known`.
    */
   uint64_t messages_missing;
   /**
@@ -1218,9 +1218,9 @@ typedef struct atp_plan_report {
    */
   uint32_t looks;
   /**
-   * 0.
+   * 1 if the number of messages that are missing is known: every sender has told its own.
    */
-  uint32_t reserved;
+  uint32_t messages_missing_known;
 } atp_plan_report;
 
 /**
@@ -1560,8 +1560,11 @@ enum atp_status atp_job_report_group(struct atp_job job,
 
 /**
  * Copies the ids of the messages of the group at `index` that were not delivered, as ranges in
- * ascending order: the first `len` ranges. `found` gets the number of all, which is that of
- * atp_group_report.lost_ranges_len.
+ * ascending order: the first `len` ranges. `found` gets the number of all; 0 ranges say that every
+ * message was delivered. With `len` 0 it only counts them.
+ *
+ * ATP_ERROR_LOST_UNKNOWN, and nothing written, if the ids aren't known: the job was opened without
+ * ATP_NAME_LOST, its end isn't confirmed, or receipts didn't name all that the receiver has.
  *
  * # Safety
  * `ranges` is null or has `len` writable elements; `found` is null or writable.
@@ -2039,7 +2042,8 @@ enum atp_status atp_stream_report_group(struct atp_stream stream,
                                         struct atp_group_report *group);
 
 /**
- * Copies the lost ids of the group at `index` of that report, as atp_job_report_lost.
+ * Copies the lost ids of the group at `index` of that report, as atp_job_report_lost, with its
+ * ATP_ERROR_LOST_UNKNOWN.
  *
  * # Safety
  * `ranges` is null or has `len` writable elements; `found` is null or writable.

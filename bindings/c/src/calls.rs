@@ -9,12 +9,13 @@ use crate::{
     sized::{Out, put},
     status::{
         Failure, atp_status,
-        atp_status::{ATP_AGAIN, ATP_OK},
+        atp_status::{ATP_AGAIN, ATP_ERROR_LOST_UNKNOWN, ATP_OK},
         call, call_once, in_release,
     },
     table::Table,
     text,
 };
+use approxlib::LostIds;
 use std::{
     ffi::{c_char, c_int, c_void},
     os::fd::AsRawFd,
@@ -265,7 +266,12 @@ pub unsafe fn report_lost<S: Sending>(
         // SAFETY: the slice isn't used.
         unsafe { text::list(ranges, len, "ranges") }?;
         table.find(handle)?.report(|report| {
-            let lost = element(&report.groups, index, "group")?.lost_ids.as_deref().unwrap_or(&[]);
+            let lost = match &element(&report.groups, index, "group")?.lost_ids {
+                LostIds::Known(lost) => lost,
+                LostIds::Unknown(why) => {
+                    return Err(Failure::new(ATP_ERROR_LOST_UNKNOWN, why.to_string()));
+                }
+            };
             for (at, range) in lost.iter().take(len).enumerate() {
                 let range = atp_range { start: range.start, end: range.end };
                 // SAFETY: the caller promises `len` elements.

@@ -62,7 +62,8 @@ pub struct atp_event {
     pub data: *const c_void,
     /// The number of bytes.
     pub len: usize,
-    /// At an end: N, the number of messages of all groups. With terms: the same, 0 if unknown.
+    /// At an end: N, the number of messages of all groups. 0 for other events: atp_event_terms has
+    /// the N that terms announce for each group.
     pub messages: u32,
     /// At an end: messages delivered, of all groups.
     pub delivered: u32,
@@ -242,18 +243,17 @@ pub fn to_c(event: Event, from: &Arc<Inbox>) -> atp_event {
     }
 }
 
-/// The window of the terms; N if it is known for all groups.
+/// The window of the terms.
 fn told(terms: Terms) -> atp_event {
     let Terms { window, groups } = terms;
-    let messages: Option<u32> = groups.iter().map(|group| group.messages).sum();
-    let (messages, groups_len) = (messages.unwrap_or_default(), groups.len());
+    let groups_len = groups.len();
     let named = |terms: GroupTerms| {
         // A name has no control characters, and so no 0.
         let name = CString::new(terms.name.as_str()).unwrap_or_default();
         Named { terms, name }
     };
     let memory = MEMORY.add(Memory::Terms(groups.into_iter().map(named).collect()));
-    atp_event { memory, window, messages, groups_len, ..atp_event::initial() }
+    atp_event { memory, window, groups_len, ..atp_event::initial() }
 }
 
 fn ended(summary: Summary) -> atp_event {

@@ -244,8 +244,11 @@ pub unsafe extern "C" fn atp_job_report_group(
 }
 
 /// Copies the ids of the messages of the group at `index` that were not delivered, as ranges in
-/// ascending order: the first `len` ranges. `found` gets the number of all, which is that of
-/// atp_group_report.lost_ranges_len.
+/// ascending order: the first `len` ranges. `found` gets the number of all; 0 ranges say that every
+/// message was delivered. With `len` 0 it only counts them.
+///
+/// ATP_ERROR_LOST_UNKNOWN, and nothing written, if the ids aren't known: the job was opened without
+/// ATP_NAME_LOST, its end isn't confirmed, or receipts didn't name all that the receiver has.
 ///
 /// # Safety
 /// `ranges` is null or has `len` writable elements; `found` is null or writable.

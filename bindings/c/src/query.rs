@@ -141,12 +141,12 @@ pub struct atp_plan_report {
     /// The largest error of the rows, in the form of the accepted one: a share, or in the unit
     /// of the answer.
     pub reached: f64,
-    /// With ATP_PLAN_SENDERS_ENDED: messages that are missing; 0 if that isn't known.
+    /// With ATP_PLAN_SENDERS_ENDED: messages that are missing, if `messages_missing_known`.
     pub messages_missing: u64,
     /// How often the plan looked at the answers.
     pub looks: u32,
-    /// 0.
-    pub reserved: u32,
+    /// 1 if the number of messages that are missing is known: every sender has told its own.
+    pub messages_missing_known: u32,
 }
 
 macro_rules! structures {
@@ -485,20 +485,19 @@ pub unsafe extern "C" fn atp_query_plan_report(
         let out = unsafe { Out::new(report) }?;
         let found = with(query, |asked| {
             let Some(report) = asked.planner()?.report() else { return Ok(None) };
-            let (reason, messages_missing) = match report.because {
-                None => (ATP_PLAN_MET, 0),
-                Some(Reason::Ended { missing }) => {
-                    (ATP_PLAN_SENDERS_ENDED, missing.unwrap_or_default())
-                }
-                Some(Reason::NearZero) => (ATP_PLAN_NEAR_ZERO, 0),
-                Some(Reason::FewMessages) => (ATP_PLAN_FEW_MESSAGES, 0),
-                Some(_) => (ATP_PLAN_OTHER, 0),
+            let (reason, missing) = match report.because {
+                None => (ATP_PLAN_MET, None),
+                Some(Reason::Ended { missing }) => (ATP_PLAN_SENDERS_ENDED, missing),
+                Some(Reason::NearZero) => (ATP_PLAN_NEAR_ZERO, None),
+                Some(Reason::FewMessages) => (ATP_PLAN_FEW_MESSAGES, None),
+                Some(_) => (ATP_PLAN_OTHER, None),
             };
             Ok(Some(atp_plan_report {
                 met: report.is_met().into(),
                 reason: reason as u32,
                 reached: report.reached,
-                messages_missing,
+                messages_missing: missing.unwrap_or_default(),
+                messages_missing_known: missing.is_some().into(),
                 looks: report.looks,
                 ..atp_plan_report::initial()
             }))

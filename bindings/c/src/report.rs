@@ -1,7 +1,7 @@
 //! Reports of jobs and windows, as structures of C.
 
 use crate::sized::SizeFirst;
-use approxlib::{GroupReport, Progress, Report, Sample, ShortCause, Shortfall, WindowReport};
+use approxlib::{GroupReport, LostIds, Progress, Report, Sample, ShortCause, Shortfall, WindowReport};
 use std::ffi::c_char;
 
 /// A job's or a stream's progress.
@@ -81,13 +81,10 @@ pub struct atp_group_report {
     pub needed: u32,
     /// Messages not delivered.
     pub lost: u32,
-    /// 1 if the messages not delivered are named: see ATP_NAME_LOST. A receiver that was restarted
-    /// or is gone names none.
+    /// 1 if the ids of the messages not delivered are known: see atp_job_report_lost.
     pub lost_known: u32,
     /// The minimal sampling rate that was agreed last.
     pub msr: f64,
-    /// The number of ranges of their ids: see atp_job_report_lost.
-    pub lost_ranges_len: usize,
 }
 
 /// The state of a group's lane at one moment.
@@ -236,10 +233,9 @@ fn short_text(text: &str) -> [c_char; 16] {
 impl From<&GroupReport> for atp_group_report {
     fn from(report: &GroupReport) -> Self {
         let &GroupReport { group, messages, delivered, needed, lost, msr, ref lost_ids } = report;
-        let (group, lost_known) = (group.into(), lost_ids.is_some().into());
-        let lost_ranges_len = lost_ids.as_ref().map_or(0, Vec::len);
-        let known = Self { lost_known, lost_ranges_len, ..Self::initial() };
-        Self { group, messages, delivered, needed, lost, msr, ..known }
+        let lost_known = matches!(lost_ids, LostIds::Known(_)).into();
+        let group = group.into();
+        Self { group, messages, delivered, needed, lost, lost_known, msr, ..Self::initial() }
     }
 }
 

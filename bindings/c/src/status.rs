@@ -80,6 +80,8 @@ pub enum atp_status {
     ATP_ERROR_WINDOW_ENDING = -40,
     /// A job to several receivers has none.
     ATP_ERROR_NO_PEERS = -41,
+    /// The ids of the lost messages are not known: it doesn't follow that none was lost.
+    ATP_ERROR_LOST_UNKNOWN = -42,
     /// A text is no query, or its table lacks a column.
     ATP_ERROR_QUERY = -50,
     /// A row of a message can't be read: it isn't CSV, lacks a column, or has a text as a number.
@@ -95,7 +97,7 @@ pub enum atp_status {
 use atp_status::*;
 
 /// Each code with its name.
-const NAMES: [(atp_status, &CStr); 39] = {
+const NAMES: [(atp_status, &CStr); 40] = {
     macro_rules! names {
         ($($code:ident)+) => {
             [$(($code, match CStr::from_bytes_with_nul(concat!(stringify!($code), "\0").as_bytes()) {
@@ -112,7 +114,7 @@ const NAMES: [(atp_status, &CStr); 39] = {
         ATP_ERROR_RATE_MAX ATP_ERROR_PATH_TOO_NARROW ATP_ERROR_SOCKET ATP_ERROR_DAEMON
         ATP_ERROR_SHARED_MEMORY ATP_ERROR_THREAD ATP_ERROR_SHORT ATP_ERROR_ENDED_BY_RECEIVER
         ATP_ERROR_GROUP_NAME ATP_ERROR_REQUEST_BOUNDS ATP_ERROR_WINDOW_ENDING ATP_ERROR_NO_PEERS
-        ATP_ERROR_QUERY ATP_ERROR_ROW ATP_ERROR_SAMPLE ATP_ERROR_NO_ANSWER ATP_ERROR_OTHER
+        ATP_ERROR_LOST_UNKNOWN ATP_ERROR_QUERY ATP_ERROR_ROW ATP_ERROR_SAMPLE ATP_ERROR_NO_ANSWER ATP_ERROR_OTHER
     }
 };
 

@@ -321,7 +321,8 @@ pub unsafe extern "C" fn atp_stream_report_group(
     unsafe { calls::report_group(&STREAMS, stream.handle, index, group) }
 }
 
-/// Copies the lost ids of the group at `index` of that report, as atp_job_report_lost.
+/// Copies the lost ids of the group at `index` of that report, as atp_job_report_lost, with its
+/// ATP_ERROR_LOST_UNKNOWN.
 ///
 /// # Safety
 /// `ranges` is null or has `len` writable elements; `found` is null or writable.

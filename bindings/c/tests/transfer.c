@@ -364,19 +364,48 @@ static void names_lost(void) {
     atp_group_report group;
     ATP_INIT(&group);
     CHECK(atp_job_report_group(job, 0, &group) == ATP_OK);
-    CHECK(group.lost > 0 && group.lost_known == 1 && group.lost_ranges_len > 0);
-    atp_range *ranges = malloc(group.lost_ranges_len * sizeof *ranges);
-    size_t found = 0;
-    CHECK(atp_job_report_lost(job, 0, ranges, group.lost_ranges_len, &found) == ATP_OK);
-    CHECK(found == group.lost_ranges_len);
+    CHECK(group.lost > 0 && group.lost_known == 1);
+    size_t len = 0, found = 0;
+    CHECK(atp_job_report_lost(job, 0, NULL, 0, &len) == ATP_OK && len > 0);
+    atp_range *ranges = malloc(len * sizeof *ranges);
+    CHECK(atp_job_report_lost(job, 0, ranges, len, &found) == ATP_OK && found == len);
     uint32_t lost = 0;
     for (size_t i = 0; i < found; i++) {
         lost += ranges[i].end - ranges[i].start;
     }
     CHECK(lost == group.lost && ranges[found - 1].end <= group.messages);
     free(ranges);
-    CHECK(atp_job_report_lost(job, 0, NULL, 0, &found) == ATP_OK && found > 0);
     CHECK(atp_job_report_lost(job, 1, NULL, 0, &found) == ATP_ERROR_ARGUMENT);
+    CHECK(atp_job_free(job) == ATP_OK);
+    CHECK(atp_receiver_close(receiver) == ATP_OK);
+}
+
+/* Ids that aren't known are no empty list: the call fails, and writes nothing. */
+static void lost_ids_that_are_not_known(void) {
+    char address[64];
+    atp_receiver receiver = bind_loopback(address);
+    atp_job_options options = loopback_options();
+    options.msr = 0.0;
+    options.rate_max_bytes_per_s = 100000;
+    atp_job job;
+    CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
+    static unsigned char bytes[1000];
+    for (uint32_t i = 0; i < 500; i++) {
+        CHECK(atp_job_send(job, 0, bytes, sizeof bytes, NULL) == ATP_OK);
+    }
+    atp_event first = wait_for(receiver, ATP_EVENT_MESSAGE);
+    CHECK(atp_event_free(&first) == ATP_OK);
+    CHECK(atp_job_cancel(job, NULL) == ATP_OK);
+    atp_group_report group;
+    ATP_INIT(&group);
+    CHECK(atp_job_report_group(job, 0, &group) == ATP_OK);
+    CHECK(group.lost > 0 && group.lost_known == 0);
+    atp_range range = {7, 7};
+    size_t found = 7;
+    CHECK(atp_job_report_lost(job, 0, &range, 1, &found) == ATP_ERROR_LOST_UNKNOWN);
+    CHECK(found == 7 && range.start == 7 && range.end == 7);
+    CHECK(strstr(atp_last_error(), "opened without name_lost") != NULL);
+    CHECK(strcmp(atp_status_name(ATP_ERROR_LOST_UNKNOWN), "ATP_ERROR_LOST_UNKNOWN") == 0);
     CHECK(atp_job_free(job) == ATP_OK);
     CHECK(atp_receiver_close(receiver) == ATP_OK);
 }
@@ -492,6 +521,7 @@ int main(void) {
     requests();
     refused_requests();
     names_lost();
+    lost_ids_that_are_not_known();
     releases_without_a_lock();
     closed_by_another_thread();
     puts("transfer: all checks hold");

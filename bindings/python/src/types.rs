@@ -2,8 +2,8 @@
 
 use crate::message::Message;
 use approxlib::{
-    Event, GroupArrivals, GroupReport, GroupSummary, GroupTerms, Progress, ReceiverStats, Report,
-    Sample, ShortGroup, SourceProgress, Summary, Terms, WindowReport,
+    Event, GroupArrivals, GroupReport, GroupSummary, GroupTerms, LostIds, Progress, ReceiverStats,
+    Report, Sample, ShortGroup, SourceProgress, Summary, Terms, UnknownIds, WindowReport,
 };
 use pyo3::{
     prelude::*,
@@ -171,8 +171,22 @@ fn group_report<'py>(py: Python<'py>, group: &GroupReport) -> Object<'py> {
         needed: group.needed,
         lost: group.lost,
         msr: group.msr,
-        lost_ids: group.lost_ids.as_ref().map(|lost| ranges(py, lost)).transpose()?,
+        lost_ids: lost_ids(py, &group.lost_ids)?,
     })
+}
+
+fn lost_ids<'py>(py: Python<'py>, lost: &LostIds) -> Object<'py> {
+    match lost {
+        LostIds::Known(lost) => Ok(ranges(py, lost)?.into_any()),
+        LostIds::Unknown(why) => {
+            let reason = match why {
+                UnknownIds::NotAsked => "not_asked",
+                UnknownIds::NotEnded => "not_ended",
+                UnknownIds::NotNamed => "not_named",
+            };
+            object!(py, "UnknownIds" { reason: reason, sentence: why.to_string() })
+        }
+    }
 }
 
 fn sample<'py>(py: Python<'py>, sample: &Sample) -> Object<'py> {

@@ -11,6 +11,8 @@ import pytest
 import atp
 from ends import LIMIT_S, Call, bind, connect, receive, silent_peer, stream
 
+NOT_ASKED = atp.UnknownIds("not_asked", "")
+
 
 def test_every_message_of_an_exact_job_arrives_in_order(rng: random.Random) -> None:
     sent = [rng.randbytes(rng.choice([0, 1, 700, 1_400, 20_000, 100_000])) for _ in range(200)]
@@ -25,7 +27,7 @@ def test_every_message_of_an_exact_job_arrives_in_order(rng: random.Random) -> N
     assert [message.message for message in messages] == ids
     assert (summary.messages, summary.delivered, summary.complete) == (200, 200, True)
     assert job.ended and job.report is not None
-    assert job.report.groups == (atp.GroupReport(0, 200, 200, 200, 0, 1.0),)
+    assert job.report.groups == (atp.GroupReport(0, 200, 200, 200, 0, 1.0, NOT_ASKED),)
 
 
 def test_an_approximate_job_delivers_its_share() -> None:

@@ -6,7 +6,10 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,8 +60,40 @@ def test_reports_name_lost_messages_if_asked() -> None:
                 report = job.cancel()
             _, _, summary = receiving.result()
         group = report.groups[0]
-        assert group.lost_ids == ((range(12, 20),) if name_lost else None)
-        assert summary.groups[0].lost == (range(12, 20),)
+        assert group.lost == 8 and summary.groups[0].lost == (range(12, 20),)
+        if name_lost:
+            assert group.lost_ids == (range(12, 20),)
+        else:
+            assert isinstance(group.lost_ids, atp.UnknownIds)
+            assert group.lost_ids.reason == "not_asked"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [bool, list, len, lambda ids: ids or (), lambda ids: 3 in ids, lambda ids: ids[0]],
+)
+def test_unknown_ids_are_no_list(read: Callable[[Any], object]) -> None:
+    """Also not an empty one: eight messages were lost."""
+    with bind() as receiver:
+        receiving = Call(lambda: receive(receiver))
+        with connect(receiver, messages=20, msr=0.5) as job:
+            job.send_many([b"message"] * 12)
+            report = job.cancel()
+        receiving.result()
+    with pytest.raises(atp.UnknownError, match="not known: the job was opened without name_lost"):
+        read(report.groups[0].lost_ids)
+
+
+def test_a_type_checker_refuses_ids_that_may_be_unknown(tmp_path: Path) -> None:
+    sample = tmp_path / "sample.py"
+    sample.write_text(
+        "import atp\n"
+        "def lost(report: atp.GroupReport) -> int:\n"
+        "    return sum(len(ids) for ids in report.lost_ids)\n"
+    )
+    check = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
+    done = subprocess.run([*check, str(sample)], capture_output=True, text=True)
+    assert done.returncode == 1 and '"UnknownIds"' in done.stdout, done.stdout + done.stderr
 
 
 def test_a_receiver_tells_progress() -> None:

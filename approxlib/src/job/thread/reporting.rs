@@ -8,8 +8,7 @@ use crate::{
     udp::{PATH_MTU_BYTES_MIN, now_ns},
 };
 use atp_common::maps::LaneStatus;
-use atp_proto::State;
-use std::ops::Range;
+use atp_proto::{LostIds, State};
 
 impl SenderThread {
     pub(super) fn observe(&mut self, now_ns: u64) {
@@ -70,8 +69,7 @@ impl SenderThread {
     }
 
     pub(super) fn group_reports(&self) -> Vec<GroupReport> {
-        let groups = self.sender.report().groups;
-        groups.iter().map(|group| group_report(group, self.sender.lost_ids(group.group))).collect()
+        group_reports(&self.sender.report().groups, self.sender.lost_ids())
     }
 
     pub(super) fn report(&self) -> Report {
@@ -99,12 +97,12 @@ impl SenderThread {
     }
 }
 
-/// The outcome of a group. `lost_ids`: if the transport knows them for certain.
-pub fn group_report(
-    group: &atp_proto::GroupReport,
-    lost_ids: Option<Vec<Range<u32>>>,
-) -> GroupReport {
-    GroupReport {
+/// The outcomes of groups. `lost_ids`: what the transport says of each.
+pub fn group_reports(
+    groups: &[atp_proto::GroupReport],
+    lost_ids: Vec<LostIds>,
+) -> Vec<GroupReport> {
+    let report = |(group, lost_ids): (&atp_proto::GroupReport, _)| GroupReport {
         group: group.group,
         messages: group.messages,
         delivered: group.delivered,
@@ -112,7 +110,8 @@ pub fn group_report(
         lost: group.messages.saturating_sub(group.delivered),
         msr: f64::from(group.msr.parts_per_billion()) / 1e9,
         lost_ids,
-    }
+    };
+    groups.iter().zip(lost_ids).map(report).collect()
 }
 
 fn sample(at_s: f64, group: u8, lane: &LaneStatus) -> Sample {

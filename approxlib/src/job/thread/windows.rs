@@ -1,6 +1,6 @@
 //! Executes the application's commands, and begins and ends the windows of a stream.
 
-use super::{SenderThread, reporting::group_report};
+use super::{SenderThread, reporting::group_reports};
 use crate::{
     job::shared::{Command, NewMessage, Outcome},
     report::WindowReport,
@@ -229,11 +229,10 @@ impl SenderThread {
         let Some(ended) = self.sender.take_ended_window() else { return };
         self.windows.ended += 1;
         self.windows.closing_deadline_ns = None;
-        let groups = ended.groups.iter().zip(ended.lost_ids);
         self.shared.set_window_outcome(WindowReport {
             window: ended.window,
             complete: ended.is_done,
-            groups: groups.map(|(group, lost_ids)| group_report(group, lost_ids)).collect(),
+            groups: group_reports(&ended.groups, ended.lost_ids),
         });
     }
 

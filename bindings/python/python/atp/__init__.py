@@ -8,12 +8,12 @@ A sender states the minimal sampling rate (MSR), the share of its messages that 
 """
 
 from atp import aio, answers
+from atp._error import Error, UnknownError
 from atp._errors import (
     ClosedError,
     DaemonError,
     EndedByReceiverError,
     EndedError,
-    Error,
     ForkedError,
     MsrError,
     MsrRefusedError,
@@ -59,6 +59,7 @@ from atp._types import (
     Summary,
     Terms,
     TermsChanged,
+    UnknownIds,
     WindowEnded,
     WindowReport,
 )
@@ -115,6 +116,8 @@ __all__ = [
     "TimedOutError",
     "TooLargeError",
     "TooManyError",
+    "UnknownError",
+    "UnknownIds",
     "WindowEnded",
     "WindowEndingError",
     "WindowReport",

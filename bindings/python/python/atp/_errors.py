@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
+from atp._error import Error
 from atp._types import Report, ShortGroup
-
-
-class Error(Exception):
-    """The base of this package's exceptions."""
 
 
 class ClosedError(Error, ValueError):

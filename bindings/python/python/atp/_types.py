@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from ipaddress import IPv4Address, IPv6Address
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
+
+from atp._error import UnknownError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -132,6 +134,28 @@ class ReceiverOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
+class UnknownIds:
+    """Ids of lost messages that aren't known. No list, and not false either: reading it as one
+    raises ``UnknownError``. ``isinstance`` tells it from the ``tuple`` of those that are known."""
+
+    reason: Literal["not_asked", "not_ended", "not_named"]
+    """The job was opened without ``name_lost``; its end isn't confirmed; or receipts named fewer
+    messages than the receiver has."""
+    sentence: str = field(compare=False)
+    """The reason in words."""
+
+    if not TYPE_CHECKING:  # For a type checker, it has none of these.
+
+        def _refuse(self, *_):
+            raise UnknownError(self.sentence)
+
+        __bool__ = __iter__ = __len__ = __contains__ = __getitem__ = __reversed__ = _refuse
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True, slots=True)
 class GroupReport:
     """The outcome of one group, at the sender."""
 
@@ -144,9 +168,9 @@ class GroupReport:
     """The messages that must be delivered: ``ceil(MSR * N)``."""
     lost: int
     msr: float
-    lost_ids: tuple[range, ...] | None = None
-    """The ids of the messages not delivered, if ``name_lost`` asked for them. ``None`` also if the
-    receiver couldn't name what it has: it was restarted, or is gone."""
+    lost_ids: tuple[range, ...] | UnknownIds
+    """The ids of the messages not delivered, if ``name_lost`` asked for them. ``UnknownIds`` also if
+    receipts didn't name all that the receiver has: they were lost, or it was restarted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack
 
 from atp import _native
-from atp._errors import ClosedError, Error, ForkedError, SplitError
+from atp._error import Error
+from atp._errors import ClosedError, ForkedError, SplitError
 from atp._types import (
     Address,
     Event,
