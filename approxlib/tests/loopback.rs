@@ -278,6 +278,28 @@ fn finish__a_closed_port_is_named_as_such() {
     assert!(text.contains("nothing listens there"), "{text}");
 }
 
+#[test]
+fn finish__a_port_that_was_closed_ends_the_job_sooner() {
+    let closed = ClosedPort::hold();
+    // The test fails by its own limit if the long timeout is what ends the job.
+    let mut job = Job::builder()
+        .control_socket(None)
+        .peer_timeout(Duration::from_secs(600))
+        .refused_timeout(Duration::from_millis(300))
+        .connect(closed.address)
+        .unwrap();
+    job.send(b"message").unwrap();
+    let error = job.finish().unwrap_err();
+    let Error::Short(shortfall) = &error else { panic!("{error}") };
+    assert!(
+        matches!(
+            shortfall.cause,
+            ShortCause::PeerSilent { port_unreachable: true, silence_s, .. } if silence_s >= 0.3
+        ),
+        "{error}"
+    );
+}
+
 fn fail(peer: SocketAddr) -> Error {
     let mut job = Job::builder()
         .control_socket(None)

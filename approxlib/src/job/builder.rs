@@ -65,6 +65,7 @@ pub struct JobBuilder {
     choice: DatapathChoice,
     rate_max_bytes_per_s: u64,
     peer_timeout: Duration,
+    refused_timeout: Option<Duration>,
     timer_granularity: Duration,
     buffer_bytes: u64,
     payload_bytes: Option<u32>,
@@ -91,6 +92,7 @@ impl Default for JobBuilder {
             choice: DatapathChoice::Auto,
             rate_max_bytes_per_s: RATE_MAX_BYTES_PER_S,
             peer_timeout: Duration::from_secs(10),
+            refused_timeout: None,
             timer_granularity: Duration::from_nanos(Rtt::TIMER_GRANULARITY_NS),
             buffer_bytes: 4 << 20,
             payload_bytes: None,
@@ -188,6 +190,14 @@ impl JobBuilder {
     /// How long the receiver may be silent before the job fails. Default 10 s.
     pub fn peer_timeout(mut self, timeout: Duration) -> Self {
         self.peer_timeout = timeout;
+        self
+    }
+
+    /// The same, if the receiver's host says that nothing listens on the port (ICMP port
+    /// unreachable). For a receiver that is known to have been there: it may have ended. One that
+    /// opens its port later needs this long. Default: the peer timeout, which is its maximum.
+    pub fn refused_timeout(mut self, timeout: Duration) -> Self {
+        self.refused_timeout = Some(timeout);
         self
     }
 
@@ -423,7 +433,8 @@ impl JobBuilder {
             packing: self.packing,
             initial_window_packets: self.initial_window_packets,
             timer_granularity_ns: self.timer_granularity.as_nanos().try_into().unwrap_or(u64::MAX),
-            peer_timeout_ns: self.peer_timeout.as_nanos().try_into().unwrap_or(u64::MAX / 2),
+            peer_timeout_ns: nanos(self.peer_timeout),
+            refused_timeout_ns: self.refused_timeout.map_or(u64::MAX, nanos),
             announce_terms: true,
             requests: self.requests.policy()?,
             names_lost: self.name_lost,
@@ -471,4 +482,9 @@ impl JobBuilder {
             thread: Some(thread),
         })
     }
+}
+
+/// A time for the transport, which adds it to others.
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos().try_into().unwrap_or(u64::MAX / 2)
 }

@@ -123,6 +123,9 @@ pub struct SenderConfig {
     /// Fail the job after this long without a packet of the peer or its host, or if the receiver
     /// has no room for so long. Default 10 s.
     pub peer_timeout_ns: u64,
+    /// The same, if the peer's host said meanwhile that nothing listens on the port. The shorter
+    /// one of both holds. Default: no limit of its own.
+    pub refused_timeout_ns: u64,
     /// Fail the job after this long without a receipt, while the peer's host acknowledges packets:
     /// its application doesn't read. Default 60 s.
     pub receipt_timeout_ns: u64,
@@ -157,6 +160,7 @@ impl SenderConfig {
             initial_window_packets: 0,
             timer_granularity_ns: Rtt::TIMER_GRANULARITY_NS,
             peer_timeout_ns: 10_000_000_000,
+            refused_timeout_ns: u64::MAX,
             receipt_timeout_ns: 60_000_000_000,
             groups: vec![group],
         }

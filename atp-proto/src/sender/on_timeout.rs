@@ -1,6 +1,6 @@
 //! Handles timeouts: losses by silence, messages without a receipt, and giving up.
 
-use super::{Sender, loss::TIMEOUT_NS_MAX, report::SendError};
+use super::{Sender, SenderConfig, loss::TIMEOUT_NS_MAX, report::SendError};
 
 /// The shortest absence that counts, longer than any timeout.
 const ABSENCE_NS_MIN: u64 = 2 * TIMEOUT_NS_MAX;
@@ -62,11 +62,26 @@ impl Sender {
     /// packet in flight gets the time for an answer: the job may have paused before it. FINs are
     /// repeated soon enough.
     fn silence_timeout_ns(&self) -> Option<u64> {
-        let silent_ns = self.silence.lasts_until_ns(self.config.peer_timeout_ns)?;
+        let silent_ns = self.silence.lasts_until_ns(self.silence_ns_max())?;
         let lanes = 0..self.config.groups.len();
         let oldest = |lane| Some(self.sent_packets.find_in_flight(lane as u8)?.1.departs_ns);
         let asked_ns = lanes.filter_map(oldest).min()?;
         Some(silent_ns.max(asked_ns.saturating_add(self.lanes.base_timeout_ns())))
+    }
+
+    /// How long the peer may be silent.
+    fn silence_ns_max(&self) -> u64 {
+        let SenderConfig { peer_timeout_ns, refused_timeout_ns, .. } = self.config;
+        match self.silence.is_refused() {
+            true => peer_timeout_ns.min(refused_timeout_ns),
+            false => peer_timeout_ns,
+        }
+    }
+
+    /// Notes that the peer's host said that nothing listens on the port (ICMP port unreachable).
+    /// Anyone on the path can say so: it shortens a silence, and ends nothing by itself.
+    pub fn on_port_unreachable(&mut self) {
+        self.silence.on_refused();
     }
 
     /// Fails the job if the peer has been silent for too long.
@@ -75,7 +90,7 @@ impl Sender {
             return;
         }
         if let Some(silence_ns) = self.silence.confirmed_ns(now_ns)
-            && silence_ns >= self.config.peer_timeout_ns
+            && silence_ns >= self.silence_ns_max()
         {
             let short = self.short();
             self.fail(SendError::PeerSilent { silence_ns, short });
@@ -87,7 +102,7 @@ impl Sender {
 mod tests {
     use super::*;
     use crate::sender::{
-        SenderConfig, State,
+        State,
         tests::{self, MS, config},
     };
 
@@ -120,5 +135,35 @@ mod tests {
             let over_ms = fail_by_silence(&mut sender, 0) / MS - timeout_ms;
             assert!(over_ms <= 50, "the end: {timeout_ms} ms took {over_ms} ms more");
         }
+    }
+
+    #[test]
+    fn silence__is_shorter_if_the_host_says_that_nothing_listens() {
+        let limits = SenderConfig {
+            peer_timeout_ns: 10_000 * MS,
+            refused_timeout_ns: 1_000 * MS,
+            ..config()
+        };
+        let failed_ms = |refused: bool, heard: bool, limits: &SenderConfig| {
+            let mut sender = tests::sender(limits.clone());
+            sender.queue(0, 10).unwrap();
+            sender.queue(0, 10).unwrap();
+            let packet = sender.next_packet(0).unwrap();
+            if refused {
+                sender.on_port_unreachable();
+            }
+            if heard {
+                tests::ack(&mut sender, 0, &packet);
+            }
+            fail_by_silence(&mut sender, 0) / MS
+        };
+        let refused = failed_ms(true, false, &limits);
+        assert!((1_000..=1_050).contains(&refused), "{refused}");
+        for (refused, heard) in [(false, false), (true, true)] {
+            let at = failed_ms(refused, heard, &limits);
+            assert!((10_000..=10_050).contains(&at), "refused {refused}, heard {heard}: {at}");
+        }
+        let longer = SenderConfig { refused_timeout_ns: u64::MAX, ..limits };
+        assert!((10_000..=10_050).contains(&failed_ms(true, false, &longer)));
     }
 }

@@ -14,12 +14,24 @@ pub(crate) struct Silence {
     since_ns: u64,
     /// The end of this process's last absence. Silence doesn't count before.
     absent_until_ns: u64,
+    /// Whether the peer's host has refused a packet since it was last heard.
+    is_refused: bool,
 }
 
 impl Silence {
     /// Notes that the peer or its host sent something.
     pub(crate) fn end(&mut self) {
-        (self.timeouts, self.was_heard) = (0, true);
+        (self.timeouts, self.was_heard, self.is_refused) = (0, true, false);
+    }
+
+    /// Notes that the peer's host said that nothing listens on the port.
+    pub(crate) fn on_refused(&mut self) {
+        self.is_refused = true;
+    }
+
+    /// Whether the peer's host has refused a packet since it was last heard.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     /// Whether the peer or its host ever sent something.

@@ -73,6 +73,14 @@ fn short(py: Python<'_>, shortfall: Shortfall, attributes: &Bound<'_, PyDict>) -
     let Shortfall { peer, cause, groups, report } = shortfall;
     attributes.set_item("peer", types::address(peer))?;
     attributes.set_item("cause", cause_name(&cause))?;
+    let (port, host) = match cause {
+        ShortCause::PeerSilent { port_unreachable, host_unreachable, .. } => {
+            (port_unreachable, host_unreachable)
+        }
+        _ => (false, false),
+    };
+    attributes.set_item("port_unreachable", port)?;
+    attributes.set_item("host_unreachable", host)?;
     attributes.set_item("groups", types::short_groups(py, &groups)?)?;
     attributes.set_item("report", types::report(py, &report)?)
 }

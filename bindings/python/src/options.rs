@@ -43,6 +43,7 @@ pub fn job(options: Options<'_, '_>) -> PyResult<Job> {
             "window_deadline" => builder.window_deadline(duration(&name, &value)?),
             "rate_max_bytes_per_s" => builder.rate_max_bytes_per_s(u64()?),
             "peer_timeout" => builder.peer_timeout(duration(&name, &value)?),
+            "refused_timeout" => builder.refused_timeout(duration(&name, &value)?),
             "timer_granularity" => builder.timer_granularity(duration(&name, &value)?),
             "buffer_bytes" => builder.buffer_bytes(u64()?),
             "payload_bytes" if value.is_none() => builder,

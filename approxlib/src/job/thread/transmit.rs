@@ -224,6 +224,9 @@ impl SenderThread {
                 "nothing listens at the receiver's port: sending again until the timeout"
             );
         }
+        if new.port_unreachable {
+            self.sender.on_port_unreachable();
+        }
         // A router's answer shows that packets left: the programs must have counted them.
         if new.host_unreachable_from_here {
             self.datapath.excuse_uncounted();

@@ -33,6 +33,10 @@ class ShortError(Error):
     cause: str
     """``peer_silent``, ``not_reading``, ``refused``, ``no_room``, ``receiver_lost_state``,
     ``path_narrowed``, ``cannot_send``, ``abandoned`` or ``other``."""
+    port_unreachable: bool
+    """The peer's host said that nothing listens on the port."""
+    host_unreachable: bool
+    """A router said that the peer's host is unreachable."""
     groups: tuple[ShortGroup, ...]
     """The groups that are short. Empty if only the receiver's confirmation is missing."""
     report: Report

@@ -79,6 +79,9 @@ class JobOptions(TypedDict, total=False):
     """Without a daemon: the port's rate. Default 125,000,000."""
     peer_timeout: Seconds
     """Give up after this long without an answer. Default 10 s."""
+    refused_timeout: Seconds
+    """Give up after this long if the peer's host says that nothing listens on the port. Default:
+    ``peer_timeout``, which is its maximum."""
     timer_granularity: Seconds
     """How late threads and timers of the hosts usually are, at most. Default 1 ms."""
     buffer_bytes: int
