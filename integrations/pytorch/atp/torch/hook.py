@@ -35,6 +35,9 @@ def allreduce_hook(
 
     name = f"bucket {bucket.index()}"
     try:
+        if not state.is_checked:
+            state.require_reducible()
+            state.is_checked = True
         pending = state.all_reduce(name, buffer, bucket.parameters(), state.step)
     except CollectiveError as error:
         state.refusal = error

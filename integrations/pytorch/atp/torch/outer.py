@@ -6,9 +6,11 @@ Ranks train alone for many steps. Then they exchange how far each one has come.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import torch
 
+from atp.torch import kinds
 from atp.torch.state import State
 from atp.torch.tensors import fill
 
@@ -33,6 +35,8 @@ class OuterStep:
     ):
         self._state = state
         self._parameters = list(parameters)
+        for parameter in self._parameters:
+            kinds.require_dense(parameter, partial(state.described, [parameter]))
         self._start = [torch.nn.Parameter(p.detach().clone()) for p in self._parameters]
         self._optimizer = torch.optim.SGD(
             self._start, lr=lr, momentum=momentum, nesterov=momentum > 0

@@ -13,12 +13,14 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
 from atp.collective import CollectiveError, Region
+from atp.torch.kinds import require_reducible
 from atp.torch.state import State
 from atp.torch.tensors import fill, to_array
 
 
 def set_all(state: State, model: torch.nn.Module) -> None:
     """Gives each module of FSDP2 its own reduce-scatter, in the order of the model's modules."""
+    require_reducible(model)
     paths: dict[int, str] = {}
     for path, module in model.named_modules(remove_duplicate=False):
         paths.setdefault(id(module), path)
@@ -59,6 +61,7 @@ class AtpReduceScatter(ReduceScatter):
     def __init__(self, state: State, path: str, group: Any, paths: dict[int, str]):
         """``group``: FSDP2's parameters of the module. ``paths``: the names of modules by id."""
         self._state, self._group, self._paths = state, group, paths
+        self._path = path
         self._name = f"gradients {state.next_serial()} of {path or 'the model'}"
         self._step = 0
         self._layouts: list[list[Region]] = []
@@ -76,7 +79,7 @@ class AtpReduceScatter(ReduceScatter):
         op: dist.ReduceOp | dist.ReduceOp.RedOpType,
         async_op: bool = False,
     ) -> dist.Work | None:
-        array, wire = to_array(input_tensor)
+        array, wire = to_array(input_tensor, lambda: f"module {self._path or 'of the model'}")
         array, operation = _scaled(array, op)
         name, regions = self._layout(input_tensor.numel(), len(self._state.members))
         pending = self._state.collective.reduce_scatter(

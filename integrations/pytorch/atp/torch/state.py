@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from atp.collective import AllReduce, CollectiveError, Options, Region, Stats, Store
+from atp.torch import kinds
 from atp.torch.tensors import to_array
 
 Exact = Callable[[str, torch.nn.Module | None, torch.nn.Parameter], bool]
@@ -50,6 +51,9 @@ class State:
     Raises ``CollectiveError`` if this process isn't in the group, if the group has one rank or more
     than 16, if this host can't receive, and if another rank doesn't come within ``timeout_s``.
 
+    ``OuterStep`` exchanges no gradients, so a state may know a model whose gradients can't be
+    reduced. ``allreduce_hook`` refuses one before it sends anything.
+
     An error within the ``with`` block ends the collective at every rank, and leaves the block as
     itself. Only a ``RuntimeError`` after a failed reduction becomes the ``CollectiveError`` of it:
     PyTorch makes the former of the latter.
@@ -81,23 +85,35 @@ class State:
         self.step = 0
         """The number of the present step of the hook, or of ``OuterStep``: ``msr_floor`` gets it.
         Set it at every rank if a training goes on from a checkpoint."""
+        self.is_checked = False
+        """Whether the hook knows that the model's gradients can be reduced."""
         self.refusal: CollectiveError | None = None
         """Why a bucket of the hook wasn't sent."""
         self._exact = exact
         self._known: dict[int, list[tuple[str, torch.nn.Module]]] = {}
         if isinstance(model, DistributedDataParallel):
             model = model.module  # Its names are those that the user knows.
+        self._model = model
         if model is not None:
-            for path, module in model.named_modules():
-                for own, parameter in module.named_parameters(recurse=False):
-                    name_of = f"{path}.{own}" if path else own
-                    self._known.setdefault(id(parameter), []).append((name_of, module))
+            for name_of, module, parameter in kinds.named_parameters(model):
+                self._known.setdefault(id(parameter), []).append((name_of, module))
         self._layouts: dict[str, list[tuple[int, ...]]] = {}
         self._serials = 0
 
     @property
     def stats(self) -> Stats:
         return self.collective.stats
+
+    def require_reducible(self) -> None:
+        """Raises ``CollectiveError`` if a parameter of the model, as far as the state knows it, has
+        gradients that can't be reduced. Each hook calls it before it sends the first gradient."""
+        if self._model is not None:
+            kinds.require_reducible(self._model)
+
+    def described(self, parameters: Sequence[torch.nn.Parameter]) -> str:
+        """Names of parameters, for errors."""
+        names = [self._known.get(id(parameter), [("", None)])[0][0] for parameter in parameters]
+        return kinds.described(parameters, names)
 
     def all_reduce(
         self,
@@ -110,7 +126,7 @@ class State:
 
         ``step`` counts from 0; by default, by name and parameters.
         """
-        array, wire = to_array(flat)
+        array, wire = to_array(flat, lambda: self.described(parameters))
         regions = [self._region(parameter) for parameter in parameters]
         return self.collective.all_reduce(
             self._name(name, parameters), array, regions, step, wire=wire

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from atp.collective import CollectiveError
 from atp.collective.values import Array
-
-_WIRES = {
-    torch.float64: "float64",
-    torch.float32: "float32",
-    torch.float16: "float16",
-    torch.bfloat16: "bfloat16",
-}
+from atp.torch.kinds import WIRES, require_dense
 
 
-def to_array(tensor: torch.Tensor) -> tuple[Array, str]:
-    """The elements, without a copy where that can be, and their type in messages."""
-    wire = _WIRES.get(tensor.dtype)
-    if wire is None:
-        raise CollectiveError(
-            f"gradients of {tensor.dtype} can't be reduced: use one of {', '.join(_WIRES.values())}"
-        )
+def to_array(tensor: torch.Tensor, whose: Callable[[], str]) -> tuple[Array, str]:
+    """The elements, without a copy where that can be, and their type in messages. ``whose``: of
+    which parameters they are, for errors."""
+    require_dense(tensor, whose)
+    wire = WIRES[tensor.dtype]
     on_host = tensor.detach().cpu()
     # numpy has no bfloat16. Single precision holds its values.
     array: Array = (on_host.float() if wire == "bfloat16" else on_host).numpy()
