@@ -18,6 +18,9 @@ STREAMS_MAX = 16_384
 MESSAGE_BYTES_MAX = 2 << 20
 """The longest messages are pieces of means, and chunks."""
 BUFFER_BYTES = 4 << 20
+REFUSED_S = 1.0
+"""A rank is gone if its host says for so long that nothing listens at its port: each rank opens its
+port before others learn it, and never another one. Those that wait ask each second."""
 
 
 class Ends:
@@ -71,6 +74,7 @@ class Ends:
                 # Both phases of two steps: no rank waits for its own library.
                 buffer_bytes=BUFFER_BYTES + 4 * part_bytes,
                 peer_timeout=self._options.peer_timeout_s,
+                refused_timeout=min(REFUSED_S, self._options.peer_timeout_s),
                 requests="refuse",
                 **options,
             )

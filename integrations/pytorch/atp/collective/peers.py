@@ -113,7 +113,7 @@ class Peers:
             try:
                 stream.try_outcome()
             except atp.ShortError as error:
-                reason = self._reason([peer])
+                reason = self._reason([peer], _patience_s(error))
                 # It has left in the meantime, or another one has failed.
                 if self._inbox.failure is not None:
                     raise self._inbox.failure from error
@@ -128,7 +128,7 @@ class Peers:
             try:
                 stream.try_outcome()
             except atp.Error as ended:
-                return self._reason([peer]) or self._silent(peer, ended)
+                return self._reason([peer], _patience_s(ended)) or self._silent(peer, ended)
         return self._inbox.failure or error
 
     def _present(self) -> list[tuple[int, atp.Stream]]:
@@ -176,3 +176,9 @@ class Peers:
 
     def _ask_later(self) -> None:
         self._next_question = time.monotonic() + min(ASK_S, self._options.peer_timeout_s / 4)
+
+
+def _patience_s(error: atp.Error) -> float:
+    """How long to wait for the reason of an error. A rank that left or failed said so before its
+    port was closed."""
+    return 0.0 if isinstance(error, atp.ShortError) and error.port_unreachable else REASON_S
