@@ -1,7 +1,9 @@
 //! Reports of jobs and windows, as structures of C.
 
 use crate::sized::SizeFirst;
-use approxlib::{GroupReport, LostIds, Progress, Report, Sample, ShortCause, Shortfall, WindowReport};
+use approxlib::{
+    GroupReport, LostIds, Progress, Report, Sample, ShortCause, Shortfall, WindowReport,
+};
 use std::ffi::c_char;
 
 /// A job's or a stream's progress.

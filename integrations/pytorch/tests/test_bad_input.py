@@ -107,7 +107,7 @@ def test_no_number(value: float) -> None:
         return collective.all_reduce("array", array).result()
 
     for text in sentences(each):
-        assert "array of rank 1 has NaN or infinite values in step 0" in text
+        assert "array of rank 1 in step 0 has NaN or infinite values: lower the" in text
 
 
 def test_no_number_may_arrive_everywhere() -> None:
@@ -192,15 +192,43 @@ def test_ranks_reduce_arrays_in_another_order() -> None:
         assert "disagree on the order of the arrays" in text
 
 
-@pytest.mark.parametrize("missing", ["zero", "feedback"])
-def test_values_too_large_for_messages(missing: str) -> None:
+TOO_LARGE = "messages of float16 hold 65504 at most: set wire='bfloat16' or wire='float32'"
+
+
+@pytest.mark.parametrize("missing", ["zero", "mean", "feedback", "hadamard"])
+@pytest.mark.parametrize("operation", ["all_reduce", "reduce_scatter"])
+def test_values_too_large_for_messages(operation: str, missing: str) -> None:
+    """They are finite: the error names the type of messages, the value and the parameter."""
+
     def each(collective: AllReduce) -> object:
         array = ones()
-        array[3] = 1e5
-        return collective.all_reduce("array", array).result()
+        array[700] = -1e5 if collective.rank == 1 else 1
+        regions = [Region(500, "first"), Region(300, "second"), Region(200, "third")]
+        return getattr(collective, operation)("array", array, regions).result()
 
     for text in sentences(each, lambda rank: options(wire="float16", missing=missing)):
-        assert "NaN or infinite values" in text
+        told = f"array of rank 1 in step 0 has the value -100000 (parameter second), and {TOO_LARGE}"
+        assert told in text
+        assert "NaN" not in text and "learning rate" not in text
+
+
+def test_a_rotation_may_get_too_large_for_messages() -> None:
+    def each(collective: AllReduce) -> object:
+        return collective.all_reduce("array", np.full(1_024, 6e4, np.float32)).result()
+
+    for text in sentences(each, lambda rank: options(wire="float16", missing="hadamard")):
+        assert "in step 0, rotated by 'hadamard', has the value" in text and TOO_LARGE in text
+
+
+def test_values_too_large_for_the_array_alone() -> None:
+    """The sum stays at its owner, in single precision, and the array is of half precision."""
+
+    def each(collective: AllReduce) -> object:
+        array = np.full(1_000, 6e4, np.float16)
+        return collective.reduce_scatter("array", array, op="sum", wire="float32").result()
+
+    for text in sentences(each):
+        assert "the result of step 0 of array is too large for float16, which holds 65504" in text
 
 
 def test_a_rank_closes() -> None:
@@ -338,7 +366,10 @@ def test_lost_values_that_get_too_large() -> None:
 
     few = options(groups=Uniform(0.0), missing="feedback", wire="float16", mean_share=0.05)
     for text in sentences(each, lambda rank: few):
-        assert "of array is too large for float16" in text
+        # The sender's sum, or the owner's.
+        own = "array of rank \\d in step [12], with lost values of earlier steps,"
+        assert re.search(f"({own}|the mean of step [12] of array) has the value \\d+, and", text)
+        assert TOO_LARGE in text
 
 
 def test_a_group_function_is_not_asked_about_nothing() -> None:

@@ -17,7 +17,7 @@ from atp.collective.messages import unpack
 from ranks import MemoryStore, options, run
 
 WIDTH = 10
-OWN = manifest.pack(step=3, msrs=[0.9], nonfinite_values=False, nonfinite="error")
+OWN = manifest.pack(step=3, msrs=[0.9], unfit=None, wire="float16")
 
 
 class Sent:
@@ -67,6 +67,27 @@ def test_chunks_that_are_not_in_the_layout(data: bytes, elements: int) -> None:
 def test_no_manifest(data: bytes) -> None:
     with pytest.raises(CollectiveError, match="rank 1 sent no manifest"):
         manifest.check(data, 1, OWN, 0, "array")
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    ["yes", True, [], [1], [1, 2], ["1", "a"], [10**400, "a"], [1.5, None], {"value": 1.5}, ...],
+)
+def test_a_manifest_without_a_word_about_its_values(unfit: object) -> None:
+    """It doesn't follow that they are fit."""
+    fields = json.loads(OWN)
+    del fields["unfit"]
+    if unfit is not ...:
+        fields["unfit"] = unfit
+    with pytest.raises(CollectiveError, match="rank 1 sent no manifest"):
+        manifest.check(json.dumps(fields).encode(), 1, OWN, 0, "array")
+
+
+def test_a_hostile_name_of_a_parameter() -> None:
+    unfit = json.dumps({**json.loads(OWN), "unfit": [1e5, "\x1b[2J\n" * 500]}).encode()
+    with pytest.raises(CollectiveError, match="array of rank 1 in step 3 has the value") as caught:
+        manifest.check(unfit, 1, OWN, 0, "array")
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 800
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
-from atp.collective.contribution import Contribution, chunk_seed
+import atp
+from atp.collective.channel import Channel
+from atp.collective.contribution import Batch, Contribution, chunk_seed
 from atp.collective.groups import Chunks, Magnitude, assigned
+from atp.collective import CollectiveError, Stats
 from atp.collective.hadamard import rotate, rotate_back
+from atp.collective.inbox import Inbox
 from atp.collective.layout import Layout, Region
 from atp.collective.messages import HEAD_BYTES
+from atp.collective.plan import Kind, Operation, planned
 from atp.collective.reduction import Reduction
 from atp.collective.values import WIRES, Array, are_finite, decode, encode
 from ranks import options
@@ -21,6 +26,13 @@ from ranks import options
 WIDTH = 10
 ELEMENTS = 95
 """Ten chunks; the last one is short."""
+
+
+def report(batch: Batch, *lost: range) -> atp.WindowReport:
+    """The transport's report of a window with one batch, of which these messages were lost."""
+    sent, number = len(batch.messages), sum(map(len, lost))
+    group = atp.GroupReport(batch.group, sent, sent - number, 0, number, 0.0, lost)
+    return atp.WindowReport(0, True, (group,))
 
 
 def shard() -> Any:
@@ -108,8 +120,7 @@ def test_feedback_sends_short_chunks_too() -> None:
     for step in range(10):
         (batch,) = contribution.batches(np.ones(ELEMENTS, np.float32), step)
         arrived.update(batch.chunks[:5].tolist())
-        lost = SimpleNamespace(group=batch.group, lost_ids=(range(5, 10),))
-        contribution.on_report(SimpleNamespace(groups=[lost]))  # type: ignore[arg-type]
+        assert contribution.on_report(report(batch, range(5, 10))) == 0
     assert arrived == set(range(10))
 
 
@@ -141,8 +152,7 @@ def test_feedback_adds_what_was_lost() -> None:
     contribution = Contribution(shard(), options(missing="feedback"), "float32", 0)
     values = np.arange(ELEMENTS, dtype=np.float32)
     (batch,) = contribution.batches(values, 0)
-    lost = SimpleNamespace(group=batch.group, lost_ids=(range(0, 2),))
-    contribution.on_report(SimpleNamespace(groups=[lost]))  # type: ignore[arg-type]
+    assert contribution.on_report(report(batch, range(0, 2))) == 0
     (again,) = contribution.batches(np.zeros(ELEMENTS, np.float32), 1)
     owed = set(batch.chunks[:2].tolist())
     for chunk, message in zip(again.chunks.tolist(), again.messages, strict=True):
@@ -155,12 +165,61 @@ def test_feedback_adds_what_rounding_took() -> None:
     contribution = Contribution(shard(), options(missing="feedback", wire="float16"), "float16", 0)
     values = np.full(ELEMENTS, 1 + 2**-12, np.float32)  # 1 as half precision.
     (batch,) = contribution.batches(values, 0)
-    lost = SimpleNamespace(group=batch.group, lost_ids=(range(2, 3),))
-    contribution.on_report(SimpleNamespace(groups=[lost]))  # type: ignore[arg-type]
+    assert contribution.on_report(report(batch, range(2, 3))) == 0
     (again,) = contribution.batches(np.zeros(ELEMENTS, np.float32), 1)
     for chunk, message in zip(again.chunks.tolist(), again.messages, strict=True):
         sent = np.frombuffer(message[HEAD_BYTES:], np.float16)
         assert set(sent.tolist()) == {1.0 if chunk == batch.chunks[2] else 2**-12}
+
+
+UNKNOWN = atp.UnknownIds("not_named", "the ids of lost messages are not known: no receipt came")
+
+
+def unknown(batch: Batch, lost: int) -> atp.WindowReport:
+    """As ``report``, if receipts named too few messages."""
+    sent = len(batch.messages)
+    group = atp.GroupReport(batch.group, sent, sent - lost, 0, lost, 0.0, UNKNOWN)
+    return atp.WindowReport(0, True, (group,))
+
+
+@pytest.mark.parametrize("wire", ["float32", "float16"])
+def test_feedback_owes_the_share_that_was_lost_if_nobody_knows_which(wire: str) -> None:
+    contribution = Contribution(shard(), options(missing="feedback", wire=wire), wire, 0)
+    values = np.random.default_rng(7).standard_normal(ELEMENTS).astype(np.float32)
+    (batch,) = contribution.batches(values, 0)
+    assert contribution.on_report(unknown(batch, 3)) == 10
+    sent = decode(encode(values, wire), wire)
+    (again,) = contribution.batches(np.zeros(ELEMENTS, np.float32), 1)
+    expected = rows_of(values - sent + np.float32(0.3) * sent)
+    for chunk, message in zip(again.chunks.tolist(), again.messages, strict=True):
+        owed = np.frombuffer(message[HEAD_BYTES:], np.dtype(wire))
+        np.testing.assert_allclose(owed, expected[chunk][: len(owed)], rtol=1e-3, atol=1e-4)
+
+
+def test_feedback_needs_no_ids_if_nothing_was_lost() -> None:
+    contribution = Contribution(shard(), options(missing="feedback"), "float32", 0)
+    (batch,) = contribution.batches(np.ones(ELEMENTS, np.float32), 0)
+    assert contribution.on_report(unknown(batch, 0)) == 0
+    (again,) = contribution.batches(np.zeros(ELEMENTS, np.float32), 1)
+    assert all(not any(message[HEAD_BYTES:]) for message in again.messages)
+
+
+def test_the_user_learns_of_losses_that_nobody_names() -> None:
+    stats = Stats()
+    plan = planned("array", Kind.of(Operation.ALL_REDUCE, np.ones(95), None, None, None), options(), 2)
+    channel = Channel(plan, 0, options(), Inbox(b"G"), lambda *_: None, stats, CollectiveError)
+    channel.stop()
+    part = Contribution(plan.layout.shards[1], options(missing="feedback"), "float64", 0)
+    channel._parts[1] = part
+    for _ in range(2):
+        (batch,) = part.batches(np.ones(plan.layout.shards[1].elements), 0)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            channel._on_report(1, unknown(batch, 1))
+        first = stats.chunks_unknown == len(batch.messages)
+        texts = [str(warning.message) for warning in told]
+        assert [text.startswith("rank 1 didn't tell which of") for text in texts] == [True] * first
+    assert stats.chunks_unknown == 2 * len(batch.messages) > 0
 
 
 def test_groups_by_magnitude_are_the_papers() -> None:

@@ -240,4 +240,4 @@ def test_no_number() -> None:
         return collective.reduce_scatter("array", array).result()
 
     for text in refusals(one):
-        assert "array of rank 1 has NaN or infinite values in step 0" in text
+        assert "array of rank 1 in step 0 has NaN or infinite values" in text

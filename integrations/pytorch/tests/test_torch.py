@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -12,7 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="needs PyTorch")
+from atp.collective import CollectiveError
+
+torch = pytest.importorskip("torch", reason="needs PyTorch")
+kinds = pytest.importorskip("atp.torch.kinds")
+to_array = pytest.importorskip("atp.torch.tensors").to_array
 
 LIMIT_S = 50
 DILOCO = {"lr": 0.7, "momentum": 0.9}
@@ -129,10 +134,72 @@ def test_a_policy_by_name_needs_the_model() -> None:
 
 @pytest.mark.parametrize("kind", ["RuntimeError", "NotImplementedError", "CollectiveError"])
 def test_an_error_of_the_users_code_stays_what_it_is(kind: str) -> None:
-    told = "gradients of torch.int64 can't be reduced" if kind == "CollectiveError" else "own"
+    told = "gradients of torch.int64 can't be reduced (parameter of shape (10, 1))" if kind == "CollectiveError" else "own"
     first, second = train(2, raises=kind)
     assert first["error"].startswith(f"{kind}: {told}")
     assert second["error"].startswith(f"CollectiveError: rank 0: {kind}: {told}")
+
+
+def test_a_sparse_gradient() -> None:
+    """Every rank learns it before anything is sent."""
+    told = "CollectiveError: sparse gradients can't be reduced (parameter 0.weight): make its"
+    for outcome in train(2, sparse=True, known=True):
+        assert outcome["error"].startswith(told), outcome
+
+
+def test_a_sparse_gradient_of_an_unknown_model() -> None:
+    """The state has no model, so the parameter has no name, and others may have been sent."""
+    for outcome in train(2, sparse=True, known=False):
+        assert "sparse gradients can't be reduced (parameter of shape (50, 16))" in outcome["error"]
+
+
+def test_a_sparse_gradient_that_is_not_reduced() -> None:
+    trained(2, sparse=True, known=True, ignored=["0.weight"])
+
+
+def test_a_complex_gradient_of_a_model() -> None:
+    """Gloo of Debian's PyTorch can't copy such models, so there is no training of one."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2, dtype=torch.complex64))
+    with pytest.raises(CollectiveError, match=r"torch.complex64 can't be .* \(parameter 1.weight\)"):
+        kinds.require_reducible(model)
+    model[1].requires_grad_(False)
+    kinds.require_reducible(model)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "words"),
+    [
+        (lambda: torch.zeros(3, dtype=torch.int32), "gradients of torch.int32"),
+        (lambda: torch.zeros(3, dtype=torch.complex64), "gradients of torch.complex64"),
+        (lambda: torch.zeros(3, dtype=torch.bool), "gradients of torch.bool"),
+        (lambda: torch.zeros(3).to_sparse(), "sparse gradients"),
+        (lambda: torch.zeros(3, device="meta"), "gradients on the device meta"),
+        (
+            lambda: torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8),
+            "gradients of torch.qint8",
+        ),
+    ],
+)
+def test_a_tensor_that_is_no_row_of_numbers(tensor: Any, words: str) -> None:
+    told = re.escape(f"{words} can't be reduced (parameter a): ")
+    with pytest.raises(CollectiveError, match=told):
+        to_array(tensor(), lambda: "parameter a")
+
+
+def test_an_outer_step_takes_numbers_only() -> None:
+    for outcome in train(2, complex=True, outer=DILOCO):
+        told = "gradients of torch.complex64 can't be reduced (parameter 0.turn): use one of"
+        assert told in outcome["error"]
+
+
+@pytest.mark.parametrize("outer", [None, DILOCO], ids=["gradients", "outer steps"])
+def test_values_too_large_for_messages(outer: dict[str, float] | None) -> None:
+    """A finite gradient is no NaN: the error names the type of messages, and the parameter."""
+    for outcome in train(2, large=[1, 7], outer=outer, options={"wire": "float16"}):
+        text = outcome["error"]
+        assert re.search("of rank 1 in step [17] has the value -?[1-9]", text), text
+        assert "(parameter 0.weight), and messages of float16 hold 65504 at most: set wire=" in text
+        assert "NaN" not in text and "learning rate" not in text
 
 
 def test_a_name_for_each_training_of_a_store(tmp_path: Path) -> None:
@@ -143,12 +210,12 @@ def test_a_name_for_each_training_of_a_store(tmp_path: Path) -> None:
 
 def test_no_number() -> None:
     for outcome in train(3, nan=[1, 2]):
-        assert "of rank 1 has NaN or infinite values in step 2" in outcome["error"]
+        assert "of rank 1 in step 2 has NaN or infinite values (parameter " in outcome["error"]
 
 
 def test_a_rank_dies() -> None:
-    # The test fails if it is the longer one that ends the job.
-    options = {"timeout_s": 60.0, "peer_timeout_s": 2.0}
+    # The test fails by its limit if it is a timeout that ends the training.
+    options = {"timeout_s": 600.0, "peer_timeout_s": 600.0}
     outcomes = train(3, dies=[1, 3], options=options)
     assert outcomes[1] == {}
     for outcome in (outcomes[0], outcomes[2]):

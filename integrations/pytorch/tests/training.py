@@ -65,6 +65,10 @@ def train(rank: int, case: dict[str, Any]) -> torch.nn.Module:
     own = model().to(dtype)
     if "tensor" in case:
         return reduce_tensors(rank, case)
+    if case.get("sparse"):
+        return train_sparse(case)
+    if case.get("complex"):
+        own[0].register_parameter("turn", torch.nn.Parameter(torch.ones(2, dtype=torch.complex64)))
     if "raises" in case:
         return raise_own(rank, case)
     if "groups_of_ranks" in case:
@@ -86,6 +90,8 @@ def train(rank: int, case: dict[str, Any]) -> torch.nn.Module:
             loss = torch.nn.functional.cross_entropy(ddp(inputs).float(), labels)
             if case.get("nan") == [rank, step]:
                 loss = loss * float("nan")
+            if case.get("large") == [rank, step]:
+                loss = loss + 1e5 * own[0].weight[3, 3]
             loss.backward()
             if case.get("dies") == [rank, step]:
                 os._exit(7)
@@ -118,6 +124,28 @@ def raise_own(rank: int, case: dict[str, Any]) -> torch.nn.Module:
         if case["raises"] == "CollectiveError":
             state.all_reduce("tensor", torch.zeros(10, dtype=torch.int64), [parameter])
         raise getattr(builtins, case["raises"])("own")
+
+
+def train_sparse(case: dict[str, Any]) -> torch.nn.Module:
+    """The sparse gradient comes last in the backward pass."""
+    own = torch.nn.Sequential(torch.nn.Embedding(50, 16, sparse=True), torch.nn.Linear(16, 4))
+    if "ignored" in case:
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(own, case["ignored"])
+    ddp = DistributedDataParallel(own, bucket_cap_mb=0.0001)
+    optimizer = torch.optim.SGD(own.parameters(), lr=0.1)
+    with atp.torch.State(own if case["known"] else None, options(case)) as state:
+        ddp.register_comm_hook(state, atp.torch.allreduce_hook)
+        for _ in range(3):
+            optimizer.zero_grad()
+            try:
+                ddp(torch.arange(10)).square().mean().backward()
+            except RuntimeError as error:
+                if case["known"] and state.stats.bytes_sent:
+                    raise TypeError("bytes were sent") from error
+                raise
+            optimizer.step()
+    torch.manual_seed(0)
+    return torch.nn.Linear(64, 10)
 
 
 def reduce_in_groups(rank: int, case: dict[str, Any]) -> torch.nn.Module:
@@ -168,6 +196,8 @@ def train_apart(rank: int, own: torch.nn.Module, case: dict[str, Any]) -> None:
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(own(inputs), labels).backward()
             optimizer.step()
+            if case.get("large") == [rank, step]:
+                own[0].weight.data[3, 3] = 1e5
             if step % STEPS_APART == STEPS_APART - 1:
                 outer.step()
 

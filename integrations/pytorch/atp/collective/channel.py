@@ -7,9 +7,11 @@ step of a reduce-scatter is the first window alone.
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import atp
-from atp.collective import manifest, messages, values
+from atp.collective import limits, manifest, messages, values
 from atp.collective.contribution import Contribution, chunk_seed
 from atp.collective.errors import CollectiveError
 from atp.collective.inbox import EXACT, Inbox
@@ -127,22 +129,32 @@ class Channel:
                 result = reduction.mean()
             case Operation.SUM_OF_SHARD:
                 result = reduction.sum()
-        result = self._checked(result.astype(flat.dtype, copy=False), step.number)
+        result = self._checked(result, flat.dtype, step.number)
         self._window += self._plan.windows
         self.inbox.forget_before(self._window)
         self._stats.add(reductions=1)
         is_whole = step.operation is Operation.ALL_REDUCE
         return result.reshape(step.array.shape) if is_whole else result
 
-    def _checked(self, result: Array, step: int) -> Array:
-        """The flat ``result``. Numbers may get too large in sums, and with what earlier steps owe.
-        """
-        if self._options.nonfinite == "error" and not values.are_finite(result, str(result.dtype)):
-            raise CollectiveError(
-                f"the result of step {step} of {self._name} is too large for {self._wire}: lower the "
-                "learning rate, or set nonfinite='propagate' for a gradient scaler"
-            )
-        return result
+    def _checked(self, result: Array, kind: np.dtype[np.generic], step: int) -> Array:
+        """The flat ``result`` as the array's type. Sums of finite numbers may be infinite."""
+        if self._options.nonfinite == "error" and not values.are_finite(result, str(kind)):
+            raise self._too_large_result(result, kind, step)
+        with np.errstate(over="ignore"):
+            return result.astype(kind, copy=False)
+
+    def _too_large_result(
+        self, result: Array, kind: np.dtype[np.generic], step: int
+    ) -> CollectiveError:
+        own = result.dtype if not np.isfinite(result).all() else kind
+        what = f"the result of step {step} of {self._name}"
+        return CollectiveError(limits.in_result(what, str(own)))
+
+    def _too_large(self, what: str, error: limits.TooLarge, owner: int) -> CollectiveError:
+        """The error about a value that is sent: an element of the shard of ``owner``."""
+        element = self._layout.shards[owner].start + error.element
+        parameter = limits.parameter_at(self._plan.regions, element)
+        return CollectiveError(limits.in_messages(what, error.value, parameter, self._wire))
 
     def _open(self) -> None:
         largest = max(shard.elements for shard in self._layout.shards)
@@ -152,12 +164,25 @@ class Channel:
             for peer in self.peers.streams
         }
         self._means = [
-            ShardMean(shard, self._wire, is_whole=self._options.mean_share == 1)
+            ShardMean(
+                shard,
+                self._wire,
+                is_whole=self._options.mean_share == 1,
+                is_strict=self._options.nonfinite == "error",
+            )
             for shard in self._layout.shards
         ]
 
     def _on_report(self, peer: int, report: atp.WindowReport) -> None:
-        self._parts[peer].on_report(report)
+        unknown = self._parts[peer].on_report(report)
+        if unknown and self._stats.chunks_unknown == 0:
+            warnings.warn(
+                f"rank {peer} didn't tell which of {unknown} chunks of {self._name} arrived: the "
+                "next step has the share of them that was lost (Stats.chunks_unknown)",
+                RuntimeWarning,
+                stacklevel=1,
+            )
+        self._stats.add(chunks_unknown=unknown)
 
     def _manifest(self, step: Step, flat: Array) -> bytes:
         return manifest.pack(
@@ -170,10 +195,16 @@ class Channel:
             wire=self._wire,
             layout=self._layout.digest,
             msrs=self._options.msrs(step.number),
-            # Also values that are too large for the elements of messages.
-            nonfinite_values=not values.are_finite(flat, self._wire),
+            unfit=self._unfit(flat),
             **self._options.agreement(),
         )
+
+    def _unfit(self, flat: Array) -> tuple[float, str] | None:
+        """A value that messages can't hold, and its parameter's name."""
+        unfit = limits.first_unfit(flat, self._wire)
+        if unfit is None or self._options.nonfinite == "propagate":
+            return None
+        return unfit[0], limits.parameter_at(self._plan.regions, unfit[1])
 
     def _send_parts(self, step: int, flat: Array, own: bytes) -> None:
         """Phase 1: to each rank its shard of this rank's values."""
@@ -182,9 +213,15 @@ class Channel:
             shard = self._layout.shards[peer]
             self.peers.send(peer, [self.inbox.greeting + own])
             self.peers.take_reports(peer)
-            for batch in part.batches(flat[shard.start : shard.stop], chunk_seed(step, peer)):
-                self.peers.send(peer, batch.messages, batch.group)
-                self._stats.add(bytes_sent=sum(map(len, batch.messages)))
+            try:
+                for batch in part.batches(flat[shard.start : shard.stop], chunk_seed(step, peer)):
+                    self.peers.send(peer, batch.messages, batch.group)
+                    self._stats.add(bytes_sent=sum(map(len, batch.messages)))
+            except limits.TooLarge as error:
+                is_rotated = self._options.missing == "hadamard"
+                how = "rotated by 'hadamard'" if is_rotated else "with lost values of earlier steps"
+                what = f"{self._name} of rank {self._rank} in step {step}, {how},"
+                raise self._too_large(what, error, peer) from None
             self.peers.end_window(peer)
 
     def _reduce_shard(
@@ -218,7 +255,13 @@ class Channel:
 
     def _exchange(self, step: int, mean: Array, deadline: float) -> Array:
         """Phase 2: this rank's shard to all, and theirs."""
-        encoded, own = self._means[self._rank].write(mean, self._options.share_of_mean(step))
+        try:
+            encoded, own = self._means[self._rank].write(mean, self._options.share_of_mean(step))
+        except limits.TooLarge as error:
+            if not math.isfinite(error.value):  # All parts were finite.
+                raise self._too_large_result(mean, mean.dtype, step) from None
+            what = f"the mean of step {step} of {self._name}"
+            raise self._too_large(what, error, self._rank) from None
         pieces = [encoded[at : at + PIECE_BYTES] for at in range(0, len(encoded), PIECE_BYTES)]
 
         def send(peer: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import atp
-from atp.collective import hadamard, values
+from atp.collective import hadamard, limits, values
 from atp.collective.groups import Chunks, assigned
 from atp.collective.inbox import EXACT
 from atp.collective.layout import Shard
@@ -45,11 +45,11 @@ class Sent:
     finite: Array
     """Which rows are."""
 
-    def owed(self, arrived: Array, wire: str) -> Array:
-        """The rows that didn't arrive, and what rounding took from the others."""
-        rounded = arrived & self.finite
-        rest = self.rows[rounded] - values.decode(self.encoded[rounded], wire)
-        self.rows[rounded] = rest
+    def owed(self, lost: Array, wire: str) -> Array:
+        """The lost share of each row, and what rounding took from the rest of it."""
+        in_part = (lost < 1) & self.finite
+        arrived = 1 - lost[in_part, None]
+        self.rows[in_part] -= arrived * values.decode(self.encoded[in_part], wire)
         self.rows[~self.finite] = 0
         return self.rows
 
@@ -72,7 +72,8 @@ class Contribution:
         """Values that were lost, and belong to the next step."""
 
     def batches(self, part: Array, seed: int) -> Iterator[Batch]:
-        """The messages of a step: ``part`` has the shard's values."""
+        """The messages of a step: ``part`` has the shard's values. Raises ``TooLarge`` if messages
+        can hold them, but not with what is owed or rotated, and infinity is an error."""
         shard = self._shard
         rows = np.zeros((shard.chunks, shard.width), self._kind)
         shard.to_rows(part, rows)
@@ -87,6 +88,11 @@ class Contribution:
             rotate_rows(rows, shard, seed)
         encoded = values.encode(rows, self._wire)
         finite = values.are_finite(rows, self._wire)
+        is_strict = self._options.nonfinite == "error"
+        if is_strict and not finite.all() and values.are_finite(part, self._wire):
+            total = np.empty(shard.elements, self._kind)
+            shard.to_values(rows, total)
+            limits.require_fit(total, self._wire)
         # Every rank has to see the others, also if their group could lose them.
         groups[~finite] = EXACT
         self._packer.fill(encoded)
@@ -109,16 +115,30 @@ class Contribution:
             order = np.random.default_rng([seed + 1, self._rank]).permutation(len(chunks))
         return np.concatenate((exact, self._lossy[order]))
 
-    def on_report(self, report: atp.WindowReport) -> None:
-        """Adds what was lost to the next step."""
+    def on_report(self, report: atp.WindowReport) -> int:
+        """Adds what was lost to the next step. Returns the number of chunks of which nobody knows
+        whether they were.
+
+        Such a chunk is owed by the share of its group that was lost, which is right on average. To
+        owe nothing would drop the lost ones for good; to owe all would count most of them twice.
+        The transport has asked for their ids by then, as long as receipts named new ones.
+        """
         if self._sent is None:
-            return
-        arrived = np.ones(self._shard.chunks, bool)
+            return 0
+        lost, unknown = np.zeros(self._shard.chunks, self._kind), 0
         for group in report.groups:
-            for ids in group.lost_ids or ():
-                arrived[self._chunks[group.group][ids.start : ids.stop]] = False
-        self._owed = self._sent.owed(arrived, self._wire)
+            if group.lost == 0:
+                continue  # By the receiver's count, whether it has named them or not.
+            chunks = self._chunks[group.group]
+            if isinstance(group.lost_ids, atp.UnknownIds):
+                lost[chunks] = group.lost / group.messages
+                unknown += len(chunks)
+            else:
+                for ids in group.lost_ids:
+                    lost[chunks[ids.start : ids.stop]] = 1
+        self._owed = self._sent.owed(lost, self._wire)
         self._sent = None
+        return unknown
 
 
 def rotate_rows(rows: Array, shard: Shard, seed: int, back: bool = False) -> None:

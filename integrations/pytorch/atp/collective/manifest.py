@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from atp.collective import limits
 from atp.collective.errors import CollectiveError, one_line
 
-VERSION = 2
+VERSION = 3
 _BYTES_MAX = 8_192
 _WORDS = {
     "version": "the version of atp.collective",
@@ -27,6 +28,7 @@ _WORDS = {
 
 
 def pack(**fields: Any) -> bytes:
+    """``unfit``: a value that messages can't hold, and its parameter's name; ``None`` without one."""
     return json.dumps({"version": VERSION, **fields}, sort_keys=True).encode()
 
 
@@ -34,7 +36,7 @@ def check(data: bytes, rank: int, own: bytes, own_rank: int, name: str) -> None:
     """Compares the manifest of ``rank`` with this rank's own, for the array ``name``."""
     theirs, ours = _parse(data, rank), json.loads(own)
     for field in sorted(ours.keys() | theirs.keys()):
-        if field == "nonfinite_values":
+        if field == "unfit":
             continue
         here, there = ours.get(field), theirs.get(field)
         if here != there:
@@ -45,11 +47,10 @@ def check(data: bytes, rank: int, own: bytes, own_rank: int, name: str) -> None:
                 "all ranks need the same model, options and versions"
             )
     for fields, whose in ((ours, own_rank), (theirs, rank)):
-        if fields.get("nonfinite_values") and fields.get("nonfinite") == "error":
-            raise CollectiveError(
-                f"{name} of rank {whose} has NaN or infinite values in step {fields.get('step')}: "
-                "lower the learning rate, or set nonfinite='propagate' for a gradient scaler"
-            )
+        if fields["unfit"] is not None:
+            value, parameter = fields["unfit"]
+            what = f"{name} of rank {whose} in step {fields['step']}"
+            raise CollectiveError(limits.in_messages(what, value, parameter, fields["wire"]))
 
 
 def _parse(data: bytes, rank: int) -> dict[str, Any]:
@@ -60,6 +61,13 @@ def _parse(data: bytes, rank: int) -> dict[str, Any]:
         fields = json.loads(data)
     except (ValueError, RecursionError):
         raise wrong from None
-    if not isinstance(fields, dict):
+    # Without a word about the values, it doesn't follow that they are fit.
+    if not isinstance(fields, dict) or "unfit" not in fields:
         raise wrong
+    if fields["unfit"] is not None:
+        match fields["unfit"]:
+            case [float() as value, str() as parameter]:
+                fields["unfit"] = value, one_line(parameter)
+            case _:
+                raise wrong
     return fields

@@ -104,6 +104,8 @@ class Plan:
     """The type of elements in messages."""
     windows: int
     """Windows of a step: the same in all steps, so that a window's number says what it has."""
+    regions: tuple[Region, ...]
+    """Those that the caller gave, with their names. Those of the layout are merged."""
 
 
 def planned(name: str, kind: Kind, options: Options, ranks: int) -> Plan:
@@ -131,4 +133,4 @@ def planned(name: str, kind: Kind, options: Options, ranks: int) -> Plan:
         if wider.chunks > max(CHUNKS_MAX, WORTH_IT * chunks):
             break
         layout = wider
-    return Plan(name, layout, wire, kind.operation.windows)
+    return Plan(name, layout, wire, kind.operation.windows, kind.regions or ())

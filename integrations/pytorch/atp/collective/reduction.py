@@ -34,7 +34,8 @@ class Reduction:
             self._sum += self._unbiased(values.decode(rows, self._wire), arrived)
         else:
             here = slice(None) if arrived.all() else arrived
-            self._sum[here] += values.decode(rows[here], self._wire)
+            with np.errstate(over="ignore", invalid="ignore"):  # An error follows, if it is one.
+                self._sum[here] += values.decode(rows[here], self._wire)
         self._arrived += arrived
 
     def sum(self) -> Array:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import atp
-from atp.collective import values
+from atp.collective import limits, values
 from atp.collective.errors import CollectiveError
 from atp.collective.layout import Shard
 from atp.collective.values import Array
@@ -22,8 +22,10 @@ from atp.collective.values import Array
 class ShardMean:
     """Writes or reads the means of one shard, step by step."""
 
-    def __init__(self, shard: Shard, wire: str, *, is_whole: bool):
+    def __init__(self, shard: Shard, wire: str, *, is_whole: bool, is_strict: bool = False):
+        """``is_strict``: values that messages can't hold are an error."""
         self._shard, self._wire, self._is_whole = shard, wire, is_whole
+        self._is_strict = is_strict
         self._mask_bytes = 0 if is_whole else -(-shard.chunks // 8)
         self._begins = np.cumsum(shard.lengths) - shard.lengths
         """The first element of each chunk."""
@@ -32,7 +34,9 @@ class ShardMean:
 
     def write(self, mean: Array, share: float) -> tuple[Array, Array]:
         """The bytes of a mean, and the values that all ranks read from them. ``share`` of the
-        chunks are sent."""
+        chunks are sent. Raises ``TooLarge`` if messages can't hold it with what is owed."""
+        if self._is_strict:
+            limits.require_fit(mean if self._is_whole else mean + self._owed, self._wire)
         if self._is_whole:
             encoded = values.encode(mean, self._wire)
             return _as_bytes(encoded), values.decode(encoded, self._wire)

@@ -17,6 +17,9 @@ class Stats:
     chunks: int = 0
     """Chunks that other ranks cut for this rank to reduce."""
     chunks_arrived: int = 0
+    chunks_unknown: int = 0
+    """Chunks that this rank sent and whose receiver couldn't say whether they arrived. Error feedback
+    adds the share of them that was lost to the next step."""
     bytes_sent: int = 0
     """Bytes of chunks and means handed to the transport, those that it left out included. Not
     counted: manifests, and the empty messages by which ranks look for each other."""
@@ -29,6 +32,7 @@ class Stats:
         reductions: int = 0,
         chunks: int = 0,
         chunks_arrived: int = 0,
+        chunks_unknown: int = 0,
         bytes_sent: int = 0,
         waited_s: float = 0.0,
     ) -> None:
@@ -37,5 +41,6 @@ class Stats:
             self.reductions += reductions
             self.chunks += chunks
             self.chunks_arrived += chunks_arrived
+            self.chunks_unknown += chunks_unknown
             self.bytes_sent += bytes_sent
             self.waited_s += waited_s
