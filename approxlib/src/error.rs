@@ -375,7 +375,7 @@ mod tests {
             rate_bytes_per_s: 1,
             loss: 0.0,
             queue: 1,
-            rtt_us: 0.0,
+            rtt_us: None,
         };
         let group = GroupReport {
             group: 0,
@@ -384,7 +384,7 @@ mod tests {
             needed: 9,
             lost: 9,
             msr: 0.9,
-            lost_ids: LostIds::Unknown(UnknownIds::NotEnded),
+            lost_ids: LostIds::Unknown(UnknownIds::EndUnconfirmed),
         };
         let report =
             Report { groups: vec![group], timeline: vec![sample; 100], ..Report::default() };

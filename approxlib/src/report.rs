@@ -98,8 +98,8 @@ enum LostIdsJson {
 #[serde(remote = "UnknownIds", rename_all = "snake_case")]
 enum UnknownIdsJson {
     NotAsked,
-    NotEnded,
-    NotNamed,
+    EndUnconfirmed,
+    NamesMissing,
 }
 
 /// Reports of versions that named no messages.
@@ -122,8 +122,8 @@ pub struct Sample {
     pub loss: f64,
     /// The lane's queue in the switches, 0 to 7.
     pub queue: u8,
-    /// Smoothed round-trip time, microseconds; 0 before the first sample.
-    pub rtt_us: f64,
+    /// Smoothed round-trip time, microseconds; `None` before the first measurement.
+    pub rtt_us: Option<f64>,
 }
 
 /// Collects samples at even intervals. When the timeline is full, it drops every other moment and
@@ -190,10 +190,11 @@ mod tests {
             msr: 0.8,
             lost_ids,
         };
+        const TWO: &str = r#"{"known":[{"start":3,"end":5},{"start":8,"end":9}]}"#;
         let cases = [
-            (LostIds::Known(vec![3..5]), r#"{"known":[{"start":3,"end":5}]}"#),
+            (LostIds::Known(vec![3..5, 8..9]), TWO),
             (LostIds::Known(vec![]), r#"{"known":[]}"#),
-            (LostIds::Unknown(UnknownIds::NotNamed), r#"{"unknown":"not_named"}"#),
+            (LostIds::Unknown(UnknownIds::NamesMissing), r#"{"unknown":"names_missing"}"#),
         ];
         for (lost_ids, expected) in cases {
             let report = report(lost_ids);
@@ -217,7 +218,7 @@ mod tests {
                     rate_bytes_per_s: 0,
                     loss: 0.0,
                     queue: 1,
-                    rtt_us: 0.0,
+                    rtt_us: None,
                 })
             });
         }

@@ -22,13 +22,13 @@ pub enum UnknownIds {
     NotAsked,
     /// The receiver has not confirmed the end of the job or window.
     #[error("the ids of lost messages are not known: the receiver has not confirmed the end")]
-    NotEnded,
+    EndUnconfirmed,
     /// Receipts have not named as many messages as the receiver counts.
     #[error(
         "the ids of lost messages are not known: the receiver counts messages that no receipt has \
          named, because receipts were lost or the receiver was restarted"
     )]
-    NotNamed,
+    NamesMissing,
 }
 
 impl Sender {
@@ -47,9 +47,9 @@ impl Window {
             if !names_lost {
                 LostIds::Unknown(UnknownIds::NotAsked)
             } else if !(self.is_over() && self.ending.is_settled()) {
-                LostIds::Unknown(UnknownIds::NotEnded)
+                LostIds::Unknown(UnknownIds::EndUnconfirmed)
             } else if !is_all_named || group.delivered != group.confirmed() {
-                LostIds::Unknown(UnknownIds::NotNamed)
+                LostIds::Unknown(UnknownIds::NamesMissing)
             } else {
                 LostIds::Known(unnamed(group).collect())
             }
@@ -91,7 +91,7 @@ fn find(group: &Group, from: u32, messages: u32, named: bool) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{SenderConfig, config::GroupConfig};
+    use super::super::{SenderConfig, config::GroupConfig, tests};
     use super::*;
     use atp_common::units::Msr;
     use proptest::prelude::*;
@@ -113,6 +113,40 @@ mod tests {
             prop_assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
             let expected: BTreeSet<u32> = (0..messages).filter(|id| !named.contains(id)).collect();
             prop_assert_eq!(ranges.into_iter().flatten().collect::<BTreeSet<_>>(), expected);
+        }
+    }
+
+    /// Ids that aren't known are no empty list.
+    #[test]
+    fn lost_ids__are_unknown_until_receipts_have_named_all() {
+        let group = GroupConfig::new(0, Msr::from_parts_per_billion(500_000_000).unwrap());
+        let ended = |names_lost: bool, named: u64| {
+            let config = SenderConfig { names_lost, groups: vec![group], ..tests::config() };
+            let mut sender = tests::sender(config);
+            (0..5).for_each(|_| assert!(sender.queue(0, 5).is_ok()));
+            let packets = tests::send_all(&mut sender, 0);
+            packets.iter().for_each(|packet| tests::ack(&mut sender, tests::MS, packet));
+            if named > 0 {
+                sender.on_packet(tests::MS, &tests::receipt(1, 4, named)).unwrap();
+            }
+            sender.finish();
+            let (mut now_ns, before) = (tests::MS, sender.lost_ids());
+            while !sender.has_ended() {
+                while let Some(fin) = tests::control(&mut sender, now_ns) {
+                    sender.on_packet(now_ns, &tests::fin_ack(&fin, 3)).unwrap();
+                }
+                now_ns = sender.poll_timeout().map_or(now_ns, |at_ns| at_ns.max(now_ns));
+                sender.handle_timeout(now_ns);
+            }
+            (before, sender.lost_ids())
+        };
+        let unknown = |why| vec![LostIds::Unknown(why)];
+        let unasked = unknown(UnknownIds::NotAsked);
+        assert_eq!(ended(false, 0b10101), (unasked.clone(), unasked));
+        let before = unknown(UnknownIds::EndUnconfirmed);
+        assert_eq!(ended(true, 0b10101), (before.clone(), vec![LostIds::Known(vec![1..2, 3..4])]));
+        for named in [0, 0b00101] {
+            assert_eq!(ended(true, named), (before.clone(), unknown(UnknownIds::NamesMissing)));
         }
     }
 }

@@ -70,7 +70,7 @@ pub(super) fn fields(kind: Kind) -> Fields {
 }
 
 /// A receipt, numbered `number`, for the first 64 messages.
-fn receipt(number: u32, slot: u32, bits: u64) -> Vec<u8> {
+pub(super) fn receipt(number: u32, slot: u32, bits: u64) -> Vec<u8> {
     let header = Header::new(&Fields { index: number, slot, ..fields(Kind::Receipt) });
     let mut out = header.as_bytes().to_vec();
     out.resize(100, 0);
@@ -80,7 +80,7 @@ fn receipt(number: u32, slot: u32, bits: u64) -> Vec<u8> {
     out
 }
 
-fn fin_ack(fin: &[u8], delivered: u32) -> Vec<u8> {
+pub(super) fn fin_ack(fin: &[u8], delivered: u32) -> Vec<u8> {
     let (header, kind) = Header::parse(fin).unwrap();
     assert_eq!(kind, Kind::Fin);
     let requested = FinBody::parse(&fin[HEADER_LEN..]).unwrap().groups().next().unwrap();
@@ -94,7 +94,7 @@ fn fin_ack(fin: &[u8], delivered: u32) -> Vec<u8> {
     out
 }
 
-fn control(sender: &mut Sender, now_ns: u64) -> Option<Vec<u8>> {
+pub(super) fn control(sender: &mut Sender, now_ns: u64) -> Option<Vec<u8>> {
     let mut out = [0; 52];
     sender.next_control(now_ns, &mut out).map(|len| out[..len].to_vec())
 }

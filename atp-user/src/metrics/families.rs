@@ -131,7 +131,7 @@ fn programs(registry: &mut Registry, stats: &HostStats) {
 }
 
 /// A metric of a group: its name, its unit, its help, and its value from the group's lanes.
-type GroupMetric = (&'static str, Option<Unit>, &'static str, fn(&[&LaneStats]) -> f64);
+type GroupMetric = (&'static str, Option<Unit>, &'static str, fn(&[&LaneStats]) -> Option<f64>);
 
 fn groups(registry: &mut Registry, stats: &HostStats) {
     let mut groups = std::collections::BTreeMap::<(u32, u8), Vec<&LaneStats>>::new();
@@ -139,13 +139,13 @@ fn groups(registry: &mut Registry, stats: &HostStats) {
         groups.entry((lane.job, lane.group.group)).or_default().push(lane);
     }
     let metrics: [GroupMetric; 11] = [
-        ("group_lanes", None, "Lanes of the group on this host", |lanes| lanes.len() as f64),
+        ("group_lanes", None, "Lanes of the group on this host", |lanes| Some(lanes.len() as f64)),
         ("group_msr", Some(Unit::Ratios), "Minimal sampling rate", |lanes| {
-            lanes.first().map_or(0.0, |lane| lane.group.msr)
+            lanes.first().map(|lane| lane.group.msr)
         }),
         // The lanes of one connection share these three: the largest is the group's.
-        ("group_messages", None, "N of the group's present window, 0 if unknown", |lanes| {
-            max(lanes, |lane| f64::from(lane.group.messages))
+        ("group_messages", None, "N of the group's present window, once it is known", |lanes| {
+            known(max(lanes, |lane| f64::from(lane.group.messages)))
         }),
         ("group_delivered_messages", None, "Messages with a receipt", |lanes| {
             max(lanes, |lane| f64::from(lane.group.delivered))
@@ -157,13 +157,16 @@ fn groups(registry: &mut Registry, stats: &HostStats) {
             "group_rate",
             Some(Unit::Other("bytes_per_second".into())),
             "Sum of the lanes' rates",
-            |lanes| lanes.iter().map(|lane| lane.rate_bytes_per_s as f64).sum(),
+            |lanes| Some(lanes.iter().map(|lane| lane.rate_bytes_per_s as f64).sum()),
         ),
         (
             "group_advice",
             Some(Unit::Other("bytes_per_second".into())),
             "Sum of the rates that receivers advise, on the wire",
-            |lanes| lanes.iter().filter_map(|lane| lane.advice_bytes_per_s).sum::<u64>() as f64,
+            |lanes| {
+                let advice = lanes.iter().filter_map(|lane| lane.advice_bytes_per_s);
+                advice.reduce(u64::saturating_add).map(|sum| sum as f64)
+            },
         ),
         ("group_loss", Some(Unit::Ratios), "Highest loss of a lane's last epoch", |lanes| {
             max(lanes, |lane| lane.loss)
@@ -175,13 +178,15 @@ fn groups(registry: &mut Registry, stats: &HostStats) {
             max(lanes, |lane| f64::from(lane.queue))
         }),
         ("group_rtt", Some(Unit::Seconds), "Longest smoothed round-trip time of a lane", |lanes| {
-            max(lanes, |lane| lane.rtt_us / 1e6)
+            known(max(lanes, |lane| lane.rtt_us / 1e6))
         }),
     ];
     for (name, unit, help, value) in metrics {
         let family = Family::<Of, Value>::default();
         for ((job, group), lanes) in &groups {
-            family.get_or_create(&Of { job_id: *job, group: *group }).set(value(lanes));
+            if let Some(value) = value(lanes) {
+                family.get_or_create(&Of { job_id: *job, group: *group }).set(value);
+            }
         }
         match unit {
             Some(unit) => registry.register_with_unit(name, help, unit, family),
@@ -190,8 +195,13 @@ fn groups(registry: &mut Registry, stats: &HostStats) {
     }
 }
 
-fn max(lanes: &[&LaneStats], value: impl Fn(&LaneStats) -> f64) -> f64 {
-    lanes.iter().map(|lane| value(lane)).fold(0.0, f64::max)
+fn max(lanes: &[&LaneStats], value: impl Fn(&LaneStats) -> f64) -> Option<f64> {
+    lanes.iter().map(|lane| value(lane)).reduce(f64::max)
+}
+
+/// A value of which the snapshot says by 0 that it isn't known.
+fn known(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| *value > 0.0)
 }
 
 #[cfg(test)]
@@ -251,6 +261,22 @@ mod tests {
             assert!(text.lines().any(|has| has == line), "{line} in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    /// A dashboard would show a round trip of 0 s, or an advice to send nothing.
+    #[test]
+    fn text__has_no_value_that_is_not_known() {
+        let mut stats = sample();
+        let unknown = ["atp_group_messages{", "atp_group_rtt_seconds{", "atp_group_advice_bytes"];
+        let has = |stats: &HostStats| {
+            let text = text(stats, 0);
+            unknown.map(|name| text.lines().any(|line| line.starts_with(name)))
+        };
+        assert_eq!(has(&stats), [true; 3]);
+        for lane in &mut stats.lanes {
+            (lane.group.messages, lane.rtt_us, lane.advice_bytes_per_s) = (0, 0.0, None);
+        }
+        assert_eq!(has(&stats), [false; 3]);
     }
 
     /// A dashboard or an alert with a name that doesn't exist shows nothing, and nobody notices.

@@ -101,7 +101,7 @@ pub struct atp_sample {
     pub tlr: f64,
     /// The loss of the last evaluated epoch, 0 to 1.
     pub loss: f64,
-    /// The smoothed round-trip time, microseconds; 0 before the first measurement.
+    /// The smoothed round-trip time, microseconds; NaN before the first measurement.
     pub rtt_us: f64,
     /// The lane's rate.
     pub rate_bytes_per_s: u64,
@@ -245,6 +245,7 @@ impl From<&Sample> for atp_sample {
     fn from(sample: &Sample) -> Self {
         let Sample { at_s, group, tlr, rate_bytes_per_s, loss, queue, rtt_us } = *sample;
         let (group, queue) = (group.into(), queue.into());
+        let rtt_us = rtt_us.unwrap_or(f64::NAN);
         Self { at_s, tlr, loss, rtt_us, rate_bytes_per_s, group, queue, ..Self::initial() }
     }
 }

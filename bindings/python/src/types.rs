@@ -181,8 +181,8 @@ fn lost_ids<'py>(py: Python<'py>, lost: &LostIds) -> Object<'py> {
         LostIds::Unknown(why) => {
             let reason = match why {
                 UnknownIds::NotAsked => "not_asked",
-                UnknownIds::NotEnded => "not_ended",
-                UnknownIds::NotNamed => "not_named",
+                UnknownIds::EndUnconfirmed => "end_unconfirmed",
+                UnknownIds::NamesMissing => "names_missing",
             };
             object!(py, "UnknownIds" { reason: reason, sentence: why.to_string() })
         }

@@ -28,6 +28,7 @@ def test_every_message_of_an_exact_job_arrives_in_order(rng: random.Random) -> N
     assert (summary.messages, summary.delivered, summary.complete) == (200, 200, True)
     assert job.ended and job.report is not None
     assert job.report.groups == (atp.GroupReport(0, 200, 200, 200, 0, 1.0, NOT_ASKED),)
+    assert job.report.timeline[0].rtt_us is None  # It is older than any ACK.
 
 
 def test_an_approximate_job_delivers_its_share() -> None:

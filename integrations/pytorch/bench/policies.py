@@ -13,12 +13,12 @@ import math
 import os
 import sys
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 
+import atp
 from atp.collective import Options, Region, Uniform
 from atp.collective.contribution import Contribution, chunk_seed
 from atp.collective.inbox import EXACT
@@ -63,14 +63,21 @@ class Ranks:
             reduction.begin(arrays[owner][inside])
             for rank, array in enumerate(arrays):
                 if rank != owner:
-                    self._add(reduction, self._parts[rank, owner], shard, array[inside], seed)
+                    part = self._parts[rank, owner]
+                    self._add(reduction, part, shard, array[inside], seed, step)
             _, result[inside] = self._means[owner].write(
                 reduction.mean(), self._options.share_of_mean(step)
             )
         return result
 
     def _add(
-        self, reduction: Reduction, part: Contribution, shard: Any, array: Array, seed: int
+        self,
+        reduction: Reduction,
+        part: Contribution,
+        shard: Any,
+        array: Array,
+        seed: int,
+        step: int,
     ) -> None:
         messages, groups = [], []
         for batch in part.batches(array, seed):
@@ -80,10 +87,13 @@ class Ranks:
             needed = math.ceil(msr * total)
             messages += [Arrived(batch.messages[at]) for at in order[:needed].tolist()]
             lost = tuple(range(at, at + 1) for at in order[needed:].tolist())
-            groups.append(SimpleNamespace(group=batch.group, lost_ids=lost))
+            missing = len(lost)
+            groups.append(
+                atp.GroupReport(batch.group, total, total - missing, needed, missing, msr, lost)
+            )
         rows, arrived = unpack(messages, shard, wire_type(WIRE), 0)
         reduction.add(rows, arrived)
-        part.on_report(SimpleNamespace(groups=groups))
+        part.on_report(atp.WindowReport(step, True, tuple(groups)))
 
 
 class Arrived:

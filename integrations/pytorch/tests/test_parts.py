@@ -172,7 +172,7 @@ def test_feedback_adds_what_rounding_took() -> None:
         assert set(sent.tolist()) == {1.0 if chunk == batch.chunks[2] else 2**-12}
 
 
-UNKNOWN = atp.UnknownIds("not_named", "the ids of lost messages are not known: no receipt came")
+UNKNOWN = atp.UnknownIds("names_missing", "the ids of lost messages are not known: no receipt came")
 
 
 def unknown(batch: Batch, lost: int) -> atp.WindowReport:

@@ -16,8 +16,9 @@ import pytest
 from atp.collective import CollectiveError
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
-kinds = pytest.importorskip("atp.torch.kinds")
-to_array = pytest.importorskip("atp.torch.tensors").to_array
+
+from atp.torch import kinds  # noqa: E402
+from atp.torch.tensors import to_array  # noqa: E402
 
 LIMIT_S = 50
 DILOCO = {"lr": 0.7, "momentum": 0.9}

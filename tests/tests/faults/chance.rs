@@ -150,7 +150,7 @@ fn corruption__v6(row: &mut Row) -> Result<()> {
 fn delay__with_jitter(row: &mut Row) -> Result<()> {
     let trouble = Trouble::delay_ms(5, 15);
     let report = through(row, &trouble, Plan::new(Load::lines(2_000, 500), 0.8))?;
-    let rtt_us = report.timeline.iter().map(|sample| sample.rtt_us).fold(0.0, f64::max);
+    let rtt_us = report.timeline.iter().filter_map(|sample| sample.rtt_us).fold(0.0, f64::max);
     row.count("RTT, us", rtt_us as u64);
     ensure!(rtt_us > 10_000.0, "the RTT is {rtt_us} us: no packet was delayed");
     Ok(())

@@ -122,6 +122,6 @@ fn sample(at_s: f64, group: u8, lane: &LaneStatus) -> Sample {
         rate_bytes_per_s: lane.rate_bytes_per_s,
         loss: f64::from(lane.loss_q16) / 65_536.0,
         queue: lane.queue as u8,
-        rtt_us: lane.rtt_smoothed_ns as f64 / 1e3,
+        rtt_us: (lane.rtt_smoothed_ns > 0).then_some(lane.rtt_smoothed_ns as f64 / 1e3),
     }
 }

@@ -141,7 +141,7 @@ class UnknownIds:
     """Ids of lost messages that aren't known. No list, and not false either: reading it as one
     raises ``UnknownError``. ``isinstance`` tells it from the ``tuple`` of those that are known."""
 
-    reason: Literal["not_asked", "not_ended", "not_named"]
+    reason: Literal["not_asked", "end_unconfirmed", "names_missing"]
     """The job was opened without ``name_lost``; its end isn't confirmed; or receipts named fewer
     messages than the receiver has."""
     sentence: str = field(compare=False)
@@ -188,7 +188,8 @@ class Sample:
     loss: float
     """Loss of the last evaluated epoch, 0 to 1."""
     queue: int
-    rtt_us: float
+    rtt_us: float | None
+    """The smoothed round-trip time; ``None`` before the first measurement."""
 
 
 @dataclass(frozen=True, slots=True)
