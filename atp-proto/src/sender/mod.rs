@@ -77,11 +77,11 @@ mod window;
 pub use config::{
     CompleteAt, ConfigError, GroupConfig, MESSAGES_MAX, PAYLOAD_BYTES_MAX, Pace, SenderConfig,
 };
-pub use lost_ids::{LostIds, UnknownIds};
 pub use on_request::RequestPolicy;
 pub use pack::PackedMessage;
 pub use report::{
-    GroupReport, MessageId, MsrError, PacketRefused, QueueError, Report, SendError, Short, State,
+    GroupReport, LostIds, MessageId, MsrError, PacketRefused, QueueError, Report, SendError, Short,
+    State, UnknownIds,
 };
 pub use send::Packet;
 pub use sent_packets::AckRing;

@@ -4,6 +4,7 @@ use atp_common::{
     units::{Msr, Share},
     wire::ResetReason,
 };
+use std::ops::Range;
 use thiserror::Error;
 
 /// A message of one sender.
@@ -189,6 +190,34 @@ pub struct GroupReport {
     pub msr: Msr,
     /// The target loss rate (NetApprox §4.2, Eq. 1).
     pub target_loss_rate: Share,
+}
+
+/// The ids of a group's messages that were not delivered. Nothing follows from ids that aren't
+/// known: they are no list, not even an empty one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum LostIds {
+    /// All of them, as ranges in ascending order. Without a range, every message was delivered.
+    Known(Vec<Range<u32>>),
+    /// Any message without a receipt may have been delivered or not.
+    Unknown(UnknownIds),
+}
+
+/// Why the ids of lost messages aren't known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum UnknownIds {
+    /// [`SenderConfig::names_lost`](super::SenderConfig::names_lost) is off.
+    #[error("the ids of lost messages are not known: the job was opened without name_lost")]
+    NotAsked,
+    /// The receiver has not confirmed the end of the job or window.
+    #[error("the ids of lost messages are not known: the receiver has not confirmed the end")]
+    EndUnconfirmed,
+    /// Receipts have not named as many messages as the receiver counts.
+    #[error(
+        "the ids of lost messages are not known: the receiver counts messages that no receipt has \
+         named, because receipts were lost or the receiver was restarted"
+    )]
+    NamesMissing,
 }
 
 /// The counters of a job.

@@ -12,8 +12,7 @@ use super::{
     ending::Ending,
     group::Group,
     ledger::Ledger,
-    lost_ids::LostIds,
-    report::{GroupReport, State},
+    report::{GroupReport, LostIds, State},
     sent_packets::Transmission,
 };
 

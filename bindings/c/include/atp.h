@@ -967,7 +967,7 @@ typedef struct atp_sample {
    */
   double loss;
   /**
-   * The smoothed round-trip time, microseconds; 0 before the first measurement.
+   * The smoothed round-trip time, microseconds; NaN before the first measurement.
    */
   double rtt_us;
   /**
