@@ -62,7 +62,7 @@ pub fn main() -> Result<()> {
     }
     drop(progress);
     table::print(&cells, &rows);
-    println!("{CAUTION}");
+    say!("{CAUTION}");
     draw(&cells, &rows, &picture)?;
     require_success(&cells, &rows)
 }
