@@ -237,7 +237,7 @@ impl World {
             for packet in 0..world.forward.len() {
                 let is_terms = kind(&world.forward[packet].bytes) == Kind::Terms;
                 if is_terms || packet < job.arrived {
-                    world.to_receiver(packet).unwrap();
+                    world.deliver_to_receiver(packet).unwrap();
                 }
             }
             world.forward.retain(|packet| packet.delivered == 0);
@@ -325,8 +325,8 @@ impl World {
         self.now_ns += 1_000;
         match *action {
             Action::Send => self.send(),
-            Action::ToReceiver(packet) => self.to_receiver(packet)?,
-            Action::ToSender(packet) => self.to_sender(packet)?,
+            Action::ToReceiver(packet) => self.deliver_to_receiver(packet)?,
+            Action::ToSender(packet) => self.deliver_to_sender(packet)?,
             Action::Receipt => {
                 let mut out = [0; 1_196];
                 let receiver = self.receiver.as_mut().expect("a receiver");
@@ -418,7 +418,7 @@ impl World {
         self.attempts_left = self.attempts_left.saturating_sub(u32::from(has_fin));
     }
 
-    fn to_receiver(&mut self, packet: usize) -> Result<(), String> {
+    fn deliver_to_receiver(&mut self, packet: usize) -> Result<(), String> {
         self.duplicates_left -= self.forward[packet].delivered;
         self.forward[packet].delivered += 1;
         let bytes = self.forward[packet].bytes.clone();
@@ -478,7 +478,7 @@ impl World {
         }
     }
 
-    fn to_sender(&mut self, packet: usize) -> Result<(), String> {
+    fn deliver_to_sender(&mut self, packet: usize) -> Result<(), String> {
         self.duplicates_left -= self.back[packet].delivered;
         self.back[packet].delivered += 1;
         let refused = self.sender.on_packet(self.now_ns, &self.back[packet].bytes);
