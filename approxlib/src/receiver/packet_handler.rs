@@ -7,11 +7,14 @@ use super::{
     events::Event,
     places::{Network, ResetLimiter},
     replies::Replies,
-    source::{Source, SourceKey, canonical},
+    source::{Source, SourceKey},
     sources::{Admitted, Sources},
     tombstones::Tombstone,
 };
-use crate::udp::{Ends, GroBuffer, Incoming};
+use crate::{
+    address::canonical,
+    udp::{Ends, GroBuffer, Incoming},
+};
 use atp_common::{
     dscp,
     maps::arrivals::{self, RUN_MAX, Run},

@@ -173,7 +173,7 @@ impl ReceiverThread {
         };
         for buffer in receive.buffers() {
             handler.acknowledges =
-                self.acknowledger.is_here(buffer.interface(), buffer.ends.source.ip());
+                self.acknowledger.is_here(buffer.interface(), buffer.ends.source);
             self.acknowledged_here = handler.acknowledges;
             handler.on_gro_buffer(now_ns, buffer);
         }

@@ -3,13 +3,13 @@
 use super::query::Live;
 use anyhow::{Context, Error, Result, bail};
 use approx_answers::Query;
-use approxlib::{Event, JobId, Receiver};
+use approxlib::{Event, JobId, Receiver, ScopedIp};
 use atp_options::quantity;
 use atp_output::{Stdout, write};
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -26,7 +26,7 @@ pub struct Args {
     jobs: Vec<JobId>,
     /// Receive only from this address; repeat the option for several [default: any address]
     #[arg(long = "from", value_name = "ADDRESS")]
-    peers: Vec<IpAddr>,
+    peers: Vec<ScopedIp>,
     /// The file to write messages to, or - for standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
     from atp._native import Message
 
-Address: TypeAlias = str | tuple[str, int]
-"""``"host:port"``, or a tuple of host and port."""
+Address: TypeAlias = str | tuple[str, int] | tuple[str, int, int, int]
+"""``"host:port"``, a tuple of host and port, or an IPv6 address of the module ``socket``.
+
+The host of a link-local address has its interface: ``"[fe80::2%eth0]:4747"``.
+"""
 
 Seconds: TypeAlias = float | timedelta
 """A time: seconds, or a ``timedelta``."""
