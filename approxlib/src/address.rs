@@ -44,7 +44,10 @@ pub enum AddressError {
         example: String,
     },
     /// It names an interface, but isn't a link-local address.
-    #[error("{ip} is not link-local, so it has no interface: leave out %{scope}")]
+    #[error(
+        "{ip} is not link-local, so it has no interface: leave out {text:?}",
+        text = format!("%{scope}")
+    )]
     NotLinkLocal {
         /// The address.
         ip: IpAddr,
@@ -323,7 +326,7 @@ mod tests {
             ("[fe80::1%nowhere7]:4747", "\"fe80::1%nowhere7\" names an interface"),
             ("[fe80::1%an-interface-with-a-long-name]:1", "doesn't have: `ip link` lists them"),
             ("[fd00::1%lo]:4747", "fd00::1 is not link-local, so it has no interface: leave out"),
-            ("10.0.0.2%lo:4747", "leave out %lo"),
+            ("10.0.0.2%lo:4747", "leave out \"%lo\""),
         ] {
             let error = socket_address(text).unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");

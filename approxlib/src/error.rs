@@ -226,7 +226,7 @@ pub enum ShortCause {
         /// The peer's host answered that nothing listens on the port (ICMP port unreachable).
         port_unreachable: bool,
         /// A router or this host answered that the peer's host can't be reached (ICMP host or
-        /// network unreachable).
+        /// network unreachable), or this host let no packet out because it found no link address.
         host_unreachable: bool,
     },
     /// The peer's host acknowledges packets, but the receiving application takes no messages.
@@ -316,7 +316,7 @@ impl fmt::Display for Shortfall {
                 if port_unreachable {
                     f.write_str(" (its host says that nothing listens there)")?;
                 } else if host_unreachable {
-                    f.write_str(" (a router says that its host is unreachable)")?;
+                    f.write_str(" (a router or this host says that its host is unreachable)")?;
                 }
             }
             ShortCause::NotReading { silence_s } => write!(

@@ -51,7 +51,8 @@ impl Interface {
 }
 
 fn own_name(index: u32) -> Option<String> {
-    if_indextoname(index).ok()?.into_string().ok()
+    // nix takes the null pointer of an unknown index for success, with an empty name.
+    if_indextoname(index).ok()?.into_string().ok().filter(|name| !name.is_empty())
 }
 
 /// Asks the kernel over netlink, as `ip link show` does. One message is little enough to be written

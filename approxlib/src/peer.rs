@@ -208,7 +208,7 @@ mod tests {
             ("[fe80::1%nowhere7]:4747", "`ip link` lists them"),
             ("fe80::1%nowhere7:4747", "`ip link` lists them"),
             ("[fe80::1]:4747", "needs its interface, as in [fe80::1%eth0]:4747"),
-            ("[fd00::1%lo]:4747", "leave out %lo"),
+            ("[fd00::1%lo]:4747", "leave out \"%lo\""),
             ("[db7]:4747", "no IP address with a port"),
         ] {
             let error = resolve(name).unwrap_err().to_string();

@@ -8,8 +8,8 @@ const TIMEOUTS_MIN: u32 = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     timeouts: u32,
-    /// Whether the peer or its host ever sent something.
-    was_heard: bool,
+    /// How often the peer or its host sent something.
+    answers: u64,
     /// When the first packet without an answer was sent.
     since_ns: u64,
     /// The end of this process's last absence. Silence doesn't count before.
@@ -19,12 +19,18 @@ pub(crate) struct Silence {
 impl Silence {
     /// Notes that the peer or its host sent something.
     pub(crate) fn end(&mut self) {
-        (self.timeouts, self.was_heard) = (0, true);
+        self.timeouts = 0;
+        self.answers += 1;
     }
 
     /// Whether the peer or its host ever sent something.
     pub(crate) fn was_heard(&self) -> bool {
-        self.was_heard
+        self.answers > 0
+    }
+
+    /// How often the peer or its host sent something.
+    pub(crate) fn answers(&self) -> u64 {
+        self.answers
     }
 
     /// Notes that a packet sent at `sent_ns` got no answer in time.
