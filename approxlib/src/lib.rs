@@ -96,7 +96,7 @@ pub use job_id::JobId;
 pub use peer::{Addresses, ToAddresses};
 pub use receiver::{
     Event, GroupArrivals, GroupSummary, GroupTerms, RateRequest, Receiver, ReceiverBuilder,
-    ReceiverStats, SourceProgress, Summary, Terms,
+    ReceiverStats, Refusals, SourceProgress, Summary, Terms,
 };
 pub use report::{GroupReport, Report, Sample, WindowReport};
 pub use udp::RECEIVE_BUFFER_BYTES;

@@ -2,8 +2,8 @@
 
 use crate::{address::pair, message::Message};
 use approxlib::{
-    Event, GroupArrivals, GroupReport, GroupSummary, GroupTerms, Progress, ReceiverStats, Report,
-    Sample, ShortGroup, SourceProgress, Summary, Terms, WindowReport,
+    Event, GroupArrivals, GroupReport, GroupSummary, GroupTerms, Progress, ReceiverStats, Refusals,
+    Report, Sample, ShortGroup, SourceProgress, Summary, Terms, WindowReport,
 };
 use pyo3::{
     prelude::*,
@@ -141,10 +141,22 @@ pub fn stats<'py>(py: Python<'py>, stats: &ReceiverStats) -> Object<'py> {
         bytes: stats.bytes,
         acks_sent: stats.acks_sent,
         refused: stats.refused,
+        refusals: refusals(py, &stats.refusals)?,
+        ignored: stats.ignored,
         messages: stats.messages,
         sources: stats.sources,
         evicted: stats.evicted,
         memory_bytes: stats.memory_bytes,
+    })
+}
+
+fn refusals<'py>(py: Python<'py>, refusals: &Refusals) -> Object<'py> {
+    object!(py, "Refusals" {
+        malformed: refusals.malformed,
+        unwanted: refusals.unwanted,
+        too_large: refusals.too_large,
+        no_room: refusals.no_room,
+        forgotten: refusals.forgotten,
     })
 }
 
