@@ -69,7 +69,8 @@ impl ReceiverStats {
                 self.note_malformed();
             }
             DropReason::NoRoom => self.note_reset(ResetReason::NoRoom),
-            DropReason::Stale | DropReason::Ended => self.ignored += 1,
+            // They mean nothing any more, or not yet.
+            _ => self.ignored += 1,
         }
     }
 

@@ -69,6 +69,7 @@ impl Named {
         let mut named = Self { found: Vec::new(), missing: Vec::new() };
         for name in given {
             match Interface::named(name)? {
+                Some(interface) if named.found.contains(&interface.name) => {}
                 Some(interface) => named.found.push(interface.name),
                 None => named.missing.push(name.clone()),
             }
