@@ -64,12 +64,12 @@ fn index_of_long_name(name: &str) -> io::Result<Option<u32>> {
     let flags = SockFlag::SOCK_CLOEXEC;
     let kernel = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
     let to_kernel = NetlinkAddr::new(0, 0);
-    sendto(kernel.as_raw_fd(), &question(name), &to_kernel, MsgFlags::empty())?;
+    sendto(kernel.as_raw_fd(), &request(name), &to_kernel, MsgFlags::empty())?;
     answer(&kernel)
 }
 
 /// RTM_GETLINK with the alternative name: `struct nlmsghdr`, `struct ifinfomsg`, `struct rtattr`.
-fn question(name: &str) -> Vec<u8> {
+fn request(name: &str) -> Vec<u8> {
     const HEADERS: usize = 16 + 16 + 4;
     let attribute_bytes = 4 + name.len() + 1;
     let message_bytes = HEADERS - 4 + attribute_bytes.next_multiple_of(4);

@@ -20,8 +20,8 @@ use switch_profiles::Profile;
 /// The arguments of `doctor`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// An interface to check, by name or alternative name; repeat the option for several. By default
-    /// every Ethernet interface that is up
+    /// An interface to check, by name or alternative name; repeat the option for several. By
+    /// default every Ethernet interface that is up
     #[arg(long = "iface", value_name = "DEV")]
     interfaces: Vec<String>,
     /// An address: check whether the interfaces cover the route to it; may be repeated

@@ -8,8 +8,9 @@ use pyo3::{
 };
 use std::net::SocketAddr;
 
-/// An address, "host:port" or a tuple of host and port, as the library takes it. The module `socket`
-/// has tuples of four for IPv6: host, port, flow and the index of a link-local address's interface.
+/// An address, "host:port" or a tuple of host and port, as the library takes it. The module
+/// `socket` has tuples of four for IPv6: host, port, flow, and the index of a link-local address's
+/// interface.
 pub fn given(value: &Bound<'_, PyAny>) -> PyResult<String> {
     if let Ok(text) = value.extract::<String>() {
         return Ok(text);

@@ -88,8 +88,8 @@ fn send__closed_port_gets_few_packets() -> Result<()> {
     let options = ["--timeout", "2s", "--msr", "0.5", "--no-packing"];
     let finished = Sending::start(&pair.a, &a, to, Load::lines(20_000, 1_000), &options)?.end()?;
     expect_silence(&finished, "nothing listens there")?;
-    // Those that were in the socket when the answer came, 2 ms at this rate, and one for each pause,
-    // which grow to half a second. A job that takes a minute has 120 of them.
+    // Those that were in the socket when the answer came, 2 ms at this rate, and one for each
+    // pause, which grow to half a second. A job that takes a minute has 120 of them.
     let packets = paced(&a)?;
     ensure!(packets < 1_000, "{packets} packets left");
     a.stop_by(Signal::SIGTERM)

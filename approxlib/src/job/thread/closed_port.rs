@@ -1,8 +1,8 @@
 //! Slows a flow down while the peer's host says that nothing listens on the port.
 //!
-//! A receiver may start after its senders, so a flow goes on until the peer timeout. Most rate laws
-//! would let it send at its full rate for so long: without an ACK no epoch tells of a loss. Instead,
-//! single packets look whether a receiver has started, after growing pauses.
+//! A receiver may start after its senders, so a flow goes on until the peer timeout. Without an ACK
+//! no RTT is known, and most rate laws would let the flow send at its full rate for so long.
+//! Instead, single packets look whether a receiver has started, after growing pauses.
 
 /// The first pause.
 const PAUSE_NS_MIN: u64 = 10_000_000;

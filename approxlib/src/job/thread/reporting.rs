@@ -75,8 +75,8 @@ impl SenderThread {
         }
     }
 
-    /// For how long this host has let no packet out. The transport's timeouts don't tell: it has few
-    /// packets in flight meanwhile, or none.
+    /// For how long this host has let no packet out. The transport's timeouts don't tell: few
+    /// packets are in flight meanwhile, or none.
     fn withheld_ns(&self, now_ns: u64) -> Option<u64> {
         if self.sender.has_ended() && self.sender.is_last_window() {
             return None;
