@@ -69,8 +69,7 @@ impl ReceiverStats {
                 self.note_malformed();
             }
             DropReason::NoRoom => self.note_reset(ResetReason::NoRoom),
-            // They mean nothing any more, or not yet.
-            _ => self.ignored += 1,
+            DropReason::Stale | DropReason::Ended | DropReason::UnknownWindow => self.ignored += 1,
         }
     }
 
