@@ -36,12 +36,9 @@ pub struct Admission {
 impl Admission {
     /// Whether a sender is one of those that the application named.
     fn wants(&self, key: &SourceKey) -> bool {
-        let address = ScopedIp::from(key.address);
-        let on_any_link = ScopedIp::from(address.ip());
+        let peers = [ScopedIp::from(key.address), key.address.ip().into()];
         (self.jobs.is_empty() || self.jobs.contains(&key.job))
-            && (self.peers.is_empty()
-                || self.peers.contains(&address)
-                || self.peers.contains(&on_any_link))
+            && (self.peers.is_empty() || peers.iter().any(|peer| self.peers.contains(peer)))
     }
 }
 
@@ -135,9 +132,8 @@ impl Sources {
                 source.transport.drop_abandoned(now_ns);
             }
         }
-        let address = ScopedIp::from(refused.address);
         let is_earlier_run = |source: &Source| {
-            ScopedIp::from(source.key.address) == address
+            ScopedIp::from(source.key.address) == refused.address.into()
                 && source.key != *refused
                 && (source.key.job == refused.job || source.transport.is_finished())
                 && source.memory_bytes() > 0

@@ -9,12 +9,7 @@ use anyhow::{Result, bail};
 use approxlib::ScopedIp;
 use atp_options::quantity;
 use atp_output::{has_color, say, write};
-use std::{
-    io::stdout,
-    net::SocketAddr,
-    path::PathBuf,
-    time::Duration,
-};
+use std::{io::stdout, net::SocketAddr, path::PathBuf, time::Duration};
 use switch_profiles::Profile;
 
 /// The arguments of `doctor`.
