@@ -1,6 +1,11 @@
 //! The errors of jobs and receivers. Each message names what failed, on what, and what to do.
 
-use crate::{control::ClientError, report::Report, udp::SocketErrors};
+use crate::{
+    address::{AddressError, complete},
+    control::ClientError,
+    report::Report,
+    udp::SocketErrors,
+};
 use atp_common::wire::ResetReason;
 use atp_proto::{ConfigError, MsrError, SendError};
 use std::{fmt, io, net::SocketAddr};
@@ -95,14 +100,11 @@ pub enum Error {
     #[error("the job's options are invalid: {0}")]
     Options(#[from] ConfigError),
     /// A name with a port has no address.
-    #[error(
-        "{name} has no {}; give host:port, as in db7:4747 or 10.0.0.2:4747",
-        missing(.name, .source)
-    )]
+    #[error("{}", no_address(.name, .source))]
     Name {
         /// The name, as Debug writes it.
         name: String,
-        /// The resolver's error.
+        /// The resolver's error, or an [`AddressError`].
         source: io::Error,
     },
     /// The address can't be a receiver's.
@@ -148,6 +150,17 @@ pub enum Error {
     Short(Box<Shortfall>),
 }
 
+/// The sentence about a name without an address. That of an [`AddressError`] says it all.
+fn no_address(name: &str, error: &io::Error) -> String {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<AddressError>()) {
+        Some(of_address) => of_address.to_string(),
+        None => format!(
+            "{name} has no {}; give host:port, as in db7:4747 or 10.0.0.2:4747",
+            missing(name, error)
+        ),
+    }
+}
+
 /// What `name`, as Debug writes it, lacks by the resolver's error.
 fn missing(name: &str, error: &io::Error) -> String {
     let is_port = |text: &str| text.parse::<u16>().is_ok();
@@ -161,20 +174,18 @@ fn missing(name: &str, error: &io::Error) -> String {
 }
 
 /// Advice for a socket error, appended to the kernel's text.
-fn advice(address: &SocketAddr, error: &io::Error) -> &'static str {
-    if let SocketAddr::V6(address) = address
-        && address.ip().is_unicast_link_local()
-        && address.scope_id() == 0
-    {
-        return ": name the interface, as in fe80::1%eth0:4747 or [fe80::1%2]:4747";
+fn advice(address: &SocketAddr, error: &io::Error) -> String {
+    if let Err(incomplete) = complete(*address) {
+        return format!(": {incomplete}");
     }
-    match error.kind() {
+    let advice = match error.kind() {
         io::ErrorKind::AddrInUse => ": stop the program that uses this port, or choose another one",
         io::ErrorKind::AddrNotAvailable => {
             ": use an address of this host, or 0.0.0.0 or [::] for all of them"
         }
         _ => "",
-    }
+    };
+    advice.to_owned()
 }
 
 /// A job that ended without the messages that it needs.
@@ -215,7 +226,7 @@ pub enum ShortCause {
         /// The peer's host answered that nothing listens on the port (ICMP port unreachable).
         port_unreachable: bool,
         /// A router or this host answered that the peer's host can't be reached (ICMP host or
-        /// network unreachable).
+        /// network unreachable), or this host let no packet out because it found no link address.
         host_unreachable: bool,
     },
     /// The peer's host acknowledges packets, but the receiving application takes no messages.
@@ -305,7 +316,7 @@ impl fmt::Display for Shortfall {
                 if port_unreachable {
                     f.write_str(" (its host says that nothing listens there)")?;
                 } else if host_unreachable {
-                    f.write_str(" (a router says that its host is unreachable)")?;
+                    f.write_str(" (a router or this host says that its host is unreachable)")?;
                 }
             }
             ShortCause::NotReading { silence_s } => write!(
@@ -401,7 +412,7 @@ mod tests {
             let source = io::Error::from_raw_os_error(libc::EINVAL);
             Error::Socket { doing: "connecting to", address, source }.to_string()
         };
-        assert!(failed("[fe80::1]:4747").ends_with("as in fe80::1%eth0:4747 or [fe80::1%2]:4747"));
+        assert!(failed("[fe80::1]:4747").ends_with("interface, as in [fe80::1%eth0]:4747"));
         assert!(!failed("[fe80::1%2]:4747").contains("interface"));
     }
 }

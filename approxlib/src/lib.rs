@@ -67,6 +67,7 @@
 // thread asks the transport (atp-proto) for packets, `datapath` when they may leave, and `udp` to
 // send them. `receiver` is the other end: `udp` reads packets, the transport assembles messages,
 // and an event queue hands them to the application.
+mod address;
 #[cfg(feature = "tokio")]
 mod asynchronous;
 pub mod control;
@@ -74,6 +75,7 @@ mod datapath;
 #[cfg(doctest)]
 mod documents;
 mod error;
+mod interface;
 mod job;
 mod job_id;
 mod peer;
@@ -82,17 +84,20 @@ mod report;
 mod signal;
 mod udp;
 
+pub use address::{AddressError, ScopedIp, socket_address};
 #[cfg(feature = "tokio")]
 pub use asynchronous::{AsyncJob, AsyncReceiver};
 pub use atp_common::laws::{RateLaw, Rule, Rules, Variant};
 pub use atp_proto::{LostIds, UnknownIds};
 pub use datapath::send_buffer_bytes_max;
 pub use error::{Error, ShortCause, ShortGroup, Shortfall};
+pub use interface::Interface;
 pub use job::{Fanout, Group, Job, JobBuilder, JobHandle, Progress, Requests, Stream};
 pub use job_id::JobId;
+pub use peer::{Addresses, ToAddresses};
 pub use receiver::{
     Event, GroupArrivals, GroupSummary, GroupTerms, RateRequest, Receiver, ReceiverBuilder,
-    ReceiverStats, SourceProgress, Summary, Terms,
+    ReceiverStats, Refusals, SourceProgress, Summary, Terms,
 };
 pub use report::{GroupReport, Report, Sample, WindowReport};
 pub use udp::RECEIVE_BUFFER_BYTES;

@@ -3,7 +3,7 @@
 
 mod common;
 
-use approxlib::{Error, Event, Job, Receiver, Report, ShortCause};
+use approxlib::{Error, Event, Job, RateLaw, Receiver, Report, Rules, ShortCause};
 use atp_common::wire::{HEADER_LEN, Header, Kind, ReceiptBody};
 use common::{ClosedPort, LossyNetwork, Received, message, receive};
 use std::{
@@ -300,6 +300,38 @@ fn finish__a_port_that_was_closed_ends_the_job_sooner() {
         ),
         "{error}"
     );
+}
+
+/// Under every law, at every MSR: the first packets, until the host's answer, and then single
+/// packets after pauses that grow to half a second.
+#[test]
+fn finish__a_closed_port_gets_few_packets() {
+    const MESSAGES: u32 = 3_000;
+    let jobs = RateLaw::ALL.into_iter().flat_map(|(law, _)| [(law, 0.5), (law, 1.0)]);
+    let ended: Vec<_> = jobs
+        .map(|(law, msr)| {
+            thread::spawn(move || {
+                let closed = ClosedPort::hold();
+                let job = Job::builder().control_socket(None).messages(MESSAGES).msr(msr);
+                let job = job.rules(Rules::new(law)).packing(false);
+                let mut job = job.peer_timeout(Duration::from_secs(1)).connect(closed.address)?;
+                for id in 0..MESSAGES {
+                    job.send(&message(id, 1_000))?;
+                }
+                job.finish()
+            })
+        })
+        .collect();
+    for job in ended {
+        let error = job.join().unwrap().unwrap_err();
+        let Error::Short(shortfall) = &error else { panic!("{error}") };
+        let cause = shortfall.cause;
+        assert!(matches!(cause, ShortCause::PeerSilent { port_unreachable: true, .. }), "{error}");
+        // The answer comes within the system call that sends the first packets. A job that takes a
+        // minute instead of a second sends 120 single packets.
+        let sent = shortfall.report.packets_sent;
+        assert!(sent < 500, "{sent} packets");
+    }
 }
 
 fn fail(peer: SocketAddr) -> Error {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use approxlib::{Error, Event, Job, Receiver, ShortCause};
+use approxlib::{Error, Event, Job, Receiver, Refusals, ShortCause};
 use atp_common::wire::{Fields, Flags, HEADER_LEN, Header, Kind};
 use common::message;
 use rand::{Rng, RngExt, SeedableRng};
@@ -217,6 +217,9 @@ fn receiver__survives_malformed_packets_and_serves_others() {
     noise.join().unwrap();
     let stats = receiver.stats();
     assert!(stats.refused > 500 && stats.sources <= 10, "{stats:?}");
+    let Refusals { malformed, unwanted, too_large, no_room, forgotten } = stats.refusals;
+    assert_eq!(stats.refused, malformed + unwanted + too_large + no_room + forgotten);
+    assert!(malformed > 500, "{stats:?}");
 }
 
 #[test]

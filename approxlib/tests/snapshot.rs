@@ -14,7 +14,7 @@ use nix::{
     sys::memfd::{MFdFlags, memfd_create},
 };
 use proptest::prelude::*;
-use std::{fs::File, mem::offset_of, os::fd::OwnedFd, os::unix::fs::FileExt};
+use std::{fs::File, mem::offset_of, net::Ipv6Addr, os::fd::OwnedFd, os::unix::fs::FileExt};
 
 const SEQUENCE: usize = size_of::<u64>();
 
@@ -71,6 +71,9 @@ fn read__joins_lanes_with_their_identities() {
                 opened_ns: 2_000_000_000,
                 remote: atp_common::maps::Flow::mapped([10, 0, 0, 2]),
                 remote_port: 4747,
+                local: "fe80::1".parse::<Ipv6Addr>().unwrap().octets(),
+                local_port: 5000,
+                scope: 3,
                 pid: 77,
                 process: *b"a\x1b[31mname\0\0\0\0\0\0",
                 ..LaneIdentity::default()
@@ -87,6 +90,7 @@ fn read__joins_lanes_with_their_identities() {
     assert_eq!(identity.process, "", "a name with control characters");
     assert_eq!((one.opened_s, other.identity.is_none()), (1.0, true));
     assert_eq!(one.achieved_bytes_per_s, None);
+    assert_eq!(identity.local.to_string(), "[fe80::1%3]:5000");
     // Half a second later.
     put(&public, 0, &SnapshotHeader { ticked_ns: 3_500_000_000, ..header() });
     put(&public, SnapshotPage::lane(0) + SEQUENCE, &lane(2_000_000_000, 5_000));

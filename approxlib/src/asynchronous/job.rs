@@ -1,7 +1,6 @@
 use super::{Descriptor, blocking, resolve};
-use crate::{Error, Job, JobBuilder, Progress, Report};
-use std::{fmt, net::SocketAddr, ops::Range};
-use tokio::net::ToSocketAddrs;
+use crate::{Error, Job, JobBuilder, Progress, Report, ToAddresses};
+use std::{net::SocketAddr, ops::Range};
 
 /// A [`Job`] for tokio.
 ///
@@ -35,10 +34,7 @@ impl JobBuilder {
     ///
     /// # Panics
     /// Outside of a tokio runtime with IO enabled.
-    pub async fn connect_async(
-        self,
-        peer: impl ToSocketAddrs + fmt::Debug,
-    ) -> Result<AsyncJob, Error> {
+    pub async fn connect_async(self, peer: impl ToAddresses) -> Result<AsyncJob, Error> {
         let peers = resolve(peer).await?;
         AsyncJob::new(blocking(move || self.connect(&peers[..])).await?)
     }

@@ -7,15 +7,17 @@ mod receiver;
 pub use job::AsyncJob;
 pub use receiver::AsyncReceiver;
 
-use crate::{error::Error, peer::resolved};
+use crate::{
+    error::Error,
+    peer::{Addresses, ToAddresses, resolved},
+};
 use std::{
-    fmt,
     net::SocketAddr,
     os::fd::{BorrowedFd, OwnedFd},
 };
 use tokio::{
     io::{Interest, unix::AsyncFd},
-    net::{ToSocketAddrs, lookup_host},
+    net::lookup_host,
     task::{coop::consume_budget, spawn_blocking},
 };
 
@@ -50,11 +52,14 @@ impl Descriptor {
     }
 }
 
-/// The addresses of `name`, as [`peer::resolve`](crate::peer::resolve). The runtime's trait needs no
-/// name that lives for ever: it copies the name for the thread that resolves it.
-async fn resolve(name: impl ToSocketAddrs + fmt::Debug) -> Result<Vec<SocketAddr>, Error> {
+/// The addresses of `name`, as [`peer::resolve`](crate::peer::resolve).
+async fn resolve(name: impl ToAddresses) -> Result<Vec<SocketAddr>, Error> {
     let shown = format!("{name:?}");
-    resolved(shown, lookup_host(name).await)
+    match name.to_addresses()? {
+        Addresses::Known(known) => resolved(shown, Ok(known.into_iter())),
+        // The runtime looks the name up on a thread for blocking calls.
+        Addresses::Name(host, port) => resolved(shown, lookup_host((host, port)).await),
+    }
 }
 
 /// Runs a call that may block, such as one to the daemon, on a thread for such calls.

@@ -1,7 +1,6 @@
 use super::{Descriptor, blocking, resolve};
-use crate::{Error, Event, RateRequest, Receiver, ReceiverBuilder, ReceiverStats};
-use std::{fmt, net::SocketAddr, thread, time::Duration};
-use tokio::net::ToSocketAddrs;
+use crate::{Error, Event, RateRequest, Receiver, ReceiverBuilder, ReceiverStats, ToAddresses};
+use std::{net::SocketAddr, thread, time::Duration};
 
 /// A [`Receiver`] for tokio.
 ///
@@ -38,10 +37,7 @@ impl ReceiverBuilder {
     ///
     /// # Panics
     /// Outside of a tokio runtime with IO enabled.
-    pub async fn bind_async(
-        self,
-        local: impl ToSocketAddrs + fmt::Debug,
-    ) -> Result<AsyncReceiver, Error> {
+    pub async fn bind_async(self, local: impl ToAddresses) -> Result<AsyncReceiver, Error> {
         let addresses = resolve(local).await?;
         AsyncReceiver::new(blocking(move || self.bind(&addresses[..])).await?)
     }

@@ -26,7 +26,7 @@ use std::{
     fs::File,
     io,
     mem::offset_of,
-    net::{IpAddr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6},
     os::fd::{AsFd, AsRawFd, BorrowedFd},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
@@ -207,8 +207,8 @@ impl Snapshot {
         let page = self.identities.as_ref()?;
         let identity: snapshot::LaneIdentity = page.entry(IdentityPage::lane(index.into()))?;
         (identity.opened_ns == opened_ns).then(|| LaneIdentity {
-            local: address(identity.local, identity.local_port),
-            peer: address(identity.remote, identity.remote_port),
+            local: address(identity.local, identity.local_port, identity.scope),
+            peer: address(identity.remote, identity.remote_port, identity.scope),
             pid: identity.pid,
             process: text(&identity.process).unwrap_or_default(),
             uid: identity.uid,
@@ -286,8 +286,14 @@ fn text(bytes: &[u8]) -> Option<String> {
     is_plain.then(|| text.to_owned())
 }
 
-fn address(bytes: [u8; 16], port: u16) -> SocketAddr {
-    SocketAddr::new(IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical(), port)
+/// `scope`: the interface of a link-local address.
+fn address(bytes: [u8; 16], port: u16, scope: u32) -> SocketAddr {
+    match Ipv6Addr::from(bytes).to_canonical() {
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+            SocketAddrV6::new(v6, port, 0, scope).into()
+        }
+        ip => SocketAddr::new(ip, port),
+    }
 }
 
 fn invalid(what: String) -> io::Error {

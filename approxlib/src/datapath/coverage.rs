@@ -9,6 +9,9 @@
 /// How long a flow waits for the count after its packets have left the socket. Errors of this host,
 /// which explain why packets were dropped uncounted, arrive sooner.
 const GRACE_NS: u64 = 20_000_000;
+/// A flow that sends again this soon after an error of this host has not paused: retransmission
+/// timeouts are a second at most.
+const PAUSE_NS_MIN: u64 = 2_000_000_000;
 /// The pause before the first attempt to return.
 const RETURN_NS: u64 = 250_000_000;
 /// A loss of coverage this soon after the attempt to return follows the earlier one in a row.
@@ -32,6 +35,10 @@ pub struct Coverage {
     since_ns: u64,
     /// When the queue was first found empty since the last of them.
     empty_since_ns: Option<u64>,
+    /// Since when this host has let no packet of the flow out, those that it dropped included.
+    withheld_since_ns: Option<u64>,
+    /// When this host last reported that it had dropped packets.
+    excused_ns: u64,
 }
 
 /// Packets that left the host without passing the programs.
@@ -51,6 +58,9 @@ impl Coverage {
         }
         if self.uncounted == 0 {
             self.since_ns = now_ns;
+            let has_paused = now_ns.saturating_sub(self.excused_ns) >= PAUSE_NS_MIN;
+            self.withheld_since_ns =
+                self.withheld_since_ns.filter(|_| !has_paused).or(Some(now_ns));
         }
         self.uncounted += packets;
         self.empty_since_ns = None;
@@ -60,6 +70,12 @@ impl Coverage {
     /// programs don't see them, nothing paces them.
     pub fn is_waiting(&self) -> bool {
         self.uncounted > 0
+    }
+
+    /// Since when this host has let no packet of the flow out, for example because it can't find
+    /// the next hop's link address; `None` if the last packets left.
+    pub fn withheld_since_ns(&self) -> Option<u64> {
+        self.withheld_since_ns
     }
 
     /// Evaluates the present count. `queue_is_empty` tells whether no packet waits in the socket or
@@ -85,7 +101,10 @@ impl Coverage {
     }
 
     /// Forgets the packets that wait for their count: this host reported why they didn't leave.
-    pub fn excuse(&mut self) {
+    pub fn excuse(&mut self, now_ns: u64) {
+        if self.uncounted > 0 {
+            self.excused_ns = now_ns;
+        }
         (self.uncounted, self.empty_since_ns) = (0, None);
     }
 
@@ -93,7 +112,7 @@ impl Coverage {
         let is_new = seen != self.seen;
         if is_new {
             self.seen = seen;
-            self.excuse();
+            (self.uncounted, self.empty_since_ns, self.withheld_since_ns) = (0, None, None);
         }
         is_new
     }
@@ -187,7 +206,7 @@ mod tests {
         assert_eq!(coverage.check(1_000 * MS, 0, || false), None);
         assert_eq!(coverage.check(3_000 * MS, 0, || true), None);
         assert_eq!(coverage.check(3_019 * MS, 0, || true), None);
-        coverage.excuse();
+        coverage.excuse(3_020 * MS);
         assert_eq!(coverage.check(3_040 * MS, 0, || true), None);
     }
 
@@ -203,11 +222,42 @@ mod tests {
         assert_eq!(coverage.check(2 * S, 0, || true), None);
     }
 
+    /// A neighbor that doesn't answer: the host drops the packets after three seconds each time.
+    #[test]
+    fn withheld_since__goes_on_while_the_host_drops_every_packet() {
+        let mut coverage = Coverage::default();
+        assert_eq!(coverage.withheld_since_ns(), None);
+        for (sent_ns, dropped_ns) in [(S, 4 * S), (4 * S, 7 * S), (8 * S, 11 * S)] {
+            coverage.sent(sent_ns, 5, 0);
+            assert_eq!(coverage.withheld_since_ns(), Some(S));
+            coverage.excuse(dropped_ns);
+            assert_eq!(coverage.withheld_since_ns(), Some(S));
+        }
+        coverage.sent(11 * S, 5, 0);
+        coverage.check(12 * S, 5, || true);
+        assert_eq!(coverage.withheld_since_ns(), None, "packets left");
+    }
+
+    /// The peer of an idle flow wasn't asked.
+    #[test]
+    fn withheld_since__begins_anew_after_a_pause() {
+        let mut coverage = Coverage::default();
+        coverage.sent(S, 5, 0);
+        coverage.excuse(4 * S);
+        coverage.sent(60 * S, 5, 0);
+        assert_eq!(coverage.withheld_since_ns(), Some(60 * S));
+        // An error of packets that were counted is none of this flow's.
+        coverage.check(61 * S, 5, || true);
+        coverage.excuse(62 * S);
+        coverage.sent(90 * S, 5, 5);
+        assert_eq!(coverage.withheld_since_ns(), Some(90 * S));
+    }
+
     #[test]
     fn excuse__forgets_packets_that_did_not_leave() {
         let mut coverage = Coverage::default();
         coverage.sent(0, 5, 0);
-        coverage.excuse();
+        coverage.excuse(0);
         assert_eq!(coverage.check(S, 0, || true), None);
         coverage.sent(S, 1, 0);
         assert_eq!(coverage.check(S, 0, || true), None);
@@ -243,7 +293,7 @@ mod tests {
         ) {
             let mut coverage = Coverage::default();
             coverage.sent(0, 1, seen);
-            coverage.excuse();
+            coverage.excuse(0);
             let (mut now_ns, mut sent, mut first_ns, mut empty_ns) = (S, 0, None, None);
             for (packets, is_empty, wait_ms) in steps {
                 coverage.sent(now_ns, packets, seen);

@@ -260,8 +260,15 @@ impl Kernel {
     }
 
     /// Forgets packets that didn't leave this host, as it has reported.
-    pub fn excuse_uncounted(&mut self) {
-        self.coverage.excuse();
+    pub fn excuse_uncounted(&mut self, now_ns: u64) {
+        self.coverage.excuse(now_ns);
+    }
+
+    /// Since when this host has let no packet out, although some wait to leave. `in_flight`:
+    /// packets of which the transport doesn't know that they were dropped.
+    pub fn withheld_since_ns(&self, in_flight: u32) -> Option<u64> {
+        let waits = in_flight > 0 || self.coverage.is_waiting();
+        self.coverage.withheld_since_ns().filter(|_| waits)
     }
 
     pub fn hold_until(&self, group: u8, now_ns: u64) -> Option<u64> {

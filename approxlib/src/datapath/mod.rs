@@ -172,9 +172,18 @@ impl Datapath {
     }
 
     /// Forgets uncounted packets: this host reported that the peer can't be reached.
-    pub fn excuse_uncounted(&mut self) {
+    pub fn excuse_uncounted(&mut self, now_ns: u64) {
         if let Self::Kernel(kernel) = self {
-            kernel.excuse_uncounted();
+            kernel.excuse_uncounted(now_ns);
+        }
+    }
+
+    /// Since when this host has let no packet out, although some wait to leave. In userspace it
+    /// isn't known: there packets count as sent once the socket has them.
+    pub fn withheld_since_ns(&self, in_flight: u32) -> Option<u64> {
+        match self {
+            Self::Kernel(kernel) => kernel.withheld_since_ns(in_flight),
+            Self::Userspace(_) => None,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{
     datapath::{JobProgress, UserspaceSettings},
     error::Error,
     job_id::JobId,
-    peer::{first_reachable, resolve},
+    peer::{ToAddresses, first_reachable, resolve},
     udp::{PATH_MTU_BYTES_MIN, UdpSocket},
 };
 use atp_common::{
@@ -25,8 +25,7 @@ use atp_proto::{
     CompleteAt, ConfigError, GroupConfig, MESSAGES_MAX, PAYLOAD_BYTES_MAX, Sender, SenderConfig,
 };
 use std::{
-    fmt,
-    net::{Ipv4Addr, SocketAddr, ToSocketAddrs},
+    net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -311,7 +310,7 @@ impl JobBuilder {
     /// - [`Error::Peer`], [`Error::PathTooNarrow`], [`Error::Socket`]: the peer can't be reached
     ///   from this host.
     /// - [`Error::Daemon`]: no daemon answers at the socket that was named, or the daemon refused.
-    pub fn connect(self, peer: impl ToSocketAddrs + fmt::Debug) -> Result<Job, Error> {
+    pub fn connect(self, peer: impl ToAddresses) -> Result<Job, Error> {
         self.open_first(&resolve(&peer)?, false, None)
     }
 
@@ -320,7 +319,7 @@ impl JobBuilder {
     ///
     /// # Errors
     /// As [`JobBuilder::connect`].
-    pub fn stream(self, peer: impl ToSocketAddrs + fmt::Debug) -> Result<Stream, Error> {
+    pub fn stream(self, peer: impl ToAddresses) -> Result<Stream, Error> {
         let overlaps = self.overlap_windows;
         let job = self.open_first(&resolve(&peer)?, true, None)?;
         Ok(Stream::new(job, overlaps))

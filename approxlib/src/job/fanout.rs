@@ -1,8 +1,12 @@
 //! A job that sends to several receivers.
 
 use super::{Job, JobBuilder};
-use crate::{datapath::JobProgress, error::Error, peer::resolve, report::Report};
-use std::{fmt, net::ToSocketAddrs};
+use crate::{
+    datapath::JobProgress,
+    error::Error,
+    peer::{ToAddresses, resolve},
+    report::Report,
+};
 
 /// A job that sends to several receivers, for example a shuffle or the scatter of a reduction.
 ///
@@ -31,10 +35,7 @@ impl JobBuilder {
     ///
     /// # Errors
     /// As [`JobBuilder::connect`]; [`Error::NoPeers`] if `peers` is empty.
-    pub fn connect_all<P>(mut self, peers: &[P]) -> Result<Fanout, Error>
-    where
-        P: ToSocketAddrs + fmt::Debug,
-    {
+    pub fn connect_all<P: ToAddresses>(mut self, peers: &[P]) -> Result<Fanout, Error> {
         let job_progress = JobProgress::new();
         let mut jobs = Vec::with_capacity(peers.len());
         for peer in peers {

@@ -2,6 +2,7 @@
 
 use super::arriving::ArrivingLanes;
 use crate::{
+    address::ScopedIp,
     control::{Client, ClientError, Registrar},
     datapath::InterfacePage,
     udp::UdpSocket,
@@ -10,7 +11,7 @@ use nix::ifaddrs::InterfaceAddress;
 use std::{
     collections::HashSet,
     io,
-    net::IpAddr,
+    net::SocketAddr,
     os::fd::{AsFd, BorrowedFd},
     path::{Path, PathBuf},
     sync::Arc,
@@ -29,7 +30,7 @@ pub struct Registration {
     /// The index of the loopback interface; 0 if this host has none.
     loopback: u32,
     /// The addresses of this host; `None` if the kernel doesn't tell.
-    own: Option<HashSet<IpAddr>>,
+    own: Option<HashSet<ScopedIp>>,
 }
 
 impl Registration {
@@ -50,20 +51,21 @@ impl Registration {
     /// Whether the programs see packets of `source` that arrive over `interface`. The kernel names
     /// the interface of the destination address for packets of this host to itself, but they travel
     /// over the loopback. In doubt they don't: two ACKs do less harm than none.
-    fn covers(&self, interface: u32, source: IpAddr) -> bool {
+    fn covers(&self, interface: u32, source: SocketAddr) -> bool {
         let Some(own) = &self.own else { return false };
-        let over = if own.contains(&source.to_canonical()) { self.loopback } else { interface };
+        let over = if own.contains(&source.into()) { self.loopback } else { interface };
         self.interfaces.covers(over)
     }
 }
 
 /// The addresses of this host's interfaces; `None` if the kernel doesn't tell.
-fn own_addresses() -> Option<HashSet<IpAddr>> {
+fn own_addresses() -> Option<HashSet<ScopedIp>> {
     let interfaces = nix::ifaddrs::getifaddrs().ok()?;
     let address = |interface: InterfaceAddress| {
         let address = interface.address?;
-        let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
-        v4.or_else(|| Some(IpAddr::V6(address.as_sockaddr_in6()?.ip())))
+        let v4 = address.as_sockaddr_in().map(|v4| SocketAddr::V4((*v4).into()));
+        let v6 = || Some(SocketAddr::V6((*address.as_sockaddr_in6()?).into()));
+        v4.or_else(v6).map(ScopedIp::from)
     };
     Some(interfaces.filter_map(address).collect())
 }
@@ -110,7 +112,7 @@ impl Acknowledger {
 
     /// Whether this process acknowledges packets of `source` that arrive over `interface`. Those of
     /// an unknown interface (0) came before the socket's option, and so before the registration.
-    pub fn is_here(&self, interface: u32, source: IpAddr) -> bool {
+    pub fn is_here(&self, interface: u32, source: SocketAddr) -> bool {
         match self {
             Self::Kernel { registration, .. } => {
                 interface == 0 || !registration.covers(interface, source)

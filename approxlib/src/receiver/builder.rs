@@ -8,17 +8,17 @@ use super::{
     thread::ReceiverThread,
 };
 use crate::{
+    address::ScopedIp,
     control::default_socket,
     error::Error,
     job_id::JobId,
-    peer::{first_reachable, resolve},
+    peer::{ToAddresses, first_reachable, resolve},
     udp::UdpSocket,
 };
 use atp_proto::ReceiverConfig;
 use std::{
     collections::{HashSet, VecDeque},
-    fmt,
-    net::{IpAddr, SocketAddr, ToSocketAddrs},
+    net::SocketAddr,
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -42,7 +42,7 @@ pub struct ReceiverBuilder {
     /// `None`: the daemon at the default socket, if there is one. `Some(None)`: no daemon.
     control_socket: Option<Option<PathBuf>>,
     jobs: HashSet<u32>,
-    peers: HashSet<IpAddr>,
+    peers: HashSet<ScopedIp>,
     sources_max: usize,
     message_bytes_max: u32,
     incomplete_bytes_max: u64,
@@ -82,11 +82,12 @@ impl ReceiverBuilder {
     }
 
     /// Admits senders at this address, and at other addresses only if they are named by further
-    /// calls. Default: any address.
+    /// calls. A link-local address without its interface admits those of all links. Default: any
+    /// address.
     ///
     /// This is no protection where hosts can forge addresses.
-    pub fn peer(mut self, address: IpAddr) -> Self {
-        self.peers.insert(address.to_canonical());
+    pub fn peer(mut self, address: ScopedIp) -> Self {
+        self.peers.insert(address);
         self
     }
 
@@ -153,7 +154,7 @@ impl ReceiverBuilder {
     /// - [`Error::Name`]: a name can't be resolved.
     /// - [`Error::Socket`]: the address is in use, or is not this host's.
     /// - [`Error::Daemon`]: no daemon answers at the socket that was named, or the daemon refused.
-    pub fn bind(self, local: impl ToSocketAddrs + fmt::Debug) -> Result<Receiver, Error> {
+    pub fn bind(self, local: impl ToAddresses) -> Result<Receiver, Error> {
         let addresses = resolve(&local)?;
         first_reachable(&addresses, |address| self.clone().bind_at(address))
     }

@@ -4,10 +4,10 @@ use super::{
     events::Event,
     progress::SourceProgress,
     requests::{REQUESTS_MAX, Request},
+    stats::ReceiverStats,
 };
 use crate::{error::Error, signal::Signal, udp::fits_gro_buffer};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use serde::{Deserialize, Serialize};
 use std::{
     collections::VecDeque,
     io,
@@ -15,28 +15,6 @@ use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
-
-/// Counters of a receiver, since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReceiverStats {
-    /// DATA packets of accepted jobs, duplicates included.
-    pub packets_received: u64,
-    /// Bytes behind their headers: message bytes, and the members' headers in packed packets.
-    pub bytes: u64,
-    /// ACKs sent by this process; none while the daemon's programs acknowledge.
-    pub acks_sent: u64,
-    /// Packets refused: malformed, of unwanted jobs, too large, contradictory, or beyond a limit.
-    pub refused: u64,
-    /// Complete messages.
-    pub messages: u64,
-    /// Senders (address, job and run) known at present.
-    pub sources: u32,
-    /// Silent senders that were evicted before their job's end, to make room for others.
-    pub evicted: u64,
-    /// Memory of incomplete and waiting messages, records and terms of all senders now, bytes.
-    /// At most [`ReceiverBuilder::memory_bytes_max`](crate::ReceiverBuilder::memory_bytes_max).
-    pub memory_bytes: u64,
-}
 
 /// The most memory blocks that are kept for the receiver thread.
 const MEMORY_MAX: usize = 64;

@@ -22,14 +22,15 @@ mod replies;
 mod requests;
 mod source;
 mod sources;
+mod stats;
 mod thread;
 mod tombstones;
 
 pub use builder::ReceiverBuilder;
-pub use event_queue::ReceiverStats;
 pub use events::{Event, GroupSummary, GroupTerms, Summary, Terms};
 pub use progress::{GroupArrivals, SourceProgress};
 pub use requests::RateRequest;
+pub use stats::{ReceiverStats, Refusals};
 
 use crate::error::Error;
 use event_queue::EventQueue;

@@ -3,15 +3,18 @@
 
 use super::{
     arriving::ArrivingLanes,
-    event_queue::ReceiverStats,
     events::Event,
     places::{Network, ResetLimiter},
     replies::Replies,
-    source::{Source, SourceKey, canonical},
+    source::{Source, SourceKey},
     sources::{Admitted, Sources},
+    stats::ReceiverStats,
     tombstones::Tombstone,
 };
-use crate::udp::{Ends, GroBuffer, Incoming};
+use crate::{
+    address::canonical,
+    udp::{Ends, GroBuffer, Incoming},
+};
 use atp_common::{
     dscp,
     maps::arrivals::{self, RUN_MAX, Run},
@@ -74,7 +77,8 @@ impl PacketHandler<'_> {
         match source.transport.on_complete(now_ns, first, buffer.take_contiguous()) {
             Outcome::Complete => take_messages(source, self.stats, self.events),
             Outcome::Refused(reason) => self.refuse(now_ns, buffer.ends, first, reason),
-            _ => self.stats.refused += 1,
+            Outcome::Dropped(reason) => self.stats.note_drop(reason),
+            Outcome::Incomplete | Outcome::Duplicate => self.stats.ignored += 1,
         }
         true
     }
@@ -87,7 +91,7 @@ impl PacketHandler<'_> {
                 // A run that this receiver doesn't know may be meant for the next one at this port.
                 match self.sources.find(packet.ends.source, &header) {
                     Some(_) => self.refuse(now_ns, packet.ends, &header, ResetReason::Gone),
-                    None => drop_packet(self.stats, packet, &header),
+                    None => ignore(self.stats, packet, &header),
                 }
             }
             Ok((header, Kind::Data)) => self.on_data(now_ns, packet, &header),
@@ -97,7 +101,7 @@ impl PacketHandler<'_> {
             // A receiver expects no other kind, and answers none.
             Ok((header, _)) => drop_packet(self.stats, packet, &header),
             Err(error) => {
-                self.stats.refused += 1;
+                self.stats.note_malformed();
                 tracing::trace!(source = %packet.ends.source, %error, "packet without an ATP header");
             }
         }
@@ -107,7 +111,7 @@ impl PacketHandler<'_> {
         let source = match self.sources.admit(now_ns, packet.ends, header) {
             Admitted::Here(source) => source,
             Admitted::Gone(Tombstone::Ended { .. }) => {
-                self.stats.refused += 1;
+                self.stats.ignored += 1;
                 return self.acknowledge(packet, header);
             }
             Admitted::Gone(Tombstone::Forgotten) => {
@@ -132,7 +136,7 @@ impl PacketHandler<'_> {
             }
             Outcome::Dropped(reason) => {
                 // The packet reached the host, so it is counted and acknowledged as any other.
-                self.stats.refused += 1;
+                self.stats.note_drop(reason);
                 tracing::trace!(
                     source = %packet.ends.source, %header, ?reason,
                     "payload discarded, packet acknowledged",
@@ -164,7 +168,7 @@ impl PacketHandler<'_> {
                 source.transport.on_terms(now_ns, header, &body);
                 take_terms(source, self.events);
             }
-            _ => drop_packet(self.stats, packet, header),
+            _ => ignore(self.stats, packet, header),
         }
     }
 
@@ -185,7 +189,7 @@ impl PacketHandler<'_> {
                 PROBE_LEN
             });
         } else {
-            drop_packet(self.stats, packet, header);
+            ignore(self.stats, packet, header);
         }
     }
 
@@ -254,7 +258,7 @@ impl PacketHandler<'_> {
     fn refuse(&mut self, now_ns: u64, ends: Ends, header: &Header, reason: ResetReason) {
         let source = ends.source;
         tracing::trace!(%source, %header, reason = reason.explain(), "refused");
-        self.stats.refused += 1;
+        self.stats.note_reset(reason);
         if reason == ResetReason::NoRoom {
             self.sources.free_memory(now_ns, &SourceKey::new(source, header));
         }
@@ -275,10 +279,16 @@ fn note_lane(arriving: Option<&ArrivingLanes>, source: &mut Source, header: &Hea
     }
 }
 
-/// Counts a packet that gets no answer.
+/// Counts a damaged packet, which gets no answer.
 fn drop_packet(stats: &mut ReceiverStats, packet: &Incoming<'_>, header: &Header) {
     tracing::trace!(source = %packet.ends.source, %header, "packet dropped");
-    stats.refused += 1;
+    stats.note_malformed();
+}
+
+/// Counts a packet that means nothing to this receiver.
+fn ignore(stats: &mut ReceiverStats, packet: &Incoming<'_>, header: &Header) {
+    tracing::trace!(source = %packet.ends.source, %header, "packet ignored");
+    stats.ignored += 1;
 }
 
 /// Records the arrival of `packets` packets from `first` on, for answers to probes. Returns `false`

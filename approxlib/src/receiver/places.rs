@@ -5,6 +5,7 @@
 //! the places, and always leaves some. A sender that sends is never evicted for another, so room
 //! must be kept, not taken back.
 
+use crate::address::ScopedIp;
 use atp_proto::{Budget, Share};
 use std::{
     collections::HashMap,
@@ -17,16 +18,23 @@ use std::{
 const PLACES_PER_FREE: usize = 3;
 
 /// An IPv4 address, or the /64 of an IPv6 address: a host chooses the other bits at will
-/// (RFC 8981).
+/// (RFC 8981). All link-local addresses of a link are one network, and those of another link
+/// another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Network(IpAddr);
+pub struct Network {
+    address: IpAddr,
+    /// The link of a link-local address; 0 for others.
+    scope: u32,
+}
 
 impl Network {
     pub fn of(address: SocketAddr) -> Self {
-        Self(match address.ip().to_canonical() {
+        let host = ScopedIp::from(address);
+        let address = match host.ip() {
             IpAddr::V4(v4) => v4.into(),
             IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64)).into(),
-        })
+        };
+        Self { address, scope: host.scope() }
     }
 }
 
@@ -132,6 +140,16 @@ mod tests {
         assert_ne!(network("10.0.0.1"), network("10.0.0.2"));
         assert_eq!(network("fd00:1:2:3::1"), network("fd00:1:2:3:ffff::2"));
         assert_ne!(network("fd00:1:2:3::1"), network("fd00:1:2:4::1"));
+    }
+
+    #[test]
+    fn network__is_a_link_for_link_local_addresses() {
+        let on_link = |ip: &str, scope| {
+            let ip = ip.parse().unwrap();
+            Network::of(std::net::SocketAddrV6::new(ip, 1, 0, scope).into())
+        };
+        assert_eq!(on_link("fe80::1", 2), on_link("fe80::2", 2));
+        assert_ne!(on_link("fe80::1", 2), on_link("fe80::1", 3));
     }
 
     proptest! {

@@ -1,10 +1,7 @@
 //! The progress of the jobs that a receiver serves.
 
-use super::{
-    Receiver,
-    source::{Source, canonical},
-};
-use crate::error::Error;
+use super::{Receiver, source::Source};
+use crate::{address::canonical, error::Error};
 use serde::{Deserialize, Serialize};
 use std::{io, net::SocketAddr};
 

@@ -1,7 +1,7 @@
 //! Requests of the application to senders: another sampling rate, or the end of a job.
 
-use super::{Receiver, source::canonical, sources::Sources};
-use crate::{error::Error, job::parse_msr};
+use super::{Receiver, sources::Sources};
+use crate::{address::canonical, error::Error, job::parse_msr};
 use atp_common::units::Msr;
 use std::net::SocketAddr;
 

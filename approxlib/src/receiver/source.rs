@@ -144,11 +144,3 @@ impl Source {
         (!self.transport.is_finished(), self.delivered(), self.transport.heard_ns())
     }
 }
-
-/// The address with IPv4-mapped IPv6 as IPv4.
-pub fn canonical(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        IpAddr::V4(v4) => SocketAddr::from((v4, address.port())),
-        IpAddr::V6(_) => address,
-    }
-}

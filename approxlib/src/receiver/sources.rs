@@ -10,7 +10,7 @@ use super::{
     source::{Source, SourceKey},
     tombstones::{Tombstone, Tombstones},
 };
-use crate::udp::Ends;
+use crate::{address::ScopedIp, udp::Ends};
 use atp_common::wire::{Header, ResetReason};
 use atp_proto::{ReceiverConfig, StatedEnd};
 use std::{
@@ -27,8 +27,8 @@ pub struct Admission {
     pub memory_bytes_max: u64,
     /// The jobs that are admitted; empty for any.
     pub jobs: HashSet<u32>,
-    /// The addresses that are admitted, IPv4-mapped ones as IPv4; empty for any.
-    pub peers: HashSet<IpAddr>,
+    /// The addresses that are admitted; empty for any.
+    pub peers: HashSet<ScopedIp>,
     /// The limits of each sender.
     pub transport: ReceiverConfig,
 }
@@ -36,9 +36,9 @@ pub struct Admission {
 impl Admission {
     /// Whether a sender is one of those that the application named.
     fn wants(&self, key: &SourceKey) -> bool {
-        let address = key.address.ip().to_canonical();
+        let peers = [ScopedIp::from(key.address), key.address.ip().into()];
         (self.jobs.is_empty() || self.jobs.contains(&key.job))
-            && (self.peers.is_empty() || self.peers.contains(&address))
+            && (self.peers.is_empty() || peers.iter().any(|peer| self.peers.contains(peer)))
     }
 }
 
@@ -132,9 +132,8 @@ impl Sources {
                 source.transport.drop_abandoned(now_ns);
             }
         }
-        let address = refused.address.ip().to_canonical();
         let is_earlier_run = |source: &Source| {
-            source.key.address.ip().to_canonical() == address
+            ScopedIp::from(source.key.address) == refused.address.into()
                 && source.key != *refused
                 && (source.key.job == refused.job || source.transport.is_finished())
                 && source.memory_bytes() > 0

@@ -9,7 +9,7 @@ mod leave;
 use super::{
     acknowledger::Acknowledger,
     coalescing::Coalescing,
-    event_queue::{EventQueue, NextStep, ReceiverStats},
+    event_queue::{EventQueue, NextStep},
     events::Event,
     packet_handler::PacketHandler,
     places::ResetLimiter,
@@ -18,6 +18,7 @@ use super::{
     requests,
     source::Source,
     sources::Sources,
+    stats::ReceiverStats,
 };
 use crate::{
     error::Error,
@@ -173,7 +174,7 @@ impl ReceiverThread {
         };
         for buffer in receive.buffers() {
             handler.acknowledges =
-                self.acknowledger.is_here(buffer.interface(), buffer.ends.source.ip());
+                self.acknowledger.is_here(buffer.interface(), buffer.ends.source);
             self.acknowledged_here = handler.acknowledges;
             handler.on_gro_buffer(now_ns, buffer);
         }

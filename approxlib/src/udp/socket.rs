@@ -1,5 +1,6 @@
 //! A UDP socket with the options that ATP needs.
 
+use crate::address::canonical;
 use nix::{
     errno::Errno,
     sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg},
@@ -42,7 +43,7 @@ pub struct SocketErrors {
 impl UdpSocket {
     /// A socket that sends to `peer` and receives from no other address.
     pub fn connect(peer: SocketAddr) -> io::Result<Self> {
-        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        let peer = canonical(peer);
         let this = Self::new(peer.ip())?;
         // Reports a local drop as ENOBUFS at once, and queues ICMP errors. Without this option both
         // look like loss in the network.

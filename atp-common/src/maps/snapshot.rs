@@ -246,8 +246,8 @@ pub struct LaneIdentity {
     pub uid: u32,
     /// That process, in the daemon's PID namespace.
     pub pid: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// The interface of link-local addresses; 0 if neither address is one.
+    pub scope: u32,
     /// The name of that process.
     pub process: [u8; 16],
 }

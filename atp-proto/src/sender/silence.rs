@@ -8,8 +8,8 @@ const TIMEOUTS_MIN: u32 = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     timeouts: u32,
-    /// Whether the peer or its host ever sent something.
-    was_heard: bool,
+    /// How often the peer or its host sent something.
+    answers: u64,
     /// When the first packet without an answer was sent.
     since_ns: u64,
     /// The end of this process's last absence. Silence doesn't count before.
@@ -21,7 +21,8 @@ pub(crate) struct Silence {
 impl Silence {
     /// Notes that the peer or its host sent something.
     pub(crate) fn end(&mut self) {
-        (self.timeouts, self.was_heard, self.is_refused) = (0, true, false);
+        (self.timeouts, self.is_refused) = (0, false);
+        self.answers += 1;
     }
 
     /// Notes that the peer's host said that nothing listens on the port.
@@ -36,7 +37,12 @@ impl Silence {
 
     /// Whether the peer or its host ever sent something.
     pub(crate) fn was_heard(&self) -> bool {
-        self.was_heard
+        self.answers > 0
+    }
+
+    /// How often the peer or its host sent something.
+    pub(crate) fn answers(&self) -> u64 {
+        self.answers
     }
 
     /// Notes that a packet sent at `sent_ns` got no answer in time.

@@ -46,6 +46,11 @@ impl Sender {
         self.report.refusals
     }
 
+    /// How often the peer or its host has sent something. ACKs that were read together count once.
+    pub fn answers(&self) -> u64 {
+        self.silence.answers()
+    }
+
     /// The number of transmissions in flight.
     pub fn in_flight(&self) -> u32 {
         self.sent_packets.in_flight()

@@ -6,26 +6,22 @@ use crate::doctor::{
     path::{self, Answerer, ProbeOptions},
 };
 use anyhow::{Result, bail};
+use approxlib::ScopedIp;
 use atp_options::quantity;
 use atp_output::{has_color, say, write};
-use std::{
-    io::stdout,
-    net::{IpAddr, SocketAddr},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{io::stdout, net::SocketAddr, path::PathBuf, time::Duration};
 use switch_profiles::Profile;
 
 /// The arguments of `doctor`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// An interface to check; repeat the option for several. By default every Ethernet interface
-    /// that is up
+    /// An interface to check, by name or alternative name; repeat the option for several. By
+    /// default every Ethernet interface that is up
     #[arg(long = "iface", value_name = "DEV")]
     interfaces: Vec<String>,
     /// An address: check whether the interfaces cover the route to it; may be repeated
-    #[arg(long = "to", value_name = "ADDR")]
-    addresses: Vec<IpAddr>,
+    #[arg(long = "to", value_name = "ADDR", value_parser = address::destination)]
+    addresses: Vec<ScopedIp>,
     /// Probe the path to `atp-user doctor --answer` on another host
     ///
     /// Sends 80 small packets, then fills the path at --probe-rate for one and a half times
@@ -77,7 +73,7 @@ pub fn main(args: Args) -> Result<()> {
         None => Profile::default(),
     };
     let mut addresses = args.addresses;
-    addresses.extend(args.peer.map(|peer| peer.ip()));
+    addresses.extend(args.peer.map(ScopedIp::from));
     let options = LocalOptions { interfaces: args.interfaces, addresses, object: args.object };
     let mut findings = doctor::local(&options, &profile)?;
     if let (Some(peer), Some(token)) = (args.peer, args.token) {
@@ -90,14 +86,13 @@ pub fn main(args: Args) -> Result<()> {
 
 fn answer(address: SocketAddr, token: u64, time: Duration) -> Result<()> {
     let mut answerer = Answerer::bind(address, token)?;
-    let port = answerer.local_addr()?.port();
-    let host = match address.ip() {
-        ip if ip.is_unspecified() => "ADDRESS-OF-THIS-HOST".to_owned(),
-        IpAddr::V4(v4) => v4.to_string(),
-        IpAddr::V6(v6) => format!("[{v6}]"),
+    let local = answerer.local_addr()?;
+    let host = match address.ip().is_unspecified() {
+        true => format!("ADDRESS-OF-THIS-HOST:{}", local.port()),
+        false => path::from_another_host(local),
     };
     say!("answering probes for {} s; run on the other host:", time.as_secs());
-    say!("atp-user doctor --peer {host}:{port} --token {token:016x}");
+    say!("atp-user doctor --peer {host} --token {token:016x}");
     answerer.run(time)
 }
 

@@ -5,6 +5,7 @@ mod csv_rows;
 mod decode;
 mod doctor;
 mod generate;
+mod interfaces;
 mod job;
 mod query;
 mod recv;

@@ -3,13 +3,13 @@
 use super::query::Live;
 use anyhow::{Context, Error, Result, bail};
 use approx_answers::Query;
-use approxlib::{Event, JobId, Receiver};
+use approxlib::{Event, JobId, Receiver, Refusals, ScopedIp};
 use atp_options::quantity;
 use atp_output::{Stdout, write};
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -26,7 +26,7 @@ pub struct Args {
     jobs: Vec<JobId>,
     /// Receive only from this address; repeat the option for several [default: any address]
     #[arg(long = "from", value_name = "ADDRESS")]
-    peers: Vec<IpAddr>,
+    peers: Vec<ScopedIp>,
     /// The file to write messages to, or - for standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
@@ -72,6 +72,8 @@ struct SenderReport {
     source: SocketAddr,
     job: u32,
     summary: approxlib::Summary,
+    /// Packets that the receiver had refused by the end of the command, from any address.
+    refused: Refusals,
 }
 
 /// Receives until the senders have finished and prints a report.
@@ -109,7 +111,8 @@ pub fn main(args: Args) -> Result<()> {
                 }
             }
             Some(Event::Finished { source, job, summary }) => {
-                reports.push(SenderReport { source, job, summary })
+                let refused = Refusals::default();
+                reports.push(SenderReport { source, job, summary, refused });
             }
             // The stream continues. The report covers its last window.
             Some(
@@ -123,10 +126,7 @@ pub fn main(args: Args) -> Result<()> {
                     Some(Err(error)) => tracing::warn!("{error:#}"),
                     None => {}
                 }
-                let packets = receiver.stats().refused;
-                if packets > 0 {
-                    tracing::warn!(packets, "refused: malformed, or not of --job or --from");
-                }
+                warn_of_refusals(&receiver);
                 bail!(
                     "no packet arrived for {} s, after {messages} messages and the end of {} of {} senders: check that the senders run and reach this address, or raise --timeout",
                     args.timeout.as_secs_f64(),
@@ -139,8 +139,11 @@ pub fn main(args: Args) -> Result<()> {
     written(out.flush())?;
     if let Some(live) = live {
         write(live.finish(args.json)?)?;
+        warn_of_refusals(&receiver);
         return Ok(());
     }
+    let refused = receiver.stats().refusals;
+    reports.iter_mut().for_each(|report| report.refused = refused);
     report(&reports, args.json, args.out.as_os_str() == "-")
 }
 
@@ -185,7 +188,8 @@ fn report(reports: &[SenderReport], json: bool, to_stderr: bool) -> Result<()> {
     if json {
         text = serde_json::to_string(reports)? + "\n";
     } else {
-        for SenderReport { source, job, summary } in reports {
+        let refused = reports.first().and_then(|report| refusals_text(&report.refused));
+        for SenderReport { source, job, summary, .. } in reports {
             text += &format!(
                 "{source} job {job}: {} of {} messages{}\n",
                 summary.delivered,
@@ -193,6 +197,7 @@ fn report(reports: &[SenderReport], json: bool, to_stderr: bool) -> Result<()> {
                 if summary.complete { "" } else { ", canceled by its sender" }
             );
         }
+        text.extend(refused.map(|refused| refused + "\n"));
     }
     if to_stderr {
         io::stderr().write_all(text.as_bytes())?
@@ -200,6 +205,27 @@ fn report(reports: &[SenderReport], json: bool, to_stderr: bool) -> Result<()> {
         write(text)?
     }
     Ok(())
+}
+
+fn warn_of_refusals(receiver: &Receiver) {
+    if let Some(text) = refusals_text(&receiver.stats().refusals) {
+        tracing::warn!("{text}");
+    }
+}
+
+/// Packets that were refused, by reason, and what to do; `None` if there are none.
+fn refusals_text(refused: &Refusals) -> Option<String> {
+    let Refusals { malformed, unwanted, too_large, no_room, forgotten } = *refused;
+    let reasons = [
+        (no_room, "without room (their senders try again: start fewer at a time)"),
+        (unwanted, "not of --job or --from (if they should be received: correct these options)"),
+        (too_large, "of messages that are too long or too many (divide them at their senders)"),
+        (forgotten, "of senders that were silent for too long (start their jobs again)"),
+        (malformed, "malformed (find the program that sends them to this port)"),
+    ];
+    let named = reasons.into_iter().filter(|(packets, _)| *packets > 0);
+    let named: Vec<_> = named.map(|(packets, what)| format!("{packets} {what}")).collect();
+    (!named.is_empty()).then(|| format!("refused packets: {}", named.join(", ")))
 }
 
 #[cfg(test)]
@@ -237,6 +263,19 @@ mod tests {
         );
         assert!(matches!(next_event(&mut receiver, TIMEOUT), Ok(Some(Event::Finished { .. }))));
         sender.join().unwrap();
+    }
+
+    #[test]
+    fn refusals_text__names_each_reason_and_its_remedy() {
+        assert_eq!(refusals_text(&Refusals::default()), None);
+        let refused = Refusals { no_room: 7, unwanted: 2, ..Refusals::default() };
+        assert_eq!(
+            refusals_text(&refused).unwrap(),
+            "refused packets: 7 without room (their senders try again: start fewer at a time), 2 \
+             not of --job or --from (if they should be received: correct these options)"
+        );
+        let all = Refusals { malformed: 1, unwanted: 1, too_large: 1, no_room: 1, forgotten: 1 };
+        assert_eq!(refusals_text(&all).unwrap().matches(", 1 ").count(), 4);
     }
 
     #[test]

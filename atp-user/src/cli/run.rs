@@ -1,5 +1,6 @@
 //! `atp-user run`: runs the daemon.
 
+use super::interfaces;
 use crate::{
     daemon::{self, Epochs, Options, PacingChoice, Switch},
     datapath::{AckMark, PacketLog, XdpMode},
@@ -16,7 +17,7 @@ use std::{
 /// The arguments of `run`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// An interface to attach to; repeat the option for several
+    /// An interface to attach to, by name or alternative name; repeat the option for several
     #[arg(long = "iface", value_name = "DEV", required = true)]
     interfaces: Vec<String>,
     #[command(flatten)]
@@ -57,7 +58,7 @@ pub struct Args {
     profile: Option<PathBuf>,
     /// Serve metrics for Prometheus, at http://ADDR/metrics [default: 127.0.0.1:9747]
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true,
-          default_missing_value = "127.0.0.1:9747")]
+          default_missing_value = "127.0.0.1:9747", value_parser = super::address::parse)]
     metrics: Option<SocketAddr>,
     /// Log single packets: those that the eBPF programs dropped, refused or did not acknowledge,
     /// and why (`debug`), and also each ACK (`trace`). Without this option the programs contain no
@@ -82,12 +83,9 @@ const BLOCKING_THREADS: usize = 8;
 
 /// Runs the daemon until it is stopped.
 pub fn main(args: Args) -> Result<()> {
-    if let Some(name) = duplicate(&args.interfaces) {
-        bail!("--iface {name} occurs twice: name every interface once");
-    }
     let packet_log = args.packet_log();
     let options = Options {
-        interfaces: args.interfaces,
+        interfaces: interfaces::own_names(&args.interfaces)?,
         socket: args.control.socket,
         state_dir: args.state_dir,
         rate_max_bytes_per_s: args.rate_max,
@@ -130,11 +128,6 @@ fn rules(choice: &law::Choice, profile: Option<&Path>, epochs: Epochs) -> Result
     Ok(choice.rules_or(RateLaw::Tfrc))
 }
 
-fn duplicate(interfaces: &[String]) -> Option<&String> {
-    let seen_before = |(at, name): &(usize, &String)| interfaces[..*at].contains(name);
-    interfaces.iter().enumerate().find(seen_before).map(|(_, name)| name)
-}
-
 fn epoch(wanted: Option<Duration>, epochs: Epochs) -> Result<Duration> {
     let epoch = wanted.unwrap_or(epochs.default_min());
     let shortest = epochs.lowest_min();
@@ -171,12 +164,5 @@ mod tests {
         assert!(refusal.contains("--profile") && refusal.contains("--law"), "{refusal}");
         assert!(rules(&none, profile, Epochs::Kernel).is_ok());
         assert!(rules(&pi, None, Epochs::Kernel).is_ok());
-    }
-
-    #[test]
-    fn duplicate__finds_a_name_that_occurs_twice() {
-        let names = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(duplicate(&names("eth0 lo eth1 lo")).unwrap(), "lo");
-        assert_eq!(duplicate(&names("eth0 eth1")), None);
     }
 }

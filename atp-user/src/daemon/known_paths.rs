@@ -29,6 +29,8 @@ pub struct Ends {
     pub local: [u8; 16],
     /// Its destination address.
     pub remote: [u8; 16],
+    /// The interface of a link-local destination; 0 for others.
+    pub scope: u32,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -82,7 +84,7 @@ mod tests {
     }
 
     fn ends(uid: u32, remote: usize) -> Ends {
-        Ends { uid, local: [1; 16], remote: (remote as u128).to_be_bytes() }
+        Ends { uid, local: [1; 16], remote: (remote as u128).to_be_bytes(), scope: 0 }
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Writes the snapshot pages, from which clients read the state of the host without asking for it.
 
-use super::{clock::monotonic_ns, connection::Peer, jobs::JobRecord, sealed_page::SealedPage};
+use super::{
+    clock::monotonic_ns, connection::Peer, flows::FlowRecord, jobs::JobRecord,
+    sealed_page::SealedPage,
+};
 use anyhow::Result;
 use approxlib::control::CoverageStats;
 use atp_common::maps::{
-    Flow, Sequenced,
+    Sequenced,
     snapshot::{
         CoverageEntry, IdentityPage, InterfaceEntry, JobEntry, JobIdentity, LaneEntry,
         LaneIdentity, SNAPSHOT_INTERFACES, SNAPSHOT_MAGIC, SnapshotHeader, SnapshotPage, Telemetry,
@@ -109,7 +112,8 @@ impl SnapshotPages {
     }
 
     /// Writes the lane's socket and process, before its first numbers.
-    pub fn open_lane(&self, index: u16, opened_ns: u64, flow: &Flow, peer: Peer) {
+    pub fn open_lane(&self, index: u16, opened_ns: u64, flow: &FlowRecord, peer: Peer) {
+        let (flow, scope) = (&flow.entry, flow.scope());
         let identity = LaneIdentity {
             opened_ns,
             local: flow.local,
@@ -118,7 +122,7 @@ impl SnapshotPages {
             remote_port: flow.remote_port,
             uid: peer.uid,
             pid: peer.pid as u32,
-            reserved: 0,
+            scope,
             process: text(&process_name(peer.pid)),
         };
         write(&self.identities, IdentityPage::lane(usize::from(index)), &identity);

@@ -14,7 +14,7 @@ use nix::{
 };
 use std::{
     io,
-    net::{Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6},
     os::fd::{AsRawFd, OwnedFd},
 };
 
@@ -65,6 +65,8 @@ pub struct Endpoint {
     pub address: [u8; 16],
     /// Host byte order.
     pub port: u16,
+    /// The interface of a link-local address; 0 for others.
+    pub scope: u32,
 }
 
 /// The local and remote endpoint of a UDP socket.
@@ -103,10 +105,11 @@ pub fn inspect(fds: &[OwnedFd], namespace: NetworkNamespace) -> Result<UdpEndpoi
         );
     }
     let bound = getsockopt(socket, BoundInterface).unwrap_or(0);
+    let remote = remote(socket).filter(|remote| remote.port != 0);
     Ok(UdpEndpoints {
         local,
-        remote: remote(socket).filter(|remote| remote.port != 0),
-        interface: if bound != 0 { bound } else { scope(socket) },
+        remote,
+        interface: if bound != 0 { bound } else { remote.map_or(0, |remote| remote.scope) },
         mark: getsockopt(socket, sockopt::Mark).unwrap_or(0),
     })
 }
@@ -127,12 +130,6 @@ fn remote(socket: &OwnedFd) -> Option<Endpoint> {
     endpoint(&getpeername::<SockaddrStorage>(socket.as_raw_fd()).ok()?)
 }
 
-/// The interface in the peer's address, if it is a link-local one.
-fn scope(socket: &OwnedFd) -> u32 {
-    let peer = getpeername::<SockaddrStorage>(socket.as_raw_fd()).ok();
-    peer.and_then(|peer| peer.as_sockaddr_in6().map(|v6| v6.scope_id())).unwrap_or(0)
-}
-
 fn endpoint(storage: &SockaddrStorage) -> Option<Endpoint> {
     let address: SocketAddr = match storage.family()? {
         AddressFamily::Inet => SocketAddr::V4((*storage.as_sockaddr_in()?).into()),
@@ -145,17 +142,20 @@ fn endpoint(storage: &SockaddrStorage) -> Option<Endpoint> {
 impl Endpoint {
     /// The address with IPv4-mapped IPv6 as IPv4.
     pub fn socket_address(&self) -> SocketAddr {
-        SocketAddr::new(Ipv6Addr::from(self.address).to_canonical(), self.port)
+        match Ipv6Addr::from(self.address).to_canonical() {
+            IpAddr::V4(v4) => (v4, self.port).into(),
+            IpAddr::V6(v6) => SocketAddrV6::new(v6, self.port, 0, self.scope).into(),
+        }
     }
 }
 
 impl From<SocketAddr> for Endpoint {
     fn from(address: SocketAddr) -> Self {
-        let bytes = match address.ip() {
-            std::net::IpAddr::V4(v4) => Flow::mapped(v4.octets()),
-            std::net::IpAddr::V6(v6) => v6.octets(),
+        let (bytes, scope) = match address {
+            SocketAddr::V4(v4) => (Flow::mapped(v4.ip().octets()), 0),
+            SocketAddr::V6(v6) => (v6.ip().octets(), v6.scope_id()),
         };
-        Self { address: bytes, port: address.port() }
+        Self { address: bytes, port: address.port(), scope }
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
         let unconnected = inspect_here(socket.try_clone().unwrap()).unwrap();
-        let local = Endpoint { address: Flow::mapped([127, 0, 0, 1]), port };
+        let local = Endpoint { address: Flow::mapped([127, 0, 0, 1]), port, scope: 0 };
         let expected = UdpEndpoints { local, remote: None, interface: 0, mark: 0 };
         assert_eq!(unconnected, expected);
         socket.connect("127.0.0.1:4747").unwrap();

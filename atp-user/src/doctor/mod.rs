@@ -15,17 +15,18 @@ pub use outcome::{Finding, Group, Outcome, text, to_json};
 
 use crate::datapath::has_daemon;
 use anyhow::{Context, Result};
+use approxlib::{Interface, ScopedIp};
 use interface::Link;
 use route::{Route, route_to};
-use std::{net::IpAddr, path::PathBuf};
+use std::{io, path::PathBuf};
 use switch_profiles::Profile;
 
 /// What to check on this host.
 pub struct LocalOptions {
-    /// The interfaces; empty for every Ethernet interface that is up.
+    /// The interfaces, by name or alternative name; empty for every Ethernet interface that is up.
     pub interfaces: Vec<String>,
     /// Addresses whose route the interfaces should cover.
-    pub addresses: Vec<IpAddr>,
+    pub addresses: Vec<ScopedIp>,
     /// The eBPF object; by default the embedded one.
     pub object: Option<PathBuf>,
 }
@@ -33,15 +34,14 @@ pub struct LocalOptions {
 /// Checks the kernel, the host, its interfaces, and the routes to addresses.
 pub fn local(options: &LocalOptions, profile: &Profile) -> Result<Vec<Finding>> {
     let links = interface::links().context("can't list the interfaces of this host")?;
-    let checked = chosen(&links, &options.interfaces);
+    let named = Named::look_up(&options.interfaces).context("can't look up an interface")?;
+    let checked = chosen(&links, &named.found);
     let mtu_bytes = checked.iter().map(|link| link.mtu_bytes).max();
     let mut findings = kernel::findings(options.object.as_deref());
     findings.extend(host::findings(mtu_bytes));
-    for name in &options.interfaces {
-        if !links.iter().any(|link| link.name == *name) {
-            let advice = "`ip link` lists the interfaces of this host";
-            findings.push(Group::Interface.missing("link", "no such interface", advice).on(name));
-        }
+    for name in &named.missing {
+        let advice = "`ip link` lists the interfaces of this host";
+        findings.push(Group::Interface.missing("link", "no such interface", advice).on(name));
     }
     if checked.is_empty() && options.interfaces.is_empty() {
         let advice = "name the interface with --iface, or bring it up";
@@ -52,9 +52,34 @@ pub fn local(options: &LocalOptions, profile: &Profile) -> Result<Vec<Finding>> 
         findings.extend(conflicts::findings(link));
     }
     for address in &options.addresses {
-        findings.extend(route_findings(*address, &options.interfaces, &links));
+        findings.extend(route_findings(*address, &named.all(), &links));
     }
     Ok(findings)
+}
+
+/// The interfaces that the options name.
+struct Named {
+    /// The own names of those that exist.
+    found: Vec<String>,
+    missing: Vec<String>,
+}
+
+impl Named {
+    fn look_up(given: &[String]) -> io::Result<Self> {
+        let mut named = Self { found: Vec::new(), missing: Vec::new() };
+        for name in given {
+            match Interface::named(name)? {
+                Some(interface) if named.found.contains(&interface.name) => {}
+                Some(interface) => named.found.push(interface.name),
+                None => named.missing.push(name.clone()),
+            }
+        }
+        Ok(named)
+    }
+
+    fn all(&self) -> Vec<String> {
+        [&self.found[..], &self.missing].concat()
+    }
 }
 
 /// The named links, or all that carry Ethernet and are up.
@@ -68,7 +93,7 @@ fn chosen<'a>(links: &'a [Link], names: &[String]) -> Vec<&'a Link> {
 
 /// Checks the route to an address: a daemon must be attached to its interface, and the path MTU
 /// must be the interface's.
-fn route_findings(address: IpAddr, interfaces: &[String], links: &[Link]) -> Vec<Finding> {
+fn route_findings(address: ScopedIp, interfaces: &[String], links: &[Link]) -> Vec<Finding> {
     match route_to(address) {
         Err(error) => {
             let observed = format!("to {address}: {error}");
@@ -88,7 +113,7 @@ fn route_findings(address: IpAddr, interfaces: &[String], links: &[Link]) -> Vec
 
 /// `daemon` is `None` if this process may not ask.
 fn coverage(
-    address: IpAddr,
+    address: ScopedIp,
     route: &Route,
     interfaces: &[String],
     daemon: Option<bool>,
@@ -117,7 +142,7 @@ fn coverage(
     }
 }
 
-fn path_mtu(address: IpAddr, route: &Route, link_bytes: Option<u32>) -> Finding {
+fn path_mtu(address: ScopedIp, route: &Route, link_bytes: Option<u32>) -> Finding {
     let check = "path MTU";
     let interface = &route.interface;
     match (route.path_mtu_bytes, link_bytes) {

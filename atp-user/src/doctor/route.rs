@@ -1,6 +1,7 @@
 //! Looks up the route that the kernel would choose for an address.
 
 use crate::datapath::{names_of_carriers, netlink_query::Query};
+use approxlib::ScopedIp;
 use netlink_packet_route::{
     AddressFamily, RouteNetlinkMessage,
     route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric},
@@ -26,16 +27,18 @@ pub struct Route {
 
 /// The route to `address` in the network namespace of this thread. Fails with the kernel's error,
 /// such as "Network is unreachable".
-pub fn route_to(address: IpAddr) -> io::Result<Route> {
-    let address = address.to_canonical();
+pub fn route_to(address: ScopedIp) -> io::Result<Route> {
     let mut question = RouteMessage::default();
-    let (family, bits) = match address {
+    let (family, bits) = match address.ip() {
         IpAddr::V4(_) => (AddressFamily::Inet, 32),
         IpAddr::V6(_) => (AddressFamily::Inet6, 128),
     };
     question.header.address_family = family;
     question.header.destination_prefix_length = bits;
-    question.attributes.push(RouteAttribute::Destination(address.into()));
+    question.attributes.push(RouteAttribute::Destination(address.ip().into()));
+    if address.scope() != 0 {
+        question.attributes.push(RouteAttribute::Oif(address.scope()));
+    }
     let answers = Query::open(NETLINK_ROUTE)?.one(RouteNetlinkMessage::GetRoute(question))?;
     let route = answers.iter().find_map(|answer| match answer {
         RouteNetlinkMessage::NewRoute(route) => parse(route),

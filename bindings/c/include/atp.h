@@ -1255,7 +1255,7 @@ typedef struct atp_receiver_stats {
    */
   uint64_t acks_sent;
   /**
-   * Packets refused.
+   * Packets refused. The fields `refused_...` divide them by reason.
    */
   uint64_t refused;
   /**
@@ -1278,6 +1278,30 @@ typedef struct atp_receiver_stats {
    * 0.
    */
   uint32_t reserved;
+  /**
+   * Not ATP's, damaged, or in contradiction to earlier packets of their message.
+   */
+  uint64_t refused_malformed;
+  /**
+   * Of jobs or addresses that the receiver doesn't admit.
+   */
+  uint64_t refused_unwanted;
+  /**
+   * Of messages or jobs beyond what the receiver accepts.
+   */
+  uint64_t refused_too_large;
+  /**
+   * Beyond the limits of senders and memory. Their senders try again later.
+   */
+  uint64_t refused_no_room;
+  /**
+   * Of senders that were silent for too long.
+   */
+  uint64_t refused_forgotten;
+  /**
+   * Packets that mean nothing any more, or not yet: most are of jobs that have ended.
+   */
+  uint64_t ignored;
 } atp_receiver_stats;
 
 /**

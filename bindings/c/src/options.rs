@@ -9,8 +9,10 @@ use crate::{
     },
     text,
 };
-use approxlib::{Group, JobBuilder, RateLaw, ReceiverBuilder, Requests, Rule, Rules};
-use std::{ffi::c_char, mem::offset_of, net::IpAddr, ptr::null, time::Duration};
+use approxlib::{
+    AddressError, Group, JobBuilder, RateLaw, ReceiverBuilder, Requests, Rule, Rules, ScopedIp,
+};
+use std::{ffi::c_char, mem::offset_of, ptr::null, time::Duration};
 
 /// A sampling rate of 0 in options, where the number 0 is the default. Computed rates take
 /// ATP_MSR(rate), which may be 0.
@@ -435,9 +437,14 @@ pub fn group_id(group: u32) -> Outcome<u8> {
     })
 }
 
-fn ip_address(peer: &str) -> Outcome<IpAddr> {
-    peer.parse().map_err(|_| {
-        let text = format!("peer {peer:?} is no IP address: give one without a port");
+fn ip_address(peer: &str) -> Outcome<ScopedIp> {
+    peer.parse().map_err(|error| {
+        let text = match error {
+            AddressError::NoIp(_) => {
+                format!("peer {peer:?} is no IP address: give one without a port")
+            }
+            error => format!("peer {error}"),
+        };
         Failure::new(ATP_ERROR_ARGUMENT, text)
     })
 }

@@ -44,7 +44,7 @@ pub struct atp_receiver_stats {
     pub bytes: u64,
     /// Acknowledgments sent by this process.
     pub acks_sent: u64,
-    /// Packets refused.
+    /// Packets refused. The fields `refused_...` divide them by reason.
     pub refused: u64,
     /// Complete messages.
     pub messages: u64,
@@ -56,6 +56,18 @@ pub struct atp_receiver_stats {
     pub sources: u32,
     /// 0.
     pub reserved: u32,
+    /// Not ATP's, damaged, or in contradiction to earlier packets of their message.
+    pub refused_malformed: u64,
+    /// Of jobs or addresses that the receiver doesn't admit.
+    pub refused_unwanted: u64,
+    /// Of messages or jobs beyond what the receiver accepts.
+    pub refused_too_large: u64,
+    /// Beyond the limits of senders and memory. Their senders try again later.
+    pub refused_no_room: u64,
+    /// Of senders that were silent for too long.
+    pub refused_forgotten: u64,
+    /// Packets that mean nothing any more, or not yet: most are of jobs that have ended.
+    pub ignored: u64,
 }
 
 // SAFETY: repr(C), begins with its size, and holds integers only.
@@ -236,6 +248,12 @@ pub unsafe extern "C" fn atp_receiver_get_stats(
             evicted: found.evicted,
             memory_bytes: found.memory_bytes,
             sources: found.sources,
+            refused_malformed: found.refusals.malformed,
+            refused_unwanted: found.refusals.unwanted,
+            refused_too_large: found.refusals.too_large,
+            refused_no_room: found.refusals.no_room,
+            refused_forgotten: found.refusals.forgotten,
+            ignored: found.ignored,
             ..atp_receiver_stats::initial()
         });
         Ok(())

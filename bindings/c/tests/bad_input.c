@@ -231,6 +231,10 @@ int main(void) {
     FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_TEXT, "id");
     FAILS(atp_job_connect("\xc3\x28:1", NULL, &job), ATP_ERROR_TEXT, "peer");
     FAILS(atp_job_connect("no port", NULL, &job), ATP_ERROR_NAME, "host:port");
+    FAILS(atp_job_connect("[fe80::1]:9", NULL, &job), ATP_ERROR_NAME, "as in [fe80::1%eth0]:9");
+    FAILS(atp_job_connect("[fe80::1%nowhere7]:9", NULL, &job), ATP_ERROR_NAME, "`ip link`");
+    /* No host has it on its loopback; its interface reaches the socket. */
+    FAILS(atp_job_connect("[fe80::1%lo]:9", NULL, &job), ATP_ERROR_SOCKET, "[fe80::1%");
     FAILS(atp_job_connect("127.0.0.1:0", NULL, &job), ATP_ERROR_PEER, "127.0.0.1:0");
     FAILS(atp_receiver_bind("192.0.2.1:1", NULL, &receiver), ATP_ERROR_SOCKET, "192.0.2.1:1");
     options = loopback_options();

@@ -126,6 +126,7 @@ static void groups(void) {
     atp_receiver_stats stats;
     ATP_INIT(&stats);
     CHECK(atp_receiver_get_stats(receiver, &stats) == ATP_OK && stats.messages == messages);
+    CHECK(stats.refused == 0 && stats.refused_no_room == 0);
     CHECK(atp_receiver_close(receiver) == ATP_OK);
     CHECK(atp_receiver_close(receiver) == ATP_ERROR_HANDLE);
 }

@@ -99,25 +99,6 @@ pub fn job_id(name: &str, value: &Bound<'_, PyAny>) -> PyResult<JobId> {
     Ok(JobId::from(integer(name, value, u32::MAX.into())? as u32))
 }
 
-/// An address, "host:port" or a tuple of host and port, as the library takes it.
-pub fn address(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    if let Ok(text) = value.extract::<String>() {
-        return Ok(text);
-    }
-    match value.extract::<(String, Bound<'_, PyAny>)>() {
-        Ok((host, port)) => {
-            let port = integer("the port of an address", &port, u16::MAX.into())?;
-            // An IPv6 address has colons of its own.
-            let is_ipv6 = host.contains(':');
-            Ok(if is_ipv6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
-        }
-        Err(_) => Err(PyTypeError::new_err(format!(
-            "an address must be \"host:port\" or a tuple of host and port, not {}",
-            shown(value)
-        ))),
-    }
-}
-
 /// The value in an error message, which stays one sentence.
 pub fn shown(value: &Bound<'_, PyAny>) -> String {
     let is_short = value.is_instance_of::<PyFloat>() || value.is_instance_of::<PyInt>();

@@ -1,6 +1,6 @@
 //! approxlib's errors as Python's exceptions, which `atp/_errors.py` defines.
 
-use crate::{exceptions::make, types};
+use crate::{address, exceptions::make, types};
 use approxlib::{Error, ShortCause, Shortfall};
 use pyo3::{prelude::*, types::PyDict};
 use std::io;
@@ -71,7 +71,7 @@ fn system(
 
 fn short(py: Python<'_>, shortfall: Shortfall, attributes: &Bound<'_, PyDict>) -> PyResult<()> {
     let Shortfall { peer, cause, groups, report } = shortfall;
-    attributes.set_item("peer", types::address(peer))?;
+    attributes.set_item("peer", address::pair(peer))?;
     attributes.set_item("cause", cause_name(&cause))?;
     let (port, host) = match cause {
         ShortCause::PeerSilent { port_unreachable, host_unreachable, .. } => {

@@ -1,7 +1,8 @@
 //! The classes `Job` and `Stream`.
 
 use crate::{
-    arguments::{self, Copied, Group, address},
+    address,
+    arguments::{self, Copied, Group},
     buffers::release_pending,
     errors::raise,
     exceptions::{closed, is_own, timed_out},
@@ -36,7 +37,7 @@ impl Job {
         options: Option<&Bound<'_, PyDict>>,
         is_stream: bool,
     ) -> PyResult<Self> {
-        let (py, options, peer) = (peer.py(), options::job(options)?, address(peer)?);
+        let (py, options, peer) = (peer.py(), options::job(options)?, address::given(peer)?);
         let options::Job { builder, message_bytes_max, overlaps, deadline } = options;
         let open = move || match is_stream {
             false => builder.connect(peer).map(Handle::Job),
@@ -127,7 +128,7 @@ impl Job {
     /// The receiver's address: host and port.
     #[getter]
     fn peer(&self) -> (String, u16) {
-        types::address(self.peer)
+        address::pair(self.peer)
     }
 
     /// The datapath with which the job started: `ebpf` or `userspace`.

@@ -6,6 +6,7 @@
 //! - The library's threads never take the GIL. Buffers that they release wait in a queue, which
 //!   Python's next call empties (`buffers`).
 
+mod address;
 mod answers;
 mod arguments;
 mod batch;

@@ -1,6 +1,6 @@
 //! A received message: an object whose buffer is the memory that the library received it into.
 
-use crate::exceptions;
+use crate::{address, exceptions};
 use pyo3::{
     exceptions::{PyBufferError, PyMemoryError},
     ffi,
@@ -95,7 +95,7 @@ impl Message {
     /// The sender's address: host and port.
     #[getter]
     fn source(&self) -> (String, u16) {
-        (self.source.ip().to_string(), self.source.port())
+        address::pair(self.source)
     }
 
     /// A view of the message's memory.

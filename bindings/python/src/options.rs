@@ -1,13 +1,15 @@
 //! Keyword arguments as the options of the library's builders.
 
 use crate::arguments::{deadline, duration, integer, job_id, number, shown, truth};
-use approxlib::{Group, JobBuilder, RateLaw, ReceiverBuilder, Requests, Rules};
+use approxlib::{
+    AddressError, Group, JobBuilder, RateLaw, ReceiverBuilder, Requests, Rules, ScopedIp,
+};
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
     types::{PyDict, PyString},
 };
-use std::{net::IpAddr, path::PathBuf, time::Instant};
+use std::{path::PathBuf, time::Instant};
 
 type Options<'a, 'py> = Option<&'a Bound<'py, PyDict>>;
 
@@ -178,13 +180,14 @@ fn rules(value: &Bound<'_, PyAny>) -> PyResult<Rules> {
     })
 }
 
-fn ip(value: &Bound<'_, PyAny>) -> PyResult<IpAddr> {
+fn ip(value: &Bound<'_, PyAny>) -> PyResult<ScopedIp> {
     // Of a text, or of the module `ipaddress`.
     let text = value.str().map(|text| text.to_string()).unwrap_or_default();
-    text.parse().map_err(|_| {
-        PyValueError::new_err(format!(
+    text.parse().map_err(|error| match error {
+        AddressError::NoIp(_) => PyValueError::new_err(format!(
             "a peer of peers must be an IP address, not {}",
             shown(value)
-        ))
+        )),
+        error => PyValueError::new_err(format!("a peer of peers: {error}")),
     })
 }

@@ -1,7 +1,8 @@
 //! The class `Receiver`.
 
 use crate::{
-    arguments::{Group, address, deadline, integer, number, shown},
+    address,
+    arguments::{Group, deadline, integer, number},
     errors::raise,
     exceptions::{closed, is_own},
     guarded::Guarded,
@@ -17,7 +18,7 @@ use pyo3::{
 };
 use std::{
     collections::VecDeque,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
@@ -102,15 +103,6 @@ impl Source {
     }
 }
 
-/// The sender's address, as events have it.
-fn sender(source: &Bound<'_, PyAny>) -> PyResult<SocketAddr> {
-    let address = source.extract::<(String, u16)>().ok();
-    let address = address.and_then(|(host, port)| Some((host.parse::<IpAddr>().ok()?, port)));
-    address.map(SocketAddr::from).ok_or_else(|| {
-        PyValueError::new_err(format!("the source must be that of an event, not {}", shown(source)))
-    })
-}
-
 /// The id of a sender's job.
 fn running(job: &Bound<'_, PyAny>) -> PyResult<u32> {
     Ok(integer("job", job, u32::MAX.into())? as u32)
@@ -122,7 +114,7 @@ impl Receiver {
     #[pyo3(signature = (address, **options))]
     fn new(address: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let (py, builder) = (address.py(), options::receiver(options)?);
-        let local = self::address(address)?;
+        let local = address::given(address)?;
         let bound = wait::on_thread(py, None, move || builder.bind(local))?;
         let bound = bound.ok_or_else(|| closed("receiver"))?;
         let receiver = bound.map_err(|error| raise(py, error))?;
@@ -140,7 +132,7 @@ impl Receiver {
     /// The address that the receiver is bound to: host and port.
     #[getter]
     fn address(&self) -> (String, u16) {
-        types::address(self.local)
+        address::pair(self.local)
     }
 
     /// The datapath with which the receiver started: `ebpf` or `userspace`.
@@ -218,7 +210,7 @@ impl Receiver {
         group: Group,
         msr: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (source, job, msr) = (sender(source)?, running(job)?, number("msr", msr)?);
+        let (source, job, msr) = (address::of_event(source)?, running(job)?, number("msr", msr)?);
         let request = RateRequest { source, job, group: group.0, msr };
         let asked = self.receiver.with(py, |source| source.receiver.request_msr(&request))?;
         asked.map_err(|error| raise(py, error))
@@ -231,8 +223,8 @@ impl Receiver {
         source: &Bound<'_, PyAny>,
         job: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (address, job) = (sender(source)?, running(job)?);
-        self.receiver.with(py, |source| source.receiver.request_end(address, job))
+        let (sender, job) = (address::of_event(source)?, running(job)?);
+        self.receiver.with(py, |source| source.receiver.request_end(sender, job))
     }
 
     /// The progress of the running jobs. Asks the receiver's thread, which takes milliseconds.

@@ -1,15 +1,15 @@
 //! Reports and events as objects of the classes in `atp/_types.py`.
 
-use crate::message::Message;
+use crate::{address::pair, message::Message};
 use approxlib::{
     Event, GroupArrivals, GroupReport, GroupSummary, GroupTerms, LostIds, Progress, ReceiverStats,
-    Report, Sample, ShortGroup, SourceProgress, Summary, Terms, UnknownIds, WindowReport,
+    Refusals, Report, Sample, ShortGroup, SourceProgress, Summary, Terms, UnknownIds, WindowReport,
 };
 use pyo3::{
     prelude::*,
     types::{PyDict, PyRange, PyTuple},
 };
-use std::{net::SocketAddr, ops::Range};
+use std::ops::Range;
 
 type Object<'py> = PyResult<Bound<'py, PyAny>>;
 
@@ -34,31 +34,26 @@ pub fn event(py: Python<'_>, event: Event) -> Object<'_> {
             Ok(Bound::new(py, message)?.into_any())
         }
         Event::Started { source, job, terms } => object!(py, "Started" {
-            source: address(source),
+            source: pair(source),
             job: job,
             terms: self::terms(py, &terms)?,
         }),
         Event::TermsChanged { source, job, terms } => object!(py, "TermsChanged" {
-            source: address(source),
+            source: pair(source),
             job: job,
             terms: self::terms(py, &terms)?,
         }),
         Event::WindowEnded { source, job, summary } => object!(py, "WindowEnded" {
-            source: address(source),
+            source: pair(source),
             job: job,
             summary: self::summary(py, &summary)?,
         }),
         Event::Finished { source, job, summary } => object!(py, "Finished" {
-            source: address(source),
+            source: pair(source),
             job: job,
             summary: self::summary(py, &summary)?,
         }),
     }
-}
-
-/// An address as the module `socket` writes it.
-pub fn address(address: SocketAddr) -> (String, u16) {
-    (address.ip().to_string(), address.port())
 }
 
 /// Ids as a `range`.
@@ -128,7 +123,7 @@ pub fn sources_progress<'py>(
 ) -> PyResult<Bound<'py, PyTuple>> {
     tuple(py, sources, |py, source| {
         object!(py, "SourceProgress" {
-            source: address(source.source),
+            source: pair(source.source),
             job: source.job,
             window: source.window,
             groups: tuple(py, &source.groups, arrivals)?,
@@ -146,10 +141,22 @@ pub fn stats<'py>(py: Python<'py>, stats: &ReceiverStats) -> Object<'py> {
         bytes: stats.bytes,
         acks_sent: stats.acks_sent,
         refused: stats.refused,
+        refusals: refusals(py, &stats.refusals)?,
+        ignored: stats.ignored,
         messages: stats.messages,
         sources: stats.sources,
         evicted: stats.evicted,
         memory_bytes: stats.memory_bytes,
+    })
+}
+
+fn refusals<'py>(py: Python<'py>, refusals: &Refusals) -> Object<'py> {
+    object!(py, "Refusals" {
+        malformed: refusals.malformed,
+        unwanted: refusals.unwanted,
+        too_large: refusals.too_large,
+        no_room: refusals.no_room,
+        forgotten: refusals.forgotten,
     })
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +20,10 @@ def job(**options: Any) -> Callable[[], Any]:
 
 def receiver(**options: Any) -> Callable[[], Any]:
     return lambda: atp.Receiver("127.0.0.1:0", **{"control_socket": None, **options})
+
+
+def job_to(peer: Any) -> Callable[[], Any]:
+    return lambda: atp.Job(peer, control_socket=None)
 
 
 ANY: Any = None
@@ -61,7 +67,12 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: atp.Job("127.0.0.1:0", control_socket=None), atp.PeerError, "port other than 0"),
     (lambda: atp.Job("127.0.0.1", control_socket=None), atp.NameResolutionError, "host:port"),
     (lambda: atp.Job("\0:1", control_socket=None), atp.NameResolutionError, "host:port"),
+    (job_to("[fe80::1]:9"), atp.NameResolutionError, "as in [fe80::1%eth0]:9"),
+    (job_to(("fe80::1%nowhere7", 9)), atp.NameResolutionError, "`ip link` lists them"),
+    (job_to(("fd00::1", 9, 0, 1)), atp.NameResolutionError, 'has no interface: leave out "%1"'),
+    (job_to(("fe80::1", 9, 0, -1)), ValueError, "the scope of an address must be an integer"),
     (receiver(peers="db7"), ValueError, "a peer of peers must be an IP address, not 'db7'"),
+    (receiver(peers="fe80::1%nowhere7"), ValueError, "`ip link` lists them"),
     (receiver(jobs=1.5), TypeError, "a job of jobs must be an integer"),
     (receiver(linger=None), TypeError, "linger must be seconds"),
     (receiver(msr=1), TypeError, 'Receiver has no option "msr"'),
@@ -74,6 +85,17 @@ def test_a_bad_option_is_one_sentence(number: int) -> None:
     with pytest.raises(error) as raised:
         call()
     is_sentence(raised.value, words)
+
+
+def test_a_link_local_address_keeps_its_interface() -> None:
+    index = socket.if_nametoindex("lo")
+    given = ["[fe80::1%lo]:9", f"[fe80::1%{index}]:9", ("fe80::1%lo", 9), ("fe80::1", 9, 0, index)]
+    for peer in given:
+        # No host has it on its loopback. The kernel would call an address without its interface
+        # an invalid argument.
+        with pytest.raises(atp.SocketError, match=rf"\[fe80::1%{index}\]:9") as raised:
+            job_to(peer)()
+        assert raised.value.errno != errno.EINVAL
 
 
 def is_sentence(error: BaseException, words: str) -> None:

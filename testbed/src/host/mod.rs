@@ -4,7 +4,7 @@ mod daemon;
 
 pub use daemon::{Daemon, Launch, take_logs};
 
-use crate::{namespace::Namespace, needs, scratch::Scratch};
+use crate::{namespace::Namespace, needs, scratch::Scratch, wait::wait_for};
 use anyhow::{Context, Result};
 use std::{
     fs::{self, Permissions},
@@ -60,6 +60,17 @@ impl Host {
     /// A port of the host.
     pub const fn endpoint(&self, family: Family, port: u16) -> SocketAddr {
         SocketAddr::new(self.address(family), port)
+    }
+
+    /// The link-local address of the host's interface. The kernel gives it some time after the
+    /// interface is up.
+    pub fn link_local(&self) -> Result<Ipv6Addr> {
+        let line = format!("ip -6 -o address show dev {DEVICE} scope link");
+        let found = wait_for("a link-local address", || {
+            let text = self.namespace.run(&line)?;
+            Ok(text.split_whitespace().find_map(|word| Some(word.split_once("/64")?.0.to_owned())))
+        })?;
+        found.parse().context("an odd address")
     }
 
     /// The host's folder for files.

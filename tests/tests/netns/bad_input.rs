@@ -29,6 +29,7 @@ crate::trials! {
     recv__nothing_comes,
     recv__a_fin_without_a_message,
     recv__a_sender_that_is_not_named,
+    recv__success_reports_refused_packets,
     recv__port_in_use,
     recv__no_daemon,
     send__silent_peer,
@@ -177,6 +178,35 @@ fn recv__a_sender_that_is_not_named() -> Result<()> {
     let finished = recv_from_stranger(&["--job", "8"], &packet)?;
     ensure!(finished.stdout.is_empty(), "a message of another job: {}", finished.stdout);
     expect_refusal(&finished, &["0 messages"])
+}
+
+/// The report of a receiver that succeeds says what it refused, and what to do.
+fn recv__success_reports_refused_packets() -> Result<()> {
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    let stranger = [wire::payload(&wire::data(8, 8, 0), b"not wanted"), b"no header".to_vec()];
+    for is_json in [true, false] {
+        let mut command = recv(&pair.b, b.socket(), &["--job", "7", "--out", "/dev/null"])?;
+        command.args(is_json.then_some("--json"));
+        let mut receiver = Process::captured("atp-user", command)?;
+        receiver.wait_until_it_says("receiving")?;
+        let address = |host: &Host, port| SocketAddrV4::new(host.ipv4, port);
+        pair.a
+            .namespace
+            .enter(|| wire::spoof_v4(address(&pair.a, 999), address(&pair.b, PORT), &stranger))?;
+        let to = pair.b.endpoint(Family::V4, PORT);
+        Sending::start(&pair.a, &a, to, Load::lines(10, 100), &["--job", "7"])?.finish()?;
+        let stdout = receiver.success()?.stdout;
+        if is_json {
+            let reports: serde_json::Value = serde_json::from_str(&stdout)?;
+            let refused = &reports[0]["refused"];
+            ensure!(refused["unwanted"] == 1 && refused["malformed"] == 1, "{refused}");
+        } else {
+            let words = "refused packets: 1 not of --job or --from (";
+            ensure!(stdout.contains(words) && stdout.contains(", 1 malformed ("), "{stdout}");
+        }
+    }
+    Ok(())
 }
 
 /// Runs `recv` for a second, and sends it a packet of another host.

@@ -12,6 +12,7 @@
 
 mod advice;
 mod advice_lanes;
+mod alternative_names;
 mod answers;
 mod bad_input;
 mod bad_network;
@@ -27,6 +28,7 @@ mod groups;
 mod gso_buffers;
 mod harness;
 mod library;
+mod link_local;
 mod marking;
 mod membership;
 mod mixed;
@@ -40,6 +42,7 @@ mod polite;
 mod requests;
 mod sizes;
 mod transfer;
+mod unanswered;
 mod unattended;
 mod unprivileged;
 
@@ -77,6 +80,9 @@ fn main() -> ExitCode {
         harness::trials(),
         clients::trials(),
         bad_input::trials(),
+        link_local::trials(),
+        alternative_names::trials(),
+        unanswered::trials(),
         sizes::trials(),
         packet_log::trials(),
         path_mtu::trials(),

@@ -5,11 +5,13 @@
 //! datapath, send, report, sleep. Its steps lie in the child modules:
 //!
 //! - `transmit` sends control packets and data, and `packing` assembles packed packets;
+//! - `closed_port` slows down while nothing listens at the peer;
 //! - `windows` executes the application's commands and begins and ends windows;
 //! - `switching` moves the flow between the daemon's datapath and userspace;
 //! - `reporting` publishes progress and detects the end of the job;
 //! - `store` holds the bytes of messages that may still have to be sent.
 
+mod closed_port;
 mod packing;
 mod reporting;
 mod store;
@@ -30,6 +32,7 @@ use crate::{
 };
 use atp_common::wire::{Header, Kind, PROBE_LEN};
 use atp_proto::{Packet, QueueError, Sender};
+use closed_port::ClosedPort;
 use packing::PackedPackets;
 use std::{
     net::SocketAddr,
@@ -88,6 +91,7 @@ pub struct SenderThread {
     timeline: Timeline,
     buffers: Buffers,
     socket_errors: SocketErrors,
+    closed_port: ClosedPort,
     /// When the first message came.
     started_ns: Option<u64>,
     /// What the application has given, and waits for the next window.
@@ -172,6 +176,7 @@ impl SenderThread {
             timeline: Timeline::new(now_ns()),
             buffers: Buffers::new(),
             socket_errors: SocketErrors::default(),
+            closed_port: ClosedPort::default(),
             started_ns: None,
             pending: Pending::default(),
             released: Released::default(),
@@ -244,7 +249,7 @@ impl SenderThread {
                     }
                 }
                 Err(_) => {
-                    self.note_errors();
+                    self.note_errors(now_ns);
                     self.fit_path(now_ns);
                 }
             }
@@ -334,7 +339,7 @@ impl SenderThread {
         let ready = wait(&interest, timeout).unwrap_or_default();
         self.shared.awake(ready.woken);
         if ready.error {
-            self.note_errors();
+            self.note_errors(now_ns);
             self.fit_path(now_ns);
         }
         if ready.hung_up {

@@ -46,11 +46,21 @@ impl SenderThread {
         {
             return Some(Err(self.shortfall(ShortCause::CannotSend { errno })));
         }
+        if let Some(silence_ns) = self.withheld_ns(now_ns)
+            && silence_ns >= self.sender.config().peer_timeout_ns
+        {
+            self.note_errors(now_ns);
+            return Some(Err(self.shortfall(ShortCause::PeerSilent {
+                silence_s: silence_ns as f64 / 1e9,
+                port_unreachable: self.socket_errors.port_unreachable,
+                host_unreachable: true,
+            })));
+        }
         match self.sender.state() {
             State::Done | State::Ended => self.window_ended(),
             State::Failed(error) => {
                 let error = error.clone();
-                self.note_errors();
+                self.note_errors(now_ns);
                 let report = self.report();
                 Some(Err(Shortfall::new(self.peer, &error, self.socket_errors, report).into()))
             }
@@ -62,6 +72,16 @@ impl SenderThread {
             }
             State::Open => None,
         }
+    }
+
+    /// For how long this host has let no packet out. The transport's timeouts don't tell: few
+    /// packets are in flight meanwhile, or none.
+    fn withheld_ns(&self, now_ns: u64) -> Option<u64> {
+        if self.sender.has_ended() && self.sender.is_last_window() {
+            return None;
+        }
+        let since_ns = self.datapath.withheld_since_ns(self.sender.in_flight())?;
+        Some(now_ns.saturating_sub(since_ns))
     }
 
     pub(super) fn shortfall(&self, cause: ShortCause) -> Box<Shortfall> {

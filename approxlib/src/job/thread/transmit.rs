@@ -35,7 +35,7 @@ impl SenderThread {
                     *control_len = 0;
                     if sent.is_err() {
                         // The transport repeats a control packet that gets no answer.
-                        self.note_errors();
+                        self.note_errors(now_ns);
                         return true;
                     }
                 }
@@ -46,8 +46,13 @@ impl SenderThread {
     /// Sends batches of probes and data, and returns why it stopped.
     pub(super) fn send_data(&mut self, now_ns: u64) -> Blocked {
         for _ in 0..BATCHES_PER_ROUND {
+            let room = match self.closed_port.next_packet_ns(self.sender.answers()) {
+                Some(at_ns) if at_ns > now_ns => return Blocked::Until(at_ns),
+                Some(_) => 1,
+                None => (BATCH - 1).max(GSO_BUFFERS * self.gso_packets_max()),
+            };
             self.buffers.probe = self.datapath.next_probe(now_ns, &self.sender);
-            let blocked = self.choose_packets(now_ns);
+            let blocked = self.choose_packets(now_ns, room);
             let chosen = self.buffers.packets.len();
             let probes = usize::from(self.buffers.probe.is_some());
             if chosen + probes == 0 {
@@ -62,6 +67,7 @@ impl SenderThread {
             self.take_back(sent);
             if sent > 0 {
                 self.refused_by_host = None;
+                self.closed_port.sent(now_ns);
             }
             match error {
                 Some(error) => return self.on_send_error(&error, now_ns),
@@ -73,9 +79,8 @@ impl SenderThread {
         Blocked::No
     }
 
-    /// Fills `packets` with the packets that may leave now.
-    fn choose_packets(&mut self, now_ns: u64) -> Blocked {
-        let room = (BATCH - 1).max(GSO_BUFFERS * self.gso_packets_max());
+    /// Fills `packets` with the packets that may leave now, `room` at most.
+    fn choose_packets(&mut self, now_ns: u64, room: usize) -> Blocked {
         let packets = &mut self.buffers.packets;
         packets.clear();
         if self.datapath.is_unpaced() {
@@ -181,14 +186,14 @@ impl SenderThread {
                 return Blocked::No;
             }
             // The error belongs to an earlier packet.
-            libc::ECONNREFUSED => self.note_errors(),
+            libc::ECONNREFUSED => self.note_errors(now_ns),
             // This host dropped the packet. It was never in flight, so no timeout of the transport
             // would end the job if the error lasted: `ended` does.
             _ => {
                 self.refused_by_host.get_or_insert((now_ns, errno)).1 = errno;
                 if errno != libc::ENOBUFS {
                     tracing::debug!(peer = %self.peer, %error, "sending failed");
-                    self.note_errors();
+                    self.note_errors(now_ns);
                 }
                 if errno == libc::EMSGSIZE {
                     self.socket_errors.mtu_bytes =
@@ -214,14 +219,17 @@ impl SenderThread {
         }
     }
 
-    pub(super) fn note_errors(&mut self) {
+    pub(super) fn note_errors(&mut self, now_ns: u64) {
         let new = self.socket.take_errors();
+        if new.port_unreachable {
+            self.closed_port.refused(now_ns, self.sender.answers());
+        }
         let is_first = new.port_unreachable && !self.socket_errors.port_unreachable;
         if is_first && self.sender.report().packets_arrived == 0 {
             tracing::warn!(
                 peer = %self.peer,
                 timeout_s = self.sender.config().peer_timeout_ns as f64 / 1e9,
-                "nothing listens at the receiver's port: sending again until the timeout"
+                "nothing listens at the receiver's port: trying again until the timeout"
             );
         }
         if new.port_unreachable {
@@ -229,7 +237,7 @@ impl SenderThread {
         }
         // A router's answer shows that packets left: the programs must have counted them.
         if new.host_unreachable_from_here {
-            self.datapath.excuse_uncounted();
+            self.datapath.excuse_uncounted(now_ns);
         }
         self.socket_errors.port_unreachable |= new.port_unreachable;
         self.socket_errors.host_unreachable |= new.host_unreachable;

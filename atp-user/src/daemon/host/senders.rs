@@ -217,7 +217,8 @@ impl Host {
         // Zero is left out, because a forger would guess it first.
         let cookie = open.cookie.unwrap_or_else(|| rand::random_range(1..=u32::MAX));
         let (local, remote) = (open.local.address, open.remote.address);
-        let path = self.known_path(Ends { uid: peer.uid, local, remote });
+        let scope = open.remote.scope;
+        let path = self.known_path(Ends { uid: peer.uid, local, remote, scope });
         let grant = self.grant(job, cookie, path)?;
         let session = self.sessions.of_peer(peer)?;
         let (progress, progress_fd) = progress_map(session, &self.datapath, open)?;
@@ -301,7 +302,7 @@ impl Host {
             flow.entry.lanes[usize::from(group)] = lane;
             let rate_bytes_per_s = self.lanes.rate_bytes_per_s(lane).unwrap_or(0);
             self.datapath.add_lane(lane, rate_bytes_per_s).map_err(internal)?;
-            self.pages.open_lane(lane, now_ns, &flow.entry, peer);
+            self.pages.open_lane(lane, now_ns, flow, peer);
             let tick = tick_of(&self.datapath, &self.profile, now_ns);
             if let Some(entry) = self.lanes.entry(lane, &tick, flow.progress.read(group)) {
                 self.pages.set_lane(lane, &entry);
@@ -339,13 +340,14 @@ impl Host {
     /// ephemeral job ends with its last flow.
     pub(super) fn close_flow(&mut self, index: usize) {
         let Some(flow) = self.flows.release(index) else { return };
+        let scope = flow.scope();
         let FlowRecord { session, uid, job, entry, status, .. } = flow;
         // The library learns of the end before the first packet leaves unpaced and unmarked.
         drop(status);
         self.free_port(entry.local_port);
         let lanes = || entry.lanes.into_iter().filter(|lane| *lane != LANE_NONE);
         if let Some(opened_ns) = lanes().filter_map(|lane| self.lanes.opened_ns(lane)).min() {
-            let ends = Ends { uid, local: entry.local, remote: entry.remote };
+            let ends = Ends { uid, local: entry.local, remote: entry.remote, scope };
             let rtts = lanes().map(|lane| self.datapath.lanes().rtt(lane));
             self.known_paths.note(monotonic_ns(), ends, opened_ns, rtts);
         }

@@ -9,6 +9,7 @@ mod wire;
 pub use answerer::Answerer;
 
 use super::outcome::{Finding, Group};
+use approxlib::ScopedIp;
 use order::{Fate, Verdict};
 use prober::{Planned, Prober, Train};
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
@@ -68,6 +69,16 @@ fn probe(options: &ProbeOptions, profile: &Profile) -> anyhow::Result<Vec<Findin
     let mut findings = marks_findings(&marks, profile);
     findings.push(order_finding(&prober, options, profile)?);
     Ok(findings)
+}
+
+/// An address of this link as another host writes it: a link-local one with an interface of its
+/// own.
+pub fn from_another_host(address: SocketAddr) -> String {
+    let ip = ScopedIp::from(address);
+    match ip.scope() {
+        0 => ip.at(address.port()).to_string(),
+        _ => format!("[{}%INTERFACE-THERE]:{}", ip.ip(), address.port()),
+    }
 }
 
 /// Packets of every queue's DSCP in turn, so that a moment of loss doesn't hit one DSCP only.
@@ -246,6 +257,14 @@ mod tests {
     fn words(train: &Train) -> Vec<(String, &'static str)> {
         let findings = marks_findings(train, &Profile::default()).into_iter();
         findings.map(|finding| (finding.check, finding.outcome.word())).collect()
+    }
+
+    #[test]
+    fn from_another_host__a_link_local_address_has_another_interface() {
+        let seen = |text: &str| from_another_host(text.parse().unwrap());
+        assert_eq!(seen("[fe80::1%2]:7000"), "[fe80::1%INTERFACE-THERE]:7000");
+        assert_eq!(seen("[::ffff:10.0.0.2]:7000"), "10.0.0.2:7000");
+        assert_eq!(seen("[fd00::1]:7000"), "[fd00::1]:7000");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::wire::{self, Arrival, Head, Message, Report};
 use anyhow::{Context, Result, bail};
+use approxlib::ScopedIp;
 use nix::sys::socket::{
     setsockopt,
     sockopt::{Ipv4Tos, Ipv6TClass, Priority},
@@ -63,7 +64,7 @@ pub struct Prober {
 impl Prober {
     /// Begins a session. Fails if nothing answers.
     pub fn connect(peer: SocketAddr, token: u64) -> Result<Self> {
-        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        let peer = ScopedIp::from(peer).at(peer.port());
         let any = if peer.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
         let socket = UdpSocket::bind(any).context("can't open a UDP socket")?;
         socket.connect(peer).with_context(|| format!("no route to {peer}"))?;
@@ -156,7 +157,7 @@ impl Prober {
         bail!(
             "no answer from {}: run `atp-user doctor --answer {}` there, give its token with --token, and let UDP through",
             self.peer,
-            self.peer
+            super::from_another_host(self.peer)
         )
     }
 

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
     from atp._native import Message
 
-Address: TypeAlias = str | tuple[str, int]
-"""``"host:port"``, or a tuple of host and port."""
+Address: TypeAlias = str | tuple[str, int] | tuple[str, int, int, int]
+"""``"host:port"``, a tuple of host and port, or an IPv6 address of the module ``socket``.
+
+The host of a link-local address has its interface: ``"[fe80::2%eth0]:4747"``.
+"""
 
 Seconds: TypeAlias = float | timedelta
 """A time: seconds, or a ``timedelta``."""
@@ -352,6 +355,22 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusals:
+    """Packets that a receiver has refused, by reason."""
+
+    malformed: int
+    """Not ATP's, damaged, or in contradiction to earlier packets of their message."""
+    unwanted: int
+    """Of jobs or addresses that the receiver doesn't admit."""
+    too_large: int
+    """Of messages or jobs beyond what the receiver accepts."""
+    no_room: int
+    """Beyond the limits of senders and memory. Their senders try again later."""
+    forgotten: int
+    """Of senders that were silent for too long."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReceiverStats:
     """Counters of a receiver."""
 
@@ -359,6 +378,11 @@ class ReceiverStats:
     bytes: int
     acks_sent: int
     refused: int
+    """Packets refused, for any reason."""
+    refusals: Refusals
+    """The same by reason."""
+    ignored: int
+    """Packets that mean nothing any more, or not yet: most are of jobs that have ended."""
     messages: int
     sources: int
     evicted: int

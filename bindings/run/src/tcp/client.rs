@@ -5,6 +5,7 @@ use super::{
     link::{Link, Links, Pair},
     reachable,
     socket::{self, TCP_CLOSE, ToProgram},
+    with_port,
 };
 use crate::{
     address,
@@ -98,8 +99,7 @@ struct Offer {
 
 /// Asks the library at `to`. `None`: the program's connection is plain.
 fn ask(client: &Client, fd: RawFd, to: SocketAddr, rule: Rule, framing: Framing) -> Option<Offer> {
-    let ip = reachable(canonical(to).ip());
-    let atp = SocketAddr::new(ip, rule.atp_port);
+    let atp = with_port(reachable(canonical(to)), rule.atp_port);
     if client.is_silent(atp) || client.links.are_ending() {
         return None;
     }

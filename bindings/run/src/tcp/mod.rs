@@ -37,7 +37,7 @@ mod socket;
 use crate::framing::Framing;
 use std::{
     io::{self, ErrorKind, Read, Write},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
 
@@ -82,11 +82,19 @@ impl Hello {
     }
 }
 
-/// The address at which this host reaches a socket that is bound to `local`.
-fn reachable(local: IpAddr) -> IpAddr {
-    match local {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
+/// The address at which this host reaches a socket that is bound to `local`. A link-local one keeps
+/// its interface.
+fn reachable(mut local: SocketAddr) -> SocketAddr {
+    match local.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => local.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => local.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
     }
+    local
+}
+
+/// The same address with another port.
+fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
+    address.set_port(port);
+    address
 }

@@ -6,6 +6,7 @@ use super::{
     life::Life,
     reachable,
     socket::{OnDrop, OnPanic, is_pause},
+    with_port,
 };
 use crate::{
     framing::Framing,
@@ -259,15 +260,15 @@ impl Door {
     }
 
     fn seen_address(&self, private: SocketAddr) -> SocketAddr {
-        SocketAddr::new(private.ip(), self.local.port())
+        with_port(private, self.local.port())
     }
 
     /// Connects to the program, which sees the ends of the other connection.
     fn connect(&self, ends: Ends) -> io::Result<(TcpStream, SocketAddr)> {
-        let to = SocketAddr::new(reachable(self.local.ip()), self.local.port());
+        let to = reachable(self.local);
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_linger(Some(Duration::ZERO))?;
-        socket.bind(&SockAddr::from(SocketAddr::new(to.ip(), 0)))?;
+        socket.bind(&SockAddr::from(with_port(to, 0)))?;
         let far = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
         // The program may accept before the call returns.
         names::note(Named::Tcp, far, ends);

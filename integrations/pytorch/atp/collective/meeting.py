@@ -98,9 +98,16 @@ def meet(
             )
         addresses.append((host, port))
         try:
-            is_loopback.append(ipaddress.ip_address(host).is_loopback)
+            ip = ipaddress.ip_address(host)
         except ValueError:
             raise _foreign() from None
+        # It needs an interface, which each host numbers and names by itself.
+        if ip.version == 6 and ip.is_link_local:
+            raise CollectiveError(
+                f"rank {other} gave {host}, which is an address of one link only: set its option "
+                "`address`"
+            )
+        is_loopback.append(ip.is_loopback)
     # Debian maps a host's own name to 127.0.1.1, which every host takes for itself.
     if any(is_loopback) and not all(is_loopback):
         wrong = is_loopback.index(True)
