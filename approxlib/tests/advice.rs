@@ -22,7 +22,7 @@ use std::{
 };
 
 const LANE_BYTES: usize = size_of::<ArrivingLane>();
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 
 /// The memory that a receiver shares with its daemon.
 struct Shared {
@@ -108,7 +108,7 @@ fn receiver__names_its_lanes_and_sends_their_advice() {
     let receiver = receiver.bind("127.0.0.1:0").unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(receiver.local_addr().unwrap()).unwrap();
-    socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    socket.set_read_timeout(Some(SOON)).unwrap();
 
     socket.send(&packet(Kind::Data, Flags::ORDERED, 1, 0, b"exact")).unwrap();
     let first = receipt(&socket).unwrap();

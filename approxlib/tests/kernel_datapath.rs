@@ -358,18 +358,17 @@ fn first_timeout__is_that_of_the_known_path() {
         .control_socket(Some(daemon.socket.clone()))
         .connect(silent.local_addr().unwrap())
         .unwrap();
+    // The first copy leaves after this moment, so that a slow machine makes the time longer only.
+    let began = Instant::now();
     job.send(b"the only message").unwrap();
-    let next_data = || {
+    let mut copies = 0;
+    while copies < 2 {
         let mut packet = [0; 2_048];
-        loop {
-            let len = silent.recv(&mut packet).unwrap();
-            if let Ok((_, Kind::Data)) = Header::parse(&packet[..len]) {
-                return Instant::now();
-            }
-        }
-    };
-    let (first, again) = (next_data(), next_data());
-    assert!(again - first >= Duration::from_millis(190), "{:?}", again - first);
+        let len = silent.recv(&mut packet).unwrap();
+        copies += u32::from(matches!(Header::parse(&packet[..len]), Ok((_, Kind::Data))));
+    }
+    let timeout = began.elapsed();
+    assert!(timeout >= Duration::from_millis(190), "{timeout:?}");
     drop(job);
     covered.store(false, Ordering::Relaxed);
 }

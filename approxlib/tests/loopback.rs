@@ -258,9 +258,7 @@ fn without_repeated_receipts(receiver: SocketAddr) -> SocketAddr {
 fn finish__a_silent_peer_is_an_error_with_counts() {
     // The socket is bound, so that the host sends no ICMP error, but it is never read.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let started = Instant::now();
     let error = fail(silent.local_addr().unwrap());
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     let Error::Short(shortfall) = &error else { panic!("{error}") };
     assert!(matches!(
         shortfall.cause,
