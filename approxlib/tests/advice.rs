@@ -132,6 +132,8 @@ fn receiver__names_its_lanes_and_sends_their_advice() {
     socket.send(&packet(Kind::Data, Flags::NONE, 0, 2, b"more")).unwrap();
     assert_eq!(receipt(&socket).map(|receipt| receipt.message()), Some(0));
     shared.advise(2, lane.number, advice);
+    // Some packets have no receipt of their own.
+    socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     let of_lane = (3..200).find_map(|slot| {
         socket.send(&packet(Kind::Data, Flags::NONE, 0, slot, b"more")).unwrap();
         receipt(&socket).filter(|receipt| receipt.group() == 0 && receipt.message() != 0)
@@ -140,6 +142,7 @@ fn receiver__names_its_lanes_and_sends_their_advice() {
     assert_eq!(Advice::from_wire(of_lane.message()), advice);
     assert!(Features::from_wire(of_lane.epoch()).contains(Features::ADVICE));
 
+    socket.set_read_timeout(Some(SOON)).unwrap();
     // The end of the job ends its lanes.
     let mut body = [0; 40];
     let group = |group, messages| FinGroup { group, messages, needed: 0, delivered: 0 };

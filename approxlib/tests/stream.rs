@@ -7,7 +7,7 @@ use common::{LossyNetwork, message};
 use std::{
     collections::BTreeMap,
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Message ids by window, and the summary of each window. The last summary is the job's.

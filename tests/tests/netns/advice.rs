@@ -17,7 +17,9 @@ crate::trials! {
     advice__of_a_lying_receiver,
 }
 
-/// Tests whose senders must fill a port. An emulated machine is too slow for that.
+/// Tests whose senders must fill a port. An emulated machine is too slow for that. How long jobs take
+/// with advice is left to the simulator (`atp-sim/tests/advice.rs`), and to `cargo xtask bench reality
+/// --advice`: here it depends on what else the machine does.
 pub fn not_emulated() -> Vec<Trial> {
     let trial = |name, test| crate::trial(name, testbed::missing, test);
     vec![
@@ -115,19 +117,21 @@ fn advice__four_senders_lose_less() -> Result<()> {
     println!("with: dropped {:.3}, slowest {:.3} s", with.dropped, with.slowest_s);
     ensure!(advised.len() > with.lanes.len() / 2, "few lanes were advised: {advised:?}");
     ensure!(with.dropped < without.dropped / 2.0, "{} {}", with.dropped, without.dropped);
-    ensure!(with.slowest_s < 1.3 * without.slowest_s, "{} {}", with.slowest_s, without.slowest_s);
     Ok(())
 }
 
-/// With twice the line's rate, the law alone limits the lanes. With half of it, the jobs take twice
-/// as long.
+/// With twice the line's rate, the law alone limits the lanes. With half of it, the jobs take no less
+/// than twice as long.
 fn advice__of_a_wrong_line_rate() -> Result<()> {
     let half = run("200mbit", &["--rate-max", "100mbit", "--advice", "on"])?;
     let double = run("200mbit", &["--rate-max", "400mbit", "--advice", "on"])?;
     println!("half: dropped {:.3}, slowest {:.3} s", half.dropped, half.slowest_s);
     println!("double: dropped {:.3}, slowest {:.3} s", double.dropped, double.slowest_s);
-    let ratio = half.slowest_s / double.slowest_s;
-    ensure!((1.3..4.0).contains(&ratio), "{} {}", half.slowest_s, double.slowest_s);
+    // What all jobs need, at half of the line. A slow machine takes longer only. A fifth of it may
+    // leave before the first advice.
+    let needed_bytes = f64::from(SENDERS) * MSR * f64::from(LOAD.messages) * 1_400.0;
+    let least_s = 0.8 * needed_bytes / 12.5e6;
+    ensure!(half.slowest_s > least_s, "{} s instead of {least_s} or more", half.slowest_s);
     ensure!(half.dropped < double.dropped, "{} {}", half.dropped, double.dropped);
     Ok(())
 }
@@ -151,7 +155,6 @@ fn advice__to_lanes_of_different_msr() -> Result<()> {
     println!("without: dropped {:.3}, slowest {:.3} s", without.dropped, without.slowest_s);
     println!("with: dropped {:.3}, slowest {:.3} s", with.dropped, with.slowest_s);
     ensure!(with.dropped < without.dropped / 2.0, "{} {}", with.dropped, without.dropped);
-    ensure!(with.slowest_s < 1.3 * without.slowest_s, "{} {}", with.slowest_s, without.slowest_s);
     Ok(())
 }
 
@@ -170,7 +173,6 @@ fn advice__of_a_late_receiver() -> Result<()> {
             );
         }
         ensure!(with.dropped < without.dropped + 0.05, "{} {}", with.dropped, without.dropped);
-        ensure!(with.slowest_s < 2.0 * without.slowest_s + 0.2, "{}", with.slowest_s);
     }
     Ok(())
 }

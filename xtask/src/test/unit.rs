@@ -64,7 +64,7 @@ impl Default for Progress {
 
 impl Progress {
     fn line(&mut self, line: &str) {
-        if self.last_shown.elapsed() > SHOW_INTERVAL {
+        if !line.is_empty() && self.last_shown.elapsed() > SHOW_INTERVAL {
             self.show(&format!("... {}", line.trim()));
         }
     }
