@@ -36,7 +36,8 @@ fn connect__takes_a_timer_granularity_of_1_us_to_25_ms() {
     }
 }
 
-/// A silent receiver sees when copies of a message come, which shows the transport's first timeouts.
+/// A silent receiver sees when copies of a message come, which shows the transport's first
+/// timeouts.
 #[test]
 fn timer_granularity__decides_the_first_timeout() {
     // Never shorter than the timeout, however slow the machine is.

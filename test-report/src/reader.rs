@@ -51,8 +51,8 @@ impl Reader {
         }
     }
 
-    /// Like [`Reader::new`], for a binary that runs one test at a time: each test's time is the time
-    /// since the line of the test before.
+    /// Like [`Reader::new`], for a binary that runs one test at a time: each test's time is the
+    /// time since the line of the test before.
     pub fn one_by_one(binary: &str, filter: Option<&str>) -> Reader {
         Reader { since: Some(Instant::now()), ..Reader::new(binary, filter) }
     }

@@ -155,8 +155,9 @@ fn limit__a_burst_loses_what_does_not_fit() -> Result<()> {
         blast(&testbed.senders()[0], to, dscp, 20, Duration::from_secs(1))?;
         let dropped = counters(&testbed)?[usize::from(queue)].dropped_packets - before;
         let fitted = 20 - dropped;
-        // The depth, one packet in service, and the burst allowance. Another packet fits if the burst
-        // takes 240 ms instead of one: with delays of 10 ms on average, e^-24 of an exponential tail.
+        // The depth, one packet in service, and the burst allowance. Another packet fits if the
+        // burst takes 240 ms instead of one: with delays of 10 ms on average, e^-24 of an
+        // exponential tail.
         let depth = u64::from(profile.depth_packets(queue));
         ensure!(
             (depth + 1..=depth + 4).contains(&fitted),

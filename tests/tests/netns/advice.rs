@@ -17,9 +17,9 @@ crate::trials! {
     advice__of_a_lying_receiver,
 }
 
-/// Tests whose senders must fill a port. An emulated machine is too slow for that. How long jobs take
-/// with advice is left to the simulator (`atp-sim/tests/advice.rs`), and to `cargo xtask bench reality
-/// --advice`: here it depends on what else the machine does.
+/// Tests whose senders must fill a port. An emulated machine is too slow for that. How long jobs
+/// take with advice is left to the simulator (`atp-sim/tests/advice.rs`), and to `cargo xtask bench
+/// reality --advice`: here it depends on what else the machine does.
 pub fn not_emulated() -> Vec<Trial> {
     let trial = |name, test| crate::trial(name, testbed::missing, test);
     vec![
@@ -120,8 +120,8 @@ fn advice__four_senders_lose_less() -> Result<()> {
     Ok(())
 }
 
-/// With twice the line's rate, the law alone limits the lanes. With half of it, the jobs take no less
-/// than twice as long.
+/// With twice the line's rate, the law alone limits the lanes. With half of it, the jobs take no
+/// less than twice as long.
 fn advice__of_a_wrong_line_rate() -> Result<()> {
     let half = run("200mbit", &["--rate-max", "100mbit", "--advice", "on"])?;
     let double = run("200mbit", &["--rate-max", "400mbit", "--advice", "on"])?;
