@@ -48,7 +48,8 @@ fn rate_max_is_kept(family: Family) -> Result<()> {
     let used = share_used(&pair.a)?;
     let stats = a.stats()?;
     transfer.finish(sending, receiving)?;
-    // A busy or emulated machine may send less than the rate.
+    // An emulated machine may send less than the rate. Beside two busy loops and builds (a load of
+    // 18) it is 0.99 with a standard deviation of 0.01: 40 of them above the lower bound.
     ensure!((0.6..=1.15).contains(&used), "{used:.3} of the rate was used; {stats:?}");
     expect_lane(&stats)
 }
@@ -69,7 +70,8 @@ fn pacing__each_lane_has_a_rate_of_its_own() -> Result<()> {
     first.finish()?;
     second.finish()?;
     ensure!(receiving.finish()?.messages >= 2 * 4_800, "too few messages");
-    // More than one lane's rate, and at most two. An emulated machine may not reach two.
+    // More than one lane's rate, and at most two. An emulated machine may not reach two. Beside two
+    // busy loops and builds it is 1.99 with a standard deviation of 0.01.
     ensure!((1.2..=2.3).contains(&used), "{used:.3} of one lane's rate was used by two");
     Ok(())
 }
