@@ -23,18 +23,21 @@ pub fn run(choice: &Choice, rounds: u32) -> Result<bool> {
     let tests = kernel::build()?;
     // They end when this function does, also after Ctrl-C.
     let _load = (0..BUSY_LOOPS).map(|_| busy_loop()).collect::<Result<Vec<_>>>()?;
-    let mut rungs: [(bool, &mut dyn FnMut() -> Result<Vec<Rung>>); 3] = [
-        (true, &mut || Ok(vec![unit::run(choice, &mut Times::default())?])),
-        (true, &mut || python::run(&wheels, choice, &mut Times::default())),
-        (true, &mut || host::run(&tests, choice, &mut Times::default())),
-    ];
+    // The filter selects the same tests in each round.
+    let mut selects_none = [false; 3];
     let mut all = Vec::new();
     for round in 1..=rounds {
         println!("round {round} of {rounds}, beside {BUSY_LOOPS} busy loops");
-        for (has_any, rung) in rungs.iter_mut().filter(|(has_any, _)| *has_any) {
-            let ran = rung()?;
-            // The filter selects the same tests in each round.
-            *has_any = ran.iter().any(|rung| !rung.tally.is_empty());
+        for (rung, selects_none) in selects_none.iter_mut().enumerate() {
+            if *selects_none {
+                continue;
+            }
+            let ran = match rung {
+                0 => vec![unit::run(choice, &mut times)?],
+                1 => python::run(&wheels, choice, &mut times)?,
+                _ => host::run(&tests, choice, &mut times)?,
+            };
+            *selects_none = ran.iter().all(|rung| rung.tally.is_empty());
             all.extend(ran);
         }
     }
