@@ -111,9 +111,9 @@ fn advice_mbit_per_s(outcome: &Outcome) -> Vec<u64> {
 /// Runs jobs without and with advice, and compares what the port drops.
 ///
 /// A busy machine shows nothing: its senders don't overload the port, and its receipts come after
-/// their advice has expired. So drops are compared where the port dropped a tenth without advice and
-/// lanes had advice at nine of ten looks, of two attempts. There 0.15 is dropped without advice, and
-/// with it 0.02 and a tenth of that 0.15.
+/// their advice has expired. So drops are compared where the port dropped a tenth without advice
+/// and lanes had advice at nine of ten looks, of two attempts. There 0.15 is dropped without
+/// advice, and with it 0.02 and a tenth of that 0.15.
 fn lose_less(run: impl Fn(&[&str]) -> Result<Outcome>) -> Result<()> {
     for _ in 0..2 {
         let without = run(&["--rate-max", "200mbit"])?;
@@ -225,10 +225,10 @@ fn advice__holds_lanes_up_under_random_loss() -> Result<()> {
     Ok(())
 }
 
-/// With lost ACKs among the losses, their mean would be 0.44. A single transfer's mean is 0.302, with
-/// a standard deviation of 0.03 beside two busy loops, so the test takes six: the bound of 0.37 is
-/// 5.5 standard deviations of their mean away, which a normal distribution exceeds in one of fifty
-/// million runs.
+/// With lost ACKs among the losses, their mean would be 0.44. A single transfer's mean is 0.302,
+/// with a standard deviation of 0.03 beside two busy loops, so the test takes six: the bound of
+/// 0.37 is 5.5 standard deviations of their mean away, which a normal distribution exceeds in one
+/// of fifty million runs.
 fn loss__of_acks_is_no_loss_of_packets() -> Result<()> {
     let mut losses = Vec::new();
     for _ in 0..6 {

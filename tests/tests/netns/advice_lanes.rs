@@ -39,8 +39,8 @@ struct Outcome {
     elapsed_s: [f64; 2],
     /// Lanes of the first job that were advised at any look.
     advised: usize,
-    /// Whether the machine was quiet enough to follow advice: at nine of ten looks half of the lanes
-    /// that may have it had some. Else receipts came after their advice had expired.
+    /// Whether the machine was quiet enough to follow advice: at nine of ten looks half of the
+    /// lanes that may have it had some. Else receipts came after their advice had expired.
     followed: bool,
 }
 
@@ -144,8 +144,8 @@ fn advice__to_many_lanes_under_fq() -> Result<()> {
     run_both(20, 12)
 }
 
-/// Runs the jobs without and with advice. Compares drops if the machine is quiet: see `lose_less` of
-/// `advice`.
+/// Runs the jobs without and with advice. Compares drops if the machine is quiet: see `lose_less`
+/// of `advice`.
 fn run_both(mbit_per_s: u32, lanes: u8) -> Result<()> {
     let without = run(mbit_per_s, lanes, "off")?;
     let with = run(mbit_per_s, lanes, "on")?;
