@@ -87,11 +87,16 @@ fn received(socket: &UdpSocket) -> Option<(Header, Kind)> {
     Some(Header::parse(&bytes[..len]).unwrap())
 }
 
-/// The newest receipt that comes within a moment.
+/// The newest receipt that comes within a moment after the first.
 fn receipt(socket: &UdpSocket) -> Option<Header> {
-    let receipts =
-        std::iter::from_fn(|| received(socket)).filter(|(_, kind)| *kind == Kind::Receipt);
-    receipts.last().map(|(header, _)| header)
+    let within = |limit| {
+        socket.set_read_timeout(Some(limit)).unwrap();
+        std::iter::from_fn(|| received(socket)).filter(|(_, kind)| *kind == Kind::Receipt)
+    };
+    let first = within(SOON).next();
+    let last = within(Duration::from_millis(300)).last();
+    socket.set_read_timeout(Some(SOON)).unwrap();
+    last.or(first).map(|(header, _)| header)
 }
 
 #[test]
@@ -108,7 +113,6 @@ fn receiver__names_its_lanes_and_sends_their_advice() {
     let receiver = receiver.bind("127.0.0.1:0").unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(receiver.local_addr().unwrap()).unwrap();
-    socket.set_read_timeout(Some(SOON)).unwrap();
 
     socket.send(&packet(Kind::Data, Flags::ORDERED, 1, 0, b"exact")).unwrap();
     let first = receipt(&socket).unwrap();
@@ -132,8 +136,6 @@ fn receiver__names_its_lanes_and_sends_their_advice() {
     socket.send(&packet(Kind::Data, Flags::NONE, 0, 2, b"more")).unwrap();
     assert_eq!(receipt(&socket).map(|receipt| receipt.message()), Some(0));
     shared.advise(2, lane.number, advice);
-    // Some packets have no receipt of their own.
-    socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     let of_lane = (3..200).find_map(|slot| {
         socket.send(&packet(Kind::Data, Flags::NONE, 0, slot, b"more")).unwrap();
         receipt(&socket).filter(|receipt| receipt.group() == 0 && receipt.message() != 0)
@@ -142,7 +144,6 @@ fn receiver__names_its_lanes_and_sends_their_advice() {
     assert_eq!(Advice::from_wire(of_lane.message()), advice);
     assert!(Features::from_wire(of_lane.epoch()).contains(Features::ADVICE));
 
-    socket.set_read_timeout(Some(SOON)).unwrap();
     // The end of the job ends its lanes.
     let mut body = [0; 40];
     let group = |group, messages| FinGroup { group, messages, needed: 0, delivered: 0 };
