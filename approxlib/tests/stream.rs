@@ -9,7 +9,7 @@ use common::{LossyNetwork, message};
 use std::{
     collections::BTreeMap,
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Message ids by window, and the summary of each window. The last summary is the job's.
@@ -113,7 +113,6 @@ fn stream__reports_a_missed_deadline_and_begins_the_next_window() {
         .rate_max_bytes_per_s(100_000)
         .msr(1.0)
         .window_deadline(Duration::from_millis(400));
-    let started = Instant::now();
     let (windows, report, (messages, summaries)) = run(
         0.0,
         |peer| builder.stream(peer).unwrap(),
@@ -126,7 +125,6 @@ fn stream__reports_a_missed_deadline_and_begins_the_next_window() {
             (windows, stream.cancel().unwrap())
         },
     );
-    assert!(started.elapsed() < Duration::from_secs(15));
     let complete: Vec<bool> = windows.iter().map(|window| window.complete).collect();
     assert_eq!(complete, [false, true, false]);
     assert_eq!(summaries[..3].iter().map(|s| s.complete).collect::<Vec<_>>(), complete);

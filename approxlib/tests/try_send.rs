@@ -115,7 +115,7 @@ fn try_window__returns_each_window_once() {
 #[test]
 fn try_window__refuses_messages_and_keeps_a_failure() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let builder = job().peer_timeout(Duration::from_millis(300));
+    let builder = job().peer_timeout(Duration::from_secs(1));
     let mut stream = builder.stream(silent.local_addr().unwrap()).unwrap();
     stream.send(b"message").unwrap();
     stream.begin_end_window();

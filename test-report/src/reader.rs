@@ -2,13 +2,15 @@
 //! own line `skipped: NAME: REASON`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use crate::tally::{Failure, Skip, Tally, TestName};
 
 /// Reads one binary's lines as they come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reader {
     binary: String,
+    started: Instant,
     /// Only tests whose names contain this text were run.
     filter: Option<String>,
     /// The number of result lines (doc tests print one per edition).
@@ -17,6 +19,10 @@ pub struct Reader {
     failed: usize,
     ignored: usize,
     failed_names: BTreeSet<String>,
+    passed_names: BTreeSet<String>,
+    /// When the test that runs now began, if the tests run one at a time.
+    since: Option<Instant>,
+    times: Vec<(String, Duration)>,
     skips: BTreeMap<String, String>,
     /// Tests that libtest reported as slow and that haven't ended.
     slow: BTreeSet<String>,
@@ -27,8 +33,28 @@ pub struct Reader {
 impl Reader {
     /// A binary that was given `filter` may print `skipped:` for tests that the filter excludes.
     pub fn new(binary: &str, filter: Option<&str>) -> Reader {
-        let (binary, filter) = (binary.to_owned(), filter.map(str::to_owned));
-        Reader { binary, filter, ..Reader::default() }
+        Reader {
+            binary: binary.to_owned(),
+            started: Instant::now(),
+            filter: filter.map(str::to_owned),
+            results: 0,
+            passed: 0,
+            failed: 0,
+            ignored: 0,
+            failed_names: BTreeSet::new(),
+            passed_names: BTreeSet::new(),
+            since: None,
+            times: Vec::new(),
+            skips: BTreeMap::new(),
+            slow: BTreeSet::new(),
+            begun: None,
+        }
+    }
+
+    /// Like [`Reader::new`], for a binary that runs one test at a time: each test's time is the
+    /// time since the line of the test before.
+    pub fn one_by_one(binary: &str, filter: Option<&str>) -> Reader {
+        Reader { since: Some(Instant::now()), ..Reader::new(binary, filter) }
     }
 
     pub fn binary(&self) -> &str {
@@ -36,9 +62,12 @@ impl Reader {
     }
 
     pub fn line(&mut self, line: &str) {
+        if line.starts_with("running ") {
+            self.since = self.since.map(|_| Instant::now());
+        }
         self.begun = match outcome(line) {
-            Some((name, outcome)) => (!is_outcome(outcome)).then(|| name.to_owned()),
-            None => self.begun.take().filter(|_| !is_outcome(line)),
+            Some((name, outcome)) => self.ended(name.to_owned(), outcome),
+            None => self.begun.take().and_then(|name| self.ended(name, line)),
         };
         if let Some(result) = line.strip_prefix("test result: ") {
             self.result(result);
@@ -79,7 +108,34 @@ impl Reader {
         while skips.len() < self.ignored {
             skips.push(Skip::new(&format!("{binary}: a test that it doesn't name"), ""));
         }
-        Tally { passed: self.passed, failures, skips, passed_alone: Vec::new() }
+        let passes = self.passed_names.iter().map(|name| TestName::new(binary, name)).collect();
+        let times = self.times.iter().map(|(name, took)| (TestName::new(binary, name), *took));
+        Tally {
+            passed: self.passed,
+            failures,
+            skips,
+            passes,
+            unstable: Vec::new(),
+            times: times.collect(),
+            binaries: vec![(binary.clone(), self.started.elapsed())],
+        }
+    }
+
+    /// Notes a pass and the time of a test that has ended, if `said` is its outcome. Returns its
+    /// name if it goes on.
+    fn ended(&mut self, name: String, said: &str) -> Option<String> {
+        if !is_outcome(said) {
+            return Some(name);
+        }
+        if let Some(since) = &mut self.since {
+            let now = Instant::now();
+            self.times.push((name.clone(), now - *since));
+            *since = now;
+        }
+        if said.starts_with("ok") {
+            self.passed_names.insert(name);
+        }
+        None
     }
 
     /// `ok. 3 passed; 0 failed; 1 ignored; ...`
@@ -162,6 +218,8 @@ mod tests {
             Some("exit status: 101"),
         );
         assert_eq!(tally.passed, 1);
+        assert_eq!(tally.passes, [TestName::new("bin", "a::one")]);
+        assert!(tally.times.is_empty());
         assert_eq!(tally.failures_in_words(), ["bin::a::two"]);
         assert_eq!(tally.skips, [Skip::new("bin::a::three", "needs root")]);
     }
@@ -192,6 +250,18 @@ mod tests {
             Some("exit status: 101"),
         );
         assert_eq!(tally.failures_in_words(), ["bin::a"]);
+    }
+
+    #[test]
+    fn reader_times_tests_that_run_one_by_one() {
+        let mut reader = Reader::one_by_one("bin", None);
+        let words = "running 2 tests\ntest a ... ok\ntest b ... words\nmore words\nok\n\
+                     test result: ok. 2 passed; 0 failed; 0 ignored\n";
+        words.lines().for_each(|line| reader.line(line));
+        let tally = reader.finish(None);
+        let both = ["a", "b"].map(|name| TestName::new("bin", name));
+        assert_eq!(tally.times.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), both);
+        assert_eq!(tally.passes, both);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Results of tests: how many passed, which failed, which were skipped and why.
 
 use std::fmt;
+use std::time::Duration;
 
 /// The results of one or more test binaries.
 #[derive(Debug, Default)]
@@ -8,8 +9,14 @@ pub struct Tally {
     pub passed: usize,
     pub failures: Vec<Failure>,
     pub skips: Vec<Skip>,
+    /// The tests among `passed` that the binaries named.
+    pub passes: Vec<TestName>,
     /// The tests among `passed` that failed first and passed when repeated alone.
-    pub passed_alone: Vec<TestName>,
+    pub unstable: Vec<TestName>,
+    /// How long tests took that ran one at a time.
+    pub times: Vec<(TestName, Duration)>,
+    /// How long each binary took.
+    pub binaries: Vec<(String, Duration)>,
 }
 
 /// A failure. Its text begins with the binary's name.
@@ -22,7 +29,7 @@ pub enum Failure {
 }
 
 /// A test and its binary.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TestName {
     pub binary: String,
     pub name: String,
@@ -56,7 +63,10 @@ impl Tally {
         self.passed += other.passed;
         self.failures.extend(other.failures);
         self.skips.extend(other.skips);
-        self.passed_alone.extend(other.passed_alone);
+        self.passes.extend(other.passes);
+        self.unstable.extend(other.unstable);
+        self.times.extend(other.times);
+        self.binaries.extend(other.binaries);
     }
 
     pub fn is_empty(&self) -> bool {

@@ -237,7 +237,7 @@ mod tests {
         let heard = stubborn.child().stdout.take().unwrap().read_exact(&mut [0]);
         heard.expect("the shell says when its trap is set");
         let obedient = || Process::spawn(sleeper(), Signal::SIGKILL).unwrap();
-        assert!(stop_all(&mut [&mut obedient(), &mut obedient()], Duration::from_secs(5)));
+        assert!(stop_all(&mut [&mut obedient(), &mut obedient()], Duration::from_secs(60)));
         let mut obedient = obedient();
         let mut mixed = [&mut obedient, &mut stubborn];
         assert!(!stop_all(&mut mixed, Duration::from_millis(100)));
@@ -253,7 +253,7 @@ mod tests {
             identity
         });
         let identity = orphan.join().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while identity.is_alive() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
         }

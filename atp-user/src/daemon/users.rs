@@ -167,17 +167,20 @@ mod tests {
     use std::{
         io::Write,
         net::{TcpListener, TcpStream},
-        time::{Duration, Instant},
+        time::Duration,
     };
+    use tokio::time::timeout;
 
-    /// A socket whose close blocks, because its peer doesn't read.
-    fn slow_to_close(linger_s: i32) -> (OwnedFd, TcpListener) {
+    const SOON: Duration = Duration::from_secs(60);
+
+    /// A socket whose close blocks until its peer is gone, because that one doesn't read.
+    fn slow_to_close() -> (OwnedFd, TcpListener) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         stream.set_nonblocking(true).unwrap();
         while stream.write(&[0; 1 << 16]).is_ok() {}
         stream.set_nonblocking(false).unwrap();
-        let linger = libc::linger { l_onoff: 1, l_linger: linger_s };
+        let linger = libc::linger { l_onoff: 1, l_linger: 3_600 };
         nix::sys::socket::setsockopt(&stream, nix::sys::socket::sockopt::Linger, &linger).unwrap();
         (stream.into(), listener)
     }
@@ -186,14 +189,18 @@ mod tests {
     async fn inspect__slow_close_blocks_only_its_user() {
         let mut users = Users::new().unwrap();
         let (slow, other) = (users.with_uid(1000).unwrap(), users.with_uid(1001).unwrap());
-        let (socket, _listener) = slow_to_close(5);
-        let started = Instant::now();
+        let (socket, listener) = slow_to_close();
         slow.inspect(vec![socket], slow.request_permit().await.unwrap()).await.unwrap_err();
-        other.inspect(Vec::new(), other.request_permit().await.unwrap()).await.unwrap_err();
-        other.request_permit().await.unwrap();
-        assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
-        slow.request_permit().await.unwrap();
-        assert!(started.elapsed() > Duration::from_secs(4), "{:?}", started.elapsed());
+        timeout(SOON, async {
+            other.inspect(Vec::new(), other.request_permit().await.unwrap()).await.unwrap_err();
+            other.request_permit().await.unwrap();
+        })
+        .await
+        .expect("another user waits for the slow close");
+        let unended = timeout(Duration::from_millis(100), slow.request_permit()).await;
+        assert!(unended.is_err(), "the close isn't slow: the test shows nothing");
+        drop(listener);
+        timeout(SOON, slow.request_permit()).await.expect("the close has ended").unwrap();
     }
 
     #[tokio::test(flavor = "current_thread")]

@@ -67,7 +67,7 @@ pub fn in_time(output: impl FnOnce() + Send + 'static) {
 #[cfg(test)]
 mod tests {
     use super::{super::journal::Journal, *};
-    use std::{os::unix::net::UnixDatagram, time::Instant};
+    use std::os::unix::net::UnixDatagram;
 
     #[test]
     fn writer__doesn_t_wait_for_a_full_journal() {
@@ -76,13 +76,12 @@ mod tests {
         let unread = UnixDatagram::bind(&path).unwrap();
         let (mut writer, last_lines) = writer(Journal::open(&path).unwrap());
         let lost = writer.error_counter();
-        let start = Instant::now();
         // More than the queues of the thread and of the socket hold.
         for _ in 0..2 * LINES_MAX {
             writer.write_all(b"MESSAGE=x\n").unwrap();
         }
+        // A writer that waits would wait for good: nothing is read before.
         drop(last_lines);
-        assert!(start.elapsed() < 3 * LAST_OUTPUT_TIME, "{:?}", start.elapsed());
         let mut entries = 0;
         let mut buffer = [0; 64];
         unread.set_nonblocking(true).unwrap();

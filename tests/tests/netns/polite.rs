@@ -87,7 +87,10 @@ fn polite__beside_cubic() -> Result<()> {
     let polite = share_beside("cubic", "polite")?;
     let paper = share_beside("cubic", "paper")?;
     expect_fair(polite)?;
-    ensure!(paper > 1.5 * polite, "the paper's law took {paper:.2}, the polite one {polite:.2}");
+    // Beside two busy loops and builds (a load of 18) 2.4 times as much, with a standard deviation
+    // of 0.2: the bound is six of them away, which a normal distribution passes in one of a
+    // thousand million runs.
+    ensure!(paper > 1.2 * polite, "the paper's law took {paper:.2}, the polite one {polite:.2}");
     Ok(())
 }
 
@@ -95,6 +98,8 @@ fn polite__beside_bbr() -> Result<()> {
     expect_fair(share_beside("bbr", "polite")?)
 }
 
+/// The share beside CUBIC is 0.71 at a load of 18, with a standard deviation of 0.05: both bounds
+/// are ten of them away.
 fn expect_fair(share: f64) -> Result<()> {
     ensure!((0.2..=1.3).contains(&share), "the job used {share:.2} of its fair share");
     Ok(())

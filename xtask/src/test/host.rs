@@ -7,29 +7,29 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::capability::{self, Place};
-use super::kernel::{self, Binary, KernelTests};
-use super::{Rung, Torch, stage};
+use super::kernel::{self, KernelTests, Start};
+use super::times::Times;
+use super::{Choice, Rung, repeat, stage};
 use crate::setup::{self, Machine};
 use test_report::{Reader, Tally};
 
-/// The limit of each binary: three times what an idle machine of two cores needs. The limit on
-/// silence ends a hang sooner.
+/// The limit of each binary: three times what an idle machine of two cores needs. A hang is ended
+/// sooner (`hung`).
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 /// Names a Python with the packages of the collective.
 const COLLECTIVE_PYTHON_VARIABLE: &str = "ATP_TORCH_PYTHON";
 const BACKENDS: [&str; 2] = ["fq", "htb"];
 
 /// Runs the binaries that pace once per backend, and the others once.
-pub fn run(tests: &KernelTests, filter: Option<&str>, torch: Torch) -> Result<Vec<Rung>> {
+pub fn run(tests: &KernelTests, choice: &Choice, times: &mut Times) -> Result<Vec<Rung>> {
     atp_output::note!("kernel tests on Linux {}", kernel::host_release()?);
-    let pass = |backend, paces, pacing_only| {
-        let pass = Pass { tests, filter, torch, backend, pacing_only };
-        let mut tally = Tally::default();
-        for binary in tests.binaries.iter().filter(|b| b.depends_on_backend() == paces) {
-            tally.add(pass.run(binary)?);
-        }
+    let mut pass = |backend, paces, pacing_only| {
+        let pass = Pass { tests, choice, backend, pacing_only };
         let place = Place::Host { programs: tests.object.is_ok(), backend };
-        anyhow::Ok(Rung { place, tally })
+        times.measure(&format!("kernel tests, {}", place.describe()), || {
+            let tally = pass.run(paces)?;
+            anyhow::Ok(Rung { place, tally })
+        })
     };
     let mut rungs = vec![pass(None, false, false)?];
     for (number, backend) in backends().into_iter().enumerate() {
@@ -48,19 +48,35 @@ fn backends() -> Vec<Option<&'static str>> {
 
 struct Pass<'a> {
     tests: &'a KernelTests,
-    filter: Option<&'a str>,
-    torch: Torch,
+    choice: &'a Choice<'a>,
     backend: Option<&'static str>,
     /// An earlier pass ran the tests that don't depend on pacing.
     pacing_only: bool,
 }
 
 impl Pass<'_> {
-    fn run(&self, binary: &Binary) -> Result<Tally> {
+    /// Runs the binaries that pace, or the others.
+    fn run(&self, paces: bool) -> Result<Tally> {
+        let mut tally = Tally::default();
+        for binary in self.tests.binaries.iter().filter(|b| b.depends_on_backend() == paces) {
+            tally.add(self.start(&Start { binary, filter: self.choice.filter, exact: false }, "")?);
+        }
+        if !self.choice.repeats {
+            return Ok(tally);
+        }
+        Ok(repeat::once_alone(tally, |names| {
+            let starts = self.tests.each_alone(names)?;
+            starts.iter().map(|start| self.start(start, "-alone")).collect()
+        }))
+    }
+
+    /// `attempt` distinguishes the log.
+    fn start(&self, start: &Start, attempt: &str) -> Result<Tally> {
+        let binary = start.binary;
         let mut command = Command::new(&binary.path);
-        command.args(kernel::arguments(self.filter)).envs(self.tests.environment());
+        command.args(start.arguments()).envs(self.tests.environment());
         command.current_dir(&setup::paths().workspace);
-        let python = self.torch.parts().1.join("bin/python");
+        let python = self.choice.torch.parts().1.join("bin/python");
         if python.exists() {
             command.env(COLLECTIVE_PYTHON_VARIABLE, python);
         }
@@ -72,8 +88,8 @@ impl Pass<'_> {
         if self.pacing_only {
             command.env(kernel::PACING_ONLY_VARIABLE, "1");
         }
-        let log = stage::log_path(&format!("{}-host", title.replace(' ', "-")))?;
-        let mut reader = Reader::new(&binary.name, self.filter);
+        let log = stage::log_path(&format!("{}-host{attempt}", title.replace(' ', "-")))?;
+        let mut reader = Reader::one_by_one(&binary.name, start.filter);
         let started = Instant::now();
         let end = stage::run(command, &log, LIMIT, |line| {
             show_progress(line);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::build;
 use crate::setup::{self, Machine};
-use test_report::{Skip, Tally};
+use test_report::{Skip, Tally, TestName};
 
 /// The most lines of a log that are shown after a failure.
 const SHOWN_LINES_MAX: usize = 150;
@@ -24,6 +24,15 @@ pub struct KernelTests {
 pub struct Binary {
     pub name: String,
     pub path: PathBuf,
+}
+
+/// One start of a test binary.
+pub struct Start<'a> {
+    pub binary: &'a Binary,
+    /// The tests to run: those whose names contain it.
+    pub filter: Option<&'a str>,
+    /// The filter is a test's complete name.
+    pub exact: bool,
 }
 
 /// The environment variable that chooses the pacing backend.
@@ -63,6 +72,19 @@ impl KernelTests {
             variables.push((build::OBJECT_VARIABLE, object));
         }
         variables
+    }
+
+    /// A start of a binary for each test: a binary takes one name at a time.
+    ///
+    /// # Errors
+    /// No binary has a test of that name.
+    pub fn each_alone<'a>(&'a self, names: &'a [TestName]) -> Result<Vec<Start<'a>>> {
+        let start = |test: &'a TestName| {
+            let binary = self.binaries.iter().find(|binary| binary.name == test.binary);
+            let binary = binary.with_context(|| format!("no test binary has {test}"))?;
+            Ok(Start { binary, filter: Some(&test.name), exact: true })
+        };
+        names.iter().map(start).collect()
     }
 
     /// Whether the pass on this machine's own kernel runs them.
@@ -128,11 +150,14 @@ pub fn show_failures<'a>(tallies: impl IntoIterator<Item = &'a Tally>, log: &Pat
     atp_output::note!("  full log: {}", log.display());
 }
 
-/// The arguments of a test binary. Its tests run one at a time: they measure time, and share cores.
-pub fn arguments(filter: Option<&str>) -> Vec<String> {
-    let mut arguments = vec!["--test-threads=1".to_owned(), "--color=never".to_owned()];
-    arguments.extend(filter.map(str::to_owned));
-    arguments
+impl Start<'_> {
+    /// The binary's arguments. Its tests run one at a time: they measure time, and share cores.
+    pub fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["--test-threads=1".to_owned(), "--color=never".to_owned()];
+        arguments.extend(self.filter.map(str::to_owned));
+        arguments.extend(self.exact.then(|| "--exact".to_owned()));
+        arguments
+    }
 }
 
 /// The host's kernel, as `uname -r` has it.

@@ -14,12 +14,19 @@
 //! machine has that capability.
 
 mod capability;
+mod conclusion;
+mod group;
 mod host;
 mod hung;
 mod kernel;
+mod processes;
 mod python;
+mod repeat;
 mod soak;
 mod stage;
+mod stress;
+mod tail;
+mod times;
 mod unit;
 mod vm;
 
@@ -29,7 +36,8 @@ use anyhow::Result;
 
 use crate::setup::{self, Need};
 use capability::Place;
-use test_report::{Skip, Tally};
+use test_report::Tally;
+use times::Times;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -42,6 +50,24 @@ pub struct Args {
     /// The PyTorch for the tests of its integration
     #[arg(long, value_enum, default_value_t = Torch::Debian)]
     torch: Torch,
+    /// Repeat the tests of --filter this many times, beside two busy loops
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "filter",
+        conflicts_with = "full",
+        value_parser = clap::value_parser!(u32).range(1..=1_000)
+    )]
+    stress: Option<u32>,
+}
+
+/// Which tests run, and how.
+struct Choice<'a> {
+    /// Only those whose names contain this text.
+    filter: Option<&'a str>,
+    torch: Torch,
+    /// Repeat a few failed kernel tests alone.
+    repeats: bool,
 }
 
 /// Where PyTorch comes from.
@@ -70,116 +96,48 @@ struct Rung {
 }
 
 pub fn main(args: Args) -> Result<()> {
-    stage::catch_interrupts()?;
-    let minutes = if args.full { "45" } else { "15" };
-    atp_output::note!("all tests: about {minutes} minutes on two cores, the build included");
-    let filter = args.filter.as_deref();
-    let mut rungs = vec![unit::run(filter)?];
-    rungs.extend(python::run(filter, args.torch)?);
-    let kernel_tests = kernel::build()?;
-    rungs.extend(host::run(&kernel_tests, filter, args.torch)?);
-    if args.full {
-        rungs.push(vm::run(&kernel_tests, filter)?);
-        rungs.extend(filter.is_none().then(soak::run).transpose()?);
-    }
-    let conclusion = conclusion(&rungs, args.full, &setup::paths().test_logs);
-    atp_output::note!("\n{}", conclusion.lines.join("\n"));
-    if !conclusion.is_good {
+    group::catch_interrupts()?;
+    let (filter, torch) = (args.filter.as_deref(), args.torch);
+    let choice = Choice { filter, torch, repeats: args.stress.is_none() };
+    let is_good = match args.stress {
+        Some(rounds) => stress::run(&choice, rounds)?,
+        None => run(&choice, args.full)?,
+    };
+    if !is_good {
         // Exit here: the counts must be the last line, with no error after them.
         std::process::exit(1);
     }
     Ok(())
 }
 
-/// The end of a run's output.
-struct Conclusion {
-    /// The last line holds the counts alone.
-    lines: Vec<String>,
-    /// No test failed or was skipped without need.
-    is_good: bool,
+/// Whether no test failed.
+fn run(choice: &Choice, is_full: bool) -> Result<bool> {
+    let minutes = if is_full { "45" } else { "15" };
+    atp_output::note!("all tests: about {minutes} minutes on two cores, the build included");
+    let mut times = Times::default();
+    let rungs = all(choice, is_full, &mut times)?;
+    let logs = &setup::paths().test_logs;
+    times.report(&rungs, &logs.join("times.txt"))?;
+    let conclusion = conclusion::of(&rungs, is_full, logs);
+    atp_output::note!("\n{}", conclusion.lines.join("\n"));
+    Ok(conclusion.is_good)
 }
 
-fn conclusion(rungs: &[Rung], is_full: bool, logs: &Path) -> Conclusion {
-    let (mut lines, mut alone, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for Rung { place, tally } in rungs {
-        let at = place.describe();
-        passed += tally.passed;
-        failed += tally.failures.len();
-        let failures = tally.failures_in_words();
-        wrong.extend(failures.iter().map(|failure| format!("failed: {failure} ({at})")));
-        for Skip { name, reason, whole_rung } in &tally.skips {
-            skipped += 1;
-            lines.push(format!("skipped: {name} ({at}): {reason}"));
-            if !whole_rung && let Err(why) = place.excuses(reason) {
-                wrong.push(format!("skipped without need: {name}: {why}"));
-            }
+fn all(choice: &Choice, is_full: bool, times: &mut Times) -> Result<Vec<Rung>> {
+    let mut rungs = Vec::new();
+    match unit::build(times)? {
+        Some(failed) => rungs.push(failed),
+        None => rungs.push(unit::run(choice, times)?),
+    }
+    let wheels = python::build(choice.torch, times)?;
+    rungs.extend(python::run(&wheels, choice, times)?);
+    let tests = times.measure("build of the kernel tests", kernel::build)?;
+    rungs.extend(host::run(&tests, choice, times)?);
+    if is_full {
+        rungs.push(times.measure("kernel tests in the guest", || vm::run(&tests, choice.filter))?);
+        if choice.filter.is_none() {
+            rungs.push(times.measure("soak test", soak::run)?);
         }
-        let repeated = tally.passed_alone.iter();
-        alone.extend(repeated.map(|t| format!("passed only when repeated alone: {t} ({at})")));
     }
-    lines.extend(alone);
-    if passed + failed + skipped == 0 {
-        wrong.push("no test ran: does a test's name contain the text of --filter?".to_owned());
-    }
-    if !is_full {
-        lines.push("left to --full: kernel tests in a guest with fq, the soak test".to_owned());
-    }
-    let is_good = wrong.is_empty();
-    lines.extend(wrong);
-    lines.push(format!("full logs in {}", logs.display()));
-    lines.push(format!("{passed} passed, {failed} failed, {skipped} skipped"));
-    Conclusion { lines, is_good }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use super::*;
-    use test_report::{Failure, TestName};
-
-    fn rungs(failures: Vec<Failure>) -> Vec<Rung> {
-        let release = "6.12".to_owned();
-        let guest = Place::Guest { release, modules: PathBuf::new(), emulated: true };
-        let skips = vec![Skip::new("netns::c", "needs kernel_6.13")];
-        let passed_alone = vec![TestName::new("netns", "a")];
-        let in_guest = Tally { passed: 2, failures, skips, passed_alone };
-        let here = Tally { passed: 3, ..Tally::default() };
-        vec![Rung { place: Place::host(), tally: here }, Rung { place: guest, tally: in_guest }]
-    }
-
-    #[test]
-    fn conclusion_says_what_passed_only_alone_and_counts_it_as_passed() {
-        let said = conclusion(&rungs(Vec::new()), true, Path::new("logs"));
-        assert!(said.is_good);
-        assert_eq!(
-            said.lines,
-            [
-                "skipped: netns::c (guest, Linux 6.12, fq, emulated): needs kernel_6.13",
-                "passed only when repeated alone: netns::a (guest, Linux 6.12, fq, emulated)",
-                "full logs in logs",
-                "5 passed, 0 failed, 1 skipped",
-            ]
-        );
-    }
-
-    #[test]
-    fn conclusion_says_what_it_leaves_to_full() {
-        let rungs = [Rung { place: Place::host(), tally: Tally { passed: 3, ..Tally::default() } }];
-        let quick = conclusion(&rungs, false, Path::new("logs"));
-        let first = &quick.lines[0];
-        assert!(quick.is_good && first.starts_with("left to --full: "), "{first}");
-        assert!(!conclusion(&rungs, true, Path::new("logs")).lines[0].starts_with("left"));
-    }
-
-    #[test]
-    fn conclusion_is_bad_with_one_failure() {
-        let failures = vec![Failure::Test(TestName::new("netns", "b"))];
-        let said = conclusion(&rungs(failures), true, Path::new("logs"));
-        assert!(!said.is_good);
-        let failed = "failed: netns::b (guest, Linux 6.12, fq, emulated)".to_owned();
-        assert!(said.lines.contains(&failed), "{:?}", said.lines);
-        assert_eq!(said.lines.last().unwrap(), "5 passed, 1 failed, 1 skipped");
-    }
+    Ok(rungs)
 }

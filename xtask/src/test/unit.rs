@@ -4,30 +4,75 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::Rung;
 use super::capability::Place;
+use super::times::Times;
+use super::{Choice, Rung};
 use super::{kernel, stage};
 use crate::{build, setup};
 use test_report::{Failure, Reader, Tally};
 
-/// The limit includes a compilation from nothing.
+/// A compilation from nothing takes six minutes on two idle cores, and others may use them.
+const BUILD_LIMIT: Duration = Duration::from_secs(45 * 60);
 const LIMIT: Duration = Duration::from_secs(25 * 60);
-/// A compilation prints little: after so long without output, one of its lines is shown.
-const SILENCE_MAX: Duration = Duration::from_secs(20);
+/// A program that prints much without a result shows one of its lines this often.
+const SHOW_INTERVAL: Duration = Duration::from_secs(20);
 
-pub fn run(filter: Option<&str>) -> Result<Rung> {
-    atp_output::note!("unit, property, differential and doc tests");
+/// Builds the tests, or returns the failure to do so.
+pub fn build(times: &mut Times) -> Result<Option<Rung>> {
+    atp_output::note!("building the unit, property and differential tests");
     for need in setup::TEST_UNIT.iter().filter(|need| setup::obtainable(&[**need]).is_ok()) {
         setup::ensure(&[*need]).unwrap_or_else(|error| atp_output::note!("{error:#}"));
     }
+    let log = stage::log_path("unit-build")?;
+    let mut progress = Progress::default();
+    let build = build::cargo("test --no-run --color=never");
+    let end = times.measure("build of the unit tests", || {
+        stage::build(build, &log, BUILD_LIMIT, |line| progress.line(line))
+    })?;
+    Ok(end.trouble.map(|how| {
+        let failures = vec![Failure::Other(format!("cargo test --no-run: {how}"))];
+        let tally = Tally { failures, ..Tally::default() };
+        kernel::show_failures([&tally], &log);
+        Rung { place: Place::host(), tally }
+    }))
+}
+
+/// Runs the tests, which have been built.
+pub fn run(choice: &Choice, times: &mut Times) -> Result<Rung> {
+    atp_output::note!("unit, property, differential and doc tests");
     let mut test = build::cargo("test --no-fail-fast --color=never");
-    test.args(["--", "--color=never"]).args(filter);
+    test.args(["--", "--color=never"]).args(choice.filter);
     let log = stage::log_path("unit")?;
     let mut sections = Sections::default();
-    let end = stage::run(test, &log, LIMIT, |line| sections.line(line))?;
+    let end = times
+        .measure("unit tests", || stage::run(test, &log, LIMIT, |line| sections.line(line)))?;
     let tally = sections.finish(end.trouble);
     kernel::show_failures([&tally], &log);
     Ok(Rung { place: Place::host(), tally })
+}
+
+/// Shows a line now and then, so that people see what runs.
+struct Progress {
+    last_shown: Instant,
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress { last_shown: Instant::now() }
+    }
+}
+
+impl Progress {
+    fn line(&mut self, line: &str) {
+        if !line.is_empty() && self.last_shown.elapsed() > SHOW_INTERVAL {
+            self.show(&format!("... {}", line.trim()));
+        }
+    }
+
+    fn show(&mut self, words: &str) {
+        atp_output::note!("  {words}");
+        self.last_shown = Instant::now();
+    }
 }
 
 /// The binaries that `cargo test` runs one after the other. A line `Running` or `Doc-tests` begins
@@ -36,7 +81,7 @@ pub fn run(filter: Option<&str>) -> Result<Rung> {
 struct Sections {
     current: Option<Reader>,
     total: Tally,
-    last_shown: Option<Instant>,
+    progress: Progress,
 }
 
 impl Sections {
@@ -47,15 +92,7 @@ impl Sections {
         } else if let Some(reader) = &mut self.current {
             reader.line(line);
         }
-        let last_shown = *self.last_shown.get_or_insert_with(Instant::now);
-        if last_shown.elapsed() > SILENCE_MAX {
-            self.show(&format!("... {}", line.trim()));
-        }
-    }
-
-    fn show(&mut self, words: &str) {
-        atp_output::note!("  {words}");
-        self.last_shown = Some(Instant::now());
+        self.progress.line(line);
     }
 
     fn close(&mut self) {
@@ -63,7 +100,7 @@ impl Sections {
         let name = reader.binary().to_owned();
         let tally = reader.finish(None);
         if !tally.is_empty() {
-            self.show(&format!("{name}: {}", tally.summary()));
+            self.progress.show(&format!("{name}: {}", tally.summary()));
         }
         self.total.add(tally);
     }

@@ -8,7 +8,7 @@ const TEXT_COLUMNS_MAX: usize = 100;
 /// Documents and their greatest sizes, bytes.
 const DOCUMENTS: [(&str, usize); 2] = [("README.md", 7 * 1024), ("ARCHITECTURE.md", 12 * 1024)];
 /// Folders of Rust and their greatest sizes, lines.
-const FOLDERS: [(&str, usize); 1] = [("xtask/", 5_480)];
+const FOLDERS: [(&str, usize); 1] = [("xtask/", 6_250)];
 
 /// A file that holds one thing rarely needs more lines.
 pub fn long_files(sources: &[Source]) -> Vec<String> {
@@ -93,7 +93,8 @@ mod tests {
 
     #[test]
     fn large_folders__count_rust_only() {
-        let text = "x\n".repeat(3_000);
+        // Two such files are too many lines, one isn't.
+        let text = "x\n".repeat(FOLDERS[0].1 / 2 + 1);
         let two = [source("xtask/src/a.rs", &text), source("xtask/src/b.rs", &text)];
         assert_eq!(large_folders(&two).len(), 1);
         assert!(

@@ -10,12 +10,12 @@ use anyhow::{Context, Result};
 
 use crate::setup;
 use crate::test::capability::Place;
-use crate::test::kernel::{self, KernelTests};
+use crate::test::kernel::{self, KernelTests, Start};
 use crate::test::stage;
 
 use super::FAULT_ROWS;
 use super::report::Report;
-use super::script::{self, BINARY_LIMIT, Start, quoted};
+use super::script::{self, BINARY_LIMIT, quoted};
 use test_report::Tally;
 
 /// A kernel boots under KVM in two or three seconds.

@@ -1,10 +1,8 @@
 //! The third rung: the kernel tests on Debian's 6.12 in a virtual machine, with the fq backend.
 //!
-//! KVM is used if it boots that kernel. On nested hosts it often doesn't: then QEMU emulates. A few
-//! tests that failed under emulation are repeated (`repeat`).
+//! KVM is used if it boots that kernel. On nested hosts it often doesn't: then QEMU emulates.
 
 mod guest;
-mod repeat;
 mod report;
 mod script;
 
@@ -12,13 +10,13 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::Rung;
 use super::capability::Place;
 use super::kernel::KernelTests;
+use super::{Rung, repeat};
 use crate::setup;
 
 use guest::Guest;
-use test_report::{Tally, TestName};
+use test_report::Tally;
 
 const BACKEND: &str = "fq";
 /// The file of the fault tests' rows, for `cargo xtask faults-table`.
@@ -62,20 +60,13 @@ fn every_binary(guest: &Guest, tests: &KernelTests, filter: Option<&str>) -> Res
     }
     let mut tally = Tally::default();
     ran.tallies.into_iter().for_each(|binary| tally.add(binary));
-    let repeated = repeat::candidates(&tally);
-    if repeated.is_empty() || !ran.ended_by_itself || guest.emulated.is_none() {
+    if !ran.ended_by_itself {
         return Ok(tally);
     }
-    let words: Vec<String> = repeated.iter().map(TestName::to_string).collect();
-    atp_output::note!("  failed under emulation, repeating each alone: {}", words.join(", "));
-    let alone = script::each_alone(tests, &repeated);
-    match alone.and_then(|starts| guest.run_tests(tests, &starts, "-alone")) {
-        Ok(second) => Ok(repeat::combined(tally, &repeated, &second.tallies)),
-        Err(error) => {
-            atp_output::note!("  failed tests were not repeated: {error:#}");
-            Ok(tally)
-        }
-    }
+    Ok(repeat::once_alone(tally, |names| {
+        let starts = tests.each_alone(names)?;
+        Ok(guest.run_tests(tests, &starts, "-alone")?.tallies)
+    }))
 }
 
 #[cfg(test)]

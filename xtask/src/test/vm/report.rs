@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use crate::test::host::show_progress;
+use crate::test::kernel::Start;
 
-use super::script::Start;
 use test_report::{Failure, Reader, Tally};
 
 /// The status of a test binary that ran to its end with failed tests.
@@ -45,7 +45,7 @@ impl<'a> Report<'a> {
             Some((_, status)) => self.close_crashed(&format!("exit status {status}")),
             None => {
                 let filter = self.starts.get(self.tallies.len()).and_then(|start| start.filter);
-                self.current = Some((Reader::new(mark, filter), Instant::now()));
+                self.current = Some((Reader::one_by_one(mark, filter), Instant::now()));
             }
         }
     }

@@ -2,43 +2,18 @@
 
 use std::{path::Path, time::Duration};
 
-use anyhow::{Context, Result};
-
 use crate::setup;
-use crate::test::kernel::{self, Binary, KernelTests};
+use crate::test::kernel::{self, KernelTests, Start};
 
 use super::{BACKEND, FAULT_ROWS};
-use test_report::TestName;
 
 /// The limit of each start of a binary in the guest. Emulation is about ten times slower than the
-/// machine, and other work may double that. The limit on silence ends a hang sooner.
+/// machine, and other work may double that.
 pub const BINARY_LIMIT: Duration = Duration::from_secs(25 * 60);
-
-/// One start of a test binary.
-pub struct Start<'a> {
-    pub binary: &'a Binary,
-    /// The tests to run: those whose names contain it.
-    pub filter: Option<&'a str>,
-    /// The filter is a test's complete name.
-    pub exact: bool,
-}
 
 /// Starts every binary once.
 pub fn every_binary<'a>(tests: &'a KernelTests, filter: Option<&'a str>) -> Vec<Start<'a>> {
     tests.binaries.iter().map(|binary| Start { binary, filter, exact: false }).collect()
-}
-
-/// Starts a binary for each test: a binary takes one name at a time.
-///
-/// # Errors
-/// No binary has a test of that name.
-pub fn each_alone<'a>(tests: &'a KernelTests, names: &'a [TestName]) -> Result<Vec<Start<'a>>> {
-    let start = |test: &'a TestName| {
-        let binary = tests.binaries.iter().find(|binary| binary.name == test.binary);
-        let binary = binary.with_context(|| format!("no test binary has {test}"))?;
-        Ok(Start { binary, filter: Some(&test.name), exact: true })
-    };
-    names.iter().map(start).collect()
 }
 
 /// The script. All its output goes to `words`, each binary's part between two marks for `report`.
@@ -58,28 +33,23 @@ pub fn text(tests: &KernelTests, starts: &[Start], words: &Path) -> String {
     }
     script.push_str(&format!("cd {}\n", quoted(&setup::paths().workspace)));
     for start in starts {
-        script.push_str(&start.commands());
+        script.push_str(&commands(start));
     }
     // The output must be on disk before the guest ends.
     script.push_str("sync\n");
     script
 }
 
-impl Start<'_> {
-    fn commands(&self) -> String {
-        let (name, path) = (&self.binary.name, quoted(&self.binary.path));
-        let mut arguments = kernel::arguments(self.filter);
-        if self.exact {
-            arguments.push("--exact".to_owned());
-        }
-        let arguments: Vec<String> = arguments.iter().map(|word| quoted(Path::new(word))).collect();
-        let (limit, arguments) = (BINARY_LIMIT.as_secs(), arguments.join(" "));
-        // The second mark has a line of its own, also after a test that was ended within a line.
-        format!(
-            "echo '== {name}'\ntimeout -k 5 {limit} {path} {arguments}\n\
-             printf '\\n== {name} ended %s\\n' \"$?\"\n"
-        )
-    }
+fn commands(start: &Start) -> String {
+    let (name, path) = (&start.binary.name, quoted(&start.binary.path));
+    let arguments: Vec<String> =
+        start.arguments().iter().map(|word| quoted(Path::new(word))).collect();
+    let (limit, arguments) = (BINARY_LIMIT.as_secs(), arguments.join(" "));
+    // The second mark has a line of its own, also after a test that was ended within a line.
+    format!(
+        "echo '== {name}'\ntimeout -k 5 {limit} {path} {arguments}\n\
+         printf '\\n== {name} ended %s\\n' \"$?\"\n"
+    )
 }
 
 /// Quotes a word for the shell.
@@ -91,6 +61,7 @@ pub fn quoted(word: &Path) -> String {
 mod tests {
     use super::*;
     use crate::test::vm::tests::two_binaries;
+    use test_report::TestName;
 
     fn script(starts: &[Start]) -> String {
         text(&two_binaries(), starts, Path::new("/shared/guest.log"))
@@ -112,7 +83,7 @@ mod tests {
     fn text_runs_repeated_tests_by_their_whole_names_in_their_binary_only() {
         let tests = two_binaries();
         let names = [TestName::new("netns", "rates"), TestName::new("netns", "job's_end")];
-        let script = script(&each_alone(&tests, &names).unwrap());
+        let script = script(&tests.each_alone(&names).unwrap());
         let runs: Vec<&str> = script.lines().filter(|line| line.starts_with("timeout")).collect();
         assert_eq!(
             runs,

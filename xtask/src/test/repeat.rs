@@ -1,14 +1,39 @@
-//! Repeats tests that failed under emulation. A busy machine stops an emulated processor for tens
-//! of milliseconds, which makes some tests that measure time fail. Such a test passes when it is
-//! repeated alone; a test that found a fault fails again.
+//! Repeats kernel tests that failed, once and alone, on the same kernel. A busy machine stops a
+//! processor for tens of milliseconds, an emulated one for longer, which makes some tests that
+//! measure time fail. Such a test passes when it is repeated alone; a test that found a fault fails
+//! again. A test that passes only then is listed as unstable, and must be mended: one in a run is
+//! let pass, more fail the run (`conclusion`).
+
+use anyhow::Result;
 
 use test_report::{Failure, Tally, TestName};
 
-/// The most tests to repeat. If more tests fail, the cause is not the emulation.
+/// The most tests to repeat. If more tests fail, the cause isn't the machine.
 const TESTS_MAX: usize = 3;
 
+/// The tally of a rung after its few failed tests were repeated. `run_alone` returns a tally for
+/// each of these tests.
+pub fn once_alone(
+    first: Tally,
+    run_alone: impl FnOnce(&[TestName]) -> Result<Vec<Tally>>,
+) -> Tally {
+    let repeated = candidates(&first);
+    if repeated.is_empty() {
+        return first;
+    }
+    let words: Vec<String> = repeated.iter().map(TestName::to_string).collect();
+    atp_output::note!("  repeating each failed test alone: {}", words.join(", "));
+    match run_alone(&repeated) {
+        Ok(second) => combined(first, &repeated, second),
+        Err(error) => {
+            atp_output::note!("  failed tests were not repeated: {error:#}");
+            first
+        }
+    }
+}
+
 /// The tests to repeat. None beside a crash or a hang: the run fails anyway.
-pub fn candidates(first: &Tally) -> Vec<TestName> {
+fn candidates(first: &Tally) -> Vec<TestName> {
     let name = |failure: &Failure| match failure {
         Failure::Test(test) => Some(test.clone()),
         Failure::Other(_) => None,
@@ -18,13 +43,16 @@ pub fn candidates(first: &Tally) -> Vec<TestName> {
 }
 
 /// The tally of both attempts; `second` has a tally for each of `repeated`.
-pub fn combined(mut first: Tally, repeated: &[TestName], second: &[Tally]) -> Tally {
+fn combined(mut first: Tally, repeated: &[TestName], second: Vec<Tally>) -> Tally {
     for (test, alone) in repeated.iter().zip(second) {
-        if has_passed(alone) {
+        if has_passed(&alone) {
             first.failures.retain(|failure| *failure != Failure::Test(test.clone()));
             first.passed += 1;
-            first.passed_alone.push(test.clone());
+            first.passes.push(test.clone());
+            first.unstable.push(test.clone());
         }
+        first.times.extend(alone.times);
+        first.binaries.extend(alone.binaries);
     }
     first
 }
@@ -47,10 +75,11 @@ mod tests {
         Tally { passed: 40, failures, ..Tally::default() }
     }
 
-    fn both(names: &[&str], second: &[Tally]) -> Tally {
-        let tally = first(failed(names));
-        let repeated = candidates(&tally);
-        combined(tally, &repeated, second)
+    fn both(names: &[&str], second: Vec<Tally>) -> Tally {
+        once_alone(first(failed(names)), |repeated| {
+            assert_eq!(repeated.len(), names.len());
+            Ok(second)
+        })
     }
 
     fn passed() -> Tally {
@@ -58,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_are_a_few_named_tests() {
+    fn candidates__are_a_few_named_tests() {
         assert!(candidates(&first(Vec::new())).is_empty());
         let three = candidates(&first(failed(&["a", "b", "c"])));
         assert_eq!(three, ["a", "b", "c"].map(|name| TestName::new("netns", name)));
@@ -66,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_are_none_beside_a_crash() {
+    fn candidates__are_none_beside_a_crash() {
         for other in ["netns: exit status 139", "netns: a test that it doesn't name"] {
             let mut failures = failed(&["a"]);
             failures.push(Failure::Other(other.to_owned()));
@@ -75,15 +104,22 @@ mod tests {
     }
 
     #[test]
-    fn combined_counts_each_test_once() {
+    fn once_alone__counts_each_test_once() {
         let again = Tally { failures: failed(&["b"]), ..Tally::default() };
-        let tally = both(&["a", "b"], &[passed(), again]);
+        let tally = both(&["a", "b"], vec![passed(), again]);
         assert_eq!((tally.passed, tally.failures), (41, failed(&["b"])));
-        assert_eq!(tally.passed_alone, [TestName::new("netns", "a")]);
+        assert_eq!(tally.unstable, [TestName::new("netns", "a")]);
     }
 
     #[test]
-    fn combined_takes_nothing_but_a_pass_for_one() {
+    fn once_alone__keeps_the_failures_if_nothing_can_be_repeated() {
+        let tally = once_alone(first(failed(&["a"])), |_| anyhow::bail!("no guest"));
+        assert_eq!((tally.passed, tally.failures), (40, failed(&["a"])));
+        once_alone(first(Vec::new()), |_| unreachable!("nothing failed"));
+    }
+
+    #[test]
+    fn once_alone__takes_nothing_but_a_pass_for_one() {
         let skip = Skip::new("netns::a", "needs luck");
         let crash = Failure::Other("netns: exit status 139".into());
         for alone in [
@@ -92,9 +128,9 @@ mod tests {
             Tally { failures: failed(&["a"]), ..Tally::default() },
             Tally { failures: vec![crash], ..passed() },
         ] {
-            let tally = both(&["a"], &[alone]);
+            let tally = both(&["a"], vec![alone]);
             assert_eq!((tally.passed, tally.failures), (40, failed(&["a"])));
-            assert!(tally.passed_alone.is_empty());
+            assert!(tally.unstable.is_empty());
         }
     }
 }
