@@ -1,5 +1,5 @@
-//! With the feature `embedded`: embeds the eBPF object that `ATP_EBPF_OBJECT` names. Without one the
-//! crate builds too, and reports the missing programs at run time.
+//! With the feature `embedded`, embeds the eBPF object that `ATP_EBPF_OBJECT` names. Without an
+//! object the crate builds too, and reports the missing programs at run time.
 
 use std::{env, fs, path::PathBuf};
 

@@ -143,9 +143,9 @@ mod tests {
              \tlibLLVM.so.22.1 => /lib/x86_64-linux-gnu/libLLVM.so.22.1 (0x00007f2bd7800000)\n";
         let place = "/lib/x86_64-linux-gnu/libLLVM.so.22.1";
         assert_eq!(loaded_llvm(debian), Some(PathBuf::from(place)));
-        let nightly = "\tlibLLVM.so.22.1-rust-1.97.0-nightly => /home/a b/lib/../lib/\
+        let nightly = "\tlibLLVM.so.22.1-rust-1.97.0-nightly => /opt/a b/lib/../lib/\
              libLLVM.so.22.1-rust-1.97.0-nightly (0x00007fee24600000)\n";
-        let place = "/home/a b/lib/../lib/libLLVM.so.22.1-rust-1.97.0-nightly";
+        let place = "/opt/a b/lib/../lib/libLLVM.so.22.1-rust-1.97.0-nightly";
         assert_eq!(loaded_llvm(nightly), Some(PathBuf::from(place)));
     }
 
