@@ -4,50 +4,43 @@ use super::{
     Receiver,
     delivered::Delivered,
     outcome::{GroupSummary, Summary},
-    place::Place,
+    place::{Known, Place},
     stated_end::StatedEnd,
 };
 use atp_common::wire::{
     FIN_GROUPS_MAX, FIN_PAGES_MAX, Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind,
 };
 
-/// The pages of the sender's latest FIN attempt that have arrived.
-#[derive(Debug)]
-pub(crate) struct FinAttempt {
+/// What all pages of a FIN attempt say alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct AttemptKey {
     number: u32,
     slot: u32,
     forced: bool,
     more: bool,
     /// N of all groups of all pages.
     messages: u32,
-    pages: Vec<Option<Vec<FinGroup>>>,
+    pages: u32,
 }
 
-impl FinAttempt {
-    /// The attempt of a page, without its groups.
-    fn new(header: &Header) -> Self {
+impl AttemptKey {
+    fn of(header: &Header) -> Self {
         Self {
             number: header.index(),
             slot: header.slot(),
             forced: header.flags().contains(Flags::FORCED),
             more: header.flags().contains(Flags::MORE),
             messages: header.message(),
-            pages: vec![None; header.count() as usize],
+            pages: header.count(),
         }
     }
+}
 
-    /// Whether a page is of this attempt. All pages of one say the same of the whole.
-    fn has_page(&self, header: &Header) -> bool {
-        let Self { number, slot, forced, more, messages, pages } = self;
-        let of_page = Self::new(header);
-        (*number, *slot, *messages) == (of_page.number, of_page.slot, of_page.messages)
-            && (*forced, *more, pages.len()) == (of_page.forced, of_page.more, of_page.pages.len())
-    }
-
-    /// All pages, if all have arrived.
-    fn all_pages(&self) -> Option<Vec<Vec<FinGroup>>> {
-        self.pages.iter().cloned().collect()
-    }
+/// The pages of the sender's latest FIN attempt that have arrived.
+#[derive(Debug)]
+pub(crate) struct FinAttempt {
+    key: AttemptKey,
+    pages: Vec<Option<Vec<FinGroup>>>,
 }
 
 /// A job or window that has ended.
@@ -95,12 +88,7 @@ impl Receiver {
             return 0;
         };
         let answered = |receiver: &mut Self| receiver.on_fin_of_window(now_ns, header, body, out);
-        let len = self.in_place(place, answered).unwrap_or(0);
-        if place == Place::Present && self.window.end.is_some() {
-            // Windows end in order, so an earlier process has confirmed the end of the one before.
-            self.in_closing(Self::release_all);
-        }
-        len
+        self.in_place(place, answered).unwrap_or(0)
     }
 
     fn on_fin_of_window(
@@ -163,40 +151,28 @@ impl Receiver {
     /// The open window of a FIN. A FIN of the next window begins that window, because a window may
     /// end without a message.
     fn place_of_fin(&mut self, header: &Header, body: &FinBody) -> Option<Place> {
-        let number = body.window();
-        if let Some(place) = self.place_of_told(number, header.slot()) {
-            return Some(place);
+        let place = self.place_of_told(body.window(), header.slot())?;
+        if place == Place::Present {
+            // Windows end in order: the one before has ended, perhaps at another process.
+            self.drop_closing();
+            self.may_open_before = false;
         }
-        let ahead = number.wrapping_sub(self.window.number) as i32;
-        let begins = match &self.window.end {
-            Some(end) => end.more() && ahead == 1 && is_later(header.slot(), end.slot),
-            // An earlier process has confirmed the ends of the windows before.
-            None => {
-                self.windows_ended == 0
-                    && self.knows_number
-                    && ahead > 0
-                    && is_later(header.slot(), self.slot)
-            }
-        };
-        if !begins {
-            return None;
-        }
-        self.begin_window();
-        self.learn_number(number);
-        Some(Place::Present)
+        Some(place)
     }
 
     fn note_page(&mut self, header: &Header, body: &FinBody, page: usize) {
+        let key = AttemptKey::of(header);
         let is_new = self.window.fin_attempt.as_ref().is_none_or(|attempt| {
             // 24 bits, wrapping.
-            let ahead = (header.index().wrapping_sub(attempt.number) << 8) as i32;
-            ahead > 0 || ahead == 0 && !attempt.has_page(header)
+            let ahead = (key.number.wrapping_sub(attempt.key.number) << 8) as i32;
+            ahead > 0 || ahead == 0 && attempt.key != key
         });
         if is_new {
-            self.window.fin_attempt = Some(FinAttempt::new(header));
+            let pages = vec![None; key.pages as usize];
+            self.window.fin_attempt = Some(FinAttempt { key, pages });
         }
         let attempt = self.window.fin_attempt.as_mut();
-        if let Some(attempt) = attempt.filter(|attempt| attempt.has_page(header)) {
+        if let Some(attempt) = attempt.filter(|attempt| attempt.key == key) {
             attempt.pages[page] = Some(body.groups().collect());
         }
     }
@@ -205,10 +181,13 @@ impl Receiver {
     /// what it needs or the end is forced.
     fn end_if_enough(&mut self, now_ns: u64) {
         let Some(attempt) = &self.window.fin_attempt else { return };
-        let Some(mut pages) = attempt.all_pages() else { return };
+        let key = attempt.key;
+        // Unless a page is missing.
+        let pages: Option<Vec<_>> = attempt.pages.iter().cloned().collect();
+        let Some(mut pages) = pages else { return };
         let ids: u64 = pages.iter().flatten().map(|group| u64::from(group.messages)).sum();
         let ascending = pages.iter().flatten().is_sorted_by(|a, b| a.group < b.group);
-        if ids != u64::from(attempt.messages) || !ascending {
+        if ids != u64::from(key.messages) || !ascending {
             self.stats.packets_refused += 1;
             self.window.fin_attempt = None;
             return;
@@ -216,13 +195,12 @@ impl Receiver {
         for group in pages.iter_mut().flatten() {
             *group = self.counted(*group);
         }
-        let &FinAttempt { number, slot, forced, more, .. } = attempt;
+        let AttemptKey { number, slot, forced, more, .. } = key;
         if !forced && pages.iter().flatten().any(|group| group.delivered < group.needed) {
             return;
         }
         self.window.fin_attempt = None;
-        self.knows_number = true;
-        self.windows_ended = self.windows_ended.saturating_add(1);
+        (self.known, self.may_open_before) = (Known::Told, false);
         self.summaries.push_back(Summary {
             window: self.window.number,
             more,

@@ -48,7 +48,7 @@ use atp_common::wire::{Advice, Features, Flags, HEADER_LEN, Header, ResetReason}
 use end::is_later;
 use group::RECORD_BYTES_MAX;
 use partial::Piece;
-use place::Place;
+use place::{Known, Place};
 use receipt::{RECEIPT_BYTES_MIN, Reported};
 use requests::Requests;
 use std::{collections::VecDeque, sync::Arc};
@@ -77,14 +77,12 @@ pub struct Receiver {
     window: Window,
     /// The window before it, if windows overlap. It may have ended.
     closing: Option<Box<Window>>,
-    /// The present window's full number is known. Until then no DATA is taken, and the number is
-    /// that of the last DATA, modulo [`atp_common::wire::WINDOWS`].
-    knows_number: bool,
+    /// How the present window's number is known.
+    known: Known,
     /// The slot of the first packet that came.
     first_slot: u32,
-    /// It has begun a window after the one of the first packet.
-    has_begun_another: bool,
-    windows_ended: u32,
+    /// This process joined in the present window, so that the one before it may be open too.
+    may_open_before: bool,
     /// Messages that are ready for the application.
     ready: VecDeque<Message>,
     /// The number of receipts written.
@@ -124,10 +122,9 @@ impl Receiver {
             closing: None,
             terms: KnownTerms::new(share.clone()),
             share,
-            knows_number: false,
+            known: Known::Modulo,
             first_slot: first.slot(),
-            has_begun_another: false,
-            windows_ended: 0,
+            may_open_before: true,
             ready: VecDeque::new(),
             receipt_number: 0,
             given_advice: GivenAdvice::default(),
@@ -163,7 +160,13 @@ impl Receiver {
         let in_place = |receiver: &mut Self| receiver.on_data_of_window(now_ns, header, data);
         let outcome = match place {
             Ok(place) => self.in_place(place, in_place),
-            Err(reason) => Some(Outcome::Dropped(reason)),
+            Err(reason) => {
+                if reason == DropReason::UnknownWindow {
+                    // A receipt brings the terms, which tell the window.
+                    self.window.receipts.arrived(now_ns);
+                }
+                Some(Outcome::Dropped(reason))
+            }
         };
         let outcome = outcome.unwrap_or(Outcome::Dropped(DropReason::Ended));
         self.count(&outcome);

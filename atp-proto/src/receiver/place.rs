@@ -10,6 +10,17 @@ pub(crate) enum Place {
     Closing,
 }
 
+/// How the number of the present window is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Not in full: it is that of the last DATA, modulo [`WINDOWS`]. No DATA is taken.
+    Modulo,
+    /// DATA named it in full, so it is below [`WINDOWS`]. The stream may have gone on to any other.
+    ByData,
+    /// A FIN or TERMS told it, or this process has followed the stream from there.
+    Told,
+}
+
 /// How far a window is ahead of another, both modulo [`WINDOWS`]: -32 to 31.
 pub(crate) fn ahead(of: u32, window: u32) -> i32 {
     let ahead = (of.wrapping_sub(window) % WINDOWS) as i32;

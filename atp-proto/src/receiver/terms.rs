@@ -149,7 +149,7 @@ impl Receiver {
         // Those of a short window may come after its end, and must not keep a request waiting.
         self.terms.was_told = true;
         self.requests.on_answer(now_ns, body.answered);
-        if self.window.end.is_some() || !self.is_present(header, body) {
+        if !self.is_present(header, body) || self.window.end.is_some() {
             self.stats.packets_late += 1;
             return;
         }

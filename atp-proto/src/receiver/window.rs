@@ -12,10 +12,10 @@ use super::{
     end::{End, FinAttempt, is_later},
     group::Groups,
     outcome::DropReason,
-    place::{Place, ahead},
+    place::{Known, Place, ahead},
     receipt::Receipts,
 };
-use atp_common::wire::Header;
+use atp_common::wire::{Header, WINDOWS};
 use std::sync::Arc;
 
 /// One window of a stream; the only one of another job.
@@ -86,60 +86,62 @@ impl Receiver {
 
     /// The window of DATA, or why there is none. The first packet of the next window begins it.
     pub(super) fn place_of_data(&mut self, header: &Header) -> Result<Place, DropReason> {
-        let named = header.window().unwrap_or(0);
-        if !self.knows_number {
-            match header.whole_window() {
-                Some(number) => self.learn_number(number),
-                None => {
-                    // A receipt that names no message brings the terms, which tell the number.
-                    self.window.number = named;
-                    if self.stats.packets_arrived == 0 {
-                        self.window.receipts.request_now();
-                    }
-                    return Err(DropReason::UnknownWindow);
+        let (named, whole) = (header.window().unwrap_or(0), header.whole_window());
+        match (self.known, whole) {
+            (Known::Modulo, Some(number)) => {
+                (self.window.number, self.known) = (number, Known::ByData)
+            }
+            (Known::Modulo, None) => {
+                self.window.number = named;
+                if self.stats.packets_arrived == 0 {
+                    self.window.receipts.request_now();
+                }
+                return Err(DropReason::UnknownWindow);
+            }
+            (Known::ByData, None) => return Err(DropReason::UnknownWindow),
+            (Known::ByData | Known::Told, _) => {}
+        }
+        let ahead = match whole {
+            Some(number) => number.wrapping_sub(self.window.number) as i32,
+            None => ahead(named, self.window.number),
+        };
+        let is_of = header.may_be_of_window(self.window.number.wrapping_add_signed(ahead));
+        let slot = header.slot();
+        match ahead {
+            0 if is_of && self.window.is_recent(slot) => return Ok(Place::Present),
+            -1 if is_of => {
+                self.open_closing();
+                if self.closing.as_ref().is_some_and(|closing| closing.is_recent(slot)) {
+                    return Ok(Place::Closing);
                 }
             }
-        }
-        let ahead = ahead(named, self.window.number);
-        let number = self.window.number.wrapping_add_signed(ahead);
-        if !header.may_be_of_window(number) {
-            // Only one that joined in the middle can have missed so many windows.
-            let is_later = header.whole_window().is_none() && self.windows_ended == 0;
-            return Err(if is_later { DropReason::UnknownWindow } else { DropReason::Ended });
-        }
-        match ahead {
-            0 if self.window.is_recent(header.slot()) => Ok(Place::Present),
-            -1 => {
-                self.open_closing();
-                let closing = self.closing.as_ref();
-                let is_recent = closing.is_some_and(|closing| closing.is_recent(header.slot()));
-                if is_recent { Ok(Place::Closing) } else { Err(DropReason::Ended) }
-            }
-            ahead if ahead > 0 && self.may_begin(ahead, header) => {
+            1 | 2 if is_of && self.may_begin(ahead, header) => {
                 self.begin_window_beside(ahead as u32);
-                Ok(Place::Present)
+                return Ok(Place::Present);
             }
-            _ => Err(DropReason::Ended),
+            _ => {}
         }
+        // It was sent after all that was read, so it is of a window that can't follow: this process
+        // joined at an old packet, and the stream is elsewhere.
+        let is_elsewhere = ahead != 1 && !self.is_finished() && is_later(slot, self.slot);
+        Err(if is_elsewhere { DropReason::UnknownWindow } else { DropReason::Ended })
     }
 
-    /// Whether DATA of a window that is `ahead` of the present one begins it. A packet that is 40
-    /// windows old seems to be 24 ahead: its slot shows that it is old.
+    /// Whether DATA of a window that is `ahead` of the present one begins it. A packet that is 63
+    /// windows old seems to be 1 ahead: its slot shows that it is old.
     fn may_begin(&self, ahead: i32, header: &Header) -> bool {
         let slot = header.slot();
         let is_later = self.window.is_recent(slot)
             && self.windows().filter_map(|w| w.end.as_ref()).all(|end| is_later(slot, end.slot));
-        // Nothing of the window between may have arrived. A receiver that joined in the middle has
-        // missed any number of windows.
-        let may_skip =
-            ahead == 1 || ahead == 2 && self.window.end.is_some() || self.windows_ended == 0;
-        is_later && may_skip && !self.is_finished() && header.message() < self.config.messages_max
+        // Nothing of the window between may have arrived.
+        let may_follow = ahead == 1 || self.window.end.is_some();
+        is_later && may_follow && !self.is_finished() && header.message() < self.config.messages_max
     }
 
-    /// Opens the window before the present one, if this receiver joined in the present one: its
+    /// Opens the window before the present one, if this process joined in the present one: its
     /// sender may wait for the end of that window.
     fn open_closing(&mut self) {
-        if self.windows_ended == 0 && !self.has_begun_another && self.closing.is_none() {
+        if self.may_open_before && self.closing.is_none() {
             let number = self.window.number.wrapping_sub(1);
             let before_slot = self.window.before_slot;
             self.closing = Some(self.window_beside(number, before_slot).into());
@@ -148,32 +150,15 @@ impl Receiver {
 
     /// Whether DATA surely belongs to the present window, without beginning one.
     pub(super) fn is_surely_present(&self, header: &Header) -> bool {
-        self.knows_number
+        self.known != Known::Modulo
             && header.may_be_of_window(self.window.number)
             && self.window.is_recent(header.slot())
-    }
-
-    /// Begins the next window in the place of the present one, which has ended.
-    pub(super) fn begin_window(&mut self) {
-        // Receipts have named held messages, so the application gets them even without an end.
-        self.release_all();
-        self.has_begun_another = true;
-        let window = &mut self.window;
-        window.number = window.number.wrapping_add(1);
-        window.before_slot = window.end.take().map(|end| end.slot).or(window.before_slot);
-        window.fin_attempt = None;
-        window.assembler.clear();
-        window.groups = Groups::default();
-        window.record_account.clear();
-        window.receipts.begin_window();
-        self.terms.begin_window();
-        self.drop_closing();
     }
 
     /// Begins the window that is `ahead` of the present one. The one before it may be open too: the
     /// present one, or one of which nothing has arrived.
     fn begin_window_beside(&mut self, ahead: u32) {
-        self.has_begun_another = true;
+        self.may_open_before = false;
         let number = self.window.number.wrapping_add(ahead);
         if ahead > 1 {
             self.skip_to(number.wrapping_sub(1));
@@ -183,7 +168,11 @@ impl Receiver {
         let before_slot = ended.map(|end| end.slot).or(self.window.before_slot);
         let next = self.window_beside(number, before_slot);
         self.drop_closing();
-        let last = std::mem::replace(&mut self.window, next);
+        let mut last = std::mem::replace(&mut self.window, next);
+        if last.end.is_some() {
+            // FINs ask for its receipts, if the sender wants any.
+            last.receipts.begin_window();
+        }
         self.closing = Some(last.into());
         self.terms.begin_window();
     }
@@ -207,7 +196,7 @@ impl Receiver {
     }
 
     /// Forgets the window before the present one.
-    fn drop_closing(&mut self) {
+    pub(super) fn drop_closing(&mut self) {
         // As at the end of a window: receipts have named held messages.
         self.in_closing(Self::release_all);
         self.closing = None;
@@ -222,38 +211,51 @@ impl Receiver {
         }
     }
 
-    /// The open window that a FIN or TERMS of this slot names by its full number. A receiver that
-    /// joined in the middle may learn its window here.
+    /// The open window that a FIN or TERMS of this slot names by its full number. They may begin the
+    /// next window. If the stream is elsewhere, this process joins it there.
     pub(super) fn place_of_told(&mut self, number: u32, slot: u32) -> Option<Place> {
-        if !self.knows_number {
-            return self.join(number, slot);
+        if self.known == Known::Modulo {
+            let is_old = is_later(self.first_slot, slot);
+            return if is_old { None } else { Some(self.join(number, slot)) };
         }
         if number == self.window.number.wrapping_sub(1) {
             self.open_closing();
         }
-        self.place_of_number(number)
+        if let Some(place) = self.place_of_number(number) {
+            self.known = Known::Told;
+            return Some(place);
+        }
+        let ahead = number.wrapping_sub(self.window.number) as i32;
+        if ahead <= 0 || self.is_finished() || is_later(self.slot, slot) {
+            return None;
+        }
+        if ahead == 1 {
+            self.begin_window_beside(1);
+            self.known = Known::Told;
+            return Some(Place::Present);
+        }
+        // Another process has ended the windows before.
+        self.drop_closing();
+        self.release_all();
+        self.window = self.window_beside(number, None);
+        self.terms.begin_window();
+        Some(self.join(number, slot))
     }
 
     /// Joins a stream in the middle. DATA names its window modulo [`WINDOWS`], so that of earlier
-    /// slots may be of any earlier window. The same holds for a FIN or TERMS that was sent before
-    /// the first packet that came.
-    fn join(&mut self, number: u32, slot: u32) -> Option<Place> {
-        if is_later(self.first_slot, slot) {
-            return None;
-        }
+    /// slots may be of any earlier window.
+    fn join(&mut self, number: u32, slot: u32) -> Place {
         // DATA of the window after it has come if the stream's windows overlap.
-        let is_closing = self.stats.packets_arrived > 0 && ahead(number, self.window.number) == -1;
-        self.learn_number(number.wrapping_add(u32::from(is_closing)));
-        self.window.before_slot = Some(slot);
+        let is_closing = self.known == Known::Modulo
+            && self.stats.packets_arrived > 0
+            && ahead(number, self.window.number) == -1;
+        self.window.number = number.wrapping_add(u32::from(is_closing));
+        self.window.before_slot = (number >= WINDOWS).then_some(slot);
+        (self.known, self.may_open_before) = (Known::Told, true);
         if !is_closing {
-            return Some(Place::Present);
+            return Place::Present;
         }
         self.open_closing();
-        Some(Place::Closing)
-    }
-
-    /// Notes the full number of the present window.
-    pub(super) fn learn_number(&mut self, number: u32) {
-        (self.window.number, self.knows_number) = (number, true);
+        Place::Closing
     }
 }

@@ -13,7 +13,10 @@ impl Sender {
         let Some(window) = self.window_of_receipt(header) else {
             // A receipt of a window that has ended. Streams of short windows may get no others.
             self.silence.end();
-            self.on_features(now_ns, Features::from_wire(header.epoch()));
+            let features = Features::from_wire(header.epoch());
+            self.on_features(now_ns, features);
+            // Its receiver may have joined at an old packet: the terms tell it where the stream is.
+            self.announcement.on_receipt(header, features);
             return Ok(());
         };
         let in_window = |sender: &mut Self| sender.on_receipt_of_window(now_ns, header, receipt);

@@ -1,6 +1,6 @@
 //! The end of a job or window, in every order of events: two attempts at FIN and their answers are
 //! delivered in any order, lost or duplicated, among a cancel, a deadline, a request, a change of
-//! MSR, a restart of the receiver, and its tombstone.
+//! MSR, a restart of the receiver, and its tombstone. Larger jobs and streams follow seeds.
 //!
 //! After each step: a sender whose window has ended reports counts that one process of the receiver
 //! stated when it ended that window, and no process got a message twice or in another window.
@@ -10,7 +10,7 @@ mod world;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use search::{every_order, random_order};
+use search::{every_order, random_order, random_order_from};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use world::{Events, Job};
 
@@ -27,6 +27,8 @@ fn end__of_the_smallest_jobs_in_every_order() {
         for arrived in 0..=1 {
             orders += every_order(&Job { events, ..smallest(1, arrived) });
         }
+    }
+    for events in Events::each() {
         orders += every_order(&Job { events, ..smallest(2, 1) });
     }
     eprintln!("{orders} orders");
@@ -55,6 +57,20 @@ fn end__of_jobs_and_streams_in_random_orders() {
         random_order(&job, rng, steps)
     });
     assert!(ends.is_none_or(|ends| ends > 1_000), "only {ends:?} windows ended");
+}
+
+/// A stream in the middle: where numbers of six bits repeat, and where they don't yet.
+#[test]
+fn end__of_a_stream_that_another_process_joins() {
+    each_seed(4_000, |rng| {
+        let mut job = Job::random(rng);
+        job.groups.truncate(3);
+        job.windows = 300;
+        let from = [0, 5, 40, 62, 63, 64, 70, 100, 127, 130][rng.random_range(0..10)];
+        let steps = rng.random_range(5..150);
+        random_order_from(&job, rng, from, steps);
+        0
+    });
 }
 
 /// Runs `number` seeds and returns the sum of their results. With `ATP_SEED=n` it runs that seed,

@@ -33,6 +33,30 @@ fn act(world: &mut World, job: &Job, action: &Action, choices: &[(usize, usize)]
     }
 }
 
+/// Runs a stream in order to window `from`. Then at most `steps` events follow in a random order,
+/// with some of the old packets. After that nothing is lost, and the job has to end.
+pub fn random_order_from(job: &Job, rng: &mut ChaCha8Rng, from: u32, steps: usize) {
+    /// No network delays a packet by 64 windows.
+    const AGE_MAX: u32 = 60;
+    let mut world = World::new(job);
+    let check = |world: &World, result: Result<(), String>| {
+        if let Err(fault) = result {
+            panic!("{fault}\nfrom window {from}, after {:#?}\njob {job:?}", world.done());
+        }
+    };
+    let result = world.go_on(Some(from));
+    check(&world, result);
+    world.lose(|age| age < 2 || age <= AGE_MAX && rng.random_bool(0.1));
+    for _ in 0..steps {
+        let actions = world.actions();
+        let Some(action) = actions.get(rng.random_range(0..actions.len().max(1))) else { break };
+        let result = world.act(action);
+        check(&world, result);
+    }
+    let result = world.go_on(None);
+    check(&world, result);
+}
+
 /// Runs one order of at most `steps` events. Returns how many windows have ended at the sender.
 pub fn random_order(job: &Job, rng: &mut ChaCha8Rng, steps: usize) -> u64 {
     let mut world = World::new(job);

@@ -136,6 +136,8 @@ impl Job {
 struct InFlight {
     bytes: Vec<u8>,
     delivered: u32,
+    /// The sender's window when it was sent.
+    window: u32,
 }
 
 /// A step. Packets are named by their number; what is never delivered is lost.
@@ -314,6 +316,61 @@ impl World {
         action.is_receivers() || matches!(action, Action::ToSender(n) if *n >= answers_before)
     }
 
+    fn in_flight(&self, bytes: Vec<u8>) -> InFlight {
+        InFlight { bytes, delivered: 0, window: self.sender.window() }
+    }
+
+    /// The sender's window.
+    pub fn window(&self) -> u32 {
+        self.sender.window()
+    }
+
+    /// Whether nothing more can happen: the job has ended or failed, or it waits for a next window
+    /// that the test doesn't begin.
+    pub fn has_ended(&self) -> bool {
+        let is_running = !self.sender.has_ended() || self.sender.closing_window().is_some();
+        !is_running || matches!(self.sender.state(), State::Failed(_))
+    }
+
+    /// Loses the packets in flight for which `keeps` is false. It gets each one's age in windows.
+    pub fn lose(&mut self, mut keeps: impl FnMut(u32) -> bool) {
+        let window = self.sender.window();
+        self.forward.retain(|packet| keeps(window - packet.window));
+        self.back.retain(|packet| keeps(window - packet.window));
+        self.done.clear();
+    }
+
+    /// All packets in flight are lost. Whatever is sent from now on arrives, in order, until the
+    /// sender has begun `window`, or without one until the open windows have ended.
+    pub fn go_on(&mut self, window: Option<u32>) -> Result<(), String> {
+        let (mut forward, mut back) = (self.forward.len(), self.back.len());
+        // More rounds than any job of these tests takes.
+        for _ in 0..10_000 {
+            let is_there = window.map_or(self.has_ended(), |window| self.window() >= window);
+            if is_there || self.has_ended() && self.sender.is_last_window() {
+                return Ok(());
+            }
+            self.attempts_left = 1;
+            self.act(&Action::Send)?;
+            while forward < self.forward.len() {
+                self.act(&Action::ToReceiver(forward))?;
+                forward += 1;
+            }
+            if self.receiver.as_ref().is_some_and(|r| r.receipt_due(self.now_ns + S)) {
+                self.act(&Action::Receipt)?;
+            }
+            while back < self.back.len() {
+                self.act(&Action::ToSender(back))?;
+                back += 1;
+            }
+            let may_begin = |action: &Action| matches!(action, Action::NextWindow);
+            if window.is_some() && self.actions().iter().any(may_begin) {
+                self.act(&Action::NextWindow)?;
+            }
+        }
+        Err(format!("nothing is lost, and window {} doesn't end", self.sender.window()))
+    }
+
     fn has_stated_end(&self) -> bool {
         self.receiver.as_ref().is_some_and(|receiver| receiver.stated_end().is_some())
     }
@@ -405,14 +462,14 @@ impl World {
             self.sender.on_ack(self.now_ns, &packet.header.into_ack(false)).unwrap();
             let mut bytes = packet.header.as_bytes().to_vec();
             bytes.extend(content(packet.message.window, packet.message.group, packet.message.id));
-            self.forward.push(InFlight { bytes, delivered: 0 });
+            self.forward.push(self.in_flight(bytes));
         }
         let mut out = [0; 524];
         let mut has_fin = false;
         while let Some(len) = self.sender.next_control(self.now_ns, &mut out) {
             let bytes = out[..len].to_vec();
             has_fin |= kind(&bytes) == Kind::Fin;
-            self.forward.push(InFlight { bytes, delivered: 0 });
+            self.forward.push(self.in_flight(bytes));
         }
         self.sender.released().for_each(drop);
         self.attempts_left = self.attempts_left.saturating_sub(u32::from(has_fin));
@@ -474,7 +531,7 @@ impl World {
 
     fn answer(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
-            self.back.push(InFlight { bytes: bytes.to_vec(), delivered: 0 });
+            self.back.push(self.in_flight(bytes.to_vec()));
         }
     }
 
