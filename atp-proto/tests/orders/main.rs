@@ -23,7 +23,8 @@ fn smallest(messages: u32, arrived: usize) -> Job {
 #[test]
 fn end__of_the_smallest_jobs_in_every_order() {
     let mut orders = 0;
-    for events in Events::pairs() {
+    // To a job without windows a deadline is a cancel.
+    for events in Events::pairs().filter(|events| !events.deadline) {
         for arrived in 0..=1 {
             orders += every_order(&Job { events, ..smallest(1, arrived) });
         }
