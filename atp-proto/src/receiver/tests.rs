@@ -475,8 +475,8 @@ fn on_fin__of_a_later_window_is_joined() {
         assert_eq!(receiver.window(), present);
         let next = of_window(present, 1, 5_002);
         assert_eq!(receiver.on_data(0, &next, &[1]), Outcome::Complete);
-        let messages = std::iter::from_fn(|| receiver.next_message());
-        assert!(messages.fold(true, |all, message| all && message.window == present));
+        let mut messages = std::iter::from_fn(|| receiver.next_message());
+        assert!(messages.all(|message| message.window == present));
     }
 }
 
