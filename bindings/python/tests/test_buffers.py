@@ -187,7 +187,8 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
             print(error.bytes == 1 << 40 and error.bytes_max == 64 << 20)
     assert job.progress().messages == 0
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20),) * 2)
+    # Less than a message, and enough for all else.
+    resource.setrlimit(resource.RLIMIT_AS, (used + (52 << 20),) * 2)
     for send in (job.send, lambda data: atp.answers.Answering.of_csv("count(*)", data)):
         try:
             send(endless[: 60 << 20])

@@ -86,6 +86,7 @@ class _Opened(Generic[AnyJob]):
         self._job: AnyJob | None = None
         self._opening = asyncio.Lock()
         self._turn = asyncio.Lock()
+        self._ending = 0
 
     async def open(self) -> Self:
         """Opens the job. Names are resolved on another thread."""
@@ -176,15 +177,20 @@ class _Opened(Generic[AnyJob]):
 
     async def finish(self) -> Report:
         """Ends the input, and waits for the job's end."""
-        self.native.begin_finish()
-        return await self._end()
+        return await self._end(self.native.begin_finish)
 
     async def cancel(self) -> Report:
         """Ends the job now, with the messages delivered so far."""
-        self.native.begin_cancel()
-        return await self._end()
+        return await self._end(self.native.begin_cancel)
 
-    async def _end(self) -> Report:
+    async def _end(self, begin: Callable[[], None]) -> Report:
+        try:
+            begin()
+        except ClosedError:
+            # The job ended while another task waits for that.
+            if self._ending == 0:
+                raise
+        self._ending += 1
         try:
             return await self._changed.until(self.native.try_outcome)
         except ClosedError:
@@ -192,6 +198,8 @@ class _Opened(Generic[AnyJob]):
             if self.report is not None:
                 return self.report
             raise
+        finally:
+            self._ending -= 1
 
 
 class Job(_Opened[_native.Job]):
