@@ -24,9 +24,13 @@ impl Ender {
         // The thread waits as long as the process lives.
         let ender: &Self = Box::leak(Box::new(Self { asked: event()?, done: event()? }));
         let run = move || {
-            while !wait(&ender.asked, Duration::MAX) {}
-            let _done = Raised(&ender.done);
-            end();
+            // A descriptor that the program has closed around libc asks for nothing.
+            while let Some(is_asked) = wait(&ender.asked, Duration::MAX) {
+                if is_asked {
+                    let _done = Raised(&ender.done);
+                    return end();
+                }
+            }
         };
         thread::Builder::new().name("atp-run-ender".to_owned()).spawn(run)?;
         Ok(ender)
@@ -64,8 +68,9 @@ fn raise(event: &OwnedFd) {
     unsafe { next::write(event.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
 }
 
-/// Waits until an event was raised, for `timeout` at most; whether it was.
-fn wait(event: &OwnedFd, timeout: Duration) -> bool {
+/// Waits until an event was raised, for `timeout` at most; whether it was. `None`: its descriptor is
+/// no event any more.
+fn wait(event: &OwnedFd, timeout: Duration) -> Option<bool> {
     let start = Instant::now();
     loop {
         let left = timeout.saturating_sub(start.elapsed()).as_millis();
@@ -73,8 +78,11 @@ fn wait(event: &OwnedFd, timeout: Duration) -> bool {
         // SAFETY: one entry.
         let count = unsafe { libc::poll(&raw mut ready, 1, left.min(1 << 30) as i32) };
         // A signal interrupts it.
-        if count > 0 || left == 0 {
-            return count > 0;
+        if count > 0 {
+            return (ready.revents & libc::POLLIN != 0).then_some(true);
+        }
+        if left == 0 {
+            return Some(false);
         }
     }
 }

@@ -8,11 +8,11 @@
 //! A connection to a TCP port with a rule is carried likewise: see `tcp`.
 
 mod address;
+mod children;
 mod cutter;
 mod datagram;
 mod descriptors;
 mod ender;
-mod exec;
 mod framing;
 mod incoming;
 mod interpose;
@@ -26,3 +26,4 @@ mod sending;
 mod shared;
 mod state;
 mod tcp;
+mod threads;

@@ -74,6 +74,11 @@ pub fn pass_calls_of_this_thread() {
     IS_OURS.with(|flag| flag.set(true));
 }
 
+/// Ends [`pass_calls_of_this_thread`].
+pub fn own_calls_of_this_thread() {
+    IS_OURS.with(|flag| flag.set(false));
+}
+
 /// Begins work of the library in a thread of the program. Until the guard is dropped, calls pass
 /// and no signal is handled: a handler might call the library, which holds a lock. The threads that
 /// the library starts inherit the mask, so the program's handlers run in its own threads only.

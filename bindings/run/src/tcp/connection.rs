@@ -125,7 +125,7 @@ impl Connection {
     }
 
     /// Waits until the other library was told all replies and their end, or `deadline`.
-    pub fn wait_for_replies(&self, deadline: Instant) -> bool {
+    fn wait_for_replies(&self, deadline: Instant) -> bool {
         self.wait_for(|passed| passed.replies, deadline)
     }
 

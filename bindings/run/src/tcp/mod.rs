@@ -28,7 +28,7 @@
 
 pub mod client;
 pub mod connection;
-mod life;
+pub mod life;
 mod link;
 mod record;
 pub mod server;
