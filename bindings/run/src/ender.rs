@@ -11,6 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// How often the thread looks.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
 pub struct Ender {
     /// Readable once the process ends.
     asked: OwnedFd,
@@ -19,18 +22,23 @@ pub struct Ender {
 }
 
 impl Ender {
-    /// Starts a thread that runs `end` once it is asked.
-    pub fn start(end: fn()) -> io::Result<&'static Self> {
+    /// Starts a thread that runs `end` once it is asked. Until then it runs `look` from time to time,
+    /// as long as that returns false.
+    pub fn start(end: fn(), look: fn() -> bool) -> io::Result<&'static Self> {
         // The thread waits as long as the process lives.
         let ender: &Self = Box::leak(Box::new(Self { asked: event()?, done: event()? }));
         let run = move || {
-            // A descriptor that the program has closed around libc asks for nothing.
-            while let Some(is_asked) = wait(&ender.asked, Duration::MAX) {
-                if is_asked {
-                    let _done = Raised(&ender.done);
-                    return end();
+            let mut is_seen = false;
+            loop {
+                match wait(&ender.asked, LOOK_INTERVAL) {
+                    Some(true) => break,
+                    Some(false) => is_seen = is_seen || look(),
+                    // The program has closed the descriptor around libc, and asks for nothing.
+                    None => return,
                 }
             }
+            let _done = Raised(&ender.done);
+            end();
         };
         thread::Builder::new().name("atp-run-ender".to_owned()).spawn(run)?;
         Ok(ender)

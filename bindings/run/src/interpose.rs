@@ -161,7 +161,7 @@ struct Entry {
 
 extern "C" fn start_own(entry: *mut c_void) -> *mut c_void {
     pass_calls_of_this_thread();
-    let _own = current().map(|state| state.threads.note_own());
+    let _own = current().map(|state| state.threads.count_own());
     // SAFETY: `pthread_create` has made it for this thread, with a function and its argument.
     unsafe {
         let entry = Box::from_raw(entry.cast::<Entry>());

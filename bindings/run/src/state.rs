@@ -106,7 +106,6 @@ fn start() {
         Ok(rules) if rules.is_empty() => {}
         Ok(rules) => {
             begin(rules);
-            watch_main();
             // SAFETY: the functions are part of this library, which is never unloaded.
             unsafe {
                 libc::pthread_atfork(Some(before_fork), None, Some(after_fork));
@@ -135,27 +134,6 @@ fn begin(rules: Rules) {
     STATE.store(Box::into_raw(Box::new(state)), Ordering::Release);
 }
 
-/// Notes that the calling thread is that of `main`: with its end alone the process doesn't end.
-fn watch_main() {
-    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
-    let key = KEY.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: the number is there, and the function is never unloaded.
-        let made = unsafe { libc::pthread_key_create(&raw mut key, Some(at_end_of_main)) };
-        (made == 0).then_some(key)
-    });
-    if let Some(key) = key {
-        // SAFETY: nobody uses the value, which only mustn't be null.
-        unsafe { libc::pthread_setspecific(*key, (&raw const STATE).cast()) };
-    }
-}
-
-extern "C" fn at_end_of_main(_value: *mut libc::c_void) {
-    if let Some(state) = own_state() {
-        state.threads.exit_with_last();
-    }
-}
-
 fn own_pid() -> i32 {
     // SAFETY: it has no arguments and always succeeds.
     unsafe { libc::getpid() }
@@ -178,7 +156,6 @@ extern "C" fn after_fork() {
     descriptors::close_all();
     if let Some(state) = current() {
         begin(state.rules.clone());
-        watch_main();
     }
 }
 
@@ -212,7 +189,7 @@ impl State {
 
     /// From now on the end of the process has something to do.
     fn begin_ender(&self) {
-        self.ender.get_or_init(|| Ender::start(end_work).ok());
+        self.ender.get_or_init(|| Ender::start(end_work, exit_after_last).ok());
     }
 
     /// The receiver of an earlier socket that listened at `local`.
@@ -369,6 +346,10 @@ pub fn end_process(streams: bool) {
         // A signal handler can't.
         None => {}
     }
+}
+
+fn exit_after_last() -> bool {
+    current().is_some_and(|state| state.threads.exit_after_last())
 }
 
 /// Ends the work of the process's state.

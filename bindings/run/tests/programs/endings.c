@@ -186,8 +186,10 @@ static void make_thread(void *(*run)(void *), void *argument) {
     check(pthread_create(&thread, NULL, run, argument) == 0, "pthread_create");
 }
 
-static void *close_and_end(void *none) {
-    usleep(20000);
+/* Takes longer than the library takes to look how many threads there are. */
+static void *write_and_close(void *none) {
+    usleep(300000);
+    write_second_half();
     close_it();
     return none;
 }
@@ -242,7 +244,7 @@ static void step(const char *word) {
     } else if (is(word, "hand-half-to-child")) {
         hand_half_to_child();
     } else if (is(word, "last-thread")) {
-        end_with_last_thread(close_and_end);
+        end_with_last_thread(write_and_close);
     } else if (is(word, "second-half")) {
         write_second_half();
     } else if (is(word, "vfork")) {
@@ -269,6 +271,8 @@ static void step(const char *word) {
         _Exit(0);
     } else if (is(word, "exit_group")) {
         syscall(SYS_exit_group, 0);
+    } else if (is(word, "exit_of_main")) {
+        syscall(SYS_exit, 0);
     } else if (is(word, "quick_exit")) {
         quick_exit(0);
     } else if (is(word, "exit")) {
@@ -302,7 +306,7 @@ static void step(const char *word) {
 /* Writes the lines, unless a step does a part of it, and takes the steps. */
 static void write_and_end(char *way) {
     int is_half = strstr(way, "child-writes") != NULL || strstr(way, "second-half") != NULL
-        || strstr(way, "hand-half") != NULL;
+        || strstr(way, "hand-half") != NULL || strstr(way, "last-thread") != NULL;
     if (strstr(way, "stdio") != NULL) {
         stream = fdopen(fd, "w");
     }

@@ -26,7 +26,7 @@ const GOOD: [&str; 17] = [
     "stdio,return",
 ];
 /// With children, threads and handlers.
-const GOOD_WITH_OTHERS: [&str; 11] = [
+const GOOD_WITH_OTHERS: [&str; 12] = [
     "stdio,fclose,_exit",
     "child-closes,close,_exit",
     "child-closes,_exit",
@@ -34,6 +34,7 @@ const GOOD_WITH_OTHERS: [&str; 11] = [
     "child-writes,_exit",
     "vfork,_exit",
     "last-thread",
+    "close,exit_of_main",
     "reader,_exit",
     "reader,return",
     "exit-of-thread",
