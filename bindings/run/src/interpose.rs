@@ -153,7 +153,7 @@ unsafe fn carry(fd: c_int, to: *const sockaddr, len: socklen_t) -> Option<c_int>
     done.map(|done| if done.is_ok() { 0 } else { -1 })
 }
 
-/// What a thread of the library begins with.
+/// The function of a new thread of the library.
 struct Entry {
     start: Start,
     argument: *mut c_void,

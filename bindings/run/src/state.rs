@@ -1,4 +1,4 @@
-//! What the library knows of its process: the rules, the sockets, and counts for the report.
+//! The state of a process: the rules, the sockets, and counts for the report.
 
 use crate::{
     children::Children,

@@ -73,7 +73,7 @@ pub struct Pair {
     changed: Condvar,
 }
 
-/// What the other library has told.
+/// The other library's records so far.
 #[derive(Clone, Copy, Default)]
 struct Replies {
     /// The program is shown their end.
@@ -377,7 +377,7 @@ impl Link {
     }
 }
 
-/// What a read of the program's bytes gave.
+/// The result of a read of the program's bytes.
 enum Got {
     /// 0 at their end.
     Bytes(usize),

@@ -186,6 +186,13 @@ static void make_thread(void *(*run)(void *), void *argument) {
     check(pthread_create(&thread, NULL, run, argument) == 0, "pthread_create");
 }
 
+/* A program that inherits the connection, and that no `fork` of libc has started. */
+static void spawn_second_half(void) {
+    char command[100];
+    sprintf(command, "sleep 0.3; exec seq -f 'line %%05g' %d %d >&%d", LINES / 2, LINES - 1, fd);
+    check(popen(command, "r") != NULL, "popen");
+}
+
 /* Takes longer than the library takes to look how many threads there are. */
 static void *write_and_close(void *none) {
     usleep(300000);
@@ -243,6 +250,8 @@ static void step(const char *word) {
         run_child(drop_rights_and_write_own);
     } else if (is(word, "hand-half-to-child")) {
         hand_half_to_child();
+    } else if (is(word, "spawn-writes")) {
+        spawn_second_half();
     } else if (is(word, "last-thread")) {
         end_with_last_thread(write_and_close);
     } else if (is(word, "second-half")) {
@@ -306,7 +315,8 @@ static void step(const char *word) {
 /* Writes the lines, unless a step does a part of it, and takes the steps. */
 static void write_and_end(char *way) {
     int is_half = strstr(way, "child-writes") != NULL || strstr(way, "second-half") != NULL
-        || strstr(way, "hand-half") != NULL || strstr(way, "last-thread") != NULL;
+        || strstr(way, "hand-half") != NULL || strstr(way, "last-thread") != NULL
+        || strstr(way, "spawn") != NULL;
     if (strstr(way, "stdio") != NULL) {
         stream = fdopen(fd, "w");
     }

@@ -52,8 +52,16 @@ const GOOD_IN_CHILD: [&str; 5] = [
 const RESETS: [&str; 3] = ["linger,close,_exit", "linger,close,return", "linger,_exit"];
 /// Ends of the process that carries the connection, before it is told that all bytes were written.
 const KILLED: [&str; 6] = ["kill", "term", "abort", "execv", "exit_group", "hand-to-child,_exit"];
-/// Ends of the process right after a close. The library may have told all bytes and the end before.
-const CUT_OFF: [&str; 4] = ["close,execv", "close,exit_group", "close,kill", "close,daemon"];
+/// Ends of the process right after a close: the library may have told all bytes and the end before.
+/// Also ends while another program writes: the library waits for that, for 5 s at most.
+const CUT_OFF: [&str; 6] = [
+    "close,execv",
+    "close,exit_group",
+    "close,kill",
+    "close,daemon",
+    "spawn-writes,_exit",
+    "spawn-writes,reader,_exit",
+];
 /// Ends with processes of two users.
 const WITH_OTHER_RIGHTS: [&str; 3] =
     ["child-drops,second-half,close,_exit", "drop-first,child-connects,second-half,_exit", LEAVES];
