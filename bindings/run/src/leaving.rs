@@ -1,6 +1,6 @@
 //! The program's sockets of carried connections, when its process ends.
 
-use crate::{address, descriptors, next, shared::canonical};
+use crate::{address, descriptors, holders::Holders, next, shared::canonical};
 use std::{
     collections::HashSet,
     fs,
@@ -21,14 +21,13 @@ struct Carried {
 
 /// Closes the connections that this process carries, as the kernel would soon. `ours`: the
 /// library's addresses of these connections; those that the process inherited are its parent's.
-/// `are_alone`: no other process has the sockets.
 ///
 /// The program's other threads still run. Their descriptors become those of a socket on which
 /// nothing arrives, so no thread sees an error that it wouldn't see without the library. The kernel
 /// then tells the library the end of the program's bytes, unless another process has the socket
 /// too. A thread that is inside of a call on the socket keeps it open as well. So its sending half
 /// is shut down, if no other process can write to it.
-pub fn leave(ours: &HashSet<SocketAddr>, are_alone: bool) {
+pub fn leave(ours: &HashSet<SocketAddr>, holders: &Holders) {
     let carried = carried(ours);
     if carried.is_empty() {
         return;
@@ -55,8 +54,10 @@ pub fn leave(ours: &HashSet<SocketAddr>, are_alone: bool) {
         }
     }
     std::mem::forget(silent);
-    for (_, copy) in kept {
-        if are_alone && !is_reset_by_close(copy) {
+    let shared = holders.sockets();
+    for (inode, copy) in kept {
+        let is_ours = shared.as_ref().is_some_and(|shared| !shared.contains(&inode));
+        if is_ours && !is_reset_by_close(copy) {
             // SAFETY: the copy is this function's own.
             unsafe { next::shutdown(copy, libc::SHUT_WR) };
         }

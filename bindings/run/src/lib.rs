@@ -8,12 +8,13 @@
 //! A connection to a TCP port with a rule is carried likewise: see `tcp`.
 
 mod address;
-mod children;
 mod cutter;
 mod datagram;
 mod descriptors;
+mod elsewhere;
 mod ender;
 mod framing;
+mod holders;
 mod incoming;
 mod interpose;
 mod leaving;

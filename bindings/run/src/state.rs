@@ -1,10 +1,10 @@
 //! The state of a process: the rules, the sockets, and counts for the report.
 
 use crate::{
-    children::Children,
     descriptors::{self, FDS_MAX},
     ender::Ender,
     framing::Framing,
+    holders::Holders,
     incoming::Incoming,
     leaving,
     map::{self, Rule, Rules},
@@ -49,7 +49,7 @@ pub struct State {
     pub shared: Shared,
     /// Ends all of that with the process; `None` inside if there is no room for its thread.
     ender: OnceLock<Option<&'static Ender>>,
-    children: Children,
+    pub holders: Holders,
     pub threads: Threads,
 }
 
@@ -127,7 +127,7 @@ fn begin(rules: Rules) {
         client: Client::default(),
         shared: Shared::default(),
         ender: OnceLock::new(),
-        children: Children::none_yet(),
+        holders: Holders::none_yet(),
         threads: Threads::default(),
     };
     OWNER.store(own_pid(), Ordering::Relaxed);
@@ -147,7 +147,7 @@ unsafe extern "C" {
 
 extern "C" fn before_fork() {
     if let Some(state) = current() {
-        state.children.note_fork();
+        state.holders.note_fork();
     }
 }
 
@@ -358,7 +358,7 @@ fn end_work() {
     pass_calls_of_this_thread();
     let deadline = Instant::now() + EXIT_TIMEOUT;
     state.client.links.end();
-    leaving::leave(&state.carried(deadline), state.children.are_none());
+    leaving::leave(&state.carried(deadline), &state.holders);
     // They stay in place: later datagrams are plain.
     let destinations: Vec<_> = lock(&state.destinations).values().cloned().collect();
     end_all(&destinations, deadline);

@@ -25,6 +25,8 @@
 #define BYTES (LINES * 11)
 #define MANY 20
 
+static void step(const char *word);
+
 static struct sockaddr_in at = {.sin_family = AF_INET};
 static char lines[BYTES + 1];
 static int fd = -1;
@@ -191,6 +193,43 @@ static void spawn_second_half(void) {
     char command[100];
     sprintf(command, "sleep 0.3; exec seq -f 'line %%05g' %d %d >&%d", LINES / 2, LINES - 1, fd);
     check(popen(command, "r") != NULL, "popen");
+}
+
+/* Sends the connection over a Unix socket, or receives it. */
+static void pass(int over, int *connection) {
+    char byte = 'x', control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    if (*connection < 0) {
+        check(recvmsg(over, &message, 0) == 1 && CMSG_FIRSTHDR(&message) != NULL, "recvmsg");
+        memcpy(connection, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
+        return;
+    }
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    *head = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+    memcpy(CMSG_DATA(head), connection, sizeof(int));
+    check(sendmsg(over, &message, 0) == 1, "sendmsg");
+}
+
+/* The child connects, and ends while the parent writes. */
+static void receive_from_child(void) {
+    int pair[2];
+    check(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "socketpair");
+    if (fork() == 0) {
+        fd = connected();
+        write_all(lines, BYTES / 2);
+        pass(pair[1], &fd);
+        step("reader");
+        _exit(0);
+    }
+    pass(pair[0], &fd);
+    usleep(300000);
+    signal(SIGPIPE, SIG_IGN);
+    (void)!write(fd, lines + BYTES / 2, BYTES - BYTES / 2);
+    close_it();
+    wait(NULL);
 }
 
 /* Takes longer than the library takes to look how many threads there are. */
@@ -416,6 +455,9 @@ int main(int argc, char **argv) {
         }
     } else if (is_first(&way, "drop-first,")) {
         drop_rights();
+    } else if (is(way, "receive-from-child")) {
+        receive_from_child();
+        return 0;
     } else if (is_first(&way, "many,")) {
         write_many();
     }

@@ -201,6 +201,16 @@ pub fn of_other_users() -> Result<()> {
     Ok(())
 }
 
+/// A process shares a connection without having children.
+pub fn of_received() -> Result<()> {
+    read_by_server(&["receive-from-child"], true, is_whole_or_reset)
+}
+
+/// A process that had children, at which it can look, ends its connections as one without.
+pub fn of_former_parents() -> Result<()> {
+    read_by_server(&["child-closes,reader,_exit"], true, is_whole)
+}
+
 /// A process ends with the program's last thread, though that isn't the one of `main`.
 pub fn of_last_threads() -> Result<()> {
     let folder = tempfile::tempdir()?;

@@ -1,34 +1,56 @@
 //! Whether another process may have this process's sockets.
 //!
-//! Processes inherit sockets from their parents, so a process that never had a child shares none.
-//! `/proc` can't tell more: it hides the descriptors of other users' processes, and a program that
-//! has children with other rights is one with a shared socket.
+//! Processes inherit sockets from their parents, so a process that never had a child shares none,
+//! unless it sent one over a Unix socket. Only with children `/proc` has to be searched.
 
+use crate::{elsewhere, shared::errno};
 use std::{
+    collections::HashSet,
     mem::MaybeUninit,
     ptr::null_mut,
     sync::atomic::{AtomicBool, Ordering},
 };
 
-pub struct Children {
+pub struct Holders {
     /// Set before a fork. Children of `vfork` and `posix_spawn` don't set it.
     has_forked: AtomicBool,
+    /// Set once the process may have sent a descriptor to another one.
+    has_sent: AtomicBool,
     /// The page faults of the children that had ended when the program started: a shell may have
     /// had children before it executed the program.
     faults_at_start: i64,
 }
 
-impl Children {
+impl Holders {
     pub fn none_yet() -> Self {
-        Self { has_forked: AtomicBool::new(false), faults_at_start: faults_of_ended() }
+        Self {
+            has_forked: AtomicBool::new(false),
+            has_sent: AtomicBool::new(false),
+            faults_at_start: faults_of_ended(),
+        }
     }
 
     pub fn note_fork(&self) {
         self.has_forked.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the process surely had no children.
-    pub fn are_none(&self) -> bool {
+    pub fn note_sent(&self) {
+        self.has_sent.store(true, Ordering::Relaxed);
+    }
+
+    /// The numbers of sockets among which are those that other processes share with this one.
+    /// `None` if that can't be known.
+    pub fn sockets(&self) -> Option<HashSet<u64>> {
+        if self.has_sent.load(Ordering::Relaxed) {
+            None
+        } else if self.had_no_children() {
+            Some(HashSet::new())
+        } else {
+            elsewhere::sockets()
+        }
+    }
+
+    fn had_no_children(&self) -> bool {
         !self.has_forked.load(Ordering::Relaxed)
             && !are_ended_unseen()
             && faults_of_ended() == self.faults_at_start
@@ -63,5 +85,5 @@ fn has_none_now() -> bool {
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
     // SAFETY: the memory is there. WNOWAIT leaves the children as they are.
     let found = unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), flags) };
-    found < 0 && crate::shared::errno() == libc::ECHILD
+    found < 0 && errno() == libc::ECHILD
 }
