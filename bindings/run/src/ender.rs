@@ -22,8 +22,8 @@ pub struct Ender {
 }
 
 impl Ender {
-    /// Starts a thread that runs `end` once it is asked. Until then it runs `look` from time to time,
-    /// as long as that returns false.
+    /// Starts a thread that runs `end` once it is asked. Until then it runs `look` from time to
+    /// time, as long as that returns false.
     pub fn start(end: fn(), look: fn() -> bool) -> io::Result<&'static Self> {
         // The thread waits as long as the process lives.
         let ender: &Self = Box::leak(Box::new(Self { asked: event()?, done: event()? }));
@@ -76,8 +76,8 @@ fn raise(event: &OwnedFd) {
     unsafe { next::write(event.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
 }
 
-/// Waits until an event was raised, for `timeout` at most; whether it was. `None`: its descriptor is
-/// no event any more.
+/// Waits until an event was raised, for `timeout` at most; whether it was. `None`: its descriptor
+/// is no event any more.
 fn wait(event: &OwnedFd, timeout: Duration) -> Option<bool> {
     let start = Instant::now();
     loop {
