@@ -74,9 +74,10 @@ fn carried(ours: &HashSet<SocketAddr>) -> Vec<Carried> {
     }
     let carried = |fd: RawFd| {
         let far = address::of_socket(fd, next::getpeername)?;
-        let is_programs = || address::is_tcp(fd) && !descriptors::is_own(fd);
-        (ours.contains(&canonical(far)) && is_programs())
-            .then(|| Some(Carried { fd, inode: inode(fd)? }))?
+        if !ours.contains(&canonical(far)) || !address::is_tcp(fd) || descriptors::is_own(fd) {
+            return None;
+        }
+        Some(Carried { fd, inode: inode(fd)? })
     };
     open_descriptors().into_iter().filter_map(carried).collect()
 }
