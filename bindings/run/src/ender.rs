@@ -11,6 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// How often the thread looks.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
 pub struct Ender {
     /// Readable once the process ends.
     asked: OwnedFd,
@@ -19,12 +22,21 @@ pub struct Ender {
 }
 
 impl Ender {
-    /// Starts a thread that runs `end` once it is asked.
-    pub fn start(end: fn()) -> io::Result<&'static Self> {
+    /// Starts a thread that runs `end` once it is asked. Until then it runs `look` from time to
+    /// time, as long as that returns false.
+    pub fn start(end: fn(), look: fn() -> bool) -> io::Result<&'static Self> {
         // The thread waits as long as the process lives.
         let ender: &Self = Box::leak(Box::new(Self { asked: event()?, done: event()? }));
         let run = move || {
-            while !wait(&ender.asked, Duration::MAX) {}
+            let mut is_seen = false;
+            loop {
+                match wait(&ender.asked, LOOK_INTERVAL) {
+                    Some(true) => break,
+                    Some(false) => is_seen = is_seen || look(),
+                    // The program has closed the descriptor around libc, and asks for nothing.
+                    None => return,
+                }
+            }
             let _done = Raised(&ender.done);
             end();
         };
@@ -64,8 +76,9 @@ fn raise(event: &OwnedFd) {
     unsafe { next::write(event.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
 }
 
-/// Waits until an event was raised, for `timeout` at most; whether it was.
-fn wait(event: &OwnedFd, timeout: Duration) -> bool {
+/// Waits until an event was raised, for `timeout` at most; whether it was. `None`: its descriptor
+/// is no event any more.
+fn wait(event: &OwnedFd, timeout: Duration) -> Option<bool> {
     let start = Instant::now();
     loop {
         let left = timeout.saturating_sub(start.elapsed()).as_millis();
@@ -73,8 +86,11 @@ fn wait(event: &OwnedFd, timeout: Duration) -> bool {
         // SAFETY: one entry.
         let count = unsafe { libc::poll(&raw mut ready, 1, left.min(1 << 30) as i32) };
         // A signal interrupts it.
-        if count > 0 || left == 0 {
-            return count > 0;
+        if count > 0 {
+            return (ready.revents & libc::POLLIN != 0).then_some(true);
+        }
+        if left == 0 {
+            return Some(false);
         }
     }
 }

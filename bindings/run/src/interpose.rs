@@ -11,8 +11,8 @@ use crate::{
     sending::{part, send_connected, send_header, send_parts, send_to},
     shared::{calls_pass, enter, errno, pass_calls_of_this_thread, set_errno},
     state::{
-        Beside, closed, closed_range, connected, copied, lingering, own_state, set_connected,
-        state, wait_until_told,
+        Beside, closed, closed_range, connected, copied, current, end_process, own_state,
+        set_connected, state,
     },
     tcp::{client, server::Listening},
 };
@@ -153,7 +153,7 @@ unsafe fn carry(fd: c_int, to: *const sockaddr, len: socklen_t) -> Option<c_int>
     done.map(|done| if done.is_ok() { 0 } else { -1 })
 }
 
-/// What a thread of the library begins with.
+/// The function of a new thread of the library.
 struct Entry {
     start: Start,
     argument: *mut c_void,
@@ -161,6 +161,7 @@ struct Entry {
 
 extern "C" fn start_own(entry: *mut c_void) -> *mut c_void {
     pass_calls_of_this_thread();
+    let _own = current().map(|state| state.threads.count_own());
     // SAFETY: `pthread_create` has made it for this thread, with a function and its argument.
     unsafe {
         let entry = Box::from_raw(entry.cast::<Entry>());
@@ -197,6 +198,7 @@ fn is_in_the_way(fd: c_int, error: c_int) -> bool {
 
 /// Ends the process, after the last bytes of its connections.
 fn end_now(status: c_int) -> ! {
+    end_process(false);
     loop {
         // SAFETY: it takes no memory, and doesn't return.
         unsafe { libc::syscall(libc::SYS_exit_group, status) };
@@ -354,16 +356,9 @@ interpose! {
         if is_in_the_way(fd, libc::EBADF) {
             return -1;
         }
-        let lingering = lingering(fd);
         descriptors::forget(fd);
         closed(fd);
-        let done = next::close(fd);
-        if done == 0
-            && let Some(lingering) = lingering
-        {
-            wait_until_told(lingering);
-        }
-        done
+        next::close(fd)
     }
 
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {

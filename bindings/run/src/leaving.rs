@@ -1,10 +1,6 @@
-//! The program's sockets of carried connections, when its process ends or executes another program.
+//! The program's sockets of carried connections, when its process ends.
 
-use crate::{
-    address, descriptors,
-    names::{self, Protocol},
-    next,
-};
+use crate::{address, descriptors, holders::Holders, next, shared::canonical};
 use std::{
     collections::HashSet,
     fs,
@@ -14,32 +10,25 @@ use std::{
         fd::{AsRawFd, RawFd},
         unix::net::UnixStream,
     },
-    path::Path,
-    time::Duration,
 };
 
 /// A descriptor of a carried connection.
 struct Carried {
     fd: RawFd,
-    /// What all descriptors of the socket share, in all processes.
+    /// The number of the socket, which all of its descriptors share.
     inode: u64,
-    /// The library's address of the connection.
-    far: SocketAddr,
 }
 
-/// The library's addresses of the carried connections that the program has open.
-pub fn open_connections() -> HashSet<SocketAddr> {
-    carried().into_iter().map(|carried| carried.far).collect()
-}
-
-/// Ends what the program sends on its carried connections, as the kernel would soon.
+/// Closes the connections that this process carries, as the kernel would soon. `ours`: the
+/// library's addresses of these connections; those that the process inherited are its parent's.
 ///
-/// The program's other threads still run. They find a socket that is silent for ever in place of
-/// theirs, so none sees an error that it wouldn't without the library. The kernel then tells the
-/// library the end of the program's bytes. It doesn't if another process has the socket too, such
-/// as a child after a `fork`: the connection is that one's, until the process has ended.
-pub fn leave() {
-    let carried = carried();
+/// The program's other threads still run. Their descriptors become those of a socket on which
+/// nothing arrives, so no thread sees an error that it wouldn't see without the library. The kernel
+/// then tells the library the end of the program's bytes, unless another process has the socket
+/// too. A thread that is inside of a call on the socket keeps it open as well. So its sending half
+/// is shut down, if no other process can write to it.
+pub fn leave(ours: &HashSet<SocketAddr>, holders: &Holders) {
+    let carried = carried(ours);
     if carried.is_empty() {
         return;
     }
@@ -54,9 +43,10 @@ pub fn leave() {
     let mut kept: Vec<(u64, RawFd)> = Vec::new();
     for carried in carried {
         if kept.iter().all(|(inode, _)| *inode != carried.inode) {
+            // A child of a fork closes it.
             // SAFETY: F_DUPFD takes any number.
-            let copy = unsafe { next::fcntl(carried.fd, libc::F_DUPFD_CLOEXEC, 0) };
-            kept.push((carried.inode, copy));
+            let copy = || unsafe { next::fcntl(carried.fd, libc::F_DUPFD_CLOEXEC, 0) };
+            kept.push((carried.inode, descriptors::make(copy)));
         }
         if let Ok(silent) = &silent {
             // SAFETY: the descriptor is the program's, and the process ends.
@@ -64,38 +54,37 @@ pub fn leave() {
         }
     }
     std::mem::forget(silent);
-    let elsewhere = sockets_elsewhere();
+    let shared = holders.sockets();
     for (inode, copy) in kept {
-        // SAFETY: the copy is this function's own.
-        unsafe {
-            // Also while a thread is inside of a call on the socket, which holds it open.
-            let is_reset = linger(copy) == Some(Duration::ZERO);
-            let is_others = elsewhere.as_ref().is_none_or(|sockets| sockets.contains(&inode));
-            if !is_reset && !is_others {
-                next::shutdown(copy, libc::SHUT_WR);
-            }
-            next::close(copy);
+        let is_ours = shared.as_ref().is_some_and(|shared| !shared.contains(&inode));
+        if is_ours && !is_reset_by_close(copy) {
+            // SAFETY: the copy is this function's own.
+            unsafe { next::shutdown(copy, libc::SHUT_WR) };
         }
+        descriptors::forget(copy);
+        // SAFETY: as above.
+        unsafe { next::close(copy) };
     }
 }
 
-fn carried() -> Vec<Carried> {
-    if !names::are_there() {
+/// The program's descriptors of the connections with these addresses of the library.
+fn carried(ours: &HashSet<SocketAddr>) -> Vec<Carried> {
+    if ours.is_empty() {
         return Vec::new();
     }
-    descriptors_of(Path::new("/proc/self")).into_iter().filter_map(carried_by).collect()
+    let carried = |fd: RawFd| {
+        let far = address::of_socket(fd, next::getpeername)?;
+        if !ours.contains(&canonical(far)) || !address::is_tcp(fd) || descriptors::is_own(fd) {
+            return None;
+        }
+        Some(Carried { fd, inode: inode(fd)? })
+    };
+    open_descriptors().into_iter().filter_map(carried).collect()
 }
 
-fn carried_by(fd: RawFd) -> Option<Carried> {
-    let far = address::of_socket(fd, next::getpeername)?;
-    names::of(Protocol::Tcp, far)?;
-    let is_programs = address::is_tcp(fd) && !descriptors::is_own(fd);
-    Some(Carried { fd, inode: inode(fd)?, far }).filter(|_| is_programs)
-}
-
-/// The numbers of a process's descriptors; all that may be, if the kernel doesn't tell.
-fn descriptors_of(process: &Path) -> Vec<RawFd> {
-    match fs::read_dir(process.join("fd")) {
+/// The numbers of the process's descriptors. Without `/proc`, all numbers that the library notes.
+fn open_descriptors() -> Vec<RawFd> {
+    match fs::read_dir("/proc/self/fd") {
         Ok(entries) => {
             let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
             entries.flatten().filter_map(number).collect()
@@ -110,30 +99,8 @@ fn inode(fd: RawFd) -> Option<u64> {
     unsafe { (libc::fstat(fd, stat.as_mut_ptr()) == 0).then(|| stat.assume_init().st_ino) }
 }
 
-/// A carried connection whose close waits, as SO_LINGER with a time asks.
-pub struct Lingering {
-    carried: Carried,
-    pub timeout: Duration,
-}
-
-impl Lingering {
-    pub fn of(fd: RawFd) -> Option<Self> {
-        let carried = carried_by(fd)?;
-        let timeout = linger(fd)?;
-        (timeout > Duration::ZERO).then_some(Self { carried, timeout })
-    }
-
-    /// The library's address of the connection, if that was its last descriptor.
-    pub fn closed(self) -> Option<SocketAddr> {
-        let Carried { inode, far, .. } = self.carried;
-        let is_open = carried().iter().any(|carried| carried.inode == inode)
-            || sockets_elsewhere().is_none_or(|sockets| sockets.contains(&inode));
-        (!is_open).then_some(far)
-    }
-}
-
-/// How long the close of a socket waits (SO_LINGER). Without time it is a reset.
-fn linger(fd: RawFd) -> Option<Duration> {
+/// Whether the program asked for a reset in the place of an end: SO_LINGER without time.
+fn is_reset_by_close(fd: RawFd) -> bool {
     let mut linger = libc::linger { l_onoff: 0, l_linger: 0 };
     let mut len = size_of_val(&linger) as libc::socklen_t;
     // SAFETY: the memory is there and `len` is its length.
@@ -141,23 +108,5 @@ fn linger(fd: RawFd) -> Option<Duration> {
         let at = (&raw mut linger).cast();
         libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, at, &raw mut len);
     }
-    let seconds = u64::try_from(linger.l_linger).unwrap_or(0);
-    (linger.l_onoff != 0).then(|| Duration::from_secs(seconds))
-}
-
-/// The inodes of the sockets that other processes have; `None` if the kernel doesn't tell. A
-/// process that can't be looked at is another user's. So it is no child with this one's sockets,
-/// unless it took other rights.
-fn sockets_elsewhere() -> Option<HashSet<u64>> {
-    let own = std::process::id().to_string();
-    let is_other = |name: &str| name != own && name.bytes().all(|byte| byte.is_ascii_digit());
-    let processes = fs::read_dir("/proc").ok()?.flatten();
-    let others = processes.filter(|entry| entry.file_name().to_str().is_some_and(is_other));
-    let descriptors = others.filter_map(|other| fs::read_dir(other.path().join("fd")).ok());
-    let links = descriptors.flat_map(|entries| entries.flatten());
-    let inode = |entry: fs::DirEntry| {
-        let link = fs::read_link(entry.path()).ok()?;
-        link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
-    };
-    Some(links.filter_map(inode).collect())
+    linger.l_onoff != 0 && linger.l_linger == 0
 }

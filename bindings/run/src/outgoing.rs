@@ -29,7 +29,7 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(3_600);
 /// How long a receiver may be silent before datagrams are sent plainly again.
 const PEER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What becomes of a datagram.
+/// The way that a datagram takes.
 #[derive(Debug, PartialEq)]
 pub enum Verdict {
     /// It is a message now.

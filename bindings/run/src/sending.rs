@@ -118,6 +118,13 @@ pub unsafe fn send_header(fd: c_int, message: *const msghdr, flags: c_int) -> Op
     // SAFETY: the program gave it.
     unsafe {
         let message = &*message;
+        if message.msg_controllen > 0
+            && address::option(fd, libc::SO_DOMAIN) == Some(libc::AF_UNIX)
+            && let Some(state) = state()
+        {
+            // Perhaps with a descriptor.
+            state.holders.note_sent();
+        }
         // Control messages (a segment size, a source address) are the kernel's business.
         if message.msg_controllen > 0
             || message.msg_iovlen > PARTS_MAX

@@ -1,4 +1,4 @@
-//! What the threads of the library share with the calls of the program.
+//! Counts and helpers that the library's threads share with the program's calls.
 
 use approxlib::GroupReport;
 use libc::c_int;
@@ -18,7 +18,7 @@ use std::{
 /// How often the end of the process looks whether a thread has ended.
 const JOIN_INTERVAL: Duration = Duration::from_millis(1);
 
-/// What the threads of one process share.
+/// The counts of one process.
 #[derive(Default)]
 pub struct Shared {
     pub counts: Counts,
@@ -72,6 +72,11 @@ thread_local! {
 /// Lets the calls of this thread pass untouched.
 pub fn pass_calls_of_this_thread() {
     IS_OURS.with(|flag| flag.set(true));
+}
+
+/// Ends [`pass_calls_of_this_thread`].
+pub fn own_calls_of_this_thread() {
+    IS_OURS.with(|flag| flag.set(false));
 }
 
 /// Begins work of the library in a thread of the program. Until the guard is dropped, calls pass

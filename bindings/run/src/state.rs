@@ -1,23 +1,21 @@
-//! What the library knows of its process: the rules, the sockets, and counts for the report.
+//! The state of a process: the rules, the sockets, and counts for the report.
 
 use crate::{
     descriptors::{self, FDS_MAX},
     ender::Ender,
     framing::Framing,
+    holders::Holders,
     incoming::Incoming,
-    leaving::{self, Lingering},
+    leaving,
     map::{self, Rule, Rules},
     names,
     outgoing::{Destination, Verdict},
-    shared::{
-        Counts, Shared, calls_pass, canonical, enter, errno, lock, pass_calls_of_this_thread,
-        set_errno, warn,
-    },
+    shared::{Counts, Shared, calls_pass, canonical, enter, lock, pass_calls_of_this_thread, warn},
     tcp::{
         client::{self, Client},
-        connection::Connection,
         server::Listening,
     },
+    threads::Threads,
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -36,8 +34,6 @@ use std::{
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it waits for the receivers, after senders that took all of that.
 const RECEIVERS_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often a close that waits looks whether it may end.
-const TOLD_INTERVAL: Duration = Duration::from_millis(1);
 /// How long the rest of the end may take, on a busy machine.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -53,6 +49,8 @@ pub struct State {
     pub shared: Shared,
     /// Ends all of that with the process; `None` inside if there is no room for its thread.
     ender: OnceLock<Option<&'static Ender>>,
+    pub holders: Holders,
+    pub threads: Threads,
 }
 
 /// The receiver beside a socket of the program.
@@ -93,6 +91,11 @@ pub fn state() -> Option<&'static State> {
         return None;
     }
     START.call_once(start);
+    current()
+}
+
+/// The state, also for the library's threads.
+pub fn current() -> Option<&'static State> {
     // SAFETY: states are leaked, so they live as long as the process.
     unsafe { STATE.load(Ordering::Acquire).as_ref() }
 }
@@ -105,7 +108,7 @@ fn start() {
             begin(rules);
             // SAFETY: the functions are part of this library, which is never unloaded.
             unsafe {
-                libc::pthread_atfork(None, None, Some(after_fork));
+                libc::pthread_atfork(Some(before_fork), None, Some(after_fork));
                 // The first of these functions runs last.
                 at_quick_exit(at_quick_end);
             };
@@ -124,6 +127,8 @@ fn begin(rules: Rules) {
         client: Client::default(),
         shared: Shared::default(),
         ender: OnceLock::new(),
+        holders: Holders::none_yet(),
+        threads: Threads::default(),
     };
     OWNER.store(own_pid(), Ordering::Relaxed);
     STATE.store(Box::into_raw(Box::new(state)), Ordering::Release);
@@ -140,11 +145,16 @@ unsafe extern "C" {
     fn fcloseall() -> libc::c_int;
 }
 
+extern "C" fn before_fork() {
+    if let Some(state) = current() {
+        state.holders.note_fork();
+    }
+}
+
 /// In a forked child: a lock of the parent's state may never be released there.
 extern "C" fn after_fork() {
     descriptors::close_all();
-    // SAFETY: the parent's state was leaked, and its rules never change.
-    if let Some(state) = unsafe { STATE.load(Ordering::Acquire).as_ref() } {
+    if let Some(state) = current() {
         begin(state.rules.clone());
     }
 }
@@ -179,7 +189,7 @@ impl State {
 
     /// From now on the end of the process has something to do.
     fn begin_ender(&self) {
-        self.ender.get_or_init(|| Ender::start(end_work).ok());
+        self.ender.get_or_init(|| Ender::start(end_work, exit_after_last).ok());
     }
 
     /// The receiver of an earlier socket that listened at `local`.
@@ -203,16 +213,21 @@ impl State {
         bound.retain(|_, other| !Arc::ptr_eq(other, &beside));
     }
 
-    /// The carried connections to the program.
-    fn connections(&self, deadline: Instant) -> Vec<Arc<Connection>> {
-        let bound = lock(&self.bound);
-        let of_open = bound.values().filter_map(|beside| match &**beside {
-            Beside::Tcp(listening) => Some(listening),
-            Beside::Udp(_) => None,
-        });
-        let closing = lock(&self.closing);
-        let all = of_open.chain(closing.iter());
-        all.flat_map(|listening| listening.connections(deadline)).collect()
+    /// The library's addresses of the connections that this process carries.
+    fn carried(&self, deadline: Instant) -> HashSet<SocketAddr> {
+        let mut lives: Vec<_> = {
+            let bound = lock(&self.bound);
+            let listening = bound.values().filter_map(|beside| match &**beside {
+                Beside::Tcp(listening) => Some(listening.life()),
+                Beside::Udp(_) => None,
+            });
+            listening.collect()
+        };
+        lives.extend(lock(&self.closing).iter().map(Listening::life));
+        let connections = lives.iter().flat_map(|life| life.all_connections(deadline));
+        let mut carried = self.client.links.open();
+        carried.extend(connections.map(|connection| connection.far()));
+        carried
     }
 
     /// Connects a socket of TCP to the library, if the other end's library answers: as `connect`
@@ -333,18 +348,21 @@ pub fn end_process(streams: bool) {
     }
 }
 
+fn exit_after_last() -> bool {
+    current().is_some_and(|state| state.threads.exit_after_last())
+}
+
 /// Ends the work of the process's state.
 fn end_work() {
-    // SAFETY: states are leaked, so they live as long as the process.
-    let Some(state) = (unsafe { STATE.load(Ordering::Acquire).as_ref() }) else { return };
+    let Some(state) = current() else { return };
     pass_calls_of_this_thread();
     let deadline = Instant::now() + EXIT_TIMEOUT;
     state.client.links.end();
-    leaving::leave();
+    leaving::leave(&state.carried(deadline), &state.holders);
     // They stay in place: later datagrams are plain.
     let destinations: Vec<_> = lock(&state.destinations).values().cloned().collect();
     end_all(&destinations, deadline);
-    state.client.links.wait_for_end(&HashSet::new(), deadline);
+    state.client.links.wait_for_end(deadline);
     let bound = std::mem::take(&mut *lock(&state.bound));
     let closing = std::mem::take(&mut *lock(&state.closing));
     let deadline = deadline.max(Instant::now() + RECEIVERS_TIMEOUT);
@@ -364,66 +382,6 @@ fn end_work() {
 fn end_all(destinations: &[Arc<Destination>], deadline: Instant) {
     destinations.iter().for_each(|destination| destination.end());
     destinations.iter().for_each(|destination| destination.wait_for_end(deadline));
-}
-
-/// Before a call after which the process may go on without the library's threads. What the program
-/// has closed or sent as datagrams is brought to its end.
-pub fn leave_program() {
-    let Some(state) = own_state() else { return };
-    if state.ender.get().is_none() {
-        return;
-    }
-    let before = errno();
-    {
-        let _inside = enter();
-        let deadline = Instant::now() + EXIT_TIMEOUT;
-        let open = leaving::open_connections();
-        // If the call fails, later datagrams begin others.
-        let destinations = std::mem::take(&mut *lock(&state.destinations));
-        end_all(&destinations.into_values().collect::<Vec<_>>(), deadline);
-        state.client.links.wait_for_end(&open, deadline);
-        for connection in state.connections(deadline) {
-            if !open.contains(&connection.far()) {
-                connection.wait_for_replies(deadline);
-            }
-        }
-    }
-    set_errno(before);
-}
-
-/// A connection that the program closes now, and whose close waits.
-pub fn lingering(fd: RawFd) -> Option<Lingering> {
-    // Most programs' closes end here, without a system call.
-    if !names::are_there() {
-        return None;
-    }
-    own_state()?;
-    let before = errno();
-    let lingering = Lingering::of(fd);
-    set_errno(before);
-    lingering
-}
-
-/// Waits until the other library has what was written to a closed connection, and its end: as long
-/// as the program asked for. Signals are handled meanwhile.
-pub fn wait_until_told(lingering: Lingering) {
-    let Some(state) = own_state() else { return };
-    let (before, deadline) = (errno(), Instant::now() + lingering.timeout);
-    let far = {
-        let _inside = enter();
-        lingering.closed()
-    };
-    let is_told = |far: SocketAddr| {
-        let _inside = enter();
-        let now = Instant::now();
-        let mut connections = state.connections(now).into_iter();
-        !state.client.links.is_open(far)
-            && connections.all(|is| is.far() != far || is.wait_for_replies(now))
-    };
-    while far.is_some_and(|far| !is_told(far)) && Instant::now() < deadline {
-        std::thread::sleep(TOLD_INTERVAL);
-    }
-    set_errno(before);
 }
 
 fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()> {
@@ -447,9 +405,7 @@ fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()>
 
 /// The state, if this process has one. A child of `vfork` has none: its descriptors are others.
 pub fn own_state() -> Option<&'static State> {
-    // SAFETY: states are leaked, so they live as long as the process.
-    let state = unsafe { STATE.load(Ordering::Acquire).as_ref() };
-    state.filter(|_| !calls_pass() && own_pid() == OWNER.load(Ordering::Relaxed))
+    current().filter(|_| !calls_pass() && own_pid() == OWNER.load(Ordering::Relaxed))
 }
 
 /// Notes that a descriptor is a copy of another one. It may have been another socket's before.

@@ -25,7 +25,7 @@ const QUEUE_MAX: usize = 1_024;
 /// by a program that doesn't read.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is written to the program.
+/// A part of the bytes for the program, or how they end.
 enum Piece {
     Bytes(Vec<u8>),
     End,
@@ -56,7 +56,7 @@ struct Passed {
     messages: bool,
     /// A window had fewer messages than its rate asks for.
     are_messages_missing: bool,
-    /// What was written to the program.
+    /// The bytes for the program, which has them all or takes no more.
     pieces: bool,
     replies: bool,
 }
@@ -125,7 +125,7 @@ impl Connection {
     }
 
     /// Waits until the other library was told all replies and their end, or `deadline`.
-    pub fn wait_for_replies(&self, deadline: Instant) -> bool {
+    fn wait_for_replies(&self, deadline: Instant) -> bool {
         self.wait_for(|passed| passed.replies, deadline)
     }
 

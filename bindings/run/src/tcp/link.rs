@@ -47,14 +47,14 @@ impl Links {
         self.is_ending.load(Ordering::Relaxed)
     }
 
-    pub fn is_open(&self, far: SocketAddr) -> bool {
-        lock(&self.open).contains(&far)
+    pub fn open(&self) -> HashSet<SocketAddr> {
+        lock(&self.open).clone()
     }
 
-    /// Waits until all connections but those of `without` have ended, or `deadline`.
-    pub fn wait_for_end(&self, without: &HashSet<SocketAddr>, deadline: Instant) {
+    /// Waits until all connections have ended, or `deadline`.
+    pub fn wait_for_end(&self, deadline: Instant) {
         let left = deadline.saturating_duration_since(Instant::now());
-        let are_open = |open: &mut HashSet<_>| !open.is_subset(without);
+        let are_open = |open: &mut HashSet<_>| !open.is_empty();
         drop(self.changed.wait_timeout_while(lock(&self.open), left, are_open));
     }
 
@@ -73,7 +73,7 @@ pub struct Pair {
     changed: Condvar,
 }
 
-/// What the other library has told.
+/// The other library's records so far.
 #[derive(Clone, Copy, Default)]
 struct Replies {
     /// The program is shown their end.
@@ -377,7 +377,7 @@ impl Link {
     }
 }
 
-/// What a read of the program's bytes gave.
+/// The result of a read of the program's bytes.
 enum Got {
     /// 0 at their end.
     Bytes(usize),

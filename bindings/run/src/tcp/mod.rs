@@ -28,7 +28,7 @@
 
 pub mod client;
 pub mod connection;
-mod life;
+pub mod life;
 mod link;
 mod record;
 pub mod server;
@@ -52,7 +52,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a program may take to read what came before a reset. Then it sees the reset alone.
 const RESET_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the server's library says first.
+/// The first bytes of the server's library.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Hello {
     framing: Framing,

@@ -1,4 +1,4 @@
-//! What two libraries tell each other over TCP, besides the bytes of the programs.
+//! The records that two libraries send each other over TCP, with the programs' bytes or an end.
 //!
 //! An end of a stream alone proves nothing: the kernel ends the connections of a killed process as
 //! well. So both ends of a program's bytes, the good one and the reset, are told in words.

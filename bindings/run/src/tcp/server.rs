@@ -97,8 +97,8 @@ impl Listening {
         self.life.has_ended()
     }
 
-    pub fn connections(&self, deadline: Instant) -> Vec<Arc<Connection>> {
-        self.life.all_connections(deadline)
+    pub fn life(&self) -> Arc<Life> {
+        self.life.clone()
     }
 
     /// Ends the receiver, whose program reads no more, and waits for that until `deadline`: the

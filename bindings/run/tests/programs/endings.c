@@ -4,7 +4,8 @@
  * list of steps with commas between. `endings serve PORT` reads one connection after the other to
  * its end, and prints how many of these bytes came, and whether the end was a good one.
  * `endings answer WAY PORT` accepts a connection, and writes and ends likewise; `endings read PORT`
- * connects and reads. `endings write-on PORT` then writes until that fails. */
+ * connects and reads. `endings write-on PORT` then writes until that fails. `endings
+ * last-thread-of-udp PORT` sends and receives datagrams in a thread that is the program's last. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,6 +24,8 @@
 #define LINES 2000
 #define BYTES (LINES * 11)
 #define MANY 20
+
+static void step(const char *word);
 
 static struct sockaddr_in at = {.sin_family = AF_INET};
 static char lines[BYTES + 1];
@@ -143,10 +146,37 @@ static void close_it(void) {
     check(close(fd) == 0, "close");
 }
 
+/* Takes the rights of another user, whose processes other users can't look at. */
+static void drop_rights(void) {
+    check(setgid(65534) == 0 && setuid(65534) == 0, "setuid");
+}
+
+/* The child writes the second half while the parent ends. */
+static void hand_half_to_child(void) {
+    int parent_ends[2];
+    check(pipe(parent_ends) == 0, "pipe");
+    if (fork() != 0) {
+        close(parent_ends[1]);
+        _exit(0);
+    }
+    char byte;
+    close(parent_ends[1]);
+    check(read(parent_ends[0], &byte, 1) == 0, "read");
+    usleep(500000);
+    signal(SIGPIPE, SIG_IGN);
+    write_all(lines + BYTES / 2, BYTES - BYTES / 2);
+    _exit(0);
+}
+
 /* A connection of the child's own: the end of the child isn't one of the parent's connection. */
 static void write_own(void) {
     fd = connected();
     write_all(lines, BYTES);
+}
+
+static void drop_rights_and_write_own(void) {
+    drop_rights();
+    write_own();
 }
 
 static void write_second_half(void) {
@@ -158,8 +188,76 @@ static void make_thread(void *(*run)(void *), void *argument) {
     check(pthread_create(&thread, NULL, run, argument) == 0, "pthread_create");
 }
 
+/* A program that inherits the connection, and that no `fork` of libc has started. */
+static void spawn_second_half(void) {
+    char command[100];
+    sprintf(command, "sleep 0.3; exec seq -f 'line %%05g' %d %d >&%d", LINES / 2, LINES - 1, fd);
+    check(popen(command, "r") != NULL, "popen");
+}
+
+/* Sends the connection over a Unix socket, or receives it. */
+static void pass(int over, int *connection) {
+    char byte = 'x', control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    if (*connection < 0) {
+        check(recvmsg(over, &message, 0) == 1 && CMSG_FIRSTHDR(&message) != NULL, "recvmsg");
+        memcpy(connection, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
+        return;
+    }
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    *head = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+    memcpy(CMSG_DATA(head), connection, sizeof(int));
+    check(sendmsg(over, &message, 0) == 1, "sendmsg");
+}
+
+/* The child connects, and ends while the parent writes. */
+static void receive_from_child(void) {
+    int pair[2];
+    check(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "socketpair");
+    if (fork() == 0) {
+        fd = connected();
+        write_all(lines, BYTES / 2);
+        pass(pair[1], &fd);
+        step("reader");
+        _exit(0);
+    }
+    pass(pair[0], &fd);
+    usleep(300000);
+    signal(SIGPIPE, SIG_IGN);
+    (void)!write(fd, lines + BYTES / 2, BYTES - BYTES / 2);
+    close_it();
+    wait(NULL);
+}
+
+/* Takes longer than the library takes to look how many threads there are. */
+static void *write_and_close(void *none) {
+    usleep(300000);
+    write_second_half();
+    close_it();
+    return none;
+}
+
+/* The thread of `main` ends, and another one goes on. */
+static void end_with_last_thread(void *(*run)(void *)) {
+    make_thread(run, NULL);
+    pthread_exit(NULL);
+}
+
+/* The datagrams of a socket at the port come over the library, if it is there. */
+static void *exchange_datagrams(void *none) {
+    char byte = 'x';
+    int end = socket(AF_INET, SOCK_DGRAM, 0);
+    check(bind(end, (struct sockaddr *)&at, sizeof at) == 0, "bind");
+    check(sendto(end, &byte, 1, 0, (struct sockaddr *)&at, sizeof at) == 1, "sendto");
+    check(recv(end, &byte, 1, 0) == 1, "recv");
+    return none;
+}
+
 static void step(const char *word) {
-    char *none[] = {"true", NULL}, *empty[] = {NULL};
+    char *none[] = {"true", NULL};
     if (is(word, "close")) {
         close_it();
     } else if (is(word, "fclose")) {
@@ -178,8 +276,8 @@ static void step(const char *word) {
         fd = copy;
     } else if (is(word, "dup2")) {
         check(dup2(STDERR_FILENO, fd) == fd, "dup2");
-    } else if (is(word, "linger") || is(word, "linger-60")) {
-        struct linger how = {1, is(word, "linger") ? 0 : 60};
+    } else if (is(word, "linger")) {
+        struct linger how = {1, 0};
         check(setsockopt(fd, SOL_SOCKET, SO_LINGER, &how, sizeof how) == 0, "SO_LINGER");
     } else if (is(word, "child-closes")) {
         run_child(close_it);
@@ -187,6 +285,14 @@ static void step(const char *word) {
         run_child(write_second_half);
     } else if (is(word, "child-connects")) {
         run_child(write_own);
+    } else if (is(word, "child-drops")) {
+        run_child(drop_rights_and_write_own);
+    } else if (is(word, "hand-half-to-child")) {
+        hand_half_to_child();
+    } else if (is(word, "spawn-writes")) {
+        spawn_second_half();
+    } else if (is(word, "last-thread")) {
+        end_with_last_thread(write_and_close);
     } else if (is(word, "second-half")) {
         write_second_half();
     } else if (is(word, "vfork")) {
@@ -195,8 +301,6 @@ static void step(const char *word) {
             _exit(0);
         }
         check(waitpid(child, NULL, 0) == child, "vfork");
-    } else if (is(word, "exec-nothing")) {
-        check(execl("/none", "none", (char *)NULL) == -1 && errno == ENOENT, "execl");
     } else if (is(word, "wait")) {
         char byte;
         puts("waiting");
@@ -215,6 +319,8 @@ static void step(const char *word) {
         _Exit(0);
     } else if (is(word, "exit_group")) {
         syscall(SYS_exit_group, 0);
+    } else if (is(word, "exit_of_main")) {
+        syscall(SYS_exit, 0);
     } else if (is(word, "quick_exit")) {
         quick_exit(0);
     } else if (is(word, "exit")) {
@@ -234,12 +340,6 @@ static void step(const char *word) {
         check(daemon(1, 1) == 0, "daemon");
     } else if (is(word, "execv")) {
         execv("/bin/true", none);
-    } else if (is(word, "execl")) {
-        execl("/bin/true", "true", (char *)NULL);
-    } else if (is(word, "execve")) {
-        execve("/bin/true", none, empty);
-    } else if (is(word, "execlp")) {
-        execlp("true", "true", (char *)NULL);
     } else if (is(word, "kill")) {
         kill(getpid(), SIGKILL);
     } else if (is(word, "term")) {
@@ -253,7 +353,9 @@ static void step(const char *word) {
 
 /* Writes the lines, unless a step does a part of it, and takes the steps. */
 static void write_and_end(char *way) {
-    int is_half = strstr(way, "child-writes") != NULL || strstr(way, "second-half") != NULL;
+    int is_half = strstr(way, "child-writes") != NULL || strstr(way, "second-half") != NULL
+        || strstr(way, "hand-half") != NULL || strstr(way, "last-thread") != NULL
+        || strstr(way, "spawn") != NULL;
     if (strstr(way, "stdio") != NULL) {
         stream = fdopen(fd, "w");
     }
@@ -308,7 +410,9 @@ int main(int argc, char **argv) {
         puts("listening");
         fflush(stdout);
     }
-    if (is(how, "read")) {
+    if (is(how, "last-thread-of-udp")) {
+        end_with_last_thread(exchange_datagrams);
+    } else if (is(how, "read")) {
         read_all(connected(), "");
         return 0;
     } else if (is(how, "write-on")) {
@@ -349,6 +453,11 @@ int main(int argc, char **argv) {
             check(waitpid(child, &status, 0) == child && status == 0, "the child");
             return 0;
         }
+    } else if (is_first(&way, "drop-first,")) {
+        drop_rights();
+    } else if (is(way, "receive-from-child")) {
+        receive_from_child();
+        return 0;
     } else if (is_first(&way, "many,")) {
         write_many();
     }

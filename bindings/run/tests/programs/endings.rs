@@ -6,17 +6,12 @@ use anyhow::{Context, Result, ensure};
 use std::path::Path;
 
 /// Ends of a connection or a process after which all bytes arrive, and then an end.
-const GOOD: [&str; 24] = [
+const GOOD: [&str; 17] = [
     "close,_exit",
     "close,_Exit",
     "close,quick_exit",
     "close,exit",
     "close,return",
-    "close,execl",
-    "close,execv",
-    "close,execve",
-    "close,execlp",
-    "close,daemon",
     "shutdown,_exit",
     "shutdown-both,_exit",
     "dup,close,_exit",
@@ -25,23 +20,21 @@ const GOOD: [&str; 24] = [
     "closefrom,_exit",
     "_exit",
     "_Exit",
-    "exit_group",
     "quick_exit",
     "return",
     "nonblock,close,_exit",
     "stdio,return",
-    // The close waits, so a signal comes too late.
-    "linger-60,close,kill",
 ];
 /// With children, threads and handlers.
-const GOOD_WITH_OTHERS: [&str; 11] = [
+const GOOD_WITH_OTHERS: [&str; 12] = [
     "stdio,fclose,_exit",
     "child-closes,close,_exit",
     "child-closes,_exit",
     "child-writes,close,_exit",
     "child-writes,_exit",
     "vfork,_exit",
-    "exec-nothing,_exit",
+    "last-thread",
+    "close,exit_of_main",
     "reader,_exit",
     "reader,return",
     "exit-of-thread",
@@ -58,7 +51,22 @@ const GOOD_IN_CHILD: [&str; 5] = [
 /// Ends that are resets without the library too.
 const RESETS: [&str; 3] = ["linger,close,_exit", "linger,close,return", "linger,_exit"];
 /// Ends of the process that carries the connection, before it is told that all bytes were written.
-const KILLED: [&str; 5] = ["kill", "term", "abort", "execv", "hand-to-child,_exit"];
+const KILLED: [&str; 6] = ["kill", "term", "abort", "execv", "exit_group", "hand-to-child,_exit"];
+/// Ends of the process right after a close: the library may have told all bytes and the end before.
+/// Also ends while another program writes: the library waits for that, for 5 s at most.
+const CUT_OFF: [&str; 6] = [
+    "close,execv",
+    "close,exit_group",
+    "close,kill",
+    "close,daemon",
+    "spawn-writes,_exit",
+    "spawn-writes,reader,_exit",
+];
+/// Ends with processes of two users.
+const WITH_OTHER_RIGHTS: [&str; 3] =
+    ["child-drops,second-half,close,_exit", "drop-first,child-connects,second-half,_exit", LEAVES];
+/// The child has other rights than root's, and writes while the parent ends.
+const LEAVES: &str = "drop-first,hand-half-to-child";
 /// Python's ways: processes that end right after the close, or without one.
 const PYTHON: [&str; 4] = [
     "write(); os._exit(0)",
@@ -160,11 +168,65 @@ pub fn that_are_resets() -> Result<()> {
     Ok(())
 }
 
+/// Whether nothing is missing before an end.
+fn is_whole_or_reset(read: &str) -> bool {
+    is_whole(read) || is_reset(read)
+}
+
+/// An end that the library didn't see is none of a connection that misses bytes.
+pub fn that_are_cut_off() -> Result<()> {
+    read_by_server(&CUT_OFF, true, is_whole_or_reset)?;
+    read_by_client(&CUT_OFF, true, is_whole_or_reset)
+}
+
+/// A process doesn't end the connections of another one at which it can't look, or which can't look
+/// at it.
+pub fn of_other_users() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("endings", folder.path())?, ports(RULE)?);
+    let port = ports.program.to_string();
+    for way in WITH_OTHER_RIGHTS {
+        let mut serve = command(true, &ports, None, &program);
+        let mut server = Server::start(serve.args(["serve", &port]), "listening")?;
+        run(command(true, &ports, None, &program).args(["write", way, &port]))?;
+        let parent = server.line()?;
+        if way == LEAVES {
+            ensure!(is_whole_or_reset(&parent), "{way}: the server read {parent:?}");
+        } else {
+            let child = server.line()?;
+            ensure!(parent == ALL, "{way}: the server read {parent:?} of the parent");
+            ensure!(child == ALL, "{way}: the server read {child:?} of the child");
+        }
+    }
+    Ok(())
+}
+
+/// A process shares a connection without having children.
+pub fn of_received() -> Result<()> {
+    read_by_server(&["receive-from-child"], true, is_whole_or_reset)
+}
+
+/// A process that had children, at which it can look, ends its connections as one without.
+pub fn of_former_parents() -> Result<()> {
+    read_by_server(&["child-closes,reader,_exit"], true, is_whole)
+}
+
+/// A process ends with the program's last thread, though that isn't the one of `main`.
+pub fn of_last_threads() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile("endings", folder.path())?;
+    for under in [false, true] {
+        let ports = ports("msr:1")?;
+        let port = ports.program.to_string();
+        run(command(under, &ports, None, &program).args(["last-thread-of-udp", &port]))?;
+    }
+    Ok(())
+}
+
 /// A signal handler that ends the process in the middle of the allocator's work gets to its end.
 /// The server reads all bytes or a reset.
 pub fn in_the_allocator() -> Result<()> {
-    let is_either = |read: &str| is_whole(read) || is_reset(read);
-    read_by_server(&["handler-allocates"; 2], true, is_either)
+    read_by_server(&["handler-allocates"; 2], true, is_whole_or_reset)
 }
 
 /// A client that closes many connections at once, and ends.

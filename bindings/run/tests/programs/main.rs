@@ -29,7 +29,10 @@ fn main() -> ExitCode {
     });
     let python = cc.clone().or(missing("python3"));
     let tools = cc.clone().or(missing("nm"));
-    let tests: [(&str, Test, &Option<String>); 43] = [
+    // SAFETY: it has no arguments and always succeeds.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let root = cc.clone().or((!is_root).then(|| "needs root".to_owned()));
+    let tests: [(&str, Test, &Option<String>); 48] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("children__have_nothing_of_the_library", children::have_nothing, &cc),
@@ -60,6 +63,11 @@ fn main() -> ExitCode {
         ("endings__of_servers_come_after_all_bytes", endings::of_servers, &cc),
         ("endings__of_servers_with_children_and_threads", endings::of_servers_with_others, &cc),
         ("endings__that_are_resets_are_shown", endings::that_are_resets, &cc),
+        ("endings__that_are_cut_off_miss_nothing", endings::that_are_cut_off, &cc),
+        ("endings__of_processes_of_two_users", endings::of_other_users, &root),
+        ("endings__of_processes_that_sent_their_socket", endings::of_received, &cc),
+        ("endings__of_processes_that_had_children", endings::of_former_parents, &root),
+        ("endings__of_last_threads", endings::of_last_threads, &cc),
         ("endings__in_the_allocator_are_no_hang", endings::in_the_allocator, &cc),
         ("endings__of_many_connections", endings::of_many, &cc),
         ("endings__of_a_parent_are_shown_to_its_child", endings::of_a_parent, &cc),
