@@ -211,8 +211,8 @@ impl Receiver {
         }
     }
 
-    /// The open window that a FIN or TERMS of this slot names by its full number. They may begin the
-    /// next window. If the stream is elsewhere, this process joins it there.
+    /// The open window that a FIN or TERMS of this slot names by its full number. They may begin
+    /// the next window. If the stream is elsewhere, this process joins it there.
     pub(super) fn place_of_told(&mut self, number: u32, slot: u32) -> Option<Place> {
         if self.known == Known::Modulo {
             let is_old = is_later(self.first_slot, slot);

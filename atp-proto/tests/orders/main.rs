@@ -5,14 +5,15 @@
 //! After each step: a sender whose window has ended reports counts that one process of the receiver
 //! stated when it ended that window, and no process got a message twice or in another window.
 
+mod job;
 mod search;
 mod world;
 
+use job::{Events, Job};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use search::{every_order, random_order, random_order_from};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use world::{Events, Job};
 
 /// One group of `messages`, of which one is needed. The receiving library has read `arrived` of
 /// them; the host has all.

@@ -1,6 +1,9 @@
 //! Runs a job through orders of events: all of them, or one drawn at random.
 
-use crate::world::{Action, Job, World};
+use crate::{
+    job::Job,
+    world::{Action, World},
+};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
