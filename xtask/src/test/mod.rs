@@ -112,7 +112,7 @@ pub fn main(args: Args) -> Result<()> {
 
 /// Whether no test failed.
 fn run(choice: &Choice, is_full: bool) -> Result<bool> {
-    let minutes = if is_full { "45" } else { "15" };
+    let minutes = if is_full { "75" } else { "30" };
     atp_output::note!("all tests: about {minutes} minutes on two cores, the build included");
     let mut times = Times::default();
     let rungs = all(choice, is_full, &mut times)?;
