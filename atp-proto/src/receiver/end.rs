@@ -11,7 +11,7 @@ use atp_common::wire::{
     FIN_GROUPS_MAX, FIN_PAGES_MAX, Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind,
 };
 
-/// What all pages of a FIN attempt say alike.
+/// The fields that all pages of a FIN attempt share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AttemptKey {
     number: u32,

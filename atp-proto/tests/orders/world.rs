@@ -67,7 +67,7 @@ pub struct World {
     forward: Vec<InFlight>,
     back: Vec<InFlight>,
     ended: Vec<Ended>,
-    /// What the present process handed over: window, group, id.
+    /// The messages that the present process handed over: window, group, id.
     got: BTreeSet<(u32, u8, u32)>,
     ends: u64,
     /// Answers that had been sent before the last action, if that was the receiver's.
