@@ -116,7 +116,7 @@ pub(crate) fn parse_port(text: &str) -> Option<u16> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// What stands in brackets: IPv6 only, mapped addresses included.
+/// The address in brackets: IPv6 only, mapped addresses included.
 fn parse_v6(text: &str) -> Result<ScopedIp, AddressError> {
     match text.contains(':') {
         true => text.parse(),

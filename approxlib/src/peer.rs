@@ -22,7 +22,7 @@ pub trait ToAddresses: fmt::Debug {
     fn to_addresses(&self) -> Result<Addresses, Error>;
 }
 
-/// What an application gave.
+/// The text or address that an application gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Addresses {
     /// Addresses.

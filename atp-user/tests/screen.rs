@@ -6,7 +6,7 @@ use common::{Host, atp, pty::Terminal};
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;
 
-/// What the screen draws in its last line.
+/// The text in the screen's last line.
 const DRAWN: &str = "q:quit";
 const QUESTIONS: [&str; 5] = ["\x1b[6n", "\x1b[?6n", "\x1b[5n", "\x1b[c", "\x1b[18t"];
 

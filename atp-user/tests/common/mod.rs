@@ -25,7 +25,7 @@ use std::{
     process::Command,
 };
 
-/// A host with a job and so many lanes, and the folder of its daemon's socket.
+/// A host with a job of `lanes` lanes, and the folder of its daemon's socket.
 pub struct Host {
     lanes: u16,
     folder: tempfile::TempDir,

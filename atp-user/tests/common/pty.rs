@@ -106,7 +106,7 @@ impl Terminal {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
 
-    /// What was drawn and not yet returned. Complete after the program's end.
+    /// The output drawn and not yet returned. Complete after the program's end.
     pub fn take_drawn(&mut self) -> String {
         if matches!(self.child.try_wait(), Ok(Some(_)))
             && let Some(reader) = self.reader.take()

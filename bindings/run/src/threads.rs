@@ -27,7 +27,7 @@ impl Threads {
             return false;
         }
         let exit = || {
-            // What runs at the exit is the program's.
+            // Functions that run at the exit are the program's.
             own_calls_of_this_thread();
             // SAFETY: no thread of the program runs.
             unsafe { libc::exit(0) };

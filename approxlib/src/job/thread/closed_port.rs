@@ -9,7 +9,7 @@ const PAUSE_NS_MIN: u64 = 10_000_000;
 /// The longest one: a receiver that starts waits no longer for its first packet.
 const PAUSE_NS_MAX: u64 = 500_000_000;
 
-/// What the peer's host says about its port.
+/// The state of the peer's port, as its host tells it.
 #[derive(Debug, Default)]
 pub struct ClosedPort(Option<Pause>);
 

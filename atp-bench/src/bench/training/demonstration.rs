@@ -29,7 +29,7 @@ const ALONE_TIME: Duration = Duration::from_secs(12);
 /// The schemes, all of which exchange gradients.
 const SCHEMES: [&str; 4] = ["gloo", "gloo-fp16", "gloo-powersgd", "atp-fp16-largest-0.05"];
 
-/// What this model alone doesn't show.
+/// The limits of a result from this model alone.
 const CAUTION: &str = "These options of ATP suit this perceptron. A transformer lost 8.8 points of \
                        accuracy by them, and none by gloo-fp16: docs/src/results/training.md";
 

@@ -23,7 +23,7 @@ pub struct Keyboard {
 enum State {
     #[default]
     Ground,
-    /// In a character of UTF-8 of so many bytes.
+    /// In a character of UTF-8; its length in bytes.
     Character(usize),
     /// After ESC.
     Escape,

@@ -79,7 +79,7 @@ const PYTHON: [&str; 4] = [
 const ALL: &str = "22000 bytes, end";
 const RULE: &str = "tcp:lines,msr:1";
 
-/// What the server read of clients that ended in these ways.
+/// The bytes and the end that the server read, for each way in which a client ended.
 fn read_by_server(ways: &[&str], under: bool, is_right: fn(&str) -> bool) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (program, ports) = (compile("endings", folder.path())?, ports(RULE)?);
