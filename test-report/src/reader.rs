@@ -1,5 +1,5 @@
 //! Reads the output of test binaries: the format of libtest and libtest-mimic, and the project's
-//! own line `skipped: NAME: REASON`.
+//! own lines `skipped: NAME: REASON`, `began NAME` and `took NAME: SECONDS s`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -20,12 +20,10 @@ pub struct Reader {
     ignored: usize,
     failed_names: BTreeSet<String>,
     passed_names: BTreeSet<String>,
-    /// When the test that runs now began, if the tests run one at a time.
-    since: Option<Instant>,
     times: Vec<(String, Duration)>,
     skips: BTreeMap<String, String>,
-    /// Tests that libtest reported as slow and that haven't ended.
-    slow: BTreeSet<String>,
+    /// Tests that said that they began, or that libtest reported as slow, and that haven't ended.
+    running: BTreeSet<String>,
     /// The test whose line has no outcome yet.
     begun: Option<String>,
 }
@@ -43,18 +41,11 @@ impl Reader {
             ignored: 0,
             failed_names: BTreeSet::new(),
             passed_names: BTreeSet::new(),
-            since: None,
             times: Vec::new(),
             skips: BTreeMap::new(),
-            slow: BTreeSet::new(),
+            running: BTreeSet::new(),
             begun: None,
         }
-    }
-
-    /// Like [`Reader::new`], for a binary that runs one test at a time: each test's time is the
-    /// time since the line of the test before.
-    pub fn one_by_one(binary: &str, filter: Option<&str>) -> Reader {
-        Reader { since: Some(Instant::now()), ..Reader::new(binary, filter) }
     }
 
     pub fn binary(&self) -> &str {
@@ -62,9 +53,6 @@ impl Reader {
     }
 
     pub fn line(&mut self, line: &str) {
-        if line.starts_with("running ") {
-            self.since = self.since.map(|_| Instant::now());
-        }
         self.begun = match outcome(line) {
             Some((name, outcome)) => self.ended(name.to_owned(), outcome),
             None => self.begun.take().and_then(|name| self.ended(name, line)),
@@ -74,10 +62,13 @@ impl Reader {
         } else if let Some(at) = line.find("skipped: ") {
             // With one thread, `test NAME ... ` is before it on the same line.
             self.skipped(&line[at + "skipped: ".len()..]);
-        } else if let Some(name) = slow(line) {
-            self.slow.insert(name.to_owned());
+        } else if let Some(name) = running(line) {
+            self.running.insert(name.to_owned());
+        } else if let Some((name, took)) = took(line) {
+            self.running.remove(name);
+            self.times.push((name.to_owned(), took));
         } else if let Some((name, outcome)) = outcome(line) {
-            self.slow.remove(name);
+            self.running.remove(name);
             self.outcome(name, outcome);
         } else if let Some(name) = failure_heading(line) {
             self.failed_names.insert(name.to_owned());
@@ -87,7 +78,7 @@ impl Reader {
     /// The tally of a binary that has ended; `ended_badly` describes a bad end. A binary without a
     /// result line has crashed, which counts as a failure.
     pub fn finish(mut self, ended_badly: Option<String>) -> Tally {
-        self.slow.extend(self.begun.take());
+        self.running.extend(self.begun.take());
         let binary = &self.binary;
         let named = |name: &String| Failure::Test(TestName::new(binary, name));
         let other = |what: &str| Failure::Other(format!("{binary}: {what}"));
@@ -101,7 +92,7 @@ impl Reader {
             None if has_no_result => Some("ended without a result".to_owned()),
             _ => None,
         };
-        failures.extend(how.map(|how| other(&(how + &still_running(&self.slow)))));
+        failures.extend(how.map(|how| other(&(how + &still_running(&self.running)))));
         let skip =
             |(name, reason): (&String, &String)| Skip::new(&format!("{binary}::{name}"), reason);
         let mut skips: Vec<Skip> = self.skips.iter().map(skip).collect();
@@ -121,16 +112,11 @@ impl Reader {
         }
     }
 
-    /// Notes a pass and the time of a test that has ended, if `said` is its outcome. Returns its
-    /// name if it goes on.
+    /// Notes the pass of a test that has ended, if `said` is its outcome. Returns its name if it
+    /// goes on.
     fn ended(&mut self, name: String, said: &str) -> Option<String> {
         if !is_outcome(said) {
             return Some(name);
-        }
-        if let Some(since) = &mut self.since {
-            let now = Instant::now();
-            self.times.push((name.clone(), now - *since));
-            *since = now;
         }
         if said.starts_with("ok") {
             self.passed_names.insert(name);
@@ -182,13 +168,29 @@ fn is_outcome(text: &str) -> bool {
     first.is_some_and(|first| ["ok", "FAILED", "ignored"].contains(&first))
 }
 
-/// `test NAME has been running for over 60 seconds`
-fn slow(line: &str) -> Option<&str> {
+/// `began NAME`, or `test NAME has been running for over 60 seconds`. With one thread, `test NAME
+/// ... ` is before it on the same line.
+fn running(line: &str) -> Option<&str> {
+    if let Some(name) = own_line(line).strip_prefix("began ") {
+        return Some(name);
+    }
     Some(line.strip_prefix("test ")?.split_once(" has been running for over ")?.0)
 }
 
-fn still_running(slow: &BTreeSet<String>) -> String {
-    let names: Vec<&str> = slow.iter().map(String::as_str).collect();
+/// `took NAME: 1.234 s`
+fn took(line: &str) -> Option<(&str, Duration)> {
+    let (name, took) = own_line(line).strip_prefix("took ")?.rsplit_once(": ")?;
+    let seconds = took.strip_suffix(" s")?.parse().ok()?;
+    Some((name, Duration::try_from_secs_f64(seconds).ok()?))
+}
+
+/// The line without the beginning `test NAME ... `.
+fn own_line(line: &str) -> &str {
+    outcome(line).map_or(line, |(_, words)| words)
+}
+
+fn still_running(running: &BTreeSet<String>) -> String {
+    let names: Vec<&str> = running.iter().map(String::as_str).collect();
     if names.is_empty() { String::new() } else { format!(", still running: {}", names.join(", ")) }
 }
 
@@ -253,15 +255,21 @@ mod tests {
     }
 
     #[test]
-    fn reader_times_tests_that_run_one_by_one() {
-        let mut reader = Reader::one_by_one("bin", None);
-        let words = "running 2 tests\ntest a ... ok\ntest b ... words\nmore words\nok\n\
-                     test result: ok. 2 passed; 0 failed; 0 ignored\n";
-        words.lines().for_each(|line| reader.line(line));
-        let tally = reader.finish(None);
-        let both = ["a", "b"].map(|name| TestName::new("bin", name));
-        assert_eq!(tally.times.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), both);
-        assert_eq!(tally.passes, both);
+    fn reader_takes_the_times_that_tests_print() {
+        let at_once = "began a\nbegan b\ntook b: 0.500 s\ntest b ... ok\ntook a: 2.000 s\n\
+                       test a ... ok\n";
+        let one_by_one = "test b ... began b\ntook b: 0.500 s\nok\ntest a ... words\nbegan a\n\
+                          took a: 2.000 s\nok\n";
+        for words in [at_once, one_by_one] {
+            let tally = read(&format!("{words}test result: ok. 2 passed; 0 failed\n"), None);
+            let named = |name| TestName::new("bin", name);
+            let times = [("b", 500), ("a", 2_000)];
+            assert_eq!(
+                tally.times,
+                times.map(|(name, ms)| (named(name), Duration::from_millis(ms)))
+            );
+            assert_eq!(tally.passes, [named("a"), named("b")]);
+        }
     }
 
     #[test]
@@ -288,6 +296,7 @@ mod tests {
                 Some("killed"),
                 "killed, still running: b",
             ),
+            ("began a\nbegan b\ntook a: 0.1 s\n", Some("124"), "124, still running: b"),
             ("", None, "ended without a result"),
             ("test result: ok. 1 passed; 0 failed; 0 ignored\n", Some("signal: 11"), "signal: 11"),
         ] {

@@ -13,7 +13,7 @@ pub struct Tally {
     pub passes: Vec<TestName>,
     /// The tests among `passed` that failed first and passed when repeated alone.
     pub unstable: Vec<TestName>,
-    /// How long tests took that ran one at a time.
+    /// How long tests took, as they printed it.
     pub times: Vec<(TestName, Duration)>,
     /// How long each binary took.
     pub binaries: Vec<(String, Duration)>,

@@ -1,7 +1,9 @@
 //! Skips the tests that this machine cannot run. A skipped test prints the reason and counts as
 //! ignored. The test runner fails if the machine could have run it.
 
+use crate::took::timed;
 use libtest_mimic::{Arguments, Failed, Trial};
+use nix::sched::{CloneFlags, unshare};
 use std::process::ExitCode;
 use testbed::{cgroup2_mount, ebpf_object, privilege::is_root};
 
@@ -40,10 +42,18 @@ impl Suite {
         Self { trials: Vec::new(), arguments: arguments.clone() }
     }
 
-    /// Adds a test.
+    /// Adds a test. It runs in a network namespace of its own if it needs root: the programs send
+    /// clones to its loopback interface.
     pub fn add(&mut self, name: &str, needs: &[Need], test: fn() -> anyhow::Result<()>) {
         let missing = needs.iter().find_map(|need| need.missing());
-        let runner = move || test().map_err(|error| Failed::from(format!("{error:#}")));
+        let (named, is_root) = (name.to_owned(), needs.contains(&Need::Root));
+        let runner = move || {
+            if is_root {
+                // Of this thread only. The next test on it leaves this namespace.
+                unshare(CloneFlags::CLONE_NEWNET)?;
+            }
+            timed(&named, test).map_err(|error| Failed::from(format!("{error:#}")))
+        };
         let trial = Trial::test(name, runner).with_ignored_flag(missing.is_some());
         if let Some(missing) = missing
             && !self.arguments.list

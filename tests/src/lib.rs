@@ -6,3 +6,4 @@ pub mod chain;
 pub mod kernel_lock;
 pub mod packets;
 pub mod prog_run;
+pub mod took;

@@ -29,7 +29,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         print(f"\ntest {name} ... ignored, {reason.removeprefix('Skipped: ')}", flush=True)
     elif report.when == "call":
         _counts["passed"] += 1
-        print(f"\ntest {name} ... ok", flush=True)
+        print(f"\ntook {name}: {report.duration:.3f} s\ntest {name} ... ok", flush=True)
 
 
 @pytest.hookimpl(trylast=True)

@@ -5,7 +5,7 @@ mod daemon;
 pub use daemon::{Daemon, Launch, take_logs};
 
 use crate::{namespace::Namespace, needs, scratch::Scratch, wait::wait_for};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::{
     fs::{self, Permissions},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -90,7 +90,10 @@ impl Host {
     pub fn atp_of_nobody(&self) -> Result<Command> {
         let copy = self.folder().join("atp-user");
         if !copy.exists() {
-            fs::copy(needs::program()?, &copy)?;
+            // By another process: a child that another thread starts would hold the copy open for
+            // writing, and the kernel runs no such file.
+            let made = Command::new("cp").arg(needs::program()?).arg(&copy).status()?;
+            ensure!(made.success(), "cp ended with {made}");
         }
         for path in [self.folder(), &copy] {
             fs::set_permissions(path, Permissions::from_mode(0o755))?;

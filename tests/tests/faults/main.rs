@@ -14,6 +14,7 @@ mod link;
 mod row;
 mod runs;
 
+use atp_tests::took::timed;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use row::Row;
 use std::process::ExitCode;
@@ -37,7 +38,7 @@ fn trial(
         }
         testbed::take_logs();
         let mut row = Row::new(name);
-        let outcome = test(&mut row);
+        let outcome = timed(name, || test(&mut row));
         row.close(outcome.as_ref().err());
         let written = row.publish();
         match outcome.and(written) {

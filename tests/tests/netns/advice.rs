@@ -17,18 +17,23 @@ crate::trials! {
     advice__of_a_lying_receiver,
 }
 
-/// Tests whose senders must fill a port. An emulated machine is too slow for that. How long jobs
-/// take with advice is left to the simulator (`atp-sim/tests/advice.rs`), and to `cargo xtask bench
-/// reality --advice`: here it depends on what else the machine does.
-pub fn not_emulated() -> Vec<Trial> {
-    let trial = |name, test| crate::trial(name, testbed::missing, test);
+// Tests whose senders must fill a port. An emulated machine is too slow for that. How long jobs
+// take with advice is left to the simulator (`atp-sim/tests/advice.rs`), and to `cargo xtask bench
+// reality --advice`: here it depends on what else the machine does.
+crate::trials! {
+    fn not_emulated:
+    advice__of_a_wrong_line_rate,
+    advice__of_a_late_receiver,
+    advice__holds_lanes_up_under_random_loss,
+    loss__of_acks_is_no_loss_of_packets,
+}
+
+/// Those that compare what the port drops, for which the machine must be quiet.
+pub fn alone() -> Vec<Trial> {
+    let trial = |name, test| crate::trial_alone(name, testbed::missing, test);
     vec![
         trial("advice__four_senders_lose_less", advice__four_senders_lose_less),
-        trial("advice__of_a_wrong_line_rate", advice__of_a_wrong_line_rate),
         trial("advice__to_lanes_of_different_msr", advice__to_lanes_of_different_msr),
-        trial("advice__of_a_late_receiver", advice__of_a_late_receiver),
-        trial("advice__holds_lanes_up_under_random_loss", advice__holds_lanes_up_under_random_loss),
-        trial("loss__of_acks_is_no_loss_of_packets", loss__of_acks_is_no_loss_of_packets),
     ]
 }
 

@@ -17,9 +17,9 @@ crate::trials! {
     advice__to_many_lanes_under_fq,
 }
 
-/// An emulated machine is too slow to fill a port of 200 Mbit/s.
-pub fn not_emulated() -> Vec<Trial> {
-    vec![crate::trial(
+/// An emulated machine is too slow to fill a port of 200 Mbit/s, and a busy one.
+pub fn alone() -> Vec<Trial> {
+    vec![crate::trial_alone(
         "advice__to_jobs_of_many_lanes",
         testbed::missing,
         advice__to_jobs_of_many_lanes,

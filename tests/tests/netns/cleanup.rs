@@ -9,16 +9,20 @@ use testbed::{
 };
 
 crate::trials! {
-    cleanup__stop,
     cleanup__stop_in_the_middle_of_a_job,
     cleanup__sigterm,
+    cleanup__sigkill_leaves_the_network_usable,
+    cleanup__stop_after_a_crash,
+    cleanup__interface_goes_away,
+}
+
+crate::trials! {
+    fn independent_of_pacing:
+    cleanup__stop,
     cleanup__sigint,
     cleanup__sighup,
     cleanup__sighup_when_told_to_ignore_it,
-    cleanup__sigkill_leaves_the_network_usable,
-    cleanup__stop_after_a_crash,
     cleanup__stop_leaves_a_running_daemon_alone,
-    cleanup__interface_goes_away,
 }
 
 fn cleanup__stop() -> Result<()> {

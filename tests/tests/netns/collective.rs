@@ -35,22 +35,23 @@ fn collective__at_loss_0_6() -> Result<()> {
     at_loss(0.6)
 }
 
+/// One step: each takes half a minute, in which the ranks mostly wait to send again.
 fn collective__at_loss_0_9_one_way() -> Result<()> {
-    at_losses(0.9, 0.0)
+    at_losses(0.9, 0.0, 1)
 }
 
 /// Two ranks, with this share of lost packets both ways: at MSR 1 the means are exact, and below
 /// it the ranks still have the same bits.
 fn at_loss(loss: f64) -> Result<()> {
-    at_losses(loss, loss)
+    at_losses(loss, loss, 3)
 }
 
 /// The shares of lost packets to rank 0 and to rank 1.
-fn at_losses(to_0: f64, to_1: f64) -> Result<()> {
+fn at_losses(to_0: f64, to_1: f64, steps: u32) -> Result<()> {
     let star = wired_star(2)?;
     let _injection = Injection::start(&star.router, &Trouble::loss(to_0), &Trouble::loss(to_1))?;
     for (msr, missing) in [(1.0, "zero"), (0.5, "mean"), (0.5, "feedback")] {
-        let outcomes = reduce(&star.hosts, msr, missing)
+        let outcomes = reduce(&star.hosts, msr, missing, steps)
             .with_context(|| format!("loss {to_0} and {to_1}, MSR {msr}, missing {missing}"))?;
         let number = |at: usize, name: &str| outcomes[at][name].as_f64().context("a number");
         ensure!(outcomes[0]["digest"] == outcomes[1]["digest"], "{outcomes:?}");
@@ -63,13 +64,13 @@ fn at_losses(to_0: f64, to_1: f64) -> Result<()> {
     Ok(())
 }
 
-fn reduce(hosts: &[Host], msr: f64, missing: &str) -> Result<Vec<Value>> {
+fn reduce(hosts: &[Host], msr: f64, missing: &str, steps: u32) -> Result<Vec<Value>> {
     let folder = testbed::own_folder("collective")?;
     let start = |(rank, host): (usize, &Host)| {
         let told = json!({
             "rank": rank, "ranks": hosts.len(), "address": host.ipv4.to_string(),
             "folder": folder.path(), "msr": msr, "missing": missing,
-            "elements": 8_000, "steps": 3, "seed": 1,
+            "elements": 8_000, "steps": steps, "seed": 1,
         });
         let mut command = host.namespace.command(testbed::collective_python()?);
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(SCRIPT)).arg(told.to_string());

@@ -3,7 +3,6 @@
 
 use anyhow::{Context, Result, ensure};
 use atp_common::wire::{Flags, Kind};
-use libtest_mimic::Trial;
 use std::{fs, path::PathBuf};
 use testbed::{
     self, Daemon, Family, Host, Load, Pair, Star, Transfer,
@@ -15,13 +14,11 @@ crate::trials! {
     gso_buffers__unsegmented_v6,
 }
 
-/// Tests that do not depend on pacing.
-pub fn independent_of_pacing() -> Vec<Trial> {
-    vec![
-        crate::trial("gso_buffers__unsegmented_v4", testbed::missing, gso_buffers__unsegmented_v4),
-        crate::trial("gso_buffers__segmented_v4", testbed::missing, gso_buffers__segmented_v4),
-        crate::trial("gso_buffers__segmented_v6", testbed::missing, gso_buffers__segmented_v6),
-    ]
+crate::trials! {
+    fn independent_of_pacing:
+    gso_buffers__unsegmented_v4,
+    gso_buffers__segmented_v4,
+    gso_buffers__segmented_v6,
 }
 
 /// Each message has 72 packets: a burst of 44 and one of 28.

@@ -8,7 +8,8 @@
 //! | `ATP_BACKEND` | the pacing backend, if not the daemon's choice |
 //! | `ATP_PACING_ONLY=1` | leaves out the tests that do not depend on pacing |
 //!
-//! The assertions compare counts and ratios rather than times, because the machine may be slow.
+//! The tests run beside each other, so the assertions compare counts and ratios rather than times.
+//! Those that need a quiet machine run alone.
 
 mod advice;
 mod advice_lanes;
@@ -46,37 +47,16 @@ mod unanswered;
 mod unattended;
 mod unprivileged;
 
+use atp_tests::took::timed;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::process::ExitCode;
+use std::sync::{PoisonError, RwLock};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let trials = [
-        transfer::trials(),
-        groups::trials(),
-        mixed::trials(),
-        offload::trials(),
-        gso_buffers::trials(),
-        marking::trials(),
-        pacing::trials(),
-        unattended::trials(),
-        congestion::trials(),
-        advice::trials(),
-        advice_lanes::trials(),
-        epochs::trials(),
-        epochs::refusals(),
-        overlap::trials(),
-        polite::trials(),
-        requests::trials(),
-        bad_network::trials(),
-        membership::trials(),
-        unprivileged::trials(),
-        forgery::trials(),
-        cleanup::trials(),
-        network::trials(),
-        coverage::trials(),
-    ];
+    // The longest come first, and those that run alone last.
     let independent_of_pacing = [
+        collective::trials(),
         harness::trials(),
         clients::trials(),
         bad_input::trials(),
@@ -86,18 +66,50 @@ fn main() -> ExitCode {
         sizes::trials(),
         packet_log::trials(),
         path_mtu::trials(),
+        mixed::trials(),
+        marking::trials(),
+        offload::trials(),
+        overlap::trials(),
+        requests::trials(),
+        membership::trials(),
+        unprivileged::trials(),
+        forgery::trials(),
+        coverage::trials(),
+        groups::independent_of_pacing(),
         gso_buffers::independent_of_pacing(),
-        advice::not_emulated(),
-        advice_lanes::not_emulated(),
+        cleanup::independent_of_pacing(),
         network::independent_of_pacing(),
         doctor::trials(),
         answers::trials(),
-        collective::trials(),
+        advice::not_emulated(),
+        advice::alone(),
+        advice_lanes::alone(),
+        network::alone(),
+    ];
+    let trials = [
+        polite::trials(),
+        transfer::trials(),
+        groups::trials(),
+        gso_buffers::trials(),
+        pacing::trials(),
+        unattended::trials(),
+        congestion::trials(),
+        advice::trials(),
+        advice_lanes::trials(),
+        epochs::trials(),
+        epochs::refusals(),
+        bad_network::trials(),
+        cleanup::trials(),
+        network::trials(),
+        network::with_fq(),
     ];
     let others = independent_of_pacing.into_iter().filter(|_| !testbed::pacing_only());
     let trials = trials.into_iter().chain(others).flatten().collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
+
+/// Held by a test that runs alone, and shared by the others.
+static MACHINE: RwLock<()> = RwLock::new(());
 
 /// A test. It is skipped with a message if `missing` gives a reason.
 fn trial(
@@ -106,26 +118,54 @@ fn trial(
     test: fn() -> anyhow::Result<()>,
 ) -> Trial {
     Trial::ignorable_test(name, move || {
-        if let Some(reason) = missing() {
-            println!("skipped: {name}: {reason}");
-            return Ok(Completion::ignored_with(reason));
-        }
-        testbed::take_logs();
-        match test() {
-            Ok(()) => Ok(Completion::Completed),
-            Err(error) => Err(Failed::from(format!("{error:#}\n{}", testbed::take_logs()))),
-        }
+        let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+        run(name, missing, test)
     })
+}
+
+/// Like [`trial`], for a test that loads the machine or the kernel so much that others would fail
+/// beside it, or that shows nothing on a busy machine.
+fn trial_alone(
+    name: &'static str,
+    missing: fn() -> Option<String>,
+    test: fn() -> anyhow::Result<()>,
+) -> Trial {
+    Trial::ignorable_test(name, move || {
+        let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+        run(name, missing, test)
+    })
+}
+
+fn run(
+    name: &str,
+    missing: fn() -> Option<String>,
+    test: fn() -> anyhow::Result<()>,
+) -> Result<Completion, Failed> {
+    if let Some(reason) = missing() {
+        println!("skipped: {name}: {reason}");
+        return Ok(Completion::ignored_with(reason));
+    }
+    testbed::take_logs();
+    match timed(name, test) {
+        Ok(()) => Ok(Completion::Completed),
+        Err(error) => Err(Failed::from(format!("{error:#}\n{}", testbed::take_logs()))),
+    }
 }
 
 /// The tests of a file, named after their functions.
 macro_rules! trials {
-    (if $missing:ident: $($test:ident,)*) => {
-        pub fn trials() -> Vec<libtest_mimic::Trial> {
+    (fn $list:ident, if $missing:ident: $($test:ident,)*) => {
+        pub fn $list() -> Vec<libtest_mimic::Trial> {
             let missing = testbed::$missing;
             vec![$(crate::trial(stringify!($test), missing, $test)),*]
         }
     };
-    ($($test:ident,)*) => { crate::trials! { if missing: $($test,)* } };
+    (fn $list:ident: $($test:ident,)*) => {
+        crate::trials! { fn $list, if missing: $($test,)* }
+    };
+    (if $missing:ident: $($test:ident,)*) => {
+        crate::trials! { fn trials, if $missing: $($test,)* }
+    };
+    ($($test:ident,)*) => { crate::trials! { fn trials, if missing: $($test,)* } };
 }
 use trials;

@@ -16,30 +16,34 @@ use std::{
     time::{Duration, Instant},
 };
 use testbed::{
-    DEVICE, Daemon, Family, Host, Load, PORT, Pair, Snapshot, Star, Transfer, missing,
-    missing_for_fq, one_group, wait_for,
+    DEVICE, Daemon, Family, Host, Load, PORT, Pair, Snapshot, Star, Transfer, missing, one_group,
+    wait_for,
 };
 
-pub fn trials() -> Vec<libtest_mimic::Trial> {
-    vec![
-        crate::trial("network__qdisc_removed", missing, network__qdisc_removed),
-        crate::trial("network__qdisc_replaced", missing, network__qdisc_replaced),
-        crate::trial("network__interface_returns", missing, network__interface_returns),
-        crate::trial("network__fq_is_used", missing_for_fq, network__fq_is_used),
-        crate::trial("network__mq_with_fq", missing_for_fq, network__mq_with_fq),
-        crate::trial("network__mq_of_its_own", missing_for_fq, network__mq_of_its_own),
-    ]
+crate::trials! {
+    network__qdisc_removed,
+    network__qdisc_replaced,
+    network__interface_returns,
 }
 
-/// Tests that run on one backend. The held lock is hard on HTB only.
-pub fn independent_of_pacing() -> Vec<libtest_mimic::Trial> {
+crate::trials! {
+    fn with_fq, if missing_for_fq:
+    network__fq_is_used,
+    network__mq_with_fq,
+    network__mq_of_its_own,
+}
+
+crate::trials! {
+    fn independent_of_pacing:
+    network__program_put_ahead,
+    network__xdp_on_request,
+    network__speed_and_mtu,
+}
+
+/// The held lock is hard on HTB only, and stops every network of this machine.
+pub fn alone() -> Vec<libtest_mimic::Trial> {
     let missing_for_lock = || missing().or_else(kernel_lock::missing);
-    vec![
-        crate::trial("network__held_lock", missing_for_lock, network__held_lock),
-        crate::trial("network__program_put_ahead", missing, network__program_put_ahead),
-        crate::trial("network__xdp_on_request", missing, network__xdp_on_request),
-        crate::trial("network__speed_and_mtu", missing, network__speed_and_mtu),
-    ]
+    vec![crate::trial_alone("network__held_lock", missing_for_lock, network__held_lock)]
 }
 
 /// A load of 4 s at the port's 20 Mbit/s.

@@ -17,16 +17,12 @@ mod probe;
 use atp_tests::capability::{Need, Suite};
 use libtest_mimic::Arguments;
 use std::process::ExitCode;
-use testbed::privilege::is_root;
 
 /// The requirements of every test here.
 const NEEDS: &[Need] = &[Need::Root, Need::EbpfObject];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    if is_root() && !arguments.list {
-        own_network();
-    }
     let mut suite = Suite::new(&arguments);
     egress::add(&mut suite);
     pacing::add(&mut suite);
@@ -41,11 +37,4 @@ fn main() -> ExitCode {
     hostile::add(&mut suite);
     packet_log::add(&mut suite);
     suite.run(&arguments)
-}
-
-/// Moves the process to a network namespace of its own: the programs send clones to its loopback
-/// interface. Called before any thread starts, so that all threads are in the namespace.
-fn own_network() {
-    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
-        .expect("root may create a network namespace");
 }

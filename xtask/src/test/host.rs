@@ -2,6 +2,7 @@
 //! backends.
 
 use std::process::Command;
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -16,6 +17,8 @@ use test_report::{Reader, Tally};
 /// The limit of each binary: three times what an idle machine of two cores needs. A hang is ended
 /// sooner (`hung`).
 const LIMIT: Duration = Duration::from_secs(25 * 60);
+/// Most tests wait for daemons and for the kernel's locks.
+const TESTS_PER_PROCESSOR: usize = 2;
 /// Names a Python with the packages of the collective.
 const COLLECTIVE_PYTHON_VARIABLE: &str = "ATP_TORCH_PYTHON";
 const BACKENDS: [&str; 2] = ["fq", "htb"];
@@ -74,7 +77,9 @@ impl Pass<'_> {
     fn start(&self, start: &Start, attempt: &str) -> Result<Tally> {
         let binary = start.binary;
         let mut command = Command::new(&binary.path);
-        command.args(start.arguments()).envs(self.tests.environment());
+        command
+            .args(start.arguments(TESTS_PER_PROCESSOR * available_parallelism()?.get()))
+            .envs(self.tests.environment());
         command.current_dir(&setup::paths().workspace);
         let python = self.choice.torch.parts().1.join("bin/python");
         if python.exists() {
@@ -89,7 +94,7 @@ impl Pass<'_> {
             command.env(kernel::PACING_ONLY_VARIABLE, "1");
         }
         let log = stage::log_path(&format!("{}-host{attempt}", title.replace(' ', "-")))?;
-        let mut reader = Reader::one_by_one(&binary.name, start.filter);
+        let mut reader = Reader::new(&binary.name, start.filter);
         let started = Instant::now();
         let end = stage::run(command, &log, LIMIT, |line| {
             show_progress(line);

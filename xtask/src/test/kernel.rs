@@ -151,9 +151,9 @@ pub fn show_failures<'a>(tallies: impl IntoIterator<Item = &'a Tally>, log: &Pat
 }
 
 impl Start<'_> {
-    /// The binary's arguments. Its tests run one at a time: they measure time, and share cores.
-    pub fn arguments(&self) -> Vec<String> {
-        let mut arguments = vec!["--test-threads=1".to_owned(), "--color=never".to_owned()];
+    /// The binary's arguments. `threads`: how many tests run beside each other.
+    pub fn arguments(&self, threads: usize) -> Vec<String> {
+        let mut arguments = vec![format!("--test-threads={threads}"), "--color=never".to_owned()];
         arguments.extend(self.filter.map(str::to_owned));
         arguments.extend(self.exact.then(|| "--exact".to_owned()));
         arguments

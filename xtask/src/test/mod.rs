@@ -114,7 +114,7 @@ pub fn main(args: Args) -> Result<()> {
 fn run(choice: &Choice, is_full: bool) -> Result<bool> {
     let minutes = if is_full { "75" } else { "30" };
     atp_output::note!("all tests: about {minutes} minutes on two cores, the build included");
-    let mut times = Times::default();
+    let mut times = Times::of_earlier_steps();
     let rungs = all(choice, is_full, &mut times)?;
     let logs = &setup::paths().test_logs;
     times.report(&rungs, &logs.join("times.txt"))?;

@@ -68,7 +68,7 @@ fn skipped(what: &str, why: &str) -> Rung {
 
 fn run_tests(name: &str, test: Command, choice: &Choice) -> Result<Rung> {
     let log = stage::log_path(name)?;
-    let mut reader = Reader::one_by_one(name, choice.filter);
+    let mut reader = Reader::new(name, choice.filter);
     let end = stage::run(test, &log, LIMIT, |line| reader.line(line))?;
     let tally = reader.finish(end.trouble);
     atp_output::note!("  {name}: {}", tally.summary());

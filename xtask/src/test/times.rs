@@ -29,21 +29,24 @@ impl Times {
         outcome
     }
 
+    /// The steps of the script that runs this command, if it names their file.
+    pub fn of_earlier_steps() -> Times {
+        let file = std::env::var_os(STEPS_VARIABLE);
+        let text = file.and_then(|file| std::fs::read_to_string(file).ok());
+        Times(earlier(&text.unwrap_or_default()))
+    }
+
     /// Prints everything that took a second or more, the longest first, and keeps it in `file`.
     pub fn report(self, rungs: &[Rung], file: &Path) -> Result<()> {
-        let mut steps = std::env::var_os(STEPS_VARIABLE)
-            .map(|path| earlier(&std::fs::read_to_string(path).unwrap_or_default()))
-            .unwrap_or_default();
-        steps.extend(self.0);
         let (mut binaries, mut tests) = (Vec::new(), Vec::new());
         for Rung { place, tally } in rungs {
             let named = |name: String| format!("{name} ({})", place.describe());
             binaries.extend(tally.binaries.iter().map(|(name, t)| (named(name.clone()), *t)));
             tests.extend(tally.times.iter().map(|(name, t)| (named(name.to_string()), *t)));
         }
-        let text = table("steps", steps, usize::MAX)
+        let text = table("steps", self.0, usize::MAX)
             + &table("test binaries", binaries, ROWS_MAX)
-            + &table("tests that ran one at a time", tests, ROWS_MAX);
+            + &table("tests", tests, ROWS_MAX);
         atp_output::note(format!("\n{text}"));
         std::fs::write(file, text).with_context(|| format!("can't write {}", file.display()))
     }
@@ -93,7 +96,7 @@ mod tests {
                         time of the test binaries, longest first\n     \
                         90 s  netns (this machine)\n      \
                         2 s  prog_run (this machine)\n\
-                        time of the tests that ran one at a time, longest first\n     \
+                        time of the tests, longest first\n     \
                         80 s  netns::long (this machine)\n";
         assert_eq!(std::fs::read_to_string(file).unwrap(), expected);
     }

@@ -15,7 +15,7 @@ use crate::test::stage;
 
 use super::FAULT_ROWS;
 use super::report::Report;
-use super::script::{self, BINARY_LIMIT, quoted};
+use super::script::{self, BINARY_LIMIT, PROCESSORS, quoted};
 use test_report::Tally;
 
 /// A kernel boots under KVM in two or three seconds.
@@ -117,7 +117,8 @@ impl Guest {
         vng.env("PATH", format!("{}:{path}", programs.display()));
         vng.current_dir(&self.shared);
         // Debian 12's virtiofsd is too old for virtme-ng, which finds out after five seconds.
-        vng.arg("--run").arg(&self.kernel).args(["--force-9p", "--cpus=2", "--memory=4G"]);
+        vng.arg("--run").arg(&self.kernel).args(["--force-9p", "--memory=4G"]);
+        vng.arg(format!("--cpus={PROCESSORS}"));
         if let Some(busybox) = paths.vm_busybox() {
             vng.arg("--busybox").arg(busybox);
         }

@@ -45,7 +45,7 @@ impl<'a> Report<'a> {
             Some((_, status)) => self.close_crashed(&format!("exit status {status}")),
             None => {
                 let filter = self.starts.get(self.tallies.len()).and_then(|start| start.filter);
-                self.current = Some((Reader::one_by_one(mark, filter), Instant::now()));
+                self.current = Some((Reader::new(mark, filter), Instant::now()));
             }
         }
     }

@@ -1,0 +1,13 @@
+//! How long a test took.
+
+use std::time::Instant;
+
+/// Runs a test, and prints when it begins and the seconds that it took, in lines that the test
+/// runner reads: tests run beside each other, so the runner can't measure them.
+pub fn timed<T>(name: &str, test: impl FnOnce() -> T) -> T {
+    println!("began {name}");
+    let started = Instant::now();
+    let outcome = test();
+    println!("took {name}: {:.3} s", started.elapsed().as_secs_f64());
+    outcome
+}
