@@ -5,6 +5,7 @@ use super::{
     users::{ConnectionSlot, RequestPermit, User},
 };
 use approxlib::control::{Reply, SENDER_FDS};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::{
     io::{self, IoSlice, IoSliceMut},
     net::Shutdown,
@@ -58,6 +59,14 @@ impl Connection {
     /// Whether its user is so far over its limit that the client gets no refusal.
     pub fn is_surplus(&self) -> bool {
         self.open.as_ref().is_none_or(|(_, slot)| !slot.is_taken())
+    }
+
+    /// Whether the client has closed its end.
+    pub fn is_closed(&self) -> bool {
+        let Ok(socket) = self.socket() else { return true };
+        let mut polled = [PollFd::new(socket.as_fd(), PollFlags::empty())];
+        // HUP is reported unasked.
+        poll(&mut polled, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
     }
 
     /// Ends the connection; the client learns it at once.

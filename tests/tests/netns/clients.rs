@@ -27,6 +27,7 @@ crate::trials! {
     clients__many_at_once,
     clients__wrong_descriptors_are_refused,
     clients__port_can_be_registered_once,
+    clients__port_is_free_once_its_client_has_ended,
     clients__many_flows_come_and_go,
     clients__more_lanes_than_one_reply_holds,
     clients__more_connections_than_descriptors,
@@ -116,11 +117,23 @@ fn clients__port_can_be_registered_once() -> Result<()> {
     ensure!(again.is_err_and(|error| error.to_string().contains("registered")), "a second time");
     ensure!(second.receiver_open(socket.as_fd()).is_err(), "a sender's port as a receiver's");
     ensure!(a.stats()?.lanes.len() == 1, "the refused request left a lane");
-    drop(first);
-    wait_for("the port to be free", || {
-        Ok(second.sender_open(None, &one_group(HALF, 1), socket.as_fd()).ok().map(drop))
-    })?;
-    drop(second);
+    drop((first, second));
+    expect_idle(&a)
+}
+
+/// A program that starts after another one's end gets its port, however busy the daemon is.
+fn clients__port_is_free_once_its_client_has_ended() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let socket = sender_socket(&pair, Some(pair.b.endpoint(Family::V4, PORT)))?;
+    let mut holder = Client::connect(a.socket())?;
+    holder.receiver_open(socket.as_fd())?;
+    for _ in 0..200 {
+        let next = Client::connect(a.socket())?;
+        drop(std::mem::replace(&mut holder, next));
+        holder.receiver_open(socket.as_fd())?;
+    }
+    drop(holder);
     expect_idle(&a)
 }
 

@@ -277,7 +277,12 @@ impl Host {
         Ok((Reply::Receiver, fds))
     }
 
-    fn check_port(&self, port: u16) -> Result<(), Refusal> {
+    fn check_port(&mut self, port: u16) -> Result<(), Refusal> {
+        let Some(&holder) = self.ports.get(&port) else { return Ok(()) };
+        // A client that ended just before this request may not have been noticed yet.
+        if self.sessions.get(holder).is_some_and(|session| session.connection.is_closed()) {
+            self.close_session(holder);
+        }
         if self.ports.contains_key(&port) {
             return refuse(
                 RefusalKind::InUse,
