@@ -17,8 +17,10 @@ use test_report::{Reader, Tally};
 /// The limit of each binary: three times what an idle machine of two cores needs. A hang is ended
 /// sooner (`hung`).
 const LIMIT: Duration = Duration::from_secs(25 * 60);
-/// Most tests wait for daemons and for the kernel's locks.
+/// How many tests run beside each other: most wait for daemons and for the kernel's locks.
 const TESTS_PER_PROCESSOR: usize = 2;
+/// More wait for one lock, that of the network configuration.
+const TESTS_AT_ONCE_MAX: usize = 8;
 /// Names a Python with the packages of the collective.
 const COLLECTIVE_PYTHON_VARIABLE: &str = "ATP_TORCH_PYTHON";
 const BACKENDS: [&str; 2] = ["fq", "htb"];
@@ -77,9 +79,9 @@ impl Pass<'_> {
     fn start(&self, start: &Start, attempt: &str) -> Result<Tally> {
         let binary = start.binary;
         let mut command = Command::new(&binary.path);
-        command
-            .args(start.arguments(TESTS_PER_PROCESSOR * available_parallelism()?.get()))
-            .envs(self.tests.environment());
+        let tests_at_once = TESTS_PER_PROCESSOR * available_parallelism()?.get();
+        command.args(start.arguments(tests_at_once.min(TESTS_AT_ONCE_MAX)));
+        command.envs(self.tests.environment());
         command.current_dir(&setup::paths().workspace);
         let python = self.choice.torch.parts().1.join("bin/python");
         if python.exists() {
