@@ -54,7 +54,7 @@ use std::sync::{PoisonError, RwLock};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    // The longest come first, and those that run alone last.
+    // Tests that run alone stand together: each waits for the others to end.
     let independent_of_pacing = [
         collective::trials(),
         harness::trials(),

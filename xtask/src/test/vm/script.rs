@@ -9,8 +9,6 @@ use super::{BACKEND, FAULT_ROWS};
 
 /// The processors of the guest.
 pub const PROCESSORS: usize = 2;
-/// How many tests run beside each other.
-const THREADS: usize = 3;
 /// The limit of each start of a binary in the guest. Emulation is about ten times slower than the
 /// machine, and other work may double that.
 pub const BINARY_LIMIT: Duration = Duration::from_secs(25 * 60);
@@ -46,8 +44,10 @@ pub fn text(tests: &KernelTests, starts: &[Start], words: &Path) -> String {
 
 fn commands(start: &Start) -> String {
     let (name, path) = (&start.binary.name, quoted(&start.binary.path));
-    let arguments: Vec<String> =
-        start.arguments(THREADS).iter().map(|word| quoted(Path::new(word))).collect();
+    // Jobs between hosts need the processors for themselves where those are emulated.
+    let tests_at_once = if start.binary.depends_on_backend() { 1 } else { PROCESSORS };
+    let arguments = start.arguments(tests_at_once);
+    let arguments: Vec<String> = arguments.iter().map(|word| quoted(Path::new(word))).collect();
     let (limit, arguments) = (BINARY_LIMIT.as_secs(), arguments.join(" "));
     // The second mark has a line of its own, also after a test that was ended within a line.
     format!(
@@ -75,8 +75,8 @@ mod tests {
     fn text_runs_every_binary_with_the_filter() {
         let tests = two_binaries();
         let script = script(&every_binary(&tests, Some("fq")));
-        for binary in ["prog_run", "netns"] {
-            let run = format!("{binary}' '--test-threads=3' '--color=never' 'fq'\n");
+        for (binary, threads) in [("prog_run", 2), ("netns", 1)] {
+            let run = format!("{binary}' '--test-threads={threads}' '--color=never' 'fq'\n");
             assert!(script.contains(&run), "{script}");
         }
         assert!(script.contains("export ATP_BACKEND='fq'\n"), "{script}");
@@ -92,8 +92,8 @@ mod tests {
         assert_eq!(
             runs,
             [
-                "timeout -k 5 1500 '/t/netns' '--test-threads=3' '--color=never' 'rates' '--exact'",
-                r"timeout -k 5 1500 '/t/netns' '--test-threads=3' '--color=never' 'job'\''s_end' '--exact'",
+                "timeout -k 5 1500 '/t/netns' '--test-threads=1' '--color=never' 'rates' '--exact'",
+                r"timeout -k 5 1500 '/t/netns' '--test-threads=1' '--color=never' 'job'\''s_end' '--exact'",
             ]
         );
         assert_eq!(script.matches("echo '== netns'\n").count(), 2, "{script}");
