@@ -228,7 +228,7 @@ impl Snapshot {
 fn lane_stats(index: u16, entry: &LaneEntry) -> LaneStats {
     let is_counted = entry.sent_bytes != LaneEntry::NOT_COUNTED;
     let msr = Msr::from_parts_per_billion(entry.msr_parts_per_billion).unwrap_or(Msr::EXACT);
-    let us = |ns: u64| ns as f64 / 1e3;
+    let measured_us = |ns: u64| (ns > 0).then_some(ns as f64 / 1e3);
     LaneStats {
         lane: index,
         job: entry.job,
@@ -253,8 +253,8 @@ fn lane_stats(index: u16, entry: &LaneEntry) -> LaneStats {
         epochs_evaluated: entry.epochs_evaluated,
         loss: share(entry.loss_q16),
         tlr: share(entry.tlr_q16),
-        rtt_us: us(entry.rtt_smoothed_ns),
-        rtt_min_us: us(entry.rtt_min_ns),
+        rtt_us: measured_us(entry.rtt_smoothed_ns),
+        rtt_min_us: measured_us(entry.rtt_min_ns),
         burst_packets: entry.burst_packets,
         too_far_packets: entry.too_far_packets,
     }

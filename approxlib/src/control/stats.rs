@@ -100,10 +100,10 @@ pub struct LaneStats {
     pub loss: f64,
     /// Target loss rate, 0 to 1.
     pub tlr: f64,
-    /// Smoothed round-trip time, microseconds; 0 before the first ACK.
-    pub rtt_us: f64,
-    /// The least round-trip time, microseconds.
-    pub rtt_min_us: f64,
+    /// Smoothed round-trip time, microseconds; `None` before the first ACK.
+    pub rtt_us: Option<f64>,
+    /// The least round-trip time, microseconds; `None` before the first ACK.
+    pub rtt_min_us: Option<f64>,
     /// The most packets that leave together in one GSO buffer.
     pub burst_packets: u32,
     /// Packets dropped because their departure time lay too far in the future.

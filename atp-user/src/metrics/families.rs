@@ -178,7 +178,7 @@ fn groups(registry: &mut Registry, stats: &HostStats) {
             max(lanes, |lane| f64::from(lane.queue))
         }),
         ("group_rtt", Some(Unit::Seconds), "Longest smoothed round-trip time of a lane", |lanes| {
-            known(max(lanes, |lane| lane.rtt_us / 1e6))
+            known(max(lanes, |lane| lane.rtt_us.unwrap_or(0.0) / 1e6))
         }),
     ];
     for (name, unit, help, value) in metrics {
@@ -230,8 +230,8 @@ mod tests {
             epochs_evaluated: 1,
             loss,
             tlr: 0.2,
-            rtt_us: 150.0,
-            rtt_min_us: 100.0,
+            rtt_us: Some(150.0),
+            rtt_min_us: Some(100.0),
             burst_packets: 1,
             too_far_packets: 0,
         };
@@ -274,7 +274,7 @@ mod tests {
         };
         assert_eq!(has(&stats), [true; 3]);
         for lane in &mut stats.lanes {
-            (lane.group.messages, lane.rtt_us, lane.advice_bytes_per_s) = (0, 0.0, None);
+            (lane.group.messages, lane.rtt_us, lane.advice_bytes_per_s) = (0, None, None);
         }
         assert_eq!(has(&stats), [false; 3]);
     }

@@ -88,7 +88,7 @@ fn expect_lane(stats: &HostStats) -> Result<()> {
     ensure!(lane.job == job.id && job.ephemeral && job.flows == 1, "{job:?}, {lane:?}");
     ensure!(lane.group.msr == 0.8 && lane.group.delivered > 0, "{lane:?}");
     ensure!((1..=7).contains(&lane.queue) && lane.tlr <= 0.2, "{lane:?}");
-    ensure!(lane.epochs_evaluated > 0 && lane.rtt_us > 0.0, "{lane:?}");
+    ensure!(lane.epochs_evaluated > 0 && lane.rtt_us > Some(0.0), "{lane:?}");
     Ok(())
 }
 

@@ -145,7 +145,7 @@ impl Column {
             Self::Achieved => or_dash(lane.achieved_bytes_per_s.map(format::rate)),
             Self::Queue => lane.queue.to_string(),
             Self::Dscp => lane.dscp.map_or_else(|| "app".into(), |dscp| dscp.to_string()),
-            Self::Rtt => format::time_us(lane.rtt_us),
+            Self::Rtt => or_dash(lane.rtt_us.map(format::time_us)),
             Self::Epochs => format::count(lane.epochs_evaluated.into()),
         }
     }
@@ -175,7 +175,7 @@ impl Column {
             Self::Achieved => by(|lane| lane.achieved_bytes_per_s.unwrap_or(0) as f64),
             Self::Queue => by(|lane| lane.queue.into()),
             Self::Dscp => by(|lane| lane.dscp.map_or(-1.0, f64::from)),
-            Self::Rtt => by(|lane| lane.rtt_us),
+            Self::Rtt => by(|lane| lane.rtt_us.unwrap_or(0.0)),
             Self::Epochs => by(|lane| lane.epochs_evaluated.into()),
         }
     }

@@ -22,11 +22,18 @@ pub fn per_second(per_s: f64) -> String {
     }
 }
 
-/// A time that is given in microseconds; `-` for 0, which means that there is none.
+/// A time that is given in microseconds.
 pub fn time_us(us: f64) -> String {
-    match us {
-        0.0 => "-".into(),
-        _ => scaled(us, &[(1e6, " s"), (1e3, " ms"), (1.0, " us")]),
+    scaled(us, &[(1e6, " s"), (1e3, " ms"), (1.0, " us")])
+}
+
+/// The sum of rates in bytes per second, some of which may be unknown.
+pub fn rates(rates: impl Iterator<Item = Option<u64>> + Clone) -> String {
+    let known = rates.clone().flatten().reduce(u64::saturating_add);
+    match (known, rates.clone().any(|rate| rate.is_none())) {
+        (None, true) => "-".into(),
+        (sum, false) => rate(sum.unwrap_or(0)),
+        (Some(sum), true) => format!(">{}", rate(sum)),
     }
 }
 
@@ -74,9 +81,16 @@ mod tests {
         assert_eq!(rate(124_999_999), "1.00 Gbit/s");
         assert_eq!(rate(0), "0.00 bit/s");
         assert_eq!([count(9_999), count(10_000), count(12_345_678)], ["9999", "10.0k", "12.3M"]);
-        assert_eq!([time_us(0.0), time_us(99.96), time_us(1_234.5)], ["-", "100 us", "1.23 ms"]);
+        assert_eq!([time_us(99.96), time_us(1_234.5)], ["100 us", "1.23 ms"]);
         assert_eq!([percent(0.0), percent(0.1234), percent(1.0)], ["0.0%", "12.3%", "100%"]);
         assert_eq!(per_second(0.25), "0.25/s");
+    }
+
+    #[test]
+    fn rates__says_what_is_unknown() {
+        let sums = [vec![], vec![None], vec![Some(125), None], vec![Some(125), Some(125)]];
+        let texts = sums.map(|sum| rates(sum.into_iter()));
+        assert_eq!(texts, ["0.00 bit/s", "-", ">1.00 kbit/s", "2.00 kbit/s"]);
     }
 
     #[test]

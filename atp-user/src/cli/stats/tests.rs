@@ -83,8 +83,8 @@ fn lane(index: u16, time: u32) -> LaneStats {
         epochs_evaluated: 12_345,
         loss: 0.05 + wave / 5.0,
         tlr: 0.2 - wave / 10.0,
-        rtt_us: 123.4 * f64::from(number + 1),
-        rtt_min_us: 90.0,
+        rtt_us: Some(123.4 * f64::from(number + 1)),
+        rtt_min_us: Some(90.0),
         burst_packets: 1,
         too_far_packets: 0,
     }
@@ -266,7 +266,7 @@ proptest! {
         let mut app = app(lanes, 3);
         let mut odd = stats(lanes, 3);
         for lane in &mut odd.lanes {
-            (lane.loss, lane.tlr, lane.rtt_us) = (value, value, value);
+            (lane.loss, lane.tlr, lane.rtt_us) = (value, value, Some(value));
             (lane.rate_bytes_per_s, lane.achieved_bytes_per_s) = (count, Some(count));
         }
         (odd.counters_read_s, odd.uptime_s) = (value, value);

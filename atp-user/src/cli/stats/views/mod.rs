@@ -54,14 +54,11 @@ fn summary(app: &App) -> Line<'static> {
         return Line::styled(trouble.clone(), style::warning(app.color));
     }
     let stats = &app.stats;
-    let sum = |rate: fn(&approxlib::control::LaneStats) -> u64| {
-        format::rate(stats.lanes.iter().map(rate).fold(0, u64::saturating_add))
-    };
     Line::raw(format!(
         "{}, {} sent | {} allowed | {} law, {} | up {}",
         plural(stats.lanes.len(), "lane"),
-        sum(|lane| lane.achieved_bytes_per_s.unwrap_or(0)),
-        sum(|lane| lane.rate_bytes_per_s),
+        format::rates(stats.lanes.iter().map(|lane| lane.achieved_bytes_per_s)),
+        format::rates(stats.lanes.iter().map(|lane| Some(lane.rate_bytes_per_s))),
         stats.law,
         stats.pacing,
         format::duration(stats.uptime_s),
@@ -154,8 +151,6 @@ mod jobs {
 
     fn line(job: &JobInfo, lanes: &[LaneStats]) -> Line<'static> {
         let own = || lanes.iter().filter(|lane| lane.job == job.id);
-        let rate = own().map(|lane| lane.rate_bytes_per_s).fold(0, u64::saturating_add);
-        let sent = own().filter_map(|lane| lane.achieved_bytes_per_s).fold(0, u64::saturating_add);
         let cgroup =
             job.cgroup.as_ref().map_or_else(|| "-".into(), |path| path.display().to_string());
         Line::raw(format!(
@@ -165,8 +160,8 @@ mod jobs {
             job.uid,
             job.flows,
             own().count(),
-            format::rate(rate),
-            format::rate(sent),
+            format::rates(own().map(|lane| Some(lane.rate_bytes_per_s))),
+            format::rates(own().map(|lane| lane.achieved_bytes_per_s)),
         ))
     }
 }
