@@ -212,10 +212,10 @@ pub enum UnknownIds {
     /// The receiver has not confirmed the end of the job or window.
     #[error("the ids of lost messages are not known: the receiver has not confirmed the end")]
     EndUnconfirmed,
-    /// Receipts have not named as many messages as the receiver counts.
+    /// Receipts have named fewer or more messages than the receiver counts.
     #[error(
-        "the ids of lost messages are not known: the receiver counts messages that no receipt has \
-         named, because receipts were lost or the receiver was restarted"
+        "the ids of lost messages are not known: receipts have named other messages than the \
+         receiver counts, because receipts were lost or the receiver was restarted"
     )]
     NamesMissing,
 }
