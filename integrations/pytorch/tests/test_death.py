@@ -24,9 +24,9 @@ ENDLESS_S = 600.0
 """A test fails by its limit if it is a timeout of this length that ends the step."""
 SILENCE_S_MAX = 9.0
 """The others take a rank for dead after a second of silence and three timeouts, each a second long
-at most. Their library measures the silence, and leaves out any time above 2 s in which it didn't run
-itself. So 9 s take three timeouts in a row that each come almost 2 s late. That needs hundreds of
-busy threads on each core, and all tests at once have a few dozen."""
+at most. Their library measures the silence, and leaves out any time above 2 s in which it didn't
+run itself. So 9 s take three timeouts in a row that each come almost 2 s late. That needs hundreds
+of busy threads on each core, and all tests at once have a few dozen."""
 
 
 @pytest.mark.parametrize(
