@@ -180,12 +180,15 @@ impl From<IpAddr> for ScopedIp {
     }
 }
 
-/// The address without its port.
+/// The address without its port. An interface is kept only where it means something, as the kernel
+/// does: `fd00::1%3` is `fd00::1`.
 impl From<SocketAddr> for ScopedIp {
     fn from(address: SocketAddr) -> Self {
         match canonical(address) {
-            SocketAddr::V6(v6) => Self { ip: (*v6.ip()).into(), scope: v6.scope_id() },
-            v4 => Self { ip: v4.ip(), scope: 0 },
+            SocketAddr::V6(v6) if has_scope(address.ip()) => {
+                Self { ip: (*v6.ip()).into(), scope: v6.scope_id() }
+            }
+            other => Self { ip: other.ip(), scope: 0 },
         }
     }
 }
@@ -255,6 +258,10 @@ mod tests {
         any::<u128>().prop_map(|bits| Ipv6Addr::from_bits(0xfe80 << 112 | bits >> 10))
     }
 
+    fn multicast(bits: u128) -> Ipv6Addr {
+        Ipv6Addr::from_bits(0xff << 120 | bits >> 8)
+    }
+
     fn complete_addresses() -> impl Strategy<Value = SocketAddr> {
         let of_link = (link_local(), any::<u16>(), Just(loopback()));
         prop_oneof![
@@ -274,6 +281,19 @@ mod tests {
             let ip = ScopedIp::from(address);
             prop_assert_eq!(ip.to_string().parse::<ScopedIp>().unwrap(), ip);
             prop_assert_eq!(ip.at(address.port()), address);
+        }
+
+        /// So printing gives an address that can be parsed, and equal addresses match.
+        #[test]
+        fn from__keeps_the_scope_of_link_local_addresses_only(
+            ip in prop_oneof![any::<Ipv6Addr>(), link_local(), any::<u128>().prop_map(multicast)],
+            port: u16,
+        ) {
+            let of_link = SocketAddrV6::new(ip, port, 0, loopback());
+            let scoped = ScopedIp::from(SocketAddr::from(of_link));
+            prop_assert_eq!(scoped.to_string().parse::<ScopedIp>().unwrap(), scoped);
+            prop_assert_eq!(scoped.scope() == loopback(), has_scope(ip.into()));
+            prop_assert_eq!(scoped == IpAddr::from(ip).into(), !has_scope(ip.into()));
         }
 
         #[test]

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use approxlib::Interface;
 use testbed::privilege;
 
 use crate::installed;
@@ -15,11 +16,11 @@ const INTERFACES: &str = "/sys/class/net";
 
 /// Replaces this process with the daemon; returns only if that fails.
 pub fn main(interface: &str, options: &[OsString]) -> Result<()> {
-    let known = interfaces()?;
+    let found = Interface::named(interface);
     ensure!(
-        known.iter().any(|name| name == interface),
+        found.with_context(|| format!("can't look up the interface `{interface}`"))?.is_some(),
         "there is no interface `{interface}` here; there are {}",
-        known.join(", ")
+        interfaces()?.join(", ")
     );
     ensure!(
         privilege::is_root(),
@@ -32,6 +33,7 @@ pub fn main(interface: &str, options: &[OsString]) -> Result<()> {
     Err(error).with_context(|| format!("can't start {}", daemon.display()))
 }
 
+/// Their own names.
 fn interfaces() -> Result<Vec<String>> {
     let entries = fs::read_dir(INTERFACES).with_context(|| format!("can't read {INTERFACES}"))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

@@ -5,7 +5,7 @@ use crate::datapath::{ProgressMap, RouteQuery};
 use approxlib::control::{Refusal, RefusalKind};
 use atp_common::maps::FLOWS;
 use slab::Slab;
-use std::{net::SocketAddr, rc::Rc};
+use std::rc::Rc;
 
 /// A registered sending socket.
 pub struct FlowRecord {
@@ -24,16 +24,6 @@ pub struct FlowRecord {
     pub route: RouteQuery,
     /// The page in which its library reads the state of its lanes.
     pub status: StatusPage,
-}
-
-impl FlowRecord {
-    /// The interface of a link-local destination; 0 for others.
-    pub const fn scope(&self) -> u32 {
-        match self.route.remote {
-            SocketAddr::V4(_) => 0,
-            SocketAddr::V6(remote) => remote.scope_id(),
-        }
-    }
 }
 
 /// All flows of a host, at most [`FLOWS`]. An index is reserved first and filled later, because the

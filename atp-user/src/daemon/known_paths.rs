@@ -29,7 +29,7 @@ pub struct Ends {
     pub local: [u8; 16],
     /// Its destination address.
     pub remote: [u8; 16],
-    /// The interface of a link-local destination; 0 for others.
+    /// The interface of a link-local address; 0 if neither is one.
     pub scope: u32,
 }
 

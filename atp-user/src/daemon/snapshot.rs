@@ -113,7 +113,7 @@ impl SnapshotPages {
 
     /// Writes the lane's socket and process, before its first numbers.
     pub fn open_lane(&self, index: u16, opened_ns: u64, flow: &FlowRecord, peer: Peer) {
-        let (flow, scope) = (&flow.entry, flow.scope());
+        let (flow, scope) = (&flow.entry, flow.route.scope());
         let identity = LaneIdentity {
             opened_ns,
             local: flow.local,

@@ -37,6 +37,14 @@ pub struct Route {
 }
 
 impl RouteQuery {
+    /// The interface of a link-local address, the peer's or the socket's; 0 if neither is one.
+    pub const fn scope(&self) -> u32 {
+        match (scope_of(self.remote), scope_of(self.local)) {
+            (0, local) => local,
+            (remote, _) => remote,
+        }
+    }
+
     /// Asks the kernel. The calling thread must be in the socket's network namespace.
     ///
     /// # Errors
@@ -130,6 +138,13 @@ impl Link {
     }
 }
 
+const fn scope_of(address: SocketAddr) -> u32 {
+    match address {
+        SocketAddr::V4(_) => 0,
+        SocketAddr::V6(v6) => v6.scope_id(),
+    }
+}
+
 fn unexpected() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the kernel answered something else than a route")
 }
@@ -137,6 +152,19 @@ fn unexpected() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scope__either_address_may_be_link_local() {
+        let query = |local: &str, remote: &str| {
+            let (local, remote) = (local.parse().unwrap(), remote.parse().unwrap());
+            RouteQuery { local, remote, interface: 0, mark: 0, uid: 0 }.scope()
+        };
+        assert_eq!(query("[fe80::1%3]:1", "[fe80::2%3]:2"), 3);
+        assert_eq!(query("[fd00::1]:1", "[fe80::2%3]:2"), 3);
+        assert_eq!(query("[fe80::1%3]:1", "[fd00::2]:2"), 3);
+        assert_eq!(query("[fd00::1]:1", "[fd00::2]:2"), 0);
+        assert_eq!(query("10.0.0.1:1", "10.0.0.2:2"), 0);
+    }
 
     #[test]
     fn look_up__an_own_address_is_reached_over_the_loopback() {

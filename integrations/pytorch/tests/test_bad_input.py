@@ -213,11 +213,16 @@ def test_values_too_large_for_messages(operation: str, missing: str) -> None:
 
 
 def test_a_rotation_may_get_too_large_for_messages() -> None:
+    """A rotated value is a mix of parameters, so the error names none."""
+
     def each(collective: AllReduce) -> object:
-        return collective.all_reduce("array", np.full(1_024, 6e4, np.float32)).result()
+        regions = [Region(512, "first"), Region(512, "second")]
+        array = np.full(1_024, 6e4, np.float32)
+        return collective.all_reduce("array", array, regions).result()
 
     for text in sentences(each, lambda rank: options(wire="float16", missing="hadamard")):
         assert "in step 0, rotated by 'hadamard', has the value" in text and TOO_LARGE in text
+        assert "(parameter" not in text
 
 
 def test_values_too_large_for_the_array_alone() -> None:

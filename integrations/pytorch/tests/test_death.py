@@ -5,6 +5,7 @@ rank is none that ended.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -14,13 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atp.collective import AllReduce, Options, Uniform
+from atp.collective import AllReduce, Uniform
 from mortal import DIES, RANKS
 from ranks import options, run
 
 LIMIT_S = 60.0
 ENDLESS_S = 600.0
 """A test fails by its limit if it is a timeout of this length that ends the step."""
+SILENCE_S_MAX = 9.0
+"""The others take a rank for dead after a second of silence and three timeouts, each a second long
+at most. Their library measures the silence, and leaves out any time above 2 s in which it didn't
+run itself. So 9 s take three timeouts in a row that each come almost 2 s late. That needs hundreds
+of busy threads on each core, and all tests at once have a few dozen."""
 
 
 @pytest.mark.parametrize(
@@ -33,18 +39,17 @@ ENDLESS_S = 600.0
         ("all_reduce", "_exchange"),
     ],
 )
-@pytest.mark.parametrize("peer_timeout_s", [0.5, ENDLESS_S])
-def test_a_rank_dies(
-    tmp_path: Path, operation: str, dies_in: str, peer_timeout_s: float
-) -> None:
+def test_a_rank_dies(tmp_path: Path, operation: str, dies_in: str) -> None:
     """Its host says that nothing listens there, so the others don't wait for the peer timeout."""
-    case = {"operation": operation, "dies_in": dies_in, "peer_timeout_s": peer_timeout_s}
+    case = {"operation": operation, "dies_in": dies_in, "peer_timeout_s": ENDLESS_S}
     printed = outcomes(tmp_path, **case)
     assert printed.pop(DIES) == ""
     for line in printed:
         told = json.loads(line)["error"]
         assert told.startswith(f"rank {DIES} doesn't answer"), told
         assert "(its host says that nothing listens there)" in told
+        silence = re.search(r"did not answer for ([0-9.]+) s", told)
+        assert silence is not None and float(silence[1]) < SILENCE_S_MAX, told
 
 
 def test_a_rank_is_stopped_for_a_while(tmp_path: Path) -> None:
@@ -52,20 +57,6 @@ def test_a_rank_is_stopped_for_a_while(tmp_path: Path) -> None:
     case = {"operation": "all_reduce", "pauses_in": "_send_parts", "peer_timeout_s": ENDLESS_S}
     for line in outcomes(tmp_path, **case):
         assert json.loads(line)["error"] == ""
-
-
-def test_a_rank_comes_late() -> None:
-    """Its port isn't open before: the others don't ask it until they know its address."""
-
-    def of(rank: int) -> Options:
-        if rank == DIES:
-            time.sleep(3.0)
-        return options(peer_timeout_s=ENDLESS_S)
-
-    def one(collective: AllReduce) -> float:
-        return float(collective.all_reduce("array", np.ones(1_000, np.float32)).result().mean())
-
-    assert run(RANKS, one, of) == [1.0] * RANKS
 
 
 def outcomes(folder: Path, **case: Any) -> list[str]:

@@ -174,6 +174,7 @@ def test_a_complex_gradient_of_a_model() -> None:
         (lambda: torch.zeros(3, dtype=torch.complex64), "gradients of torch.complex64"),
         (lambda: torch.zeros(3, dtype=torch.bool), "gradients of torch.bool"),
         (lambda: torch.zeros(3).to_sparse(), "sparse gradients"),
+        (lambda: torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)]), "nested gradients"),
         (lambda: torch.zeros(3, device="meta"), "gradients on the device meta"),
         (
             lambda: torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8),
@@ -183,8 +184,9 @@ def test_a_complex_gradient_of_a_model() -> None:
 )
 def test_a_tensor_that_is_no_row_of_numbers(tensor: Any, words: str) -> None:
     told = re.escape(f"{words} can't be reduced (parameter a): ")
-    with pytest.raises(CollectiveError, match=told):
+    with pytest.raises(CollectiveError, match=told) as raised:
         to_array(tensor(), lambda: "parameter a")
+    assert ("sparse=False" in str(raised.value)) == (words == "sparse gradients")
 
 
 def test_an_outer_step_takes_numbers_only() -> None:

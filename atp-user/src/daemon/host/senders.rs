@@ -217,7 +217,7 @@ impl Host {
         // Zero is left out, because a forger would guess it first.
         let cookie = open.cookie.unwrap_or_else(|| rand::random_range(1..=u32::MAX));
         let (local, remote) = (open.local.address, open.remote.address);
-        let scope = open.remote.scope;
+        let scope = open.route.scope();
         let path = self.known_path(Ends { uid: peer.uid, local, remote, scope });
         let grant = self.grant(job, cookie, path)?;
         let session = self.sessions.of_peer(peer)?;
@@ -340,7 +340,7 @@ impl Host {
     /// ephemeral job ends with its last flow.
     pub(super) fn close_flow(&mut self, index: usize) {
         let Some(flow) = self.flows.release(index) else { return };
-        let scope = flow.scope();
+        let scope = flow.route.scope();
         let FlowRecord { session, uid, job, entry, status, .. } = flow;
         // The library learns of the end before the first packet leaves unpaced and unmarked.
         drop(status);

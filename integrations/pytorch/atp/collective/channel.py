@@ -150,10 +150,13 @@ class Channel:
         what = f"the result of step {step} of {self._name}"
         return CollectiveError(limits.in_result(what, str(own)))
 
-    def _too_large(self, what: str, error: limits.TooLarge, owner: int) -> CollectiveError:
+    def _too_large(
+        self, what: str, error: limits.TooLarge, owner: int, is_rotated: bool = False
+    ) -> CollectiveError:
         """The error about a value that is sent: an element of the shard of ``owner``."""
         element = self._layout.shards[owner].start + error.element
-        parameter = limits.parameter_at(self._plan.regions, element)
+        # A rotated value mixes those of many parameters: none is to blame.
+        parameter = "" if is_rotated else limits.parameter_at(self._plan.regions, element)
         return CollectiveError(limits.in_messages(what, error.value, parameter, self._wire))
 
     def _open(self) -> None:
@@ -201,8 +204,10 @@ class Channel:
 
     def _unfit(self, flat: Array) -> tuple[float, str] | None:
         """A value that messages can't hold, and its parameter's name."""
+        if self._options.nonfinite == "propagate":
+            return None  # Without a pass over all values.
         unfit = limits.first_unfit(flat, self._wire)
-        if unfit is None or self._options.nonfinite == "propagate":
+        if unfit is None:
             return None
         return unfit[0], limits.parameter_at(self._plan.regions, unfit[1])
 
@@ -221,7 +226,7 @@ class Channel:
                 is_rotated = self._options.missing == "hadamard"
                 how = "rotated by 'hadamard'" if is_rotated else "with lost values of earlier steps"
                 what = f"{self._name} of rank {self._rank} in step {step}, {how},"
-                raise self._too_large(what, error, peer) from None
+                raise self._too_large(what, error, peer, is_rotated) from None
             self.peers.end_window(peer)
 
     def _reduce_shard(

@@ -25,8 +25,10 @@ _NAMES_MAX = 3
 def require_dense(tensor: torch.Tensor, whose: Callable[[], str]) -> None:
     """Raises ``CollectiveError`` for gradients or parameters whose elements can't be read as numbers
     in a row. ``whose`` says of which parameters they are."""
-    if tensor.layout != torch.strided or tensor.is_nested:
-        raise _refused(f"{'nested' if tensor.is_nested else 'sparse'} gradients", whose(), _DENSE)
+    if tensor.is_nested:
+        raise _refused("nested gradients", whose(), "make its parameter a padded tensor")
+    if tensor.layout != torch.strided:
+        raise _refused("sparse gradients", whose(), _DENSE)
     _require_type(tensor, whose)
     if tensor.is_meta:
         raise _refused("gradients on the device meta", whose(), "give the model memory first")
@@ -37,12 +39,21 @@ def require_reducible(model: torch.nn.Module) -> None:
     reduced, before there is one. Those that ``DistributedDataParallel`` ignores aren't reduced."""
     ignored = getattr(model, "_ddp_params_and_buffers_to_ignore", ())
     for name, module, parameter in named_parameters(model):
-        if not parameter.requires_grad or name in ignored:
-            continue
-        whose = partial("parameter {}".format, name)
-        _require_type(parameter, whose)
-        if isinstance(module, _SPARSE_MODULES) and module.sparse:
-            raise _refused("sparse gradients", whose(), _DENSE)
+        if name not in ignored:
+            require_use_reducible(name, module, parameter)
+
+
+def require_use_reducible(
+    name: str, module: torch.nn.Module | None, parameter: torch.nn.Parameter
+) -> None:
+    """Raises ``CollectiveError`` if the use of a parameter in a module makes a gradient that can't
+    be reduced. ``name``: the parameter's in the model."""
+    if not parameter.requires_grad:
+        return
+    whose = partial("parameter {}".format, name)
+    _require_type(parameter, whose)
+    if isinstance(module, _SPARSE_MODULES) and module.sparse:
+        raise _refused("sparse gradients", whose(), _DENSE)
 
 
 def _require_type(tensor: torch.Tensor, whose: Callable[[], str]) -> None:

@@ -13,14 +13,13 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
 from atp.collective import CollectiveError, Region
-from atp.torch.kinds import require_reducible
-from atp.torch.state import State
+from atp.torch.kinds import require_use_reducible
+from atp.torch.state import State, Use
 from atp.torch.tensors import fill, to_array
 
 
 def set_all(state: State, model: torch.nn.Module) -> None:
     """Gives each module of FSDP2 its own reduce-scatter, in the order of the model's modules."""
-    require_reducible(model)
     paths: dict[int, str] = {}
     for path, module in model.named_modules(remove_duplicate=False):
         paths.setdefault(id(module), path)
@@ -39,6 +38,7 @@ def set_all(state: State, model: torch.nn.Module) -> None:
             if id(group) not in groups:
                 groups.add(id(group))
                 _check_members(state, path, group)
+                _check_kinds(group, paths)
                 module.set_custom_reduce_scatter(AtpReduceScatter(state, path, group, paths))
     if not groups:
         raise CollectiveError("no module of the model was wrapped: call fully_shard first")
@@ -53,6 +53,24 @@ def _check_members(state: State, path: str, group: Any) -> None:
             f"{path or 'the model'} is sharded over ranks {members}, the state has "
             f"{state.members}: give the state the process group of the shards"
         )
+
+
+def _check_kinds(group: Any, paths: dict[int, str]) -> None:
+    """The model may have other parameters, which FSDP2 doesn't reduce."""
+    for parameter in group.fsdp_params:
+        for name, module in _uses(parameter, paths):
+            require_use_reducible(name, module, parameter.sharded_param)
+
+
+def _uses(parameter: Any, paths: dict[int, str]) -> list[Use]:
+    """Each use of one of FSDP2's parameters. ``paths``: the names of modules by id."""
+    info = parameter._module_info
+    modules = [info.module, *info.shared_modules]
+    names = [info.param_name, *info.shared_param_names]
+    return [
+        (f"{path}.{name}" if (path := paths.get(id(module), "")) else name, module)
+        for module, name in zip(modules, names, strict=True)
+    ]
 
 
 class AtpReduceScatter(ReduceScatter):
@@ -109,13 +127,7 @@ class AtpReduceScatter(ReduceScatter):
             parameter = self._group.fsdp_params[index]
             if not parameter.sharded_param.requires_grad:
                 continue
-            info = parameter._module_info
-            modules = [info.module, *info.shared_modules]
-            names = [info.param_name, *info.shared_param_names]
-            uses = [
-                (f"{path}.{name}" if (path := self._paths.get(id(module), "")) else name, module)
-                for module, name in zip(modules, names, strict=True)
-            ]
+            uses = _uses(parameter, self._paths)
             padded = parameter.padded_sharded_param_size.numel()
             yield self._state.region(parameter.sharded_param, uses, padded)
 
