@@ -26,8 +26,8 @@ impl GuestReader {
         self.current.is_some()
     }
 
-    /// Returns the tally of the binary that the line ends.
-    pub fn line(&mut self, line: &str) -> Option<&Tally> {
+    /// Returns the counts of the binary that the line ends, in words.
+    pub fn line(&mut self, line: &str) -> Option<String> {
         let Some(mark) = line.strip_prefix("== ") else {
             self.current.iter_mut().for_each(|reader| reader.line(line));
             return None;
@@ -45,9 +45,11 @@ impl GuestReader {
         }
     }
 
-    fn close(&mut self, ended_badly: Option<String>) -> Option<&Tally> {
+    fn close(&mut self, ended_badly: Option<String>) -> Option<String> {
         self.tallies.push(self.current.take()?.finish(ended_badly));
-        self.tallies.last()
+        let tally = self.tallies.last()?;
+        let (name, took) = tally.binaries.first()?;
+        Some(format!("{name}: {} in {took:.0?}", tally.summary()))
     }
 
     /// One tally for each start. A binary that never reported is a failure: the guest died or hung

@@ -2,10 +2,12 @@
 //!
 //! `cargo xtask test` reads `cargo test`, the kernel tests and a guest's output with it.
 
+mod cargo;
 mod guest;
 mod reader;
 mod tally;
 
+pub use cargo::CargoReader;
 pub use guest::GuestReader;
 pub use reader::{Reader, TESTS_FAILED};
 pub use tally::{Failure, Skip, Tally, TestName};

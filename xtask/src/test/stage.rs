@@ -13,11 +13,15 @@ use super::hung::{self, Life};
 use super::processes::processor_time;
 use super::tail::Tail;
 use crate::setup;
+use test_report::Tally;
 
 /// The interval of looks at the processor time: each reads a file per process of the machine.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// A silent program is reported this often, so that people see that it still runs.
 const REPORT_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The most lines of a log that are shown after a failure.
+const SHOWN_LINES_MAX: usize = 150;
 
 /// How a program ended.
 pub struct End {
@@ -37,6 +41,26 @@ pub fn log_path(name: &str) -> Result<PathBuf> {
     Ok(folder.join(format!("{name}.log")))
 }
 
+/// Prints the part of a log that explains failures, if there are any.
+pub fn show_failures<'a>(tallies: impl IntoIterator<Item = &'a Tally>, log: &Path) {
+    if tallies.into_iter().any(|tally| !tally.failures.is_empty()) {
+        show_log(log);
+    }
+}
+
+/// Prints the part of a log that explains a failure.
+pub fn show_log(log: &Path) {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    // A line of JSON is for programs.
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('{')).collect();
+    let explains = |line: &&str| line.starts_with("failures:") || line.starts_with("error");
+    let from = lines.iter().position(explains).unwrap_or_else(|| lines.len().saturating_sub(40));
+    for line in lines[from..].iter().take(SHOWN_LINES_MAX) {
+        atp_output::note!("    {line}");
+    }
+    atp_output::note!("  full log: {}", log.display());
+}
+
 /// Runs `command` until it ends, hangs, or exceeds `limit`. The lines of its two streams go to
 /// `log` and `each`.
 ///
@@ -53,8 +77,8 @@ pub fn build(command: Command, log: &Path, limit: Duration, each: impl FnMut(&st
 }
 
 /// Like [`run`], for a program that appends its output to the file `followed`, which is read as it
-/// grows. The program's own streams go to `log`. At a line for which `restart` returns a limit, that
-/// one begins.
+/// grows. The program's own streams go to `log`. If `restart` returns a limit for a line, that one
+/// begins.
 pub fn run_following(
     command: Command,
     [log, followed]: [&Path; 2],

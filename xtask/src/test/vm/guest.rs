@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::setup;
 use crate::test::capability::Place;
-use crate::test::kernel::{self, KernelTests, Start};
+use crate::test::kernel::{KernelTests, Start};
 use crate::test::{host, stage};
 
 use super::FAULT_ROWS;
@@ -89,10 +89,8 @@ impl Guest {
         let (guest, logs) = (self.boot(&script), [log.as_path(), words.as_path()]);
         let end = stage::run_following(guest, logs, BOOT_LIMIT, limit_after, |line| {
             host::show_progress(line);
-            if let Some(tally) = reader.line(line) {
-                for (name, took) in &tally.binaries {
-                    atp_output::note!("  {name}: {} in {took:.0?}", tally.summary());
-                }
+            if let Some(ended) = reader.line(line) {
+                atp_output::note!("  {ended}");
             }
         })?;
         let kept = stage::log_path(&format!("vm-tests{attempt}"))?;
@@ -103,7 +101,7 @@ impl Guest {
         let ended_by_itself = end.by_itself;
         let died = ended_by_itself && reader.is_in_the_middle();
         let tallies = reader.finish(end.trouble);
-        kernel::show_failures(&tallies, if words.exists() { &kept } else { &log });
+        stage::show_failures(&tallies, if words.exists() { &kept } else { &log });
         Ok(Ran { tallies, ended_by_itself, died })
     }
 

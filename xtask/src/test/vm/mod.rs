@@ -73,10 +73,8 @@ fn every_binary(guest: &Guest, tests: &KernelTests, filter: Option<&str>) -> Res
 fn before_death(tallies: &[Tally]) -> Vec<String> {
     let failures = tallies.iter().flat_map(|tally| &tally.failures);
     let tests = failures.filter(|failure| matches!(failure, Failure::Test(_)));
-    let mut words: Vec<_> =
-        tests.map(|test| format!("{test}: failed before the guest died")).collect();
-    words.push("the guest: died during its tests, which then ran once more".to_owned());
-    words
+    let failed = tests.map(|test| format!("{test}: failed before the guest died"));
+    failed.chain(["the guest: died during its tests, which ran once more".to_owned()]).collect()
 }
 
 #[cfg(test)]
