@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::tally::{Failure, Skip, Tally, TestName};
 
+/// The status of a binary whose tests failed. It says no more than their lines.
+pub const TESTS_FAILED: &str = "exit status: 101";
+
 /// Reads one binary's lines as they come.
 #[derive(Debug)]
 pub struct Reader {
@@ -76,7 +79,8 @@ impl Reader {
     }
 
     /// The tally of a binary that has ended; `ended_badly` describes a bad end. A binary without a
-    /// result line has crashed, which counts as a failure.
+    /// result line has crashed, and one may crash or hang after that line: each counts as a failure
+    /// beside those of its tests.
     pub fn finish(mut self, ended_badly: Option<String>) -> Tally {
         self.running.extend(self.begun.take());
         let binary = &self.binary;
@@ -88,9 +92,9 @@ impl Reader {
         }
         let has_no_result = self.results == 0;
         let how = match ended_badly {
-            Some(how) if has_no_result || failures.is_empty() => Some(how),
+            Some(how) if how == TESTS_FAILED && !has_no_result && !failures.is_empty() => None,
             None if has_no_result => Some("ended without a result".to_owned()),
-            _ => None,
+            how => how,
         };
         failures.extend(how.map(|how| other(&(how + &still_running(&self.running)))));
         let skip =
@@ -224,6 +228,15 @@ mod tests {
         assert!(tally.times.is_empty());
         assert_eq!(tally.failures_in_words(), ["bin::a::two"]);
         assert_eq!(tally.skips, [Skip::new("bin::a::three", "needs root")]);
+    }
+
+    #[test]
+    fn reader_counts_a_crash_beside_failed_tests() {
+        let text = "test a ... FAILED\ntest result: FAILED. 0 passed; 1 failed; 0 ignored\n";
+        for how in ["signal: 11", "hung: in 361 s it printed no line", "exit status: 1"] {
+            let failures = read(text, Some(how)).failures_in_words();
+            assert_eq!(failures, ["bin::a".to_owned(), format!("bin: {how}")]);
+        }
     }
 
     #[test]

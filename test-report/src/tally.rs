@@ -11,8 +11,8 @@ pub struct Tally {
     pub skips: Vec<Skip>,
     /// The tests among `passed` that the binaries named.
     pub passes: Vec<TestName>,
-    /// The tests among `passed` that failed first and passed when repeated alone.
-    pub unstable: Vec<TestName>,
+    /// What went wrong before it was repeated, in words that begin with its name.
+    pub unstable: Vec<String>,
     /// How long tests took, as they printed it.
     pub times: Vec<(TestName, Duration)>,
     /// How long each binary took.

@@ -80,13 +80,17 @@ fn object(folder: &str, binary: &str, name: &str) -> Result<PathBuf> {
     Ok(to)
 }
 
-/// Builds `atp-bench` and the daemon that it starts, in one go, and returns the path of the first.
-/// The daemon has no eBPF programs inside: it takes them from a file (`--object`), or has the
-/// userspace datapath. Cargo shows its progress.
+/// Builds `atp-bench` and the daemon that it starts, and returns the path of the first. Cargo shows
+/// its progress.
 pub fn bench() -> Result<PathBuf> {
-    let build = cargo("build --release --package atp-bench --package atp-user --bins");
-    run(build, "atp-bench and the daemon")?;
+    run(bench_command(), "atp-bench and the daemon")?;
     Ok(bench_path())
+}
+
+/// Builds both in one go. The daemon has no eBPF programs inside: it takes them from a file
+/// (`--object`), or has the userspace datapath.
+pub fn bench_command() -> Command {
+    cargo("build --release --package atp-bench --package atp-user --bins")
 }
 
 /// Cargo on the workspace, with the shared target folder. `words` begin its command line.
@@ -103,7 +107,7 @@ pub fn is_first() -> bool {
     !bench_path().is_file()
 }
 
-fn bench_path() -> PathBuf {
+pub fn bench_path() -> PathBuf {
     setup::paths().target.join("release/atp-bench")
 }
 

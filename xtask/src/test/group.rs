@@ -22,12 +22,30 @@ pub const POLL: Duration = Duration::from_millis(100);
 /// How long a program may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Makes Ctrl-C and SIGTERM end the running groups, then this process.
+/// Makes Ctrl-C, SIGTERM and a closed terminal end the running groups, then this process.
 pub fn catch_interrupts() -> Result<()> {
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(interrupted()))?;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    // `nohup` starts a program with SIGHUP ignored.
+    let hangup = (!ignores_hangup(&status)).then_some(Signal::SIGHUP);
+    for signal in [Signal::SIGINT, Signal::SIGTERM].into_iter().chain(hangup) {
+        signal_hook::flag::register(signal as i32, Arc::clone(interrupted()))?;
     }
     Ok(())
+}
+
+/// Whether a process ignores SIGHUP, whose number is 1. `status`: its file in /proc.
+fn ignores_hangup(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
+    u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & 1 == 1)
+}
+
+/// # Errors
+/// This process was interrupted, or its output is lost.
+pub fn check() -> Result<()> {
+    if interrupted().load(Ordering::Relaxed) {
+        bail!("interrupted");
+    }
+    Ok(atp_output::check()?)
 }
 
 fn interrupted() -> &'static Arc<AtomicBool> {
@@ -52,21 +70,18 @@ impl Group {
         Ok(Group { child, ended: false })
     }
 
-    /// The exit status of the child; `None` while it runs.
+    /// The exit status of the child; `None` while it runs. The rest of the group ends with it.
     ///
     /// # Errors
-    /// This process was interrupted, or its output is lost. The group is ended then.
+    /// Those of [`check`]. The group is ended then.
     pub fn poll(&mut self) -> Result<Option<ExitStatus>> {
-        if interrupted().load(Ordering::Relaxed) {
-            self.end();
-            bail!("interrupted");
-        }
-        if let Err(lost) = atp_output::check() {
-            self.end();
-            return Err(lost.into());
-        }
+        check().inspect_err(|_| self.end())?;
         let status = self.child.try_wait()?;
-        self.ended = status.is_some();
+        if status.is_some() {
+            // Processes that the child left behind.
+            self.signal(Signal::SIGKILL);
+            self.ended = true;
+        }
         Ok(status)
     }
 
@@ -111,29 +126,48 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn end__kills_the_child_s_children() {
+    fn wait_until(what: &str, is_so: &mut dyn FnMut() -> bool) {
+        let limit = Instant::now() + Duration::from_secs(60);
+        while !is_so() {
+            assert!(Instant::now() < limit, "{what}");
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Runs a shell that prints the number of its child, then ends it by `end`. The child must end.
+    fn ends_the_child(script: &str, mut end: impl FnMut(&mut Group) -> bool) {
         let folder = tempfile::tempdir().unwrap();
         let said = folder.path().join("said");
         let mut shell = Command::new("sh");
-        shell.args(["-c", "sleep 600 & echo $!; wait"]);
-        shell.stdout(std::fs::File::create(&said).unwrap());
+        shell.args(["-c", script]).stdout(std::fs::File::create(&said).unwrap());
         let mut group = Group::start(&mut shell).unwrap();
-        let limit = Instant::now() + Duration::from_secs(60);
-        let wait_until = |what: &str, is_so: &mut dyn FnMut() -> bool| {
-            while !is_so() {
-                assert!(Instant::now() < limit, "{what}");
-                std::thread::sleep(POLL);
-            }
-        };
         let text = || std::fs::read_to_string(&said).unwrap();
         wait_until("the shell said nothing", &mut || text().ends_with('\n'));
-        group.end();
+        wait_until("the shell is still there", &mut || end(&mut group));
         // It has been killed, but on a busy machine it may not have run since.
         let stat = Path::new("/proc").join(text().trim()).join("stat");
         wait_until("the shell's child is still there", &mut || {
             let state = std::fs::read_to_string(&stat).unwrap_or_default();
             state.is_empty() || state.contains(") Z ")
         });
+    }
+
+    #[test]
+    fn end__kills_the_child_s_children() {
+        ends_the_child("sleep 600 & echo $!; wait", |group| {
+            group.end();
+            true
+        });
+    }
+
+    #[test]
+    fn poll__kills_the_processes_that_the_child_left() {
+        ends_the_child("sleep 600 & echo $!", |group| group.poll().unwrap().is_some());
+    }
+
+    #[test]
+    fn ignores_hangup__reads_the_mask_of_signals() {
+        assert!(ignores_hangup("SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n"));
+        assert!(!ignores_hangup("SigBlk:\t0000000000000001\nSigIgn:\t0000000000001006\n"));
     }
 }

@@ -9,8 +9,7 @@ use anyhow::Result;
 
 use super::capability::{self, Place};
 use super::kernel::{self, KernelTests, Start};
-use super::times::Times;
-use super::{Choice, Rung, repeat, stage};
+use super::{Choice, Run, Rung, repeat, stage};
 use crate::setup::{self, Machine};
 use test_report::{Reader, Tally};
 
@@ -26,21 +25,20 @@ const COLLECTIVE_PYTHON_VARIABLE: &str = "ATP_TORCH_PYTHON";
 const BACKENDS: [&str; 2] = ["fq", "htb"];
 
 /// Runs the binaries that pace once per backend, and the others once.
-pub fn run(tests: &KernelTests, choice: &Choice, times: &mut Times) -> Result<Vec<Rung>> {
+pub fn run(tests: &KernelTests, choice: &Choice, run: &mut Run) -> Result<()> {
     atp_output::note!("kernel tests on Linux {}", kernel::host_release()?);
     let mut pass = |backend, paces, pacing_only| {
         let pass = Pass { tests, choice, backend, pacing_only };
         let place = Place::Host { programs: tests.object.is_ok(), backend };
-        times.measure(&format!("kernel tests, {}", place.describe()), || {
-            let tally = pass.run(paces)?;
-            anyhow::Ok(Rung { place, tally })
-        })
+        let what = if paces { "kernel tests that pace" } else { "other kernel tests" };
+        let what = format!("{what}, {}", place.describe());
+        run.rung(&what, || Ok(Rung { place, tally: pass.run(paces)? }))
     };
-    let mut rungs = vec![pass(None, false, false)?];
+    pass(None, false, false)?;
     for (number, backend) in backends().into_iter().enumerate() {
-        rungs.push(pass(backend, true, number > 0)?);
+        pass(backend, true, number > 0)?;
     }
-    Ok(rungs)
+    Ok(())
 }
 
 /// The backends of this kernel. Where none can be tried, the tests run once and report what is
@@ -64,19 +62,18 @@ impl Pass<'_> {
     fn run(&self, paces: bool) -> Result<Tally> {
         let mut tally = Tally::default();
         for binary in self.tests.binaries.iter().filter(|b| b.depends_on_backend() == paces) {
-            tally.add(self.start(&Start { binary, filter: self.choice.filter, exact: false }, "")?);
+            tally.add(self.start(&Start { binary, filter: self.choice.filter, exact: false })?);
         }
-        if !self.choice.repeats {
+        if self.choice.round.is_some() {
             return Ok(tally);
         }
         Ok(repeat::once_alone(tally, |names| {
             let starts = self.tests.each_alone(names)?;
-            starts.iter().map(|start| self.start(start, "-alone")).collect()
+            starts.iter().map(|start| self.start(start)).collect()
         }))
     }
 
-    /// `attempt` distinguishes the log.
-    fn start(&self, start: &Start, attempt: &str) -> Result<Tally> {
+    fn start(&self, start: &Start) -> Result<Tally> {
         let binary = start.binary;
         let mut command = Command::new(&binary.path);
         let tests_at_once = TESTS_PER_PROCESSOR * available_parallelism()?.get();
@@ -95,7 +92,9 @@ impl Pass<'_> {
         if self.pacing_only {
             command.env(kernel::PACING_ONLY_VARIABLE, "1");
         }
-        let log = stage::log_path(&format!("{}-host{attempt}", title.replace(' ', "-")))?;
+        // A repeated test has a log of its own.
+        let alone = start.filter.filter(|_| start.exact).map(|test| format!("-alone-{test}"));
+        let log = self.choice.log_path(&format!("{title}-host{}", alone.unwrap_or_default()))?;
         let mut reader = Reader::new(&binary.name, start.filter);
         let started = Instant::now();
         let end = stage::run(command, &log, LIMIT, |line| {
@@ -104,7 +103,7 @@ impl Pass<'_> {
         })?;
         let tally = reader.finish(end.trouble);
         atp_output::note!("  {title}: {} in {:.0?}", tally.summary(), started.elapsed());
-        kernel::show_failures([&tally], &log);
+        stage::show_failures([&tally], &log);
         Ok(tally)
     }
 }

@@ -3,7 +3,7 @@
 //! A program hangs if it neither prints a line nor uses the processor. A linker prints nothing for
 //! minutes, but works. Programs that wait look at their condition now and then, and daemons have a
 //! clock: so a hundredth of one processor counts as nothing. A test that sleeps on purpose, or
-//! waits for an event with a limit, isn't ended either: no test waits for half as long.
+//! waits for an event with a limit, isn't ended either: its limits are shorter.
 
 use std::fs;
 use std::path::Path;
@@ -67,7 +67,7 @@ fn threads(process: &Path) -> String {
         let [name, waits_in] = ["comm", "wchan"].map(|file| text(&thread.path().join(file)));
         let id = thread.file_name();
         let (id, command) = (id.to_string_lossy(), command.trim());
-        format!("hung: {command}: thread {id} ({}) waits in {}\n", name.trim(), waits_in.trim())
+        format!("  {command}: thread {id} ({}) waits in {}\n", name.trim(), waits_in.trim())
     });
     lines.collect()
 }
@@ -139,7 +139,7 @@ mod tests {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(said.starts_with("hung: sleep 60: thread "), "{said}");
+        assert!(said.starts_with("  sleep 60: thread "), "{said}");
         assert_eq!(describe(group), "");
     }
 }

@@ -1,17 +1,15 @@
 //! The kernel tests of `tests/`: builds them, sets their environment and shows their failures.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::compile;
 use crate::build;
 use crate::setup::{self, Machine};
 use test_report::{Skip, Tally, TestName};
-
-/// The most lines of a log that are shown after a failure.
-const SHOWN_LINES_MAX: usize = 150;
 
 /// The test binaries, and the programs that they test.
 pub struct KernelTests {
@@ -60,7 +58,8 @@ pub fn build() -> Result<KernelTests> {
         build::faults_object()?;
         *path = build::ebpf_object()?;
     }
-    let daemon = build::bench()?.with_file_name("atp-user");
+    compile::run("daemon", build::bench_command(), |_| {})?;
+    let daemon = build::bench_path().with_file_name("atp-user");
     Ok(KernelTests { binaries: binaries()?, object, daemon })
 }
 
@@ -98,11 +97,8 @@ impl KernelTests {
         for binary in &self.binaries {
             let list = setup::output(Command::new(&binary.path).arg("--list").args(filter))?;
             for name in list.lines().filter_map(|line| line.strip_suffix(": test")) {
-                tally.skips.push(Skip {
-                    name: format!("{}::{}", binary.name, name.trim()),
-                    reason: reason.to_owned(),
-                    whole_rung: true,
-                });
+                let name = format!("{}::{}", binary.name, name.trim());
+                tally.skips.push(Skip { whole_rung: true, ..Skip::new(&name, reason) });
             }
         }
         Ok(tally)
@@ -113,12 +109,8 @@ impl KernelTests {
 fn binaries() -> Result<Vec<Binary>> {
     let mut build = build::cargo("test --release --quiet --no-run --package atp-tests --tests");
     build.arg("--message-format=json-render-diagnostics");
-    let output = build.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
-    if !output.status.success() {
-        bail!("building the kernel tests failed; see the compiler's output above");
-    }
-    let binaries: Vec<Binary> =
-        String::from_utf8_lossy(&output.stdout).lines().filter_map(binary).collect();
+    let mut binaries = Vec::new();
+    compile::run("kernel-tests", build, |line| binaries.extend(binary(line)))?;
     if binaries.is_empty() {
         bail!("the crate atp-tests has no test binary");
     }
@@ -133,21 +125,6 @@ fn binary(line: &str) -> Option<Binary> {
     let mut kinds = target["kind"].as_array()?.iter();
     kinds.find(|kind| *kind == "test" || *kind == "lib")?;
     Some(Binary { name: target["name"].as_str()?.to_owned(), path: executable.as_str()?.into() })
-}
-
-/// Prints the part of a log that explains failures, if there are any.
-pub fn show_failures<'a>(tallies: impl IntoIterator<Item = &'a Tally>, log: &Path) {
-    if tallies.into_iter().all(|tally| tally.failures.is_empty()) {
-        return;
-    }
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    let explains = |line: &&str| line.starts_with("failures:") || line.starts_with("error");
-    let from = lines.iter().position(explains).unwrap_or_else(|| lines.len().saturating_sub(40));
-    for line in lines[from..].iter().take(SHOWN_LINES_MAX) {
-        atp_output::note!("    {line}");
-    }
-    atp_output::note!("  full log: {}", log.display());
 }
 
 impl Start<'_> {

@@ -14,6 +14,7 @@
 //! machine has that capability.
 
 mod capability;
+mod compile;
 mod conclusion;
 mod group;
 mod host;
@@ -30,13 +31,15 @@ mod times;
 mod unit;
 mod vm;
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 use crate::setup::{self, Need};
 use capability::Place;
-use test_report::Tally;
+use kernel::KernelTests;
+use test_report::{Failure, Tally};
 use times::Times;
 
 #[derive(clap::Args)]
@@ -62,12 +65,13 @@ pub struct Args {
 }
 
 /// Which tests run, and how.
+#[derive(Clone, Copy)]
 struct Choice<'a> {
     /// Only those whose names contain this text.
     filter: Option<&'a str>,
     torch: Torch,
-    /// Repeat a few failed kernel tests alone.
-    repeats: bool,
+    /// The round of --stress, which repeats no failed test alone.
+    round: Option<u32>,
 }
 
 /// Where PyTorch comes from.
@@ -89,16 +93,93 @@ impl Torch {
     }
 }
 
+impl Choice<'_> {
+    /// The path of a log. Each round has its own.
+    fn log_path(&self, name: &str) -> Result<PathBuf> {
+        let round = self.round.map(|round| format!("-round-{round}"));
+        stage::log_path(&format!("{name}{}", round.unwrap_or_default()))
+    }
+}
+
 /// The results of one rung, and where it ran.
 struct Rung {
     place: Place,
     tally: Tally,
 }
 
+/// The results and times so far.
+#[derive(Default)]
+struct Run {
+    rungs: Vec<Rung>,
+    times: Times,
+    /// The rungs of which the filter selects no test.
+    empty: BTreeSet<String>,
+}
+
+impl Run {
+    /// Runs and measures one part. An error is a failure beside those of the other parts.
+    ///
+    /// # Errors
+    /// This process was interrupted, or its output is lost: the other parts can't run.
+    fn part<T>(&mut self, what: &str, part: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
+        let outcome = self.times.measure(what, part);
+        group::check()?;
+        let failed = |error: anyhow::Error| {
+            let words = format!("{what}: {error:#}");
+            atp_output::note!("  {words}");
+            let failures = words.lines().take(1).map(|line| Failure::Other(line.to_owned()));
+            let tally = Tally { failures: failures.collect(), ..Tally::default() };
+            self.rungs.push(Rung { place: Place::host(), tally });
+        };
+        Ok(outcome.map_err(failed).ok())
+    }
+
+    /// Runs a part that is a rung, unless the filter left it empty in an earlier round.
+    fn rung(&mut self, what: &str, rung: impl FnOnce() -> Result<Rung>) -> Result<()> {
+        if self.empty.contains(what) {
+            return Ok(());
+        }
+        let rung = self.part(what, rung)?;
+        if rung.as_ref().is_some_and(|rung| rung.tally.is_empty()) {
+            self.empty.insert(what.to_owned());
+        }
+        self.rungs.extend(rung);
+        Ok(())
+    }
+}
+
+/// The builds of all rungs; `None` for those that failed.
+struct Built {
+    unit: Option<()>,
+    wheels: Option<python::Built>,
+    kernel: Option<KernelTests>,
+}
+
+impl Built {
+    fn new(run: &mut Run) -> Result<Built> {
+        Ok(Built {
+            unit: run.part("build of the unit tests", unit::build)?,
+            wheels: run.part("build of the wheels", python::build)?,
+            kernel: run.part("build of the kernel tests", kernel::build)?,
+        })
+    }
+
+    /// Runs the rungs that need no guest.
+    fn run(&self, choice: &Choice, run: &mut Run) -> Result<()> {
+        if self.unit.is_some() {
+            run.rung("unit tests", || unit::run(choice))?;
+        }
+        if let Some(wheels) = &self.wheels {
+            python::run(wheels, choice, run)?;
+        }
+        self.kernel.as_ref().map_or(Ok(()), |tests| host::run(tests, choice, run))
+    }
+}
+
 pub fn main(args: Args) -> Result<()> {
     group::catch_interrupts()?;
     let (filter, torch) = (args.filter.as_deref(), args.torch);
-    let choice = Choice { filter, torch, repeats: args.stress.is_none() };
+    let choice = Choice { filter, torch, round: None };
     let is_good = match args.stress {
         Some(rounds) => stress::run(&choice, rounds)?,
         None => run(&choice, args.full)?,
@@ -114,30 +195,46 @@ pub fn main(args: Args) -> Result<()> {
 fn run(choice: &Choice, is_full: bool) -> Result<bool> {
     let minutes = if is_full { "75" } else { "30" };
     atp_output::note!("all tests: about {minutes} minutes on two cores, the build included");
-    let mut times = Times::of_earlier_steps();
-    let rungs = all(choice, is_full, &mut times)?;
+    let mut run = Run { times: Times::of_earlier_steps(), ..Run::default() };
+    let built = Built::new(&mut run)?;
+    built.run(choice, &mut run)?;
+    if is_full {
+        if let Some(tests) = &built.kernel {
+            run.rung("kernel tests in the guest", || vm::run(tests, choice.filter))?;
+        }
+        if choice.filter.is_none() {
+            run.rung("soak test", soak::run)?;
+        }
+    }
     let logs = &setup::paths().test_logs;
-    times.report(&rungs, &logs.join("times.txt"))?;
-    let conclusion = conclusion::of(&rungs, is_full, logs);
+    run.times.report(&run.rungs, &logs.join("times.txt"));
+    let conclusion = conclusion::of(&run.rungs, is_full, logs);
     atp_output::note!("\n{}", conclusion.lines.join("\n"));
     Ok(conclusion.is_good)
 }
 
-fn all(choice: &Choice, is_full: bool, times: &mut Times) -> Result<Vec<Rung>> {
-    let mut rungs = Vec::new();
-    match unit::build(times)? {
-        Some(failed) => rungs.push(failed),
-        None => rungs.push(unit::run(choice, times)?),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn part__an_error_is_a_failure_beside_the_others() {
+        let mut run = Run::default();
+        let failed = || -> Result<()> { anyhow::bail!("`maturin` failed:\nmany lines") };
+        assert!(run.part("wheels", failed).unwrap().is_none());
+        let tally = Tally { passed: 1, ..Tally::default() };
+        run.rung("unit tests", || Ok(Rung { place: Place::host(), tally })).unwrap();
+        let said = conclusion::of(&run.rungs, true, Path::new("logs"));
+        assert!(!said.is_good);
+        let failed = "failed: wheels: `maturin` failed: (this machine)".to_owned();
+        assert!(said.lines.contains(&failed), "{:?}", said.lines);
+        assert_eq!(said.lines.last().unwrap(), "1 passed, 1 failed, 0 skipped");
     }
-    let wheels = python::build(choice.torch, times)?;
-    rungs.extend(python::run(&wheels, choice, times)?);
-    let tests = times.measure("build of the kernel tests", kernel::build)?;
-    rungs.extend(host::run(&tests, choice, times)?);
-    if is_full {
-        rungs.push(times.measure("kernel tests in the guest", || vm::run(&tests, choice.filter))?);
-        if choice.filter.is_none() {
-            rungs.push(times.measure("soak test", soak::run)?);
-        }
+
+    #[test]
+    fn rung__without_tests_runs_once() {
+        let mut run = Run::default();
+        run.rung("a", || Ok(Rung { place: Place::host(), tally: Tally::default() })).unwrap();
+        run.rung("a", || unreachable!("the filter selects none of its tests")).unwrap();
     }
-    Ok(rungs)
 }

@@ -1,64 +1,65 @@
 //! The tests of the Python packages: wheels in new virtual environments, with pytest and mypy.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
 
 use super::capability::Place;
-use super::times::Times;
-use super::{Choice, Rung, Torch, kernel, stage};
+use super::{Choice, Run, Rung, Torch, compile, stage};
 use crate::setup::{self, Need, TORCH_PYTHON};
 use crate::wheel::{self, Wheels};
 use test_report::{Reader, Skip, Tally};
 
 /// Each rank of a test imports PyTorch: PyPI's takes seconds.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
+/// The text that the names of the tests to run contain, for the pytest plugin `outcomes`.
+const FILTER_VARIABLE: &str = "ATP_TEST_FILTER";
 
 /// The wheels, or the reason why they can't be built.
 pub type Built = Result<Wheels, String>;
 
-pub fn build(from: Torch, times: &mut Times) -> Result<Built> {
+pub fn build() -> Result<Built> {
     if let Err(why) = setup::obtainable(&[Need::Maturin]) {
         return Ok(Err(why));
     }
     atp_output::note!("building the wheels of the Python packages");
-    let wheels = times.measure("build of the wheels", wheel::build)?;
-    let (need, _) = from.parts();
-    if setup::obtainable(&[need]).is_ok() {
-        times.measure("installation of PyTorch", || setup::ensure(&[need]))?;
-    }
-    Ok(Ok(wheels))
+    setup::ensure(&[Need::Maturin])?;
+    // A process of its own ends with an interrupt.
+    let mut build = Command::new(std::env::current_exe()?);
+    build.arg("wheel");
+    compile::run("wheels", build, |_| {})?;
+    Ok(Ok(wheel::built()?))
 }
 
 /// The tests of the package `atp`, in an environment that has nothing else, and those of the
 /// integration of PyTorch, in one that has it.
-pub fn run(built: &Built, choice: &Choice, times: &mut Times) -> Result<Vec<Rung>> {
+pub fn run(built: &Built, choice: &Choice, run: &mut Run) -> Result<()> {
     let wheels = match built {
         Ok(wheels) => wheels,
-        Err(why) => return Ok(vec![skipped("the Python packages", why)]),
+        Err(why) => return run.rung("Python", || Ok(skipped("the Python packages", why))),
     };
-    atp_output::note!("tests of the Python package");
-    let paths = setup::paths();
-    let mut atp = setup::python();
-    atp.arg(paths.workspace.join("bindings/python/tests/in_new_environment.py"));
-    atp.arg(&wheels.atp).arg(paths.target.join("python-test")).args(choice.filter);
-    let atp = times.measure("tests of the Python package", || run_tests("python", atp, choice))?;
+    let (python, environment) = (setup::python(), setup::paths().target.join("python-test"));
+    run.rung("tests of the Python package", || {
+        run_tests("python", "bindings/python", python, &[&wheels.atp], &environment, choice)
+    })?;
 
     let (need, environment) = choice.torch.parts();
     if let Err(why) = setup::obtainable(&[need]) {
-        return Ok(vec![atp, skipped("the integration of PyTorch", &why)]);
+        return run.rung("PyTorch", || Ok(skipped("the integration of PyTorch", &why)));
     }
-    atp_output::note!("tests of the integration of PyTorch");
-    let mut torch = match choice.torch {
+    if run.part("installation of PyTorch", || setup::ensure(&[need]))?.is_none() {
+        return Ok(());
+    }
+    let python = match choice.torch {
         Torch::Debian => Command::new(TORCH_PYTHON),
         Torch::Pypi => Command::new(environment.join("bin/python")),
     };
-    torch.arg(paths.workspace.join("integrations/pytorch/tests/in_new_environment.py"));
-    torch.args([&wheels.atp, &wheels.torch]).arg(environment).args(choice.filter);
-    let torch = times
-        .measure("tests of the integration of PyTorch", || run_tests("torch", torch, choice))?;
-    Ok(vec![atp, torch])
+    let wheels = [&wheels.atp, &wheels.torch];
+    run.rung("tests of the integration of PyTorch", || {
+        run_tests("torch", "integrations/pytorch", python, &wheels, environment, choice)
+    })
 }
 
 fn skipped(what: &str, why: &str) -> Rung {
@@ -66,12 +67,29 @@ fn skipped(what: &str, why: &str) -> Rung {
     Rung { place: Place::host(), tally: Tally { skips: vec![skip], ..Tally::default() } }
 }
 
-fn run_tests(name: &str, test: Command, choice: &Choice) -> Result<Rung> {
-    let log = stage::log_path(name)?;
+/// Runs the tests in `folder`. The first round makes their environment by `python`.
+fn run_tests(
+    name: &str,
+    folder: &str,
+    python: Command,
+    wheels: &[&PathBuf],
+    environment: &Path,
+    choice: &Choice,
+) -> Result<Rung> {
+    atp_output::note!("tests in {folder}");
+    let (mut test, folder) = (python, setup::paths().workspace.join(folder));
+    if choice.round > Some(1) {
+        test = Command::new(environment.join("bin/python"));
+        test.args(["-m", "pytest", "--quiet"]).current_dir(folder);
+    } else {
+        test.arg(folder.join("tests/in_new_environment.py")).args(wheels).arg(environment);
+    }
+    test.env(FILTER_VARIABLE, choice.filter.unwrap_or_default());
+    let log = choice.log_path(name)?;
     let mut reader = Reader::new(name, choice.filter);
     let end = stage::run(test, &log, LIMIT, |line| reader.line(line))?;
     let tally = reader.finish(end.trouble);
     atp_output::note!("  {name}: {}", tally.summary());
-    kernel::show_failures([&tally], &log);
+    stage::show_failures([&tally], &log);
     Ok(Rung { place: Place::host(), tally })
 }

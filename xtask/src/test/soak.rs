@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{Rung, capability::Place, kernel, stage};
+use super::{Rung, capability::Place, stage};
 use crate::setup::Machine;
 use test_report::{Failure, Skip, Tally};
 
@@ -25,7 +25,7 @@ pub fn run() -> Result<Rung> {
             None => tally.passed = 1,
             Some(how) => tally.failures.push(Failure::Other(format!("soak: {how}"))),
         }
-        kernel::show_failures([&tally], &log);
+        stage::show_failures([&tally], &log);
     } else {
         tally.skips.push(Skip::new("soak", "needs root"));
     }

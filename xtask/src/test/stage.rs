@@ -13,11 +13,15 @@ use super::hung::{self, Life};
 use super::processes::processor_time;
 use super::tail::Tail;
 use crate::setup;
+use test_report::Tally;
 
 /// The interval of looks at the processor time: each reads a file per process of the machine.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// A silent program is reported this often, so that people see that it still runs.
 const REPORT_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The most lines of a log that are shown after a failure.
+const SHOWN_LINES_MAX: usize = 150;
 
 /// How a program ended.
 pub struct End {
@@ -32,7 +36,29 @@ pub fn log_path(name: &str) -> Result<PathBuf> {
     let folder = &setup::paths().test_logs;
     std::fs::create_dir_all(folder)
         .with_context(|| format!("can't make the folder {}", folder.display()))?;
+    // Names of tests have colons.
+    let name = name.replace(|c: char| !c.is_alphanumeric() && c != '_', "-");
     Ok(folder.join(format!("{name}.log")))
+}
+
+/// Prints the part of a log that explains failures, if there are any.
+pub fn show_failures<'a>(tallies: impl IntoIterator<Item = &'a Tally>, log: &Path) {
+    if tallies.into_iter().any(|tally| !tally.failures.is_empty()) {
+        show_log(log);
+    }
+}
+
+/// Prints the part of a log that explains a failure.
+pub fn show_log(log: &Path) {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    // A line of JSON is for programs.
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('{')).collect();
+    let explains = |line: &&str| line.starts_with("failures:") || line.starts_with("error");
+    let from = lines.iter().position(explains).unwrap_or_else(|| lines.len().saturating_sub(40));
+    for line in lines[from..].iter().take(SHOWN_LINES_MAX) {
+        atp_output::note!("    {line}");
+    }
+    atp_output::note!("  full log: {}", log.display());
 }
 
 /// Runs `command` until it ends, hangs, or exceeds `limit`. The lines of its two streams go to
@@ -41,31 +67,33 @@ pub fn log_path(name: &str) -> Result<PathBuf> {
 /// # Errors
 /// It can't be started, or this process was interrupted.
 pub fn run(command: Command, log: &Path, limit: Duration, each: impl FnMut(&str)) -> Result<End> {
-    run_following(command, log, log, limit, each)
+    run_following(command, [log, log], limit, |_| None, each)
 }
 
 /// Like [`run`], for a program that may do nothing for any time within `limit`: a build waits for
 /// the disk, the network, or another build.
 pub fn build(command: Command, log: &Path, limit: Duration, each: impl FnMut(&str)) -> Result<End> {
-    watch(command, [log, log], limit, false, each)
+    watch(command, [log, log], limit, |_| None, false, each)
 }
 
 /// Like [`run`], for a program that appends its output to the file `followed`, which is read as it
-/// grows. The program's own streams go to `log`.
+/// grows. The program's own streams go to `log`. If `restart` returns a limit for a line, that one
+/// begins.
 pub fn run_following(
     command: Command,
-    log: &Path,
-    followed: &Path,
+    [log, followed]: [&Path; 2],
     limit: Duration,
+    restart: fn(&str) -> Option<Duration>,
     each: impl FnMut(&str),
 ) -> Result<End> {
-    watch(command, [log, followed], limit, true, each)
+    watch(command, [log, followed], limit, restart, true, each)
 }
 
 fn watch(
     mut command: Command,
     [log, followed]: [&Path; 2],
-    limit: Duration,
+    mut limit: Duration,
+    restart: fn(&str) -> Option<Duration>,
     ends_if_hung: bool,
     mut each: impl FnMut(&str),
 ) -> Result<End> {
@@ -73,7 +101,7 @@ fn watch(
     command.stdout(log.try_clone()?).stderr(log);
     let mut tail = Tail::new(followed);
     let mut group = Group::start(&mut command)?;
-    let started = Instant::now();
+    let mut started = Instant::now();
     let (mut life, mut processor) = (Life::new(started), Duration::ZERO);
     let (mut heard, mut looked, mut reported) = (started, started, started);
     loop {
@@ -82,6 +110,9 @@ fn watch(
         let now = Instant::now();
         tail.read(|line| {
             each(line);
+            if let Some(new) = restart(line) {
+                (started, limit) = (now, new);
+            }
             life.line(now);
             heard = now;
         });
@@ -99,7 +130,9 @@ fn watch(
             .then(|| format!("not finished after {} s", limit.as_secs()))
             .or_else(|| life.trouble(now).filter(|_| ends_if_hung));
         if let Some(trouble) = too_late {
-            atp_output::note(hung::describe(group.id()));
+            if ends_if_hung {
+                atp_output::note(hung::describe(group.id()));
+            }
             group.end();
             tail.finish(each);
             return Ok(End { trouble: Some(trouble), by_itself: false });
@@ -155,8 +188,18 @@ mod tests {
         let script = format!("for i in 1 2 3; do echo $i >> {}; sleep 0.05; done", words.display());
         let mut lines = Vec::new();
         let each = |line: &str| lines.push(line.to_owned());
-        let end = run_following(shell(&script), &log, &words, LIMIT, each);
+        let end = run_following(shell(&script), [&log, &words], LIMIT, |_| None, each);
         assert!(end.unwrap().trouble.is_none());
         assert_eq!(lines, ["1", "2", "3"]);
+    }
+
+    #[test]
+    fn run_following_begins_a_new_limit_at_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let restart = |line: &str| (line == "mark").then_some(Duration::ZERO);
+        let script = shell("echo mark; exec sleep 600");
+        let end = run_following(script, [&log, &log], LIMIT, restart, |_| {});
+        assert_eq!(end.unwrap().trouble.unwrap(), "not finished after 0 s");
     }
 }

@@ -2,46 +2,33 @@
 //! often each passed. A test that depends on luck shows it here before it fails a submission.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use super::group::{BUSY_LOOP, Group};
-use super::times::Times;
-use super::{Choice, Rung, conclusion, host, kernel, python, unit};
+use super::{Built, Choice, Run, Rung, conclusion};
+use crate::setup;
+use test_report::Skip;
 
 /// As many as the processors of CI's machines.
 const BUSY_LOOPS: usize = 2;
 
 /// Runs the chosen tests so many times. Whether all passed.
 pub fn run(choice: &Choice, rounds: u32) -> Result<bool> {
-    let mut times = Times::default();
-    if let Some(failed) = unit::build(&mut times)? {
-        return Ok(conclude(&[failed]));
-    }
-    let wheels = python::build(choice.torch, &mut times)?;
-    let tests = kernel::build()?;
+    let mut run = Run::default();
+    let built = Built::new(&mut run)?;
     // They end when this function does, also after Ctrl-C.
     let _load = (0..BUSY_LOOPS).map(|_| busy_loop()).collect::<Result<Vec<_>>>()?;
-    // The filter selects the same tests in each round.
-    let mut selects_none = [false; 3];
-    let mut all = Vec::new();
     for round in 1..=rounds {
         atp_output::note!("round {round} of {rounds}, beside {BUSY_LOOPS} busy loops");
-        for (rung, selects_none) in selects_none.iter_mut().enumerate() {
-            if *selects_none {
-                continue;
-            }
-            let ran = match rung {
-                0 => vec![unit::run(choice, &mut times)?],
-                1 => python::run(&wheels, choice, &mut times)?,
-                _ => host::run(&tests, choice, &mut times)?,
-            };
-            *selects_none = ran.iter().all(|rung| rung.tally.is_empty());
-            all.extend(ran);
-        }
+        built.run(&Choice { round: Some(round), ..*choice }, &mut run)?;
     }
-    Ok(conclude(&all))
+    run.times.report(&run.rungs, &setup::paths().test_logs.join("times.txt"));
+    let list = List::of(&run.rungs);
+    atp_output::note!("\n{}", list.lines().join("\n"));
+    Ok(list.is_good())
 }
 
 fn busy_loop() -> Result<Group> {
@@ -50,18 +37,13 @@ fn busy_loop() -> Result<Group> {
     Group::start(&mut shell).context("a busy loop")
 }
 
-/// Prints the list, and the counts of all rounds in the last line.
-fn conclude(rungs: &[Rung]) -> bool {
-    let list = List::of(rungs);
-    atp_output::note!("\n{}", list.lines().join("\n"));
-    list.is_good()
-}
-
 #[derive(Default)]
 struct Row {
     passes: usize,
     failures: usize,
     skips: usize,
+    /// Why it need not have been skipped.
+    objection: Option<String>,
 }
 
 /// The outcomes of each test in all rounds.
@@ -71,21 +53,29 @@ impl List {
     fn of(rungs: &[Rung]) -> List {
         let mut rows = BTreeMap::<String, Row>::new();
         for Rung { place, tally } in rungs {
-            let mut row = |name: &dyn std::fmt::Display, count: fn(&mut Row) -> &mut usize| {
+            let mut row = |name: &dyn Display, count: &dyn Fn(&mut Row)| {
                 let name = format!("{name} ({})", place.describe());
-                *count(rows.entry(name).or_default()) += 1;
+                count(rows.entry(name).or_default());
             };
-            tally.passes.iter().for_each(|test| row(test, |row| &mut row.passes));
-            tally.failures.iter().for_each(|failure| row(failure, |row| &mut row.failures));
-            tally.skips.iter().for_each(|skip| row(&skip.name, |row| &mut row.skips));
+            tally.passes.iter().for_each(|test| row(test, &|row| row.passes += 1));
+            tally.failures.iter().for_each(|failure| row(failure, &|row| row.failures += 1));
+            for Skip { name, reason, whole_rung } in &tally.skips {
+                row(name, &|row| {
+                    // Looking for a capability may run programs: once is enough.
+                    if row.skips == 0 && !whole_rung {
+                        row.objection = place.excuses(reason).err();
+                    }
+                    row.skips += 1;
+                });
+            }
         }
         List(rows)
     }
 
-    /// Some test ran, and none failed.
+    /// Some test ran, and none failed or was skipped without need.
     fn is_good(&self) -> bool {
         let (passes, failures, _) = self.sums();
-        passes > 0 && failures == 0
+        passes > 0 && failures == 0 && self.0.values().all(|row| row.objection.is_none())
     }
 
     fn sums(&self) -> (usize, usize, usize) {
@@ -98,10 +88,13 @@ impl List {
         let mut rows: Vec<_> = self.0.iter().collect();
         rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.failures));
         let mut lines = vec!["  passes  failures  test".to_owned()];
-        lines.extend(rows.into_iter().map(|(name, Row { passes, failures, skips })| {
-            let skipped =
-                if *skips > 0 { format!("  skipped {skips} times") } else { String::new() };
-            format!("{passes:8}  {failures:8}  {name}{skipped}")
+        lines.extend(rows.into_iter().map(|(name, Row { passes, failures, skips, objection })| {
+            let mut line = format!("{passes:8}  {failures:8}  {name}");
+            if *skips > 0 {
+                line += &format!("  skipped {skips} times");
+            }
+            objection.iter().for_each(|why| line += &format!(" without need: {why}"));
+            line
         }));
         let (passes, failures, skips) = self.sums();
         if passes + failures + skips == 0 {
@@ -116,7 +109,7 @@ impl List {
 mod tests {
     use super::*;
     use crate::test::capability::Place;
-    use test_report::{Failure, Skip, Tally, TestName};
+    use test_report::{Failure, Tally, TestName};
 
     fn round(passes: &[&str], failed: &[&str]) -> Rung {
         let named = |name: &&str| TestName::new("netns", name);
@@ -124,7 +117,7 @@ mod tests {
             passed: passes.len(),
             passes: passes.iter().map(named).collect(),
             failures: failed.iter().map(|name| Failure::Test(named(name))).collect(),
-            skips: vec![Skip::new("netns::d", "needs root")],
+            skips: vec![Skip::new("netns::d", "needs ebpf_object")],
             ..Tally::default()
         };
         Rung { place: Place::host(), tally }
@@ -150,6 +143,16 @@ mod tests {
     fn list__of_no_test_is_bad() {
         assert!(!List::of(&[]).is_good());
         assert!(List::of(&[round(&["a"], &[])]).is_good());
+    }
+
+    #[test]
+    fn list__of_a_skip_without_need_is_bad() {
+        let mut round = round(&["a"], &[]);
+        round.tally.skips[0].reason = "because".to_owned();
+        let list = List::of(&[round]);
+        assert!(!list.is_good());
+        let row = "(this machine)  skipped 1 times without need: its reason \"because\" names";
+        assert!(list.lines().iter().any(|line| line.contains(row)), "{:?}", list.lines());
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! How long each part of a run took: printed at its end, and kept beside the logs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-use anyhow::{Context, Result};
 
 use super::Rung;
 
@@ -18,37 +16,53 @@ type Row = (String, Duration);
 
 /// The builds and rungs of this run.
 #[derive(Default)]
-pub struct Times(Vec<Row>);
+pub struct Times {
+    rows: Vec<Row>,
+    /// The file with the earlier steps.
+    earlier: Option<PathBuf>,
+}
 
 impl Times {
-    /// Runs `step`, and notes how long it took.
+    /// Runs `step`, and adds the time that it took to that of earlier rounds.
     pub fn measure<T>(&mut self, what: &str, step: impl FnOnce() -> T) -> T {
         let started = Instant::now();
         let outcome = step();
-        self.0.push((what.to_owned(), started.elapsed()));
+        match self.rows.iter_mut().find(|(name, _)| name == what) {
+            Some((_, took)) => *took += started.elapsed(),
+            None => self.rows.push((what.to_owned(), started.elapsed())),
+        }
         outcome
     }
 
     /// The steps of the script that runs this command, if it names their file.
     pub fn of_earlier_steps() -> Times {
-        let file = std::env::var_os(STEPS_VARIABLE);
-        let text = file.and_then(|file| std::fs::read_to_string(file).ok());
-        Times(earlier(&text.unwrap_or_default()))
+        std::env::var_os(STEPS_VARIABLE)
+            .map_or_else(Times::default, |file| Times::after(file.into()))
+    }
+
+    fn after(file: PathBuf) -> Times {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        Times { rows: earlier(&text), earlier: Some(file) }
     }
 
     /// Prints everything that took a second or more, the longest first, and keeps it in `file`.
-    pub fn report(self, rungs: &[Rung], file: &Path) -> Result<()> {
+    /// Removes the file of the earlier steps, which tells the script that they are printed.
+    pub fn report(self, rungs: &[Rung], file: &Path) {
         let (mut binaries, mut tests) = (Vec::new(), Vec::new());
         for Rung { place, tally } in rungs {
             let named = |name: String| format!("{name} ({})", place.describe());
             binaries.extend(tally.binaries.iter().map(|(name, t)| (named(name.clone()), *t)));
             tests.extend(tally.times.iter().map(|(name, t)| (named(name.to_string()), *t)));
         }
-        let text = table("steps", self.0, usize::MAX)
+        let text = table("steps", self.rows, usize::MAX)
             + &table("test binaries", binaries, ROWS_MAX)
             + &table("tests", tests, ROWS_MAX);
         atp_output::note(format!("\n{text}"));
-        std::fs::write(file, text).with_context(|| format!("can't write {}", file.display()))
+        if let Err(error) = std::fs::write(file, text) {
+            atp_output::note!("can't write {}: {error}", file.display());
+        }
+        // The file may be gone.
+        drop(self.earlier.map(std::fs::remove_file));
     }
 }
 
@@ -88,8 +102,11 @@ mod tests {
             times: vec![(TestName::new("netns", "short"), SECOND / 2), (long, 80 * SECOND)],
             ..Tally::default()
         };
-        let times = Times(vec![("kernel tests".into(), 92 * SECOND), ("a build".into(), SECOND)]);
-        times.report(&[Rung { place: Place::host(), tally }], &file).unwrap();
+        let steps = folder.path().join("steps");
+        std::fs::write(&steps, "92 kernel tests\n1 a build\n").unwrap();
+        let times = Times::after(steps.clone());
+        times.report(&[Rung { place: Place::host(), tally }], &file);
+        assert!(!steps.exists());
         let expected = "time of the steps, longest first\n     \
                         92 s  kernel tests\n      \
                         1 s  a build\n\
@@ -99,6 +116,13 @@ mod tests {
                         time of the tests, longest first\n     \
                         80 s  netns::long (this machine)\n";
         assert_eq!(std::fs::read_to_string(file).unwrap(), expected);
+    }
+
+    #[test]
+    fn measure__has_one_row_for_all_rounds() {
+        let mut times = Times::default();
+        ["a", "b", "a"].into_iter().for_each(|step| times.measure(step, || ()));
+        assert_eq!(times.rows.len(), 2);
     }
 
     #[test]

@@ -10,13 +10,12 @@ use anyhow::{Context, Result};
 
 use crate::setup;
 use crate::test::capability::Place;
-use crate::test::kernel::{self, KernelTests, Start};
-use crate::test::stage;
+use crate::test::kernel::{KernelTests, Start};
+use crate::test::{host, stage};
 
 use super::FAULT_ROWS;
-use super::report::Report;
 use super::script::{self, BINARY_LIMIT, PROCESSORS, quoted};
-use test_report::Tally;
+use test_report::{GuestReader, Tally};
 
 /// A kernel boots under KVM in two or three seconds.
 const KVM_PROBE_LIMIT: Duration = Duration::from_secs(25);
@@ -74,7 +73,7 @@ impl Guest {
         remove_if_there(&mark)?;
         let script = self.write_script("probe.sh", &format!("touch {}\n", quoted(&mark)))?;
         let log = stage::log_path("kvm-probe")?;
-        stage::run(self.boot(&script), &log, KVM_PROBE_LIMIT, |_| {})?;
+        stage::build(self.boot(&script), &log, KVM_PROBE_LIMIT, |_| {})?;
         let why = || format!("KVM doesn't boot this kernel here: {}", complaint(&log));
         Ok((!mark.exists()).then(why))
     }
@@ -85,11 +84,14 @@ impl Guest {
         remove_if_there(&words)?;
         let script = self.write_script("guest.sh", &script::text(tests, starts, &words))?;
         let log = stage::log_path(&format!("vm-console{attempt}"))?;
-        let count = u32::try_from(starts.len()).context("that many test binaries")?;
-        let limit = BOOT_LIMIT + BINARY_LIMIT * count;
-        let mut report = Report::new(starts);
-        let end = stage::run_following(self.boot(&script), &log, &words, limit, |line| {
-            report.line(line)
+        let named = |start: &Start| (start.binary.name.clone(), start.filter.map(str::to_owned));
+        let mut reader = GuestReader::new(starts.iter().map(named).collect());
+        let (guest, logs) = (self.boot(&script), [log.as_path(), words.as_path()]);
+        let end = stage::run_following(guest, logs, BOOT_LIMIT, limit_after, |line| {
+            host::show_progress(line);
+            if let Some(ended) = reader.line(line) {
+                atp_output::note!("  {ended}");
+            }
         })?;
         let kept = stage::log_path(&format!("vm-tests{attempt}"))?;
         // Without the file the guest never reached the script, which the report shows.
@@ -97,9 +99,9 @@ impl Guest {
             std::fs::copy(&words, &kept)?;
         }
         let ended_by_itself = end.by_itself;
-        let died = ended_by_itself && report.is_in_the_middle();
-        let tallies = report.finish(end.trouble);
-        kernel::show_failures(&tallies, if words.exists() { &kept } else { &log });
+        let died = ended_by_itself && reader.is_in_the_middle();
+        let tallies = reader.finish(end.trouble);
+        stage::show_failures(&tallies, if words.exists() { &kept } else { &log });
         Ok(Ran { tallies, ended_by_itself, died })
     }
 
@@ -129,6 +131,12 @@ impl Guest {
         vng.args(["--", "sh"]).arg(script);
         vng
     }
+}
+
+/// The limit that begins with a mark of the script. The guest ends a test that hangs: this is for a
+/// kernel that does.
+fn limit_after(line: &str) -> Option<Duration> {
+    line.starts_with("== ").then_some(BINARY_LIMIT + Duration::from_secs(60))
 }
 
 fn remove_if_there(path: &Path) -> Result<()> {

@@ -3,7 +3,6 @@
 //! KVM is used if it boots that kernel. On nested hosts it often doesn't: then QEMU emulates.
 
 mod guest;
-mod report;
 mod script;
 
 use std::path::PathBuf;
@@ -16,7 +15,7 @@ use super::{Rung, repeat};
 use crate::setup;
 
 use guest::Guest;
-use test_report::Tally;
+use test_report::{Failure, Tally};
 
 const BACKEND: &str = "fq";
 /// The file of the fault tests' rows, for `cargo xtask faults-table`.
@@ -52,13 +51,14 @@ fn every_binary(guest: &Guest, tests: &KernelTests, filter: Option<&str>) -> Res
     let starts = script::every_binary(tests, filter);
     guest.forget_fault_rows()?;
     let mut ran = guest.run_tests(tests, &starts, "")?;
-    if ran.died {
+    let mut tally = Tally::default();
+    if ran.died && guest.emulated.is_some() {
         // An emulated kernel that dies loses the results of its tests. A second death is a failure.
         atp_output::note!("  the guest died during its tests: running all of them once more");
+        tally.unstable = before_death(&ran.tallies);
         guest.forget_fault_rows()?;
         ran = guest.run_tests(tests, &starts, "-again")?;
     }
-    let mut tally = Tally::default();
     ran.tallies.into_iter().for_each(|binary| tally.add(binary));
     if !ran.ended_by_itself {
         return Ok(tally);
@@ -67,6 +67,14 @@ fn every_binary(guest: &Guest, tests: &KernelTests, filter: Option<&str>) -> Res
         let starts = tests.each_alone(names)?;
         Ok(guest.run_tests(tests, &starts, "-alone")?.tallies)
     }))
+}
+
+/// The tests that failed in a guest that died, and its death.
+fn before_death(tallies: &[Tally]) -> Vec<String> {
+    let failures = tallies.iter().flat_map(|tally| &tally.failures);
+    let tests = failures.filter(|failure| matches!(failure, Failure::Test(_)));
+    let failed = tests.map(|test| format!("{test}: failed before the guest died"));
+    failed.chain(["the guest: died during its tests, which ran once more".to_owned()]).collect()
 }
 
 #[cfg(test)]
@@ -84,5 +92,14 @@ mod tests {
             object: Ok(PathBuf::from("object")),
             daemon: PathBuf::from("daemon"),
         }
+    }
+
+    #[test]
+    fn before_death__names_failed_tests_and_the_guest() {
+        let test = Failure::Test(test_report::TestName::new("netns", "a"));
+        let failures = vec![test, Failure::Other("netns: the guest ended".to_owned())];
+        let words = before_death(&[Tally { failures, ..Tally::default() }]);
+        assert_eq!(words.len(), 2);
+        assert_eq!(words[0], "netns::a: failed before the guest died");
     }
 }

@@ -18,7 +18,7 @@ pub fn every_binary<'a>(tests: &'a KernelTests, filter: Option<&'a str>) -> Vec<
     tests.binaries.iter().map(|binary| Start { binary, filter, exact: false }).collect()
 }
 
-/// The script. All its output goes to `words`, each binary's part between two marks for `report`.
+/// The script. All its output goes to `words`, each binary's part between two marks.
 pub fn text(tests: &KernelTests, starts: &[Start], words: &Path) -> String {
     let mut script = format!("exec >{} 2>&1\n", quoted(words));
     script.push_str("mount -t bpf bpf /sys/fs/bpf\nip link set lo up\n");
