@@ -42,6 +42,11 @@ impl Receiving {
         self.process.signal(signal)
     }
 
+    /// Waits until the receiver has written `words` to standard error.
+    pub fn wait_until_it_says(&mut self, words: &str) -> Result<()> {
+        self.process.wait_until_it_says(words)
+    }
+
     /// Starts a receiver and waits until it listens.
     pub fn start(host: &Host, daemon: &Daemon, family: Family, load: Load) -> Result<Self> {
         Self::start_at(host, daemon, host.endpoint(family, PORT), load, &[])
@@ -142,6 +147,11 @@ impl Sending {
             command.args(["--bytes", &load.bytes.to_string()]);
         }
         Ok(command)
+    }
+
+    /// Sends a signal to the sending process.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        self.0.signal(signal)
     }
 
     /// Whether the sender still runs.

@@ -10,7 +10,7 @@ use crate::{
 use anyhow::{Result, ensure};
 use approxlib::Report;
 use std::{thread, time::Duration};
-use testbed::{Daemon, Host, Load, Receiving, Snapshot, Star, check_promise, wait_for};
+use testbed::{Daemon, Host, Load, Receiving, Signal, Snapshot, Star, check_promise, wait_for};
 
 crate::trials! { if missing:
     crash__daemon_of_the_sender_killed_and_restarted,
@@ -61,27 +61,27 @@ fn crash__daemon_of_the_receiver_killed_and_restarted(row: &mut Row) -> Result<(
     let before = Snapshot::take(to)?;
     let (from_daemon, first) = (sender_daemon(from, Plan::long().rate)?, to.daemon(&[])?);
     let plan = Plan::long();
-    let receiving = Receiving::start(to, &first, plan.family, plan.load)?;
-    let mut sending = send(from, &from_daemon, to, plan)?;
+    let mut receiving = Receiving::start(to, &first, plan.family, plan.load)?;
+    let sending = send(from, &from_daemon, to, plan)?;
     wait_until_it_runs(&from_daemon)?;
     first.kill();
     let left = Daemon::leftovers(to)?.len();
     row.count("files left by the daemon", left as u64);
     ensure!(left > 0, "the daemon left no files: it was not killed");
     thread::sleep(Duration::from_millis(300));
+    // However long the new daemon takes to start, the job isn't over before.
+    sending.signal(Signal::SIGSTOP)?;
     let second = to.daemon(&[])?;
-    ensure!(sending.is_running()?, "the job was over before the new daemon was there");
-    // The receiver looks for a daemon once a second.
+    receiving.wait_until_it_says("registered with the ATP daemon")?;
+    sending.signal(Signal::SIGCONT)?;
     wait_for("the new daemon to acknowledge", || {
         Ok((second.counter("ack_sent")? > 50).then_some(()))
     })?;
-    let served = sending.is_running()?;
     next_job(row, from, &from_daemon, to, &second)?;
     let report = sending.finish()?;
     let received = receiving.finish()?;
     row.complete("job under way", &report, &received);
     check_promise(&report, &received, plan.load, plan.msr)?;
-    ensure!(served, "the job was over before the new daemon served it");
     count(row, "new daemon", &second, &["data_arrived"])?;
     second.stop()?;
     expect_clean(&before, to)
