@@ -12,8 +12,8 @@ use super::{
 use nix::{
     errno::Errno,
     sys::socket::{
-        AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
-        connect, recvmsg, sendmsg, setsockopt, socket, sockopt,
+        AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag, SockType,
+        UnixAddr, connect, recvmsg, sendmsg, setsockopt, shutdown, socket, sockopt,
     },
 };
 use std::{
@@ -142,9 +142,22 @@ pub(crate) struct FlowOpen {
 #[derive(Debug)]
 pub struct Client {
     socket: OwnedFd,
+    /// The process that made the connection. A child that it forked may not end it.
+    process: u32,
     version: String,
     pacing: String,
     protocol: u32,
+}
+
+impl Drop for Client {
+    /// Ends the connection at once. Closing is not enough: a child that another thread starts holds
+    /// the descriptor until it runs its program, and a forked one for its life.
+    fn drop(&mut self) {
+        if std::process::id() == self.process {
+            // Fails if the daemon has ended it.
+            shutdown(self.socket.as_raw_fd(), Shutdown::Both).ok();
+        }
+    }
 }
 
 impl Client {
@@ -163,7 +176,8 @@ impl Client {
         let address = UnixAddr::new(path).map_err(no_daemon)?;
         connect(socket.as_raw_fd(), &address).map_err(no_daemon)?;
         let (version, pacing) = (String::new(), String::new());
-        let mut client = Self { socket, version, pacing, protocol: 0 };
+        let process = std::process::id();
+        let mut client = Self { socket, process, version, pacing, protocol: 0 };
         let other_version = |reason| ClientError::OtherVersion { path: path.into(), reason };
         let hello = Request::Hello { protocol: PROTOCOL, protocol_min: Some(PROTOCOL_MIN) };
         match client.request(&hello, &[]) {

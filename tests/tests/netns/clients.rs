@@ -17,7 +17,10 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::fd::{AsFd, AsRawFd, OwnedFd},
     panic::resume_unwind,
-    ptr, thread,
+    process::Command,
+    ptr,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
     time::Duration,
 };
 use testbed::{DEVICE, Daemon, Family, Load, PORT, Pair, Process, Transfer, one_group, wait_for};
@@ -126,14 +129,30 @@ fn clients__port_is_free_once_its_client_has_ended() -> Result<()> {
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
     let socket = sender_socket(&pair, Some(pair.b.endpoint(Family::V4, PORT)))?;
-    let mut holder = Client::connect(a.socket())?;
-    holder.receiver_open(socket.as_fd())?;
-    for _ in 0..200 {
-        let next = Client::connect(a.socket())?;
-        drop(std::mem::replace(&mut holder, next));
-        holder.receiver_open(socket.as_fd())?;
-    }
-    drop(holder);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Children have copies of all descriptors before they run their programs.
+        let children = scope.spawn(|| -> Result<()> {
+            while !is_over.load(Ordering::Relaxed) {
+                Command::new("true").status()?;
+            }
+            Ok(())
+        });
+        let take_over = || -> Result<()> {
+            let mut holder = Client::connect(a.socket())?;
+            holder.receiver_open(socket.as_fd())?;
+            for _ in 0..200 {
+                let next = Client::connect(a.socket())?;
+                drop(std::mem::replace(&mut holder, next));
+                holder.receiver_open(socket.as_fd())?;
+            }
+            Ok(())
+        };
+        let outcome = take_over();
+        is_over.store(true, Ordering::Relaxed);
+        children.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        outcome
+    })?;
     expect_idle(&a)
 }
 
