@@ -25,7 +25,7 @@ impl Window {
             } else if !(self.is_over() && self.ending.is_settled()) {
                 LostIds::Unknown(UnknownIds::EndUnconfirmed)
             } else if group.delivered != group.delivered_by_fin {
-                // With more, receipts of a process before the receiver's present one are among them.
+                // With more, receipts of a process before the present receiver are among them.
                 LostIds::Unknown(UnknownIds::NamesMissing)
             } else {
                 LostIds::Known(unnamed(group).collect())
