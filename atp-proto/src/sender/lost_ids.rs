@@ -24,8 +24,7 @@ impl Window {
                 LostIds::Unknown(UnknownIds::NotAsked)
             } else if !(self.is_over() && self.ending.is_settled()) {
                 LostIds::Unknown(UnknownIds::EndUnconfirmed)
-            } else if group.delivered != group.delivered_by_fin {
-                // With more, receipts of a process before the present receiver are among them.
+            } else if self.receiver_restarted || group.delivered != group.delivered_by_fin {
                 LostIds::Unknown(UnknownIds::NamesMissing)
             } else {
                 LostIds::Known(unnamed(group).collect())
@@ -125,5 +124,31 @@ mod tests {
         for named in [0, 0b00101, 0b11011, 0b11111] {
             assert_eq!(ended(true, named), (before.clone(), unknown(UnknownIds::NamesMissing)));
         }
+    }
+
+    /// A receipt names two messages, the receiver is restarted, and its next process gets two
+    /// others: the counts are equal.
+    #[test]
+    fn lost_ids__are_unknown_after_a_restart_of_the_receiver() {
+        let group = GroupConfig::new(0, Msr::from_parts_per_billion(400_000_000).unwrap());
+        let config = SenderConfig { names_lost: true, groups: vec![group], ..tests::config() };
+        let mut sender = tests::sender(config);
+        (0..5).for_each(|_| assert!(sender.queue(0, 5).is_ok()));
+        let packets = tests::send_all(&mut sender, 0);
+        packets.iter().for_each(|packet| tests::ack(&mut sender, tests::MS, packet));
+        sender.on_packet(tests::MS, &tests::receipt(1, 4, 0b00011)).unwrap();
+        sender.finish();
+        let (mut now_ns, mut counts) = (tests::MS, [0, 2].into_iter());
+        while !sender.has_ended() {
+            while !sender.has_ended()
+                && let Some(fin) = tests::control(&mut sender, now_ns)
+            {
+                let delivered = counts.next().expect("the job ends with the second answer");
+                sender.on_packet(now_ns, &tests::fin_ack(&fin, delivered)).unwrap();
+            }
+            now_ns = sender.poll_timeout().map_or(now_ns, |at_ns| at_ns.max(now_ns));
+            sender.handle_timeout(now_ns);
+        }
+        assert_eq!(sender.lost_ids(), [LostIds::Unknown(UnknownIds::NamesMissing)]);
     }
 }

@@ -84,6 +84,7 @@ impl Sender {
         }
         let (arrived, sent) = (self.report.packets_arrived, self.report.packets_sent);
         self.report.packets_arrived = full_count(arrived, receipt.packets_arrived, sent);
+        self.window.receiver_restarted |= self.report.packets_arrived < arrived;
         self.on_slot_read(now_ns, header.slot(), receipt.delivered);
         Ok(())
     }

@@ -32,6 +32,9 @@ pub(crate) struct Window {
     pub(crate) ending: Ending,
     /// Messages that have a receipt.
     pub(crate) delivered: u32,
+    /// Receipts of two processes of the receiver were seen, so the last one may lack messages that
+    /// receipts have named.
+    pub(crate) receiver_restarted: bool,
 }
 
 impl Window {
@@ -46,6 +49,7 @@ impl Window {
             awaiting_receipt: AwaitingReceipt::new(),
             ending: Ending::default(),
             delivered: 0,
+            receiver_restarted: false,
         }
     }
 

@@ -7,8 +7,8 @@ use atp_common::{
     wire::{FinBody, Flags, HEADER_LEN, Header, Kind, TermsBody},
 };
 use atp_proto::{
-    GroupConfig, MsrError, PacketRefused, Receiver, ReceiverConfig, Sender, SenderConfig, State,
-    StatedEnd, Summary,
+    GroupConfig, GroupReport, LostIds, MsrError, PacketRefused, Receiver, ReceiverConfig, Sender,
+    SenderConfig, State, StatedEnd, Summary,
 };
 use std::collections::BTreeSet;
 
@@ -49,10 +49,12 @@ impl Action {
     }
 }
 
-/// How a process of the receiver ended a window: its counts by group.
+/// How a process of the receiver ended a window: its counts by group, and the messages that it had
+/// handed over: group and id.
 struct Ended {
     window: u32,
     counts: Vec<(u8, u32)>,
+    got: BTreeSet<(u8, u32)>,
 }
 
 pub struct World {
@@ -403,7 +405,9 @@ impl World {
                 }
             }
             let counts = groups.iter().map(|group| (group.group, group.delivered)).collect();
-            self.ended.push(Ended { window, counts });
+            let of_window = self.got.iter().filter(|(of, _, _)| *of == window);
+            let got = of_window.map(|(_, group, id)| (*group, *id)).collect();
+            self.ended.push(Ended { window, counts, got });
         }
         self.answer(&out[..len]);
         Ok(())
@@ -431,9 +435,9 @@ impl World {
     /// Whether the verdict on each window that has just ended is that of some process.
     fn check(&mut self) -> Result<(), String> {
         if let Some(closed) = self.sender.take_ended_window() {
-            let counts = closed.groups.iter().map(|group| (group.group, group.delivered)).collect();
             let is_enough = closed.groups.iter().all(|group| group.delivered >= group.needed);
-            self.check_end(closed.window, counts, is_enough == closed.is_done)?;
+            let has_right_state = is_enough == closed.is_done;
+            self.check_end(closed.window, &closed.groups, &closed.lost_ids, has_right_state)?;
         }
         if self.sender.closing_window().is_some() {
             return Ok(());
@@ -445,23 +449,39 @@ impl World {
             State::Ended => !is_enough,
             _ => return Ok(()),
         };
-        let counts = report.groups.iter().map(|group| (group.group, group.delivered)).collect();
-        self.check_end(self.sender.window(), counts, has_right_state)
+        let lost_ids = self.sender.lost_ids();
+        self.check_end(self.sender.window(), &report.groups, &lost_ids, has_right_state)
     }
 
     fn check_end(
         &mut self,
         window: u32,
-        counts: Vec<(u8, u32)>,
+        groups: &[GroupReport],
+        lost_ids: &[LostIds],
         has_right_state: bool,
     ) -> Result<(), String> {
-        let is_stated =
-            self.ended.iter().any(|ended| ended.window == window && ended.counts == counts);
+        let counts: Vec<_> = groups.iter().map(|group| (group.group, group.delivered)).collect();
+        let so = |ended: &&Ended| ended.window == window && ended.counts == counts;
         self.ends += 1;
-        match is_stated && has_right_state {
-            true => Ok(()),
-            false => Err(format!("no receiver ended window {window} so: {counts:?}")),
+        if !has_right_state || !self.ended.iter().any(|ended| so(&ended)) {
+            return Err(format!("no receiver ended window {window} so: {counts:?}"));
         }
+        // A process that is restarted may have as many messages as receipts of the one before have
+        // named, which no packet tells.
+        if self.job.events.restart && !self.left.restart {
+            return Ok(());
+        }
+        for (group, lost) in groups.iter().zip(lost_ids) {
+            let LostIds::Known(lost) = lost else { continue };
+            let is_lost = |id| lost.iter().any(|range| range.contains(&id));
+            let is_right = |ended: &Ended| {
+                (0..group.messages).all(|id| ended.got.contains(&(group.group, id)) != is_lost(id))
+            };
+            if !self.ended.iter().filter(so).any(is_right) {
+                return Err(format!("window {window}: other messages were lost than {lost:?}"));
+            }
+        }
+        Ok(())
     }
 
     /// How often a window of the sender was found to have ended.

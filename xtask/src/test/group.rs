@@ -77,7 +77,7 @@ impl Group {
     pub fn poll(&mut self) -> Result<Option<ExitStatus>> {
         check().inspect_err(|_| self.end())?;
         let status = self.child.try_wait()?;
-        if status.is_some() {
+        if status.is_some() && !self.ended {
             // Processes that the child left behind.
             self.signal(Signal::SIGKILL);
             self.ended = true;

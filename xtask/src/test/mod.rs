@@ -5,7 +5,7 @@
 //! | unit | `cargo test`: unit, property, differential, doc, simulation | yes | yes |
 //! | python | the wheels in new environments: pytest, mypy, samples of the documents | yes | yes |
 //! | host | the kernel tests of `tests/` on this kernel | yes | yes |
-//! | guest | the same on Debian's 6.12 in a virtual machine, with fq | no | yes |
+//! | guest | on Debian's 6.12 in a virtual machine, with fq; emulated, those that depend on fq | no | yes |
 //! | soak | two minutes of `cargo xtask soak` | no | yes |
 //!
 //! With `--torch pypi` the rung python has PyPI's PyTorch, and tests FSDP2 as well.

@@ -277,6 +277,7 @@ impl Host {
         Ok((Reply::Receiver, fds))
     }
 
+    /// Refuses a port that another client holds. Frees that of a client that has ended.
     fn check_port(&mut self, port: u16) -> Result<(), Refusal> {
         let Some(&holder) = self.ports.get(&port) else { return Ok(()) };
         // A client that ended just before this request may not have been noticed yet.

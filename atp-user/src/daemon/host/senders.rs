@@ -151,6 +151,8 @@ impl Host {
         ring: OwnedFd,
         peer: Peer,
     ) -> Result<Answer, Refusal> {
+        // First: it may end a flow whose client has ended, and the job of that flow.
+        self.check_port(open.local.port)?;
         let (job, is_new) = self.job_of_sender(open.id, peer)?;
         let granted = self.open_flow(job, open, flow, ring, peer);
         if granted.is_err() && is_new {
@@ -211,7 +213,6 @@ impl Host {
         ring: OwnedFd,
         peer: Peer,
     ) -> Result<Answer, Refusal> {
-        self.check_port(open.local.port)?;
         self.sessions.check_flows(peer.uid)?;
         self.check_lanes(open.groups.len(), peer.uid)?;
         // Zero is left out, because a forger would guess it first.

@@ -23,7 +23,7 @@ def set_all(state: State, model: torch.nn.Module) -> None:
     paths: dict[int, str] = {}
     for path, module in model.named_modules(remove_duplicate=False):
         paths.setdefault(id(module), path)
-    groups: set[int] = set()
+    found: dict[int, tuple[str, FSDPModule, Any]] = {}
     for path, module in model.named_modules():
         if not isinstance(module, FSDPModule):
             continue
@@ -35,13 +35,15 @@ def set_all(state: State, model: torch.nn.Module) -> None:
             )
         # Modules that were wrapped together share a group. A module may have no parameters.
         for group in own:
-            if id(group) not in groups:
-                groups.add(id(group))
+            if id(group) not in found:
                 _check_members(state, path, group)
                 _check_kinds(group, paths)
-                module.set_custom_reduce_scatter(AtpReduceScatter(state, path, group, paths))
-    if not groups:
+                found[id(group)] = path, module, group
+    if not found:
         raise CollectiveError("no module of the model was wrapped: call fully_shard first")
+    # A refused model has none.
+    for path, module, group in found.values():
+        module.set_custom_reduce_scatter(AtpReduceScatter(state, path, group, paths))
 
 
 def _check_members(state: State, path: str, group: Any) -> None:

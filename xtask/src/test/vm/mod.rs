@@ -30,7 +30,8 @@ pub fn run(tests: &KernelTests, filter: Option<&str>) -> Result<Rung> {
     }
     setup::ensure(setup::TEST_VM)?;
     let guest = Guest::new()?;
-    let means = guest.emulated.as_ref().map_or("KVM".to_owned(), |why| format!("TCG: {why}"));
+    let emulated = |why| format!("TCG: {why}; only what depends on {BACKEND}");
+    let means = guest.emulated.as_ref().map_or("KVM".to_owned(), emulated);
     let release = &guest.release;
     atp_output::note!(
         "kernel tests on Linux {release} in a virtual machine ({means}), {BACKEND} backend"

@@ -19,15 +19,15 @@ pub fn every_binary<'a>(tests: &'a KernelTests, filter: Option<&'a str>) -> Vec<
 }
 
 /// The script. All its output goes to `words`, each binary's part between two marks.
-pub fn text(tests: &KernelTests, starts: &[Start], words: &Path) -> String {
+pub fn text(tests: &KernelTests, starts: &[Start], words: &Path, emulated: bool) -> String {
     let mut script = format!("exec >{} 2>&1\n", quoted(words));
     script.push_str("mount -t bpf bpf /sys/fs/bpf\nip link set lo up\n");
     let rows = words.with_file_name(FAULT_ROWS);
     let mut variables = tests.environment();
     variables.push((kernel::BACKEND_VARIABLE, Path::new(BACKEND)));
     variables.push((kernel::FAULT_ROWS_VARIABLE, &rows));
-    if tests.can_run_here() {
-        // The emulated machine is slow, and the host rung ran the tests that all backends share.
+    if emulated && tests.can_run_here() {
+        // An emulated machine is slow, and the host rung ran the tests that all backends share.
         variables.push((kernel::PACING_ONLY_VARIABLE, Path::new("1")));
     }
     for (name, value) in variables {
@@ -68,7 +68,7 @@ mod tests {
     use test_report::TestName;
 
     fn script(starts: &[Start]) -> String {
-        text(&two_binaries(), starts, Path::new("/shared/guest.log"))
+        text(&two_binaries(), starts, Path::new("/shared/guest.log"), true)
     }
 
     #[test]
