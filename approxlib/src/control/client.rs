@@ -138,8 +138,8 @@ pub(crate) struct FlowOpen {
     pub(crate) groups: Vec<GroupOpen>,
 }
 
-/// A connection to the daemon. Senders and receivers that were registered on it end with it. It ends
-/// when the process that made it drops it, for children that this process forked too.
+/// A connection to the daemon. Senders and receivers that were registered on it end with it. It
+/// ends when the process that made it drops it, for children that this process forked too.
 #[derive(Debug)]
 pub struct Client {
     socket: OwnedFd,

@@ -184,7 +184,9 @@ fn copy(py: Python<'_>, view: &ffi::Py_buffer) -> PyResult<Vec<u8>> {
     let done =
         unsafe { ffi::PyBuffer_ToContiguous(bytes.as_mut_ptr().cast(), view, view.len, b'C' as _) };
     if done != 0 {
-        return Err(PyErr::fetch(py));
+        let error = PyErr::fetch(py);
+        // Python takes memory for a row of its own, and doesn't say how much.
+        return Err(if error.is_instance_of::<PyMemoryError>(py) { no_room() } else { error });
     }
     // SAFETY: the call has filled all of them.
     unsafe { bytes.set_len(len) };

@@ -82,8 +82,8 @@ impl Guest {
     pub fn run_tests(&self, tests: &KernelTests, starts: &[Start], attempt: &str) -> Result<Ran> {
         let words = self.shared.join("guest.log");
         remove_if_there(&words)?;
-        let text = script::text(tests, starts, &words, self.emulated.is_some());
-        let script = self.write_script("guest.sh", &text)?;
+        let script = script::text(tests, starts, &words, self.emulated.is_some());
+        let script = self.write_script("guest.sh", &script)?;
         let log = stage::log_path(&format!("vm-console{attempt}"))?;
         let named = |start: &Start| (start.binary.name.clone(), start.filter.map(str::to_owned));
         let mut reader = GuestReader::new(starts.iter().map(named).collect());
