@@ -193,7 +193,7 @@ pub fn main(args: Args) -> Result<()> {
 
 /// Whether no test failed.
 fn run(choice: &Choice, is_full: bool) -> Result<bool> {
-    let minutes = if is_full { "45" } else { "20" };
+    let minutes = if is_full { "40" } else { "20" };
     atp_output::note!("all tests: about {minutes} minutes on two cores, the build included");
     let mut run = Run { times: Times::of_earlier_steps(), ..Run::default() };
     let built = Built::new(&mut run)?;
