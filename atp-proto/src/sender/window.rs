@@ -32,7 +32,7 @@ pub(crate) struct Window {
     pub(crate) ending: Ending,
     /// Messages that have a receipt.
     pub(crate) delivered: u32,
-    /// Receipts of two processes of the receiver were seen, so the last one may lack messages that
+    /// A packet has shown that the receiver is another process by now, which may lack messages that
     /// receipts have named.
     pub(crate) receiver_restarted: bool,
 }
