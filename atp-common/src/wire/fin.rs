@@ -16,7 +16,8 @@
 //! - slot: the same for all pages of an attempt. Every DATA packet sent before has a smaller one.
 //!
 //! FIN-ACK answers one page, and echoes these fields. Once the window has ended, it echoes attempt
-//! and slot alone: flags, counts and time are then those of the end, in every answer.
+//! and slot alone: flags and counts are then those of the end, and time that of the receiver's
+//! RECEIPTs, in every answer.
 
 /// The most groups of one page. With all headers, such a page fits a path MTU of 576 bytes.
 pub const FIN_GROUPS_MAX: usize = 28;

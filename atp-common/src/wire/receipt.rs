@@ -7,7 +7,8 @@
 //! ```
 //!
 //! *cumulative* applies to the header's group; *delivered* counts all groups of the present window.
-//! The header's epoch field holds the receiver's [`super::Features`].
+//! The header's epoch field holds the receiver's [`super::Features`]. Its time field holds the
+//! receiver's clock when it got the run's first packet, which tells its process from another one.
 //!
 //! Receipts carry state, not events: a word has the state of all its 64 messages, and every receipt
 //! repeats words of earlier ones. A lost receipt therefore costs nothing.

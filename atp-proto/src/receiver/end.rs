@@ -213,7 +213,7 @@ impl Receiver {
             window: self.window.number,
             forced,
             more,
-            time: Header::time_of(now_ns),
+            begun: self.begun,
             attempt: number,
             slot,
             pages,

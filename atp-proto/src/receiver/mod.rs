@@ -79,6 +79,8 @@ pub struct Receiver {
     closing: Option<Box<Window>>,
     /// How the present window's number is known.
     known: Known,
+    /// The clock when this receiver began, as on the wire. It tells this process from another one.
+    begun: u32,
     /// The slot of the first packet that came.
     first_slot: u32,
     /// This process joined in the present window, so that the one before it may be open too.
@@ -123,6 +125,7 @@ impl Receiver {
             terms: KnownTerms::new(share.clone()),
             share,
             known: Known::Modulo,
+            begun: Header::time_of(now_ns),
             first_slot: first.slot(),
             may_open_before: true,
             ready: VecDeque::new(),
@@ -412,6 +415,7 @@ impl Receiver {
             number: self.receipt_number,
             window: self.window.number,
             slot: self.slot,
+            begun: self.begun,
             packets_arrived: self.stats.packets_arrived as u32,
             features: match self.config.gives_advice || self.given_advice.is_given() {
                 true => features.with(Features::ADVICE),

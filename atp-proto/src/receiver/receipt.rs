@@ -70,6 +70,8 @@ pub(crate) struct Reported {
     pub(crate) window: u32,
     /// The latest slot that was read.
     pub(crate) slot: u32,
+    /// The clock when the receiver began, as on the wire.
+    pub(crate) begun: u32,
     pub(crate) packets_arrived: u32,
     pub(crate) features: Features,
     /// The revision of the terms that it has in full; 0 for none.
@@ -196,7 +198,7 @@ impl Receipts {
             count: reported.terms,
             epoch: reported.features.bits(),
             slot: reported.slot,
-            time: Header::time_of(now_ns),
+            time: reported.begun,
         });
         let header = header.with_segmentation((reported.window % WINDOWS) as u8);
         out[..HEADER_LEN].copy_from_slice(header.as_bytes());
@@ -290,6 +292,7 @@ mod tests {
         number: 1,
         window: 0,
         slot: 9,
+        begun: 5,
         packets_arrived: 77,
         features: Features::PACKED,
         terms: 3,
@@ -319,7 +322,7 @@ mod tests {
             let len = self.receipts.write(now_ns, groups, &REPORTED, advice, &mut out);
             let (header, kind) = Header::parse(&out).unwrap();
             assert_eq!((kind, header.slot(), header.cookie()), (Kind::Receipt, 9, 2));
-            assert_eq!(header.count(), 3);
+            assert_eq!((header.count(), header.time()), (3, 5));
             let body = ReceiptBody::parse(&out[HEADER_LEN..len]).unwrap();
             assert_eq!(body.delivered, self.groups.number());
             let in_words = body.words().flat_map(|word| {

@@ -18,9 +18,8 @@ pub struct StatedEnd {
     pub(super) forced: bool,
     /// Another window follows.
     pub(super) more: bool,
-    /// The receiver's clock at the end, as on the wire. It tells this end from that of another
-    /// process.
-    pub(super) time: u32,
+    /// The clock when the receiver began, as on the wire. It tells this process from another one.
+    pub(super) begun: u32,
     /// The attempt that ended it, and its slot.
     pub(super) attempt: u32,
     pub(super) slot: u32,
@@ -81,7 +80,7 @@ impl StatedEnd {
             count: self.pages.len() as u32,
             epoch: page as u16,
             slot,
-            time: self.time,
+            time: self.begun,
         });
         head.copy_from_slice(header.as_bytes());
         FinBody::write(body, self.window, groups).map_or(0, |len| HEADER_LEN + len)

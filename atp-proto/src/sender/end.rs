@@ -240,6 +240,7 @@ impl Sender {
                 for (group, &delivered) in self.window.groups.iter_mut().zip(counts) {
                     group.delivered_by_fin = delivered;
                 }
+                self.window.told_by.note(header.time());
                 self.settle();
                 return Ok(());
             }
@@ -298,7 +299,6 @@ impl Sender {
         for (group, &before) in self.window.groups.iter_mut().zip(self.window.ending.delivered()) {
             // The receiver has fewer messages now than it gave receipts for.
             let forgotten = before.saturating_sub(group.delivered_by_fin);
-            self.window.receiver_restarted |= forgotten > 0;
             group.forgotten = group.forgotten.max(forgotten);
         }
         // Only queued messages count: no other is accepted while the job is ending.

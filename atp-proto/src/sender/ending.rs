@@ -55,8 +55,8 @@ pub(crate) struct Ending {
 /// it.
 #[derive(Debug)]
 struct Stated {
-    /// The receiver's clock at the end. Another process states another end.
-    time: u32,
+    /// The receiver's clock when its process began. Another process states another end.
+    begun: u32,
     /// The pages that were stated: one bit each.
     pages: u16,
     /// Final counts, by index of the group.
@@ -122,14 +122,14 @@ impl Ending {
     /// Returns the final counts once all pages of the same end are stated.
     pub(crate) fn on_stated(
         &mut self,
-        time: u32,
+        begun: u32,
         page: usize,
         counts: impl Iterator<Item = FinGroup>,
         groups: usize,
     ) -> Option<&[u32]> {
-        let new = || Stated { time, pages: 0, delivered: vec![0; groups] };
+        let new = || Stated { begun, pages: 0, delivered: vec![0; groups] };
         let stated = self.stated.get_or_insert_with(new);
-        if stated.time != time {
+        if stated.begun != begun {
             *stated = new();
         }
         stated.pages |= 1 << page;
@@ -322,10 +322,10 @@ mod tests {
     fn on_stated__needs_all_pages_of_one_end() {
         let mut ending = Ending::default();
         let count = |delivered| FinGroup { delivered, ..FinGroup::default() };
-        let mut stated = |time, page, delivered| {
+        let mut stated = |begun, page, delivered| {
             let groups = if page == 0 { FIN_GROUPS_MAX } else { 1 };
             let counts = std::iter::repeat_n(count(delivered), groups);
-            let all = ending.on_stated(time, page, counts, FIN_GROUPS_MAX + 1);
+            let all = ending.on_stated(begun, page, counts, FIN_GROUPS_MAX + 1);
             all.map(|all| (all[0], all[FIN_GROUPS_MAX]))
         };
         assert_eq!(stated(7, 1, 5), None);

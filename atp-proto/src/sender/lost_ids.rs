@@ -4,6 +4,7 @@ use super::{
     Sender,
     group::Group,
     report::{LostIds, UnknownIds},
+    told_by::ToldBy,
     window::Window,
 };
 use std::ops::Range;
@@ -24,7 +25,7 @@ impl Window {
                 LostIds::Unknown(UnknownIds::NotAsked)
             } else if !(self.is_over() && self.ending.is_settled()) {
                 LostIds::Unknown(UnknownIds::EndUnconfirmed)
-            } else if self.receiver_restarted || group.delivered != group.delivered_by_fin {
+            } else if self.told_by == ToldBy::Several || group.delivered != group.delivered_by_fin {
                 LostIds::Unknown(UnknownIds::NamesMissing)
             } else {
                 LostIds::Known(unnamed(group).collect())
@@ -127,9 +128,22 @@ mod tests {
     }
 
     /// A receipt names two messages, the receiver is restarted, and its next process gets two
-    /// others: the counts are equal.
+    /// others: the counts are equal. Its end may be forced.
     #[test]
     fn lost_ids__are_unknown_after_a_restart_of_the_receiver() {
+        for forced in [false, true] {
+            for begun in [0u32, 1] {
+                let known = LostIds::Known(vec![2..5]);
+                let unknown = LostIds::Unknown(UnknownIds::NamesMissing);
+                let expected = if begun == 0 { known } else { unknown };
+                assert_eq!(lost_ids_with_an_end_of(begun, forced), [expected]);
+            }
+        }
+    }
+
+    /// A receipt of the process that began at 0 names two of five messages; the one that began at
+    /// `begun` states an end with two messages.
+    fn lost_ids_with_an_end_of(begun: u32, forced: bool) -> Vec<LostIds> {
         let group = GroupConfig::new(0, Msr::from_parts_per_billion(400_000_000).unwrap());
         let config = SenderConfig { names_lost: true, groups: vec![group], ..tests::config() };
         let mut sender = tests::sender(config);
@@ -137,18 +151,16 @@ mod tests {
         let packets = tests::send_all(&mut sender, 0);
         packets.iter().for_each(|packet| tests::ack(&mut sender, tests::MS, packet));
         sender.on_packet(tests::MS, &tests::receipt(1, 4, 0b00011)).unwrap();
-        sender.finish();
-        let (mut now_ns, mut counts) = (tests::MS, [0, 2].into_iter());
-        while !sender.has_ended() {
-            while !sender.has_ended()
-                && let Some(fin) = tests::control(&mut sender, now_ns)
-            {
-                let delivered = counts.next().expect("the job ends with the second answer");
-                sender.on_packet(now_ns, &tests::fin_ack(&fin, delivered)).unwrap();
-            }
-            now_ns = sender.poll_timeout().map_or(now_ns, |at_ns| at_ns.max(now_ns));
-            sender.handle_timeout(now_ns);
+        if forced {
+            sender.cancel()
+        } else {
+            sender.finish()
         }
-        assert_eq!(sender.lost_ids(), [LostIds::Unknown(UnknownIds::NamesMissing)]);
+        let fin = tests::control(&mut sender, tests::MS).expect("a FIN is due");
+        let mut answer = tests::fin_ack(&fin, 2);
+        answer[28..32].copy_from_slice(&begun.to_be_bytes());
+        sender.on_packet(tests::MS, &answer).unwrap();
+        assert!(sender.has_ended());
+        sender.lost_ids()
     }
 }

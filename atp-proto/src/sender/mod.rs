@@ -71,6 +71,7 @@ mod status;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod told_by;
 mod update;
 mod window;
 

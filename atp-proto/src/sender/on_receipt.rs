@@ -58,6 +58,7 @@ impl Sender {
         self.announcement.on_receipt(header, features);
         self.silence.end();
         self.window.awaiting_receipt.on_receipt(now_ns);
+        self.window.told_by.note(header.time());
         if let Some(group) = self.group_index(header.group()) {
             let cumulative = &mut self.window.groups[usize::from(group)].cumulative;
             let known = *cumulative;
@@ -84,7 +85,6 @@ impl Sender {
         }
         let (arrived, sent) = (self.report.packets_arrived, self.report.packets_sent);
         self.report.packets_arrived = full_count(arrived, receipt.packets_arrived, sent);
-        self.window.receiver_restarted |= self.report.packets_arrived < arrived;
         self.on_slot_read(now_ns, header.slot(), receipt.delivered);
         Ok(())
     }

@@ -14,6 +14,7 @@ use super::{
     ledger::Ledger,
     report::{GroupReport, LostIds, State},
     sent_packets::Transmission,
+    told_by::ToldBy,
 };
 
 /// One window of a stream; the only one of another job.
@@ -32,9 +33,8 @@ pub(crate) struct Window {
     pub(crate) ending: Ending,
     /// Messages that have a receipt.
     pub(crate) delivered: u32,
-    /// A packet has shown that the receiver is another process by now, which may lack messages that
-    /// receipts have named.
-    pub(crate) receiver_restarted: bool,
+    /// Whose messages receipts have named, and whose counts are final.
+    pub(crate) told_by: ToldBy,
 }
 
 impl Window {
@@ -49,7 +49,7 @@ impl Window {
             awaiting_receipt: AwaitingReceipt::new(),
             ending: Ending::default(),
             delivered: 0,
-            receiver_restarted: false,
+            told_by: ToldBy::Nobody,
         }
     }
 
