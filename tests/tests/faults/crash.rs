@@ -30,18 +30,20 @@ fn crash__daemon_of_the_sender_killed_and_restarted(row: &mut Row) -> Result<()>
     star.shape(1, "20mbit", 50)?;
     let [from, to] = two(&star)?;
     let before = Snapshot::take(from)?;
-    // Long enough for the start of a daemon in an emulated machine.
+    // Long enough for the job's return to a daemon in an emulated machine.
     let plan = Plan { load: Load::pieces(30_000, 1_000), ..Plan::long() };
     let (first, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
-    let mut job = Running::start(from, &first, to, &to_daemon, plan)?;
+    let job = Running::start(from, &first, to, &to_daemon, plan)?;
     wait_until_it_runs(&first)?;
     first.kill();
     let left = Daemon::leftovers(from)?.len();
     row.count("files left by the daemon", left as u64);
     ensure!(left > 0, "the daemon left no files: it was not killed");
     thread::sleep(Duration::from_millis(300));
+    // However long the new daemon takes to start, the job isn't over before.
+    job.sending.signal(Signal::SIGSTOP)?;
     let second = sender_daemon(from, plan.rate)?;
-    ensure!(job.sending.is_running()?, "the job was over before the new daemon was there");
+    job.sending.signal(Signal::SIGCONT)?;
     wait_for("the job to return to the new daemon", || {
         Ok((second.stats()?.coverage.returned_flows == 1).then_some(()))
     })?;
