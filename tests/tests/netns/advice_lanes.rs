@@ -1,8 +1,10 @@
 //! Tests advice to jobs of many lanes: jobs of several groups, each with a lane of its own.
 
 use anyhow::{Context, Result, ensure};
-use approxlib::{Event, Group, Job, Receiver, Report, control::Client};
-use libtest_mimic::Trial;
+use approxlib::{
+    Event, Group, Job, Receiver, Report,
+    control::{Client, LaneStats},
+};
 use std::{
     collections::BTreeSet,
     net::SocketAddr,
@@ -17,13 +19,10 @@ crate::trials! {
     advice__to_many_lanes_under_fq,
 }
 
-/// An emulated machine is too slow to fill a port of 200 Mbit/s, and a busy one.
-pub fn alone() -> Vec<Trial> {
-    vec![crate::trial_alone(
-        "advice__to_jobs_of_many_lanes",
-        testbed::missing,
-        advice__to_jobs_of_many_lanes,
-    )]
+// An emulated machine is too slow to fill a port of 200 Mbit/s.
+crate::trials! {
+    fn not_emulated:
+    advice__to_jobs_of_many_lanes,
 }
 
 const MSR: f64 = 0.8;
@@ -39,9 +38,6 @@ struct Outcome {
     elapsed_s: [f64; 2],
     /// Lanes of the first job that were advised at any look.
     advised: usize,
-    /// Whether the machine was quiet enough to follow advice: at nine of ten looks half of the
-    /// lanes that may have it had some. Else receipts came after their advice had expired.
-    followed: bool,
 }
 
 /// A job of `lanes` lanes and a job of one lane, equally long, to one host through a port with a
@@ -67,19 +63,11 @@ fn run(mbit_per_s: u32, lanes: u8, advice: &str) -> Result<Outcome> {
         };
         let sending = [start(many, &many_daemon, 0, lanes), start(one, &one_daemon, 1, 1)];
         let (begun, mut advised) = (Instant::now(), BTreeSet::new());
-        let (mut looks, mut good_looks) = (0, 0);
-        let expected = usize::from(lanes).min(ADVISED_MAX);
         while !sending.iter().all(thread::ScopedJoinHandle::is_finished) {
             ensure!(begun.elapsed() < Duration::from_secs(60), "the jobs take too long");
             let lanes = snapshot.read().lanes;
-            let now: Vec<u8> = lanes
-                .iter()
-                .filter(|lane| lane.advice_bytes_per_s.is_some())
-                .map(|lane| lane.group.group)
-                .collect();
-            looks += usize::from(!lanes.is_empty());
-            good_looks += usize::from(2 * now.len() >= expected);
-            advised.extend(now);
+            let is_advised = |lane: &&LaneStats| lane.advice_bytes_per_s.is_some();
+            advised.extend(lanes.iter().filter(is_advised).map(|lane| lane.group.group));
             thread::sleep(Duration::from_millis(5));
         }
         let (mut sent, mut arrived, mut elapsed_s) = (0, 0, [0.0; 2]);
@@ -94,8 +82,7 @@ fn run(mbit_per_s: u32, lanes: u8, advice: &str) -> Result<Outcome> {
         }
         receiving.into_iter().try_for_each(joined)?;
         let dropped = 1.0 - arrived as f64 / sent as f64;
-        let followed = 10 * good_looks > 9 * looks;
-        Ok(Outcome { dropped, elapsed_s, advised: advised.len(), followed })
+        Ok(Outcome { dropped, elapsed_s, advised: advised.len() })
     })
 }
 
@@ -144,24 +131,18 @@ fn advice__to_many_lanes_under_fq() -> Result<()> {
     run_both(20, 12)
 }
 
-/// Runs the jobs without and with advice. Compares drops if the machine is quiet: see `lose_less`
-/// of `advice`.
+/// Runs the jobs without and with advice.
 fn run_both(mbit_per_s: u32, lanes: u8) -> Result<()> {
     let without = run(mbit_per_s, lanes, "off")?;
     let with = run(mbit_per_s, lanes, "on")?;
     for (name, outcome) in [("without", &without), ("with", &with)] {
-        let Outcome { dropped, elapsed_s: [many_s, one_s], advised, followed } = outcome;
+        let Outcome { dropped, elapsed_s: [many_s, one_s], advised } = outcome;
         println!(
             "{lanes} lanes beside one, {name}: dropped {dropped:.3}, {many_s:.3} s and \
-             {one_s:.3} s, {advised} advised, followed: {followed}"
+             {one_s:.3} s, {advised} advised"
         );
     }
     let is_expected = (1..=usize::from(lanes).min(ADVISED_MAX)).contains(&with.advised);
     ensure!(without.advised == 0 && is_expected, "{} and {}", without.advised, with.advised);
-    if without.dropped > 0.1 && with.followed {
-        ensure!(with.dropped < without.dropped, "{} {}", with.dropped, without.dropped);
-    } else {
-        println!("the machine is too busy to compare drops");
-    }
     Ok(())
 }

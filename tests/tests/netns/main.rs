@@ -82,8 +82,7 @@ fn main() -> ExitCode {
         doctor::trials(),
         answers::trials(),
         advice::not_emulated(),
-        advice::alone(),
-        advice_lanes::alone(),
+        advice_lanes::not_emulated(),
         network::alone(),
     ];
     let trials = [
@@ -124,7 +123,7 @@ fn trial(
 }
 
 /// Like [`trial`], for a test that loads the machine or the kernel so much that others would fail
-/// beside it, or that shows nothing on a busy machine.
+/// beside it.
 fn trial_alone(
     name: &'static str,
     missing: fn() -> Option<String>,

@@ -87,7 +87,9 @@ fn run_tests(
     test.env(FILTER_VARIABLE, choice.filter.unwrap_or_default());
     let log = choice.log_path(name)?;
     let mut reader = Reader::new(name, choice.filter);
-    let end = stage::run(test, &log, LIMIT, |line| reader.line(line))?;
+    // Before the first test, pip may wait for the network.
+    let is_test = |line: &str| line.starts_with("took ");
+    let end = stage::build_and_run(test, &log, LIMIT, is_test, |line| reader.line(line))?;
     let tally = reader.finish(end.trouble);
     atp_output::note!("  {name}: {}", tally.summary());
     stage::show_failures([&tally], &log);

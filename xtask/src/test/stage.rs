@@ -61,6 +61,14 @@ pub fn show_log(log: &Path) {
     atp_output::note!("  full log: {}", log.display());
 }
 
+/// From when on a program is ended that does nothing.
+enum Watched {
+    Never,
+    AtOnce,
+    /// From the first such line on.
+    From(fn(&str) -> bool),
+}
+
 /// Runs `command` until it ends, hangs, or exceeds `limit`. The lines of its two streams go to
 /// `log` and `each`.
 ///
@@ -73,7 +81,18 @@ pub fn run(command: Command, log: &Path, limit: Duration, each: impl FnMut(&str)
 /// Like [`run`], for a program that may do nothing for any time within `limit`: a build waits for
 /// the disk, the network, or another build.
 pub fn build(command: Command, log: &Path, limit: Duration, each: impl FnMut(&str)) -> Result<End> {
-    watch(command, [log, log], limit, |_| None, false, each)
+    watch(command, [log, log], limit, |_| None, Watched::Never, each)
+}
+
+/// Like [`build`], until a line for which `is_test` holds. Then tests run, as in [`run`].
+pub fn build_and_run(
+    command: Command,
+    log: &Path,
+    limit: Duration,
+    is_test: fn(&str) -> bool,
+    each: impl FnMut(&str),
+) -> Result<End> {
+    watch(command, [log, log], limit, |_| None, Watched::From(is_test), each)
 }
 
 /// Like [`run`], for a program that appends its output to the file `followed`, which is read as it
@@ -86,7 +105,7 @@ pub fn run_following(
     restart: fn(&str) -> Option<Duration>,
     each: impl FnMut(&str),
 ) -> Result<End> {
-    watch(command, [log, followed], limit, restart, true, each)
+    watch(command, [log, followed], limit, restart, Watched::AtOnce, each)
 }
 
 fn watch(
@@ -94,7 +113,7 @@ fn watch(
     [log, followed]: [&Path; 2],
     mut limit: Duration,
     restart: fn(&str) -> Option<Duration>,
-    ends_if_hung: bool,
+    watched: Watched,
     mut each: impl FnMut(&str),
 ) -> Result<End> {
     let log = File::create(log).with_context(|| format!("can't write {}", log.display()))?;
@@ -104,6 +123,7 @@ fn watch(
     let mut started = Instant::now();
     let (mut life, mut processor) = (Life::new(started), Duration::ZERO);
     let (mut heard, mut looked, mut reported) = (started, started, started);
+    let mut ends_if_hung = matches!(watched, Watched::AtOnce);
     loop {
         std::thread::sleep(POLL);
         let status = group.poll()?;
@@ -113,6 +133,7 @@ fn watch(
             if let Some(new) = restart(line) {
                 (started, limit) = (now, new);
             }
+            ends_if_hung |= matches!(watched, Watched::From(is_test) if is_test(line));
             life.line(now);
             heard = now;
         });

@@ -27,7 +27,9 @@ pub fn run(choice: &Choice) -> Result<Rung> {
     test.args(["--", "--color=never"]).args(choice.filter);
     let log = choice.log_path("unit")?;
     let (mut reader, mut progress) = (CargoReader::default(), Progress::default());
-    let end = stage::run(test, &log, LIMIT, |line| match reader.line(line) {
+    // Before the first test, cargo may wait for another one that builds.
+    let is_test = |line: &str| line.trim_start().starts_with("Running ");
+    let end = stage::build_and_run(test, &log, LIMIT, is_test, |line| match reader.line(line) {
         Some(ended) => progress.show(&ended),
         None => progress.line(line),
     })?;
