@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Messages accepted by [`Job::send`](crate::Job::send), of all groups and windows.
-    pub messages: u32,
+    pub messages: u64,
     /// Messages known to be delivered, of all groups of the present window.
     pub delivered: u32,
     /// The sum of the lanes' rates, bytes per second.

@@ -38,7 +38,7 @@ pub enum Event {
         /// The job's id.
         job: u32,
         /// The window of a stream, counted from 0; 0 for other jobs. A receiver that was started in
-        /// the middle of a stream has the right number from the next window on.
+        /// the middle of a stream takes no message before it knows the number.
         window: u32,
         /// The message's group. Messages of an exact group are delivered in order.
         group: u8,

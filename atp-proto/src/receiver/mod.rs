@@ -256,9 +256,7 @@ impl Receiver {
         let packets = first.count();
         self.heard(now_ns, first, data.len() + (packets as usize - 1) * HEADER_LEN);
         let last = first.slot().wrapping_add(packets - 1);
-        if is_later(last, self.slot) {
-            self.slot = last;
-        }
+        self.note_read(last);
         self.stats.packets_arrived += u64::from(packets);
         self.window.receipts.arrived(now_ns);
         let ordered = first.flags().contains(Flags::ORDERED);
@@ -514,8 +512,16 @@ impl Receiver {
 
     fn heard(&mut self, now_ns: u64, header: &Header, body_bytes: usize) {
         self.heard_bytes(now_ns, body_bytes);
-        if is_later(header.slot(), self.slot) {
-            self.slot = header.slot();
+        self.note_read(header.slot());
+    }
+
+    fn note_read(&mut self, slot: u32) {
+        if is_later(slot, self.slot) {
+            self.slot = slot;
+            self.window.follow(slot);
+            if let Some(closing) = &mut self.closing {
+                closing.follow(slot);
+            }
         }
     }
 }

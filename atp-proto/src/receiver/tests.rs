@@ -524,3 +524,31 @@ fn on_data__of_another_window_renumbers_no_ended_window() {
     assert_eq!(receiver.window(), 2);
     assert!(fin_of_window(&mut receiver, 1, 0, 21));
 }
+
+/// TERMS of a window may overtake DATA of the one before.
+#[test]
+fn place_of_told__two_windows_ahead_keeps_what_this_process_knows() {
+    let mut receiver = receiver();
+    assert_eq!(receiver.on_data(0, &of_window(0, 0, 1), &[1]), Outcome::Complete);
+    assert!(fin_of_window(&mut receiver, 0, 1, 2));
+    assert_eq!(receiver.place_of_told(2, 10), Some(Place::Present));
+    assert_eq!(receiver.window(), 2);
+    assert_eq!(receiver.on_data(0, &of_window(1, 0, 3), &[1]), Outcome::Complete);
+    assert_eq!(receiver.on_data(0, &of_window(2, 0, 9), &[1]), Outcome::Complete);
+}
+
+/// A window of more than 2^31 slots goes on, and so do those after it.
+#[test]
+fn on_data__of_a_window_with_billions_of_slots() {
+    let mut receiver = receiver();
+    assert_eq!(receiver.on_data(0, &of_window(0, 0, 1), &[1]), Outcome::Complete);
+    assert!(fin_of_window(&mut receiver, 0, 1, 2));
+    for billions in 0..40u32 {
+        let slot = (3 + billions).wrapping_add(billions.wrapping_mul(1_000_000_000));
+        let next = of_window(1, billions, slot);
+        assert_eq!(receiver.on_data(0, &next, &[1]), Outcome::Complete, "{billions}");
+    }
+    let last = 43u32.wrapping_add(39u32.wrapping_mul(1_000_000_000));
+    assert!(fin_of_window(&mut receiver, 1, 40, last));
+    assert_eq!(receiver.on_data(0, &of_window(2, 0, last + 1), &[1]), Outcome::Complete);
+}

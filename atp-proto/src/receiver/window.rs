@@ -53,6 +53,18 @@ impl Window {
     pub(super) fn is_recent(&self, slot: u32) -> bool {
         self.before_slot.is_none_or(|before_slot| is_later(slot, before_slot))
     }
+
+    /// Moves the slots that packets are compared with behind the latest one. They would seem to be
+    /// later than a slot that is 2^31 after them.
+    pub(super) fn follow(&mut self, slot: u32) {
+        let least = slot.wrapping_sub(1 << 30);
+        let end = self.end.as_mut().map(|end| &mut end.slot);
+        for mark in self.before_slot.as_mut().into_iter().chain(end) {
+            if is_later(least, *mark) {
+                *mark = least;
+            }
+        }
+    }
 }
 
 impl Receiver {
@@ -229,8 +241,9 @@ impl Receiver {
         if ahead <= 0 || self.is_finished() || is_later(self.slot, slot) {
             return None;
         }
-        if ahead == 1 {
-            self.begin_window_beside(1);
+        // Nothing of the window between may have arrived.
+        if ahead == 1 || ahead == 2 && self.window.end.is_some() {
+            self.begin_window_beside(ahead as u32);
             self.known = Known::Told;
             return Some(Place::Present);
         }

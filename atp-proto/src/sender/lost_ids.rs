@@ -25,6 +25,10 @@ impl Window {
                 LostIds::Unknown(UnknownIds::NotAsked)
             } else if !(self.is_over() && self.ending.is_settled()) {
                 LostIds::Unknown(UnknownIds::EndUnconfirmed)
+            } else if group.delivered_by_fin == group.messages() {
+                LostIds::Known(vec![])
+            } else if group.delivered_by_fin == 0 {
+                LostIds::Known(vec![0..group.messages()])
             } else if self.told_by == ToldBy::Several || group.delivered != group.delivered_by_fin {
                 LostIds::Unknown(UnknownIds::NamesMissing)
             } else {
@@ -34,11 +38,14 @@ impl Window {
         self.groups.iter().map(of_group).collect()
     }
 
-    /// Whether receipts have named every message that the receiver's final counts hold. A receiver
-    /// that was restarted may count fewer than receipts have named.
+    /// Whether the end is stated and no receipt can make more ids known. A receiver that was
+    /// restarted may count fewer messages than receipts have named.
     pub(super) fn is_all_named(&self) -> bool {
-        self.ending.is_settled()
-            && self.groups.iter().all(|group| group.delivered >= group.delivered_by_fin)
+        let is_named = |group: &Group| {
+            group.delivered_by_fin == group.messages() || group.delivered >= group.delivered_by_fin
+        };
+        let no_name_helps = self.told_by == ToldBy::Several;
+        self.ending.is_settled() && (no_name_helps || self.groups.iter().all(is_named))
     }
 }
 
@@ -127,6 +134,57 @@ mod tests {
         }
     }
 
+    /// Receipts that name nothing come from another process, or none come.
+    #[test]
+    fn lost_ids__of_all_or_no_messages_need_no_names() {
+        for (delivered, lost) in [(5, vec![]), (0, vec![0..5])] {
+            for receipts in [0, 1] {
+                let mut sender = of_five_messages();
+                (0..receipts).for_each(|_| {
+                    sender.on_packet(tests::MS, &tests::receipt(1, 0, 0)).unwrap();
+                });
+                sender.cancel();
+                answer(&mut sender, delivered, 9);
+                assert!(sender.has_ended(), "it asks for names of nothing");
+                assert_eq!(sender.lost_ids(), [LostIds::Known(lost.clone())]);
+            }
+        }
+    }
+
+    /// A process that has named no message is restarted: nothing is lost by that.
+    #[test]
+    fn lost_ids__are_known_if_the_first_process_named_nothing() {
+        let mut sender = of_five_messages();
+        sender.on_packet(tests::MS, &tests::receipt(1, 0, 0)).unwrap();
+        let mut of_next = tests::receipt(1, 4, 0b00011);
+        of_next[28..32].copy_from_slice(&9u32.to_be_bytes());
+        sender.on_packet(tests::MS, &of_next).unwrap();
+        sender.cancel();
+        answer(&mut sender, 2, 9);
+        assert_eq!(sender.lost_ids(), [LostIds::Known(vec![2..5])]);
+    }
+
+    /// A sender that wants the ids of lost messages, and has sent all of five.
+    fn of_five_messages() -> Sender {
+        let group = GroupConfig::new(0, Msr::from_parts_per_billion(400_000_000).unwrap());
+        let config = SenderConfig { names_lost: true, groups: vec![group], ..tests::config() };
+        let mut sender = tests::sender(config);
+        (0..5).for_each(|_| assert!(sender.queue(0, 5).is_ok()));
+        let packets = tests::send_all(&mut sender, 0);
+        packets.iter().for_each(|packet| tests::ack(&mut sender, tests::MS, packet));
+        sender
+    }
+
+    /// The process that began at `begun` states an end with so many messages.
+    fn answer(sender: &mut Sender, delivered: u32, begun: u32) {
+        let fin = tests::control(sender, tests::MS).expect("a FIN is due");
+        let mut answer = tests::fin_ack(&fin, delivered);
+        // ENDED, also if it is short.
+        answer[2] |= 128;
+        answer[28..32].copy_from_slice(&begun.to_be_bytes());
+        sender.on_packet(tests::MS, &answer).unwrap();
+    }
+
     /// A receipt names two messages, the receiver is restarted, and its next process gets two
     /// others: the counts are equal. Its end may be forced.
     #[test]
@@ -144,22 +202,14 @@ mod tests {
     /// A receipt of the process that began at 0 names two of five messages; the one that began at
     /// `begun` states an end with two messages.
     fn lost_ids_with_an_end_of(begun: u32, forced: bool) -> Vec<LostIds> {
-        let group = GroupConfig::new(0, Msr::from_parts_per_billion(400_000_000).unwrap());
-        let config = SenderConfig { names_lost: true, groups: vec![group], ..tests::config() };
-        let mut sender = tests::sender(config);
-        (0..5).for_each(|_| assert!(sender.queue(0, 5).is_ok()));
-        let packets = tests::send_all(&mut sender, 0);
-        packets.iter().for_each(|packet| tests::ack(&mut sender, tests::MS, packet));
+        let mut sender = of_five_messages();
         sender.on_packet(tests::MS, &tests::receipt(1, 4, 0b00011)).unwrap();
         if forced {
             sender.cancel()
         } else {
             sender.finish()
         }
-        let fin = tests::control(&mut sender, tests::MS).expect("a FIN is due");
-        let mut answer = tests::fin_ack(&fin, 2);
-        answer[28..32].copy_from_slice(&begun.to_be_bytes());
-        sender.on_packet(tests::MS, &answer).unwrap();
+        answer(&mut sender, 2, begun);
         assert!(sender.has_ended());
         sender.lost_ids()
     }

@@ -45,6 +45,7 @@ mod ending;
 mod first_window;
 mod group;
 mod lanes;
+mod latest_receipt;
 mod ledger;
 mod loss;
 mod lost_ids;
@@ -94,6 +95,7 @@ use black_hole::BlackHoleDetector;
 use first_window::FirstWindow;
 use group::Group;
 use lanes::Lanes;
+use latest_receipt::LatestReceipt;
 use loss::LossDetector;
 use no_room::NoRoom;
 use pack::Support;
@@ -123,8 +125,7 @@ pub struct Sender {
     first_window: FirstWindow,
     black_hole: BlackHoleDetector,
     no_room: NoRoom,
-    /// The largest number of a receipt, in serial number order.
-    receipt_number: u32,
+    latest_receipt: Option<LatestReceipt>,
     receiver_advice: ReceiverAdvice,
     announcement: Announcement,
     ack_loss: AckLoss,
@@ -160,7 +161,7 @@ impl Sender {
             first_window: FirstWindow::default(),
             black_hole: BlackHoleDetector::default(),
             no_room: NoRoom::default(),
-            receipt_number: 0,
+            latest_receipt: None,
             receiver_advice: ReceiverAdvice::new(lanes),
             announcement: Announcement::default(),
             ack_loss: AckLoss::default(),

@@ -99,9 +99,8 @@ impl Sender {
         self.silence.end();
         self.in_each_window(|sender| sender.window.awaiting_receipt.on_receipt(now_ns));
         self.report.refusals += 1;
-        let is_of_ended_window = self.windows().next().is_some_and(|oldest| {
-            oldest.number > 0 && (slot.wrapping_sub(oldest.before_slot) as i32) <= 0
-        });
+        let oldest = self.windows().next();
+        let is_of_ended_window = oldest.is_some_and(|oldest| !self.is_in_or_after(oldest, slot));
         if is_of_ended_window || self.has_ended() {
             return Ok(());
         }

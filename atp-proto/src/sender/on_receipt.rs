@@ -1,6 +1,11 @@
 //! Takes in receipts: the messages that the peer's application has leave the ledger.
 
-use super::{PacketRefused, Sender, ledger::MessageState, window::Window};
+use super::{
+    PacketRefused, Sender,
+    latest_receipt::{LatestReceipt, Order},
+    ledger::MessageState,
+    window::Window,
+};
 use atp_common::wire::{Features, Header, ReceiptBody, ReceiptWord, WINDOWS};
 
 impl Sender {
@@ -26,9 +31,7 @@ impl Sender {
     /// The open window that a receipt is of. The receipt names it, unless its receiver doesn't
     /// announce overlap: then its slot shows whether the window has ended.
     fn window_of_receipt(&self, header: &Header) -> Option<u32> {
-        let is_recent = |window: &Window| {
-            window.number == 0 || (header.slot().wrapping_sub(window.before_slot) as i32) > 0
-        };
+        let is_recent = |window: &Window| self.is_in_or_after(window, header.slot());
         let Some(named) = header.window() else {
             return is_recent(&self.window).then_some(self.window.number);
         };
@@ -58,7 +61,16 @@ impl Sender {
         self.announcement.on_receipt(header, features);
         self.silence.end();
         self.window.awaiting_receipt.on_receipt(now_ns);
-        self.window.told_by.note(header.time());
+        if receipt.cumulative > 0 || receipt.words().any(|word| word.bits != 0) {
+            self.window.told_by.note(header.time());
+        }
+        let order = LatestReceipt::order(self.latest_receipt, header);
+        if order == Order::OfAnother {
+            self.report.packets_arrived = 0;
+            for window in self.closing.as_deref_mut().into_iter().chain([&mut self.window]) {
+                window.named_before = window.delivered;
+            }
+        }
         if let Some(group) = self.group_index(header.group()) {
             let cumulative = &mut self.window.groups[usize::from(group)].cumulative;
             let known = *cumulative;
@@ -71,15 +83,13 @@ impl Sender {
             self.confirm_word(word);
         }
         self.end_if_named();
-        // The index field of a receipt counts receipts: 24 bits, wrapping.
-        let ahead = header.index().wrapping_sub(self.receipt_number) << 8;
-        if ahead != 0 && (ahead as i32) < 0 {
+        if order == Order::Earlier {
             return Ok(());
         }
-        self.receipt_number = header.index();
+        self.latest_receipt = Some(LatestReceipt::of(header));
         let group = self.group_index(header.group());
         // A duplicate of the newest receipt says nothing about the present.
-        if ahead != 0 {
+        if order != Order::Same {
             self.receiver_advice.on_receipt(now_ns, header, group);
             self.count_acks_lost(now_ns, receipt.packets_arrived);
         }
@@ -91,10 +101,12 @@ impl Sender {
 
     /// Notes that the peer's library has read up to `slot`, and has `delivered` messages in all. If
     /// receipts named all of them, a complete message sent before `slot` and without a receipt is
-    /// missing for certain.
+    /// missing for certain. Messages that an earlier process had too are counted twice here, and
+    /// nothing is certain then.
     pub(super) fn on_slot_read(&mut self, now_ns: u64, slot: u32, delivered: u32) {
         let was_sent = (slot.wrapping_sub(self.sent_packets.next_slot()) as i32) < 0;
-        if delivered == self.window.delivered && was_sent {
+        let named = self.window.delivered - self.window.named_before;
+        if delivered == named && was_sent {
             self.window.awaiting_receipt.set_known_slot(slot);
             self.retransmit_missing(now_ns);
         }
@@ -143,8 +155,8 @@ impl Sender {
 }
 
 /// The number of arrived packets of which a receipt tells the low 32 bits. `before`: the number
-/// before it. Another process of the receiver counts from 0 again: a number that went back, or that
-/// exceeds the packets sent by an eighth, is its.
+/// before it. A number that went back, or that exceeds the packets sent by an eighth, is that of a
+/// receiver that counts from 0 again.
 fn full_count(before: u64, low: u32, sent: u64) -> u64 {
     let ahead = low.wrapping_sub(before as u32);
     let count = before + u64::from(ahead);
@@ -154,7 +166,52 @@ fn full_count(before: u64, low: u32, sent: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests;
     use super::*;
+
+    /// The first process names two of five messages. The next one, whose receipts are numbered from
+    /// 1 again, lacks three that its host acknowledged: they are sent again at once.
+    #[test]
+    fn receipt__of_another_process_shows_what_it_lacks() {
+        let mut sender = tests::sender(tests::config());
+        (0..5).for_each(|_| assert!(sender.queue(0, 5).is_ok()));
+        let packets = tests::send_all(&mut sender, 0);
+        packets.iter().for_each(|packet| tests::ack(&mut sender, tests::MS, packet));
+        let (number, slot) = (900, 2);
+        sender.on_packet(tests::MS, &tests::receipt(number, slot, 0b00011)).unwrap();
+        sender.queue(0, 5).unwrap();
+        let sixth = sender.next_packet(tests::MS).unwrap();
+        tests::ack(&mut sender, 2 * tests::MS, &sixth);
+        let mut of_next = tests::receipt(1, sixth.header.slot(), 0b100000);
+        of_next[28..32].copy_from_slice(&7u32.to_be_bytes());
+        sender.on_packet(2 * tests::MS, &of_next).unwrap();
+        assert_eq!(sender.report().messages_retransmitted, 3);
+        // A late receipt of the first process changes nothing.
+        sender.on_packet(2 * tests::MS, &tests::receipt(number + 1, slot, 0b00011)).unwrap();
+        let again = tests::send_all(&mut sender, 2 * tests::MS);
+        again.iter().for_each(|packet| tests::ack(&mut sender, 3 * tests::MS, packet));
+        let mut of_next = tests::receipt(2, again[2].header.slot(), 0b111100);
+        of_next[28..32].copy_from_slice(&7u32.to_be_bytes());
+        sender.on_packet(3 * tests::MS, &of_next).unwrap();
+        assert_eq!(sender.window.delivered, 6);
+    }
+
+    /// Half of the slots lie between the window's begin and its last packets.
+    #[test]
+    fn is_in_or_after__of_a_window_with_billions_of_slots() {
+        let mut sender = tests::sender(tests::config());
+        sender.queue(0, 5).unwrap();
+        tests::send_all(&mut sender, 0);
+        let last = sender.sent_packets.next_slot().wrapping_sub(1);
+        for slots in [1, 9, 1 << 30, (1 << 31) + 9, u32::MAX - 9] {
+            sender.window.number = 1;
+            sender.window.before_slot = last.wrapping_sub(slots);
+            for (behind, is_in) in [(0, true), (slots - 1, true), (slots, false)] {
+                let slot = last.wrapping_sub(behind);
+                assert_eq!(sender.is_in_or_after(&sender.window, slot), is_in, "{slots} {behind}");
+            }
+        }
+    }
 
     #[test]
     fn full_count__goes_on_beyond_32_bits_and_begins_again() {

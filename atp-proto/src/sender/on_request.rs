@@ -73,9 +73,10 @@ impl Sender {
         self.cancel();
     }
 
-    /// Makes the window need no more messages, if it has not ended.
+    /// Makes the window need no more messages, unless its end is forced already: its receiver has
+    /// judged it by what it needed, or will.
     fn need_nothing(&mut self) {
-        if !(self.window.is_over() || self.window.ending.is_settled()) {
+        if !(self.window.is_over() || self.sends_only_fin()) {
             for group in &mut self.window.groups {
                 group.set_msr(Msr::NONE, self.config.complete_at);
             }

@@ -8,19 +8,20 @@ impl Sender {
     /// needed, but they still travel out of order, as approximate traffic.
     ///
     /// The rate holds for the present window and those after it. A window whose end is being
-    /// confirmed beside the present one keeps its own.
+    /// confirmed beside the present one keeps its own, and so does one whose end is forced: its
+    /// receiver has judged it by that, or will.
     pub fn set_msr(&mut self, group: u8, msr: Msr) -> Result<(), MsrError> {
         let index = self.changeable_group(group)?;
         let complete_at = self.config.complete_at;
         let is_ending = self.window.ending.is_fin_sent() || self.sends_only_fin();
+        let is_judged = self.sends_only_fin();
         let group = &mut self.window.groups[usize::from(index)];
         if is_ending && msr > group.config.msr {
             return Err(MsrError::Ending);
         }
-        let is_change = group.config.msr != msr;
-        group.set_msr(msr, complete_at);
         self.config.groups[usize::from(index)].msr = msr;
-        if is_change {
+        if !is_judged && group.config.msr != msr {
+            group.set_msr(msr, complete_at);
             self.announcement.change();
         }
         Ok(())

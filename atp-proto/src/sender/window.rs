@@ -33,6 +33,8 @@ pub(crate) struct Window {
     pub(crate) ending: Ending,
     /// Messages that have a receipt.
     pub(crate) delivered: u32,
+    /// Those that had one before the receiver's present process named any.
+    pub(crate) named_before: u32,
     /// Whose messages receipts have named, and whose counts are final.
     pub(crate) told_by: ToldBy,
 }
@@ -49,6 +51,7 @@ impl Window {
             awaiting_receipt: AwaitingReceipt::new(),
             ending: Ending::default(),
             delivered: 0,
+            named_before: 0,
             told_by: ToldBy::Nobody,
         }
     }
@@ -169,6 +172,14 @@ impl Sender {
         true
     }
 
+    /// Whether a slot that was sent is of a window or of a later one.
+    pub(super) fn is_in_or_after(&self, window: &Window, slot: u32) -> bool {
+        // A window may have more slots than serial arithmetic tells apart.
+        let last_slot = self.sent_packets.next_slot().wrapping_sub(1);
+        let in_window = last_slot.wrapping_sub(window.before_slot);
+        window.number == 0 || last_slot.wrapping_sub(slot) < in_window
+    }
+
     /// The number of the window before the present one, if it has not ended.
     pub fn closing_window(&self) -> Option<u32> {
         self.closing.as_ref().filter(|closing| !closing.is_over()).map(|closing| closing.number)
@@ -199,13 +210,13 @@ fn next_groups(
     sizes: impl Fn(&GroupConfig) -> (Option<u32>, u32),
 ) -> Vec<Group> {
     let mut announced = 0;
-    let next = |group: &Group| {
+    let next = |(group, configured): (&Group, &GroupConfig)| {
         let (total, expected) = sizes(&group.config);
         // The receiver would refuse an N above the limit, so it isn't announced.
         let total = total.filter(|total| *total <= config.messages_max - announced);
         announced += total.unwrap_or(0);
-        let next = GroupConfig { total, expected, ..group.config };
+        let next = GroupConfig { total, expected, msr: configured.msr, ..group.config };
         Group::new(next, group.exact, config)
     };
-    groups.iter().map(next).collect()
+    groups.iter().zip(&config.groups).map(next).collect()
 }

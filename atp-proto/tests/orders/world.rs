@@ -54,6 +54,8 @@ impl Action {
 struct Ended {
     window: u32,
     counts: Vec<(u8, u32)>,
+    /// Every group has what it needs, as the receiver knows it.
+    is_complete: bool,
     got: BTreeSet<(u8, u32)>,
 }
 
@@ -405,9 +407,10 @@ impl World {
                 }
             }
             let counts = groups.iter().map(|group| (group.group, group.delivered)).collect();
+            let is_complete = groups.iter().all(|group| group.delivered >= group.needed);
             let of_window = self.got.iter().filter(|(of, _, _)| *of == window);
             let got = of_window.map(|(_, group, id)| (*group, *id)).collect();
-            self.ended.push(Ended { window, counts, got });
+            self.ended.push(Ended { window, counts, is_complete, got });
         }
         self.answer(&out[..len]);
         Ok(())
@@ -461,10 +464,14 @@ impl World {
         has_right_state: bool,
     ) -> Result<(), String> {
         let counts: Vec<_> = groups.iter().map(|group| (group.group, group.delivered)).collect();
-        let so = |ended: &&Ended| ended.window == window && ended.counts == counts;
+        let is_complete = groups.iter().all(|group| group.delivered >= group.needed);
+        let so = |ended: &&Ended| {
+            (ended.window, ended.is_complete) == (window, is_complete) && ended.counts == counts
+        };
         self.ends += 1;
         if !has_right_state || !self.ended.iter().any(|ended| so(&ended)) {
-            return Err(format!("no receiver ended window {window} so: {counts:?}"));
+            let verdict = if is_complete { "complete" } else { "short" };
+            return Err(format!("no receiver ended window {window} so: {counts:?}, {verdict}"));
         }
         for (group, lost) in groups.iter().zip(lost_ids) {
             let LostIds::Known(lost) = lost else { continue };

@@ -810,11 +810,7 @@ typedef struct atp_progress {
   /**
    * Messages accepted for sending, of all groups and windows.
    */
-  uint32_t messages;
-  /**
-   * Messages known to be delivered, of all groups of the present window.
-   */
-  uint32_t delivered;
+  uint64_t messages;
   /**
    * The sum of the rates of all groups.
    */
@@ -823,6 +819,14 @@ typedef struct atp_progress {
    * Packets with data sent, retransmissions included.
    */
   uint64_t packets_sent;
+  /**
+   * Messages known to be delivered, of all groups of the present window.
+   */
+  uint32_t delivered;
+  /**
+   * 1 if the job, or the present window, needs no more messages: further ones are dropped.
+   */
+  uint32_t complete;
 } atp_progress;
 
 /**

@@ -13,13 +13,15 @@ pub struct atp_progress {
     /// The size of the structure.
     pub struct_size: usize,
     /// Messages accepted for sending, of all groups and windows.
-    pub messages: u32,
-    /// Messages known to be delivered, of all groups of the present window.
-    pub delivered: u32,
+    pub messages: u64,
     /// The sum of the rates of all groups.
     pub rate_bytes_per_s: u64,
     /// Packets with data sent, retransmissions included.
     pub packets_sent: u64,
+    /// Messages known to be delivered, of all groups of the present window.
+    pub delivered: u32,
+    /// 1 if the job, or the present window, needs no more messages: further ones are dropped.
+    pub complete: u32,
 }
 
 /// The outcome of a job, or of a window of a stream. A window has its number, `complete` and its
@@ -182,6 +184,7 @@ impl From<Progress> for atp_progress {
             delivered: progress.delivered,
             rate_bytes_per_s: progress.rate_bytes_per_s,
             packets_sent: progress.packets_sent,
+            complete: progress.complete.into(),
             ..Self::initial()
         }
     }
@@ -196,7 +199,8 @@ impl From<&Report> for atp_report {
         Self {
             job: report.job,
             windows: report.windows,
-            complete: is_complete(&report.groups),
+            // The groups are those of the last window, which may be an empty one after a short one.
+            complete: u32::from(!report.canceled) & is_complete(&report.groups),
             canceled: report.canceled.into(),
             groups_len: report.groups.len(),
             samples_len: report.timeline.len(),

@@ -50,7 +50,7 @@ pub struct State {
     /// Bytes and messages that wait here or that the sender thread holds.
     pub held_bytes: u64,
     pub held_messages: u32,
-    pub accepted: u32,
+    pub accepted: u64,
     /// By group: messages accepted in this window, and their limit; `None` if the job has no such
     /// group.
     pub groups: Vec<Option<GroupCount>>,
@@ -105,7 +105,7 @@ pub struct GroupCount {
 impl State {
     /// Hands a message to the sender thread. A complete job doesn't need it, and returns it.
     pub fn accept(&mut self, group: u8, data: Data) -> Option<Data> {
-        self.accepted = self.accepted.wrapping_add(1);
+        self.accepted += 1;
         // A message as long as the one that waits was that one, or found its room.
         let waited = |request: &mut RoomRequest| request.bytes <= data.len() as u64;
         self.room_request.take_if(waited);
