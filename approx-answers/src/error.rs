@@ -168,6 +168,12 @@ pub enum QueryError {
         /// All columns.
         columns: String,
     },
+    /// Several columns have the name.
+    #[error("several columns of the table have the name {column:?}: rename all but one")]
+    SameName {
+        /// The name.
+        column: String,
+    },
     /// A row has too few values.
     #[error("a row of {found} values lacks column {column:?}: leave out broken rows")]
     Row {

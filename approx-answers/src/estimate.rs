@@ -40,13 +40,39 @@ impl Estimate {
     }
 }
 
-/// Writes `12.30 (11.90 to 12.70, 95 %)` with the precision of the formatter, or two places.
+/// Writes `12.30 (11.90 to 12.70, 95 %)` with the precision of the formatter, or two places. Warnings
+/// are counted at the end: `12.30 (11.90 to 12.70, 95 %; 1 warning)`.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let places = f.precision().unwrap_or(2);
         // 100 * 0.57 is 56.99999999999999.
         let percent = (1e8 * self.confidence.level()).round() / 1e6;
         let Self { value, low, high, .. } = self;
-        write!(f, "{value:.places$} ({low:.places$} to {high:.places$}, {percent} %)")
+        write!(f, "{value:.places$} ({low:.places$} to {high:.places$}, {percent} %")?;
+        match self.warnings.len() {
+            0 => f.write_str(")"),
+            1 => f.write_str("; 1 warning)"),
+            several => write!(f, "; {several} warnings)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sample;
+
+    #[test]
+    fn display__says_that_there_are_warnings() {
+        let mut sample = Sample::new();
+        sample.set_messages_sent(0, 100).unwrap();
+        (0..50).for_each(|total| sample.push(0, 1, f64::from(total % 5)).unwrap());
+        let mut estimate = sample.mean(Confidence::P95).unwrap();
+        assert!(estimate.warnings.is_empty());
+        assert!(estimate.to_string().ends_with(", 95 %)"), "{estimate}");
+        estimate.warnings.push(Warning::StoppedEarly);
+        assert!(estimate.to_string().ends_with(", 95 %; 1 warning)"), "{estimate}");
+        estimate.warnings.push(Warning::EndOfRange);
+        assert!(format!("{estimate:.1}").ends_with(", 95 %; 2 warnings)"), "{estimate}");
     }
 }

@@ -53,7 +53,7 @@ pub use estimate::Estimate;
 pub use group_by::GroupBy;
 pub use moments::Moments;
 pub use quantiles::Quantiles;
-pub use query::{Answering, Answers, Function, Query};
+pub use query::{Answering, Answers, CsvQuotes, Function, Query, QuoteError};
 pub use sample::Sample;
 pub use top::{Ranking, Top};
 pub use warning::{MESSAGES_MIN, Warning};

@@ -335,6 +335,9 @@ mod tests {
             assert!(error.to_string().contains("a row of 1 values lacks column"), "{error}");
             assert_eq!(answering.answers(P95).map(|answers| answers.rows.len()).unwrap_or(0), 0);
         }
+        let error = Answering::new("avg(a) by k".parse().unwrap(), &["a", "k", "a"]).unwrap_err();
+        assert!(error.to_string().starts_with("several columns"), "{error}");
+        assert!(Answering::new("count(*) by k".parse().unwrap(), &["a", "k", "a"]).is_ok());
         let error = Answering::new("avg(c)".parse().unwrap(), &["k", "a"]).unwrap_err();
         assert_eq!(error.to_string(), "the table has no column \"c\": it has k, a");
     }

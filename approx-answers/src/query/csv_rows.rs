@@ -2,6 +2,7 @@
 
 use super::{
     Answering, Query,
+    quotes::{CsvQuotes, QuoteError},
     records::{Columns, Records, Row},
 };
 use crate::QueryError;
@@ -24,11 +25,11 @@ impl Answering {
             return Err(QueryError::Csv { reason });
         }
         let mut reader = csv_core::Reader::new();
-        let mut fields = Fields::new(&mut reader, checked(header)?);
+        let mut fields = Fields::of_file(&mut reader, checked(header, CsvQuotes::of_file())?);
         let (mut columns, mut records) = (Vec::new(), 0);
         loop {
             let mut name = Vec::new();
-            let Some(is_last) = fields.next(|piece| name.extend_from_slice(piece))? else { break };
+            let Some(is_last) = fields.next(|piece| name.extend_from_slice(piece)) else { break };
             if records == 0 {
                 columns.push(String::from_utf8_lossy(&name).into_owned());
             }
@@ -41,7 +42,8 @@ impl Answering {
     }
 
     /// Adds the rows of one message: whole records of CSV, without a header. A quote that is open
-    /// at the end of the message would hide the rows after it, and is an error.
+    /// at the end of the message, or is closed in the middle of a later value, would hide rows, and
+    /// is an error.
     ///
     /// ```
     /// use approx_answers::{Answering, Confidence};
@@ -55,18 +57,20 @@ impl Answering {
     /// ```
     ///
     /// # Errors
-    /// The message isn't CSV in UTF-8, a quote has no end, a row has more values than the header
+    /// The message isn't CSV in UTF-8, a quote doesn't end with its value, a row has more values than the header
     /// has columns; or as [`Answering::push_message`]. The message is then left out.
     pub fn push_csv(&mut self, stratum: u32, message: &[u8]) -> Result<(), QueryError> {
         let (columns, state) = self.columns_and_state();
-        state.push(stratum, &mut Csv::new(columns, checked(message)?))
+        state.push(stratum, &mut Csv::new(columns, checked(message, CsvQuotes::default())?))
     }
 }
 
-/// The text, if it is UTF-8.
-fn checked(text: &[u8]) -> Result<&[u8], QueryError> {
+/// The text, if it is UTF-8 whose quotes hide no rows.
+fn checked(text: &[u8], quotes: CsvQuotes) -> Result<&[u8], QueryError> {
     let reason = |error: Utf8Error| QueryError::Csv { reason: error.to_string() };
-    std::str::from_utf8(text).map(str::as_bytes).map_err(reason)
+    let text = std::str::from_utf8(text).map(str::as_bytes).map_err(reason)?;
+    let reason = |error: QuoteError| QueryError::Csv { reason: error.to_string() };
+    quotes.check(text).map(|()| text).map_err(reason)
 }
 
 /// The fields of CSV, one after the other: memory doesn't grow with their number. (`csv::Reader`
@@ -80,28 +84,31 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// `reader` may have read another text. To make one costs as much as to read ten rows.
-    fn new(reader: &'a mut csv_core::Reader, text: &'a [u8]) -> Self {
-        reader.reset();
+    /// The fields of a file's first bytes, without its byte order mark.
+    fn of_file(reader: &'a mut csv_core::Reader, text: &'a [u8]) -> Self {
         Self { reader, text, piece: [0; PIECE_BYTES], is_ended: false }
+    }
+
+    /// The fields of later rows. `reader` may have read another text: to make one costs as much as
+    /// to read ten rows.
+    fn of_rows(reader: &'a mut csv_core::Reader, text: &'a [u8]) -> Self {
+        reader.reset();
+        // An empty line is no row. After it, a byte order mark belongs to a value.
+        reader.read_field(b"\n", &mut [0; 1]);
+        Self::of_file(reader, text)
     }
 
     /// Hands the next field to `on`, in pieces. Returns whether it is the last one of its row;
     /// `None` after the last field.
-    fn next(&mut self, mut on: impl FnMut(&[u8])) -> Result<Option<bool>, QueryError> {
+    fn next(&mut self, mut on: impl FnMut(&[u8])) -> Option<bool> {
         loop {
             let (result, read, written) = self.reader.read_field(self.text, &mut self.piece);
             self.text = &self.text[read..];
             on(&self.piece[..written]);
             match result {
-                ReadFieldResult::Field { record_end } => return Ok(Some(record_end)),
-                ReadFieldResult::End => return Ok(None),
+                ReadFieldResult::Field { record_end } => return Some(record_end),
+                ReadFieldResult::End => return None,
                 ReadFieldResult::OutputFull => {}
-                // A line feed is part of a field whose quote is open, and ends any other.
-                ReadFieldResult::InputEmpty if self.is_ended && written > 0 => {
-                    let reason = "a quote has no end: give whole rows".to_owned();
-                    return Err(QueryError::Csv { reason });
-                }
                 ReadFieldResult::InputEmpty if !self.is_ended => {
                     self.is_ended = true;
                     self.text = b"\n";
@@ -134,7 +141,7 @@ impl Row for CsvRow {
 
 impl CsvRow {
     /// Reads the next row; false after the last one.
-    fn read(&mut self, fields: &mut Fields<'_>) -> Result<bool, QueryError> {
+    fn read(&mut self, fields: &mut Fields<'_>) -> bool {
         self.len = 0;
         loop {
             let mut wanted = self.values.iter_mut().find(|(at, _)| *at == self.len);
@@ -145,11 +152,11 @@ impl CsvRow {
                 if let Some((_, value)) = &mut wanted {
                     value.extend_from_slice(piece);
                 }
-            })?;
-            let Some(is_last) = is_last else { return Ok(false) };
+            });
+            let Some(is_last) = is_last else { return false };
             self.len += 1;
             if is_last {
-                return Ok(true);
+                return true;
             }
         }
     }
@@ -179,8 +186,8 @@ impl Records for Csv<'_> {
         &mut self,
         mut on: impl FnMut(&str, f64, f64) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
-        let mut fields = Fields::new(&mut self.reader, self.text);
-        while self.row.read(&mut fields)? {
+        let mut fields = Fields::of_rows(&mut self.reader, self.text);
+        while self.row.read(&mut fields) {
             let (found, columns) = (self.row.len(), self.columns.len());
             if found > columns {
                 let reason = format!("a row has {found} values, the header {columns} columns");
@@ -222,7 +229,7 @@ mod tests {
             (b"a,\"b, c\"\n1,2\n", "2 records"),
             (b"a,\"b\nc\"\n", "no column"),
             (b"a,\xff\n", "isn't CSV"),
-            (b"a,\"b, c\n", "a quote has no end"),
+            (b"a,\"b, c\n", "line 1: a quote opens a value and has no end"),
         ] {
             let error = answering(header).unwrap_err().to_string();
             assert!(error.contains(words) && !error.contains('\n'), "{error}");
@@ -236,13 +243,26 @@ mod tests {
             (&b"x,\xff\n"[..], "isn't CSV"),
             (b"x\n", "lacks column"),
             (b"x,1\ny,soon\n", "soon"),
-            (b"x,1\n\"y,7\nz,9\n", "a quote has no end"),
+            (b"x,1\n\"y,7\nz,9\n", "line 2: a quote opens a value and has no end"),
+            (b"\"y,7\nz,\"9\n", "ends in the middle of one of line 2"),
             (b"x,1\ny,7,\n", "3 values, the header 2 columns"),
         ] {
             let error = answering.push_csv(0, message).unwrap_err().to_string();
             assert!(error.contains(words) && !error.contains('\n'), "{error}");
         }
         assert_eq!(answering.messages(), 0);
+    }
+
+    /// A byte order mark in a row is part of its value, wherever the row stands in a message.
+    #[test]
+    fn push_csv__keeps_byte_order_marks_of_rows() {
+        let header = "\u{feff}a,\"b, c\"\n";
+        let mut answering = answering(header.as_bytes()).unwrap();
+        answering.set_messages_sent(0, 1).unwrap();
+        answering.push_csv(0, "\u{feff}x,1\n\u{feff}x,2\n".as_bytes()).unwrap();
+        let rows = answering.answers(Confidence::P95).unwrap().rows;
+        assert_eq!(rows.len(), 1);
+        assert_eq!((rows[0].0.as_deref(), rows[0].1.value), (Some("\u{feff}x"), 3.0));
     }
 
     /// The rows as the crate `csv` reads them.
@@ -261,26 +281,16 @@ mod tests {
             let (mut row, mut rows) = (CsvRow { values, len: 0 }, Vec::new());
             let mut reader = csv_core::Reader::new();
             // Another text was read before.
-            drop(row.read(&mut Fields::new(&mut reader, b"\"open")));
-            let mut fields = Fields::new(&mut reader, checked(text.as_bytes()).unwrap());
-            let is_open = loop {
-                match row.read(&mut fields) {
-                    Ok(true) => {}
-                    Ok(false) => break false,
-                    Err(_) => break true,
-                }
+            row.read(&mut Fields::of_rows(&mut reader, b"\"open"));
+            let mut fields = Fields::of_rows(&mut reader, text.as_bytes());
+            prop_assume!(CsvQuotes::default().check(text.as_bytes()).is_ok());
+            while row.read(&mut fields) {
                 let values = (0..row.len()).map(|at| row.value(at).unwrap().to_owned());
                 rows.push(values.collect::<Vec<_>>());
                 prop_assert!(row.value(row.len()).is_none());
-            };
-            // A line after the text is a row, unless a quote is open.
-            let with_line = rows_of_csv(&format!("{text}\nline"));
-            prop_assert_eq!(is_open, with_line.last().is_some_and(|row| row != &["line"]));
-            let mut expected = rows_of_csv(&text);
-            if is_open {
-                expected.pop();
             }
-            prop_assert_eq!(rows, expected);
+            // Without the empty line the crate takes a byte order mark away.
+            prop_assert_eq!(rows, rows_of_csv(&format!("\n{text}")));
         }
     }
 }

@@ -3,9 +3,11 @@
 mod answering;
 mod csv_rows;
 mod parse;
+mod quotes;
 mod records;
 
 pub use answering::{Answering, Answers};
+pub use quotes::{CsvQuotes, QuoteError};
 
 use std::fmt;
 

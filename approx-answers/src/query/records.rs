@@ -112,7 +112,11 @@ impl Columns {
 }
 
 fn find<S: AsRef<str>>(columns: &[S], name: &str) -> Result<Column, QueryError> {
-    let position = columns.iter().position(|column| column.as_ref() == name);
+    let mut positions = (0..columns.len()).filter(|&at| columns[at].as_ref() == name);
+    let position = positions.next();
+    if positions.next().is_some() {
+        return Err(QueryError::SameName { column: name.to_owned() });
+    }
     let missing = || {
         let columns: Vec<&str> = columns.iter().map(AsRef::as_ref).collect();
         // The error is one line.

@@ -4,9 +4,10 @@
 //! records of any message.
 
 use anyhow::{Context, Result, ensure};
+use approx_answers::{CsvQuotes, QuoteError};
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 use rand::{SeedableRng, seq::SliceRandom};
-use std::io::Read;
+use std::io::{self, Read};
 
 /// The group of the header: exact, one message.
 pub const HEADER_GROUP: u8 = 255;
@@ -33,13 +34,13 @@ impl Table {
     /// Reads a file with a header. A message has `rows` records, or as many as fit a packet.
     /// `shuffle` changes the order of the records, by a random seed.
     pub fn read(input: impl Read, rows: Option<u32>, shuffle: bool) -> Result<Self> {
-        let mut reader = ReaderBuilder::new().from_reader(input);
-        let columns = reader.byte_headers().context("reading the CSV header")?;
+        let mut reader = ReaderBuilder::new().from_reader(Strict::new(input));
+        let columns = reader.byte_headers().map_err(|error| of(error, "reading the CSV header"))?;
         ensure!(!columns.is_empty(), "the CSV file is empty: its first line must name the columns");
         let header = line(columns)?;
         let mut lines = Vec::new();
         for record in reader.byte_records() {
-            lines.push(line(&record.context("reading a CSV record")?)?);
+            lines.push(line(&record.map_err(|error| of(error, "reading a CSV record"))?)?);
         }
         if shuffle {
             lines.shuffle(&mut rand_chacha::ChaCha8Rng::seed_from_u64(rand::random()));
@@ -64,6 +65,40 @@ impl Table {
         }
         Ok(Self { header, messages })
     }
+}
+
+/// Text of CSV. Quotes that hide rows from its reader are an error.
+struct Strict<R> {
+    input: R,
+    quotes: CsvQuotes,
+}
+
+impl<R: Read> Strict<R> {
+    fn new(input: R) -> Self {
+        Self { input, quotes: CsvQuotes::of_file() }
+    }
+}
+
+impl<R: Read> Read for Strict<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let len = self.input.read(out)?;
+        let checked = match len {
+            0 if !out.is_empty() => self.quotes.end(),
+            _ => self.quotes.push(&out[..len]),
+        };
+        checked.map(|()| len).map_err(io::Error::other)
+    }
+}
+
+/// An error of the reader. That of a quote says where it is.
+fn of(error: csv::Error, doing: &'static str) -> anyhow::Error {
+    let quote = match error.kind() {
+        csv::ErrorKind::Io(error) => {
+            error.get_ref().and_then(|error| error.downcast_ref::<QuoteError>()).copied()
+        }
+        _ => None,
+    };
+    quote.map_or_else(|| anyhow::Error::new(error).context(doing), anyhow::Error::new)
 }
 
 /// A record as a line of CSV.
@@ -103,7 +138,15 @@ mod tests {
 
     #[test]
     fn read__refuses_bad_files() {
-        for (file, words) in [("", "is empty"), ("a,b\n1\n", "reading a CSV record")] {
+        let hidden = format!("v,k\n1,a\n2,\"b\n{}", "3,c\n".repeat(50_000));
+        for (file, words) in [
+            ("", "is empty"),
+            ("a,b\n1\n", "reading a CSV record"),
+            (&hidden, "line 3: a quote opens a value and has no end"),
+            ("v,k\n1,\"b\n2,c\n3,\"d\n", "ends in the middle of one of line 4"),
+            ("v,\"k\n1,b\n", "line 1: a quote"),
+            ("\u{feff}\"v,k\n1,b\n", "line 1: a quote"),
+        ] {
             let error = Table::read(file.as_bytes(), None, false).unwrap_err();
             assert!(format!("{error:#}").contains(words), "{error:#}");
         }

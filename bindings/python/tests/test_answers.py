@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from statistics import mean, stdev
 from typing import Any
 
+import numpy
 import pytest
 
 import atp
@@ -247,6 +249,37 @@ def test_a_planner_is_used_while_it_looks() -> None:
 
     assert again.look(end) and again.report is None
     assert again.is_look_due(0) and again.look(end) == [] and again.report is not None
+
+
+def test_values_are_numbers_of_any_type() -> None:
+    """Scalars of numpy, fractions and whole arrays are numbers as Python's are."""
+    rows: list[Any] = [
+        numpy.ones((2, 2), numpy.int64),
+        numpy.ones((2, 2), numpy.float32),
+        [[numpy.int8(1), numpy.float16(1)], (numpy.uint64(1), Fraction(1))],
+        [[1, 1.0], ["1", " 1"]],
+    ]
+    answering = Answering("ratio(x, y)", ["x", "y"])
+    for message in rows:
+        answering.push_message(0, message)
+    assert answering.answers().rows[0][1].value == 1.0
+    tenth = Answering("sum(x)", ["x"])
+    tenth.set_messages_sent(0, 1)
+    tenth.push_message(0, [[numpy.float32(0.1)]])
+    assert tenth.answers().rows[0][1].value == float(numpy.float32(0.1))
+    for value in [numpy.bool_(True), True, 1j, b"1"]:
+        with pytest.raises(TypeError, match="a value must be text, a number or None, not"):
+            tenth.push_message(0, [[value]])
+
+
+def test_text_of_an_answer_says_that_it_has_warnings() -> None:
+    few = Sample()
+    few.set_messages_sent(0, 9)
+    for total in range(4):
+        few.push(0, 1, total)
+    mean = few.mean()
+    assert len(mean.warnings) == 1
+    assert str(mean).endswith("; 1 warning)") and "; 1 warning)" in repr(mean)
 
 
 def test_answers_are_used_while_messages_are_read() -> None:

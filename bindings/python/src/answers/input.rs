@@ -163,8 +163,21 @@ fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
         value.extract()
     } else if is_number && !value.is_instance_of::<PyBool>() {
         value.str()?.extract()
+    } else if let Some(number) = scalar(value)? {
+        number.str()?.extract()
     } else {
         let shown = shown(value);
         Err(PyTypeError::new_err(format!("a value must be text, a number or None, not {shown}")))
     }
+}
+
+/// The `int` or `float` of another type's number, such as a scalar of numpy.
+fn scalar<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let numbers = value.py().import("numbers")?;
+    if value.is_instance_of::<PyBool>() || !value.is_instance(&numbers.getattr("Real")?)? {
+        return Ok(None);
+    }
+    let is_integer = value.is_instance(&numbers.getattr("Integral")?)?;
+    let method = if is_integer { "__index__" } else { "__float__" };
+    value.call_method0(method).map(Some)
 }
