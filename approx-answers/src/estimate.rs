@@ -40,8 +40,8 @@ impl Estimate {
     }
 }
 
-/// Writes `12.30 (11.90 to 12.70, 95 %)` with the precision of the formatter, or two places. Warnings
-/// are counted at the end: `12.30 (11.90 to 12.70, 95 %; 1 warning)`.
+/// Writes `12.30 (11.90 to 12.70, 95 %)` with the precision of the formatter, or two places.
+/// Warnings are counted at the end: `12.30 (11.90 to 12.70, 95 %; 1 warning)`.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let places = f.precision().unwrap_or(2);

@@ -28,7 +28,7 @@ impl Window {
             } else if group.delivered_by_fin == group.messages() {
                 LostIds::Known(vec![])
             } else if group.delivered_by_fin == 0 {
-                LostIds::Known(vec![0..group.messages()])
+                LostIds::Known(std::iter::once(0..group.messages()).collect())
             } else if self.told_by == ToldBy::Several || group.delivered != group.delivered_by_fin {
                 LostIds::Unknown(UnknownIds::NamesMissing)
             } else {
@@ -137,7 +137,7 @@ mod tests {
     /// Receipts that name nothing come from another process, or none come.
     #[test]
     fn lost_ids__of_all_or_no_messages_need_no_names() {
-        for (delivered, lost) in [(5, vec![]), (0, vec![0..5])] {
+        for (delivered, lost) in [(5, LostIds::Known(vec![])), (0, known(0..5))] {
             for receipts in [0, 1] {
                 let mut sender = of_five_messages();
                 (0..receipts).for_each(|_| {
@@ -146,7 +146,7 @@ mod tests {
                 sender.cancel();
                 answer(&mut sender, delivered, 9);
                 assert!(sender.has_ended(), "it asks for names of nothing");
-                assert_eq!(sender.lost_ids(), [LostIds::Known(lost.clone())]);
+                assert_eq!(sender.lost_ids(), std::slice::from_ref(&lost));
             }
         }
     }
@@ -161,7 +161,11 @@ mod tests {
         sender.on_packet(tests::MS, &of_next).unwrap();
         sender.cancel();
         answer(&mut sender, 2, 9);
-        assert_eq!(sender.lost_ids(), [LostIds::Known(vec![2..5])]);
+        assert_eq!(sender.lost_ids(), [known(2..5)]);
+    }
+
+    fn known(lost: Range<u32>) -> LostIds {
+        LostIds::Known(std::iter::once(lost).collect())
     }
 
     /// A sender that wants the ids of lost messages, and has sent all of five.
@@ -191,7 +195,7 @@ mod tests {
     fn lost_ids__are_unknown_after_a_restart_of_the_receiver() {
         for forced in [false, true] {
             for begun in [0u32, 1] {
-                let known = LostIds::Known(vec![2..5]);
+                let known = known(2..5);
                 let unknown = LostIds::Unknown(UnknownIds::NamesMissing);
                 let expected = if begun == 0 { known } else { unknown };
                 assert_eq!(lost_ids_with_an_end_of(begun, forced), [expected]);

@@ -74,7 +74,7 @@ impl Sender {
     }
 
     /// Makes the window need no more messages, unless its end is forced already: its receiver has
-    /// judged it by what it needed, or will.
+    /// decided by what it needed, or will.
     fn need_nothing(&mut self) {
         if !(self.window.is_over() || self.sends_only_fin()) {
             for group in &mut self.window.groups {

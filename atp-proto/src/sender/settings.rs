@@ -9,18 +9,18 @@ impl Sender {
     ///
     /// The rate holds for the present window and those after it. A window whose end is being
     /// confirmed beside the present one keeps its own, and so does one whose end is forced: its
-    /// receiver has judged it by that, or will.
+    /// receiver has decided by that, or will.
     pub fn set_msr(&mut self, group: u8, msr: Msr) -> Result<(), MsrError> {
         let index = self.changeable_group(group)?;
         let complete_at = self.config.complete_at;
         let is_ending = self.window.ending.is_fin_sent() || self.sends_only_fin();
-        let is_judged = self.sends_only_fin();
+        let is_decided = self.sends_only_fin();
         let group = &mut self.window.groups[usize::from(index)];
         if is_ending && msr > group.config.msr {
             return Err(MsrError::Ending);
         }
         self.config.groups[usize::from(index)].msr = msr;
-        if !is_judged && group.config.msr != msr {
+        if !is_decided && group.config.msr != msr {
             group.set_msr(msr, complete_at);
             self.announcement.change();
         }
