@@ -58,7 +58,8 @@ impl Answering {
     ///
     /// # Errors
     /// The message isn't CSV in UTF-8, a quote doesn't end with its value, a row has more values
-    /// than the header has columns; or as [`Answering::push_message`]. The message is then left out.
+    /// than the header has columns; or as [`Answering::push_message`]. The message is then left
+    /// out.
     pub fn push_csv(&mut self, stratum: u32, message: &[u8]) -> Result<(), QueryError> {
         let (columns, state) = self.columns_and_state();
         state.push(stratum, &mut Csv::new(columns, checked(message, CsvQuotes::default())?))
