@@ -70,6 +70,19 @@ impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
         tally.y += y;
         Ok(())
     }
+
+    /// Notes a key whose record has no numbers.
+    pub fn touch<L>(&mut self, key: &L)
+    where
+        K: Borrow<L>,
+        L: ToOwned<Owned = K> + Eq + Hash + ?Sized,
+    {
+        let by = &mut *self.by;
+        let has_room = by.uncounted_records + self.uncounted == 0 && by.has_room(key);
+        if has_room && !by.positions.contains_key(key) {
+            by.insert(key.to_owned(), key_bytes::<K, L>(key));
+        }
+    }
 }
 
 /// Sums, counts and means by key.

@@ -47,7 +47,9 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         Q: Borrow<K>,
     {
         let records: Vec<(Q, f64)> = records.into_iter().collect();
-        self.push_by(stratum, |on| records.iter().try_for_each(|(key, y)| on(key.borrow(), *y)))
+        self.push_by(stratum, |on| {
+            records.iter().try_for_each(|(key, y)| on(key.borrow(), Some(*y)))
+        })
     }
 
     /// Adds one message, whose records `each` gives: twice, and the same ones. The message is left

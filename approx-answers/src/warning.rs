@@ -82,6 +82,18 @@ pub enum Warning {
     },
     /// A quantile is so close to an end that the messages that arrived don't bound it.
     EndOfRange,
+    /// Keys whose rows lack the query's numbers have no answer.
+    KeysWithoutValue {
+        /// Those keys.
+        keys: u64,
+        /// The first of them.
+        first: String,
+    },
+    /// The column of `count(column)` holds text, and `NA` may be a value of it.
+    NaInText {
+        /// Rows with `NA`, which aren't counted.
+        rows: u64,
+    },
 }
 
 impl fmt::Display for Warning {
@@ -159,6 +171,21 @@ impl fmt::Display for Warning {
                 "the quantile is too close to an end for the messages that arrived: raise the MSR, \
                  or ask for a quantile nearer to the middle"
             ),
+            Self::KeysWithoutValue { keys, first } => {
+                // A key may be as long as a message, and have several lines.
+                let first: String = first.chars().take(40).collect();
+                let others = if *keys > 1 { " and others" } else { "" };
+                write!(
+                    f,
+                    "{keys} keys have no answer, because no row that arrived has a value of them: \
+                     {first:?}{others}"
+                )
+            }
+            Self::NaInText { rows } => write!(
+                f,
+                "{rows} rows hold NA in a column of text, and aren't counted: if NA is a value, ask \
+                 for count(*) by that column"
+            ),
         }
     }
 }
@@ -185,6 +212,8 @@ mod tests {
             (Warning::HeavyTail { share: 0.5, skewness: 1.0, limit: 0.2 }, "exact group"),
             (Warning::NoVariation { messages: 30 }, "10.0 % of"),
             (Warning::EndOfRange, "raise the MSR"),
+            (Warning::KeysWithoutValue { keys: 1, first: "a".into() }, "has a value of them"),
+            (Warning::NaInText { rows: 3 }, "count(*) by that column"),
         ];
         for (warning, remedy) in remedies {
             assert!(warning.to_string().contains(remedy), "{warning}");

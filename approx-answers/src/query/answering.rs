@@ -2,7 +2,7 @@
 
 use super::{
     Function, Query,
-    records::{Columns, Once, Records},
+    records::{Columns, Counted, Once, Records},
 };
 use crate::{
     AnswerError, Confidence, Delivery, Estimate, GroupBy, Quantiles, QueryError, Sample, Top,
@@ -34,13 +34,16 @@ const QUANTILE_KEYS_MAX: usize = 250;
 /// # Ok::<(), approx_answers::QueryError>(())
 /// ```
 ///
-/// A missing value is empty or `NA`; rows without one of the query's numbers are left out. At most
-/// 10,000 keys are counted, and 250 of a quantile; fewer if they take more than 256 MiB.
+/// A missing number is empty or `NA`; rows without one of the query's numbers are left out.
+/// `count(column)` counts neither, and warns of `NA` in a column of text. A key may be `NA`, and is
+/// missing in `top` if it is empty. At most 10,000 keys are counted, and 250 of a quantile; fewer
+/// if they take more than 256 MiB.
 #[derive(Clone, Debug)]
 pub struct Answering {
     query: Query,
     columns: Columns,
     state: State,
+    counted: Counted,
 }
 
 /// The answers of a query.
@@ -48,7 +51,7 @@ pub struct Answering {
 pub struct Answers {
     /// Each key with its answer, in the order of the keys; the largest first for `top`. Without
     /// `by`, the only row has no key. A key without an answer, such as a mean of no values, has no
-    /// row.
+    /// row, and a warning tells its name.
     pub rows: Vec<(Option<String>, Estimate)>,
     /// Of `top`: whether the sample shows that these keys are the largest.
     pub separates: Option<bool>,
@@ -76,20 +79,29 @@ impl State {
             Self::Whole(sample) => {
                 // Totals are enough.
                 let (mut x, mut y) = (0.0, 0.0);
-                records.each(|_, own_x, own_y| {
+                records.each(|_, numbers| {
+                    let (own_x, own_y) = numbers.unwrap_or_default();
                     x += own_x;
                     y += own_y;
                     Ok(())
                 })?;
                 Ok(sample.push_pair(stratum, x, y)?)
             }
-            Self::Grouped(by) => {
-                by.push_by(stratum, |tally| records.each(|key, x, y| Ok(tally.add(key, x, y)?)))
-            }
-            Self::Quantiles(by) => {
-                by.push_by(stratum, |on| records.each(|key, _, y| Ok(on(key, y)?)))
-            }
-            Self::Top(top) => top.push_by(stratum, |on| records.each(|key, x, _| Ok(on(key, x)?))),
+            Self::Grouped(by) => by.push_by(stratum, |tally| {
+                records.each(|key, numbers| match numbers {
+                    Some((x, y)) => Ok(tally.add(key, x, y)?),
+                    None => {
+                        tally.touch(key);
+                        Ok(())
+                    }
+                })
+            }),
+            Self::Quantiles(by) => by.push_by(stratum, |on| {
+                records.each(|key, numbers| Ok(on(key, numbers.map(|(_, y)| y))?))
+            }),
+            Self::Top(top) => top.push_by(stratum, |on| {
+                records.each(|key, numbers| Ok(on(key, numbers.map(|(x, _)| x))?))
+            }),
         }
     }
 }
@@ -109,7 +121,7 @@ impl Answering {
             _ if query.by.is_some() => State::Grouped(Box::new(GroupBy::new(KEYS_MAX))),
             _ => State::Whole(Box::default()),
         };
-        Ok(Self { query, columns, state })
+        Ok(Self { query, columns, state, counted: Counted::default() })
     }
 
     /// The query.
@@ -134,9 +146,19 @@ impl Answering {
         let Self { columns, state, .. } = self;
         let mut records = Once::new(columns, rows.into_iter());
         match state {
-            State::Whole(_) | State::Grouped(_) => state.push(stratum, &mut records),
+            State::Whole(_) | State::Grouped(_) => {
+                state.push(stratum, &mut records)?;
+                let counted = records.counted();
+                self.count(counted);
+                Ok(())
+            }
             State::Quantiles(_) | State::Top(_) => state.push(stratum, &mut records.kept()?),
         }
+    }
+
+    /// Notes the values of a message that was added.
+    pub(super) fn count(&mut self, counted: Counted) {
+        self.counted.add(counted);
     }
 
     pub(super) fn columns_and_state(&mut self) -> (&Columns, &mut State) {
@@ -197,7 +219,12 @@ impl Answering {
     /// # Errors
     /// No message has arrived yet, or a sum or a count lacks a stratum's number of messages sent.
     pub fn answers(&self, confidence: Confidence) -> Result<Answers, AnswerError> {
-        let plain = |rows, warnings| Answers { rows, separates: None, warnings };
+        let Counted { na_rows, has_text } = self.counted;
+        let of_na = Some(Warning::NaInText { rows: na_rows }).filter(|_| na_rows > 0 && has_text);
+        let plain = |rows, mut warnings: Vec<Warning>| {
+            warnings.extend(of_na);
+            Answers { rows, separates: None, warnings }
+        };
         let rank = match self.query.function {
             Function::Quantile { rank, .. } => rank,
             _ => 0.5,
@@ -217,7 +244,8 @@ impl Answering {
                     Function::Count { .. } => by.count(key, confidence),
                     _ => by.mean(key, confidence),
                 };
-                Ok(plain(rows(&by.keys(), ask)?, by.warnings()))
+                let (rows, without_value) = rows(&by.keys(), ask)?;
+                Ok(plain(rows, by.warnings().into_iter().chain(without_value).collect()))
             }
             State::Quantiles(by) if self.query.by.is_none() => {
                 let estimate = by.quantile(&String::new(), rank, confidence);
@@ -228,8 +256,9 @@ impl Answering {
                 Ok(plain(vec![(None, estimate?)], Vec::new()))
             }
             State::Quantiles(by) => {
-                let rows = rows(&by.keys(), |key| by.quantile(key, rank, confidence))?;
-                Ok(plain(rows, by.warnings()))
+                let ask = |key: &String| by.quantile(key, rank, confidence);
+                let (rows, without_value) = rows(&by.keys(), ask)?;
+                Ok(plain(rows, by.warnings().into_iter().chain(without_value).collect()))
             }
             State::Top(top) => {
                 let Function::Top { ranks, .. } = self.query.function else {
@@ -262,17 +291,26 @@ impl Answering {
     }
 }
 
-/// The answers by key. A key whose values are all missing so far has none.
+type Rows = Vec<(Option<String>, Estimate)>;
+
+/// The answers by key, and a warning about the keys whose values are all missing so far.
 fn rows(
     keys: &[&String],
     ask: impl Fn(&String) -> Result<Estimate, AnswerError>,
-) -> Result<Vec<(Option<String>, Estimate)>, AnswerError> {
-    let rows = keys.iter().filter_map(|key| match ask(key) {
-        Ok(estimate) => Some(Ok((Some((*key).clone()), estimate))),
-        Err(AnswerError::ZeroDenominator) => None,
-        Err(error) => Some(Err(error)),
+) -> Result<(Rows, Option<Warning>), AnswerError> {
+    let (mut rows, mut without) = (Rows::new(), Vec::new());
+    for key in keys {
+        match ask(key) {
+            Ok(estimate) => rows.push((Some((*key).clone()), estimate)),
+            Err(AnswerError::ZeroDenominator) => without.push(*key),
+            Err(error) => return Err(error),
+        }
+    }
+    let warning = without.first().map(|first| Warning::KeysWithoutValue {
+        keys: without.len() as u64,
+        first: (*first).clone(),
     });
-    rows.collect()
+    Ok((rows, warning))
 }
 
 #[cfg(test)]
@@ -320,6 +358,58 @@ mod tests {
         }
         assert_eq!(complete("top(1, k)").separates, Some(false));
         assert_eq!(complete("top(2, k)").separates, Some(true));
+    }
+
+    /// A count of no values is 0. Other answers of a key without values are none, and a warning
+    /// names the key.
+    #[test]
+    fn answers__of_keys_whose_values_are_all_missing() {
+        let rows = [["a", ""], ["a", "NA"], ["b", ""], ["b", "2"], ["c", "NA"]];
+        let answers = |query: &str| {
+            let mut answering = Answering::new(query.parse().unwrap(), &["k", "v"]).unwrap();
+            answering.set_messages_sent(0, 2).unwrap();
+            answering.push_message(0, &rows[..3]).unwrap();
+            answering.push_message(0, &rows[3..]).unwrap();
+            let Answers { rows, warnings, .. } = answering.answers(P95).unwrap();
+            let rows = rows.into_iter().map(|(key, e)| (key.unwrap(), e.value, e.low, e.high));
+            (rows.collect::<Vec<_>>(), warnings)
+        };
+        let exact = |key: &str, value: f64| (key.to_owned(), value, value, value);
+        let counts = vec![exact("a", 0.0), exact("b", 1.0), exact("c", 0.0)];
+        assert_eq!(answers("count(v) by k"), (counts, vec![]));
+        let sums = vec![exact("a", 0.0), exact("b", 2.0), exact("c", 0.0)];
+        assert_eq!(answers("sum(v) by k"), (sums, vec![]));
+        let without = vec![Warning::KeysWithoutValue { keys: 2, first: "a".to_owned() }];
+        for query in ["avg(v) by k", "median(v) by k"] {
+            assert_eq!(answers(query), (vec![exact("b", 2.0)], without.clone()), "{query}");
+        }
+        assert_eq!(answers("ratio(v, v) by k"), (vec![exact("b", 1.0)], without));
+    }
+
+    /// `NA` is a missing number, and Namibia.
+    #[test]
+    fn answers__of_na_in_a_column_of_text() {
+        let rows = [["NA", "1"], ["DE", "NA"], ["NA", "3"], ["NA", ""], ["", "4"]];
+        let answers = |query: &str| {
+            let mut answering = Answering::new(query.parse().unwrap(), &["country", "v"]).unwrap();
+            answering.set_messages_sent(0, 1).unwrap();
+            answering.push_message(0, rows).unwrap();
+            let mut of_csv = Answering::of_csv(query.parse().unwrap(), b"country,v\n").unwrap();
+            of_csv.set_messages_sent(0, 1).unwrap();
+            of_csv.push_csv(0, b"NA,1\nDE,NA\nNA,3\nNA,\n,4\n").unwrap();
+            let answers = answering.answers(P95).unwrap();
+            assert_eq!(of_csv.answers(P95).unwrap(), answers, "{query}");
+            let rows = answers.rows.into_iter().map(|(key, e)| (key.unwrap_or_default(), e.value));
+            (rows.collect::<Vec<_>>(), answers.warnings)
+        };
+        let of = |key: &str, value: f64| (key.to_owned(), value);
+        let in_text = vec![Warning::NaInText { rows: 3 }];
+        assert_eq!(answers("count(country)"), (vec![of("", 1.0)], in_text));
+        assert_eq!(answers("count(v)"), (vec![of("", 3.0)], vec![]));
+        let ranks = vec![of("NA", 3.0), of("DE", 1.0)];
+        assert_eq!(answers("top(2, country)"), (ranks, vec![]));
+        let counts = vec![of("", 1.0), of("DE", 1.0), of("NA", 3.0)];
+        assert_eq!(answers("count(*) by country"), (counts, vec![]));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{
     Answering, Query,
     quotes::{CsvQuotes, QuoteError},
-    records::{Columns, Records, Row},
+    records::{Columns, Counted, Numbers, Records, Row},
 };
 use crate::QueryError;
 use csv_core::ReadFieldResult;
@@ -62,7 +62,11 @@ impl Answering {
     /// out.
     pub fn push_csv(&mut self, stratum: u32, message: &[u8]) -> Result<(), QueryError> {
         let (columns, state) = self.columns_and_state();
-        state.push(stratum, &mut Csv::new(columns, checked(message, CsvQuotes::default())?))
+        let mut csv = Csv::new(columns, checked(message, CsvQuotes::default())?);
+        state.push(stratum, &mut csv)?;
+        let counted = csv.counted();
+        self.count(counted);
+        Ok(())
     }
 }
 
@@ -169,6 +173,7 @@ struct Csv<'a> {
     text: &'a [u8],
     reader: csv_core::Reader,
     row: CsvRow,
+    counted: Counted,
 }
 
 impl<'a> Csv<'a> {
@@ -178,15 +183,16 @@ impl<'a> Csv<'a> {
         positions.dedup();
         let values = positions.into_iter().map(|position| (position, Vec::new())).collect();
         let (reader, row) = (csv_core::Reader::new(), CsvRow { values, len: 0 });
-        Self { columns, text, reader, row }
+        Self { columns, text, reader, row, counted: Counted::default() }
     }
 }
 
 impl Records for Csv<'_> {
     fn each(
         &mut self,
-        mut on: impl FnMut(&str, f64, f64) -> Result<(), QueryError>,
+        mut on: impl FnMut(&str, Numbers) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
+        self.counted = Counted::default();
         let mut fields = Fields::of_rows(&mut self.reader, self.text);
         while self.row.read(&mut fields) {
             let (found, columns) = (self.row.len(), self.columns.len());
@@ -194,11 +200,15 @@ impl Records for Csv<'_> {
                 let reason = format!("a row has {found} values, the header {columns} columns");
                 return Err(QueryError::Csv { reason });
             }
-            if let Some((key, x, y)) = self.columns.record(&self.row)? {
-                on(key, x, y)?;
+            if let Some((key, numbers)) = self.columns.record(&self.row, &mut self.counted)? {
+                on(key, numbers)?;
             }
         }
         Ok(())
+    }
+
+    fn counted(&self) -> Counted {
+        self.counted
     }
 }
 

@@ -21,14 +21,47 @@ impl<S: AsRef<str>> Row for [S] {
     }
 }
 
+/// The two numbers of a record; `None` if the row lacks one.
+pub(super) type Numbers = Option<(f64, f64)>;
+
 /// The records of one message. They are gone through one by one, so that a message of many short
 /// rows takes no more memory than its text.
 pub(super) trait Records {
-    /// Calls `on` with each record: its key, and its two numbers. The first error ends it.
+    /// Calls `on` with each record: its key, and its numbers. The first error ends it.
     fn each(
         &mut self,
-        on: impl FnMut(&str, f64, f64) -> Result<(), QueryError>,
+        on: impl FnMut(&str, Numbers) -> Result<(), QueryError>,
     ) -> Result<(), QueryError>;
+
+    /// The values of a count that `each` went through last.
+    fn counted(&self) -> Counted {
+        Counted::default()
+    }
+}
+
+/// The values of the column that `count(column)` counts. `NA` is missing among numbers, and may be
+/// a value among text.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    /// Rows with `NA`.
+    pub na_rows: u64,
+    /// A value is no number.
+    pub has_text: bool,
+}
+
+impl Counted {
+    pub fn add(&mut self, other: Self) {
+        self.na_rows += other.na_rows;
+        self.has_text |= other.has_text;
+    }
+
+    /// Notes a value; whether it is one.
+    fn note(&mut self, value: &str) -> bool {
+        let is_missing = is_missing(value);
+        self.na_rows += u64::from(value.trim() == NA);
+        self.has_text = self.has_text || !is_missing && value.trim().parse::<f64>().is_err();
+        !is_missing
+    }
 }
 
 /// The columns of a query, and what it takes from them.
@@ -88,15 +121,16 @@ impl Columns {
         [&self.key, &self.x, &self.y].into_iter().flatten().map(|column| column.position)
     }
 
-    /// The key and the numbers of a row; `None` if one is missing.
+    /// The key and the numbers of a row; `None` for a row that has no part in the answer.
     pub fn record<'row, R: Row + ?Sized>(
         &self,
         row: &'row R,
-    ) -> Result<Option<(&'row str, f64, f64)>, QueryError> {
+        counted: &mut Counted,
+    ) -> Result<Option<(&'row str, Numbers)>, QueryError> {
         let Self { key, x, y, .. } = self;
-        let number = |column: &Option<Column>| match column {
+        let mut number = |column: &Option<Column>| match column {
             Some(column) if self.is_count => {
-                Ok(Some(1.0).filter(|_| !is_missing(column.of(row).unwrap_or_default())))
+                Ok(Some(1.0).filter(|_| counted.note(column.of(row).unwrap_or_default())))
             }
             Some(column) => column.number(row),
             None => Ok(Some(1.0)),
@@ -104,10 +138,11 @@ impl Columns {
         if let Some(short) = [key, x, y].into_iter().flatten().find(|c| c.of(row).is_none()) {
             return Err(QueryError::Row { found: row.len(), column: short.name.clone() });
         }
-        let (Some(x), Some(y)) = (number(x)?, number(y)?) else { return Ok(None) };
+        let numbers = number(x)?.zip(number(y)?);
+        let has_no_part = numbers.is_none() && key.is_none();
         let key = key.as_ref().and_then(|column| column.of(row)).unwrap_or_default();
-        let lacks_key = self.needs_key && is_missing(key);
-        Ok(Some((key, x, y)).filter(|_| !lacks_key))
+        let lacks_key = self.needs_key && key.trim().is_empty();
+        Ok(Some((key, numbers)).filter(|_| !(has_no_part || lacks_key)))
     }
 }
 
@@ -127,8 +162,11 @@ fn find<S: AsRef<str>>(columns: &[S], name: &str) -> Result<Column, QueryError> 
     Ok(Column { name: name.to_owned(), position })
 }
 
+/// A missing number in tables of R.
+const NA: &str = "NA";
+
 fn is_missing(text: &str) -> bool {
-    matches!(text.trim(), "" | "NA")
+    matches!(text.trim(), "" | NA)
 }
 
 impl Column {
@@ -156,6 +194,7 @@ impl Column {
 pub(super) struct Once<'a, I, S> {
     columns: &'a Columns,
     rows: I,
+    counted: Counted,
     _value: PhantomData<S>,
 }
 
@@ -166,14 +205,14 @@ where
     S: AsRef<str>,
 {
     pub fn new(columns: &'a Columns, rows: I) -> Self {
-        Self { columns, rows, _value: PhantomData }
+        Self { columns, rows, counted: Counted::default(), _value: PhantomData }
     }
 
     /// The records, to be gone through several times.
-    pub fn kept(mut self) -> Result<Vec<(String, f64, f64)>, QueryError> {
+    pub fn kept(mut self) -> Result<Vec<(String, Numbers)>, QueryError> {
         let mut kept = Vec::new();
-        self.each(|key, x, y| {
-            kept.push((key.to_owned(), x, y));
+        self.each(|key, numbers| {
+            kept.push((key.to_owned(), numbers));
             Ok(())
         })?;
         Ok(kept)
@@ -188,22 +227,26 @@ where
 {
     fn each(
         &mut self,
-        mut on: impl FnMut(&str, f64, f64) -> Result<(), QueryError>,
+        mut on: impl FnMut(&str, Numbers) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
         for row in self.rows.by_ref() {
-            if let Some((key, x, y)) = self.columns.record(row.as_ref())? {
-                on(key, x, y)?;
+            if let Some((key, numbers)) = self.columns.record(row.as_ref(), &mut self.counted)? {
+                on(key, numbers)?;
             }
         }
         Ok(())
     }
+
+    fn counted(&self) -> Counted {
+        self.counted
+    }
 }
 
-impl Records for Vec<(String, f64, f64)> {
+impl Records for Vec<(String, Numbers)> {
     fn each(
         &mut self,
-        mut on: impl FnMut(&str, f64, f64) -> Result<(), QueryError>,
+        mut on: impl FnMut(&str, Numbers) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
-        self.iter().try_for_each(|(key, x, y)| on(key, *x, *y))
+        self.iter().try_for_each(|(key, numbers)| on(key, *numbers))
     }
 }
