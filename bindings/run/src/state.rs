@@ -8,7 +8,7 @@ use crate::{
     incoming::Incoming,
     leaving,
     map::{self, Rule, Rules},
-    names,
+    names, next,
     outgoing::{Destination, Verdict},
     shared::{Counts, Shared, calls_pass, canonical, enter, lock, pass_calls_of_this_thread, warn},
     tcp::{
@@ -315,6 +315,7 @@ pub fn set_corked(fd: RawFd, is_corked: bool) {
 static AT_START: extern "C" fn() = at_start;
 
 extern "C" fn at_start() {
+    next::look_up_all();
     state();
 }
 

@@ -4,6 +4,7 @@ use crate::tools::{Ports, command, compile_all, counted, library, ports, run};
 use anyhow::{Result, ensure};
 use std::{
     collections::HashSet,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -57,5 +58,35 @@ pub fn have_cases() -> Result<()> {
     let cases: HashSet<String> = said.split_whitespace().map(str::to_owned).collect();
     let missing: Vec<_> = replaced.difference(&cases).collect();
     ensure!(missing.is_empty(), "the program has no case for {missing:?}");
+    Ok(())
+}
+
+/// The library has looked up the functions that it replaces before the program starts: a signal
+/// handler may call each of them, in the middle of the dynamic linker's work.
+pub fn are_looked_up() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile(folder.path())?;
+    let logs = folder.path().join("logs");
+    fs::create_dir(&logs)?;
+    let (udp, tcp) = (ports("msr:1")?, ports("tcp:lines,msr:1")?);
+    let both = Ports { rule: format!("{};{}", udp.rule, tcp.rule), ..ports("msr:1")? };
+    let mut command = command(true, &both, None, &program);
+    command.env("LD_DEBUG", "bindings,files").env("LD_DEBUG_OUTPUT", logs.join("of"));
+    run(command.args([&udp, &tcp].map(|ports| ports.program.to_string())))?;
+    let replaced = symbols(&library(), "--defined-only")?;
+    let start = format!("transferring control: {}", program.display());
+    let from = format!("binding file {} ", library().display());
+    let mut has_started = false;
+    for log in fs::read_dir(&logs)? {
+        let text = fs::read_to_string(log?.path())?;
+        let Some((_, after)) = text.split_once(&start) else { continue };
+        has_started = true;
+        let late = after.lines().find(|line| {
+            let name = line.split(['`', '\'']).nth(1);
+            line.contains(&from) && name.is_some_and(|name| replaced.contains(name))
+        });
+        ensure!(late.is_none(), "the library looked up a function late: {late:?}");
+    }
+    ensure!(has_started, "the dynamic linker tells no start of {}", program.display());
     Ok(())
 }
