@@ -189,6 +189,7 @@ impl State {
 
     /// From now on the end of the process has something to do.
     fn begin_ender(&self) {
+        self.threads.open();
         self.ender.get_or_init(|| Ender::start(end_work, exit_after_last).ok());
     }
 
