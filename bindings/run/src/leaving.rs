@@ -61,9 +61,7 @@ pub fn leave(ours: &HashSet<SocketAddr>, holders: &Holders) {
             // SAFETY: the copy is this function's own.
             unsafe { next::shutdown(copy, libc::SHUT_WR) };
         }
-        descriptors::forget(copy);
-        // SAFETY: as above.
-        unsafe { next::close(copy) };
+        descriptors::close(copy);
     }
 }
 

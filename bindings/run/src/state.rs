@@ -108,7 +108,7 @@ fn start() {
             begin(rules);
             // SAFETY: the functions are part of this library, which is never unloaded.
             unsafe {
-                libc::pthread_atfork(Some(before_fork), None, Some(after_fork));
+                libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(begin_child));
                 // The first of these functions runs last.
                 at_quick_exit(at_quick_end);
             };
@@ -149,11 +149,16 @@ extern "C" fn before_fork() {
     if let Some(state) = current() {
         state.holders.note_fork();
     }
+    descriptors::before_fork();
+}
+
+extern "C" fn after_fork() {
+    descriptors::after_fork_in_parent();
 }
 
 /// In a forked child: a lock of the parent's state may never be released there.
-extern "C" fn after_fork() {
-    descriptors::close_all();
+extern "C" fn begin_child() {
+    let _inside = descriptors::after_fork_in_child();
     if let Some(state) = current() {
         begin(state.rules.clone());
     }

@@ -32,11 +32,12 @@ fn main() -> ExitCode {
     // SAFETY: it has no arguments and always succeeds.
     let is_root = unsafe { libc::geteuid() } == 0;
     let root = cc.clone().or((!is_root).then(|| "needs root".to_owned()));
-    let tests: [(&str, Test, &Option<String>); 49] = [
+    let tests: [(&str, Test, &Option<String>); 50] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("calls__look_nothing_up_after_the_start", calls::are_looked_up, &tools),
         ("children__have_nothing_of_the_library", children::have_nothing, &cc),
+        ("children__have_nothing_that_was_being_made", children::have_nothing_unnoted, &cc),
         ("replies__reach_a_client_under_both", || replies::reach(true, true), &cc),
         ("replies__reach_a_client_alone", || replies::reach(false, true), &cc),
         ("replies__reach_a_client_of_a_server_alone", || replies::reach(true, false), &cc),
