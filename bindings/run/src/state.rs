@@ -32,6 +32,8 @@ use std::{
 
 /// How long the end of the process waits for the windows that are being sent, and for replies.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The variable with other seconds: a test isn't to fail because its machine is busy.
+const EXIT_TIMEOUT_VARIABLE: &str = "ATP_RUN_EXIT_TIMEOUT";
 /// How long it waits for the receivers, after senders that took all of that.
 const RECEIVERS_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the rest of the end may take, on a busy machine.
@@ -40,6 +42,7 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The state of this process. A forked child begins with another one: it has none of the threads.
 pub struct State {
     rules: Rules,
+    exit_timeout: Duration,
     pub destinations: Mutex<HashMap<SocketAddr, Arc<Destination>>>,
     /// The receivers beside the program's sockets. Copies of a descriptor share one.
     bound: Mutex<HashMap<RawFd, Arc<Beside>>>,
@@ -105,7 +108,9 @@ fn start() {
     match map::parse(&text) {
         Ok(rules) if rules.is_empty() => {}
         Ok(rules) => {
-            begin(rules);
+            let named =
+                std::env::var(EXIT_TIMEOUT_VARIABLE).ok().and_then(|text| text.parse().ok());
+            begin(rules, named.map_or(EXIT_TIMEOUT, Duration::from_secs));
             // SAFETY: the functions are part of this library, which is never unloaded.
             unsafe {
                 libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(begin_child));
@@ -117,10 +122,11 @@ fn start() {
     }
 }
 
-fn begin(rules: Rules) {
+fn begin(rules: Rules, exit_timeout: Duration) {
     names::begin();
     let state = State {
         rules,
+        exit_timeout,
         destinations: Mutex::default(),
         bound: Mutex::default(),
         closing: Mutex::default(),
@@ -160,7 +166,7 @@ extern "C" fn after_fork() {
 extern "C" fn begin_child() {
     let _inside = descriptors::after_fork_in_child();
     if let Some(state) = current() {
-        begin(state.rules.clone());
+        begin(state.rules.clone(), state.exit_timeout);
     }
 }
 
@@ -348,7 +354,7 @@ pub fn end_process(streams: bool) {
         unsafe { fcloseall() };
     }
     match ender {
-        Some(ender) => ender.end(EXIT_TIMEOUT + RECEIVERS_TIMEOUT + REPORT_TIMEOUT),
+        Some(ender) => ender.end(state.exit_timeout + RECEIVERS_TIMEOUT + REPORT_TIMEOUT),
         None if streams => end_work(),
         // A signal handler can't.
         None => {}
@@ -363,7 +369,7 @@ fn exit_after_last() -> bool {
 fn end_work() {
     let Some(state) = current() else { return };
     pass_calls_of_this_thread();
-    let deadline = Instant::now() + EXIT_TIMEOUT;
+    let deadline = Instant::now() + state.exit_timeout;
     state.client.links.end();
     leaving::leave(&state.carried(deadline), &state.holders);
     // They stay in place: later datagrams are plain.

@@ -1,7 +1,7 @@
 //! A C program that ends its TCP connections in all ways: the other program gets all bytes and an
 //! end, or a reset.
 
-use crate::tools::{Server, command, compile, ports, run};
+use crate::tools::{Ports, Server, command, compile, counted, patient, ports, run};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 
@@ -341,5 +341,31 @@ pub fn to_a_dead_peer() -> Result<()> {
     server.signal(libc::SIGCONT);
     let read = server.line()?;
     ensure!(is_reset(&read), "the server read {read:?}");
+    Ok(())
+}
+
+/// A connection whose close would wait for a server that doesn't read (SO_LINGER) holds up no other
+/// one: the server that doesn't read ends once the other one has read.
+pub fn beside_a_full_one() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let report = folder.path().join("report");
+    let (endings, streams) =
+        (compile("endings", folder.path())?, compile("streams", folder.path())?);
+    let (full, free) = (ports(RULE)?, ports(RULE)?);
+    let both = Ports { rule: format!("{};{}", full.rule, free.rule), ..ports(RULE)? };
+    let numbers = [&full, &free].map(|ports| ports.program.to_string());
+    let mut ignore = command(true, &full, None, &streams);
+    let mut deaf = Server::start(ignore.args(["ignore", &numbers[0]]), "listening")?;
+    let mut serve = command(true, &free, None, &endings);
+    let mut server = Server::start(serve.args(["serve", &numbers[1]]), "listening")?;
+    let mut client = patient(command(true, &both, Some(&report), &endings));
+    let client = client.args(["write", "beside-full,_exit"]).args(&numbers).spawn()?;
+    let read = server.line()?;
+    deaf.go_on();
+    let output = client.wait_with_output()?;
+    ensure!(read == ALL, "the server read {read:?}");
+    ensure!(output.status.success(), "the client: {}", output.status);
+    let carried = counted(&report, "connections_carried")?;
+    ensure!(carried == 2, "{carried} of 2 connections were carried");
     Ok(())
 }

@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     // SAFETY: it has no arguments and always succeeds.
     let is_root = unsafe { libc::geteuid() } == 0;
     let root = cc.clone().or((!is_root).then(|| "needs root".to_owned()));
-    let tests: [(&str, Test, &Option<String>); 50] = [
+    let tests: [(&str, Test, &Option<String>); 51] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("calls__look_nothing_up_after_the_start", calls::are_looked_up, &tools),
@@ -72,6 +72,7 @@ fn main() -> ExitCode {
         ("endings__of_last_threads", endings::of_last_threads, &cc),
         ("endings__in_the_allocator_are_no_hang", endings::in_the_allocator, &cc),
         ("endings__of_many_connections", endings::of_many, &cc),
+        ("endings__beside_a_full_connection", endings::beside_a_full_one, &cc),
         ("endings__of_a_parent_are_shown_to_its_child", endings::of_a_parent, &cc),
         ("endings__of_a_child_are_none_of_its_parent", endings::of_a_child, &cc),
         ("endings__of_one_way_are_shown_to_a_writer", endings::of_one_way, &cc),

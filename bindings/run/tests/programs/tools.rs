@@ -66,6 +66,13 @@ pub fn command(under: bool, ports: &Ports, report: Option<&Path>, program: &Path
     command
 }
 
+/// Lets the end of the process wait for half a minute, in the place of 5 s, until the other library
+/// has confirmed all: on a busy machine too. A server that doesn't read is given up after a minute.
+pub fn patient(mut command: Command) -> Command {
+    command.env("ATP_RUN_EXIT_TIMEOUT", "30");
+    command
+}
+
 /// The library that cargo built for this test.
 pub fn library() -> PathBuf {
     let test = std::env::current_exe().expect("this program's path");
