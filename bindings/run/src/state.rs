@@ -13,6 +13,7 @@ use crate::{
     shared::{Counts, Shared, calls_pass, canonical, enter, lock, pass_calls_of_this_thread, warn},
     tcp::{
         client::{self, Client},
+        life::Life,
         server::Listening,
     },
     threads::Threads,
@@ -225,8 +226,8 @@ impl State {
         bound.retain(|_, other| !Arc::ptr_eq(other, &beside));
     }
 
-    /// The library's addresses of the connections that this process carries.
-    fn carried(&self, deadline: Instant) -> HashSet<SocketAddr> {
+    /// The receivers beside the listening sockets, and beside those that were closed.
+    fn lives(&self) -> Vec<Arc<Life>> {
         let mut lives: Vec<_> = {
             let bound = lock(&self.bound);
             let listening = bound.values().filter_map(|beside| match &**beside {
@@ -236,6 +237,11 @@ impl State {
             listening.collect()
         };
         lives.extend(lock(&self.closing).iter().map(Listening::life));
+        lives
+    }
+
+    /// The library's addresses of the connections that this process carries.
+    fn carried(&self, lives: &[Arc<Life>], deadline: Instant) -> HashSet<SocketAddr> {
         let connections = lives.iter().flat_map(|life| life.all_connections(deadline));
         let mut carried = self.client.links.open();
         carried.extend(connections.map(|connection| connection.far()));
@@ -371,11 +377,14 @@ fn end_work() {
     pass_calls_of_this_thread();
     let deadline = Instant::now() + state.exit_timeout;
     state.client.links.end();
-    leaving::leave(&state.carried(deadline), &state.holders);
+    let lives = state.lives();
+    lives.iter().for_each(|life| life.leave());
+    leaving::leave(&state.carried(&lives, deadline), &state.holders);
     // They stay in place: later datagrams are plain.
     let destinations: Vec<_> = lock(&state.destinations).values().cloned().collect();
     end_all(&destinations, deadline);
     state.client.links.wait_for_end(deadline);
+    lives.iter().for_each(|life| life.end_after_connections(deadline));
     let bound = std::mem::take(&mut *lock(&state.bound));
     let closing = std::mem::take(&mut *lock(&state.closing));
     let deadline = deadline.max(Instant::now() + RECEIVERS_TIMEOUT);

@@ -132,7 +132,11 @@ impl Connection {
     /// Ends the connection of a program that reads no more, after the replies that it has written.
     pub fn end_at_exit(&self, deadline: Instant) {
         self.is_closed.store(true, Ordering::Relaxed);
-        if !self.wait_for_replies(deadline) {
+        if self.wait_for_replies(deadline) {
+            // The kernel goes on after the end of the process. But it drops what it holds if the
+            // client sends something.
+            socket::drain(&self.private, deadline.saturating_duration_since(Instant::now()));
+        } else {
             self.abort();
         }
         // Frees the writer that waits for the program.

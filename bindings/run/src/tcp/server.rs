@@ -101,12 +101,9 @@ impl Listening {
         self.life.clone()
     }
 
-    /// Ends the receiver, whose program reads no more, and waits for that until `deadline`: the
-    /// clients get the replies, and the senders hear of the end.
+    /// Ends the receiver and waits for that until `deadline`: the senders hear of the end.
     pub fn end_now(self, deadline: Instant) {
         self.life.end();
-        let connections = self.life.all_connections(deadline);
-        connections.iter().for_each(|connection| connection.end_at_exit(deadline));
         join_until(self.thread, deadline);
     }
 }

@@ -6,6 +6,8 @@ mod children;
 mod datagrams;
 mod descriptors;
 mod endings;
+mod exits;
+mod relay;
 mod replies;
 mod statsd;
 mod streams;
@@ -32,7 +34,7 @@ fn main() -> ExitCode {
     // SAFETY: it has no arguments and always succeeds.
     let is_root = unsafe { libc::geteuid() } == 0;
     let root = cc.clone().or((!is_root).then(|| "needs root".to_owned()));
-    let tests: [(&str, Test, &Option<String>); 51] = [
+    let tests: [(&str, Test, &Option<String>); 53] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("calls__look_nothing_up_after_the_start", calls::are_looked_up, &tools),
@@ -56,6 +58,8 @@ fn main() -> ExitCode {
         ("frames__wait_for_it_after_the_client_has_ended", streams::paused_at_the_end, &cc),
         ("frames__to_a_successor_are_not_taken", streams::to_successor, &cc),
         ("replies__before_the_exit_arrive", streams::replied_before_exit, &cc),
+        ("replies__reach_a_client_that_waits", exits::to_a_client_that_waits, &cc),
+        ("replies__reach_a_client_that_ends_later", exits::to_a_client_that_ends, &cc),
         ("frames__stay_tcp_without_the_other_end", streams::under_one, &cc),
         ("frames__of_another_framing_go_on_over_tcp", streams::of_another_framing, &cc),
         ("frames__under_two_framings_stay_tcp", streams::of_two_framings, &cc),
