@@ -67,11 +67,9 @@ pub struct Pieces(Receiver<Piece>);
 impl Connection {
     pub fn new(
         private: TcpStream,
-        program: TcpStream,
+        program: ToProgram,
         far: SocketAddr,
     ) -> io::Result<(Self, Pieces)> {
-        // The program sees a reset if anything fails from here on.
-        let program = ToProgram::new(program)?;
         socket::begin_private(&private)?;
         let (queue, pieces) = sync_channel(QUEUE_MAX);
         let connection = Self {
