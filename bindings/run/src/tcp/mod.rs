@@ -26,9 +26,9 @@
 //! connection is a reset: the death of a process or of a thread, a failed job, a connection that
 //! breaks off.
 //!
-//! The client's library waits for [`record::Record::Confirmed`], and so does the end of its process.
-//! The end of a server's process waits until the client's host has the replies and their end. The
-//! receiver of messages ends after that, so the client's last frames are still confirmed.
+//! The client's library waits for [`record::Record::Confirmed`], also at its process's end. The end
+//! of a server's process waits until the client's host has the replies and their end. The receiver
+//! of messages ends after that, so the client's last frames are still confirmed.
 
 pub mod client;
 pub mod connection;

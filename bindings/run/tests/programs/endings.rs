@@ -1,7 +1,7 @@
 //! A C program that ends its TCP connections in all ways: the other program gets all bytes and an
 //! end, or a reset.
 
-use crate::tools::{PATIENCE, Ports, Server, command, compile, counted, patient, ports, run};
+use crate::tools::{EXIT_TIMEOUT, Ports, Server, command, compile, counted, ports, run, unhurried};
 use anyhow::{Context, Result, ensure};
 use std::{
     fs::{self, Permissions},
@@ -127,7 +127,7 @@ impl Programs {
     /// What runs `program`, whose bytes are to reach the other one if the end is a whole one.
     fn other(&self, program: &Path, ports: &Ports, ending: Ending) -> Command {
         let command = command(self.under, ports, Some(&self.report()), program);
-        if ending == Whole { patient(command) } else { command }
+        if ending == Whole { unhurried(command) } else { command }
     }
 
     fn command(&self, how: &[&str], ports: &Ports, ending: Ending) -> Command {
@@ -144,22 +144,19 @@ impl Programs {
         self.folder.path().join("report")
     }
 
-    /// So many connections were carried since the last call. Without the library there is no report.
-    /// A process may end after the test has read the other end.
+    /// So many connections were carried since the last call. A process may end after the test has
+    /// read the other end. Without the library there is no report.
     fn were_carried(&self, expected: u64) -> Result<()> {
         let report = self.report();
-        let deadline = Instant::now() + 2 * PATIENCE;
-        while self.under {
-            let carried = counted(&report, "connections_carried");
-            if matches!(carried, Ok(carried) if carried == expected) {
-                fs::remove_file(&report)?;
-                break;
-            }
-            ensure!(
-                Instant::now() < deadline,
-                "{expected} connections aren't carried: {carried:?}"
-            );
+        let deadline = Instant::now() + 2 * EXIT_TIMEOUT;
+        let carried = || counted(&report, "connections_carried").ok();
+        while self.under && carried() != Some(expected) {
+            let told = fs::read_to_string(&report).unwrap_or_default();
+            ensure!(Instant::now() < deadline, "{expected} connections aren't carried: {told}");
             thread::sleep(Duration::from_millis(10));
+        }
+        if self.under {
+            fs::remove_file(&report)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     relay::{Entrance, Relay},
-    tools::{PATIENCE, Server, command, compile, counted, patient, ports},
+    tools::{EXIT_TIMEOUT, Server, command, compile, counted, ports, unhurried},
 };
 use anyhow::{Context, Result, ensure};
 use std::{
@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A reply that the path takes, and one that stays in the server's kernel while the path is held up.
+/// A reply that is longer than buffers, and one that the server's kernel holds while nobody reads.
 const LONG: usize = 4 << 20;
 const SHORT: usize = 256 << 10;
 /// Time in which a library without the mend makes its mistake. It is no bound.
@@ -31,7 +31,7 @@ impl Ends {
         let program = compile("reply", folder.path())?;
         let (of_server, of_client) = (ports("tcp:lines,msr:1")?, ports("tcp:lines,msr:1")?);
         let entrance = Entrance::open(&of_client, &of_server)?;
-        let mut serve = patient(command(true, &of_server, None, &program));
+        let mut serve = unhurried(command(true, &of_server, None, &program));
         serve.args(["serve", &bytes.to_string(), &of_server.program.to_string()]);
         let server = Server::start(&mut serve, "listening")?;
         let report = folder.path().join("report");
@@ -70,13 +70,16 @@ pub fn to_a_client_that_ends() -> Result<()> {
     let pause = Instant::now();
     while pause.elapsed() < PAUSE {
         let has_ended = server.has_ended()?;
-        ensure!(!has_ended || start.elapsed() >= PATIENCE, "the server has ended before its reply");
+        ensure!(
+            !has_ended || start.elapsed() >= EXIT_TIMEOUT,
+            "the server has ended before its reply"
+        );
         thread::sleep(Duration::from_millis(10));
     }
     client.go_on();
-    relay.wait_for_client(start + PATIENCE);
+    relay.wait_for_client(start + EXIT_TIMEOUT);
     let replies = relay.read();
-    let is_late = start.elapsed() >= PATIENCE;
+    let is_late = start.elapsed() >= EXIT_TIMEOUT;
     relay.pass_on(&replies);
     let read = client.line()?;
     let is_right = read == format!("{SHORT} bytes, end") || is_late && read.contains("ECONNRESET");

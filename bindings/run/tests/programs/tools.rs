@@ -67,14 +67,14 @@ pub fn command(under: bool, ports: &Ports, report: Option<&Path>, program: &Path
     command
 }
 
-/// How long the end of a process waits that is [`patient`]. The library gives up a server that
-/// doesn't read after a minute.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the end of an [`unhurried`] process waits. The library gives up a server that doesn't
+/// read after a minute.
+pub const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Lets the end of the process wait for [`PATIENCE`], in the place of 5 s, until the other end has
-/// confirmed all: on a busy machine too.
-pub fn patient(mut command: Command) -> Command {
-    command.env("ATP_RUN_EXIT_TIMEOUT", PATIENCE.as_secs().to_string());
+/// Lets the end of the process wait for longer than 5 s until the other end has confirmed all: on a
+/// busy machine too.
+pub fn unhurried(mut command: Command) -> Command {
+    command.env("ATP_RUN_EXIT_TIMEOUT", EXIT_TIMEOUT.as_secs().to_string());
     command
 }
 
