@@ -1,6 +1,6 @@
 //! A C program that makes every call which the library replaces.
 
-use crate::tools::{Ports, command, compile_all, counted, library, ports, run};
+use crate::tools::{Ports, Server, command, compile_all, counted, library, ports, run};
 use anyhow::{Result, ensure};
 use std::{
     collections::HashSet,
@@ -65,14 +65,15 @@ pub fn have_cases() -> Result<()> {
 /// handler may call each of them, in the middle of the dynamic linker's work.
 pub fn are_looked_up() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let program = compile(folder.path())?;
-    let logs = folder.path().join("logs");
+    let program = compile_all(&["endings"], folder.path())?;
+    let (ports, logs) = (ports("tcp:lines,msr:1")?, folder.path().join("logs"));
+    let port = ports.program.to_string();
     fs::create_dir(&logs)?;
-    let (udp, tcp) = (ports("msr:1")?, ports("tcp:lines,msr:1")?);
-    let both = Ports { rule: format!("{};{}", udp.rule, tcp.rule), ..ports("msr:1")? };
-    let mut command = command(true, &both, None, &program);
-    command.env("LD_DEBUG", "bindings,files").env("LD_DEBUG_OUTPUT", logs.join("of"));
-    run(command.args([&udp, &tcp].map(|ports| ports.program.to_string())))?;
+    let mut serve = command(true, &ports, None, &program);
+    let _server = Server::start(serve.args(["serve", &port]), "listening")?;
+    let mut write = command(true, &ports, None, &program);
+    write.env("LD_DEBUG", "bindings,files").env("LD_DEBUG_OUTPUT", logs.join("of"));
+    run(write.args(["write", "_exit", &port]))?;
     let replaced = symbols(&library(), "--defined-only")?;
     let start = format!("transferring control: {}", program.display());
     let from = format!("binding file {} ", library().display());
