@@ -87,7 +87,10 @@ mod udp;
 pub use address::{AddressError, ScopedIp, socket_address};
 #[cfg(feature = "tokio")]
 pub use asynchronous::{AsyncJob, AsyncReceiver};
-pub use atp_common::laws::{RateLaw, Rule, Rules, Variant};
+pub use atp_common::{
+    laws::{RateLaw, Rule, Rules, Variant},
+    wire::ResetReason,
+};
 pub use atp_proto::{LostIds, UnknownIds};
 pub use datapath::send_buffer_bytes_max;
 pub use error::{Error, ShortCause, ShortGroup, Shortfall};

@@ -3,10 +3,17 @@
 //! They have high numbers, out of the program's way. The program can't close them, and a forked
 //! child closes them: it has none of the threads that serve them.
 
-use crate::next;
+use crate::{
+    next,
+    shared::{Inside, enter, lock},
+};
+use libc::c_int;
 use std::{
     os::fd::RawFd,
-    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
     thread,
 };
 
@@ -19,25 +26,52 @@ const FIRST_MAX: libc::rlim_t = 4_096;
 /// A bit for each descriptor: a fork may interrupt a thread that holds a lock.
 static OWN: [AtomicU64; FDS_MAX / WORD_BITS] = [const { AtomicU64::new(0) }; FDS_MAX / WORD_BITS];
 
-/// The threads that make descriptors of the library, or [`CLOSING`] as well.
+/// The threads that make or close descriptors of the library, or [`CLOSING`] as well.
 static MAKING: AtomicU32 = AtomicU32::new(0);
-/// A thread of the program closes a range of descriptors.
+/// A thread of the program closes a range of descriptors, or forks.
 const CLOSING: u32 = 1 << 31;
+/// No handler runs in the thread that forks. Only the thread that has set [`CLOSING`] takes it.
+static FORKING: Mutex<Option<Inside>> = Mutex::new(None);
 
-/// Makes and keeps a descriptor, without waiting for the kernel. No range is closed until it is
-/// noted as the library's.
+/// Makes and keeps a descriptor, without waiting for the kernel. No range is closed and no process
+/// is forked until it is noted as the library's.
 pub fn make(make: impl FnOnce() -> RawFd) -> RawFd {
+    without_closing(|| keep(make()))
+}
+
+/// Closes a descriptor of the library. No process is forked while it is open and not noted.
+pub fn close(fd: RawFd) -> c_int {
+    without_closing(|| {
+        if let Some((word, bit)) = word(fd) {
+            word.fetch_and(!bit, Ordering::Relaxed);
+        }
+        // SAFETY: the caller owns the descriptor.
+        unsafe { next::close(fd) }
+    })
+}
+
+fn without_closing<T>(run: impl FnOnce() -> T) -> T {
     let enter = |making: u32| (making & CLOSING == 0).then_some(making + 1);
     while MAKING.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_err() {
         thread::yield_now();
     }
-    let fd = keep(make());
+    let done = run();
     MAKING.fetch_sub(1, Ordering::Release);
-    fd
+    done
 }
 
 /// Closes a range, while no thread of the library makes a descriptor.
 pub fn close_range<T>(close: impl FnOnce() -> T) -> T {
+    // A handler may close a range too, or fork.
+    let _inside = enter();
+    begin_closing();
+    let closed = close();
+    end_closing();
+    closed
+}
+
+/// Waits until no thread of the library makes or closes a descriptor, and lets none begin.
+fn begin_closing() {
     let enter = |making: u32| (making & CLOSING == 0).then_some(making | CLOSING);
     while MAKING.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_err() {
         thread::yield_now();
@@ -45,9 +79,34 @@ pub fn close_range<T>(close: impl FnOnce() -> T) -> T {
     while MAKING.load(Ordering::Acquire) != CLOSING {
         thread::yield_now();
     }
-    let closed = close();
+}
+
+fn end_closing() {
     MAKING.fetch_and(!CLOSING, Ordering::Release);
-    closed
+}
+
+/// Runs before a fork: a descriptor that isn't noted yet would stay open in the child, and with it
+/// the connection, whatever becomes of the parent.
+pub fn before_fork() {
+    let inside = enter();
+    begin_closing();
+    *lock(&FORKING) = Some(inside);
+}
+
+/// Runs after a fork, in the parent.
+pub fn after_fork_in_parent() {
+    let inside = lock(&FORKING).take();
+    end_closing();
+    drop(inside);
+}
+
+/// Runs after a fork, in the child, which has none of the parent's threads: closes all. No handler
+/// runs until the guard is dropped.
+pub fn after_fork_in_child() -> Option<Inside> {
+    close_all();
+    let inside = lock(&FORKING).take();
+    end_closing();
+    inside
 }
 
 fn word(fd: RawFd) -> Option<(&'static AtomicU64, u64)> {
@@ -82,13 +141,6 @@ fn moved(fd: RawFd) -> Option<RawFd> {
     }
 }
 
-/// Notes that the library closes a descriptor.
-pub fn forget(fd: RawFd) {
-    if let Some((word, bit)) = word(fd) {
-        word.fetch_and(!bit, Ordering::Relaxed);
-    }
-}
-
 pub fn is_own(fd: RawFd) -> bool {
     word(fd).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
 }
@@ -110,10 +162,7 @@ pub fn parts_without_own(first: u32, last: u32) -> Vec<(u32, u32)> {
     parts
 }
 
-/// Closes all, in a forked child.
-pub fn close_all() {
-    // The threads stayed in the parent.
-    MAKING.store(0, Ordering::Relaxed);
+fn close_all() {
     for (index, word) in OWN.iter().enumerate() {
         let bits = word.swap(0, Ordering::Relaxed);
         for bit in (0..WORD_BITS).filter(|bit| bits & 1 << bit != 0) {

@@ -1,15 +1,17 @@
 //! The program's sockets of carried connections, when its process ends.
 
 use crate::{address, descriptors, holders::Holders, next, shared::canonical};
+use socket2::SockRef;
 use std::{
     collections::HashSet,
     fs,
     mem::MaybeUninit,
     net::SocketAddr,
     os::{
-        fd::{AsRawFd, RawFd},
+        fd::{AsRawFd, BorrowedFd, RawFd},
         unix::net::UnixStream,
     },
+    time::Duration,
 };
 
 /// A descriptor of a carried connection.
@@ -42,6 +44,7 @@ pub fn leave(ours: &HashSet<SocketAddr>, holders: &Holders) {
     });
     let mut kept: Vec<(u64, RawFd)> = Vec::new();
     for carried in carried {
+        end_lingering(carried.fd);
         if kept.iter().all(|(inode, _)| *inode != carried.inode) {
             // A child of a fork closes it.
             // SAFETY: F_DUPFD takes any number.
@@ -61,9 +64,7 @@ pub fn leave(ours: &HashSet<SocketAddr>, holders: &Holders) {
             // SAFETY: the copy is this function's own.
             unsafe { next::shutdown(copy, libc::SHUT_WR) };
         }
-        descriptors::forget(copy);
-        // SAFETY: as above.
-        unsafe { next::close(copy) };
+        descriptors::close(copy);
     }
 }
 
@@ -101,12 +102,18 @@ fn inode(fd: RawFd) -> Option<u64> {
 
 /// Whether the program asked for a reset in the place of an end: SO_LINGER without time.
 fn is_reset_by_close(fd: RawFd) -> bool {
-    let mut linger = libc::linger { l_onoff: 0, l_linger: 0 };
-    let mut len = size_of_val(&linger) as libc::socklen_t;
-    // SAFETY: the memory is there and `len` is its length.
-    unsafe {
-        let at = (&raw mut linger).cast();
-        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, at, &raw mut len);
+    // SAFETY: the descriptor is open meanwhile.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    matches!(SockRef::from(&socket).linger(), Ok(Some(Duration::ZERO)))
+}
+
+/// Ends SO_LINGER with a time: the last close would wait, and with it all other connections. The
+/// kernel's close at the end of a process doesn't wait either.
+fn end_lingering(fd: RawFd) {
+    if !is_reset_by_close(fd) {
+        // SAFETY: the descriptor is open meanwhile.
+        let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+        // It fails on no socket of TCP.
+        drop(SockRef::from(&socket).set_linger(None));
     }
-    linger.l_onoff != 0 && linger.l_linger == 0
 }

@@ -1,23 +1,59 @@
 //! The functions of libc behind those that this library replaces.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The place of a function's address, which is 0 until it is looked up.
+struct Place {
+    /// Ends with 0.
+    name: &'static str,
+    address: AtomicUsize,
+}
+
+impl Place {
+    const fn new(name: &'static str) -> Self {
+        Self { name, address: AtomicUsize::new(0) }
+    }
+
+    fn look_up(&self) {
+        // SAFETY: the name ends with 0.
+        let address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr().cast()) }.addr();
+        self.address.store(address, Ordering::Relaxed);
+    }
+
+    /// The address, also for a function of another library that runs before this one's start.
+    fn address(&self) -> usize {
+        if self.address.load(Ordering::Relaxed) == 0 {
+            self.look_up();
+        }
+        let address = self.address.load(Ordering::Relaxed);
+        assert!(address != 0, "libc has no {}", self.name.trim_end_matches('\0'));
+        address
+    }
+}
+
 /// Declares `NAME(..)`, which calls libc's function of that name.
 macro_rules! next {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)+) => {
+        #[allow(non_upper_case_globals, reason = "they have the names of libc's functions")]
+        mod places {
+            use super::Place;
+            $(
+                pub static $name: Place = Place::new(concat!(stringify!($name), "\0"));
+            )+
+        }
+
+        /// Looks all functions up. `dlsym` takes locks: later, a signal handler may call them, or
+        /// another thread may wait in `fork` for a thread that calls one.
+        pub fn look_up_all() {
+            $(places::$name.look_up();)+
+        }
+
         $(
             /// # Safety
             /// As libc's function of that name.
             pub unsafe fn $name($($argument: $type),*) -> $result {
-                static NEXT: std::sync::atomic::AtomicUsize =
-                    std::sync::atomic::AtomicUsize::new(0);
-                let mut address = NEXT.load(std::sync::atomic::Ordering::Relaxed);
-                if address == 0 {
-                    let name = concat!(stringify!($name), "\0").as_ptr().cast();
-                    // SAFETY: the name ends with 0.
-                    address = unsafe { libc::dlsym(libc::RTLD_NEXT, name) }.addr();
-                    assert!(address != 0, "libc has no {}", stringify!($name));
-                    NEXT.store(address, std::sync::atomic::Ordering::Relaxed);
-                }
                 type Function = unsafe extern "C" fn($($type),*) -> $result;
+                let address = places::$name.address();
                 // SAFETY: libc's function of this name has this type, and the caller keeps to it.
                 unsafe { std::mem::transmute::<usize, Function>(address)($($argument),*) }
             }

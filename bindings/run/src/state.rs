@@ -8,11 +8,12 @@ use crate::{
     incoming::Incoming,
     leaving,
     map::{self, Rule, Rules},
-    names,
+    names, next,
     outgoing::{Destination, Verdict},
     shared::{Counts, Shared, calls_pass, canonical, enter, lock, pass_calls_of_this_thread, warn},
     tcp::{
         client::{self, Client},
+        life::Life,
         server::Listening,
     },
     threads::Threads,
@@ -32,6 +33,8 @@ use std::{
 
 /// How long the end of the process waits for the windows that are being sent, and for replies.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The variable with other seconds: a test isn't to fail because its machine is busy.
+const EXIT_TIMEOUT_VARIABLE: &str = "ATP_RUN_EXIT_TIMEOUT";
 /// How long it waits for the receivers, after senders that took all of that.
 const RECEIVERS_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the rest of the end may take, on a busy machine.
@@ -40,6 +43,7 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The state of this process. A forked child begins with another one: it has none of the threads.
 pub struct State {
     rules: Rules,
+    exit_timeout: Duration,
     pub destinations: Mutex<HashMap<SocketAddr, Arc<Destination>>>,
     /// The receivers beside the program's sockets. Copies of a descriptor share one.
     bound: Mutex<HashMap<RawFd, Arc<Beside>>>,
@@ -105,10 +109,12 @@ fn start() {
     match map::parse(&text) {
         Ok(rules) if rules.is_empty() => {}
         Ok(rules) => {
-            begin(rules);
+            let named =
+                std::env::var(EXIT_TIMEOUT_VARIABLE).ok().and_then(|text| text.parse().ok());
+            begin(rules, named.map_or(EXIT_TIMEOUT, Duration::from_secs));
             // SAFETY: the functions are part of this library, which is never unloaded.
             unsafe {
-                libc::pthread_atfork(Some(before_fork), None, Some(after_fork));
+                libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(begin_child));
                 // The first of these functions runs last.
                 at_quick_exit(at_quick_end);
             };
@@ -117,10 +123,11 @@ fn start() {
     }
 }
 
-fn begin(rules: Rules) {
+fn begin(rules: Rules, exit_timeout: Duration) {
     names::begin();
     let state = State {
         rules,
+        exit_timeout,
         destinations: Mutex::default(),
         bound: Mutex::default(),
         closing: Mutex::default(),
@@ -149,13 +156,18 @@ extern "C" fn before_fork() {
     if let Some(state) = current() {
         state.holders.note_fork();
     }
+    descriptors::before_fork();
+}
+
+extern "C" fn after_fork() {
+    descriptors::after_fork_in_parent();
 }
 
 /// In a forked child: a lock of the parent's state may never be released there.
-extern "C" fn after_fork() {
-    descriptors::close_all();
+extern "C" fn begin_child() {
+    let _inside = descriptors::after_fork_in_child();
     if let Some(state) = current() {
-        begin(state.rules.clone());
+        begin(state.rules.clone(), state.exit_timeout);
     }
 }
 
@@ -189,6 +201,7 @@ impl State {
 
     /// From now on the end of the process has something to do.
     fn begin_ender(&self) {
+        self.threads.open();
         self.ender.get_or_init(|| Ender::start(end_work, exit_after_last).ok());
     }
 
@@ -213,8 +226,8 @@ impl State {
         bound.retain(|_, other| !Arc::ptr_eq(other, &beside));
     }
 
-    /// The library's addresses of the connections that this process carries.
-    fn carried(&self, deadline: Instant) -> HashSet<SocketAddr> {
+    /// The receivers beside the listening sockets, and beside those that were closed.
+    fn lives(&self) -> Vec<Arc<Life>> {
         let mut lives: Vec<_> = {
             let bound = lock(&self.bound);
             let listening = bound.values().filter_map(|beside| match &**beside {
@@ -224,6 +237,11 @@ impl State {
             listening.collect()
         };
         lives.extend(lock(&self.closing).iter().map(Listening::life));
+        lives
+    }
+
+    /// The library's addresses of the connections that this process carries.
+    fn carried(&self, lives: &[Arc<Life>], deadline: Instant) -> HashSet<SocketAddr> {
         let connections = lives.iter().flat_map(|life| life.all_connections(deadline));
         let mut carried = self.client.links.open();
         carried.extend(connections.map(|connection| connection.far()));
@@ -315,6 +333,7 @@ pub fn set_corked(fd: RawFd, is_corked: bool) {
 static AT_START: extern "C" fn() = at_start;
 
 extern "C" fn at_start() {
+    next::look_up_all();
     state();
 }
 
@@ -341,7 +360,7 @@ pub fn end_process(streams: bool) {
         unsafe { fcloseall() };
     }
     match ender {
-        Some(ender) => ender.end(EXIT_TIMEOUT + RECEIVERS_TIMEOUT + REPORT_TIMEOUT),
+        Some(ender) => ender.end(state.exit_timeout + RECEIVERS_TIMEOUT + REPORT_TIMEOUT),
         None if streams => end_work(),
         // A signal handler can't.
         None => {}
@@ -356,13 +375,16 @@ fn exit_after_last() -> bool {
 fn end_work() {
     let Some(state) = current() else { return };
     pass_calls_of_this_thread();
-    let deadline = Instant::now() + EXIT_TIMEOUT;
+    let deadline = Instant::now() + state.exit_timeout;
     state.client.links.end();
-    leaving::leave(&state.carried(deadline), &state.holders);
+    let lives = state.lives();
+    lives.iter().for_each(|life| life.leave());
+    leaving::leave(&state.carried(&lives, deadline), &state.holders);
     // They stay in place: later datagrams are plain.
     let destinations: Vec<_> = lock(&state.destinations).values().cloned().collect();
     end_all(&destinations, deadline);
     state.client.links.wait_for_end(deadline);
+    lives.iter().for_each(|life| life.end_after_connections(deadline));
     let bound = std::mem::take(&mut *lock(&state.bound));
     let closing = std::mem::take(&mut *lock(&state.closing));
     let deadline = deadline.max(Instant::now() + RECEIVERS_TIMEOUT);

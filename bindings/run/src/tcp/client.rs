@@ -166,7 +166,7 @@ impl Offer {
     /// Carries the connection, now that the program's socket is connected here.
     fn carry(self, links: &'static Links, shared: &'static Shared, fd: RawFd) -> io::Result<()> {
         let far = self.own.local_addr()?;
-        let program = ToProgram::new(self.accept(fd)?)?;
+        let program = ToProgram::new(self.accept(fd)?, false)?;
         socket::begin_private(&self.private)?;
         let ends = Ends { peer: self.to, local: self.private.local_addr()?, interface: 0 };
         names::note(Protocol::Tcp, far, ends);

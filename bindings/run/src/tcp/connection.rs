@@ -67,11 +67,9 @@ pub struct Pieces(Receiver<Piece>);
 impl Connection {
     pub fn new(
         private: TcpStream,
-        program: TcpStream,
+        program: ToProgram,
         far: SocketAddr,
     ) -> io::Result<(Self, Pieces)> {
-        // The program sees a reset if anything fails from here on.
-        let program = ToProgram::new(program)?;
         socket::begin_private(&private)?;
         let (queue, pieces) = sync_channel(QUEUE_MAX);
         let connection = Self {
@@ -132,7 +130,11 @@ impl Connection {
     /// Ends the connection of a program that reads no more, after the replies that it has written.
     pub fn end_at_exit(&self, deadline: Instant) {
         self.is_closed.store(true, Ordering::Relaxed);
-        if !self.wait_for_replies(deadline) {
+        if self.wait_for_replies(deadline) {
+            // The kernel goes on after the end of the process. But it drops what it holds if the
+            // client sends something.
+            socket::drain(&self.private, deadline.saturating_duration_since(Instant::now()));
+        } else {
             self.abort();
         }
         // Frees the writer that waits for the program.

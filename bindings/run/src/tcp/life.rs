@@ -11,12 +11,14 @@ use std::{
 /// The connections by their jobs.
 pub type Jobs = Mutex<HashMap<u32, Arc<Connection>>>;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 enum Phase {
     #[default]
     Open,
     /// The program has closed its listening socket.
     Closing,
+    /// The process ends.
+    Leaving,
     Ended,
 }
 
@@ -34,12 +36,26 @@ impl Life {
         *lock(&self.phase) == Phase::Ended
     }
 
+    /// Whether new connections are another process's.
     pub fn is_closing(&self) -> bool {
-        *lock(&self.phase) == Phase::Closing
+        *lock(&self.phase) >= Phase::Closing
     }
 
     pub fn close(&self) {
-        *lock(&self.phase) = Phase::Closing;
+        self.pass_to(Phase::Closing);
+    }
+
+    /// Refuses new connections.
+    pub fn leave(&self) {
+        self.pass_to(Phase::Leaving);
+    }
+
+    /// No phase comes back, but for [`Self::reopen`].
+    fn pass_to(&self, next: Phase) {
+        let mut phase = lock(&self.phase);
+        if *phase < next {
+            *phase = next;
+        }
     }
 
     /// Takes up what is ending; whether it was.
@@ -54,23 +70,31 @@ impl Life {
 
     /// Ends at once.
     pub fn end(&self) {
-        *lock(&self.phase) = Phase::Ended;
+        self.pass_to(Phase::Ended);
+    }
+
+    /// Ends the connections of a program that reads no more, until `deadline`, and then the
+    /// receiver: without it a client's messages fail, before it has read the replies.
+    pub fn end_after_connections(&self, deadline: Instant) {
+        let connections = self.all_connections(deadline);
+        connections.iter().for_each(|connection| connection.end_at_exit(deadline));
+        self.end();
     }
 
     /// Ends after the last connection; whether it has ended.
     pub fn end_without_connections(&self) -> bool {
         let mut phase = lock(&self.phase);
         let is_idle = || *lock(&self.beginning) == 0 && lock(&self.jobs).is_empty();
-        if *phase == Phase::Closing && is_idle() {
+        if *phase >= Phase::Closing && is_idle() {
             *phase = Phase::Ended;
         }
         *phase == Phase::Ended
     }
 
-    /// Begins a connection, unless the receiver has ended.
+    /// Begins a connection, unless the receiver or the process ends.
     pub fn begin_connection(&self) -> Option<Beginning<'_>> {
         let phase = lock(&self.phase);
-        (*phase != Phase::Ended).then(|| {
+        (*phase < Phase::Leaving).then(|| {
             *lock(&self.beginning) += 1;
             Beginning(self)
         })

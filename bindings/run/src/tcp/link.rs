@@ -12,7 +12,7 @@ use crate::{
     names::{self, Protocol},
     shared::{Shared, lock, pass_calls_of_this_thread, warn},
 };
-use approxlib::{Error, GroupReport, Job, Stream};
+use approxlib::{Error, GroupReport, Job, ResetReason, ShortCause, Stream};
 use std::{
     collections::HashSet,
     io::{self, ErrorKind, Write},
@@ -112,6 +112,14 @@ impl Pair {
         let waits = |replies: &mut Replies| !replies.is_confirmed && !replies.are_over;
         let waited = self.changed.wait_while(lock(&self.replies), waits);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits until the program is shown the end of the replies or no more come, for `timeout` at
+    /// most; whether that is so.
+    fn wait_for_replies(&self, timeout: Duration) -> bool {
+        let waits = |replies: &mut Replies| !replies.have_ended && !replies.are_over;
+        let waited = self.changed.wait_timeout_while(lock(&self.replies), timeout, waits);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Hands replies to the program, until their end. Anything else than a told end is a reset.
@@ -232,11 +240,31 @@ impl Link {
                     ErrorKind::NotConnected,
                     ErrorKind::ConnectionAborted,
                 ];
-                if !is_gone.contains(&error.kind()) {
+                if is_gone.contains(&error.kind()) {
+                    self.wait_for_replies();
+                } else {
                     warn(format_args!("the connection to {} is reset: {error}", self.to));
                 }
                 self.pair.program.drain(RESET_TIMEOUT);
                 self.pair.abort();
+            }
+        }
+    }
+
+    /// Waits for the replies that the other end's program had written, and for their end. A program
+    /// that sends more is reset soon: it may not read before that was sent.
+    fn wait_for_replies(&self) {
+        let (mut bytes, mut deadline) = (vec![0; BYTES_MAX], None);
+        while !self.pair.wait_for_replies(LOOK_INTERVAL) {
+            match self.read(&mut bytes, Duration::ZERO) {
+                Ok(Got::Bytes(0) | Got::Nothing) => {}
+                Ok(Got::Bytes(_)) => {
+                    deadline.get_or_insert_with(|| Instant::now() + RESET_TIMEOUT);
+                }
+                Ok(Got::Reset) | Err(_) => break,
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                break;
             }
         }
     }
@@ -370,7 +398,13 @@ impl Link {
             Error::EndedByReceiver => ErrorKind::ConnectionReset.into(),
             Error::Short(shortfall) => {
                 self.shared.counts.add(&shortfall.report.groups);
-                io::Error::other(Error::Short(shortfall))
+                match shortfall.cause {
+                    // Its process ends.
+                    ShortCause::Refused(Some(ResetReason::Gone)) => {
+                        ErrorKind::ConnectionReset.into()
+                    }
+                    _ => io::Error::other(Error::Short(shortfall)),
+                }
             }
             error => io::Error::other(error),
         }

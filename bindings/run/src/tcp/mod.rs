@@ -24,7 +24,11 @@
 //!
 //! Each program sees an end only after the other library has told one. Anything else that ends a
 //! connection is a reset: the death of a process or of a thread, a failed job, a connection that
-//! breaks off. Each end waits for [`record::Record::Confirmed`], also that of a process.
+//! breaks off.
+//!
+//! The client's library waits for [`record::Record::Confirmed`], also at its process's end. The end
+//! of a server's process waits until the client's host has the replies and their end. The receiver
+//! of messages ends after that, so the client's last frames are still confirmed.
 
 pub mod client;
 pub mod connection;

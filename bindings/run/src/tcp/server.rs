@@ -5,7 +5,7 @@ use super::{
     connection::Connection,
     life::Life,
     reachable,
-    socket::{OnDrop, OnPanic, is_pause},
+    socket::{OnDrop, OnPanic, ToProgram, is_pause},
     with_port,
 };
 use crate::{
@@ -101,12 +101,9 @@ impl Listening {
         self.life.clone()
     }
 
-    /// Ends the receiver, whose program reads no more, and waits for that until `deadline`: the
-    /// clients get the replies, and the senders hear of the end.
+    /// Ends the receiver and waits for that until `deadline`: the senders hear of the end.
     pub fn end_now(self, deadline: Instant) {
         self.life.end();
-        let connections = self.life.all_connections(deadline);
-        connections.iter().for_each(|connection| connection.end_at_exit(deadline));
         join_until(self.thread, deadline);
     }
 }
@@ -165,6 +162,11 @@ impl Inlet {
             Event::Started { .. } | Event::TermsChanged { .. } => {}
         }
     }
+}
+
+/// Whether a program has reset a connection at once: the kernel doesn't refuse one in this way.
+fn has_reset(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }
 
 fn listen(at: SocketAddr) -> io::Result<TcpListener> {
@@ -236,11 +238,13 @@ impl Door {
             interface: 0,
         };
         let Some(beginning) = self.life.begin_connection() else { return Ok(()) };
-        let Ok((program, far)) = self.connect(ends) else {
+        let Ok((program, far, was_reset)) = self.connect(ends) else {
             // The other end connects plainly, and hears it from the kernel.
             return (&private).write_all(&NOBODY.to_be_bytes());
         };
         let _named = OnDrop(|| names::forget(Named::Tcp, far));
+        // The program sees a reset if anything fails from here on.
+        let program = ToProgram::new(program, was_reset)?;
         let (connection, pieces) = Connection::new(private, program, far)?;
         let connection = Arc::new(connection);
         let job = self.register(&connection);
@@ -263,8 +267,9 @@ impl Door {
         with_port(private, self.local.port())
     }
 
-    /// Connects to the program, which sees the ends of the other connection.
-    fn connect(&self, ends: Ends) -> io::Result<(TcpStream, SocketAddr)> {
+    /// Connects to the program, which sees the ends of the other connection. Gives the library's
+    /// address, and whether the program has reset the connection already.
+    fn connect(&self, ends: Ends) -> io::Result<(TcpStream, SocketAddr, bool)> {
         let to = reachable(self.local);
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_linger(Some(Duration::ZERO))?;
@@ -272,9 +277,15 @@ impl Door {
         let far = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
         // The program may accept before the call returns.
         names::note(Named::Tcp, far, ends);
-        let connected = socket.connect_timeout(&SockAddr::from(to), CONNECT_TIMEOUT);
-        connected.inspect_err(|_| names::forget(Named::Tcp, far))?;
-        Ok((socket.into(), far))
+        match socket.connect_timeout(&SockAddr::from(to), CONNECT_TIMEOUT) {
+            Ok(()) => Ok((socket.into(), far, false)),
+            // It has seen the connection, and there is no second one.
+            Err(error) if has_reset(&error) => Ok((socket.into(), far, true)),
+            Err(error) => {
+                names::forget(Named::Tcp, far);
+                Err(error)
+            }
+        }
     }
 
     /// Gives the connection a job of its own.

@@ -112,10 +112,11 @@ pub struct ToProgram {
 }
 
 impl ToProgram {
-    pub fn new(socket: TcpStream) -> io::Result<Self> {
+    /// `was_reset`: the program has reset the connection, and the kernel has told that.
+    pub fn new(socket: TcpStream, was_reset: bool) -> io::Result<Self> {
         begin(&socket)?;
         socket.set_nodelay(true)?;
-        Ok(Self { socket, writing: Mutex::default(), is_reset: AtomicBool::new(false) })
+        Ok(Self { socket, writing: Mutex::default(), is_reset: AtomicBool::new(was_reset) })
     }
 
     pub fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {

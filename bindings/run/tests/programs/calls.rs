@@ -1,9 +1,10 @@
 //! A C program that makes every call which the library replaces.
 
-use crate::tools::{Ports, command, compile_all, counted, library, ports, run};
+use crate::tools::{Ports, Server, command, compile_all, counted, library, ports, run};
 use anyhow::{Result, ensure};
 use std::{
     collections::HashSet,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -57,5 +58,36 @@ pub fn have_cases() -> Result<()> {
     let cases: HashSet<String> = said.split_whitespace().map(str::to_owned).collect();
     let missing: Vec<_> = replaced.difference(&cases).collect();
     ensure!(missing.is_empty(), "the program has no case for {missing:?}");
+    Ok(())
+}
+
+/// The library has looked up the functions that it replaces before the program starts: a signal
+/// handler may call each of them, in the middle of the dynamic linker's work.
+pub fn are_looked_up() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile_all(&["endings"], folder.path())?;
+    let (ports, logs) = (ports("tcp:lines,msr:1")?, folder.path().join("logs"));
+    let port = ports.program.to_string();
+    fs::create_dir(&logs)?;
+    let mut serve = command(true, &ports, None, &program);
+    let _server = Server::start(serve.args(["serve", &port]), "listening")?;
+    let mut write = command(true, &ports, None, &program);
+    write.env("LD_DEBUG", "bindings,files").env("LD_DEBUG_OUTPUT", logs.join("of"));
+    run(write.args(["write", "_exit", &port]))?;
+    let replaced = symbols(&library(), "--defined-only")?;
+    let start = format!("transferring control: {}", program.display());
+    let from = format!("binding file {} ", library().display());
+    let mut has_started = false;
+    for log in fs::read_dir(&logs)? {
+        let text = fs::read_to_string(log?.path())?;
+        let Some((_, after)) = text.split_once(&start) else { continue };
+        has_started = true;
+        let late = after.lines().find(|line| {
+            let name = line.split(['`', '\'']).nth(1);
+            line.contains(&from) && name.is_some_and(|name| replaced.contains(name))
+        });
+        ensure!(late.is_none(), "the library looked up a function late: {late:?}");
+    }
+    ensure!(has_started, "the dynamic linker tells no start of {}", program.display());
     Ok(())
 }

@@ -1,8 +1,14 @@
 //! A C program that forks while the library works.
 
-use crate::tools::{Ports, command, compile, ports, run};
+use crate::tools::{Ports, Server, command, compile, ports, run};
 use anyhow::{Result, ensure};
-use std::fs;
+use std::{
+    fs,
+    io::Read,
+    net::TcpStream,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
 
 /// A child has no port, no thread and no descriptor of the library, and goes on.
 pub fn have_nothing() -> Result<()> {
@@ -19,4 +25,28 @@ pub fn have_nothing() -> Result<()> {
     let parent = report.lines().next_back().unwrap_or_default();
     ensure!(parent.contains("\"sent_as_messages\":2,\"sent_plainly\":0,"), "it sent {parent}");
     Ok(())
+}
+
+/// A child has no socket that the library was about to note as its own when the parent forked.
+pub fn have_nothing_unnoted() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (program, ports) = (compile("forks", folder.path())?, ports("tcp:lines,msr:1")?);
+    let mut command = command(true, &ports, None, &program);
+    let mut server = Server::start(command.arg(ports.program.to_string()), "listening")?;
+    let has_ended = AtomicBool::new(false);
+    let connect = || {
+        while !has_ended.load(Ordering::Relaxed) {
+            // The library accepts each, and says hello.
+            let hello = TcpStream::connect(("127.0.0.1", ports.atp));
+            drop(hello.and_then(|mut hello| hello.read(&mut [0; 12])));
+        }
+    };
+    let said = thread::scope(|scope| {
+        scope.spawn(connect);
+        let said = server.line();
+        has_ended.store(true, Ordering::Relaxed);
+        said
+    })?;
+    ensure!(said == "0 of 500", "{said} children have a descriptor of the library");
+    server.ends_well()
 }

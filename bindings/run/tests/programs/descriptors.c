@@ -1,8 +1,28 @@
 /* `descriptors PORT ATP_PORT` binds a mapped UDP port, copies and closes the descriptor in all ways,
  * and watches whether the library still receives at its own port. Prints "as expected". */
 #include "ports.h"
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <time.h>
+
+/* The library looks at its process ten times a second. To open the file would take the lowest free
+ * number, which is the program's next one. Other processes look as well, less often. */
+static int opens_no_file(void) {
+    char events[4096];
+    int watcher = inotify_init1(IN_NONBLOCK | IN_CLOEXEC), opened, left = 100;
+    check(inotify_add_watch(watcher, "/proc/self/stat", IN_OPEN) >= 0, "inotify_add_watch");
+    opened = open("/proc/self/stat", O_RDONLY);
+    check(opened >= 0 && read(watcher, events, sizeof events) > 0, "no event of an open file");
+    do {
+        while (read(watcher, events, sizeof events) > 0) {
+        }
+        usleep(300000);
+    } while (read(watcher, events, sizeof events) > 0 && left-- > 0);
+    close(opened);
+    close(watcher);
+    return left > 0;
+}
 
 int main(int argc, char **argv) {
     check(argc == 3, "descriptors PORT ATP_PORT");
@@ -16,6 +36,8 @@ int main(int argc, char **argv) {
     check(of_tcp >= 0 && errno == 77, "errno of a call that isn't the library's");
     close(of_tcp);
     check(!is_free(atp), "the library receives");
+
+    check(opens_no_file(), "the library opens a file again and again");
 
     /* A copy keeps the receiver, and a descriptor that is put in its place ends it. */
     int copy = dup(fd), other = socket(AF_INET, SOCK_DGRAM, 0);

@@ -5,11 +5,14 @@
  * its end, and prints how many of these bytes came, and whether the end was a good one.
  * `endings answer WAY PORT` accepts a connection, and writes and ends likewise; `endings read PORT`
  * connects and reads. `endings write-on PORT` then writes until that fails. `endings
- * last-thread-of-udp PORT` sends and receives datagrams in a thread that is the program's last. */
+ * last-thread-of-udp PORT` sends and receives datagrams in a thread that is the program's last.
+ * `endings write beside-full,WAY FULL_PORT PORT` also fills a connection to a server that doesn't
+ * read. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -378,6 +381,20 @@ static int is_first(char **way, const char *word) {
     return is_so;
 }
 
+/* Fills a connection whose close waits, until there has been no room for half a second. */
+static void fill_lingering(const char *port) {
+    struct sockaddr_in full_at = at;
+    struct linger how = {1, 1000};
+    full_at.sin_port = htons(atoi(port));
+    int full = socket(AF_INET, SOCK_STREAM, 0);
+    check(connect(full, (struct sockaddr *)&full_at, sizeof full_at) == 0, "connect");
+    check(setsockopt(full, SOL_SOCKET, SO_LINGER, &how, sizeof how) == 0, "SO_LINGER");
+    struct pollfd ready = {full, POLLOUT, 0};
+    while (poll(&ready, 1, 500) == 1) {
+        check(send(full, lines, BYTES, MSG_DONTWAIT) > 0 || errno == EAGAIN, "send");
+    }
+}
+
 /* Closes many connections at once, and ends. */
 static void write_many(void) {
     int all[MANY];
@@ -460,6 +477,8 @@ int main(int argc, char **argv) {
         return 0;
     } else if (is_first(&way, "many,")) {
         write_many();
+    } else if (is_first(&way, "beside-full,")) {
+        fill_lingering(argv[3]);
     }
     fd = connected();
     write_and_end(way);

@@ -6,6 +6,8 @@ mod children;
 mod datagrams;
 mod descriptors;
 mod endings;
+mod exits;
+mod relay;
 mod replies;
 mod statsd;
 mod streams;
@@ -32,10 +34,12 @@ fn main() -> ExitCode {
     // SAFETY: it has no arguments and always succeeds.
     let is_root = unsafe { libc::geteuid() } == 0;
     let root = cc.clone().or((!is_root).then(|| "needs root".to_owned()));
-    let tests: [(&str, Test, &Option<String>); 48] = [
+    let tests: [(&str, Test, &Option<String>); 53] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
+        ("calls__look_nothing_up_after_the_start", calls::are_looked_up, &tools),
         ("children__have_nothing_of_the_library", children::have_nothing, &cc),
+        ("children__have_nothing_that_was_being_made", children::have_nothing_unnoted, &cc),
         ("replies__reach_a_client_under_both", || replies::reach(true, true), &cc),
         ("replies__reach_a_client_alone", || replies::reach(false, true), &cc),
         ("replies__reach_a_client_of_a_server_alone", || replies::reach(true, false), &cc),
@@ -54,6 +58,8 @@ fn main() -> ExitCode {
         ("frames__wait_for_it_after_the_client_has_ended", streams::paused_at_the_end, &cc),
         ("frames__to_a_successor_are_not_taken", streams::to_successor, &cc),
         ("replies__before_the_exit_arrive", streams::replied_before_exit, &cc),
+        ("replies__reach_a_client_that_waits", exits::to_a_client_that_waits, &cc),
+        ("replies__reach_a_client_that_ends_later", exits::to_a_client_that_ends, &cc),
         ("frames__stay_tcp_without_the_other_end", streams::under_one, &cc),
         ("frames__of_another_framing_go_on_over_tcp", streams::of_another_framing, &cc),
         ("frames__under_two_framings_stay_tcp", streams::of_two_framings, &cc),
@@ -70,6 +76,7 @@ fn main() -> ExitCode {
         ("endings__of_last_threads", endings::of_last_threads, &cc),
         ("endings__in_the_allocator_are_no_hang", endings::in_the_allocator, &cc),
         ("endings__of_many_connections", endings::of_many, &cc),
+        ("endings__beside_a_full_connection", endings::beside_a_full_one, &cc),
         ("endings__of_a_parent_are_shown_to_its_child", endings::of_a_parent, &cc),
         ("endings__of_a_child_are_none_of_its_parent", endings::of_a_child, &cc),
         ("endings__of_one_way_are_shown_to_a_writer", endings::of_one_way, &cc),

@@ -1,13 +1,14 @@
 //! A C server that answers datagrams, and a C client that awaits the answers.
 
-use crate::tools::{Server, command, compile, counted, ports, run};
+use crate::{
+    relay::translate,
+    tools::{Server, command, compile, counted, ports, run},
+};
 use anyhow::{Context, Result, ensure};
 use approxlib::Job;
 use std::{
-    collections::{HashMap, hash_map::Entry},
     fs::{self, File},
-    io,
-    net::{Ipv4Addr, SocketAddr, UdpSocket},
+    net::{Ipv4Addr, UdpSocket},
     thread,
     time::Duration,
 };
@@ -35,42 +36,6 @@ fn reach_from(server: &str, server_under: bool, client_under: bool) -> Result<()
     Ok(())
 }
 
-/// A router that translates addresses: passes datagrams for `from` on to `to`, each sender's from
-/// a socket of its own at another address, and the replies back.
-fn translate(from: u16, to: u16) -> Result<()> {
-    let outside = UdpSocket::bind((RELAY, from))?;
-    let mut inside = HashMap::new();
-    let pass_on = move || -> io::Result<()> {
-        let mut bytes = [0; 65_536];
-        loop {
-            let (len, client) = outside.recv_from(&mut bytes)?;
-            let socket: &UdpSocket = match inside.entry(client) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(place) => {
-                    let socket = UdpSocket::bind((OTHER_RELAY, 0))?;
-                    socket.connect((Ipv4Addr::LOCALHOST, to))?;
-                    let (replies, outside) = (socket.try_clone()?, outside.try_clone()?);
-                    thread::spawn(move || pass_back(&replies, &outside, client));
-                    place.insert(socket)
-                }
-            };
-            // The server may not be there yet.
-            let _ = socket.send(&bytes[..len]);
-        }
-    };
-    thread::spawn(pass_on);
-    Ok(())
-}
-
-fn pass_back(replies: &UdpSocket, outside: &UdpSocket, client: SocketAddr) {
-    let mut bytes = [0; 65_536];
-    loop {
-        if let Ok(len) = replies.recv(&mut bytes) {
-            let _ = outside.send_to(&bytes[..len], client);
-        }
-    }
-}
-
 /// The router's addresses.
 const RELAY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const OTHER_RELAY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
@@ -81,8 +46,9 @@ pub fn through_translation() -> Result<()> {
     let program = compile("replies", folder.path())?;
     let (of_server, of_client) = (ports("msr:1")?, ports("msr:1")?);
     let (report, complaints) = (folder.path().join("report"), folder.path().join("complaints"));
-    translate(of_client.program, of_server.program)?;
-    translate(of_client.atp, of_server.atp)?;
+    for (at, to) in [(of_client.program, of_server.program), (of_client.atp, of_server.atp)] {
+        translate((RELAY, at).into(), OTHER_RELAY, to)?;
+    }
     let mut serve = command(true, &of_server, None, &program);
     let _server = Server::start(serve.args(["serve", &of_server.program.to_string()]), "bound")?;
     let mut client = command(true, &of_client, Some(&report), &program);

@@ -8,6 +8,7 @@ use std::{
     net::{TcpListener, UdpSocket},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::Duration,
 };
 
 /// A port for a program, and one for ATP.
@@ -25,11 +26,11 @@ pub fn ports(settings: &str) -> Result<Ports> {
         let (program, atp) = (program?, atp?);
         // They are to be free for TCP as well.
         if TcpListener::bind(program).is_ok() && TcpListener::bind(atp).is_ok() {
-            let rule = format!(
-                "{}={settings},window:200ms,probe:500ms,atp:{}",
-                program.port(),
-                atp.port()
-            );
+            // A connection is plain at once without the other end. With it, a busy machine may take
+            // its time.
+            let probe = if settings.starts_with("tcp:") { "10s" } else { "500ms" };
+            let (port, atp_port) = (program.port(), atp.port());
+            let rule = format!("{port}={settings},window:200ms,probe:{probe},atp:{atp_port}");
             return Ok(Ports { program: program.port(), atp: atp.port(), rule });
         }
     }
@@ -63,6 +64,17 @@ pub fn command(under: bool, ports: &Ports, report: Option<&Path>, program: &Path
         command.arg("--report").arg(report);
     }
     command.arg("--").arg(program);
+    command
+}
+
+/// How long the end of an [`unhurried`] process waits. The library gives up a server that doesn't
+/// read after a minute.
+pub const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Lets the end of the process wait for longer than 5 s until the other end has confirmed all: on a
+/// busy machine too.
+pub fn unhurried(mut command: Command) -> Command {
+    command.env("ATP_RUN_EXIT_TIMEOUT", EXIT_TIMEOUT.as_secs().to_string());
     command
 }
 
@@ -105,6 +117,10 @@ impl Server {
     /// Ends its input, for which it waits.
     pub fn go_on(&mut self) {
         self.input = None;
+    }
+
+    pub fn has_ended(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
     }
 
     /// Waits for its end, which is to be a good one.
