@@ -70,19 +70,6 @@ impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
         tally.y += y;
         Ok(())
     }
-
-    /// Notes a key whose record has no numbers.
-    pub fn touch<L>(&mut self, key: &L)
-    where
-        K: Borrow<L>,
-        L: ToOwned<Owned = K> + Eq + Hash + ?Sized,
-    {
-        let by = &mut *self.by;
-        let has_room = by.uncounted_records + self.uncounted == 0 && by.has_room(key);
-        if has_room && !by.positions.contains_key(key) {
-            by.insert(key.to_owned(), key_bytes::<K, L>(key));
-        }
-    }
 }
 
 /// Sums, counts and means by key.
@@ -340,13 +327,34 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         self.answer(key, |sample| sample.mean(confidence))
     }
 
+    /// Whether a counted record has the key.
+    pub(crate) fn has(&self, key: &K) -> bool {
+        self.positions.contains_key(key)
+    }
+
+    /// The answer of a key that no record has.
+    pub(crate) fn of_no_record(
+        &self,
+        ask: impl Fn(&Sample) -> Result<Estimate, AnswerError>,
+    ) -> Result<Estimate, AnswerError> {
+        self.answer_of(&[], ask)
+    }
+
     fn answer(
         &self,
         key: &K,
         ask: impl Fn(&Sample) -> Result<Estimate, AnswerError>,
     ) -> Result<Estimate, AnswerError> {
         let position = *self.positions.get(key).ok_or(AnswerError::UnknownKey)?;
-        let present = &self.entries[position].strata;
+        self.answer_of(&self.entries[position].strata, ask)
+    }
+
+    /// `present`: the moments of the messages with the key.
+    fn answer_of(
+        &self,
+        present: &[(u32, Moments)],
+        ask: impl Fn(&Sample) -> Result<Estimate, AnswerError>,
+    ) -> Result<Estimate, AnswerError> {
         let mut sample = self.messages.clone();
         let mut with_key = 0;
         for (number, stratum) in &mut sample.strata {

@@ -10,8 +10,8 @@ use crate::room::Room;
 use crate::stratum::check_value;
 use crate::{AnswerError, Sample, Warning};
 
-/// Takes a record: its key and its value, if it has one.
-pub(crate) type OnRecord<'a, L> = &'a mut dyn FnMut(&L, Option<f64>) -> Result<(), AnswerError>;
+/// Takes a record: its key and its value.
+pub(crate) type OnRecord<'a, L> = &'a mut dyn FnMut(&L, f64) -> Result<(), AnswerError>;
 
 /// What a group of messages holds of a key.
 pub(crate) trait Cell: Clone + Default {
@@ -77,11 +77,9 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
     {
         let mut number = 0;
         each(&mut |key, value| {
-            if let Some(value) = value {
-                check_value(stratum, "value", value)?;
-                mix(key, value);
-                number += 1;
-            }
+            check_value(stratum, "value", value)?;
+            mix(key, value);
+            number += 1;
             Ok(())
         })?;
         self.messages.push(stratum, number, 0.0)?;
@@ -102,11 +100,10 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
                     entry
                 }
                 None => {
-                    self.uncounted_records += u64::from(value.is_some());
+                    self.uncounted_records += 1;
                     return Ok(());
                 }
             };
-            let Some(value) = value else { return Ok(()) };
             let grown = entry.push(stratum, group, value);
             entry.bytes = entry.bytes.saturating_add_signed(grown);
             self.room.bytes = self.room.bytes.saturating_add_signed(grown);
@@ -235,7 +232,7 @@ mod tests {
 
     /// Adds a message of these keys, each with a value for each of its records.
     fn push(values: &mut Values, stratum: u32, keys: &[u32]) {
-        let each = |on: OnRecord<'_, u32>| keys.iter().try_for_each(|key| on(key, Some(1.0)));
+        let each = |on: OnRecord<'_, u32>| keys.iter().try_for_each(|key| on(key, 1.0));
         values.push::<u32, AnswerError>(stratum, each, |_, _| (), || 0).unwrap();
     }
 

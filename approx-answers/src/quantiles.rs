@@ -47,9 +47,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         Q: Borrow<K>,
     {
         let records: Vec<(Q, f64)> = records.into_iter().collect();
-        self.push_by(stratum, |on| {
-            records.iter().try_for_each(|(key, y)| on(key.borrow(), Some(*y)))
-        })
+        self.push_by(stratum, |on| records.iter().try_for_each(|(key, y)| on(key.borrow(), *y)))
     }
 
     /// Adds one message, whose records `each` gives: twice, and the same ones. The message is left
@@ -105,6 +103,16 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         let mut keys: Vec<&K> = self.keyed.entries.keys().collect();
         keys.sort_unstable();
         keys
+    }
+
+    /// Records of keys beyond the limit.
+    pub(crate) fn uncounted_records(&self) -> u64 {
+        self.keyed.uncounted_records
+    }
+
+    /// Whether a counted record has the key.
+    pub(crate) fn has(&self, key: &K) -> bool {
+        self.keyed.entries.contains_key(key)
     }
 
     /// Warnings about the whole table of keys.

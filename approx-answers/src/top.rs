@@ -86,9 +86,7 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         Q: Borrow<K>,
     {
         let records: Vec<(Q, f64)> = records.into_iter().collect();
-        self.push_by(stratum, |on| {
-            records.iter().try_for_each(|(key, x)| on(key.borrow(), Some(*x)))
-        })
+        self.push_by(stratum, |on| records.iter().try_for_each(|(key, x)| on(key.borrow(), *x)))
     }
 
     /// As [`crate::Quantiles::push_by`].

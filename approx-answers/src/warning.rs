@@ -82,13 +82,15 @@ pub enum Warning {
     },
     /// A quantile is so close to an end that the messages that arrived don't bound it.
     EndOfRange,
-    /// Keys whose rows lack the query's numbers have no answer.
+    /// Keys whose rows lack the query's numbers, or whose denominators add up to 0, have no answer.
     KeysWithoutValue {
-        /// Those keys.
+        /// Those keys, of which 1,000 are known at most.
         keys: u64,
         /// The first of them.
         first: String,
     },
+    /// The key `NA` is among the largest.
+    NaRanked,
     /// The column of `count(column)` holds text, and `NA` may be a value of it.
     NaInText {
         /// Rows with `NA`, which aren't counted.
@@ -177,10 +179,14 @@ impl fmt::Display for Warning {
                 let others = if *keys > 1 { " and others" } else { "" };
                 write!(
                     f,
-                    "{keys} keys have no answer, because no row that arrived has a value of them: \
-                     {first:?}{others}"
+                    "{keys} keys have no answer, because no row that arrived has a value of them, \
+                     or their denominators add up to 0: {first:?}{others}"
                 )
             }
+            Self::NaRanked => write!(
+                f,
+                "NA is ranked as a value: if it stands for missing values, leave its rows out"
+            ),
             Self::NaInText { rows } => write!(
                 f,
                 "{rows} rows hold NA in a column of text, and aren't counted: if NA is a value, ask \
@@ -213,6 +219,7 @@ mod tests {
             (Warning::NoVariation { messages: 30 }, "10.0 % of"),
             (Warning::EndOfRange, "raise the MSR"),
             (Warning::KeysWithoutValue { keys: 1, first: "a".into() }, "has a value of them"),
+            (Warning::NaRanked, "leave its rows out"),
             (Warning::NaInText { rows: 3 }, "count(*) by that column"),
         ];
         for (warning, remedy) in remedies {

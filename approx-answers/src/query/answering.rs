@@ -2,7 +2,8 @@
 
 use super::{
     Function, Query,
-    records::{Columns, Counted, Once, Records},
+    records::{Columns, Counted, NA, Once, Records},
+    without_value::WithoutValue,
 };
 use crate::{
     AnswerError, Confidence, Delivery, Estimate, GroupBy, Quantiles, QueryError, Sample, Top,
@@ -44,6 +45,7 @@ pub struct Answering {
     columns: Columns,
     state: State,
     counted: Counted,
+    without_value: WithoutValue,
 }
 
 /// The answers of a query.
@@ -69,13 +71,14 @@ pub(super) enum State {
 
 impl State {
     /// Adds a message, or leaves it out as a whole. Quantiles and rankings go through its records
-    /// twice.
+    /// twice. Returns the keys of its rows without a value.
     pub(super) fn push(
         &mut self,
         stratum: u32,
         records: &mut impl Records,
-    ) -> Result<(), QueryError> {
-        match self {
+    ) -> Result<WithoutValue, QueryError> {
+        let mut without_value = WithoutValue::default();
+        let pushed: Result<(), QueryError> = match self {
             Self::Whole(sample) => {
                 // Totals are enough.
                 let (mut x, mut y) = (0.0, 0.0);
@@ -91,17 +94,33 @@ impl State {
                 records.each(|key, numbers| match numbers {
                     Some((x, y)) => Ok(tally.add(key, x, y)?),
                     None => {
-                        tally.touch(key);
+                        without_value.note(key);
                         Ok(())
                     }
                 })
             }),
             Self::Quantiles(by) => by.push_by(stratum, |on| {
-                records.each(|key, numbers| Ok(on(key, numbers.map(|(_, y)| y))?))
+                records.each(|key, numbers| match numbers {
+                    Some((_, y)) => Ok(on(key, y)?),
+                    None => {
+                        without_value.note(key);
+                        Ok(())
+                    }
+                })
             }),
             Self::Top(top) => top.push_by(stratum, |on| {
-                records.each(|key, numbers| Ok(on(key, numbers.map(|(x, _)| x))?))
+                records.each(|key, numbers| numbers.map_or(Ok(()), |(x, _)| Ok(on(key, x)?)))
             }),
+        };
+        pushed.map(|()| without_value)
+    }
+
+    /// Whether a record has the key.
+    fn has(&self, key: &String) -> bool {
+        match self {
+            Self::Grouped(by) => by.has(key),
+            Self::Quantiles(by) => by.has(key),
+            Self::Whole(_) | Self::Top(_) => true,
         }
     }
 }
@@ -121,7 +140,8 @@ impl Answering {
             _ if query.by.is_some() => State::Grouped(Box::new(GroupBy::new(KEYS_MAX))),
             _ => State::Whole(Box::default()),
         };
-        Ok(Self { query, columns, state, counted: Counted::default() })
+        let (counted, without_value) = (Counted::default(), WithoutValue::default());
+        Ok(Self { query, columns, state, counted, without_value })
     }
 
     /// The query.
@@ -147,18 +167,22 @@ impl Answering {
         let mut records = Once::new(columns, rows.into_iter());
         match state {
             State::Whole(_) | State::Grouped(_) => {
-                state.push(stratum, &mut records)?;
+                let without_value = state.push(stratum, &mut records)?;
                 let counted = records.counted();
-                self.count(counted);
-                Ok(())
+                self.note(counted, without_value);
             }
-            State::Quantiles(_) | State::Top(_) => state.push(stratum, &mut records.kept()?),
+            State::Quantiles(_) | State::Top(_) => {
+                let without_value = state.push(stratum, &mut records.kept()?)?;
+                self.note(Counted::default(), without_value);
+            }
         }
+        Ok(())
     }
 
-    /// Notes the values of a message that was added.
-    pub(super) fn count(&mut self, counted: Counted) {
+    /// Notes the missing values of a message that was added.
+    pub(super) fn note(&mut self, counted: Counted, without_value: WithoutValue) {
         self.counted.add(counted);
+        self.without_value.add(without_value, |key| self.state.has(key));
     }
 
     pub(super) fn columns_and_state(&mut self) -> (&Columns, &mut State) {
@@ -239,12 +263,18 @@ impl Answering {
                 Ok(plain(vec![(None, estimate?)], Vec::new()))
             }
             State::Grouped(by) => {
-                let ask = |key: &String| match self.query.function {
-                    Function::Sum { .. } => by.sum(key, confidence),
-                    Function::Count { .. } => by.count(key, confidence),
-                    _ => by.mean(key, confidence),
+                let ask = |key: &String| match (&self.query.function, by.has(key)) {
+                    (Function::Sum { .. }, true) => by.sum(key, confidence),
+                    (Function::Sum { .. }, false) => by.of_no_record(|all| all.sum(confidence)),
+                    (Function::Count { .. }, true) => by.count(key, confidence),
+                    (Function::Count { .. }, false) => by.of_no_record(|all| all.count(confidence)),
+                    (_, true) => by.mean(key, confidence),
+                    (_, false) => Err(AnswerError::ZeroDenominator),
                 };
-                let (rows, without_value) = rows(&by.keys(), ask)?;
+                // Records of a key beyond the limits aren't counted: it may have some.
+                let is_whole = by.uncounted_records() == 0;
+                let others = self.without_value.keys(|key| !is_whole || by.has(key));
+                let (rows, without_value) = rows(by.keys(), others, ask)?;
                 Ok(plain(rows, by.warnings().into_iter().chain(without_value).collect()))
             }
             State::Quantiles(by) if self.query.by.is_none() => {
@@ -256,15 +286,22 @@ impl Answering {
                 Ok(plain(vec![(None, estimate?)], Vec::new()))
             }
             State::Quantiles(by) => {
-                let ask = |key: &String| by.quantile(key, rank, confidence);
-                let (rows, without_value) = rows(&by.keys(), ask)?;
+                let ask = |key: &String| match by.has(key) {
+                    true => by.quantile(key, rank, confidence),
+                    false => Err(AnswerError::ZeroDenominator),
+                };
+                let is_whole = by.uncounted_records() == 0;
+                let others = self.without_value.keys(|key| !is_whole || by.has(key));
+                let (rows, without_value) = rows(by.keys(), others, ask)?;
                 Ok(plain(rows, by.warnings().into_iter().chain(without_value).collect()))
             }
             State::Top(top) => {
                 let Function::Top { ranks, .. } = self.query.function else {
                     return Err(AnswerError::NoMessages);
                 };
-                let ranking = top.largest(ranks, confidence)?;
+                let mut ranking = top.largest(ranks, confidence)?;
+                let has_na = ranking.ranks.iter().any(|(key, _)| key.trim() == NA);
+                ranking.warnings.extend(has_na.then_some(Warning::NaRanked));
                 let rows = ranking.ranks.into_iter().map(|(key, e)| (Some(key), e)).collect();
                 Ok(Answers { rows, separates: Some(ranking.separates), warnings: ranking.warnings })
             }
@@ -293,16 +330,20 @@ impl Answering {
 
 type Rows = Vec<(Option<String>, Estimate)>;
 
-/// The answers by key, and a warning about the keys whose values are all missing so far.
-fn rows(
-    keys: &[&String],
+/// The answers of keys and of others without a value, in order, and a warning about those that have
+/// none.
+fn rows<'a>(
+    mut keys: Vec<&'a String>,
+    others: Vec<&'a String>,
     ask: impl Fn(&String) -> Result<Estimate, AnswerError>,
 ) -> Result<(Rows, Option<Warning>), AnswerError> {
+    keys.extend(others);
+    keys.sort_unstable();
     let (mut rows, mut without) = (Rows::new(), Vec::new());
     for key in keys {
         match ask(key) {
-            Ok(estimate) => rows.push((Some((*key).clone()), estimate)),
-            Err(AnswerError::ZeroDenominator) => without.push(*key),
+            Ok(estimate) => rows.push((Some(key.clone()), estimate)),
+            Err(AnswerError::ZeroDenominator) => without.push(key),
             Err(error) => return Err(error),
         }
     }
@@ -386,6 +427,20 @@ mod tests {
         assert_eq!(answers("ratio(v, v) by k"), (vec![exact("b", 1.0)], without));
     }
 
+    /// Keys whose values are all missing take no place of others.
+    #[test]
+    fn answers__of_many_keys_without_values() {
+        let mut answering = Answering::new("median(v) by k".parse().unwrap(), &["k", "v"]).unwrap();
+        let name = |number: usize| format!("k{number:04}");
+        answering.push_message(0, (0..3_000).map(|key| [name(key), "NA".into()])).unwrap();
+        let with_value = 2_900..2_900 + QUANTILE_KEYS_MAX;
+        answering.push_message(0, with_value.clone().map(|key| [name(key), "7".into()])).unwrap();
+        let Answers { rows, warnings, .. } = answering.answers(P95).unwrap();
+        assert!(rows.iter().map(|(key, _)| key.clone().unwrap()).eq(with_value.map(name)));
+        let first = Warning::KeysWithoutValue { keys: 1_000, first: name(0) };
+        assert!(warnings.contains(&first), "{warnings:?}");
+    }
+
     /// `NA` is a missing number, and Namibia.
     #[test]
     fn answers__of_na_in_a_column_of_text() {
@@ -407,7 +462,8 @@ mod tests {
         assert_eq!(answers("count(country)"), (vec![of("", 1.0)], in_text));
         assert_eq!(answers("count(v)"), (vec![of("", 3.0)], vec![]));
         let ranks = vec![of("NA", 3.0), of("DE", 1.0)];
-        assert_eq!(answers("top(2, country)"), (ranks, vec![]));
+        assert_eq!(answers("top(2, country)"), (ranks, vec![Warning::NaRanked]));
+        assert_eq!(answers("top(4, v)").1, vec![Warning::NaRanked]);
         let counts = vec![of("", 1.0), of("DE", 1.0), of("NA", 3.0)];
         assert_eq!(answers("count(*) by country"), (counts, vec![]));
     }

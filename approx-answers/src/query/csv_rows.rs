@@ -63,9 +63,9 @@ impl Answering {
     pub fn push_csv(&mut self, stratum: u32, message: &[u8]) -> Result<(), QueryError> {
         let (columns, state) = self.columns_and_state();
         let mut csv = Csv::new(columns, checked(message, CsvQuotes::default())?);
-        state.push(stratum, &mut csv)?;
+        let without_value = state.push(stratum, &mut csv)?;
         let counted = csv.counted();
-        self.count(counted);
+        self.note(counted, without_value);
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ mod csv_rows;
 mod parse;
 mod quotes;
 mod records;
+mod without_value;
 
 pub use answering::{Answering, Answers};
 pub use quotes::{CsvQuotes, QuoteError};

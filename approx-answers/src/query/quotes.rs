@@ -1,7 +1,8 @@
-//! Quotes of CSV: those that hide rows.
+//! Quotes of CSV: those that surely hide rows, or change values.
 //!
 //! Readers of CSV take any text. They read a quote without an end up to the end of the text, and
-//! one that another row's quote ends up to there: the rows between are gone without a sign.
+//! one that another row's quote ends up to there: the rows between are gone without a sign. If that
+//! other quote ends a value, the text may as well be a value of several lines, and passes.
 
 use std::fmt;
 
@@ -37,6 +38,8 @@ enum At {
     Quoted,
     /// After a quote in a quote, which ends it or is the first of two.
     AfterQuote,
+    /// After blanks behind a quote's end.
+    AfterEnd,
 }
 
 /// A quote whose end is missing, or stands in the middle of a value.
@@ -55,9 +58,10 @@ impl fmt::Display for QuoteError {
         write!(f, "line {}: a quote opens a value and ", self.line)?;
         match self.line_of_end {
             None => f.write_str("has no end"),
-            Some(end) if end == self.line => {
-                f.write_str("ends before the value does: write a quote in it twice")
-            }
+            Some(end) if end == self.line => f.write_str(
+                "ends before the value does: write a quote in it twice, and commas between \
+                     values",
+            ),
             Some(end) => write!(f, "ends in the middle of one of line {end}: one of them is stray"),
         }
     }
@@ -87,7 +91,10 @@ impl CsvQuotes {
                 (At::Quoted, b'"') => At::AfterQuote,
                 (At::AfterQuote, b'"') | (At::Quoted, _) => At::Quoted,
                 (_, b',' | b'\n' | b'\r') => At::Start,
-                (At::AfterQuote, _) => return Err(self.error(Some(self.lines + 1))),
+                (At::AfterQuote | At::AfterEnd, b' ' | b'\t') => At::AfterEnd,
+                (At::AfterQuote | At::AfterEnd, _) => {
+                    return Err(self.error(Some(self.lines + 1)));
+                }
                 (At::Mark(_) | At::Start | At::Plain, _) => At::Plain,
             };
             self.lines += u64::from(byte == b'\n');
@@ -138,7 +145,10 @@ mod tests {
             ("a,\"b\"\"\n", open(1)),
             ("2,\"b\n3,c\n4,\"d\n", stray(1, 3)),
             ("1,\"5\" pipe\"\n", stray(1, 1)),
-            ("1,\"a\" \n", stray(1, 1)),
+            ("\"a\" \t,1\n2,\"b\" \n", Ok(())),
+            ("\"a\" b,1\n", stray(1, 1)),
+            ("\"a\" \"b\",1\n", stray(1, 1)),
+            ("\"a\";\"b\"\n", stray(1, 1)),
         ] {
             assert_eq!(CsvQuotes::default().check(text.as_bytes()), expected, "{text:?}");
             let of_file = format!("\u{feff}{text}");

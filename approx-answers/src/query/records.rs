@@ -163,7 +163,7 @@ fn find<S: AsRef<str>>(columns: &[S], name: &str) -> Result<Column, QueryError> 
 }
 
 /// A missing number in tables of R.
-const NA: &str = "NA";
+pub(super) const NA: &str = "NA";
 
 fn is_missing(text: &str) -> bool {
     matches!(text.trim(), "" | NA)

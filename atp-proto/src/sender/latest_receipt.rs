@@ -15,6 +15,8 @@ pub(crate) struct LatestReceipt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Earlier,
+    /// Of a process before the present one.
+    OfEarlierProcess,
     /// A duplicate of it.
     Same,
     Later,
@@ -32,7 +34,7 @@ impl LatestReceipt {
         let Some(latest) = latest else { return Order::OfAnother };
         if header.time() != latest.begun {
             let reads_on = (header.slot().wrapping_sub(latest.slot) as i32) >= 0;
-            return if reads_on { Order::OfAnother } else { Order::Earlier };
+            return if reads_on { Order::OfAnother } else { Order::OfEarlierProcess };
         }
         // The index field of a receipt counts receipts: 24 bits, wrapping.
         match (header.index().wrapping_sub(latest.number) << 8) as i32 {
@@ -65,7 +67,7 @@ mod tests {
         assert_eq!(order(Some((7, (1 << 24) - 1, 0)), (7, 2, 0)), Order::Later);
         // Another process counts anew, and an earlier one has read less.
         assert_eq!(order(latest, (8, 1, 50)), Order::OfAnother);
-        assert_eq!(order(latest, (6, 950, 49)), Order::Earlier);
+        assert_eq!(order(latest, (6, 950, 49)), Order::OfEarlierProcess);
         assert_eq!(order(Some((7, 900, u32::MAX)), (8, 1, 3)), Order::OfAnother);
     }
 }

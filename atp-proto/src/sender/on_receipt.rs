@@ -71,6 +71,7 @@ impl Sender {
                 window.named_before = window.delivered;
             }
         }
+        let before = self.window.delivered;
         if let Some(group) = self.group_index(header.group()) {
             let cumulative = &mut self.window.groups[usize::from(group)].cumulative;
             let known = *cumulative;
@@ -82,8 +83,11 @@ impl Sender {
         for word in receipt.words() {
             self.confirm_word(word);
         }
+        if order == Order::OfEarlierProcess {
+            self.window.named_before += self.window.delivered - before;
+        }
         self.end_if_named();
-        if order == Order::Earlier {
+        if matches!(order, Order::Earlier | Order::OfEarlierProcess) {
             return Ok(());
         }
         self.latest_receipt = Some(LatestReceipt::of(header));
@@ -186,14 +190,16 @@ mod tests {
         of_next[28..32].copy_from_slice(&7u32.to_be_bytes());
         sender.on_packet(2 * tests::MS, &of_next).unwrap();
         assert_eq!(sender.report().messages_retransmitted, 3);
-        // A late receipt of the first process changes nothing.
-        sender.on_packet(2 * tests::MS, &tests::receipt(number + 1, slot, 0b00011)).unwrap();
         let again = tests::send_all(&mut sender, 2 * tests::MS);
         again.iter().for_each(|packet| tests::ack(&mut sender, 3 * tests::MS, packet));
-        let mut of_next = tests::receipt(2, again[2].header.slot(), 0b111100);
+        // A late receipt of the first process names one that the next one lacks too.
+        sender.on_packet(3 * tests::MS, &tests::receipt(number + 1, slot, 0b00111)).unwrap();
+        sender.queue(0, 5).unwrap();
+        let seventh = sender.next_packet(3 * tests::MS).unwrap();
+        let mut of_next = tests::receipt(2, seventh.header.slot(), 0b1100000);
         of_next[28..32].copy_from_slice(&7u32.to_be_bytes());
         sender.on_packet(3 * tests::MS, &of_next).unwrap();
-        assert_eq!(sender.window.delivered, 6);
+        assert_eq!(sender.report().messages_retransmitted, 5);
     }
 
     /// Half of the slots lie between the window's begin and its last packets.

@@ -28,6 +28,15 @@ const MESSAGE_BYTES: usize = 1_400;
 pub struct Table {
     pub header: Vec<u8>,
     pub messages: Vec<Vec<u8>>,
+    pub long_records: LongRecords,
+}
+
+/// Records with a value of several lines. A stray quote may have made one of several records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LongRecords {
+    pub number: u64,
+    /// The line on which the first one begins.
+    pub first_line: u64,
 }
 
 impl Table {
@@ -38,9 +47,16 @@ impl Table {
         let columns = reader.byte_headers().map_err(|error| of(error, "reading the CSV header"))?;
         ensure!(!columns.is_empty(), "the CSV file is empty: its first line must name the columns");
         let header = line(columns)?;
-        let mut lines = Vec::new();
+        let (mut lines, mut long_records) = (Vec::new(), LongRecords::default());
         for record in reader.byte_records() {
-            lines.push(line(&record.map_err(|error| of(error, "reading a CSV record"))?)?);
+            let record = record.map_err(|error| of(error, "reading a CSV record"))?;
+            if record.iter().any(|value| value.contains(&b'\n')) {
+                if long_records.number == 0 {
+                    long_records.first_line = record.position().map_or(0, csv::Position::line);
+                }
+                long_records.number += 1;
+            }
+            lines.push(line(&record)?);
         }
         if shuffle {
             lines.shuffle(&mut rand_chacha::ChaCha8Rng::seed_from_u64(rand::random()));
@@ -63,7 +79,7 @@ impl Table {
                 }
             }
         }
-        Ok(Self { header, messages })
+        Ok(Self { header, messages, long_records })
     }
 }
 
@@ -120,7 +136,9 @@ mod tests {
         assert_eq!(table.header, b"name,\"delay, min\"\n");
         assert_eq!(table.messages, [b"UA,1\n\"A\"\"B\",2\n".to_vec(), b"DL,3\n".to_vec()]);
         let whole = Table::read(FILE.as_bytes(), None, false).unwrap();
-        assert_eq!(whole.messages.len(), 1);
+        assert_eq!((whole.messages.len(), whole.long_records), (1, LongRecords::default()));
+        let inches = Table::read(&b"k,v\n0,a\n1,\"b\n2,c\n3,5\"\n4,d\n"[..], None, false).unwrap();
+        assert_eq!(inches.long_records, LongRecords { number: 1, first_line: 3 });
     }
 
     #[test]

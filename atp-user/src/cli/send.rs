@@ -1,10 +1,12 @@
 //! `atp-user send`: sends the messages of a file.
 
-use super::csv_rows::{HEADER_GROUP, HEADER_NAME, ORDERED_NAME, ROWS_GROUP, SHUFFLED_NAME, Table};
+use super::csv_rows::{
+    HEADER_GROUP, HEADER_NAME, LongRecords, ORDERED_NAME, ROWS_GROUP, SHUFFLED_NAME, Table,
+};
 use anyhow::{Context, Result, bail, ensure};
 use approxlib::{Group, Job, JobBuilder, JobId};
 use atp_options::{law, quantity};
-use atp_output::say;
+use atp_output::{note, say};
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read},
@@ -125,8 +127,15 @@ fn send_messages(args: &Args, builder: JobBuilder) -> Result<Job> {
 fn send_table(args: &Args, builder: JobBuilder) -> Result<Job> {
     let messages = Messages::open(&args.file, None)?;
     let source = messages.source();
-    let Table { header, messages } = Table::read(messages.reader, args.rows, args.shuffle)
-        .with_context(|| format!("can't send {source}"))?;
+    let Table { header, messages, long_records } =
+        Table::read(messages.reader, args.rows, args.shuffle)
+            .with_context(|| format!("can't send {source}"))?;
+    if let LongRecords { number: number @ 1.., first_line } = long_records {
+        note!(
+            "{source}: {number} records have values of several lines, the first at line \
+             {first_line}: if they should not, a quote is stray there"
+        );
+    }
     ensure!(!messages.is_empty(), "{source} holds no record: nothing was sent");
     let number = u32::try_from(messages.len())
         .with_context(|| format!("{source} has more than 2^32 messages: raise --rows"))?;

@@ -38,6 +38,10 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.exitstatus = pytest.ExitCode.OK
 
 
+def pytest_runtest_logstart(nodeid: str) -> None:
+    print(f"\nbegan {_name(nodeid)}", flush=True)
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     name = _name(report.nodeid)
     if report.failed:

@@ -9,6 +9,7 @@ use crate::{
 };
 use libc::c_int;
 use std::{
+    cell::Cell,
     os::fd::RawFd,
     sync::{
         Mutex,
@@ -30,6 +31,11 @@ static OWN: [AtomicU64; FDS_MAX / WORD_BITS] = [const { AtomicU64::new(0) }; FDS
 static MAKING: AtomicU32 = AtomicU32::new(0);
 /// A thread of the program closes a range of descriptors, or forks.
 const CLOSING: u32 = 1 << 31;
+thread_local! {
+    /// This thread has set [`CLOSING`]: another library's handler of the fork may close or make
+    /// descriptors in it.
+    static IS_CLOSING: Cell<bool> = const { Cell::new(false) };
+}
 /// No handler runs in the thread that forks. Only the thread that has set [`CLOSING`] takes it.
 static FORKING: Mutex<Option<Inside>> = Mutex::new(None);
 
@@ -51,6 +57,9 @@ pub fn close(fd: RawFd) -> c_int {
 }
 
 fn without_closing<T>(run: impl FnOnce() -> T) -> T {
+    if IS_CLOSING.get() {
+        return run();
+    }
     let enter = |making: u32| (making & CLOSING == 0).then_some(making + 1);
     while MAKING.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_err() {
         thread::yield_now();
@@ -79,9 +88,11 @@ fn begin_closing() {
     while MAKING.load(Ordering::Acquire) != CLOSING {
         thread::yield_now();
     }
+    IS_CLOSING.set(true);
 }
 
 fn end_closing() {
+    IS_CLOSING.set(false);
     MAKING.fetch_and(!CLOSING, Ordering::Release);
 }
 

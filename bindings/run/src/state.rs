@@ -384,10 +384,10 @@ fn end_work() {
     let destinations: Vec<_> = lock(&state.destinations).values().cloned().collect();
     end_all(&destinations, deadline);
     state.client.links.wait_for_end(deadline);
+    let deadline = deadline.max(Instant::now() + RECEIVERS_TIMEOUT);
     lives.iter().for_each(|life| life.end_after_connections(deadline));
     let bound = std::mem::take(&mut *lock(&state.bound));
     let closing = std::mem::take(&mut *lock(&state.closing));
-    let deadline = deadline.max(Instant::now() + RECEIVERS_TIMEOUT);
     bound.values().for_each(|beside| beside.end());
     let bound = bound.into_values().filter_map(Arc::into_inner);
     let all = bound.chain(closing.into_iter().map(Beside::Tcp));

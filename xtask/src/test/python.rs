@@ -88,7 +88,7 @@ fn run_tests(
     let log = choice.log_path(name)?;
     let mut reader = Reader::new(name, choice.filter);
     // Before the first test, pip may wait for the network.
-    let is_test = |line: &str| line.starts_with("took ");
+    let is_test = |line: &str| line.starts_with("began ");
     let end = stage::build_and_run(test, &log, LIMIT, is_test, |line| reader.line(line))?;
     let tally = reader.finish(end.trouble);
     atp_output::note!("  {name}: {}", tally.summary());
