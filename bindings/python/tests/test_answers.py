@@ -267,7 +267,8 @@ def test_values_are_numbers_of_any_type() -> None:
     tenth.set_messages_sent(0, 1)
     tenth.push_message(0, [[numpy.float32(0.1)]])
     assert tenth.answers().rows[0][1].value == float(numpy.float32(0.1))
-    for value in [numpy.bool_(True), True, 1j, b"1"]:
+    values: list[Any] = [numpy.bool_(True), True, 1j, b"1"]
+    for value in values:
         with pytest.raises(TypeError, match="a value must be text, a number or None, not"):
             tenth.push_message(0, [[value]])
 

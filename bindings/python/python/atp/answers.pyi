@@ -6,7 +6,7 @@ caller's choice; ``confidence`` lies between 0 and 1.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import final
+from typing import SupportsFloat, final
 
 from atp._answers import Action as Action
 from atp._answers import Answers as Answers
@@ -73,7 +73,7 @@ class Answering:
     def messages(self) -> int:
         """Messages that arrived."""
     def push_message(
-        self, stratum: int, rows: Iterable[Iterable[str | float | None]]
+        self, stratum: int, rows: Iterable[Iterable[str | SupportsFloat | None]]
     ) -> None:
         """Adds the rows of one message, each with its values in the order of the columns. ``None``,
         an empty text and ``NA`` are missing values."""
