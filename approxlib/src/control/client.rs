@@ -24,8 +24,9 @@ use std::{
     time::Duration,
 };
 
-/// The timeout of a reply.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The timeout of a reply. On a busy machine the daemon may take seconds for the kernel's changes
+/// of a new flow.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most descriptors of one packet (the kernel's SCM_MAX_FD). With less room, `cmsgs` would fail
 /// for a packet of too many descriptors, and those that fit would leak.

@@ -111,7 +111,7 @@ static void queries(void) {
     FAILS(atp_query_add(query, 0, "a\n", 2), ATP_ERROR_ROW, "lacks column");
     FAILS(atp_query_add(query, 0, "a,soon\n", 7), ATP_ERROR_ROW, "soon");
     FAILS(atp_query_add(query, 0, "a,\xff\n", 4), ATP_ERROR_ROW, "UTF-8");
-    FAILS(atp_query_add(query, 0, "a,\"1\nb,7\n", 9), ATP_ERROR_ROW, "a quote has no end");
+    FAILS(atp_query_add(query, 0, "a,\"1\nb,7\n", 9), ATP_ERROR_ROW, "a quote opens a value and has no end");
     FAILS(atp_query_add(query, 0, "a,1,7\n", 6), ATP_ERROR_ROW, "3 values");
     FAILS(atp_query_add(query, 0, "a,1e99\n", 7), ATP_ERROR_SAMPLE, "1e60");
     CHECK(atp_query_add(query, 0, "a,1\n", 4) == ATP_OK);

@@ -59,10 +59,12 @@ fn crash__daemon_of_the_receiver_killed_and_restarted(row: &mut Row) -> Result<(
         "SIGKILL to the receiver's daemon in the middle of a job, a new one 0.3 s later",
     );
     let star = Star::new(2)?;
+    star.shape(1, "20mbit", 50)?;
     let [from, to] = two(&star)?;
     let before = Snapshot::take(to)?;
     let (from_daemon, first) = (sender_daemon(from, Plan::long().rate)?, to.daemon(&[])?);
-    let plan = Plan::long();
+    // 12 s at least, of which a busy machine may take four before the sender is stopped.
+    let plan = Plan { load: Load::pieces(30_000, 1_000), ..Plan::long() };
     let mut receiving = Receiving::start(to, &first, plan.family, plan.load)?;
     let sending = send(from, &from_daemon, to, plan)?;
     wait_until_it_runs(&from_daemon)?;
