@@ -158,7 +158,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a writer of CSV has written passes, and a reader finds all of its rows.
+        /// Text of a writer of CSV passes, in pieces of any length.
         #[test]
         fn push__takes_what_writers_write_in_any_pieces(
             rows in prop::collection::vec(prop::collection::vec("[a\",\n\r ]{0,4}", 2..4), 0..6),

@@ -179,7 +179,7 @@ mod tests {
         sender
     }
 
-    /// The process that began at `begun` states an end with so many messages.
+    /// Gives the sender an end that the process that began at `begun` states, with this count.
     fn answer(sender: &mut Sender, delivered: u32, begun: u32) {
         let fin = tests::control(sender, tests::MS).expect("a FIN is due");
         let mut answer = tests::fin_ack(&fin, delivered);

@@ -89,7 +89,7 @@ const PYTHON: [&str; 4] = [
 const ALL: &str = "22000 bytes, end";
 const RULE: &str = "tcp:lines,msr:1";
 
-/// What a program reads of another one that has ended.
+/// The end that a program reads after another one has ended.
 #[derive(Clone, Copy, PartialEq)]
 enum Ending {
     Whole,
@@ -124,7 +124,7 @@ impl Programs {
         Ok(Self { folder, program, under })
     }
 
-    /// What runs `program`, whose bytes are to reach the other one if the end is a whole one.
+    /// The command of `program`. Its bytes have to reach the other one if the end is a whole one.
     fn other(&self, program: &Path, ports: &Ports, ending: Ending) -> Command {
         let command = command(self.under, ports, Some(&self.report()), program);
         if ending == Whole { unhurried(command) } else { command }
