@@ -2,6 +2,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use crate::delivery;
 use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
 use crate::{Sample, Warning};
@@ -9,8 +10,13 @@ use crate::{Sample, Warning};
 /// The probability that an unbiased sample is said to contradict its exact total.
 const CONTRADICTION_LEVEL: f64 = 0.001;
 
+/// The expected number of unseen keys from which on a warning says so.
+const UNSEEN_MIN: f64 = 0.5;
+/// The probability with which a key of enough messages is unseen.
+const UNSEEN_CHANCE: f64 = 0.05;
+
 /// The warnings of the job, of the number of its messages, and of its exact totals.
-pub(crate) fn job_warnings(sample: &Sample, parts: &[(u32, &Stratum)]) -> Vec<Warning> {
+pub(crate) fn job_warnings(parts: &[(u32, &Stratum)]) -> Vec<Warning> {
     let incomplete = parts.iter().filter(|(_, stratum)| !stratum.is_complete());
     let arrived: Vec<u64> = incomplete.map(|(_, stratum)| stratum.arrived()).collect();
     if arrived.is_empty() {
@@ -18,7 +24,7 @@ pub(crate) fn job_warnings(sample: &Sample, parts: &[(u32, &Stratum)]) -> Vec<Wa
     }
     let messages = arrived.iter().sum();
     let few = (messages < MESSAGES_MIN).then_some(Warning::FewMessages { messages });
-    let warnings = few.into_iter().chain(sample.delivery.warnings());
+    let warnings = few.into_iter().chain(delivery::warnings(parts));
     warnings.chain(contradictions(parts)).collect()
 }
 
@@ -31,11 +37,48 @@ pub(crate) fn few_with_key(warnings: &mut Vec<Warning>, parts: &[(u32, &Stratum)
     }
 }
 
-/// Warnings about all keys of a job together.
-pub(crate) fn table_warnings(messages: &Sample, records: u64, limit: usize) -> Vec<Warning> {
-    let missing = messages.messages_sent().map(|sent| sent - messages.messages());
-    let unseen = (missing != Some(0)).then_some(Warning::UnseenKeys { missing });
-    unseen.into_iter().chain(uncounted(records, limit)).collect()
+/// Warnings about all keys of a job together. `singles`: the strata of the keys that one message
+/// holds.
+pub(crate) fn table_warnings(
+    messages: &Sample,
+    singles: impl Iterator<Item = u32>,
+    records: u64,
+    limit: usize,
+) -> Vec<Warning> {
+    unseen(messages, singles).into_iter().chain(uncounted(records, limit)).collect()
+}
+
+/// A warning if keys that no arrived message holds are likely.
+///
+/// Of the keys that one message of a stratum holds, `m/N` are seen. So those that were seen stand
+/// for `(N - m) / m` unseen ones each. Keys of several messages are seen more often, which makes
+/// this an upper bound.
+fn unseen(messages: &Sample, singles: impl Iterator<Item = u32>) -> Option<Warning> {
+    let mut keys = 0.0;
+    for stratum in singles {
+        let Some(stratum) = messages.strata.get(&stratum) else { continue };
+        match stratum.sent {
+            Some(sent) => keys += (sent - stratum.arrived()) as f64 / stratum.arrived() as f64,
+            None => return Some(Warning::UnseenKeys { keys: None }),
+        }
+    }
+    (keys >= UNSEEN_MIN).then_some(Warning::UnseenKeys { keys: Some(keys) })
+}
+
+/// The least number of messages in which a key must be, to be seen with a probability of at least
+/// 95 %; `None` if the number of messages sent is unknown, 0 if all of them arrived.
+///
+/// `k` of a stratum's N messages are all missing with a probability of at most `(1 - m/N)^k`.
+pub(crate) fn seen_from(messages: &Sample) -> Option<u64> {
+    let mut from = 0;
+    for stratum in messages.strata.values() {
+        let missing = stratum.sent? - stratum.arrived();
+        if missing > 0 {
+            let least = (UNSEEN_CHANCE.ln() / stratum.missing_share().ln()).floor() as u64 + 1;
+            from = from.max(least.min(missing + 1));
+        }
+    }
+    Some(from)
 }
 
 /// A warning about records whose keys weren't counted.

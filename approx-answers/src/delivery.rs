@@ -1,46 +1,113 @@
-//! How a job was delivered: facts that decide whether a sample can be trusted.
+//! How a stratum was sent and what of it is missing: the facts that decide whether the messages that
+//! arrived are a fair sample.
+
+use std::ops::Range;
 
 use crate::Warning;
+use crate::position::{Gap, gap};
+use crate::stratum::Stratum;
 
-/// How the transport chose the messages. An answer warns if the choice may bias it.
-///
-/// The default is a job in no particular order, with messages of one length.
+/// The order in which a source sent its messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Order {
+    /// The source hasn't said.
+    #[default]
+    Unknown,
+    /// That of the data, such as time.
+    Ordered,
+    /// Records or messages were shuffled before they were sent.
+    Shuffled {
+        /// The number of messages among which each one was drawn; `None` for all of them.
+        buffer: Option<u64>,
+    },
+}
+
+/// How the messages of a stratum were sent, and which of them are missing. An incomplete stratum
+/// without these facts has a warning.
+///
+/// A source states order and lengths in its terms, and the end of the job names the lost messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
-    /// The sender sent messages with the fewest remaining bytes first (`JobBuilder::mrdf`).
-    pub is_mrdf: bool,
-    /// The messages follow an order of the data, such as time.
-    pub is_ordered: bool,
-    /// The job ended before each message was tried once.
-    pub stopped_early: bool,
-    /// The shortest and the longest message that arrived, bytes.
-    pub message_bytes: Option<(u64, u64)>,
+    /// The order of the messages.
+    pub order: Order,
+    /// The source preferred short messages, and its messages differ in length.
+    pub shortest_first: bool,
+    /// The ids of the messages that didn't arrive, as ascending ranges, counted from 0 in the order
+    /// of sending; `None` before the job has ended.
+    pub lost: Option<Vec<Range<u64>>>,
 }
 
 impl Delivery {
-    /// Notes the length of a message.
-    pub fn note_message_bytes(&mut self, bytes: u64) {
-        let (least, most) = self.message_bytes.unwrap_or((bytes, bytes));
-        self.message_bytes = Some((least.min(bytes), most.max(bytes)));
+    /// Messages in an order without meaning, of one length.
+    pub fn shuffled() -> Self {
+        Self { order: Order::Shuffled { buffer: None }, ..Self::default() }
     }
 
-    /// The facts of two parts of a job.
-    pub fn merge(&mut self, other: &Self) {
-        self.is_mrdf |= other.is_mrdf;
-        self.is_ordered |= other.is_ordered;
-        self.stopped_early |= other.stopped_early;
-        if let Some((least, most)) = other.message_bytes {
-            self.note_message_bytes(least);
-            self.note_message_bytes(most);
+    /// Messages that follow an order of the data.
+    pub fn ordered() -> Self {
+        Self { order: Order::Ordered, ..Self::default() }
+    }
+}
+
+/// What a stratum keeps of its delivery.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Facts {
+    order: Order,
+    shortest_first: bool,
+    /// Where messages are missing, if chance doesn't explain it.
+    gap: Option<Gap>,
+}
+
+impl Facts {
+    /// The facts of a stratum of so many messages.
+    pub fn new(delivery: &Delivery, messages: u64) -> Self {
+        let Delivery { order, shortest_first, ref lost } = *delivery;
+        let mixed = match order {
+            Order::Shuffled { buffer } => buffer.unwrap_or(u64::MAX),
+            Order::Unknown | Order::Ordered => 1,
+        };
+        let gap = lost.as_deref().and_then(|lost| gap(messages, lost, mixed));
+        Self { order, shortest_first, gap }
+    }
+
+    /// The facts of two parts of a stratum: the worse of each.
+    pub fn merged(self, other: Self) -> Self {
+        let order = match (self.order, other.order) {
+            (Order::Shuffled { buffer: a }, Order::Shuffled { buffer: b }) => {
+                Order::Shuffled { buffer: a.into_iter().chain(b).min() }
+            }
+            (Order::Ordered, _) | (_, Order::Ordered) => Order::Ordered,
+            _ => Order::Unknown,
+        };
+        let shortest_first = self.shortest_first || other.shortest_first;
+        Self { order, shortest_first, gap: self.gap.or(other.gap) }
+    }
+
+    /// Whether messages of a random order are missing at random.
+    fn is_fair(&self, sent: Option<u64>) -> bool {
+        match self.order {
+            Order::Shuffled { buffer: None } => true,
+            Order::Shuffled { buffer: Some(buffer) } => {
+                sent.is_some_and(|sent| sent <= buffer) || self.gap.is_none()
+            }
+            Order::Unknown | Order::Ordered => false,
         }
     }
+}
 
-    /// The warnings of an incomplete job.
-    pub(crate) fn warnings(&self) -> impl Iterator<Item = Warning> {
-        let unequal = self.message_bytes.filter(|(least, most)| self.is_mrdf && least != most);
-        let unequal =
-            unequal.map(|(bytes_min, bytes_max)| Warning::UnequalSizes { bytes_min, bytes_max });
-        let stopped = self.is_ordered && self.stopped_early;
-        unequal.into_iter().chain(stopped.then_some(Warning::StoppedEarly))
-    }
+/// The warnings of incomplete strata, each for the first stratum with a reason.
+pub(crate) fn warnings(parts: &[(u32, &Stratum)]) -> impl Iterator<Item = Warning> {
+    let incomplete = || {
+        let incomplete = parts.iter().filter(|(_, part)| !part.is_complete());
+        incomplete.map(|&(number, part)| (number, part, part.facts.unwrap_or_default()))
+    };
+    let unfair = incomplete().find(|(_, part, facts)| !facts.is_fair(part.sent));
+    let unfair = unfair.map(|(stratum, part, Facts { order, gap, .. })| {
+        let missing = part.sent.map(|sent| sent - part.arrived());
+        Warning::NotShuffled { stratum, order, missing, sent: part.sent, gap }
+    });
+    let shortest = incomplete().find(|(.., facts)| facts.shortest_first);
+    let shortest = shortest.map(|(stratum, ..)| Warning::ShortestFirst { stratum });
+    unfair.into_iter().chain(shortest)
 }

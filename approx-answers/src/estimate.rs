@@ -60,17 +60,18 @@ impl fmt::Display for Estimate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sample;
+    use crate::{Delivery, Sample};
 
     #[test]
     fn display__says_that_there_are_warnings() {
         let mut sample = Sample::new();
         sample.set_messages_sent(0, 100).unwrap();
+        sample.set_delivery(0, &Delivery::shuffled()).unwrap();
         (0..50).for_each(|total| sample.push(0, 1, f64::from(total % 5)).unwrap());
         let mut estimate = sample.mean(Confidence::P95).unwrap();
         assert!(estimate.warnings.is_empty());
         assert!(estimate.to_string().ends_with(", 95 %)"), "{estimate}");
-        estimate.warnings.push(Warning::StoppedEarly);
+        estimate.warnings.push(Warning::ShortestFirst { stratum: 0 });
         assert!(estimate.to_string().ends_with(", 95 %; 1 warning)"), "{estimate}");
         estimate.warnings.push(Warning::EndOfRange);
         assert!(format!("{estimate:.1}").ends_with(", 95 %; 2 warnings)"), "{estimate}");

@@ -48,7 +48,7 @@ impl Sample {
         }
         let nonzero: u64 = strata.iter().map(|(_, stratum)| stratum.moments.nonzero()).sum();
         let spread = Spread::new(parts, nonzero.max(1) as f64);
-        let mut warnings = job_warnings(self, &strata);
+        let mut warnings = job_warnings(&strata);
         warnings.extend(spread.warnings());
         let estimate = spread.estimate(value, confidence, "sum", self)?;
         Ok(Estimate { warnings, ..estimate })

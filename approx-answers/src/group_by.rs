@@ -208,9 +208,12 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         self.messages.set_exact_records(stratum, records)
     }
 
-    /// Sets how the job was delivered, for the warnings.
-    pub fn set_delivery(&mut self, delivery: Delivery) {
-        self.messages.set_delivery(delivery);
+    /// Sets how the messages of a stratum were sent, and which of them are missing.
+    ///
+    /// # Errors
+    /// As [`Sample::set_delivery`].
+    pub fn set_delivery(&mut self, stratum: u32, delivery: &Delivery) -> Result<(), AnswerError> {
+        self.messages.set_delivery(stratum, delivery)
     }
 
     /// Adds another part of the job. No message may be in both.
@@ -373,9 +376,17 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         Ok(estimate)
     }
 
+    /// The strata of the keys that one message holds.
+    fn singles(&self) -> impl Iterator<Item = u32> {
+        self.entries.iter().filter_map(|entry| match entry.strata[..] {
+            [(stratum, moments)] => (moments.messages() == 1).then_some(stratum),
+            _ => None,
+        })
+    }
+
     /// Warnings about the whole table of keys.
     pub fn warnings(&self) -> Vec<Warning> {
-        table_warnings(&self.messages, self.uncounted_records, self.keys_max)
+        table_warnings(&self.messages, self.singles(), self.uncounted_records, self.keys_max)
     }
 }
 
@@ -424,8 +435,10 @@ mod tests {
     fn answers__are_those_of_messages_with_zeros() {
         let mut by = group_by(10, &MESSAGES);
         by.set_messages_sent(0, 8).unwrap();
+        by.set_delivery(0, &Delivery::shuffled()).unwrap();
         let mut sample = Sample::new();
         sample.set_messages_sent(0, 8).unwrap();
+        sample.set_delivery(0, &Delivery::shuffled()).unwrap();
         for (records, total) in [(2, 4.0), (0, 0.0), (0, 0.0), (1, 9.0)] {
             sample.push(0, records, total).unwrap();
         }
@@ -436,7 +449,7 @@ mod tests {
             assert!((found.value - expected.value).abs() < 1e-12);
             assert!((found.half_width() - expected.half_width()).abs() < 1e-9);
         }
-        assert_eq!(by.warnings(), [Warning::UnseenKeys { missing: Some(4) }]);
+        assert_eq!(by.warnings(), [Warning::UnseenKeys { keys: Some(1.0) }]);
         assert_eq!(by.sum(&"z", P95), Err(AnswerError::UnknownKey));
     }
 
@@ -455,6 +468,7 @@ mod tests {
         let by = |exact: Option<f64>| {
             let mut by = group_by(10, &MESSAGES.repeat(20));
             by.set_messages_sent(0, 100).unwrap();
+            by.set_delivery(0, &Delivery::shuffled()).unwrap();
             exact.into_iter().for_each(|exact| by.set_exact_records(0, exact).unwrap());
             by
         };
@@ -535,6 +549,7 @@ mod tests {
     fn mean__of_a_key_in_one_message_has_no_bounds() {
         let mut by = group_by(10, &MESSAGES);
         by.set_messages_sent(0, 8).unwrap();
+        by.set_delivery(0, &Delivery::shuffled()).unwrap();
         let mean = by.mean(&"c", P95).unwrap();
         assert_eq!((mean.value, mean.low, mean.high), (7.0, f64::NEG_INFINITY, f64::INFINITY));
         assert!(by.mean(&"a", P95).unwrap().half_width().is_finite());

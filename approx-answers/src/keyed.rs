@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-use crate::check::uncounted;
+use crate::check::{table_warnings, uncounted};
 use crate::groups::{GROUPS, Groups};
 use crate::room::Room;
 use crate::stratum::check_value;
@@ -130,6 +130,13 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
             self.room.bytes -= entry.bytes;
             self.uncounted_records += entry.records();
         }
+    }
+
+    /// Warnings about the whole table of keys.
+    pub fn table_warnings(&self) -> Vec<Warning> {
+        let singles = self.entries.values().filter(|entry| entry.messages == 1);
+        let singles = singles.filter_map(|entry| entry.cells.keys().next().copied());
+        table_warnings(&self.messages, singles, self.uncounted_records, self.keys_max)
     }
 
     /// Adds another part of the job. Keys are kept as in [`crate::GroupBy::merge`], but in no case

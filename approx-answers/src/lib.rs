@@ -5,10 +5,11 @@
 //! here compare messages, never records.
 //!
 //! ```
-//! use approx_answers::{Confidence, Sample};
+//! use approx_answers::{Confidence, Delivery, Sample};
 //!
 //! let mut sample = Sample::new();
 //! sample.set_messages_sent(0, 100)?;
+//! sample.set_delivery(0, &Delivery::shuffled())?;
 //! for message in 0..80 {
 //!     let delays_min = [4.0, 7.0, f64::from(message % 10)];
 //!     sample.push(0, delays_min.len() as u64, delays_min.iter().sum())?;
@@ -34,6 +35,7 @@ mod group_by;
 mod groups;
 mod keyed;
 mod moments;
+mod position;
 mod quantiles;
 mod query;
 mod rank_sketch;
@@ -46,12 +48,13 @@ mod top;
 mod warning;
 
 pub use confidence::Confidence;
-pub use delivery::Delivery;
+pub use delivery::{Delivery, Order};
 pub use emax::{AcceptedError, Action, Planner, Reason, Report};
 pub use error::{AnswerError, QueryError};
 pub use estimate::Estimate;
 pub use group_by::GroupBy;
 pub use moments::Moments;
+pub use position::Gap;
 pub use quantiles::Quantiles;
 pub use query::{Answering, Answers, CsvQuotes, Function, Query, QuoteError};
 pub use sample::Sample;

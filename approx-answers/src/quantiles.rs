@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hash::Hash;
 
-use crate::check::{few_with_key, job_warnings, table_warnings};
+use crate::check::{few_with_key, job_warnings};
 use crate::groups::{GROUPS, mix, variance};
 use crate::keyed::{Cell as _, Cells, Entry, Keyed, OnRecord};
 use crate::rank_sketch::RankSketch;
@@ -84,9 +84,12 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         self.keyed.messages.set_exact_records(stratum, records)
     }
 
-    /// Sets how the job was delivered, for the warnings.
-    pub fn set_delivery(&mut self, delivery: Delivery) {
-        self.keyed.messages.set_delivery(delivery);
+    /// Sets how the messages of a stratum were sent, and which of them are missing.
+    ///
+    /// # Errors
+    /// As [`Sample::set_delivery`].
+    pub fn set_delivery(&mut self, stratum: u32, delivery: &Delivery) -> Result<(), AnswerError> {
+        self.keyed.messages.set_delivery(stratum, delivery)
     }
 
     /// Adds another part of the job. No message may be in both. Keys are kept as in
@@ -117,7 +120,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
 
     /// Warnings about the whole table of keys.
     pub fn warnings(&self) -> Vec<Warning> {
-        table_warnings(&self.keyed.messages, self.keyed.uncounted_records, self.keyed.keys_max)
+        self.keyed.table_warnings()
     }
 
     /// All messages without regard to keys.
@@ -166,7 +169,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
             let high = high.and_then(|high| ranked.value(high));
             (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY))
         };
-        let mut warnings = job_warnings(&self.keyed.messages, &strata);
+        let mut warnings = job_warnings(&strata);
         warnings.extend(spread.warnings());
         few_with_key(&mut warnings, &strata, entry.messages);
         let is_open = low.is_infinite() || high.is_infinite();
@@ -284,6 +287,7 @@ mod tests {
     fn whole(messages: &[&[f64]], sent: u64) -> Quantiles {
         let mut quantiles = Quantiles::new(1);
         quantiles.set_messages_sent(0, sent).unwrap();
+        quantiles.set_delivery(0, &Delivery::shuffled()).unwrap();
         for message in messages {
             quantiles.push_message(0, message.iter().map(|&value| ((), value))).unwrap();
         }

@@ -49,7 +49,7 @@ impl Sample {
         // The residual of a single message is zero by construction: it says nothing.
         let nonzero: u64 = strata.iter().map(|(_, stratum)| stratum.moments.nonzero()).sum();
         let spread = Spread::new(parts.collect(), nonzero as f64 - 1.0);
-        let mut warnings = job_warnings(self, &strata);
+        let mut warnings = job_warnings(&strata);
         warnings.extend(spread.warnings());
         let incomplete = strata.iter().filter(|(_, stratum)| !stratum.is_complete());
         let parts = incomplete

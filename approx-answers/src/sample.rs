@@ -16,7 +16,6 @@ pub(crate) const STRATA_MAX: usize = 65_536;
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
     pub(crate) strata: BTreeMap<u32, Stratum>,
-    pub(crate) delivery: Delivery,
 }
 
 impl Sample {
@@ -65,9 +64,16 @@ impl Sample {
         self.change(stratum, |own| own.set_exact_x(stratum, records))
     }
 
-    /// Sets how the job was delivered, for the warnings.
-    pub fn set_delivery(&mut self, delivery: Delivery) {
-        self.delivery = delivery;
+    /// Sets how the messages of a stratum were sent, and which of them are missing. Later facts
+    /// replace earlier ones.
+    ///
+    /// # Errors
+    /// There are too many strata.
+    pub fn set_delivery(&mut self, stratum: u32, delivery: &Delivery) -> Result<(), AnswerError> {
+        self.change(stratum, |own| {
+            own.set_delivery(delivery);
+            Ok(())
+        })
     }
 
     /// Adds the messages of another part of the job. No message may be in both.
@@ -82,7 +88,6 @@ impl Sample {
             *own = own.merged(number, theirs)?;
         }
         self.strata = strata;
-        self.delivery.merge(&other.delivery);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! One stratum: the messages of one sender and group.
 
+use crate::delivery::{Delivery, Facts};
 use crate::{AnswerError, Moments};
 
 /// The third powers of larger numbers may overflow.
@@ -12,6 +13,8 @@ pub(crate) struct Stratum {
     pub sent: Option<u64>,
     /// The exact total of `x` over all messages, arrived or not.
     pub exact_x: Option<f64>,
+    /// `None` if nothing is known of the delivery.
+    pub facts: Option<Facts>,
 }
 
 impl Stratum {
@@ -45,6 +48,13 @@ impl Stratum {
         Ok(())
     }
 
+    /// Sets how its messages were sent and which are missing.
+    pub fn set_delivery(&mut self, delivery: &Delivery) {
+        let lost = delivery.lost.iter().flatten().map(|run| run.end.saturating_sub(run.start));
+        let messages = self.arrived() + lost.sum::<u64>();
+        self.facts = Some(Facts::new(delivery, self.sent.unwrap_or(messages)));
+    }
+
     pub fn set_exact_x(&mut self, stratum: u32, exact: f64) -> Result<(), AnswerError> {
         check_value(stratum, "exact total", exact)?;
         let one = self.exact_x.unwrap_or(exact);
@@ -70,6 +80,10 @@ impl Stratum {
         if let Some(sent) = other.sent {
             self.set_sent(stratum, sent)?;
         }
+        self.facts = match (self.facts, other.facts) {
+            (Some(own), Some(theirs)) => Some(own.merged(theirs)),
+            (own, theirs) => own.or(theirs),
+        };
         if let Some(exact) = other.exact_x {
             self.set_exact_x(stratum, exact)?;
         }

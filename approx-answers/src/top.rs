@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::check::{few_with_key, job_warnings, table_warnings};
+use crate::check::{few_with_key, job_warnings};
 use crate::groups::variance;
 use crate::keyed::{Cell, Cells, Entry, Keyed, OnRecord};
 use crate::spread::{Part, Spread};
@@ -122,9 +122,12 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         self.keyed.messages.set_exact_records(stratum, records)
     }
 
-    /// Sets how the job was delivered, for the warnings.
-    pub fn set_delivery(&mut self, delivery: Delivery) {
-        self.keyed.messages.set_delivery(delivery);
+    /// Sets how the messages of a stratum were sent, and which of them are missing.
+    ///
+    /// # Errors
+    /// As [`Sample::set_delivery`].
+    pub fn set_delivery(&mut self, stratum: u32, delivery: &Delivery) -> Result<(), AnswerError> {
+        self.keyed.messages.set_delivery(stratum, delivery)
     }
 
     /// All messages without regard to keys.
@@ -196,12 +199,8 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
             let value = total(&strata, &one.cells) - total(&strata, &other.cells);
             separates = students.show_positive(value, &self.spread(&strata, one, other));
         }
-        let mut warnings = job_warnings(&self.keyed.messages, &strata);
-        warnings.extend(table_warnings(
-            &self.keyed.messages,
-            self.keyed.uncounted_records,
-            self.keyed.keys_max,
-        ));
+        let mut warnings = job_warnings(&strata);
+        warnings.extend(self.keyed.table_warnings());
         Ok(Ranking { ranks: ranks?, gap, separates, warnings })
     }
 
@@ -315,6 +314,7 @@ mod tests {
     fn top(messages: u32, sent: u64, counts: &[(&'static str, u32)]) -> Top<&'static str> {
         let mut top = Top::new(10);
         top.set_messages_sent(0, sent).unwrap();
+        top.set_delivery(0, &Delivery::shuffled()).unwrap();
         for message in 0..messages {
             let records = counts.iter().flat_map(|&(key, count)| {
                 // One record more or less, by turns.
@@ -335,7 +335,7 @@ mod tests {
         assert!((ranking.ranks[0].1.value - 2_500.0).abs() < 10.0, "{:?}", ranking.ranks);
         let gap = ranking.gap.unwrap();
         assert!(ranking.separates && gap.low > 0.0 && gap.contains(3.0 * 250.0), "{gap}");
-        assert_eq!(ranking.warnings, [Warning::UnseenKeys { missing: Some(50) }]);
+        assert_eq!(ranking.warnings, []);
     }
 
     /// Ten large keys and 400 small ones, in messages of two strata that differ in size.
@@ -343,6 +343,7 @@ mod tests {
         let mut top = Top::new(1_000);
         for (stratum, messages) in [(0, 300), (1, 90)] {
             top.set_messages_sent(stratum, messages + 50).unwrap();
+            top.set_delivery(stratum, &Delivery::shuffled()).unwrap();
             for message in 0..messages as u32 {
                 let large = (0..10).map(|key| (key, f64::from(100 + (message * 7 + key) % 13)));
                 let small = (10..410).map(|key| (key, f64::from((message * key) % 11)));
@@ -421,6 +422,7 @@ mod tests {
         assert!(top.largest(1, P95).unwrap().separates);
         assert!(top.push_message(1, [("c", 1.0)]).is_ok());
         top.set_messages_sent(1, 1).unwrap();
+        top.set_delivery(1, &Delivery::shuffled()).unwrap();
         let ranking = top.largest(1, P95).unwrap();
         assert!(!ranking.separates);
         assert_eq!(ranking.warnings, [Warning::UncountedRecords { records: 1, limit: 2 }]);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::{Gap, Order};
+
 /// Fewer messages than this make an interval doubtful: totals of messages are skewed, and Student's
 /// t assumes that their mean isn't.
 pub const MESSAGES_MIN: u64 = 30;
@@ -15,10 +17,10 @@ pub enum Warning {
         /// Messages that arrived, of the strata that aren't complete.
         messages: u64,
     },
-    /// Keys that no arrived message holds have no answer.
+    /// Many keys occur in one message each, so others are likely to be in missing messages only.
     UnseenKeys {
-        /// Messages that are missing; `None` if the number sent is unknown.
-        missing: Option<u64>,
+        /// The expected number of such keys, at most; `None` if the number of messages sent is unknown.
+        keys: Option<f64>,
     },
     /// Records whose key was beyond the limit, or beyond 256 MiB, aren't counted.
     UncountedRecords {
@@ -36,15 +38,24 @@ pub enum Warning {
         /// The probability of a false alarm.
         level: f64,
     },
-    /// MRDF sent short messages first, and they differ in length.
-    UnequalSizes {
-        /// The shortest that arrived.
-        bytes_min: u64,
-        /// The longest that arrived.
-        bytes_max: u64,
+    /// The source of an incomplete stratum hasn't shuffled its messages, or hasn't said that it has.
+    NotShuffled {
+        /// The first such stratum.
+        stratum: u32,
+        /// Its order.
+        order: Order,
+        /// Messages that are missing; `None` if the number sent is unknown.
+        missing: Option<u64>,
+        /// Messages that were sent, if that is known.
+        sent: Option<u64>,
+        /// Where they are missing, if chance doesn't explain it.
+        gap: Option<Gap>,
     },
-    /// Ordered messages stopped before their end.
-    StoppedEarly,
+    /// The source of an incomplete stratum prefers short messages, and its messages differ in length.
+    ShortestFirst {
+        /// The first such stratum.
+        stratum: u32,
+    },
     /// Strata were weighted by what arrived, because the number sent is unknown.
     SentUnknown {
         /// A stratum without it.
@@ -98,6 +109,30 @@ pub enum Warning {
     },
 }
 
+impl Warning {
+    /// Whether the answer itself may be wrong, although its interval is narrow enough: more messages
+    /// of the same kind don't help, or values and keys may be missing that none of them shows.
+    pub fn is_doubt(&self) -> bool {
+        match self {
+            Self::NotShuffled { .. }
+            | Self::ShortestFirst { .. }
+            | Self::UnseenKeys { .. }
+            | Self::UncountedRecords { .. }
+            | Self::ContradictsExact { .. }
+            | Self::SentUnknown { .. }
+            | Self::HeavyTail { .. } => true,
+            Self::FewMessages { .. }
+            | Self::ThinStratum { .. }
+            | Self::DenominatorNearZero { .. }
+            | Self::NoVariation { .. }
+            | Self::EndOfRange
+            | Self::KeysWithoutValue { .. }
+            | Self::NaRanked
+            | Self::NaInText { .. } => false,
+        }
+    }
+}
+
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -106,15 +141,14 @@ impl fmt::Display for Warning {
                 "only {messages} messages carry this answer, and an interval needs {MESSAGES_MIN}: \
                  raise the MSR, or send smaller messages"
             ),
-            Self::UnseenKeys { missing } => {
-                match missing {
-                    Some(missing) => write!(f, "{missing} messages are missing")?,
-                    None => write!(f, "messages may be missing")?,
+            Self::UnseenKeys { keys } => {
+                match keys {
+                    Some(keys) => write!(f, "about {keys:.1} keys")?,
+                    None => f.write_str("some keys")?,
                 }
-                write!(
-                    f,
-                    ", and keys that only they hold can't be bounded: use `try_every_message`, or \
-                     send rare keys in an exact group"
+                f.write_str(
+                    " may be in missing messages only, as many keys are in one message each: group by \
+                     a coarser key, raise the MSR, or send rare keys in an exact group",
                 )
             }
             Self::UncountedRecords { records, limit } => write!(
@@ -128,15 +162,39 @@ impl fmt::Display for Warning {
                  what chance explains (level {level}): the sample is biased; shuffle the messages, \
                  use `try_every_message`, or turn MRDF off"
             ),
-            Self::UnequalSizes { bytes_min, bytes_max } => write!(
+            Self::NotShuffled { stratum, order, missing, sent, gap } => {
+                match order {
+                    Order::Unknown => write!(
+                        f,
+                        "the source of stratum {stratum} hasn't said whether its messages are shuffled"
+                    )?,
+                    Order::Ordered => {
+                        write!(
+                            f,
+                            "the messages of stratum {stratum} follow the order of the data"
+                        )?;
+                    }
+                    Order::Shuffled { .. } => write!(
+                        f,
+                        "the messages of stratum {stratum} are shuffled in parts, and not as a whole"
+                    )?,
+                }
+                match (gap, missing, sent) {
+                    (Some(gap), ..) => write!(f, ", and {gap}")?,
+                    (None, Some(missing), Some(sent)) => {
+                        write!(f, ", and {missing} of {sent} are missing")?;
+                    }
+                    (None, ..) => f.write_str(", and messages are missing")?,
+                }
+                f.write_str(
+                    ": those that arrived may be no fair sample; shuffle the records, or let all \
+                     messages arrive",
+                )
+            }
+            Self::ShortestFirst { stratum } => write!(
                 f,
-                "messages of {bytes_min} to {bytes_max} bytes were sent shortest first: turn MRDF \
-                 off, send messages of equal size, or give each size its stratum"
-            ),
-            Self::StoppedEarly => write!(
-                f,
-                "the job stopped before the end of its ordered messages, so the last ones are \
-                 missing: shuffle the messages, or use `try_every_message`"
+                "the messages of stratum {stratum} differ in length and were sent shortest first: turn \
+                 MRDF off, send messages of equal length, or give each length its stratum"
             ),
             Self::SentUnknown { stratum } => write!(
                 f,
@@ -204,14 +262,27 @@ mod tests {
     fn display__names_the_remedy() {
         let remedies = [
             (Warning::FewMessages { messages: 7 }, "raise the MSR"),
-            (Warning::UnseenKeys { missing: Some(3) }, "try_every_message"),
+            (
+                Warning::UnseenKeys { keys: Some(3.2) },
+                "about 3.2 keys may be in missing messages only",
+            ),
             (Warning::UncountedRecords { records: 5, limit: 2 }, "raise the limit"),
             (
                 Warning::ContradictsExact { stratum: 1, statistic: 9.0, level: 0.001 },
                 "try_every_message",
             ),
-            (Warning::UnequalSizes { bytes_min: 1, bytes_max: 2 }, "turn MRDF off"),
-            (Warning::StoppedEarly, "shuffle"),
+            (
+                Warning::NotShuffled {
+                    stratum: 0,
+                    order: Order::Ordered,
+                    missing: Some(361),
+                    sent: Some(2_000),
+                    gap: Some(Gap::End { share: 0.1805 }),
+                },
+                "the last 18.1 % of the messages are missing: those that arrived may be no fair sample; \
+                 shuffle the records",
+            ),
+            (Warning::ShortestFirst { stratum: 0 }, "turn MRDF off"),
             (Warning::SentUnknown { stratum: 0 }, "announce the number"),
             (Warning::ThinStratum { stratum: 9, messages: 1 }, "raise its MSR"),
             (Warning::DenominatorNearZero { low: -1.0, high: 2.0 }, "the two sums"),

@@ -1,6 +1,6 @@
 //! A plan for a query by key: one accepted error, and one answer for each key that meets it.
 
-use approx_answers::{AcceptedError, Action, Answering, Confidence, Planner};
+use approx_answers::{AcceptedError, Action, Answering, Confidence, Delivery, Planner};
 use rand::{RngExt, seq::SliceRandom};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -45,6 +45,7 @@ fn look_at__each_key_of_two_groups_meets_the_error_and_covers() {
         let mut planner = Planner::new(accepted, Confidence::P95).with_sources(2);
         for (stratum, sent) in (0..).zip(SENT) {
             answering.set_messages_sent(stratum, sent).unwrap();
+            answering.set_delivery(stratum, &Delivery::shuffled()).unwrap();
             planner.source_started(stratum, 1.0);
         }
         for (stratum, rows) in &messages {

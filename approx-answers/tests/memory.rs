@@ -1,6 +1,6 @@
 //! Memory of one message: the allocator counts what this thread holds.
 
-use approx_answers::{Answering, Confidence};
+use approx_answers::{Answering, Confidence, Delivery};
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
@@ -58,6 +58,7 @@ fn push_csv__many_short_rows_take_no_memory() {
     for query in QUERIES {
         let mut answering = Answering::of_csv(query.parse().unwrap(), b"v\n").unwrap();
         answering.set_messages_sent(0, 2).unwrap();
+        answering.set_delivery(0, &Delivery::shuffled()).unwrap();
         let message = "1\n".repeat(ROWS);
         let (pushed, bytes) = most_bytes(|| answering.push_csv(0, message.as_bytes()));
         assert_eq!(pushed, Ok(()), "{query}");

@@ -1,6 +1,6 @@
 //! The formulas against brute force: every sample of a small population.
 
-use approx_answers::{AnswerError, Confidence, Estimate, Sample, Warning};
+use approx_answers::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 
 /// Records differ: those of messages that agree have a wider interval than the formula's.
 const POPULATION: [(u64, f64); 8] =
@@ -18,6 +18,7 @@ fn sample(messages: &[(u64, f64)], sent: Option<u64>) -> Sample {
     let mut sample = Sample::new();
     if let Some(sent) = sent {
         sample.set_messages_sent(0, sent).unwrap();
+        sample.set_delivery(0, &Delivery::shuffled()).unwrap();
     }
     messages.iter().for_each(|&(records, total)| sample.push(0, records, total).unwrap());
     sample
@@ -63,6 +64,7 @@ fn sum__strata_add() {
     let part = |stratum, messages: &[(u64, f64)], sent| {
         let mut sample = Sample::new();
         sample.set_messages_sent(stratum, sent).unwrap();
+        sample.set_delivery(stratum, &Delivery::shuffled()).unwrap();
         messages.iter().for_each(|&(records, y)| sample.push(stratum, records, y).unwrap());
         sample
     };
@@ -108,6 +110,7 @@ fn complete__strata_beside_incomplete_ones_add_no_width() {
     let mut both = sample(&POPULATION[..4], Some(8));
     let alone = both.sum(Confidence::P95).unwrap();
     both.set_messages_sent(9, 1).unwrap();
+    both.set_delivery(9, &Delivery::shuffled()).unwrap();
     both.push(9, 4, 1000.0).unwrap();
     let estimate = both.sum(Confidence::P95).unwrap();
     assert_near(estimate.value, alone.value + 1000.0);
@@ -168,6 +171,7 @@ fn bad_input__leaves_no_stratum_behind() {
 fn equal_messages__have_no_width_and_a_warning() {
     let mut equal = Sample::new();
     equal.set_messages_sent(0, 100).unwrap();
+    equal.set_delivery(0, &Delivery::shuffled()).unwrap();
     (0..40).for_each(|_| equal.push(0, 3, 6.0).unwrap());
     let estimate = equal.sum(Confidence::P95).unwrap();
     assert_eq!((estimate.value, estimate.half_width()), (600.0, 0.0));
@@ -178,6 +182,7 @@ fn equal_messages__have_no_width_and_a_warning() {
 fn huge_values__have_finite_intervals_or_an_error() {
     let mut huge = Sample::new();
     huge.set_messages_sent(0, u64::MAX).unwrap();
+    huge.set_delivery(0, &Delivery::shuffled()).unwrap();
     for sign in [-1.0, 1.0, 1.0] {
         huge.push_pair(0, 1e60 * sign, 1e60).unwrap();
     }
@@ -191,6 +196,7 @@ fn huge_values__have_finite_intervals_or_an_error() {
 fn mean__a_short_message_is_no_heavy_tail() {
     let mut sample = Sample::new();
     sample.set_messages_sent(0, 100).unwrap();
+    sample.set_delivery(0, &Delivery::shuffled()).unwrap();
     for message in 0..59 {
         sample.push(0, 15, 1_500.0 + f64::from(message % 7)).unwrap();
     }

@@ -1,6 +1,6 @@
 //! Properties of answers: merging equals one stream, and answers move with the data.
 
-use approx_answers::{Confidence, Estimate, Sample};
+use approx_answers::{Confidence, Delivery, Estimate, Sample};
 use proptest::prelude::*;
 
 type Messages = Vec<(u32, u64, f64)>;
@@ -16,6 +16,7 @@ fn sample(messages: &[(u32, u64, f64)]) -> Sample {
         // A stratum of one message has an infinite interval: it is complete here.
         let sent = if arrived < 2 { arrived } else { 2 * arrived };
         sample.set_messages_sent(stratum, sent).unwrap();
+        sample.set_delivery(stratum, &Delivery::shuffled()).unwrap();
     }
     messages.iter().for_each(|&(stratum, x, y)| sample.push(stratum, x, y).unwrap());
     sample
@@ -42,6 +43,7 @@ proptest! {
             let arrived = messages.iter().filter(|message| message.0 == stratum).count() as u64;
             let sent = if arrived < 2 { arrived } else { 2 * arrived };
             merged.set_messages_sent(stratum, sent).unwrap();
+            merged.set_delivery(stratum, &Delivery::shuffled()).unwrap();
         }
         for ask in [Sample::sum, Sample::count, Sample::mean] {
             let (one, other) =

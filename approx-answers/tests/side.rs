@@ -1,6 +1,6 @@
 //! Exact side information: a smaller variance, and a warning when the sample contradicts it.
 
-use approx_answers::{Confidence, Delivery, Sample, Warning};
+use approx_answers::{Confidence, Delivery, Gap, Order, Sample, Warning};
 use rand::{RngExt, seq::index};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -16,6 +16,7 @@ fn population(draws: &mut ChaCha8Rng) -> Vec<(u64, f64)> {
 fn sample(population: &[(u64, f64)], chosen: impl IntoIterator<Item = usize>) -> Sample {
     let mut sample = Sample::new();
     sample.set_messages_sent(0, population.len() as u64).unwrap();
+    sample.set_delivery(0, &Delivery::shuffled()).unwrap();
     for i in chosen {
         sample.push(0, population[i].0, population[i].1).unwrap();
     }
@@ -72,6 +73,7 @@ fn exact_records__ring_for_biased_samples_only() {
 fn exact_records__a_short_last_message_is_no_contradiction() {
     let mut sample = Sample::new();
     sample.set_messages_sent(0, 100).unwrap();
+    sample.set_delivery(0, &Delivery::shuffled()).unwrap();
     (0..80).for_each(|_| sample.push(0, 15, 1.0).unwrap());
     sample.set_exact_records(0, 99.0 * 15.0 + 4.0).unwrap();
     assert!(!is_contradicted(&sample));
@@ -81,34 +83,73 @@ fn exact_records__a_short_last_message_is_no_contradiction() {
 fn exact_records__a_wrong_total_of_a_complete_stratum_rings() {
     let mut sample = Sample::new();
     sample.set_messages_sent(0, 3).unwrap();
+    sample.set_delivery(0, &Delivery::shuffled()).unwrap();
     (0..3).for_each(|_| sample.push(0, 15, 1.0).unwrap());
     sample.set_exact_records(0, 44.0).unwrap();
     assert!(is_contradicted(&sample));
 }
 
 #[test]
-fn delivery__warns_of_incomplete_jobs_only() {
-    let mut delivery = Delivery { is_mrdf: true, is_ordered: true, ..Delivery::default() };
-    delivery.note_message_bytes(1_400);
-    let warnings = |delivery: Delivery, sent: u64| {
+fn delivery__warns_of_incomplete_strata_that_are_no_fair_sample() {
+    let sample = |sent: u64, delivery: Option<&Delivery>| {
         let mut sample = Sample::new();
-        (0..40).for_each(|i| sample.push(0, 15, f64::from(i)).unwrap());
         sample.set_messages_sent(0, sent).unwrap();
-        sample.set_delivery(delivery);
+        (0..40).for_each(|i| sample.push(0, 15, f64::from(i)).unwrap());
+        delivery.into_iter().for_each(|delivery| sample.set_delivery(0, delivery).unwrap());
         sample.mean(Confidence::P95).unwrap().warnings
     };
-    assert_eq!(warnings(delivery, 50), []);
-    delivery.note_message_bytes(200);
-    let unequal = Warning::UnequalSizes { bytes_min: 200, bytes_max: 1_400 };
-    assert_eq!(warnings(delivery, 50), std::slice::from_ref(&unequal));
-    delivery.stopped_early = true;
-    assert_eq!(warnings(delivery, 50), [unequal, Warning::StoppedEarly]);
-    assert_eq!(warnings(delivery, 40), []);
+    let unfair = |order, gap| Warning::NotShuffled {
+        stratum: 0,
+        order,
+        missing: Some(10),
+        sent: Some(50),
+        gap,
+    };
+    // Nothing is known of a stratum whose delivery nobody told.
+    assert_eq!(sample(50, None), [unfair(Order::Unknown, None)]);
+    assert_eq!(sample(50, Some(&Delivery::default())), [unfair(Order::Unknown, None)]);
+    assert_eq!(sample(50, Some(&Delivery::ordered())), [unfair(Order::Ordered, None)]);
+    assert_eq!(sample(50, Some(&Delivery::shuffled())), []);
+    let buffer = |buffer| Order::Shuffled { buffer: Some(buffer) };
+    let end = |order| Delivery { order, lost: Some(vec![40..50]), shortest_first: false };
+    let last = Some(Gap::End { share: 0.2 });
+    assert_eq!(sample(50, Some(&end(Order::Ordered))), [unfair(Order::Ordered, last)]);
+    assert_eq!(sample(50, Some(&end(buffer(5)))), [unfair(buffer(5), last)]);
+    assert_eq!(sample(50, Some(&end(buffer(50)))), []);
+    assert_eq!(sample(50, Some(&end(Order::Shuffled { buffer: None }))), []);
+    let shortest = Delivery { shortest_first: true, ..Delivery::shuffled() };
+    assert_eq!(sample(50, Some(&shortest)), [Warning::ShortestFirst { stratum: 0 }]);
+    // Of a complete stratum all messages are there.
+    assert_eq!(sample(40, None), []);
+    assert_eq!(sample(40, Some(&Delivery { shortest_first: true, ..Delivery::ordered() })), []);
+}
+
+/// Parts of a stratum that threads summed up.
+#[test]
+fn delivery__of_merged_parts_is_the_worse_one() {
+    let part = |delivery: Delivery| {
+        let mut part = Sample::new();
+        (0..40).for_each(|i| part.push(0, 15, f64::from(i)).unwrap());
+        part.set_delivery(0, &delivery).unwrap();
+        part
+    };
+    let mut all = part(Delivery::shuffled());
+    all.set_messages_sent(0, 100).unwrap();
+    assert_eq!(all.mean(Confidence::P95).unwrap().warnings, []);
+    all.merge(&part(Delivery { shortest_first: true, ..Delivery::ordered() })).unwrap();
+    let warnings = all.mean(Confidence::P95).unwrap().warnings;
+    let [Warning::NotShuffled { order: Order::Ordered, missing: Some(20), .. }, shortest] =
+        &warnings[..]
+    else {
+        panic!("{warnings:?}")
+    };
+    assert_eq!(*shortest, Warning::ShortestFirst { stratum: 0 });
 }
 
 #[test]
 fn messages__fewer_than_30_warn() {
     let mut sample = Sample::new();
+    sample.set_delivery(0, &Delivery::shuffled()).unwrap();
     (0..29).for_each(|i| sample.push(0, 15, f64::from(i)).unwrap());
     let warnings = |sample: &Sample| sample.mean(Confidence::P95).unwrap().warnings;
     assert_eq!(warnings(&sample), [Warning::FewMessages { messages: 29 }]);

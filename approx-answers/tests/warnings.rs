@@ -2,7 +2,8 @@
 //! denominators near 0.
 
 use approx_answers::{
-    AcceptedError, Action, Confidence, Estimate, GroupBy, Planner, Reason, Sample, Warning,
+    AcceptedError, Action, Confidence, Delivery, Estimate, GroupBy, Planner, Reason, Sample,
+    Warning,
 };
 use rand::{RngExt, seq::index};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -30,6 +31,7 @@ fn count__of_a_key_in_clusters_warns_when_it_misses() {
             .collect();
         let mut by = GroupBy::new(2);
         by.set_messages_sent(0, clusters.len() as u64).unwrap();
+        by.set_delivery(0, &Delivery::shuffled()).unwrap();
         for message in index::sample(&mut draws, clusters.len(), clusters.len() / 4) {
             let keys = std::iter::repeat_n("key", clusters[message]).chain(["other"; 3]);
             by.push_message(0, keys.map(|key| (key, 1.0))).unwrap();
@@ -49,6 +51,7 @@ fn count__of_a_key_in_clusters_warns_when_it_misses() {
 fn equal(messages: u64, sent: u64) -> Sample {
     let mut sample = Sample::new();
     sample.set_messages_sent(0, sent).unwrap();
+    sample.set_delivery(0, &Delivery::shuffled()).unwrap();
     (0..messages).for_each(|i| sample.push(0, 15, i as f64).unwrap());
     sample
 }
@@ -102,6 +105,7 @@ fn mean__of_a_constant_column_has_no_variation() {
         for messages in [40u64, 30_000] {
             let mut sample = Sample::new();
             sample.set_messages_sent(0, 100_000).unwrap();
+            sample.set_delivery(0, &Delivery::shuffled()).unwrap();
             for message in 0..messages {
                 let records = 1 + message * 7 % 20;
                 let total = (0..records).map(|_| value).sum();
@@ -120,6 +124,7 @@ fn mean__of_a_constant_column_has_no_variation() {
 fn sum__of_totals_that_differ_by_rounding_has_no_variation() {
     let mut sample = Sample::new();
     sample.set_messages_sent(0, 100).unwrap();
+    sample.set_delivery(0, &Delivery::shuffled()).unwrap();
     for message in 0..40 {
         // The same three records in another order.
         let total = if message % 2 == 0 { 0.1 + 0.2 + 0.3 } else { 0.3 + 0.2 + 0.1 };
@@ -133,8 +138,10 @@ fn sum__of_totals_that_differ_by_rounding_has_no_variation() {
 fn mean__of_large_values_keeps_its_variation() {
     let mut sample = Sample::new();
     sample.set_messages_sent(0, 1_000).unwrap();
+    sample.set_delivery(0, &Delivery::shuffled()).unwrap();
     let mut spread = Sample::new();
     spread.set_messages_sent(0, 1_000).unwrap();
+    spread.set_delivery(0, &Delivery::shuffled()).unwrap();
     for message in 0..100u64 {
         let records = 1 + message % 20;
         let deviation = (message * 37 % 101) as f64 - 50.0;
@@ -150,6 +157,7 @@ fn with_thin(thin: u64) -> Sample {
     let mut sample = Sample::new();
     for stratum in 0..10u32 {
         sample.set_messages_sent(stratum, 1_000).unwrap();
+        sample.set_delivery(stratum, &Delivery::shuffled()).unwrap();
         for message in 0..if stratum == 9 { thin } else { 50 } {
             sample.push(stratum, 1, 10.0 + (message * 7 % 5) as f64 / 2.0).unwrap();
         }
@@ -187,6 +195,7 @@ fn ratio__of_a_denominator_near_zero_warns() {
     let ratio = |shift: f64| {
         let mut sample = Sample::new();
         sample.set_messages_sent(0, 1_000).unwrap();
+        sample.set_delivery(0, &Delivery::shuffled()).unwrap();
         for message in 0..60 {
             sample.push_pair(0, f64::from(message % 7) - 3.1 + shift, f64::from(message)).unwrap();
         }

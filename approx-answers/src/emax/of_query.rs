@@ -1,7 +1,7 @@
 //! The plan of a query.
 
 use super::{Action, Planner};
-use crate::{AnswerError, Answering, Answers, Confidence, Estimate};
+use crate::{AnswerError, Answering, Answers, Confidence, Estimate, Warning};
 
 impl Planner {
     /// Looks at a query, if a look is due: at each of its rows. A query by key ends once each key
@@ -14,8 +14,12 @@ impl Planner {
             return Ok(Vec::new());
         }
         self.look(|confidence| {
-            let rows = answering.answers(confidence)?.rows;
-            Ok(rows.into_iter().map(|(_, estimate)| estimate).collect())
+            let Answers { rows, warnings, .. } = answering.answers(confidence)?;
+            let mut rows: Vec<Estimate> = rows.into_iter().map(|(_, estimate)| estimate).collect();
+            // What puts all rows in doubt counts for the first one, and so for the report.
+            let doubts = warnings.into_iter().filter(Warning::is_doubt);
+            rows.first_mut().into_iter().for_each(|row| row.warnings.extend(doubts.clone()));
+            Ok(rows)
         })
     }
 
@@ -51,13 +55,14 @@ impl Planner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AcceptedError, Report};
+    use crate::{AcceptedError, Delivery, Report};
 
     /// Pushes messages of one row each, with the key of `key`, until the plan ends.
     fn run(query: &str, key: impl Fn(u32) -> &'static str) -> (Planner, Answering) {
         let mut answering = Answering::of_csv(query.parse().unwrap(), b"k,v\n").expect("a query");
         let mut planner = Planner::new(AcceptedError::relative(0.05).unwrap(), Confidence::P95);
         answering.set_messages_sent(0, 10_000).unwrap();
+        answering.set_delivery(0, &Delivery::shuffled()).unwrap();
         planner.source_started(0, 1.0);
         for message in 0..10_000u32 {
             let value = 100 + (message.wrapping_mul(2_654_435_761) >> 24);

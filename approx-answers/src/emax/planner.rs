@@ -49,6 +49,8 @@ pub enum Action {
 struct Source {
     /// `None` if it isn't known, or must stay: there are no requests then.
     msr: Option<f64>,
+    /// The MSR of its terms, before the first request.
+    own_msr: f64,
     /// The sender was asked to finish: its MSR may only fall.
     is_ending: bool,
     has_ended: bool,
@@ -77,13 +79,14 @@ struct Need {
 /// several gives their number to [`Planner::with_sources`].
 ///
 /// ```
-/// use approx_answers::{AcceptedError, Action, Confidence, Planner, Sample};
+/// use approx_answers::{AcceptedError, Action, Confidence, Delivery, Planner, Sample};
 ///
 /// let mut sample = Sample::new();
 /// let mut planner = Planner::new(AcceptedError::relative(0.05)?, Confidence::P95);
 ///
 /// // The source starts: 10,000 messages, MSR 1. The action is for `Receiver::request_msr`.
 /// sample.set_messages_sent(0, 10_000)?;
+/// sample.set_delivery(0, &Delivery::shuffled())?;
 /// let first = planner.source_started(0, 1.0);
 /// assert_eq!(first, Some(Action::Lower { stratum: 0, msr: 0.95 }));
 ///
@@ -110,6 +113,8 @@ pub struct Planner {
     sources: BTreeMap<u32, Source>,
     /// The number of sources that the first look awaits.
     sources_min: usize,
+    /// Whether a narrow interval ends the plan although its answer is in doubt.
+    ends_in_doubt: bool,
     spending: Spending,
     next_look: u64,
     looks: u32,
@@ -124,6 +129,7 @@ impl Planner {
             confidence,
             sources: BTreeMap::new(),
             sources_min: 0,
+            ends_in_doubt: false,
             spending: Spending::new(1.0 - confidence.level()),
             next_look: MESSAGES_MIN,
             looks: 0,
@@ -149,6 +155,13 @@ impl Planner {
         Self { sources_min: sources, ..self }
     }
 
+    /// Whether the plan ends once the intervals are narrow enough although a warning puts the answers
+    /// in doubt ([`Warning::is_doubt`]). Default off: it then goes on to what the sources' own MSRs
+    /// bring. In both cases the error isn't met: [`Reason::InDoubt`].
+    pub fn end_in_doubt(self, on: bool) -> Self {
+        Self { ends_in_doubt: on, ..self }
+    }
+
     /// The confidence that was asked for.
     pub fn confidence(&self) -> Confidence {
         self.confidence
@@ -164,7 +177,7 @@ impl Planner {
         if source.msr.is_some() {
             return None;
         }
-        source.msr = Some(msr);
+        (source.msr, source.own_msr) = (Some(msr), msr);
         if self.report.is_some() {
             return None;
         }
@@ -242,6 +255,10 @@ impl Planner {
             variance => wanted(answer) / variance,
         };
         let fraction = answers.iter().map(fraction).fold(f64::INFINITY, f64::min);
+        if fraction >= 1.0 && is_in_doubt(&answers) && !is_last && !self.ends_in_doubt {
+            // The look decides nothing, so it costs no confidence.
+            return Ok(self.go_on(answers[0].messages));
+        }
         let needs = needs(&answers, wanted);
         let alpha = if is_last { self.spending.last() } else { self.spending.look(fraction) };
 
@@ -257,7 +274,8 @@ impl Planner {
             estimate.half_width() <= self.accepted.of(estimate) && !is_few(estimate)
         };
         if level.is_some() && estimates.iter().all(is_met) {
-            self.finish(estimates, level.unwrap_or(plan), None);
+            let because = is_in_doubt(&estimates).then_some(Reason::InDoubt);
+            self.finish(estimates, level.unwrap_or(plan), because);
             return Ok(if is_last { Vec::new() } else { vec![Action::End] });
         }
         if is_last {
@@ -286,6 +304,16 @@ impl Planner {
             LOOK_FACTOR * now
         };
         actions.push(self.wait((next.ceil() as u64).max(MESSAGES_MIN)));
+        actions
+    }
+
+    /// Asks the sources for what they offered by themselves.
+    fn go_on(&mut self, messages: u64) -> Vec<Action> {
+        let own: Vec<(u32, f64)> =
+            self.sources.iter().map(|(&stratum, source)| (stratum, source.own_msr)).collect();
+        let mut actions: Vec<Action> =
+            own.into_iter().filter_map(|(stratum, msr)| self.request(stratum, msr)).collect();
+        actions.push(self.wait((EXTEND_FACTOR * messages as f64).ceil() as u64));
         actions
     }
 
@@ -350,6 +378,11 @@ fn needs(answers: &[Estimate], wanted: impl Fn(&Estimate) -> f64) -> BTreeMap<u3
         }
     }
     needs
+}
+
+/// Whether a warning puts an answer in doubt, however narrow its interval.
+fn is_in_doubt(answers: &[Estimate]) -> bool {
+    answers.iter().flat_map(|answer| &answer.warnings).any(Warning::is_doubt)
 }
 
 /// Nothing shows yet how many messages the answer needs.

@@ -25,7 +25,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether each answer has an interval as narrow as accepted.
+    /// Whether each answer has an interval as narrow as accepted, and no warning puts one in doubt.
     pub fn is_met(&self) -> bool {
         self.because.is_none()
     }
@@ -55,6 +55,8 @@ pub enum Reason {
     NearZero,
     /// Too few messages carry an answer.
     FewMessages,
+    /// The intervals are narrow enough, but a warning puts an answer in doubt.
+    InDoubt,
 }
 
 impl fmt::Display for Report {
@@ -69,6 +71,12 @@ impl fmt::Display for Report {
                     more => write!(f, ", with {more} warnings"),
                 }
             }
+            Some(Reason::InDoubt) => write!(
+                f,
+                "the error is {reached} of {} accepted, but {}",
+                self.accepted,
+                Reason::InDoubt
+            ),
             Some(reason) => write!(
                 f,
                 "the error is {reached}, more than the {} accepted, because {reason}",
@@ -91,6 +99,7 @@ impl fmt::Display for Reason {
             Self::NearZero => {
                 f.write_str("the answer may be 0: give the accepted error in its own unit")
             }
+            Self::InDoubt => f.write_str("that is in doubt: see the warnings"),
             Self::FewMessages => f.write_str(
                 "too few messages carry an answer: begin with a MSR of 1, or send smaller messages",
             ),

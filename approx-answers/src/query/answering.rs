@@ -5,6 +5,7 @@ use super::{
     records::{Columns, Counted, NA, Once, Records},
     without_value::WithoutValue,
 };
+use crate::check::seen_from;
 use crate::{
     AnswerError, Confidence, Delivery, Estimate, GroupBy, Quantiles, QueryError, Sample, Top,
     Warning,
@@ -18,11 +19,12 @@ const QUANTILE_KEYS_MAX: usize = 250;
 /// The answer of a query, at any time of its job.
 ///
 /// ```
-/// use approx_answers::{Answering, Confidence};
+/// use approx_answers::{Answering, Confidence, Delivery};
 ///
 /// let columns = ["carrier", "dep_delay"];
 /// let mut answering = Answering::new("avg(dep_delay) by carrier".parse()?, &columns)?;
 /// answering.set_messages_sent(0, 50)?;
+/// answering.set_delivery(0, &Delivery::shuffled())?;
 /// for message in 0..40 {
 ///     let delay_min = (message % 7).to_string();
 ///     answering.push_message(0, [["UA", &delay_min], ["AA", "3"], ["UA", "NA"]])?;
@@ -57,6 +59,9 @@ pub struct Answers {
     pub rows: Vec<(Option<String>, Estimate)>,
     /// Of `top`: whether the sample shows that these keys are the largest.
     pub separates: Option<bool>,
+    /// Keys in at least this many messages have a row with a probability of at least 95 %. `None`
+    /// without keys, or if the number of messages sent is unknown; 0 if all of them arrived.
+    pub keys_seen_from: Option<u64>,
     /// Warnings about all rows together.
     pub warnings: Vec<Warning>,
 }
@@ -218,13 +223,16 @@ impl Answering {
         }
     }
 
-    /// Sets how the job was delivered, for the warnings.
-    pub fn set_delivery(&mut self, delivery: Delivery) {
+    /// Sets how the messages of a stratum were sent, and which of them are missing.
+    ///
+    /// # Errors
+    /// As [`Sample::set_delivery`].
+    pub fn set_delivery(&mut self, stratum: u32, delivery: &Delivery) -> Result<(), AnswerError> {
         match &mut self.state {
-            State::Whole(sample) => sample.set_delivery(delivery),
-            State::Grouped(by) => by.set_delivery(delivery),
-            State::Quantiles(by) => by.set_delivery(delivery),
-            State::Top(top) => top.set_delivery(delivery),
+            State::Whole(sample) => sample.set_delivery(stratum, delivery),
+            State::Grouped(by) => by.set_delivery(stratum, delivery),
+            State::Quantiles(by) => by.set_delivery(stratum, delivery),
+            State::Top(top) => top.set_delivery(stratum, delivery),
         }
     }
 
@@ -247,7 +255,7 @@ impl Answering {
         let of_na = Some(Warning::NaInText { rows: na_rows }).filter(|_| na_rows > 0 && has_text);
         let plain = |rows, mut warnings: Vec<Warning>| {
             warnings.extend(of_na);
-            Answers { rows, separates: None, warnings }
+            Answers { rows, separates: None, keys_seen_from: None, warnings }
         };
         let rank = match self.query.function {
             Function::Quantile { rank, .. } => rank,
@@ -275,7 +283,8 @@ impl Answering {
                 let is_whole = by.uncounted_records() == 0;
                 let others = self.without_value.keys(|key| !is_whole || by.has(key));
                 let (rows, without_value) = rows(by.keys(), others, ask)?;
-                Ok(plain(rows, by.warnings().into_iter().chain(without_value).collect()))
+                let warnings = by.warnings().into_iter().chain(without_value).collect();
+                Ok(Answers { keys_seen_from: seen_from(by.all()), ..plain(rows, warnings) })
             }
             State::Quantiles(by) if self.query.by.is_none() => {
                 let estimate = by.quantile(&String::new(), rank, confidence);
@@ -293,7 +302,8 @@ impl Answering {
                 let is_whole = by.uncounted_records() == 0;
                 let others = self.without_value.keys(|key| !is_whole || by.has(key));
                 let (rows, without_value) = rows(by.keys(), others, ask)?;
-                Ok(plain(rows, by.warnings().into_iter().chain(without_value).collect()))
+                let warnings = by.warnings().into_iter().chain(without_value).collect();
+                Ok(Answers { keys_seen_from: seen_from(by.all()), ..plain(rows, warnings) })
             }
             State::Top(top) => {
                 let Function::Top { ranks, .. } = self.query.function else {
@@ -303,7 +313,12 @@ impl Answering {
                 let has_na = ranking.ranks.iter().any(|(key, _)| key.trim() == NA);
                 ranking.warnings.extend(has_na.then_some(Warning::NaRanked));
                 let rows = ranking.ranks.into_iter().map(|(key, e)| (Some(key), e)).collect();
-                Ok(Answers { rows, separates: Some(ranking.separates), warnings: ranking.warnings })
+                Ok(Answers {
+                    rows,
+                    separates: Some(ranking.separates),
+                    keys_seen_from: seen_from(top.all()),
+                    warnings: ranking.warnings,
+                })
             }
         }
     }
@@ -366,6 +381,7 @@ mod tests {
     fn complete(query: &str) -> Answers {
         let mut answering = Answering::new(query.parse().unwrap(), &["k", "a", "b"]).unwrap();
         answering.set_messages_sent(0, 1).unwrap();
+        answering.set_delivery(0, &Delivery::shuffled()).unwrap();
         answering.push_message(0, ROWS).unwrap();
         assert_eq!(answering.messages(), 1);
         answering.answers(P95).unwrap()
@@ -409,6 +425,7 @@ mod tests {
         let answers = |query: &str| {
             let mut answering = Answering::new(query.parse().unwrap(), &["k", "v"]).unwrap();
             answering.set_messages_sent(0, 2).unwrap();
+            answering.set_delivery(0, &Delivery::shuffled()).unwrap();
             answering.push_message(0, &rows[..3]).unwrap();
             answering.push_message(0, &rows[3..]).unwrap();
             let Answers { rows, warnings, .. } = answering.answers(P95).unwrap();
@@ -448,9 +465,11 @@ mod tests {
         let answers = |query: &str| {
             let mut answering = Answering::new(query.parse().unwrap(), &["country", "v"]).unwrap();
             answering.set_messages_sent(0, 1).unwrap();
+            answering.set_delivery(0, &Delivery::shuffled()).unwrap();
             answering.push_message(0, rows).unwrap();
             let mut of_csv = Answering::of_csv(query.parse().unwrap(), b"country,v\n").unwrap();
             of_csv.set_messages_sent(0, 1).unwrap();
+            of_csv.set_delivery(0, &Delivery::shuffled()).unwrap();
             of_csv.push_csv(0, b"NA,1\nDE,NA\nNA,3\nNA,\n,4\n").unwrap();
             let answers = answering.answers(P95).unwrap();
             assert_eq!(of_csv.answers(P95).unwrap(), answers, "{query}");
@@ -494,8 +513,8 @@ mod tests {
             Answering::new("avg(a) by k".parse().unwrap(), &["k", "a", "b"]).unwrap();
         answering.push_message(0, ROWS).unwrap();
         assert_eq!(answering.overall(P95).unwrap().unwrap().value, 3.0);
-        let warnings = answering.answers(P95).unwrap().warnings;
-        assert_eq!(warnings, [Warning::UnseenKeys { missing: None }]);
+        let Answers { warnings, keys_seen_from, .. } = answering.answers(P95).unwrap();
+        assert_eq!((warnings, keys_seen_from), (vec![Warning::UnseenKeys { keys: None }], None));
     }
 
     #[test]
@@ -503,6 +522,7 @@ mod tests {
         let answers = |query: &str, exact: Option<f64>| {
             let mut answering = Answering::new(query.parse().unwrap(), &["k", "a"]).unwrap();
             answering.set_messages_sent(0, 100).unwrap();
+            answering.set_delivery(0, &Delivery::shuffled()).unwrap();
             for message in 0..80 {
                 // 1 to 20 rows, which add up to some ten times as much.
                 let rows = (0..=message * 7 % 20)
@@ -536,6 +556,7 @@ mod tests {
             let mut answering = Answering::new(query.parse().unwrap(), &["k", "a"]).unwrap();
             for stratum in 0..2 {
                 answering.set_messages_sent(stratum, u64::MAX).unwrap();
+                answering.set_delivery(stratum, &Delivery::shuffled()).unwrap();
                 answering.push_message(stratum, [["x", "1"]]).unwrap();
             }
             let answers = answering.answers(P95).unwrap();

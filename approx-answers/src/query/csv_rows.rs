@@ -216,6 +216,7 @@ impl Records for Csv<'_> {
 mod tests {
     use super::*;
     use crate::Confidence;
+    use crate::Delivery;
     use proptest::prelude::*;
 
     fn answering(header: &[u8]) -> Result<Answering, QueryError> {
@@ -226,6 +227,7 @@ mod tests {
     fn push_csv__reads_quotes_and_missing_values() {
         let mut answering = answering(b"a,\"b, c\"\r\n").unwrap();
         answering.set_messages_sent(0, 2).unwrap();
+        answering.set_delivery(0, &Delivery::shuffled()).unwrap();
         answering.push_csv(0, b"\"x\"\"y\",2\r\nz,\n").unwrap();
         answering.push_csv(0, b"\"x\"\"y\",3").unwrap();
         let rows = answering.answers(Confidence::P95).unwrap().rows;
@@ -270,6 +272,7 @@ mod tests {
         let header = "\u{feff}a,\"b, c\"\n";
         let mut answering = answering(header.as_bytes()).unwrap();
         answering.set_messages_sent(0, 1).unwrap();
+        answering.set_delivery(0, &Delivery::shuffled()).unwrap();
         answering.push_csv(0, "\u{feff}x,1\n\u{feff}x,2\n".as_bytes()).unwrap();
         let rows = answering.answers(Confidence::P95).unwrap().rows;
         assert_eq!(rows.len(), 1);

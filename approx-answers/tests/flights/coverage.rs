@@ -1,6 +1,6 @@
 //! Coverage of complete jobs of MSR 0.8.
 
-use approx_answers::{Confidence, GroupBy, Quantiles, Sample, Top};
+use approx_answers::{Confidence, Delivery, GroupBy, Quantiles, Sample, Top};
 
 use crate::table::{
     Flight, RECORDS_PER_MESSAGE, SEEDS, arrived, assert_coverage, assert_coverage_or_warnings,
@@ -26,6 +26,7 @@ pub fn sum_and_mean() {
         for seed in 0..SEEDS {
             let mut sample = Sample::new();
             sample.set_messages_sent(0, totals.len() as u64).unwrap();
+            sample.set_delivery(0, &Delivery::shuffled()).unwrap();
             for i in arrived(totals.len(), seed) {
                 sample.push(0, totals[i].0, totals[i].1).unwrap();
             }
@@ -57,6 +58,7 @@ pub fn mean_by_carrier() {
         for seed in 0..SEEDS {
             let mut by = GroupBy::new(20);
             by.set_messages_sent(0, messages.len() as u64).unwrap();
+            by.set_delivery(0, &Delivery::shuffled()).unwrap();
             for i in arrived(messages.len(), seed) {
                 let records = messages[i].iter().map(|f| (f.carrier.as_str(), f.delay_min));
                 by.push_message(0, records).unwrap();
@@ -96,6 +98,7 @@ pub fn quantile() {
         for seed in 0..SEEDS {
             let mut quantiles = Quantiles::new(1);
             quantiles.set_messages_sent(0, messages.len() as u64).unwrap();
+            quantiles.set_delivery(0, &Delivery::shuffled()).unwrap();
             for i in arrived(messages.len(), seed) {
                 let records = messages[i].iter().map(|flight| ((), flight.delay_min));
                 quantiles.push_message(0, records).unwrap();
@@ -126,6 +129,7 @@ pub fn top() {
         for seed in 0..SEEDS {
             let mut top = Top::new(200);
             top.set_messages_sent(0, messages.len() as u64).unwrap();
+            top.set_delivery(0, &Delivery::shuffled()).unwrap();
             for i in arrived(messages.len(), seed) {
                 top.push_message(0, messages[i].iter().map(|f| (f.dest.as_str(), 1.0))).unwrap();
             }

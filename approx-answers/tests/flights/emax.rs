@@ -1,6 +1,6 @@
 //! Coverage when a planner chooses the end.
 
-use approx_answers::{AcceptedError, Action, Confidence, Delivery, Planner, Sample, Warning};
+use approx_answers::{AcceptedError, Action, Confidence, Delivery, Planner, Reason, Sample};
 use rand::seq::SliceRandom;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -43,6 +43,7 @@ fn covers(error: f64) {
             planner.source_started(0, 1.0);
             let mut sample = Sample::new();
             sample.set_messages_sent(0, sent).unwrap();
+            sample.set_delivery(0, &Delivery::shuffled()).unwrap();
             for (records, total) in shuffled(&totals, seed) {
                 sample.push(0, records, total).unwrap();
                 if planner.is_look_due(sample.messages()) {
@@ -67,34 +68,43 @@ fn covers(error: f64) {
 }
 
 /// Without shuffling, the first messages that are enough are no sample of the table: a job by time
-/// ends in January, and one by carrier with the first of them. The warning says so.
+/// would end in January, and one by carrier with the first of them. A plan that knows the order goes
+/// on to the end of the job. If it may end in doubt, its report says so.
 pub fn file_order() {
     let truth = truth();
     for (order, flights) in orders(flights()) {
         let totals = totals(&flights);
-        let mut planner = Planner::new(AcceptedError::relative(0.1).unwrap(), Confidence::P95);
-        planner.source_started(0, 1.0);
-        let mut sample = Sample::new();
-        sample.set_messages_sent(0, totals.len() as u64).unwrap();
-        for &(records, total) in &totals {
-            sample.push(0, records, total).unwrap();
-            if planner.is_look_due(sample.messages()) {
+        let is_shuffled = order == "shuffled";
+        for ends_in_doubt in [false, true] {
+            let accepted = AcceptedError::relative(0.1).unwrap();
+            let mut planner = Planner::new(accepted, Confidence::P95).end_in_doubt(ends_in_doubt);
+            planner.source_started(0, 1.0);
+            let mut sample = Sample::new();
+            sample.set_messages_sent(0, totals.len() as u64).unwrap();
+            let delivery = if is_shuffled { Delivery::shuffled() } else { Delivery::ordered() };
+            sample.set_delivery(0, &delivery).unwrap();
+            for &(records, total) in &totals {
+                sample.push(0, records, total).unwrap();
+                if planner.is_look_due(sample.messages()) {
+                    planner.look(|level| Ok(vec![sample.mean(level)?])).unwrap();
+                }
+                if planner.report().is_some() {
+                    break;
+                }
+            }
+            if sample.messages() == totals.len() as u64 {
+                planner.source_ended(0);
                 planner.look(|level| Ok(vec![sample.mean(level)?])).unwrap();
             }
-            if planner.report().is_some() {
-                break;
-            }
+            let report = planner.report().expect("all messages meet any error");
+            let (messages, mean) = (sample.messages(), &report.estimates[0]);
+            println!("emax 0.1, {order}: {mean} after {messages}, truth {truth:.2}; {report}");
+            let is_early = messages < totals.len() as u64 / 3;
+            assert_eq!(is_early, is_shuffled || ends_in_doubt, "{order}: {messages}");
+            assert_eq!(mean.contains(truth), is_shuffled || !ends_in_doubt, "{order}");
+            let because = (ends_in_doubt && !is_shuffled).then_some(Reason::InDoubt);
+            assert_eq!(report.because, because, "{order}");
         }
-        let report = planner.report().expect("all messages meet any error");
-        let is_right = report.estimates[0].contains(truth);
-        let (messages, mean) = (sample.messages(), &report.estimates[0]);
-        println!("emax 0.1, {order}, in this order: {mean} after {messages}, truth {truth:.2}");
-        assert!(report.is_met() && messages < totals.len() as u64 / 3, "{order}: {messages}");
-        assert_eq!(is_right, order == "shuffled", "{order}");
-        let is_ordered = order != "shuffled";
-        sample.set_delivery(Delivery { is_ordered, stopped_early: true, ..Delivery::default() });
-        let warnings = sample.mean(report.level).unwrap().warnings;
-        assert_eq!(warnings.contains(&Warning::StoppedEarly), is_ordered, "{order}: {warnings:?}");
     }
 }
 
@@ -108,6 +118,7 @@ pub fn naive_stopping() {
     for seed in 0..SEEDS {
         let mut sample = Sample::new();
         sample.set_messages_sent(0, totals.len() as u64).unwrap();
+        sample.set_delivery(0, &Delivery::shuffled()).unwrap();
         for (records, total) in shuffled(&totals, seed) {
             sample.push(0, records, total).unwrap();
             let Ok(mean) = sample.mean(Confidence::P95) else { continue };

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use approx_answers::{Confidence, Estimate, Quantiles, Sample};
+use approx_answers::{Confidence, Delivery, Estimate, Quantiles, Sample};
 use libtest_mimic::{Arguments, Trial};
 use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -66,6 +66,7 @@ fn sample(drawn: &Value) -> Sample {
     let mut sample = Sample::new();
     for (stratum, part) in (0..).zip(drawn.as_array().unwrap()) {
         sample.set_messages_sent(stratum, part["sent"].as_u64().unwrap()).unwrap();
+        sample.set_delivery(stratum, &Delivery::shuffled()).unwrap();
         for message in part["messages"].as_array().unwrap() {
             let values: Vec<f64> =
                 message.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
@@ -126,6 +127,7 @@ fn quantiles(drawn: &Value) -> Quantiles {
     let mut quantiles = Quantiles::new(1);
     for (stratum, part) in (0..).zip(drawn.as_array().unwrap()) {
         quantiles.set_messages_sent(stratum, part["sent"].as_u64().unwrap()).unwrap();
+        quantiles.set_delivery(stratum, &Delivery::shuffled()).unwrap();
         for message in part["messages"].as_array().unwrap() {
             let values = message.as_array().unwrap().iter().map(|v| ((), v.as_f64().unwrap()));
             quantiles.push_message(stratum, values).unwrap();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Quantiles, Sample, Top};
+use crate::{Delivery, Quantiles, Sample, Top};
 
 fn planner(share: f64, sources: &[u32]) -> Planner {
     let accepted = AcceptedError::relative(share).unwrap();
@@ -13,6 +13,7 @@ fn planner(share: f64, sources: &[u32]) -> Planner {
 fn sample(messages: u32, sent: u64, spread: f64) -> Sample {
     let mut sample = Sample::new();
     sample.set_messages_sent(0, sent).unwrap();
+    sample.set_delivery(0, &Delivery::shuffled()).unwrap();
     for message in 0..messages {
         let deviation = f64::from(message % 7) - 3.0;
         sample.push(0, 10, 100.0 + spread * deviation).unwrap();
@@ -158,6 +159,7 @@ fn look__names_an_answer_near_zero_and_one_of_few_messages() {
         let mut planner = planner(0.01, &[0]);
         let mut sample = Sample::new();
         sample.set_messages_sent(0, 1_000).unwrap();
+        sample.set_delivery(0, &Delivery::shuffled()).unwrap();
         for message in 0..messages {
             sample.push(0, 1, mean + f64::from(message % 7) - 3.0).unwrap();
         }
@@ -186,6 +188,7 @@ fn look__an_open_interval_costs_no_confidence_and_needs_all_messages() {
     let mut planner = planner(0.5, &[0]);
     let mut quantiles = Quantiles::new(1);
     quantiles.set_messages_sent(0, 10_000).unwrap();
+    quantiles.set_delivery(0, &Delivery::shuffled()).unwrap();
     let mut push = |messages: std::ops::Range<u32>, planner: &mut Planner| {
         for message in messages {
             let value = f64::from(message.wrapping_mul(2_654_435_761) >> 16);
@@ -209,6 +212,7 @@ fn look__a_ranking_of_messages_that_agree_or_are_few_is_not_met() {
         let mut planner = planner(0.5, &[0]);
         let mut top = Top::new(10);
         top.set_messages_sent(0, 1_000).unwrap();
+        top.set_delivery(0, &Delivery::shuffled()).unwrap();
         for message in 0..39 {
             top.push_message(0, [(message % keys, 1.0)]).unwrap();
         }
