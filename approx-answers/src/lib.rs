@@ -44,6 +44,7 @@ mod room;
 mod sample;
 mod spread;
 mod stratum;
+mod table;
 mod top;
 mod warning;
 
@@ -58,6 +59,7 @@ pub use position::Gap;
 pub use quantiles::Quantiles;
 pub use query::{Answering, Answers, CsvQuotes, Function, Query, QuoteError};
 pub use sample::Sample;
+pub use table::{LongRecords, RecordOrder, Table, TableError};
 pub use top::{Ranking, Top};
 pub use warning::{MESSAGES_MIN, Warning};
 

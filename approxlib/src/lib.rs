@@ -78,6 +78,7 @@ mod error;
 mod interface;
 mod job;
 mod job_id;
+mod order;
 mod peer;
 mod receiver;
 mod report;
@@ -97,6 +98,7 @@ pub use error::{Error, ShortCause, ShortGroup, Shortfall};
 pub use interface::Interface;
 pub use job::{Fanout, Group, Job, JobBuilder, JobHandle, Progress, Requests, Stream};
 pub use job_id::JobId;
+pub use order::Order;
 pub use peer::{Addresses, ToAddresses};
 pub use receiver::{
     Event, GroupArrivals, GroupSummary, GroupTerms, RateRequest, Receiver, ReceiverBuilder,

@@ -2,7 +2,9 @@
 
 mod common;
 
-use approxlib::{Error, Event, Group, GroupTerms, Job, RateRequest, Receiver, Requests, Terms};
+use approxlib::{
+    Error, Event, Group, GroupTerms, Job, Order, RateRequest, Receiver, Requests, Terms,
+};
 use std::{net::SocketAddr, thread, time::Duration};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -40,27 +42,31 @@ fn changed(receiver: &mut Receiver) -> Terms {
 #[test]
 fn started__tells_n_msr_and_name() {
     let (mut receiver, address) = receiver();
+    let shuffled = Order::Shuffled { buffer: None };
+    let among = |messages| Order::Shuffled { buffer: Some(messages) };
     let groups = [
-        Group::new(1).msr(0.5).messages(100).name("flights"),
+        Group::new(1).msr(0.5).messages(100).name("flights").order(shuffled),
         Group::new(9).name("totals é").messages(4),
-        Group::new(200).msr(0.25),
+        Group::new(200).msr(0.25).order(among(1_500)),
     ];
     let mut job =
         Job::builder().control_socket(None).id("sums").groups(groups).connect(address).unwrap();
     job.send_in(1, b"a message").unwrap();
     let (_, id, terms) = started(&mut receiver);
     assert_eq!((id, terms.window), (job.id(), 0));
-    let group = |group, name: &str, exact, messages, msr| GroupTerms {
+    let group = |group, name: &str, exact, messages, msr, order| GroupTerms {
         group,
         name: name.to_owned(),
         exact,
         messages,
         msr,
+        order,
+        shortest_first: false,
     };
     let expected = [
-        group(1, "flights", false, Some(100), 0.5),
-        group(9, "totals é", true, Some(4), 1.0),
-        group(200, "", false, None, 0.25),
+        group(1, "flights", false, Some(100), 0.5, shuffled),
+        group(9, "totals é", true, Some(4), 1.0, Order::Unknown),
+        group(200, "", false, None, 0.25, among(1_024)),
     ];
     assert_eq!(terms.groups, expected);
     job.set_msr(1, 0.75).unwrap();

@@ -7,6 +7,8 @@ use crate::{
 };
 use clap::{ArgMatches, Command, Parser};
 use std::{
+    error::Error,
+    fmt,
     io::{Write, stderr, stdout},
     process::{ExitCode, exit},
 };
@@ -42,6 +44,23 @@ fn leave(error: &clap::Error) -> ! {
     }
 }
 
+/// An end of a program with an exit code of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndWith {
+    /// The exit code.
+    pub code: u8,
+    /// The sentence for standard error.
+    pub message: String,
+}
+
+impl fmt::Display for EndWith {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for EndWith {}
+
 /// The exit code of a program that ended so. `report` prints the error, unless it is a broken pipe
 /// of standard output.
 pub fn exit_code(outcome: anyhow::Result<()>, report: impl FnOnce(anyhow::Error)) -> ExitCode {
@@ -49,6 +68,7 @@ pub fn exit_code(outcome: anyhow::Result<()>, report: impl FnOnce(anyhow::Error)
     if OutputError::find(&error).is_some_and(OutputError::is_broken_pipe) {
         return ExitCode::from(BROKEN_PIPE);
     }
+    let code = error.downcast_ref::<EndWith>().map(|end| ExitCode::from(end.code));
     report(error);
-    ExitCode::FAILURE
+    code.unwrap_or(ExitCode::FAILURE)
 }

@@ -17,7 +17,7 @@ mod end;
 mod stdout;
 mod terminal;
 
-pub use end::{exit_code, matches, parse};
+pub use end::{EndWith, exit_code, matches, parse};
 pub use stdout::{OutputError, Stdout, check, close_again_on_exec, note, write};
 pub use terminal::{draws, has_color};
 

@@ -4,7 +4,7 @@
 use atp_common::{
     units::Msr,
     wire::{
-        Fields, FinBody, FinGroup, Flags, GroupName, Header, Kind, TERMS_GROUPS_MAX,
+        Fields, FinBody, FinGroup, Flags, GroupName, Header, Kind, Order, TERMS_GROUPS_MAX,
         TERMS_PAGES_MAX, TermsBody, TermsGroup,
     },
 };
@@ -216,7 +216,15 @@ fn tell(receiver: &mut Receiver, pages: usize) {
 }
 
 fn terms(group: u8) -> TermsGroup {
-    TermsGroup { group, exact: false, messages: None, msr: Msr::NONE, name: GroupName::default() }
+    TermsGroup {
+        group,
+        exact: false,
+        messages: None,
+        msr: Msr::NONE,
+        order: Order::Unknown,
+        shortest_first: false,
+        name: GroupName::default(),
+    }
 }
 
 /// The documented memory of a sender, beside the messages' own bytes.

@@ -5,8 +5,8 @@ use atp_common::{
     units::Msr,
     wire::{
         EpochArrivals, FIN_BODY_LEN_MAX, Fields, FinBody, FinGroup, Flags, GroupName, Header, Kind,
-        ProbeBody, REQUEST_BODY_LEN_MAX, ReceiptBody, ReceiptWord, RequestBody, TERMS_BODY_LEN_MAX,
-        TermsBody, TermsGroup, member_header,
+        Order, ProbeBody, REQUEST_BODY_LEN_MAX, ReceiptBody, ReceiptWord, RequestBody,
+        TERMS_BODY_LEN_MAX, TermsBody, TermsGroup, member_header,
     },
 };
 use etherparse::PacketBuilder;
@@ -95,12 +95,22 @@ const GROUPS: [FinGroup; 2] = [
 fn terms() -> [TermsGroup; 2] {
     let name = |name| GroupName::new(name).expect("a short name");
     let msr = Msr::from_parts_per_billion(900_000_000).expect("below one");
-    let known = TermsGroup { group: 1, exact: true, messages: Some(40), msr, name: name("first") };
+    let known = TermsGroup {
+        group: 1,
+        exact: true,
+        messages: Some(40),
+        msr,
+        order: Order::Ordered,
+        shortest_first: false,
+        name: name("first"),
+    };
     let unknown = TermsGroup {
         group: 255,
         exact: false,
         messages: None,
         msr: Msr::NONE,
+        order: Order::ShuffledAmong { log2_messages: 10 },
+        shortest_first: true,
         name: name("second"),
     };
     [known, unknown]

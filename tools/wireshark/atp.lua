@@ -25,6 +25,8 @@ local REASONS = {
   [7] = "the job has more messages than the receiver accepts",
 }
 
+local ORDERS = { [0] = "unknown", [1] = "of the data", [2] = "shuffled" }
+
 -- Bit, name, and the kinds that may carry each flag. Flags of different kinds may share a bit.
 local FLAGS = {
   { 1, "CONGESTION", { [ACK] = true } },
@@ -80,6 +82,9 @@ local f = {
   terms_group = ProtoField.uint8("approx.terms.group", "Group"),
   terms_known = ProtoField.bool("approx.terms.known", "N is known", 8, nil, 1),
   terms_exact = ProtoField.bool("approx.terms.exact", "Exact", 8, nil, 2),
+  terms_shortest = ProtoField.bool("approx.terms.shortest_first", "Short messages first", 8, nil, 4),
+  terms_order = ProtoField.uint8("approx.terms.order", "Order", base.DEC, ORDERS),
+  terms_buffer = ProtoField.uint8("approx.terms.buffer", "Messages of the shuffle's buffer (log2)"),
   terms_messages = ProtoField.uint32("approx.terms.messages", "Messages"),
   terms_msr = ProtoField.uint32("approx.terms.msr", "MSR (parts per billion)"),
   terms_name = ProtoField.stringz("approx.terms.name", "Name", base.UNICODE),
@@ -327,6 +332,9 @@ local function add_terms(packet, body)
     tree:add(f.terms_group, body(at, 1))
     tree:add(f.terms_known, body(at + 1, 1))
     tree:add(f.terms_exact, body(at + 1, 1))
+    tree:add(f.terms_shortest, body(at + 1, 1))
+    tree:add(f.terms_order, body(at + 2, 1))
+    tree:add(f.terms_buffer, body(at + 3, 1))
     tree:add(f.terms_messages, body(at + 4, 4))
     tree:add(f.terms_msr, body(at + 8, 4))
     tree:add(f.terms_name, body(at + 12, 32))

@@ -101,7 +101,9 @@ pub fn file_order() {
             println!("emax 0.1, {order}: {mean} after {messages}, truth {truth:.2}; {report}");
             let is_early = messages < totals.len() as u64 / 3;
             assert_eq!(is_early, is_shuffled || ends_in_doubt, "{order}: {messages}");
-            assert_eq!(mean.contains(truth), is_shuffled || !ends_in_doubt, "{order}");
+            // A whole job is right but for rounding.
+            let is_right = (mean.value - truth).abs() <= mean.half_width() + 1e-9;
+            assert_eq!(is_right, is_shuffled || !ends_in_doubt, "{order}");
             let because = (ends_in_doubt && !is_shuffled).then_some(Reason::InDoubt);
             assert_eq!(report.because, because, "{order}");
         }

@@ -13,6 +13,7 @@ use crate::{
     datapath::{JobProgress, UserspaceSettings},
     error::Error,
     job_id::JobId,
+    order::Order,
     peer::{ToAddresses, first_reachable, resolve},
     udp::{PATH_MTU_BYTES_MIN, UdpSocket},
 };
@@ -60,6 +61,7 @@ pub struct JobBuilder {
     id: Option<u32>,
     messages: Option<u32>,
     msr: Option<f64>,
+    order: Option<Order>,
     groups: Vec<Group>,
     choice: DatapathChoice,
     rate_max_bytes_per_s: u64,
@@ -87,6 +89,7 @@ impl Default for JobBuilder {
             id: None,
             messages: None,
             msr: None,
+            order: None,
             groups: Vec::new(),
             choice: DatapathChoice::Auto,
             rate_max_bytes_per_s: RATE_MAX_BYTES_PER_S,
@@ -146,10 +149,17 @@ impl JobBuilder {
         self
     }
 
+    /// The order of the messages of group 0, for the receiver: see [`Group::order`]. Default
+    /// [`Order::Unknown`].
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = Some(order);
+        self
+    }
+
     /// Adds groups. A job without this call has group 0 only.
     ///
-    /// With this call, the job has group 0 if it is among `groups`, or if [`JobBuilder::msr`] or
-    /// [`JobBuilder::messages`] set it.
+    /// With this call, the job has group 0 if it is among `groups`, or if [`JobBuilder::msr`],
+    /// [`JobBuilder::messages`] or [`JobBuilder::order`] set it.
     pub fn groups(mut self, groups: impl IntoIterator<Item = Group>) -> Self {
         self.groups.extend(groups);
         self
@@ -336,8 +346,10 @@ impl JobBuilder {
 
     fn group_configs(&self) -> Result<Vec<GroupConfig>, Error> {
         let mut groups = self.groups.clone();
-        if groups.is_empty() || self.msr.is_some() || self.messages.is_some() {
+        let has_own = self.msr.is_some() || self.messages.is_some() || self.order.is_some();
+        if groups.is_empty() || has_own {
             let group = Group::new(0).msr(self.msr.unwrap_or(1.0));
+            let group = group.order(self.order.unwrap_or_default());
             groups.push(self.messages.map_or(group, |messages| group.messages(messages)));
         }
         let configs: Vec<_> = groups.into_iter().map(Group::config).collect::<Result<_, _>>()?;

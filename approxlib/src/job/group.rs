@@ -1,6 +1,6 @@
 //! The groups of a job, as options of its builder.
 
-use crate::error::Error;
+use crate::{error::Error, order::Order};
 use atp_common::{units::Msr, wire::GroupName};
 use atp_proto::GroupConfig;
 
@@ -24,6 +24,7 @@ pub struct Group {
     id: u8,
     msr: f64,
     messages: Option<u32>,
+    order: Order,
     /// `None` for a name that isn't allowed.
     name: Option<GroupName>,
 }
@@ -31,7 +32,7 @@ pub struct Group {
 impl Group {
     /// A group with an MSR of 1 (exact) and no announced number of messages.
     pub const fn new(id: u8) -> Self {
-        Self { id, msr: 1.0, messages: None, name: Some(GroupName::EMPTY) }
+        Self { id, msr: 1.0, messages: None, order: Order::Unknown, name: Some(GroupName::EMPTY) }
     }
 
     /// The minimal sampling rate: the share of the messages that must arrive, 0 to 1. Default 1.
@@ -50,6 +51,14 @@ impl Group {
         self
     }
 
+    /// The order in which the application sends the messages, which the receiver gets in
+    /// [`GroupTerms::order`](crate::GroupTerms::order). Default [`Order::Unknown`]. The library
+    /// doesn't change the order.
+    pub const fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
     /// A name for people, which the receiver gets in [`Event::Started`](crate::Event::Started): at
     /// most 32 bytes without control characters. Default: none.
     pub fn name(mut self, name: &str) -> Self {
@@ -60,7 +69,8 @@ impl Group {
     pub(super) fn config(self) -> Result<GroupConfig, Error> {
         let msr = parse_msr(self.msr)?;
         let name = self.name.ok_or(Error::GroupName(self.id))?;
-        Ok(GroupConfig { total: self.messages, name, ..GroupConfig::new(self.id, msr) })
+        let order = self.order.into();
+        Ok(GroupConfig { total: self.messages, order, name, ..GroupConfig::new(self.id, msr) })
     }
 }
 

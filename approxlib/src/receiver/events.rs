@@ -1,5 +1,6 @@
 //! The events of a receiver, and the summaries of jobs and windows.
 
+use crate::order::Order;
 use serde::{Deserialize, Serialize};
 use std::{net::SocketAddr, ops::Range};
 
@@ -90,6 +91,11 @@ pub struct GroupTerms {
     pub messages: Option<u32>,
     /// The minimal sampling rate, 0 to 1.
     pub msr: f64,
+    /// The order of the messages, as the sender states it.
+    pub order: Order,
+    /// Messages of fewer packets are sent first, and the messages differ in their number of packets
+    /// so far: those that arrive are no fair sample.
+    pub shortest_first: bool,
 }
 
 /// The outcome of one sender's job, or of a window of it.
@@ -156,6 +162,8 @@ impl From<atp_proto::Terms> for Terms {
             exact: group.exact,
             messages: group.messages,
             msr: f64::from(group.msr.parts_per_billion()) / 1e9,
+            order: group.order.into(),
+            shortest_first: group.shortest_first,
         });
         Self { window: terms.window, groups: groups.collect() }
     }

@@ -18,6 +18,8 @@ impl Features {
     /// It takes DATA flagged [`super::Flags::WINDOW`], and its receipts name their window: see
     /// [`super::Header::window`].
     pub const OVERLAP: Self = Self(8);
+    /// It takes TERMS that state an [`super::Order`], or that short messages come first.
+    pub const ORDER: Self = Self(16);
 
     /// The features in the epoch field of a receipt.
     pub const fn from_wire(epoch: u16) -> Self {

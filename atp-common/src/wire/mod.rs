@@ -10,6 +10,7 @@ mod fin;
 mod header;
 mod kind;
 mod name;
+mod order;
 mod packed;
 mod probe;
 mod receipt;
@@ -25,6 +26,7 @@ pub use header::{
 };
 pub use kind::{Flags, Kind};
 pub use name::GroupName;
+pub use order::Order;
 pub use packed::{MEMBER_HEADER_LEN, PackedBody, member_header};
 pub use probe::{
     EpochArrivals, PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, ProbeBody, probe_packet,

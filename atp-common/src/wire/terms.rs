@@ -1,8 +1,8 @@
-//! TERMS: N, MSR and name of each group, from the sender to the receiver.
+//! TERMS: N, MSR, order and name of each group, from the sender to the receiver.
 //!
 //! ```text
 //! after the header: window (4) | answered (4), then once per group, 44 bytes:
-//!     group (1) | flags (1) | zero (2) | messages (4) | MSR (4) | name (32)
+//!     group (1) | flags (1) | order (1) | buffer (1) | messages (4) | MSR (4) | name (32)
 //! ```
 //!
 //! All groups of a job are the *terms*. They need several packets if there are many groups: the
@@ -16,7 +16,7 @@
 //! A receiver confirms a revision in the count field of its RECEIPTs, so that a receiving process
 //! that was restarted gets the terms again.
 
-use super::name::GroupName;
+use super::{name::GroupName, order::Order};
 use crate::units::Msr;
 
 /// The most groups of one page. With all headers, such a page fits a path MTU of 576 bytes.
@@ -35,6 +35,8 @@ pub const TERMS_BODY_LEN_MAX: usize = FIXED_LEN + TERMS_GROUPS_MAX * GROUP_LEN;
 const KNOWN: u8 = 1;
 /// The group is exact: its messages are delivered in order.
 const EXACT: u8 = 2;
+/// Messages of fewer packets are sent first, and the messages differ in their number of packets.
+const SHORTEST_FIRST: u8 = 4;
 
 /// The terms of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,11 @@ pub struct TermsGroup {
     pub messages: Option<u32>,
     /// The minimal sampling rate.
     pub msr: Msr,
+    /// The order of the messages.
+    pub order: Order,
+    /// Messages of fewer packets are sent first, and those queued so far differ in their number of
+    /// packets: the messages that arrive are no fair sample.
+    pub shortest_first: bool,
     /// The name, which may be empty.
     pub name: GroupName,
 }
@@ -67,8 +74,8 @@ impl<'a> TermsBody<'a> {
         FIXED_LEN + self.groups.len()
     }
 
-    /// Reads a body: one to [`TERMS_GROUPS_MAX`] groups in ascending order, with valid rates and
-    /// names and with zero padding. N is 0 where it is unknown.
+    /// Reads a body: one to [`TERMS_GROUPS_MAX`] groups in ascending order, with valid rates, orders
+    /// and names. N is 0 where it is unknown.
     pub fn parse(body: &'a [u8]) -> Option<Self> {
         let (fixed, groups) = body.split_first_chunk::<FIXED_LEN>()?;
         let number = groups.len() / GROUP_LEN;
@@ -106,8 +113,9 @@ impl<'a> TermsBody<'a> {
         for (chunk, group) in rest.chunks_exact_mut(GROUP_LEN).zip(groups) {
             let known = if group.messages.is_some() { KNOWN } else { 0 };
             chunk[0] = group.group;
-            chunk[1] = known | if group.exact { EXACT } else { 0 };
-            chunk[2..4].fill(0);
+            let exact = if group.exact { EXACT } else { 0 };
+            chunk[1] = known | exact | if group.shortest_first { SHORTEST_FIRST } else { 0 };
+            chunk[2..4].copy_from_slice(&group.order.to_wire());
             chunk[4..8].copy_from_slice(&group.messages.unwrap_or(0).to_be_bytes());
             chunk[8..12].copy_from_slice(&group.msr.parts_per_billion().to_be_bytes());
             chunk[12..].copy_from_slice(group.name.bytes());
@@ -120,13 +128,15 @@ impl<'a> TermsBody<'a> {
 fn group(chunk: &[u8]) -> Option<TermsGroup> {
     let (flags, messages) = (chunk[1], be32(&chunk[4..8]));
     let is_known = flags & KNOWN != 0;
-    let is_padded = flags & !(KNOWN | EXACT) == 0 && chunk[2..4] == [0; 2];
+    let is_known_flags = flags & !(KNOWN | EXACT | SHORTEST_FIRST) == 0;
+    let order = Order::from_wire([chunk[2], chunk[3]])?;
     let msr = Msr::from_parts_per_billion(be32(&chunk[8..12]))?;
     let name = GroupName::from_wire(chunk[12..].first_chunk()?)?;
-    let exact = flags & EXACT != 0;
-    let is_valid = is_padded && (is_known || messages == 0);
+    let (exact, shortest_first) = (flags & EXACT != 0, flags & SHORTEST_FIRST != 0);
+    let is_valid = is_known_flags && (is_known || messages == 0);
     let messages = is_known.then_some(messages);
-    is_valid.then_some(TermsGroup { group: chunk[0], exact, messages, msr, name })
+    let group = chunk[0];
+    is_valid.then_some(TermsGroup { group, exact, messages, msr, order, shortest_first, name })
 }
 
 fn be32(bytes: &[u8]) -> u32 {
@@ -142,15 +152,28 @@ mod tests {
         fn groups()(
             groups in proptest::collection::btree_map(
                 any::<u8>(),
-                (any::<bool>(), any::<Option<u32>>(), 0u32..=1_000_000_000, "[a-zä€ ]{0,10}"),
+                (
+                    (any::<bool>(), any::<bool>()),
+                    any::<Option<u32>>(),
+                    0u32..=1_000_000_000,
+                    0u8..=Order::LOG2_MAX + 2,
+                    "[a-zä€ ]{0,10}",
+                ),
                 1..=TERMS_GROUPS_MAX,
             )
         ) -> Vec<TermsGroup> {
-            groups.into_iter().map(|(group, (exact, messages, msr, name))| TermsGroup {
+            groups.into_iter().map(|(group, ((exact, shortest_first), messages, msr, order, name))| TermsGroup {
                 group,
                 exact,
                 messages,
                 msr: Msr::from_parts_per_billion(msr).unwrap(),
+                order: match order {
+                    0 => Order::Unknown,
+                    1 => Order::Ordered,
+                    2 => Order::Shuffled,
+                    above => Order::ShuffledAmong { log2_messages: above - 2 },
+                },
+                shortest_first,
                 name: GroupName::new(&name).unwrap(),
             }).collect()
         }

@@ -407,6 +407,7 @@ impl Receiver {
         let room = out.len().min(self.credit_bytes as usize);
         self.receipt_number = self.receipt_number.wrapping_add(1);
         let features = Features::PACKED.with(Features::TERMS).with(Features::OVERLAP);
+        let features = features.with(Features::ORDER);
         let reported = Reported {
             job: self.job,
             cookie: self.cookie,

@@ -4,7 +4,7 @@ use atp_common::{
     laws::rtt::Rtt,
     maps::ACK_RING_WORDS,
     units::Msr,
-    wire::{COUNT_MAX, GroupName, RECEIPT_MESSAGE_MAX},
+    wire::{COUNT_MAX, GroupName, Order, RECEIPT_MESSAGE_MAX},
 };
 use thiserror::Error;
 
@@ -26,6 +26,8 @@ pub struct GroupConfig {
     /// Without a total: N of earlier windows. The target loss rate uses it until more messages are
     /// queued, or no more come.
     pub expected: u32,
+    /// The order of the messages, which TERMS tell the receiver.
+    pub order: Order,
     /// A name for people, which TERMS tell the receiver. It may be empty.
     pub name: GroupName,
 }
@@ -33,7 +35,8 @@ pub struct GroupConfig {
 impl GroupConfig {
     /// A group whose N isn't known yet.
     pub const fn new(group: u8, msr: Msr) -> Self {
-        Self { group, msr, total: None, expected: 0, name: GroupName::EMPTY }
+        let (order, name) = (Order::Unknown, GroupName::EMPTY);
+        Self { group, msr, total: None, expected: 0, order, name }
     }
 }
 

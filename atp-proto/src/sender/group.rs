@@ -38,6 +38,10 @@ pub(crate) struct Group {
     pub(crate) closed: bool,
     /// Every message is tried, even if enough of them is delivered before.
     pub(crate) tries_all: bool,
+    /// The number of packets of each message queued so far; `None` before the first.
+    packets: Option<u32>,
+    /// Messages of fewer packets are sent first, and they differ in their number of packets.
+    pub(crate) shortest_first: bool,
     pub(crate) schedule: Schedule,
 }
 
@@ -61,8 +65,19 @@ impl Group {
             forgotten: 0,
             closed: false,
             tries_all,
+            packets: None,
+            shortest_first: false,
             schedule,
         }
+    }
+
+    /// Notes a queued message of so many packets. Returns whether the group is one from now on whose
+    /// short messages come first.
+    pub(crate) fn note_packets(&mut self, packets: u32) -> bool {
+        let differs = *self.packets.get_or_insert(packets) != packets;
+        let is_new = differs && self.schedule.prefers_short() && !self.shortest_first;
+        self.shortest_first |= is_new;
+        is_new
     }
 
     /// Changes the sampling rate.

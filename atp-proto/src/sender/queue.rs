@@ -20,8 +20,11 @@ impl Sender {
         group.untried += 1;
         let payload_bytes_max = self.config.payload_bytes_max;
         let key = self.window.ledger.insert(Message::new(id, index, len_bytes, payload_bytes_max));
-        let priority = self.window.ledger.message(key).priority();
-        group.schedule.set(&mut self.window.ranks, key, None, priority);
+        let message = self.window.ledger.message(key);
+        group.schedule.set(&mut self.window.ranks, key, None, message.priority());
+        if group.note_packets(message.packets.count) {
+            self.announcement.change();
+        }
         Ok(id)
     }
 

@@ -100,6 +100,11 @@ impl Schedule {
         }
     }
 
+    /// Whether messages of fewer packets come first.
+    pub(crate) fn prefers_short(&self) -> bool {
+        matches!(self, Self::Mrdf { .. })
+    }
+
     /// The number of messages that have something to send.
     pub(crate) fn len(&self) -> usize {
         match self {

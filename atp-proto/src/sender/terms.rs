@@ -1,4 +1,4 @@
-//! Tells the receiver the terms of the job: N, MSR and name of each group.
+//! Tells the receiver the terms of the job: N, MSR, order and name of each group.
 //!
 //! A window's first DATA comes before its terms, so that no stranger gets a place at the receiver
 //! by TERMS alone. The sender repeats them until a receipt names their revision. A receiver that
@@ -6,8 +6,8 @@
 
 use super::{Sender, group::Group};
 use atp_common::wire::{
-    COUNT_MAX, Features, Fields, Flags, HEADER_LEN, Header, Kind, TERMS_GROUPS_MAX, TermsBody,
-    TermsGroup,
+    COUNT_MAX, Features, Fields, Flags, HEADER_LEN, Header, Kind, Order, TERMS_GROUPS_MAX,
+    TermsBody, TermsGroup,
 };
 
 /// The first interval of repetition, at least.
@@ -26,6 +26,8 @@ pub(crate) struct Announcement {
     is_known: bool,
     /// The receiver takes no TERMS.
     is_unsupported: bool,
+    /// The receiver takes no TERMS with an order.
+    without_order: bool,
     /// The page that is sent next; `None` once all pages were sent.
     next_page: Option<usize>,
     /// When the pages are due. `None` before the window's first DATA, and after a change.
@@ -50,6 +52,7 @@ impl Default for Announcement {
             revision: 1,
             is_known: false,
             is_unsupported: false,
+            without_order: false,
             next_page: None,
             due_ns: None,
             interval_ns: 0,
@@ -101,6 +104,7 @@ impl Announcement {
         }
         self.receipt = Some((slot, number));
         self.is_unsupported = !features.contains(Features::TERMS);
+        self.without_order = !features.contains(Features::ORDER);
         match header.count() == self.revision {
             true => self.is_known = true,
             false => self.forget_known(),
@@ -184,8 +188,8 @@ impl Sender {
         let (head, body) = out.split_at_mut_checked(HEADER_LEN)?;
         let groups = self.window.groups.chunks(TERMS_GROUPS_MAX).nth(page)?;
         let answered = self.announcement.answered.unwrap_or(0);
-        let body_len =
-            TermsBody::write(body, self.window.number, answered, groups.iter().map(terms))?;
+        let terms = groups.iter().map(|group| terms(group, self.announcement.without_order));
+        let body_len = TermsBody::write(body, self.window.number, answered, terms)?;
         let header = Header::new(&Fields {
             kind: Kind::Terms,
             flags: Flags::NONE,
@@ -204,12 +208,16 @@ impl Sender {
     }
 }
 
-fn terms(group: &Group) -> TermsGroup {
+/// The terms of a group. Receivers of earlier versions take no order.
+fn terms(group: &Group, without_order: bool) -> TermsGroup {
+    let order = if without_order { Order::Unknown } else { group.config.order };
     TermsGroup {
         group: group.config.group,
         exact: group.exact,
         messages: group.is_total_known().then(|| group.messages()),
         msr: group.config.msr,
+        order,
+        shortest_first: group.shortest_first && !without_order,
         name: group.config.name,
     }
 }

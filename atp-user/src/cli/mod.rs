@@ -1,7 +1,6 @@
 //! The command line, one file per command.
 
 mod address;
-mod csv_rows;
 mod decode;
 mod doctor;
 mod generate;
@@ -11,6 +10,7 @@ mod query;
 mod recv;
 mod run;
 mod send;
+mod shuffled;
 mod stats;
 mod stop;
 

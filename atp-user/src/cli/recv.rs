@@ -1,11 +1,11 @@
 //! `atp-user recv`: receives messages and writes them to a file.
 
-use super::query::Live;
+use super::query::{Live, Verdict};
 use anyhow::{Context, Error, Result, bail};
 use approx_answers::Query;
 use approxlib::{Event, JobId, Receiver, Refusals, ScopedIp};
 use atp_options::quantity;
-use atp_output::{Stdout, write};
+use atp_output::{EndWith, Stdout, write};
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
@@ -42,9 +42,14 @@ pub struct Args {
     #[arg(long, requires = "query")]
     csv: bool,
     /// The accepted relative error of the query's answer, or of each key's: half of its interval.
-    /// The receiver then asks the senders for as much as it needs, or for the end
+    /// The receiver then asks the senders for as much as it needs, or for the end. The exit code is
+    /// 3 if a warning puts the answer in doubt, and 4 if the error isn't met
     #[arg(long, value_name = "SHARE", requires = "query")]
     emax: Option<f64>,
+    /// Also end the job while a warning puts the answer in doubt, such as records in order or a heavy
+    /// tail. Without the option the job then goes on to what the senders' MSRs bring
+    #[arg(long, requires = "emax")]
+    end_in_doubt: bool,
     /// The confidence of the query's intervals
     #[arg(long, value_name = "SHARE", default_value_t = 0.95, requires = "query")]
     confidence: f64,
@@ -63,6 +68,11 @@ pub struct Args {
     socket: Option<PathBuf>,
 }
 
+/// The exit code of an answer whose interval is narrow enough, and which a warning puts in doubt.
+const IN_DOUBT: u8 = 3;
+/// The exit code of an answer whose interval is wider than accepted.
+const NOT_MET: u8 = 4;
+
 /// The number of checks for new packets within one idle timeout.
 const CHECKS_PER_TIMEOUT: u32 = 8;
 
@@ -78,8 +88,10 @@ struct SenderReport {
 
 /// Receives until the senders have finished and prints a report.
 pub fn main(args: Args) -> Result<()> {
-    let live =
-        args.query.clone().map(|query| Live::new(query, args.senders, args.confidence, args.emax));
+    let live = args
+        .query
+        .clone()
+        .map(|query| Live::new(query, args.senders, args.confidence, args.emax, args.end_in_doubt));
     let mut live = live.transpose()?;
     let writes = live.is_none() || args.out.as_os_str() != "-";
     let mut out = output(&args.out)?;
@@ -122,7 +134,7 @@ pub fn main(args: Args) -> Result<()> {
                 written(out.flush())?;
                 // The records that arrived have an answer, also if a sender failed.
                 match live.take().map(|live| live.finish(args.json)) {
-                    Some(Ok(answers)) => write(answers)?,
+                    Some(Ok((answers, _))) => write(answers)?,
                     Some(Err(error)) => tracing::warn!("{error:#}"),
                     None => {}
                 }
@@ -138,13 +150,24 @@ pub fn main(args: Args) -> Result<()> {
     }
     written(out.flush())?;
     if let Some(live) = live {
-        write(live.finish(args.json)?)?;
+        let (answers, verdict) = live.finish(args.json)?;
+        write(answers)?;
         warn_of_refusals(&receiver);
-        return Ok(());
+        return end(verdict);
     }
     let refused = receiver.stats().refusals;
     reports.iter_mut().for_each(|report| report.refused = refused);
     report(&reports, args.json, args.out.as_os_str() == "-")
+}
+
+/// The end of a query: an answer that isn't as good as was asked for has an exit code of its own.
+fn end(verdict: Verdict) -> Result<()> {
+    let (code, message) = match verdict {
+        Verdict::Fine => return Ok(()),
+        Verdict::InDoubt => (IN_DOUBT, "the answer is in doubt: see its warnings"),
+        Verdict::NotMet => (NOT_MET, "the accepted error isn't met"),
+    };
+    Err(EndWith { code, message: message.to_owned() }.into())
 }
 
 /// The next event; `None` once no packet has arrived for `timeout`.

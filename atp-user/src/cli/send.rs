@@ -1,12 +1,11 @@
 //! `atp-user send`: sends the messages of a file.
 
-use super::csv_rows::{
-    HEADER_GROUP, HEADER_NAME, LongRecords, ORDERED_NAME, ROWS_GROUP, SHUFFLED_NAME, Table,
-};
+use super::shuffled::Shuffled;
 use anyhow::{Context, Result, bail, ensure};
-use approxlib::{Group, Job, JobBuilder, JobId};
+use approx_answers::{LongRecords, RecordOrder, Table};
+use approxlib::{Group, Job, JobBuilder, JobId, Order};
 use atp_options::{law, quantity};
-use atp_output::{note, say};
+use atp_output::{complain, note, say};
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read},
@@ -20,8 +19,7 @@ pub struct Args {
     /// The receiver's address or host name, and its port
     #[arg(value_name = "HOST:PORT")]
     destination: String,
-    /// The file to send, or - for standard input. Shuffle ordered data first: on a good network,
-    /// the last messages are the ones that are not delivered
+    /// The file to send, or - for standard input
     #[arg(long, value_name = "FILE", default_value = "-")]
     file: PathBuf,
     /// The size of a message; by default each line is a message
@@ -34,11 +32,15 @@ pub struct Args {
     /// Records per message of a CSV file
     #[arg(long, value_name = "N", requires = "csv", value_parser = clap::value_parser!(u32).range(1..))]
     rows: Option<u32>,
-    /// Shuffle the records of a CSV file, so that any part of them is a fair sample
-    #[arg(long, requires = "csv")]
-    shuffle: bool,
-    /// The minimal sampling rate: the share of messages that must arrive
-    #[arg(long, default_value = "0.8", value_parser = quantity::msr)]
+    /// Keep the order of the records or lines. On a good network, the last messages are then the
+    /// ones that are not delivered, and answers have a warning. Without the option the records of a
+    /// CSV file are shuffled, and so are lines if the MSR is below 1: all of a file, and standard
+    /// input within 1,024 lines
+    #[arg(long, conflicts_with = "bytes")]
+    ordered: bool,
+    /// The minimal sampling rate: the share of messages that must arrive. At 1 all messages arrive,
+    /// and lines in their order
+    #[arg(long, default_value = "1", value_parser = quantity::msr)]
     msr: f64,
     /// Give every message a packet of its own; by default several short messages share one
     #[arg(long)]
@@ -106,19 +108,36 @@ pub fn main(args: Args) -> Result<()> {
 
 /// Sends lines or pieces of a file.
 fn send_messages(args: &Args, builder: JobBuilder) -> Result<Job> {
-    let mut messages = Messages::open(&args.file, args.bytes)?;
-    let Some(first) = messages.next()? else {
-        bail!("{} holds no message: nothing was sent", messages.source());
-    };
-    let mut builder = builder.msr(args.msr);
+    let messages = Messages::open(&args.file, args.bytes)?;
     // Declares the number of messages before the first one, if it costs nothing to know.
-    if let Some(count) = messages.count()? {
-        builder = builder.messages(count);
-    }
+    let (source, mut count) = (messages.source(), messages.announced()?);
+    // Pieces of a file make no sense in another order, and an exact group keeps its order.
+    let shuffles = !args.ordered && args.bytes.is_none() && args.msr < 1.0;
+    let buffer = if messages.is_stream() { STREAM_BUFFER } else { usize::MAX };
+    let mut messages = Shuffled::new(messages, if shuffles { buffer } else { 1 })?;
+    let order = match messages.whole() {
+        _ if !shuffles => Order::Ordered,
+        Some(whole) => {
+            count = Some(u32::try_from(whole).with_context(|| {
+                format!("{source} holds more than 2^32 lines: send it in parts")
+            })?);
+            Order::Shuffled { buffer: None }
+        }
+        None => Order::Shuffled { buffer: Some(STREAM_BUFFER as u32) },
+    };
+    let Some(first) = messages.next().transpose()? else {
+        bail!("{source} holds no message: nothing was sent");
+    };
+    let builder = builder.msr(args.msr).order(order);
+    let builder = match count {
+        Some(count) => builder.messages(count),
+        None => builder,
+    };
     let mut job = builder.connect(args.destination.as_str())?;
+    say_order(&source, "lines", order, args.msr);
     job.send(&first)?;
-    while let Some(message) = messages.next()? {
-        job.send(&message)?;
+    for message in messages {
+        job.send(&message?)?;
     }
     Ok(job)
 }
@@ -127,9 +146,12 @@ fn send_messages(args: &Args, builder: JobBuilder) -> Result<Job> {
 fn send_table(args: &Args, builder: JobBuilder) -> Result<Job> {
     let messages = Messages::open(&args.file, None)?;
     let source = messages.source();
-    let Table { header, messages, long_records } =
-        Table::read(messages.reader, args.rows, args.shuffle)
-            .with_context(|| format!("can't send {source}"))?;
+    let (of_file, order) = match args.ordered {
+        true => (RecordOrder::OfFile, Order::Ordered),
+        false => (RecordOrder::Shuffled, Order::Shuffled { buffer: None }),
+    };
+    let Table { header, messages, long_records } = Table::read(messages.reader, args.rows, of_file)
+        .with_context(|| format!("can't send {source}"))?;
     if let LongRecords { number: number @ 1.., first_line } = long_records {
         note!(
             "{source}: {number} records have values of several lines, the first at line \
@@ -139,15 +161,35 @@ fn send_table(args: &Args, builder: JobBuilder) -> Result<Job> {
     ensure!(!messages.is_empty(), "{source} holds no record: nothing was sent");
     let number = u32::try_from(messages.len())
         .with_context(|| format!("{source} has more than 2^32 messages: raise --rows"))?;
-    let name = if args.shuffle { SHUFFLED_NAME } else { ORDERED_NAME };
-    let rows = Group::new(ROWS_GROUP).msr(args.msr).messages(number).name(name);
-    let of_header = Group::new(HEADER_GROUP).messages(1).name(HEADER_NAME);
-    let mut job = builder.groups([rows, of_header]).connect(args.destination.as_str())?;
-    job.send_in(HEADER_GROUP, &header)?;
+    let rows = Group::new(Table::ROWS_GROUP).msr(args.msr).messages(number).order(order);
+    let of_header = Group::new(Table::HEADER_GROUP).messages(1).name("header");
+    let groups = [rows.name("rows"), of_header];
+    let mut job = builder.groups(groups).connect(args.destination.as_str())?;
+    say_order(&source, "records", order, args.msr);
+    job.send_in(Table::HEADER_GROUP, &header)?;
     for message in &messages {
-        job.send_in(ROWS_GROUP, message)?;
+        job.send_in(Table::ROWS_GROUP, message)?;
     }
     Ok(job)
+}
+
+/// The lines among which each line of standard input is drawn.
+const STREAM_BUFFER: usize = 1_024;
+
+/// Says on standard error what happened to the order, if that may matter to somebody.
+fn say_order(source: &str, what: &str, order: Order, msr: f64) {
+    match order {
+        Order::Shuffled { buffer: None } => {
+            complain!("{source}: {what} are shuffled (--ordered keeps their order)");
+        }
+        Order::Shuffled { buffer: Some(buffer) } => {
+            complain!("{source}: {what} are shuffled within {buffer} (--ordered keeps their order)")
+        }
+        Order::Ordered | Order::Unknown if msr < 1.0 => complain!(
+            "{source}: {what} keep their order: the last ones are the first to be left out"
+        ),
+        Order::Ordered | Order::Unknown => {}
+    }
 }
 
 /// The messages of a file: lines, or pieces of a fixed size.
@@ -170,7 +212,7 @@ impl Messages {
     }
 
     /// The number of messages in the file, if it follows from the file's size.
-    fn count(&self) -> Result<Option<u32>> {
+    fn announced(&self) -> Result<Option<u32>> {
         let Some(bytes) = self.bytes else { return Ok(None) };
         let Ok(metadata) = std::fs::metadata(&self.path) else { return Ok(None) };
         if !metadata.is_file() {
@@ -181,6 +223,11 @@ impl Messages {
             format!("{} holds more than 2^32 messages: raise --bytes", self.path.display())
         })?;
         Ok(Some(count))
+    }
+
+    /// Whether the number of its messages isn't known before its end.
+    fn is_stream(&self) -> bool {
+        !std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file())
     }
 
     /// The source of the messages, for error messages.
@@ -195,7 +242,7 @@ impl Messages {
         format!("can't read {}", self.source())
     }
 
-    fn next(&mut self) -> Result<Option<Vec<u8>>> {
+    fn read(&mut self) -> Result<Option<Vec<u8>>> {
         let mut message = Vec::new();
         match self.bytes {
             Some(bytes) => {
@@ -218,6 +265,14 @@ impl Messages {
     }
 }
 
+impl Iterator for Messages {
+    type Item = Result<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,8 +281,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         let mut messages = Messages::open(file.path(), bytes).unwrap();
-        let known = messages.count().unwrap();
-        let all: Vec<_> = std::iter::from_fn(|| messages.next().unwrap()).collect();
+        let known = messages.announced().unwrap();
+        let all: Vec<_> = messages.by_ref().map(Result::unwrap).collect();
         assert!(known.is_none_or(|known| known as usize == all.len()));
         all
     }

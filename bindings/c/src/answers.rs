@@ -33,6 +33,9 @@ pub struct atp_answers {
     pub is_ranking: u32,
     /// Of a `top`: 1 if the sample shows that these keys are the largest.
     pub separates: u32,
+    /// Keys in at least this many messages have a row with a probability of at least 95 %. 0: all
+    /// messages arrived, the query has no keys, or the number of messages sent isn't known.
+    pub keys_seen_from: u64,
 }
 
 /// An answer, and the interval that contains the true one with the query's confidence.
@@ -86,6 +89,7 @@ unsafe impl SizeFirst for atp_answers {
             warnings_len: 0,
             is_ranking: 0,
             separates: 0,
+            keys_seen_from: 0,
         }
     }
 }
@@ -180,7 +184,7 @@ impl Row {
 
 /// The answers as C has them, with the answer over all keys.
 pub fn to_c(answers: Answers, overall: Result<Option<Estimate>, AnswerError>) -> atp_answers {
-    let Answers { rows, separates, warnings } = answers;
+    let Answers { rows, separates, keys_seen_from, warnings } = answers;
     let rows: Vec<Row> = rows.into_iter().map(|(key, answer)| Row::new(key, answer)).collect();
     let overall = overall.map(|answer| answer.map(|answer| Row::new(None, answer)));
     let (rows_len, warnings) = (rows.len(), Texts::of(&warnings));
@@ -192,6 +196,7 @@ pub fn to_c(answers: Answers, overall: Result<Option<Estimate>, AnswerError>) ->
         warnings_len,
         is_ranking: separates.is_some().into(),
         separates: separates.unwrap_or_default().into(),
+        keys_seen_from: keys_seen_from.unwrap_or_default(),
         ..atp_answers::initial()
     }
 }

@@ -3,6 +3,7 @@
 use crate::{
     address::atp_address,
     inbox::Inbox,
+    options::order_to_c,
     sender::element,
     sized::{self, Out, SizeFirst},
     status::{Outcome, atp_status, call_once},
@@ -120,6 +121,14 @@ pub struct atp_group_terms {
     pub msr: f64,
     /// The group's name, which may be empty. Valid until atp_event_free.
     pub name: *const c_char,
+    /// A number of atp_order, as the sender states it.
+    pub order: u32,
+    /// Of ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
+    pub shuffle_buffer: u32,
+    /// 1 if short messages come first and the messages differ in length: no fair sample arrives.
+    pub shortest_first: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 // SAFETY: repr(C), begins with its size, and holds numbers and a pointer only.
@@ -135,6 +144,10 @@ unsafe impl SizeFirst for atp_group_terms {
             messages: 0,
             msr: 0.0,
             name: c"".as_ptr(),
+            order: 0,
+            shuffle_buffer: 0,
+            shortest_first: 0,
+            reserved: 0,
         }
     }
 }
@@ -330,6 +343,7 @@ pub unsafe extern "C" fn atp_event_terms(
             Memory::Message { .. } | Memory::Groups(_) => &[],
         };
         let Named { terms, name } = element(groups, index, "group")?;
+        let (order, shuffle_buffer) = order_to_c(terms.order);
         out.write(&atp_group_terms {
             group: terms.group.into(),
             exact: terms.exact.into(),
@@ -337,6 +351,9 @@ pub unsafe extern "C" fn atp_event_terms(
             messages: terms.messages.unwrap_or_default(),
             msr: terms.msr,
             name: name.as_ptr(),
+            order,
+            shuffle_buffer,
+            shortest_first: terms.shortest_first.into(),
             ..atp_group_terms::initial()
         });
         Ok(())

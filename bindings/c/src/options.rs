@@ -10,7 +10,8 @@ use crate::{
     text,
 };
 use approxlib::{
-    AddressError, Group, JobBuilder, RateLaw, ReceiverBuilder, Requests, Rule, Rules, ScopedIp,
+    AddressError, Group, JobBuilder, Order, RateLaw, ReceiverBuilder, Requests, Rule, Rules,
+    ScopedIp,
 };
 use std::{ffi::c_char, mem::offset_of, ptr::null, time::Duration};
 
@@ -72,6 +73,55 @@ pub struct atp_group {
     pub msr: f64,
     /// A name for people, which the receiver gets: at most 32 bytes. Null: none.
     pub name: *const c_char,
+    /// A number of atp_order: the order in which the messages are sent, for the receiver.
+    pub order: u32,
+    /// Of ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
+    pub shuffle_buffer: u32,
+}
+
+/// The order in which the messages of a group are sent. Of an incomplete group whose messages aren't
+/// shuffled, answers have a warning. The library doesn't change the order.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub enum atp_order {
+    /// The sender doesn't say.
+    ATP_ORDER_UNKNOWN = 0,
+    /// The order of the data, such as time.
+    ATP_ORDER_OF_DATA = 1,
+    /// An order without meaning.
+    ATP_ORDER_SHUFFLED = 2,
+}
+
+use atp_order::*;
+
+/// The order with the number `order` of atp_order.
+pub fn order(order: u32, shuffle_buffer: u32) -> Outcome<Order> {
+    const UNKNOWN: u32 = ATP_ORDER_UNKNOWN as u32;
+    const OF_DATA: u32 = ATP_ORDER_OF_DATA as u32;
+    const SHUFFLED: u32 = ATP_ORDER_SHUFFLED as u32;
+    match (order, shuffle_buffer) {
+        (UNKNOWN, 0) => Ok(Order::Unknown),
+        (OF_DATA, 0) => Ok(Order::Ordered),
+        (SHUFFLED, buffer) => {
+            Ok(Order::Shuffled { buffer: Some(buffer).filter(|buffer| *buffer > 0) })
+        }
+        _ => {
+            let text = format!(
+                "an order of {order} with a shuffle_buffer of {shuffle_buffer} can't be: give a \
+                 number of atp_order, and a buffer with ATP_ORDER_SHUFFLED only"
+            );
+            Err(Failure::new(ATP_ERROR_ARGUMENT, text))
+        }
+    }
+}
+
+/// An order as C has it: a number of atp_order, and the buffer.
+pub fn order_to_c(order: Order) -> (u32, u32) {
+    match order {
+        Order::Unknown => (ATP_ORDER_UNKNOWN as u32, 0),
+        Order::Ordered => (ATP_ORDER_OF_DATA as u32, 0),
+        Order::Shuffled { buffer } => (ATP_ORDER_SHUFFLED as u32, buffer.unwrap_or(0)),
+    }
 }
 
 /// Options of a job or a stream. A number of 0 is the default: begin with atp_job_options_init or
@@ -112,8 +162,8 @@ pub struct atp_job_options {
     pub message_bytes_max: u32,
     /// The most packets in flight until the peer was heard. 0: without limit.
     pub initial_window_packets: u32,
-    /// 0; for later versions.
-    pub reserved: u32,
+    /// A number of atp_order: the order of the messages of group 0.
+    pub order: u32,
     /// Without a daemon: the rate law, such as "paper". Null: the default law.
     pub law: *const c_char,
     /// Without a daemon: rules of the law that are off, divided by commas. Null: none.
@@ -170,7 +220,15 @@ unsafe impl SizeFirst for atp_group {
     const BYTES_MIN: usize = offset_of!(Self, name);
 
     fn initial() -> Self {
-        Self { struct_size: size_of::<Self>(), group: 0, messages: 0, msr: 0.0, name: null() }
+        Self {
+            struct_size: size_of::<Self>(),
+            group: 0,
+            messages: 0,
+            msr: 0.0,
+            name: null(),
+            order: 0,
+            shuffle_buffer: 0,
+        }
     }
 }
 
@@ -196,7 +254,7 @@ unsafe impl SizeFirst for atp_job_options {
             payload_bytes: 0,
             message_bytes_max: 0,
             initial_window_packets: 0,
-            reserved: 0,
+            order: 0,
             law: null(),
             rules_off: null(),
             requests: ATP_REQUESTS_OBEY as u32,
@@ -270,7 +328,7 @@ pub unsafe fn job_builder(options: *const atp_job_options) -> Outcome<JobBuilder
     let options = unsafe { sized::read(options) }?;
     let known = [ATP_NO_DAEMON, ATP_TRY_EVERY_MESSAGE, ATP_NO_MRDF, ATP_RANK_BY_BYTES];
     let known = [&known[..], &[ATP_NO_PACKING, ATP_NAME_LOST, ATP_OVERLAP_WINDOWS]].concat();
-    check_flags(options.flags, &known, options.reserved)?;
+    check_flags(options.flags, &known, 0)?;
     let has = |flag: atp_flag| options.flags & flag as u32 != 0;
     let mut builder = JobBuilder::default()
         .try_every_message(has(ATP_TRY_EVERY_MESSAGE))
@@ -294,6 +352,9 @@ pub unsafe fn job_builder(options: *const atp_job_options) -> Outcome<JobBuilder
     }
     if has(ATP_NO_DAEMON) {
         builder = builder.control_socket(None);
+    }
+    if options.order != 0 {
+        builder = builder.order(order(options.order, 0)?);
     }
     if let Some(msr) = rate(options.msr) {
         builder = builder.msr(msr);
@@ -422,9 +483,11 @@ unsafe fn groups(groups: *const atp_group, len: usize) -> Outcome<Vec<Group>> {
             let group = sized::read(at)?;
             (group, text::optional_text(group.name, "name")?)
         };
+        let order = order(group.order, group.shuffle_buffer)?;
         let atp_group { group, messages, msr, .. } = group;
         let msr = rate(msr).unwrap_or(1.0);
-        let group = Group::new(group_id(group)?).msr(msr).name(name.unwrap_or_default());
+        let group =
+            Group::new(group_id(group)?).msr(msr).name(name.unwrap_or_default()).order(order);
         Ok(if messages == 0 { group } else { group.messages(messages) })
     });
     each.collect()

@@ -2,7 +2,8 @@
 
 use crate::{
     answers::{self, atp_answers},
-    forks,
+    event::atp_range,
+    forks, options,
     sized::{self, Out, SizeFirst, put},
     status::{
         Failure, Outcome, atp_status,
@@ -13,7 +14,7 @@ use crate::{
     text,
 };
 use approx_answers::{
-    AcceptedError, Action, Answering, Confidence, Delivery, Planner, QueryError, Reason,
+    AcceptedError, Action, Answering, Confidence, Delivery, Order, Planner, QueryError, Reason,
 };
 use std::{
     collections::VecDeque,
@@ -53,28 +54,31 @@ pub struct atp_query_options {
     /// atp_query_source_heard or atp_query_source_ended has named so many, the plan doesn't look at
     /// the answers, and so asks for no end. 0: it may end when the first source's messages suffice.
     pub sources: u32,
-    /// 0; for later versions.
-    pub reserved: u32,
+    /// With an accepted error: 1 if the plan ends also while a warning puts an answer in doubt. By
+    /// default it then goes on to what the senders' own rates bring. In both cases the error isn't
+    /// met.
+    pub end_in_doubt: u32,
 }
 
-/// How the messages were sent and chosen, for the warnings. Begin with ATP_INIT.
+/// How the messages of a stratum were sent, and which of them are missing. An incomplete stratum
+/// whose messages aren't known to be shuffled has a warning. Begin with ATP_INIT.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct atp_delivery {
     /// The size of the structure.
     pub struct_size: usize,
-    /// 1 if messages with the fewest remaining data went first: a job without ATP_NO_MRDF.
-    pub is_mrdf: u32,
-    /// 1 if the messages follow an order of the data, such as time.
-    pub is_ordered: u32,
-    /// 1 if the job ended before each message was tried once.
-    pub stopped_early: u32,
-    /// 0; for later versions.
-    pub reserved: u32,
-    /// The shortest message that arrived, bytes.
-    pub message_bytes_min: u64,
-    /// The longest message that arrived, bytes. 0: the lengths aren't known.
-    pub message_bytes_max: u64,
+    /// A number of atp_order, as atp_group_terms has it.
+    pub order: u32,
+    /// Of ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
+    pub shuffle_buffer: u32,
+    /// 1 if the sender preferred short messages and they differ in length: see atp_group_terms.
+    pub shortest_first: u32,
+    /// 1 if the job or window has ended, and `lost` has what is missing.
+    pub has_ended: u32,
+    /// The ids that didn't arrive, in ascending order, as atp_group_summary has them.
+    pub lost: *const atp_range,
+    /// The number of ranges.
+    pub lost_len: usize,
 }
 
 /// A number of atp_action.kind. Later versions have more: skip those that the program doesn't know.
@@ -121,6 +125,8 @@ pub enum atp_plan_reason {
     ATP_PLAN_NEAR_ZERO = 2,
     /// Too few messages carry an answer: begin with a rate of 1, or send smaller messages.
     ATP_PLAN_FEW_MESSAGES = 3,
+    /// The intervals are narrow enough, but a warning puts an answer in doubt.
+    ATP_PLAN_IN_DOUBT = 4,
     /// A reason that has no number in this version.
     ATP_PLAN_OTHER = 99,
 }
@@ -152,12 +158,12 @@ pub struct atp_plan_report {
 macro_rules! structures {
     ($($name:ident)+) => {
         $(
-            // SAFETY: repr(C), begins with its size, and holds numbers only.
+            // SAFETY: repr(C), begins with its size, and holds numbers and pointers only.
             unsafe impl SizeFirst for $name {
                 const NAME: &'static str = stringify!($name);
 
                 fn initial() -> Self {
-                    // SAFETY: it holds numbers only.
+                    // SAFETY: it holds numbers and pointers only.
                     Self { struct_size: size_of::<Self>(), ..unsafe { std::mem::zeroed() } }
                 }
             }
@@ -230,9 +236,10 @@ pub unsafe extern "C" fn atp_query_open(
         let accepted = accepted(&options)?;
         let parsed = text.parse::<approx_answers::Query>()?;
         let answering = Answering::of_csv(parsed, header)?;
-        let sources = options.sources as usize;
-        let planner =
-            accepted.map(|accepted| Planner::new(accepted, confidence).with_sources(sources));
+        let (sources, ends) = (options.sources as usize, options.end_in_doubt != 0);
+        let planner = accepted.map(|accepted| {
+            Planner::new(accepted, confidence).with_sources(sources).end_in_doubt(ends)
+        });
         forks::count()?;
         let asked = Asked { answering, confidence, planner, actions: VecDeque::new() };
         let handle = QUERIES.add(Mutex::new(asked));
@@ -243,11 +250,7 @@ pub unsafe extern "C" fn atp_query_open(
 }
 
 fn accepted(options: &atp_query_options) -> Outcome<Option<AcceptedError>> {
-    let &atp_query_options { error_relative, error_absolute, reserved, .. } = options;
-    if reserved != 0 {
-        let text = format!("{reserved} in `reserved` means nothing here: begin with ATP_INIT");
-        return Err(Failure::new(ATP_ERROR_ARGUMENT, text));
-    }
+    let &atp_query_options { error_relative, error_absolute, .. } = options;
     match (error_relative, error_absolute) {
         (0.0, 0.0) => Ok(None),
         (share, 0.0) => Ok(Some(AcceptedError::relative(share)?)),
@@ -294,37 +297,43 @@ pub extern "C" fn atp_query_set_messages_sent(
     call_once(|| with(query, |asked| Ok(asked.answering.set_messages_sent(stratum, messages)?)))
 }
 
-/// Sets how the messages were sent and chosen, for the warnings.
+/// Sets how the messages of a stratum were sent, and which of them are missing: when its source
+/// starts, and again at its end. ATP_ERROR_ARGUMENT if the lost ids aren't in ascending order.
 ///
 /// # Safety
 /// `delivery` is null or as it says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atp_query_set_delivery(
     query: atp_query,
+    stratum: u32,
     delivery: *const atp_delivery,
 ) -> atp_status {
     call_once(|| {
-        // SAFETY: the caller promises the structure.
-        let delivery = unsafe { sized::read(delivery) }?;
-        let (least, most) = (delivery.message_bytes_min, delivery.message_bytes_max);
-        if least > most || delivery.reserved != 0 {
-            let text = format!(
-                "messages of {least} to {most} bytes, and {} in `reserved`, can't be: begin with \
-                 ATP_INIT",
-                delivery.reserved
-            );
+        // SAFETY: the caller promises the structure, and the ranges that it names.
+        let (delivery, lost) = unsafe {
+            let delivery = sized::read(delivery)?;
+            (delivery, text::list(delivery.lost, delivery.lost_len, "lost")?)
+        };
+        let is_ascending = lost.iter().all(|range| range.start <= range.end)
+            && lost.is_sorted_by(|one, next| one.end <= next.start);
+        if !is_ascending {
+            let text = "the lost ids must be ranges in ascending order, as in atp_group_summary";
             return Err(Failure::new(ATP_ERROR_ARGUMENT, text));
         }
-        let delivery = Delivery {
-            is_mrdf: delivery.is_mrdf != 0,
-            is_ordered: delivery.is_ordered != 0,
-            stopped_early: delivery.stopped_early != 0,
-            message_bytes: (most > 0).then_some((least, most)),
+        let order = match options::order(delivery.order, delivery.shuffle_buffer)? {
+            approxlib::Order::Unknown => Order::Unknown,
+            approxlib::Order::Ordered => Order::Ordered,
+            approxlib::Order::Shuffled { buffer } => {
+                Order::Shuffled { buffer: buffer.map(u64::from) }
+            }
         };
-        with(query, |asked| {
-            asked.answering.set_delivery(delivery);
-            Ok(())
-        })
+        let ids = lost.iter().map(|range| range.start.into()..range.end.into()).collect();
+        let facts = Delivery {
+            order,
+            shortest_first: delivery.shortest_first != 0,
+            lost: (delivery.has_ended != 0).then_some(ids),
+        };
+        with(query, |asked| Ok(asked.answering.set_delivery(stratum, &facts)?))
     })
 }
 
@@ -490,6 +499,7 @@ pub unsafe extern "C" fn atp_query_plan_report(
                 Some(Reason::Ended { missing }) => (ATP_PLAN_SENDERS_ENDED, missing),
                 Some(Reason::NearZero) => (ATP_PLAN_NEAR_ZERO, None),
                 Some(Reason::FewMessages) => (ATP_PLAN_FEW_MESSAGES, None),
+                Some(Reason::InDoubt) => (ATP_PLAN_IN_DOUBT, None),
                 Some(_) => (ATP_PLAN_OTHER, None),
             };
             Ok(Some(atp_plan_report {

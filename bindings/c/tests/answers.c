@@ -17,6 +17,14 @@ static void add(atp_query query, uint32_t stratum, const char *rows) {
 }
 
 /* All messages arrived: the answers are those of the table. */
+/* Tells a query that the messages of its stratum are shuffled. */
+static void shuffled(atp_query query, uint32_t stratum) {
+    atp_delivery delivery;
+    ATP_INIT(&delivery);
+    delivery.order = ATP_ORDER_SHUFFLED;
+    CHECK(atp_query_set_delivery(query, stratum, &delivery) == ATP_OK);
+}
+
 static void complete(void) {
     atp_query query = open_query("sum(value) by key", NULL);
     CHECK(atp_query_set_messages_sent(query, 0, 2) == ATP_OK);
@@ -65,9 +73,10 @@ static void sampled(void) {
     }
     atp_delivery delivery;
     ATP_INIT(&delivery);
-    delivery.is_ordered = delivery.stopped_early = 1;
-    delivery.is_mrdf = 1, delivery.message_bytes_min = 4, delivery.message_bytes_max = 8;
-    CHECK(atp_query_set_delivery(plain, &delivery) == ATP_OK);
+    atp_range lost[2] = {{50, 60}, {70, 110}};
+    delivery.order = ATP_ORDER_OF_DATA, delivery.shortest_first = 1;
+    delivery.has_ended = 1, delivery.lost = lost, delivery.lost_len = 2;
+    CHECK(atp_query_set_delivery(plain, 0, &delivery) == ATP_OK);
     atp_answers answers[3];
     atp_query queries[3] = {plain, wide, top};
     for (int i = 0; i < 3; i++) {
@@ -84,8 +93,8 @@ static void sampled(void) {
     CHECK(atp_answers_row(&answers[1], 0, &broad) == ATP_OK && broad.confidence == 0.99);
     CHECK(narrow.value == 4.5 && narrow.low < 4.5 && narrow.high > 4.5);
     CHECK(broad.low < narrow.low && broad.high > narrow.high);
-    /* Too few messages, unequal sizes, and an early end. */
-    const char *words[] = {"only 10 messages", "turn MRDF", "stopped before the end"};
+    /* Too few messages, unequal sizes, and messages in order. */
+    const char *words[] = {"only 10 messages", "turn MRDF", "follow the order of the data"};
     for (int i = 0; i < 3; i++) {
         int found = 0;
         for (size_t at = 0; at < narrow.warnings_len; at++) {
@@ -133,6 +142,7 @@ static void planned(void) {
     atp_job_options options = loopback_options();
     options.msr = 0.99;
     options.messages = MESSAGES;
+    options.order = ATP_ORDER_SHUFFLED;
     options.buffer_bytes = 4096;
     atp_job job;
     CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
@@ -154,6 +164,9 @@ static void planned(void) {
         case ATP_EVENT_STARTED:
             CHECK(atp_event_terms(&event, 0, &terms) == ATP_OK && terms.messages == MESSAGES);
             CHECK(atp_query_set_messages_sent(query, 0, terms.messages) == ATP_OK);
+            CHECK(terms.order == ATP_ORDER_SHUFFLED && terms.shuffle_buffer == 0);
+            CHECK(terms.shortest_first == 0);
+            shuffled(query, 0);
             CHECK(atp_query_source_started(query, 0, terms.msr) == ATP_OK);
             break;
         case ATP_EVENT_MESSAGE:
@@ -225,6 +238,7 @@ static atp_query open_planned(const char *text, uint32_t sources) {
     options.sources = sources;
     atp_query query = open_query(text, &options);
     CHECK(atp_query_set_messages_sent(query, 0, MESSAGES) == ATP_OK);
+    shuffled(query, 0);
     CHECK(atp_query_source_started(query, 0, 0.95) == ATP_OK);
     return query;
 }

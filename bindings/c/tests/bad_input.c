@@ -93,8 +93,6 @@ static void queries(void) {
     FAILS(OPEN("count(*)", header, &options), ATP_ERROR_ARGUMENT, "above 0");
     options.error_relative = 0.1, options.error_absolute = 1;
     FAILS(OPEN("count(*)", header, &options), ATP_ERROR_ARGUMENT, "one of them");
-    options.error_absolute = 0, options.reserved = 1;
-    FAILS(OPEN("count(*)", header, &options), ATP_ERROR_ARGUMENT, "reserved");
     options.struct_size = 3;
     FAILS(OPEN("count(*)", header, &options), ATP_ERROR_SIZE, "atp_query_options");
     CHECK(query.handle == 0);
@@ -122,9 +120,14 @@ static void queries(void) {
     FAILS(atp_query_add(query, 0, "a,1\n", 4), ATP_ERROR_SAMPLE, "2 messages of 1");
     atp_delivery delivery;
     ATP_INIT(&delivery);
-    delivery.message_bytes_min = 2, delivery.message_bytes_max = 1;
-    FAILS(atp_query_set_delivery(query, &delivery), ATP_ERROR_ARGUMENT, "2 to 1 bytes");
-    FAILS(atp_query_set_delivery(query, NULL), ATP_ERROR_NULL, "atp_delivery");
+    atp_range unordered[2] = {{4, 6}, {5, 9}};
+    delivery.lost = unordered, delivery.lost_len = 2;
+    FAILS(atp_query_set_delivery(query, 0, &delivery), ATP_ERROR_ARGUMENT, "ascending order");
+    delivery.lost = NULL;
+    FAILS(atp_query_set_delivery(query, 0, &delivery), ATP_ERROR_NULL, "lost");
+    delivery.lost_len = 0, delivery.order = 3;
+    FAILS(atp_query_set_delivery(query, 0, &delivery), ATP_ERROR_ARGUMENT, "an order of 3");
+    FAILS(atp_query_set_delivery(query, 0, NULL), ATP_ERROR_NULL, "atp_delivery");
     CHECK(atp_query_answers(query, &answers) == ATP_OK);
     FAILS(atp_answers_row(&answers, 1, &row), ATP_ERROR_ARGUMENT, "no row 1");
     FAILS(atp_answers_row(NULL, 0, &row), ATP_ERROR_NULL, "atp_answers");

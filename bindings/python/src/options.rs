@@ -2,7 +2,7 @@
 
 use crate::arguments::{deadline, duration, integer, job_id, number, shown, truth};
 use approxlib::{
-    AddressError, Group, JobBuilder, RateLaw, ReceiverBuilder, Requests, Rules, ScopedIp,
+    AddressError, Group, JobBuilder, Order, RateLaw, ReceiverBuilder, Requests, Rules, ScopedIp,
 };
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
@@ -39,6 +39,7 @@ pub fn job(options: Options<'_, '_>) -> PyResult<Job> {
             "messages" if value.is_none() => builder,
             "messages" => builder.messages(u32()?),
             "msr" => builder.msr(number(&name, &value)?),
+            "order" => builder.order(order(&value, None)?),
             "groups" => builder.groups(groups(&value)?),
             "try_every_message" => builder.try_every_message(truth(&name, &value)?),
             "window_deadline" if value.is_none() => builder,
@@ -141,13 +142,35 @@ fn one_group(value: &Bound<'_, PyAny>) -> PyResult<Group> {
         PyTypeError::new_err("the name of a group must be text: atp.Group(1, name=\"flights\")")
     })?;
     let msr = number("the msr of a group", &field("msr")?)?;
-    let group = Group::new(id).msr(msr).name(&name);
+    let buffer = field("shuffle_buffer")?;
+    let buffer = match buffer.is_none() {
+        true => None,
+        false => Some(integer("the shuffle_buffer of a group", &buffer, u32::MAX.into())? as u32),
+    };
+    let order = order(&field("order")?, buffer)?;
+    let group = Group::new(id).msr(msr).name(&name).order(order);
     let messages = field("messages")?;
     if messages.is_none() {
         return Ok(group);
     }
     let messages = integer("the messages of a group", &messages, u32::MAX.into())?;
     Ok(group.messages(messages as u32))
+}
+
+/// The order of messages: a word, and the messages of a shuffle's buffer.
+pub fn order(value: &Bound<'_, PyAny>, buffer: Option<u32>) -> PyResult<Order> {
+    match (value.extract::<String>().as_deref(), buffer) {
+        (Ok("unknown"), None) => Ok(Order::Unknown),
+        (Ok("ordered"), None) => Ok(Order::Ordered),
+        (Ok("shuffled"), buffer) => Ok(Order::Shuffled { buffer }),
+        (Ok("unknown" | "ordered"), Some(_)) => {
+            Err(PyValueError::new_err("a shuffle_buffer needs order=\"shuffled\""))
+        }
+        _ => Err(PyValueError::new_err(format!(
+            "order must be \"shuffled\", \"ordered\" or \"unknown\", not {}",
+            shown(value)
+        ))),
+    }
 }
 
 /// What a job's receiver may ask for: a word, or an `atp.RequestBounds`.

@@ -2,8 +2,9 @@
 
 use crate::{address::pair, message::Message};
 use approxlib::{
-    Event, GroupArrivals, GroupReport, GroupSummary, GroupTerms, LostIds, Progress, ReceiverStats,
-    Refusals, Report, Sample, ShortGroup, SourceProgress, Summary, Terms, UnknownIds, WindowReport,
+    Event, GroupArrivals, GroupReport, GroupSummary, GroupTerms, LostIds, Order, Progress,
+    ReceiverStats, Refusals, Report, Sample, ShortGroup, SourceProgress, Summary, Terms,
+    UnknownIds, WindowReport,
 };
 use pyo3::{
     prelude::*,
@@ -90,12 +91,20 @@ fn terms<'py>(py: Python<'py>, terms: &Terms) -> Object<'py> {
 }
 
 fn group_terms<'py>(py: Python<'py>, group: &GroupTerms) -> Object<'py> {
+    let (order, shuffle_buffer) = match group.order {
+        Order::Unknown => ("unknown", None),
+        Order::Ordered => ("ordered", None),
+        Order::Shuffled { buffer } => ("shuffled", buffer),
+    };
     object!(py, "GroupTerms" {
         group: group.group,
         name: group.name.as_str(),
         exact: group.exact,
         messages: group.messages,
         msr: group.msr,
+        order: order,
+        shuffle_buffer: shuffle_buffer,
+        shortest_first: group.shortest_first,
     })
 }
 

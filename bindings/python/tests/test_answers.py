@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from statistics import mean, stdev
-from typing import Any
+from typing import Any, cast
 
 import numpy
 import pytest
@@ -26,8 +26,10 @@ from atp.answers import (
     Query,
     QueryError,
     Sample,
+    Table,
     Top,
     Wait,
+    send_csv,
 )
 from ends import Call, bind, connect
 
@@ -108,7 +110,7 @@ def test_keys_quantiles_and_ranks() -> None:
 
 def test_a_query_answers_from_a_lossy_job() -> None:
     def send(peer: tuple[str, int]) -> None:
-        with connect(peer, messages=200, msr=0.5) as job:
+        with connect(peer, messages=200, msr=0.5, order="ordered") as job:
             for message in range(100):
                 job.send(f"UA,{message % 7}\nAA,3\n".encode())
             while job.progress().delivered < 100:
@@ -116,38 +118,99 @@ def test_a_query_answers_from_a_lossy_job() -> None:
             job.cancel()
 
     answering = Answering("avg(delay) by carrier", ["carrier", "delay"])
+    group: atp.GroupTerms | None = None
     assert str(answering.query) == "avg(delay) by carrier" and answering.query.by == "carrier"
     with bind() as receiver:
         sending = Call(lambda: send(receiver.address))
         for event in receiver:
             match event:
                 case atp.Started(terms=terms):
-                    messages = terms.groups[0].messages
-                    assert messages == 200
-                    answering.set_messages_sent(0, messages)
+                    group = terms.groups[0]
+                    assert (group.messages, group.order, group.shortest_first) == (200, "ordered", False)
+                    answering.set_messages_sent(0, 200)
                 case atp.Message():
                     lines = bytes(event).decode().splitlines()
                     answering.push_message(0, (line.split(",") for line in lines))
-                case atp.Finished():
+                case atp.Finished(summary=summary):
                     # The start of a short job may not be heard of.
                     answering.set_messages_sent(0, 200)
+                    answering.set_delivery(0, Delivery.of(group, summary.groups[0]))
                     break
         sending.result()
-    answering.set_delivery(Delivery(is_ordered=True, stopped_early=True))
     answers = answering.answers()
     delays = [message % 7 for message in range(100)]
     (first, three), (second, delay) = answers.rows
     assert (first, second, three.value, answers.separates) == ("AA", "UA", 3.0, None)
     assert delay.value == pytest.approx(mean(delays)) and delay.low < delay.value < delay.high
     assert (delay.messages, delay.messages_sent) == (100, 200)
-    assert any("stopped before the end" in warning for warning in delay.warnings)
+    (warning,) = delay.warnings
+    assert "follow the order of the data, and the last 50.0 % of the messages are missing" in warning
+    assert answers.keys_seen_from == 5
     overall = answering.overall()
     assert overall is not None and overall.value == pytest.approx((mean(delays) + 3) / 2)
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_table_is_sent_shuffled_unless_it_is_told_to_be_ordered(ordered: bool) -> None:
+    csv = "delay\n" + "".join(f"{row // 100}\n" for row in range(20_000))
+    with bind() as receiver:
+        options: atp.JobOptions = {"control_socket": None}
+        sending = Call(
+            lambda: send_csv(
+                receiver.address, csv, msr=0.8, rows=10, ordered=ordered, **options
+            )
+        )
+        answering: Answering | None = None
+        waiting: list[atp.Message] = []
+        terms: atp.GroupTerms | None = None
+        for event in receiver:
+            match event:
+                case atp.Started(terms=told):
+                    terms = told.groups[0]
+                case atp.Message(group=Table.HEADER_GROUP):
+                    answering = Answering.of_csv("avg(delay)", event)
+                case atp.Message():
+                    waiting.append(event)
+                case atp.Finished(summary=summary):
+                    break
+        report = sending.result()
+    assert report.groups[0].messages == 2_000 and answering is not None
+    for message in waiting:
+        answering.push_csv(0, message)
+    answering.set_messages_sent(0, 2_000)
+    answering.set_delivery(0, Delivery.of(terms, summary.groups[0]))
+    ((_, mean_delay),) = answering.answers(confidence=0.999999).rows
+    assert mean_delay.messages >= 1_600
+    if ordered:
+        assert terms is not None and terms.order == "ordered"
+        if mean_delay.messages < 2_000:
+            assert any("follow the order of the data" in text for text in mean_delay.warnings)
+    else:
+        assert mean_delay.contains(99.5) and mean_delay.warnings == ()
+
+
+def test_a_table_of_bad_csv_is_refused() -> None:
+    for csv, options, words in [
+        ("", {}, "is empty"),
+        ('v,k\n1,a\n2,"b\n', {}, "line 3: a quote opens"),
+        ("v\n1\n", {"rows": 0}, "rows must be 1 at least"),
+        ("v\n1\n", {"ordered": True, "seed": 7}, "ordered records need no seed"),
+        ("v,k\n1\n", {}, "reading the CSV records: CSV error"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            Table(csv, **cast(Any, options))
+    with pytest.raises(ValueError, match="holds no record"):
+        send_csv("127.0.0.1:9", "v\n")
+    one, same = Table("v\n1\n2\n3\n", rows=1, seed=7), Table("v\n1\n2\n3\n", rows=1, seed=7)
+    assert one.messages == same.messages and one.header == b"v\n" and one.order == "shuffled"
+    assert Table("v\n1\n2\n3\n", rows=1, ordered=True).messages == [b"1\n", b"2\n", b"3\n"]
+
+
 def test_a_planner_ends_a_job_when_the_error_is_met() -> None:
     def send(peer: tuple[str, int]) -> atp.Report | None:
-        with connect(peer, messages=20_000, msr=0.999, rate_max_bytes_per_s=3_000_000) as job:
+        with connect(
+            peer, messages=20_000, msr=0.999, order="shuffled", rate_max_bytes_per_s=3_000_000
+        ) as job:
             try:
                 job.send_many([f"{n * 7 % 100:400}".encode() for n in range(20_000)])
             except atp.EndedByReceiverError:
@@ -164,6 +227,7 @@ def test_a_planner_ends_a_job_when_the_error_is_met() -> None:
                 case atp.Started(terms=terms):
                     group = terms.groups[0]
                     sample.set_messages_sent(0, group.messages or 0)
+                    sample.set_delivery(0, Delivery.of(group))
                     actions.append(planner.source_started(0, group.msr))
                 case atp.Message():
                     sample.push(0, 1, float(bytes(event)))
@@ -192,6 +256,7 @@ def test_a_planner_ends_a_job_when_the_error_is_met() -> None:
 def test_a_planner_says_what_it_reached() -> None:
     sample, planner = Sample(), Planner(absolute=0.1)
     sample.set_messages_sent(0, 100)
+    sample.set_delivery(0, Delivery(order="shuffled"))
     planner.source_started(0, 0.5)
     for message in range(50):
         sample.push(0, 1, message)
@@ -211,6 +276,7 @@ def test_a_planner_awaits_its_sources() -> None:
     for hear in hears:
         sample, planner = Sample(), Planner(relative=0.1, sources=2)
         sample.set_messages_sent(0, 1_000)
+        sample.set_delivery(0, Delivery(order="shuffled"))
         for message in range(100):
             sample.push(0, 1, 100 + message % 7)
         planner.source_started(0, 0.9)
@@ -225,6 +291,7 @@ def test_a_planner_is_used_while_it_looks() -> None:
     """By the answers of a look, as another thread might."""
     sample, planner = Sample(), Planner(relative=0.1)
     sample.set_messages_sent(0, 1_000)
+    sample.set_delivery(0, Delivery(order="shuffled"))
     planner.source_started(0, 0.9)
     for message in range(100):
         sample.push(0, 1, 100 + 60 * (message % 2))
@@ -298,6 +365,7 @@ def test_answers_are_used_while_messages_are_read() -> None:
     class Total:
         def __float__(self) -> float:
             sample.set_messages_sent(0, 9)
+            sample.set_delivery(0, Delivery(order="shuffled"))
             by.push_message(0, [("a", 1.0)])
             return 1.0
 
@@ -388,11 +456,21 @@ MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: filled().push_message(-1, []), ValueError, "stratum must be an integer from 0"),
     (lambda: filled().set_messages_sent(0, 1 << 40), ValueError, "messages must be an integer"),
     (lambda: filled().set_messages_sent(0, 0), AnswerError, "stratum 0 has 1 messages of 0 sent"),
-    (lambda: filled().set_delivery(ANY), TypeError, "delivery must be an atp.answers.Delivery"),
+    (lambda: filled().set_delivery(0, ANY), TypeError, "delivery must be an atp.answers.Delivery"),
     (
-        lambda: filled().set_delivery(Delivery(message_bytes=(2, 1))),
+        lambda: filled().set_delivery(0, Delivery(lost=(range(4, 6), range(5, 9)))),
         ValueError,
-        "message_bytes must be the shortest and the longest",
+        "lost must hold ranges of ids in ascending order",
+    ),
+    (
+        lambda: filled().set_delivery(0, Delivery(order=ANY)),
+        ValueError,
+        'order must be "shuffled", "ordered" or "unknown"',
+    ),
+    (
+        lambda: filled().set_delivery(0, Delivery(order="ordered", shuffle_buffer=9)),
+        ValueError,
+        "a shuffle_buffer needs",
     ),
     (lambda: filled().answers(), AnswerError, "a sum needs the number of messages"),
     (lambda: filled().answers(95), AnswerError, "a confidence of 95 is impossible"),

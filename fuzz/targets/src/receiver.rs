@@ -23,7 +23,7 @@ use arrivals::Lanes;
 use atp_common::{
     units::Msr,
     wire::{
-        Fields, FinBody, FinGroup, Flags, GroupName, HEADER_LEN, Header, Kind, RequestBody,
+        Fields, FinBody, FinGroup, Flags, GroupName, HEADER_LEN, Header, Kind, Order, RequestBody,
         TERMS_BODY_LEN_MAX, TermsBody, TermsGroup,
     },
 };
@@ -167,6 +167,8 @@ impl Fuzz {
                 exact: group % 2 == 0,
                 messages: (group % 3 == 0).then_some(9),
                 msr: Msr::NONE,
+                order: Order::shuffled_among(u32::from(group) / 4 * 16),
+                shortest_first: group % 5 == 0,
                 name: GroupName::EMPTY,
             });
         let groups: Vec<_> = groups.collect();

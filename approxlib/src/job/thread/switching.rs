@@ -29,8 +29,9 @@ const RETURN_PAUSE: Duration = Duration::from_millis(250);
 /// The interval at which the registering thread learns the lanes' epochs and rates.
 const DESCRIBE_NS: u64 = 50_000_000;
 /// Epochs from the last one that the registering thread knows to the lane's first one at the
-/// daemon. In userspace an epoch takes at least a millisecond, and a reply five seconds at most.
-const EPOCHS_AHEAD: u16 = 8_192;
+/// daemon. In userspace an epoch takes at least a millisecond, and a reply ten seconds at most
+/// (`control::client::REPLY_TIMEOUT`).
+const EPOCHS_AHEAD: u16 = 16_384;
 
 /// The state of a flow's moves.
 pub struct Switching {

@@ -6,7 +6,7 @@ use super::packet::{Body, Packet};
 use atp_common::{
     units::Msr,
     wire::{
-        Advice, EpochArrivals, Header, PROBE_EPOCHS, PROBE_SLOTS, PROBE_WORDS, ProbeBody,
+        Advice, EpochArrivals, Header, Order, PROBE_EPOCHS, PROBE_SLOTS, PROBE_WORDS, ProbeBody,
         TermsGroup,
     },
 };
@@ -167,6 +167,8 @@ pub fn json(packet: &Packet<'_>) -> Value {
                     "exact": group.exact,
                     "messages": group.messages,
                     "msr": f64::from(group.msr.parts_per_billion()) / 1e9,
+                    "order": order(group.order),
+                    "shortest_first": group.shortest_first,
                 })
             };
             let groups: Vec<_> = body.groups().map(group).collect();
@@ -198,4 +200,16 @@ fn probe_ack_json(header: &Header, body: &ProbeBody) -> Value {
 
 fn flags(header: &Header) -> Vec<&'static str> {
     header.kind().map(|kind| header.flags().names(kind).collect()).unwrap_or_default()
+}
+
+/// An order as JSON: its name, or the number of messages of a shuffle's buffer.
+fn order(order: Order) -> Value {
+    match order {
+        Order::Unknown => json!("unknown"),
+        Order::Ordered => json!("ordered"),
+        Order::Shuffled => json!("shuffled"),
+        Order::ShuffledAmong { log2_messages } => {
+            json!({ "shuffled_among": 1u64 << log2_messages })
+        }
+    }
 }

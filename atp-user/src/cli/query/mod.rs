@@ -7,13 +7,12 @@ mod strata;
 #[cfg(test)]
 mod tests;
 
-use super::csv_rows::{HEADER_GROUP, ROWS_GROUP};
 use anyhow::{Result, bail};
 use approx_answers::{
-    AcceptedError, Action, AnswerError, Answering, Answers, Confidence, Delivery, Planner, Query,
-    Report,
+    AcceptedError, Action, AnswerError, Answering, Answers, Confidence, Planner, Query, Reason,
+    Report, Table,
 };
-use approxlib::{Event, RateRequest, Receiver, Summary, Terms};
+use approxlib::{Event, GroupSummary, RateRequest, Receiver, Summary, Terms};
 use pace::Pace;
 use std::{
     fmt::Display,
@@ -24,8 +23,8 @@ use std::{
 };
 use strata::{Header, Strata};
 
-/// The longest message that fits a packet: MRDF prefers none of shorter ones.
-const PACKET_BYTES: u64 = 1_420;
+const HEADER_GROUP: u8 = Table::HEADER_GROUP;
+const ROWS_GROUP: u8 = Table::ROWS_GROUP;
 /// The most memory of messages that wait for a header.
 const WAITING_BYTES_MAX: usize = 256 << 20;
 /// The memory that a waiting message takes besides its data.
@@ -45,7 +44,6 @@ pub struct Live {
     waiting_bytes: usize,
     strata: Strata,
     planner: Option<Planner>,
-    delivery: Delivery,
     left_out: LeftOut,
     /// Why there is no plan for the accepted error.
     plan_failed: Option<String>,
@@ -62,13 +60,30 @@ struct LeftOut {
     first_reason: Option<String>,
 }
 
+/// Whether an answer is as good as its accepted error asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is, or nothing was asked for.
+    Fine,
+    /// Its interval is narrow enough, but a warning puts it in doubt.
+    InDoubt,
+    /// Its interval is too wide.
+    NotMet,
+}
+
 impl Live {
     /// A query of the records of so many senders.
-    pub fn new(query: Query, senders: u32, confidence: f64, emax: Option<f64>) -> Result<Self> {
+    pub fn new(
+        query: Query,
+        senders: u32,
+        confidence: f64,
+        emax: Option<f64>,
+        ends_in_doubt: bool,
+    ) -> Result<Self> {
         let confidence = Confidence::new(confidence)?;
         let plan = |error| {
             let planner = Planner::new(AcceptedError::relative(error)?, confidence);
-            Ok(planner.with_sources(senders as usize))
+            Ok(planner.with_sources(senders as usize).end_in_doubt(ends_in_doubt))
         };
         let planner = emax.map(plan).transpose().map_err(|error: AnswerError| error)?;
         let draws = atp_output::draws(&io::stderr());
@@ -79,7 +94,6 @@ impl Live {
             waiting_bytes: 0,
             strata: Strata::default(),
             planner,
-            delivery: Delivery::default(),
             left_out: LeftOut::default(),
             plan_failed: None,
             draws,
@@ -181,9 +195,9 @@ impl Live {
             self.leave_out(1, format_args!("{source} sent what can't be read: {error}"));
             return;
         }
-        self.delivery.note_message_bytes(data.len() as u64);
         if !mem::replace(&mut of.is_counted, true) {
             self.set_sent(stratum);
+            self.set_delivery(stratum, None);
             if let Some(planner) = &mut self.planner {
                 planner.source_heard(stratum);
             }
@@ -209,8 +223,8 @@ impl Live {
     /// Plans a sender of the table, by the terms that are known.
     fn join(&mut self, stratum: u32, receiver: &Receiver) -> Result<()> {
         self.set_sent(stratum);
+        self.set_delivery(stratum, None);
         let Some(terms) = self.strata.of(stratum).terms else { return Ok(()) };
-        self.delivery.is_ordered |= terms.is_ordered;
         let Some(planner) = &mut self.planner else { return Ok(()) };
         if terms.exact {
             // It keeps its rate.
@@ -231,7 +245,6 @@ impl Live {
         let rows = summary.groups.iter().find(|group| group.group == ROWS_GROUP);
         if let Some(rows) = rows.filter(|_| summary.window == 0) {
             of.sent = Some(rows.messages.into());
-            self.delivery.stopped_early |= of.is_of_table() && strata::stopped_early(rows);
         }
         let is_counted = of.is_counted;
         let waiting = match &mut of.header {
@@ -240,6 +253,7 @@ impl Live {
         };
         self.waiting_bytes -= bytes(&waiting);
         self.set_sent(stratum);
+        self.set_delivery(stratum, rows.filter(|_| summary.window == 0));
         let lost = rows.map_or(0, |rows| rows.messages.saturating_sub(rows.delivered));
         let messages = waiting.len() as u64 + u64::from(lost);
         if !is_counted && messages > 0 {
@@ -265,6 +279,16 @@ impl Live {
         };
         if let Err(error) = answering.set_messages_sent(stratum, sent) {
             self.leave_out(1, format_args!("the terms of {source}: {error}"));
+        }
+    }
+
+    /// Hands on how a sender of the table sends, and from its end on what is lost.
+    fn set_delivery(&mut self, stratum: u32, ended: Option<&GroupSummary>) {
+        let of = self.strata.of(stratum);
+        let (source, delivery) = (of.source, of.delivery(ended));
+        let (true, Some((_, answering))) = (of.is_counted, &mut self.answering) else { return };
+        if let Err(error) = answering.set_delivery(stratum, &delivery) {
+            self.leave_out(1, format_args!("the delivery of {source}: {error}"));
         }
     }
 
@@ -322,11 +346,8 @@ impl Live {
     }
 
     /// The answers so far; `None` before there are any.
-    fn answers(&mut self) -> Result<Option<Answers>> {
-        let mut delivery = self.delivery;
-        delivery.is_mrdf = delivery.message_bytes.is_some_and(|(_, most)| most > PACKET_BYTES);
-        let Some((_, answering)) = &mut self.answering else { return Ok(None) };
-        answering.set_delivery(delivery);
+    fn answers(&self) -> Result<Option<Answers>> {
+        let Some((_, answering)) = &self.answering else { return Ok(None) };
         let answers = match &self.planner {
             Some(planner) => planner.answers(answering),
             None => answering.answers(self.confidence),
@@ -362,11 +383,9 @@ impl Live {
         }
     }
 
-    /// The answers at the end, as text or as JSON.
-    pub fn finish(mut self, json: bool) -> Result<String> {
+    /// The answers at the end, as text or as JSON, and whether they are as good as was asked for.
+    pub fn finish(self, json: bool) -> Result<(String, Verdict)> {
         self.clear_line();
-        // Senders that stopped without a word.
-        self.delivery.stopped_early |= self.strata.running().next().is_some();
         let answers = self.answers()?;
         let LeftOut { messages: left_out, first_reason } = self.left_out;
         let Some(answers) = answers else {
@@ -382,11 +401,20 @@ impl Live {
         let notes = first_reason.map(|reason| {
             format!("{left_out} messages are left out of the answer; the first: {reason}")
         });
+        let notes_failed = self.plan_failed.is_some();
         let notes: Vec<String> = notes.into_iter().chain(self.plan_failed).collect();
-        Ok(match json {
+        let verdict = match (report.and_then(|report| report.because), &self.planner) {
+            (Some(Reason::InDoubt), _) => Verdict::InDoubt,
+            (Some(_), _) => Verdict::NotMet,
+            (None, Some(_)) if report.is_none() => Verdict::NotMet,
+            (None, _) if notes_failed => Verdict::NotMet,
+            (None, _) => Verdict::Fine,
+        };
+        let text = match json {
             true => format!("{}\n", print::json(&self.query, &answers, report, &notes, left_out)),
             false => print::text(&self.query, &answers, report, &notes),
-        })
+        };
+        Ok((text, verdict))
     }
 }
 

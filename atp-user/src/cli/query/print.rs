@@ -1,7 +1,7 @@
 //! Prints a query's answers: a line while records arrive, and a table or JSON at the end.
 
 use super::strata::Strata;
-use approx_answers::{Answers, Estimate, Query, Report, Warning};
+use approx_answers::{Answers, Estimate, Query, Reason, Report, Warning};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -89,6 +89,9 @@ pub fn text(query: &Query, answers: &Answers, report: Option<&Report>, notes: &[
         let of = estimate.messages_sent.map_or(String::new(), |sent| format!(" of {sent}"));
         _ = writeln!(text, "from {}{of} messages", estimate.messages);
     }
+    if let Some(from @ 1..) = answers.keys_seen_from {
+        _ = writeln!(text, "a key in fewer than {from} messages may be missing here");
+    }
     if let Some(report) = report {
         _ = writeln!(text, "{report}");
     }
@@ -143,10 +146,12 @@ pub fn json(
         "query": query.to_string(),
         "rows": answers.rows.iter().map(row).collect::<Vec<_>>(),
         "separates": answers.separates,
+        "keys_seen_from": answers.keys_seen_from,
         "warnings": all_rows,
         "messages_left_out": messages_left_out,
         "accepted_error": report.map(|report| json!({
             "met": report.is_met(),
+            "in_doubt": report.because == Some(Reason::InDoubt),
             "reached": finite(report.reached),
             "looks": report.looks,
             "text": report.to_string(),

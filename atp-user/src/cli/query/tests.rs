@@ -3,9 +3,9 @@
 #![expect(clippy::single_range_in_vec_init, reason = "lost messages are ranges")]
 
 use super::*;
-use crate::cli::csv_rows::{ORDERED_NAME, SHUFFLED_NAME, Table};
 use anyhow::{Context, ensure};
-use approxlib::{Group, GroupSummary, GroupTerms, Job};
+use approx_answers::RecordOrder;
+use approxlib::{Group, GroupSummary, GroupTerms, Job, Order};
 use std::{
     ops::Range,
     sync::{Arc, Barrier},
@@ -13,9 +13,10 @@ use std::{
 };
 
 const ROWS: u32 = 60_000;
+const SHUFFLED: Order = Order::Shuffled { buffer: None };
 
 /// Sends a table with a known mean of 4.5, by two senders. Returns the end of the query.
-fn run(live: &mut Live, name: &'static str, shuffle: bool) -> Result<()> {
+fn run(live: &mut Live, order: Order) -> Result<()> {
     let mut receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0")?;
     let peer = receiver.local_addr()?;
     let together = Arc::new(Barrier::new(2));
@@ -25,10 +26,14 @@ fn run(live: &mut Live, name: &'static str, shuffle: bool) -> Result<()> {
             let rows: String =
                 (0..ROWS).map(|row| format!("k{},{}\n", row % 3, row % 10)).collect();
             let file = format!("key,value\n{rows}");
-            let table = Table::read(file.as_bytes(), Some(10), shuffle).unwrap();
+            let of_file = match order {
+                Order::Shuffled { .. } => RecordOrder::Shuffled,
+                Order::Ordered | Order::Unknown => RecordOrder::OfFile,
+            };
+            let table = Table::read(file.as_bytes(), Some(10), of_file).unwrap();
             let number = table.messages.len() as u32;
             let groups = [
-                Group::new(ROWS_GROUP).messages(number).name(name),
+                Group::new(ROWS_GROUP).messages(number).order(order),
                 Group::new(HEADER_GROUP).messages(1),
             ];
             let groups = [groups[0].msr(0.999), groups[1]];
@@ -60,8 +65,8 @@ fn run(live: &mut Live, name: &'static str, shuffle: bool) -> Result<()> {
 #[test]
 fn query__answers_by_key_from_two_senders() {
     let query = "avg(value) by key".parse().unwrap();
-    let mut live = Live::new(query, 2, 0.95, None).unwrap();
-    run(&mut live, ORDERED_NAME, false).unwrap();
+    let mut live = Live::new(query, 2, 0.95, None, false).unwrap();
+    run(&mut live, Order::Ordered).unwrap();
     let answers = live.answers().unwrap().unwrap();
     let keys: Vec<_> = answers.rows.iter().filter_map(|(key, _)| key.as_deref()).collect();
     assert_eq!(keys, ["k0", "k1", "k2"]);
@@ -78,8 +83,8 @@ fn query__answers_by_key_from_two_senders() {
 #[test]
 fn query__with_an_accepted_error_ends_the_job() {
     let query = "avg(value)".parse().unwrap();
-    let mut live = Live::new(query, 2, 0.95, Some(0.05)).unwrap();
-    run(&mut live, SHUFFLED_NAME, true).unwrap();
+    let mut live = Live::new(query, 2, 0.95, Some(0.05), false).unwrap();
+    run(&mut live, SHUFFLED).unwrap();
     let report = live.planner.as_ref().and_then(Planner::report).expect("a report");
     assert!(report.is_met() && report.reached <= 0.05, "{report}");
     let answers = live.answers().unwrap().unwrap();
@@ -110,10 +115,10 @@ fn ended(job: u32, messages: u32, lost: impl IntoIterator<Item = Range<u32>>) ->
     Event::Finished { source: source(), job, summary }
 }
 
-fn started(job: u32, name: &str, messages: u32) -> Event {
-    let name = name.to_owned();
+fn started(job: u32, order: Order, messages: u32) -> Event {
     let group = ROWS_GROUP;
-    let rows = GroupTerms { group, name, exact: false, messages: Some(messages), msr: 0.5 };
+    let messages = Some(messages);
+    let rows = GroupTerms { group, messages, msr: 0.5, order, ..GroupTerms::default() };
     Event::Started { source: source(), job, terms: Terms { window: 0, groups: vec![rows] } }
 }
 
@@ -133,7 +138,7 @@ fn rows(job: u32, number: u32) -> impl Iterator<Item = Event> {
 }
 
 fn live(query: &str, senders: u32, emax: Option<f64>) -> Live {
-    Live::new(query.parse().unwrap(), senders, 0.95, emax).unwrap()
+    Live::new(query.parse().unwrap(), senders, 0.95, emax, false).unwrap()
 }
 
 #[test]
@@ -153,7 +158,7 @@ fn on_event__awaits_all_senders_before_it_ends_them() {
 #[test]
 fn look__awaits_the_records_of_a_sender_of_the_table() {
     let mut live = live("avg(value)", 2, Some(0.05));
-    take(&mut live, [header(1), started(1, SHUFFLED_NAME, 900), started(2, SHUFFLED_NAME, 900)]);
+    take(&mut live, [header(1), started(1, SHUFFLED, 900), started(2, SHUFFLED, 900)]);
     take(&mut live, [header(2)].into_iter().chain(rows(1, 500)));
     assert_eq!(live.planner.as_ref().and_then(Planner::report), None);
     take(&mut live, rows(2, 900).chain(rows(1, 400)));
@@ -193,7 +198,7 @@ fn on_event__leaves_out_what_is_no_table() {
         (9, vec![header(2), ended(2, 9, [0..9])], "no message with records arrived"),
         (1, vec![other_window], "a stream"),
         // Fewer than have arrived.
-        (1, vec![started(1, ORDERED_NAME, 3)], "the terms of 127.0.0.1:1"),
+        (1, vec![started(1, Order::Ordered, 3)], "the terms of 127.0.0.1:1"),
         (0, vec![header(1)], ""),
     ] {
         let mut live = live("avg(value)", 2, Some(1e-6));
@@ -201,7 +206,7 @@ fn on_event__leaves_out_what_is_no_table() {
         take(&mut live, rows(1, 51).chain([ended(1, 100, [])]));
         assert_eq!(live.left_out.messages, messages, "{words}: {:?}", live.left_out);
         assert_eq!(live.waiting_bytes, 0, "{words}");
-        let text = live.finish(false).unwrap();
+        let (text, _) = live.finish(false).unwrap();
         assert!(text.contains("from 100 of 100 messages"), "{text}");
         assert!(text.contains(words), "{words}: {text}");
         let said = format!("{messages} messages are left out");
@@ -234,23 +239,49 @@ fn on_rows__counts_the_memory_of_short_messages() {
     assert_eq!((live.left_out.messages, live.waiting_bytes), (1, WAITING_BYTES_MAX - 64));
 }
 
-/// Any lossy job lacks messages. Only a lost tail shows that it didn't try all of them.
+/// An incomplete answer is trusted only if its sender said that the records are shuffled.
 #[test]
-fn finish__warns_of_ordered_messages_that_lack_their_end() {
-    let early = "stopped before the end";
+fn finish__warns_of_incomplete_records_that_are_not_shuffled() {
+    let unfair = "may be no fair sample";
     let each_fifth = |range: Range<u32>| range.step_by(5).map(|id| id..id + 1);
-    for (name, end, warns) in [
-        (ORDERED_NAME, Some(ended(1, 500, [400..500])), true),
-        (SHUFFLED_NAME, Some(ended(1, 500, [400..500])), false),
-        (ORDERED_NAME, Some(ended(1, 500, each_fifth(0..500))), false),
+    for (order, end, words) in [
+        (Order::Ordered, Some(ended(1, 500, [400..500])), Some("the last 20.0 % of the messages")),
+        (SHUFFLED, Some(ended(1, 500, [400..500])), None),
+        (Order::Ordered, Some(ended(1, 500, each_fifth(0..500))), Some("100 of 500 are missing")),
+        (Order::Unknown, Some(ended(1, 500, [400..500])), Some("hasn't said whether")),
         // The sender fell silent.
-        (ORDERED_NAME, None, true),
+        (Order::Ordered, None, Some("100 of 500 are missing")),
+        (SHUFFLED, None, None),
     ] {
         let mut live = live("avg(value)", 1, None);
-        let events = [header(1), started(1, name, 500)].into_iter();
+        let events = [header(1), started(1, order, 500)].into_iter();
         take(&mut live, events.chain(rows(1, 400)).chain(end));
-        let text = live.finish(false).unwrap();
-        assert_eq!(text.contains(early), warns, "{name}: {text}");
+        let (text, _) = live.finish(false).unwrap();
+        assert_eq!(text.contains(unfair), words.is_some(), "{order:?}: {text}");
+        assert!(text.contains(words.unwrap_or_default()), "{order:?}: {text}");
+    }
+}
+
+/// A narrow interval of ordered records isn't one that meets the error.
+#[test]
+fn finish__of_ordered_records_is_in_doubt() {
+    for (order, ends_in_doubt, verdict, messages) in [
+        (SHUFFLED, false, Verdict::Fine, 30),
+        (Order::Ordered, true, Verdict::InDoubt, 30),
+        (Order::Ordered, false, Verdict::InDoubt, 400),
+    ] {
+        let query = "avg(value)".parse().unwrap();
+        let mut live = Live::new(query, 1, 0.95, Some(0.05), ends_in_doubt).unwrap();
+        take(&mut live, [header(1), started(1, order, 500)].into_iter().chain(rows(1, 30)));
+        let has_ended = live.planner.as_ref().and_then(Planner::report).is_some();
+        assert_eq!(has_ended, messages == 30, "{order:?}, {ends_in_doubt}");
+        if !has_ended {
+            take(&mut live, rows(1, 370).chain([ended(1, 500, [400..500])]));
+        }
+        let (text, found) = live.finish(false).unwrap();
+        assert_eq!(found, verdict, "{text}");
+        assert!(text.contains(&format!("from {messages} of 500 messages")), "{text}");
+        assert_eq!(text.contains("but that is in doubt"), verdict == Verdict::InDoubt, "{text}");
     }
 }
 
@@ -264,6 +295,6 @@ fn on_event__a_stream_ends_with_its_first_window() {
     let last = Summary { window: 1, messages: 7, ..summary };
     take(&mut live, [Event::Finished { source, job, summary: last }]);
     assert_eq!(live.strata.sent(), Some(40));
-    let text = live.finish(false).unwrap();
+    let (text, _) = live.finish(false).unwrap();
     assert!(text.contains("from 40 of 40 messages"), "{text}");
 }

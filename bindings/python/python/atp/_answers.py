@@ -6,21 +6,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from atp._types import GroupSummary, GroupTerms, Order
     from atp.answers import Estimate
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How the transport chose the messages, for the warnings."""
+    """How the messages of a stratum were sent, and which of them are missing. An incomplete stratum
+    whose messages aren't known to be shuffled has a warning. ``Delivery.of`` takes both from the
+    events of a receiver."""
 
-    is_mrdf: bool = False
-    """The sender sent messages with the fewest remaining bytes first."""
-    is_ordered: bool = False
-    """The messages follow an order of the data, such as time."""
-    stopped_early: bool = False
-    """The job ended before each message was tried once."""
-    message_bytes: tuple[int, int] | None = None
-    """The shortest and the longest message that arrived, bytes."""
+    order: Order = "unknown"
+    """``"shuffled"``, or ``"ordered"`` if the messages follow an order of the data, such as time."""
+    shuffle_buffer: int | None = None
+    """Of shuffled messages: the number among which each one was drawn; ``None`` for all of them."""
+    shortest_first: bool = False
+    """The sender preferred short messages, and its messages differ in length."""
+    lost: tuple[range, ...] | None = None
+    """The ids that didn't arrive, as ascending ranges; ``None`` before the job has ended."""
+
+    @classmethod
+    def of(cls, terms: GroupTerms | None, summary: GroupSummary | None = None) -> Delivery:
+        """The delivery of a group, from its terms and, once the job has ended, its summary."""
+        lost = None if summary is None else summary.lost
+        if terms is None:
+            return cls(lost=lost)
+        return cls(terms.order, terms.shuffle_buffer, terms.shortest_first, lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +43,9 @@ class Answers:
     ``by``, the only row has no key."""
     separates: bool | None
     """Of ``top``: whether the sample shows that these keys are the largest."""
+    keys_seen_from: int | None
+    """Keys in at least this many messages have a row with a probability of at least 95 %. ``None``
+    without keys, or if the number of messages sent is unknown; 0 if all of them arrived."""
     warnings: tuple[str, ...]
     """Warnings about all rows together."""
 

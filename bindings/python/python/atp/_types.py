@@ -37,6 +37,10 @@ MessageData: TypeAlias = "Buffer | HasArrayInterface"
 """``bytes``, or any other object with the buffer protocol."""
 
 
+Order: TypeAlias = Literal["unknown", "ordered", "shuffled"]
+"""The order of messages: shuffled, or that of the data, such as time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Messages of a job with a minimal sampling rate of their own. At 1 the group is exact."""
@@ -47,6 +51,11 @@ class Group:
     """N, if it is known. For a stream: in each window."""
     name: str = ""
     """For people, at most 32 bytes: the receiver gets it in ``Started``."""
+    order: Order = "unknown"
+    """The order in which the messages are sent, which the receiver gets in ``Started``. The library
+    doesn't change it. Of an incomplete group whose messages aren't shuffled, answers warn."""
+    shuffle_buffer: int | None = None
+    """Of shuffled messages: the number among which each one was drawn; ``None`` for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +77,8 @@ class JobOptions(TypedDict, total=False):
     """N of group 0. Default: counted at the end."""
     msr: float
     """The minimal sampling rate of group 0. Default 1."""
+    order: Order
+    """The order of the messages of group 0, as in ``Group``. Default unknown."""
     groups: Iterable[Group]
     """The job's groups. With them, group 0 is there if it is listed, or set by ``msr`` or
     ``messages``."""
@@ -308,6 +319,12 @@ class GroupTerms:
     messages: int | None
     """N, if the sender knows it already."""
     msr: float
+    order: Order
+    """As the sender states it."""
+    shuffle_buffer: int | None
+    """Of shuffled messages: the number among which each one was drawn; ``None`` for all of them."""
+    shortest_first: bool
+    """Short messages come first, and the messages differ in length: no fair sample arrives."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Answers with confidence intervals, from the messages of a lossy job that arrived."""
 
 from atp._answers import Action, Answers, Delivery, End, Lower, Raise, Ranking, Report, Wait
+from atp._csv import send_csv
 from atp._errors import AnswerError, QueryError
 from atp._native import (  # type: ignore[attr-defined]  # typed in answers.pyi
     Answering,
@@ -10,6 +11,7 @@ from atp._native import (  # type: ignore[attr-defined]  # typed in answers.pyi
     Quantiles,
     Query,
     Sample,
+    Table,
     Top,
 )
 
@@ -31,6 +33,8 @@ __all__ = [
     "Ranking",
     "Report",
     "Sample",
+    "Table",
     "Top",
     "Wait",
+    "send_csv",
 ]

@@ -6,7 +6,10 @@ caller's choice; ``confidence`` lies between 0 and 1.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import SupportsFloat, final
+from pathlib import Path
+from typing import ClassVar, SupportsFloat, final
+
+from typing_extensions import Unpack
 
 from atp._answers import Action as Action
 from atp._answers import Answers as Answers
@@ -19,7 +22,11 @@ from atp._answers import Report as Report
 from atp._answers import Wait as Wait
 from atp._errors import AnswerError as AnswerError
 from atp._errors import QueryError as QueryError
-from atp._types import MessageData
+from atp._types import Address as Address
+from atp._types import JobOptions as JobOptions
+from atp._types import MessageData as MessageData
+from atp._types import Order as Order
+from atp._types import Report as JobReport
 
 @final
 class Estimate:
@@ -81,7 +88,7 @@ class Answering:
         """Adds the rows of one message: whole records of CSV in UTF-8, without a header."""
     def set_messages_sent(self, stratum: int, messages: int) -> None:
         """Sets N of a stratum, as an event tells it."""
-    def set_delivery(self, delivery: Delivery) -> None: ...
+    def set_delivery(self, stratum: int, delivery: Delivery) -> None: ...
     def answers(self, confidence: float = 0.95) -> Answers: ...
     def overall(self, confidence: float = 0.95) -> Estimate | None:
         """The answer over all keys of a sum, count, mean or ratio."""
@@ -102,7 +109,7 @@ class Sample:
     def set_messages_sent(self, stratum: int, messages: int) -> None: ...
     def set_exact_records(self, stratum: int, records: float) -> None:
         """Sets the exact number of records in all messages of a stratum, arrived or not."""
-    def set_delivery(self, delivery: Delivery) -> None: ...
+    def set_delivery(self, stratum: int, delivery: Delivery) -> None: ...
     def merge(self, other: Sample) -> None:
         """Adds the messages of another part of the job. No message may be in both."""
     def sum(self, confidence: float = 0.95) -> Estimate: ...
@@ -124,7 +131,7 @@ class GroupBy:
     def push_pairs(self, stratum: int, records: Iterable[tuple[str, float, float]]) -> None:
         """Adds keys with a denominator and a numerator, of which ``mean`` is the ratio."""
     def set_messages_sent(self, stratum: int, messages: int) -> None: ...
-    def set_delivery(self, delivery: Delivery) -> None: ...
+    def set_delivery(self, stratum: int, delivery: Delivery) -> None: ...
     def merge(self, other: GroupBy) -> None: ...
     def keys(self) -> tuple[str, ...]: ...
     def sum(self, key: str, confidence: float = 0.95) -> Estimate: ...
@@ -142,7 +149,7 @@ class Quantiles:
     def warnings(self) -> tuple[str, ...]: ...
     def push_message(self, stratum: int, records: Iterable[tuple[str, float]]) -> None: ...
     def set_messages_sent(self, stratum: int, messages: int) -> None: ...
-    def set_delivery(self, delivery: Delivery) -> None: ...
+    def set_delivery(self, stratum: int, delivery: Delivery) -> None: ...
     def merge(self, other: Quantiles) -> None: ...
     def keys(self) -> tuple[str, ...]: ...
     def quantile(self, key: str, rank: float, confidence: float = 0.95) -> Estimate:
@@ -158,7 +165,7 @@ class Top:
     def push_message(self, stratum: int, records: Iterable[tuple[str, float]]) -> None:
         """Adds keys with what they add to their totals: 1 to rank keys by records."""
     def set_messages_sent(self, stratum: int, messages: int) -> None: ...
-    def set_delivery(self, delivery: Delivery) -> None: ...
+    def set_delivery(self, stratum: int, delivery: Delivery) -> None: ...
     def merge(self, other: Top) -> None: ...
     def largest(self, ranks: int, confidence: float = 0.95) -> Ranking: ...
 
@@ -176,7 +183,10 @@ class Planner:
         absolute: float | None = None,
         confidence: float = 0.95,
         sources: int | None = None,
-    ) -> Planner: ...
+        end_in_doubt: bool = False,
+    ) -> Planner:
+        """``end_in_doubt``: ends also while a warning puts an answer in doubt. By default the plan
+        then goes on to what the senders' own MSRs bring. In both cases the error isn't met."""
     def source_started(self, stratum: int, msr: float) -> Action | None:
         """A source starts, with its N (if announced) and its MSR. Leave out exact groups."""
     def source_heard(self, stratum: int) -> None:
@@ -202,3 +212,47 @@ class Planner:
     @property
     def report(self) -> Report | None:
         """The result, once the error was met or all sources ended."""
+
+@final
+class Table:
+    """A CSV file with a header, as messages of whole records: ``rows`` each, or as many as fit a
+    packet. The records are shuffled, by ``seed`` if it is given, unless they stay ``ordered``."""
+
+    ROWS_GROUP: ClassVar[int]
+    """The group in which queries expect the records."""
+    HEADER_GROUP: ClassVar[int]
+    """That of the header: exact, one message."""
+
+    def __new__(
+        cls,
+        csv: MessageData | str,
+        *,
+        rows: int | None = None,
+        ordered: bool = False,
+        seed: int | None = None,
+    ) -> Table: ...
+    @property
+    def header(self) -> bytes: ...
+    @property
+    def messages(self) -> list[bytes]:
+        """If some need several packets, empty lines fill up all messages to one length."""
+    @property
+    def order(self) -> Order: ...
+    @property
+    def long_records(self) -> int:
+        """Records with a value of several lines: a stray quote may have made one of several."""
+    def __len__(self) -> int: ...
+
+def send_csv(
+    peer: Address,
+    csv: MessageData | str | Path,
+    *,
+    msr: float = 1.0,
+    rows: int | None = None,
+    ordered: bool = False,
+    **options: Unpack[JobOptions],
+) -> JobReport:
+    """Sends a table to a receiver that answers a query of it: text, bytes, or the file at a
+    ``Path``. The records are shuffled, so that those that arrive are a fair sample. With ``ordered``
+    they keep their order, and incomplete answers warn. ``options`` are those of ``Job``, without
+    ``groups``, ``messages`` and ``order``."""

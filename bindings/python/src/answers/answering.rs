@@ -64,12 +64,13 @@ pub fn answers(py: Python<'_>, answers: approx_answers::Answers) -> PyResult<Bou
     object!(py, "atp._answers", "Answers" {
         rows: PyTuple::new(py, rows)?,
         separates: answers.separates,
+        keys_seen_from: answers.keys_seen_from,
         warnings: warnings(py, &answers.warnings)?,
     })
 }
 
 /// Calls `use_it` with the bytes of CSV: a text, or memory of any kind.
-fn with_csv<T>(csv: &Bound<'_, PyAny>, use_it: impl FnOnce(&[u8]) -> T) -> PyResult<T> {
+pub fn with_csv<T>(csv: &Bound<'_, PyAny>, use_it: impl FnOnce(&[u8]) -> T) -> PyResult<T> {
     if let Ok(text) = csv.cast::<PyString>() {
         return Ok(use_it(text.to_cow()?.as_bytes()));
     }
@@ -126,8 +127,9 @@ impl Answering {
         set.map_err(|error| raise(py, error))
     }
 
-    fn set_delivery(&self, delivery: Delivered) {
-        self.0.lock().set_delivery(delivery.0);
+    fn set_delivery(&self, py: Python<'_>, stratum: Stratum, delivery: Delivered) -> PyResult<()> {
+        let set = self.0.lock().set_delivery(stratum.0, &delivery.0);
+        set.map_err(|error| raise(py, error))
     }
 
     #[pyo3(signature = (confidence = Level(Confidence::P95)))]

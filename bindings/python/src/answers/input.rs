@@ -3,13 +3,15 @@
 use crate::{
     answers::errors::raise,
     arguments::{integer, number, shown, truth},
+    options::order,
 };
-use approx_answers::{Confidence, Delivery};
+use approx_answers::{Confidence, Delivery, Order};
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
     types::{PyBool, PyFloat, PyInt, PyString},
 };
+use std::ops::Range;
 
 /// A stratum's number.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +50,7 @@ impl<'py> FromPyObject<'_, 'py> for Level {
     }
 }
 
-/// How a job was delivered: of an `atp.answers.Delivery`.
+/// How the messages of a stratum were sent: of an `atp.answers.Delivery`.
 pub struct Delivered(pub Delivery);
 
 impl<'py> FromPyObject<'_, 'py> for Delivered {
@@ -63,24 +65,45 @@ impl<'py> FromPyObject<'_, 'py> for Delivered {
                 ))
             })
         };
-        let bytes = field("message_bytes")?;
-        let lengths = || bytes.extract::<(u64, u64)>().ok().filter(|(least, most)| least <= most);
-        let message_bytes = match bytes.is_none() {
+        let buffer = field("shuffle_buffer")?;
+        let buffer = match buffer.is_none() {
             true => None,
-            false => Some(lengths().ok_or_else(|| {
-                PyValueError::new_err(format!(
-                    "message_bytes must be the shortest and the longest message, not {}",
-                    shown(&bytes)
-                ))
-            })?),
+            false => Some(integer("shuffle_buffer", &buffer, u32::MAX.into())? as u32),
         };
-        Ok(Self(Delivery {
-            is_mrdf: truth("is_mrdf", &field("is_mrdf")?)?,
-            is_ordered: truth("is_ordered", &field("is_ordered")?)?,
-            stopped_early: truth("stopped_early", &field("stopped_early")?)?,
-            message_bytes,
-        }))
+        let order = match order(&field("order")?, buffer)? {
+            approxlib::Order::Unknown => Order::Unknown,
+            approxlib::Order::Ordered => Order::Ordered,
+            approxlib::Order::Shuffled { buffer } => {
+                Order::Shuffled { buffer: buffer.map(u64::from) }
+            }
+        };
+        let shortest_first = truth("shortest_first", &field("shortest_first")?)?;
+        let lost = field("lost")?;
+        let lost = match lost.is_none() {
+            true => None,
+            false => Some(ranges(&lost)?),
+        };
+        Ok(Self(Delivery { order, shortest_first, lost }))
     }
+}
+
+/// Ids as ascending ranges.
+fn ranges(ranges: &Bound<'_, PyAny>) -> PyResult<Vec<Range<u64>>> {
+    let mut before = 0;
+    let range = |range: &Bound<'_, PyAny>| {
+        let end = |name: &str| range.getattr(name).and_then(|end| end.extract::<u64>());
+        match (end("start"), end("stop")) {
+            (Ok(start), Ok(stop)) if before <= start && start <= stop => {
+                before = stop;
+                Ok(start..stop)
+            }
+            _ => Err(PyValueError::new_err(format!(
+                "lost must hold ranges of ids in ascending order, not {}",
+                shown(range)
+            ))),
+        }
+    };
+    items("lost", "a list of ranges", ranges)?.iter().map(range).collect()
 }
 
 /// A share, such as a MSR.

@@ -8,6 +8,7 @@ mod locked;
 mod plan;
 mod planner;
 mod sample;
+mod table;
 mod tables;
 
 use pyo3::prelude::*;
@@ -19,6 +20,7 @@ pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<estimate::Estimate>()?;
     module.add_class::<planner::Planner>()?;
     module.add_class::<sample::Sample>()?;
+    module.add_class::<table::Table>()?;
     module.add_class::<tables::GroupBy>()?;
     module.add_class::<tables::Quantiles>()?;
     module.add_class::<tables::Top>()

@@ -9,7 +9,7 @@ use super::{
     plan::{Change, Plan},
 };
 use crate::{
-    arguments::{integer, number, shown},
+    arguments::{integer, number, shown, truth},
     types::object,
 };
 use approx_answers::{AcceptedError, Action, AnswerError, Confidence};
@@ -65,7 +65,8 @@ impl Planner {
 impl Planner {
     #[new]
     #[pyo3(signature = (
-        *, relative = None, absolute = None, confidence = Level(Confidence::P95), sources = None
+        *, relative = None, absolute = None, confidence = Level(Confidence::P95), sources = None,
+        end_in_doubt = None
     ))]
     fn new(
         py: Python<'_>,
@@ -73,6 +74,7 @@ impl Planner {
         absolute: Option<&Bound<'_, PyAny>>,
         confidence: Level,
         sources: Option<&Bound<'_, PyAny>>,
+        end_in_doubt: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let accepted = match (relative, absolute) {
             (Some(error), None) => AcceptedError::relative(number("relative", error)?),
@@ -86,7 +88,10 @@ impl Planner {
         let accepted = accepted.map_err(|error| raise(py, error))?;
         let sources = sources.map(|sources| integer("sources", sources, u32::MAX.into()));
         let sources = sources.transpose()?.unwrap_or(0) as usize;
-        let planner = approx_answers::Planner::new(accepted, confidence.0).with_sources(sources);
+        let in_doubt = end_in_doubt.map(|on| truth("end_in_doubt", on)).transpose()?;
+        let planner = approx_answers::Planner::new(accepted, confidence.0)
+            .with_sources(sources)
+            .end_in_doubt(in_doubt.unwrap_or(false));
         Ok(Self(Locked::new(Plan::new(planner))))
     }
 

@@ -55,8 +55,14 @@ macro_rules! table {
                 set.map_err(|error| raise(py, error))
             }
 
-            fn set_delivery(&self, delivery: Delivered) {
-                self.0.lock().set_delivery(delivery.0);
+            fn set_delivery(
+                &self,
+                py: Python<'_>,
+                stratum: Stratum,
+                delivery: Delivered,
+            ) -> PyResult<()> {
+                let set = self.0.lock().set_delivery(stratum.0, &delivery.0);
+                set.map_err(|error| raise(py, error))
             }
 
             fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<()> {

@@ -77,8 +77,9 @@ pub enum Step {
     },
     SetDelivery {
         on: u8,
+        stratum: u8,
         flags: u8,
-        bytes: (u8, u8),
+        lost: Vec<(u8, u8)>,
         size: Size,
     },
     Source {
@@ -146,19 +147,24 @@ impl Caller {
                 let mut added = 0;
                 call!(atp_query_messages(query, &raw mut added));
             }
-            Step::SetDelivery { on, flags, bytes: (least, most), size } => {
-                let query = self.query(*on);
+            Step::SetDelivery { on, stratum, flags, lost, size } => {
+                let (query, stratum) = (self.query(*on), u32::from(stratum % 3));
+                let range = |(start, end): &(u8, u8)| atp_range {
+                    start: (*start).into(),
+                    end: (*end).into(),
+                };
+                let lost: Vec<_> = lost.iter().map(range).collect();
                 let delivery = atp_delivery {
                     struct_size: 0,
-                    is_mrdf: u32::from(flags & 1),
-                    is_ordered: u32::from(flags & 2),
-                    stopped_early: u32::from(flags & 4),
-                    reserved: u32::from(*flags == u8::MAX),
-                    message_bytes_min: (*least).into(),
-                    message_bytes_max: (*most).into(),
+                    order: u32::from(flags & 3),
+                    shuffle_buffer: u32::from(flags & 12),
+                    shortest_first: u32::from(flags & 16),
+                    has_ended: u32::from(flags & 32),
+                    lost: lost.as_ptr(),
+                    lost_len: lost.len(),
                 };
                 let mut memory = Memory::of(delivery, *size);
-                let status = call!(atp_query_set_delivery(query, memory.at()));
+                let status = call!(atp_query_set_delivery(query, stratum, memory.at()));
                 self.expect(&self.answered.queries, query.handle, status);
             }
             Step::Source { on, stratum, call, msr } => {
@@ -210,7 +216,7 @@ impl Caller {
             error_relative,
             error_absolute,
             sources,
-            reserved: u32::from(sources == 3),
+            end_in_doubt: u32::from(sources == 3),
         };
         let mut memory = Memory::of(options, size);
         let any = match query {

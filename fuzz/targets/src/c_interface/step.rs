@@ -134,5 +134,7 @@ pub enum Step {
 /// A group as C has it.
 pub fn to_group((group, messages, msr): &(u16, u8, Share), name: *const c_char) -> atp_group {
     let (struct_size, group, messages) = (size_of::<atp_group>(), group_id(*group), *messages);
-    atp_group { struct_size, group, messages: messages.into(), msr: msr.0, name }
+    let (order, shuffle_buffer) = (group % 4, group / 4 % 3);
+    let messages = messages.into();
+    atp_group { struct_size, group, messages, msr: msr.0, name, order, shuffle_buffer }
 }

@@ -1,0 +1,36 @@
+"""Sends a table to a receiver that answers a query of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from atp._native import Job, Table  # type: ignore[attr-defined]  # typed in answers.pyi
+from atp._types import Group
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from atp._types import Address, JobOptions, MessageData, Report
+
+
+def send_csv(
+    peer: Address,
+    csv: MessageData | str | Path,
+    *,
+    msr: float = 1.0,
+    rows: int | None = None,
+    ordered: bool = False,
+    **options: Unpack[JobOptions],
+) -> Report:
+    table = Table(csv.read_bytes() if isinstance(csv, Path) else csv, rows=rows, ordered=ordered)
+    if len(table) == 0:
+        raise ValueError("the CSV holds no record: nothing was sent")
+    groups = [
+        Group(Table.ROWS_GROUP, msr, len(table), "rows", table.order),
+        Group(Table.HEADER_GROUP, messages=1, name="header"),
+    ]
+    with Job(peer, groups=groups, **options) as job:
+        job.send(table.header, Table.HEADER_GROUP)
+        job.send_many(table.messages, Table.ROWS_GROUP)
+        return job.finish()

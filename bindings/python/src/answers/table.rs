@@ -1,0 +1,93 @@
+//! The class `Table`: a CSV file as messages of whole records.
+
+use super::answering::with_csv;
+use crate::arguments::{integer, shown, truth};
+use approx_answers::RecordOrder;
+use pyo3::{
+    exceptions::PyValueError,
+    prelude::*,
+    types::{PyBytes, PyList},
+};
+
+/// A CSV file, divided into messages.
+#[pyclass(frozen, module = "atp.answers")]
+pub struct Table {
+    table: approx_answers::Table,
+    order: &'static str,
+}
+
+#[pymethods]
+impl Table {
+    /// The group of the records.
+    #[classattr]
+    const ROWS_GROUP: u8 = approx_answers::Table::ROWS_GROUP;
+    /// The group of the header.
+    #[classattr]
+    const HEADER_GROUP: u8 = approx_answers::Table::HEADER_GROUP;
+
+    #[new]
+    #[pyo3(signature = (csv, *, rows = None, ordered = None, seed = None))]
+    fn new(
+        csv: &Bound<'_, PyAny>,
+        rows: Option<&Bound<'_, PyAny>>,
+        ordered: Option<&Bound<'_, PyAny>>,
+        seed: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let ordered = ordered.map(|on| truth("ordered", on)).transpose()?.unwrap_or(false);
+        let seed = seed.map(|seed| integer("seed", seed, u64::MAX)).transpose()?;
+        let rows = match rows {
+            None => None,
+            Some(rows) => match integer("rows", rows, u32::MAX.into())? {
+                0 => {
+                    let shown = shown(rows);
+                    let text = format!("rows must be 1 at least, not {shown}");
+                    return Err(PyValueError::new_err(text));
+                }
+                rows => Some(rows as u32),
+            },
+        };
+        let (of_file, order) = match (ordered, seed) {
+            (true, None) => (RecordOrder::OfFile, "ordered"),
+            (true, Some(_)) => {
+                return Err(PyValueError::new_err("ordered records need no seed"));
+            }
+            (false, None) => (RecordOrder::Shuffled, "shuffled"),
+            (false, Some(seed)) => (RecordOrder::ShuffledBy(seed), "shuffled"),
+        };
+        let table = with_csv(csv, |csv| approx_answers::Table::read(csv, rows, of_file))?;
+        let table = table.map_err(|error| PyValueError::new_err(with_source(&error)))?;
+        Ok(Self { table, order })
+    }
+
+    #[getter]
+    fn header<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.table.header)
+    }
+
+    #[getter]
+    fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.table.messages.iter().map(|message| PyBytes::new(py, message)))
+    }
+
+    #[getter]
+    fn order(&self) -> &'static str {
+        self.order
+    }
+
+    #[getter]
+    fn long_records(&self) -> u64 {
+        self.table.long_records.number
+    }
+
+    fn __len__(&self) -> usize {
+        self.table.messages.len()
+    }
+}
+
+/// An error with what caused it.
+fn with_source(error: &approx_answers::TableError) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
