@@ -1,7 +1,7 @@
 //! Confidence intervals of the answers, from the messages that arrived. Each sender is a stratum.
 
 use anyhow::Result;
-use approx_answers::{AnswerError, Confidence, Estimate, GroupBy, Top};
+use approx_answers::{AnswerError, Confidence, Delivery, Estimate, GroupBy, Top};
 use csv::{ReaderBuilder, StringRecord};
 use serde::{Deserialize, Serialize};
 
@@ -82,15 +82,23 @@ impl Estimators {
                 (sender as u32, sent as u64)
             })
         };
+        // The messages were shuffled before they were dealt to the senders.
+        let delivery = Delivery::shuffled();
         let estimator = |query: &Query| match *query {
             Query::Average { value, key } => {
                 let mut by = GroupBy::new(KEYS_MAX);
-                strata().try_for_each(|(stratum, sent)| by.set_messages_sent(stratum, sent))?;
+                strata().try_for_each(|(stratum, sent)| {
+                    by.set_messages_sent(stratum, sent)?;
+                    by.set_delivery(stratum, &delivery)
+                })?;
                 Ok(Estimator::Average { value, key, by })
             }
             Query::MostFrequent { key, count } => {
                 let mut top = Top::new(KEYS_MAX);
-                strata().try_for_each(|(stratum, sent)| top.set_messages_sent(stratum, sent))?;
+                strata().try_for_each(|(stratum, sent)| {
+                    top.set_messages_sent(stratum, sent)?;
+                    top.set_delivery(stratum, &delivery)
+                })?;
                 Ok(Estimator::MostFrequent { key, count, top })
             }
         };

@@ -20,7 +20,7 @@ impl<T, E, I: Iterator<Item = Result<T, E>>> Shuffled<I, T> {
     pub fn new(mut items: I, size: usize) -> Result<Self, E> {
         let mut buffer = Vec::new();
         let mut has_more = false;
-        while let Some(item) = items.next() {
+        for item in items.by_ref() {
             buffer.push(item?);
             if buffer.len() >= size {
                 has_more = true;

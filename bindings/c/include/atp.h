@@ -365,6 +365,10 @@ typedef enum atp_plan_reason {
    */
   ATP_PLAN_FEW_MESSAGES = 3,
   /**
+   * The intervals are narrow enough, but a warning puts an answer in doubt.
+   */
+  ATP_PLAN_IN_DOUBT = 4,
+  /**
    * A reason that has no number in this version.
    */
   ATP_PLAN_OTHER = 99,
@@ -425,6 +429,11 @@ typedef struct atp_answers {
    * Of a `top`: 1 if the sample shows that these keys are the largest.
    */
   uint32_t separates;
+  /**
+   * Keys in at least this many messages have a row with a probability of at least 95 %. 0: all
+   * messages arrived, the query has no keys, or the number of messages sent isn't known.
+   */
+  uint64_t keys_seen_from;
 } atp_answers;
 
 /**
@@ -635,6 +644,22 @@ typedef struct atp_group_terms {
    * The group's name, which may be empty. Valid until atp_event_free.
    */
   const char *name;
+  /**
+   * A number of atp_order, as the sender states it.
+   */
+  uint32_t order;
+  /**
+   * Of ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
+   */
+  uint32_t shuffle_buffer;
+  /**
+   * 1 if short messages come first and the messages differ in length: no fair sample arrives.
+   */
+  uint32_t shortest_first;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
 } atp_group_terms;
 
 /**
@@ -662,6 +687,14 @@ typedef struct atp_group {
    * A name for people, which the receiver gets: at most 32 bytes. Null: none.
    */
   const char *name;
+  /**
+   * A number of atp_order: the order in which the messages are sent, for the receiver.
+   */
+  uint32_t order;
+  /**
+   * Of ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
+   */
+  uint32_t shuffle_buffer;
 } atp_group;
 
 /**
@@ -735,9 +768,9 @@ typedef struct atp_job_options {
    */
   uint32_t initial_window_packets;
   /**
-   * 0; for later versions.
+   * A number of atp_order: the order of the messages of group 0.
    */
-  uint32_t reserved;
+  uint32_t order;
   /**
    * Without a daemon: the rate law, such as "paper". Null: the default law.
    */
@@ -1112,9 +1145,11 @@ typedef struct atp_query_options {
    */
   uint32_t sources;
   /**
-   * 0; for later versions.
+   * With an accepted error: 1 if the plan ends also while a warning puts an answer in doubt. By
+   * default it then goes on to what the senders' own rates bring. In both cases the error isn't
+   * met.
    */
-  uint32_t reserved;
+  uint32_t end_in_doubt;
 } atp_query_options;
 
 /**
@@ -1132,7 +1167,8 @@ typedef struct atp_query {
 } atp_query;
 
 /**
- * How the messages were sent and chosen, for the warnings. Begin with ATP_INIT.
+ * How the messages of a stratum were sent, and which of them are missing. An incomplete stratum
+ * whose messages aren't known to be shuffled has a warning. Begin with ATP_INIT.
  */
 typedef struct atp_delivery {
   /**
@@ -1140,29 +1176,29 @@ typedef struct atp_delivery {
    */
   size_t struct_size;
   /**
-   * 1 if messages with the fewest remaining data went first: a job without ATP_NO_MRDF.
+   * A number of atp_order, as atp_group_terms has it.
    */
-  uint32_t is_mrdf;
+  uint32_t order;
   /**
-   * 1 if the messages follow an order of the data, such as time.
+   * Of ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
    */
-  uint32_t is_ordered;
+  uint32_t shuffle_buffer;
   /**
-   * 1 if the job ended before each message was tried once.
+   * 1 if the sender preferred short messages and they differ in length: see atp_group_terms.
    */
-  uint32_t stopped_early;
+  uint32_t shortest_first;
   /**
-   * 0; for later versions.
+   * 1 if the job or window has ended, and `lost` has what is missing.
    */
-  uint32_t reserved;
+  uint32_t has_ended;
   /**
-   * The shortest message that arrived, bytes.
+   * The ids that didn't arrive, in ascending order, as atp_group_summary has them.
    */
-  uint64_t message_bytes_min;
+  const struct atp_range *lost;
   /**
-   * The longest message that arrived, bytes. 0: the lengths aren't known.
+   * The number of ranges.
    */
-  uint64_t message_bytes_max;
+  size_t lost_len;
 } atp_delivery;
 
 /**
@@ -1682,12 +1718,15 @@ enum atp_status atp_query_set_messages_sent(struct atp_query query,
                                             uint64_t messages);
 
 /**
- * Sets how the messages were sent and chosen, for the warnings.
+ * Sets how the messages of a stratum were sent, and which of them are missing: when its source
+ * starts, and again at its end. ATP_ERROR_ARGUMENT if the lost ids aren't in ascending order.
  *
  * # Safety
  * `delivery` is null or as it says.
  */
-enum atp_status atp_query_set_delivery(struct atp_query query, const struct atp_delivery *delivery);
+enum atp_status atp_query_set_delivery(struct atp_query query,
+                                       uint32_t stratum,
+                                       const struct atp_delivery *delivery);
 
 /**
  * The number of messages that were added.

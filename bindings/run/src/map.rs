@@ -60,7 +60,7 @@ fn parse_rule(text: &str) -> Result<(u16, Rule)> {
         port.parse().ok().filter(|port| *port > 0).context("give a port: 1 to 65535")?;
     let mut rule = Rule {
         framing: None,
-        msr: 0.9,
+        msr: 1.0,
         window: Duration::from_secs(1),
         atp_port: port
             .checked_add(ATP_PORT_DISTANCE)
@@ -108,7 +108,7 @@ mod tests {
         let rule = rules[&8125];
         assert_eq!((rule.msr, rule.window), (0.9, Duration::from_secs(2)));
         assert_eq!(rule.atp_port, 28_125);
-        assert_eq!(rules[&60_000].atp_port, 40_000);
+        assert_eq!((rules[&60_000].atp_port, rules[&60_000].msr), (40_000, 1.0));
         let last = rules[&7];
         assert_eq!((last.atp_port, last.probe), (9, Duration::from_millis(5)));
         assert!(parse("").unwrap().is_empty());

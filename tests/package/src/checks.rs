@@ -208,7 +208,7 @@ const CHECKS: &[(Side, &str, &str, &str)] = &[
         "on_peer atp-user recv 10.0.0.2:4750 --out changes.txt &
         sleep 3
         (seq 1000; sleep 4; seq 1000; sleep 4; seq 1000; sleep 6; seq 1000) \
-            | atp-user send 10.0.0.2:4750 --msr 0.9 --json > report.json &
+            | atp-user send 10.0.0.2:4750 --msr 0.9 --ordered --json > report.json &
         sleep 2
         sudo tc qdisc del dev eth0 root
         sleep 4

@@ -84,7 +84,7 @@ pub const STEPS: &[(&str, &str)] = &[
         test $(wc --lines < /tmp/expressions) -ge 12
         while read -r expression; do $ask \"$expression\" > /dev/null; done < /tmp/expressions
         ip netns exec peer atp-user recv 10.0.0.2:4748 --out /tmp/received-2 &
-        (seq 100; sleep 10) | atp-user send 10.0.0.2:4748 --msr 0.5 &
+        (seq 100; sleep 10) | atp-user send 10.0.0.2:4748 --msr 0.5 --ordered &
         for try in $(seq 9); do
             if $ask 'count by (job_id, group) (atp_group_lanes)' | grep job_id=; then break; fi
             sleep 1

@@ -179,7 +179,7 @@ fn impersonate(
         let file = from.folder().join("forged");
         plan.load.write(&file)?;
         let mut command = from.atp()?;
-        command.args(["send", &address.to_string(), "--json", "--timeout", "2s"]);
+        command.args(["send", &address.to_string(), "--json", "--timeout", "2s", "--msr", "0.8"]);
         command.args(["--job", &job.to_string(), "--file"]).arg(&file);
         if with_daemon {
             command.arg("--socket").arg(from_daemon.socket());

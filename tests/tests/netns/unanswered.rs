@@ -66,7 +66,8 @@ fn send__neighbor_that_never_answers_without_a_daemon() -> Result<()> {
     LOAD.write(&file)?;
     for family in [Family::V4, Family::V6] {
         let mut command = pair.a.atp()?;
-        command.args(["send", &absent(family).to_string(), "--timeout", "2s", "--file"]).arg(&file);
+        command.args(["send", &absent(family).to_string(), "--timeout", "2s"]);
+        command.args(["--msr", "0.8", "--file"]).arg(&file);
         let finished = Process::captured("the sender", command)?.end(testbed::TIMEOUT)?;
         expect_silence(&finished, "0 of 8")?;
     }

@@ -57,7 +57,7 @@ fn unattended__receiver_that_started_before_its_daemon() -> Result<()> {
     let mut command = pair.a.atp()?;
     let input = pair.a.folder().join("input");
     fs::write(&input, vec![7; 1_000_000])?;
-    command.args(["send", &address, "--bytes", "1000", "--file"]).arg(input);
+    command.args(["send", &address, "--bytes", "1000", "--msr", "0.8", "--file"]).arg(input);
     let sender = Process::captured("the sender", command)?;
     sender.success()?;
     receiver.success()?;

@@ -46,7 +46,7 @@ fn unprivileged__may_send_and_receive() -> Result<()> {
     let file = pair.a.folder().join("messages");
     LOAD.write(&file)?;
     let mut command = pair.a.atp_of_nobody()?;
-    command.args(["send", &to.to_string(), "--json", "--socket"]).arg(a.socket());
+    command.args(["send", &to.to_string(), "--json", "--msr", "0.8", "--socket"]).arg(a.socket());
     command.arg("--file").arg(file);
     let report = Sending::start_with(command)?.finish()?;
     ensure!(report.datapath == "ebpf", "the datapath is {}", report.datapath);
