@@ -73,7 +73,8 @@ impl Table {
                     Order::InTime => {}
                     Order::ByKey => records.sort_by_key(|record| record.key),
                 }
-                let message = |part: &[Record]| Message { records: part.to_vec(), bytes: MESSAGE_BYTES };
+                let message =
+                    |part: &[Record]| Message { records: part.to_vec(), bytes: MESSAGE_BYTES };
                 records.chunks(RECORDS_PER_MESSAGE).map(message).collect()
             }
         }

@@ -18,14 +18,14 @@ use switch_profiles::Profile;
 
 use crate::lossy::Lossy;
 
-/// The line of each sender's host.
-const LINE_BITS_PER_S: u64 = 1_000_000_000;
-/// Some round trips.
-const TIMER_GRANULARITY_NS: u64 = 100_000;
-const RECEIPT_DELAY_NS: u64 = 200_000;
+/// The line of each sender's host. It is slow, so that requests, at most one a millisecond, come in
+/// time for jobs of few messages. The timers are those of kernel hosts.
+const LINE_BITS_PER_S: u64 = 100_000_000;
+/// Propagation, and the processing of the switch.
+const DELAY_PS: u64 = 10 * US;
 const BUFFER_BYTES: u64 = 1_500_000;
 /// No job takes as long.
-const END_PS: u64 = 20 * S;
+const END_PS: u64 = 60 * S;
 
 /// The path of a job's packets: hosts around one switch, and one receiving host.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ pub struct Delivered {
     pub sent_bytes: u64,
 }
 
-/// What a receiving application does beside counting.
+/// The application that reads the messages of all flows.
 pub trait Reader {
     /// A message of a flow has arrived.
     fn take(&mut self, flow: usize, message: u32);
@@ -76,7 +76,7 @@ pub trait Reader {
     fn end(&mut self, flow: usize, group: &GroupSummary);
 }
 
-/// Nobody reads before the end.
+/// An application that doesn't read before the end.
 impl Reader for () {
     fn take(&mut self, _flow: usize, _message: u32) {}
     fn run(&mut self, _now_ns: u64, _flow: usize, _receiver: &mut Receiver) {}
@@ -114,6 +114,11 @@ impl<R: Reader> Application for App<R> {
     }
 }
 
+/// Whether a message of a flow didn't arrive.
+pub fn is_lost(group: &GroupSummary, message: u32) -> bool {
+    group.lost.iter().any(|lost| lost.contains(&message))
+}
+
 /// Runs a job until each receiver has its summary.
 pub fn run<R: Reader + 'static>(
     network: Network,
@@ -130,20 +135,17 @@ pub fn run<R: Reader + 'static>(
     let mut simulation = Simulation::new(&topology(receiver, line), queues);
     let ended = Rc::new(RefCell::new(vec![None; flows.len()]));
     for (number, flow) in flows.iter().enumerate() {
-        let began_ps = draws.random_range(0..100) * US;
+        let began_ps = draws.random_range(0..1_000) * US;
         let at = move |bytes: &u32| (began_ps, *bytes);
         let messages: Vec<(u64, u32)> = flow.lengths.iter().map(at).collect();
         let new = NewFlow::new(flow.host, receiver, Box::new(messages.into_iter()), 0);
-        let app =
-            App { flow: number, reader: reader.clone(), ended: ended.clone(), taken: 0 };
+        let app = App { flow: number, reader: reader.clone(), ended: ended.clone(), taken: 0 };
         let mut lossy = || (network.lost, ChaCha8Rng::seed_from_u64(draws.random()));
         let ((share, there), (_, back)) = (lossy(), lossy());
         simulation.add(new, |route| {
             let sender = AtpSender::new(route, settings(flow, route.flow, &profile), 0);
-            let config =
-                ReceiverConfig { receipt_delay_ns: RECEIPT_DELAY_NS, ..Default::default() };
-            let receiver =
-                AtpReceiver::new(route, config, None).with_application(Box::new(app));
+            let receiver = AtpReceiver::new(route, ReceiverConfig::default(), None)
+                .with_application(Box::new(app));
             (
                 Box::new(Lossy { endpoint: sender, share, draws: back }),
                 Box::new(Lossy { endpoint: receiver, share, draws: there }),
@@ -159,11 +161,7 @@ pub fn run<R: Reader + 'static>(
     let (ended_ns, groups): (Vec<u64>, Vec<GroupSummary>) =
         ended.take().into_iter().flatten().unzip();
     let sent = (0..simulation.flows()).map(|flow| simulation.spent(flow).sent_bytes);
-    Delivered {
-        groups,
-        took_ns: ended_ns.into_iter().max().unwrap_or(0),
-        sent_bytes: sent.sum(),
-    }
+    Delivered { groups, took_ns: ended_ns.into_iter().max().unwrap_or(0), sent_bytes: sent.sum() }
 }
 
 /// A star whose last host has a line of another rate.
@@ -171,8 +169,8 @@ fn topology(receiver: u32, line: f64) -> Topology {
     let lines = Lines {
         host_bits_per_s: LINE_BITS_PER_S,
         switch_bits_per_s: LINE_BITS_PER_S,
-        propagation_ps: US,
-        switching_ps: US,
+        propagation_ps: DELAY_PS,
+        switching_ps: DELAY_PS,
     };
     let mut topology = Star { hosts: receiver + 1 }.topology(&lines);
     let down = &mut topology.switches[0].links[receiver as usize];
@@ -186,7 +184,6 @@ fn settings(flow: &Flow, number: u32, profile: &Profile) -> AtpSettings {
     let group = GroupConfig { total, ..GroupConfig::new(0, msr) };
     let rate_max = Rate::from_bytes_per_s(LINE_BITS_PER_S / 8);
     let mut settings = AtpSettings::new(LawChoice::default(), number, group, rate_max, profile);
-    settings.config.timer_granularity_ns = TIMER_GRANULARITY_NS;
     settings.config.mrdf = flow.mrdf;
     settings.config.announce_terms = true;
     settings

@@ -1,9 +1,10 @@
-//! Measurements behind a choice: what a sender may do so that messages of several lengths are a
-//! fair sample, and what each way costs.
+//! Measurements behind the choice of a default: ways to send messages of several lengths, what each
+//! costs, and where the lost messages of a job are.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::thread;
 
 use approx_answers::{Confidence, Sample};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -11,12 +12,17 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use crate::data::{Message, Order, PACKET_BYTES, Table};
 use crate::simulated::{self, Delivered, Flow, Network};
 
+const NETWORKS: [(&str, Network); 2] =
+    [("short queues", Network::SHORT_QUEUES), ("5 % drops", Network::RANDOM_DROPS)];
+
 /// A way of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Mrdf,
     InOrder,
+    /// All messages have the length of the longest.
     Padded,
+    /// The messages of each packet count are a group of their own, with a lane of its own.
     GroupPerCount,
 }
 
@@ -24,10 +30,90 @@ const WAYS: [(&str, Way); 4] = [
     ("MRDF", Way::Mrdf),
     ("in order", Way::InOrder),
     ("padded, MRDF", Way::Padded),
-    ("a group per packet count", Way::GroupPerCount),
+    ("a group per packet count, MRDF", Way::GroupPerCount),
 ];
 
-/// The messages of each flow, by number.
+/// The sums over the jobs of one way.
+#[derive(Debug, Default)]
+struct Sums {
+    mean_covered: u64,
+    sum_covered: u64,
+    /// Relative errors of the mean.
+    bias: f64,
+    /// Relative half-widths of the mean.
+    half_width: f64,
+    took_ns: u64,
+    sent_bytes: u64,
+}
+
+/// Prints coverage and cost of each way.
+pub fn print_ways(jobs: u64) {
+    println!(
+        "\n| messages | network | MSR | way | coverage of the mean | of the sum | bias | half-width | \
+         time | bytes |\n|---|---|---|---|---|---|---|---|---|---|"
+    );
+    let tables = [("two sizes", Table::TwoSizes, 1_000), ("1 to 30 packets", Table::Lengths, 400)];
+    let mut parts = Vec::new();
+    for (title, table, messages) in tables {
+        for (place, network) in NETWORKS {
+            for msr in [0.75, 0.95] {
+                let head = format!("| {title} | {place} | {msr}");
+                let lines = move || lines(&head, (table, messages), network, msr, jobs);
+                parts.push(thread::spawn(lines));
+            }
+        }
+    }
+    parts.into_iter().for_each(|part| println!("{}", part.join().expect("a measurement")));
+}
+
+fn lines(head: &str, of: (Table, usize), network: Network, msr: f64, jobs: u64) -> String {
+    let ways = WAYS.map(|(name, way)| (name, measure(of, network, msr, way, jobs)));
+    let first = &ways[0].1;
+    let share = |sum: f64| 100.0 * sum / jobs as f64;
+    let line = |(name, sums): &(&str, Sums)| {
+        format!(
+            "{head} | {name} | {:.1} % | {:.1} % | {:+.2} % | {:.2} % | {:.2} | {:.2} |",
+            share(sums.mean_covered as f64),
+            share(sums.sum_covered as f64),
+            share(sums.bias),
+            share(sums.half_width),
+            sums.took_ns as f64 / first.took_ns as f64,
+            sums.sent_bytes as f64 / first.sent_bytes as f64,
+        )
+    };
+    ways.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn measure(
+    (table, count): (Table, usize),
+    network: Network,
+    msr: f64,
+    way: Way,
+    jobs: u64,
+) -> Sums {
+    let mut sums = Sums::default();
+    for job in 0..jobs {
+        let mut draws = ChaCha8Rng::seed_from_u64(job);
+        let messages = table.draw(count, Order::Shuffled, &mut draws);
+        let strata = strata(&messages, way);
+        let flows = flows(&messages, &strata, way, msr);
+        let delivered = simulated::run(network, &flows, Rc::new(RefCell::new(())), job);
+        sums.took_ns += delivered.took_ns;
+        sums.sent_bytes += delivered.sent_bytes;
+        let sample = sample(&messages, &strata, &delivered);
+        let truth: f64 = messages.iter().map(|message| message.records[0].y).sum();
+        let mean_truth = truth / count as f64;
+        let mean = sample.mean(Confidence::P95).expect("each stratum has messages");
+        let sum = sample.sum(Confidence::P95).expect("each stratum has messages");
+        sums.mean_covered += u64::from(mean.contains(mean_truth));
+        sums.sum_covered += u64::from(sum.contains(truth));
+        sums.bias += mean.value / mean_truth - 1.0;
+        sums.half_width += mean.half_width() / mean.value;
+    }
+    sums
+}
+
+/// The numbers of the messages of each flow.
 fn strata(messages: &[Message], way: Way) -> Vec<Vec<usize>> {
     if way != Way::GroupPerCount {
         return vec![(0..messages.len()).collect()];
@@ -39,6 +125,7 @@ fn strata(messages: &[Message], way: Way) -> Vec<Vec<usize>> {
     by_count.into_values().collect()
 }
 
+/// Groups have lanes of their own, so each is a flow of the same host here.
 fn flows(messages: &[Message], strata: &[Vec<usize>], way: Way, msr: f64) -> Vec<Flow> {
     let longest = messages.iter().map(|message| message.bytes).max().unwrap_or(0);
     let length = |number: &usize| match way {
@@ -57,114 +144,52 @@ fn flows(messages: &[Message], strata: &[Vec<usize>], way: Way, msr: f64) -> Vec
 fn sample(messages: &[Message], strata: &[Vec<usize>], delivered: &Delivered) -> Sample {
     let mut sample = Sample::new();
     for (stratum, (part, group)) in (0..).zip(strata.iter().zip(&delivered.groups)) {
-        sample.set_messages_sent(stratum, part.len() as u64).unwrap();
+        sample.set_messages_sent(stratum, part.len() as u64).expect("a new stratum");
         for (id, number) in (0..).zip(part) {
-            if !group.lost.iter().any(|lost| lost.contains(&id)) {
-                let records = &messages[*number].records;
-                let total = records.iter().map(|record| record.y).sum();
-                sample.push(stratum, records.len() as u64, total).unwrap();
+            if !simulated::is_lost(group, id) {
+                sample.push(stratum, 1, messages[*number].records[0].y).expect("a message");
             }
         }
     }
     sample
 }
 
-#[derive(Default)]
-struct Tally {
-    jobs: u64,
-    mean: u64,
-    sum: u64,
-    took_ns: u64,
-    bytes: u64,
-    arrived: u64,
-    failed: u64,
-    bias: f64,
-    width: f64,
-    open: u64,
-}
-
-pub fn ways(jobs: u64) {
-    println!("| data | network | MSR | way | mean | sum | bias of the mean | half-width | time | bytes | arrived |");
-    println!("|---|---|---|---|---|---|---|---|---|---|---|");
-    for (data, table, count) in [("two sizes", Table::TwoSizes, 1_000), ("1 to 30 packets", Table::Lengths, 400)] {
-        for (name, network) in [("short queues", Network::SHORT_QUEUES), ("5 % drops", Network::RANDOM_DROPS)] {
-            for msr in [0.75, 0.95] {
-                let mut first = None;
-                for (way_name, way) in WAYS {
-                    let tally = measure(table, count, network, msr, way, jobs);
-                    let (time, bytes) = *first.get_or_insert((tally.took_ns as f64, tally.bytes as f64));
-                    let share = |n: u64| 100.0 * n as f64 / tally.jobs as f64;
-                    println!(
-                        "| {data} | {name} | {msr} | {way_name} | {:.1} % | {:.1} % | {:+.2} % | {:.2} % ({} open) | {:.2} | {:.2} | {:.1} % | {}",
-                        share(tally.mean), share(tally.sum),
-                        100.0 * tally.bias / tally.jobs as f64,
-                        100.0 * tally.width / (tally.jobs - tally.open).max(1) as f64,
-                        tally.open,
-                        tally.took_ns as f64 / time, tally.bytes as f64 / bytes,
-                        share(tally.arrived) / count as f64, tally.failed,
-                    );
-                }
-            }
-        }
-    }
-}
-
-fn measure(table: Table, count: usize, network: Network, msr: f64, way: Way, jobs: u64) -> Tally {
-    let mut tally = Tally { jobs, ..Tally::default() };
-    for job in 0..jobs {
-        let mut draws = ChaCha8Rng::seed_from_u64(job);
-        let messages = table.draw(count, Order::Shuffled, &mut draws);
-        let strata = strata(&messages, way);
-        let flows = flows(&messages, &strata, way, msr);
-        let delivered = simulated::run(network, &flows, Rc::new(RefCell::new(())), job);
-        tally.took_ns += delivered.took_ns;
-        tally.bytes += delivered.sent_bytes;
-        let sample = sample(&messages, &strata, &delivered);
-        tally.arrived += sample.messages();
-        let truth: f64 = messages.iter().flat_map(|m| &m.records).map(|r| r.y).sum();
-        let records = messages.iter().map(|m| m.records.len()).sum::<usize>() as f64;
-        let (Ok(mean), Ok(sum)) = (sample.mean(Confidence::P95), sample.sum(Confidence::P95)) else {
-            tally.failed += 1;
-            continue;
-        };
-        tally.mean += u64::from(mean.contains(truth / records));
-        tally.sum += u64::from(sum.contains(truth));
-        tally.bias += mean.value / (truth / records) - 1.0;
-        match mean.half_width() / mean.value {
-            width if width.is_finite() => tally.width += width,
-            _ => tally.open += 1,
-        }
-    }
-    tally
-}
-
-/// Where the lost messages of a job are, by quarters of the ids.
-pub fn quarters(jobs: u64) {
-    println!("| network | MSR | way | messages | lost | quarters of ids | last run of lost ids |");
-    for (name, network) in [("short queues", Network::SHORT_QUEUES), ("5 % drops", Network::RANDOM_DROPS)] {
+/// Prints in which quarters of the ids the lost messages of a job are. Messages are equal and have
+/// one packet. The last ones in a row were never tried.
+pub fn print_quarters(jobs: u64) {
+    println!(
+        "\n| network | MSR | order | lost | in the quarters of the ids | in a row at the end |\n\
+         |---|---|---|---|---|---|"
+    );
+    for (place, network) in NETWORKS {
         for msr in [0.8, 0.95] {
-            for mrdf in [true, false] {
-                for count in [1_000u32, 4_000] {
-                let (mut quarters, mut tail) = ([0u64; 4], 0u64);
-                let mut time = 0;
-                for job in 0..jobs {
-                    let flow = Flow { host: 0, lengths: vec![1_400; count as usize], msr, mrdf };
-                    let delivered = simulated::run(network, &[flow], Rc::new(RefCell::new(())), job);
-                    time += delivered.took_ns;
-                    let lost = &delivered.groups[0].lost;
-                    for id in lost.iter().cloned().flatten() {
-                        quarters[(4 * id / count) as usize] += 1;
-                    }
-                    tail += lost.last().filter(|last| last.end == count).map_or(0, |last| last.len() as u64);
-                }
-                let all: u64 = quarters.iter().sum();
-                let shares = quarters.map(|q| format!("{:.1} %", 100.0 * q as f64 / all as f64));
-                println!("| {name} | {msr} | {} | {count} | {:.1} % | {} | {:.1} | {:.2} ms",
-                    if mrdf { "MRDF" } else { "in order" },
-                    100.0 * all as f64 / jobs as f64 / f64::from(count), shares.join(", "), tail as f64 / jobs as f64,
-                    time as f64 / jobs as f64 / 1e6);
-                }
+            for (order, mrdf) in [("MRDF", true), ("in order", false)] {
+                println!("| {place} | {msr} | {order} | {}", quarters(network, msr, mrdf, jobs));
             }
         }
     }
+}
+
+fn quarters(network: Network, msr: f64, mrdf: bool, jobs: u64) -> String {
+    const MESSAGES: u32 = 1_000;
+    let (mut quarters, mut last) = ([0u64; 4], 0);
+    for job in 0..jobs {
+        let flow = Flow { host: 0, lengths: vec![PACKET_BYTES; MESSAGES as usize], msr, mrdf };
+        let delivered = simulated::run(network, &[flow], Rc::new(RefCell::new(())), job);
+        let lost = &delivered.groups[0].lost;
+        for id in lost.iter().cloned().flatten() {
+            quarters[(4 * id / MESSAGES) as usize] += 1;
+        }
+        let tail = lost.last().filter(|tail| tail.end == MESSAGES);
+        last += tail.map_or(0, ExactSizeIterator::len) as u64;
+    }
+    let all: u64 = quarters.iter().sum();
+    let shares = quarters.map(|lost| format!("{:.1} %", 100.0 * lost as f64 / all as f64));
+    let messages = (jobs * u64::from(MESSAGES)) as f64;
+    format!(
+        "{:.1} % | {} | {:.1} % |",
+        100.0 * all as f64 / messages,
+        shares.join(", "),
+        100.0 * last as f64 / all as f64
+    )
 }
