@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-use crate::job::Judged;
+use crate::job::Answered;
 use crate::rows::Row;
 
 /// The least share of intervals that contain the truth.
@@ -13,6 +13,14 @@ const COVERED_MIN: f64 = 0.93;
 const WARNED_MIN: f64 = 0.95;
 /// A row that has these shares fails its test with this probability.
 const FALSE_ALARM: f64 = 1e-6;
+
+/// What the counts of a row show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Covers,
+    Warns,
+    FallsShort,
+}
 
 /// The counts of a row.
 #[derive(Clone, Debug, Default)]
@@ -28,15 +36,15 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    pub fn add(&mut self, judged: &Judged) {
+    pub fn add(&mut self, answered: &Answered) {
         self.jobs += 1;
-        self.arrived += judged.arrived;
-        let mut names: BTreeSet<String> = judged.warnings.iter().map(name).collect();
-        let is_covered = match &judged.answer {
+        self.arrived += answered.arrived;
+        let mut names: BTreeSet<String> = answered.warnings.iter().map(name).collect();
+        let is_covered = match &answered.answer {
             Ok(estimate) => {
-                self.errors.push(estimate.value - judged.truth);
+                self.errors.push(estimate.value - answered.truth);
                 self.half_widths.push(estimate.half_width());
-                estimate.contains(judged.truth)
+                estimate.contains(answered.truth)
             }
             // It says that there is no answer.
             Err(_) => {
@@ -53,10 +61,21 @@ impl Coverage {
         self.jobs - self.covered
     }
 
-    /// Whether the counts are those of a row that covers, or warns of its misses.
-    pub fn holds(&self) -> bool {
-        let covers = self.covered >= least(self.jobs, COVERED_MIN);
-        covers || self.missed_with_warning >= least(self.missed(), WARNED_MIN)
+    /// Whether the row covers or warns, unless a false alarm says otherwise.
+    pub fn may_hold(&self) -> bool {
+        self.covered >= least(self.jobs, COVERED_MIN)
+            || self.missed_with_warning >= least(self.missed(), WARNED_MIN)
+    }
+
+    /// Whether these jobs covered, or warned of their misses.
+    pub fn verdict(&self) -> Verdict {
+        if self.covered as f64 >= COVERED_MIN * self.jobs as f64 {
+            Verdict::Covers
+        } else if self.missed_with_warning as f64 >= WARNED_MIN * self.missed() as f64 {
+            Verdict::Warns
+        } else {
+            Verdict::FallsShort
+        }
     }
 
     /// The mean half-width, as a share of the one that would cover 95 % of the errors.
@@ -74,9 +93,9 @@ impl Coverage {
     }
 
     /// The head of the table.
-    pub const HEAD: &str = "| row | fair | arrived | coverage | half-width over the needed one | bias \
-                            over half-width | misses with a warning | jobs with a warning |\n\
-                            |---|---|---|---|---|---|---|---|";
+    pub const HEAD: &str = "| row | verdict | fair | arrived | coverage | half-width over the \
+                            needed one | bias over half-width | misses with a warning | jobs with \
+                            a warning |\n|---|---|---|---|---|---|---|---|---|";
 
     /// The row's line in the table.
     pub fn line(&self, row: &Row) -> String {
@@ -89,8 +108,13 @@ impl Coverage {
             |(name, jobs): (&String, &u64)| format!("{name} {:.1} %", percent(*jobs, self.jobs));
         let warned: Vec<String> = self.warned.iter().map(warned).collect();
         format!(
-            "| {} | {} | {:.0} % | {:.1} % | {:.2} | {:+.2} | {missed_with_warning} | {} |",
+            "| {} | {} | {} | {:.0} % | {:.1} % | {:.2} | {:+.2} | {missed_with_warning} | {} |",
             row.name,
+            match self.verdict() {
+                Verdict::Covers => "covers",
+                Verdict::Warns => "warns",
+                Verdict::FallsShort => "falls short",
+            },
             if row.is_fair() { "yes" } else { "no" },
             100.0 * self.arrived / self.jobs.max(1) as f64,
             percent(self.covered, self.jobs),

@@ -1,4 +1,4 @@
-//! One job of a row: draws its table, sends it, and judges the answer.
+//! One job of a row: draws its table, sends it, and answers the question.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ const FIRST_MSR: f64 = 0.99;
 
 /// The answer of a job, and the truth.
 #[derive(Debug)]
-pub struct Judged {
+pub struct Answered {
     pub truth: f64,
     /// An error says that there is no answer.
     pub answer: Result<Estimate, AnswerError>,
@@ -27,7 +27,7 @@ pub struct Judged {
 }
 
 /// Runs job `number` of a row.
-pub fn run(row: &Row, number: u64) -> Judged {
+pub fn run(row: &Row, number: u64) -> Answered {
     let mut draws = ChaCha8Rng::seed_from_u64(number);
     let messages = row.table.draw(row.messages, row.order, &mut draws);
     let truth = row.question.truth(&messages);
@@ -49,7 +49,7 @@ pub fn run(row: &Row, number: u64) -> Judged {
             (delivered, report.level, warnings)
         }
     };
-    judge(row, &parts, &delivered, truth, level, planned)
+    evaluate(row, &parts, &delivered, truth, level, planned)
 }
 
 fn flow(row: &Row, host: u32, part: &[Message]) -> Flow {
@@ -61,14 +61,14 @@ fn flow(row: &Row, host: u32, part: &[Message]) -> Flow {
     Flow { host, lengths, msr, mrdf: row.mrdf }
 }
 
-fn judge(
+fn evaluate(
     row: &Row,
     parts: &[Vec<Message>],
     delivered: &Delivered,
     truth: f64,
     level: Confidence,
     mut warnings: Vec<Warning>,
-) -> Judged {
+) -> Answered {
     let mut answers = row.question.answers();
     let mut strata = Vec::new();
     for (stratum, (part, group)) in (0..).zip(parts.iter().zip(&delivered.groups)) {
@@ -86,5 +86,5 @@ fn judge(
     warnings.extend(answers.warnings());
     warnings.extend(answer.iter().flat_map(|estimate| estimate.warnings.clone()));
     let arrived = answers.messages() as f64 / row.messages as f64;
-    Judged { truth, answer, warnings, arrived }
+    Answered { truth, answer, warnings, arrived }
 }

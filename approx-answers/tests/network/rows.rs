@@ -26,7 +26,7 @@ pub struct Row {
     pub network: Network,
     pub mrdf: bool,
     pub end: End,
-    /// The row neither covers nor warns enough: a known defect, which the table shows.
+    /// The row neither covers nor warns enough: a known defect. Its test fails once it is mended.
     pub falls_short: bool,
 }
 
@@ -133,6 +133,7 @@ pub const ROWS: [Row; 24] = [
         question: Question::Sum,
         table: Table::Tail,
         end: End::Msr(0.3),
+        falls_short: true,
         ..DROPS
     },
     Row { name: "emax_shuffled", ..EMAX },

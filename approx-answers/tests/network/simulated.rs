@@ -83,11 +83,14 @@ impl Reader for () {
     fn end(&mut self, _flow: usize, _group: &GroupSummary) {}
 }
 
+/// The time of a flow's end, nanoseconds, and its summary.
+type Ended = (u64, GroupSummary);
+
 /// The application of one flow's receiver.
 struct App<R> {
     flow: usize,
     reader: Rc<RefCell<R>>,
-    ended: Rc<RefCell<Vec<Option<(u64, GroupSummary)>>>>,
+    ended: Rc<RefCell<Vec<Option<Ended>>>>,
     taken: u32,
 }
 
