@@ -19,8 +19,8 @@ const MESSAGE_BYTES: usize = 1_400;
 pub struct Table {
     /// The record with the names of the columns, for a group of its own.
     pub header: Vec<u8>,
-    /// Whole records each. If the records are shuffled and some need several packets, all messages
-    /// have one length: empty lines fill them up, which a reader of CSV skips.
+    /// Whole records each. They may differ in their number of packets, so send them without MRDF:
+    /// it would deliver the short ones.
     pub messages: Vec<Vec<u8>>,
     /// Records with a value of several lines.
     pub long_records: LongRecords,
@@ -73,8 +73,7 @@ impl Table {
     /// The group of the records.
     pub const ROWS_GROUP: u8 = 0;
 
-    /// Reads a file with a header. A message has `rows` records, or as many as fit a packet; as many
-    /// as fit the packets of the longest record, if that needs several.
+    /// Reads a file with a header. A message has `rows` records, or as many as fit a packet.
     ///
     /// # Errors
     /// The input can't be read, is empty or isn't CSV, or a quote hides rows.
@@ -108,24 +107,18 @@ impl Table {
         if let Some(seed) = seed {
             lines.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
         }
-        let mut messages = divided(lines, rows);
-        if seed.is_some() {
-            fill_up(&mut messages);
-        }
-        Ok(Self { header, messages, long_records })
+        Ok(Self { header, messages: divided(lines, rows), long_records })
     }
 }
 
 /// Puts records into messages.
 fn divided(lines: Vec<Vec<u8>>, rows: Option<u32>) -> Vec<Vec<u8>> {
-    let longest = lines.iter().map(Vec::len).max().unwrap_or(0);
-    let message_bytes = longest.next_multiple_of(MESSAGE_BYTES).max(MESSAGE_BYTES);
     let mut messages: Vec<Vec<u8>> = Vec::new();
     let mut in_last = 0;
     for line in lines {
         let fits = |last: &Vec<u8>| match rows {
             Some(rows) => in_last < rows,
-            None => last.len() + line.len() <= message_bytes,
+            None => last.len() + line.len() <= MESSAGE_BYTES,
         };
         match messages.last_mut().filter(|last| fits(last)) {
             Some(last) => {
@@ -139,16 +132,6 @@ fn divided(lines: Vec<Vec<u8>>, rows: Option<u32>) -> Vec<Vec<u8>> {
         }
     }
     messages
-}
-
-/// Gives all messages the length of the longest, if that needs several packets. The transport sends
-/// messages of fewer packets first, and loses those of more packets more often: the records of short
-/// messages would be too many among those that arrive.
-fn fill_up(messages: &mut [Vec<u8>]) {
-    let longest = messages.iter().map(Vec::len).max().unwrap_or(0);
-    if longest > MESSAGE_BYTES {
-        messages.iter_mut().for_each(|message| message.resize(longest, b'\n'));
-    }
 }
 
 /// Text of CSV. Quotes that hide rows from its reader are an error.
@@ -241,32 +224,11 @@ mod tests {
         }
     }
 
-    /// The records of the issue: 80 % of 1.25 KB, and 20 % of 2.9 KB.
     #[test]
-    fn read__messages_of_several_packets_have_one_length() {
-        let row = |row: usize| {
-            format!("{row},{}\n", "x".repeat(if row % 5 == 0 { 2_900 } else { 1_250 }))
-        };
-        let file = format!("n,text\n{}", (0..500).map(row).collect::<String>());
-        let table = Table::read(file.as_bytes(), None, RecordOrder::ShuffledBy(7)).unwrap();
-        let longest = table.messages[0].len();
-        assert!(longest > 2 * MESSAGE_BYTES && longest <= 3 * MESSAGE_BYTES, "{longest}");
-        assert!(table.messages.iter().all(|message| message.len() == longest));
-        let mut reader =
-            ReaderBuilder::new().has_headers(false).from_reader(&table.messages[0][..]);
-        let first = reader.byte_records().next().unwrap().unwrap();
-        assert!(first.len() == 2 && first[1].iter().all(|byte| *byte == b'x'));
-        // A query counts records, and no empty lines.
-        let mut answering =
-            crate::Answering::of_csv("count(*)".parse().unwrap(), &table.header).unwrap();
-        answering.set_messages_sent(0, table.messages.len() as u64).unwrap();
-        table.messages.iter().for_each(|message| answering.push_csv(0, message).unwrap());
-        assert_eq!(answering.answers(crate::Confidence::P95).unwrap().rows[0].1.value, 500.0);
-        let same = Table::read(file.as_bytes(), None, RecordOrder::ShuffledBy(7)).unwrap();
-        assert_eq!(same, table);
-        let in_order = Table::read(file.as_bytes(), None, RecordOrder::OfFile).unwrap();
-        assert!(
-            in_order.messages.iter().any(|message| message.len() != in_order.messages[0].len())
-        );
+    fn read__the_same_seed_gives_the_same_messages() {
+        let rows: String = (0..500).map(|row| format!("{row}\n")).collect();
+        let read = |order| Table::read(format!("n\n{rows}").as_bytes(), Some(7), order).unwrap();
+        assert_eq!(read(RecordOrder::ShuffledBy(7)), read(RecordOrder::ShuffledBy(7)));
+        assert_ne!(read(RecordOrder::ShuffledBy(7)), read(RecordOrder::ShuffledBy(8)));
     }
 }

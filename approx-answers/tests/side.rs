@@ -1,5 +1,7 @@
 //! Exact side information: a smaller variance, and a warning when the sample contradicts it.
 
+#![expect(clippy::single_range_in_vec_init, reason = "lost messages are ranges")]
+
 use approx_answers::{Confidence, Delivery, Gap, Order, Sample, Warning};
 use rand::{RngExt, seq::index};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};

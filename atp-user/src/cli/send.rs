@@ -63,11 +63,17 @@ pub struct Args {
     socket: Option<PathBuf>,
 }
 
+impl Args {
+    /// MRDF delivers short messages, which would be no fair sample of shuffled ones.
+    fn mrdf(&self, order: Order) -> bool {
+        self.law.variant.mrdf() && !matches!(order, Order::Shuffled { .. })
+    }
+}
+
 /// Sends every message and prints a report.
 pub fn main(args: Args) -> Result<()> {
     let mut builder = approxlib::Job::builder()
         .peer_timeout(args.timeout)
-        .mrdf(args.law.variant.mrdf())
         .packing(!args.no_packing)
         .rules(args.law.rules());
     if let Some(id) = args.job {
@@ -128,7 +134,7 @@ fn send_messages(args: &Args, builder: JobBuilder) -> Result<Job> {
     let Some(first) = messages.next().transpose()? else {
         bail!("{source} holds no message: nothing was sent");
     };
-    let builder = builder.msr(args.msr).order(order);
+    let builder = builder.msr(args.msr).order(order).mrdf(args.mrdf(order));
     let builder = match count {
         Some(count) => builder.messages(count),
         None => builder,
@@ -164,7 +170,8 @@ fn send_table(args: &Args, builder: JobBuilder) -> Result<Job> {
     let rows = Group::new(Table::ROWS_GROUP).msr(args.msr).messages(number).order(order);
     let of_header = Group::new(Table::HEADER_GROUP).messages(1).name("header");
     let groups = [rows.name("rows"), of_header];
-    let mut job = builder.groups(groups).connect(args.destination.as_str())?;
+    let builder = builder.groups(groups).mrdf(args.mrdf(order));
+    let mut job = builder.connect(args.destination.as_str())?;
     say_order(&source, "records", order, args.msr);
     job.send_in(Table::HEADER_GROUP, &header)?;
     for message in &messages {

@@ -29,6 +29,15 @@ pub fn processor_time(group: Pid) -> Duration {
     Duration::from_millis(ticks * 1_000 / TICKS_PER_S)
 }
 
+/// The time since boot in which a process of the machine waited for a processor; 0 if the kernel
+/// doesn't say (without PSI).
+pub fn processor_pressure() -> Duration {
+    let text = fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+    let some = text.lines().find(|line| line.starts_with("some "));
+    let total = some.and_then(|line| line.rsplit_once("total=")?.1.parse().ok());
+    Duration::from_micros(total.unwrap_or(0))
+}
+
 /// The folders in /proc of the group's processes and all their descendants.
 pub fn folders(group: Pid) -> Vec<PathBuf> {
     tree(all(), group).into_iter().map(|process| process.folder).collect()

@@ -3,11 +3,13 @@
 //! This folder does the work of the kernel's programs around these parts: pacing by departure time,
 //! stamping, counting and acknowledging. Packets drive the epochs, as with `--epochs kernel`.
 
+mod application;
 mod body;
 mod receiver;
 mod sender;
 mod small_job;
 
+pub use application::Application;
 pub use body::AtpBody;
 pub use receiver::AtpReceiver;
 pub use sender::{AtpSender, AtpSettings};

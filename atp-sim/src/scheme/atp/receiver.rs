@@ -1,12 +1,12 @@
 //! The receiving host: the datapath acknowledges packets, and the library receives and answers.
 
-use super::{AtpBody, GROUP, control};
+use super::{Application, AtpBody, GROUP, control};
 use crate::{
     engine::NS,
     net::FlowId,
     scheme::{Additions, Body, Context, Endpoint, Packet, Route},
 };
-use atp_common::wire::{FinBody, Flags, Header, Kind, member_header};
+use atp_common::wire::{FinBody, Flags, Header, Kind, TermsBody, member_header};
 use atp_proto::{Adviser, Receiver, ReceiverConfig};
 
 /// The bytes of messages: only their lengths matter here.
@@ -22,6 +22,7 @@ pub struct AtpReceiver {
     route: Route,
     config: ReceiverConfig,
     receiver: Option<Receiver>,
+    application: Option<Box<dyn Application>>,
     /// The host gives advice, computed at this interval.
     advice_interval_ns: Option<u64>,
     /// Whether the flow is an approximate lane.
@@ -32,7 +33,14 @@ impl AtpReceiver {
     /// Makes a receiver without data. `route` is the flow's.
     pub fn new(route: Route, config: ReceiverConfig, advice_interval_ns: Option<u64>) -> Self {
         let route = route.back();
-        Self { route, config, receiver: None, advice_interval_ns, is_lane: false }
+        let (receiver, application) = (None, None);
+        Self { route, config, receiver, application, advice_interval_ns, is_lane: false }
+    }
+
+    /// The receiver of an application.
+    #[must_use]
+    pub fn with_application(self, application: Box<dyn Application>) -> Self {
+        Self { application: Some(application), ..self }
     }
 
     /// The host's adviser, if it gives advice.
@@ -78,6 +86,31 @@ impl AtpReceiver {
         }
     }
 
+    /// Hands the complete messages over to the application.
+    fn deliver(&mut self, context: &mut Context<'_>) {
+        let Some(receiver) = self.receiver.as_mut() else { return };
+        while let Some(message) = receiver.next_message() {
+            *context.delivered += 1;
+            if let Some(application) = &mut self.application {
+                application.take(message);
+            }
+        }
+        if let Some(application) = &mut self.application {
+            application.run(context.now_ns(), receiver);
+        }
+    }
+
+    fn write_request(&mut self, context: &mut Context<'_>) {
+        let Some(receiver) = self.receiver.as_mut() else { return };
+        if receiver.request_due(context.now_ns()) {
+            let mut out = [0; CONTROL_BYTES_MAX];
+            let len = receiver.write_request(context.now_ns(), &mut out);
+            if len > 0 {
+                self.answer(context, &out[..len]);
+            }
+        }
+    }
+
     fn take_fin(&mut self, context: &mut Context<'_>, header: &Header, body: &[u8]) {
         let (Some(receiver), Some(body)) = (self.receiver.as_mut(), FinBody::parse(body)) else {
             return;
@@ -99,6 +132,9 @@ impl Endpoint for AtpReceiver {
         if header.kind() == Ok(Kind::Data) {
             self.count(context, packet, header.flags());
         }
+        if self.receiver.is_none() && header.kind() == Ok(Kind::Terms) {
+            return;
+        }
         let receiver =
             self.receiver.get_or_insert_with(|| Receiver::new(self.config, now_ns, header));
         match header.kind() {
@@ -116,9 +152,6 @@ impl Endpoint for AtpReceiver {
                         receiver.on_data(now_ns, header, &ZEROS[..*payload_bytes as usize]);
                     }
                 }
-                while receiver.next_message().is_some() {
-                    *context.delivered += 1;
-                }
                 let ack = header.into_ack(packet.label.ecn.is_marked());
                 self.answer(context, ack.as_bytes());
             }
@@ -128,13 +161,21 @@ impl Endpoint for AtpReceiver {
                 }
                 self.take_fin(context, header, control.as_deref().unwrap_or(&[]));
             }
+            Ok(Kind::Terms) => {
+                if let Some(body) = TermsBody::parse(control.as_deref().unwrap_or(&[])) {
+                    receiver.on_terms(now_ns, header, &body);
+                }
+            }
             _ => {}
         }
+        self.deliver(context);
         self.write_receipt(context);
+        self.write_request(context);
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
         self.write_receipt(context);
+        self.write_request(context);
     }
 
     fn wake_ps(&self) -> Option<u64> {

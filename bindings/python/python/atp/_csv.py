@@ -30,6 +30,8 @@ def send_csv(
         Group(Table.ROWS_GROUP, msr, len(table), "rows", table.order),
         Group(Table.HEADER_GROUP, messages=1, name="header"),
     ]
+    # MRDF would deliver the short messages: no fair sample.
+    options.setdefault("mrdf", False)
     with Job(peer, groups=groups, **options) as job:
         job.send(table.header, Table.HEADER_GROUP)
         job.send_many(table.messages, Table.ROWS_GROUP)

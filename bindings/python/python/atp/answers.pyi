@@ -235,7 +235,7 @@ class Table:
     def header(self) -> bytes: ...
     @property
     def messages(self) -> list[bytes]:
-        """If some need several packets, empty lines fill up all messages to one length."""
+        """Send them without MRDF, which would deliver the short ones."""
     @property
     def order(self) -> Order: ...
     @property
@@ -253,6 +253,6 @@ def send_csv(
     **options: Unpack[JobOptions],
 ) -> JobReport:
     """Sends a table to a receiver that answers a query of it: text, bytes, or the file at a
-    ``Path``. The records are shuffled, so that those that arrive are a fair sample. With ``ordered``
-    they keep their order, and incomplete answers warn. ``options`` are those of ``Job``, without
-    ``groups``, ``messages`` and ``order``."""
+    ``Path``. The records are shuffled and sent without MRDF, so that those that arrive are a fair
+    sample. With ``ordered`` they keep their order, and incomplete answers warn. ``options`` are those
+    of ``Job``, without ``groups``, ``messages`` and ``order``."""

@@ -1,0 +1,65 @@
+//! Coverage over the real sender: jobs of ATP's state machines on a simulated network, whose
+//! losses are those of short queues, of random drops, and of jobs that end at their sampling rate.
+//!
+//! Each row of the table is a test. `ATP_COVERAGE_JOBS=1000` prints the table of the book instead,
+//! with as many jobs in each row, and the measurements of `study`.
+
+mod answers;
+mod coverage;
+mod data;
+mod facts;
+mod job;
+mod lossy;
+mod plan;
+mod rows;
+mod simulated;
+mod study;
+
+use std::env;
+use std::process::ExitCode;
+use std::thread;
+
+use coverage::{Coverage, Verdict};
+use libtest_mimic::{Arguments, Failed, Trial};
+use rows::{ROWS, Row};
+
+/// The number of jobs of a row in a test. Fewer wouldn't show that a row falls short.
+const JOBS: u64 = 200;
+
+fn main() -> ExitCode {
+    if let Ok(jobs) = env::var("ATP_COVERAGE_JOBS") {
+        let jobs = jobs.parse().expect("ATP_COVERAGE_JOBS is a number of jobs");
+        print_table(jobs);
+        study::print_ways(jobs);
+        study::print_quarters(jobs);
+        return ExitCode::SUCCESS;
+    }
+    let trial = |row: &'static Row| Trial::test(format!("coverage__{}", row.name), || test(row));
+    let trials = ROWS.iter().map(trial).collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn coverage(row: &Row, jobs: u64) -> Coverage {
+    let mut coverage = Coverage::default();
+    (0..jobs).for_each(|number| coverage.add(&job::run(row, number)));
+    coverage
+}
+
+fn test(row: &Row) -> Result<(), Failed> {
+    let coverage = coverage(row, JOBS);
+    let line = coverage.line(row);
+    println!("{line}");
+    let complaint = match row.falls_short {
+        true if coverage.verdict() != Verdict::FallsShort => "the row holds now: remove its mark",
+        false if !coverage.may_hold() => "the row falls short",
+        _ => return Ok(()),
+    };
+    Err(format!("{complaint}\n{}\n{line}", Coverage::HEAD).into())
+}
+
+fn print_table(jobs: u64) {
+    println!("{}", Coverage::HEAD);
+    let line = |row: &'static Row| thread::spawn(move || coverage(row, jobs).line(row));
+    let lines: Vec<_> = ROWS.iter().map(line).collect();
+    lines.into_iter().for_each(|line| println!("{}", line.join().expect("a row")));
+}
