@@ -132,7 +132,6 @@ pub const ROWS: [Row; 24] = [
         question: Question::Sum,
         table: Table::Tail,
         end: End::Msr(0.3),
-        falls_short: true,
         ..DROPS
     },
     Row { name: "emax_shuffled", ..EMAX },

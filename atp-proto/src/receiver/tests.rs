@@ -319,7 +319,8 @@ proptest! {
 
 #[test]
 fn write_receipt__announces_and_gives_advice() {
-    const PLAIN: Features = Features::PACKED.with(Features::TERMS).with(Features::OVERLAP);
+    const PLAIN: Features =
+        Features::PACKED.with(Features::TERMS).with(Features::OVERLAP).with(Features::ORDER);
     const ADVICE: u16 = PLAIN.with(Features::ADVICE).bits();
     let receipt = |receiver: &mut Receiver| {
         let mut out = [0; 100];

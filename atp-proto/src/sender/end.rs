@@ -112,6 +112,11 @@ impl Sender {
             self.window.ending.stop_pages();
             return None;
         }
+        if self.fin_awaits_terms_until_ns(&self.window).is_some()
+            && let Some(len) = self.next_terms_before_fin(now_ns, out)
+        {
+            return Some(len);
+        }
         if self.window.ending.next_page().is_none() {
             self.begin_fin_attempt(now_ns);
         }
@@ -151,7 +156,8 @@ impl Sender {
     /// When the next FIN of a window is due.
     pub(super) fn fin_timeout_ns(&self, window: &Window) -> Option<u64> {
         let paused_until_ns = self.no_room.paused_until_ns().unwrap_or(0);
-        window.wants_end().then(|| window.ending.due_ns().max(paused_until_ns))
+        let terms_ns = self.fin_awaits_terms_until_ns(window).unwrap_or(0);
+        window.wants_end().then(|| window.ending.due_ns().max(paused_until_ns).max(terms_ns))
     }
 
     /// When the next FIN of any window is due. Windows end in order.

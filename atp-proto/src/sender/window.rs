@@ -168,7 +168,7 @@ impl Sender {
         } else {
             self.closing = Some(last.into());
         }
-        self.announcement.begin_window(self.report.packets_sent);
+        self.announcement.begin_window(self.window.number, self.report.packets_sent);
         true
     }
 

@@ -452,6 +452,7 @@ impl ReceivingHost {
             let len = receiver.write_receipt(now_ns, &mut out);
             let epoch = &mut out[EPOCH];
             let plain = Features::PACKED.with(Features::TERMS).with(Features::OVERLAP);
+            let plain = plain.with(Features::ORDER);
             let own = match scenario.advises {
                 true => plain.with(Features::ADVICE),
                 false => plain,

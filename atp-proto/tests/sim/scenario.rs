@@ -1,7 +1,10 @@
 //! Scenarios, drawn from a seed.
 
 use super::Path;
-use atp_common::{units::Msr, wire::GroupName};
+use atp_common::{
+    units::Msr,
+    wire::{GroupName, Order},
+};
 use atp_proto::{CompleteAt, GroupConfig, ReceiverConfig, SenderConfig};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -286,6 +289,10 @@ impl Scenario {
     fn with_terms(mut self, seed: u64) -> Self {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed ^ 0x7e_2a15);
         self.sender.announce_terms = rng.random_bool(0.7);
+        // The end awaits terms that state an order.
+        if rng.random_bool(0.5) {
+            self.sender.groups.iter_mut().for_each(|group| group.order = Order::Shuffled);
+        }
         for (index, group) in self.sender.groups.iter_mut().enumerate() {
             group.name = GroupName::new(&format!("group {index}")).unwrap();
         }
