@@ -2,7 +2,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::delivery;
+use crate::delivery::Facts;
 use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
 use crate::{Sample, Warning};
@@ -24,8 +24,24 @@ pub(crate) fn job_warnings(parts: &[(u32, &Stratum)]) -> Vec<Warning> {
     }
     let messages = arrived.iter().sum();
     let few = (messages < MESSAGES_MIN).then_some(Warning::FewMessages { messages });
-    let warnings = few.into_iter().chain(delivery::warnings(parts));
+    let warnings = few.into_iter().chain(unfair(parts));
     warnings.chain(contradictions(parts)).collect()
+}
+
+/// The warnings of incomplete strata, each for the first stratum with a reason.
+fn unfair(parts: &[(u32, &Stratum)]) -> impl Iterator<Item = Warning> {
+    let incomplete = || {
+        let incomplete = parts.iter().filter(|(_, part)| !part.is_complete());
+        incomplete.map(|&(number, part)| (number, part, part.facts.unwrap_or_default()))
+    };
+    let unfair = incomplete().find(|(_, part, facts)| !facts.is_fair(part.sent));
+    let unfair = unfair.map(|(stratum, part, Facts { order, gap, .. })| {
+        let missing = part.sent.map(|sent| sent - part.arrived());
+        Warning::NotShuffled { stratum, order, missing, sent: part.sent, gap }
+    });
+    let shortest = incomplete().find(|(.., facts)| facts.shortest_first);
+    let shortest = shortest.map(|(stratum, ..)| Warning::ShortestFirst { stratum });
+    unfair.into_iter().chain(shortest)
 }
 
 /// Adds a warning if few messages hold a key.

@@ -1,11 +1,9 @@
-//! How a stratum was sent and what of it is missing: the facts that decide whether the messages that
-//! arrived are a fair sample.
+//! How a stratum was sent and what of it is missing: the facts that decide whether the messages
+//! that arrived are a fair sample.
 
 use std::ops::Range;
 
-use crate::Warning;
 use crate::position::{Gap, gap};
-use crate::stratum::Stratum;
 
 /// The order in which a source sent its messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,10 +51,10 @@ impl Delivery {
 /// What a stratum keeps of its delivery.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Facts {
-    order: Order,
-    shortest_first: bool,
+    pub order: Order,
+    pub shortest_first: bool,
     /// Where messages are missing, if chance doesn't explain it.
-    gap: Option<Gap>,
+    pub gap: Option<Gap>,
 }
 
 impl Facts {
@@ -85,7 +83,7 @@ impl Facts {
     }
 
     /// Whether messages of a random order are missing at random.
-    fn is_fair(&self, sent: Option<u64>) -> bool {
+    pub fn is_fair(&self, sent: Option<u64>) -> bool {
         match self.order {
             Order::Shuffled { buffer: None } => true,
             Order::Shuffled { buffer: Some(buffer) } => {
@@ -94,20 +92,4 @@ impl Facts {
             Order::Unknown | Order::Ordered => false,
         }
     }
-}
-
-/// The warnings of incomplete strata, each for the first stratum with a reason.
-pub(crate) fn warnings(parts: &[(u32, &Stratum)]) -> impl Iterator<Item = Warning> {
-    let incomplete = || {
-        let incomplete = parts.iter().filter(|(_, part)| !part.is_complete());
-        incomplete.map(|&(number, part)| (number, part, part.facts.unwrap_or_default()))
-    };
-    let unfair = incomplete().find(|(_, part, facts)| !facts.is_fair(part.sent));
-    let unfair = unfair.map(|(stratum, part, Facts { order, gap, .. })| {
-        let missing = part.sent.map(|sent| sent - part.arrived());
-        Warning::NotShuffled { stratum, order, missing, sent: part.sent, gap }
-    });
-    let shortest = incomplete().find(|(.., facts)| facts.shortest_first);
-    let shortest = shortest.map(|(stratum, ..)| Warning::ShortestFirst { stratum });
-    unfair.into_iter().chain(shortest)
 }

@@ -19,7 +19,8 @@ pub enum Warning {
     },
     /// Many keys occur in one message each, so others are likely to be in missing messages only.
     UnseenKeys {
-        /// The expected number of such keys, at most; `None` if the number of messages sent is unknown.
+        /// The expected number of such keys, at most; `None` if the number of messages sent is
+        /// unknown.
         keys: Option<f64>,
     },
     /// Records whose key was beyond the limit, or beyond 256 MiB, aren't counted.
@@ -38,7 +39,8 @@ pub enum Warning {
         /// The probability of a false alarm.
         level: f64,
     },
-    /// The source of an incomplete stratum hasn't shuffled its messages, or hasn't said that it has.
+    /// The source of an incomplete stratum hasn't shuffled its messages, or hasn't said that it
+    /// has.
     NotShuffled {
         /// The first such stratum.
         stratum: u32,
@@ -51,7 +53,8 @@ pub enum Warning {
         /// Where they are missing, if chance doesn't explain it.
         gap: Option<Gap>,
     },
-    /// The source of an incomplete stratum prefers short messages, and its messages differ in length.
+    /// The source of an incomplete stratum prefers short messages, and its messages differ in
+    /// length.
     ShortestFirst {
         /// The first such stratum.
         stratum: u32,
@@ -110,8 +113,9 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// Whether the answer itself may be wrong, although its interval is narrow enough: more messages
-    /// of the same kind don't help, or values and keys may be missing that none of them shows.
+    /// Whether the answer itself may be wrong, although its interval is narrow enough: more
+    /// messages of the same kind don't help, or values and keys may be missing that none of them
+    /// shows.
     pub fn is_doubt(&self) -> bool {
         match self {
             Self::NotShuffled { .. }

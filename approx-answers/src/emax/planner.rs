@@ -155,9 +155,9 @@ impl Planner {
         Self { sources_min: sources, ..self }
     }
 
-    /// Whether the plan ends once the intervals are narrow enough although a warning puts the answers
-    /// in doubt ([`Warning::is_doubt`]). Default off: it then goes on to what the sources' own MSRs
-    /// bring. In both cases the error isn't met: [`Reason::InDoubt`].
+    /// Whether the plan ends once the intervals are narrow enough although a warning puts the
+    /// answers in doubt ([`Warning::is_doubt`]). Default off: it then goes on to what the sources'
+    /// own MSRs bring. In both cases the error isn't met: [`Reason::InDoubt`].
     pub fn end_in_doubt(self, on: bool) -> Self {
         Self { ends_in_doubt: on, ..self }
     }

@@ -68,8 +68,8 @@ fn covers(error: f64) {
 }
 
 /// Without shuffling, the first messages that are enough are no sample of the table: a job by time
-/// would end in January, and one by carrier with the first of them. A plan that knows the order goes
-/// on to the end of the job. If it may end in doubt, its report says so.
+/// would end in January, and one by carrier with the first of them. A plan that knows the order
+/// goes on to the end of the job. If it may end in doubt, its report says so.
 pub fn file_order() {
     let truth = truth();
     for (order, flights) in orders(flights()) {

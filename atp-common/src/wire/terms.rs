@@ -74,8 +74,8 @@ impl<'a> TermsBody<'a> {
         FIXED_LEN + self.groups.len()
     }
 
-    /// Reads a body: one to [`TERMS_GROUPS_MAX`] groups in ascending order, with valid rates, orders
-    /// and names. N is 0 where it is unknown.
+    /// Reads a body: one to [`TERMS_GROUPS_MAX`] groups in ascending order, with valid rates,
+    /// orders and names. N is 0 where it is unknown.
     pub fn parse(body: &'a [u8]) -> Option<Self> {
         let (fixed, groups) = body.split_first_chunk::<FIXED_LEN>()?;
         let number = groups.len() / GROUP_LEN;

@@ -71,8 +71,8 @@ impl Group {
         }
     }
 
-    /// Notes a queued message of so many packets. Returns whether the group is one from now on whose
-    /// short messages come first.
+    /// Notes a queued message of so many packets. Returns whether the group is one from now on
+    /// whose short messages come first.
     pub(crate) fn note_packets(&mut self, packets: u32) -> bool {
         let differs = *self.packets.get_or_insert(packets) != packets;
         let is_new = differs && self.schedule.prefers_short() && !self.shortest_first;

@@ -166,8 +166,8 @@ impl Sender {
     }
 
     /// When the window's first FIN may leave, as far as its terms decide: an answer of incomplete
-    /// messages depends on their order, which FIN doesn't say. `None` if they are known, or were sent
-    /// often enough.
+    /// messages depends on their order, which FIN doesn't say. `None` if they are known, or were
+    /// sent often enough.
     pub(super) fn fin_awaits_terms_until_ns(&self, window: &Window) -> Option<u64> {
         let Announcement { window: of, sent_ns, without_order, next_page, .. } = self.announcement;
         let states = |group: &Group| group.config.order != Order::Unknown && !group.exact;

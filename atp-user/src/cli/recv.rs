@@ -46,8 +46,8 @@ pub struct Args {
     /// 3 if a warning puts the answer in doubt, and 4 if the error isn't met
     #[arg(long, value_name = "SHARE", requires = "query")]
     emax: Option<f64>,
-    /// Also end the job while a warning puts the answer in doubt, such as records in order or a heavy
-    /// tail. Without the option the job then goes on to what the senders' MSRs bring
+    /// Also end the job while a warning puts the answer in doubt, such as records in order or a
+    /// heavy tail. Without the option the job then goes on to what the senders' MSRs bring
     #[arg(long, requires = "emax")]
     end_in_doubt: bool,
     /// The confidence of the query's intervals

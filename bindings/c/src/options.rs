@@ -79,8 +79,8 @@ pub struct atp_group {
     pub shuffle_buffer: u32,
 }
 
-/// The order in which the messages of a group are sent. Of an incomplete group whose messages aren't
-/// shuffled, answers have a warning. The library doesn't change the order.
+/// The order in which the messages of a group are sent. Of an incomplete group whose messages
+/// aren't shuffled, answers have a warning. The library doesn't change the order.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum atp_order {

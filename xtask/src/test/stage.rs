@@ -150,8 +150,8 @@ fn watch(
             (looked, processor) = (now, total);
         }
         // On a machine with other work, a program may take up to twice as long.
-        let is_late = now - started > limit
-            && now - started > limit + processor_pressure().saturating_sub(pressure) / 2;
+        let waited = processor_pressure().saturating_sub(pressure);
+        let is_late = now - started > limit + waited / 2;
         let too_late = is_late
             .then(|| format!("not finished after {} s", limit.as_secs()))
             .or_else(|| life.trouble(now).filter(|_| ends_if_hung));
