@@ -345,6 +345,25 @@ typedef enum atp_action_kind {
 } atp_action_kind;
 
 /**
+ * The order in which the messages of a group are sent. Of an incomplete group whose messages
+ * aren't shuffled, answers have a warning. The library doesn't change the order.
+ */
+typedef enum atp_order {
+  /**
+   * The sender doesn't say.
+   */
+  ATP_ORDER_UNKNOWN = 0,
+  /**
+   * The order of the data, such as time.
+   */
+  ATP_ORDER_OF_DATA = 1,
+  /**
+   * An order without meaning.
+   */
+  ATP_ORDER_SHUFFLED = 2,
+} atp_order;
+
+/**
  * Why an accepted error wasn't met.
  */
 typedef enum atp_plan_reason {

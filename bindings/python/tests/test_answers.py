@@ -186,7 +186,8 @@ def test_a_table_is_sent_shuffled_unless_it_is_told_to_be_ordered(ordered: bool)
         if mean_delay.messages < 2_000:
             assert any("follow the order of the data" in text for text in mean_delay.warnings)
     else:
-        assert mean_delay.contains(99.5) and mean_delay.warnings == ()
+        error = abs(mean_delay.value - 99.5)  # Of all rows, the mean is right but for rounding.
+        assert error <= mean_delay.half_width + 1e-9 and mean_delay.warnings == ()
 
 
 def test_a_table_of_bad_csv_is_refused() -> None:
@@ -343,6 +344,7 @@ def test_values_are_numbers_of_any_type() -> None:
 def test_text_of_an_answer_says_that_it_has_warnings() -> None:
     few = Sample()
     few.set_messages_sent(0, 9)
+    few.set_delivery(0, Delivery(order="shuffled"))
     for total in range(4):
         few.push(0, 1, total)
     mean = few.mean()
@@ -365,7 +367,6 @@ def test_answers_are_used_while_messages_are_read() -> None:
     class Total:
         def __float__(self) -> float:
             sample.set_messages_sent(0, 9)
-            sample.set_delivery(0, Delivery(order="shuffled"))
             by.push_message(0, [("a", 1.0)])
             return 1.0
 
@@ -378,6 +379,7 @@ def test_answers_are_used_while_messages_are_read() -> None:
 def test_a_planned_query_pays_for_its_looks() -> None:
     answering, planner = Answering.of_csv("avg(v) by k", b"k,v\n"), Planner(relative=0.05)
     answering.set_messages_sent(0, 10_000)
+    answering.set_delivery(0, Delivery(order="shuffled"))
     planner.source_started(0, 1.0)
     for message in range(10_000):
         row = f"{'ab'[message % 2]},{100 + message * 7_919 % 256}\n"
@@ -409,6 +411,7 @@ def test_csv_is_read_from_any_memory() -> None:
 
 def test_a_planner_passes_exceptions_of_a_look_on() -> None:
     sample, planner = Sample(), Planner(relative=0.1)
+    sample.set_delivery(0, Delivery(order="shuffled"))
     planner.source_started(0, 1.0)
 
     def fail(level: float) -> list[Estimate]:
