@@ -61,7 +61,7 @@ const EMAX: Row = Row { messages: 1_000, end: End::Emax(0.02), ..PLAIN };
 const KEY: u32 = 4;
 
 /// All rows, in the order of the table.
-pub const ROWS: [Row; 24] = [
+pub const ROWS: [Row; 26] = [
     Row { name: "sum_shuffled", question: Question::Sum, ..PLAIN },
     Row { name: "mean_shuffled", ..DROPS },
     Row { name: "mean_shuffled_low_msr", end: End::Msr(0.3), ..PLAIN },
@@ -142,5 +142,7 @@ pub const ROWS: [Row; 24] = [
         network: Network::RANDOM_DROPS,
         ..EMAX
     },
-    Row { name: "emax_in_time", table: Table::Trend, order: Order::InTime, ..EMAX },
+    Row { name: "emax_in_time", table: Table::Trend, order: Order::InTime, mrdf: true, ..EMAX },
+    Row { name: "emax_two_sizes", table: Table::TwoSizes, end: End::Emax(0.05), ..EMAX },
+    Row { name: "emax_heavy_tail", table: Table::Tail, end: End::Emax(0.2), ..EMAX },
 ];
