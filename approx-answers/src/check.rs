@@ -82,7 +82,8 @@ fn unseen(messages: &Sample, singles: impl Iterator<Item = u32>) -> Option<Warni
 }
 
 /// The least number of messages in which a key must be, to be seen with a probability of at least
-/// 95 %; `None` if the number of messages sent is unknown, 0 if all of them arrived.
+/// 95 %; `None` if the number of messages sent is unknown or the sample may be unfair, 0 if all of
+/// them arrived.
 ///
 /// `k` of a stratum's N messages are all missing with a probability of at most `(1 - m/N)^k`.
 pub(crate) fn seen_from(messages: &Sample) -> Option<u64> {
@@ -90,6 +91,10 @@ pub(crate) fn seen_from(messages: &Sample) -> Option<u64> {
     for stratum in messages.strata.values() {
         let missing = stratum.sent? - stratum.arrived();
         if missing > 0 {
+            let facts = stratum.facts.unwrap_or_default();
+            if !facts.is_fair(stratum.sent) || facts.shortest_first {
+                return None;
+            }
             let least = (UNSEEN_CHANCE.ln() / stratum.missing_share().ln()).floor() as u64 + 1;
             from = from.max(least.min(missing + 1));
         }

@@ -48,7 +48,7 @@ impl Delivery {
     }
 }
 
-/// What a stratum keeps of its delivery.
+/// The facts of a stratum that decide about its warnings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Facts {
     pub order: Order,
@@ -61,11 +61,7 @@ impl Facts {
     /// The facts of a stratum of so many messages.
     pub fn new(delivery: &Delivery, messages: u64) -> Self {
         let Delivery { order, shortest_first, ref lost } = *delivery;
-        let mixed = match order {
-            Order::Shuffled { buffer } => buffer.unwrap_or(u64::MAX),
-            Order::Unknown | Order::Ordered => 1,
-        };
-        let gap = lost.as_deref().and_then(|lost| gap(messages, lost, mixed));
+        let gap = lost.as_deref().and_then(|lost| gap(messages, lost));
         Self { order, shortest_first, gap }
     }
 
@@ -82,13 +78,12 @@ impl Facts {
         Self { order, shortest_first, gap: self.gap.or(other.gap) }
     }
 
-    /// Whether messages of a random order are missing at random.
+    /// Whether the messages that arrive are a fair sample. Those of a buffer are none: a message
+    /// that leaves it late keeps its place among the later ones.
     pub fn is_fair(&self, sent: Option<u64>) -> bool {
         match self.order {
             Order::Shuffled { buffer: None } => true,
-            Order::Shuffled { buffer: Some(buffer) } => {
-                sent.is_some_and(|sent| sent <= buffer) || self.gap.is_none()
-            }
+            Order::Shuffled { buffer: Some(buffer) } => sent.is_some_and(|sent| sent <= buffer),
             Order::Unknown | Order::Ordered => false,
         }
     }

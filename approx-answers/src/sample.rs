@@ -65,7 +65,7 @@ impl Sample {
     }
 
     /// Sets how the messages of a stratum were sent, and which of them are missing. Later facts
-    /// replace earlier ones.
+    /// replace earlier ones. Set the number of messages before, or the lost ones tell it.
     ///
     /// # Errors
     /// There are too many strata.
@@ -125,7 +125,8 @@ impl Sample {
 
     /// Strata that take part in answers; each has a message.
     pub(crate) fn parts(&self) -> Result<Vec<(u32, &Stratum)>, AnswerError> {
-        let parts = self.strata.iter().filter(|(_, stratum)| !stratum.is_empty());
+        let is_part = |stratum: &Stratum| !stratum.is_empty() && !stratum.is_unheard();
+        let parts = self.strata.iter().filter(|(_, stratum)| is_part(stratum));
         let parts: Vec<(u32, &Stratum)> = parts.map(|(&number, part)| (number, part)).collect();
         for (stratum, part) in &parts {
             match part.sent {
@@ -135,6 +136,9 @@ impl Sample {
                 None if part.arrived() == 0 => return Err(AnswerError::NoMessages),
                 _ => {}
             }
+        }
+        if parts.is_empty() && self.strata.values().any(Stratum::is_unheard) {
+            return Err(AnswerError::NoMessages);
         }
         Ok(parts)
     }

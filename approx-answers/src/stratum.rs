@@ -31,6 +31,11 @@ impl Stratum {
         self.sent == Some(0)
     }
 
+    /// A stratum of which nothing but its delivery is known.
+    pub fn is_unheard(&self) -> bool {
+        self.sent.is_none() && self.arrived() == 0 && self.exact_x.is_none()
+    }
+
     /// The finite-population correction `1 - m/N`; 1 if N is unknown.
     pub fn missing_share(&self) -> f64 {
         self.sent.map_or(1.0, |sent| 1.0 - self.arrived() as f64 / sent.max(1) as f64)
@@ -50,9 +55,10 @@ impl Stratum {
 
     /// Sets how its messages were sent and which are missing.
     pub fn set_delivery(&mut self, delivery: &Delivery) {
-        let lost = delivery.lost.iter().flatten().map(|run| run.end.saturating_sub(run.start));
-        let messages = self.arrived() + lost.sum::<u64>();
-        self.facts = Some(Facts::new(delivery, self.sent.unwrap_or(messages)));
+        // The messages may not have been added yet, and their number not be set.
+        let last = delivery.lost.iter().flatten().map(|run| run.end).max().unwrap_or(0);
+        let messages = self.sent.unwrap_or(0).max(self.arrived()).max(last);
+        self.facts = Some(Facts::new(delivery, messages));
     }
 
     pub fn set_exact_x(&mut self, stratum: u32, exact: f64) -> Result<(), AnswerError> {
@@ -75,15 +81,17 @@ impl Stratum {
 
     /// The stratum with the messages and facts of another part of it.
     pub fn merged(mut self, stratum: u32, other: &Self) -> Result<Self, AnswerError> {
+        // Nothing is known of a part's messages without facts.
+        let facts = |part: &Self| part.facts.or((part.arrived() > 0).then(Facts::default));
+        self.facts = match (facts(&self), facts(other)) {
+            (Some(own), Some(theirs)) => Some(own.merged(theirs)),
+            (own, theirs) => own.or(theirs),
+        };
         self.moments.merge(&other.moments);
         check_arrived(stratum, self.arrived(), self.sent)?;
         if let Some(sent) = other.sent {
             self.set_sent(stratum, sent)?;
         }
-        self.facts = match (self.facts, other.facts) {
-            (Some(own), Some(theirs)) => Some(own.merged(theirs)),
-            (own, theirs) => own.or(theirs),
-        };
         if let Some(exact) = other.exact_x {
             self.set_exact_x(stratum, exact)?;
         }

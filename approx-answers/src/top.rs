@@ -200,7 +200,8 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
             separates = students.show_positive(value, &self.spread(&strata, one, other));
         }
         let mut warnings = job_warnings(&strata);
-        warnings.extend(self.keyed.table_warnings());
+        // A key that no message holds isn't among the largest.
+        warnings.extend(self.keyed.uncounted());
         Ok(Ranking { ranks: ranks?, gap, separates, warnings })
     }
 

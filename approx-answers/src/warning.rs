@@ -147,12 +147,12 @@ impl fmt::Display for Warning {
             ),
             Self::UnseenKeys { keys } => {
                 match keys {
-                    Some(keys) => write!(f, "about {keys:.1} keys")?,
+                    Some(keys) => write!(f, "up to {keys:.1} keys")?,
                     None => f.write_str("some keys")?,
                 }
                 f.write_str(
-                    " may be in missing messages only, as many keys are in one message each: group by \
-                     a coarser key, raise the MSR, or send rare keys in an exact group",
+                    " are expected in missing messages only, as others are in one message each: \
+                     group by a coarser key, raise the MSR, or send rare keys in an exact group",
                 )
             }
             Self::UncountedRecords { records, limit } => write!(
@@ -190,10 +190,14 @@ impl fmt::Display for Warning {
                     }
                     (None, ..) => f.write_str(", and messages are missing")?,
                 }
-                f.write_str(
-                    ": those that arrived may be no fair sample; shuffle the records, or let all \
-                     messages arrive",
-                )
+                f.write_str(": those that arrived may be no fair sample; ")?;
+                f.write_str(match order {
+                    Order::Unknown => {
+                        "shuffle the records and state it (`order` of the job or group), or let all \
+                         messages arrive"
+                    }
+                    _ => "shuffle all records, or let all messages arrive",
+                })
             }
             Self::ShortestFirst { stratum } => write!(
                 f,
@@ -268,7 +272,7 @@ mod tests {
             (Warning::FewMessages { messages: 7 }, "raise the MSR"),
             (
                 Warning::UnseenKeys { keys: Some(3.2) },
-                "about 3.2 keys may be in missing messages only",
+                "up to 3.2 keys are expected in missing messages only",
             ),
             (Warning::UncountedRecords { records: 5, limit: 2 }, "raise the limit"),
             (
@@ -284,7 +288,7 @@ mod tests {
                     gap: Some(Gap::End { share: 0.1805 }),
                 },
                 "the last 18.1 % of the messages are missing: those that arrived may be no fair sample; \
-                 shuffle the records",
+                 shuffle all records",
             ),
             (Warning::ShortestFirst { stratum: 0 }, "turn MRDF off"),
             (Warning::SentUnknown { stratum: 0 }, "announce the number"),

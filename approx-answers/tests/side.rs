@@ -113,6 +113,7 @@ fn delivery__warns_of_incomplete_strata_that_are_no_fair_sample() {
     assert_eq!(sample(50, Some(&Delivery::ordered())), [unfair(Order::Ordered, None)]);
     assert_eq!(sample(50, Some(&Delivery::shuffled())), []);
     let buffer = |buffer| Order::Shuffled { buffer: Some(buffer) };
+    assert_eq!(sample(50, Some(&Delivery { order: buffer(49), ..Delivery::default() })).len(), 1);
     let end = |order| Delivery { order, lost: Some(vec![40..50]), shortest_first: false };
     let last = Some(Gap::End { share: 0.2 });
     assert_eq!(sample(50, Some(&end(Order::Ordered))), [unfair(Order::Ordered, last)]);
@@ -140,6 +141,14 @@ fn delivery__of_merged_parts_is_the_worse_one() {
     assert_eq!(all.mean(Confidence::P95).unwrap().warnings, []);
     all.merge(&part(Delivery { shortest_first: true, ..Delivery::ordered() })).unwrap();
     let warnings = all.mean(Confidence::P95).unwrap().warnings;
+    // A part whose delivery is unknown.
+    let mut unknown = Sample::new();
+    unknown.push(0, 15, 1.0).unwrap();
+    let mut shuffled = part(Delivery::shuffled());
+    shuffled.set_messages_sent(0, 100).unwrap();
+    shuffled.merge(&unknown).unwrap();
+    let found = &shuffled.mean(Confidence::P95).unwrap().warnings[..];
+    assert!(matches!(found, [Warning::NotShuffled { order: Order::Unknown, .. }]), "{found:?}");
     let [Warning::NotShuffled { order: Order::Ordered, missing: Some(20), .. }, shortest] =
         &warnings[..]
     else {

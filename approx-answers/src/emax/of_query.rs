@@ -16,7 +16,7 @@ impl Planner {
         self.look(|confidence| {
             let Answers { rows, warnings, .. } = answering.answers(confidence)?;
             let mut rows: Vec<Estimate> = rows.into_iter().map(|(_, estimate)| estimate).collect();
-            // What puts all rows in doubt counts for the first one, and so for the report.
+            // The report has the warnings of its rows: doubts about all rows go to the first.
             let doubts = warnings.into_iter().filter(Warning::is_doubt);
             rows.first_mut().into_iter().for_each(|row| row.warnings.extend(doubts.clone()));
             Ok(rows)

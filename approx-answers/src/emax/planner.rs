@@ -156,8 +156,8 @@ impl Planner {
     }
 
     /// Whether the plan ends once the intervals are narrow enough although a warning puts the
-    /// answers in doubt ([`Warning::is_doubt`]). Default off: it then goes on to what the sources'
-    /// own MSRs bring. In both cases the error isn't met: [`Reason::InDoubt`].
+    /// answers in doubt ([`Warning::is_doubt`]). Default off: it then continues up to the
+    /// sources' own MSRs. In both cases the error isn't met: [`Reason::InDoubt`].
     pub fn end_in_doubt(self, on: bool) -> Self {
         Self { ends_in_doubt: on, ..self }
     }
@@ -284,16 +284,20 @@ impl Planner {
             return Ok(Vec::new());
         }
         let messages = estimates[0].messages;
-        Ok(self.plan(messages, &needs))
+        let keeps_own = is_in_doubt(&estimates) && !self.ends_in_doubt;
+        Ok(self.plan(messages, &needs, keeps_own))
     }
 
-    /// Requests what the strata need, and chooses the next look.
-    fn plan(&mut self, messages: u64, needs: &BTreeMap<u32, Need>) -> Vec<Action> {
+    /// Requests what the strata need, and chooses the next look. In doubt, sources keep their own
+    /// MSRs: the plan won't end before them.
+    fn plan(&mut self, messages: u64, needs: &BTreeMap<u32, Need>, keeps_own: bool) -> Vec<Action> {
         let mut actions = Vec::new();
         let mut planned = messages as f64;
         for (&stratum, need) in needs {
             planned += (need.messages - need.arrived).max(0.0);
-            actions.extend(self.request(stratum, (need.messages / need.sent).min(1.0)));
+            let own = self.sources.get(&stratum).map_or(0.0, |source| source.own_msr);
+            let least = if keeps_own { own } else { 0.0 };
+            actions.extend(self.request(stratum, (need.messages / need.sent).min(1.0).max(least)));
         }
         let now = messages as f64;
         let next = if planned <= now {

@@ -60,7 +60,8 @@ pub struct Answers {
     /// Of `top`: whether the sample shows that these keys are the largest.
     pub separates: Option<bool>,
     /// Keys in at least this many messages have a row with a probability of at least 95 %. `None`
-    /// without keys, or if the number of messages sent is unknown; 0 if all of them arrived.
+    /// without keys, if the number of messages sent is unknown, or if those that arrived may be no
+    /// fair sample; 0 if all of them arrived.
     pub keys_seen_from: Option<u64>,
     /// Warnings about all rows together.
     pub warnings: Vec<Warning>,

@@ -38,9 +38,9 @@ pub(crate) struct Group {
     pub(crate) closed: bool,
     /// Every message is tried, even if enough of them is delivered before.
     pub(crate) tries_all: bool,
-    /// The number of packets of each message queued so far; `None` before the first.
-    packets: Option<u32>,
-    /// Messages of fewer packets are sent first, and they differ in their number of packets.
+    /// What MRDF compares of each message queued so far; `None` before the first.
+    weight: Option<u32>,
+    /// MRDF sends messages of less weight first, and they differ in it.
     pub(crate) shortest_first: bool,
     pub(crate) schedule: Schedule,
 }
@@ -65,17 +65,17 @@ impl Group {
             forgotten: 0,
             closed: false,
             tries_all,
-            packets: None,
+            weight: None,
             shortest_first: false,
             schedule,
         }
     }
 
-    /// Notes a queued message of so many packets. Returns whether the group is one from now on
+    /// Notes a message of so many packets and bytes. Returns whether the group is one from now on
     /// whose short messages come first.
-    pub(crate) fn note_packets(&mut self, packets: u32) -> bool {
-        let differs = *self.packets.get_or_insert(packets) != packets;
-        let is_new = differs && self.schedule.prefers_short() && !self.shortest_first;
+    pub(crate) fn note_weight(&mut self, packets: u32, len_bytes: u32) -> bool {
+        let Some(weight) = self.schedule.weight(packets, len_bytes) else { return false };
+        let is_new = *self.weight.get_or_insert(weight) != weight && !self.shortest_first;
         self.shortest_first |= is_new;
         is_new
     }

@@ -22,8 +22,8 @@ impl Sender {
         let key = self.window.ledger.insert(Message::new(id, index, len_bytes, payload_bytes_max));
         let message = self.window.ledger.message(key);
         group.schedule.set(&mut self.window.ranks, key, None, message.priority());
-        if group.note_packets(message.packets.count) {
-            self.announcement.change();
+        if group.note_weight(message.packets.count, len_bytes) {
+            self.announcement.change_order();
         }
         Ok(id)
     }

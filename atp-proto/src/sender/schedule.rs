@@ -100,9 +100,14 @@ impl Schedule {
         }
     }
 
-    /// Whether messages of fewer packets come first.
-    pub(crate) fn prefers_short(&self) -> bool {
-        matches!(self, Self::Mrdf { .. })
+    /// What the order of sending depends on of a new message with this number of packets and this
+    /// length; `None` if on nothing.
+    pub(crate) fn weight(&self, packets: u32, len_bytes: u32) -> Option<u32> {
+        match self {
+            Self::Mrdf { by_bytes: true, .. } => Some(len_bytes / CLASS_BYTES),
+            Self::Mrdf { by_bytes: false, .. } => Some(packets),
+            Self::InOrder { .. } => None,
+        }
     }
 
     /// The number of messages that have something to send.

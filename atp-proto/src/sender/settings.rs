@@ -56,9 +56,13 @@ impl Sender {
             if fits || message.state == MessageState::AwaitingReceipt {
                 continue;
             }
-            let before = message.priority();
+            let (before, group) = (message.priority(), message.group);
             message.begin_attempt(payload_bytes);
+            let (packets, len_bytes) = (message.packets.count, message.len_bytes);
             self.update_message(now_ns, key, before);
+            if self.window.groups[usize::from(group)].note_weight(packets, len_bytes) {
+                self.announcement.change_order();
+            }
         }
     }
 

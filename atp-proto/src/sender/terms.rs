@@ -47,9 +47,11 @@ pub(crate) struct Announcement {
     earliest_ns: u64,
     /// The window of the terms.
     window: u32,
+    /// A receipt named a revision of this window whose orders are those of now.
+    is_order_known: bool,
     /// When all pages of the revision were last sent.
     sent_ns: Option<u64>,
-    /// How often they were sent since a FIN is due.
+    /// How often the window's pages were sent because a FIN was due.
     sent_before_fin: u8,
     /// The slot and the number of the newest receipt.
     receipt: Option<(u32, u32)>,
@@ -70,6 +72,7 @@ impl Default for Announcement {
             is_answer: false,
             earliest_ns: 0,
             window: 0,
+            is_order_known: false,
             sent_ns: None,
             sent_before_fin: 0,
             receipt: None,
@@ -81,6 +84,8 @@ impl Announcement {
     /// Begins a window, whose N may differ. Its terms follow its first DATA.
     pub(crate) fn begin_window(&mut self, number: u32, packets_sent: u64) {
         (self.window, self.packets_before) = (number, packets_sent);
+        self.sent_before_fin = 0;
+        self.is_order_known = false;
         self.is_answer = false;
         self.change();
     }
@@ -90,7 +95,13 @@ impl Announcement {
         self.revision = self.revision % COUNT_MAX + 1;
         (self.is_known, self.next_page) = (false, None);
         (self.due_ns, self.interval_ns) = (None, 0);
-        (self.sent_ns, self.sent_before_fin) = (None, 0);
+        self.sent_ns = None;
+    }
+
+    /// Notes that short messages of a group come first from now on.
+    pub(crate) fn change_order(&mut self) {
+        self.is_order_known = false;
+        self.change();
     }
 
     /// Notes that packets were handed out: the first of a window make its terms due.
@@ -119,7 +130,7 @@ impl Announcement {
         self.is_unsupported = !features.contains(Features::TERMS);
         self.without_order = !features.contains(Features::ORDER);
         match header.count() == self.revision {
-            true => self.is_known = true,
+            true => (self.is_known, self.is_order_known) = (true, true),
             false => self.forget_known(),
         }
     }
@@ -127,6 +138,7 @@ impl Announcement {
     /// The receiver doesn't know the present revision any more: it is due again.
     fn forget_known(&mut self) {
         if std::mem::take(&mut self.is_known) {
+            self.is_order_known = false;
             (self.due_ns, self.interval_ns) = (None, 0);
         }
     }
@@ -166,23 +178,36 @@ impl Sender {
     }
 
     /// When the window's first FIN may leave, as far as its terms decide: an answer of incomplete
-    /// messages depends on their order, which FIN doesn't say. `None` if they are known, or were
-    /// sent often enough.
+    /// messages depends on their order, which FIN doesn't say. `None` if they decide nothing.
     pub(super) fn fin_awaits_terms_until_ns(&self, window: &Window) -> Option<u64> {
-        let Announcement { window: of, sent_ns, without_order, next_page, .. } = self.announcement;
+        let terms = &self.announcement;
         let states = |group: &Group| group.config.order != Order::Unknown && !group.exact;
-        let is_due = of == window.number
-            && !without_order
+        let is_first = !(window.ending.is_fin_sent() || window.ending.is_forced());
+        let is_awaited = terms.window == window.number
+            && is_first
             && self.wants_terms()
+            && !(terms.is_order_known || terms.without_order)
             && window.groups.iter().any(states);
+        if !is_awaited {
+            return None;
+        }
         let timeout_ns = self.lanes.base_timeout_ns();
-        let answer_ns = sent_ns.filter(|_| next_page.is_none()).map(|at_ns| at_ns + timeout_ns);
-        is_due.then_some(answer_ns.unwrap_or(0))
+        let sent_ns = terms.sent_ns.filter(|_| terms.next_page.is_none());
+        Some(match (sent_ns, self.may_send_terms_before_fin()) {
+            (Some(sent_ns), true) => (sent_ns + timeout_ns).max(terms.earliest_ns),
+            (Some(sent_ns), false) => sent_ns + timeout_ns,
+            (None, true) => terms.earliest_ns,
+            (None, false) => 0,
+        })
+    }
+
+    fn may_send_terms_before_fin(&self) -> bool {
+        self.announcement.sent_before_fin < SENT_BEFORE_FIN_MAX
     }
 
     /// Writes the next page of TERMS that a due FIN awaits; `None` if they were sent often enough.
     pub(super) fn next_terms_before_fin(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
-        if self.announcement.sent_before_fin >= SENT_BEFORE_FIN_MAX {
+        if !self.may_send_terms_before_fin() {
             return None;
         }
         self.announcement.due_ns = Some(now_ns);

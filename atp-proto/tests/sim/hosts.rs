@@ -6,7 +6,7 @@ use atp_common::{
     laws::rtt::Rtt,
     maps::ack_ring,
     wire::{
-        Advice, Features, FinBody, Flags, HEADER_LEN, Header, Kind, ResetReason, TermsBody,
+        Advice, Features, FinBody, Flags, HEADER_LEN, Header, Kind, Order, ResetReason, TermsBody,
         member_header,
     },
 };
@@ -360,6 +360,13 @@ impl ReceivingHost {
         if scenario.is_old_receiver && (is_packed || kind == Kind::Terms) {
             return None;
         }
+        let states_order = |body: TermsBody<'_>| {
+            body.groups().any(|group| group.order != Order::Unknown || group.shortest_first)
+        };
+        let is_terms = kind == Kind::Terms && scenario.without_order;
+        if is_terms && TermsBody::parse(&payload[HEADER_LEN..]).is_none_or(states_order) {
+            return None;
+        }
         if self.socket.len() < scenario.socket_packets {
             self.socket.push_back(payload);
         }
@@ -458,6 +465,10 @@ impl ReceivingHost {
                 false => plain,
             };
             assert!(len == 0 || epoch == own.bits().to_be_bytes());
+            if scenario.without_order {
+                let bits = own.bits() & !Features::ORDER.bits();
+                epoch.copy_from_slice(&bits.to_be_bytes());
+            }
             if scenario.is_old_receiver {
                 epoch.copy_from_slice(&Features::OVERLAP.bits().to_be_bytes());
             }

@@ -90,6 +90,8 @@ pub struct Scenario {
     pub restart_ns: Option<u64>,
     /// The receiver drops packed packets and TERMS, and announces neither.
     pub is_old_receiver: bool,
+    /// The receiver drops TERMS that state an order, and doesn't announce that it takes them.
+    pub without_order: bool,
     /// The receiver's host gives advice, another one with every packet.
     pub advises: bool,
     /// When the receiving host disappears.
@@ -129,6 +131,7 @@ impl Scenario {
             refuses_places: false,
             restart_ns: None,
             is_old_receiver: false,
+            without_order: false,
             advises: false,
             vanish_ns: None,
         }
@@ -237,6 +240,7 @@ impl Scenario {
             refuses_places: false,
             restart_ns: None,
             is_old_receiver: false,
+            without_order: false,
             advises: false,
             vanish_ns: None,
         }
@@ -289,6 +293,7 @@ impl Scenario {
     fn with_terms(mut self, seed: u64) -> Self {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed ^ 0x7e_2a15);
         self.sender.announce_terms = rng.random_bool(0.7);
+        self.without_order = rng.random_bool(0.2);
         // The end awaits terms that state an order.
         if rng.random_bool(0.5) {
             self.sender.groups.iter_mut().for_each(|group| group.order = Order::Shuffled);

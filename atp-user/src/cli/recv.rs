@@ -43,11 +43,11 @@ pub struct Args {
     csv: bool,
     /// The accepted relative error of the query's answer, or of each key's: half of its interval.
     /// The receiver then asks the senders for as much as it needs, or for the end. The exit code is
-    /// 3 if a warning puts the answer in doubt, and 4 if the error isn't met
+    /// 3 if a warning or a left-out message puts the answer in doubt, and 4 if the error isn't met
     #[arg(long, value_name = "SHARE", requires = "query")]
     emax: Option<f64>,
     /// Also end the job while a warning puts the answer in doubt, such as records in order or a
-    /// heavy tail. Without the option the job then goes on to what the senders' MSRs bring
+    /// heavy tail. Without the option the job then continues up to the senders' MSRs
     #[arg(long, requires = "emax")]
     end_in_doubt: bool,
     /// The confidence of the query's intervals

@@ -9,6 +9,7 @@ use atp_output::{complain, note, say};
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read},
+    iter,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -34,8 +35,9 @@ pub struct Args {
     rows: Option<u32>,
     /// Keep the order of the records or lines. On a good network, the last messages are then the
     /// ones that are not delivered, and answers have a warning. Without the option the records of a
-    /// CSV file are shuffled, and so are lines if the MSR is below 1: all of a file, and standard
-    /// input within 1,024 lines
+    /// CSV file are shuffled, and so are lines if the MSR is below 1. A file is then read as a whole
+    /// first. Of standard input and other streams, 1,024 lines are held back, from which each line
+    /// is drawn
     #[arg(long, conflicts_with = "bytes")]
     ordered: bool,
     /// The minimal sampling rate: the share of messages that must arrive. At 1 all messages arrive,
@@ -114,34 +116,41 @@ pub fn main(args: Args) -> Result<()> {
 
 /// Sends lines or pieces of a file.
 fn send_messages(args: &Args, builder: JobBuilder) -> Result<Job> {
-    let messages = Messages::open(&args.file, args.bytes)?;
-    // Declares the number of messages before the first one, if it costs nothing to know.
+    let mut messages = Messages::open(&args.file, args.bytes)?;
     let (source, mut count) = (messages.source(), messages.announced()?);
-    // Pieces of a file make no sense in another order, and an exact group keeps its order.
-    let shuffles = !args.ordered && args.bytes.is_none() && args.msr < 1.0;
-    let buffer = if messages.is_stream() { STREAM_BUFFER } else { usize::MAX };
-    let mut messages = Shuffled::new(messages, if shuffles { buffer } else { 1 })?;
-    let order = match messages.whole() {
-        _ if !shuffles => Order::Ordered,
-        Some(whole) => {
-            count = Some(u32::try_from(whole).with_context(|| {
-                format!("{source} holds more than 2^32 lines: send it in parts")
-            })?);
-            Order::Shuffled { buffer: None }
-        }
-        None => Order::Shuffled { buffer: Some(STREAM_BUFFER as u32) },
-    };
     let Some(first) = messages.next().transpose()? else {
         bail!("{source} holds no message: nothing was sent");
     };
-    let builder = builder.msr(args.msr).order(order).mrdf(args.mrdf(order));
-    let builder = match count {
-        Some(count) => builder.messages(count),
-        None => builder,
+    let is_stream = messages.is_stream();
+    let messages = iter::once(Ok(first)).chain(messages);
+    // Pieces of a file make no sense in another order, and an exact group keeps its order.
+    let shuffles = !args.ordered && args.bytes.is_none() && args.msr < 1.0;
+    let order = match (shuffles, is_stream) {
+        (false, _) => Order::Ordered,
+        (true, true) => Order::Shuffled { buffer: Some(STREAM_BUFFER as u32) },
+        (true, false) => Order::Shuffled { buffer: None },
     };
+    let mut builder = builder.msr(args.msr).order(order).mrdf(args.mrdf(order));
+    type Lines = Box<dyn Iterator<Item = Result<Vec<u8>>>>;
+    let mut messages: Lines = Box::new(messages);
+    if shuffles && !is_stream {
+        let shuffled = Shuffled::new(messages, usize::MAX)?;
+        count =
+            Some(u32::try_from(shuffled.len()).with_context(|| {
+                format!("{source} holds more than 2^32 lines: send it in parts")
+            })?);
+        messages = Box::new(shuffled);
+    }
+    // Declares the number of messages before the first one, if it costs nothing to know.
+    if let Some(count) = count {
+        builder = builder.messages(count);
+    }
     let mut job = builder.connect(args.destination.as_str())?;
-    say_order(&source, "lines", order, args.msr);
-    job.send(&first)?;
+    say_order(&source, if args.bytes.is_some() { "pieces" } else { "lines" }, order, args.msr);
+    if shuffles && is_stream {
+        // The job is open by now: the buffer may take long to fill.
+        messages = Box::new(Shuffled::new(messages, STREAM_BUFFER)?);
+    }
     for message in messages {
         job.send(&message?)?;
     }
@@ -183,7 +192,7 @@ fn send_table(args: &Args, builder: JobBuilder) -> Result<Job> {
 /// The lines among which each line of standard input is drawn.
 const STREAM_BUFFER: usize = 1_024;
 
-/// Says on standard error what happened to the order, if that may matter to somebody.
+/// Says on standard error whether the order changes, if messages may be missing or change places.
 fn say_order(source: &str, what: &str, order: Order, msr: f64) {
     match order {
         Order::Shuffled { buffer: None } => {

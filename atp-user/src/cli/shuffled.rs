@@ -3,12 +3,12 @@
 use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
-/// Draws each item from a buffer of those that follow. Errors come at once.
+/// Draws each item from a buffer of those that follow.
 pub struct Shuffled<I, T> {
     rest: I,
     buffer: Vec<T>,
-    /// The items of all, if they fitted the buffer.
-    whole: Option<usize>,
+    /// An item was taken from the buffer, and the next one isn't in its place yet.
+    has_gap: bool,
     draws: ChaCha8Rng,
 }
 
@@ -18,23 +18,14 @@ impl<T, E, I: Iterator<Item = Result<T, E>>> Shuffled<I, T> {
     /// # Errors
     /// That of the first item in the buffer that is one.
     pub fn new(mut items: I, size: usize) -> Result<Self, E> {
-        let mut buffer = Vec::new();
-        let mut has_more = false;
-        for item in items.by_ref() {
-            buffer.push(item?);
-            if buffer.len() >= size {
-                has_more = true;
-                break;
-            }
-        }
-        let whole = (!has_more).then_some(buffer.len());
+        let buffer = items.by_ref().take(size).collect::<Result<Vec<T>, E>>()?;
         let draws = ChaCha8Rng::seed_from_u64(rand::random());
-        Ok(Self { rest: items, buffer, whole, draws })
+        Ok(Self { rest: items, buffer, has_gap: false, draws })
     }
 
-    /// The number of all items, if they fitted the buffer.
-    pub fn whole(&self) -> Option<usize> {
-        self.whole
+    /// Items in the buffer.
+    pub fn len(&self) -> usize {
+        self.buffer.len()
     }
 }
 
@@ -42,17 +33,19 @@ impl<T, E, I: Iterator<Item = Result<T, E>>> Iterator for Shuffled<I, T> {
     type Item = Result<T, E>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if std::mem::take(&mut self.has_gap) {
+            match self.rest.next() {
+                Some(Ok(next)) => self.buffer.push(next),
+                Some(Err(error)) => return Some(Err(error)),
+                None => {}
+            }
+        }
         if self.buffer.is_empty() {
             return None;
         }
         let drawn = self.draws.random_range(0..self.buffer.len());
-        let item = self.buffer.swap_remove(drawn);
-        match self.rest.next() {
-            Some(Ok(next)) => self.buffer.push(next),
-            Some(Err(error)) => return Some(Err(error)),
-            None => {}
-        }
-        Some(Ok(item))
+        self.has_gap = true;
+        Some(Ok(self.buffer.swap_remove(drawn)))
     }
 }
 
@@ -66,7 +59,7 @@ mod tests {
         fn shuffled__gives_every_item_once_and_none_early(items in 0u32..300, size in 1usize..50) {
             let all: Vec<Result<u32, ()>> = (0..items).map(Ok).collect();
             let shuffled = Shuffled::new(all.into_iter(), size).unwrap();
-            prop_assert_eq!(shuffled.whole().is_some(), (items as usize) < size);
+            prop_assert_eq!(shuffled.len(), size.min(items as usize));
             let mut given: Vec<u32> = shuffled.map(Result::unwrap).collect();
             for (at, item) in given.iter().enumerate() {
                 prop_assert!((*item as usize) < at + size, "{item} at {at}");

@@ -34,7 +34,8 @@ pub struct atp_answers {
     /// Of a `top`: 1 if the sample shows that these keys are the largest.
     pub separates: u32,
     /// Keys in at least this many messages have a row with a probability of at least 95 %. 0: all
-    /// messages arrived, the query has no keys, or the number of messages sent isn't known.
+    /// messages arrived. UINT64_MAX: the query has no keys, the number of messages sent isn't known,
+    /// or those that arrived may be no fair sample.
     pub keys_seen_from: u64,
 }
 
@@ -89,7 +90,7 @@ unsafe impl SizeFirst for atp_answers {
             warnings_len: 0,
             is_ranking: 0,
             separates: 0,
-            keys_seen_from: 0,
+            keys_seen_from: u64::MAX,
         }
     }
 }
@@ -196,7 +197,7 @@ pub fn to_c(answers: Answers, overall: Result<Option<Estimate>, AnswerError>) ->
         warnings_len,
         is_ranking: separates.is_some().into(),
         separates: separates.unwrap_or_default().into(),
-        keys_seen_from: keys_seen_from.unwrap_or_default(),
+        keys_seen_from: keys_seen_from.unwrap_or(u64::MAX),
         ..atp_answers::initial()
     }
 }

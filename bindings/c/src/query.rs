@@ -55,7 +55,7 @@ pub struct atp_query_options {
     /// the answers, and so asks for no end. 0: it may end when the first source's messages suffice.
     pub sources: u32,
     /// With an accepted error: 1 if the plan ends also while a warning puts an answer in doubt. By
-    /// default it then goes on to what the senders' own rates bring. In both cases the error isn't
+    /// default it then continues up to the senders' own rates. In both cases the error isn't
     /// met.
     pub end_in_doubt: u32,
 }

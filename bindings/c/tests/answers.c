@@ -16,7 +16,6 @@ static void add(atp_query query, uint32_t stratum, const char *rows) {
     CHECK(atp_query_add(query, stratum, rows, strlen(rows)) == ATP_OK);
 }
 
-/* All messages arrived: the answers are those of the table. */
 /* Tells a query that the messages of its stratum are shuffled. */
 static void shuffled(atp_query query, uint32_t stratum) {
     atp_delivery delivery;
@@ -25,6 +24,7 @@ static void shuffled(atp_query query, uint32_t stratum) {
     CHECK(atp_query_set_delivery(query, stratum, &delivery) == ATP_OK);
 }
 
+/* All messages arrived: the answers are those of the table. */
 static void complete(void) {
     atp_query query = open_query("sum(value) by key", NULL);
     CHECK(atp_query_set_messages_sent(query, 0, 2) == ATP_OK);

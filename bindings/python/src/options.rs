@@ -162,6 +162,9 @@ pub fn order(value: &Bound<'_, PyAny>, buffer: Option<u32>) -> PyResult<Order> {
     match (value.extract::<String>().as_deref(), buffer) {
         (Ok("unknown"), None) => Ok(Order::Unknown),
         (Ok("ordered"), None) => Ok(Order::Ordered),
+        (Ok("shuffled"), Some(0)) => Err(PyValueError::new_err(
+            "shuffle_buffer must be 1 at least, or None for all messages",
+        )),
         (Ok("shuffled"), buffer) => Ok(Order::Shuffled { buffer }),
         (Ok("unknown" | "ordered"), Some(_)) => {
             Err(PyValueError::new_err("a shuffle_buffer needs order=\"shuffled\""))

@@ -18,7 +18,7 @@ use atp_common::{
     laws::Rules,
     maps::ack_ring::{self, SLOTS_PER_WORD},
     units::Msr,
-    wire::{HEADER_LEN, Header, Kind, MEMBER_HEADER_LEN, PROBE_SLOTS, TermsBody},
+    wire::{HEADER_LEN, Header, Kind, MEMBER_HEADER_LEN, Order, PROBE_SLOTS, TermsBody},
 };
 use atp_proto::{
     AckRing, CompleteAt, GroupConfig, MessageId, Packet, QueueError, Sender, SenderConfig, State,
@@ -79,6 +79,10 @@ fn config(u: &mut Unstructured<'_>) -> arbitrary::Result<SenderConfig> {
         if u.ratio(3, 4)? {
             break;
         }
+    }
+    // From the number of unread bytes, as below: a FIN awaits terms that state an order.
+    if u.len().is_multiple_of(11) {
+        groups.iter_mut().for_each(|group| group.order = Order::Shuffled);
     }
     let first = GroupConfig::new(0, Msr::EXACT);
     Ok(SenderConfig {

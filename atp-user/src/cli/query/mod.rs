@@ -10,7 +10,7 @@ mod tests;
 use anyhow::{Result, bail};
 use approx_answers::{
     AcceptedError, Action, AnswerError, Answering, Answers, Confidence, Planner, Query, Reason,
-    Report, Table,
+    Report, Table, Warning,
 };
 use approxlib::{Event, GroupSummary, RateRequest, Receiver, Summary, Terms};
 use pace::Pace;
@@ -401,14 +401,17 @@ impl Live {
         let notes = first_reason.map(|reason| {
             format!("{left_out} messages are left out of the answer; the first: {reason}")
         });
-        let notes_failed = self.plan_failed.is_some();
+        let plan_failed = self.plan_failed.is_some();
         let notes: Vec<String> = notes.into_iter().chain(self.plan_failed).collect();
-        let verdict = match (report.and_then(|report| report.because), &self.planner) {
-            (Some(Reason::InDoubt), _) => Verdict::InDoubt,
-            (Some(_), _) => Verdict::NotMet,
-            (None, Some(_)) if report.is_none() => Verdict::NotMet,
-            (None, _) if notes_failed => Verdict::NotMet,
-            (None, _) => Verdict::Fine,
+        let warnings = answers.rows.iter().flat_map(|(_, estimate)| &estimate.warnings);
+        let has_doubt = answers.warnings.iter().chain(warnings).any(Warning::is_doubt);
+        let because = report.and_then(|report| report.because);
+        let verdict = match (&self.planner, because) {
+            (None, _) if !plan_failed => Verdict::Fine,
+            (Some(_), Some(Reason::InDoubt)) => Verdict::InDoubt,
+            (Some(_), None) if report.is_some() && (has_doubt || left_out > 0) => Verdict::InDoubt,
+            (Some(_), None) if report.is_some() => Verdict::Fine,
+            _ => Verdict::NotMet,
         };
         let text = match json {
             true => format!("{}\n", print::json(&self.query, &answers, report, &notes, left_out)),

@@ -146,9 +146,10 @@ fn on_event__awaits_all_senders_before_it_ends_them() {
     for query in ["avg(value)", "avg(value) by key"] {
         let mut live = live(query, 2, Some(0.05));
         // One sender's messages meet the error.
-        take(&mut live, [header(1)].into_iter().chain(rows(1, 500)));
+        let begun = |job| [header(job), started(job, SHUFFLED, 3_000)].into_iter();
+        take(&mut live, begun(1).chain(rows(1, 500)));
         assert_eq!(live.planner.as_ref().and_then(Planner::report), None);
-        take(&mut live, [header(2)].into_iter().chain(rows(2, 2_000)));
+        take(&mut live, begun(2).chain(rows(2, 2_000)));
         let report = live.planner.as_ref().and_then(Planner::report);
         assert!(report.is_some_and(Report::is_met), "{report:?}");
     }

@@ -45,7 +45,8 @@ class Answers:
     """Of ``top``: whether the sample shows that these keys are the largest."""
     keys_seen_from: int | None
     """Keys in at least this many messages have a row with a probability of at least 95 %. ``None``
-    without keys, or if the number of messages sent is unknown; 0 if all of them arrived."""
+    without keys, if the number of messages sent is unknown, or if those that arrived may be no fair
+    sample; 0 if all of them arrived."""
     warnings: tuple[str, ...]
     """Warnings about all rows together."""
 

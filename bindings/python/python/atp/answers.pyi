@@ -186,7 +186,7 @@ class Planner:
         end_in_doubt: bool = False,
     ) -> Planner:
         """``end_in_doubt``: ends also while a warning puts an answer in doubt. By default the plan
-        then goes on to what the senders' own MSRs bring. In both cases the error isn't met."""
+        then continues up to the senders' own MSRs. In both cases the error isn't met."""
     def source_started(self, stratum: int, msr: float) -> Action | None:
         """A source starts, with its N (if announced) and its MSR. Leave out exact groups."""
     def source_heard(self, stratum: int) -> None:
