@@ -19,8 +19,8 @@ fn truth() -> f64 {
     flights().iter().map(|flight| flight.delay_min).sum::<f64>() / flights().len() as f64
 }
 
-/// The messages arrive in a random order, as after `send --csv`. The order of the table then decides
-/// only which flights share a message.
+/// The messages arrive in a random order, as after `send --csv`. The order of the table then
+/// decides only which flights share a message.
 fn shuffled(totals: &[(u64, f64)], seed: u64) -> Vec<(u64, f64)> {
     let mut shuffled = totals.to_vec();
     shuffled.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));

@@ -35,9 +35,9 @@ pub struct Args {
     rows: Option<u32>,
     /// Keep the order of the records or lines. On a good network, the last messages are then the
     /// ones that are not delivered, and answers have a warning. Without the option the records of a
-    /// CSV file are shuffled, and so are lines if the MSR is below 1. A file is then read as a whole
-    /// first. Of standard input and other streams, 1,024 lines are held back, from which each line
-    /// is drawn
+    /// CSV file are shuffled, and so are lines if the MSR is below 1. A file is then read as a
+    /// whole first. Of standard input and other streams, 1,024 lines are held back, from which each
+    /// line is drawn
     #[arg(long, conflicts_with = "bytes")]
     ordered: bool,
     /// The minimal sampling rate: the share of messages that must arrive. At 1 all messages arrive,

@@ -450,7 +450,8 @@ typedef struct atp_answers {
   uint32_t separates;
   /**
    * Keys in at least this many messages have a row with a probability of at least 95 %. 0: all
-   * messages arrived, the query has no keys, or the number of messages sent isn't known.
+   * messages arrived. UINT64_MAX: the query has no keys, the number of messages sent isn't
+   * known, or those that arrived may be no fair sample.
    */
   uint64_t keys_seen_from;
 } atp_answers;
@@ -1165,7 +1166,7 @@ typedef struct atp_query_options {
   uint32_t sources;
   /**
    * With an accepted error: 1 if the plan ends also while a warning puts an answer in doubt. By
-   * default it then goes on to what the senders' own rates bring. In both cases the error isn't
+   * default it then continues up to the senders' own rates. In both cases the error isn't
    * met.
    */
   uint32_t end_in_doubt;

@@ -68,7 +68,12 @@ def feed(local: str, process: subprocess.Popen[str]) -> None:
         try:
             number = len(messages)
             with atp.Job(
-                local, messages=number, msr=0.9, peer_timeout=1.0, control_socket=None
+                local,
+                messages=number,
+                msr=0.9,
+                order="shuffled",
+                peer_timeout=1.0,
+                control_socket=None,
             ) as job:
                 job.send_many([message.tobytes() for message in messages])
         except atp.Error:

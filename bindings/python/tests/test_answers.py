@@ -200,6 +200,8 @@ def test_a_table_of_bad_csv_is_refused() -> None:
     ]:
         with pytest.raises(ValueError, match=words):
             Table(csv, **cast(Any, options))
+    with pytest.raises(TypeError, match="sets messages and order itself"):
+        send_csv("127.0.0.1:9", "v\n1\n", messages=1, order="shuffled")
     with pytest.raises(ValueError, match="holds no record"):
         send_csv("127.0.0.1:9", "v\n")
     one, same = Table("v\n1\n2\n3\n", rows=1, seed=7), Table("v\n1\n2\n3\n", rows=1, seed=7)

@@ -18,11 +18,13 @@ def send_csv(
     peer: Address,
     csv: MessageData | str | Path,
     *,
-    msr: float = 1.0,
     rows: int | None = None,
     ordered: bool = False,
     **options: Unpack[JobOptions],
 ) -> Report:
+    if set_by_table := {"groups", "messages", "order"} & options.keys():
+        raise TypeError(f"send_csv sets {' and '.join(sorted(set_by_table))} itself")
+    msr = options.pop("msr", 1.0)
     table = Table(csv.read_bytes() if isinstance(csv, Path) else csv, rows=rows, ordered=ordered)
     if len(table) == 0:
         raise ValueError("the CSV holds no record: nothing was sent")

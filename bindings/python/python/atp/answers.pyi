@@ -247,7 +247,6 @@ def send_csv(
     peer: Address,
     csv: MessageData | str | Path,
     *,
-    msr: float = 1.0,
     rows: int | None = None,
     ordered: bool = False,
     **options: Unpack[JobOptions],
@@ -255,4 +254,4 @@ def send_csv(
     """Sends a table to a receiver that answers a query of it: text, bytes, or the file at a
     ``Path``. The records are shuffled and sent without MRDF, so that those that arrive are a fair
     sample. With ``ordered`` they keep their order, and incomplete answers warn. ``options`` are those
-    of ``Job``, without ``groups``, ``messages`` and ``order``."""
+    of ``Job``, such as ``msr``, without ``groups``, ``messages`` and ``order``."""
