@@ -198,9 +198,10 @@ fn say_order(source: &str, what: &str, order: Order, msr: f64) {
         Order::Shuffled { buffer: None } => {
             complain!("{source}: {what} are shuffled (--ordered keeps their order)");
         }
-        Order::Shuffled { buffer: Some(buffer) } => {
-            complain!("{source}: {what} are shuffled within {buffer} (--ordered keeps their order)")
-        }
+        Order::Shuffled { buffer: Some(buffer) } => complain!(
+            "{source}: {buffer} {what} are held back, and each is drawn from them (--ordered sends \
+             all at once, in their order)"
+        ),
         Order::Ordered | Order::Unknown if msr < 1.0 => complain!(
             "{source}: {what} keep their order: the last ones are the first to be left out"
         ),
