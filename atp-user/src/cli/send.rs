@@ -84,7 +84,7 @@ pub fn main(args: Args) -> Result<()> {
     if let Some(socket) = args.socket.clone() {
         builder = builder.control_socket(Some(socket));
     }
-    let job = match args.csv {
+    let (job, order) = match args.csv {
         true => send_table(&args, builder)?,
         false => send_messages(&args, builder)?,
     };
@@ -104,6 +104,9 @@ pub fn main(args: Args) -> Result<()> {
             report.elapsed_s
         );
     }
+    if let Some(text) = order_text(order, args.msr) {
+        say!("{text}");
+    }
     say!(
         "{} packets sent, {} of them retransmitted; {} datapath, paced by {}",
         report.packets_sent,
@@ -115,7 +118,7 @@ pub fn main(args: Args) -> Result<()> {
 }
 
 /// Sends lines or pieces of a file.
-fn send_messages(args: &Args, builder: JobBuilder) -> Result<Job> {
+fn send_messages(args: &Args, builder: JobBuilder) -> Result<(Job, Order)> {
     let mut messages = Messages::open(&args.file, args.bytes)?;
     let (source, mut count) = (messages.source(), messages.announced()?);
     let Some(first) = messages.next().transpose()? else {
@@ -146,7 +149,12 @@ fn send_messages(args: &Args, builder: JobBuilder) -> Result<Job> {
         builder = builder.messages(count);
     }
     let mut job = builder.connect(args.destination.as_str())?;
-    say_order(&source, if args.bytes.is_some() { "pieces" } else { "lines" }, order, args.msr);
+    if shuffles && is_stream {
+        complain!(
+            "{source}: {STREAM_BUFFER} lines are held back, and each is drawn from them (--ordered \
+             sends all at once, in their order)"
+        );
+    }
     if shuffles && is_stream {
         // The job is open by now: the buffer may take long to fill.
         messages = Box::new(Shuffled::new(messages, STREAM_BUFFER)?);
@@ -154,11 +162,11 @@ fn send_messages(args: &Args, builder: JobBuilder) -> Result<Job> {
     for message in messages {
         job.send(&message?)?;
     }
-    Ok(job)
+    Ok((job, order))
 }
 
 /// Sends a CSV file: the header, then messages of whole records.
-fn send_table(args: &Args, builder: JobBuilder) -> Result<Job> {
+fn send_table(args: &Args, builder: JobBuilder) -> Result<(Job, Order)> {
     let messages = Messages::open(&args.file, None)?;
     let source = messages.source();
     let (of_file, order) = match args.ordered {
@@ -181,31 +189,24 @@ fn send_table(args: &Args, builder: JobBuilder) -> Result<Job> {
     let groups = [rows.name("rows"), of_header];
     let builder = builder.groups(groups).mrdf(args.mrdf(order));
     let mut job = builder.connect(args.destination.as_str())?;
-    say_order(&source, "records", order, args.msr);
     job.send_in(Table::HEADER_GROUP, &header)?;
     for message in &messages {
         job.send_in(Table::ROWS_GROUP, message)?;
     }
-    Ok(job)
+    Ok((job, order))
 }
 
 /// The lines among which each line of standard input is drawn.
 const STREAM_BUFFER: usize = 1_024;
 
-/// Says on standard error whether the order changes, if messages may be missing or change places.
-fn say_order(source: &str, what: &str, order: Order, msr: f64) {
+/// What happened to the order, for the report; `None` if all messages arrived in their order.
+fn order_text(order: Order, msr: f64) -> Option<&'static str> {
     match order {
-        Order::Shuffled { buffer: None } => {
-            complain!("{source}: {what} are shuffled (--ordered keeps their order)");
+        Order::Shuffled { .. } => Some("sent in a random order (--ordered keeps it)"),
+        Order::Ordered | Order::Unknown if msr < 1.0 => {
+            Some("sent in their order: the last messages are the first to be left out")
         }
-        Order::Shuffled { buffer: Some(buffer) } => complain!(
-            "{source}: {buffer} {what} are held back, and each is drawn from them (--ordered sends \
-             all at once, in their order)"
-        ),
-        Order::Ordered | Order::Unknown if msr < 1.0 => complain!(
-            "{source}: {what} keep their order: the last ones are the first to be left out"
-        ),
-        Order::Ordered | Order::Unknown => {}
+        Order::Ordered | Order::Unknown => None,
     }
 }
 

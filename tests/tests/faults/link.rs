@@ -47,7 +47,8 @@ fn link__port_of_the_receiver_down_for_2_s(row: &mut Row) -> Result<()> {
 fn interrupted(row: &mut Row, outage: impl FnOnce(&Star) -> Result<()>) -> Result<()> {
     let star = Star::new(2)?;
     let [from, to] = two(&star)?;
-    let plan = Plan::long();
+    // 10 s at least, of which a busy machine may take most before the network is back.
+    let plan = Plan { load: Load::pieces(30_000, 1_000), ..Plan::long() };
     let (from_daemon, to_daemon) = (sender_daemon(from, plan.rate)?, to.daemon(&[])?);
     let mut job = Running::start(from, &from_daemon, to, &to_daemon, plan)?;
     wait_until_it_runs(&from_daemon)?;
