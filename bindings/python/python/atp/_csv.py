@@ -28,13 +28,13 @@ def send_csv(
     table = Table(csv.read_bytes() if isinstance(csv, Path) else csv, rows=rows, ordered=ordered)
     if len(table) == 0:
         raise ValueError("the CSV holds no record: nothing was sent")
-    groups = [
+    options["groups"] = [
         Group(Table.ROWS_GROUP, msr, len(table), "rows", table.order),
         Group(Table.HEADER_GROUP, messages=1, name="header"),
     ]
     # MRDF would deliver the short messages: no fair sample.
     options.setdefault("mrdf", False)
-    with Job(peer, groups=groups, **options) as job:
+    with Job(peer, **options) as job:
         job.send(table.header, Table.HEADER_GROUP)
         job.send_many(table.messages, Table.ROWS_GROUP)
         return job.finish()
