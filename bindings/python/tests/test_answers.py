@@ -154,10 +154,9 @@ def test_a_query_answers_from_a_lossy_job() -> None:
 def test_a_table_is_sent_shuffled_unless_it_is_told_to_be_ordered(ordered: bool) -> None:
     csv = "delay\n" + "".join(f"{row // 100}\n" for row in range(20_000))
     with bind() as receiver:
-        options: atp.JobOptions = {"control_socket": None}
         sending = Call(
             lambda: send_csv(
-                receiver.address, csv, msr=0.8, rows=10, ordered=ordered, **options
+                receiver.address, csv, rows=10, ordered=ordered, msr=0.8, control_socket=None
             )
         )
         answering: Answering | None = None
