@@ -58,7 +58,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// The facts of a stratum of so many messages.
+    /// The facts of a stratum with this number of messages.
     pub fn new(delivery: &Delivery, messages: u64) -> Self {
         let Delivery { order, shortest_first, ref lost } = *delivery;
         let gap = lost.as_deref().and_then(|lost| gap(messages, lost));

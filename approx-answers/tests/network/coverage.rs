@@ -14,7 +14,7 @@ const WARNED_MIN: f64 = 0.95;
 /// A row that has these shares fails its test with this probability.
 const FALSE_ALARM: f64 = 1e-6;
 
-/// What the counts of a row show.
+/// The verdict on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Covers,

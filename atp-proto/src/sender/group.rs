@@ -38,7 +38,7 @@ pub(crate) struct Group {
     pub(crate) closed: bool,
     /// Every message is tried, even if enough of them is delivered before.
     pub(crate) tries_all: bool,
-    /// What MRDF compares of each message queued so far; `None` before the first.
+    /// The weight of the messages queued so far, by MRDF; `None` before the first.
     weight: Option<u32>,
     /// MRDF sends messages of less weight first, and they differ in it.
     pub(crate) shortest_first: bool,
@@ -71,7 +71,7 @@ impl Group {
         }
     }
 
-    /// Notes a message of so many packets and bytes. Returns whether the group is one from now on
+    /// Notes the packets and the bytes of a message. Returns whether the group is one from now on
     /// whose short messages come first.
     pub(crate) fn note_weight(&mut self, packets: u32, len_bytes: u32) -> bool {
         let Some(weight) = self.schedule.weight(packets, len_bytes) else { return false };

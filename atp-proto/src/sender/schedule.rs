@@ -100,8 +100,7 @@ impl Schedule {
         }
     }
 
-    /// What the order of sending depends on of a new message with this number of packets and this
-    /// length; `None` if on nothing.
+    /// The weight by which a new message of this size is ordered; `None` without MRDF.
     pub(crate) fn weight(&self, packets: u32, len_bytes: u32) -> Option<u32> {
         match self {
             Self::Mrdf { by_bytes: true, .. } => Some(len_bytes / CLASS_BYTES),

@@ -199,7 +199,7 @@ fn send_table(args: &Args, builder: JobBuilder) -> Result<(Job, Order)> {
 /// The lines among which each line of standard input is drawn.
 const STREAM_BUFFER: usize = 1_024;
 
-/// What happened to the order, for the report; `None` if all messages arrived in their order.
+/// The order of the messages, for the report; `None` if all arrived as they are in the file.
 fn order_text(order: Order, msr: f64) -> Option<&'static str> {
     match order {
         Order::Shuffled { .. } => Some("sent in a random order (--ordered keeps it)"),
