@@ -347,7 +347,8 @@ impl Shared {
         Some(state.outcome.as_ref()?.as_ref().ok()?.ended_by_receiver)
     }
 
-    /// The job's outcome if it has ended. `Some(None)`: the sender thread ended without one.
+    /// The job's outcome if it has ended. `Some(None)`: the sender thread ended without one. From
+    /// then on the signal stays set: the end is news for each call that waits.
     pub fn try_outcome(&self) -> Option<Option<Outcome>> {
         self.changed_signal.clear();
         let mut state = self.lock();
@@ -356,7 +357,10 @@ impl Shared {
                 self.set_signal_again(&state);
                 None
             }
-            outcome => Some(outcome),
+            outcome => {
+                self.changed_signal.set();
+                Some(outcome)
+            }
         }
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -192,8 +193,19 @@ def test_tasks_that_end_a_job_at_once_share_its_report() -> None:
                 reports = await asyncio.gather(job.finish(), job.finish(), job.cancel())
                 assert reports[0].job == job.native.id
                 assert all(report is job.report for report in reports)
-                with pytest.raises(atp.ClosedError):
-                    await job.finish()
+                assert await job.finish() is await job.cancel() is job.report
+
+    run(main())
+
+
+def test_a_task_that_finds_the_end_wakes_the_others() -> None:
+    async def main() -> None:
+        async with atp.aio.Receiver("127.0.0.1:0", control_socket=None) as receiver:
+            async with atp.aio.Job(receiver.address, control_socket=None) as job:
+                waiting = asyncio.create_task(job.finish())
+                await asyncio.sleep(0)
+                time.sleep(0.5)  # The job ends, and the loop has not looked.
+                assert await job.finish() is await waiting
 
     run(main())
 

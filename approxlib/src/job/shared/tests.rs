@@ -88,6 +88,22 @@ fn try_outcome__leaves_the_signal_set_while_a_message_would_fit() {
     ));
 }
 
+/// Several tasks may wait for the end of one job, and one of them takes it.
+#[test]
+fn try_outcome__leaves_the_signal_set_after_the_end() {
+    let limits = Limits { buffer_bytes: 1_000, buffer_messages: 1 };
+    let shared = Shared::new(limits, std::iter::once((0, 1))).unwrap();
+    let is_readable = || {
+        let mut fds = [PollFd::new(shared.changed_fd().unwrap(), PollFlags::POLLIN)];
+        poll(&mut fds, 0u8) == Ok(1)
+    };
+    assert!(is_readable() && shared.try_outcome().is_none() && !is_readable());
+    shared.set_thread_gone();
+    for _ in 0..2 {
+        assert!(matches!(shared.try_outcome(), Some(None)) && is_readable());
+    }
+}
+
 /// A short message that finds room must not make a longer one wait for ever.
 #[test]
 fn try_put__of_a_short_message_keeps_the_request_of_a_long_one() {

@@ -86,7 +86,6 @@ class _Opened(Generic[AnyJob]):
         self._job: AnyJob | None = None
         self._opening = asyncio.Lock()
         self._turn = asyncio.Lock()
-        self._ending = 0
 
     async def open(self) -> Self:
         """Opens the job. Names are resolved on another thread."""
@@ -176,30 +175,23 @@ class _Opened(Generic[AnyJob]):
         return self.native.progress()
 
     async def finish(self) -> Report:
-        """Ends the input, and waits for the job's end."""
+        """Ends the input, and waits for the job's end. Of a job that has ended: its report again."""
         return await self._end(self.native.begin_finish)
 
     async def cancel(self) -> Report:
-        """Ends the job now, with the messages delivered so far."""
+        """Ends the job now, with the messages delivered so far. Of a job that has ended: its report
+        again."""
         return await self._end(self.native.begin_cancel)
 
     async def _end(self, begin: Callable[[], None]) -> Report:
         try:
             begin()
-        except ClosedError:
-            # The job ended while another task waits for that.
-            if self._ending == 0:
-                raise
-        self._ending += 1
-        try:
             return await self._changed.until(self.native.try_outcome)
         except ClosedError:
-            # Another task that waited too has got the report.
+            # Another task has got the report, perhaps before this one began.
             if self.report is not None:
                 return self.report
             raise
-        finally:
-            self._ending -= 1
 
 
 class Job(_Opened[_native.Job]):
