@@ -1,15 +1,12 @@
 //! Decides who acknowledges a packet: the daemon's programs or this process.
 
-use super::arriving::ArrivingLanes;
+use super::{arriving::ArrivingLanes, own_addresses::OwnAddresses};
 use crate::{
-    address::ScopedIp,
     control::{Client, ClientError, Registrar},
     datapath::InterfacePage,
     udp::UdpSocket,
 };
-use nix::ifaddrs::InterfaceAddress;
 use std::{
-    collections::HashSet,
     io,
     net::SocketAddr,
     os::fd::{AsFd, BorrowedFd},
@@ -29,8 +26,7 @@ pub struct Registration {
     arriving: Option<ArrivingLanes>,
     /// The index of the loopback interface; 0 if this host has none.
     loopback: u32,
-    /// The addresses of this host; `None` if the kernel doesn't tell.
-    own: Option<HashSet<ScopedIp>>,
+    own: OwnAddresses,
 }
 
 impl Registration {
@@ -45,29 +41,17 @@ impl Registration {
         };
         let interfaces = InterfacePage::map(&page)?;
         let loopback = nix::net::if_::if_nametoindex("lo").unwrap_or(0);
-        Ok(Self { client, interfaces, arriving, loopback, own: own_addresses() })
+        Ok(Self { client, interfaces, arriving, loopback, own: OwnAddresses::default() })
     }
 
     /// Whether the programs see packets of `source` that arrive over `interface`. The kernel names
     /// the interface of the destination address for packets of this host to itself, but they travel
     /// over the loopback. In doubt they don't: two ACKs do less harm than none.
     fn covers(&self, interface: u32, source: SocketAddr) -> bool {
-        let Some(own) = &self.own else { return false };
-        let over = if own.contains(&source.into()) { self.loopback } else { interface };
+        let Some(is_own) = self.own.contains(source) else { return false };
+        let over = if is_own { self.loopback } else { interface };
         self.interfaces.covers(over)
     }
-}
-
-/// The addresses of this host's interfaces; `None` if the kernel doesn't tell.
-fn own_addresses() -> Option<HashSet<ScopedIp>> {
-    let interfaces = nix::ifaddrs::getifaddrs().ok()?;
-    let address = |interface: InterfaceAddress| {
-        let address = interface.address?;
-        let v4 = address.as_sockaddr_in().map(|v4| SocketAddr::V4((*v4).into()));
-        let v6 = || Some(SocketAddr::V6((*address.as_sockaddr_in6()?).into()));
-        v4.or_else(v6).map(ScopedIp::from)
-    };
-    Some(interfaces.filter_map(address).collect())
 }
 
 /// Where ACKs are made.
@@ -129,12 +113,10 @@ impl Acknowledger {
         }
     }
 
-    /// Reads the addresses of this host again: they may have changed.
+    /// Looks at the addresses of this host again: they may have changed.
     pub fn refresh(&mut self) {
-        if let Self::Kernel { registration, .. } = self
-            && let Some(own) = own_addresses()
-        {
-            registration.own = Some(own);
+        if let Self::Kernel { registration, .. } = self {
+            registration.own.forget();
         }
     }
 

@@ -15,6 +15,7 @@ mod builder;
 mod coalescing;
 mod event_queue;
 mod events;
+mod own_addresses;
 mod packet_handler;
 mod places;
 mod progress;

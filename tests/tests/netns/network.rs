@@ -16,8 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 use testbed::{
-    DEVICE, Daemon, Family, Host, Load, PORT, Pair, Snapshot, Star, Transfer, missing, one_group,
-    wait_for,
+    DEVICE, Daemon, Family, Host, Load, PORT, Pair, Receiving, Sending, Snapshot, Star, Transfer,
+    check_promise, missing, one_group, wait_for,
 };
 
 crate::trials! {
@@ -40,10 +40,14 @@ crate::trials! {
     network__speed_and_mtu,
 }
 
-/// The held lock is hard on HTB only, and stops every network of this machine.
+/// A held lock stops every network of this machine.
 pub fn alone() -> Vec<libtest_mimic::Trial> {
     let missing_for_lock = || missing().or_else(kernel_lock::missing);
-    vec![crate::trial_alone("network__held_lock", missing_for_lock, network__held_lock)]
+    let trial = |name, test| crate::trial_alone(name, missing_for_lock, test);
+    vec![
+        trial("network__held_lock", network__held_lock),
+        trial("network__held_lock_at_the_end", network__held_lock_at_the_end),
+    ]
 }
 
 /// A load of 4 s at the port's 20 Mbit/s.
@@ -91,6 +95,28 @@ fn network__held_lock() -> Result<()> {
     let unattended = after.counters.get("unattended").copied();
     ensure!(unattended == Some(0), "the daemon was silent: {:?}", after.counters);
     transfer.finish(sending, receiving).map(drop)
+}
+
+/// The lock is held while a job ends, for longer than its sender waits for an answer. A receiver
+/// that asked the kernel for what the lock protects would be silent.
+fn network__held_lock_at_the_end() -> Result<()> {
+    const HELD: Duration = Duration::from_secs(6);
+    // 0.8 s at 10 Mbit/s.
+    const LOAD: Load = Load::lines(1_000, 1_000);
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&SLOW)?, pair.b.daemon(&[])?);
+    let receiving = Receiving::start(&pair.b, &b, Family::V4, LOAD)?;
+    let to = pair.b.endpoint(Family::V4, PORT);
+    let options = ["--msr", "0.9", "--timeout", "3s"];
+    let sending = Sending::start(&pair.a, &a, to, LOAD, &options)?;
+    wait_for("the job to begin", || Ok((a.counter("ack_news")? > 50).then_some(())))?;
+    let report = thread::scope(|scope| {
+        let holder = scope.spawn(|| pair.a.namespace.enter(|| kernel_lock::hold(DEVICE, HELD)));
+        let report = sending.finish();
+        holder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        report
+    })?;
+    check_promise(&report, &receiving.finish()?, LOAD, 0.9)
 }
 
 /// Another program is put first at both hooks, and ends their chains.

@@ -6,6 +6,7 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use nix::sys::statvfs::statvfs;
 
 use super::capability::{self, Place};
 use super::kernel::{self, KernelTests, Start};
@@ -23,6 +24,9 @@ const TESTS_AT_ONCE_MAX: usize = 8;
 /// Names a Python with the packages of the collective.
 const COLLECTIVE_PYTHON_VARIABLE: &str = "ATP_TORCH_PYTHON";
 const BACKENDS: [&str; 2] = ["fq", "htb"];
+/// A filesystem in memory, and the room that the files of the tests need there.
+const MEMORY: &str = "/dev/shm";
+const MEMORY_BYTES_MIN: u64 = 1 << 30;
 
 /// Runs the binaries that pace once per backend, and the others once.
 pub fn run(tests: &KernelTests, choice: &Choice, run: &mut Run) -> Result<()> {
@@ -84,6 +88,11 @@ impl Pass<'_> {
         if python.exists() {
             command.env(COLLECTIVE_PYTHON_VARIABLE, python);
         }
+        if has_memory() {
+            // A disk that a build keeps busy stops a program that writes for seconds, and its peer
+            // gives up.
+            command.env("TMPDIR", MEMORY);
+        }
         let mut title = binary.name.clone();
         if let Some(backend) = self.backend {
             command.env(kernel::BACKEND_VARIABLE, backend);
@@ -106,6 +115,13 @@ impl Pass<'_> {
         stage::show_failures([&tally], &log);
         Ok(tally)
     }
+}
+
+/// Whether the files of the tests fit into memory.
+fn has_memory() -> bool {
+    let free_bytes = statvfs(MEMORY)
+        .map_or(0, |there| u64::from(there.blocks_available()) * u64::from(there.fragment_size()));
+    free_bytes >= MEMORY_BYTES_MIN
 }
 
 /// Shows each test's line: a test takes seconds, and silence looks like a hang.
