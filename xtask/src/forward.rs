@@ -135,7 +135,8 @@ fn needs_of_bench(options: &[OsString]) -> Needs {
     let (installed, programs_option): (&[Need], &str) = match name {
         Some("datapath") => (&[Need::Iproute2], "--object"),
         Some("library") => (&[Need::Iproute2, Need::Ethtool, Need::Iperf3], "--daemon"),
-        Some("daemon" | "laws" | "random-loss" | "reality") => {
+        Some("answers") if value_of(options, "--network").is_none() => return Needs::default(),
+        Some("answers" | "daemon" | "laws" | "random-loss" | "reality") => {
             (&[Need::Iproute2, Need::Ethtool], "--daemon")
         }
         Some("training") => return needs_of_training(options),

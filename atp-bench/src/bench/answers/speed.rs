@@ -1,5 +1,5 @@
-//! `cargo xtask bench answers`: rows per second of processor time that answers with intervals take,
-//! beside a plain loop over the same rows.
+//! Rows per second of processor time that answers with intervals take, beside a plain loop over the
+//! same rows.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -12,25 +12,13 @@ use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
 
-use super::options::JsonOption;
-use super::table;
+use crate::bench::table;
 use crate::median::median;
+use crate::result_file::ResultFile;
 
 /// As the main job's messages of flights.
 const ROWS_PER_MESSAGE: usize = 15;
 const KEYS: u32 = 16;
-
-#[derive(clap::Args)]
-pub struct Args {
-    /// Number of rows
-    #[arg(long, default_value = "3000000", value_parser = clap::value_parser!(u32).range(1000..=100_000_000))]
-    rows: u32,
-    /// Number of runs; medians are printed
-    #[arg(long, default_value = "5", value_parser = clap::value_parser!(u32).range(1..=100))]
-    repetitions: u32,
-    #[command(flatten)]
-    json: JsonOption,
-}
 
 /// The rows, as numbers and as text.
 struct Rows {
@@ -60,17 +48,17 @@ const CASES: [Case; 6] = [
     Case { name: "Answering: sum(value) by key, from text", run: answering_by_key },
 ];
 
-pub fn main(args: &Args) -> Result<()> {
-    let json = args.json.open()?;
-    let rows = Rows::draw(args.rows);
+/// Measures `rows` rows, `repetitions` times.
+pub fn run(rows: u32, repetitions: u32, json: Option<ResultFile>) -> Result<()> {
+    let table_of_rows = Rows::draw(rows);
     let mut results = Vec::new();
     for case in CASES {
         let mut rates = Vec::new();
-        for _ in 0..args.repetitions {
+        for _ in 0..repetitions {
             let begin = cpu_time()?;
-            black_box((case.run)(black_box(&rows))?);
+            black_box((case.run)(black_box(&table_of_rows))?);
             let took = cpu_time()?.saturating_sub(begin);
-            rates.push(f64::from(args.rows) / 1e6 / took.as_secs_f64());
+            rates.push(f64::from(rows) / 1e6 / took.as_secs_f64());
         }
         let rate = median(rates).ok_or_else(|| anyhow!("no run"))?;
         results.push(Row { name: case.name, million_rows_per_cpu_s: rate });
