@@ -4,6 +4,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::delivery::Facts;
 use crate::stratum::Stratum;
+use crate::total::Total;
 use crate::warning::MESSAGES_MIN;
 use crate::{Sample, Warning};
 
@@ -26,6 +27,19 @@ pub(crate) fn job_warnings(parts: &[(u32, &Stratum)]) -> Vec<Warning> {
     let few = (messages < MESSAGES_MIN).then_some(Warning::FewMessages { messages });
     let warnings = few.into_iter().chain(unfair(parts));
     warnings.chain(contradictions(parts)).collect()
+}
+
+/// The exact sum of `y` if all messages arrived.
+pub(crate) fn exact_total(parts: &[(u32, &Stratum)]) -> Option<Total> {
+    let mut total = Total::default();
+    parts.iter().for_each(|(_, stratum)| total.add(stratum.moments.total_y()));
+    parts.iter().all(|(_, stratum)| stratum.is_complete()).then_some(total)
+}
+
+/// A warning about what rounding took from an exact sum, of the answer that divides it.
+pub(crate) fn rounded(total: Option<&Total>, divisor: f64) -> Option<Warning> {
+    let by = (total?.rounding() / divisor).abs();
+    (by > 0.0).then_some(Warning::Rounded { by })
 }
 
 /// The warnings of incomplete strata, each for the first stratum with a reason.

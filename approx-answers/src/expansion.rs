@@ -1,6 +1,6 @@
 //! Sums and counts: expansion by `N/m`, and regression where senders state exact totals.
 
-use crate::check::job_warnings;
+use crate::check::{exact_total, job_warnings, rounded};
 use crate::spread::{Part, Spread};
 use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
@@ -50,6 +50,9 @@ impl Sample {
         let spread = Spread::new(parts, nonzero.max(1) as f64);
         let mut warnings = job_warnings(&strata);
         warnings.extend(spread.warnings());
+        let exact = exact_total(&strata).filter(|_| matches!(column, Column::Y));
+        warnings.extend(rounded(exact.as_ref(), 1.0));
+        let value = exact.map_or(value, |exact| exact.value());
         let estimate = spread.estimate(value, confidence, "sum", self)?;
         Ok(Estimate { warnings, ..estimate })
     }
@@ -88,4 +91,48 @@ fn part(number: u32, stratum: &Stratum, sent: f64, column: Column) -> (f64, Opti
 /// Few messages give a bad slope, and records that don't vary give none.
 fn regresses(moments: &Moments) -> bool {
     moments.messages() >= MESSAGES_MIN && moments.variance_x() > 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Answering, Confidence, Warning};
+
+    /// The sum and the mean of a column whose records all arrived, and their warnings.
+    fn answers(values: &[&str]) -> [(f64, Vec<Warning>); 2] {
+        ["sum(v)", "avg(v)"].map(|query| {
+            let mut answering = Answering::new(query.parse().unwrap(), &["v"]).unwrap();
+            let messages: Vec<Vec<[&str; 1]>> =
+                values.chunks(3).map(|part| part.iter().map(|value| [*value]).collect()).collect();
+            answering.set_messages_sent(0, messages.len() as u64).unwrap();
+            messages.iter().for_each(|records| answering.push_message(0, records).unwrap());
+            let answers = answering.answers(Confidence::P95).unwrap();
+            let answer = &answers.rows[0].1;
+            assert_eq!(answer.half_width(), 0.0);
+            (answer.value, answer.warnings.clone())
+        })
+    }
+
+    #[test]
+    fn sum__of_all_messages_is_exact_or_warns() {
+        let is_rounded = |warnings: &[Warning]| matches!(warnings, [Warning::Rounded { .. }]);
+        // Each addition in 64 bits would lose the ones.
+        let mut ones = vec!["1"; 3_000];
+        ones.insert(0, "9007199254740990");
+        ones.push("-9007199254740990");
+        let [(sum, warnings), (mean, of_mean)] = answers(&ones);
+        assert_eq!((sum, mean), (3_000.0, 3_000.0 / 3_002.0));
+        assert!(warnings.is_empty() && of_mean.is_empty(), "{warnings:?} {of_mean:?}");
+        // 2^53 + 1 is no number of 64 bits.
+        let [(_, warnings), _] = answers(&["9007199254740991", "2"]);
+        assert!(is_rounded(&warnings), "{warnings:?}");
+        let [(_, warnings), _] = answers(&["9007199254740993", "-9007199254740992"]);
+        assert!(is_rounded(&warnings), "{warnings:?}");
+        // Fractions that cancel.
+        let [(_, warnings), (_, of_mean)] = answers(&["1e12", "0.1", "-1e12", "0.001"]);
+        assert!(warnings.is_empty() && of_mean.is_empty(), "{warnings:?}");
+        let [(_, warnings), _] = answers(&["1000000000000.3", "0.1", "-1000000000000.1"]);
+        assert!(is_rounded(&warnings), "{warnings:?}");
+        // As ordinary sums are rounded.
+        assert!(answers(&["0.1"; 999])[0].1.is_empty());
+    }
 }

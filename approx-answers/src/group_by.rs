@@ -7,6 +7,7 @@ use std::hash::Hash;
 use crate::check::{contradictions, few_with_key, table_warnings, uncounted};
 use crate::room::Room;
 use crate::stratum::check_value;
+use crate::total::Total;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Moments, Sample, Warning};
 
 /// Records of one key in one message, and their totals.
@@ -14,7 +15,7 @@ use crate::{AnswerError, Confidence, Delivery, Estimate, Moments, Sample, Warnin
 struct Tally {
     records: u64,
     x: f64,
-    y: f64,
+    y: Total,
 }
 
 /// The memory of a key's moments in one stratum.
@@ -50,7 +51,8 @@ impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
         check_value(self.stratum, "denominator", x)?;
         check_value(self.stratum, "value", y)?;
         self.all.x += x;
-        self.all.y += y;
+        let y = Total::of(y);
+        self.all.y.add(&y);
         let by = &mut *self.by;
         let position = match by.positions.get(key) {
             Some(&position) => position,
@@ -67,7 +69,7 @@ impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
         }
         tally.records += 1;
         tally.x += x;
-        tally.y += y;
+        tally.y.add(&y);
         Ok(())
     }
 }
@@ -152,7 +154,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         let mut adding = Adding { by: self, stratum, all, uncounted };
         let added = add(&mut adding);
         let Adding { all, uncounted, .. } = adding;
-        let added = added.and_then(|()| Ok(self.messages.push_pair(stratum, all.x, all.y)?));
+        let added = added.and_then(|()| Ok(self.messages.push_total(stratum, all.x, all.y)?));
         if added.is_err() {
             if self.entries.len() > known {
                 self.positions.retain(|_, position| *position < known);
@@ -170,7 +172,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             let tally = std::mem::take(&mut entry.current);
             entry.records += tally.records;
             let strata = entry.strata.len();
-            moments_of(&mut entry.strata, stratum).push(tally.x, tally.y);
+            moments_of(&mut entry.strata, stratum).push_total(tally.x, tally.y);
             self.room.bytes += (entry.strata.len() - strata) * CELL_BYTES;
         }
         self.drop_rarest();

@@ -46,6 +46,7 @@ mod spread;
 mod stratum;
 mod table;
 mod top;
+mod total;
 mod warning;
 
 pub use confidence::Confidence;

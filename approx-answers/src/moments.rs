@@ -1,5 +1,7 @@
 //! Moments of messages: how many, their means, and how they vary together.
 
+use crate::total::Total;
+
 /// Sums of the squares of m messages that cancel leave this share of them behind, times sqrt(m):
 /// a random walk of rounding errors.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
@@ -18,6 +20,8 @@ pub struct Moments {
     nonzero: u64,
     mean_x: f64,
     mean_y: f64,
+    /// The sum of `y`.
+    total_y: Total,
     squares_x: f64,
     squares_y: f64,
     products: f64,
@@ -37,6 +41,7 @@ impl Default for Moments {
             nonzero: 0,
             mean_x: 0.0,
             mean_y: 0.0,
+            total_y: Total::default(),
             squares_x: 0.0,
             squares_y: 0.0,
             products: 0.0,
@@ -51,11 +56,18 @@ impl Default for Moments {
 impl Moments {
     /// Adds a message.
     pub fn push(&mut self, x: f64, y: f64) {
+        self.push_total(x, Total::of(y));
+    }
+
+    /// Adds a message whose `y` is the sum of records.
+    pub(crate) fn push_total(&mut self, x: f64, total_y: Total) {
+        let y = total_y.value();
         self.merge(&Self {
             messages: 1,
             nonzero: u64::from(x != 0.0 || y != 0.0),
             mean_x: x,
             mean_y: y,
+            total_y,
             range_x: (x, x),
             smallest: (x, y),
             largest: (x, y),
@@ -93,6 +105,7 @@ impl Moments {
         self.nonzero += other.nonzero;
         self.mean_x += x * share;
         self.mean_y += y * share;
+        self.total_y.add(&other.total_y);
         self.squares_x += other.squares_x + x * x * own * share;
         self.squares_y += other.squares_y + y * y * own * share;
         self.products += other.products + x * y * own * share;
@@ -119,6 +132,7 @@ impl Moments {
             messages: self.messages,
             nonzero: self.nonzero,
             mean_y: self.mean_x,
+            total_y: Total::of(self.sum_x()),
             squares_y: self.squares_x,
             cubes: [0.0, 0.0, 0.0, self.cubes[0]],
             range_x: (0.0, 0.0),
@@ -155,7 +169,7 @@ impl Moments {
 
     /// The mean of `y` over messages.
     pub fn mean_y(&self) -> f64 {
-        self.mean_y
+        self.sum_y() / self.messages.max(1) as f64
     }
 
     /// The sum of `x`.
@@ -165,7 +179,12 @@ impl Moments {
 
     /// The sum of `y`.
     pub fn sum_y(&self) -> f64 {
-        self.mean_y * self.messages as f64
+        self.total_y.value()
+    }
+
+    /// The sum of `y` with what rounding took from it.
+    pub(crate) fn total_y(&self) -> &Total {
+        &self.total_y
     }
 
     /// The largest absolute `x`: the most that one message can explain.

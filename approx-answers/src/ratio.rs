@@ -1,8 +1,9 @@
 //! Means and ratios: one combined ratio over the strata, with its linearized variance.
 
-use crate::check::job_warnings;
+use crate::check::{exact_total, job_warnings, rounded};
 use crate::spread::{Part, Spread};
 use crate::stratum::Stratum;
+use crate::total::Total;
 use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Moments, Sample, Warning};
 
@@ -40,7 +41,8 @@ impl Sample {
         if denominator == 0.0 {
             return Err(AnswerError::ZeroDenominator);
         }
-        let value = numerator / denominator;
+        let exact = exact_total(&strata);
+        let value = exact.as_ref().map_or(numerator, Total::value) / denominator;
 
         let incomplete = strata.iter().filter(|(_, stratum)| !stratum.is_complete());
         let parts = incomplete.map(|(number, stratum)| {
@@ -51,6 +53,7 @@ impl Sample {
         let spread = Spread::new(parts.collect(), nonzero as f64 - 1.0);
         let mut warnings = job_warnings(&strata);
         warnings.extend(spread.warnings());
+        warnings.extend(rounded(exact.as_ref(), denominator));
         let incomplete = strata.iter().filter(|(_, stratum)| !stratum.is_complete());
         let parts = incomplete
             .map(|(number, stratum)| Part::of_records(*number, stratum, weight(stratum)))

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::stratum::Stratum;
+use crate::total::Total;
 use crate::{AnswerError, Delivery, Moments};
 
 /// Strata have a few hundred bytes each. A bound keeps hostile numbers from filling memory.
@@ -42,6 +43,16 @@ impl Sample {
         stratum: u32,
         denominator: f64,
         numerator: f64,
+    ) -> Result<(), AnswerError> {
+        self.push_total(stratum, denominator, Total::of(numerator))
+    }
+
+    /// Adds a message whose numerator is the sum of records.
+    pub(crate) fn push_total(
+        &mut self,
+        stratum: u32,
+        denominator: f64,
+        numerator: Total,
     ) -> Result<(), AnswerError> {
         self.change(stratum, |own| own.push(stratum, denominator, numerator))
     }

@@ -1,6 +1,7 @@
 //! One stratum: the messages of one sender and group.
 
 use crate::delivery::{Delivery, Facts};
+use crate::total::Total;
 use crate::{AnswerError, Moments};
 
 /// The third powers of larger numbers may overflow.
@@ -71,11 +72,11 @@ impl Stratum {
         Ok(())
     }
 
-    pub fn push(&mut self, stratum: u32, x: f64, y: f64) -> Result<(), AnswerError> {
+    pub fn push(&mut self, stratum: u32, x: f64, y: Total) -> Result<(), AnswerError> {
         check_value(stratum, "denominator", x)?;
-        check_value(stratum, "total", y)?;
+        check_value(stratum, "total", y.value())?;
         check_arrived(stratum, self.arrived() + 1, self.sent)?;
-        self.moments.push(x, y);
+        self.moments.push_total(x, y);
         Ok(())
     }
 

@@ -94,6 +94,12 @@ pub enum Warning {
         /// Messages that arrived, of the strata that aren't complete.
         messages: u64,
     },
+    /// Every message arrived, and the sum isn't exact: numbers of 64 bits have no integer beyond
+    /// 2^53 of their own, and fractions that were rounded don't cancel.
+    Rounded {
+        /// The most by which the answer is wrong.
+        by: f64,
+    },
     /// A quantile is so close to an end that the messages that arrived don't bound it.
     EndOfRange,
     /// Keys whose rows lack the query's numbers, or whose denominators add up to 0, have no answer.
@@ -129,6 +135,7 @@ impl Warning {
             | Self::ThinStratum { .. }
             | Self::DenominatorNearZero { .. }
             | Self::NoVariation { .. }
+            | Self::Rounded { .. }
             | Self::EndOfRange
             | Self::KeysWithoutValue { .. }
             | Self::NaRanked
@@ -234,6 +241,11 @@ impl fmt::Display for Warning {
                 // The rule of three.
                 (300.0 / (*messages).max(1) as f64).min(100.0)
             ),
+            Self::Rounded { by } => write!(
+                f,
+                "the answer may be wrong by {by:.3e}, because numbers of 64 bits round integers \
+                 beyond 2^53, and fractions: give smaller units, or subtract a constant first"
+            ),
             Self::EndOfRange => write!(
                 f,
                 "the quantile is too close to an end for the messages that arrived: raise the MSR, \
@@ -296,6 +308,7 @@ mod tests {
             (Warning::DenominatorNearZero { low: -1.0, high: 2.0 }, "the two sums"),
             (Warning::HeavyTail { share: 0.5, skewness: 1.0, limit: 0.2 }, "exact group"),
             (Warning::NoVariation { messages: 30 }, "10.0 % of"),
+            (Warning::Rounded { by: 2.0 }, "wrong by 2.000e0"),
             (Warning::EndOfRange, "raise the MSR"),
             (Warning::KeysWithoutValue { keys: 1, first: "a".into() }, "has a value of them"),
             (Warning::NaRanked, "leave its rows out"),

@@ -6,6 +6,7 @@ use super::{
     without_value::WithoutValue,
 };
 use crate::check::seen_from;
+use crate::total::Total;
 use crate::{
     AnswerError, Confidence, Delivery, Estimate, GroupBy, Quantiles, QueryError, Sample, Top,
     Warning,
@@ -87,14 +88,14 @@ impl State {
         let pushed: Result<(), QueryError> = match self {
             Self::Whole(sample) => {
                 // Totals are enough.
-                let (mut x, mut y) = (0.0, 0.0);
+                let (mut x, mut y) = (0.0, Total::default());
                 records.each(|_, numbers| {
                     let (own_x, own_y) = numbers.unwrap_or_default();
                     x += own_x;
-                    y += own_y;
+                    y.add(&Total::of(own_y));
                     Ok(())
                 })?;
-                Ok(sample.push_pair(stratum, x, y)?)
+                Ok(sample.push_total(stratum, x, y)?)
             }
             Self::Grouped(by) => by.push_by(stratum, |tally| {
                 records.each(|key, numbers| match numbers {
