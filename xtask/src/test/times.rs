@@ -27,11 +27,16 @@ impl Times {
     pub fn measure<T>(&mut self, what: &str, step: impl FnOnce() -> T) -> T {
         let started = Instant::now();
         let outcome = step();
-        match self.rows.iter_mut().find(|(name, _)| name == what) {
-            Some((_, took)) => *took += started.elapsed(),
-            None => self.rows.push((what.to_owned(), started.elapsed())),
-        }
+        self.add(what, started.elapsed());
         outcome
+    }
+
+    /// Adds the time of a step that was measured elsewhere.
+    pub fn add(&mut self, what: &str, took: Duration) {
+        match self.rows.iter_mut().find(|(name, _)| name == what) {
+            Some((_, before)) => *before += took,
+            None => self.rows.push((what.to_owned(), took)),
+        }
     }
 
     /// The steps of the script that runs this command, if it names their file.
