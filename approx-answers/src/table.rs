@@ -6,7 +6,7 @@
 use std::io::{self, Read};
 
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
-use rand::{SeedableRng, seq::SliceRandom};
+use rand::{RngExt, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 use crate::{CsvQuotes, QuoteError};
@@ -104,10 +104,19 @@ impl Table {
             RecordOrder::ShuffledBy(seed) => Some(seed),
             RecordOrder::OfFile => None,
         };
-        if let Some(seed) = seed {
-            lines.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+        let mut draws = seed.map(ChaCha8Rng::seed_from_u64);
+        if let Some(draws) = &mut draws {
+            lines.shuffle(draws);
         }
-        Ok(Self { header, messages: divided(lines, rows), long_records })
+        let mut messages = divided(lines, rows);
+        // What is left for the last message is short. At the end it would nearly never arrive of a
+        // job that ends at its MSR, and every sum would be too large.
+        if let Some(draws) = &mut draws
+            && let Some(last) = messages.len().checked_sub(1)
+        {
+            messages.swap(draws.random_range(0..=last), last);
+        }
+        Ok(Self { header, messages, long_records })
     }
 }
 
@@ -206,6 +215,25 @@ mod tests {
         assert!(!read.is_sorted());
         read.sort_unstable();
         assert!(read.into_iter().eq(0..1_000));
+    }
+
+    /// Messages that don't arrive are those at the end, so the short one must not be there as a
+    /// rule.
+    #[test]
+    fn read__puts_the_short_message_anywhere() {
+        let rows: String = (0..95).map(|row| format!("{row}\n")).collect();
+        let file = format!("n\n{rows}");
+        let mut places = [0; 10];
+        for seed in 0..1_000 {
+            let order = RecordOrder::ShuffledBy(seed);
+            let table = Table::read(file.as_bytes(), Some(10), order).unwrap();
+            let records = |message: &&Vec<u8>| message.iter().filter(|b| **b == b'\n').count();
+            let place = table.messages.iter().position(|message| records(&message) == 5);
+            places[place.unwrap()] += 1;
+        }
+        assert!(places.iter().all(|times| (60..150).contains(times)), "{places:?}");
+        let in_order = Table::read(file.as_bytes(), Some(10), RecordOrder::OfFile).unwrap();
+        assert_eq!(in_order.messages[9], b"90\n91\n92\n93\n94\n");
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub fn left_out(tests: &KernelTests, filter: Option<&str>, reason: &str) -> Resu
 }
 
 fn every_binary(guest: &Guest, tests: &KernelTests, filter: Option<&str>) -> Result<Tally> {
-    let starts = script::every_binary(tests, filter);
+    let starts = script::every_binary(tests, filter, guest.emulated.is_some());
     guest.forget_fault_rows()?;
     let mut ran = guest.run_tests(tests, &starts, "")?;
     let mut tally = Tally::default();
