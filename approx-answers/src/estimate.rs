@@ -34,6 +34,17 @@ impl Estimate {
         (self.high - self.low) / 2.0
     }
 
+    /// The distance from the answer to the farther end of the interval. Intervals of skewed values
+    /// aren't symmetric.
+    pub fn reach(&self) -> f64 {
+        (self.high - self.value).max(self.value - self.low)
+    }
+
+    /// The standard error of the answer; infinite if nothing shows how messages vary.
+    pub fn standard_error(&self) -> f64 {
+        self.spread.variance().sqrt()
+    }
+
     /// Whether the interval contains a number.
     pub fn contains(&self, number: f64) -> bool {
         (self.low..=self.high).contains(&number)
