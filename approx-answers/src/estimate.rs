@@ -29,13 +29,13 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Half of the interval's width.
+    /// Half of the interval's width. The interval of skewed values isn't symmetric:
+    /// [`Estimate::reach`] is the larger part.
     pub fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
     }
 
-    /// The distance from the answer to the farther end of the interval. Intervals of skewed values
-    /// aren't symmetric.
+    /// The distance from the answer to the farther end of the interval.
     pub fn reach(&self) -> f64 {
         (self.high - self.value).max(self.value - self.low)
     }

@@ -7,16 +7,16 @@
 //!
 //! `g(T) = T + a T^2 + b + a^2 T^3 / 3`, with `a = (3 B - A) / 6` and `b = A / 6`.
 //!
-//! A is the skewness of the estimate, and B its correlation with the relative variance, times the
-//! standard deviation of the latter. In samples without replacement, of m of N messages with the
-//! skewness G1, both depend on the missing share `w = 1 - m/N` (for B, as in Sugden, Smith and Jones
-//! 2000, JRSS B 62): `A = G1 (2w - 1) / sqrt(w m)` and `B = G1 sqrt(w / m)`. An infinite N gives
-//! Hall's terms, A = B.
+//! A is the skewness of the estimate, and B its covariance with its own variance, both standardized.
+//! For m of N messages with the skewness G1 and the missing share `w = 1 - m/N` they are
+//! `A = G1 (2w - 1) / sqrt(w m)` and `B = G1 sqrt(w / m)`, the terms of Edgeworth's expansion
+//! without replacement (Babu and Singh 1985, Journal of Multivariate Analysis 17). An infinite N
+//! gives Hall's terms, with A = B.
 
 use crate::spread::Part;
 
-/// A is that of at least this missing share. Where fewer messages are missing, A is large and
-/// Edgeworth's expansion fails, but Student's t covers: a normal variance of few messages is known.
+/// A is that of at least this missing share. Where fewer messages are missing, A grows without bound
+/// and the expansion fails. There the sample knows the variance, and Student's t covers.
 const MISSING_SHARE_MIN: f64 = 0.2;
 /// Below this the transformation is the identity, but for rounding.
 const SLOPE_MIN: f64 = 1e-9;
@@ -57,7 +57,7 @@ impl Skewness {
     /// How far an interval reaches below and above its estimate, in standard errors, where a
     /// symmetric one reaches `quantile` to both sides.
     pub fn ends(self, quantile: f64) -> (f64, f64) {
-        // The largest studentized errors lie below skewed estimates, so the truth is above.
+        // T of values with a long right tail has a long left tail: the truth may be far above.
         (self.inverse(quantile).max(0.0), (-self.inverse(-quantile)).max(0.0))
     }
 
@@ -76,8 +76,10 @@ mod tests {
     use super::*;
     use crate::{Confidence, Delivery, Sample, Warning};
 
-    /// The sum over strata of single values, each with its N.
-    fn sample(strata: &[(&[f64], u64)]) -> Sample {
+    /// The values of messages of one record each, and N.
+    type Stratum<'a> = (&'a [f64], u64);
+
+    fn sample(strata: &[Stratum]) -> Sample {
         let mut sample = Sample::new();
         for (stratum, &(values, sent)) in (0..).zip(strata) {
             sample.set_messages_sent(stratum, sent).unwrap();
@@ -101,7 +103,7 @@ mod tests {
         let (even, skewed) = (even(), skewed());
         let p99 = Confidence::P99;
         let p95 = Confidence::P95;
-        let cases: [(&[(&[f64], u64)], Confidence, f64, f64); 4] = [
+        let cases: [(&[Stratum], Confidence, f64, f64); 4] = [
             (&[(&even, 200)], p95, 2_672.553_103_918, 4_057.114_741_280),
             (&[(&skewed, 200)], p95, 2_622.145_673_085, 4_786.746_952_538),
             // A fifth of the messages is taken to be missing.

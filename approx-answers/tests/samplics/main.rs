@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use approx_answers::{Confidence, Delivery, Estimate, Quantiles, Sample};
+use approx_answers::{Confidence, Delivery, Quantiles, Sample};
 use libtest_mimic::{Arguments, Trial};
 use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
