@@ -1,22 +1,22 @@
 //! Intervals of skewed estimates, by Hall's transformation.
 //!
 //! Student's t assumes that an estimate and its variance are independent. Of skewed totals they
-//! aren't: a sample that lacks the large ones has a small sum and a small variance, and its interval
-//! ends too low. Hall (1992, "On the removal of skewness by transformation", JRSS B 54) transforms
-//! the studentized error T so that it is symmetric:
+//! aren't: a sample that lacks the large ones has a small sum and a small variance, and its
+//! interval ends too low. Hall (1992, "On the removal of skewness by transformation", JRSS B 54)
+//! transforms the studentized error T so that it is symmetric:
 //!
 //! `g(T) = T + a T^2 + b + a^2 T^3 / 3`, with `a = (3 B - A) / 6` and `b = A / 6`.
 //!
-//! A is the skewness of the estimate, and B its covariance with its own variance, both standardized.
-//! For m of N messages with the skewness G1 and the missing share `w = 1 - m/N` they are
-//! `A = G1 (2w - 1) / sqrt(w m)` and `B = G1 sqrt(w / m)`, the terms of Edgeworth's expansion
+//! A is the skewness of the estimate, and B its covariance with its own variance, both
+//! standardized. For m of N messages with the skewness G1 and the missing share `w = 1 - m/N` they
+//! are `A = G1 (2w - 1) / sqrt(w m)` and `B = G1 sqrt(w / m)`, the terms of Edgeworth's expansion
 //! without replacement (Babu and Singh 1985, Journal of Multivariate Analysis 17). An infinite N
 //! gives Hall's terms, with A = B.
 
 use crate::spread::Part;
 
-/// A is that of at least this missing share. Where fewer messages are missing, A grows without bound
-/// and the expansion fails. There the sample knows the variance, and Student's t covers.
+/// A is that of at least this missing share. Where fewer messages are missing, A grows without
+/// bound and the expansion fails. There the sample knows the variance, and Student's t covers.
 const MISSING_SHARE_MIN: f64 = 0.2;
 /// Below this the transformation is the identity, but for rounding.
 const SLOPE_MIN: f64 = 1e-9;
@@ -48,8 +48,8 @@ impl Skewness {
         Self { own, with_variance }
     }
 
-    /// How much the estimate's tail matters. B counts twice: samples of heavy-tailed values that miss
-    /// the truth lack the largest ones, and so look less skewed than others.
+    /// How much the estimate's tail matters. B counts twice: samples of heavy-tailed values that
+    /// miss the truth lack the largest ones, and so look less skewed than others.
     pub fn size(self) -> f64 {
         self.own.abs().max(2.0 * self.with_variance.abs())
     }
@@ -136,8 +136,8 @@ mod tests {
         }
     }
 
-    /// An estimate is in its interval, and a higher quantile has a wider one, at any skewness that a
-    /// sample may have: G1 is at most sqrt(m).
+    /// An estimate is in its interval, and a higher quantile has a wider one, at any skewness that
+    /// a sample may have: G1 is at most sqrt(m).
     #[test]
     fn ends__grow_with_the_quantile() {
         let steps = |steps: u32| (0..=steps).map(move |i| f64::from(i) / f64::from(steps));

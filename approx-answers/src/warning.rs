@@ -82,8 +82,8 @@ pub enum Warning {
     HeavyTail {
         /// The share of the variance that the most extreme message holds.
         share: f64,
-        /// The absolute skewness of the estimate, or twice its correlation with its own variance. Of
-        /// m of N messages with the skewness G1, the latter is `2 G1 sqrt(1/m - 1/N)`.
+        /// The absolute skewness of the estimate, or twice its correlation with its own variance.
+        /// Of m of N messages with the skewness G1, the latter is `2 G1 sqrt(1/m - 1/N)`.
         skewness: f64,
         /// The most that has no warning.
         limit: f64,

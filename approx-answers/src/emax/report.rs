@@ -26,7 +26,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether each answer has an interval that reaches as far as accepted, and no warning puts one in doubt.
+    /// Whether each answer has an interval that reaches no farther than accepted, and no warning
+    /// puts one in doubt.
     pub fn is_met(&self) -> bool {
         self.because.is_none()
     }
