@@ -2,11 +2,16 @@
 
 use crate::skewness::Skewness;
 use crate::stratum::Stratum;
+use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Moments, Sample, Warning};
 
 /// More skewed estimates have a warning. Cochran's rule has the same limit, m > 25 G1^2 (Sampling
 /// Techniques, 1977, section 2.15). Here [`Skewness::size`] makes it 100 G1^2 in a large N.
 pub(crate) const SKEWNESS_MAX: f64 = 0.2;
+
+/// Values are no tail unless a message lies three standard deviations from the mean, here squared:
+/// two values of which the rarer has a tenth don't, however skewed.
+const EXTREME_SQUARES_MIN: f64 = 9.0;
 
 /// A stratum's part of a variance. Complete strata have no part.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -223,11 +228,19 @@ impl Spread {
         let shares = self.parts.iter().map(|part| part.variance() / total * part.extreme_share);
         let share = shares.fold(0.0, f64::max);
         let skewness = self.skewness().size();
-        let is_heavy = skewness > SKEWNESS_MAX;
+        let is_heavy = self.is_heavy(SKEWNESS_MAX);
         is_heavy.then_some(Warning::HeavyTail { share, skewness, limit: SKEWNESS_MAX })
     }
 
-    pub fn skewness(&self) -> Skewness {
+    /// Whether messages more extreme than those that arrived may be missing.
+    pub fn is_heavy(&self, skewness_max: f64) -> bool {
+        // Few messages have no extreme one that lies as far: its share is at most all.
+        let squares = |part: &Part| part.extreme_share * (part.arrived + MESSAGES_MIN) as f64;
+        self.skewness().size() > skewness_max
+            && self.parts.iter().any(|part| squares(part) > EXTREME_SQUARES_MIN)
+    }
+
+    fn skewness(&self) -> Skewness {
         Skewness::new(&self.parts, self.variance())
     }
 }

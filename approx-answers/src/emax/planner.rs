@@ -264,8 +264,7 @@ impl Planner {
         let fraction = answers.iter().map(fraction).fold(f64::INFINITY, f64::min);
         if fraction >= 1.0 && !is_last && !self.ends_in_doubt {
             let limit = if self.is_heavy { SKEWNESS_KEPT * SKEWNESS_MAX } else { SKEWNESS_MAX };
-            let skewness = answers.iter().map(|answer| answer.spread.skewness().size());
-            self.is_heavy = skewness.fold(0.0, f64::max) > limit;
+            self.is_heavy = answers.iter().any(|answer| answer.spread.is_heavy(limit));
             if self.is_heavy || is_in_doubt(&answers) {
                 // The look decides nothing, so it costs no confidence.
                 return Ok(self.go_on(answers[0].messages));
