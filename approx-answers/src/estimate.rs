@@ -29,9 +29,20 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Half of the interval's width.
+    /// Half of the interval's width. The interval of skewed values isn't symmetric:
+    /// [`Estimate::reach`] is the larger part.
     pub fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
+    }
+
+    /// The distance from the answer to the farther end of the interval.
+    pub fn reach(&self) -> f64 {
+        (self.high - self.value).max(self.value - self.low)
+    }
+
+    /// The standard error of the answer; infinite if nothing shows how messages vary.
+    pub fn standard_error(&self) -> f64 {
+        self.spread.variance().sqrt()
     }
 
     /// Whether the interval contains a number.

@@ -42,6 +42,7 @@ mod rank_sketch;
 mod ratio;
 mod room;
 mod sample;
+mod skewness;
 mod spread;
 mod stratum;
 mod table;

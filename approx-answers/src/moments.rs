@@ -5,6 +5,8 @@ use crate::total::Total;
 /// Sums of the squares of m messages that cancel leave this share of them behind, times sqrt(m):
 /// a random walk of rounding errors.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
+/// The same of third powers, over sqrt(m).
+const ROUNDING_OF_CUBES: f64 = 4.0 * ROUNDING;
 /// Totals of equal records differ by this share, in the order in which they were added up.
 const ROUNDING_OF_TOTALS: f64 = 1e-13;
 
@@ -147,13 +149,20 @@ impl Moments {
         self.nonzero
     }
 
-    /// The third central moment of the residuals `y - slope * x`, divided by n.
+    /// The third central moment of the residuals `y - slope * x`, divided by n. Exactly 0 if
+    /// rounding explains it.
     pub fn third_moment_of_residuals(&self, slope: f64) -> f64 {
         if self.squares_of_residuals(slope) == 0.0 {
             return 0.0;
         }
         let [xxx, xxy, xyy, yyy] = self.cubes;
         let sum = yyy - slope * (3.0 * xyy - slope * (3.0 * xxy - slope * xxx));
+        // Third powers cancel before squares do, as for means of timestamps. Those of m numbers are
+        // about their squares to the power of 1.5, over sqrt(m).
+        let squares = self.squares_y + slope * slope * self.squares_x;
+        if sum.abs() <= ROUNDING_OF_CUBES * squares * squares.sqrt() {
+            return 0.0;
+        }
         sum / self.messages.max(1) as f64
     }
 

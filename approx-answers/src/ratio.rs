@@ -70,9 +70,10 @@ impl Sample {
 /// A warning about a denominator whose own interval contains 0. Of fewer messages, another warning
 /// says that they are few.
 fn near_zero(denominator: f64, spread: &Spread, confidence: Confidence) -> Option<Warning> {
-    let half_width = spread.half_width(confidence);
-    let is_near = spread.degrees_max >= MESSAGES_MIN as f64 && half_width.is_finite();
-    let (low, high) = (denominator - half_width, denominator + half_width);
+    let (below, above) = spread.ends(confidence);
+    let (low, high) = (denominator - below, denominator + above);
+    let is_bounded = low.is_finite() && high.is_finite();
+    let is_near = is_bounded && spread.degrees_max >= MESSAGES_MIN as f64;
     let is_near = is_near && (low..=high).contains(&0.0);
     is_near.then_some(Warning::DenominatorNearZero { low, high })
 }

@@ -1,15 +1,17 @@
 //! The variance of an answer, stratum by stratum.
 
+use crate::skewness::Skewness;
 use crate::stratum::Stratum;
+use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Moments, Sample, Warning};
 
-/// The intervals of an estimate whose skewness is at most this cover nearly as stated: Cochran's
-/// rule, m > 25 G1^2 (Sampling Techniques, 1977, section 2.15).
-const SKEWNESS_MAX: f64 = 0.2;
-/// One message with this share of the variance decides about the interval.
-const EXTREME_SHARE: f64 = 0.1;
-/// Few messages have large shares by chance: the largest of 30 normal ones has about a sixth.
-const EXTREME_SQUARES: f64 = 6.0;
+/// More skewed estimates have a warning. Cochran's rule has the same limit, m > 25 G1^2 (Sampling
+/// Techniques, 1977, section 2.15). Here [`Skewness::size`] makes it 100 G1^2 in a large N.
+pub(crate) const SKEWNESS_MAX: f64 = 0.2;
+
+/// Values are no tail unless a message lies three standard deviations from the mean, here squared:
+/// two values of which the rarer has a tenth don't, however skewed.
+const EXTREME_SQUARES_MIN: f64 = 9.0;
 
 /// A stratum's part of a variance. Complete strata have no part.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -144,12 +146,28 @@ impl Spread {
         if self.parts.is_empty() { degrees } else { degrees.min(self.degrees_max) }
     }
 
+    /// Half of the width of a symmetric interval, by Student's t.
     pub fn half_width(&self, confidence: Confidence) -> f64 {
         let variance = self.variance();
         if variance == 0.0 {
             return 0.0;
         }
         confidence.student(self.degrees_of_freedom()) * variance.sqrt()
+    }
+
+    /// How far the interval reaches below and above the estimate.
+    pub fn ends(&self, confidence: Confidence) -> (f64, f64) {
+        let variance = self.variance();
+        if variance == 0.0 {
+            return (0.0, 0.0);
+        }
+        let (below, above) = self.relative_ends(confidence);
+        (below * variance.sqrt(), above * variance.sqrt())
+    }
+
+    /// How far the interval reaches below and above the estimate, in standard errors.
+    pub fn relative_ends(&self, confidence: Confidence) -> (f64, f64) {
+        self.skewness().ends(confidence.student(self.degrees_of_freedom()))
     }
 
     /// The answer of `sample` with this variance.
@@ -163,11 +181,11 @@ impl Spread {
         if !value.is_finite() || self.variance().is_nan() {
             return Err(AnswerError::Overflow { what });
         }
-        let half_width = self.half_width(confidence);
+        let (below, above) = self.ends(confidence);
         Ok(Estimate {
             value,
-            low: value - half_width,
-            high: value + half_width,
+            low: value - below,
+            high: value + above,
             confidence,
             degrees_of_freedom: self.degrees_of_freedom(),
             messages: sample.messages(),
@@ -207,24 +225,22 @@ impl Spread {
         if total <= 0.0 || !total.is_finite() {
             return None;
         }
-        let messages: u64 = self.parts.iter().map(|part| part.arrived).sum();
         let shares = self.parts.iter().map(|part| part.variance() / total * part.extreme_share);
         let share = shares.fold(0.0, f64::max);
-        let limit = EXTREME_SHARE + EXTREME_SQUARES / messages.max(1) as f64;
-        let skewness = self.skewness();
-        let is_heavy = share > limit || skewness > SKEWNESS_MAX;
+        let skewness = self.skewness().size();
+        let is_heavy = self.is_heavy(SKEWNESS_MAX);
         is_heavy.then_some(Warning::HeavyTail { share, skewness, limit: SKEWNESS_MAX })
     }
 
-    /// The absolute skewness of the estimate, `G1 / sqrt(m)` in one stratum. Of more than half of
-    /// the messages, the missing ones decide: then it is times `(2 m/N - 1) / sqrt(1 - m/N)`.
-    fn skewness(&self) -> f64 {
-        let arrived = |part: &Part| part.arrived as f64;
-        let cubes: f64 = self.parts.iter().map(|p| p.cube / arrived(p) / arrived(p)).sum();
-        let squares: f64 = self.parts.iter().map(|p| p.square / arrived(p)).sum();
-        let missing = self.parts.iter().map(Part::missing_share).fold(1.0, f64::min);
-        let correction = ((1.0 - 2.0 * missing) / missing.sqrt()).max(1.0);
-        // Divided one by one: the power of a variance may overflow.
-        (cubes / squares / squares.sqrt()).abs() * correction
+    /// Whether messages more extreme than those that arrived may be missing.
+    pub fn is_heavy(&self, skewness_max: f64) -> bool {
+        // Few messages have no extreme one that lies as far: its share is at most all.
+        let squares = |part: &Part| part.extreme_share * (part.arrived + MESSAGES_MIN) as f64;
+        self.skewness().size() > skewness_max
+            && self.parts.iter().any(|part| squares(part) > EXTREME_SQUARES_MIN)
+    }
+
+    fn skewness(&self) -> Skewness {
+        Skewness::new(&self.parts, self.variance())
     }
 }

@@ -78,14 +78,14 @@ pub enum Warning {
         /// The upper end.
         high: f64,
     },
-    /// A few messages hold most of the variance, or the estimate is skewed: messages more extreme
-    /// than those that arrived may be missing.
+    /// The estimate is skewed, so messages more extreme than those that arrived may be missing.
     HeavyTail {
         /// The share of the variance that the most extreme message holds.
         share: f64,
-        /// The absolute skewness of the estimate.
+        /// The absolute skewness of the estimate, or twice its correlation with its own variance.
+        /// Of m of N messages with the skewness G1, the latter is `2 G1 sqrt(1/m - 1/N)`.
         skewness: f64,
-        /// The most that Cochran's rule allows.
+        /// The most that has no warning.
         limit: f64,
     },
     /// All messages that arrived agree, so rare values may be missing. The interval has no width,

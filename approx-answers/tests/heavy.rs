@@ -55,8 +55,7 @@ fn mean__of_a_power_law_warns_when_it_misses() {
         let (misses, warned) = misses(msr, &counts);
         println!("MSR {msr}: {misses} of {SEEDS} seeds miss, {warned} with a warning");
         assert!(warned as f64 >= 0.95 * misses as f64, "MSR {msr}: {warned} of {misses}");
-        // The table is heavy-tailed indeed: without the warning, the test would fail.
-        assert!(misses > 70, "MSR {msr}: {misses}");
+        assert!(misses > 50, "MSR {msr}: {misses}");
     }
 }
 
@@ -106,7 +105,7 @@ fn emax__of_a_power_law_is_seldom_met_by_a_miss() {
         let (met, in_doubt) = planned_misses(error, &counts, true);
         let misses = met + in_doubt;
         println!("emax {error}: {misses} of {SEEDS} seeds miss, {in_doubt} of them in doubt");
-        assert!(in_doubt as f64 >= 0.95 * misses as f64, "emax {error}: {in_doubt} of {misses}");
+        assert!(met <= 50, "emax {error}: {met} of {SEEDS} miss and say met");
         assert!(misses > 50, "emax {error}: {misses}, so the test would show nothing");
         let (met, in_doubt) = planned_misses(error, &counts, false);
         println!("emax {error}, by default: {met} of {SEEDS} seeds miss");

@@ -26,7 +26,7 @@ fn sample(messages: &[(u64, f64)], sent: Option<u64>) -> Sample {
 
 /// The variance that the interval stands for.
 fn variance(estimate: &Estimate) -> f64 {
-    (estimate.half_width() / estimate.confidence.student(estimate.degrees_of_freedom)).powi(2)
+    estimate.standard_error().powi(2)
 }
 
 fn mean(numbers: &[f64]) -> f64 {

@@ -8,23 +8,23 @@ use crate::{AnswerError, Estimate};
 const FIRST_MSR: f64 = 0.9;
 const FIRST_MSR_MIN: f64 = 0.1;
 
-/// The largest accepted half-width of an interval.
+/// The largest accepted distance from an answer to an end of its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AcceptedError {
-    half_width: f64,
+    error: f64,
     is_relative: bool,
 }
 
 impl AcceptedError {
-    /// A half-width in the unit of the answer.
+    /// A distance in the unit of the answer.
     ///
     /// # Errors
     /// The number isn't above 0, or isn't finite.
-    pub fn absolute(half_width: f64) -> Result<Self, AnswerError> {
-        Self::new(half_width, false)
+    pub fn absolute(error: f64) -> Result<Self, AnswerError> {
+        Self::new(error, false)
     }
 
-    /// A half-width as a share of the answer, such as 0.05.
+    /// A distance as a share of the answer, such as 0.05.
     ///
     /// # Errors
     /// As [`AcceptedError::absolute`].
@@ -32,33 +32,33 @@ impl AcceptedError {
         Self::new(share, true)
     }
 
-    fn new(half_width: f64, is_relative: bool) -> Result<Self, AnswerError> {
-        let is_fine = half_width.is_finite() && half_width > 0.0;
-        let accepted = Self { half_width, is_relative };
-        is_fine.then_some(accepted).ok_or(AnswerError::AcceptedError { given: half_width })
+    fn new(error: f64, is_relative: bool) -> Result<Self, AnswerError> {
+        let is_fine = error.is_finite() && error > 0.0;
+        let accepted = Self { error, is_relative };
+        is_fine.then_some(accepted).ok_or(AnswerError::AcceptedError { given: error })
     }
 
     /// The rule of thumb for the first MSR: 0.9 for a relative error of 10 % (NetApprox §6).
     pub fn first_msr(self) -> f64 {
-        if self.is_relative { (1.0 - self.half_width).max(FIRST_MSR_MIN) } else { FIRST_MSR }
+        if self.is_relative { (1.0 - self.error).max(FIRST_MSR_MIN) } else { FIRST_MSR }
     }
 
-    /// The accepted half-width of an answer, in its unit.
+    /// The accepted error of an answer, in its unit.
     pub(super) fn of(self, estimate: &Estimate) -> f64 {
-        if self.is_relative { self.half_width * estimate.value.abs() } else { self.half_width }
+        if self.is_relative { self.error * estimate.value.abs() } else { self.error }
     }
 
     pub(super) fn is_relative(self) -> bool {
         self.is_relative
     }
 
-    /// The half-width of an answer, in the unit of the accepted one.
+    /// The reach of an answer's interval, in the unit of the accepted error.
     pub(super) fn reached(self, estimate: &Estimate) -> f64 {
-        let half_width = estimate.half_width();
-        if half_width == 0.0 || !self.is_relative {
-            return half_width;
+        let reach = estimate.reach();
+        if reach == 0.0 || !self.is_relative {
+            return reach;
         }
-        half_width / estimate.value.abs()
+        reach / estimate.value.abs()
     }
 
     /// A number in the unit of the accepted error, in words.
@@ -69,7 +69,7 @@ impl AcceptedError {
 
 impl fmt::Display for AcceptedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.in_words(self.half_width))
+        f.write_str(&self.in_words(self.error))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::allocation::needed;
 use super::spending::Spending;
 use super::{AcceptedError, Reason, Report};
-use crate::spread::Part;
+use crate::spread::{Part, SKEWNESS_MAX};
 use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Warning};
 
@@ -14,6 +14,9 @@ use crate::{AnswerError, Confidence, Estimate, Warning};
 const LOOK_FACTOR: f64 = 4.0;
 /// If a plan's last look wasn't enough.
 const EXTEND_FACTOR: f64 = 1.25;
+/// After a doubt about the tail, a plan ends below this share of the limit on skewness: with twice
+/// the messages. An end at the limit would choose samples that lack the largest values.
+const SKEWNESS_KEPT: f64 = std::f64::consts::FRAC_1_SQRT_2;
 /// Smaller changes of an MSR aren't worth a request.
 const MSR_STEP: f64 = 0.01;
 
@@ -115,6 +118,8 @@ pub struct Planner {
     sources_min: usize,
     /// Whether a narrow interval ends the plan although its answer is in doubt.
     ends_in_doubt: bool,
+    /// A heavy tail keeps narrow intervals from ending the plan.
+    is_heavy: bool,
     spending: Spending,
     next_look: u64,
     looks: u32,
@@ -130,6 +135,7 @@ impl Planner {
             sources: BTreeMap::new(),
             sources_min: 0,
             ends_in_doubt: false,
+            is_heavy: false,
             spending: Spending::new(1.0 - confidence.level()),
             next_look: MESSAGES_MIN,
             looks: 0,
@@ -243,10 +249,11 @@ impl Planner {
         self.looks += 1;
         let wanted = |answer: &Estimate| {
             // A thin stratum says nothing about what the others need.
-            let quantile = plan.student(answer.spread.without_thin().degrees_of_freedom());
-            let half_width = self.accepted.of(answer);
+            let (below, above) = answer.spread.without_thin().relative_ends(plan);
+            let reach = below.max(above);
+            let error = self.accepted.of(answer);
             // No information is enough for a share of nothing.
-            if quantile.is_finite() { (half_width / quantile).powi(2) } else { 0.0 }
+            if reach.is_finite() { (error / reach).powi(2) } else { 0.0 }
         };
         let fraction = |answer: &Estimate| match answer.spread.variance() {
             // It can't be met now: confidence would be spent for nothing.
@@ -255,9 +262,13 @@ impl Planner {
             variance => wanted(answer) / variance,
         };
         let fraction = answers.iter().map(fraction).fold(f64::INFINITY, f64::min);
-        if fraction >= 1.0 && is_in_doubt(&answers) && !is_last && !self.ends_in_doubt {
-            // The look decides nothing, so it costs no confidence.
-            return Ok(self.go_on(answers[0].messages));
+        if fraction >= 1.0 && !is_last && !self.ends_in_doubt {
+            let limit = if self.is_heavy { SKEWNESS_KEPT * SKEWNESS_MAX } else { SKEWNESS_MAX };
+            self.is_heavy = answers.iter().any(|answer| answer.spread.is_heavy(limit));
+            if self.is_heavy || is_in_doubt(&answers) {
+                // The look decides nothing, so it costs no confidence.
+                return Ok(self.go_on(answers[0].messages));
+            }
         }
         let needs = needs(&answers, wanted);
         let alpha = if is_last { self.spending.last() } else { self.spending.look(fraction) };
@@ -271,7 +282,7 @@ impl Planner {
         };
         let estimates = estimates.ok_or(AnswerError::NoMessages)?;
         let is_met = |estimate: &Estimate| {
-            estimate.half_width() <= self.accepted.of(estimate) && !is_few(estimate)
+            estimate.reach() <= self.accepted.of(estimate) && !is_few(estimate)
         };
         if level.is_some() && estimates.iter().all(is_met) {
             let because = is_in_doubt(&estimates).then_some(Reason::InDoubt);

@@ -10,7 +10,8 @@ use crate::{Confidence, Estimate, Warning};
 pub struct Report {
     /// The accepted error.
     pub accepted: AcceptedError,
-    /// The largest half-width of the answers, in the unit of the accepted error.
+    /// The largest distance from an answer to an end of its interval, in the unit of the accepted
+    /// error.
     pub reached: f64,
     /// Why the error wasn't met; `None` if it was.
     pub because: Option<Reason>,
@@ -25,7 +26,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether each answer has an interval as narrow as accepted, and no warning puts one in doubt.
+    /// Whether each answer has an interval that reaches no farther than accepted, and no warning
+    /// puts one in doubt.
     pub fn is_met(&self) -> bool {
         self.because.is_none()
     }

@@ -104,7 +104,8 @@ pub fn file_order() {
             // A whole job is right but for rounding.
             let is_right = (mean.value - truth).abs() <= mean.half_width() + 1e-9;
             assert_eq!(is_right, is_shuffled || !ends_in_doubt, "{order}");
-            let because = (ends_in_doubt && !is_shuffled).then_some(Reason::InDoubt);
+            // Totals of a few hundred shuffled messages are skewed.
+            let because = ends_in_doubt.then_some(Reason::InDoubt);
             assert_eq!(report.because, because, "{order}");
         }
     }

@@ -11,6 +11,8 @@ use crate::rows::Row;
 const COVERED_MIN: f64 = 0.93;
 /// Otherwise the least share of misses with a warning.
 const WARNED_MIN: f64 = 0.95;
+/// The largest share of jobs with a warning, of fair samples without heavy tails.
+const FALSE_ALARMS_MAX: f64 = 0.05;
 /// A row that has these shares fails its test with this probability.
 const FALSE_ALARM: f64 = 1e-6;
 
@@ -22,6 +24,15 @@ pub enum Verdict {
     FallsShort,
 }
 
+/// Jobs and misses, and those with a warning.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub jobs: u64,
+    pub warned: u64,
+    pub misses: u64,
+    pub warned_misses: u64,
+}
+
 /// The counts of a row.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
@@ -30,6 +41,10 @@ pub struct Coverage {
     missed_with_warning: u64,
     /// Jobs with a warning, by the warning's name.
     warned: BTreeMap<String, u64>,
+    /// Jobs with any warning.
+    warned_jobs: u64,
+    /// Misses with a warning, by the warning's name.
+    warned_misses: BTreeMap<String, u64>,
     errors: Vec<f64>,
     half_widths: Vec<f64>,
     arrived: f64,
@@ -54,7 +69,36 @@ impl Coverage {
         };
         self.covered += u64::from(is_covered);
         self.missed_with_warning += u64::from(!is_covered && !names.is_empty());
-        names.into_iter().for_each(|name| *self.warned.entry(name).or_default() += 1);
+        self.warned_jobs += u64::from(!names.is_empty());
+        for name in names {
+            *self.warned_misses.entry(name.clone()).or_default() += u64::from(!is_covered);
+            *self.warned.entry(name).or_default() += 1;
+        }
+    }
+
+    /// The jobs, those with this warning, and the same of misses. `None` stands for any warning.
+    pub fn counts_of(&self, warning: Option<&str>) -> Counts {
+        let of = |by_name: &BTreeMap<String, u64>, any| match warning {
+            Some(name) => by_name.get(name).copied().unwrap_or(0),
+            None => any,
+        };
+        Counts {
+            jobs: self.jobs,
+            warned: of(&self.warned, self.warned_jobs),
+            misses: self.missed(),
+            warned_misses: of(&self.warned_misses, self.missed_with_warning),
+        }
+    }
+
+    /// The names of the warnings.
+    pub fn warnings(&self) -> impl Iterator<Item = &str> {
+        self.warned.keys().map(String::as_str)
+    }
+
+    /// Whether at most 5 % of the jobs warn, unless a false alarm of this test says otherwise.
+    pub fn may_be_quiet(&self) -> bool {
+        let quiet = self.jobs - self.warned_jobs;
+        quiet >= least(self.jobs, 1.0 - FALSE_ALARMS_MAX)
     }
 
     fn missed(&self) -> u64 {

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use approx_answers::{Confidence, Delivery, Estimate, Quantiles, Sample};
+use approx_answers::{Confidence, Delivery, Quantiles, Sample};
 use libtest_mimic::{Arguments, Trial};
 use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -117,7 +117,7 @@ fn answers_are_those_of_samplics(python: &Path) {
         ] {
             let number = |at: usize| expected[name][at].as_f64().unwrap();
             assert_near(seed, name, found.value, number(0));
-            assert_near(seed, name, standard_error(&found), number(1));
+            assert_near(seed, name, found.standard_error(), number(1));
         }
     }
 }
@@ -134,10 +134,6 @@ fn quantiles(drawn: &Value) -> Quantiles {
         }
     }
     quantiles
-}
-
-fn standard_error(estimate: &Estimate) -> f64 {
-    estimate.half_width() / estimate.confidence.student(estimate.degrees_of_freedom)
 }
 
 fn assert_near(seed: usize, name: &str, found: f64, expected: f64) {

@@ -1149,9 +1149,9 @@ typedef struct atp_query_options {
    */
   double confidence;
   /**
-   * The accepted error, as a share of the answer: half of its interval, such as 0.05. With `by`
-   * each key has to meet it. The query then plans requests to the senders: see
-   * atp_query_next_action. Default: no plan.
+   * The accepted error, as a share of the answer, such as 0.05: the distance to the farther end
+   * of its interval. With `by` each key has to meet it. The query then plans requests to the
+   * senders: see atp_query_next_action. Default: no plan.
    */
   double error_relative;
   /**

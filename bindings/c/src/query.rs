@@ -44,9 +44,9 @@ pub struct atp_query_options {
     pub struct_size: usize,
     /// The share of intervals that contain the true answer, above 0 and below 1. Default 0.95.
     pub confidence: f64,
-    /// The accepted error, as a share of the answer: half of its interval, such as 0.05. With `by`
-    /// each key has to meet it. The query then plans requests to the senders: see
-    /// atp_query_next_action. Default: no plan.
+    /// The accepted error, as a share of the answer, such as 0.05: the distance to the farther end
+    /// of its interval. With `by` each key has to meet it. The query then plans requests to the
+    /// senders: see atp_query_next_action. Default: no plan.
     pub error_relative: f64,
     /// The accepted error in the unit of the answer. Only one of the two may be set.
     pub error_absolute: f64,

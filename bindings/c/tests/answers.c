@@ -261,7 +261,7 @@ static void rare_key(void) {
         atp_estimate row;
         ATP_INIT(&row);
         CHECK(atp_answers_row(&answers, i, &row) == ATP_OK);
-        double error = (row.high - row.low) / 2 / row.value;
+        double error = fmax(row.high - row.value, row.value - row.low) / row.value;
         CHECK(error <= 0.05);
         worst = error > worst ? error : worst;
     }

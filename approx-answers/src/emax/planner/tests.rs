@@ -231,3 +231,28 @@ fn look__a_complete_job_meets_any_error() {
     assert_eq!(look(&mut planner, &sample(50, 50, 20.0)), [Action::End]);
     assert_eq!(planner.report().unwrap().reached, 0.0);
 }
+
+/// Of two samples with the same skewness, the one that was in doubt before isn't enough.
+#[test]
+fn look__after_a_doubt_about_the_tail_asks_for_twice_the_messages() {
+    // 1 of 20 messages is large, which is a skewness of 4.13 / sqrt(m).
+    let ends_at = |first: u64| {
+        let mut planner = planner(0.9, &[0]);
+        let mut sample = Sample::new();
+        sample.set_messages_sent(0, 1_000_000).unwrap();
+        sample.set_delivery(0, &Delivery::shuffled()).unwrap();
+        for message in 1..=10_000u64 {
+            sample.push(0, 1, if message % 20 == 0 { 100.0 } else { 50.0 }).unwrap();
+            let is_due = message >= first && planner.is_look_due(message);
+            if is_due && look(&mut planner, &sample).contains(&Action::End) {
+                assert!(planner.report().unwrap().is_met());
+                return message;
+            }
+        }
+        panic!("the plan doesn't end")
+    };
+    let least = (100.0 * 4.13f64.powi(2)) as u64;
+    assert_eq!(ends_at(least + 20), least + 20);
+    let found = ends_at(least - 20);
+    assert!(found > 2 * least && (found as f64) < 1.25 * 2.1 * least as f64, "{found}, {least}");
+}
