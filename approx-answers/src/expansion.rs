@@ -1,7 +1,8 @@
 //! Sums and counts: expansion by `N/m`, and regression where senders state exact totals.
 
 use crate::check::{exact_total, job_warnings, rounded};
-use crate::spread::{Part, Spread};
+use crate::part::Part;
+use crate::spread::Spread;
 use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Moments, Sample};

@@ -35,6 +35,7 @@ mod group_by;
 mod groups;
 mod keyed;
 mod moments;
+mod part;
 mod position;
 mod quantiles;
 mod query;

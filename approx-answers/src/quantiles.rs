@@ -8,8 +8,9 @@ use std::hash::Hash;
 use crate::check::{few_with_key, job_warnings};
 use crate::groups::{GROUPS, mix, variance};
 use crate::keyed::{Cell as _, Cells, Entry, Keyed, OnRecord};
+use crate::part::Part;
 use crate::rank_sketch::RankSketch;
-use crate::spread::{Part, Spread};
+use crate::spread::Spread;
 use crate::stratum::Stratum;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 

@@ -1,7 +1,8 @@
 //! Means and ratios: one combined ratio over the strata, with its linearized variance.
 
 use crate::check::{exact_total, job_warnings, rounded};
-use crate::spread::{Part, Spread};
+use crate::part::Part;
+use crate::spread::Spread;
 use crate::stratum::Stratum;
 use crate::total::Total;
 use crate::warning::MESSAGES_MIN;

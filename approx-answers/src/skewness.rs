@@ -13,7 +13,7 @@
 //! without replacement (Babu and Singh 1985, Journal of Multivariate Analysis 17). An infinite N
 //! gives Hall's terms, with A = B.
 
-use crate::spread::Part;
+use crate::part::Part;
 
 /// A is that of at least this missing share. Where fewer messages are missing, A grows without
 /// bound and the expansion fails. There the sample knows the variance, and Student's t covers.

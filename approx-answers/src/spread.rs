@@ -1,9 +1,9 @@
 //! The variance of an answer, stratum by stratum.
 
+use crate::part::Part;
 use crate::skewness::Skewness;
-use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
-use crate::{AnswerError, Confidence, Estimate, Moments, Sample, Warning};
+use crate::{AnswerError, Confidence, Estimate, Sample, Warning};
 
 /// More skewed estimates have a warning. Cochran's rule has the same limit, m > 25 G1^2 (Sampling
 /// Techniques, 1977, section 2.15). Here [`Skewness::size`] makes it 100 G1^2 in a large N.
@@ -12,87 +12,6 @@ pub(crate) const SKEWNESS_MAX: f64 = 0.2;
 /// Values are no tail unless a message lies three standard deviations from the mean, here squared:
 /// two values of which the rarer has a tenth don't, however skewed.
 const EXTREME_SQUARES_MIN: f64 = 9.0;
-
-/// A stratum's part of a variance. Complete strata have no part.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Part {
-    pub stratum: u32,
-    pub sent: Option<u64>,
-    pub arrived: u64,
-    /// The part of the variance is `square * (1/m - 1/N)`.
-    pub square: f64,
-    /// The third central moment that belongs to `square`.
-    pub cube: f64,
-    pub degrees_of_freedom: f64,
-    /// The share of `square` that the most extreme message holds.
-    pub extreme_share: f64,
-    /// All messages that arrived agree.
-    pub agrees: bool,
-}
-
-impl Part {
-    /// The part of an incomplete stratum: `scale` times the mean over messages of the residuals
-    /// `y - slope * x`.
-    pub fn of_residuals(number: u32, stratum: &Stratum, slope: f64, scale: f64) -> Self {
-        Self::of_moments(number, stratum, &stratum.moments, slope, scale)
-    }
-
-    /// The part of an incomplete stratum: `scale` times the mean of `x` over messages.
-    ///
-    /// A count has a variance even if all messages agree. By the rule of three, 3/m of them may be
-    /// empty: that is 1.96 standard errors. If `k` of N are, none of them arrives with
-    /// a probability of at most `(1 - m/N)^k`; the rule is its limit for large N.
-    pub fn of_records(number: u32, stratum: &Stratum, scale: f64) -> Self {
-        let moments = stratum.moments.x_as_y();
-        let part = Self::of_moments(number, stratum, &moments, 0.0, scale);
-        let (arrived, missing) = (stratum.arrived() as f64, stratum.missing_share());
-        let rule = |sent: f64| 0.05f64.ln() / (-arrived / sent).ln_1p() / sent;
-        let share = stratum.sent.map_or(3.0 / arrived, |sent| rule(sent as f64));
-        let error = share * scale * moments.mean_y() / 1.96;
-        let agreed = error * error * arrived / missing;
-        let agrees = part.square == 0.0;
-        Self { agrees, square: if agrees { agreed } else { part.square }, ..part }
-    }
-
-    fn of_moments(
-        number: u32,
-        stratum: &Stratum,
-        moments: &Moments,
-        slope: f64,
-        scale: f64,
-    ) -> Self {
-        let square = scale * scale * moments.variance_of_residuals(slope);
-        Self {
-            stratum: number,
-            sent: stratum.sent,
-            arrived: stratum.arrived(),
-            agrees: square == 0.0,
-            // The scale is squared, not its parts: a square of a denominator may overflow.
-            square,
-            cube: scale * scale * scale * moments.third_moment_of_residuals(slope),
-            degrees_of_freedom: stratum.arrived() as f64 - 1.0,
-            extreme_share: moments.extreme_share(slope),
-        }
-    }
-
-    /// The finite-population correction `1 - m/N`; 1 if N is unknown.
-    pub fn missing_share(&self) -> f64 {
-        self.sent.map_or(1.0, |sent| 1.0 - self.arrived as f64 / sent as f64)
-    }
-
-    /// Whether the messages are too few to show how they vary.
-    pub fn is_thin(&self) -> bool {
-        self.degrees_of_freedom < 1.0
-    }
-
-    /// Infinite where no degree of freedom supports it.
-    pub fn variance(&self) -> f64 {
-        if self.is_thin() {
-            return f64::INFINITY;
-        }
-        self.square * self.missing_share() / self.arrived as f64
-    }
-}
 
 /// The parts of an answer's variance.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,7 +6,7 @@
 use std::io::{self, Read};
 
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
-use rand::{RngExt, SeedableRng, seq::SliceRandom};
+use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 use crate::{CsvQuotes, QuoteError};
@@ -73,7 +73,8 @@ impl Table {
     /// The group of the records.
     pub const ROWS_GROUP: u8 = 0;
 
-    /// Reads a file with a header. A message has `rows` records, or as many as fit a packet.
+    /// Reads a file with a header. A message has at most `rows` records, or as many as fit a
+    /// packet. All have about the same number.
     ///
     /// # Errors
     /// The input can't be read, is empty or isn't CSV, or a quote hides rows.
@@ -108,36 +109,53 @@ impl Table {
         if let Some(draws) = &mut draws {
             lines.shuffle(draws);
         }
-        let mut messages = divided(lines, rows);
-        // What is left for the last message is short. At the end it would nearly never arrive of a
-        // job that ends at its MSR, and every sum would be too large.
-        if let Some(draws) = &mut draws
-            && let Some(last) = messages.len().checked_sub(1)
-        {
-            messages.swap(draws.random_range(0..=last), last);
+        let mut messages = divided(&lines, rows);
+        // Some messages have a record more than others. The last ones nearly never arrive of a job
+        // that ends at its MSR, so these must not be the others.
+        if let Some(draws) = &mut draws {
+            messages.shuffle(draws);
         }
         Ok(Self { header, messages, long_records })
     }
 }
 
-/// Puts records into messages.
-fn divided(lines: Vec<Vec<u8>>, rows: Option<u32>) -> Vec<Vec<u8>> {
+/// Puts records into messages, as evenly as their number allows: a short message's total is far
+/// from the others, and a sum's interval depends on whether it arrives.
+fn divided(lines: &[Vec<u8>], rows: Option<u32>) -> Vec<Vec<u8>> {
+    if let Some(rows) = rows {
+        let messages = lines.len().div_ceil(rows.max(1) as usize);
+        return parts(lines, messages).map(<[Vec<u8>]>::concat).collect();
+    }
+    let fits = |part: &[Vec<u8>]| part.len() == 1 || len(part) <= MESSAGE_BYTES;
+    let filled = filled(lines);
+    // Records of like lengths fit with a few messages more.
+    let (least, most) = (filled.len(), filled.len() * 5 / 4);
+    let step = 1 + least / 64;
+    let mut numbers = (least..=most).step_by(step);
+    match numbers.find(|&messages| parts(lines, messages).all(fits)) {
+        Some(messages) => parts(lines, messages).map(<[Vec<u8>]>::concat).collect(),
+        None => filled,
+    }
+}
+
+/// Consecutive parts whose lengths differ by one at most.
+fn parts(lines: &[Vec<u8>], parts: usize) -> impl Iterator<Item = &[Vec<u8>]> {
+    let records = lines.len();
+    let begin = move |part: usize| part * (records / parts) + part.min(records % parts);
+    (0..parts).map(move |part| &lines[begin(part)..begin(part + 1)])
+}
+
+fn len(lines: &[Vec<u8>]) -> usize {
+    lines.iter().map(Vec::len).sum()
+}
+
+/// Messages of as many records as fit.
+fn filled(lines: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut messages: Vec<Vec<u8>> = Vec::new();
-    let mut in_last = 0;
     for line in lines {
-        let fits = |last: &Vec<u8>| match rows {
-            Some(rows) => in_last < rows,
-            None => last.len() + line.len() <= MESSAGE_BYTES,
-        };
-        match messages.last_mut().filter(|last| fits(last)) {
-            Some(last) => {
-                last.extend(line);
-                in_last += 1;
-            }
-            None => {
-                messages.push(line);
-                in_last = 1;
-            }
+        match messages.last_mut().filter(|last| last.len() + line.len() <= MESSAGE_BYTES) {
+            Some(last) => last.extend(line),
+            None => messages.push(line.clone()),
         }
     }
     messages
@@ -188,6 +206,7 @@ fn line(record: &ByteRecord) -> Result<Vec<u8>, TableError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const FILE: &str = "name,\"delay, min\"\nUA,1\n\"A\"\"B\",2\nDL,3\n";
 
@@ -217,23 +236,38 @@ mod tests {
         assert!(read.into_iter().eq(0..1_000));
     }
 
-    /// Messages that don't arrive are those at the end, so the short one must not be there as a
-    /// rule.
+    /// Messages that don't arrive are those at the end, so those of fewer records must not be there
+    /// as a rule.
     #[test]
-    fn read__puts_the_short_message_anywhere() {
+    fn read__divides_evenly_and_puts_the_shorter_anywhere() {
         let rows: String = (0..95).map(|row| format!("{row}\n")).collect();
         let file = format!("n\n{rows}");
-        let mut places = [0; 10];
+        let read = |order| Table::read(file.as_bytes(), Some(10), order).unwrap().messages;
+        let records = |message: &Vec<u8>| message.iter().filter(|byte| **byte == b'\n').count();
+        let mut short = [0; 10];
         for seed in 0..1_000 {
-            let order = RecordOrder::ShuffledBy(seed);
-            let table = Table::read(file.as_bytes(), Some(10), order).unwrap();
-            let records = |message: &&Vec<u8>| message.iter().filter(|b| **b == b'\n').count();
-            let place = table.messages.iter().position(|message| records(&message) == 5);
-            places[place.unwrap()] += 1;
+            for (place, message) in read(RecordOrder::ShuffledBy(seed)).iter().enumerate() {
+                assert!((9..=10).contains(&records(message)));
+                short[place] += usize::from(records(message) == 9);
+            }
         }
-        assert!(places.iter().all(|times| (60..150).contains(times)), "{places:?}");
-        let in_order = Table::read(file.as_bytes(), Some(10), RecordOrder::OfFile).unwrap();
-        assert_eq!(in_order.messages[9], b"90\n91\n92\n93\n94\n");
+        assert!(short.iter().all(|times| (420..=580).contains(times)), "{short:?}");
+        assert_eq!(read(RecordOrder::OfFile)[9], b"86\n87\n88\n89\n90\n91\n92\n93\n94\n");
+    }
+
+    proptest! {
+        #[test]
+        fn divided__evenly_in_order_and_within_packets(
+            lens in prop::collection::vec(1usize..40, 0..2_000),
+            long in prop::option::of(1_000usize..3_000),
+        ) {
+            let lines: Vec<Vec<u8>> = lens.into_iter().chain(long).map(|len| vec![7; len]).collect();
+            let messages = divided(&lines, None);
+            prop_assert_eq!(messages.concat(), lines.concat());
+            let is_long = |message: &&Vec<u8>| message.len() > MESSAGE_BYTES;
+            prop_assert!(messages.iter().filter(is_long).count() <= usize::from(long.is_some()));
+            prop_assert!(messages.len() <= 1 + lines.concat().len() / 500);
+        }
     }
 
     #[test]

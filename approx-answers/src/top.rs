@@ -8,7 +8,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::check::{few_with_key, job_warnings};
 use crate::groups::variance;
 use crate::keyed::{Cell, Cells, Entry, Keyed, OnRecord};
-use crate::spread::{Part, Spread};
+use crate::part::Part;
+use crate::spread::Spread;
 use crate::stratum::Stratum;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 

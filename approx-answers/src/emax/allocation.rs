@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-use crate::spread::{Part, Spread};
+use crate::part::Part;
+use crate::spread::Spread;
 use crate::warning::MESSAGES_MIN;
 
 /// The confidence of the variance's upper bound: so often does a plan suffice.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::allocation::needed;
 use super::spending::Spending;
 use super::{AcceptedError, Reason, Report};
-use crate::spread::{Part, SKEWNESS_MAX};
+use crate::part::Part;
+use crate::spread::SKEWNESS_MAX;
 use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Warning};
 

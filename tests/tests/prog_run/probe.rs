@@ -486,8 +486,8 @@ fn egress_sends_probes_after_data() -> Result<()> {
     let first_probe_ns = now_ns();
     let outcome = rig.egress(&sent)?;
     ensure!(outcome.verdict == TC_PASS);
-    // The probe leaves after the queued packets, at once if they have left, and does not advance the
-    // lane's clock.
+    // The probe leaves after the queued packets, or at once if they have left. It doesn't advance
+    // the lane's clock.
     let leaves_ns = outcome.skb.tstamp;
     let has_passed = clock_ns < leaves_ns && (first_probe_ns..=now_ns()).contains(&leaves_ns);
     ensure!(leaves_ns == clock_ns || has_passed, "{leaves_ns} not {clock_ns}");

@@ -119,8 +119,8 @@ impl Pass<'_> {
 
 /// Whether the files of the tests fit into memory.
 fn has_memory() -> bool {
-    let free_bytes = statvfs(MEMORY)
-        .map_or(0, |there| u64::from(there.blocks_available()) * u64::from(there.fragment_size()));
+    let free_bytes =
+        statvfs(MEMORY).map_or(0, |there| there.blocks_available() * there.fragment_size());
     free_bytes >= MEMORY_BYTES_MIN
 }
 

@@ -9,11 +9,25 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use testbed::{Daemon, Host, PORT, Process};
 
-use super::network::Row;
+use super::table::Table;
 
 /// The exit codes of `recv --query` that come with an answer: it is good, in doubt, or misses the
 /// accepted error.
 const WITH_ANSWER: [i32; 3] = [0, 3, 4];
+
+/// A row of the table: what is asked, and how the records travel.
+pub struct Row {
+    pub name: &'static str,
+    pub query: &'static str,
+    /// The key of the answer that is looked at.
+    pub key: Option<&'static str>,
+    pub truth: fn(&Table) -> f64,
+    pub msr: f64,
+    pub emax: Option<f64>,
+    pub ordered: bool,
+    /// Packets are lost at random, not in a short queue.
+    pub drops: bool,
+}
 
 /// A host with its daemon.
 pub struct Place<'a> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use testbed::faults::{Injection, Trouble, wired_star};
 use testbed::{Daemon, Launch, Star, interrupt};
 
-use super::job::{self, Place};
+use super::job::{self, Place, Row};
 use super::table::Table;
 use crate::bench::table as text_table;
 use crate::result_file::ResultFile;
@@ -21,20 +21,6 @@ const LOSS: f64 = 0.05;
 /// A row covers with this share of its intervals, or warns of this share of its misses.
 const COVERED_MIN: f64 = 0.93;
 const WARNED_MIN: f64 = 0.95;
-
-/// A row of the table: what is asked, and how the records travel.
-pub struct Row {
-    name: &'static str,
-    pub query: &'static str,
-    /// The key of the answer that is looked at.
-    pub key: Option<&'static str>,
-    truth: fn(&Table) -> f64,
-    pub msr: f64,
-    pub emax: Option<f64>,
-    pub ordered: bool,
-    /// Packets are lost at random, not in a short queue.
-    drops: bool,
-}
 
 const PLAIN: Row = Row {
     name: "",
