@@ -11,6 +11,9 @@ use crate::{Sample, Warning};
 /// The probability that an unbiased sample is said to contradict its exact total.
 const CONTRADICTION_LEVEL: f64 = 0.001;
 
+/// Rounding counts from this share of half an interval on.
+const ROUNDING_SHARE: f64 = 0.01;
+
 /// The expected number of unseen keys from which on a warning says so.
 const UNSEEN_MIN: f64 = 0.5;
 /// The probability with which a key of enough messages is unseen.
@@ -29,17 +32,32 @@ pub(crate) fn job_warnings(parts: &[(u32, &Stratum)]) -> Vec<Warning> {
     warnings.chain(contradictions(parts)).collect()
 }
 
-/// The exact sum of `y` if all messages arrived.
-pub(crate) fn exact_total(parts: &[(u32, &Stratum)]) -> Option<Total> {
-    let mut total = Total::default();
-    parts.iter().for_each(|(_, stratum)| total.add(stratum.moments.total_y()));
-    parts.iter().all(|(_, stratum)| stratum.is_complete()).then_some(total)
+/// The exact sums of `x` and `y` if all messages arrived.
+pub(crate) fn exact_totals(parts: &[(u32, &Stratum)]) -> Option<[Total; 2]> {
+    let is_complete = parts.iter().all(|(_, stratum)| stratum.is_complete());
+    is_complete.then(|| totals_of_complete(parts))
 }
 
-/// A warning about what rounding took from an exact sum, of the answer that divides it.
-pub(crate) fn rounded(total: Option<&Total>, divisor: f64) -> Option<Warning> {
-    let by = (total?.rounding() / divisor).abs();
-    (by > 0.0).then_some(Warning::Rounded { by })
+/// The sums over the complete strata.
+fn totals_of_complete(parts: &[(u32, &Stratum)]) -> [Total; 2] {
+    let mut totals = [Total::default(); 2];
+    for (_, stratum) in parts.iter().filter(|(_, stratum)| stratum.is_complete()) {
+        let own = stratum.moments.totals();
+        totals.iter_mut().zip(own).for_each(|(total, own)| total.add(own));
+    }
+    totals
+}
+
+/// A warning about what rounding took from the sums of complete strata, if the interval doesn't
+/// hide it. `of_x` and `of_y`: how much the answer changes with the sums.
+pub(crate) fn rounded(
+    parts: &[(u32, &Stratum)],
+    [of_x, of_y]: [f64; 2],
+    half_width: f64,
+) -> Option<Warning> {
+    let [x, y] = totals_of_complete(parts);
+    let by = (of_x * x.rounding()).abs() + (of_y * y.rounding()).abs();
+    (by > 0.0 && by >= ROUNDING_SHARE * half_width).then_some(Warning::Rounded { by })
 }
 
 /// The warnings of incomplete strata, each for the first stratum with a reason.

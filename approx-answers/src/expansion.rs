@@ -1,6 +1,6 @@
 //! Sums and counts: expansion by `N/m`, and regression where senders state exact totals.
 
-use crate::check::{exact_total, job_warnings, rounded};
+use crate::check::{exact_totals, job_warnings, rounded};
 use crate::part::Part;
 use crate::spread::Spread;
 use crate::stratum::Stratum;
@@ -51,9 +51,12 @@ impl Sample {
         let spread = Spread::new(parts, nonzero.max(1) as f64);
         let mut warnings = job_warnings(&strata);
         warnings.extend(spread.warnings());
-        let exact = exact_total(&strata).filter(|_| matches!(column, Column::Y));
-        warnings.extend(rounded(exact.as_ref(), 1.0));
-        let value = exact.map_or(value, |exact| exact.value());
+        let (exact, weights) = match column {
+            Column::X => (0, [1.0, 0.0]),
+            Column::Y => (1, [0.0, 1.0]),
+        };
+        warnings.extend(rounded(&strata, weights, spread.half_width(confidence)));
+        let value = exact_totals(&strata).map_or(value, |totals| totals[exact].value());
         let estimate = spread.estimate(value, confidence, "sum", self)?;
         Ok(Estimate { warnings, ..estimate })
     }
@@ -133,6 +136,15 @@ mod tests {
         assert!(warnings.is_empty() && of_mean.is_empty(), "{warnings:?}");
         let [(_, warnings), _] = answers(&["1000000000000.3", "0.1", "-1000000000000.1"]);
         assert!(is_rounded(&warnings), "{warnings:?}");
+        let ratio = |denominators: &[&str]| {
+            let query = "ratio(v, w)".parse().unwrap();
+            let mut answering = Answering::new(query, &["v", "w"]).unwrap();
+            answering.set_messages_sent(0, 1).unwrap();
+            let records: Vec<[&str; 2]> = denominators.iter().map(|w| ["1", *w]).collect();
+            answering.push_message(0, &records).unwrap();
+            answering.answers(Confidence::P95).unwrap().rows[0].1.value
+        };
+        assert_eq!(ratio(&["9007199254740990", "1", "-9007199254740990"]), 3.0);
         // As ordinary sums are rounded.
         assert!(answers(&["0.1"; 999])[0].1.is_empty());
     }

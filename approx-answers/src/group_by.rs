@@ -14,7 +14,7 @@ use crate::{AnswerError, Confidence, Delivery, Estimate, Moments, Sample, Warnin
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     records: u64,
-    x: f64,
+    x: Total,
     y: Total,
 }
 
@@ -50,8 +50,8 @@ impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
     {
         check_value(self.stratum, "denominator", x)?;
         check_value(self.stratum, "value", y)?;
-        self.all.x += x;
-        let y = Total::of(y);
+        let (x, y) = (Total::of(x), Total::of(y));
+        self.all.x.add(&x);
         self.all.y.add(&y);
         let by = &mut *self.by;
         let position = match by.positions.get(key) {
@@ -68,7 +68,7 @@ impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
             by.touched.push(position);
         }
         tally.records += 1;
-        tally.x += x;
+        tally.x.add(&x);
         tally.y.add(&y);
         Ok(())
     }
@@ -79,7 +79,7 @@ impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
 /// A key is a domain: a message without it has zero records and a total of zero. Only messages
 /// with the key are kept, as moments, and the zeros of the others are added when an answer is asked
 /// for. A key that is counted is counted from its first record on; once `keys_max` keys are there,
-/// records of other keys are left out, and each answer says how many. Memory is some 200 bytes for
+/// records of other keys are left out, and each answer says how many. Memory is some 250 bytes for
 /// each key and stratum in which it occurs. Beyond 256 MiB, the rarest keys are left out as well.
 #[derive(Clone, Debug)]
 pub struct GroupBy<K> {
@@ -154,7 +154,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         let mut adding = Adding { by: self, stratum, all, uncounted };
         let added = add(&mut adding);
         let Adding { all, uncounted, .. } = adding;
-        let added = added.and_then(|()| Ok(self.messages.push_total(stratum, all.x, all.y)?));
+        let added = added.and_then(|()| Ok(self.messages.push_totals(stratum, all.x, all.y)?));
         if added.is_err() {
             if self.entries.len() > known {
                 self.positions.retain(|_, position| *position < known);
@@ -172,7 +172,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             let tally = std::mem::take(&mut entry.current);
             entry.records += tally.records;
             let strata = entry.strata.len();
-            moments_of(&mut entry.strata, stratum).push_total(tally.x, tally.y);
+            moments_of(&mut entry.strata, stratum).push_totals(tally.x, tally.y);
             self.room.bytes += (entry.strata.len() - strata) * CELL_BYTES;
         }
         self.drop_rarest();
@@ -527,9 +527,9 @@ mod tests {
             }
             by
         };
-        let mut by = part(0..50);
+        let mut by = part(0..40);
         assert_eq!(by.keys().len(), 7);
-        by.merge(&part(50..100)).unwrap();
+        by.merge(&part(40..80)).unwrap();
         assert!(by.room.fits(0) && (1..7).contains(&by.keys().len()), "{}", by.room.bytes);
         let bytes: usize = by.entries.iter().map(Entry::bytes).sum();
         assert_eq!(by.room.bytes, bytes);

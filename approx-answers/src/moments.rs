@@ -22,7 +22,8 @@ pub struct Moments {
     nonzero: u64,
     mean_x: f64,
     mean_y: f64,
-    /// The sum of `y`.
+    /// The sums.
+    total_x: Total,
     total_y: Total,
     squares_x: f64,
     squares_y: f64,
@@ -43,6 +44,7 @@ impl Default for Moments {
             nonzero: 0,
             mean_x: 0.0,
             mean_y: 0.0,
+            total_x: Total::default(),
             total_y: Total::default(),
             squares_x: 0.0,
             squares_y: 0.0,
@@ -58,17 +60,18 @@ impl Default for Moments {
 impl Moments {
     /// Adds a message.
     pub fn push(&mut self, x: f64, y: f64) {
-        self.push_total(x, Total::of(y));
+        self.push_totals(Total::of(x), Total::of(y));
     }
 
-    /// Adds a message whose `y` is the sum of records.
-    pub(crate) fn push_total(&mut self, x: f64, total_y: Total) {
-        let y = total_y.value();
+    /// Adds a message whose numbers are sums of records.
+    pub(crate) fn push_totals(&mut self, total_x: Total, total_y: Total) {
+        let (x, y) = (total_x.value(), total_y.value());
         self.merge(&Self {
             messages: 1,
             nonzero: u64::from(x != 0.0 || y != 0.0),
             mean_x: x,
             mean_y: y,
+            total_x,
             total_y,
             range_x: (x, x),
             smallest: (x, y),
@@ -107,6 +110,7 @@ impl Moments {
         self.nonzero += other.nonzero;
         self.mean_x += x * share;
         self.mean_y += y * share;
+        self.total_x.add(&other.total_x);
         self.total_y.add(&other.total_y);
         self.squares_x += other.squares_x + x * x * own * share;
         self.squares_y += other.squares_y + y * y * own * share;
@@ -134,7 +138,7 @@ impl Moments {
             messages: self.messages,
             nonzero: self.nonzero,
             mean_y: self.mean_x,
-            total_y: Total::of(self.sum_x()),
+            total_y: self.total_x,
             squares_y: self.squares_x,
             cubes: [0.0, 0.0, 0.0, self.cubes[0]],
             range_x: (0.0, 0.0),
@@ -173,7 +177,7 @@ impl Moments {
 
     /// The mean of `x` over messages.
     pub fn mean_x(&self) -> f64 {
-        self.mean_x
+        self.sum_x() / self.messages.max(1) as f64
     }
 
     /// The mean of `y` over messages.
@@ -183,7 +187,7 @@ impl Moments {
 
     /// The sum of `x`.
     pub fn sum_x(&self) -> f64 {
-        self.mean_x * self.messages as f64
+        self.total_x.value()
     }
 
     /// The sum of `y`.
@@ -191,9 +195,9 @@ impl Moments {
         self.total_y.value()
     }
 
-    /// The sum of `y` with what rounding took from it.
-    pub(crate) fn total_y(&self) -> &Total {
-        &self.total_y
+    /// The sums of `x` and `y`, with what rounding took from them.
+    pub(crate) fn totals(&self) -> [&Total; 2] {
+        [&self.total_x, &self.total_y]
     }
 
     /// The largest absolute `x`: the most that one message can explain.

@@ -1,10 +1,9 @@
 //! Means and ratios: one combined ratio over the strata, with its linearized variance.
 
-use crate::check::{exact_total, job_warnings, rounded};
+use crate::check::{exact_totals, job_warnings, rounded};
 use crate::part::Part;
 use crate::spread::Spread;
 use crate::stratum::Stratum;
-use crate::total::Total;
 use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Moments, Sample, Warning};
 
@@ -38,12 +37,14 @@ impl Sample {
         let total = |mean: fn(&Moments) -> f64| -> f64 {
             strata.iter().map(|(_, stratum)| weight(stratum) * mean(&stratum.moments)).sum()
         };
-        let (numerator, denominator) = (total(Moments::mean_y), total(Moments::mean_x));
+        let (denominator, numerator) = match exact_totals(&strata) {
+            Some([x, y]) => (x.value(), y.value()),
+            None => (total(Moments::mean_x), total(Moments::mean_y)),
+        };
         if denominator == 0.0 {
             return Err(AnswerError::ZeroDenominator);
         }
-        let exact = exact_total(&strata);
-        let value = exact.as_ref().map_or(numerator, Total::value) / denominator;
+        let value = numerator / denominator;
 
         let incomplete = strata.iter().filter(|(_, stratum)| !stratum.is_complete());
         let parts = incomplete.map(|(number, stratum)| {
@@ -54,7 +55,8 @@ impl Sample {
         let spread = Spread::new(parts.collect(), nonzero as f64 - 1.0);
         let mut warnings = job_warnings(&strata);
         warnings.extend(spread.warnings());
-        warnings.extend(rounded(exact.as_ref(), denominator));
+        let weights = [value / denominator, 1.0 / denominator];
+        warnings.extend(rounded(&strata, weights, spread.half_width(confidence)));
         let incomplete = strata.iter().filter(|(_, stratum)| !stratum.is_complete());
         let parts = incomplete
             .map(|(number, stratum)| Part::of_records(*number, stratum, weight(stratum)))

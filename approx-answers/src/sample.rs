@@ -44,14 +44,14 @@ impl Sample {
         denominator: f64,
         numerator: f64,
     ) -> Result<(), AnswerError> {
-        self.push_total(stratum, denominator, Total::of(numerator))
+        self.push_totals(stratum, Total::of(denominator), Total::of(numerator))
     }
 
-    /// Adds a message whose numerator is the sum of records.
-    pub(crate) fn push_total(
+    /// Adds a message whose numbers are sums of records.
+    pub(crate) fn push_totals(
         &mut self,
         stratum: u32,
-        denominator: f64,
+        denominator: Total,
         numerator: Total,
     ) -> Result<(), AnswerError> {
         self.change(stratum, |own| own.push(stratum, denominator, numerator))

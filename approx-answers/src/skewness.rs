@@ -15,8 +15,9 @@
 
 use crate::part::Part;
 
-/// A is that of at least this missing share. Where fewer messages are missing, A grows without
-/// bound and the expansion fails. There the sample knows the variance, and Student's t covers.
+/// Where a smaller share is missing, A stays what it is to B at this one: A = -3 B. By its own terms
+/// A grows without bound there, and the expansion fails. The sample knows the variance, and
+/// Student's t covers.
 const MISSING_SHARE_MIN: f64 = 0.2;
 /// Below this the transformation is the identity, but for rounding.
 const SLOPE_MIN: f64 = 1e-9;
@@ -45,7 +46,9 @@ impl Skewness {
             own += cube * missing * (2.0 * missing - 1.0).max(least * missing);
             with_variance += cube * missing * missing;
         }
-        Self { own, with_variance }
+        // Third powers may overflow where variances don't: then the interval is symmetric.
+        let is_finite = own.is_finite() && with_variance.is_finite();
+        if is_finite { Self { own, with_variance } } else { Self::default() }
     }
 
     /// How much the estimate's tail matters. B counts twice: samples of heavy-tailed values that

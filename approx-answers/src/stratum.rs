@@ -72,11 +72,11 @@ impl Stratum {
         Ok(())
     }
 
-    pub fn push(&mut self, stratum: u32, x: f64, y: Total) -> Result<(), AnswerError> {
-        check_value(stratum, "denominator", x)?;
+    pub fn push(&mut self, stratum: u32, x: Total, y: Total) -> Result<(), AnswerError> {
+        check_value(stratum, "denominator", x.value())?;
         check_value(stratum, "total", y.value())?;
         check_arrived(stratum, self.arrived() + 1, self.sent)?;
-        self.moments.push_total(x, y);
+        self.moments.push_totals(x, y);
         Ok(())
     }
 

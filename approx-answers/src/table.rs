@@ -74,7 +74,7 @@ impl Table {
     pub const ROWS_GROUP: u8 = 0;
 
     /// Reads a file with a header. A message has at most `rows` records, or as many as fit a
-    /// packet. All have about the same number.
+    /// packet. Of records of like lengths all have about the same number.
     ///
     /// # Errors
     /// The input can't be read, is empty or isn't CSV, or a quote hides rows.
@@ -119,23 +119,41 @@ impl Table {
     }
 }
 
-/// Puts records into messages, as evenly as their number allows: a short message's total is far
-/// from the others, and a sum's interval depends on whether it arrives.
+/// Puts records into messages, as evenly as their lengths allow: a short message's total is far from
+/// the others, and a sum's interval depends on whether it arrives.
 fn divided(lines: &[Vec<u8>], rows: Option<u32>) -> Vec<Vec<u8>> {
     if let Some(rows) = rows {
         let messages = lines.len().div_ceil(rows.max(1) as usize);
         return parts(lines, messages).map(<[Vec<u8>]>::concat).collect();
     }
-    let fits = |part: &[Vec<u8>]| part.len() == 1 || len(part) <= MESSAGE_BYTES;
-    let filled = filled(lines);
-    // Records of like lengths fit with a few messages more.
-    let (least, most) = (filled.len(), filled.len() * 5 / 4);
+    let overflows = |part: &&[Vec<u8>]| part.len() > 1 && len(part) > MESSAGE_BYTES;
+    // Records of like lengths fit with a few messages more. A few parts with long records don't.
+    let least = filled(lines);
     let step = 1 + least / 64;
-    let mut numbers = (least..=most).step_by(step);
-    match numbers.find(|&messages| parts(lines, messages).all(fits)) {
-        Some(messages) => parts(lines, messages).map(<[Vec<u8>]>::concat).collect(),
-        None => filled,
+    let mut numbers = (least..=least * 5 / 4).step_by(step);
+    let few = |&messages: &usize| {
+        parts(lines, messages).filter(overflows).count() <= messages.div_ceil(100)
+    };
+    let number = numbers.find(few).unwrap_or(least * 5 / 4);
+    let mut messages = Vec::with_capacity(number);
+    parts(lines, number).for_each(|part| push(part, &mut messages));
+    messages
+}
+
+/// Adds a part as a message. If it doesn't fit, adds its halves, or what lies around a record that
+/// fits no packet.
+fn push(part: &[Vec<u8>], messages: &mut Vec<Vec<u8>>) {
+    if part.len() <= 1 || len(part) <= MESSAGE_BYTES {
+        messages.extend((!part.is_empty()).then(|| part.concat()));
+        return;
     }
+    let (one, other) = match part.iter().position(|line| line.len() > MESSAGE_BYTES) {
+        Some(0) => part.split_at(1),
+        Some(long) => part.split_at(long),
+        None => part.split_at(part.len() / 2),
+    };
+    push(one, messages);
+    push(other, messages);
 }
 
 /// Consecutive parts whose lengths differ by one at most.
@@ -149,13 +167,13 @@ fn len(lines: &[Vec<u8>]) -> usize {
     lines.iter().map(Vec::len).sum()
 }
 
-/// Messages of as many records as fit.
-fn filled(lines: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let mut messages: Vec<Vec<u8>> = Vec::new();
+/// The number of messages that hold as many records as fit.
+fn filled(lines: &[Vec<u8>]) -> usize {
+    let (mut messages, mut bytes) = (0, usize::MAX);
     for line in lines {
-        match messages.last_mut().filter(|last| last.len() + line.len() <= MESSAGE_BYTES) {
-            Some(last) => last.extend(line),
-            None => messages.push(line.clone()),
+        bytes = bytes.saturating_add(line.len());
+        if bytes > MESSAGE_BYTES {
+            (messages, bytes) = (messages + 1, line.len());
         }
     }
     messages
@@ -265,8 +283,23 @@ mod tests {
             let messages = divided(&lines, None);
             prop_assert_eq!(messages.concat(), lines.concat());
             let is_long = |message: &&Vec<u8>| message.len() > MESSAGE_BYTES;
-            prop_assert!(messages.iter().filter(is_long).count() <= usize::from(long.is_some()));
-            prop_assert!(messages.len() <= 1 + lines.concat().len() / 500);
+            let long = usize::from(long.is_some_and(|bytes| bytes > MESSAGE_BYTES));
+            prop_assert_eq!(messages.iter().filter(is_long).count(), long);
+            prop_assert!(messages.len() <= 2 + lines.concat().len() / 500);
+            // Halves of parts that don't fit, beside a long record, are the smallest.
+            let records = |message: &Vec<u8>| message.len() / 20;
+            let mean = lines.len() / messages.len().max(1);
+            let small = messages.iter().filter(|message| records(message) < mean / 4).count();
+            prop_assert!(small <= 4, "{small} of {}", messages.len());
+        }
+
+        #[test]
+        fn divided__of_like_records_differs_by_one(number in 1usize..3_000, bytes in 1usize..100) {
+            let messages = divided(&vec![vec![7; bytes]; number], None);
+            let records = || messages.iter().map(|message| message.len() / bytes);
+            prop_assert!(records().max().unwrap() - records().min().unwrap() <= 1);
+            prop_assert!(records().max().unwrap() * bytes <= MESSAGE_BYTES);
+            prop_assert_eq!(messages.len(), number.div_ceil(MESSAGE_BYTES / bytes));
         }
     }
 

@@ -43,9 +43,10 @@ impl Total {
 
     /// The most by which [`Total::value`] may differ from the sum of the numbers as they were
     /// written, if that matters: of integers always, of numbers with a fraction beyond nine digits.
+    /// A fraction that is lost when its number is read, as that of 1000000000000000.05, counts as
+    /// none.
     pub fn rounding(&self) -> f64 {
-        let is_whole = self.low == 0.0;
-        let last = if is_whole { 0.0 } else { HALF_ULP * self.high.abs() };
+        let last = if self.low == 0.0 { 0.0 } else { HALF_ULP * self.high.abs() };
         let error = HALF_ULP * self.rounded + last;
         let harmless = if self.has_fractions { EXACT_SHARE * self.value().abs() } else { 0.0 };
         if error > harmless { error } else { 0.0 }

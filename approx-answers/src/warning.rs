@@ -94,8 +94,8 @@ pub enum Warning {
         /// Messages that arrived, of the strata that aren't complete.
         messages: u64,
     },
-    /// Every message arrived, and the sum isn't exact: numbers of 64 bits have no integer beyond
-    /// 2^53 of their own, and fractions that were rounded don't cancel.
+    /// A sum over messages that all arrived isn't exact, and the interval doesn't hide it: numbers
+    /// of 64 bits round integers beyond 2^53, and fractions that were rounded don't cancel.
     Rounded {
         /// The most by which the answer is wrong.
         by: f64,
@@ -244,7 +244,8 @@ impl fmt::Display for Warning {
             Self::Rounded { by } => write!(
                 f,
                 "the answer may be wrong by {by:.3e}, because numbers of 64 bits round integers \
-                 beyond 2^53, and fractions: give smaller units, or subtract a constant first"
+                 beyond 2^53, and fractions: subtract a constant first, or count in units that \
+                 need neither"
             ),
             Self::EndOfRange => write!(
                 f,

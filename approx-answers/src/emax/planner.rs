@@ -251,7 +251,10 @@ impl Planner {
         let wanted = |answer: &Estimate| {
             // A thin stratum says nothing about what the others need.
             let (below, above) = answer.spread.without_thin().relative_ends(plan);
-            let reach = below.max(above);
+            // A quantile's values aren't even: its interval reaches farther to one side.
+            let farther = answer.reach() / answer.half_width();
+            let is_even = below == above && farther.is_finite();
+            let reach = below.max(above) * if is_even { farther } else { 1.0 };
             let error = self.accepted.of(answer);
             // No information is enough for a share of nothing.
             if reach.is_finite() { (error / reach).powi(2) } else { 0.0 }
@@ -265,8 +268,9 @@ impl Planner {
         let fraction = answers.iter().map(fraction).fold(f64::INFINITY, f64::min);
         if fraction >= 1.0 && !is_last && !self.ends_in_doubt {
             let limit = if self.is_heavy { SKEWNESS_KEPT * SKEWNESS_MAX } else { SKEWNESS_MAX };
-            self.is_heavy = answers.iter().any(|answer| answer.spread.is_heavy(limit));
-            if self.is_heavy || is_in_doubt(&answers) {
+            self.is_heavy |= answers.iter().any(|answer| answer.spread.is_heavy(SKEWNESS_MAX));
+            let is_heavy = answers.iter().any(|answer| answer.spread.is_heavy(limit));
+            if is_heavy || is_in_doubt(&answers) {
                 // The look decides nothing, so it costs no confidence.
                 return Ok(self.go_on(answers[0].messages));
             }
@@ -296,7 +300,7 @@ impl Planner {
             return Ok(Vec::new());
         }
         let messages = estimates[0].messages;
-        let keeps_own = is_in_doubt(&estimates) && !self.ends_in_doubt;
+        let keeps_own = (self.is_heavy || is_in_doubt(&estimates)) && !self.ends_in_doubt;
         Ok(self.plan(messages, &needs, keeps_own))
     }
 

@@ -88,14 +88,14 @@ impl State {
         let pushed: Result<(), QueryError> = match self {
             Self::Whole(sample) => {
                 // Totals are enough.
-                let (mut x, mut y) = (0.0, Total::default());
+                let (mut x, mut y) = (Total::default(), Total::default());
                 records.each(|_, numbers| {
                     let (own_x, own_y) = numbers.unwrap_or_default();
-                    x += own_x;
+                    x.add(&Total::of(own_x));
                     y.add(&Total::of(own_y));
                     Ok(())
                 })?;
-                Ok(sample.push_total(stratum, x, y)?)
+                Ok(sample.push_totals(stratum, x, y)?)
             }
             Self::Grouped(by) => by.push_by(stratum, |tally| {
                 records.each(|key, numbers| match numbers {

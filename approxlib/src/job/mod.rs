@@ -196,7 +196,7 @@ impl Job {
 
     /// A descriptor for `poll`, `epoll` and their like. It is readable when a call that returned
     /// `None` may return something: [`Job::try_send_in`], [`Job::try_outcome`]. Only such a call
-    /// makes it unreadable again.
+    /// makes it unreadable again, and after the job's end none does.
     ///
     /// # Errors
     /// [`Error::Thread`] if this process can't have another descriptor.

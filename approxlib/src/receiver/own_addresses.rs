@@ -2,13 +2,13 @@
 //!
 //! A list of the interfaces would tell too, but the kernel makes it under its lock of the network
 //! configuration. Others hold that for seconds, and a receiver that waits for it answers nobody.
-//! Routes are read without it.
+//! `bind` and `connect` look at the routes, without that lock.
 
 use crate::address::{ScopedIp, canonical};
 use std::{
     cell::RefCell,
     collections::HashMap,
-    io,
+    fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
 };
 
@@ -17,16 +17,22 @@ const KNOWN_MAX: usize = 4_096;
 
 /// Remembers the kernel's answers until they are forgotten.
 #[derive(Debug, Default)]
-pub struct OwnAddresses(RefCell<HashMap<ScopedIp, Option<bool>>>);
+pub struct OwnAddresses(RefCell<HashMap<ScopedIp, bool>>);
 
 impl OwnAddresses {
     /// Whether `address` is one of this host's; `None` if the kernel doesn't tell.
     pub fn contains(&self, address: SocketAddr) -> Option<bool> {
         let mut known = self.0.borrow_mut();
+        let host = ScopedIp::from(address);
+        if let Some(is_own) = known.get(&host) {
+            return Some(*is_own);
+        }
+        let is_own = is_own(address).ok()?;
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
-        *known.entry(address.into()).or_insert_with(|| is_own(address).ok())
+        known.insert(host, is_own);
+        Some(is_own)
     }
 
     /// Forgets all answers: addresses come and go.
@@ -35,16 +41,39 @@ impl OwnAddresses {
     }
 }
 
-/// Packets to an address of this host come from that address. `connect` sends none.
+/// The kernel binds a socket to addresses of this host only, unless the administrator allows others.
 fn is_own(address: SocketAddr) -> io::Result<bool> {
-    let address = canonical(address);
+    let mut address = canonical(address);
+    address.set_port(0);
+    match UdpSocket::bind(address) {
+        Ok(_) if !binds_any(address.ip()) => Ok(true),
+        Ok(_) => Ok(leaves_from(address)?),
+        Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether sockets may have addresses that this host doesn't have.
+fn binds_any(ip: IpAddr) -> bool {
+    let family = if ip.is_ipv4() { "ipv4" } else { "ipv6" };
+    let setting = fs::read_to_string(format!("/proc/sys/net/{family}/ip_nonlocal_bind"));
+    setting.is_ok_and(|setting| setting.trim() != "0")
+}
+
+/// Whether packets to an address leave from it, as those to a host's first addresses do. `connect`
+/// sends none.
+fn leaves_from(mut address: SocketAddr) -> io::Result<bool> {
     let any: IpAddr = match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
+    address.set_port(9);
     let socket = UdpSocket::bind((any, 0))?;
-    socket.connect(address)?;
-    Ok(socket.local_addr()?.ip() == address.ip())
+    match socket.connect(address) {
+        Ok(()) => Ok(socket.local_addr()?.ip() == address.ip()),
+        // Each address of this host has a route.
+        Err(_) => Ok(false),
+    }
 }
 
 #[cfg(test)]
@@ -56,10 +85,12 @@ mod tests {
         let own = OwnAddresses::default();
         let of = |address: &str| own.contains(address.parse().unwrap());
         assert_eq!((of("127.0.0.1:9"), of("[::ffff:127.0.0.1]:9")), (Some(true), Some(true)));
-        // Addresses of documentation, which nobody has. Without a route the kernel doesn't tell.
+        // Addresses of documentation, which nobody has.
         for address in ["192.0.2.1:9", "[2001:db8::1]:9"] {
             assert_ne!(of(address), Some(true), "{address}");
         }
+        let leaves_from = |address: &str| leaves_from(address.parse().unwrap()).unwrap();
+        assert!(leaves_from("127.0.0.1:0") && !leaves_from("192.0.2.1:0"));
         for interface in nix::ifaddrs::getifaddrs().unwrap() {
             let Some(v4) = interface.address.as_ref().and_then(|a| a.as_sockaddr_in()) else {
                 continue;
@@ -72,7 +103,7 @@ mod tests {
     fn contains__forgets() {
         let mut own = OwnAddresses::default();
         let address = "127.0.0.1:9".parse().unwrap();
-        own.0.borrow_mut().insert(ScopedIp::from(address), Some(false));
+        own.0.borrow_mut().insert(ScopedIp::from(address), false);
         assert_eq!(own.contains(address), Some(false));
         own.forget();
         assert_eq!(own.contains(address), Some(true));

@@ -14,7 +14,7 @@ use super::intervals::Estimators;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Accepted {
     pub is_met: bool,
-    /// The largest half-width of the answers at the last look, as a share of the answer; a very
+    /// How far the intervals reached at most at the last look, as a share of the answer; a very
     /// large number if an answer had no bounds.
     pub reached: f64,
     pub looks: u32,

@@ -99,7 +99,7 @@ struct JobArgs {
     /// Minimal sampling rate (MSR): the share of the messages that must arrive [default: 0.8]
     #[arg(long, value_parser = msr)]
     msr: Option<f64>,
-    /// Accepted error instead of an MSR: the half-width of the intervals, as a share of the answer.
+    /// Accepted error instead of an MSR: how far the intervals may reach, as a share of the answer.
     /// ATP's receiver asks for as much as it needs; other schemes get the share that ATP needed
     #[arg(long, value_name = "SHARE", value_parser = emax)]
     emax: Option<f64>,

@@ -88,7 +88,7 @@ impl Pass<'_> {
         if python.exists() {
             command.env(COLLECTIVE_PYTHON_VARIABLE, python);
         }
-        if has_memory() {
+        if std::env::var_os("TMPDIR").is_none() && has_memory() {
             // A disk that a build keeps busy stops a program that writes for seconds, and its peer
             // gives up.
             command.env("TMPDIR", MEMORY);

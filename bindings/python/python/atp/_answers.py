@@ -101,7 +101,7 @@ class Report:
 
     is_met: bool
     reached: float
-    """The largest half-width of the answers, in the unit of the accepted error."""
+    """How far the intervals reach at most, in the unit of the accepted error."""
     because: str | None
     """Why the error wasn't met; ``None`` if it was."""
     estimates: tuple[Estimate, ...]
