@@ -74,7 +74,7 @@ impl Table {
     pub const ROWS_GROUP: u8 = 0;
 
     /// Reads a file with a header. A message has at most `rows` records, or as many as fit a
-    /// packet. Of records of like lengths all have about the same number.
+    /// packet. Shuffled records of like lengths are divided evenly.
     ///
     /// # Errors
     /// The input can't be read, is empty or isn't CSV, or a quote hides rows.
@@ -109,7 +109,14 @@ impl Table {
         if let Some(draws) = &mut draws {
             lines.shuffle(draws);
         }
-        let mut messages = divided(&lines, rows);
+        let mut messages = match (rows, &draws) {
+            (Some(rows), _) => {
+                let messages = lines.len().div_ceil(rows.max(1) as usize);
+                parts(&lines, messages).map(<[Vec<u8>]>::concat).collect()
+            }
+            (None, Some(_)) => divided(&lines),
+            (None, None) => filled(&lines),
+        };
         // Some messages have a record more than others. The last ones nearly never arrive of a job
         // that ends at its MSR, so these must not be the others.
         if let Some(draws) = &mut draws {
@@ -119,16 +126,12 @@ impl Table {
     }
 }
 
-/// Puts records into messages, as evenly as their lengths allow: a short message's total is far from
+/// Puts shuffled records into messages, as evenly as their lengths allow: a short message's total is far from
 /// the others, and a sum's interval depends on whether it arrives.
-fn divided(lines: &[Vec<u8>], rows: Option<u32>) -> Vec<Vec<u8>> {
-    if let Some(rows) = rows {
-        let messages = lines.len().div_ceil(rows.max(1) as usize);
-        return parts(lines, messages).map(<[Vec<u8>]>::concat).collect();
-    }
+fn divided(lines: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let overflows = |part: &&[Vec<u8>]| part.len() > 1 && len(part) > MESSAGE_BYTES;
     // Records of like lengths fit with a few messages more. A few parts with long records don't.
-    let least = filled(lines);
+    let least = filled(lines).len();
     let step = 1 + least / 64;
     let mut numbers = (least..=least * 5 / 4).step_by(step);
     let few = |&messages: &usize| {
@@ -167,13 +170,13 @@ fn len(lines: &[Vec<u8>]) -> usize {
     lines.iter().map(Vec::len).sum()
 }
 
-/// The number of messages that hold as many records as fit.
-fn filled(lines: &[Vec<u8>]) -> usize {
-    let (mut messages, mut bytes) = (0, usize::MAX);
+/// Messages of as many records as fit.
+fn filled(lines: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut messages: Vec<Vec<u8>> = Vec::new();
     for line in lines {
-        bytes = bytes.saturating_add(line.len());
-        if bytes > MESSAGE_BYTES {
-            (messages, bytes) = (messages + 1, line.len());
+        match messages.last_mut().filter(|last| last.len() + line.len() <= MESSAGE_BYTES) {
+            Some(last) => last.extend(line),
+            None => messages.push(line.clone()),
         }
     }
     messages
@@ -225,6 +228,7 @@ fn line(record: &ByteRecord) -> Result<Vec<u8>, TableError> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use rand::RngExt;
 
     const FILE: &str = "name,\"delay, min\"\nUA,1\n\"A\"\"B\",2\nDL,3\n";
 
@@ -275,31 +279,49 @@ mod tests {
 
     proptest! {
         #[test]
-        fn divided__evenly_in_order_and_within_packets(
+        fn divided__keeps_the_order_and_fits_packets(
             lens in prop::collection::vec(1usize..40, 0..2_000),
             long in prop::option::of(1_000usize..3_000),
         ) {
             let lines: Vec<Vec<u8>> = lens.into_iter().chain(long).map(|len| vec![7; len]).collect();
-            let messages = divided(&lines, None);
+            let messages = divided(&lines);
             prop_assert_eq!(messages.concat(), lines.concat());
             let is_long = |message: &&Vec<u8>| message.len() > MESSAGE_BYTES;
             let long = usize::from(long.is_some_and(|bytes| bytes > MESSAGE_BYTES));
             prop_assert_eq!(messages.iter().filter(is_long).count(), long);
-            prop_assert!(messages.len() <= 2 + lines.concat().len() / 500);
-            // Halves of parts that don't fit, beside a long record, are the smallest.
-            let records = |message: &Vec<u8>| message.len() / 20;
-            let mean = lines.len() / messages.len().max(1);
-            let small = messages.iter().filter(|message| records(message) < mean / 4).count();
-            prop_assert!(small <= 4, "{small} of {}", messages.len());
+            prop_assert!(messages.iter().all(|message| !message.is_empty()));
         }
 
         #[test]
         fn divided__of_like_records_differs_by_one(number in 1usize..3_000, bytes in 1usize..100) {
-            let messages = divided(&vec![vec![7; bytes]; number], None);
+            let messages = divided(&vec![vec![7; bytes]; number]);
             let records = || messages.iter().map(|message| message.len() / bytes);
             prop_assert!(records().max().unwrap() - records().min().unwrap() <= 1);
             prop_assert!(records().max().unwrap() * bytes <= MESSAGE_BYTES);
             prop_assert_eq!(messages.len(), number.div_ceil(MESSAGE_BYTES / bytes));
+        }
+    }
+
+    /// One long record, or lengths that differ, must leave no other message short.
+    #[test]
+    fn read__divides_evenly_beside_long_records() {
+        let mut draws = ChaCha8Rng::seed_from_u64(1);
+        let mut files = vec![("like", vec![12; 4_000])];
+        for long in [400, 700, 1_500] {
+            let lens = (0..4_000).map(|i| if i == 9 { long } else { 12 });
+            files.push(("one long", lens.collect()));
+        }
+        files.push(("uneven", (0..4_000).map(|_| draws.random_range(60..240)).collect()));
+        for (name, lens) in files {
+            let rows: String = lens.iter().map(|len| "x".repeat(*len) + "\n").collect();
+            let file = format!("n\n{rows}");
+            let table = Table::read(file.as_bytes(), None, RecordOrder::ShuffledBy(3)).unwrap();
+            let records = |message: &Vec<u8>| message.iter().filter(|b| **b == b'\n').count();
+            let counts: Vec<usize> = table.messages.iter().map(records).collect();
+            let mean = 4_000 / counts.len();
+            // The long record's part may be divided around it.
+            let short = counts.iter().filter(|&&records| records < mean / 2).count();
+            assert!(short <= 3, "{name}: {short} of {counts:?}");
         }
     }
 
