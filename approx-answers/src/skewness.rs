@@ -15,8 +15,8 @@
 
 use crate::part::Part;
 
-/// Where a smaller share is missing, A stays what it is to B at this one: A = -3 B. By its own terms
-/// A grows without bound there, and the expansion fails. The sample knows the variance, and
+/// Where a smaller share is missing, A is to B what it is at this one: A = -3 B. By its own terms A
+/// grows without bound there, and the expansion fails. The sample knows the variance, and
 /// Student's t covers.
 const MISSING_SHARE_MIN: f64 = 0.2;
 /// Below this the transformation is the identity, but for rounding.

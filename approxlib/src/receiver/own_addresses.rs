@@ -41,7 +41,7 @@ impl OwnAddresses {
     }
 }
 
-/// The kernel binds a socket to addresses of this host only, unless the administrator allows others.
+/// The kernel binds sockets to addresses of this host only, as long as `ip_nonlocal_bind` is off.
 fn is_own(address: SocketAddr) -> io::Result<bool> {
     let mut address = canonical(address);
     address.set_port(0);

@@ -41,9 +41,10 @@ pub struct Args {
     /// The messages are CSV records, from `atp-user send --csv`
     #[arg(long, requires = "query")]
     csv: bool,
-    /// The accepted relative error of the query's answer, or of each key's: how far its interval reaches to the farther side.
-    /// The receiver then asks the senders for as much as it needs, or for the end. The exit code is
-    /// 3 if a warning or a left-out message puts the answer in doubt, and 4 if the error isn't met
+    /// The accepted relative error of the query's answer, or of each key's: how far its interval
+    /// reaches to the farther side. The receiver then asks the senders for as much as it needs, or
+    /// for the end. The exit code is 3 if a warning or a left-out message puts the answer in doubt,
+    /// and 4 if the error isn't met
     #[arg(long, value_name = "SHARE", requires = "query")]
     emax: Option<f64>,
     /// Also end the job while a warning puts the answer in doubt, such as records in order or a
