@@ -126,8 +126,8 @@ impl Table {
     }
 }
 
-/// Puts shuffled records into messages, as evenly as their lengths allow: a short message's total is
-/// far from the others, and a sum's interval depends on whether it arrives.
+/// Puts shuffled records into messages, as evenly as their lengths allow. A short message's total
+/// is far from the others, and a sum's interval depends on whether it arrives.
 fn divided(lines: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let overflows = |part: &&[Vec<u8>]| part.len() > 1 && len(part) > MESSAGE_BYTES;
     // Records of like lengths fit with a few messages more. A few parts with long records don't.
