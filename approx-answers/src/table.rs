@@ -283,7 +283,8 @@ mod tests {
             lens in prop::collection::vec(1usize..40, 0..2_000),
             long in prop::option::of(1_000usize..3_000),
         ) {
-            let lines: Vec<Vec<u8>> = lens.into_iter().chain(long).map(|len| vec![7; len]).collect();
+            let lines = lens.into_iter().chain(long).map(|len| vec![7; len]);
+            let lines: Vec<Vec<u8>> = lines.collect();
             let messages = divided(&lines);
             prop_assert_eq!(messages.concat(), lines.concat());
             let is_long = |message: &&Vec<u8>| message.len() > MESSAGE_BYTES;
