@@ -208,8 +208,8 @@ mod tests {
         }
         insta::assert_snapshot!(lines.join("\n"), @r"
         avg(value): 4.50 ± 57.12 from 2 of 1000 messages
-        avg(value): 7.16 ± 1.29 from 50 of 1000 messages
-        avg(value): 7.50 ± 0.35 from 400 of 1000 messages
+        avg(value): 7.16 (5.87 to 8.46) from 50 of 1000 messages
+        avg(value): 7.50 (7.14 to 7.85) from 400 of 1000 messages
         avg(value): 7.50 ± 0.00 from 1000 of 1000 messages
         ");
     }
