@@ -30,7 +30,7 @@ pub struct Args {
     /// travels in an exact group. The whole file is read first. For `atp-user recv --query`
     #[arg(long, conflicts_with = "bytes")]
     csv: bool,
-    /// Records per message of a CSV file
+    /// The most records of a message of a CSV file
     #[arg(long, value_name = "N", requires = "csv", value_parser = clap::value_parser!(u32).range(1..))]
     rows: Option<u32>,
     /// Keep the order of the records or lines. On a good network, the last messages are then the
