@@ -21,9 +21,9 @@ impl GuestReader {
         GuestReader { starts, current: None, tallies: Vec::new() }
     }
 
-    /// Whether a binary has begun and not ended.
-    pub fn is_in_the_middle(&self) -> bool {
-        self.current.is_some()
+    /// The number of the start in which a binary has begun and not ended.
+    pub fn running(&self) -> Option<usize> {
+        self.current.is_some().then_some(self.tallies.len())
     }
 
     /// Returns the counts of the binary that the line ends, in words.

@@ -111,19 +111,22 @@ impl Reader {
             skips,
             passes,
             unstable: Vec::new(),
+            deaths: Vec::new(),
             times: times.collect(),
             binaries: vec![(binary.clone(), self.started.elapsed())],
         }
     }
 
-    /// Notes the pass of a test that has ended, if `said` is its outcome. Returns its name if it
-    /// goes on.
+    /// Notes the end of a test, if `said` is its outcome. Returns its name if it goes on.
     fn ended(&mut self, name: String, said: &str) -> Option<String> {
         if !is_outcome(said) {
             return Some(name);
         }
-        if said.starts_with("ok") {
-            self.passed_names.insert(name);
+        match said.starts_with("ok") {
+            true => drop(self.passed_names.insert(name)),
+            // The headings that name failed tests come at the binary's end, which may not come.
+            false if said.starts_with("FAILED") => drop(self.failed_names.insert(name)),
+            false => {}
         }
         None
     }
@@ -265,6 +268,15 @@ mod tests {
             Some("exit status: 101"),
         );
         assert_eq!(tally.failures_in_words(), ["bin::a"]);
+    }
+
+    #[test]
+    fn reader_names_a_failed_test_of_a_binary_that_was_ended() {
+        let tally = read(
+            "test a   ... began a\ntook a: 1.0 s\nFAILED\ntest b   ... began b\n",
+            Some("killed"),
+        );
+        assert_eq!(tally.failures_in_words(), ["bin::a", "bin: killed, still running: b"]);
     }
 
     #[test]

@@ -20,9 +20,9 @@ use testbed::{
 };
 
 crate::trials! { if missing_for_cgroups:
+    ; not emulated:
     hostile__forged_acks_and_resets,
     hostile__replays_in_the_middle_and_after_the_end,
-    ; not emulated:
     hostile__job_of_another_cgroup,
 }
 

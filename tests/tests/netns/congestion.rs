@@ -7,6 +7,11 @@ use testbed::{Family, Load, Star, Transfer};
 
 crate::trials! {
     congestion__shaped_port_v4,
+}
+
+crate::trials! {
+    fn independent_of_pacing:
+    // The address family is: the test above runs with each backend.
     congestion__shaped_port_v6,
 }
 

@@ -11,13 +11,13 @@ use testbed::{
 };
 
 crate::trials! {
-    groups__each_has_a_lane_and_a_queue_v4,
     groups__each_has_a_lane_and_a_queue_v6,
     groups__a_slow_lane_delays_no_other,
 }
 
 crate::trials! {
     fn independent_of_pacing:
+    groups__each_has_a_lane_and_a_queue_v4,
     groups__all_256,
     groups__stream_of_windows,
 }

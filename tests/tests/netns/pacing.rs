@@ -13,9 +13,14 @@ use testbed::{
 
 crate::trials! {
     pacing__rate_max_is_kept_v4,
-    pacing__rate_max_is_kept_v6,
     pacing__each_lane_has_a_rate_of_its_own,
     pacing__auto_takes_fq_where_there_is_one,
+}
+
+crate::trials! {
+    fn independent_of_pacing:
+    // The address family is: the test above runs with each backend.
+    pacing__rate_max_is_kept_v6,
 }
 
 /// A load of 10 s at the rate: long enough to query the daemon while the job runs, and slow enough

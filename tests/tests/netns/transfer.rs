@@ -11,15 +11,19 @@ use testbed::{
 
 crate::trials! {
     transfer__v4,
+    transfer__messages_of_many_packets_v6,
+    transfer__everything_must_arrive,
+    transfer__over_loopback,
+}
+
+crate::trials! {
+    fn independent_of_pacing:
     transfer__v6,
     transfer__messages_of_many_packets_v4,
-    transfer__messages_of_many_packets_v6,
     transfer__across_a_router_v4,
     transfer__across_a_router_v6,
     transfer__one_job_after_another,
-    transfer__everything_must_arrive,
     transfer__three_senders_one_receiver,
-    transfer__over_loopback,
     transfer__narrow_interface,
     transfer__to_any_address_of_the_receiver_s_host,
 }

@@ -25,6 +25,7 @@ pub struct Binary {
 }
 
 /// One start of a test binary.
+#[derive(Clone, Copy)]
 pub struct Start<'a> {
     pub binary: &'a Binary,
     /// The tests to run: those whose names contain it.
@@ -45,6 +46,18 @@ impl Binary {
     /// Whether its tests pace packets, so that they run on each pacing backend.
     pub fn depends_on_backend(&self) -> bool {
         matches!(self.name.as_str(), "netns" | "faults")
+    }
+
+    /// The tests that the filter selects, in the order in which they run.
+    pub fn tests(&self, filter: Option<&str>, pacing_only: bool) -> Result<Vec<TestName>> {
+        let mut list = Command::new(&self.path);
+        list.arg("--list").args(filter);
+        if pacing_only {
+            list.env(PACING_ONLY_VARIABLE, "1");
+        }
+        let list = setup::output(&mut list)?;
+        let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
+        Ok(names.map(|name| TestName::new(&self.name, name.trim())).collect())
     }
 }
 
@@ -95,10 +108,9 @@ impl KernelTests {
     pub fn all_skipped(&self, filter: Option<&str>, reason: &str) -> Result<Tally> {
         let mut tally = Tally::default();
         for binary in &self.binaries {
-            let list = setup::output(Command::new(&binary.path).arg("--list").args(filter))?;
-            for name in list.lines().filter_map(|line| line.strip_suffix(": test")) {
-                let name = format!("{}::{}", binary.name, name.trim());
-                tally.skips.push(Skip { whole_rung: true, ..Skip::new(&name, reason) });
+            for test in binary.tests(filter, false)? {
+                let skip = Skip::new(&test.to_string(), reason);
+                tally.skips.push(Skip { whole_rung: true, ..skip });
             }
         }
         Ok(tally)

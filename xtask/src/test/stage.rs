@@ -55,7 +55,19 @@ pub fn show_log(log: &Path) {
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('{')).collect();
     let explains = |line: &&str| line.starts_with("failures:") || line.starts_with("error");
     let from = lines.iter().position(explains).unwrap_or_else(|| lines.len().saturating_sub(40));
-    for line in lines[from..].iter().take(SHOWN_LINES_MAX) {
+    show_lines(&lines[from..], log);
+}
+
+/// Prints the last lines of a log.
+pub fn show_end(log: &Path) {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    show_lines(&lines[lines.len().saturating_sub(SHOWN_LINES_MAX)..], log);
+}
+
+fn show_lines(lines: &[&str], log: &Path) {
+    for line in lines.iter().take(SHOWN_LINES_MAX) {
         atp_output::note!("    {line}");
     }
     atp_output::note!("  full log: {}", log.display());

@@ -27,8 +27,8 @@ pub struct Ran {
     pub tallies: Vec<Tally>,
     /// The guest ended by itself, before any limit.
     pub ended_by_itself: bool,
-    /// The guest ended by itself before one of the binaries did.
-    pub died: bool,
+    /// The number of the start during which the guest ended by itself: it died.
+    pub died_in: Option<usize>,
 }
 
 pub struct Guest {
@@ -100,10 +100,16 @@ impl Guest {
             std::fs::copy(&words, &kept)?;
         }
         let ended_by_itself = end.by_itself;
-        let died = ended_by_itself && reader.is_in_the_middle();
+        let died_in = reader.running().filter(|_| ended_by_itself);
         let tallies = reader.finish(end.trouble);
-        stage::show_failures(&tallies, if words.exists() { &kept } else { &log });
-        Ok(Ran { tallies, ended_by_itself, died })
+        if died_in.is_none() {
+            stage::show_failures(&tallies, if words.exists() { &kept } else { &log });
+        }
+        if died_in.is_some() {
+            // What its kernel said last: without it, nobody knows why the guest died.
+            stage::show_end(&log);
+        }
+        Ok(Ran { tallies, ended_by_itself, died_in })
     }
 
     fn write_script(&self, name: &str, text: &str) -> Result<PathBuf> {
@@ -121,6 +127,8 @@ impl Guest {
         vng.current_dir(&self.shared);
         // Debian 12's virtiofsd is too old for virtme-ng, which finds out after five seconds.
         vng.arg("--run").arg(&self.kernel).args(["--force-9p", "--memory=4G"]);
+        // The kernel's messages: a panic is among them.
+        vng.arg("--verbose");
         vng.arg(format!("--cpus={PROCESSORS}"));
         if let Some(busybox) = paths.vm_busybox() {
             vng.arg("--busybox").arg(busybox);
