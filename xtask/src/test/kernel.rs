@@ -86,6 +86,12 @@ impl KernelTests {
         variables
     }
 
+    /// The files with eBPF programs: the datapath's, and those of the testbed's faults beside them.
+    pub fn objects(&self) -> Vec<PathBuf> {
+        let datapath = self.object.iter();
+        datapath.flat_map(|path| [path.clone(), path.with_file_name("faults.o")]).collect()
+    }
+
     /// A start of a binary for each test: a binary takes one name at a time.
     ///
     /// # Errors

@@ -13,8 +13,8 @@ use crate::test::capability::Place;
 use crate::test::kernel::{KernelTests, Start};
 use crate::test::{host, stage};
 
-use super::FAULT_ROWS;
 use super::script::{self, BINARY_LIMIT, PROCESSORS, quoted};
+use super::{FAULT_ROWS, programs};
 use test_report::{GuestReader, Tally};
 
 /// A kernel boots under KVM in two or three seconds.
@@ -82,7 +82,9 @@ impl Guest {
     pub fn run_tests(&self, tests: &KernelTests, starts: &[Start], attempt: &str) -> Result<Ran> {
         let words = self.shared.join("guest.log");
         remove_if_there(&words)?;
-        let script = script::text(tests, starts, &words, self.emulated.is_some());
+        let packed = self.shared.join("programs");
+        programs::pack(tests, starts, &packed)?;
+        let script = script::text(tests, starts, [&words, &packed], self.emulated.is_some());
         let script = self.write_script("guest.sh", &script)?;
         let log = stage::log_path(&format!("vm-console{attempt}"))?;
         let named = |start: &Start| (start.binary.name.clone(), start.filter.map(str::to_owned));

@@ -3,6 +3,7 @@
 //! KVM is used if it boots that kernel. On nested hosts it often doesn't: then QEMU emulates.
 
 mod guest;
+mod programs;
 mod script;
 
 use std::path::PathBuf;

@@ -5,6 +5,7 @@ use std::{path::Path, time::Duration};
 use crate::setup;
 use crate::test::kernel::{self, KernelTests, Start};
 
+use super::programs::{self, in_guest};
 use super::{BACKEND, FAULT_ROWS};
 
 /// The processors of the guest.
@@ -25,20 +26,27 @@ pub fn every_binary<'a>(
     binaries.map(|binary| Start { binary, filter, exact: false }).collect()
 }
 
-/// The script. All its output goes to `words`, each binary's part between two marks.
-pub fn text(tests: &KernelTests, starts: &[Start], words: &Path, emulated: bool) -> String {
+/// The script. All its output goes to `words`, each binary's part between two marks. `packed` has
+/// the programs.
+pub fn text(
+    tests: &KernelTests,
+    starts: &[Start],
+    [words, packed]: [&Path; 2],
+    emulated: bool,
+) -> String {
     let mut script = format!("exec >{} 2>&1\n", quoted(words));
     script.push_str("mount -t bpf bpf /sys/fs/bpf\nip link set lo up\n");
-    let rows = words.with_file_name(FAULT_ROWS);
-    let mut variables = tests.environment();
-    variables.push((kernel::BACKEND_VARIABLE, Path::new(BACKEND)));
-    variables.push((kernel::FAULT_ROWS_VARIABLE, &rows));
+    script.push_str(&programs::unpack(packed));
+    let programs = tests.environment().into_iter().map(|(name, path)| (name, in_guest(path)));
+    let mut variables: Vec<_> = programs.collect();
+    variables.push((kernel::BACKEND_VARIABLE, BACKEND.into()));
+    variables.push((kernel::FAULT_ROWS_VARIABLE, words.with_file_name(FAULT_ROWS)));
     if emulated && tests.can_run_here() {
         // An emulated machine is slow, and the host rung ran the tests that all backends share.
-        variables.push((kernel::PACING_ONLY_VARIABLE, Path::new("1")));
+        variables.push((kernel::PACING_ONLY_VARIABLE, "1".into()));
     }
     for (name, value) in variables {
-        script.push_str(&format!("export {name}={}\n", quoted(value)));
+        script.push_str(&format!("export {name}={}\n", quoted(&value)));
     }
     script.push_str(&format!("cd {}\n", quoted(&setup::paths().workspace)));
     for start in starts {
@@ -50,7 +58,7 @@ pub fn text(tests: &KernelTests, starts: &[Start], words: &Path, emulated: bool)
 }
 
 fn commands(start: &Start) -> String {
-    let (name, path) = (&start.binary.name, quoted(&start.binary.path));
+    let (name, path) = (&start.binary.name, quoted(&in_guest(&start.binary.path)));
     // Jobs between hosts need the processors for themselves where those are emulated.
     let tests_at_once = if start.binary.depends_on_backend() { 1 } else { PROCESSORS };
     let arguments = start.arguments(tests_at_once);
@@ -75,7 +83,8 @@ mod tests {
     use test_report::TestName;
 
     fn script(starts: &[Start]) -> String {
-        text(&two_binaries(), starts, Path::new("/shared/guest.log"), true)
+        let files = ["/shared/guest.log", "/shared/programs"].map(Path::new);
+        text(&two_binaries(), starts, files, true)
     }
 
     #[test]
@@ -109,8 +118,8 @@ mod tests {
         assert_eq!(
             runs,
             [
-                "timeout -k 5 1500 '/t/netns' '--test-threads=1' '--color=never' 'rates' '--exact'",
-                r"timeout -k 5 1500 '/t/netns' '--test-threads=1' '--color=never' 'job'\''s_end' '--exact'",
+                "timeout -k 5 1500 '/run/atp-tests/netns' '--test-threads=1' '--color=never' 'rates' '--exact'",
+                r"timeout -k 5 1500 '/run/atp-tests/netns' '--test-threads=1' '--color=never' 'job'\''s_end' '--exact'",
             ]
         );
         assert_eq!(script.matches("echo '== netns'\n").count(), 2, "{script}");
