@@ -10,10 +10,8 @@ use anyhow::{Context, Result};
 use crate::setup;
 use crate::test::kernel::{KernelTests, Start};
 
-use super::script::quoted;
-
-/// The copies in the guest, on a filesystem in memory.
-const IN_MEMORY: &str = "/run/atp-tests";
+/// The folder of the copies in the guest, on a filesystem in memory.
+pub const IN_MEMORY: &str = "/run/atp-tests";
 
 /// Copies the daemon, the eBPF programs and the binaries of `starts` to `folder`, which the guest
 /// can read.
@@ -30,11 +28,6 @@ pub fn pack(tests: &KernelTests, starts: &[Start], folder: &Path) -> Result<()> 
         copy(&object, &folder.join(name(&object)))?;
     }
     Ok(())
-}
-
-/// The line of the script that takes the copies into memory.
-pub fn unpack(folder: &Path) -> String {
-    format!("cp -r {} {IN_MEMORY}\n", quoted(folder))
 }
 
 /// The copy in the guest of a file that was packed.

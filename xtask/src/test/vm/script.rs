@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use crate::setup;
 use crate::test::kernel::{self, KernelTests, Start};
 
-use super::programs::{self, in_guest};
+use super::programs::{IN_MEMORY, in_guest};
 use super::{BACKEND, FAULT_ROWS};
 
 /// The processors of the guest.
@@ -36,7 +36,7 @@ pub fn text(
 ) -> String {
     let mut script = format!("exec >{} 2>&1\n", quoted(words));
     script.push_str("mount -t bpf bpf /sys/fs/bpf\nip link set lo up\n");
-    script.push_str(&programs::unpack(packed));
+    script.push_str(&format!("cp -r {} {IN_MEMORY}\n", quoted(packed)));
     let programs = tests.environment().into_iter().map(|(name, path)| (name, in_guest(path)));
     let mut variables: Vec<_> = programs.collect();
     variables.push((kernel::BACKEND_VARIABLE, BACKEND.into()));
