@@ -3,6 +3,7 @@
 //! The header travels alone in an exact group. A receiver needs no more than that to read the
 //! records of any message.
 
+use std::fmt;
 use std::io::{self, Read};
 
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
@@ -33,6 +34,18 @@ pub struct LongRecords {
     pub number: u64,
     /// The line on which the first one begins.
     pub first_line: u64,
+}
+
+/// What to tell the user of a table that has such records.
+impl fmt::Display for LongRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, first_line } = self;
+        write!(
+            f,
+            "{number} records have values of several lines, the first at line {first_line}: if \
+             they should not, a quote is stray there"
+        )
+    }
 }
 
 /// A CSV file that can't be sent.

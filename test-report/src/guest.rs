@@ -21,9 +21,9 @@ impl GuestReader {
         GuestReader { starts, current: None, tallies: Vec::new() }
     }
 
-    /// The number of the start in which a binary has begun and not ended.
-    pub fn running(&self) -> Option<usize> {
-        self.current.is_some().then_some(self.tallies.len())
+    /// The number of starts whose binaries have ended.
+    pub fn ended(&self) -> usize {
+        self.tallies.len()
     }
 
     /// Returns the counts of the binary that the line ends, in words.

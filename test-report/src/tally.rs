@@ -13,8 +13,6 @@ pub struct Tally {
     pub passes: Vec<TestName>,
     /// What went wrong before it was repeated, in words that begin with its name.
     pub unstable: Vec<String>,
-    /// The tests during which a guest died that went on in a new one.
-    pub deaths: Vec<String>,
     /// How long tests took, as they printed it.
     pub times: Vec<(TestName, Duration)>,
     /// How long each binary took.
@@ -67,24 +65,8 @@ impl Tally {
         self.skips.extend(other.skips);
         self.passes.extend(other.passes);
         self.unstable.extend(other.unstable);
-        self.deaths.extend(other.deaths);
         self.times.extend(other.times);
         self.binaries.extend(other.binaries);
-    }
-
-    /// The results of a binary that was ended in its middle: those of the tests that had ended.
-    pub fn of_ended_tests(mut self) -> Tally {
-        self.passed = self.passes.len();
-        self.failures.retain(|failure| matches!(failure, Failure::Test(_)));
-        self
-    }
-
-    /// Whether the test passed, failed or was skipped.
-    pub fn has(&self, test: &TestName) -> bool {
-        let name = test.to_string();
-        self.passes.contains(test)
-            || self.failures.contains(&Failure::Test(test.clone()))
-            || self.skips.iter().any(|skip| skip.name == name)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -133,21 +115,5 @@ mod tests {
         assert_eq!(tally.summary(), "3 passed");
         tally.add(Tally { failures: vec![Failure::Other("a: hung".into())], ..Tally::default() });
         assert_eq!(tally.summary(), "3 passed, 1 failed");
-    }
-
-    #[test]
-    fn of_ended_tests__leaves_the_one_that_ran_when_the_binary_ended() {
-        let [passed, failed, running] = ["a", "b", "c"].map(|name| TestName::new("netns", name));
-        let ended = Failure::Other("netns: exit status: 255, still running: c".to_owned());
-        let tally = Tally {
-            failures: vec![Failure::Test(failed.clone()), ended],
-            passes: vec![passed.clone()],
-            skips: vec![Skip::new("netns::d", "needs sch_fq")],
-            ..Tally::default()
-        };
-        let tally = tally.of_ended_tests();
-        assert_eq!(tally.summary(), "1 passed, 1 failed, 1 skipped");
-        assert!([passed, failed, TestName::new("netns", "d")].iter().all(|test| tally.has(test)));
-        assert!(!tally.has(&running));
     }
 }

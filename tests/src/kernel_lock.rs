@@ -1,6 +1,7 @@
 //! Holds the kernel's lock of the network configuration (rtnl).
 
 use anyhow::{Context, Result, ensure};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use std::{
@@ -8,11 +9,13 @@ use std::{
     fs::File,
     io::Read,
     num::NonZeroUsize,
-    os::fd::{AsRawFd, FromRawFd},
+    os::fd::{AsFd, AsRawFd, FromRawFd},
     thread,
     time::Duration,
 };
 
+/// The kernel asks for the page at once, if it has an answer.
+const ASKS_WITHIN_MS: u16 = 60_000;
 const PAGE_BYTES: usize = 4096;
 const ETHTOOL_GSET: u32 = 1;
 /// `_IOWR(0xaa, ..)` of linux/userfaultfd.h
@@ -30,14 +33,15 @@ pub fn missing() -> Option<String> {
 }
 
 /// Holds the lock for `duration`, with an ethtool request about an interface of the calling
-/// thread's namespace. Every change of every network waits for that long.
+/// thread's namespace. Every change of every network waits for that long. Calls `held` once it has
+/// the lock.
 ///
 /// The kernel writes its answer while it holds the lock. The answer's page is missing, and another
 /// thread takes its time to supply it.
 ///
 /// # Errors
 /// The kernel refuses one of the steps.
-pub fn hold(interface: &str, duration: Duration) -> Result<()> {
+pub fn hold(interface: &str, duration: Duration, held: impl FnOnce() + Send) -> Result<()> {
     let faults = userfaultfd().context("userfaultfd")?;
     call(&faults, UFFDIO_API, &mut [UFFD_API, 0, 0])?;
     let bytes = NonZeroUsize::new(2 * PAGE_BYTES).context("no bytes")?;
@@ -53,7 +57,11 @@ pub fn hold(interface: &str, duration: Duration) -> Result<()> {
     call(&faults, UFFDIO_REGISTER, &mut [second, len, UFFDIO_REGISTER_MODE_MISSING, 0])?;
     let supplied = thread::scope(|scope| {
         let supplier = scope.spawn(|| -> Result<()> {
+            let asks = &mut [PollFd::new(faults.as_fd(), PollFlags::POLLIN)];
+            let asked = poll(asks, ASKS_WITHIN_MS)?;
+            ensure!(asked > 0, "the kernel wrote no answer");
             (&faults).read_exact(&mut [0; MESSAGE_BYTES])?;
+            held();
             thread::sleep(duration);
             call(&faults, UFFDIO_ZEROPAGE, &mut [second, len, 0, 0])
         });

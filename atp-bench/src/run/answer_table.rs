@@ -124,16 +124,16 @@ pub fn accepted(schemes: &Schemes<'_>, messages: usize) -> Table {
     table
 }
 
-/// The largest half-width of the answers that the accepted error is of.
+/// How far the intervals of the answers that the accepted error is of reach at most.
 fn reached(job: &JobReport) -> f64 {
     if let Some(accepted) = &job.accepted {
         return accepted.reached;
     }
     let intervals = job.answers.iter().flat_map(|answer| &answer.intervals);
-    let widths = intervals
+    let reaches = intervals
         .filter(|interval| interval.is_of_emax)
-        .map(|interval| interval.interval.half_width_share().unwrap_or(f64::MAX));
-    widths.reduce(f64::max).unwrap_or(f64::MAX)
+        .map(|interval| interval.interval.reach_share().unwrap_or(f64::MAX));
+    reaches.reduce(f64::max).unwrap_or(f64::MAX)
 }
 
 /// How each scheme was run, in words.
@@ -146,9 +146,9 @@ pub fn accepted_caption(error: f64, level: f64, share: f64, schemes: &Schemes<'_
         format!("TCP schemes can't be asked, and no ATP job was run: their MSR is {share:.3}.")
     };
     format!(
-        "Accepted: a half-width of {error} % at {level} %, of each average over all keys and of each \
-         count. ATP's receiver asks the senders for as much as that needs, and ends the job; MSR is \
-         what they agreed last. {others} UDP sends every message once. The error reached is the \
-         largest half-width."
+        "Accepted: intervals of {level} % that reach at most {error} % from each average over all \
+         keys and from each count. ATP's receiver asks the senders for as much as that needs, and \
+         ends the job; MSR is what they agreed last. {others} UDP sends every message once. The \
+         error reached is the farthest of these ends."
     )
 }

@@ -50,8 +50,18 @@ impl Interval {
 
     /// Half of the width as a share of the answer. None without an end, or for an answer of 0.
     pub fn half_width_share(&self) -> Option<f64> {
-        let is_finite = self.value != 0.0 && self.low > f64::MIN && self.high < f64::MAX;
-        is_finite.then(|| (self.high - self.low) / 2.0 / self.value.abs())
+        self.has_share().then(|| (self.high - self.low) / 2.0 / self.value.abs())
+    }
+
+    /// The distance to the farther end as a share of the answer. None without an end, or for an
+    /// answer of 0.
+    pub fn reach_share(&self) -> Option<f64> {
+        let reach = (self.high - self.value).max(self.value - self.low);
+        self.has_share().then(|| reach / self.value.abs())
+    }
+
+    fn has_share(&self) -> bool {
+        self.value != 0.0 && self.low > f64::MIN && self.high < f64::MAX
     }
 
     /// Whether the interval contains this answer.

@@ -2,7 +2,7 @@
 
 use super::shuffled::Shuffled;
 use anyhow::{Context, Result, bail, ensure};
-use approx_answers::{LongRecords, RecordOrder, Table};
+use approx_answers::{RecordOrder, Table};
 use approxlib::{Group, Job, JobBuilder, JobId, Order};
 use atp_options::{law, quantity};
 use atp_output::{complain, note, say};
@@ -175,11 +175,8 @@ fn send_table(args: &Args, builder: JobBuilder) -> Result<(Job, Order)> {
     };
     let Table { header, messages, long_records } = Table::read(messages.reader, args.rows, of_file)
         .with_context(|| format!("can't send {source}"))?;
-    if let LongRecords { number: number @ 1.., first_line } = long_records {
-        note!(
-            "{source}: {number} records have values of several lines, the first at line \
-             {first_line}: if they should not, a quote is stray there"
-        );
+    if long_records.number > 0 {
+        note!("{source}: {long_records}");
     }
     ensure!(!messages.is_empty(), "{source} holds no record: nothing was sent");
     let number = u32::try_from(messages.len())

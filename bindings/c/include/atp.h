@@ -521,6 +521,174 @@ typedef struct atp_estimate {
 } atp_estimate;
 
 /**
+ * How a table becomes messages. Begin with ATP_INIT. A number of 0 is the default.
+ */
+typedef struct atp_csv_options {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The most records of a message. Default: as many as fit a packet.
+   */
+  uint32_t rows;
+  /**
+   * 1 if the records keep the order of the file: incomplete answers then have a warning. By
+   * default they are shuffled, so that those that arrive are a fair sample.
+   */
+  uint32_t ordered;
+  /**
+   * Of shuffled records: the seed. Default: drawn.
+   */
+  uint64_t seed;
+} atp_csv_options;
+
+/**
+ * Messages with a minimal sampling rate of their own.
+ */
+typedef struct atp_group {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The group's id, 0 to 255.
+   */
+  uint32_t group;
+  /**
+   * The number of messages, if it is known; 0 if not.
+   */
+  uint32_t messages;
+  /**
+   * The share of the messages that must arrive, above 0 to 1, or ATP_MSR_ZERO. At 1 the group is
+   * exact: in order. Default 1.
+   */
+  double msr;
+  /**
+   * A name for people, which the receiver gets: at most 32 bytes. Null: none.
+   */
+  const char *name;
+  /**
+   * A number of atp_order: the order in which the messages are sent, for the receiver.
+   */
+  uint32_t order;
+  /**
+   * Of ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
+   */
+  uint32_t shuffle_buffer;
+} atp_group;
+
+/**
+ * Options of a job or a stream. A number of 0 is the default: begin with atp_job_options_init or
+ * ATP_INIT.
+ */
+typedef struct atp_job_options {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The job's id: a decimal number, or a name. Null: drawn.
+   */
+  const char *id;
+  /**
+   * The share of group 0 that must arrive, above 0 to 1, or ATP_MSR_ZERO. Default: group 0 is
+   * exact, or isn't there if `groups` has others.
+   */
+  double msr;
+  /**
+   * The number of messages of group 0 (in each window), if it is known; 0 if not.
+   */
+  uint32_t messages;
+  /**
+   * Bits of atp_flag.
+   */
+  uint32_t flags;
+  /**
+   * The groups; the size of the first one is the distance from one to the next.
+   */
+  const struct atp_group *groups;
+  /**
+   * The number of groups.
+   */
+  size_t groups_len;
+  /**
+   * Streams only: how long a window may take. 0: without limit.
+   */
+  uint64_t window_deadline_ms;
+  /**
+   * The socket of the daemon to use. Null: the default daemon, if it runs.
+   */
+  const char *control_socket;
+  /**
+   * Without a daemon: the rate of the host's port. Default 125,000,000.
+   */
+  uint64_t rate_max_bytes_per_s;
+  /**
+   * How long the receiver may be silent. Default 10,000.
+   */
+  uint64_t peer_timeout_ms;
+  /**
+   * How late threads and timers of the hosts usually are, at most. Default 1,000.
+   */
+  uint64_t timer_granularity_us;
+  /**
+   * Bytes of messages in the library before sending blocks. Default 4 MiB.
+   */
+  uint64_t buffer_bytes;
+  /**
+   * Message bytes of a packet, 1 to 8,900. Default: as many as the path takes.
+   */
+  uint32_t payload_bytes;
+  /**
+   * The longest message, bytes. Default 64 MiB.
+   */
+  uint32_t message_bytes_max;
+  /**
+   * The most packets in flight until the peer was heard. 0: without limit.
+   */
+  uint32_t initial_window_packets;
+  /**
+   * A number of atp_order: the order of the messages of group 0.
+   */
+  uint32_t order;
+  /**
+   * Without a daemon: the rate law, such as "paper". Null: the default law.
+   */
+  const char *law;
+  /**
+   * Without a daemon: rules of the law that are off, divided by commas. Null: none.
+   */
+  const char *rules_off;
+  /**
+   * A number of atp_requests. The next three fields count with ATP_REQUESTS_WITHIN only.
+   */
+  uint32_t requests;
+  /**
+   * 1 if a request may end the job.
+   */
+  uint32_t requests_may_end;
+  /**
+   * The lowest sampling rate that a request may set, 0 to 1.
+   */
+  double requests_msr_min;
+  /**
+   * The highest sampling rate that a request may set, above 0 to 1, or ATP_MSR_ZERO. Default 1.
+   */
+  double requests_msr_max;
+} atp_job_options;
+
+/**
+ * A job: messages to one receiver, of which a share must arrive. Free it with atp_job_free.
+ */
+typedef struct atp_job {
+  /**
+   * 0 is no job. Numbers aren't used twice.
+   */
+  uint64_t handle;
+} atp_job;
+
+/**
  * An event, from atp_receiver_recv. Free it with atp_event_free.
  */
 typedef struct atp_event {
@@ -681,151 +849,6 @@ typedef struct atp_group_terms {
    */
   uint32_t reserved;
 } atp_group_terms;
-
-/**
- * Messages with a minimal sampling rate of their own.
- */
-typedef struct atp_group {
-  /**
-   * The size of the structure.
-   */
-  size_t struct_size;
-  /**
-   * The group's id, 0 to 255.
-   */
-  uint32_t group;
-  /**
-   * The number of messages, if it is known; 0 if not.
-   */
-  uint32_t messages;
-  /**
-   * The share of the messages that must arrive, above 0 to 1, or ATP_MSR_ZERO. At 1 the group is
-   * exact: in order. Default 1.
-   */
-  double msr;
-  /**
-   * A name for people, which the receiver gets: at most 32 bytes. Null: none.
-   */
-  const char *name;
-  /**
-   * A number of atp_order: the order in which the messages are sent, for the receiver.
-   */
-  uint32_t order;
-  /**
-   * Of ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
-   */
-  uint32_t shuffle_buffer;
-} atp_group;
-
-/**
- * Options of a job or a stream. A number of 0 is the default: begin with atp_job_options_init or
- * ATP_INIT.
- */
-typedef struct atp_job_options {
-  /**
-   * The size of the structure.
-   */
-  size_t struct_size;
-  /**
-   * The job's id: a decimal number, or a name. Null: drawn.
-   */
-  const char *id;
-  /**
-   * The share of group 0 that must arrive, above 0 to 1, or ATP_MSR_ZERO. Default: group 0 is
-   * exact, or isn't there if `groups` has others.
-   */
-  double msr;
-  /**
-   * The number of messages of group 0 (in each window), if it is known; 0 if not.
-   */
-  uint32_t messages;
-  /**
-   * Bits of atp_flag.
-   */
-  uint32_t flags;
-  /**
-   * The groups; the size of the first one is the distance from one to the next.
-   */
-  const struct atp_group *groups;
-  /**
-   * The number of groups.
-   */
-  size_t groups_len;
-  /**
-   * Streams only: how long a window may take. 0: without limit.
-   */
-  uint64_t window_deadline_ms;
-  /**
-   * The socket of the daemon to use. Null: the default daemon, if it runs.
-   */
-  const char *control_socket;
-  /**
-   * Without a daemon: the rate of the host's port. Default 125,000,000.
-   */
-  uint64_t rate_max_bytes_per_s;
-  /**
-   * How long the receiver may be silent. Default 10,000.
-   */
-  uint64_t peer_timeout_ms;
-  /**
-   * How late threads and timers of the hosts usually are, at most. Default 1,000.
-   */
-  uint64_t timer_granularity_us;
-  /**
-   * Bytes of messages in the library before sending blocks. Default 4 MiB.
-   */
-  uint64_t buffer_bytes;
-  /**
-   * Message bytes of a packet, 1 to 8,900. Default: as many as the path takes.
-   */
-  uint32_t payload_bytes;
-  /**
-   * The longest message, bytes. Default 64 MiB.
-   */
-  uint32_t message_bytes_max;
-  /**
-   * The most packets in flight until the peer was heard. 0: without limit.
-   */
-  uint32_t initial_window_packets;
-  /**
-   * A number of atp_order: the order of the messages of group 0.
-   */
-  uint32_t order;
-  /**
-   * Without a daemon: the rate law, such as "paper". Null: the default law.
-   */
-  const char *law;
-  /**
-   * Without a daemon: rules of the law that are off, divided by commas. Null: none.
-   */
-  const char *rules_off;
-  /**
-   * A number of atp_requests. The next three fields count with ATP_REQUESTS_WITHIN only.
-   */
-  uint32_t requests;
-  /**
-   * 1 if a request may end the job.
-   */
-  uint32_t requests_may_end;
-  /**
-   * The lowest sampling rate that a request may set, 0 to 1.
-   */
-  double requests_msr_min;
-  /**
-   * The highest sampling rate that a request may set, above 0 to 1, or ATP_MSR_ZERO. Default 1.
-   */
-  double requests_msr_max;
-} atp_job_options;
-
-/**
- * A job: messages to one receiver, of which a share must arrive. Free it with atp_job_free.
- */
-typedef struct atp_job {
-  /**
-   * 0 is no job. Numbers aren't used twice.
-   */
-  uint64_t handle;
-} atp_job;
 
 /**
  * Bytes of the caller.
@@ -1448,6 +1471,32 @@ enum atp_status atp_answers_overall(const struct atp_answers *answers,
  * `answers` is null or as it says.
  */
 enum atp_status atp_answers_free(struct atp_answers *answers);
+
+/**
+ * Opens a job that sends a table to a receiver that answers a query of it: CSV with a header. Sends
+ * whole records, in the group 0 with the sampling rate `msr` of `options`, and the header in the
+ * exact group 255. Blocks while a name is resolved and while the buffer is full. atp_job_finish
+ * then ends the job.
+ *
+ * Of `options`, `messages`, `order` and `groups` stay unset. Messages are sent without MRDF, which
+ * would deliver the short ones. `csv_options` and `options` may be null: all defaults.
+ *
+ * `long_records` gets the number of records with a value of several lines. A stray quote may have
+ * made one of several records: check the table if it should have none. It may be null.
+ *
+ * ATP_ERROR_ROW if the text is no CSV, or a quote without an end hides rows. ATP_ERROR_ARGUMENT if
+ * it has no header, or no record. After any error there is no job.
+ *
+ * # Safety
+ * `csv` is null or has `len` readable bytes; other pointers are null or as they say.
+ */
+enum atp_status atp_job_connect_csv(const char *peer,
+                                    const void *csv,
+                                    size_t len,
+                                    const struct atp_csv_options *csv_options,
+                                    const struct atp_job_options *options,
+                                    struct atp_job *job,
+                                    uint64_t *long_records);
 
 /**
  * The group at `index` of an event that ends a job or window. ATP_ERROR_ARGUMENT if there is none.

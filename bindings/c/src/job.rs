@@ -14,7 +14,7 @@ use crate::{
 use approxlib::Job;
 use std::ffi::{c_char, c_int, c_void};
 
-static JOBS: Table<Sender<Job>> = Table::new("job");
+pub(crate) static JOBS: Table<Sender<Job>> = Table::new("job");
 
 /// A job: messages to one receiver, of which a share must arrive. Free it with atp_job_free.
 #[derive(Clone, Copy, Debug)]

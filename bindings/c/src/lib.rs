@@ -13,6 +13,7 @@
 mod address;
 mod answers;
 mod calls;
+mod csv;
 mod event;
 mod forks;
 mod inbox;
@@ -32,6 +33,7 @@ mod text;
 
 pub use address::{atp_address, atp_address_text};
 pub use answers::*;
+pub use csv::{atp_csv_options, atp_job_connect_csv};
 pub use event::{
     atp_event, atp_event_free, atp_event_group, atp_event_kind, atp_event_terms, atp_group_summary,
     atp_group_terms, atp_range,

@@ -254,7 +254,7 @@ fn accepted(options: &atp_query_options) -> Outcome<Option<AcceptedError>> {
     match (error_relative, error_absolute) {
         (0.0, 0.0) => Ok(None),
         (share, 0.0) => Ok(Some(AcceptedError::relative(share)?)),
-        (0.0, half_width) => Ok(Some(AcceptedError::absolute(half_width)?)),
+        (0.0, distance) => Ok(Some(AcceptedError::absolute(distance)?)),
         _ => {
             let text = "error_relative and error_absolute contradict each other: set one of them";
             Err(Failure::new(ATP_ERROR_ARGUMENT, text))

@@ -286,12 +286,111 @@ static void awaited_sources(void) {
     }
 }
 
+/* A table is sent shuffled, and a query of it has the answer of the whole. */
+enum { RECORDS = 2000 };
+
+static void of_a_table(void) {
+    static char csv[RECORDS * 16 + 16];
+    size_t len = (size_t)sprintf(csv, "%s", HEADER);
+    for (int i = 0; i < RECORDS; i++) {
+        len += (size_t)sprintf(csv + len, "k%d,%d\n", i % 2, i);
+    }
+    char address[64];
+    atp_receiver receiver = bind_loopback(address);
+    atp_csv_options table;
+    ATP_INIT(&table);
+    table.rows = 10;
+    /* A program of a later version has more fields. */
+    struct {
+        atp_job_options known;
+        uint64_t later;
+    } options = {loopback_options(), 0};
+    options.known.struct_size = sizeof options;
+    atp_job job;
+    uint64_t long_records = 9;
+    CHECK(atp_job_connect_csv(address, csv, len, &table, &options.known, &job, &long_records) ==
+          ATP_OK);
+    CHECK(long_records == 0);
+    atp_report report;
+    ATP_INIT(&report);
+    CHECK(atp_job_finish(job, &report) == ATP_OK && report.complete == 1);
+    CHECK(atp_job_free(job) == ATP_OK);
+
+    atp_query query = open_query("sum(value)", NULL);
+    int in_order = 1, ended = 0;
+    uint32_t rows = 0, headers = 0;
+    while (!ended) {
+        atp_event event;
+        atp_group_terms terms;
+        ATP_INIT(&event);
+        ATP_INIT(&terms);
+        CHECK(atp_receiver_recv(receiver, &event, 5000) == ATP_OK);
+        switch (event.kind) {
+        case ATP_EVENT_STARTED:
+            CHECK(event.groups_len == 2 && atp_event_terms(&event, 0, &terms) == ATP_OK);
+            CHECK(terms.messages == RECORDS / 10 && terms.order == ATP_ORDER_SHUFFLED);
+            CHECK(terms.shortest_first == 0 && strcmp(terms.name, "rows") == 0);
+            CHECK(atp_query_set_messages_sent(query, 0, terms.messages) == ATP_OK);
+            break;
+        case ATP_EVENT_MESSAGE:
+            if (event.group == 255) {
+                CHECK(event.len == strlen(HEADER) && memcmp(event.data, HEADER, event.len) == 0);
+                headers++;
+                break;
+            }
+            /* Unshuffled, each message begins with a record of k0. */
+            in_order &= memcmp(event.data, "k0", 2) == 0;
+            CHECK(atp_query_add(query, 0, event.data, event.len) == ATP_OK);
+            rows++;
+            break;
+        case ATP_EVENT_FINISHED:
+            ended = 1;
+            break;
+        }
+        CHECK(atp_event_free(&event) == ATP_OK);
+    }
+    CHECK(rows == RECORDS / 10 && headers == 1 && !in_order);
+    atp_answers answers;
+    atp_estimate sum;
+    ATP_INIT(&answers);
+    ATP_INIT(&sum);
+    CHECK(atp_query_answers(query, &answers) == ATP_OK);
+    CHECK(atp_answers_row(&answers, 0, &sum) == ATP_OK && sum.warnings_len == 0);
+    CHECK(sum.value == RECORDS * (RECORDS - 1) / 2 && sum.low == sum.high);
+    CHECK(atp_answers_free(&answers) == ATP_OK && atp_query_free(query) == ATP_OK);
+    CHECK(atp_receiver_close(receiver) == ATP_OK);
+}
+
+static atp_status connect_csv(const char *csv, const atp_csv_options *table, uint32_t messages) {
+    atp_job_options options = loopback_options();
+    options.messages = messages;
+    atp_job job;
+    return atp_job_connect_csv("127.0.0.1:1", csv, strlen(csv), table, &options, &job, NULL);
+}
+
+/* What is no table opens no job. */
+static void bad_tables(void) {
+    atp_csv_options table;
+    ATP_INIT(&table);
+    table.ordered = 1;
+    CHECK(connect_csv("", &table, 0) == ATP_ERROR_ARGUMENT);
+    CHECK(connect_csv("a,b\n", &table, 0) == ATP_ERROR_ARGUMENT);
+    CHECK(strstr(atp_last_error(), "no record") != NULL);
+    CHECK(connect_csv("a,b\n1,\"x\n2,y\n", &table, 0) == ATP_ERROR_ROW);
+    CHECK(strstr(atp_last_error(), "line 2") != NULL);
+    CHECK(connect_csv("a,b\n1,2\n", &table, 7) == ATP_ERROR_ARGUMENT);
+    table.seed = 5;
+    CHECK(connect_csv("a,b\n1,2\n", &table, 0) == ATP_ERROR_ARGUMENT);
+}
+
 int main(void) {
     complete();
     sampled();
     planned();
     rare_key();
     awaited_sources();
+    of_a_table();
+    bad_tables();
     printf("answers: of complete, sampled and planned jobs\n");
     return 0;
 }

@@ -53,6 +53,8 @@ def test_a_total_and_a_mean_are_those_of_the_formula(rng: random.Random) -> None
     assert total.value == pytest.approx(sent * mean(totals))
     assert total.half_width == pytest.approx(T_39 * deviation, rel=1e-5)
     assert (total.high - total.low) / 2 == total.half_width
+    assert total.reach == pytest.approx(total.half_width)
+    assert total.standard_error == pytest.approx(deviation)
     assert (total.messages, total.messages_sent, total.confidence) == (40, 100, 0.95)
     assert total.degrees_of_freedom == pytest.approx(39)
 
@@ -64,6 +66,8 @@ def test_a_total_and_a_mean_are_those_of_the_formula(rng: random.Random) -> None
     assert answer.value == pytest.approx(ratio)
     # Residuals have a skewness, by which the interval is a little wider.
     assert answer.half_width == pytest.approx(T_39 * error, rel=0.02)
+    assert answer.reach == max(answer.high - answer.value, answer.value - answer.low)
+    assert answer.reach > answer.half_width
     assert answer.contains(ratio) and not answer.contains(answer.high * 2)
     assert sample.mean(0.99).half_width > answer.half_width
     assert sample.count().value == pytest.approx(sent * mean(records))
@@ -190,6 +194,16 @@ def test_a_table_is_sent_shuffled_unless_it_is_told_to_be_ordered(ordered: bool)
     else:
         error = abs(mean_delay.value - 99.5)  # Of all rows, the mean is right but for rounding.
         assert error <= mean_delay.half_width + 1e-9 and mean_delay.warnings == ()
+
+
+def test_a_value_of_several_lines_is_a_warning() -> None:
+    csv = 'k,v\n0,a\n1,"b\n2,c\n3,5"\n4,d\n'
+    table = Table(csv)
+    assert table.long_records == 1 and Table("k,v\n0,a\n").note is None
+    assert table.note is not None and "the first at line 3" in table.note
+    # The job isn't opened: its rate can't be.
+    with pytest.warns(UserWarning, match="a quote is stray"), pytest.raises(ValueError):
+        send_csv("127.0.0.1:9", csv, msr=7.0, control_socket=None)
 
 
 def test_a_table_of_bad_csv_is_refused() -> None:

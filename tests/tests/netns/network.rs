@@ -12,12 +12,13 @@ use aya::programs::TcAttachType;
 use std::{
     net::UdpSocket,
     os::fd::AsFd,
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
 use testbed::{
-    DEVICE, Daemon, Family, Host, Load, PORT, Pair, Receiving, Sending, Snapshot, Star, Transfer,
-    check_promise, missing, one_group, wait_for,
+    DEVICE, Daemon, Family, Host, Load, PORT, Pair, Receiving, Sending, Signal, Snapshot, Star,
+    Transfer, check_promise, missing, one_group, wait_for,
 };
 
 crate::trials! {
@@ -77,7 +78,7 @@ fn network__held_lock() -> Result<()> {
     let client = Client::connect(from_daemon.socket())?;
     let before = client.stats()?;
     let answers = thread::scope(|scope| -> Result<u32> {
-        let holder = scope.spawn(|| star.router.enter(|| kernel_lock::hold("port0", HELD)));
+        let holder = scope.spawn(|| star.router.enter(|| kernel_lock::hold("port0", HELD, || ())));
         let mut answers = 0;
         while !holder.is_finished() {
             client.stats()?;
@@ -110,8 +111,15 @@ fn network__held_lock_at_the_end() -> Result<()> {
     let options = ["--msr", "0.9", "--timeout", "3s"];
     let sending = Sending::start(&pair.a, &a, to, LOAD, &options)?;
     wait_for("the job to begin", || Ok((a.counter("ack_news")? > 50).then_some(())))?;
+    // The job goes on when the lock is held.
+    sending.signal(Signal::SIGSTOP)?;
+    let (held, is_held) = mpsc::channel();
     let report = thread::scope(|scope| {
-        let holder = scope.spawn(|| pair.a.namespace.enter(|| kernel_lock::hold(DEVICE, HELD)));
+        let hold = move || kernel_lock::hold(DEVICE, HELD, move || drop(held.send(())));
+        let holder = scope.spawn(|| pair.a.namespace.enter(hold));
+        // An error ends the holder, and the channel with it.
+        drop(is_held.recv());
+        sending.signal(Signal::SIGCONT)?;
         let report = sending.finish();
         holder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         report

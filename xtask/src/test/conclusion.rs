@@ -6,7 +6,7 @@ use super::Rung;
 use test_report::Skip;
 
 /// The most tests of a run that may pass only when they are repeated alone. Each is a defect of a
-/// test: a second one is no accident of the machine.
+/// test: a second one is no accident of the machine. A guest that died counts as one.
 const UNSTABLE_MAX: usize = 1;
 
 pub struct Conclusion {
@@ -32,9 +32,6 @@ pub fn of(rungs: &[Rung], is_full: bool, logs: &Path) -> Conclusion {
                 wrong.push(format!("skipped without need: {name}: {why}"));
             }
         }
-        let deaths = tally.deaths.iter();
-        lines
-            .extend(deaths.map(|test| format!("the guest died in {test}, which ran again ({at})")));
         unstable.extend(tally.unstable.iter().map(|what| format!("unstable: {what} ({at})")));
     }
     if unstable.len() > UNSTABLE_MAX {
@@ -102,15 +99,6 @@ mod tests {
         let why = "2 results are unstable, and 1 may be: mend them".to_owned();
         assert!(said.lines.contains(&why), "{:?}", said.lines);
         assert_eq!(said.lines.last().unwrap(), "5 passed, 0 failed, 1 skipped");
-    }
-
-    #[test]
-    fn of__lists_the_tests_in_which_a_guest_died() {
-        let mut rungs = rungs(Vec::new(), &["a"]);
-        rungs[1].tally.deaths = vec!["netns::a".to_owned()];
-        let said = of(&rungs, true, Path::new("logs"));
-        let line = "the guest died in netns::a, which ran again (guest, Linux 6.12, fq, emulated)";
-        assert!(said.is_good && said.lines.contains(&line.to_owned()), "{:?}", said.lines);
     }
 
     #[test]

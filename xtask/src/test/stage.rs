@@ -128,7 +128,10 @@ fn watch(
     watched: Watched,
     mut each: impl FnMut(&str),
 ) -> Result<End> {
-    let log = File::create(log).with_context(|| format!("can't write {}", log.display()))?;
+    File::create(log).with_context(|| format!("can't write {}", log.display()))?;
+    // A program may open the log once more, as QEMU does for its guest's console: words that come
+    // later must not stand at its beginning.
+    let log = File::options().append(true).open(log)?;
     command.stdout(log.try_clone()?).stderr(log);
     let mut tail = Tail::new(followed);
     let mut group = Group::start(&mut command)?;

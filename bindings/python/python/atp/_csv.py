@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ def send_csv(
         raise TypeError(f"send_csv sets {' and '.join(sorted(set_by_table))} itself")
     msr = options.pop("msr", 1.0)
     table = Table(csv.read_bytes() if isinstance(csv, Path) else csv, rows=rows, ordered=ordered)
+    if table.note is not None:
+        warnings.warn(table.note, stacklevel=2)
     if len(table) == 0:
         raise ValueError("the CSV holds no record: nothing was sent")
     options["groups"] = [

@@ -40,7 +40,15 @@ class Estimate:
     @property
     def high(self) -> float: ...
     @property
-    def half_width(self) -> float: ...
+    def half_width(self) -> float:
+        """Half of the interval's width."""
+    @property
+    def reach(self) -> float:
+        """The distance from ``value`` to the farther end: an interval of skewed values isn't
+        symmetric."""
+    @property
+    def standard_error(self) -> float:
+        """Of ``value``; infinite if nothing shows how messages vary."""
     @property
     def confidence(self) -> float: ...
     @property
@@ -241,6 +249,9 @@ class Table:
     @property
     def long_records(self) -> int:
         """Records with a value of several lines: a stray quote may have made one of several."""
+    @property
+    def note(self) -> str | None:
+        """What to tell the user if there are such records."""
     def __len__(self) -> int: ...
 
 def send_csv(
@@ -253,5 +264,7 @@ def send_csv(
 ) -> JobReport:
     """Sends a table to a receiver that answers a query of it: text, bytes, or the file at a
     ``Path``. The records are shuffled and sent without MRDF, so that those that arrive are a fair
-    sample. With ``ordered`` they keep their order, and incomplete answers warn. ``options`` are those
-    of ``Job``, such as ``msr``, without ``groups``, ``messages`` and ``order``."""
+    sample. With ``ordered`` they keep their order, and incomplete answers warn. Records with a value
+    of several lines have a warning (``warnings``): a stray quote may have made one of several.
+    ``options`` are those of ``Job``, such as ``msr``, without ``groups``, ``messages`` and
+    ``order``."""

@@ -38,6 +38,16 @@ impl Estimate {
     }
 
     #[getter]
+    fn reach(&self) -> f64 {
+        self.0.reach()
+    }
+
+    #[getter]
+    fn standard_error(&self) -> f64 {
+        self.0.standard_error()
+    }
+
+    #[getter]
     fn confidence(&self) -> f64 {
         self.0.confidence.level()
     }

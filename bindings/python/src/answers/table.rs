@@ -79,6 +79,12 @@ impl Table {
         self.table.long_records.number
     }
 
+    #[getter]
+    fn note(&self) -> Option<String> {
+        let found = self.table.long_records;
+        (found.number > 0).then(|| found.to_string())
+    }
+
     fn __len__(&self) -> usize {
         self.table.messages.len()
     }

@@ -2,6 +2,8 @@
 //! which is read-only but for one folder. A script goes in through that folder and its output comes
 //! out.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -13,13 +15,20 @@ use crate::test::capability::Place;
 use crate::test::kernel::{KernelTests, Start};
 use crate::test::{host, stage};
 
-use super::script::{self, BINARY_LIMIT, PROCESSORS, quoted};
+use super::script::{self, TEST_LIMIT, quoted};
 use super::{FAULT_ROWS, programs};
 use test_report::{GuestReader, Tally};
 
 /// A kernel boots under KVM in two or three seconds.
 const KVM_PROBE_LIMIT: Duration = Duration::from_secs(25);
 const BOOT_LIMIT: Duration = Duration::from_secs(3 * 60);
+/// Runs QEMU.
+const QEMU: &str = "#!/bin/sh
+qemu-system-$(uname -m) \"$@\"
+status=$?
+[ $status = 0 ] || echo \"QEMU ended with status $status\" >&2
+exit $status
+";
 
 /// The results of the tests in a guest.
 pub struct Ran {
@@ -27,7 +36,7 @@ pub struct Ran {
     pub tallies: Vec<Tally>,
     /// The guest ended by itself, before any limit.
     pub ended_by_itself: bool,
-    /// The number of the start during which the guest ended by itself: it died.
+    /// The number of the first test without an end, if the guest ended by itself: it died.
     pub died_in: Option<usize>,
 }
 
@@ -36,6 +45,8 @@ pub struct Guest {
     pub release: String,
     /// The only folder that the guest can write to.
     shared: PathBuf,
+    /// A script that runs QEMU and says how it ended: vng doesn't.
+    qemu: PathBuf,
     /// The reason why QEMU emulates; `None` with KVM.
     pub emulated: Option<String>,
 }
@@ -48,7 +59,10 @@ impl Guest {
         let release = name.context("the guest's kernel has an odd name")?.to_owned();
         let shared = setup::paths().target.join("vm/shared");
         std::fs::create_dir_all(&shared)?;
-        let mut guest = Guest { kernel, release, shared, emulated: None };
+        let qemu = shared.with_file_name("qemu");
+        std::fs::write(&qemu, QEMU).with_context(|| format!("can't write {}", qemu.display()))?;
+        std::fs::set_permissions(&qemu, Permissions::from_mode(0o755))?;
+        let mut guest = Guest { kernel, release, shared, qemu, emulated: None };
         guest.emulated = guest.why_emulated()?;
         Ok(guest)
     }
@@ -102,7 +116,8 @@ impl Guest {
             std::fs::copy(&words, &kept)?;
         }
         let ended_by_itself = end.by_itself;
-        let died_in = reader.running().filter(|_| ended_by_itself);
+        let ended = reader.ended();
+        let died_in = (ended_by_itself && ended < starts.len()).then_some(ended);
         let tallies = reader.finish(end.trouble);
         if died_in.is_none() {
             stage::show_failures(&tallies, if words.exists() { &kept } else { &log });
@@ -129,9 +144,13 @@ impl Guest {
         vng.current_dir(&self.shared);
         // Debian 12's virtiofsd is too old for virtme-ng, which finds out after five seconds.
         vng.arg("--run").arg(&self.kernel).args(["--force-9p", "--memory=4G"]);
-        // The kernel's messages: a panic is among them.
-        vng.arg("--verbose");
-        vng.arg(format!("--cpus={PROCESSORS}"));
+        vng.arg("--qemu").arg(&self.qemu);
+        // The kernel's messages: a panic is among them. After an oops a kernel may go on for an hour
+        // without doing anything.
+        vng.args(["--verbose", "--append", "oops=panic"]);
+        // Where QEMU emulates several processors, a kernel that patches its code, as for each new
+        // qdisc or program, may run into its own breakpoint and die (`int3: 0000`).
+        vng.arg(format!("--cpus={}", if self.emulated.is_some() { 1 } else { 2 }));
         if let Some(busybox) = paths.vm_busybox() {
             vng.arg("--busybox").arg(busybox);
         }
@@ -147,7 +166,7 @@ impl Guest {
 /// The limit that begins with a mark of the script. The guest ends a test that hangs: this is for a
 /// kernel that does.
 fn limit_after(line: &str) -> Option<Duration> {
-    line.starts_with("== ").then_some(BINARY_LIMIT + Duration::from_secs(60))
+    line.starts_with("== ").then_some(TEST_LIMIT + Duration::from_secs(60))
 }
 
 fn remove_if_there(path: &Path) -> Result<()> {

@@ -2,28 +2,30 @@
 
 use std::{path::Path, time::Duration};
 
+use anyhow::Result;
+use test_report::TestName;
+
 use crate::setup;
 use crate::test::kernel::{self, KernelTests, Start};
 
 use super::programs::{IN_MEMORY, in_guest};
 use super::{BACKEND, FAULT_ROWS};
 
-/// The processors of the guest.
-pub const PROCESSORS: usize = 2;
-/// The limit of each start of a binary in the guest. Emulation is about ten times slower than the
-/// machine, and other work may double that.
-pub const BINARY_LIMIT: Duration = Duration::from_secs(25 * 60);
+/// The limit of each test in the guest. Emulation is about ten times slower than the machine, and
+/// other work may double that.
+pub const TEST_LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// Starts every binary once. An emulated machine is slow: it runs those that pace, if the host rung
-/// ran the others. Their tests load the programs, so this kernel's verifier sees them.
-pub fn every_binary<'a>(
-    tests: &'a KernelTests,
-    filter: Option<&'a str>,
+/// The tests to run. An emulated machine is slow: it runs those that depend on the backend, if the
+/// host rung ran the others. They load the programs, so this kernel's verifier sees them.
+pub fn selected(
+    tests: &KernelTests,
+    filter: Option<&str>,
     emulated: bool,
-) -> Vec<Start<'a>> {
-    let leaves_out = emulated && tests.can_run_here();
-    let binaries = tests.binaries.iter().filter(|own| !leaves_out || own.depends_on_backend());
-    binaries.map(|binary| Start { binary, filter, exact: false }).collect()
+) -> Result<Vec<TestName>> {
+    let pacing_only = emulated && tests.can_run_here();
+    let binaries = tests.binaries.iter().filter(|own| !pacing_only || own.depends_on_backend());
+    let names: Result<Vec<_>> = binaries.map(|own| own.tests(filter, pacing_only)).collect();
+    Ok(names?.concat())
 }
 
 /// The script. All its output goes to `words`, each binary's part between two marks. `packed` has
@@ -59,11 +61,9 @@ pub fn text(
 
 fn commands(start: &Start) -> String {
     let (name, path) = (&start.binary.name, quoted(&in_guest(&start.binary.path)));
-    // Jobs between hosts need the processors for themselves where those are emulated.
-    let tests_at_once = if start.binary.depends_on_backend() { 1 } else { PROCESSORS };
-    let arguments = start.arguments(tests_at_once);
+    let arguments = start.arguments(1);
     let arguments: Vec<String> = arguments.iter().map(|word| quoted(Path::new(word))).collect();
-    let (limit, arguments) = (BINARY_LIMIT.as_secs(), arguments.join(" "));
+    let (limit, arguments) = (TEST_LIMIT.as_secs(), arguments.join(" "));
     // The second mark has a line of its own, also after a test that was ended within a line.
     format!(
         "echo '== {name}'\ntimeout -k 5 {limit} {path} {arguments}\n\
@@ -78,51 +78,50 @@ pub fn quoted(word: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+    use crate::test::kernel::Binary;
     use crate::test::vm::tests::two_binaries;
-    use test_report::TestName;
-
-    fn script(starts: &[Start]) -> String {
-        let files = ["/shared/guest.log", "/shared/programs"].map(Path::new);
-        text(&two_binaries(), starts, files, true)
-    }
 
     #[test]
-    fn text_runs_every_binary_with_the_filter() {
-        let tests = two_binaries();
-        let script = script(&every_binary(&tests, Some("fq"), false));
-        for (binary, threads) in [("prog_run", 2), ("netns", 1)] {
-            let run = format!("{binary}' '--test-threads={threads}' '--color=never' 'fq'\n");
-            assert!(script.contains(&run), "{script}");
-        }
-        assert!(script.contains("export ATP_BACKEND='fq'\n"), "{script}");
-        assert!(!script.contains("--exact"), "{script}");
-    }
-
-    #[test]
-    fn every_binary_leaves_out_those_that_do_not_pace_when_emulated() {
-        let tests = two_binaries();
-        let starts = every_binary(&tests, None, true);
-        let names: Vec<&str> = starts.iter().map(|start| start.binary.name.as_str()).collect();
-        // Where this machine runs no kernel tests, the guest runs all.
-        let expected = if tests.can_run_here() { &["netns"][..] } else { &["prog_run", "netns"] };
-        assert_eq!(names, expected);
-    }
-
-    #[test]
-    fn text_runs_repeated_tests_by_their_whole_names_in_their_binary_only() {
+    fn text_runs_each_test_by_its_whole_name() {
         let tests = two_binaries();
         let names = [TestName::new("netns", "rates"), TestName::new("netns", "job's_end")];
-        let script = script(&tests.each_alone(&names).unwrap());
+        let starts = tests.each_alone(&names).unwrap();
+        let files = ["/shared/guest.log", "/shared/programs"].map(Path::new);
+        let script = text(&tests, &starts, files, true);
         let runs: Vec<&str> = script.lines().filter(|line| line.starts_with("timeout")).collect();
+        let run = "timeout -k 5 900 '/run/atp-tests/netns' '--test-threads=1' '--color=never'";
         assert_eq!(
             runs,
-            [
-                "timeout -k 5 1500 '/run/atp-tests/netns' '--test-threads=1' '--color=never' 'rates' '--exact'",
-                r"timeout -k 5 1500 '/run/atp-tests/netns' '--test-threads=1' '--color=never' 'job'\''s_end' '--exact'",
-            ]
+            [format!("{run} 'rates' '--exact'"), format!(r"{run} 'job'\''s_end' '--exact'"),]
         );
         assert_eq!(script.matches("echo '== netns'\n").count(), 2, "{script}");
+        assert!(script.contains("export ATP_BACKEND='fq'\n"), "{script}");
+    }
+
+    #[test]
+    fn selected_leaves_out_what_does_not_pace_when_emulated() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut tests = two_binaries();
+        for binary in &mut tests.binaries {
+            let Binary { name, path } = binary;
+            *path = folder.path().join(&*name);
+            fs::write(&*path, format!("#!/bin/sh\nprintf '{name}_a: test\\nb: test\\n'\n"))
+                .unwrap();
+            fs::set_permissions(&*path, Permissions::from_mode(0o755)).unwrap();
+        }
+        let names = |emulated| -> Vec<String> {
+            let selected = selected(&tests, None, emulated).unwrap();
+            selected.iter().map(ToString::to_string).collect()
+        };
+        let all = ["prog_run::prog_run_a", "prog_run::b", "netns::netns_a", "netns::b"];
+        assert_eq!(names(false), all);
+        // Where this machine runs no kernel tests, the guest runs all.
+        let expected = if tests.can_run_here() { &all[2..] } else { &all[..] };
+        assert_eq!(names(true), expected);
     }
 
     #[test]
