@@ -111,6 +111,7 @@ impl Reader {
             skips,
             passes,
             unstable: Vec::new(),
+            deaths: Vec::new(),
             times: times.collect(),
             binaries: vec![(binary.clone(), self.started.elapsed())],
         }

@@ -13,6 +13,8 @@ pub struct Tally {
     pub passes: Vec<TestName>,
     /// What went wrong before it was repeated, in words that begin with its name.
     pub unstable: Vec<String>,
+    /// The tests during which a guest died by a fault of its emulator. They ran again.
+    pub deaths: Vec<String>,
     /// How long tests took, as they printed it.
     pub times: Vec<(TestName, Duration)>,
     /// How long each binary took.
@@ -65,6 +67,7 @@ impl Tally {
         self.skips.extend(other.skips);
         self.passes.extend(other.passes);
         self.unstable.extend(other.unstable);
+        self.deaths.extend(other.deaths);
         self.times.extend(other.times);
         self.binaries.extend(other.binaries);
     }

@@ -38,7 +38,7 @@ pub use identity::Identity;
 pub use load::Load;
 pub use namespace::Namespace;
 pub use needs::{
-    backend, collective_python, ebpf_object, faults_object, missing, missing_for_cgroups,
+    backend, collective_python, ebpf_object, emulated, faults_object, missing, missing_for_cgroups,
     missing_for_collective, missing_for_fq, missing_for_netem, object, pacing_only, program,
     qdisc_exists,
 };

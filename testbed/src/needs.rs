@@ -12,6 +12,7 @@ const PROGRAM: &str = "ATP_USER";
 const BACKEND: &str = "ATP_BACKEND";
 /// The variable set to 1 if a run on another backend covers the tests that don't depend on pacing.
 const PACING_ONLY: &str = "ATP_PACING_ONLY";
+const EMULATED: &str = "ATP_EMULATED";
 
 /// The variable that names a Python with the packages of the collective.
 const COLLECTIVE_PYTHON: &str = "ATP_TORCH_PYTHON";
@@ -94,6 +95,12 @@ pub fn program() -> Result<PathBuf> {
 /// is enough, and the guest is slow.
 pub fn pacing_only() -> bool {
     env::var_os(PACING_ONLY).is_some_and(|value| value == "1")
+}
+
+/// Whether the machine is emulated: too slow for a lane's rate, so that tests check only that it
+/// isn't exceeded.
+pub fn emulated() -> bool {
+    env::var_os(EMULATED).is_some_and(|value| value == "1")
 }
 
 /// The backend under test, `fq` or `htb`, if the environment names one.

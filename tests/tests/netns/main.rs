@@ -7,6 +7,7 @@
 //! | `ATP_USER` | the daemon's binary |
 //! | `ATP_BACKEND` | the pacing backend, if not the daemon's choice |
 //! | `ATP_PACING_ONLY=1` | leaves out the tests that do not depend on pacing |
+//! | `ATP_EMULATED=1` | the machine is too slow for a lane's rate |
 //!
 //! The tests run beside each other, so the assertions compare counts and ratios rather than times.
 //! Those that need a quiet machine run alone.

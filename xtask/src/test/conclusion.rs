@@ -6,7 +6,8 @@ use super::Rung;
 use test_report::Skip;
 
 /// The most tests of a run that may pass only when they are repeated alone. Each is a defect of a
-/// test: a second one is no accident of the machine. A guest that died counts as one.
+/// test: a second one is no accident of the machine. A guest that died for a reason
+/// that isn't known counts as one.
 const UNSTABLE_MAX: usize = 1;
 
 pub struct Conclusion {
@@ -32,6 +33,8 @@ pub fn of(rungs: &[Rung], is_full: bool, logs: &Path) -> Conclusion {
                 wrong.push(format!("skipped without need: {name}: {why}"));
             }
         }
+        let deaths = tally.deaths.iter();
+        lines.extend(deaths.map(|test| format!("the emulator ended its guest in {test} ({at})")));
         unstable.extend(tally.unstable.iter().map(|what| format!("unstable: {what} ({at})")));
     }
     if unstable.len() > UNSTABLE_MAX {
@@ -99,6 +102,15 @@ mod tests {
         let why = "2 results are unstable, and 1 may be: mend them".to_owned();
         assert!(said.lines.contains(&why), "{:?}", said.lines);
         assert_eq!(said.lines.last().unwrap(), "5 passed, 0 failed, 1 skipped");
+    }
+
+    #[test]
+    fn of__lists_deaths_of_the_emulator() {
+        let mut rungs = rungs(Vec::new(), &["a"]);
+        rungs[1].tally.deaths = vec!["netns::a".to_owned()];
+        let said = of(&rungs, true, Path::new("logs"));
+        let line = "the emulator ended its guest in netns::a (guest, Linux 6.12, fq, emulated)";
+        assert!(said.is_good && said.lines.contains(&line.to_owned()), "{:?}", said.lines);
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub const FAULT_ROWS_VARIABLE: &str = "ATP_FAULTS_JSON";
 /// The variable that, set to 1, leaves out the tests that don't depend on pacing. An earlier pass
 /// ran them.
 pub const PACING_ONLY_VARIABLE: &str = "ATP_PACING_ONLY";
+/// The variable that, set to 1, says that the machine is emulated, and too slow for a lane's rate.
+pub const EMULATED_VARIABLE: &str = "ATP_EMULATED";
 
 impl Binary {
     /// Whether its tests pace packets, so that they run on each pacing backend.

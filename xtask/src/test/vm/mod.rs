@@ -19,6 +19,8 @@ use guest::Guest;
 use test_report::Tally;
 
 const BACKEND: &str = "fq";
+/// The most guests of a run that may die.
+const DEATHS_MAX: usize = 2;
 /// The file of the fault tests' rows, for `cargo xtask faults-table`.
 const FAULT_ROWS: &str = "faults.json";
 
@@ -57,19 +59,29 @@ fn every_test(guest: &Guest, tests: &KernelTests, filter: Option<&str>) -> Resul
     }
     let starts = tests.each_alone(&names)?;
     guest.forget_fault_rows()?;
-    let mut ran = guest.run_tests(tests, &starts, "")?;
-    let mut tally = Tally::default();
-    if let (Some(dead), true) = (ran.died_in, guest.emulated.is_some()) {
-        let running = &names[dead];
-        atp_output::note!("  the guest died in {running}: another one goes on before that test");
-        tally.unstable.push(format!("{running}: the guest died in it"));
+    let (mut tally, mut left, mut deaths) = (Tally::default(), &starts[..], 0);
+    let ended_by_itself = loop {
+        let attempt = if deaths == 0 { String::new() } else { format!("-{}", deaths + 1) };
+        let mut ran = guest.run_tests(tests, left, &attempt)?;
+        let Some(death) = ran.death.filter(|_| guest.emulated.is_some() && deaths < DEATHS_MAX)
+        else {
+            ran.tallies.into_iter().for_each(|test| tally.add(test));
+            break ran.ended_by_itself;
+        };
+        deaths += 1;
+        let test =
+            format!("{}::{}", left[death.at].binary.name, left[death.at].filter.unwrap_or(""));
+        atp_output::note!("  the guest died in {test}: another one goes on before that test");
+        match death.is_of_emulator {
+            true => tally.deaths.push(test),
+            false => tally.unstable.push(format!("{test}: the guest died in it")),
+        }
         // What the test before it left to the kernel may have been the cause.
-        let from = dead.saturating_sub(1);
+        let from = death.at.saturating_sub(1);
         ran.tallies.drain(..from).for_each(|test| tally.add(test));
-        ran = guest.run_tests(tests, &starts[from..], "-again")?;
-    }
-    ran.tallies.into_iter().for_each(|test| tally.add(test));
-    if !ran.ended_by_itself {
+        left = &left[from..];
+    };
+    if !ended_by_itself {
         return Ok(tally);
     }
     Ok(repeat::once_alone(tally, |names| {

@@ -43,6 +43,9 @@ pub fn text(
     let mut variables: Vec<_> = programs.collect();
     variables.push((kernel::BACKEND_VARIABLE, BACKEND.into()));
     variables.push((kernel::FAULT_ROWS_VARIABLE, words.with_file_name(FAULT_ROWS)));
+    if emulated {
+        variables.push((kernel::EMULATED_VARIABLE, "1".into()));
+    }
     if emulated && tests.can_run_here() {
         // An emulated machine is slow, and the host rung ran the tests that all backends share.
         variables.push((kernel::PACING_ONLY_VARIABLE, "1".into()));
