@@ -115,10 +115,10 @@ fn network__held_lock_at_the_end() -> Result<()> {
     sending.signal(Signal::SIGSTOP)?;
     let (held, is_held) = mpsc::channel();
     let report = thread::scope(|scope| {
-        let hold = move || kernel_lock::hold(DEVICE, HELD, move || drop(held.send(())));
+        let hold = move || kernel_lock::hold(DEVICE, HELD, move || held.send(()).unwrap_or(()));
         let holder = scope.spawn(|| pair.a.namespace.enter(hold));
         // An error ends the holder, and the channel with it.
-        drop(is_held.recv());
+        is_held.recv().unwrap_or(());
         sending.signal(Signal::SIGCONT)?;
         let report = sending.finish();
         holder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
