@@ -107,12 +107,12 @@ fn stream__with_announced_windows_ends_each_before_all_is_sent() {
 
 #[test]
 fn stream__reports_a_missed_deadline_and_begins_the_next_window() {
-    // At 125 packets a second, no window of 500 messages can be complete.
+    // At 125 packets a second, no window of 500 messages can be complete. One of 10 needs 80 ms.
     let builder = Job::builder()
         .control_socket(None)
         .rate_max_bytes_per_s(100_000)
         .msr(1.0)
-        .window_deadline(Duration::from_millis(400));
+        .window_deadline(Duration::from_millis(1_500));
     let (windows, report, (messages, summaries)) = run(
         0.0,
         |peer| builder.stream(peer).unwrap(),
