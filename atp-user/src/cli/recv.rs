@@ -69,7 +69,8 @@ pub struct Args {
     socket: Option<PathBuf>,
 }
 
-/// The exit code of an answer whose interval is narrow enough, and which a warning puts in doubt.
+/// The exit code of an answer in doubt: its interval is narrow enough, and a warning puts it in
+/// doubt, or one of its senders hasn't ended, was canceled, or is one too many.
 const IN_DOUBT: u8 = 3;
 /// The exit code of an answer whose interval is wider than accepted.
 const NOT_MET: u8 = 4;
@@ -163,12 +164,13 @@ pub fn main(args: Args) -> Result<()> {
 
 /// The end of a query: an answer that isn't as good as was asked for has an exit code of its own.
 fn end(verdict: Verdict) -> Result<()> {
-    let (code, message) = match verdict {
+    let code = match verdict {
         Verdict::Fine => return Ok(()),
-        Verdict::InDoubt => (IN_DOUBT, "the answer is in doubt: see its warnings"),
-        Verdict::NotMet => (NOT_MET, "the accepted error isn't met"),
+        Verdict::InDoubt => IN_DOUBT,
+        Verdict::NotMet => NOT_MET,
     };
-    Err(EndWith { code, message: message.to_owned() }.into())
+    let message = verdict.sentence().unwrap_or_default().to_owned();
+    Err(EndWith { code, message }.into())
 }
 
 /// The next event; `None` once no packet has arrived for `timeout`.

@@ -4,8 +4,9 @@
 
 use super::*;
 use anyhow::{Context, ensure};
-use approx_answers::RecordOrder;
+use approx_answers::{RecordOrder, Report};
 use approxlib::{Group, GroupSummary, GroupTerms, Job, Order};
+use serde_json::Value;
 use std::{
     ops::Range,
     sync::{Arc, Barrier},
@@ -74,9 +75,9 @@ fn query__answers_by_key_from_two_senders() {
         assert!((estimate.value - 4.5).abs() < 0.1, "{estimate}");
         assert_eq!(estimate.messages_sent, Some(u64::from(ROWS) / 5));
     }
-    let text = print::text(&live.query, &answers, None, &[]);
+    let text = print::text(&live.query, &answers, &Outcome::default());
     assert!(text.contains("k1") && text.contains("(95 %)"), "{text}");
-    let json = print::json(&live.query, &answers, None, &[], 0);
+    let json = print::json(&live.query, &answers, &Outcome::default());
     assert_eq!(json["rows"][2]["key"], "k2");
 }
 
@@ -170,6 +171,14 @@ fn look__awaits_the_records_of_a_sender_of_the_table() {
 #[test]
 fn on_event__leaves_out_what_is_no_table() {
     let rows_of_2 = |data: &[u8]| vec![header(2), message(2, ROWS_GROUP, data), ended(2, 1, [])];
+    let second_header = |data: &[u8]| Event::Message {
+        source: source(),
+        job: 1,
+        window: 0,
+        group: HEADER_GROUP,
+        message: 1,
+        data: data.to_vec(),
+    };
     let other_window = Event::Message {
         source: source(),
         job: 1,
@@ -191,7 +200,7 @@ fn on_event__leaves_out_what_is_no_table() {
             ],
             "differs from that of another sender",
         ),
-        (1, vec![message(1, HEADER_GROUP, b"value,key\n")], "the second CSV header"),
+        (1, vec![second_header(b"value,key\n")], "the second CSV header"),
         (1, rows_of_2(b"a\n"), "lacks column \"value\""),
         (1, rows_of_2(b"a,null\n"), "\"null\""),
         (1, rows_of_2(b"a,\xff\n"), "isn't CSV"),
@@ -200,7 +209,7 @@ fn on_event__leaves_out_what_is_no_table() {
         (1, vec![other_window], "a stream"),
         // Fewer than have arrived.
         (1, vec![started(1, Order::Ordered, 3)], "the terms of 127.0.0.1:1"),
-        (0, vec![header(1)], ""),
+        (0, vec![second_header(b"key,value\n")], ""),
     ] {
         let mut live = live("avg(value)", 2, Some(1e-6));
         take(&mut live, [header(1)].into_iter().chain(rows(1, 49)).chain(events));
@@ -275,10 +284,11 @@ fn finish__of_ordered_records_is_in_doubt() {
         let mut live = Live::new(query, 1, 0.95, Some(0.05), ends_in_doubt).unwrap();
         take(&mut live, [header(1), started(1, order, 500)].into_iter().chain(rows(1, 30)));
         let has_ended = live.planner.as_ref().and_then(Planner::report).is_some();
-        assert_eq!(has_ended, messages == 30, "{order:?}, {ends_in_doubt}");
+        assert_eq!(has_ended, messages == 30_u32, "{order:?}, {ends_in_doubt}");
         if !has_ended {
-            take(&mut live, rows(1, 370).chain([ended(1, 500, [400..500])]));
+            take(&mut live, rows(1, 370));
         }
+        take(&mut live, [ended(1, 500, [messages..500])]);
         let (text, found) = live.finish(false).unwrap();
         assert_eq!(found, verdict, "{text}");
         assert!(text.contains(&format!("from {messages} of 500 messages")), "{text}");
@@ -298,4 +308,116 @@ fn on_event__a_stream_ends_with_its_first_window() {
     assert_eq!(live.strata.sent(), Some(40));
     let (text, _) = live.finish(false).unwrap();
     assert!(text.contains("from 40 of 40 messages"), "{text}");
+}
+
+/// The text, JSON and verdict of a query after these events.
+fn answer(
+    query: &str,
+    senders: u32,
+    emax: Option<f64>,
+    events: &[Event],
+) -> (String, Value, Verdict) {
+    let end = |json| {
+        let mut live = live(query, senders, emax);
+        take(&mut live, events.iter().cloned());
+        live.finish(json).unwrap()
+    };
+    let ((text, verdict), (json, _)) = (end(false), end(true));
+    (text, serde_json::from_str(&json).unwrap(), verdict)
+}
+
+/// The events of a run that sent so many of 100 messages.
+fn run_of(job: u32, arrived: u32) -> Vec<Event> {
+    [header(job), started(job, SHUFFLED, 100)].into_iter().chain(rows(job, arrived)).collect()
+}
+
+/// A sender that died and was started again counts twice. It can't be told from another sender.
+#[test]
+fn finish__doubts_senders_that_have_not_ended() {
+    let end = |job, arrived: u32| ended(job, 100, [arrived..100]);
+    let again = [run_of(2, 100), vec![end(2, 100)]].concat();
+    for (emax, arrived, senders, verdict) in [
+        (None, 40, 1, Verdict::InDoubt),
+        (None, 40, 2, Verdict::InDoubt),
+        (Some(0.05), 40, 1, Verdict::InDoubt),
+        (Some(1e-6), 40, 1, Verdict::NotMet),
+        // Nothing but the end is missing: the plan doesn't wait for it.
+        (Some(1e-6), 100, 1, Verdict::InDoubt),
+    ] {
+        let events = [run_of(1, arrived), again.clone()].concat();
+        let (text, json, found) = answer("sum(value)", senders, emax, &events);
+        assert_eq!(found, verdict, "{text}");
+        let words = format!(
+            "the sender 127.0.0.1:1 (job 1) has not ended, and the answer has {arrived} of 100 \
+             messages of it; if it died and was started again, its records count twice"
+        );
+        assert!(text.contains(&words) && json["warnings"].to_string().contains(&words), "{text}");
+        let too_many = "records of 2 senders, more than the 1 of --senders";
+        assert_eq!(text.contains(too_many), senders == 1, "{text}");
+        assert_eq!(json["accepted_error"].is_null(), emax.is_none(), "{json}");
+    }
+    // The same of a sender that is alone in the answer.
+    let (text, json, verdict) = answer("sum(value)", 1, None, &again);
+    assert_eq!((verdict, &json["verdict"]), (Verdict::Fine, &"fine".into()), "{text}");
+    assert!(!text.contains("warning"), "{text}");
+}
+
+/// The next run of a sender may have the same port and job.
+#[test]
+fn on_event__tells_runs_at_the_same_address_apart() {
+    for (dead, doubts, verdict) in [
+        (run_of(1, 40), "(job 1) has not ended", Verdict::InDoubt),
+        ([run_of(1, 40), vec![ended(1, 100, [40..100])]].concat(), "", Verdict::Fine),
+    ] {
+        let events = [dead, run_of(1, 100), vec![ended(1, 100, [])]].concat();
+        let (text, _, found) = answer("avg(value)", 2, None, &events);
+        assert_eq!(found, verdict, "{text}");
+        assert!(text.contains("from 140 of 200 messages") && text.contains(doubts), "{text}");
+        assert!(!text.contains("left out"), "{text}");
+    }
+}
+
+#[test]
+fn finish__doubts_a_sender_that_was_canceled() {
+    let Event::Finished { source, job, summary } = ended(1, 100, [40..100]) else { unreachable!() };
+    let summary = Summary { complete: false, ..summary };
+    let canceled = Event::Finished { source, job, summary };
+    let events = [run_of(1, 40), vec![canceled]].concat();
+    for (emax, words) in [(None, "was canceled, and the answer has 40 of 100"), (Some(0.05), "")] {
+        let (text, json, verdict) = answer("sum(value)", 1, emax, &events);
+        // The plan has met its error before: the end was its own.
+        let expected = if emax.is_none() { Verdict::InDoubt } else { Verdict::Fine };
+        assert_eq!((verdict, json["verdict"] == expected.name()), (expected, true), "{text}");
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+/// Messages that wait for a header have no part in the answer.
+#[test]
+fn finish__counts_messages_without_a_header() {
+    let stranger = message(2, ROWS_GROUP, b"k,1\n");
+    let events = [run_of(1, 100), vec![stranger, ended(1, 100, [])]].concat();
+    let (text, json, _) = answer("sum(value)", 1, None, &events);
+    assert_eq!(json["messages_left_out"], 1, "{text}");
+    assert!(text.contains("no CSV header arrived before the end of the query"), "{text}");
+}
+
+/// A doubt may arise after the plan has met its error.
+#[test]
+fn finish__says_the_same_in_text_json_and_exit_code() {
+    let bad = message(1, ROWS_GROUP, b"k,nan\n");
+    for (bad, verdict) in [(None, Verdict::Fine), (Some(bad), Verdict::InDoubt)] {
+        let end = ended(1, 100, [50..100]);
+        let events = [run_of(1, 49), bad.into_iter().collect(), vec![end]].concat();
+        let (text, json, found) = answer("avg(value)", 1, Some(0.05), &events);
+        let is_in_doubt = verdict == Verdict::InDoubt;
+        assert_eq!(found, verdict, "{text}");
+        assert_eq!(json["messages_left_out"] == 1, is_in_doubt, "{json}");
+        assert_eq!(json["verdict"], verdict.name());
+        assert_eq!(json["accepted_error"]["met"], !is_in_doubt, "{json}");
+        assert_eq!(json["accepted_error"]["in_doubt"], is_in_doubt, "{json}");
+        let words = "accepted, but that is in doubt: see the warnings";
+        assert_eq!(text.contains(words), is_in_doubt, "{text}");
+        assert_eq!(json["accepted_error"]["text"].to_string().contains(words), is_in_doubt);
+    }
 }
