@@ -54,7 +54,8 @@ pub struct Args {
     /// The confidence of the query's intervals
     #[arg(long, value_name = "SHARE", default_value_t = 0.95, requires = "query")]
     confidence: f64,
-    /// The number of senders to wait for; the command ends when all have finished
+    /// The number of senders to wait for; the command ends when all have finished. The exit code of
+    /// a query is 3 if other senders are in its answer too, or one that hasn't ended or was canceled
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     senders: u32,
     /// Give up after this long without a packet of any job

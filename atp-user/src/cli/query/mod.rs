@@ -1,18 +1,19 @@
 //! `recv --query`: answers a query of CSV records while they arrive, and asks the senders for as
 //! much as an accepted error needs.
 
+mod end;
 mod pace;
 mod print;
 mod strata;
 #[cfg(test)]
 mod tests;
-mod verdict;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use approx_answers::{
     AcceptedError, Action, AnswerError, Answering, Answers, Confidence, Planner, Query, Table,
 };
 use approxlib::{Event, GroupSummary, RateRequest, Receiver, Summary, Terms};
+pub use end::Verdict;
 use pace::Pace;
 use std::{
     fmt::Display,
@@ -22,8 +23,6 @@ use std::{
     time::{Duration, Instant},
 };
 use strata::{Header, Strata};
-pub use verdict::Verdict;
-use verdict::{Facts, Outcome};
 
 const HEADER_GROUP: u8 = Table::HEADER_GROUP;
 const ROWS_GROUP: u8 = Table::ROWS_GROUP;
@@ -328,29 +327,6 @@ impl Live {
         })
     }
 
-    /// Ends the senders that the query no longer waits for. The plan's last look is due then.
-    fn end_running(&mut self) {
-        for stratum in self.strata.running_numbers() {
-            let of = self.strata.of_mut(stratum);
-            let source = of.source;
-            if let Header::Awaited(waiting) = &mut of.header {
-                let waiting = mem::take(waiting);
-                self.waiting_bytes -= bytes(&waiting);
-                if !waiting.is_empty() {
-                    let why = "no CSV header arrived before the end of the query";
-                    self.leave_out(waiting.len() as u64, format_args!("{source}: {why}"));
-                }
-            } else if let (true, Some(planner)) = (of.is_of_table(), &mut self.planner) {
-                planner.source_ended(stratum);
-            }
-        }
-        let has_messages = self.answering.as_ref().is_some_and(|(_, of)| of.messages() > 0);
-        if has_messages {
-            // Nothing follows from the last look.
-            self.look_if_due();
-        }
-    }
-
     fn obey(&self, actions: impl IntoIterator<Item = Action>, receiver: &Receiver) -> Result<()> {
         for action in actions {
             match action {
@@ -408,42 +384,6 @@ impl Live {
         if self.draws {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
-    }
-
-    /// The answers at the end, as text or as JSON, and whether they are as good as was asked for.
-    pub fn finish(mut self, json: bool) -> Result<(String, Verdict)> {
-        self.clear_line();
-        self.end_running();
-        let answers = self.answers()?;
-        let LeftOut { messages: left_out, first_reason } = self.left_out;
-        let Some(answers) = answers else {
-            match (first_reason, self.answering) {
-                (Some(reason), _) => bail!("the query has no answer: {reason}"),
-                (None, None) => {
-                    bail!("no CSV header arrived: send the file with `atp-user send --csv`")
-                }
-                (None, Some(_)) => bail!("no record arrived, so the query has no answer"),
-            }
-        };
-        let doubts = self.strata.doubts(self.senders);
-        let facts = Facts {
-            answers: &answers,
-            has_plan: self.planner.is_some() || self.plan_failed.is_some(),
-            report: self.planner.as_ref().and_then(Planner::report),
-            left_out,
-            doubts_senders: !doubts.is_empty(),
-        };
-        let (verdict, report) = facts.judge();
-        let first = first_reason.map(|reason| {
-            format!("{left_out} messages are left out of the answer; the first: {reason}")
-        });
-        let notes = first.into_iter().chain(self.plan_failed).chain(doubts).collect();
-        let outcome = Outcome { report, verdict, notes, left_out };
-        let text = match json {
-            true => format!("{}\n", print::json(&self.query, &answers, &outcome)),
-            false => print::text(&self.query, &answers, &outcome),
-        };
-        Ok((text, verdict))
     }
 }
 

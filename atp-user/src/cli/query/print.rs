@@ -1,6 +1,6 @@
 //! Prints a query's answers: a line while records arrive, and a table or JSON at the end.
 
-use super::{strata::Strata, verdict::Outcome};
+use super::{end::Outcome, strata::Strata};
 use approx_answers::{Answers, Estimate, Query, Reason, Warning};
 use serde_json::{Value, json};
 use std::fmt::Write;

@@ -2,11 +2,10 @@
 
 #![expect(clippy::single_range_in_vec_init, reason = "lost messages are ranges")]
 
-use super::*;
+use super::{end::Outcome, *};
 use anyhow::{Context, ensure};
 use approx_answers::{RecordOrder, Report};
 use approxlib::{Group, GroupSummary, GroupTerms, Job, Order};
-use serde_json::Value;
 use std::{
     ops::Range,
     sync::{Arc, Barrier},
@@ -14,7 +13,7 @@ use std::{
 };
 
 const ROWS: u32 = 60_000;
-const SHUFFLED: Order = Order::Shuffled { buffer: None };
+pub const SHUFFLED: Order = Order::Shuffled { buffer: None };
 
 /// Sends a table with a known mean of 4.5, by two senders. Returns the end of the query.
 fn run(live: &mut Live, order: Order) -> Result<()> {
@@ -98,16 +97,16 @@ fn query__with_an_accepted_error_ends_the_job() {
     assert!(estimate.half_width() > plain.half_width() && estimate.confidence == Confidence::P95);
 }
 
-fn source() -> SocketAddr {
+pub fn source() -> SocketAddr {
     "127.0.0.1:1".parse().unwrap()
 }
 
-fn message(job: u32, group: u8, data: &[u8]) -> Event {
+pub fn message(job: u32, group: u8, data: &[u8]) -> Event {
     let source = source();
     Event::Message { source, job, window: 0, group, message: 0, data: data.to_vec() }
 }
 
-fn ended(job: u32, messages: u32, lost: impl IntoIterator<Item = Range<u32>>) -> Event {
+pub fn ended(job: u32, messages: u32, lost: impl IntoIterator<Item = Range<u32>>) -> Event {
     let lost: Vec<_> = lost.into_iter().collect();
     let delivered = messages - lost.iter().map(|range| range.len() as u32).sum::<u32>();
     let rows = GroupSummary { group: ROWS_GROUP, messages, delivered, lost, needed: 0 };
@@ -116,7 +115,7 @@ fn ended(job: u32, messages: u32, lost: impl IntoIterator<Item = Range<u32>>) ->
     Event::Finished { source: source(), job, summary }
 }
 
-fn started(job: u32, order: Order, messages: u32) -> Event {
+pub fn started(job: u32, order: Order, messages: u32) -> Event {
     let group = ROWS_GROUP;
     let messages = Some(messages);
     let rows = GroupTerms { group, messages, msr: 0.5, order, ..GroupTerms::default() };
@@ -124,21 +123,21 @@ fn started(job: u32, order: Order, messages: u32) -> Event {
 }
 
 /// Hands events to a query without a network.
-fn take(live: &mut Live, events: impl IntoIterator<Item = Event>) {
+pub fn take(live: &mut Live, events: impl IntoIterator<Item = Event>) {
     let receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
     events.into_iter().for_each(|event| live.on_event(&event, &receiver).unwrap());
 }
 
-fn header(job: u32) -> Event {
+pub fn header(job: u32) -> Event {
     message(job, HEADER_GROUP, b"key,value\n")
 }
 
-fn rows(job: u32, number: u32) -> impl Iterator<Item = Event> {
+pub fn rows(job: u32, number: u32) -> impl Iterator<Item = Event> {
     (0..number)
         .map(move |value| message(job, ROWS_GROUP, format!("k,{}\n", 100 + value % 7).as_bytes()))
 }
 
-fn live(query: &str, senders: u32, emax: Option<f64>) -> Live {
+pub fn live(query: &str, senders: u32, emax: Option<f64>) -> Live {
     Live::new(query.parse().unwrap(), senders, 0.95, emax, false).unwrap()
 }
 
@@ -308,116 +307,4 @@ fn on_event__a_stream_ends_with_its_first_window() {
     assert_eq!(live.strata.sent(), Some(40));
     let (text, _) = live.finish(false).unwrap();
     assert!(text.contains("from 40 of 40 messages"), "{text}");
-}
-
-/// The text, JSON and verdict of a query after these events.
-fn answer(
-    query: &str,
-    senders: u32,
-    emax: Option<f64>,
-    events: &[Event],
-) -> (String, Value, Verdict) {
-    let end = |json| {
-        let mut live = live(query, senders, emax);
-        take(&mut live, events.iter().cloned());
-        live.finish(json).unwrap()
-    };
-    let ((text, verdict), (json, _)) = (end(false), end(true));
-    (text, serde_json::from_str(&json).unwrap(), verdict)
-}
-
-/// The events of a run that sent so many of 100 messages.
-fn run_of(job: u32, arrived: u32) -> Vec<Event> {
-    [header(job), started(job, SHUFFLED, 100)].into_iter().chain(rows(job, arrived)).collect()
-}
-
-/// A sender that died and was started again counts twice. It can't be told from another sender.
-#[test]
-fn finish__doubts_senders_that_have_not_ended() {
-    let end = |job, arrived: u32| ended(job, 100, [arrived..100]);
-    let again = [run_of(2, 100), vec![end(2, 100)]].concat();
-    for (emax, arrived, senders, verdict) in [
-        (None, 40, 1, Verdict::InDoubt),
-        (None, 40, 2, Verdict::InDoubt),
-        (Some(0.05), 40, 1, Verdict::InDoubt),
-        (Some(1e-6), 40, 1, Verdict::NotMet),
-        // Nothing but the end is missing: the plan doesn't wait for it.
-        (Some(1e-6), 100, 1, Verdict::InDoubt),
-    ] {
-        let events = [run_of(1, arrived), again.clone()].concat();
-        let (text, json, found) = answer("sum(value)", senders, emax, &events);
-        assert_eq!(found, verdict, "{text}");
-        let words = format!(
-            "the sender 127.0.0.1:1 (job 1) has not ended, and the answer has {arrived} of 100 \
-             messages of it; if it died and was started again, its records count twice"
-        );
-        assert!(text.contains(&words) && json["warnings"].to_string().contains(&words), "{text}");
-        let too_many = "records of 2 senders, more than the 1 of --senders";
-        assert_eq!(text.contains(too_many), senders == 1, "{text}");
-        assert_eq!(json["accepted_error"].is_null(), emax.is_none(), "{json}");
-    }
-    // The same of a sender that is alone in the answer.
-    let (text, json, verdict) = answer("sum(value)", 1, None, &again);
-    assert_eq!((verdict, &json["verdict"]), (Verdict::Fine, &"fine".into()), "{text}");
-    assert!(!text.contains("warning"), "{text}");
-}
-
-/// The next run of a sender may have the same port and job.
-#[test]
-fn on_event__tells_runs_at_the_same_address_apart() {
-    for (dead, doubts, verdict) in [
-        (run_of(1, 40), "(job 1) has not ended", Verdict::InDoubt),
-        ([run_of(1, 40), vec![ended(1, 100, [40..100])]].concat(), "", Verdict::Fine),
-    ] {
-        let events = [dead, run_of(1, 100), vec![ended(1, 100, [])]].concat();
-        let (text, _, found) = answer("avg(value)", 2, None, &events);
-        assert_eq!(found, verdict, "{text}");
-        assert!(text.contains("from 140 of 200 messages") && text.contains(doubts), "{text}");
-        assert!(!text.contains("left out"), "{text}");
-    }
-}
-
-#[test]
-fn finish__doubts_a_sender_that_was_canceled() {
-    let Event::Finished { source, job, summary } = ended(1, 100, [40..100]) else { unreachable!() };
-    let summary = Summary { complete: false, ..summary };
-    let canceled = Event::Finished { source, job, summary };
-    let events = [run_of(1, 40), vec![canceled]].concat();
-    for (emax, words) in [(None, "was canceled, and the answer has 40 of 100"), (Some(0.05), "")] {
-        let (text, json, verdict) = answer("sum(value)", 1, emax, &events);
-        // The plan has met its error before: the end was its own.
-        let expected = if emax.is_none() { Verdict::InDoubt } else { Verdict::Fine };
-        assert_eq!((verdict, json["verdict"] == expected.name()), (expected, true), "{text}");
-        assert!(text.contains(words), "{text}");
-    }
-}
-
-/// Messages that wait for a header have no part in the answer.
-#[test]
-fn finish__counts_messages_without_a_header() {
-    let stranger = message(2, ROWS_GROUP, b"k,1\n");
-    let events = [run_of(1, 100), vec![stranger, ended(1, 100, [])]].concat();
-    let (text, json, _) = answer("sum(value)", 1, None, &events);
-    assert_eq!(json["messages_left_out"], 1, "{text}");
-    assert!(text.contains("no CSV header arrived before the end of the query"), "{text}");
-}
-
-/// A doubt may arise after the plan has met its error.
-#[test]
-fn finish__says_the_same_in_text_json_and_exit_code() {
-    let bad = message(1, ROWS_GROUP, b"k,nan\n");
-    for (bad, verdict) in [(None, Verdict::Fine), (Some(bad), Verdict::InDoubt)] {
-        let end = ended(1, 100, [50..100]);
-        let events = [run_of(1, 49), bad.into_iter().collect(), vec![end]].concat();
-        let (text, json, found) = answer("avg(value)", 1, Some(0.05), &events);
-        let is_in_doubt = verdict == Verdict::InDoubt;
-        assert_eq!(found, verdict, "{text}");
-        assert_eq!(json["messages_left_out"] == 1, is_in_doubt, "{json}");
-        assert_eq!(json["verdict"], verdict.name());
-        assert_eq!(json["accepted_error"]["met"], !is_in_doubt, "{json}");
-        assert_eq!(json["accepted_error"]["in_doubt"], is_in_doubt, "{json}");
-        let words = "accepted, but that is in doubt: see the warnings";
-        assert_eq!(text.contains(words), is_in_doubt, "{text}");
-        assert_eq!(json["accepted_error"]["text"].to_string().contains(words), is_in_doubt);
-    }
 }
