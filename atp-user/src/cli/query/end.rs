@@ -1,8 +1,7 @@
 //! The end of a query. One verdict is the source of what text, JSON and the exit code say.
 
-use super::{LeftOut, Live, bytes, print, strata::Header};
-use anyhow::{Result, bail};
-use approx_answers::{Answers, Planner, Reason, Report, Warning};
+use super::{Live, bytes, strata::Header};
+use approx_answers::{Answers, Reason, Report, Warning};
 use std::mem;
 
 /// Whether an answer is as good as was asked for.
@@ -11,7 +10,7 @@ pub enum Verdict {
     /// It is, or no error was accepted.
     #[default]
     Fine,
-    /// Its interval is narrow enough, but a warning puts it in doubt.
+    /// Its interval is narrow enough, but a warning or a sender puts it in doubt.
     InDoubt,
     /// Its interval is too wide.
     NotMet,
@@ -51,21 +50,21 @@ pub struct Outcome {
 
 /// The facts that decide a verdict.
 #[derive(Debug)]
-struct Facts<'a> {
-    answers: &'a Answers,
+pub struct Facts<'a> {
+    pub answers: &'a Answers,
     /// Whether an error was accepted.
-    has_plan: bool,
-    report: Option<&'a Report>,
-    left_out: u64,
+    pub has_plan: bool,
+    pub report: Option<&'a Report>,
+    pub left_out: u64,
     /// Whether a sender may count twice, or has not sent what it should.
-    doubts_senders: bool,
+    pub doubts_senders: bool,
 }
 
 impl Facts<'_> {
     /// The verdict, and the report with it. Without an accepted error, the reader judges the
     /// interval by its warnings. A sender that may count twice is a doubt in any case: no interval
     /// has room for it.
-    fn judge(&self) -> (Verdict, Option<Report>) {
+    pub fn judge(&self) -> (Verdict, Option<Report>) {
         let because = self.report.map(|report| report.because);
         let is_narrow = match because {
             Some(because) => matches!(because, None | Some(Reason::InDoubt)),
@@ -90,44 +89,8 @@ impl Facts<'_> {
 }
 
 impl Live {
-    /// The answers at the end, as text or as JSON, and whether they are as good as was asked for.
-    pub fn finish(mut self, json: bool) -> Result<(String, Verdict)> {
-        self.clear_line();
-        self.end_running();
-        let answers = self.answers()?;
-        let LeftOut { messages: left_out, first_reason } = self.left_out;
-        let Some(answers) = answers else {
-            match (first_reason, self.answering) {
-                (Some(reason), _) => bail!("the query has no answer: {reason}"),
-                (None, None) => {
-                    bail!("no CSV header arrived: send the file with `atp-user send --csv`")
-                }
-                (None, Some(_)) => bail!("no record arrived, so the query has no answer"),
-            }
-        };
-        let doubts = self.strata.doubts(self.senders);
-        let facts = Facts {
-            answers: &answers,
-            has_plan: self.planner.is_some() || self.plan_failed.is_some(),
-            report: self.planner.as_ref().and_then(Planner::report),
-            left_out,
-            doubts_senders: !doubts.is_empty(),
-        };
-        let (verdict, report) = facts.judge();
-        let first = first_reason.map(|reason| {
-            format!("{left_out} messages are left out of the answer; the first: {reason}")
-        });
-        let notes = first.into_iter().chain(self.plan_failed).chain(doubts).collect();
-        let outcome = Outcome { report, verdict, notes, left_out };
-        let text = match json {
-            true => format!("{}\n", print::json(&self.query, &answers, &outcome)),
-            false => print::text(&self.query, &answers, &outcome),
-        };
-        Ok((text, verdict))
-    }
-
     /// Ends the senders that the query no longer waits for. The plan's last look is due then.
-    fn end_running(&mut self) {
+    pub fn end_running(&mut self) {
         for stratum in self.strata.running_numbers() {
             let of = self.strata.of_mut(stratum);
             let source = of.source;
@@ -143,9 +106,9 @@ impl Live {
             }
         }
         let has_messages = self.answering.as_ref().is_some_and(|(_, of)| of.messages() > 0);
-        if has_messages {
+        if has_messages && self.is_look_due() {
             // Nothing follows from the last look.
-            self.look_if_due();
+            self.look_now();
         }
     }
 }

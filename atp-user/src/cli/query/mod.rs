@@ -8,12 +8,13 @@ mod strata;
 #[cfg(test)]
 mod tests;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use approx_answers::{
     AcceptedError, Action, AnswerError, Answering, Answers, Confidence, Planner, Query, Table,
 };
 use approxlib::{Event, GroupSummary, RateRequest, Receiver, Summary, Terms};
 pub use end::Verdict;
+use end::{Facts, Outcome};
 use pace::Pace;
 use std::{
     fmt::Display,
@@ -303,20 +304,24 @@ impl Live {
 
     /// Looks at the error, if the plan says so.
     fn look(&mut self, receiver: &Receiver) -> Result<()> {
-        if self.strata.await_messages() {
+        if !self.is_look_due() || self.strata.await_messages() {
             return Ok(());
         }
-        let actions = self.look_if_due();
+        let actions = self.look_now();
         self.obey(actions, receiver)
     }
 
-    fn look_if_due(&mut self) -> Vec<Action> {
+    fn is_look_due(&self) -> bool {
+        let (Some(planner), Some((_, answering))) = (&self.planner, &self.answering) else {
+            return false;
+        };
+        planner.is_look_due(answering.messages())
+    }
+
+    fn look_now(&mut self) -> Vec<Action> {
         let (Some(planner), Some((_, answering))) = (&mut self.planner, &mut self.answering) else {
             return Vec::new();
         };
-        if !planner.is_look_due(answering.messages()) {
-            return Vec::new();
-        }
         planner.look_at(answering).unwrap_or_else(|error| {
             self.planner = None;
             let error = format!("there is no plan for the accepted error: {error}");
@@ -384,6 +389,42 @@ impl Live {
         if self.draws {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
+    }
+
+    /// The answers at the end, as text or as JSON, and whether they are as good as was asked for.
+    pub fn finish(mut self, json: bool) -> Result<(String, Verdict)> {
+        self.clear_line();
+        self.end_running();
+        let answers = self.answers()?;
+        let LeftOut { messages: left_out, first_reason } = self.left_out;
+        let Some(answers) = answers else {
+            match (first_reason, self.answering) {
+                (Some(reason), _) => bail!("the query has no answer: {reason}"),
+                (None, None) => {
+                    bail!("no CSV header arrived: send the file with `atp-user send --csv`")
+                }
+                (None, Some(_)) => bail!("no record arrived, so the query has no answer"),
+            }
+        };
+        let doubts = self.strata.doubts(self.senders);
+        let facts = Facts {
+            answers: &answers,
+            has_plan: self.planner.is_some() || self.plan_failed.is_some(),
+            report: self.planner.as_ref().and_then(Planner::report),
+            left_out,
+            doubts_senders: !doubts.is_empty(),
+        };
+        let (verdict, report) = facts.judge();
+        let first = first_reason.map(|reason| {
+            format!("{left_out} messages are left out of the answer; the first: {reason}")
+        });
+        let notes = first.into_iter().chain(self.plan_failed).chain(doubts).collect();
+        let outcome = Outcome { report, verdict, notes, left_out };
+        let text = match json {
+            true => format!("{}\n", print::json(&self.query, &answers, &outcome)),
+            false => print::text(&self.query, &answers, &outcome),
+        };
+        Ok((text, verdict))
     }
 }
 

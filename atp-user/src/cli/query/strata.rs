@@ -161,10 +161,9 @@ impl Stratum {
             (true, false) => return None,
         };
         let of = sent.map_or_else(String::new, |sent| format!(" of {sent}"));
-        let messages = if *counted == 1 && of.is_empty() { "message" } else { "messages" };
         Some(format!(
-            "the sender {source} (job {job}) {state}, and the answer has {counted}{of} {messages} \
-             of it; {remedy}"
+            "the sender {source} (job {job}) {state}, and the answer has {counted}{of} messages of \
+             it; {remedy}"
         ))
     }
 

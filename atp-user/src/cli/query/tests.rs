@@ -2,7 +2,7 @@
 
 #![expect(clippy::single_range_in_vec_init, reason = "lost messages are ranges")]
 
-use super::{end::Outcome, *};
+use super::*;
 use anyhow::{Context, ensure};
 use approx_answers::{RecordOrder, Report};
 use approxlib::{Group, GroupSummary, GroupTerms, Job, Order};
