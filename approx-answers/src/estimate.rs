@@ -3,7 +3,10 @@
 use std::fmt;
 
 use crate::spread::Spread;
-use crate::{Confidence, Warning};
+use crate::{Confidence, Digits, Warning};
+
+/// Decimals of an answer as a text.
+const PLACES: u8 = 2;
 
 /// An answer, and the interval that contains the true one with a stated confidence.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +43,12 @@ impl Estimate {
         (self.high - self.value).max(self.value - self.low)
     }
 
+    /// The digits that the answer and its interval are written with; `places` decimals as a rule,
+    /// see [`Digits::new`].
+    pub fn digits(&self, places: u8) -> Digits {
+        Digits::new([self.value, self.low, self.high], places)
+    }
+
     /// The standard error of the answer; infinite if nothing shows how messages vary.
     pub fn standard_error(&self) -> f64 {
         self.spread.variance().sqrt()
@@ -51,15 +60,20 @@ impl Estimate {
     }
 }
 
-/// Writes `12.30 (11.90 to 12.70, 95 %)` with the precision of the formatter, or two places.
-/// Warnings are counted at the end: `12.30 (11.90 to 12.70, 95 %; 1 warning)`.
+/// Writes `12.30 (11.90 to 12.70, 95 %)` with the precision of the formatter, or two places, and
+/// more if the interval's width needs them ([`Estimate::digits`]). Warnings are counted at the end:
+/// `12.30 (11.90 to 12.70, 95 %; 1 warning)`.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let places = f.precision().unwrap_or(2);
+        let digits = self.digits(PLACES);
+        let text = |number: f64| match f.precision() {
+            Some(places) => format!("{number:.places$}"),
+            None => digits.text(number),
+        };
+        let (value, low, high) = (text(self.value), text(self.low), text(self.high));
         // 100 * 0.57 is 56.99999999999999.
         let percent = (1e8 * self.confidence.level()).round() / 1e6;
-        let Self { value, low, high, .. } = self;
-        write!(f, "{value:.places$} ({low:.places$} to {high:.places$}, {percent} %")?;
+        write!(f, "{value} ({low} to {high}, {percent} %")?;
         match self.warnings.len() {
             0 => f.write_str(")"),
             1 => f.write_str("; 1 warning)"),
@@ -86,5 +100,17 @@ mod tests {
         assert!(estimate.to_string().ends_with(", 95 %; 1 warning)"), "{estimate}");
         estimate.warnings.push(Warning::EndOfRange);
         assert!(format!("{estimate:.1}").ends_with(", 95 %; 2 warnings)"), "{estimate}");
+    }
+
+    /// 31 errors of a million requests aren't none.
+    #[test]
+    fn display__shows_the_digits_that_the_interval_needs() {
+        let mut sample = Sample::new();
+        sample.set_messages_sent(0, 1_000).unwrap();
+        sample.set_delivery(0, &Delivery::shuffled()).unwrap();
+        (0..900).for_each(|n| sample.push(0, 1_000_000, f64::from(n % 3 + 30)).unwrap());
+        let estimate = sample.mean(Confidence::P95).unwrap();
+        assert_eq!(estimate.to_string(), "3.1000e-5 (3.0983e-5 to 3.1017e-5, 95 %)");
+        assert_eq!(format!("{estimate:.6}"), "0.000031 (0.000031 to 0.000031, 95 %)");
     }
 }

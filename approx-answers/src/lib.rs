@@ -27,6 +27,7 @@
 mod check;
 mod confidence;
 mod delivery;
+mod digits;
 mod emax;
 mod error;
 mod estimate;
@@ -53,6 +54,7 @@ mod warning;
 
 pub use confidence::Confidence;
 pub use delivery::{Delivery, Order};
+pub use digits::Digits;
 pub use emax::{AcceptedError, Action, Planner, Reason, Report};
 pub use error::{AnswerError, QueryError};
 pub use estimate::Estimate;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Gap, Order};
+use crate::{Digits, Gap, Order};
 
 /// Fewer messages than this make an interval doubtful: totals of messages are skewed, and Student's
 /// t assumes that their mean isn't.
@@ -221,11 +221,16 @@ impl fmt::Display for Warning {
                 "stratum {stratum} has too few messages ({messages}) to show how they vary, so the \
                  interval has no bounds: raise its MSR, or join it with another stratum"
             ),
-            Self::DenominatorNearZero { low, high } => write!(
-                f,
-                "the ratio's denominator lies between {low:.4} and {high:.4}, and may be 0: raise \
-                 the MSR, or ask for the two sums"
-            ),
+            &Self::DenominatorNearZero { low, high } => {
+                let digits = Digits::new([low, low, high], 4);
+                write!(
+                    f,
+                    "the ratio's denominator lies between {} and {}, and may be 0: raise the MSR, \
+                     or ask for the two sums",
+                    digits.text(low),
+                    digits.text(high)
+                )
+            }
             Self::HeavyTail { share, skewness, limit } => write!(
                 f,
                 "one message holds {:.0} % of the variance, and the estimate has a skewness of \

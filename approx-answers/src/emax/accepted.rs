@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{AnswerError, Estimate};
+use crate::{AnswerError, Digits, Estimate};
 
 /// The first MSR of an absolute error, which says nothing about a rate.
 const FIRST_MSR: f64 = 0.9;
@@ -63,7 +63,10 @@ impl AcceptedError {
 
     /// A number in the unit of the accepted error, in words.
     pub(super) fn in_words(self, error: f64) -> String {
-        if self.is_relative { format!("{:.2} %", 100.0 * error) } else { format!("{error:.4}") }
+        let (number, places, unit) =
+            if self.is_relative { (100.0 * error, 2, " %") } else { (error, 4, "") };
+        // The error is the width of an interval.
+        Digits::new([number, 0.0, number], places).text(number) + unit
     }
 }
 
@@ -89,5 +92,18 @@ mod tests {
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(AcceptedError::relative(bad).is_err() && AcceptedError::absolute(bad).is_err());
         }
+    }
+
+    #[test]
+    fn in_words__shows_small_errors() {
+        let words = |accepted: Result<AcceptedError, _>| accepted.unwrap().to_string();
+        assert_eq!(words(AcceptedError::relative(0.05)), "5.00 %");
+        assert_eq!(words(AcceptedError::relative(0.0123)), "1.23 %");
+        assert_eq!(words(AcceptedError::relative(1e-6)), "1.0e-4 %");
+        assert_eq!(words(AcceptedError::absolute(0.5)), "0.5000");
+        assert_eq!(words(AcceptedError::absolute(2.5e-6)), "2.5e-6");
+        let accepted = AcceptedError::absolute(0.1).unwrap();
+        assert_eq!(accepted.in_words(f64::INFINITY), "inf");
+        assert_eq!(accepted.in_words(0.0), "0.0000");
     }
 }

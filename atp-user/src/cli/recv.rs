@@ -54,7 +54,8 @@ pub struct Args {
     /// The confidence of the query's intervals
     #[arg(long, value_name = "SHARE", default_value_t = 0.95, requires = "query")]
     confidence: f64,
-    /// The number of senders to wait for; the command ends when all have finished
+    /// The number of senders to wait for; the command ends when all have finished. The exit code of
+    /// a query is 3 if other senders are in its answer too, or one that hasn't ended or was canceled
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     senders: u32,
     /// Give up after this long without a packet of any job
@@ -69,7 +70,8 @@ pub struct Args {
     socket: Option<PathBuf>,
 }
 
-/// The exit code of an answer whose interval is narrow enough, and which a warning puts in doubt.
+/// The exit code of an answer in doubt: its interval is narrow enough, and a warning puts it in
+/// doubt, or one of its senders hasn't ended, was canceled, or is one too many.
 const IN_DOUBT: u8 = 3;
 /// The exit code of an answer whose interval is wider than accepted.
 const NOT_MET: u8 = 4;
@@ -163,12 +165,13 @@ pub fn main(args: Args) -> Result<()> {
 
 /// The end of a query: an answer that isn't as good as was asked for has an exit code of its own.
 fn end(verdict: Verdict) -> Result<()> {
-    let (code, message) = match verdict {
+    let code = match verdict {
         Verdict::Fine => return Ok(()),
-        Verdict::InDoubt => (IN_DOUBT, "the answer is in doubt: see its warnings"),
-        Verdict::NotMet => (NOT_MET, "the accepted error isn't met"),
+        Verdict::InDoubt => IN_DOUBT,
+        Verdict::NotMet => NOT_MET,
     };
-    Err(EndWith { code, message: message.to_owned() }.into())
+    let message = verdict.sentence().unwrap_or_default().to_owned();
+    Err(EndWith { code, message }.into())
 }
 
 /// The next event; `None` once no packet has arrived for `timeout`.

@@ -1,6 +1,7 @@
 //! `recv --query`: answers a query of CSV records while they arrive, and asks the senders for as
 //! much as an accepted error needs.
 
+mod end;
 mod pace;
 mod print;
 mod strata;
@@ -9,10 +10,11 @@ mod tests;
 
 use anyhow::{Result, bail};
 use approx_answers::{
-    AcceptedError, Action, AnswerError, Answering, Answers, Confidence, Planner, Query, Reason,
-    Report, Table, Warning,
+    AcceptedError, Action, AnswerError, Answering, Answers, Confidence, Planner, Query, Table,
 };
 use approxlib::{Event, GroupSummary, RateRequest, Receiver, Summary, Terms};
+pub use end::Verdict;
+use end::{Facts, Outcome};
 use pace::Pace;
 use std::{
     fmt::Display,
@@ -37,6 +39,8 @@ const REASON_CHARS_MAX: usize = 300;
 /// A query of arriving records.
 pub struct Live {
     query: Query,
+    /// The number of senders that the user named.
+    senders: u32,
     confidence: Confidence,
     /// Once a header is known that has the query's columns.
     answering: Option<(Vec<u8>, Answering)>,
@@ -60,17 +64,6 @@ struct LeftOut {
     first_reason: Option<String>,
 }
 
-/// Whether an answer is as good as its accepted error asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is, or nothing was asked for.
-    Fine,
-    /// Its interval is narrow enough, but a warning puts it in doubt.
-    InDoubt,
-    /// Its interval is too wide.
-    NotMet,
-}
-
 impl Live {
     /// A query of the records of so many senders.
     pub fn new(
@@ -89,6 +82,7 @@ impl Live {
         let draws = atp_output::draws(&io::stderr());
         Ok(Self {
             query,
+            senders,
             confidence,
             answering: None,
             waiting_bytes: 0,
@@ -107,8 +101,9 @@ impl Live {
             Event::Message { source, window: 1.., .. } => {
                 self.leave_out(1, format_args!("{source} sends a stream, and a query takes none"));
             }
-            Event::Message { source, job, group, data, .. } => {
-                let stratum = self.strata.number(*source, *job);
+            Event::Message { source, job, group, message, data, .. } => {
+                let is_first_header = (*group, *message) == (HEADER_GROUP, 0);
+                let stratum = self.strata.of_message(*source, *job, is_first_header);
                 match *group {
                     HEADER_GROUP => self.on_header(stratum, data, receiver)?,
                     ROWS_GROUP => self.on_rows(stratum, data),
@@ -195,7 +190,8 @@ impl Live {
             self.leave_out(1, format_args!("{source} sent what can't be read: {error}"));
             return;
         }
-        if !mem::replace(&mut of.is_counted, true) {
+        of.counted += 1;
+        if of.counted == 1 {
             self.set_sent(stratum);
             self.set_delivery(stratum, None);
             if let Some(planner) = &mut self.planner {
@@ -236,6 +232,7 @@ impl Live {
     }
 
     fn on_end(&mut self, source: SocketAddr, job: u32, summary: &Summary) {
+        let is_planned_end = self.planner.as_ref().is_some_and(|plan| plan.report().is_some());
         let stratum = self.strata.number(source, job);
         let of = self.strata.of_mut(stratum);
         if mem::replace(&mut of.has_ended, true) {
@@ -246,7 +243,9 @@ impl Live {
         if let Some(rows) = rows.filter(|_| summary.window == 0) {
             of.sent = Some(rows.messages.into());
         }
-        let is_counted = of.is_counted;
+        let is_counted = of.is_counted();
+        // The end that the plan asked for may meet one of the sender's own.
+        of.is_canceled = !summary.complete && !is_planned_end;
         let waiting = match &mut of.header {
             Header::Awaited(waiting) => mem::take(waiting),
             Header::Same | Header::Other => Vec::new(),
@@ -273,7 +272,7 @@ impl Live {
         let of = self.strata.of(stratum);
         let source = of.source;
         let (Some(sent), true, Some((_, answering))) =
-            (of.sent, of.is_counted, &mut self.answering)
+            (of.sent, of.is_counted(), &mut self.answering)
         else {
             return;
         };
@@ -286,7 +285,7 @@ impl Live {
     fn set_delivery(&mut self, stratum: u32, ended: Option<&GroupSummary>) {
         let of = self.strata.of(stratum);
         let (source, delivery) = (of.source, of.delivery(ended));
-        let (true, Some((_, answering))) = (of.is_counted, &mut self.answering) else { return };
+        let (true, Some((_, answering))) = (of.is_counted(), &mut self.answering) else { return };
         if let Err(error) = answering.set_delivery(stratum, &delivery) {
             self.leave_out(1, format_args!("the delivery of {source}: {error}"));
         }
@@ -305,23 +304,32 @@ impl Live {
 
     /// Looks at the error, if the plan says so.
     fn look(&mut self, receiver: &Receiver) -> Result<()> {
-        let (Some(planner), Some((_, answering))) = (&mut self.planner, &mut self.answering) else {
+        if !self.is_look_due() || self.strata.await_messages() {
             return Ok(());
+        }
+        let actions = self.look_now();
+        self.obey(actions, receiver)
+    }
+
+    fn is_look_due(&self) -> bool {
+        let (Some(planner), Some((_, answering))) = (&self.planner, &self.answering) else {
+            return false;
         };
-        if !planner.is_look_due(answering.messages()) || self.strata.await_messages() {
-            return Ok(());
-        }
-        match planner.look_at(answering) {
-            Ok(actions) => self.obey(actions, receiver),
-            Err(error) => {
-                self.planner = None;
-                let error = format!("there is no plan for the accepted error: {error}");
-                self.clear_line();
-                tracing::warn!("{error}");
-                self.plan_failed = Some(error);
-                Ok(())
-            }
-        }
+        planner.is_look_due(answering.messages())
+    }
+
+    fn look_now(&mut self) -> Vec<Action> {
+        let (Some(planner), Some((_, answering))) = (&mut self.planner, &mut self.answering) else {
+            return Vec::new();
+        };
+        planner.look_at(answering).unwrap_or_else(|error| {
+            self.planner = None;
+            let error = format!("there is no plan for the accepted error: {error}");
+            self.clear_line();
+            tracing::warn!("{error}");
+            self.plan_failed = Some(error);
+            Vec::new()
+        })
     }
 
     fn obey(&self, actions: impl IntoIterator<Item = Action>, receiver: &Receiver) -> Result<()> {
@@ -384,8 +392,9 @@ impl Live {
     }
 
     /// The answers at the end, as text or as JSON, and whether they are as good as was asked for.
-    pub fn finish(self, json: bool) -> Result<(String, Verdict)> {
+    pub fn finish(mut self, json: bool) -> Result<(String, Verdict)> {
         self.clear_line();
+        self.end_running();
         let answers = self.answers()?;
         let LeftOut { messages: left_out, first_reason } = self.left_out;
         let Some(answers) = answers else {
@@ -397,25 +406,23 @@ impl Live {
                 (None, Some(_)) => bail!("no record arrived, so the query has no answer"),
             }
         };
-        let report: Option<&Report> = self.planner.as_ref().and_then(Planner::report);
-        let notes = first_reason.map(|reason| {
+        let doubts = self.strata.doubts(self.senders);
+        let facts = Facts {
+            answers: &answers,
+            has_plan: self.planner.is_some() || self.plan_failed.is_some(),
+            report: self.planner.as_ref().and_then(Planner::report),
+            left_out,
+            doubts_senders: !doubts.is_empty(),
+        };
+        let (verdict, report) = facts.judge();
+        let first = first_reason.map(|reason| {
             format!("{left_out} messages are left out of the answer; the first: {reason}")
         });
-        let plan_failed = self.plan_failed.is_some();
-        let notes: Vec<String> = notes.into_iter().chain(self.plan_failed).collect();
-        let warnings = answers.rows.iter().flat_map(|(_, estimate)| &estimate.warnings);
-        let has_doubt = answers.warnings.iter().chain(warnings).any(Warning::is_doubt);
-        let because = report.and_then(|report| report.because);
-        let verdict = match (&self.planner, because) {
-            (None, _) if !plan_failed => Verdict::Fine,
-            (Some(_), Some(Reason::InDoubt)) => Verdict::InDoubt,
-            (Some(_), None) if report.is_some() && (has_doubt || left_out > 0) => Verdict::InDoubt,
-            (Some(_), None) if report.is_some() => Verdict::Fine,
-            _ => Verdict::NotMet,
-        };
+        let notes = first.into_iter().chain(self.plan_failed).chain(doubts).collect();
+        let outcome = Outcome { report, verdict, notes, left_out };
         let text = match json {
-            true => format!("{}\n", print::json(&self.query, &answers, report, &notes, left_out)),
-            false => print::text(&self.query, &answers, report, &notes),
+            true => format!("{}\n", print::json(&self.query, &answers, &outcome)),
+            false => print::text(&self.query, &answers, &outcome),
         };
         Ok((text, verdict))
     }

@@ -1,12 +1,14 @@
 //! Prints a query's answers: a line while records arrive, and a table or JSON at the end.
 
-use super::strata::Strata;
-use approx_answers::{Answers, Estimate, Query, Reason, Report, Warning};
+use super::{end::Outcome, strata::Strata};
+use approx_answers::{Answers, Estimate, Query, Reason, Warning};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// The keys on the live line.
 const KEYS_MAX: usize = 4;
+/// The decimals of numbers on the live line, and in the table: more if the interval needs them.
+const PLACES: [u8; 2] = [2, 4];
 /// The characters of a key on the live line, and in the table. JSON has whole keys.
 const KEY_CHARS_MAX: [usize; 2] = [16, 40];
 
@@ -37,9 +39,11 @@ pub fn live_line(query: &Query, answers: &Answers, strata: &Strata) -> String {
 fn interval(estimate: &Estimate) -> String {
     let Estimate { value, low, high, .. } = estimate;
     let is_even = (value - low - (high - value)).abs() <= 1e-6 * (high - low).abs();
+    let digits = estimate.digits(PLACES[0]);
+    let text = |number: &f64| digits.text(*number);
     match is_even || low == high {
-        true => format!("{value:.2} ± {:.2}", estimate.half_width()),
-        false => format!("{value:.2} ({low:.2} to {high:.2})"),
+        true => format!("{} ± {}", text(value), text(&estimate.half_width())),
+        false => format!("{} ({} to {})", text(value), text(low), text(high)),
     }
 }
 
@@ -64,7 +68,7 @@ pub fn printable(text: &str, chars_max: usize) -> String {
 }
 
 /// The answers as aligned lines, then the warnings and notes.
-pub fn text(query: &Query, answers: &Answers, report: Option<&Report>, notes: &[String]) -> String {
+pub fn text(query: &Query, answers: &Answers, outcome: &Outcome) -> String {
     let mut text = format!("{query}\n");
     let key = |key: &Option<String>| printable(key.as_deref().unwrap_or(""), KEY_CHARS_MAX[1]);
     let keys: Vec<String> = answers.rows.iter().map(|(of, _)| key(of)).collect();
@@ -72,10 +76,13 @@ pub fn text(query: &Query, answers: &Answers, report: Option<&Report>, notes: &[
     for (key, (_, estimate)) in keys.iter().zip(&answers.rows) {
         // 100 * 0.57 is 56.99999999999999.
         let percent = (1e6 * estimate.confidence.level()).round() / 1e4;
+        let digits = estimate.digits(PLACES[1]);
         _ = writeln!(
             text,
-            "  {key:width$} {:>14.4}   {:.4} to {:.4} ({percent} %)",
-            estimate.value, estimate.low, estimate.high
+            "  {key:width$} {:>14}   {} to {} ({percent} %)",
+            digits.text(estimate.value),
+            digits.text(estimate.low),
+            digits.text(estimate.high)
         );
     }
     if let Some(separates) = answers.separates {
@@ -92,13 +99,15 @@ pub fn text(query: &Query, answers: &Answers, report: Option<&Report>, notes: &[
     if let Some(from @ 1..) = answers.keys_seen_from {
         _ = writeln!(text, "a key in fewer than {from} messages may be missing here");
     }
-    if let Some(report) = report {
-        _ = writeln!(text, "{report}");
+    match (&outcome.report, outcome.verdict.sentence()) {
+        (Some(report), _) => _ = writeln!(text, "{report}"),
+        (None, Some(sentence)) => _ = writeln!(text, "{sentence}"),
+        (None, None) => {}
     }
     for warning in warnings(answers) {
         _ = writeln!(text, "warning: {warning}");
     }
-    for note in notes {
+    for note in &outcome.notes {
         _ = writeln!(text, "warning: {note}");
     }
     text
@@ -118,18 +127,12 @@ fn warnings(answers: &Answers) -> Vec<&Warning> {
 
 /// The answers as a JSON object. Ends of intervals that aren't finite are null. The notes are among
 /// the warnings of all rows.
-pub fn json(
-    query: &Query,
-    answers: &Answers,
-    report: Option<&Report>,
-    notes: &[String],
-    messages_left_out: u64,
-) -> Value {
+pub fn json(query: &Query, answers: &Answers, outcome: &Outcome) -> Value {
     let finite = |number: f64| number.is_finite().then_some(number);
     let texts = |warnings: &[Warning]| -> Vec<String> {
         warnings.iter().map(ToString::to_string).collect()
     };
-    let all_rows = [texts(&answers.warnings), notes.to_vec()].concat();
+    let all_rows = [texts(&answers.warnings), outcome.notes.clone()].concat();
     let row = |(key, estimate): &(Option<String>, Estimate)| {
         json!({
             "key": key,
@@ -148,8 +151,9 @@ pub fn json(
         "separates": answers.separates,
         "keys_seen_from": answers.keys_seen_from,
         "warnings": all_rows,
-        "messages_left_out": messages_left_out,
-        "accepted_error": report.map(|report| json!({
+        "messages_left_out": outcome.left_out,
+        "verdict": outcome.verdict.name(),
+        "accepted_error": outcome.report.as_ref().map(|report| json!({
             "met": report.is_met(),
             "in_doubt": report.because == Some(Reason::InDoubt),
             "reached": finite(report.reached),
@@ -228,13 +232,30 @@ mod tests {
         assert!(picture.line().ends_with("from 30 messages"), "{}", picture.line());
     }
 
+    /// 31 errors of a million requests aren't none.
+    #[test]
+    fn text__shows_the_digits_that_small_ratios_need() {
+        let mut picture = Picture::new("ratio(value, key)", 1_000);
+        (0..900).for_each(|n| picture.push(&format!("1000000,{}\n", n % 3 + 30)));
+        let text = text(&picture.query, &picture.answers(), &Outcome::default());
+        let row = text.lines().nth(1).unwrap();
+        insta::assert_snapshot!(row, @"        3.1000e-5   3.0983e-5 to 3.1017e-5 (95 %)");
+        insta::assert_snapshot!(picture.line(), @"ratio(value, key): 3.1000e-5 ± 1.7e-8 from 900 of 1000 messages");
+        // Every message arrived.
+        let mut picture = Picture::new("ratio(value, key)", 1);
+        picture.push("1000000,31\n");
+        insta::assert_snapshot!(picture.line(), @"ratio(value, key): 3.1e-5 ± 0 from 1 of 1 messages");
+    }
+
     /// A width above 65,535 makes `format!` panic.
     #[test]
     fn text__keeps_keys_of_other_hosts_short_and_harmless() {
         let mut picture = Picture::new("avg(value) by key", 1);
         let long = "d".repeat(70_000);
         picture.push(&format!("a\u{1b}[2J,1\n\u{9b}\u{202e},2\n\"x\r\ny\",3\n{long},4\n"));
-        let text = text(&picture.query, &picture.answers(), None, &["a note".to_owned()]);
+        let notes = vec!["a note".to_owned()];
+        let outcome = Outcome { notes, left_out: 7, ..Outcome::default() };
+        let text = text(&picture.query, &picture.answers(), &outcome);
         insta::assert_snapshot!(text, @r"
         avg(value) by key
           a\u{1b}[2J                                        1.0000   1.0000 to 1.0000 (95 %)
@@ -244,7 +265,7 @@ mod tests {
         from 1 of 1 messages
         warning: a note
         ");
-        let json = json(&picture.query, &picture.answers(), None, &["a note".to_owned()], 7);
+        let json = json(&picture.query, &picture.answers(), &outcome);
         assert_eq!(json["rows"][1]["key"], long);
         assert_eq!(
             (&json["messages_left_out"], &json["warnings"][0]),

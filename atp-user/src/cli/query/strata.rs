@@ -4,6 +4,9 @@ use approx_answers::{Delivery, Order};
 use approxlib::{GroupSummary, GroupTerms};
 use std::{collections::HashMap, net::SocketAddr, ops::Range};
 
+/// The senders in doubt that are named.
+const DOUBTS_MAX: usize = 10;
+
 /// The strata, numbered in the order of their first message or terms.
 #[derive(Debug, Default)]
 pub struct Strata {
@@ -20,9 +23,11 @@ pub struct Stratum {
     /// The number of messages with records, once it is known.
     pub sent: Option<u64>,
     pub terms: Option<RowsTerms>,
-    /// Whether the answer has messages of it.
-    pub is_counted: bool,
+    /// Its messages in the answer.
+    pub counted: u64,
     pub has_ended: bool,
+    /// Its end came before its groups had what they need, and nobody here asked for it.
+    pub is_canceled: bool,
 }
 
 /// The judgment of a sender's records by its CSV header.
@@ -48,19 +53,35 @@ pub struct RowsTerms {
 impl Strata {
     /// The number of a sender's stratum, a new one if it is unknown.
     pub fn number(&mut self, source: SocketAddr, job: u32) -> u32 {
-        let strata = &mut self.strata;
-        *self.numbers.entry((source, job)).or_insert_with(|| {
-            strata.push(Stratum {
-                source,
-                job,
-                header: Header::Awaited(Vec::new()),
-                sent: None,
-                terms: None,
-                is_counted: false,
-                has_ended: false,
-            });
-            strata.len() as u32 - 1
-        })
+        match self.numbers.get(&(source, job)) {
+            Some(number) => *number,
+            None => self.add(source, job),
+        }
+    }
+
+    /// The number of the stratum of a message. A run that has ended sends no more, and no run sends
+    /// its first header twice: such a message is of another run with the same address and job.
+    pub fn of_message(&mut self, source: SocketAddr, job: u32, is_first_header: bool) -> u32 {
+        let number = self.number(source, job);
+        let of = self.of(number);
+        let has_header = !matches!(of.header, Header::Awaited(_));
+        if of.has_ended || is_first_header && has_header { self.add(source, job) } else { number }
+    }
+
+    fn add(&mut self, source: SocketAddr, job: u32) -> u32 {
+        let number = self.strata.len() as u32;
+        self.strata.push(Stratum {
+            source,
+            job,
+            header: Header::Awaited(Vec::new()),
+            sent: None,
+            terms: None,
+            counted: 0,
+            has_ended: false,
+            is_canceled: false,
+        });
+        self.numbers.insert((source, job), number);
+        number
     }
 
     /// A stratum that has a number.
@@ -80,18 +101,70 @@ impl Strata {
 
     /// Whether a sender of the table still owes its first message.
     pub fn await_messages(&self) -> bool {
-        self.running().any(|stratum| stratum.is_of_table() && !stratum.is_counted)
+        self.running().any(|stratum| stratum.is_of_table() && !stratum.is_counted())
     }
 
     /// The senders that have not ended.
     pub fn running(&self) -> impl Iterator<Item = &Stratum> {
         self.strata.iter().filter(|stratum| !stratum.has_ended)
     }
+
+    /// The numbers of the senders that have not ended.
+    pub fn running_numbers(&self) -> Vec<u32> {
+        let strata = (0..).zip(&self.strata);
+        strata.filter(|(_, stratum)| !stratum.has_ended).map(|(number, _)| number).collect()
+    }
+
+    /// Doubts at the end of the query about the senders in the answer, of which `senders` were
+    /// expected. The protocol doesn't tell a sender that was started again from another one.
+    pub fn doubts(&self, senders: u32) -> Vec<String> {
+        let counted = self.strata.iter().filter(|stratum| stratum.is_counted());
+        let number = counted.clone().count();
+        let mut doubts: Vec<String> = counted.filter_map(Stratum::doubt).collect();
+        if let Some(others @ 1..) = doubts.len().checked_sub(DOUBTS_MAX) {
+            doubts.truncate(DOUBTS_MAX);
+            doubts.push(format!("{others} more senders have not ended, or were canceled"));
+        }
+        if number > senders as usize {
+            doubts.push(format!(
+                "the answer has records of {number} senders, more than the {senders} of --senders: \
+                 choose them with --job and --from, or raise --senders"
+            ));
+        }
+        doubts
+    }
 }
 
 impl Stratum {
     pub fn is_of_table(&self) -> bool {
         matches!(self.header, Header::Same)
+    }
+
+    /// Whether the answer has messages of it.
+    pub fn is_counted(&self) -> bool {
+        self.counted > 0
+    }
+
+    /// Why an answer with its records is in doubt, at the end of the query.
+    fn doubt(&self) -> Option<String> {
+        let Self { source, job, counted, sent, .. } = self;
+        let (state, remedy) = match (self.has_ended, self.is_canceled) {
+            (false, _) => (
+                "has not ended",
+                "if it died and was started again, its records count twice: repeat the query; if \
+                 it still runs, raise --senders",
+            ),
+            (true, true) => (
+                "was canceled",
+                "the rest of its records is missing: find out who canceled it, and repeat the query",
+            ),
+            (true, false) => return None,
+        };
+        let of = sent.map_or_else(String::new, |sent| format!(" of {sent}"));
+        Some(format!(
+            "the sender {source} (job {job}) {state}, and the answer has {counted}{of} messages of \
+             it; {remedy}"
+        ))
     }
 
     /// The delivery of the records: as their sender stated it, and from the end on with the lost

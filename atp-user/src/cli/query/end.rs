@@ -1,0 +1,248 @@
+//! The end of a query. One verdict is the source of what text, JSON and the exit code say.
+
+use super::{Live, bytes, strata::Header};
+use approx_answers::{Answers, Reason, Report, Warning};
+use std::mem;
+
+/// Whether an answer is as good as was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is, or no error was accepted.
+    #[default]
+    Fine,
+    /// Its interval is narrow enough, but a warning or a sender puts it in doubt.
+    InDoubt,
+    /// Its interval is too wide.
+    NotMet,
+}
+
+impl Verdict {
+    /// The name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fine => "fine",
+            Self::InDoubt => "in_doubt",
+            Self::NotMet => "not_met",
+        }
+    }
+
+    /// A sentence for people; `None` if the answer is fine.
+    pub fn sentence(self) -> Option<&'static str> {
+        match self {
+            Self::Fine => None,
+            Self::InDoubt => Some("the answer is in doubt: see its warnings"),
+            Self::NotMet => Some("the accepted error isn't met"),
+        }
+    }
+}
+
+/// The end of a query, besides its answers.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// That of the plan. It says what the verdict says.
+    pub report: Option<Report>,
+    pub verdict: Verdict,
+    /// Warnings about the query as a whole.
+    pub notes: Vec<String>,
+    /// Messages that aren't in the answer, although they should be.
+    pub left_out: u64,
+}
+
+/// The facts that decide a verdict.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    pub answers: &'a Answers,
+    /// Whether an error was accepted.
+    pub has_plan: bool,
+    pub report: Option<&'a Report>,
+    pub left_out: u64,
+    /// Whether a sender may count twice, or has not sent what it should.
+    pub doubts_senders: bool,
+}
+
+impl Facts<'_> {
+    /// The verdict, and the report with it. Without an accepted error, the reader judges the
+    /// interval by its warnings. A sender that may count twice is a doubt in any case: no interval
+    /// has room for it.
+    pub fn judge(&self) -> (Verdict, Option<Report>) {
+        let because = self.report.map(|report| report.because);
+        let is_narrow = match because {
+            Some(because) => matches!(because, None | Some(Reason::InDoubt)),
+            None => !self.has_plan,
+        };
+        let warnings = self.answers.rows.iter().flat_map(|(_, estimate)| &estimate.warnings);
+        let has_doubt = self.answers.warnings.iter().chain(warnings).any(Warning::is_doubt);
+        let plan_in_doubt =
+            has_doubt || self.left_out > 0 || because == Some(Some(Reason::InDoubt));
+        let verdict = match (is_narrow, self.doubts_senders || self.has_plan && plan_in_doubt) {
+            (false, _) => Verdict::NotMet,
+            (true, true) => Verdict::InDoubt,
+            (true, false) => Verdict::Fine,
+        };
+        let mut report = self.report.cloned();
+        // Doubts may arise after the end of the plan.
+        if let (Verdict::InDoubt, Some(report)) = (verdict, &mut report) {
+            report.because = Some(Reason::InDoubt);
+        }
+        (verdict, report)
+    }
+}
+
+impl Live {
+    /// Ends the senders that the query no longer waits for. The plan's last look is due then.
+    pub fn end_running(&mut self) {
+        for stratum in self.strata.running_numbers() {
+            let of = self.strata.of_mut(stratum);
+            let source = of.source;
+            if let Header::Awaited(waiting) = &mut of.header {
+                let waiting = mem::take(waiting);
+                self.waiting_bytes -= bytes(&waiting);
+                if !waiting.is_empty() {
+                    let why = "no CSV header arrived before the end of the query";
+                    self.leave_out(waiting.len() as u64, format_args!("{source}: {why}"));
+                }
+            } else if let (true, Some(planner)) = (of.is_of_table(), &mut self.planner) {
+                planner.source_ended(stratum);
+            }
+        }
+        let has_messages = self.answering.as_ref().is_some_and(|(_, of)| of.messages() > 0);
+        if has_messages && self.is_look_due() {
+            // Nothing follows from the last look.
+            self.look_now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::single_range_in_vec_init, reason = "lost messages are ranges")]
+
+    use super::{
+        super::{
+            ROWS_GROUP,
+            tests::{SHUFFLED, ended, header, live, message, rows, started, take},
+        },
+        *,
+    };
+    use approxlib::{Event, Summary};
+    use serde_json::Value;
+
+    /// The text, JSON and verdict of a query after these events.
+    fn answer(
+        query: &str,
+        senders: u32,
+        emax: Option<f64>,
+        events: &[Event],
+    ) -> (String, Value, Verdict) {
+        let end = |json| {
+            let mut live = live(query, senders, emax);
+            take(&mut live, events.iter().cloned());
+            live.finish(json).unwrap()
+        };
+        let ((text, verdict), (json, _)) = (end(false), end(true));
+        (text, serde_json::from_str(&json).unwrap(), verdict)
+    }
+
+    /// The events of a run that sent so many of 100 messages.
+    fn run_of(job: u32, arrived: u32) -> Vec<Event> {
+        [header(job), started(job, SHUFFLED, 100)].into_iter().chain(rows(job, arrived)).collect()
+    }
+
+    /// A sender that died and was started again counts twice. It can't be told from another sender.
+    #[test]
+    fn finish__doubts_senders_that_have_not_ended() {
+        let end = |job, arrived: u32| ended(job, 100, [arrived..100]);
+        let again = [run_of(2, 100), vec![end(2, 100)]].concat();
+        for (emax, arrived, senders, verdict) in [
+            (None, 40, 1, Verdict::InDoubt),
+            (None, 40, 2, Verdict::InDoubt),
+            (Some(0.05), 40, 1, Verdict::InDoubt),
+            (Some(1e-6), 40, 1, Verdict::NotMet),
+            // Nothing but the end is missing: the plan doesn't wait for it.
+            (Some(1e-6), 100, 1, Verdict::InDoubt),
+        ] {
+            let events = [run_of(1, arrived), again.clone()].concat();
+            let (text, json, found) = answer("sum(value)", senders, emax, &events);
+            assert_eq!(found, verdict, "{text}");
+            let words = format!(
+                "the sender 127.0.0.1:1 (job 1) has not ended, and the answer has {arrived} of 100 \
+                 messages of it; if it died and was started again, its records count twice"
+            );
+            assert!(
+                text.contains(&words) && json["warnings"].to_string().contains(&words),
+                "{text}"
+            );
+            let too_many = "records of 2 senders, more than the 1 of --senders";
+            assert_eq!(text.contains(too_many), senders == 1, "{text}");
+            assert_eq!(json["accepted_error"].is_null(), emax.is_none(), "{json}");
+        }
+        // The same of a sender that is alone in the answer.
+        let (text, json, verdict) = answer("sum(value)", 1, None, &again);
+        assert_eq!((verdict, &json["verdict"]), (Verdict::Fine, &"fine".into()), "{text}");
+        assert!(!text.contains("warning"), "{text}");
+    }
+
+    /// The next run of a sender may have the same port and job.
+    #[test]
+    fn on_event__tells_runs_at_the_same_address_apart() {
+        for (dead, doubts, verdict) in [
+            (run_of(1, 40), "(job 1) has not ended", Verdict::InDoubt),
+            ([run_of(1, 40), vec![ended(1, 100, [40..100])]].concat(), "", Verdict::Fine),
+        ] {
+            let events = [dead, run_of(1, 100), vec![ended(1, 100, [])]].concat();
+            let (text, _, found) = answer("avg(value)", 2, None, &events);
+            assert_eq!(found, verdict, "{text}");
+            assert!(text.contains("from 140 of 200 messages") && text.contains(doubts), "{text}");
+            assert!(!text.contains("left out"), "{text}");
+        }
+    }
+
+    #[test]
+    fn finish__doubts_a_sender_that_was_canceled() {
+        let Event::Finished { source, job, summary } = ended(1, 100, [40..100]) else {
+            unreachable!()
+        };
+        let summary = Summary { complete: false, ..summary };
+        let canceled = Event::Finished { source, job, summary };
+        let events = [run_of(1, 40), vec![canceled]].concat();
+        for (emax, words) in
+            [(None, "was canceled, and the answer has 40 of 100"), (Some(0.05), "")]
+        {
+            let (text, json, verdict) = answer("sum(value)", 1, emax, &events);
+            // The plan has met its error before: the end was its own.
+            let expected = if emax.is_none() { Verdict::InDoubt } else { Verdict::Fine };
+            assert_eq!((verdict, json["verdict"] == expected.name()), (expected, true), "{text}");
+            assert!(text.contains(words), "{text}");
+        }
+    }
+
+    /// Messages that wait for a header have no part in the answer.
+    #[test]
+    fn finish__counts_messages_without_a_header() {
+        let stranger = message(2, ROWS_GROUP, b"k,1\n");
+        let events = [run_of(1, 100), vec![stranger, ended(1, 100, [])]].concat();
+        let (text, json, _) = answer("sum(value)", 1, None, &events);
+        assert_eq!(json["messages_left_out"], 1, "{text}");
+        assert!(text.contains("no CSV header arrived before the end of the query"), "{text}");
+    }
+
+    /// A doubt may arise after the plan has met its error.
+    #[test]
+    fn finish__says_the_same_in_text_json_and_exit_code() {
+        let bad = message(1, ROWS_GROUP, b"k,nan\n");
+        for (bad, verdict) in [(None, Verdict::Fine), (Some(bad), Verdict::InDoubt)] {
+            let end = ended(1, 100, [50..100]);
+            let events = [run_of(1, 49), bad.into_iter().collect(), vec![end]].concat();
+            let (text, json, found) = answer("avg(value)", 1, Some(0.05), &events);
+            let is_in_doubt = verdict == Verdict::InDoubt;
+            assert_eq!(found, verdict, "{text}");
+            assert_eq!(json["messages_left_out"] == 1, is_in_doubt, "{json}");
+            assert_eq!(json["verdict"], verdict.name());
+            assert_eq!(json["accepted_error"]["met"], !is_in_doubt, "{json}");
+            assert_eq!(json["accepted_error"]["in_doubt"], is_in_doubt, "{json}");
+            let words = "accepted, but that is in doubt: see the warnings";
+            assert_eq!(text.contains(words), is_in_doubt, "{text}");
+            assert_eq!(json["accepted_error"]["text"].to_string().contains(words), is_in_doubt);
+        }
+    }
+}

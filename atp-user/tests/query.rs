@@ -1,0 +1,66 @@
+//! Queries over the loopback interface: `atp-user recv --query`.
+
+mod common;
+
+use approx_answers::Table;
+use approxlib::{Group, Job, Order};
+use common::atp;
+use serde_json::Value;
+use std::{
+    net::SocketAddr,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+const ROWS: u32 = 100;
+/// The rows that arrive before the sender dies.
+const BEFORE: u32 = 40;
+
+/// No message says that a sender has died, and its next run has another port and job: its records
+/// are in the answer twice.
+#[test]
+fn recv__doubts_the_sum_of_a_sender_that_was_started_again() {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = SocketAddr::from(([127, 110, high, low], 4747));
+    let mut receiving = atp(&format!("recv {address} --query sum(v) --csv --json"));
+    let receiving = receiving.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    die_early(address);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("v\n{}", "2\n".repeat(ROWS as usize))).unwrap();
+    let mut sending = atp(&format!("send {address} --csv --rows 1 --file"));
+    assert!(sending.arg(file.path()).output().unwrap().status.success());
+
+    let output = receiving.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("the answer is in doubt"), "{said}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["rows"][0]["value"], f64::from(2 * 2 * ROWS), "{answer}");
+    assert_eq!(answer["verdict"], "in_doubt");
+    let warnings = answer["warnings"].to_string();
+    for words in [
+        format!("has not ended, and the answer has {BEFORE} of {ROWS} messages of it"),
+        "records of 2 senders, more than the 1 of --senders".to_owned(),
+    ] {
+        assert!(warnings.contains(&words), "{warnings}");
+    }
+}
+
+/// Sends a part of the rows, and vanishes.
+fn die_early(address: SocketAddr) {
+    let rows = Group::new(Table::ROWS_GROUP).msr(0.9).messages(ROWS);
+    let rows = rows.order(Order::Shuffled { buffer: None });
+    let groups = [rows, Group::new(Table::HEADER_GROUP).messages(1)];
+    let job = Job::builder().control_socket(None).groups(groups);
+    let mut job = job.connect(address).unwrap();
+    job.send_in(Table::HEADER_GROUP, b"v\n").unwrap();
+    for _ in 0..BEFORE {
+        job.send_in(Table::ROWS_GROUP, b"2\n").unwrap();
+    }
+    let began = Instant::now();
+    while job.progress().delivered < 1 + BEFORE {
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", job.progress());
+        thread::sleep(Duration::from_millis(5));
+    }
+}
