@@ -88,9 +88,16 @@ pub enum Warning {
         /// The most that has no warning.
         limit: f64,
     },
-    /// All messages that arrived agree, so rare values may be missing. The interval has no width,
-    /// unless it is of a count: then it allows for empty messages by the rule of three.
+    /// All messages that arrived agree, so the interval has no width. Rare values may be missing:
+    /// the rule of three bounds how many messages may differ, but nothing bounds by how much.
     NoVariation {
+        /// Messages that arrived, of the strata that aren't complete. Of a mean or ratio: those
+        /// with records.
+        messages: u64,
+    },
+    /// All messages that arrived hold as many records. The interval of their count allows for empty
+    /// messages by the rule of three.
+    EqualCounts {
         /// Messages that arrived, of the strata that aren't complete.
         messages: u64,
     },
@@ -130,11 +137,12 @@ impl Warning {
             | Self::UncountedRecords { .. }
             | Self::ContradictsExact { .. }
             | Self::SentUnknown { .. }
-            | Self::HeavyTail { .. } => true,
+            | Self::HeavyTail { .. }
+            | Self::NoVariation { .. } => true,
             Self::FewMessages { .. }
             | Self::ThinStratum { .. }
             | Self::DenominatorNearZero { .. }
-            | Self::NoVariation { .. }
+            | Self::EqualCounts { .. }
             | Self::Rounded { .. }
             | Self::EndOfRange
             | Self::KeysWithoutValue { .. }
@@ -238,8 +246,13 @@ impl fmt::Display for Warning {
                 "all {messages} messages agree, which says nothing about rare values: up to {:.1} % \
                  of the missing messages may differ; use `try_every_message`, or send rare values \
                  in an exact group",
-                // The rule of three.
-                (300.0 / (*messages).max(1) as f64).min(100.0)
+                rule_of_three_percent(*messages)
+            ),
+            Self::EqualCounts { messages } => write!(
+                f,
+                "all {messages} messages hold as many records, and the interval allows for {:.1} % \
+                 of the missing ones without any: state the number of records in an exact group",
+                rule_of_three_percent(*messages)
             ),
             Self::Rounded { by } => write!(
                 f,
@@ -273,6 +286,11 @@ impl fmt::Display for Warning {
             ),
         }
     }
+}
+
+/// The most messages that may differ from those that arrived, which all agree.
+fn rule_of_three_percent(messages: u64) -> f64 {
+    (300.0 / messages.max(1) as f64).min(100.0)
 }
 
 #[cfg(test)]
@@ -309,6 +327,7 @@ mod tests {
             (Warning::DenominatorNearZero { low: -1.0, high: 2.0 }, "the two sums"),
             (Warning::HeavyTail { share: 0.5, skewness: 1.0, limit: 0.2 }, "exact group"),
             (Warning::NoVariation { messages: 30 }, "10.0 % of"),
+            (Warning::EqualCounts { messages: 60 }, "5.0 % of the missing ones without any"),
             (Warning::Rounded { by: 2.0 }, "wrong by 2.000e0"),
             (Warning::EndOfRange, "raise the MSR"),
             (Warning::KeysWithoutValue { keys: 1, first: "a".into() }, "has a value of them"),
