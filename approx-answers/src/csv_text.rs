@@ -168,8 +168,11 @@ mod tests {
             step in 1usize..9,
         ) {
             let quoted = |value: &String| format!("\"{}\"", value.replace('"', "\"\""));
-            let line = |value: &String| if value.is_empty() { String::new() } else { quoted(value) };
-            let lines: String = values.iter().map(|value| line(value) + end).collect();
+            let line = |value: &String| match value.is_empty() {
+                true => end.to_owned(),
+                false => quoted(value) + end,
+            };
+            let lines: String = values.iter().map(line).collect();
             let text = read(&format!("v{end}{lines}"), step).unwrap();
             let mut reader = csv::Reader::from_reader(text.as_bytes());
             let found = reader.records().map(|record| record.unwrap()[0].to_owned());

@@ -95,8 +95,8 @@ pub enum Warning {
         /// with records.
         messages: u64,
     },
-    /// All messages that arrived hold as many records. The interval of their count allows for empty
-    /// messages by the rule of three.
+    /// All messages that arrived hold equally many records. The interval of their count allows for
+    /// empty messages by the rule of three.
     EqualCounts {
         /// Messages that arrived, of the strata that aren't complete.
         messages: u64,
@@ -243,15 +243,16 @@ impl fmt::Display for Warning {
             ),
             Self::NoVariation { messages } => write!(
                 f,
-                "all {messages} messages agree, which says nothing about rare values: up to {:.1} % \
-                 of the missing messages may differ; use `try_every_message`, or send rare values \
-                 in an exact group",
+                "all {messages} messages agree, which says nothing about rare values: up to {} % \
+                 of the job's messages may differ; use `try_every_message`, or send rare values in \
+                 an exact group",
                 rule_of_three_percent(*messages)
             ),
             Self::EqualCounts { messages } => write!(
                 f,
-                "all {messages} messages hold as many records, and the interval allows for {:.1} % \
-                 of the missing ones without any: state the number of records in an exact group",
+                "all {messages} messages hold equally many records, and the interval allows for \
+                 missing ones without any, up to {} % of the job's messages: state the number of \
+                 records in an exact group",
                 rule_of_three_percent(*messages)
             ),
             Self::Rounded { by } => write!(
@@ -288,9 +289,13 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The most messages that may differ from those that arrived, which all agree.
-fn rule_of_three_percent(messages: u64) -> f64 {
-    (300.0 / messages.max(1) as f64).min(100.0)
+/// The most of the job's messages that may differ from those that arrived, which all agree. It is
+/// less if most messages arrived.
+fn rule_of_three_percent(messages: u64) -> String {
+    let percent = (300.0 / messages.max(1) as f64).min(100.0);
+    // It isn't 0, however many messages agree.
+    let places = (-percent.log10()).ceil().max(1.0) as usize;
+    format!("{percent:.places$}")
 }
 
 #[cfg(test)]
@@ -327,7 +332,8 @@ mod tests {
             (Warning::DenominatorNearZero { low: -1.0, high: 2.0 }, "the two sums"),
             (Warning::HeavyTail { share: 0.5, skewness: 1.0, limit: 0.2 }, "exact group"),
             (Warning::NoVariation { messages: 30 }, "10.0 % of"),
-            (Warning::EqualCounts { messages: 60 }, "5.0 % of the missing ones without any"),
+            (Warning::NoVariation { messages: 7_500 }, "up to 0.04 % of"),
+            (Warning::EqualCounts { messages: 60 }, "up to 5.0 % of the job's messages"),
             (Warning::Rounded { by: 2.0 }, "wrong by 2.000e0"),
             (Warning::EndOfRange, "raise the MSR"),
             (Warning::KeysWithoutValue { keys: 1, first: "a".into() }, "has a value of them"),
