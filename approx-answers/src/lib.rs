@@ -26,6 +26,7 @@
 
 mod check;
 mod confidence;
+mod csv_text;
 mod delivery;
 mod digits;
 mod emax;

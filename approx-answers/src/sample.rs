@@ -57,10 +57,12 @@ impl Sample {
         self.change(stratum, |own| own.push(stratum, denominator, numerator))
     }
 
-    /// Sets the number of messages that a stratum sent: the N of its announcement or summary.
+    /// Sets the number of messages that a stratum sent: the N of its announcement or summary. A
+    /// sender may end after fewer messages than it announced, so a smaller number replaces an
+    /// earlier one.
     ///
     /// # Errors
-    /// More have arrived, or another number was set.
+    /// More have arrived, a smaller number was set, or a message with a larger id is lost.
     pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
         self.change(stratum, |own| own.set_sent(stratum, messages))
     }

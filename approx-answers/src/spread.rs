@@ -116,13 +116,20 @@ impl Spread {
 
     /// Warnings of a column whose messages vary too much, or not at all.
     pub fn warnings(&self) -> impl Iterator<Item = Warning> {
-        let varies = self.parts.iter().any(|part| !part.agrees);
+        self.heavy_tail().into_iter().chain(self.thin()).chain(self.no_variation())
+    }
+
+    fn no_variation(&self) -> Option<Warning> {
+        // One message agrees with itself, and its interval has no bounds.
+        let has_bounds = !self.parts.is_empty() && self.variance().is_finite();
+        let agrees = has_bounds && self.parts.iter().all(|part| part.agrees);
         let messages = self.parts.iter().map(|part| part.arrived).sum();
-        let is_constant = !varies && !self.parts.is_empty();
-        self.heavy_tail()
-            .into_iter()
-            .chain(self.thin())
-            .chain(is_constant.then_some(Warning::NoVariation { messages }))
+        // The rule of three gives the parts of a count a variance.
+        let is_bounded = self.parts.iter().any(|part| part.square > 0.0);
+        agrees.then_some(match is_bounded {
+            true => Warning::EqualCounts { messages },
+            false => Warning::NoVariation { messages },
+        })
     }
 
     /// A stratum that opens the interval, though other strata have messages enough.

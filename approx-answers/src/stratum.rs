@@ -16,6 +16,8 @@ pub(crate) struct Stratum {
     pub exact_x: Option<f64>,
     /// `None` if nothing is known of the delivery.
     pub facts: Option<Facts>,
+    /// The ids of its lost messages are below this: at least so many were sent.
+    pub ids: u64,
 }
 
 impl Stratum {
@@ -42,14 +44,16 @@ impl Stratum {
         self.sent.map_or(1.0, |sent| 1.0 - self.arrived() as f64 / sent.max(1) as f64)
     }
 
-    /// Sets a fact that only one value can be true of.
+    /// Sets N. A sender that announced more may end with fewer: N is then the number of messages
+    /// sent. It can't send more than announced, so a larger N is another source's.
     pub fn set_sent(&mut self, stratum: u32, sent: u64) -> Result<(), AnswerError> {
-        let other = self.sent.unwrap_or(sent);
-        if other != sent {
-            let (one, other) = (other as f64, sent as f64);
-            return Err(AnswerError::Conflict { stratum, field: "messages sent", one, other });
-        }
         check_arrived(stratum, self.arrived(), Some(sent))?;
+        if let Some(announced) = self.sent.filter(|announced| sent > *announced) {
+            return Err(sent_conflict(stratum, announced, sent));
+        }
+        if sent < self.ids {
+            return Err(sent_conflict(stratum, self.ids, sent));
+        }
         self.sent = Some(sent);
         Ok(())
     }
@@ -59,6 +63,7 @@ impl Stratum {
         // The messages may not have been added yet, and their number not be set.
         let last = delivery.lost.iter().flatten().map(|run| run.end).max().unwrap_or(0);
         let messages = self.sent.unwrap_or(0).max(self.arrived()).max(last);
+        self.ids = last;
         self.facts = Some(Facts::new(delivery, messages));
     }
 
@@ -90,14 +95,28 @@ impl Stratum {
         };
         self.moments.merge(&other.moments);
         check_arrived(stratum, self.arrived(), self.sent)?;
-        if let Some(sent) = other.sent {
-            self.set_sent(stratum, sent)?;
+        self.ids = self.ids.max(other.ids);
+        match (self.sent, other.sent) {
+            // Nothing tells which part is right.
+            (Some(one), Some(other)) if one != other => {
+                return Err(sent_conflict(stratum, one, other));
+            }
+            (one, other) => {
+                if let Some(sent) = one.or(other) {
+                    self.set_sent(stratum, sent)?;
+                }
+            }
         }
         if let Some(exact) = other.exact_x {
             self.set_exact_x(stratum, exact)?;
         }
         Ok(self)
     }
+}
+
+fn sent_conflict(stratum: u32, one: u64, other: u64) -> AnswerError {
+    let (one, other) = (one as f64, other as f64);
+    AnswerError::Conflict { stratum, field: "messages sent", one, other }
 }
 
 pub(crate) fn check_value(

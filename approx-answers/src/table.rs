@@ -4,13 +4,14 @@
 //! records of any message.
 
 use std::fmt;
-use std::io::{self, Read};
+use std::io::Read;
 
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
-use crate::{CsvQuotes, QuoteError};
+use crate::QuoteError;
+use crate::csv_text::CsvText;
 
 /// Records of a message as long as fit here, so that it fits a packet of most paths.
 const MESSAGE_BYTES: usize = 1_400;
@@ -89,6 +90,9 @@ impl Table {
     /// Reads a file with a header. A message has at most `rows` records, or as many as fit a
     /// packet. Shuffled records of like lengths are divided evenly.
     ///
+    /// In a file of one column, an empty line is a record whose value is missing: its message has
+    /// `""`. Other empty lines are no records, and neither is the end of the last line.
+    ///
     /// # Errors
     /// The input can't be read, is empty or isn't CSV, or a quote hides rows.
     pub fn read(
@@ -96,7 +100,7 @@ impl Table {
         rows: Option<u32>,
         order: RecordOrder,
     ) -> Result<Self, TableError> {
-        let mut reader = ReaderBuilder::new().from_reader(Strict::new(input));
+        let mut reader = ReaderBuilder::new().from_reader(CsvText::new(input));
         let columns = reader.byte_headers().map_err(|error| of(error, "header"))?;
         if columns.is_empty() {
             return Err(TableError::Empty);
@@ -195,29 +199,6 @@ fn filled(lines: &[Vec<u8>]) -> Vec<Vec<u8>> {
     messages
 }
 
-/// Text of CSV. Quotes that hide rows from its reader are an error.
-struct Strict<R> {
-    input: R,
-    quotes: CsvQuotes,
-}
-
-impl<R: Read> Strict<R> {
-    fn new(input: R) -> Self {
-        Self { input, quotes: CsvQuotes::of_file() }
-    }
-}
-
-impl<R: Read> Read for Strict<R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let len = self.input.read(out)?;
-        let checked = match len {
-            0 if !out.is_empty() => self.quotes.end(),
-            _ => self.quotes.push(&out[..len]),
-        };
-        checked.map(|()| len).map_err(io::Error::other)
-    }
-}
-
 /// An error of the reader. That of a quote says where it is.
 fn of(error: csv::Error, part: &'static str) -> TableError {
     let quote = match error.kind() {
@@ -240,6 +221,7 @@ fn line(record: &ByteRecord) -> Result<Vec<u8>, TableError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Answering, Confidence};
     use proptest::prelude::*;
     use rand::RngExt;
 
@@ -256,6 +238,25 @@ mod tests {
             Table::read(&b"k,v\n0,a\n1,\"b\n2,c\n3,5\"\n4,d\n"[..], None, RecordOrder::OfFile)
                 .unwrap();
         assert_eq!(inches.long_records, LongRecords { number: 1, first_line: 3 });
+    }
+
+    #[test]
+    fn read__empty_lines_of_a_single_column_are_records() {
+        for (file, expected, records) in [
+            ("v\n1\n\n3\n", "1\n\"\"\n3\n", 3.0),
+            ("v\r\n1\r\n\r\n3\r\n", "1\n\"\"\n3\n", 3.0),
+            ("v\n\"a\n\nb\"\n\n", "\"a\n\nb\"\n\"\"\n", 2.0),
+            ("k,v\n1,2\n\n3,4\n", "1,2\n3,4\n", 2.0),
+        ] {
+            let table = Table::read(file.as_bytes(), None, RecordOrder::OfFile).unwrap();
+            assert_eq!(String::from_utf8(table.messages.concat()).unwrap(), expected, "{file:?}");
+            let count = "count(*)".parse().unwrap();
+            let mut answering = Answering::of_csv(count, &table.header).unwrap();
+            answering.set_messages_sent(0, 1).unwrap();
+            answering.push_csv(0, &table.messages[0]).unwrap();
+            let rows = answering.answers(Confidence::P95).unwrap().rows;
+            assert_eq!(rows[0].1.value, records, "{file:?}");
+        }
     }
 
     #[test]

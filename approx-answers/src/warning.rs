@@ -88,9 +88,16 @@ pub enum Warning {
         /// The most that has no warning.
         limit: f64,
     },
-    /// All messages that arrived agree, so rare values may be missing. The interval has no width,
-    /// unless it is of a count: then it allows for empty messages by the rule of three.
+    /// All messages that arrived agree, so the interval has no width. Rare values may be missing:
+    /// the rule of three bounds how many messages may differ, but nothing bounds by how much.
     NoVariation {
+        /// Messages that arrived, of the strata that aren't complete. Of a mean or ratio: those
+        /// with records.
+        messages: u64,
+    },
+    /// All messages that arrived hold equally many records. The interval of their count allows for
+    /// empty messages by the rule of three.
+    EqualCounts {
         /// Messages that arrived, of the strata that aren't complete.
         messages: u64,
     },
@@ -130,11 +137,12 @@ impl Warning {
             | Self::UncountedRecords { .. }
             | Self::ContradictsExact { .. }
             | Self::SentUnknown { .. }
-            | Self::HeavyTail { .. } => true,
+            | Self::HeavyTail { .. }
+            | Self::NoVariation { .. } => true,
             Self::FewMessages { .. }
             | Self::ThinStratum { .. }
             | Self::DenominatorNearZero { .. }
-            | Self::NoVariation { .. }
+            | Self::EqualCounts { .. }
             | Self::Rounded { .. }
             | Self::EndOfRange
             | Self::KeysWithoutValue { .. }
@@ -240,11 +248,17 @@ impl fmt::Display for Warning {
             ),
             Self::NoVariation { messages } => write!(
                 f,
-                "all {messages} messages agree, which says nothing about rare values: up to {:.1} % \
-                 of the missing messages may differ; use `try_every_message`, or send rare values \
-                 in an exact group",
-                // The rule of three.
-                (300.0 / (*messages).max(1) as f64).min(100.0)
+                "all {messages} messages agree, which says nothing about rare values: up to {} % \
+                 of the job's messages may differ; use `try_every_message`, or send rare values in \
+                 an exact group",
+                rule_of_three_percent(*messages)
+            ),
+            Self::EqualCounts { messages } => write!(
+                f,
+                "all {messages} messages hold equally many records, and the interval allows for \
+                 missing ones without any, up to {} % of the job's messages: state the number of \
+                 records in an exact group",
+                rule_of_three_percent(*messages)
             ),
             Self::Rounded { by } => write!(
                 f,
@@ -278,6 +292,15 @@ impl fmt::Display for Warning {
             ),
         }
     }
+}
+
+/// The most of the job's messages that may differ from those that arrived, which all agree. It is
+/// less if most messages arrived.
+fn rule_of_three_percent(messages: u64) -> String {
+    let percent = (300.0 / messages.max(1) as f64).min(100.0);
+    // It isn't 0, however many messages agree.
+    let places = (-percent.log10()).ceil().max(1.0) as usize;
+    format!("{percent:.places$}")
 }
 
 #[cfg(test)]
@@ -314,6 +337,8 @@ mod tests {
             (Warning::DenominatorNearZero { low: -1.0, high: 2.0 }, "the two sums"),
             (Warning::HeavyTail { share: 0.5, skewness: 1.0, limit: 0.2 }, "exact group"),
             (Warning::NoVariation { messages: 30 }, "10.0 % of"),
+            (Warning::NoVariation { messages: 7_500 }, "up to 0.04 % of"),
+            (Warning::EqualCounts { messages: 60 }, "up to 5.0 % of the job's messages"),
             (Warning::Rounded { by: 2.0 }, "wrong by 2.000e0"),
             (Warning::EndOfRange, "raise the MSR"),
             (Warning::KeysWithoutValue { keys: 1, first: "a".into() }, "has a value of them"),

@@ -1,6 +1,8 @@
 //! A plan for a query by key: one accepted error, and one answer for each key that meets it.
 
-use approx_answers::{AcceptedError, Action, Answering, Confidence, Delivery, Planner};
+use approx_answers::{
+    AcceptedError, Action, Answering, Confidence, Delivery, Planner, Reason, Warning,
+};
 use rand::{RngExt, seq::SliceRandom};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -67,4 +69,51 @@ fn look_at__each_key_of_two_groups_meets_the_error_and_covers() {
     }
     let shares = covered.map(|seeds| seeds as f64 / SEEDS as f64);
     assert!(shares.iter().all(|share| *share >= 0.93), "{shares:?} of seeds 0 to {SEEDS}");
+}
+
+/// The plan of a query by key of messages with two products, of which one has one price. The sender
+/// has an MSR of its own, and ends there. Returns the messages that arrived, and all requests.
+fn with_one_price(own_msr: f64, ends_in_doubt: bool) -> (Planner, u64, Vec<Action>) {
+    let query = "avg(price) by product".parse().unwrap();
+    let mut answering = Answering::new(query, &["product", "price"]).unwrap();
+    let accepted = AcceptedError::relative(0.05).unwrap();
+    let mut planner = Planner::new(accepted, Confidence::P95).end_in_doubt(ends_in_doubt);
+    answering.set_messages_sent(0, 10_000).unwrap();
+    answering.set_delivery(0, &Delivery::shuffled()).unwrap();
+    planner.source_started(0, own_msr);
+    let mut requests = Vec::new();
+    for message in 0..10_000u32 {
+        if planner.report().is_some() || f64::from(message) >= own_msr * 10_000.0 {
+            break;
+        }
+        let price = (100 + message.wrapping_mul(2_654_435_761) % 40).to_string();
+        answering.push_message(0, [["fixed", "7"], ["varies", &price]]).unwrap();
+        requests.extend(planner.look_at(&answering).unwrap());
+    }
+    planner.source_ended(0);
+    requests.extend(planner.look_at(&answering).unwrap());
+    (planner, answering.messages(), requests)
+}
+
+#[test]
+fn look_at__a_key_whose_messages_agree_is_in_doubt_and_keeps_the_sender_s_msr() {
+    let (planner, messages, requests) = with_one_price(0.5, false);
+    let above = |action: &&Action| matches!(action, Action::Raise { msr, .. } if *msr > 0.5);
+    assert_eq!(requests.iter().find(above), None, "{requests:?}");
+    assert!(requests.contains(&Action::Lower { stratum: 0, msr: 0.5 }), "{requests:?}");
+    assert_eq!(messages, 5_000);
+    let report = planner.report().expect("the sources ended");
+    assert_eq!(report.because, Some(Reason::InDoubt));
+    assert_eq!(report.warnings(), [&Warning::NoVariation { messages }]);
+    let text = report.to_string();
+    assert!(text.contains("of 5.00 % accepted, but that is in doubt"), "{text}");
+
+    // In doubt, and soon.
+    let (planner, messages, requests) = with_one_price(0.5, true);
+    assert!(messages < 200 && requests.contains(&Action::End), "{messages}: {requests:?}");
+    assert_eq!(planner.report().expect("an end").because, Some(Reason::InDoubt));
+
+    // All messages agree, and none is missing.
+    let (planner, messages, _) = with_one_price(1.0, false);
+    assert!(messages == 10_000 && planner.report().expect("all arrived").is_met());
 }

@@ -141,9 +141,54 @@ fn bad_input__is_an_error_not_a_panic() {
         Err(AnswerError::MoreThanSent { .. })
     ));
     let mut other = sample(&POPULATION[..1], Some(9));
-    assert!(matches!(other.set_messages_sent(0, 8), Err(AnswerError::Conflict { .. })));
+    assert!(matches!(other.set_messages_sent(0, 10), Err(AnswerError::Conflict { .. })));
     assert!(matches!(few.merge(&other), Err(AnswerError::MoreThanSent { .. })));
     assert_eq!(few.messages(), 2);
+}
+
+/// A job that announced 8 messages, and ended after 6.
+#[test]
+fn set_messages_sent__a_smaller_number_replaces_the_announced_one() {
+    let p95 = Confidence::P95;
+    let mut ended = sample(&POPULATION[..5], Some(8));
+    ended.set_messages_sent(0, 6).unwrap();
+    let expected = sample(&POPULATION[..5], Some(6));
+    for ask in [Sample::sum, Sample::count, Sample::mean] {
+        assert_eq!(ask(&ended, p95), ask(&expected, p95));
+    }
+    assert_eq!(ended.messages_sent(), Some(6));
+    // Of the six, all arrived.
+    ended.push(0, POPULATION[5].0, POPULATION[5].1).unwrap();
+    assert_eq!(ended.sum(p95).unwrap().half_width(), 0.0);
+    let more = AnswerError::MoreThanSent { stratum: 0, arrived: 6, sent: 5 };
+    assert_eq!(ended.set_messages_sent(0, 5), Err(more));
+    // Its sender can't send more than it announced.
+    assert!(matches!(ended.set_messages_sent(0, 7), Err(AnswerError::Conflict { .. })));
+    assert_eq!(ended.messages_sent(), Some(6));
+}
+
+#[test]
+fn set_messages_sent__is_no_less_than_an_id_says() {
+    let mut few = sample(&POPULATION[..2], Some(8));
+    let lost = Some(vec![2..3, 5..7]);
+    few.set_delivery(0, &Delivery { lost, ..Delivery::shuffled() }).unwrap();
+    let conflict = few.set_messages_sent(0, 6).unwrap_err();
+    assert!(conflict.to_string().contains("7 messages sent in one place and 6"), "{conflict}");
+    few.set_messages_sent(0, 7).unwrap();
+}
+
+#[test]
+fn merge__refuses_parts_that_disagree_about_the_number_sent() {
+    for (one, other) in [(8, 6), (6, 8)] {
+        let mut whole = sample(&POPULATION[..2], Some(one));
+        let merged = whole.merge(&sample(&POPULATION[2..4], Some(other)));
+        assert!(matches!(merged, Err(AnswerError::Conflict { .. })), "{merged:?}");
+        assert_eq!((whole.messages(), whole.messages_sent()), (2, Some(one)));
+    }
+    // One part may not know it.
+    let mut whole = sample(&POPULATION[..2], None);
+    whole.merge(&sample(&POPULATION[2..4], Some(8))).unwrap();
+    assert_eq!(whole.messages_sent(), Some(8));
 }
 
 #[test]

@@ -60,7 +60,8 @@ fn equal(messages: u64, sent: u64) -> Sample {
 fn count__of_equal_messages_allows_for_a_short_one() {
     let count = equal(80, 100).count(P95).unwrap();
     assert!(count.value == 1_500.0 && count.contains(1_489.0), "{count}");
-    assert_eq!(count.warnings, [Warning::NoVariation { messages: 80 }]);
+    assert_eq!(count.warnings, [Warning::EqualCounts { messages: 80 }]);
+    assert!(!count.warnings[0].is_doubt());
     assert_eq!(equal(100, 100).count(P95).unwrap().half_width(), 0.0);
 }
 
@@ -118,6 +119,21 @@ fn mean__of_a_constant_column_has_no_variation() {
             assert!(!actions.contains(&Action::End), "{value}: {actions:?}");
         }
     }
+}
+
+/// Only the messages with a key say something about its values.
+#[test]
+fn mean__of_a_key_of_one_value_counts_the_messages_with_it() {
+    let mut by = GroupBy::new(2);
+    by.set_messages_sent(0, 1_000).unwrap();
+    by.set_delivery(0, &Delivery::shuffled()).unwrap();
+    for message in 0..400 {
+        let key = if message % 4 == 0 { "fixed" } else { "other" };
+        by.push_message(0, [(key, 7.0)]).unwrap();
+    }
+    let mean = by.mean(&"fixed", P95).unwrap();
+    assert_eq!(mean.warnings, [Warning::NoVariation { messages: 100 }]);
+    assert!(mean.warnings[0].is_doubt());
 }
 
 #[test]
@@ -212,5 +228,5 @@ fn ratio__of_a_denominator_near_zero_warns() {
     planner.source_ended(0);
     let sample = ratio(0.0);
     planner.look(|c| Ok(vec![sample.ratio(c)?])).unwrap();
-    assert_eq!(planner.report().unwrap().because, Some(Reason::FewMessages));
+    assert_eq!(planner.report().unwrap().because, Some(Reason::DenominatorNearZero));
 }

@@ -61,6 +61,11 @@ impl AcceptedError {
         reach / estimate.value.abs()
     }
 
+    /// Whether an error in the unit of the accepted one is as small as that.
+    pub(super) fn allows(self, reached: f64) -> bool {
+        reached <= self.error
+    }
+
     /// A number in the unit of the accepted error, in words.
     pub(super) fn in_words(self, error: f64) -> String {
         let (number, places, unit) =

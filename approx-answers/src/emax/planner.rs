@@ -286,10 +286,7 @@ impl Planner {
             None => Some(answers),
         };
         let estimates = estimates.ok_or(AnswerError::NoMessages)?;
-        let is_met = |estimate: &Estimate| {
-            estimate.reach() <= self.accepted.of(estimate) && !is_few(estimate)
-        };
-        if level.is_some() && estimates.iter().all(is_met) {
+        if level.is_some() && estimates.iter().all(|estimate| self.is_met_by(estimate)) {
             let because = is_in_doubt(&estimates).then_some(Reason::InDoubt);
             self.finish(estimates, level.unwrap_or(plan), because);
             return Ok(if is_last { Vec::new() } else { vec![Action::End] });
@@ -362,13 +359,22 @@ impl Planner {
         !self.sources.is_empty() && self.sources.values().all(|source| source.has_ended)
     }
 
+    fn is_met_by(&self, estimate: &Estimate) -> bool {
+        estimate.reach() <= self.accepted.of(estimate) && !is_inconclusive(estimate)
+    }
+
+    /// The reason why the last look's answers don't meet the error.
     fn reason(&self, estimates: &[Estimate]) -> Reason {
         let accepted = self.accepted;
         let is_near_zero = |e: &Estimate| accepted.is_relative() && e.contains(0.0);
-        if estimates.iter().any(is_few) {
+        let unmet = || estimates.iter().filter(|estimate| !self.is_met_by(estimate));
+        if unmet().any(is_few) {
             return Reason::FewMessages;
         }
-        if estimates.iter().any(is_near_zero) {
+        if unmet().any(has_open_denominator) {
+            return Reason::DenominatorNearZero;
+        }
+        if unmet().any(is_near_zero) {
             return Reason::NearZero;
         }
         let sent = estimates[0].messages_sent;
@@ -407,7 +413,7 @@ fn is_in_doubt(answers: &[Estimate]) -> bool {
 
 /// Nothing shows yet how many messages the answer needs.
 fn is_open(answer: &Estimate) -> bool {
-    is_few(answer) || !answer.half_width().is_finite()
+    is_inconclusive(answer) || !answer.half_width().is_finite()
 }
 
 /// Nothing but more messages of every stratum helps.
@@ -415,18 +421,20 @@ fn needs_all(answer: &Estimate) -> bool {
     // Thin strata alone need some more, unless the ends of the range are open as well.
     let is_thin = answer.spread.parts.iter().any(Part::is_thin)
         && !answer.warnings.contains(&Warning::EndOfRange);
-    is_few(answer) || is_open(answer) && !is_thin
+    is_inconclusive(answer) || is_open(answer) && !is_thin
 }
 
-/// Few messages, messages that don't differ, or a denominator that may be 0 don't show how wrong
-/// an answer is. Counts of messages that don't differ have an interval.
+/// Few messages, or a denominator that may be 0, don't show how wrong an answer is.
+fn is_inconclusive(answer: &Estimate) -> bool {
+    is_few(answer) || has_open_denominator(answer)
+}
+
 fn is_few(answer: &Estimate) -> bool {
-    let is_few = |warning: &Warning| match warning {
-        Warning::FewMessages { .. } | Warning::DenominatorNearZero { .. } => true,
-        Warning::NoVariation { .. } => answer.half_width() == 0.0,
-        _ => false,
-    };
-    answer.warnings.iter().any(is_few)
+    answer.warnings.iter().any(|warning| matches!(warning, Warning::FewMessages { .. }))
+}
+
+fn has_open_denominator(answer: &Estimate) -> bool {
+    answer.warnings.iter().any(|warning| matches!(warning, Warning::DenominatorNearZero { .. }))
 }
 
 /// Whether more messages may bring an answer.

@@ -59,6 +59,8 @@ pub enum Reason {
     FewMessages,
     /// The intervals are narrow enough, but a warning puts an answer in doubt.
     InDoubt,
+    /// A ratio's denominator may be 0.
+    DenominatorNearZero,
 }
 
 impl fmt::Display for Report {
@@ -73,12 +75,10 @@ impl fmt::Display for Report {
                     more => write!(f, ", with {more} warnings"),
                 }
             }
-            Some(Reason::InDoubt) => write!(
-                f,
-                "the error is {reached} of {} accepted, but {}",
-                self.accepted,
-                Reason::InDoubt
-            ),
+            // The interval of few messages may be narrow by chance.
+            Some(reason) if reason == Reason::InDoubt || self.accepted.allows(self.reached) => {
+                write!(f, "the error is {reached} of {} accepted, but {reason}", self.accepted)
+            }
             Some(reason) => write!(
                 f,
                 "the error is {reached}, more than the {} accepted, because {reason}",
@@ -104,6 +104,9 @@ impl fmt::Display for Reason {
             Self::InDoubt => f.write_str("that is in doubt: see the warnings"),
             Self::FewMessages => f.write_str(
                 "too few messages carry an answer: begin with a MSR of 1, or send smaller messages",
+            ),
+            Self::DenominatorNearZero => f.write_str(
+                "a ratio's denominator may be 0: begin with a higher MSR, or ask for the two sums",
             ),
         }
     }

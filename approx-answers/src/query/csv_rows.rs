@@ -43,7 +43,7 @@ impl Answering {
 
     /// Adds the rows of one message: whole records of CSV, without a header. A quote that is open
     /// at the end of the message, or is closed in the middle of a later value, would hide rows, and
-    /// is an error.
+    /// is an error. In a table of one column, an empty line is a row whose value is missing.
     ///
     /// ```
     /// use approx_answers::{Answering, Confidence};
@@ -84,6 +84,8 @@ struct Fields<'a> {
     reader: &'a mut csv_core::Reader,
     text: &'a [u8],
     piece: [u8; PIECE_BYTES],
+    /// The last byte that was read.
+    last: u8,
     /// The text is at its end, and the line feed after it was read.
     is_ended: bool,
 }
@@ -91,7 +93,7 @@ struct Fields<'a> {
 impl<'a> Fields<'a> {
     /// The fields of a file's first bytes, without its byte order mark.
     fn of_file(reader: &'a mut csv_core::Reader, text: &'a [u8]) -> Self {
-        Self { reader, text, piece: [0; PIECE_BYTES], is_ended: false }
+        Self { reader, text, piece: [0; PIECE_BYTES], last: b'\n', is_ended: false }
     }
 
     /// The fields of later rows. `reader` may have read another text: to make one costs as much as
@@ -108,6 +110,9 @@ impl<'a> Fields<'a> {
     fn next(&mut self, mut on: impl FnMut(&[u8])) -> Option<bool> {
         loop {
             let (result, read, written) = self.reader.read_field(self.text, &mut self.piece);
+            if let Some(at) = read.checked_sub(1) {
+                self.last = self.text[at];
+            }
             self.text = &self.text[read..];
             on(&self.piece[..written]);
             match result {
@@ -123,6 +128,25 @@ impl<'a> Fields<'a> {
             }
         }
     }
+
+    /// Between two rows: takes the next line if it is empty, which the reader would skip. Returns
+    /// whether it was. As in [`crate::csv_text`], carriage returns alone end no line.
+    fn take_empty_line(&mut self) -> bool {
+        if self.last == b'\r' {
+            // The reader leaves the rest of a line's end to the next row.
+            let Some(rest) = after_line_end(self.text) else { return false };
+            (self.text, self.last) = (rest, b'\n');
+        }
+        let Some(rest) = after_line_end(self.text) else { return false };
+        self.text = rest;
+        true
+    }
+}
+
+/// The text after a line feed, which carriage returns may precede.
+fn after_line_end(text: &[u8]) -> Option<&[u8]> {
+    let returns = text.iter().take_while(|byte| **byte == b'\r').count();
+    text[returns..].strip_prefix(b"\n")
 }
 
 /// The wanted values of a row.
@@ -145,9 +169,14 @@ impl Row for CsvRow {
 }
 
 impl CsvRow {
-    /// Reads the next row; false after the last one.
-    fn read(&mut self, fields: &mut Fields<'_>) -> bool {
+    /// Reads the next row of a table with so many columns; false after the last one.
+    fn read(&mut self, fields: &mut Fields<'_>, columns: usize) -> bool {
         self.len = 0;
+        if columns == 1 && fields.take_empty_line() {
+            self.values.iter_mut().for_each(|(_, value)| value.clear());
+            self.len = 1;
+            return true;
+        }
         loop {
             let mut wanted = self.values.iter_mut().find(|(at, _)| *at == self.len);
             if let Some((_, value)) = &mut wanted {
@@ -194,8 +223,9 @@ impl Records for Csv<'_> {
     ) -> Result<(), QueryError> {
         self.counted = Counted::default();
         let mut fields = Fields::of_rows(&mut self.reader, self.text);
-        while self.row.read(&mut fields) {
-            let (found, columns) = (self.row.len(), self.columns.len());
+        let columns = self.columns.len();
+        while self.row.read(&mut fields, columns) {
+            let found = self.row.len();
             if found > columns {
                 let reason = format!("a row has {found} values, the header {columns} columns");
                 return Err(QueryError::Csv { reason });
@@ -213,98 +243,4 @@ impl Records for Csv<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Confidence;
-    use crate::Delivery;
-    use proptest::prelude::*;
-
-    fn answering(header: &[u8]) -> Result<Answering, QueryError> {
-        Answering::of_csv("sum(\"b, c\") by a".parse().unwrap(), header)
-    }
-
-    #[test]
-    fn push_csv__reads_quotes_and_missing_values() {
-        let mut answering = answering(b"a,\"b, c\"\r\n").unwrap();
-        answering.set_messages_sent(0, 2).unwrap();
-        answering.set_delivery(0, &Delivery::shuffled()).unwrap();
-        answering.push_csv(0, b"\"x\"\"y\",2\r\nz,\n").unwrap();
-        answering.push_csv(0, b"\"x\"\"y\",3").unwrap();
-        let rows = answering.answers(Confidence::P95).unwrap().rows;
-        assert_eq!((rows[0].0.as_deref(), rows[0].1.value), (Some("x\"y"), 5.0));
-        assert_eq!(answering.messages(), 2);
-    }
-
-    #[test]
-    fn of_csv__refuses_what_is_no_header() {
-        for (header, words) in [
-            (&b""[..], "0 records"),
-            (b"a,\"b, c\"\n1,2\n", "2 records"),
-            (b"a,\"b\nc\"\n", "no column"),
-            (b"a,\xff\n", "isn't CSV"),
-            (b"a,\"b, c\n", "line 1: a quote opens a value and has no end"),
-        ] {
-            let error = answering(header).unwrap_err().to_string();
-            assert!(error.contains(words) && !error.contains('\n'), "{error}");
-        }
-    }
-
-    #[test]
-    fn push_csv__leaves_out_bad_messages() {
-        let mut answering = answering(b"a,\"b, c\"\n").unwrap();
-        for (message, words) in [
-            (&b"x,\xff\n"[..], "isn't CSV"),
-            (b"x\n", "lacks column"),
-            (b"x,1\ny,soon\n", "soon"),
-            (b"x,1\n\"y,7\nz,9\n", "line 2: a quote opens a value and has no end"),
-            (b"\"y,7\nz,\"9\n", "ends in the middle of one of line 2"),
-            (b"x,1\ny,7,\n", "3 values, the header 2 columns"),
-        ] {
-            let error = answering.push_csv(0, message).unwrap_err().to_string();
-            assert!(error.contains(words) && !error.contains('\n'), "{error}");
-        }
-        assert_eq!(answering.messages(), 0);
-    }
-
-    /// A byte order mark in a row is part of its value, wherever the row stands in a message.
-    #[test]
-    fn push_csv__keeps_byte_order_marks_of_rows() {
-        let header = "\u{feff}a,\"b, c\"\n";
-        let mut answering = answering(header.as_bytes()).unwrap();
-        answering.set_messages_sent(0, 1).unwrap();
-        answering.set_delivery(0, &Delivery::shuffled()).unwrap();
-        answering.push_csv(0, "\u{feff}x,1\n\u{feff}x,2\n".as_bytes()).unwrap();
-        let rows = answering.answers(Confidence::P95).unwrap().rows;
-        assert_eq!(rows.len(), 1);
-        assert_eq!((rows[0].0.as_deref(), rows[0].1.value), (Some("\u{feff}x"), 3.0));
-    }
-
-    /// The rows as the crate `csv` reads them.
-    fn rows_of_csv(text: &str) -> Vec<Vec<String>> {
-        let mut reader = csv::ReaderBuilder::new();
-        let reader = reader.has_headers(false).flexible(true).from_reader(text.as_bytes());
-        let rows = reader.into_records().map(|row| row.unwrap());
-        rows.map(|row| row.iter().map(str::to_owned).collect()).collect()
-    }
-
-    proptest! {
-        #[test]
-        fn read__splits_rows_as_the_crate_csv(text in "[a\",\r\n é\u{feff}]{0,40}", long in 0..700usize) {
-            let text = text.replace('a', &"a".repeat(long));
-            let values = (0..60).map(|position| (position, Vec::new())).collect();
-            let (mut row, mut rows) = (CsvRow { values, len: 0 }, Vec::new());
-            let mut reader = csv_core::Reader::new();
-            // Another text was read before.
-            row.read(&mut Fields::of_rows(&mut reader, b"\"open"));
-            let mut fields = Fields::of_rows(&mut reader, text.as_bytes());
-            prop_assume!(CsvQuotes::default().check(text.as_bytes()).is_ok());
-            while row.read(&mut fields) {
-                let values = (0..row.len()).map(|at| row.value(at).unwrap().to_owned());
-                rows.push(values.collect::<Vec<_>>());
-                prop_assert!(row.value(row.len()).is_none());
-            }
-            // Without the empty line the crate takes a byte order mark away.
-            prop_assert_eq!(rows, rows_of_csv(&format!("\n{text}")));
-        }
-    }
-}
+mod tests;

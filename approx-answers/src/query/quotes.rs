@@ -102,12 +102,17 @@ impl CsvQuotes {
         Ok(())
     }
 
+    /// Whether the text so far ends in a quoted value.
+    pub(crate) fn is_open(self) -> bool {
+        self.at == At::Quoted
+    }
+
     /// Takes in the end of the text.
     ///
     /// # Errors
     /// A quote is open.
     pub fn end(self) -> Result<(), QuoteError> {
-        if self.at == At::Quoted { Err(self.error(None)) } else { Ok(()) }
+        if self.is_open() { Err(self.error(None)) } else { Ok(()) }
     }
 
     /// Checks the rest of the text.

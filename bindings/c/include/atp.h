@@ -388,6 +388,10 @@ typedef enum atp_plan_reason {
    */
   ATP_PLAN_IN_DOUBT = 4,
   /**
+   * A ratio's denominator may be 0: begin with a higher rate, or ask for the two sums.
+   */
+  ATP_PLAN_DENOMINATOR_NEAR_ZERO = 5,
+  /**
    * A reason that has no number in this version.
    */
   ATP_PLAN_OTHER = 99,
@@ -1780,7 +1784,8 @@ enum atp_status atp_query_add(struct atp_query query,
 
 /**
  * Sets N, the number of messages that a stratum sent: when its source starts, or at its end. Sums
- * and counts need it. ATP_ERROR_SAMPLE if more have arrived, or another N was set.
+ * and counts need it. A smaller N replaces an announced one. ATP_ERROR_SAMPLE if more have
+ * arrived, or a smaller N was set.
  */
 enum atp_status atp_query_set_messages_sent(struct atp_query query,
                                             uint32_t stratum,

@@ -127,6 +127,8 @@ pub enum atp_plan_reason {
     ATP_PLAN_FEW_MESSAGES = 3,
     /// The intervals are narrow enough, but a warning puts an answer in doubt.
     ATP_PLAN_IN_DOUBT = 4,
+    /// A ratio's denominator may be 0: begin with a higher rate, or ask for the two sums.
+    ATP_PLAN_DENOMINATOR_NEAR_ZERO = 5,
     /// A reason that has no number in this version.
     ATP_PLAN_OTHER = 99,
 }
@@ -287,7 +289,8 @@ pub unsafe extern "C" fn atp_query_add(
 }
 
 /// Sets N, the number of messages that a stratum sent: when its source starts, or at its end. Sums
-/// and counts need it. ATP_ERROR_SAMPLE if more have arrived, or another N was set.
+/// and counts need it. A smaller N replaces an announced one. ATP_ERROR_SAMPLE if more have
+/// arrived, or a smaller N was set.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_query_set_messages_sent(
     query: atp_query,
@@ -500,6 +503,7 @@ pub unsafe extern "C" fn atp_query_plan_report(
                 Some(Reason::NearZero) => (ATP_PLAN_NEAR_ZERO, None),
                 Some(Reason::FewMessages) => (ATP_PLAN_FEW_MESSAGES, None),
                 Some(Reason::InDoubt) => (ATP_PLAN_IN_DOUBT, None),
+                Some(Reason::DenominatorNearZero) => (ATP_PLAN_DENOMINATOR_NEAR_ZERO, None),
                 Some(_) => (ATP_PLAN_OTHER, None),
             };
             Ok(Some(atp_plan_report {

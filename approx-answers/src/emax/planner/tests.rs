@@ -172,6 +172,48 @@ fn look__names_an_answer_near_zero_and_one_of_few_messages() {
     assert_eq!(reason(70, 1e6), None);
 }
 
+/// The error may be small by chance, or another answer's.
+#[test]
+fn report__never_says_that_a_smaller_error_is_larger() {
+    let report = |ratio: bool| {
+        let mut planner = planner(0.1, &[0]);
+        let mut sample = Sample::new();
+        sample.set_messages_sent(0, 1_000).unwrap();
+        sample.set_delivery(0, &Delivery::shuffled()).unwrap();
+        for message in 0..if ratio { 60 } else { 20 } {
+            let denominator = if ratio { f64::from(message % 7) - 3.1 } else { 1.0 };
+            // A ratio of 2 whose denominator may be 0.
+            sample
+                .push_pair(0, denominator, 2.0 * denominator + 1e-4 * f64::from(message % 3))
+                .unwrap();
+        }
+        planner.source_ended(0);
+        planner.look(|confidence| Ok(vec![sample.ratio(confidence)?])).unwrap();
+        planner.report().unwrap().clone()
+    };
+    for (ratio, because, words) in [
+        (false, Reason::FewMessages, "of 10.00 % accepted, but too few messages carry"),
+        (true, Reason::DenominatorNearZero, "of 10.00 % accepted, but a ratio's denominator"),
+    ] {
+        let report = report(ratio);
+        assert!(report.reached < 0.1 && report.because == Some(because), "{report:?}");
+        assert!(report.to_string().contains(words), "{report}");
+    }
+}
+
+/// A constant key of value 0 meets the error. Another one misses it, and not because it may be 0.
+#[test]
+fn look__names_the_reason_of_the_answers_that_miss_the_error() {
+    let mut planner = planner(0.01, &[0]);
+    let (varies, mut zeros) = (sample(700, 1_000, 20.0), Sample::new());
+    zeros.set_messages_sent(0, 1_000).unwrap();
+    zeros.set_delivery(0, &Delivery::shuffled()).unwrap();
+    (0..700).for_each(|_| zeros.push(0, 1, 0.0).unwrap());
+    planner.source_ended(0);
+    planner.look(|level| Ok(vec![zeros.mean(level)?, varies.sum(level)?])).unwrap();
+    assert_eq!(planner.report().unwrap().because, Some(Reason::Ended { missing: Some(300) }));
+}
+
 #[test]
 fn look__waits_for_an_answer_and_passes_errors_on() {
     let mut planner = planner(0.1, &[0]);

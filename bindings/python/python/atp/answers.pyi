@@ -95,7 +95,7 @@ class Answering:
     def push_csv(self, stratum: int, message: MessageData | str) -> None:
         """Adds the rows of one message: whole records of CSV in UTF-8, without a header."""
     def set_messages_sent(self, stratum: int, messages: int) -> None:
-        """Sets N of a stratum, as an event tells it."""
+        """Sets N of a stratum, as an event tells it. A smaller N replaces an announced one."""
     def set_delivery(self, stratum: int, delivery: Delivery) -> None: ...
     def answers(self, confidence: float = 0.95) -> Answers: ...
     def overall(self, confidence: float = 0.95) -> Estimate | None:
