@@ -96,7 +96,7 @@ pub fn text(query: &Query, answers: &Answers, outcome: &Outcome) -> String {
         let of = estimate.messages_sent.map_or(String::new(), |sent| format!(" of {sent}"));
         _ = writeln!(text, "from {}{of} messages", estimate.messages);
     }
-    if let Some(from @ 1..) = answers.keys_seen_from {
+    if let Some(from @ 2..) = answers.keys_seen_from {
         _ = writeln!(text, "a key in fewer than {from} messages may be missing here");
     }
     match (&outcome.report, outcome.verdict.sentence()) {
