@@ -85,6 +85,7 @@ fn main() -> ExitCode {
         network::independent_of_pacing(),
         doctor::trials(),
         answers::trials(),
+        polite::not_emulated(),
         advice::not_emulated(),
         advice_lanes::not_emulated(),
         network::alone(),
