@@ -31,12 +31,18 @@ const CASES: [Case; 10] = [
     Case { name: "1,000, as 1/rank", rows: zipf, together: 1, msr: 0.1, ranks: 15 },
     Case {
         name: "40, rows as 0.8^rank",
-        rows: || powers(0.8, 40),
+        rows: || powers(6_000.0, 0.8, 40),
         together: 1,
         msr: 0.5,
         ranks: 5,
     },
-    Case { name: "200, as 0.98^rank", rows: || powers(0.98, 200), together: 1, msr: 0.8, ranks: 5 },
+    Case {
+        name: "200, as 0.98^rank",
+        rows: || powers(1_200.0, 0.98, 200),
+        together: 1,
+        msr: 0.8,
+        ranks: 5,
+    },
 ];
 
 /// Five equal keys far above the others.
@@ -48,8 +54,8 @@ fn zipf() -> Vec<usize> {
     (1..=1_000).map(|rank| 8_000 / rank).collect()
 }
 
-fn powers(ratio: f64, keys: i32) -> Vec<usize> {
-    (0..keys).map(|key| (6_000.0 * ratio.powi(key)) as usize + 1).collect()
+fn powers(first: f64, ratio: f64, keys: i32) -> Vec<usize> {
+    (0..keys).map(|key| (first * ratio.powi(key)) as usize + 1).collect()
 }
 
 /// The column in the order of its keys.
