@@ -144,6 +144,7 @@ fn look_at__of_equal_keys_is_met_by_few_misses() {
     println!("| keys | accepted | met | misses that say met | messages |");
     println!("|---|---|---|---|---|");
     let jobs = jobs() / 2;
+    let mut failures = Vec::new();
     for (keys, accepted) in [(20, 0.05), (100, 0.1)] {
         let rows = vec![60_000 / keys; keys];
         let truth = rows[0] as f64;
@@ -159,6 +160,9 @@ fn look_at__of_equal_keys_is_met_by_few_misses() {
             planner.source_started(0, 1.0);
             for keys in all {
                 answering.push_message(0, keys.iter().map(|key| [key.to_string()])).unwrap();
+                if answering.messages() == sent {
+                    planner.source_ended(0);
+                }
                 if planner.look_at(&answering).unwrap().contains(&Action::End) {
                     break;
                 }
@@ -172,6 +176,9 @@ fn look_at__of_equal_keys_is_met_by_few_misses() {
         }
         let [met, missed] = [met, misses].map(|count| percent(count, jobs));
         println!("| {keys} equal | {accepted} | {met} | {missed} | {} |", messages / jobs);
-        assert!(misses <= misses_max(jobs), "{keys} keys: {misses} of {jobs}");
+        if misses > misses_max(jobs) {
+            failures.push(format!("{keys} keys: {misses} of {jobs}"));
+        }
     }
+    assert!(failures.is_empty(), "{failures:?}");
 }
