@@ -255,12 +255,13 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
     ) -> Vec<Part> {
         let mut parts = Vec::new();
         for (number, stratum) in strata.iter().filter(|(_, stratum)| !stratum.is_complete()) {
-            let at = |entry: &Entry<Total>, group: usize| {
-                entry.cells.get(number).map_or(0.0, |cells| cells[group].sum)
+            let (of_one, of_other) = (one.cells.get(number), other.cells.get(number));
+            let at = |cells: Option<&Vec<Total>>, group: usize| {
+                cells.map_or(0.0, |cells| cells[group].sum)
             };
             let sizes = self.keyed.groups.sizes(*number);
             let (square, degrees_of_freedom) =
-                variance(&sizes, |group| at(one, group) - at(other, group));
+                variance(&sizes, |group| at(of_one, group) - at(of_other, group));
             let sent = stratum.sent.unwrap_or(0) as f64;
             parts.push(Part {
                 stratum: *number,
