@@ -27,6 +27,9 @@ pub struct Estimate {
     pub messages_sent: Option<u64>,
     /// Reasons to doubt the interval.
     pub warnings: Vec<Warning>,
+    /// The level of the interval on its own: stricter than `confidence` if the answer was chosen
+    /// from several.
+    pub(crate) level: Confidence,
     /// The variance by stratum, for a plan of further messages.
     pub(crate) spread: Spread,
 }

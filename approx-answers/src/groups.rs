@@ -27,6 +27,11 @@ impl Groups {
         self.sizes.get(&stratum).copied().unwrap_or([0; GROUPS])
     }
 
+    /// A number that follows from all messages.
+    pub fn state(&self) -> u64 {
+        self.state
+    }
+
     /// Puts a message into a group. The group is drawn: a turn for each would spread ordered
     /// messages evenly, and groups would be more alike than chance makes them. `contents` is any
     /// number that follows from the message.

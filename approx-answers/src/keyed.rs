@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 use crate::check::{table_warnings, uncounted};
-use crate::groups::{GROUPS, Groups};
+use crate::groups::{GROUPS, Groups, mix};
 use crate::room::Room;
 use crate::stratum::check_value;
 use crate::{AnswerError, Sample, Warning};
@@ -15,6 +15,10 @@ pub(crate) type OnRecord<'a, L> = &'a mut dyn FnMut(&L, f64) -> Result<(), Answe
 
 /// What a group of messages holds of a key.
 pub(crate) trait Cell: Clone + Default {
+    /// A cell whose draws follow from this number.
+    fn seeded(_seed: u64) -> Self {
+        Self::default()
+    }
     fn push(&mut self, value: f64);
     fn merge(&mut self, other: &Self);
     /// The records that were added.
@@ -85,6 +89,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
         self.messages.push(stratum, number, 0.0)?;
         let message = self.messages.messages();
         let group = self.groups.add(stratum, contents());
+        let seed = self.groups.state();
         each(&mut |key, value| {
             // Once a record was left out, a new key may lack its first ones.
             let key_bytes = size_of_val(key) + size_of::<(K, Entry<C>)>();
@@ -104,7 +109,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
                     return Ok(());
                 }
             };
-            let grown = entry.push(stratum, group, value);
+            let grown = entry.push(stratum, group, value, seed);
             entry.bytes = entry.bytes.saturating_add_signed(grown);
             self.room.bytes = self.room.bytes.saturating_add_signed(grown);
             if entry.last_message != message {
@@ -148,6 +153,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
         }
         self.messages.merge(&other.messages)?;
         let places = self.groups.merge(&other.groups);
+        let seed = self.groups.state();
         let is_whole = self.uncounted_records == 0;
         self.uncounted_records += other.uncounted_records;
         if other.uncounted_records > 0 {
@@ -170,7 +176,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
             let own = self.entries.entry(key.clone()).or_default();
             own.messages += theirs.messages;
             for (stratum, cells) in &theirs.cells {
-                let own = cells_of(&mut own.cells, *stratum);
+                let own = cells_of(&mut own.cells, *stratum, seed);
                 for (group, cell) in cells.iter().enumerate() {
                     own[places[stratum][group]].merge(cell);
                 }
@@ -195,9 +201,9 @@ impl<C: Cell> Entry<C> {
     }
 
     /// Adds a record. Returns by how much the memory grew; a sketch that compacts may shrink.
-    fn push(&mut self, stratum: u32, group: usize, value: f64) -> isize {
+    fn push(&mut self, stratum: u32, group: usize, value: f64, seed: u64) -> isize {
         let known = self.cells.len();
-        let cells = cells_of(&mut self.cells, stratum);
+        let cells = cells_of(&mut self.cells, stratum, seed);
         let before = cells[group].bytes();
         cells[group].push(value);
         let grown = cells[group].bytes() as isize - before as isize;
@@ -217,8 +223,9 @@ impl<C> Default for Entry<C> {
     }
 }
 
-fn cells_of<C: Cell>(cells: &mut Cells<C>, stratum: u32) -> &mut Vec<C> {
-    cells.entry(stratum).or_insert_with(|| vec![C::default(); GROUPS])
+fn cells_of<C: Cell>(cells: &mut Cells<C>, stratum: u32, seed: u64) -> &mut Vec<C> {
+    let seeded = |group: u64| C::seeded(mix(seed ^ group));
+    cells.entry(stratum).or_insert_with(|| (0..GROUPS as u64).map(seeded).collect())
 }
 
 /// The memory of the cells of a key in a stratum.

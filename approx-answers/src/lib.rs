@@ -24,6 +24,7 @@
 //! Each part of a job may be summed up on its own and merged later. Memory doesn't grow with
 //! the number of messages.
 
+mod candidates;
 mod check;
 mod confidence;
 mod csv_text;
@@ -48,6 +49,7 @@ mod sample;
 mod skewness;
 mod spread;
 mod stratum;
+mod students;
 mod table;
 mod top;
 mod total;

@@ -18,8 +18,9 @@ use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 ///
 /// Messages are dealt to 50 random groups in each stratum, and each group has a sketch of its
 /// values. The interval is Woodruff's (1952): the share of values up to the quantile has an
-/// interval of its own, from the groups, and its ends are turned back into values. The sketches'
-/// rank error (0.1 %, and none below 6,400 values) is part of the interval.
+/// interval of its own, from the groups, and its ends are turned back into values. The lower end
+/// takes the variance of the share below the quantile: with ties, that share decides there. The
+/// sketches' rank error (0.1 %, and none below 6,400 values) is part of the interval.
 ///
 /// Memory is at most some 200 KB for each key and stratum in which it occurs. Beyond 256 MiB, the
 /// keys in the fewest messages are left out, but one key stays.
@@ -152,24 +153,27 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         let ranked = Ranked::new(&entry.cells, &weights);
         let value = ranked.value(rank).ok_or(AnswerError::ZeroDenominator)?;
 
-        // Of the largest value, all shares are 1, and only those below it vary.
-        let is_last = ranked.share_up_to(value) == 1.0;
-        let counted = if is_last { ranked.below(value).unwrap_or(value) } else { value };
-        let spread = self.rank_spread(entry, &strata, &weights, counted, &ranked);
-        let half_width = spread.half_width(confidence);
-        let (low, high) = if half_width == 0.0 {
+        // The share up to the next smaller value decides whether that one is too small, and the
+        // share up to this value whether the next larger one is too large. With ties they differ.
+        let spread_up_to = |value| self.rank_spread(entry, &strata, &weights, value, &ranked);
+        let below = spread_up_to(ranked.below(value).unwrap_or(f64::NEG_INFINITY));
+        let up_to = spread_up_to(value);
+        let [to_low, to_high] = [&below, &up_to].map(|spread| spread.half_width(confidence));
+        let (low, high) = if to_low.max(to_high) == 0.0 {
             (value, value)
         } else {
             // This share of the messages may hold values beyond all that arrived, and none of them
             // be seen with a probability of half of alpha.
             let unseen = (2.0 / (1.0 - confidence.level())).ln() / entry.messages as f64;
-            let reach = half_width.max(unseen);
-            let low = Some(rank - half_width).filter(|_| rank - reach > 0.0);
-            let high = Some(rank + half_width).filter(|_| rank + reach < 1.0);
+            let low = Some(rank - to_low).filter(|_| rank - to_low.max(unseen) > 0.0);
+            let high = Some(rank + to_high).filter(|_| rank + to_high.max(unseen) < 1.0);
             let low = low.and_then(|low| ranked.value(low));
             let high = high.and_then(|high| ranked.value(high));
             (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY))
         };
+        // The share below the smallest value doesn't vary, nor does that up to the largest one.
+        let (spread, half_width) =
+            if to_low > to_high { (below, to_low) } else { (up_to, to_high) };
         let mut warnings = job_warnings(&strata);
         warnings.extend(spread.warnings());
         few_with_key(&mut warnings, &strata, entry.messages);
@@ -319,7 +323,10 @@ mod tests {
         // A rank near that share is bounded on one side, a rank near the end on the other.
         let found = whole(&messages, 1_000).quantile(&(), 0.42, P95).unwrap();
         assert_eq!((found.value, found.low, found.high), (3.0, 2.0, 3.0));
+        // If 2 % of the records held a larger value, 200 messages would miss it with 1.8 %.
         let found = whole(&messages, 1_000).quantile(&(), 0.98, P95).unwrap();
+        assert_eq!((found.value, found.low, found.high), (3.0, 3.0, 3.0));
+        let found = whole(&messages, 1_000).quantile(&(), 0.985, P95).unwrap();
         assert_eq!((found.value, found.low, found.high), (3.0, 3.0, f64::INFINITY));
         // A column of one value has no width, and a warning.
         let found = whole(&[&[5.0][..]; 40], 100).quantile(&(), 0.5, P95).unwrap();

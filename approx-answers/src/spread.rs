@@ -110,6 +110,7 @@ impl Spread {
             messages: sample.messages(),
             messages_sent: sample.messages_sent(),
             warnings: Vec::new(),
+            level: confidence,
             spread: self,
         })
     }

@@ -2,15 +2,16 @@
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use crate::candidates::Candidates;
 use crate::check::{few_with_key, job_warnings};
 use crate::groups::variance;
 use crate::keyed::{Cell, Cells, Entry, Keyed, OnRecord};
 use crate::part::Part;
 use crate::spread::Spread;
 use crate::stratum::Stratum;
+use crate::students::Students;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 
 /// The total of a key in a group of messages.
@@ -53,10 +54,12 @@ pub struct Top<K> {
 /// The answer of [`Top::largest`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking<K> {
-    /// The keys with the largest totals, the largest first.
+    /// The keys with the largest totals, the largest first. All intervals together contain their
+    /// keys' totals with the asked confidence, although the same sample chose the keys: the risk is
+    /// divided by the number of keys that may be among the ranks (Bonferroni).
     pub ranks: Vec<(K, Estimate)>,
     /// By how much the last rank's total is larger than the next key's; `None` if there is no next
-    /// key.
+    /// key. The interval allows for each pair of keys that may have these two ranks.
     pub gap: Option<Estimate>,
     /// Whether the sample shows, with the asked confidence, that these are the largest keys: each
     /// key of the ranking is larger than each other one. The level is divided by the number of
@@ -173,16 +176,25 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
 
         let entries = &self.keyed.entries;
         let none = Entry::default();
-        let estimate = |one: &K, other: Option<&K>, confidence: Confidence| {
-            let other = other.map_or(&none, |key| &entries[key]);
-            self.difference(&strata, &entries[one], other, confidence)
+        let with_spread = |key: &&K| {
+            let entry = &entries[*key];
+            let spread = Spread::new(self.parts(&strata, entry, &none), f64::INFINITY);
+            (total(&strata, &entry.cells), spread)
         };
-        let ranks: Result<Vec<(K, Estimate)>, AnswerError> = inside
-            .iter()
-            .map(|key| Ok(((*key).clone(), estimate(key, None, confidence)?)))
-            .collect();
+        let candidates = Candidates::new(keys.iter().map(with_spread), confidence);
+        let estimate = |one: &K, other: Option<&K>, level: Confidence| {
+            let other = other.map_or(&none, |key| &entries[key]);
+            let estimate = self.difference(&strata, &entries[one], other, level)?;
+            // The stricter level pays for the choice: what is left is the asked confidence.
+            Ok::<Estimate, AnswerError>(Estimate { confidence, ..estimate })
+        };
+        let level = candidates.level_of_first(inside.len());
+        let ranks: Result<Vec<(K, Estimate)>, AnswerError> =
+            inside.iter().map(|key| Ok(((*key).clone(), estimate(key, None, level)?))).collect();
         let gap = match (inside.last(), outside.first()) {
-            (Some(last), Some(next)) => Some(estimate(last, Some(next), confidence)?),
+            (Some(last), Some(next)) => {
+                Some(estimate(last, Some(next), candidates.level_of_gap(inside.len() - 1))?)
+            }
             _ => None,
         };
         let is_complete = strata.iter().all(|(_, stratum)| stratum.is_complete());
@@ -229,14 +241,27 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         one: &Entry<Total>,
         other: &Entry<Total>,
     ) -> Spread {
+        // As with sums: messages without the keys bring no degrees of freedom.
+        let with_keys = one.messages + other.messages;
+        Spread::new(self.parts(strata, one, other), with_keys.max(1) as f64)
+    }
+
+    /// The parts of its variance.
+    fn parts(
+        &self,
+        strata: &[(u32, &Stratum)],
+        one: &Entry<Total>,
+        other: &Entry<Total>,
+    ) -> Vec<Part> {
         let mut parts = Vec::new();
         for (number, stratum) in strata.iter().filter(|(_, stratum)| !stratum.is_complete()) {
-            let at = |entry: &Entry<Total>, group: usize| {
-                entry.cells.get(number).map_or(0.0, |cells| cells[group].sum)
+            let (of_one, of_other) = (one.cells.get(number), other.cells.get(number));
+            let at = |cells: Option<&Vec<Total>>, group: usize| {
+                cells.map_or(0.0, |cells| cells[group].sum)
             };
             let sizes = self.keyed.groups.sizes(*number);
             let (square, degrees_of_freedom) =
-                variance(&sizes, |group| at(one, group) - at(other, group));
+                variance(&sizes, |group| at(of_one, group) - at(of_other, group));
             let sent = stratum.sent.unwrap_or(0) as f64;
             parts.push(Part {
                 stratum: *number,
@@ -249,51 +274,7 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
                 agrees: square == 0.0,
             });
         }
-        // As with sums: messages without the keys bring no degrees of freedom.
-        let with_keys = one.messages + other.messages;
-        Spread::new(parts, with_keys.max(1) as f64)
-    }
-}
-
-/// Student's quantiles of one level for many intervals: a quantile takes far longer than the rest
-/// of an interval.
-struct Students {
-    confidence: Confidence,
-    /// By whole degrees of freedom.
-    whole: BTreeMap<u64, f64>,
-    /// Quantiles that were computed.
-    computed: u64,
-}
-
-impl Students {
-    fn new(confidence: Confidence) -> Self {
-        Self { confidence, whole: BTreeMap::new(), computed: 0 }
-    }
-
-    /// Whether the interval of a value lies above 0.
-    fn show_positive(&mut self, value: f64, spread: &Spread) -> bool {
-        let (variance, degrees) = (spread.variance(), spread.degrees_of_freedom());
-        if variance == 0.0 || !variance.is_finite() || value <= 0.0 {
-            return variance == 0.0 && value > 0.0;
-        }
-        let deviation = variance.sqrt();
-        // Quantiles fall with the degrees of freedom: whole ones around them decide nearly always.
-        if value > self.whole(degrees.floor()) * deviation {
-            return true;
-        }
-        if value <= self.whole(degrees.ceil()) * deviation {
-            return false;
-        }
-        self.computed += 1;
-        value > self.confidence.student(degrees) * deviation
-    }
-
-    fn whole(&mut self, degrees: f64) -> f64 {
-        let Self { confidence, whole, computed } = self;
-        *whole.entry(degrees as u64).or_insert_with(|| {
-            *computed += 1;
-            confidence.student(degrees)
-        })
+        parts
     }
 }
 
@@ -375,29 +356,6 @@ mod tests {
         }
         assert!((4_000..4_090).contains(&positive), "{positive}");
         assert!(students.computed < 200, "{} of 4,100 pairs", students.computed);
-    }
-
-    #[test]
-    fn show_positive__decides_as_the_exact_quantile_does() {
-        for degrees in [0.5, 1.0, 1.5, 7.3, 48.99, 2_000.5, f64::INFINITY] {
-            let t = P95.student(degrees);
-            let part = Part {
-                stratum: 0,
-                sent: None,
-                arrived: 1,
-                agrees: false,
-                square: 4.0,
-                cube: 0.0,
-                degrees_of_freedom: degrees,
-                extreme_share: 0.0,
-            };
-            let spread = Spread::new(vec![part], f64::INFINITY);
-            for (factor, is_above) in [(0.5, false), (0.999_999, false), (1.000_001, true)] {
-                let is_above = is_above && degrees >= 1.0;
-                let value = 2.0 * t * factor;
-                assert_eq!(Students::new(P95).show_positive(value, &spread), is_above, "{degrees}");
-            }
-        }
     }
 
     #[test]

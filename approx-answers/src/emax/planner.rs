@@ -250,7 +250,7 @@ impl Planner {
         self.looks += 1;
         let wanted = |answer: &Estimate| {
             // A thin stratum says nothing about what the others need.
-            let (below, above) = answer.spread.without_thin().relative_ends(plan);
+            let (below, above) = answer.spread.without_thin().relative_ends(answer.level);
             // A quantile's values aren't even: its interval reaches farther to one side.
             let farther = answer.reach() / answer.half_width();
             let is_even = below == above && farther.is_finite();

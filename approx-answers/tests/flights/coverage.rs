@@ -81,8 +81,8 @@ pub fn mean_by_carrier() {
     }
 }
 
-/// Delays are whole minutes, and an interval of a column with ties covers more than it states. So
-/// each delay gets a fraction of its own.
+/// Delays are whole minutes, and an interval of a column with ties covers more than it states, as
+/// the test `ranks_and_ties` shows. So each delay gets a fraction of its own.
 pub fn quantile() {
     let mut flights = tenth();
     let count = flights.len();
@@ -125,7 +125,7 @@ pub fn top() {
     let largest: Vec<&str> = sorted[..RANKS].iter().map(|(dest, _)| *dest).collect();
     for (order, flights) in orders(&flights) {
         let messages: Vec<&[Flight]> = flights.chunks(RECORDS_PER_MESSAGE).collect();
-        let (mut first_covered, mut separated, mut wrong) = (0, 0, 0);
+        let (mut covered, mut separated, mut wrong) = (0, 0, 0);
         for seed in 0..SEEDS {
             let mut top = Top::new(200);
             top.set_messages_sent(0, messages.len() as u64).unwrap();
@@ -134,9 +134,8 @@ pub fn top() {
                 top.push_message(0, messages[i].iter().map(|f| (f.dest.as_str(), 1.0))).unwrap();
             }
             let ranking = top.largest(RANKS, P95).unwrap();
-            let all = top.largest(200, P95).unwrap().ranks;
-            let (_, first) = all.iter().find(|(dest, _)| *dest == largest[0]).unwrap();
-            first_covered += u64::from(first.contains(truths[largest[0]]));
+            let is_held = ranking.ranks.iter().all(|(dest, rows)| rows.contains(truths[dest]));
+            covered += u64::from(is_held);
             let mut found: Vec<&str> = ranking.ranks.iter().map(|(dest, _)| *dest).collect();
             found.sort_unstable();
             let mut expected = largest.clone();
@@ -144,8 +143,10 @@ pub fn top() {
             separated += u64::from(ranking.separates);
             wrong += u64::from(ranking.separates && found != expected);
         }
-        assert_coverage(&format!("flights to {}", largest[0]), order, first_covered);
+        println!("{RANKS} destinations, {order}: {covered} seeds cover all of them");
         println!("{order}: {separated} seeds separate, {wrong} of them wrongly");
+        // Bonferroni's intervals may cover more than they state.
+        assert!(covered as f64 >= 0.93 * SEEDS as f64, "{order}: {covered} of {SEEDS}");
         assert!(20 * wrong <= separated, "{order}: {wrong} of {separated}");
     }
 }
