@@ -29,8 +29,8 @@ pub struct Digits {
 impl Digits {
     /// Digits for an answer and the two ends of its interval. There are `places` decimals, and more
     /// if the interval's width needs them for two significant digits. Without a width, the answer
-    /// has `1 + places` significant digits. Very small and very large numbers are in scientific form
-    /// if that is shorter.
+    /// has `1 + places` significant digits. Very small and very large numbers have the scientific
+    /// form if that is shorter.
     pub fn new([value, low, high]: [f64; 3], places: u8) -> Self {
         let least = i32::from(places);
         let numbers = || [value, low, high].into_iter().filter(|number| number.is_finite());

@@ -56,7 +56,12 @@ pub struct Args {
     confidence: f64,
     /// The number of senders to wait for; the command ends when all have finished. The exit code of
     /// a query is 3 if other senders are in its answer too, or one that hasn't ended or was canceled
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     senders: u32,
     /// Give up after this long without a packet of any job
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = quantity::duration)]

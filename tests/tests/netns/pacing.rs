@@ -77,8 +77,8 @@ fn pacing__each_lane_has_a_rate_of_its_own() -> Result<()> {
     first.finish()?;
     second.finish()?;
     ensure!(receiving.finish()?.messages >= 2 * 4_800, "too few messages");
-    // More than one lane's rate, and at most two. Beside two busy loops and builds it is 1.99 with a
-    // standard deviation of 0.01.
+    // More than one lane's rate, and at most two. Beside two busy loops and builds it is 1.99 with
+    // a standard deviation of 0.01.
     ensure!((least(1.2)..=2.3).contains(&used), "{used:.3} of one lane's rate was used by two");
     Ok(())
 }

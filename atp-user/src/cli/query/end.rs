@@ -64,7 +64,7 @@ impl Facts<'_> {
     /// The verdict, and the report with it. Without an accepted error, the reader judges the
     /// interval by its warnings. A sender that may count twice is a doubt in any case: no interval
     /// has room for it.
-    pub fn judge(&self) -> (Verdict, Option<Report>) {
+    pub fn evaluate(&self) -> (Verdict, Option<Report>) {
         let because = self.report.map(|report| report.because);
         let is_narrow = match because {
             Some(because) => matches!(because, None | Some(Reason::InDoubt)),

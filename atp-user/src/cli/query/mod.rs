@@ -414,7 +414,7 @@ impl Live {
             left_out,
             doubts_senders: !doubts.is_empty(),
         };
-        let (verdict, report) = facts.judge();
+        let (verdict, report) = facts.evaluate();
         let first = first_reason.map(|reason| {
             format!("{left_out} messages are left out of the answer; the first: {reason}")
         });

@@ -22,7 +22,6 @@ use test_report::{GuestReader, Tally};
 /// A kernel boots under KVM in two or three seconds.
 const KVM_PROBE_LIMIT: Duration = Duration::from_secs(25);
 const BOOT_LIMIT: Duration = Duration::from_secs(3 * 60);
-const PROCESSORS: usize = 2;
 /// Runs QEMU.
 const QEMU: &str = "#!/bin/sh
 qemu-system-$(uname -m) \"$@\"
@@ -160,10 +159,11 @@ impl Guest {
         // Debian 12's virtiofsd is too old for virtme-ng, which finds out after five seconds.
         vng.arg("--run").arg(&self.kernel).args(["--force-9p", "--memory=4G"]);
         vng.arg("--qemu").arg(&self.qemu);
-        // The kernel's messages: a panic is among them. After an oops a kernel may go on for an hour
-        // without doing anything.
+        // The kernel's messages: a panic is among them. After an oops a kernel may go on for an
+        // hour without doing anything.
         vng.args(["--verbose", "--append", "oops=panic"]);
-        vng.arg(format!("--cpus={PROCESSORS}"));
+        // The fault of the emulator needs two processors.
+        vng.arg(format!("--cpus={}", if self.emulated.is_some() { 1 } else { 2 }));
         if let Some(busybox) = paths.vm_busybox() {
             vng.arg("--busybox").arg(busybox);
         }
