@@ -54,8 +54,9 @@ pub struct Args {
     /// The confidence of the query's intervals
     #[arg(long, value_name = "SHARE", default_value_t = 0.95, requires = "query")]
     confidence: f64,
-    /// The number of senders to wait for; the command ends when all have finished. The exit code of
-    /// a query is 3 if other senders are in its answer too, or one that hasn't ended or was canceled
+    /// The number of senders to wait for; the command ends when all have finished. The exit code
+    /// of a query is 3 if other senders are in its answer too, or one that hasn't ended or was
+    /// canceled
     #[arg(
         long,
         value_name = "N",
