@@ -1,6 +1,6 @@
 //! Coverage of answers that the sample itself selects: the largest keys, and values with ties.
 //!
-//! `ATP_COVERAGE_JOBS` is the number of simulated jobs of each case, 400 by default. The tables
+//! `ATP_COVERAGE_JOBS` is the number of simulated jobs of each case, 200 by default. The tables
 //! that the tests print are those of the book.
 
 mod ranks;
@@ -13,7 +13,7 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 const RECORDS_PER_MESSAGE: usize = 15;
 
 fn jobs() -> u64 {
-    std::env::var("ATP_COVERAGE_JOBS").map_or(400, |jobs| jobs.parse().unwrap())
+    std::env::var("ATP_COVERAGE_JOBS").map_or(200, |jobs| jobs.parse().unwrap())
 }
 
 /// More misses than this occur in one of a million runs at most, if 5 % of the jobs miss: of 400
