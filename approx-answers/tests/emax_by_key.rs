@@ -110,7 +110,10 @@ fn look_at__a_key_whose_messages_agree_is_in_doubt_and_keeps_the_sender_s_msr() 
 
     // In doubt, and soon.
     let (planner, messages, requests) = with_one_price(0.5, true);
-    assert!(messages < 200 && requests.contains(&Action::End), "{messages}: {requests:?}");
+    assert!(
+        (300..1_000).contains(&messages) && requests.contains(&Action::End),
+        "{messages}: {requests:?}"
+    );
     assert_eq!(planner.report().expect("an end").because, Some(Reason::InDoubt));
 
     // All messages agree, and none is missing.

@@ -10,6 +10,10 @@ use crate::spread::SKEWNESS_MAX;
 use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Warning};
 
+/// Fewer messages that all agree end no plan, also for those who accept doubts. By the rule of three
+/// up to 1 % of the job's messages may differ from so many.
+const AGREEING_MIN: u64 = 300;
+
 /// The next look has this multiple of the present look's messages, unless the plan ends before
 /// twice that. Looks cost confidence, and a look shortly before the last one costs most.
 const LOOK_FACTOR: f64 = 4.0;
@@ -275,6 +279,11 @@ impl Planner {
                 return Ok(self.go_on(answers[0].messages));
             }
         }
+        if fraction >= 1.0 && !is_last && answers.iter().any(agrees) {
+            // An interval without width would end the job at the first look, for those who accept
+            // doubts: a column's first rare value may come later.
+            return Ok(self.go_on(answers[0].messages));
+        }
         let needs = needs(&answers, wanted);
         let alpha = if is_last { self.spending.last() } else { self.spending.look(fraction) };
 
@@ -431,6 +440,12 @@ fn is_inconclusive(answer: &Estimate) -> bool {
 
 fn is_few(answer: &Estimate) -> bool {
     answer.warnings.iter().any(|warning| matches!(warning, Warning::FewMessages { .. }))
+}
+
+/// Whether all messages agree, and too few of them to end a job.
+fn agrees(answer: &Estimate) -> bool {
+    let agrees = |warning: &Warning| matches!(warning, Warning::NoVariation { messages } if *messages < AGREEING_MIN);
+    answer.warnings.iter().any(agrees)
 }
 
 fn has_open_denominator(answer: &Estimate) -> bool {

@@ -104,8 +104,12 @@ pub fn text(query: &Query, answers: &Answers, outcome: &Outcome) -> String {
         (None, Some(sentence)) => _ = writeln!(text, "{sentence}"),
         (None, None) => {}
     }
-    for warning in warnings(answers) {
+    let (warnings, others) = warnings(answers);
+    for warning in warnings {
         _ = writeln!(text, "warning: {warning}");
+    }
+    if others > 0 {
+        _ = writeln!(text, "warning: {others} more warnings of rows: --json has them all");
     }
     for note in &outcome.notes {
         _ = writeln!(text, "warning: {note}");
@@ -113,16 +117,21 @@ pub fn text(query: &Query, answers: &Answers, outcome: &Outcome) -> String {
     text
 }
 
-/// The warnings of all rows, each once.
-fn warnings(answers: &Answers) -> Vec<&Warning> {
-    let mut all: Vec<&Warning> = Vec::new();
+/// The most warnings of rows in a text. Each row may have one with a number of its own.
+const WARNINGS_MAX: usize = 20;
+
+/// The warnings of all rows, each once, and the number of those that are left out.
+fn warnings(answers: &Answers) -> (Vec<&Warning>, usize) {
+    let (mut all, mut others): (Vec<&Warning>, usize) = (Vec::new(), 0);
     let of_rows = answers.rows.iter().flat_map(|(_, estimate)| &estimate.warnings);
     for warning in answers.warnings.iter().chain(of_rows) {
-        if !all.contains(&warning) {
-            all.push(warning);
+        match all.contains(&warning) {
+            true => {}
+            false if all.len() < WARNINGS_MAX => all.push(warning),
+            false => others += 1,
         }
     }
-    all
+    (all, others)
 }
 
 /// The answers as a JSON object. Ends of intervals that aren't finite are null. The notes are among

@@ -131,6 +131,9 @@ impl Strata {
                  choose them with --job and --from, or raise --senders"
             ));
         }
+        if number < senders as usize {
+            doubts.push(format!("the answer has records of {number} of the {senders} senders"));
+        }
         doubts
     }
 }
