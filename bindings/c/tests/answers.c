@@ -73,7 +73,7 @@ static void sampled(void) {
     }
     atp_delivery delivery;
     ATP_INIT(&delivery);
-    atp_range lost[2] = {{50, 60}, {70, 110}};
+    atp_range lost[2] = {{50, 60}, {70, 100}};
     delivery.order = ATP_ORDER_OF_DATA, delivery.shortest_first = 1;
     delivery.has_ended = 1, delivery.lost = lost, delivery.lost_len = 2;
     CHECK(atp_query_set_delivery(plain, 0, &delivery) == ATP_OK);
