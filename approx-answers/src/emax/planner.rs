@@ -10,8 +10,8 @@ use crate::spread::SKEWNESS_MAX;
 use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Warning};
 
-/// Fewer messages that all agree end no plan, also for those who accept doubts. By the rule of three
-/// up to 1 % of the job's messages may differ from so many.
+/// Fewer messages that all agree end no plan, also for those who accept doubts. By the rule of
+/// three up to 1 % of the job's messages may differ from so many.
 const AGREEING_MIN: u64 = 300;
 
 /// The next look has this multiple of the present look's messages, unless the plan ends before

@@ -22,8 +22,8 @@ use test_report::{GuestReader, Tally};
 /// A kernel boots under KVM in two or three seconds.
 const KVM_PROBE_LIMIT: Duration = Duration::from_secs(25);
 const BOOT_LIMIT: Duration = Duration::from_secs(3 * 60);
-/// Emulation without CMPXCHG16B, which Linux allocates memory with. With it, its kernel now and then
-/// dies there with impossible flags, as another did with CMPXCHG8B
+/// Emulation without CMPXCHG16B, which Linux allocates memory with. With it, its kernel now and
+/// then dies there with impossible flags, as another did with CMPXCHG8B
 /// (github.com/ClangBuiltLinux/linux/issues/1437).
 const EMULATED_PROCESSOR: &str = "-cpu max,-cx16";
 
