@@ -16,7 +16,7 @@ pub(crate) struct Stratum {
     pub exact_x: Option<f64>,
     /// `None` if nothing is known of the delivery.
     pub facts: Option<Facts>,
-    /// The ids of its lost messages are below this: at least so many were sent.
+    /// The end of the ids of its lost messages. At least this number of messages was sent.
     pub ids: u64,
 }
 

@@ -37,7 +37,7 @@ pub struct LongRecords {
     pub first_line: u64,
 }
 
-/// What to tell the user of a table that has such records.
+/// The sentence for a user whose table has records of several lines.
 impl fmt::Display for LongRecords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { number, first_line } = self;

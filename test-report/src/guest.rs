@@ -46,7 +46,13 @@ impl GuestReader {
     }
 
     fn close(&mut self, ended_badly: Option<String>) -> Option<String> {
-        self.tallies.push(self.current.take()?.finish(ended_badly));
+        let mut tally = self.current.take()?.finish(ended_badly);
+        if tally.is_empty() {
+            let binary = tally.binaries.first().map_or("", |(name, _)| name);
+            // A start names one test: a name that selects none would be lost.
+            tally.failures.push(Failure::Other(format!("{binary}: a start ran no test")));
+        }
+        self.tallies.push(tally);
         let tally = self.tallies.last()?;
         let (name, took) = tally.binaries.first()?;
         Some(format!("{name}: {} in {took:.0?}", tally.summary()))
@@ -90,6 +96,13 @@ mod tests {
         );
         assert_eq!((tallies[0].passed, &tallies[0].failures), (4, &vec![]));
         assert_eq!(tallies[1].failures_in_words(), ["netns: the guest ended during the tests"]);
+    }
+
+    #[test]
+    fn a_start_that_runs_no_test_is_a_failure() {
+        let none = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured";
+        let tallies = read(&format!("== prog_run\n{none}\n== prog_run ended 0\n"), None);
+        assert_eq!(tallies[0].failures_in_words(), ["prog_run: a start ran no test"]);
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl Guest {
             stage::show_failures(&tallies, if words.exists() { &kept } else { &log });
         }
         if death.is_some() {
-            // What its kernel said last: without it, nobody knows why the guest died.
+            // The console has the reason for the death.
             stage::show_end(&log);
         }
         Ok(Ran { tallies, ended_by_itself, death })

@@ -77,7 +77,7 @@ fn every_test(guest: &Guest, tests: &KernelTests, filter: Option<&str>) -> Resul
             true => tally.deaths.push(test),
             false => tally.unstable.push(format!("{test}: the guest died in it")),
         }
-        // What the test before it left to the kernel may have been the cause.
+        // The kernel may still have cleaned up after the test before, and died of that.
         let from = death.at.saturating_sub(1);
         ran.tallies.drain(..from).for_each(|test| tally.add(test));
         left = &left[from..];
