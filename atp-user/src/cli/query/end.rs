@@ -143,7 +143,7 @@ mod tests {
         (text, serde_json::from_str(&json).unwrap(), verdict)
     }
 
-    /// The events of a run that sent so many of 100 messages.
+    /// The events of a run of which this number of 100 messages arrived.
     fn run_of(job: u32, arrived: u32) -> Vec<Event> {
         [header(job), started(job, SHUFFLED, 100)].into_iter().chain(rows(job, arrived)).collect()
     }
