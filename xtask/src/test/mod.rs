@@ -150,53 +150,59 @@ impl Run {
     }
 }
 
-/// The builds of all rungs; `None` for those that failed.
+/// What all rungs need; `None` for what failed.
 struct Built {
     unit: Option<()>,
     wheels: Option<python::Built>,
+    torch: Option<python::Installed>,
     kernel: Option<KernelTests>,
 }
 
 impl Built {
-    fn new(run: &mut Run) -> Result<Built> {
+    fn new(choice: &Choice, run: &mut Run) -> Result<Built> {
         Ok(Built {
             unit: run.part("build of the unit tests", unit::build)?,
             wheels: run.part("build of the wheels", python::build)?,
+            // Now, as apt changes files that a guest reads.
+            torch: run.part("installation of PyTorch", || python::install(choice.torch))?,
             kernel: run.part("build of the kernel tests", kernel::build)?,
         })
     }
 
     /// Runs the rungs that need no guest.
     fn run(&self, choice: &Choice, run: &mut Run) -> Result<()> {
-        self.run_programs(choice, run)?;
+        self.run_unit(choice, run)?;
+        self.run_on_host(choice, run)
+    }
+
+    /// The only rung that keeps all processors busy.
+    fn run_unit(&self, choice: &Choice, run: &mut Run) -> Result<()> {
+        self.unit.map_or(Ok(()), |()| run.rung("unit tests", || unit::run(choice)))
+    }
+
+    fn run_on_host(&self, choice: &Choice, run: &mut Run) -> Result<()> {
+        if let Some(wheels) = &self.wheels {
+            python::run(wheels, self.torch.as_ref(), choice, run)?;
+        }
         self.kernel.as_ref().map_or(Ok(()), |tests| host::run(tests, choice, run))
     }
 
-    /// Runs the rungs that need no kernel of their own.
-    fn run_programs(&self, choice: &Choice, run: &mut Run) -> Result<()> {
-        if self.unit.is_some() {
-            run.rung("unit tests", || unit::run(choice))?;
-        }
-        if let Some(wheels) = &self.wheels {
-            python::run(wheels, choice, run)?;
-        }
-        Ok(())
-    }
-
-    /// Runs all rungs. Most kernel tests of this machine wait, and an emulated guest takes about a
-    /// processor: they run beside each other.
+    /// Runs all rungs. An emulated guest takes a processor for as long as the rungs of this machine
+    /// take, which mostly wait: they run beside each other.
     fn run_in_full(&self, choice: &Choice, run: &mut Run) -> Result<()> {
-        self.run_programs(choice, run)?;
-        let soaks = choice.filter.is_none();
-        let Some(tests) = &self.kernel else {
-            return if soaks { run.rung("soak test", soak::run) } else { Ok(()) };
-        };
+        self.run_unit(choice, run)?;
         thread::scope(|scope| {
-            let guest = scope.spawn(|| {
-                let started = Instant::now();
-                (vm::run(tests, choice.filter), started.elapsed())
+            let guest = self.kernel.as_ref().map(|tests| {
+                scope.spawn(|| {
+                    let started = Instant::now();
+                    (vm::run(tests, choice.filter), started.elapsed())
+                })
             });
-            host::run(tests, choice, run)?;
+            self.run_on_host(choice, run)?;
+            if choice.filter.is_none() {
+                run.rung("soak test", soak::run)?;
+            }
+            let Some(guest) = guest else { return Ok(()) };
             let mut took = Duration::ZERO;
             run.rung("kernel tests in the guest: the wait for them", || {
                 let ended = guest.join().map_err(|_| anyhow!("the guest's thread panicked"))?;
@@ -204,7 +210,7 @@ impl Built {
                 ended.0
             })?;
             run.times.add("kernel tests in the guest, beside the others", took);
-            if soaks { run.rung("soak test", soak::run) } else { Ok(()) }
+            Ok(())
         })
     }
 }
@@ -229,7 +235,7 @@ fn run(choice: &Choice, is_full: bool) -> Result<bool> {
     let minutes = if is_full { "40" } else { "20" };
     atp_output::note!("all tests: about {minutes} minutes on two cores, the build included");
     let mut run = Run { times: Times::of_earlier_steps(), ..Run::default() };
-    let built = Built::new(&mut run)?;
+    let built = Built::new(choice, &mut run)?;
     match is_full {
         true => built.run_in_full(choice, &mut run)?,
         false => built.run(choice, &mut run)?,

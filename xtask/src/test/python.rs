@@ -33,9 +33,20 @@ pub fn build() -> Result<Built> {
     Ok(Ok(wheel::built()?))
 }
 
+/// PyTorch is there, or the reason why it can't be.
+pub type Installed = Result<(), String>;
+
+pub fn install(torch: Torch) -> Result<Installed> {
+    let (need, _) = torch.parts();
+    match setup::obtainable(&[need]) {
+        Ok(()) => setup::ensure(&[need]).map(Ok),
+        Err(why) => Ok(Err(why)),
+    }
+}
+
 /// The tests of the package `atp`, in an environment that has nothing else, and those of the
 /// integration of PyTorch, in one that has it.
-pub fn run(built: &Built, choice: &Choice, run: &mut Run) -> Result<()> {
+pub fn run(built: &Built, torch: Option<&Installed>, choice: &Choice, run: &mut Run) -> Result<()> {
     let wheels = match built {
         Ok(wheels) => wheels,
         Err(why) => return run.rung("Python", || Ok(skipped("the Python packages", why))),
@@ -45,13 +56,14 @@ pub fn run(built: &Built, choice: &Choice, run: &mut Run) -> Result<()> {
         run_tests("python", "bindings/python", python, &[&wheels.atp], &environment, choice)
     })?;
 
-    let (need, environment) = choice.torch.parts();
-    if let Err(why) = setup::obtainable(&[need]) {
-        return run.rung("PyTorch", || Ok(skipped("the integration of PyTorch", &why)));
+    match torch {
+        Some(Ok(())) => {}
+        Some(Err(why)) => {
+            return run.rung("PyTorch", || Ok(skipped("the integration of PyTorch", why)));
+        }
+        None => return Ok(()),
     }
-    if run.part("installation of PyTorch", || setup::ensure(&[need]))?.is_none() {
-        return Ok(());
-    }
+    let (_, environment) = choice.torch.parts();
     let python = match choice.torch {
         Torch::Debian => Command::new(TORCH_PYTHON),
         Torch::Pypi => Command::new(environment.join("bin/python")),

@@ -18,7 +18,7 @@ const BUSY_LOOPS: usize = 2;
 /// Runs the chosen tests so many times. Whether all passed.
 pub fn run(choice: &Choice, rounds: u32) -> Result<bool> {
     let mut run = Run::default();
-    let built = Built::new(&mut run)?;
+    let built = Built::new(choice, &mut run)?;
     // They end when this function does, also after Ctrl-C.
     let _load = (0..BUSY_LOOPS).map(|_| busy_loop()).collect::<Result<Vec<_>>>()?;
     for round in 1..=rounds {
