@@ -361,11 +361,12 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         ask: impl Fn(&Sample) -> Result<Estimate, AnswerError>,
     ) -> Result<Estimate, AnswerError> {
         let mut sample = self.messages.clone();
-        let mut with_key = 0;
+        let (mut with_key, mut in_incomplete) = (0, 0);
         for (number, stratum) in &mut sample.strata {
             let at = present.binary_search_by_key(number, |(stratum, _)| *stratum);
             let mut moments = at.map(|at| present[at].1).unwrap_or_default();
             with_key += moments.messages();
+            in_incomplete += if stratum.is_complete() { 0 } else { moments.messages() };
             moments.add_zeros(stratum.arrived() - moments.messages());
             stratum.moments = moments;
             // It is that of all keys.
@@ -373,7 +374,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         }
         let mut estimate = ask(&sample)?;
         estimate.warnings.extend(contradictions(&self.messages.parts()?));
-        few_with_key(&mut estimate.warnings, &sample.parts()?, with_key);
+        few_with_key(&mut estimate.warnings, &sample.parts()?, [with_key, in_incomplete]);
         estimate.warnings.extend(uncounted(self.uncounted_records, self.keys_max));
         Ok(estimate)
     }
