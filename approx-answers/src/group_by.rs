@@ -218,6 +218,23 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         self.messages.set_delivery(stratum, delivery)
     }
 
+    /// Takes all messages of a stratum out, and with them the keys that only it holds.
+    pub(crate) fn remove_stratum(&mut self, stratum: u32) {
+        self.messages.remove_stratum(stratum);
+        let mut others = HashSet::new();
+        for (key, &position) in &self.positions {
+            let entry = &mut self.entries[position];
+            entry.strata.retain(|(number, _)| *number != stratum);
+            if entry.strata.is_empty() {
+                // Its records aren't among the uncounted ones either.
+                entry.records = 0;
+            } else {
+                others.insert(key.clone());
+            }
+        }
+        self.keep(|key| others.contains(key));
+    }
+
     /// Adds another part of the job. No message may be in both.
     ///
     /// A key is kept if neither part has left out a record of it. If one part has left out records,

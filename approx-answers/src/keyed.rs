@@ -129,6 +129,21 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
         Ok(())
     }
 
+    /// Takes all messages of a stratum out, and with them the keys that only it holds.
+    pub fn remove_stratum(&mut self, stratum: u32) {
+        self.messages.remove_stratum(stratum);
+        self.groups.remove_stratum(stratum);
+        self.entries.retain(|_, entry| {
+            let key_bytes = entry.key_bytes();
+            entry.messages -= entry.cells.remove(&stratum).map_or(0, |own| own.messages);
+            entry.bytes = key_bytes + entry.cells_bytes();
+            // The next messages get numbers that others had.
+            entry.last_message = 0;
+            entry.messages > 0
+        });
+        self.room.bytes = self.entries.values().map(|entry| entry.bytes).sum();
+    }
+
     /// Drops the keys in the fewest messages until the memory suffices.
     fn drop_rarest(&mut self) {
         if self.room.fits(0) {

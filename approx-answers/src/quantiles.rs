@@ -94,6 +94,11 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         self.keyed.messages.set_delivery(stratum, delivery)
     }
 
+    /// As [`crate::Answering::remove_stratum`].
+    pub(crate) fn remove_stratum(&mut self, stratum: u32) {
+        self.keyed.remove_stratum(stratum);
+    }
+
     /// Adds another part of the job. No message may be in both. Keys are kept as in
     /// [`crate::GroupBy::merge`], but in no case more than the limit.
     ///

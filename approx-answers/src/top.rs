@@ -139,6 +139,11 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         &self.keyed.messages
     }
 
+    /// As [`crate::Answering::remove_stratum`].
+    pub(crate) fn remove_stratum(&mut self, stratum: u32) {
+        self.keyed.remove_stratum(stratum);
+    }
+
     /// Adds another part of the job. No message may be in both.
     ///
     /// # Errors
