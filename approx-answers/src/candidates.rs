@@ -108,6 +108,7 @@ mod tests {
             stratum: 0,
             sent: None,
             arrived: 1,
+            nonzero: 1,
             square: variance,
             cube: 0.0,
             degrees_of_freedom: 49.0,

@@ -76,12 +76,18 @@ fn unfair(parts: &[(u32, &Stratum)]) -> impl Iterator<Item = Warning> {
     unfair.into_iter().chain(shortest)
 }
 
-/// Adds a warning if few messages hold a key.
-pub(crate) fn few_with_key(warnings: &mut Vec<Warning>, parts: &[(u32, &Stratum)], messages: u64) {
+/// Adds a warning if few messages of the incomplete strata hold a key. `messages`: those with the
+/// key in all strata, and in the incomplete ones. A key of complete strata alone is known.
+pub(crate) fn few_with_key(
+    warnings: &mut Vec<Warning>,
+    parts: &[(u32, &Stratum)],
+    [all, incomplete]: [u64; 2],
+) {
     let is_complete = parts.iter().all(|(_, stratum)| stratum.is_complete());
+    let is_known = is_complete || incomplete == 0 && all > 0;
     let is_few = |warning: &Warning| matches!(warning, Warning::FewMessages { .. });
-    if !is_complete && messages < MESSAGES_MIN && !warnings.iter().any(is_few) {
-        warnings.push(Warning::FewMessages { messages });
+    if !is_known && incomplete < MESSAGES_MIN && !warnings.iter().any(is_few) {
+        warnings.push(Warning::FewMessages { messages: incomplete });
     }
 }
 

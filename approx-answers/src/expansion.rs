@@ -50,7 +50,7 @@ impl Sample {
         let nonzero: u64 = strata.iter().map(|(_, stratum)| stratum.moments.nonzero()).sum();
         let spread = Spread::new(parts, nonzero.max(1) as f64);
         let mut warnings = job_warnings(&strata);
-        warnings.extend(spread.warnings());
+        warnings.extend(spread.warnings(nonzero));
         let (exact, weights) = match column {
             Column::X => (0, [1.0, 0.0]),
             Column::Y => (1, [0.0, 1.0]),

@@ -218,6 +218,23 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         self.messages.set_delivery(stratum, delivery)
     }
 
+    /// Takes all messages of a stratum out, and with them the keys that only it holds.
+    pub(crate) fn remove_stratum(&mut self, stratum: u32) {
+        self.messages.remove_stratum(stratum);
+        let mut others = HashSet::new();
+        for (key, &position) in &self.positions {
+            let entry = &mut self.entries[position];
+            entry.strata.retain(|(number, _)| *number != stratum);
+            if entry.strata.is_empty() {
+                // Its records aren't among the uncounted ones either.
+                entry.records = 0;
+            } else {
+                others.insert(key.clone());
+            }
+        }
+        self.keep(|key| others.contains(key));
+    }
+
     /// Adds another part of the job. No message may be in both.
     ///
     /// A key is kept if neither part has left out a record of it. If one part has left out records,
@@ -361,11 +378,12 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         ask: impl Fn(&Sample) -> Result<Estimate, AnswerError>,
     ) -> Result<Estimate, AnswerError> {
         let mut sample = self.messages.clone();
-        let mut with_key = 0;
+        let (mut with_key, mut in_incomplete) = (0, 0);
         for (number, stratum) in &mut sample.strata {
             let at = present.binary_search_by_key(number, |(stratum, _)| *stratum);
             let mut moments = at.map(|at| present[at].1).unwrap_or_default();
             with_key += moments.messages();
+            in_incomplete += if stratum.is_complete() { 0 } else { moments.messages() };
             moments.add_zeros(stratum.arrived() - moments.messages());
             stratum.moments = moments;
             // It is that of all keys.
@@ -373,7 +391,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         }
         let mut estimate = ask(&sample)?;
         estimate.warnings.extend(contradictions(&self.messages.parts()?));
-        few_with_key(&mut estimate.warnings, &sample.parts()?, with_key);
+        few_with_key(&mut estimate.warnings, &sample.parts()?, [with_key, in_incomplete]);
         estimate.warnings.extend(uncounted(self.uncounted_records, self.keys_max));
         Ok(estimate)
     }

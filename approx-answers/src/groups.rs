@@ -32,6 +32,11 @@ impl Groups {
         self.state
     }
 
+    /// Forgets a stratum.
+    pub fn remove_stratum(&mut self, stratum: u32) {
+        self.sizes.remove(&stratum);
+    }
+
     /// Puts a message into a group. The group is drawn: a turn for each would spread ordered
     /// messages evenly, and groups would be more alike than chance makes them. `contents` is any
     /// number that follows from the message.

@@ -27,8 +27,17 @@ pub(crate) trait Cell: Clone + Default {
     fn bytes(&self) -> usize;
 }
 
-/// The cells of a key, by stratum and group.
-pub(crate) type Cells<C> = BTreeMap<u32, Vec<C>>;
+/// What a stratum holds of a key.
+#[derive(Clone, Debug)]
+pub(crate) struct InStratum<C> {
+    /// Its messages with the key.
+    pub messages: u64,
+    /// The cells of its groups.
+    pub groups: Vec<C>,
+}
+
+/// What the strata hold of a key. Strata without the key aren't there.
+pub(crate) type Cells<C> = BTreeMap<u32, InStratum<C>>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<C> {
@@ -109,17 +118,30 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
                     return Ok(());
                 }
             };
-            let grown = entry.push(stratum, group, value, seed);
+            let is_first = entry.last_message != message;
+            let grown = entry.push(stratum, group, value, seed, is_first);
             entry.bytes = entry.bytes.saturating_add_signed(grown);
             self.room.bytes = self.room.bytes.saturating_add_signed(grown);
-            if entry.last_message != message {
-                entry.last_message = message;
-                entry.messages += 1;
-            }
+            entry.last_message = message;
             Ok(())
         })?;
         self.drop_rarest();
         Ok(())
+    }
+
+    /// Takes all messages of a stratum out, and with them the keys that only it holds.
+    pub fn remove_stratum(&mut self, stratum: u32) {
+        self.messages.remove_stratum(stratum);
+        self.groups.remove_stratum(stratum);
+        self.entries.retain(|_, entry| {
+            let key_bytes = entry.key_bytes();
+            entry.messages -= entry.cells.remove(&stratum).map_or(0, |own| own.messages);
+            entry.bytes = key_bytes + entry.cells_bytes();
+            // The next messages get numbers that others had.
+            entry.last_message = 0;
+            entry.messages > 0
+        });
+        self.room.bytes = self.entries.values().map(|entry| entry.bytes).sum();
     }
 
     /// Drops the keys in the fewest messages until the memory suffices.
@@ -175,14 +197,14 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
             }
             let own = self.entries.entry(key.clone()).or_default();
             own.messages += theirs.messages;
-            for (stratum, cells) in &theirs.cells {
+            for (stratum, theirs) in &theirs.cells {
                 let own = cells_of(&mut own.cells, *stratum, seed);
-                for (group, cell) in cells.iter().enumerate() {
-                    own[places[stratum][group]].merge(cell);
+                own.messages += theirs.messages;
+                for (group, cell) in theirs.groups.iter().enumerate() {
+                    own.groups[places[stratum][group]].merge(cell);
                 }
             }
-            own.bytes = theirs.key_bytes()
-                + own.cells.values().map(|cells| cells_bytes(cells)).sum::<usize>();
+            own.bytes = theirs.key_bytes() + own.cells_bytes();
         }
         self.room.bytes = self.entries.values().map(|entry| entry.bytes).sum();
         self.drop_rarest();
@@ -197,23 +219,33 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
 
 impl<C: Cell> Entry<C> {
     fn records(&self) -> u64 {
-        self.cells.values().flatten().map(Cell::records).sum()
+        self.cells.values().flat_map(|own| &own.groups).map(Cell::records).sum()
     }
 
-    /// Adds a record. Returns by how much the memory grew; a sketch that compacts may shrink.
-    fn push(&mut self, stratum: u32, group: usize, value: f64, seed: u64) -> isize {
+    /// Adds a record; `is_first`: the first one of its message. Returns by how much the memory
+    /// grew; a sketch that compacts may shrink.
+    fn push(&mut self, stratum: u32, group: usize, value: f64, seed: u64, is_first: bool) -> isize {
+        self.messages += u64::from(is_first);
         let known = self.cells.len();
-        let cells = cells_of(&mut self.cells, stratum, seed);
-        let before = cells[group].bytes();
-        cells[group].push(value);
-        let grown = cells[group].bytes() as isize - before as isize;
+        let own = cells_of(&mut self.cells, stratum, seed);
+        own.messages += u64::from(is_first);
+        let cell = &mut own.groups[group];
+        let before = cell.bytes();
+        cell.push(value);
+        let grown = cell.bytes() as isize - before as isize;
         let is_new = self.cells.len() > known;
         if is_new { grown + own_bytes::<C>() as isize } else { grown }
     }
 
     /// The memory of the key alone.
     fn key_bytes(&self) -> usize {
-        self.bytes - self.cells.values().map(|cells| cells_bytes(cells)).sum::<usize>()
+        self.bytes - self.cells_bytes()
+    }
+
+    /// The memory of the cells.
+    fn cells_bytes(&self) -> usize {
+        let cells = self.cells.values().flat_map(|own| &own.groups);
+        self.cells.len() * own_bytes::<C>() + cells.map(Cell::bytes).sum::<usize>()
     }
 }
 
@@ -223,18 +255,15 @@ impl<C> Default for Entry<C> {
     }
 }
 
-fn cells_of<C: Cell>(cells: &mut Cells<C>, stratum: u32, seed: u64) -> &mut Vec<C> {
+fn cells_of<C: Cell>(cells: &mut Cells<C>, stratum: u32, seed: u64) -> &mut InStratum<C> {
     let seeded = |group: u64| C::seeded(mix(seed ^ group));
-    cells.entry(stratum).or_insert_with(|| (0..GROUPS as u64).map(seeded).collect())
+    let groups = || (0..GROUPS as u64).map(seeded).collect();
+    cells.entry(stratum).or_insert_with(|| InStratum { messages: 0, groups: groups() })
 }
 
-/// The memory of the cells of a key in a stratum.
-fn cells_bytes<C: Cell>(cells: &[C]) -> usize {
-    own_bytes::<C>() + cells.iter().map(Cell::bytes).sum::<usize>()
-}
-
+/// The memory of a key in a stratum, besides that which its cells hold elsewhere.
 fn own_bytes<C>() -> usize {
-    GROUPS * size_of::<C>() + size_of::<(u32, Vec<C>)>()
+    GROUPS * size_of::<C>() + size_of::<(u32, InStratum<C>)>()
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ pub(crate) struct Part {
     pub stratum: u32,
     pub sent: Option<u64>,
     pub arrived: u64,
+    /// Its messages with records of the answer: those that hold the key.
+    pub nonzero: u64,
     /// The part of the variance is `square * (1/m - 1/N)`.
     pub square: f64,
     /// The third central moment that belongs to `square`.
@@ -56,6 +58,7 @@ impl Part {
             stratum: number,
             sent: stratum.sent,
             arrived: stratum.arrived(),
+            nonzero: moments.nonzero(),
             agrees: square == 0.0,
             // The scale is squared, not its parts: a square of a denominator may overflow.
             square,

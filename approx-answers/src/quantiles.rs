@@ -7,7 +7,7 @@ use std::hash::Hash;
 
 use crate::check::{few_with_key, job_warnings};
 use crate::groups::{GROUPS, mix, variance};
-use crate::keyed::{Cell as _, Cells, Entry, Keyed, OnRecord};
+use crate::keyed::{Cell as _, Cells, Entry, InStratum, Keyed, OnRecord};
 use crate::part::Part;
 use crate::rank_sketch::RankSketch;
 use crate::spread::Spread;
@@ -94,6 +94,11 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         self.keyed.messages.set_delivery(stratum, delivery)
     }
 
+    /// As [`crate::Answering::remove_stratum`].
+    pub(crate) fn remove_stratum(&mut self, stratum: u32) {
+        self.keyed.remove_stratum(stratum);
+    }
+
     /// Adds another part of the job. No message may be in both. Keys are kept as in
     /// [`crate::GroupBy::merge`], but in no case more than the limit.
     ///
@@ -175,8 +180,8 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         let (spread, half_width) =
             if to_low > to_high { (below, to_low) } else { (up_to, to_high) };
         let mut warnings = job_warnings(&strata);
-        warnings.extend(spread.warnings());
-        few_with_key(&mut warnings, &strata, entry.messages);
+        warnings.extend(spread.warnings(entry.messages));
+        few_with_key(&mut warnings, &strata, [entry.messages, spread.nonzero()]);
         let is_open = low.is_infinite() || high.is_infinite();
         warnings.extend(is_open.then_some(Warning::EndOfRange));
         warnings.extend(self.keyed.uncounted());
@@ -196,11 +201,11 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         ranked: &Ranked,
     ) -> Spread {
         let share = ranked.share_up_to(value);
-        let none = vec![RankSketch::default(); GROUPS];
+        let none = InStratum { messages: 0, groups: vec![RankSketch::default(); GROUPS] };
         let mut parts = Vec::new();
         let mut sketch_variance = 0.0;
         for (number, stratum) in strata {
-            let cells = entry.cells.get(number).unwrap_or(&none);
+            let InStratum { messages, groups: cells } = entry.cells.get(number).unwrap_or(&none);
             let weight = weights[number] / ranked.total;
             let errors: f64 = cells.iter().map(RankSketch::error_variance).sum();
             // Groups differ by their sketches' errors too, of which the correction leaves this out.
@@ -219,6 +224,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
                 stratum: *number,
                 sent: stratum.sent,
                 arrived: stratum.arrived(),
+                nonzero: *messages,
                 square: scale * scale * square,
                 cube: 0.0,
                 degrees_of_freedom,
@@ -226,7 +232,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
                 agrees: square == 0.0,
             });
         }
-        Spread { fixed: sketch_variance, ..Spread::new(parts, entry.messages as f64 - 1.0) }
+        Spread { fixed: sketch_variance, ..Spread::of_ratio(parts, entry.messages) }
     }
 }
 
@@ -249,9 +255,9 @@ struct Ranked {
 impl Ranked {
     fn new(cells: &Cells<RankSketch>, weights: &BTreeMap<u32, f64>) -> Self {
         let mut values: Vec<(f64, f64)> = Vec::new();
-        for (stratum, cells) in cells {
+        for (stratum, own) in cells {
             let weight = weights[stratum];
-            let kept = cells.iter().flat_map(RankSketch::weighted);
+            let kept = own.groups.iter().flat_map(RankSketch::weighted);
             values.extend(kept.map(|(value, count)| (value, weight * count)));
         }
         values.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));

@@ -50,17 +50,10 @@ impl Sample {
         let parts = incomplete.map(|(number, stratum)| {
             Part::of_residuals(*number, stratum, value, weight(stratum) / denominator)
         });
-        // The residual of a single message is zero by construction: it says nothing.
         let nonzero: u64 = strata.iter().map(|(_, stratum)| stratum.moments.nonzero()).sum();
-        let spread = Spread::new(parts.collect(), nonzero as f64 - 1.0);
+        let spread = Spread::of_ratio(parts.collect(), nonzero);
         let mut warnings = job_warnings(&strata);
-        // Messages without records say nothing about a ratio that the others agree on.
-        let incomplete = strata.iter().filter(|(_, stratum)| !stratum.is_complete());
-        let messages = incomplete.map(|(_, stratum)| stratum.moments.nonzero()).sum();
-        warnings.extend(spread.warnings().map(|warning| match warning {
-            Warning::NoVariation { .. } => Warning::NoVariation { messages },
-            other => other,
-        }));
+        warnings.extend(spread.warnings(nonzero));
         let weights = [value / denominator, 1.0 / denominator];
         warnings.extend(rounded(&strata, weights, spread.half_width(confidence)));
         let incomplete = strata.iter().filter(|(_, stratum)| !stratum.is_complete());

@@ -89,6 +89,11 @@ impl Sample {
         })
     }
 
+    /// Takes all messages of a stratum out.
+    pub(crate) fn remove_stratum(&mut self, stratum: u32) {
+        self.strata.remove(&stratum);
+    }
+
     /// Adds the messages of another part of the job. No message may be in both.
     ///
     /// # Errors

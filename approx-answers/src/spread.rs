@@ -28,6 +28,17 @@ impl Spread {
         Self { parts, degrees_max, fixed: 0.0 }
     }
 
+    /// The spread of a ratio or a rank. `nonzero`: the messages of all strata with its records.
+    pub fn of_ratio(parts: Vec<Part>, nonzero: u64) -> Self {
+        let mut spread = Self::new(parts, f64::INFINITY);
+        // The residual of a single message is zero by construction, and says nothing. That of
+        // a complete stratum says all.
+        if spread.nonzero() > 0 {
+            spread.degrees_max = nonzero as f64 - 1.0;
+        }
+        spread
+    }
+
     /// The spread of the answer times `scale`.
     pub fn scaled(mut self, scale: f64) -> Self {
         for part in self.parts.iter_mut().filter(|_| scale.is_finite()) {
@@ -115,22 +126,33 @@ impl Spread {
         })
     }
 
-    /// Warnings of a column whose messages vary too much, or not at all.
-    pub fn warnings(&self) -> impl Iterator<Item = Warning> {
-        self.heavy_tail().into_iter().chain(self.thin()).chain(self.no_variation())
+    /// Warnings of a column whose messages vary too much, or not at all. `nonzero`: the messages of
+    /// all strata with records of the answer.
+    pub fn warnings(&self, nonzero: u64) -> impl Iterator<Item = Warning> {
+        self.heavy_tail().into_iter().chain(self.thin()).chain(self.no_variation(nonzero))
     }
 
-    fn no_variation(&self) -> Option<Warning> {
+    fn no_variation(&self, nonzero: u64) -> Option<Warning> {
         // One message agrees with itself, and its interval has no bounds.
         let has_bounds = !self.parts.is_empty() && self.variance().is_finite();
         let agrees = has_bounds && self.parts.iter().all(|part| part.agrees);
-        let messages = self.parts.iter().map(|part| part.arrived).sum();
+        let messages = match self.nonzero() {
+            // Messages without records say nothing about an answer of complete strata.
+            0 if nonzero > 0 => return None,
+            0 => self.parts.iter().map(|part| part.arrived).sum(),
+            messages => messages,
+        };
         // The rule of three gives the parts of a count a variance.
         let is_bounded = self.parts.iter().any(|part| part.square > 0.0);
         agrees.then_some(match is_bounded {
             true => Warning::EqualCounts { messages },
             false => Warning::NoVariation { messages },
         })
+    }
+
+    /// Messages of incomplete strata with records of the answer.
+    pub fn nonzero(&self) -> u64 {
+        self.parts.iter().map(|part| part.nonzero).sum()
     }
 
     /// A stratum that opens the interval, though other strata have messages enough.
@@ -152,19 +174,31 @@ impl Spread {
         if total <= 0.0 || !total.is_finite() {
             return None;
         }
-        let shares = self.parts.iter().map(|part| part.variance() / total * part.extreme_share);
+        let tails = self.tails();
+        let shares = tails.iter().map(|part| part.variance() / total * part.extreme_share);
         let share = shares.fold(0.0, f64::max);
-        let skewness = self.skewness().size();
-        let is_heavy = self.is_heavy(SKEWNESS_MAX);
+        let skewness = self.tail_skewness();
+        let is_heavy = skewness > SKEWNESS_MAX;
         is_heavy.then_some(Warning::HeavyTail { share, skewness, limit: SKEWNESS_MAX })
     }
 
     /// Whether messages more extreme than those that arrived may be missing.
     pub fn is_heavy(&self, skewness_max: f64) -> bool {
+        self.tail_skewness() > skewness_max
+    }
+
+    /// The skewness that strata with extreme messages bring to the estimate. That of others is no
+    /// tail, whatever extremes a third stratum has.
+    fn tail_skewness(&self) -> f64 {
+        Skewness::new(&self.tails(), self.variance()).size()
+    }
+
+    /// The strata with a message far from the others.
+    fn tails(&self) -> Vec<Part> {
         // Few messages have no extreme one that lies as far: its share is at most all.
         let squares = |part: &Part| part.extreme_share * (part.arrived + MESSAGES_MIN) as f64;
-        self.skewness().size() > skewness_max
-            && self.parts.iter().any(|part| squares(part) > EXTREME_SQUARES_MIN)
+        let is_tail = |part: &&Part| squares(part) > EXTREME_SQUARES_MIN;
+        self.parts.iter().filter(is_tail).copied().collect()
     }
 
     fn skewness(&self) -> Skewness {

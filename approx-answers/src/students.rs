@@ -63,6 +63,7 @@ mod tests {
                 stratum: 0,
                 sent: None,
                 arrived: 1,
+                nonzero: 1,
                 agrees: false,
                 square: 4.0,
                 cube: 0.0,

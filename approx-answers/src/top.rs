@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::candidates::Candidates;
 use crate::check::{few_with_key, job_warnings};
 use crate::groups::variance;
-use crate::keyed::{Cell, Cells, Entry, Keyed, OnRecord};
+use crate::keyed::{Cell, Cells, Entry, InStratum, Keyed, OnRecord};
 use crate::part::Part;
 use crate::spread::Spread;
 use crate::stratum::Stratum;
@@ -139,6 +139,11 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         &self.keyed.messages
     }
 
+    /// As [`crate::Answering::remove_stratum`].
+    pub(crate) fn remove_stratum(&mut self, stratum: u32) {
+        self.keyed.remove_stratum(stratum);
+    }
+
     /// Adds another part of the job. No message may be in both.
     ///
     /// # Errors
@@ -228,8 +233,9 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
     ) -> Result<Estimate, AnswerError> {
         let value = total(strata, &one.cells) - total(strata, &other.cells);
         let spread = self.spread(strata, one, other);
-        let mut warnings: Vec<Warning> = spread.warnings().collect();
-        few_with_key(&mut warnings, strata, one.messages + other.messages);
+        let with_keys = one.messages + other.messages;
+        let mut warnings: Vec<Warning> = spread.warnings(with_keys).collect();
+        few_with_key(&mut warnings, strata, [with_keys, spread.nonzero()]);
         let estimate = spread.estimate(value, confidence, "total", &self.keyed.messages)?;
         Ok(Estimate { warnings, ..estimate })
     }
@@ -256,9 +262,10 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         let mut parts = Vec::new();
         for (number, stratum) in strata.iter().filter(|(_, stratum)| !stratum.is_complete()) {
             let (of_one, of_other) = (one.cells.get(number), other.cells.get(number));
-            let at = |cells: Option<&Vec<Total>>, group: usize| {
-                cells.map_or(0.0, |cells| cells[group].sum)
+            let at = |own: Option<&InStratum<Total>>, group: usize| {
+                own.map_or(0.0, |own| own.groups[group].sum)
             };
+            let messages = |own: Option<&InStratum<Total>>| own.map_or(0, |own| own.messages);
             let sizes = self.keyed.groups.sizes(*number);
             let (square, degrees_of_freedom) =
                 variance(&sizes, |group| at(of_one, group) - at(of_other, group));
@@ -267,6 +274,7 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
                 stratum: *number,
                 sent: stratum.sent,
                 arrived: stratum.arrived(),
+                nonzero: messages(of_one) + messages(of_other),
                 square: sent * sent * square,
                 cube: 0.0,
                 degrees_of_freedom,
@@ -281,7 +289,7 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
 fn total(strata: &[(u32, &Stratum)], cells: &Cells<Total>) -> f64 {
     let part = |(number, stratum): &(u32, &Stratum)| {
         let sum: f64 =
-            cells.get(number).map_or(0.0, |cells| cells.iter().map(|cell| cell.sum).sum());
+            cells.get(number).map_or(0.0, |own| own.groups.iter().map(|cell| cell.sum).sum());
         stratum.sent.unwrap_or(0) as f64 / stratum.arrived() as f64 * sum
     };
     strata.iter().map(part).sum()

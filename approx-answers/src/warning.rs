@@ -14,7 +14,7 @@ pub const MESSAGES_MIN: u64 = 30;
 pub enum Warning {
     /// Fewer than [`MESSAGES_MIN`] messages carry the answer.
     FewMessages {
-        /// Messages that arrived, of the strata that aren't complete.
+        /// Messages that arrived, of the strata that aren't complete. Of a key: those that hold it.
         messages: u64,
     },
     /// Many keys occur in one message each, so others are likely to be in missing messages only.
@@ -82,7 +82,8 @@ pub enum Warning {
     HeavyTail {
         /// The share of the variance that the most extreme message holds.
         share: f64,
-        /// The absolute skewness of the estimate, or twice its correlation with its own variance.
+        /// The absolute skewness of the estimate, as far as it comes from strata with extreme
+        /// messages, or twice its correlation with its own variance.
         /// Of m of N messages with the skewness G1, the latter is `2 G1 sqrt(1/m - 1/N)`.
         skewness: f64,
         /// The most that has no warning.
@@ -91,8 +92,8 @@ pub enum Warning {
     /// All messages that arrived agree, so the interval has no width. Rare values may be missing:
     /// the rule of three bounds how many messages may differ, but nothing bounds by how much.
     NoVariation {
-        /// Messages that arrived, of the strata that aren't complete. Of a mean or ratio: those
-        /// with records.
+        /// Messages with records that arrived, of the strata that aren't complete; those without,
+        /// if no message has records.
         messages: u64,
     },
     /// All messages that arrived hold equally many records. The interval of their count allows for

@@ -2,8 +2,8 @@
 //! denominators near 0.
 
 use approx_answers::{
-    AcceptedError, Action, Confidence, Delivery, Estimate, GroupBy, Planner, Reason, Sample,
-    Warning,
+    AcceptedError, Action, Answering, Confidence, Delivery, Estimate, GroupBy, Planner, Reason,
+    Sample, Warning,
 };
 use rand::{RngExt, seq::index};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -166,6 +166,96 @@ fn mean__of_large_values_keeps_its_variation() {
     }
     let [found, expected] = [sample, spread].map(|s| s.mean(P95).unwrap().half_width());
     assert!((found / expected - 1.0).abs() < 0.03, "{found}, {expected}");
+}
+
+/// All 60 messages of the first sender arrived, and 100 of 120 of the second one. The key `a` is in
+/// `own` messages of the first, and in `others` of the second; `value` gives its values.
+fn of_two_senders(
+    query: &str,
+    [own, others]: [u32; 2],
+    value: fn(u32) -> u32,
+) -> (Estimate, Vec<Warning>) {
+    let mut answering = Answering::of_csv(query.parse().unwrap(), b"k,v\n").unwrap();
+    for (stratum, arrived, sent, with_key) in [(0, 60, 60, own), (1, 100, 120, others)] {
+        answering.set_messages_sent(stratum, sent).unwrap();
+        answering.set_delivery(stratum, &Delivery::shuffled()).unwrap();
+        for message in 0..arrived {
+            let key = if message < with_key { "a" } else { "b" };
+            let row = format!("{key},{}\n", value(message));
+            answering.push_csv(stratum, row.as_bytes()).unwrap();
+        }
+    }
+    let answers = answering.answers(P95).unwrap();
+    let is_key = |key: &Option<String>| key.as_deref() == Some("a");
+    let (_, estimate) = answers.rows.into_iter().find(|(key, _)| is_key(key)).unwrap();
+    (estimate, answers.warnings)
+}
+
+const QUERIES: [&str; 5] =
+    ["sum(v) by k", "count(*) by k", "avg(v) by k", "median(v) by k", "top(2, k)"];
+
+/// What a complete sender's messages hold is known, also of a key in few of them.
+#[test]
+fn answers__of_a_key_of_complete_senders_are_in_no_doubt() {
+    for query in QUERIES {
+        for own in [1, 20, 50] {
+            let (found, of_table) = of_two_senders(query, [own, 0], |message| message % 7);
+            assert_eq!((found.warnings, of_table), (vec![], vec![]), "{query}, {own}");
+            assert_eq!((found.low, found.high), (found.value, found.value), "{query}, {own}");
+        }
+    }
+}
+
+/// A warning about few messages, or about those that agree, counts those of incomplete senders.
+#[test]
+fn warnings__count_messages_of_incomplete_senders() {
+    for query in QUERIES {
+        let (found, _) = of_two_senders(query, [50, 10], |message| 100 + message % 7);
+        let few = Warning::FewMessages { messages: 10 };
+        assert!(found.warnings.contains(&few), "{query}: {:?}", found.warnings);
+    }
+    for (query, messages) in [("avg(v) by k", 40), ("sum(v) by k", 100)] {
+        let with_key = [50, messages as u32];
+        let (found, _) = of_two_senders(query, with_key, |_| 7);
+        let expected = vec![Warning::NoVariation { messages }];
+        assert_eq!(found.warnings, expected, "{query}");
+    }
+    let (found, _) = of_two_senders("count(*) by k", [50, 100], |_| 7);
+    assert_eq!(found.warnings, [Warning::EqualCounts { messages: 100 }]);
+}
+
+/// A key of no value has a sum of 0 so far, and rare values may be missing.
+#[test]
+fn sum__of_no_values_has_no_variation() {
+    let mut answering = Answering::of_csv("sum(v) by k".parse().unwrap(), b"k,v\n").unwrap();
+    answering.set_messages_sent(0, 1_000).unwrap();
+    answering.set_delivery(0, &Delivery::shuffled()).unwrap();
+    (0..40).for_each(|_| answering.push_csv(0, b"a,NA\n").unwrap());
+    let (_, sum) = answering.answers(P95).unwrap().rows.remove(0);
+    assert!(sum.warnings.contains(&Warning::NoVariation { messages: 40 }), "{:?}", sum.warnings);
+}
+
+/// One stratum is skewed, of two values. Another has extreme messages, and nearly no part in the
+/// variance.
+#[test]
+fn sum__of_skewed_and_of_extreme_strata_has_no_tail() {
+    let heavy = |strata: &[fn(u32) -> f64]| {
+        let mut sample = Sample::new();
+        for (stratum, value) in (0..).zip(strata) {
+            sample.set_messages_sent(stratum, 400).unwrap();
+            sample.set_delivery(stratum, &Delivery::shuffled()).unwrap();
+            (0..60).for_each(|message| sample.push(stratum, 1, value(message)).unwrap());
+        }
+        let warnings = sample.sum(P95).unwrap().warnings;
+        warnings.into_iter().find(|warning| matches!(warning, Warning::HeavyTail { .. }))
+    };
+    let two_values: fn(u32) -> f64 = |message| if message % 5 == 0 { 100.0 } else { 1.0 };
+    let extreme: fn(u32) -> f64 = |message| if message == 7 { 1.0 } else { 0.0 };
+    assert_eq!(heavy(&[two_values]), None);
+    assert_eq!(heavy(&[two_values, extreme]), None);
+    let tail = heavy(&[two_values, |message| if message == 7 { 1_000.0 } else { 0.0 }]);
+    // The message is nearly all of its stratum's variance, and that is most of the sum's.
+    assert!(matches!(tail, Some(Warning::HeavyTail { share, .. }) if share > 0.8), "{tail:?}");
 }
 
 /// Nine strata with 50 messages, and one with few.

@@ -84,7 +84,17 @@ mod tests {
     fn part(stratum: u32, sent: Option<u64>, arrived: u64, square: f64) -> Part {
         let degrees_of_freedom = arrived as f64 - 1.0;
         let (cube, extreme_share, agrees) = (0.0, 0.0, false);
-        Part { stratum, sent, arrived, square, cube, degrees_of_freedom, extreme_share, agrees }
+        Part {
+            stratum,
+            sent,
+            arrived,
+            nonzero: arrived,
+            square,
+            cube,
+            degrees_of_freedom,
+            extreme_share,
+            agrees,
+        }
     }
 
     fn variance(parts: &[Part], needed: &BTreeMap<u32, f64>) -> f64 {

@@ -238,6 +238,17 @@ impl Answering {
         }
     }
 
+    /// Takes all messages of a stratum out of the answers, such as those of a source that never
+    /// said how many it sends.
+    pub fn remove_stratum(&mut self, stratum: u32) {
+        match &mut self.state {
+            State::Whole(sample) => sample.remove_stratum(stratum),
+            State::Grouped(by) => by.remove_stratum(stratum),
+            State::Quantiles(by) => by.remove_stratum(stratum),
+            State::Top(top) => top.remove_stratum(stratum),
+        }
+    }
+
     /// Messages that arrived.
     pub fn messages(&self) -> u64 {
         match &self.state {
@@ -549,6 +560,32 @@ mod tests {
         assert_eq!(answers("count(*)", exact).0, 0.0);
         assert_eq!(answers("count(*) by k", exact).1, 0.0);
         assert!(answers("count(*) by k", exact).0 > 0.0);
+    }
+
+    /// The messages of the other stratum have the same answers as alone.
+    #[test]
+    fn remove_stratum__leaves_the_answers_of_the_others() {
+        for query in ["sum(a)", "avg(a) by k", "median(a)", "median(a) by k", "top(3, k)"] {
+            let with = |strata: &[u32]| {
+                let mut answering = Answering::new(query.parse().unwrap(), &["k", "a"]).unwrap();
+                for stratum in strata {
+                    let key = ["x", "y"][*stratum as usize];
+                    for _ in 0..40 {
+                        answering.push_message(*stratum, [[key, "7"], ["both", "5"]]).unwrap();
+                    }
+                }
+                if strata.contains(&1) {
+                    answering.remove_stratum(1);
+                }
+                (0..5).for_each(|_| answering.push_message(0, [["x", "9"]]).unwrap());
+                answering.set_messages_sent(0, 45).unwrap();
+                answering.set_delivery(0, &Delivery::shuffled()).unwrap();
+                let Answers { rows, .. } = answering.answers(P95).unwrap();
+                let values = rows.into_iter().map(|(key, e)| (key, e.value, e.messages));
+                (answering.messages(), values.collect::<Vec<_>>())
+            };
+            assert_eq!(with(&[1, 0]), with(&[0]), "{query}");
+        }
     }
 
     /// Found by fuzzing the C interface.

@@ -83,6 +83,17 @@ pub enum Function {
     },
 }
 
+impl Query {
+    /// Whether there is no answer without the number of messages that each stratum sent: of sums,
+    /// counts and rankings. Others then weight strata by what arrived.
+    pub fn needs_messages_sent(&self) -> bool {
+        match self.function {
+            Function::Sum { .. } | Function::Count { .. } | Function::Top { .. } => true,
+            Function::Average { .. } | Function::Ratio { .. } | Function::Quantile { .. } => false,
+        }
+    }
+}
+
 /// Writes a query that parses to the same.
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

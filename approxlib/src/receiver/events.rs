@@ -8,9 +8,10 @@ use std::{net::SocketAddr, ops::Range};
 ///
 /// A job of one sender gives `Message` events, then one `Finished`. `Started` comes behind the
 /// first messages. A job that is over before its terms arrive gives no `Started`, and a sender of
-/// an older version none at all. Each window of a stream but the last ends with `WindowEnded`. A
-/// sender of which no message has arrived gives no event: any host can send the packet that ends a
-/// job.
+/// an older version none at all. Neither `Started` nor `TermsChanged` comes after the end of its
+/// run: a later one is of another run with the same address and job. Each window of a stream but
+/// the last ends with `WindowEnded`. A sender of which no message has arrived gives no event: any
+/// host can send the packet that ends a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A sender has told the terms of its job, or of the next window of its stream.

@@ -91,6 +91,7 @@ impl Facts<'_> {
 impl Live {
     /// Ends the senders that the query no longer waits for. The plan's last look is due then.
     pub fn end_running(&mut self) {
+        self.leave_out_unknown_sent();
         for stratum in self.strata.running_numbers() {
             let of = self.strata.of_mut(stratum);
             let source = of.source;
@@ -109,6 +110,21 @@ impl Live {
         if has_messages && self.is_look_due() {
             // Nothing follows from the last look.
             self.look_now();
+        }
+    }
+
+    /// Leaves out the senders whose N isn't known, if the query has an answer only without them:
+    /// they died before their terms arrived.
+    fn leave_out_unknown_sent(&mut self) {
+        let Some((_, answering)) = &mut self.answering else { return };
+        if !self.query.needs_messages_sent() {
+            return;
+        }
+        for stratum in self.strata.of_unknown_sent() {
+            answering.remove_stratum(stratum);
+            let of = self.strata.of_mut(stratum);
+            of.taken_out = mem::take(&mut of.counted);
+            self.left_out.messages += of.taken_out;
         }
     }
 }
@@ -195,6 +211,62 @@ mod tests {
             assert!(text.contains("from 140 of 200 messages") && text.contains(doubts), "{text}");
             assert!(!text.contains("left out"), "{text}");
         }
+    }
+
+    /// The terms of the second run may come before its first message, and those of the first run
+    /// never.
+    #[test]
+    fn on_event__takes_no_terms_of_one_run_for_those_of_another() {
+        let before_messages = |arrived| {
+            let start = started(1, SHUFFLED, 200);
+            [start, header(1)].into_iter().chain(rows(1, arrived)).collect::<Vec<_>>()
+        };
+        for (dead, verdict) in [
+            ([run_of(1, 40), vec![ended(1, 100, [40..100])]].concat(), Verdict::Fine),
+            (run_of(1, 40), Verdict::InDoubt),
+        ] {
+            let events = [dead, before_messages(160), vec![ended(1, 200, [160..200])]].concat();
+            let (text, _, found) = answer("avg(value)", 2, None, &events);
+            assert_eq!(found, verdict, "{text}");
+            assert!(text.contains("from 200 of 300 messages"), "{text}");
+            assert!(!text.contains("left out"), "{text}");
+        }
+        // Terms change before the end of their run, and its summary has the last word.
+        let Event::Started { source, job, terms } = started(1, SHUFFLED, 300) else {
+            unreachable!()
+        };
+        let late = Event::TermsChanged { source, job, terms };
+        let events = [run_of(1, 40), vec![ended(1, 100, [40..100]), late]].concat();
+        let (text, ..) = answer("avg(value)", 1, None, &events);
+        assert!(text.contains("from 40 of 100 messages"), "{text}");
+    }
+
+    /// A sender may die before its terms arrive.
+    #[test]
+    fn finish__leaves_out_senders_without_a_number_of_messages() {
+        let dead: Vec<Event> = [header(1)].into_iter().chain(rows(1, 40)).collect();
+        let whole = [run_of(2, 100), vec![ended(2, 100, [])]].concat();
+        let events = [dead.clone(), whole].concat();
+        let words = "left out of the answer: 40 messages of the sender 127.0.0.1:1 (job 1)";
+        for query in ["sum(value)", "count(*) by key", "top(1, key)"] {
+            for emax in [None, Some(0.05)] {
+                let (text, json, verdict) = answer(query, 1, emax, &events);
+                assert_eq!(verdict, Verdict::InDoubt, "{text}");
+                assert!(text.contains("from 100 of 100 messages"), "{text}");
+                assert!(text.contains(words), "{text}");
+                assert!(json["warnings"].to_string().contains(words), "{json}");
+                assert_eq!(json["messages_left_out"], 40, "{json}");
+                assert_eq!(json["accepted_error"].is_null(), emax.is_none(), "{json}");
+            }
+        }
+        // A mean needs no number of messages.
+        let (text, json, verdict) = answer("avg(value)", 1, None, &events);
+        assert_eq!((verdict, &json["messages_left_out"]), (Verdict::InDoubt, &0.into()), "{text}");
+        assert!(text.contains("from 140 messages") && text.contains("announce"), "{text}");
+        let mut live = live("sum(value)", 1, None);
+        take(&mut live, dead);
+        let error = live.finish(false).unwrap_err().to_string();
+        assert!(error.contains("no sender has said how many messages it sends"), "{error}");
     }
 
     #[test]

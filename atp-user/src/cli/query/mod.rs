@@ -113,8 +113,11 @@ impl Live {
                     }
                 }
             }
-            Event::Started { source, job, terms } | Event::TermsChanged { source, job, terms } => {
-                self.on_terms(*source, *job, terms, receiver)?;
+            Event::Started { source, job, terms } => {
+                self.on_terms(*source, *job, terms, true, receiver)?;
+            }
+            Event::TermsChanged { source, job, terms } => {
+                self.on_terms(*source, *job, terms, false, receiver)?;
             }
             Event::WindowEnded { source, job, summary }
             | Event::Finished { source, job, summary } => self.on_end(*source, *job, summary),
@@ -200,17 +203,25 @@ impl Live {
         }
     }
 
+    /// `is_start`: they are the first ones of their run.
     fn on_terms(
         &mut self,
         source: SocketAddr,
         job: u32,
         terms: &Terms,
+        is_start: bool,
         receiver: &Receiver,
     ) -> Result<()> {
         let rows = terms.groups.iter().find(|group| group.group == ROWS_GROUP);
         let Some(rows) = rows.filter(|_| terms.window == 0) else { return Ok(()) };
-        let stratum = self.strata.number(source, job);
+        let stratum = match is_start {
+            true => self.strata.of_start(source, job),
+            false => self.strata.number(source, job),
+        };
         let of = self.strata.of_mut(stratum);
+        if of.has_ended {
+            return Ok(());
+        }
         of.terms = Some(rows.into());
         of.sent = rows.messages.map(u64::from).or(of.sent);
         if of.is_of_table() { self.join(stratum, receiver) } else { Ok(()) }
@@ -363,6 +374,11 @@ impl Live {
         match answers {
             Ok(answers) => Ok(Some(answers)),
             Err(AnswerError::NoMessages) => Ok(None),
+            Err(AnswerError::SentUnknown { .. }) => bail!(
+                "no sender has said how many messages it sends, and {} needs to know: repeat the \
+                 query, or ask for an average",
+                self.query
+            ),
             Err(error) => Err(error.into()),
         }
     }

@@ -105,8 +105,8 @@ pub fn text(query: &Query, answers: &Answers, outcome: &Outcome) -> String {
         (None, None) => {}
     }
     let (warnings, others) = warnings(answers);
-    for warning in warnings {
-        _ = writeln!(text, "warning: {warning}");
+    for Said { warning, keys } in warnings {
+        _ = writeln!(text, "warning: {}{warning}", of_keys(&keys, answers.rows.len()));
     }
     if others > 0 {
         _ = writeln!(text, "warning: {others} more warnings of rows: --json has them all");
@@ -120,18 +120,52 @@ pub fn text(query: &Query, answers: &Answers, outcome: &Outcome) -> String {
 /// The most warnings of rows in a text. Each row may have one with a number of its own.
 const WARNINGS_MAX: usize = 20;
 
-/// The warnings of all rows, each once, and the number of those that are left out.
-fn warnings(answers: &Answers) -> (Vec<&Warning>, usize) {
-    let (mut all, mut others): (Vec<&Warning>, usize) = (Vec::new(), 0);
-    let of_rows = answers.rows.iter().flat_map(|(_, estimate)| &estimate.warnings);
-    for warning in answers.warnings.iter().chain(of_rows) {
-        match all.contains(&warning) {
-            true => {}
-            false if all.len() < WARNINGS_MAX => all.push(warning),
-            false => others += 1,
+/// The most keys that a warning names.
+const KEYS_NAMED_MAX: usize = 3;
+
+/// A warning, and the keys of its rows.
+struct Said<'a> {
+    warning: &'a Warning,
+    /// Empty for a warning about all rows together, or about a row without a key.
+    keys: Vec<&'a str>,
+}
+
+/// All warnings, each once, and the number of those that are left out.
+fn warnings(answers: &Answers) -> (Vec<Said<'_>>, usize) {
+    let (mut all, mut others): (Vec<Said<'_>>, usize) = (Vec::new(), 0);
+    let of_table = answers.warnings.iter().map(|warning| (None, warning));
+    let of_rows = answers.rows.iter().flat_map(|(key, estimate)| {
+        estimate.warnings.iter().map(move |warning| (key.as_deref(), warning))
+    });
+    for (key, warning) in of_table.chain(of_rows) {
+        match all.iter().position(|said| said.warning == warning) {
+            // One that is about all rows stays so.
+            Some(at) if all[at].keys.is_empty() => {}
+            Some(at) => all[at].keys.extend(key),
+            None if all.len() < WARNINGS_MAX => {
+                all.push(Said { warning, keys: key.into_iter().collect() });
+            }
+            None => others += 1,
         }
     }
     (all, others)
+}
+
+/// The keys in front of a warning; none if it is of all rows.
+fn of_keys(keys: &[&str], rows: usize) -> String {
+    if keys.is_empty() || keys.len() == rows && rows > 1 {
+        return String::new();
+    }
+    let shown = |key: &&str| match *key {
+        "" => "\"\"".to_owned(),
+        key => printable(key, KEY_CHARS_MAX[1]),
+    };
+    let named = keys.iter().take(KEYS_NAMED_MAX).map(shown);
+    let named = named.collect::<Vec<_>>().join(", ");
+    match keys.len().saturating_sub(KEYS_NAMED_MAX) {
+        0 => format!("{named}: "),
+        more => format!("{named} and {more} more: "),
+    }
 }
 
 /// The answers as a JSON object. Ends of intervals that aren't finite are null. The notes are among
@@ -280,6 +314,43 @@ mod tests {
             (&json["messages_left_out"], &json["warnings"][0]),
             (&7.into(), &"a note".into())
         );
+    }
+
+    /// JSON has the warnings in the rows.
+    #[test]
+    fn text__names_the_keys_of_warnings() {
+        let mut picture = Picture::new("avg(value) by key", 1_000);
+        picture.answering.set_delivery(0, &approx_answers::Delivery::shuffled()).unwrap();
+        for n in 0..200u32 {
+            let rare = if n % 10 == 0 { "a\u{1b}[2J,7\nb,8\n" } else { "" };
+            let fixed = if n % 2 == 0 { "c,5\n" } else { "" };
+            picture.push(&format!("d,{}\n{rare}{fixed}", n % 7));
+        }
+        let answers = picture.answers();
+        let text = text(&picture.query, &answers, &Outcome::default());
+        let warnings: Vec<&str> = text.lines().filter(|line| line.starts_with("w")).collect();
+        insta::assert_snapshot!(warnings.join("\n"), @r"
+        warning: a\u{1b}[2J, b: all 20 messages agree, which says nothing about rare values: up to 15.0 % of the job's messages may differ; use `try_every_message`, or send rare values in an exact group
+        warning: a\u{1b}[2J, b: only 20 messages carry this answer, and an interval needs 30: raise the MSR, or send smaller messages
+        warning: c: all 100 messages agree, which says nothing about rare values: up to 3.0 % of the job's messages may differ; use `try_every_message`, or send rare values in an exact group
+        ");
+        let json = json(&picture.query, &answers, &Outcome::default());
+        let of_row = |row: usize| json["rows"][row]["warnings"].as_array().unwrap().len();
+        assert_eq!([0, 1, 2, 3].map(of_row), [2, 2, 1, 0]);
+    }
+
+    /// A warning of all rows names no key, and one of many rows names some.
+    #[test]
+    fn of_keys__names_a_few() {
+        for (keys, rows, expected) in [
+            (vec![], 1, ""),
+            (vec!["a"], 1, "a: "),
+            (vec!["a", "b"], 2, ""),
+            (vec!["a", ""], 3, "a, \"\": "),
+            (vec!["a", "b", "c", "d", "e"], 9, "a, b, c and 2 more: "),
+        ] {
+            assert_eq!(of_keys(&keys, rows), expected);
+        }
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Stratum {
     pub terms: Option<RowsTerms>,
     /// Its messages in the answer.
     pub counted: u64,
+    /// Those that were taken out of the answer, because N isn't known.
+    pub taken_out: u64,
     pub has_ended: bool,
     /// Its end came before its groups had what they need, and nobody here asked for it.
     pub is_canceled: bool,
@@ -68,6 +70,14 @@ impl Strata {
         if of.has_ended || is_first_header && has_header { self.add(source, job) } else { number }
     }
 
+    /// The number of the stratum of a run that starts. A receiver tells the first terms of a run
+    /// once, and not after its end: others are of another run with the same address and job.
+    pub fn of_start(&mut self, source: SocketAddr, job: u32) -> u32 {
+        let number = self.number(source, job);
+        let of = self.of(number);
+        if of.has_ended || of.terms.is_some() { self.add(source, job) } else { number }
+    }
+
     fn add(&mut self, source: SocketAddr, job: u32) -> u32 {
         let number = self.strata.len() as u32;
         self.strata.push(Stratum {
@@ -77,6 +87,7 @@ impl Strata {
             sent: None,
             terms: None,
             counted: 0,
+            taken_out: 0,
             has_ended: false,
             is_canceled: false,
         });
@@ -91,6 +102,17 @@ impl Strata {
 
     pub fn of_mut(&mut self, stratum: u32) -> &mut Stratum {
         &mut self.strata[stratum as usize]
+    }
+
+    /// The senders in the answer whose N isn't known, if that of others is.
+    pub fn of_unknown_sent(&self) -> Vec<u32> {
+        let counted = (0..).zip(&self.strata).filter(|(_, stratum)| stratum.is_counted());
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            counted.partition(|(_, stratum)| stratum.sent.is_some());
+        match known.is_empty() {
+            true => Vec::new(),
+            false => unknown.into_iter().map(|(number, _)| number).collect(),
+        }
     }
 
     /// N of all senders of the table, if it is known.
@@ -118,12 +140,13 @@ impl Strata {
     /// Doubts at the end of the query about the senders in the answer, of which `senders` were
     /// expected. The protocol doesn't tell a sender that was started again from another one.
     pub fn doubts(&self, senders: u32) -> Vec<String> {
-        let counted = self.strata.iter().filter(|stratum| stratum.is_counted());
-        let number = counted.clone().count();
-        let mut doubts: Vec<String> = counted.filter_map(Stratum::doubt).collect();
+        let number = self.strata.iter().filter(|stratum| stratum.is_counted()).count();
+        let mut doubts: Vec<String> = self.strata.iter().filter_map(Stratum::doubt).collect();
         if let Some(others @ 1..) = doubts.len().checked_sub(DOUBTS_MAX) {
             doubts.truncate(DOUBTS_MAX);
-            doubts.push(format!("{others} more senders have not ended, or were canceled"));
+            doubts.push(format!(
+                "{others} more senders are left out, have not ended, or were canceled"
+            ));
         }
         if number > senders as usize {
             doubts.push(format!(
@@ -148,9 +171,19 @@ impl Stratum {
         self.counted > 0
     }
 
-    /// Why an answer with its records is in doubt, at the end of the query.
+    /// Why an answer with its records, or without them, is in doubt at the end of the query.
     fn doubt(&self) -> Option<String> {
-        let Self { source, job, counted, sent, .. } = self;
+        let Self { source, job, counted, sent, taken_out, .. } = self;
+        if *taken_out > 0 {
+            return Some(format!(
+                "left out of the answer: {taken_out} messages of the sender {source} (job {job}), \
+                 which has not said how many it sends, and a sum, a count or top needs that \
+                 number: repeat the query, or ask for an average"
+            ));
+        }
+        if !self.is_counted() {
+            return None;
+        }
         let (state, remedy) = match (self.has_ended, self.is_canceled) {
             (false, _) => (
                 "has not ended",
