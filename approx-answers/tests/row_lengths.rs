@@ -1,0 +1,156 @@
+//! Sums and counts of tables whose rows differ in length, so that their messages hold different
+//! numbers of records: with the totals that the sender states, and without them.
+//!
+//! `ATP_COVERAGE_JOBS` is the number of simulated jobs of each row, 200 by default. The table that
+//! the test prints is that of the book.
+
+use approx_answers::{Answering, Confidence, Delivery, RecordOrder, Table, Warning};
+use rand::RngExt;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use statrs::distribution::{Binomial, DiscreteCDF};
+
+const ROWS: usize = 4_000;
+const MSRS: [f64; 2] = [0.3, 0.8];
+/// Each query, and the key of its row.
+const QUERIES: [(&str, Option<&str>); 5] = [
+    ("count(*)", None),
+    ("sum(price)", None),
+    ("count(*) by kind", Some("half")),
+    ("count(*) by kind", Some("rare")),
+    ("sum(price) by kind", Some("half")),
+];
+
+/// Lengths of the rows' texts, bytes.
+#[derive(Clone, Copy, Debug)]
+enum Lengths {
+    /// 60 to 240, as comments have.
+    Uneven,
+    /// Log-normal, with a deviation of 0.8 of the logarithm.
+    Skewed,
+    /// 12 each, but for one row, which has a message of its own.
+    OneLong,
+}
+
+/// Jobs that miss, and jobs with a warning.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rates {
+    misses: u64,
+    warned: u64,
+    /// Heavy tails among them.
+    heavy: u64,
+    width: f64,
+}
+
+fn jobs() -> u64 {
+    std::env::var("ATP_COVERAGE_JOBS").map_or(200, |jobs| jobs.parse().unwrap())
+}
+
+/// More occur in one of a million runs at most, if 5 % of the jobs have them.
+fn most(jobs: u64) -> u64 {
+    let found = Binomial::new(0.05, jobs).unwrap();
+    (0..jobs).find(|most| found.sf(*most) <= 1e-6).unwrap()
+}
+
+fn normal(draws: &mut ChaCha8Rng) -> f64 {
+    let (u, v): (f64, f64) = (draws.random_range(f64::MIN_POSITIVE..1.0), draws.random());
+    (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+}
+
+fn file(lengths: Lengths, draws: &mut ChaCha8Rng) -> String {
+    let mut file = "kind,price,text\n".to_owned();
+    for row in 0..ROWS {
+        let kind = match draws.random_range(0..100) {
+            0..3 => "rare",
+            3..53 => "half",
+            _ => "other",
+        };
+        let price = 100 + draws.random_range(0..3);
+        let bytes = match lengths {
+            Lengths::Uneven => draws.random_range(60..=240),
+            Lengths::Skewed => (80.0 * (0.8 * normal(draws)).exp()).clamp(1.0, 1_300.0) as usize,
+            Lengths::OneLong if row == ROWS / 2 => 2_000,
+            Lengths::OneLong => 12,
+        };
+        file += &format!("{kind},{price},{}\n", "x".repeat(bytes));
+    }
+    file
+}
+
+/// The answer of a query's row over the whole file.
+fn truth(file: &str, query: &str, key: Option<&str>) -> f64 {
+    let rows = file.lines().skip(1).map(|row| row.split(',').collect::<Vec<_>>());
+    let rows = rows.filter(|row| key.is_none_or(|key| row[0] == key));
+    rows.map(|row| if query.starts_with("sum") { row[1].parse().unwrap() } else { 1.0 }).sum()
+}
+
+impl Rates {
+    fn add(&mut self, answering: &Answering, key: Option<&str>, truth: f64, jobs: u64) {
+        let answers = answering.answers(Confidence::P95).unwrap();
+        let row = answers.rows.iter().find(|(found, _)| found.as_deref() == key);
+        let (_, estimate) = row.expect("the key has rows");
+        let is_heavy = |warning: &Warning| matches!(warning, Warning::HeavyTail { .. });
+        self.misses += u64::from(!estimate.contains(truth));
+        self.warned += u64::from(!estimate.warnings.is_empty());
+        self.heavy += u64::from(estimate.warnings.iter().any(is_heavy));
+        self.width += estimate.half_width() / truth / jobs as f64;
+    }
+}
+
+/// The rates at each MSR, without and with totals.
+fn measure(lengths: Lengths, query: &str, key: Option<&str>) -> [[Rates; 2]; 2] {
+    let jobs = jobs();
+    let mut rates = [[Rates::default(); 2]; 2];
+    for seed in 0..jobs {
+        let file = file(lengths, &mut ChaCha8Rng::seed_from_u64(seed));
+        let truth = truth(&file, query, key);
+        let table =
+            Table::read(file.as_bytes(), None, RecordOrder::ShuffledBy(seed)).expect("a table");
+        let [header, totals] = table.heads();
+        let sent = table.messages.len();
+        let mut answering = Answering::of_csv(query.parse().unwrap(), &header).unwrap();
+        answering.set_messages_sent(0, sent as u64).unwrap();
+        answering.set_delivery(0, &Delivery::shuffled()).unwrap();
+        let mut messages = table.messages.iter();
+        for (msr, [without, with]) in MSRS.into_iter().zip(&mut rates) {
+            let arrived = (msr * sent as f64).ceil() as u64;
+            while answering.messages() < arrived {
+                answering.push_csv(0, messages.next().unwrap()).unwrap();
+            }
+            without.add(&answering, key, truth, jobs);
+            let mut answering = answering.clone();
+            answering.push_totals(0, &totals).unwrap();
+            with.add(&answering, key, truth, jobs);
+        }
+    }
+    rates
+}
+
+#[test]
+fn push_totals__cover_without_false_alarms() {
+    let jobs = jobs();
+    let percent = |count: u64| 100.0 * count as f64 / jobs as f64;
+    println!(
+        "| lengths | query | key | MSR | misses | heavy tails | half-width | with totals: misses | \
+         heavy tails | half-width |\n|---|---|---|---|---|---|---|---|---|---|"
+    );
+    let mut failures = Vec::new();
+    for lengths in [Lengths::Uneven, Lengths::Skewed, Lengths::OneLong] {
+        for (query, key) in QUERIES {
+            for (msr, rates) in MSRS.into_iter().zip(measure(lengths, query, key)) {
+                let columns = rates.map(|Rates { misses, heavy, width, .. }| {
+                    let (misses, heavy) = (percent(misses), percent(heavy));
+                    format!("{misses:.1} % | {heavy:.1} % | {:.2} %", 100.0 * width)
+                });
+                let key = key.unwrap_or("");
+                println!("| {lengths:?} | `{query}` | {key} | {msr} | {} |", columns.join(" | "));
+                let Rates { misses, warned, width, .. } = rates[1];
+                if misses.max(warned) > most(jobs) {
+                    failures.push(format!("{lengths:?}, {query}, {key}, {msr}: {:?}", rates[1]));
+                }
+                let is_exact = (misses, warned, width) == (0, 0, 0.0);
+                assert!(is_exact || query != "count(*)", "{lengths:?}, {msr}: {:?}", rates[1]);
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
