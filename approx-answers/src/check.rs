@@ -8,8 +8,9 @@ use crate::total::Total;
 use crate::warning::MESSAGES_MIN;
 use crate::{Sample, Warning};
 
-/// The probability that an unbiased sample is said to contradict its exact total.
-const CONTRADICTION_LEVEL: f64 = 0.001;
+/// The probability that an unbiased sample is said to contradict its exact total. All tables state
+/// their totals, so more would be frequent false alarms.
+const CONTRADICTION_LEVEL: f64 = 1e-5;
 
 /// Rounding counts from this share of half an interval on.
 const ROUNDING_SHARE: f64 = 0.01;

@@ -1,7 +1,7 @@
 //! Sums and counts of tables whose rows differ in length, so that their messages hold different
 //! numbers of records: with the totals that the sender states, and without them.
 //!
-//! `ATP_COVERAGE_JOBS` is the number of simulated jobs of each row, 200 by default. The table that
+//! `ATP_COVERAGE_JOBS` is the number of simulated jobs of each row, 60 by default. The table that
 //! the test prints is that of the book.
 
 use approx_answers::{Answering, Confidence, Delivery, RecordOrder, Table, Warning};
@@ -9,7 +9,7 @@ use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-const ROWS: usize = 4_000;
+const ROWS: usize = 3_000;
 const MSRS: [f64; 2] = [0.3, 0.8];
 /// Each query, and the key of its row.
 const QUERIES: [(&str, Option<&str>); 5] = [
@@ -27,7 +27,7 @@ enum Lengths {
     Uneven,
     /// Log-normal, with a deviation of 0.8 of the logarithm.
     Skewed,
-    /// 12 each, but for one row, which has a message of its own.
+    /// 100 each, but for one row, which has a message of its own.
     OneLong,
 }
 
@@ -42,7 +42,7 @@ struct Rates {
 }
 
 fn jobs() -> u64 {
-    std::env::var("ATP_COVERAGE_JOBS").map_or(200, |jobs| jobs.parse().unwrap())
+    std::env::var("ATP_COVERAGE_JOBS").map_or(60, |jobs| jobs.parse().unwrap())
 }
 
 /// More occur in one of a million runs at most, if 5 % of the jobs have them.
@@ -69,7 +69,7 @@ fn file(lengths: Lengths, draws: &mut ChaCha8Rng) -> String {
             Lengths::Uneven => draws.random_range(60..=240),
             Lengths::Skewed => (80.0 * (0.8 * normal(draws)).exp()).clamp(1.0, 1_300.0) as usize,
             Lengths::OneLong if row == ROWS / 2 => 2_000,
-            Lengths::OneLong => 12,
+            Lengths::OneLong => 100,
         };
         file += &format!("{kind},{price},{}\n", "x".repeat(bytes));
     }
@@ -96,30 +96,34 @@ impl Rates {
     }
 }
 
-/// The rates at each MSR, without and with totals.
-fn measure(lengths: Lengths, query: &str, key: Option<&str>) -> [[Rates; 2]; 2] {
+/// The rates of each query at each MSR, without and with totals.
+type OfQueries = [[[Rates; 2]; MSRS.len()]; QUERIES.len()];
+
+fn measure(lengths: Lengths) -> OfQueries {
     let jobs = jobs();
-    let mut rates = [[Rates::default(); 2]; 2];
+    let mut rates = OfQueries::default();
     for seed in 0..jobs {
         let file = file(lengths, &mut ChaCha8Rng::seed_from_u64(seed));
-        let truth = truth(&file, query, key);
         let table =
             Table::read(file.as_bytes(), None, RecordOrder::ShuffledBy(seed)).expect("a table");
         let [header, totals] = table.heads();
         let sent = table.messages.len();
-        let mut answering = Answering::of_csv(query.parse().unwrap(), &header).unwrap();
-        answering.set_messages_sent(0, sent as u64).unwrap();
-        answering.set_delivery(0, &Delivery::shuffled()).unwrap();
-        let mut messages = table.messages.iter();
-        for (msr, [without, with]) in MSRS.into_iter().zip(&mut rates) {
-            let arrived = (msr * sent as f64).ceil() as u64;
-            while answering.messages() < arrived {
-                answering.push_csv(0, messages.next().unwrap()).unwrap();
+        for ((query, key), rates) in QUERIES.into_iter().zip(&mut rates) {
+            let truth = truth(&file, query, key);
+            let mut answering = Answering::of_csv(query.parse().unwrap(), &header).unwrap();
+            answering.set_messages_sent(0, sent as u64).unwrap();
+            answering.set_delivery(0, &Delivery::shuffled()).unwrap();
+            let mut messages = table.messages.iter();
+            for (msr, [without, with]) in MSRS.into_iter().zip(rates) {
+                let arrived = (msr * sent as f64).ceil() as u64;
+                while answering.messages() < arrived {
+                    answering.push_csv(0, messages.next().unwrap()).unwrap();
+                }
+                without.add(&answering, key, truth, jobs);
+                let mut answering = answering.clone();
+                answering.push_totals(0, &totals).unwrap();
+                with.add(&answering, key, truth, jobs);
             }
-            without.add(&answering, key, truth, jobs);
-            let mut answering = answering.clone();
-            answering.push_totals(0, &totals).unwrap();
-            with.add(&answering, key, truth, jobs);
         }
     }
     rates
@@ -128,27 +132,25 @@ fn measure(lengths: Lengths, query: &str, key: Option<&str>) -> [[Rates; 2]; 2] 
 #[test]
 fn push_totals__cover_without_false_alarms() {
     let jobs = jobs();
-    let percent = |count: u64| 100.0 * count as f64 / jobs as f64;
+    let percent = |count: u64| format!("{:.1} %", 100.0 * count as f64 / jobs as f64);
     println!(
         "| lengths | query | key | MSR | misses | heavy tails | half-width | with totals: misses | \
          heavy tails | half-width |\n|---|---|---|---|---|---|---|---|---|---|"
     );
     let mut failures = Vec::new();
     for lengths in [Lengths::Uneven, Lengths::Skewed, Lengths::OneLong] {
-        for (query, key) in QUERIES {
-            for (msr, rates) in MSRS.into_iter().zip(measure(lengths, query, key)) {
+        for ((query, key), rates) in QUERIES.into_iter().zip(measure(lengths)) {
+            for (msr, rates) in MSRS.into_iter().zip(rates) {
                 let columns = rates.map(|Rates { misses, heavy, width, .. }| {
-                    let (misses, heavy) = (percent(misses), percent(heavy));
-                    format!("{misses:.1} % | {heavy:.1} % | {:.2} %", 100.0 * width)
+                    format!("{} | {} | {:.2} %", percent(misses), percent(heavy), 100.0 * width)
                 });
                 let key = key.unwrap_or("");
                 println!("| {lengths:?} | `{query}` | {key} | {msr} | {} |", columns.join(" | "));
-                let Rates { misses, warned, width, .. } = rates[1];
-                if misses.max(warned) > most(jobs) {
+                let Rates { misses, warned, heavy, width } = rates[1];
+                let is_exact = (misses, heavy, width) == (0, 0, 0.0);
+                if misses.max(warned) > most(jobs) || query == "count(*)" && !is_exact {
                     failures.push(format!("{lengths:?}, {query}, {key}, {msr}: {:?}", rates[1]));
                 }
-                let is_exact = (misses, warned, width) == (0, 0, 0.0);
-                assert!(is_exact || query != "count(*)", "{lengths:?}, {msr}: {:?}", rates[1]);
             }
         }
     }

@@ -253,12 +253,12 @@ impl Answering {
     /// | query | effect |
     /// |---|---|
     /// | `count(*)` | exact, whichever messages are missing |
-    /// | `sum(column)`, `count(column)`, and any count or sum `by` key | regression on the records of the messages: their varying number is no variance of the answer |
+    /// | other sums and counts, also by key | regression on the records of each message |
     /// | all | a warning if the sample contradicts the total ([`Warning::ContradictsExact`]) |
     ///
     /// The total is of all rows, so rows without a value or a key count, too. Strata without totals
-    /// are estimated as ever. Totals of more or fewer messages than the stratum sent have no effect:
-    /// their sender has ended before the end of its table.
+    /// are estimated as ever. Totals have no effect if the stratum sent another number of messages
+    /// than they state: its sender has ended before the end of its table.
     ///
     /// # Errors
     /// The message is no totals message ([`crate::Totals::parse`]), or other totals were set. The
