@@ -8,8 +8,9 @@ use crate::total::Total;
 use crate::warning::MESSAGES_MIN;
 use crate::{Sample, Warning};
 
-/// The probability that an unbiased sample is said to contradict its exact total.
-const CONTRADICTION_LEVEL: f64 = 0.001;
+/// The probability that an unbiased sample is said to contradict its exact total. All tables state
+/// their totals, so more would be frequent false alarms.
+const CONTRADICTION_LEVEL: f64 = 1e-5;
 
 /// Rounding counts from this share of half an interval on.
 const ROUNDING_SHARE: f64 = 0.01;
@@ -21,15 +22,21 @@ const UNSEEN_CHANCE: f64 = 0.05;
 
 /// The warnings of the job, of the number of its messages, and of its exact totals.
 pub(crate) fn job_warnings(parts: &[(u32, &Stratum)]) -> Vec<Warning> {
+    let mut warnings = sample_warnings(parts);
+    warnings.extend(contradictions(parts));
+    warnings
+}
+
+/// The warnings of the job and of the number of its messages.
+pub(crate) fn sample_warnings(parts: &[(u32, &Stratum)]) -> Vec<Warning> {
     let incomplete = parts.iter().filter(|(_, stratum)| !stratum.is_complete());
     let arrived: Vec<u64> = incomplete.map(|(_, stratum)| stratum.arrived()).collect();
     if arrived.is_empty() {
-        return contradictions(parts);
+        return Vec::new();
     }
     let messages = arrived.iter().sum();
     let few = (messages < MESSAGES_MIN).then_some(Warning::FewMessages { messages });
-    let warnings = few.into_iter().chain(unfair(parts));
-    warnings.chain(contradictions(parts)).collect()
+    few.into_iter().chain(unfair(parts)).collect()
 }
 
 /// The exact sums of `x` and `y` if all messages arrived.
@@ -164,7 +171,7 @@ pub(crate) fn contradictions(parts: &[(u32, &Stratum)]) -> Vec<Warning> {
 /// So the distance must also be more than the missing messages explain one by one: `k` extreme
 /// messages are all missing with a probability of at most `(1 - m/N)^k`.
 fn contradiction(stratum: &Stratum) -> Option<f64> {
-    let (exact, sent) = (stratum.exact_x?, stratum.sent? as f64);
+    let (exact, sent) = (stratum.exact_x()?, stratum.sent? as f64);
     let moments = &stratum.moments;
     let distance = exact - sent * moments.mean_x();
     let rounding = 1e-9 * (exact.abs() + (sent * moments.mean_x()).abs());

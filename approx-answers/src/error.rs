@@ -204,6 +204,12 @@ pub enum QueryError {
         /// The number of records.
         records: usize,
     },
+    /// A message isn't the totals of a table.
+    #[error("the message isn't the totals of a table: {reason}")]
+    Totals {
+        /// The place and the reason.
+        reason: String,
+    },
     /// There is no answer.
     #[error(transparent)]
     Answer(#[from] AnswerError),

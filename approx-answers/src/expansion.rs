@@ -1,6 +1,6 @@
 //! Sums and counts: expansion by `N/m`, and regression where senders state exact totals.
 
-use crate::check::{exact_totals, job_warnings, rounded};
+use crate::check::{contradictions, exact_totals, rounded, sample_warnings};
 use crate::part::Part;
 use crate::spread::Spread;
 use crate::stratum::Stratum;
@@ -8,10 +8,14 @@ use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Moments, Sample};
 
 /// Which of a message's two numbers is summed.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Column {
+    /// The records.
     X,
+    /// The total of a column.
     Y,
+    /// The same, which is a number of records: those with a value or a key.
+    YOfRecords,
 }
 
 impl Sample {
@@ -34,6 +38,11 @@ impl Sample {
         self.expanded(Column::X, confidence)
     }
 
+    /// The number of those records that each add one to the total, of all messages.
+    pub(crate) fn count_of_total(&self, confidence: Confidence) -> Result<Estimate, AnswerError> {
+        self.expanded(Column::YOfRecords, confidence)
+    }
+
     fn expanded(&self, column: Column, confidence: Confidence) -> Result<Estimate, AnswerError> {
         let strata = self.parts()?;
         if strata.is_empty() && self.strata.is_empty() {
@@ -42,18 +51,26 @@ impl Sample {
         let mut value = 0.0;
         let mut parts = Vec::new();
         for (number, stratum) in &strata {
-            let sent = stratum.sent.ok_or(AnswerError::SentUnknown { stratum: *number })? as f64;
-            let (own, part) = part(*number, stratum, sent, column);
+            let unknown = AnswerError::SentUnknown { stratum: *number };
+            let (own, part) = match (column, stratum.exact_x(), stratum.sent) {
+                (Column::X, Some(exact), _) if !stratum.is_complete() => (exact, None),
+                (.., Some(sent)) => part(*number, stratum, sent as f64, column),
+                (.., None) => return Err(unknown),
+            };
             value += own;
             parts.extend(part);
         }
         let nonzero: u64 = strata.iter().map(|(_, stratum)| stratum.moments.nonzero()).sum();
         let spread = Spread::new(parts, nonzero.max(1) as f64);
-        let mut warnings = job_warnings(&strata);
+        let is_sampled = |stratum: &Stratum| column != Column::X || stratum.exact_x().is_none();
+        let sampled: Vec<_> =
+            strata.iter().copied().filter(|(_, stratum)| is_sampled(stratum)).collect();
+        let mut warnings = sample_warnings(&sampled);
+        warnings.extend(contradictions(&strata));
         warnings.extend(spread.warnings(nonzero));
         let (exact, weights) = match column {
             Column::X => (0, [1.0, 0.0]),
-            Column::Y => (1, [0.0, 1.0]),
+            Column::Y | Column::YOfRecords => (1, [0.0, 1.0]),
         };
         warnings.extend(rounded(&strata, weights, spread.half_width(confidence)));
         let value = exact_totals(&strata).map_or(value, |totals| totals[exact].value());
@@ -69,27 +86,29 @@ fn part(number: u32, stratum: &Stratum, sent: f64, column: Column) -> (f64, Opti
     if stratum.is_complete() {
         let sum = match column {
             Column::X => moments.sum_x(),
-            Column::Y => moments.sum_y(),
+            Column::Y | Column::YOfRecords => moments.sum_y(),
         };
         return (sum, None);
     }
-    match (column, stratum.exact_x) {
-        (Column::X, Some(exact_x)) => (exact_x, None),
-        (Column::X, None) => {
-            (sent * moments.mean_x(), Some(Part::of_records(number, stratum, sent)))
-        }
-        (Column::Y, Some(exact_x)) if regresses(moments) => {
+    if column == Column::X {
+        return (sent * moments.mean_x(), Some(Part::of_records(number, stratum, sent)));
+    }
+    let (value, part) = match stratum.exact_x() {
+        Some(exact_x) if regresses(moments) => {
             let slope = moments.covariance() / moments.variance_x();
             let value = sent * moments.mean_y() + slope * (exact_x - sent * moments.mean_x());
             let residuals = Part::of_residuals(number, stratum, slope, sent);
             // The slope takes a degree of freedom.
             let square = residuals.square * (arrived - 1.0) / (arrived - 2.0);
-            (value, Some(Part { square, degrees_of_freedom: arrived - 2.0, ..residuals }))
+            (value, Part { square, degrees_of_freedom: arrived - 2.0, ..residuals })
         }
-        (Column::Y, _) => {
-            (sent * moments.mean_y(), Some(Part::of_residuals(number, stratum, 0.0, sent)))
-        }
-    }
+        _ => (sent * moments.mean_y(), Part::of_residuals(number, stratum, 0.0, sent)),
+    };
+    let part = match column {
+        Column::YOfRecords => part.with_rule_of_three(stratum, value),
+        _ => part,
+    };
+    (value, Some(part))
 }
 
 /// Few messages give a bad slope, and records that don't vary give none.

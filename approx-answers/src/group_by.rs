@@ -42,6 +42,13 @@ pub(crate) struct Adding<'a, K> {
 }
 
 impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
+    /// Adds a record without a value, which counts among those of its message alone.
+    pub fn add_without_value(&mut self) {
+        if self.by.is_of_rows {
+            self.all.x.add(&Total::of(1.0));
+        }
+    }
+
     /// Adds a record with its denominator and its total.
     pub fn add<L>(&mut self, key: &L, x: f64, y: f64) -> Result<(), AnswerError>
     where
@@ -51,6 +58,7 @@ impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
         check_value(self.stratum, "denominator", x)?;
         check_value(self.stratum, "value", y)?;
         let (x, y) = (Total::of(x), Total::of(y));
+        self.all.records += 1;
         self.all.x.add(&x);
         self.all.y.add(&y);
         let by = &mut *self.by;
@@ -89,6 +97,9 @@ pub struct GroupBy<K> {
     positions: HashMap<K, usize>,
     entries: Vec<Entry>,
     keys_max: usize,
+    /// Beside a key's total, its moments have all records of each message, on which the total
+    /// regresses. The key's own records aren't kept.
+    is_of_rows: bool,
     room: Room,
     uncounted_records: u64,
     /// Entries with records of the message that is being added.
@@ -103,10 +114,17 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             positions: HashMap::new(),
             entries: Vec::new(),
             keys_max,
+            is_of_rows: false,
             room: Room::default(),
             uncounted_records: 0,
             touched: Vec::new(),
         }
+    }
+
+    /// A group-by of sums alone. Where senders state exact numbers of records, the sums of keys use
+    /// them.
+    pub(crate) fn of_sums(keys_max: usize) -> Self {
+        Self { is_of_rows: true, ..Self::new(keys_max) }
     }
 
     /// Adds the records of one message.
@@ -154,7 +172,12 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         let mut adding = Adding { by: self, stratum, all, uncounted };
         let added = add(&mut adding);
         let Adding { all, uncounted, .. } = adding;
-        let added = added.and_then(|()| Ok(self.messages.push_totals(stratum, all.x, all.y)?));
+        let is_nonzero = match self.is_of_rows {
+            true => all.records > 0,
+            false => all.x.value() != 0.0 || all.y.value() != 0.0,
+        };
+        let added = added
+            .and_then(|()| Ok(self.messages.push_counted(stratum, all.x, all.y, is_nonzero)?));
         if added.is_err() {
             if self.entries.len() > known {
                 self.positions.retain(|_, position| *position < known);
@@ -172,7 +195,8 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             let tally = std::mem::take(&mut entry.current);
             entry.records += tally.records;
             let strata = entry.strata.len();
-            moments_of(&mut entry.strata, stratum).push_totals(tally.x, tally.y);
+            let x = if self.is_of_rows { all.x } else { tally.x };
+            moments_of(&mut entry.strata, stratum).push_totals(x, tally.y);
             self.room.bytes += (entry.strata.len() - strata) * CELL_BYTES;
         }
         self.drop_rarest();
@@ -210,6 +234,16 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         self.messages.set_exact_records(stratum, records)
     }
 
+    /// As [`Sample::set_exact_records_of`].
+    pub(crate) fn set_exact_records_of(
+        &mut self,
+        stratum: u32,
+        records: f64,
+        messages: Option<u64>,
+    ) -> Result<(), AnswerError> {
+        self.messages.set_exact_records_of(stratum, records, messages)
+    }
+
     /// Sets how the messages of a stratum were sent, and which of them are missing.
     ///
     /// # Errors
@@ -243,7 +277,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     /// # Errors
     /// The limits differ, or the parts contradict each other. The group-by stays as it was.
     pub fn merge(&mut self, other: &Self) -> Result<(), AnswerError> {
-        if self.keys_max != other.keys_max {
+        if self.keys_max != other.keys_max || self.is_of_rows != other.is_of_rows {
             let (one, other) = (self.keys_max, other.keys_max);
             return Err(AnswerError::KeyLimits { one, other });
         }
@@ -341,6 +375,15 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         self.answer(key, |sample| sample.count(confidence))
     }
 
+    /// The number of a key's records, each of which has added one to the key's total.
+    pub(crate) fn count_of_total(
+        &self,
+        key: &K,
+        confidence: Confidence,
+    ) -> Result<Estimate, AnswerError> {
+        self.answer(key, |sample| sample.count_of_total(confidence))
+    }
+
     /// The mean over a key's records.
     ///
     /// # Errors
@@ -384,13 +427,19 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             let mut moments = at.map(|at| present[at].1).unwrap_or_default();
             with_key += moments.messages();
             in_incomplete += if stratum.is_complete() { 0 } else { moments.messages() };
+            if self.is_of_rows {
+                stratum.moments = moments.among(&stratum.moments);
+                continue;
+            }
             moments.add_zeros(stratum.arrived() - moments.messages());
             stratum.moments = moments;
             // It is that of all keys.
             stratum.exact_x = None;
         }
         let mut estimate = ask(&sample)?;
-        estimate.warnings.extend(contradictions(&self.messages.parts()?));
+        if !self.is_of_rows {
+            estimate.warnings.extend(contradictions(&self.messages.parts()?));
+        }
         few_with_key(&mut estimate.warnings, &sample.parts()?, [with_key, in_incomplete]);
         estimate.warnings.extend(uncounted(self.uncounted_records, self.keys_max));
         Ok(estimate)
@@ -435,178 +484,4 @@ fn moments_of(strata: &mut Vec<(u32, Moments)>, stratum: u32) -> &mut Moments {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const P95: Confidence = Confidence::P95;
-
-    fn group_by(keys_max: usize, messages: &[&[(&'static str, f64)]]) -> GroupBy<&'static str> {
-        let mut group_by = GroupBy::new(keys_max);
-        for message in messages {
-            group_by.push_message(0, message.iter().copied()).unwrap();
-        }
-        group_by
-    }
-
-    const MESSAGES: [&[(&str, f64)]; 4] =
-        [&[("a", 1.0), ("b", 2.0), ("a", 3.0)], &[("b", 5.0)], &[], &[("c", 7.0), ("a", 9.0)]];
-
-    #[test]
-    fn answers__are_those_of_messages_with_zeros() {
-        let mut by = group_by(10, &MESSAGES);
-        by.set_messages_sent(0, 8).unwrap();
-        by.set_delivery(0, &Delivery::shuffled()).unwrap();
-        let mut sample = Sample::new();
-        sample.set_messages_sent(0, 8).unwrap();
-        sample.set_delivery(0, &Delivery::shuffled()).unwrap();
-        for (records, total) in [(2, 4.0), (0, 0.0), (0, 0.0), (1, 9.0)] {
-            sample.push(0, records, total).unwrap();
-        }
-        let expected = [sample.sum(P95), sample.count(P95), sample.mean(P95)];
-        let found = [by.sum(&"a", P95), by.count(&"a", P95), by.mean(&"a", P95)];
-        for (found, expected) in found.into_iter().zip(expected) {
-            let (found, expected) = (found.unwrap(), expected.unwrap());
-            assert!((found.value - expected.value).abs() < 1e-12);
-            assert!((found.half_width() - expected.half_width()).abs() < 1e-9);
-        }
-        assert_eq!(by.warnings(), [Warning::UnseenKeys { keys: Some(1.0) }]);
-        assert_eq!(by.sum(&"z", P95), Err(AnswerError::UnknownKey));
-    }
-
-    #[test]
-    fn push_message__keys_beyond_the_limit_are_named() {
-        let by = group_by(2, &MESSAGES);
-        assert_eq!((by.keys(), by.uncounted_records()), (vec![&"a", &"b"], 1));
-        let warning = Warning::UncountedRecords { records: 1, limit: 2 };
-        assert!(by.mean(&"a", P95).unwrap().warnings.contains(&warning));
-        assert!(by.warnings().contains(&warning));
-        assert_eq!(group_by(0, &MESSAGES).uncounted_records(), 6);
-    }
-
-    #[test]
-    fn set_exact_records__is_of_all_keys() {
-        let by = |exact: Option<f64>| {
-            let mut by = group_by(10, &MESSAGES.repeat(20));
-            by.set_messages_sent(0, 100).unwrap();
-            by.set_delivery(0, &Delivery::shuffled()).unwrap();
-            exact.into_iter().for_each(|exact| by.set_exact_records(0, exact).unwrap());
-            by
-        };
-        // 1.5 records in a message.
-        let (plain, right, wrong) = (by(None), by(Some(151.0)), by(Some(300.0)));
-        for ask in [GroupBy::sum, GroupBy::count, GroupBy::mean] {
-            assert_eq!(ask(&right, &"a", P95), ask(&plain, &"a", P95));
-            let contradicts = |by| {
-                let warnings = ask(by, &"a", P95).unwrap().warnings;
-                let is_one =
-                    |w: &Warning| matches!(w, Warning::ContradictsExact { stratum: 0, .. });
-                warnings.iter().any(is_one)
-            };
-            assert!(contradicts(&wrong) && !contradicts(&right));
-        }
-        let count = right.all().count(P95).unwrap();
-        assert_eq!((count.value, count.half_width()), (151.0, 0.0));
-    }
-
-    #[test]
-    fn push_message__drops_the_rarest_keys_beyond_the_memory() {
-        let mut by = GroupBy::new(1_000);
-        by.room.bytes_max = 1 << 16;
-        for stratum in 0..1_000u32 {
-            let rare = (0..10).filter(|key| stratum % (key + 2) == 0);
-            by.push_message(stratum, rare.chain([99]).map(|key| (key, 1.0))).unwrap();
-            let bytes: usize = by.entries.iter().map(Entry::bytes).sum();
-            assert!(by.room.bytes == bytes && (by.room.fits(0) || by.entries.len() == 1));
-        }
-        // The commonest key stays, though its strata take more than the memory.
-        assert_eq!(by.keys(), [&99]);
-        let uncounted = (2..12).map(|each| 1_000u64.div_ceil(each)).sum();
-        assert_eq!((by.uncounted_records(), by.entries[0].records), (uncounted, 1_000));
-        let sum = by.sum(&99, P95);
-        assert_eq!(sum, Err(AnswerError::SentUnknown { stratum: 0 }));
-    }
-
-    #[test]
-    fn push_message__a_message_that_is_left_out_takes_no_memory() {
-        let mut by = group_by(9, &MESSAGES[..1]);
-        let bytes = by.room.bytes;
-        assert!(bytes > 0);
-        assert!(by.push_message(1, [("c", 1.0), ("a", 1.0), ("b", f64::NAN)]).is_err());
-        assert_eq!(by.room.bytes, bytes);
-    }
-
-    #[test]
-    fn merge__keeps_within_the_memory() {
-        let part = |strata: std::ops::Range<u32>| {
-            let mut by = GroupBy::new(1_000);
-            by.room.bytes_max = 1 << 16;
-            for stratum in strata {
-                by.push_message(stratum, (0..7).map(|key| (key, 1.0))).unwrap();
-            }
-            by
-        };
-        let mut by = part(0..40);
-        assert_eq!(by.keys().len(), 7);
-        by.merge(&part(40..80)).unwrap();
-        assert!(by.room.fits(0) && (1..7).contains(&by.keys().len()), "{}", by.room.bytes);
-        let bytes: usize = by.entries.iter().map(Entry::bytes).sum();
-        assert_eq!(by.room.bytes, bytes);
-    }
-
-    #[test]
-    fn push_message__a_bad_value_leaves_the_message_out() {
-        let mut by = group_by(3, &MESSAGES[..1]);
-        assert!(by.push_message(0, [("a", 1.0), ("c", 1.0), ("b", f64::NAN)]).is_err());
-        assert_eq!(by.all().messages(), 1);
-        assert_eq!(by.keys(), [&"a", &"b"]);
-        let a = &by.entries[by.positions["a"]];
-        assert_eq!((a.records, a.strata[0].1.sum_y()), (2, 4.0));
-        by.push_message(0, [("a", 1.0)]).unwrap();
-        assert_eq!(by.entries[by.positions["a"]].strata[0].1.sum_y(), 5.0);
-    }
-
-    #[test]
-    fn mean__of_a_key_in_one_message_has_no_bounds() {
-        let mut by = group_by(10, &MESSAGES);
-        by.set_messages_sent(0, 8).unwrap();
-        by.set_delivery(0, &Delivery::shuffled()).unwrap();
-        let mean = by.mean(&"c", P95).unwrap();
-        assert_eq!((mean.value, mean.low, mean.high), (7.0, f64::NEG_INFINITY, f64::INFINITY));
-        assert!(by.mean(&"a", P95).unwrap().half_width().is_finite());
-    }
-
-    #[test]
-    fn mean__of_pairs_is_their_ratio() {
-        let mut by = GroupBy::new(2);
-        by.push_pairs(0, [("a", 2.0, 6.0), ("a", 1.0, 3.0)]).unwrap();
-        by.push_pairs(0, [("a", 3.0, 3.0)]).unwrap();
-        assert_eq!(by.mean(&"a", P95).unwrap().value, 2.0);
-    }
-
-    #[test]
-    fn merge__equals_one_stream() {
-        for cut in 0..=4 {
-            let mut left = group_by(10, &MESSAGES[..cut]);
-            left.merge(&group_by(10, &MESSAGES[cut..])).unwrap();
-            let whole = group_by(10, &MESSAGES);
-            assert_eq!(left.keys(), whole.keys());
-            for key in ["a", "b", "c"] {
-                let (one, other) = (left.mean(&key, P95).unwrap(), whole.mean(&key, P95).unwrap());
-                assert!((one.value - other.value).abs() < 1e-12, "{key}");
-            }
-        }
-    }
-
-    #[test]
-    fn merge__drops_keys_that_a_full_part_may_have_left_out() {
-        // The left part has no room for `c`, the right one has no room for `b`.
-        let mut left = group_by(2, &[&[("a", 1.0), ("b", 1.0), ("c", 1.0)]]);
-        let right = group_by(2, &[&[("a", 1.0), ("c", 1.0), ("b", 1.0)]]);
-        left.merge(&right).unwrap();
-        assert_eq!((left.keys(), left.uncounted_records()), (vec![&"a"], 4));
-        assert!(left.merge(&group_by(3, &[])).is_err());
-        // There is room for `b` again, but its first records were dropped.
-        left.push_message(0, [("b", 1.0)]).unwrap();
-        assert_eq!((left.keys(), left.uncounted_records()), (vec![&"a"], 5));
-    }
-}
+mod tests;

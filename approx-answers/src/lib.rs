@@ -51,6 +51,7 @@ mod spread;
 mod stratum;
 mod students;
 mod table;
+mod table_totals;
 mod top;
 mod total;
 mod warning;
@@ -68,6 +69,7 @@ pub use quantiles::Quantiles;
 pub use query::{Answering, Answers, CsvQuotes, Function, Query, QuoteError};
 pub use sample::Sample;
 pub use table::{LongRecords, RecordOrder, Table, TableError};
+pub use table_totals::Totals;
 pub use top::{Ranking, Top};
 pub use warning::{MESSAGES_MIN, Warning};
 

@@ -65,10 +65,16 @@ impl Moments {
 
     /// Adds a message whose numbers are sums of records.
     pub(crate) fn push_totals(&mut self, total_x: Total, total_y: Total) {
+        let is_nonzero = total_x.value() != 0.0 || total_y.value() != 0.0;
+        self.push_counted(total_x, total_y, is_nonzero);
+    }
+
+    /// As [`Self::push_totals`]. `is_nonzero`: whether the message brings a degree of freedom.
+    pub(crate) fn push_counted(&mut self, total_x: Total, total_y: Total, is_nonzero: bool) {
         let (x, y) = (total_x.value(), total_y.value());
         self.merge(&Self {
             messages: 1,
-            nonzero: u64::from(x != 0.0 || y != 0.0),
+            nonzero: u64::from(is_nonzero),
             mean_x: x,
             mean_y: y,
             total_x,
@@ -130,6 +136,38 @@ impl Moments {
         let zeros = (0.0, 0.0);
         let (range_x, smallest, largest) = (zeros, zeros, zeros);
         self.merge(&Self { messages, range_x, smallest, largest, ..Self::default() });
+    }
+
+    /// The moments of `all` messages, of which those that aren't in `self` have a `y` of zero and
+    /// keep their `x`: a key's totals beside the records of all keys.
+    pub(crate) fn among(&self, all: &Self) -> Self {
+        let mut of_y = *self;
+        of_y.add_zeros(all.messages - self.messages);
+        // Sums over these messages of y, y y, and the products with x around its mean here.
+        let messages = self.messages as f64;
+        let (y, yy) = (self.mean_y, self.squares_y + messages * self.mean_y * self.mean_y);
+        let [_, xxy, xyy, _] = self.cubes;
+        // They move to the mean over all messages. The others add nothing, as their y is zero.
+        let shift = self.mean_x - all.mean_x;
+        let products = self.products + shift * messages * y;
+        let xxy = xxy + y * self.squares_x + shift * (2.0 * self.products + shift * messages * y);
+        let xyy = xyy + 2.0 * y * self.products + shift * yy;
+        let mean = of_y.mean_y;
+        let cubes =
+            [all.cubes[0], xxy - mean * all.squares_x, xyy - 2.0 * mean * products, of_y.cubes[3]];
+        // The `x` of a message without the key isn't known one by one.
+        let with_x = |(x, y): (f64, f64)| if y == 0.0 { (all.mean_x, y) } else { (x, y) };
+        Self {
+            mean_x: all.mean_x,
+            total_x: all.total_x,
+            squares_x: all.squares_x,
+            products,
+            cubes,
+            range_x: all.range_x,
+            smallest: with_x(of_y.smallest),
+            largest: with_x(of_y.largest),
+            ..of_y
+        }
     }
 
     /// The same messages with `x` in the place of `y`, and no `x`.
@@ -206,7 +244,7 @@ impl Moments {
     }
 
     /// The share of the squares of the residuals `y - slope * x` that one message holds: that with
-    /// the smallest or the largest `y`.
+    /// the smallest or the largest `y`, or more if the residuals' skewness shows it.
     pub fn extreme_share(&self, slope: f64) -> f64 {
         let squares = self.squares_of_residuals(slope);
         if squares.is_nan() || squares <= 0.0 {
@@ -214,7 +252,11 @@ impl Moments {
         }
         let distance = |(x, y): (f64, f64)| (y - self.mean_y) - slope * (x - self.mean_x);
         let distance = distance(self.smallest).abs().max(distance(self.largest).abs());
-        (distance * distance / squares).min(1.0)
+        // Another message may have the largest residual. The third powers add up to at most the
+        // squares times that residual.
+        let cubes = self.third_moment_of_residuals(slope) * self.messages as f64 / squares;
+        let largest = distance.max(cubes.abs());
+        (largest * largest / squares).min(1.0)
     }
 
     /// The variance of `x`, divided by n - 1; 0 for fewer than two messages.
@@ -301,6 +343,18 @@ mod tests {
         }
 
         #[test]
+        fn among__equals_pushed_messages(present in messages(), others in messages()) {
+            let mut all = of(&present);
+            others.iter().for_each(|&(x, y)| all.push(x, y));
+            let mut pushed = of(&present);
+            others.iter().for_each(|&(x, _)| pushed.push(x, 0.0));
+            let among = of(&present).among(&all);
+            assert_close(&among, &pushed, 1e5);
+            prop_assert!((among.sum_x() - pushed.sum_x()).abs() < 1e-6);
+            prop_assert!((among.sum_y() - pushed.sum_y()).abs() < 1e-6);
+        }
+
+        #[test]
         fn push__scales_and_shifts(m in messages(), scale in 0.1f64..10.0, shift in -1e3f64..1e3) {
             let moved: Vec<_> = m.iter().map(|&(x, y)| (x, scale * y + shift)).collect();
             let (one, other) = (of(&m), of(&moved));
@@ -324,6 +378,18 @@ mod tests {
         let moments = of(&messages);
         assert!(moments.extreme_share(0.0) > 0.9);
         assert!(moments.extreme_share(100.07) < 0.1, "{}", moments.extreme_share(100.07));
+    }
+
+    /// A residual that is hidden among totals that vary with their records.
+    #[test]
+    fn extreme_share__sees_an_outlier_of_ordinary_total() {
+        let outlier = (8.0, 800.0 + 60.0);
+        let messages: Vec<(f64, f64)> = (0..100)
+            .map(|i| (f64::from(i % 17), 100.0 * f64::from(i % 17) + f64::from(i % 3)))
+            .chain([outlier])
+            .collect();
+        let share = of(&messages).extreme_share(100.0);
+        assert!((0.8..=1.0).contains(&share), "{share}");
     }
 
     #[test]

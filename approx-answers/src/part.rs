@@ -35,15 +35,20 @@ impl Part {
     /// empty: that is 1.96 standard errors. If `k` of N are, none of them arrives with
     /// a probability of at most `(1 - m/N)^k`; the rule is its limit for large N.
     pub fn of_records(number: u32, stratum: &Stratum, scale: f64) -> Self {
-        let moments = stratum.moments.x_as_y();
-        let part = Self::of_moments(number, stratum, &moments, 0.0, scale);
+        Self::of_moments(number, stratum, &stratum.moments.x_as_y(), 0.0, scale)
+            .with_rule_of_three(stratum, scale * stratum.moments.mean_x())
+    }
+
+    /// A part of a count: if all messages agree, it has the variance of the rule. `count` is the
+    /// count if all messages sent are as those that arrived.
+    pub fn with_rule_of_three(self, stratum: &Stratum, count: f64) -> Self {
         let (arrived, missing) = (stratum.arrived() as f64, stratum.missing_share());
         let rule = |sent: f64| 0.05f64.ln() / (-arrived / sent).ln_1p() / sent;
         let share = stratum.sent.map_or(3.0 / arrived, |sent| rule(sent as f64));
-        let error = share * scale * moments.mean_y() / 1.96;
+        let error = share * count / 1.96;
         let agreed = error * error * arrived / missing;
-        let agrees = part.square == 0.0;
-        Self { agrees, square: if agrees { agreed } else { part.square }, ..part }
+        let agrees = self.square == 0.0;
+        Self { agrees, square: if agrees { agreed } else { self.square }, ..self }
     }
 
     fn of_moments(

@@ -54,7 +54,19 @@ impl Sample {
         denominator: Total,
         numerator: Total,
     ) -> Result<(), AnswerError> {
-        self.change(stratum, |own| own.push(stratum, denominator, numerator))
+        let is_nonzero = denominator.value() != 0.0 || numerator.value() != 0.0;
+        self.push_counted(stratum, denominator, numerator, is_nonzero)
+    }
+
+    /// As [`Self::push_totals`]. `is_nonzero`: as in [`Moments::push_counted`].
+    pub(crate) fn push_counted(
+        &mut self,
+        stratum: u32,
+        denominator: Total,
+        numerator: Total,
+        is_nonzero: bool,
+    ) -> Result<(), AnswerError> {
+        self.change(stratum, |own| own.push(stratum, denominator, numerator, is_nonzero))
     }
 
     /// Sets the number of messages that a stratum sent: the N of its announcement or summary. A
@@ -74,7 +86,17 @@ impl Sample {
     /// # Errors
     /// The number is NaN, infinite or huge, or another number was set.
     pub fn set_exact_records(&mut self, stratum: u32, records: f64) -> Result<(), AnswerError> {
-        self.change(stratum, |own| own.set_exact_x(stratum, records))
+        self.set_exact_records_of(stratum, records, None)
+    }
+
+    /// The same of a number of messages: it has no part in the answer if fewer were sent.
+    pub(crate) fn set_exact_records_of(
+        &mut self,
+        stratum: u32,
+        records: f64,
+        messages: Option<u64>,
+    ) -> Result<(), AnswerError> {
+        self.change(stratum, |own| own.set_exact_x(stratum, records, messages))
     }
 
     /// Sets how the messages of a stratum were sent, and which of them are missing. Later facts

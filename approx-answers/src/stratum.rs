@@ -13,14 +13,30 @@ pub(crate) struct Stratum {
     pub moments: Moments,
     pub sent: Option<u64>,
     /// The exact total of `x` over all messages, arrived or not.
-    pub exact_x: Option<f64>,
+    pub exact_x: Option<Exact>,
     /// `None` if nothing is known of the delivery.
     pub facts: Option<Facts>,
     /// The end of the ids of its lost messages. At least this number of messages was sent.
     pub ids: u64,
 }
 
+/// An exact total of a sender.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Exact {
+    total: f64,
+    /// The number of messages that it is of, if the sender stated it.
+    messages: Option<u64>,
+}
+
 impl Stratum {
+    /// The exact total of `x` over all messages sent. A sender that ended before it had sent all of
+    /// its table has stated the total of more messages.
+    pub fn exact_x(&self) -> Option<f64> {
+        let exact = self.exact_x?;
+        let is_of_sent = exact.messages.zip(self.sent).is_none_or(|(one, other)| one == other);
+        is_of_sent.then_some(exact.total)
+    }
+
     pub fn arrived(&self) -> u64 {
         self.moments.messages()
     }
@@ -34,9 +50,9 @@ impl Stratum {
         self.sent == Some(0)
     }
 
-    /// A stratum of which nothing but its delivery is known.
+    /// A stratum of which nothing but its delivery and its exact total is known.
     pub fn is_unheard(&self) -> bool {
-        self.sent.is_none() && self.arrived() == 0 && self.exact_x.is_none()
+        self.sent.is_none() && self.arrived() == 0
     }
 
     /// The finite-population correction `1 - m/N`; 1 if N is unknown.
@@ -67,21 +83,40 @@ impl Stratum {
         self.facts = Some(Facts::new(delivery, messages));
     }
 
-    pub fn set_exact_x(&mut self, stratum: u32, exact: f64) -> Result<(), AnswerError> {
-        check_value(stratum, "exact total", exact)?;
-        let one = self.exact_x.unwrap_or(exact);
-        if one != exact {
-            return Err(AnswerError::Conflict { stratum, field: "exact total", one, other: exact });
+    /// Sets the exact total of `x`: of this number of messages, or else of all that were sent.
+    pub fn set_exact_x(
+        &mut self,
+        stratum: u32,
+        total: f64,
+        messages: Option<u64>,
+    ) -> Result<(), AnswerError> {
+        check_value(stratum, "exact total", total)?;
+        let known = self.exact_x.unwrap_or(Exact { total, messages });
+        if known.total != total {
+            let (field, one) = ("exact total", known.total);
+            return Err(AnswerError::Conflict { stratum, field, one, other: total });
         }
-        self.exact_x = Some(exact);
+        if let Some((one, other)) = known.messages.zip(messages).filter(|(one, other)| one != other)
+        {
+            let (field, one, other) = ("messages of the exact total", one as f64, other as f64);
+            return Err(AnswerError::Conflict { stratum, field, one, other });
+        }
+        self.exact_x = Some(Exact { total, messages: messages.or(known.messages) });
         Ok(())
     }
 
-    pub fn push(&mut self, stratum: u32, x: Total, y: Total) -> Result<(), AnswerError> {
+    /// Adds a message. `is_nonzero`: as in [`Moments::push_counted`].
+    pub fn push(
+        &mut self,
+        stratum: u32,
+        x: Total,
+        y: Total,
+        is_nonzero: bool,
+    ) -> Result<(), AnswerError> {
         check_value(stratum, "denominator", x.value())?;
         check_value(stratum, "total", y.value())?;
         check_arrived(stratum, self.arrived() + 1, self.sent)?;
-        self.moments.push_totals(x, y);
+        self.moments.push_counted(x, y, is_nonzero);
         Ok(())
     }
 
@@ -107,8 +142,8 @@ impl Stratum {
                 }
             }
         }
-        if let Some(exact) = other.exact_x {
-            self.set_exact_x(stratum, exact)?;
+        if let Some(Exact { total, messages }) = other.exact_x {
+            self.set_exact_x(stratum, total, messages)?;
         }
         Ok(self)
     }

@@ -1,7 +1,8 @@
 //! A CSV file as messages of whole records, for senders whose messages a query reads.
 //!
-//! The header travels alone in an exact group. A receiver needs no more than that to read the
-//! records of any message.
+//! The header and the totals travel in an exact group, a message each. A receiver needs no more
+//! than the header to read the records of any message, and no more than the totals to know how many
+//! records are missing.
 
 use std::fmt;
 use std::io::Read;
@@ -10,8 +11,8 @@ use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
-use crate::QuoteError;
 use crate::csv_text::CsvText;
+use crate::{QuoteError, Totals};
 
 /// Records of a message as long as fit here, so that it fits a packet of most paths.
 const MESSAGE_BYTES: usize = 1_400;
@@ -24,6 +25,8 @@ pub struct Table {
     /// Whole records each. They may differ in their number of packets, so send them without MRDF:
     /// it would deliver the short ones.
     pub messages: Vec<Vec<u8>>,
+    /// Its numbers of records and messages.
+    pub totals: Totals,
     /// Records with a value of several lines.
     pub long_records: LongRecords,
 }
@@ -82,9 +85,13 @@ pub enum RecordOrder {
 }
 
 impl Table {
-    /// The group of the header, which is exact and has one message.
+    /// The group of [`Table::heads`], which is exact.
     pub const HEADER_GROUP: u8 = 255;
-    /// The group of the records.
+    /// The message of the header in its group.
+    pub const HEADER_MESSAGE: u32 = 0;
+    /// The message of the totals in that group.
+    pub const TOTALS_MESSAGE: u32 = 1;
+    /// The group of the records, [`Table::messages`].
     pub const ROWS_GROUP: u8 = 0;
 
     /// Reads a file with a header. A message has at most `rows` records, or as many as fit a
@@ -139,7 +146,15 @@ impl Table {
         if let Some(draws) = &mut draws {
             messages.shuffle(draws);
         }
-        Ok(Self { header, messages, long_records })
+        let count = |number: usize| Some(number as u64);
+        let totals = Totals { records: count(lines.len()), messages: count(messages.len()) };
+        Ok(Self { header, messages, totals, long_records })
+    }
+
+    /// The messages of the group [`Table::HEADER_GROUP`], in their order: the header, and the
+    /// totals as [`Totals`] writes them. Receivers that know no totals need the header alone.
+    pub fn heads(&self) -> [Vec<u8>; 2] {
+        [self.header.clone(), self.totals.to_string().into_bytes()]
     }
 }
 

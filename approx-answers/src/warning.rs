@@ -96,8 +96,8 @@ pub enum Warning {
         /// if no message has records.
         messages: u64,
     },
-    /// All messages that arrived hold equally many records. The interval of their count allows for
-    /// empty messages by the rule of three.
+    /// All messages that arrived hold equally many records of a count, or the same share of their
+    /// records. The interval of the count allows for messages without any by the rule of three.
     EqualCounts {
         /// Messages that arrived, of the strata that aren't complete.
         messages: u64,
@@ -256,9 +256,9 @@ impl fmt::Display for Warning {
             ),
             Self::EqualCounts { messages } => write!(
                 f,
-                "all {messages} messages hold equally many records, and the interval allows for \
-                 missing ones without any, up to {} % of the job's messages: state the number of \
-                 records in an exact group",
+                "all {messages} messages hold equally many records, or the same share of theirs, \
+                 and the interval allows for missing ones without any, up to {} % of the job's \
+                 messages: raise the MSR, or state the number of records in an exact group",
                 rule_of_three_percent(*messages)
             ),
             Self::Rounded { by } => write!(

@@ -65,8 +65,7 @@ impl Answering {
         let mut csv = Csv::new(columns, checked(message, CsvQuotes::default())?);
         let without_value = state.push(stratum, &mut csv)?;
         let counted = csv.counted();
-        self.note(counted, without_value);
-        Ok(())
+        self.note(stratum, counted, without_value)
     }
 }
 

@@ -33,16 +33,16 @@ pub(super) trait Records {
         on: impl FnMut(&str, Numbers) -> Result<(), QueryError>,
     ) -> Result<(), QueryError>;
 
-    /// The values of a count that `each` went through last.
-    fn counted(&self) -> Counted {
-        Counted::default()
-    }
+    /// The rows that `each` went through last.
+    fn counted(&self) -> Counted;
 }
 
-/// The values of the column that `count(column)` counts. `NA` is missing among numbers, and may be
-/// a value among text.
+/// The rows of messages, and the values of the column that `count(column)` counts. `NA` is missing
+/// among numbers, and may be a value among text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
+    /// All rows, with and without values.
+    pub rows: u64,
     /// Rows with `NA`.
     pub na_rows: u64,
     /// A value is no number.
@@ -51,6 +51,7 @@ pub(super) struct Counted {
 
 impl Counted {
     pub fn add(&mut self, other: Self) {
+        self.rows += other.rows;
         self.na_rows += other.na_rows;
         self.has_text |= other.has_text;
     }
@@ -139,6 +140,7 @@ impl Columns {
             return Err(QueryError::Row { found: row.len(), column: short.name.clone() });
         }
         let numbers = number(x)?.zip(number(y)?);
+        counted.rows += 1;
         let has_no_part = numbers.is_none() && key.is_none();
         let key = key.as_ref().and_then(|column| column.of(row)).unwrap_or_default();
         let lacks_key = self.needs_key && key.trim().is_empty();
@@ -190,6 +192,12 @@ impl Column {
     }
 }
 
+/// The records of rows that were read.
+pub(super) struct Kept {
+    records: Vec<(String, Numbers)>,
+    counted: Counted,
+}
+
 /// The records of rows that come once.
 pub(super) struct Once<'a, I, S> {
     columns: &'a Columns,
@@ -209,13 +217,13 @@ where
     }
 
     /// The records, to be gone through several times.
-    pub fn kept(mut self) -> Result<Vec<(String, Numbers)>, QueryError> {
-        let mut kept = Vec::new();
+    pub fn kept(mut self) -> Result<Kept, QueryError> {
+        let mut records = Vec::new();
         self.each(|key, numbers| {
-            kept.push((key.to_owned(), numbers));
+            records.push((key.to_owned(), numbers));
             Ok(())
         })?;
-        Ok(kept)
+        Ok(Kept { records, counted: self.counted })
     }
 }
 
@@ -242,11 +250,15 @@ where
     }
 }
 
-impl Records for Vec<(String, Numbers)> {
+impl Records for Kept {
     fn each(
         &mut self,
         mut on: impl FnMut(&str, Numbers) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
-        self.iter().try_for_each(|(key, numbers)| on(key, *numbers))
+        self.records.iter().try_for_each(|(key, numbers)| on(key, *numbers))
+    }
+
+    fn counted(&self) -> Counted {
+        self.counted
     }
 }

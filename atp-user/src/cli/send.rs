@@ -165,7 +165,7 @@ fn send_messages(args: &Args, builder: JobBuilder) -> Result<(Job, Order)> {
     Ok((job, order))
 }
 
-/// Sends a CSV file: the header, then messages of whole records.
+/// Sends a CSV file: the header and the totals, then messages of whole records.
 fn send_table(args: &Args, builder: JobBuilder) -> Result<(Job, Order)> {
     let messages = Messages::open(&args.file, None)?;
     let source = messages.source();
@@ -173,8 +173,10 @@ fn send_table(args: &Args, builder: JobBuilder) -> Result<(Job, Order)> {
         true => (RecordOrder::OfFile, Order::Ordered),
         false => (RecordOrder::Shuffled, Order::Shuffled { buffer: None }),
     };
-    let Table { header, messages, long_records } = Table::read(messages.reader, args.rows, of_file)
+    let table = Table::read(messages.reader, args.rows, of_file)
         .with_context(|| format!("can't send {source}"))?;
+    let heads = table.heads();
+    let Table { messages, long_records, .. } = table;
     if long_records.number > 0 {
         note!("{source}: {long_records}");
     }
@@ -182,11 +184,13 @@ fn send_table(args: &Args, builder: JobBuilder) -> Result<(Job, Order)> {
     let number = u32::try_from(messages.len())
         .with_context(|| format!("{source} has more than 2^32 messages: raise --rows"))?;
     let rows = Group::new(Table::ROWS_GROUP).msr(args.msr).messages(number).order(order);
-    let of_header = Group::new(Table::HEADER_GROUP).messages(1).name("header");
-    let groups = [rows.name("rows"), of_header];
+    let of_heads = Group::new(Table::HEADER_GROUP).messages(heads.len() as u32).name("header");
+    let groups = [rows.name("rows"), of_heads];
     let builder = builder.groups(groups).mrdf(args.mrdf(order));
     let mut job = builder.connect(args.destination.as_str())?;
-    job.send_in(Table::HEADER_GROUP, &header)?;
+    for head in &heads {
+        job.send_in(Table::HEADER_GROUP, head)?;
+    }
     for message in &messages {
         job.send_in(Table::ROWS_GROUP, message)?;
     }

@@ -1478,9 +1478,10 @@ enum atp_status atp_answers_free(struct atp_answers *answers);
 
 /**
  * Opens a job that sends a table to a receiver that answers a query of it: CSV with a header. It
- * sends whole records, in the group 0 with the sampling rate `msr` of `options`, and the header in
- * the exact group 255. Blocks while a name is resolved and while the buffer is full.
- * atp_job_finish then ends the job.
+ * sends whole records, in the group 0 with the sampling rate `msr` of `options`. The exact group
+ * 255 has two messages: the header is message 0, and the totals for atp_query_add_totals are
+ * message 1. Blocks while a name is resolved and while the buffer is full. atp_job_finish then ends
+ * the job.
  *
  * Of `options`, `messages`, `order` and `groups` stay unset. Messages are sent without MRDF, which
  * would deliver the short ones. `csv_options` and `options` may be null: all defaults.
@@ -1781,6 +1782,20 @@ enum atp_status atp_query_add(struct atp_query query,
                               uint32_t stratum,
                               const void *data,
                               size_t len);
+
+/**
+ * Takes the totals of a stratum's table: message 1 of the group 255 of a job that
+ * atp_job_connect_csv opened. A count of all rows is then exact, and other counts and sums vary
+ * less. ATP_ERROR_ROW if the message isn't totals. ATP_ERROR_SAMPLE if other totals were set. The
+ * query then goes on without them.
+ *
+ * # Safety
+ * `data` is null or has `len` readable bytes.
+ */
+enum atp_status atp_query_add_totals(struct atp_query query,
+                                     uint32_t stratum,
+                                     const void *data,
+                                     size_t len);
 
 /**
  * Sets N, the number of messages that a stratum sent: when its source starts, or at its end. Sums

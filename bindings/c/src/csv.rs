@@ -48,9 +48,10 @@ unsafe impl SizeFirst for atp_csv_options {
 }
 
 /// Opens a job that sends a table to a receiver that answers a query of it: CSV with a header. It
-/// sends whole records, in the group 0 with the sampling rate `msr` of `options`, and the header in
-/// the exact group 255. Blocks while a name is resolved and while the buffer is full.
-/// atp_job_finish then ends the job.
+/// sends whole records, in the group 0 with the sampling rate `msr` of `options`. The exact group
+/// 255 has two messages: the header is message 0, and the totals for atp_query_add_totals are
+/// message 1. Blocks while a name is resolved and while the buffer is full. atp_job_finish then ends
+/// the job.
 ///
 /// Of `options`, `messages`, `order` and `groups` stay unset. Messages are sent without MRDF, which
 /// would deliver the short ones. `csv_options` and `options` may be null: all defaults.
@@ -133,7 +134,7 @@ fn read(csv: &[u8], options: &atp_csv_options) -> Outcome<Table> {
     Ok(table)
 }
 
-/// The groups of the records and of the header.
+/// The groups of the records, and of the header with the totals.
 fn groups(
     table: &Table,
     csv_options: &atp_csv_options,
@@ -158,7 +159,7 @@ fn groups(
     };
     let header = atp_group {
         group: Table::HEADER_GROUP.into(),
-        messages: 1,
+        messages: table.heads().len() as u32,
         name: c"header".as_ptr(),
         ..atp_group::initial()
     };
@@ -167,7 +168,8 @@ fn groups(
 
 fn send(handle: u64, table: &Table) -> Outcome {
     JOBS.find(handle)?.with(|job| {
-        job.send_in(Table::HEADER_GROUP, &table.header)?;
+        let heads = table.heads();
+        heads.iter().try_for_each(|head| job.send_in(Table::HEADER_GROUP, head).map(drop))?;
         let mut messages = table.messages.iter();
         messages.try_for_each(|message| job.send_in(Table::ROWS_GROUP, message).map(drop))
     })

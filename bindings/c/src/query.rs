@@ -288,6 +288,30 @@ pub unsafe extern "C" fn atp_query_add(
     })
 }
 
+/// Takes the totals of a stratum's table: message 1 of the group 255 of a job that
+/// atp_job_connect_csv opened. A count of all rows is then exact, and other counts and sums vary
+/// less. ATP_ERROR_ROW if the message isn't totals. ATP_ERROR_SAMPLE if other totals were set. The
+/// query then goes on without them.
+///
+/// # Safety
+/// `data` is null or has `len` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_query_add_totals(
+    query: atp_query,
+    stratum: u32,
+    data: *const c_void,
+    len: usize,
+) -> atp_status {
+    call_once(|| {
+        // SAFETY: the caller promises the bytes.
+        let message = unsafe { text::list(data.cast::<u8>(), len, "data") }?;
+        with(query, |asked| match asked.answering.push_totals(stratum, message) {
+            Err(error @ QueryError::Totals { .. }) => Err(Failure::row(&error)),
+            pushed => Ok(pushed?),
+        })
+    })
+}
+
 /// Sets N, the number of messages that a stratum sent: when its source starts, or at its end. Sums
 /// and counts need it. A smaller N replaces an announced one. ATP_ERROR_SAMPLE if more have
 /// arrived, or a smaller N was set.

@@ -316,9 +316,9 @@ static void of_a_table(void) {
     CHECK(atp_job_finish(job, &report) == ATP_OK && report.complete == 1);
     CHECK(atp_job_free(job) == ATP_OK);
 
-    atp_query query = open_query("sum(value)", NULL);
+    atp_query query = open_query("sum(value)", NULL), count = open_query("count(*)", NULL);
     int in_order = 1, ended = 0;
-    uint32_t rows = 0, headers = 0;
+    uint32_t rows = 0, headers = 0, totals = 0;
     while (!ended) {
         atp_event event;
         atp_group_terms terms;
@@ -333,6 +333,12 @@ static void of_a_table(void) {
             CHECK(atp_query_set_messages_sent(query, 0, terms.messages) == ATP_OK);
             break;
         case ATP_EVENT_MESSAGE:
+            if (event.group == 255 && event.message == 1) {
+                CHECK(atp_query_add_totals(query, 0, event.data, event.len) == ATP_OK);
+                CHECK(atp_query_add_totals(count, 0, event.data, event.len) == ATP_OK);
+                totals++;
+                break;
+            }
             if (event.group == 255) {
                 CHECK(event.len == strlen(HEADER) && memcmp(event.data, HEADER, event.len) == 0);
                 headers++;
@@ -341,6 +347,8 @@ static void of_a_table(void) {
             /* Unshuffled, each message begins with a record of k0. */
             in_order &= memcmp(event.data, "k0", 2) == 0;
             CHECK(atp_query_add(query, 0, event.data, event.len) == ATP_OK);
+            /* A count needs no more than the totals and a message. */
+            CHECK(rows > 0 || atp_query_add(count, 0, event.data, event.len) == ATP_OK);
             rows++;
             break;
         case ATP_EVENT_FINISHED:
@@ -349,7 +357,7 @@ static void of_a_table(void) {
         }
         CHECK(atp_event_free(&event) == ATP_OK);
     }
-    CHECK(rows == RECORDS / 10 && headers == 1 && !in_order);
+    CHECK(rows == RECORDS / 10 && headers == 1 && totals == 1 && !in_order);
     atp_answers answers;
     atp_estimate sum;
     ATP_INIT(&answers);
@@ -358,6 +366,10 @@ static void of_a_table(void) {
     CHECK(atp_answers_row(&answers, 0, &sum) == ATP_OK && sum.warnings_len == 0);
     CHECK(sum.value == RECORDS * (RECORDS - 1) / 2 && sum.low == sum.high);
     CHECK(atp_answers_free(&answers) == ATP_OK && atp_query_free(query) == ATP_OK);
+    CHECK(atp_query_answers(count, &answers) == ATP_OK);
+    CHECK(atp_answers_row(&answers, 0, &sum) == ATP_OK && sum.warnings_len == 0);
+    CHECK(sum.value == RECORDS && sum.low == RECORDS && sum.high == RECORDS);
+    CHECK(atp_answers_free(&answers) == ATP_OK && atp_query_free(count) == ATP_OK);
     CHECK(atp_receiver_close(receiver) == ATP_OK);
 }
 

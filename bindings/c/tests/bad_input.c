@@ -112,6 +112,10 @@ static void queries(void) {
     FAILS(atp_query_add(query, 0, "a,\"1\nb,7\n", 9), ATP_ERROR_ROW, "a quote opens a value and has no end");
     FAILS(atp_query_add(query, 0, "a,1,7\n", 6), ATP_ERROR_ROW, "3 values");
     FAILS(atp_query_add(query, 0, "a,1e99\n", 7), ATP_ERROR_SAMPLE, "1e60");
+    FAILS(atp_query_add_totals(query, 0, NULL, 3), ATP_ERROR_NULL, "data");
+    FAILS(atp_query_add_totals(query, 0, header, 10), ATP_ERROR_ROW, "line 1 is no fact");
+    CHECK(atp_query_add_totals(query, 0, "records 1\n", 10) == ATP_OK);
+    FAILS(atp_query_add_totals(query, 0, "records 2\n", 10), ATP_ERROR_SAMPLE, "exact total");
     CHECK(atp_query_add(query, 0, "a,1\n", 4) == ATP_OK);
     FAILS(atp_query_answers(query, &answers), ATP_ERROR_NO_ANSWER, "stratum 0");
     CHECK(answers.memory == 0);

@@ -160,6 +160,8 @@ def test_a_query_answers_from_a_lossy_job() -> None:
 @pytest.mark.parametrize("ordered", [False, True])
 def test_a_table_is_sent_shuffled_unless_it_is_told_to_be_ordered(ordered: bool) -> None:
     csv = "delay\n" + "".join(f"{row // 100}\n" for row in range(20_000))
+    totals = b"records 20000\nmessages 2000\n"
+    assert Table(csv, rows=10).heads == [b"delay\n", totals]
     with bind() as receiver:
         sending = Call(
             lambda: send_csv(
@@ -167,14 +169,19 @@ def test_a_table_is_sent_shuffled_unless_it_is_told_to_be_ordered(ordered: bool)
             )
         )
         answering: Answering | None = None
+        count = Answering("count(*)", ["delay"])
         waiting: list[atp.Message] = []
         terms: atp.GroupTerms | None = None
         for event in receiver:
             match event:
                 case atp.Started(terms=told):
                     terms = told.groups[0]
-                case atp.Message(group=Table.HEADER_GROUP):
+                case atp.Message(group=Table.HEADER_GROUP, message=Table.HEADER_MESSAGE):
                     answering = Answering.of_csv("avg(delay)", event)
+                case atp.Message(group=Table.HEADER_GROUP, message=Table.TOTALS_MESSAGE):
+                    assert answering is not None and bytes(event) == totals
+                    answering.push_totals(0, event)
+                    count.push_totals(0, event)
                 case atp.Message():
                     waiting.append(event)
                 case atp.Finished(summary=summary):
@@ -184,6 +191,9 @@ def test_a_table_is_sent_shuffled_unless_it_is_told_to_be_ordered(ordered: bool)
     for message in waiting:
         answering.push_csv(0, message)
     answering.set_messages_sent(0, 2_000)
+    count.push_csv(0, waiting[0])
+    ((_, records),) = count.answers().rows
+    assert (records.value, records.half_width, records.warnings) == (20_000, 0, ())
     answering.set_delivery(0, Delivery.of(terms, summary.groups[0]))
     ((_, mean_delay),) = answering.answers(confidence=0.999999).rows
     assert mean_delay.messages >= 1_600
@@ -472,6 +482,8 @@ MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: filled().push_message(0, [["many"]]), QueryError, "neither a number nor missing"),
     (lambda: filled().push_csv(0, ANY), TypeError, "a message must be bytes or another object"),
     (lambda: filled().push_csv(0, b"\xff"), QueryError, "isn't CSV"),
+    (lambda: filled().push_totals(0, ANY), TypeError, "a message must be bytes or another object"),
+    (lambda: filled().push_totals(0, b"records -1\n"), QueryError, "isn't the totals of a table"),
     (lambda: Answering.of_csv("sum(x)", b"x\n1\n"), QueryError, "2 records"),
     (lambda: Planner(absolute=1).look_at(ANY), TypeError, "Answering"),
     (lambda: filled().push_message(-1, []), ValueError, "stratum must be an integer from 0"),

@@ -11,6 +11,7 @@ mod tests;
 use anyhow::{Result, bail};
 use approx_answers::{
     AcceptedError, Action, AnswerError, Answering, Answers, Confidence, Planner, Query, Table,
+    Totals,
 };
 use approxlib::{Event, GroupSummary, RateRequest, Receiver, Summary, Terms};
 pub use end::Verdict;
@@ -102,12 +103,14 @@ impl Live {
                 self.leave_out(1, format_args!("{source} sends a stream, and a query takes none"));
             }
             Event::Message { source, job, group, message, data, .. } => {
-                let is_first_header = (*group, *message) == (HEADER_GROUP, 0);
+                let place = (*group, *message);
+                let is_first_header = place == (HEADER_GROUP, Table::HEADER_MESSAGE);
                 let stratum = self.strata.of_message(*source, *job, is_first_header);
-                match *group {
-                    HEADER_GROUP => self.on_header(stratum, data, receiver)?,
-                    ROWS_GROUP => self.on_rows(stratum, data),
-                    other => {
+                match place {
+                    (HEADER_GROUP, Table::TOTALS_MESSAGE) => self.on_totals(stratum, data),
+                    (HEADER_GROUP, _) => self.on_header(stratum, data, receiver)?,
+                    (ROWS_GROUP, _) => self.on_rows(stratum, data),
+                    (other, _) => {
                         let what = format_args!("{source} sent a message of group {other}");
                         self.leave_out(1, format_args!("{what}, without `atp-user send --csv`"));
                     }
@@ -165,6 +168,23 @@ impl Live {
         Ok(())
     }
 
+    /// Keeps the totals of a sender until the answer has a message of it. Senders without totals
+    /// may send their header once more in this place.
+    fn on_totals(&mut self, stratum: u32, data: &[u8]) {
+        let of = self.strata.of_mut(stratum);
+        let source = of.source;
+        let is_header = self.answering.as_ref().is_some_and(|(header, _)| header == data);
+        if is_header || matches!(of.header, Header::Other) {
+            return;
+        }
+        if let Err(error) = Totals::parse(data) {
+            self.leave_out(1, format_args!("the totals of {source}: {error}"));
+            return;
+        }
+        of.totals = Some(data.to_vec());
+        self.set_totals(stratum);
+    }
+
     fn on_rows(&mut self, stratum: u32, data: &[u8]) {
         let of = self.strata.of_mut(stratum);
         let source = of.source;
@@ -197,6 +217,7 @@ impl Live {
         if of.counted == 1 {
             self.set_sent(stratum);
             self.set_delivery(stratum, None);
+            self.set_totals(stratum);
             if let Some(planner) = &mut self.planner {
                 planner.source_heard(stratum);
             }
@@ -289,6 +310,20 @@ impl Live {
         };
         if let Err(error) = answering.set_messages_sent(stratum, sent) {
             self.leave_out(1, format_args!("the terms of {source}: {error}"));
+        }
+    }
+
+    /// Hands on the totals of a sender of the table.
+    fn set_totals(&mut self, stratum: u32) {
+        let of = self.strata.of(stratum);
+        let source = of.source;
+        let (Some(totals), true, Some((_, answering))) =
+            (&of.totals, of.is_counted(), &mut self.answering)
+        else {
+            return;
+        };
+        if let Err(error) = answering.push_totals(stratum, totals) {
+            self.leave_out(1, format_args!("the totals of {source}: {error}"));
         }
     }
 

@@ -20,6 +20,8 @@ pub struct Stratum {
     pub source: SocketAddr,
     pub job: u32,
     pub header: Header,
+    /// The message with the totals of its table, if it states them.
+    pub totals: Option<Vec<u8>>,
     /// The number of messages with records, once it is known.
     pub sent: Option<u64>,
     pub terms: Option<RowsTerms>,
@@ -84,6 +86,7 @@ impl Strata {
             source,
             job,
             header: Header::Awaited(Vec::new()),
+            totals: None,
             sent: None,
             terms: None,
             counted: 0,

@@ -34,13 +34,15 @@ fn run(live: &mut Live, order: Order) -> Result<()> {
             let number = table.messages.len() as u32;
             let groups = [
                 Group::new(ROWS_GROUP).messages(number).order(order),
-                Group::new(HEADER_GROUP).messages(1),
+                Group::new(HEADER_GROUP).messages(2),
             ];
             let groups = [groups[0].msr(0.999), groups[1]];
             let job = Job::builder().control_socket(None).groups(groups);
             let mut job = job.rate_max_bytes_per_s(500_000).connect(peer).unwrap();
             together.wait();
-            job.send_in(HEADER_GROUP, &table.header).unwrap();
+            for head in table.heads() {
+                job.send_in(HEADER_GROUP, &head).unwrap();
+            }
             for message in &table.messages {
                 job.send_in(ROWS_GROUP, message).unwrap();
             }
@@ -170,14 +172,15 @@ fn look__awaits_the_records_of_a_sender_of_the_table() {
 #[test]
 fn on_event__leaves_out_what_is_no_table() {
     let rows_of_2 = |data: &[u8]| vec![header(2), message(2, ROWS_GROUP, data), ended(2, 1, [])];
-    let second_header = |data: &[u8]| Event::Message {
+    let of_header = |message, data: &[u8]| Event::Message {
         source: source(),
         job: 1,
         window: 0,
         group: HEADER_GROUP,
-        message: 1,
+        message,
         data: data.to_vec(),
     };
+    let second_header = |data| of_header(2, data);
     let other_window = Event::Message {
         source: source(),
         job: 1,
@@ -209,6 +212,15 @@ fn on_event__leaves_out_what_is_no_table() {
         // Fewer than have arrived.
         (1, vec![started(1, Order::Ordered, 3)], "the terms of 127.0.0.1:1"),
         (0, vec![second_header(b"key,value\n")], ""),
+        // Totals, and a header in their place.
+        (0, vec![of_header(1, b"records 100\nmessages 100\n")], ""),
+        (0, vec![of_header(1, b"key,value\n")], ""),
+        (1, vec![of_header(1, b"records 1e2\n")], "the totals of 127.0.0.1:1"),
+        (
+            1,
+            vec![of_header(1, b"records 100\n"), of_header(1, b"records 9\n")],
+            "100 exact total in one place",
+        ),
     ] {
         let mut live = live("avg(value)", 2, Some(1e-6));
         take(&mut live, [header(1)].into_iter().chain(rows(1, 49)).chain(events));
@@ -221,6 +233,42 @@ fn on_event__leaves_out_what_is_no_table() {
         let said = format!("{messages} messages are left out");
         assert_eq!(text.contains(&said), messages > 0, "{text}");
     }
+}
+
+fn totals(job: u32, text: &str) -> Event {
+    let (source, data) = (source(), text.into());
+    Event::Message { source, job, window: 0, group: HEADER_GROUP, message: 1, data }
+}
+
+/// The totals may come before the header, before the records, among them, or never.
+#[test]
+fn on_totals__makes_a_count_exact_at_any_time() {
+    let text = "records 123\nmessages 100\n";
+    for place in [0, 1, 2, 20, 60] {
+        let mut events: Vec<Event> = [header(1), started(1, SHUFFLED, 100)].into();
+        events.extend(rows(1, 50));
+        events.insert(place.min(events.len()), totals(1, text));
+        events.push(ended(1, 100, [50..100]));
+        let mut live = live("count(*)", 1, None);
+        take(&mut live, events);
+        let answers = live.answers().unwrap().unwrap();
+        let count = &answers.rows[0].1;
+        assert_eq!((count.value, count.half_width()), (123.0, 0.0), "{place}");
+        let (text, verdict) = live.finish(false).unwrap();
+        assert_eq!(verdict, Verdict::Fine, "{text}");
+    }
+    // Of two senders, one states its totals.
+    let mut live = live("count(*)", 2, None);
+    take(&mut live, [header(1), started(1, SHUFFLED, 100), totals(1, text)]);
+    take(&mut live, [header(2), started(2, SHUFFLED, 100)]);
+    take(&mut live, rows(1, 50).chain(rows(2, 50)));
+    let answers = live.answers().unwrap().unwrap();
+    let count = &answers.rows[0].1;
+    assert!(count.value == 223.0 && count.half_width() > 0.0, "{count}");
+    // A sender that was cut off has stated the totals of messages that it didn't send.
+    take(&mut live, [ended(1, 60, [50..60]), ended(2, 100, [50..100])]);
+    let answers = live.answers().unwrap().unwrap();
+    assert_eq!(answers.rows[0].1.value, 160.0);
 }
 
 #[test]

@@ -33,11 +33,11 @@ def send_csv(
         raise ValueError("the CSV holds no record: nothing was sent")
     options["groups"] = [
         Group(Table.ROWS_GROUP, msr, len(table), "rows", table.order),
-        Group(Table.HEADER_GROUP, messages=1, name="header"),
+        Group(Table.HEADER_GROUP, messages=len(table.heads), name="header"),
     ]
     # MRDF would deliver the short messages: no fair sample.
     options.setdefault("mrdf", False)
     with Job(peer, **options) as job:
-        job.send(table.header, Table.HEADER_GROUP)
+        job.send_many(table.heads, Table.HEADER_GROUP)
         job.send_many(table.messages, Table.ROWS_GROUP)
         return job.finish()

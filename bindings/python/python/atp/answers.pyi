@@ -94,6 +94,10 @@ class Answering:
         an empty text and ``NA`` are missing values."""
     def push_csv(self, stratum: int, message: MessageData | str) -> None:
         """Adds the rows of one message: whole records of CSV in UTF-8, without a header."""
+    def push_totals(self, stratum: int, message: MessageData | str) -> None:
+        """Takes the totals of a stratum's table: message ``Table.TOTALS_MESSAGE`` of the group
+        ``Table.HEADER_GROUP``. A count of all rows is then exact, and other counts and sums vary
+        less. A message that isn't totals is a ``QueryError``."""
     def set_messages_sent(self, stratum: int, messages: int) -> None:
         """Sets N of a stratum, as an event tells it. A smaller N replaces an announced one."""
     def set_delivery(self, stratum: int, delivery: Delivery) -> None: ...
@@ -229,7 +233,11 @@ class Table:
     ROWS_GROUP: ClassVar[int]
     """The group in which queries expect the records."""
     HEADER_GROUP: ClassVar[int]
-    """That of the header: exact, one message."""
+    """That of ``heads``: exact."""
+    HEADER_MESSAGE: ClassVar[int]
+    """The message of the header in its group."""
+    TOTALS_MESSAGE: ClassVar[int]
+    """The message of the totals in that group, for ``Answering.push_totals``."""
 
     def __new__(
         cls,
@@ -241,6 +249,9 @@ class Table:
     ) -> Table: ...
     @property
     def header(self) -> bytes: ...
+    @property
+    def heads(self) -> list[bytes]:
+        """The header, and the totals: the messages of the group ``HEADER_GROUP`` in their order."""
     @property
     def messages(self) -> list[bytes]:
         """Send them without MRDF, which would deliver the short ones."""

@@ -117,6 +117,11 @@ impl Answering {
         pushed.map_err(|error| raise(message.py(), error))
     }
 
+    fn push_totals(&self, stratum: Stratum, message: &Bound<'_, PyAny>) -> PyResult<()> {
+        let pushed = with_csv(message, |message| self.0.lock().push_totals(stratum.0, message))?;
+        pushed.map_err(|error| raise(message.py(), error))
+    }
+
     fn set_messages_sent(
         &self,
         py: Python<'_>,

@@ -21,9 +21,15 @@ impl Table {
     /// The group of the records.
     #[classattr]
     const ROWS_GROUP: u8 = approx_answers::Table::ROWS_GROUP;
-    /// The group of the header.
+    /// The group of the header and of the totals.
     #[classattr]
     const HEADER_GROUP: u8 = approx_answers::Table::HEADER_GROUP;
+    /// The message of the header in its group.
+    #[classattr]
+    const HEADER_MESSAGE: u32 = approx_answers::Table::HEADER_MESSAGE;
+    /// The message of the totals in that group.
+    #[classattr]
+    const TOTALS_MESSAGE: u32 = approx_answers::Table::TOTALS_MESSAGE;
 
     #[new]
     #[pyo3(signature = (csv, *, rows = None, ordered = None, seed = None))]
@@ -62,6 +68,11 @@ impl Table {
     #[getter]
     fn header<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.table.header)
+    }
+
+    #[getter]
+    fn heads<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.table.heads().iter().map(|head| PyBytes::new(py, head)))
     }
 
     #[getter]

@@ -127,7 +127,14 @@ impl Caller {
                 self.open_query(query, header, null.0.is_some(), *size, numbers);
             }
             Step::Add { on, stratum, rows, null } => {
+                let is_totals = *stratum >= 240;
                 let rows = match rows {
+                    Rows::Usual(rows) if is_totals => {
+                        let fact = |(_, records, messages): &(u8, u16, u16)| {
+                            format!("records {records}\nmessages {messages}\n")
+                        };
+                        rows.iter().map(fact).collect::<String>().into_bytes()
+                    }
                     Rows::Usual(rows) => {
                         let line = |(k, a, b): &(u8, u16, u16)| format!("{k},{a},{b}\n");
                         rows.iter().map(line).collect::<String>().into_bytes()
@@ -136,7 +143,10 @@ impl Caller {
                 };
                 let data = if null.0.is_some() { std::ptr::null() } else { rows.as_ptr().cast() };
                 let (query, stratum) = (self.query(*on), u32::from(stratum % 3));
-                let status = call!(atp_query_add(query, stratum, data, rows.len()));
+                let status = match is_totals {
+                    true => call!(atp_query_add_totals(query, stratum, data, rows.len())),
+                    false => call!(atp_query_add(query, stratum, data, rows.len())),
+                };
                 self.expect(&self.answered.queries, query.handle, status);
             }
             Step::SetSent { on, stratum, messages } => {
