@@ -1480,8 +1480,8 @@ enum atp_status atp_answers_free(struct atp_answers *answers);
  * Opens a job that sends a table to a receiver that answers a query of it: CSV with a header. It
  * sends whole records, in the group 0 with the sampling rate `msr` of `options`. The exact group
  * 255 has two messages: the header is message 0, and the totals for atp_query_add_totals are
- * message 1. Blocks while a name is resolved and while the buffer is full. atp_job_finish then ends
- * the job.
+ * message 1. Blocks while a name is resolved and while the buffer is full. atp_job_finish then
+ * ends the job.
  *
  * Of `options`, `messages`, `order` and `groups` stay unset. Messages are sent without MRDF, which
  * would deliver the short ones. `csv_options` and `options` may be null: all defaults.
