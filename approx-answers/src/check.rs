@@ -84,7 +84,8 @@ fn unfair(parts: &[(u32, &Stratum)]) -> impl Iterator<Item = Warning> {
 }
 
 /// Adds a warning if few messages of the incomplete strata hold a key. `messages`: those with the
-/// key in all strata, and in the incomplete ones. A key of complete strata alone is known.
+/// key in all strata, and in the incomplete ones. No such message says nothing about the key there:
+/// [`unseen`] does.
 pub(crate) fn few_with_key(
     warnings: &mut Vec<Warning>,
     parts: &[(u32, &Stratum)],
@@ -98,8 +99,8 @@ pub(crate) fn few_with_key(
     }
 }
 
-/// Warnings about all keys of a job together. `singles`: the strata of the keys that one message
-/// holds.
+/// Warnings about all keys of a job together. `singles`: the stratum of each key that one message
+/// of it holds.
 pub(crate) fn table_warnings(
     messages: &Sample,
     singles: impl Iterator<Item = u32>,
@@ -112,8 +113,8 @@ pub(crate) fn table_warnings(
 /// A warning if keys that no arrived message holds are likely.
 ///
 /// Of the keys that one message of a stratum holds, `m/N` are seen. So those that were seen stand
-/// for `(N - m) / m` unseen ones each. Keys of several messages are seen more often, which makes
-/// this an upper bound.
+/// for `(N - m) / m` unseen ones each, which may be keys of other strata. Keys of several messages
+/// are seen more often, which makes this an upper bound.
 fn unseen(messages: &Sample, singles: impl Iterator<Item = u32>) -> Option<Warning> {
     let mut keys = 0.0;
     for stratum in singles {

@@ -445,12 +445,10 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         Ok(estimate)
     }
 
-    /// The strata of the keys that one message holds.
+    /// The stratum of each key that one message of it holds.
     fn singles(&self) -> impl Iterator<Item = u32> {
-        self.entries.iter().filter_map(|entry| match entry.strata[..] {
-            [(stratum, moments)] => (moments.messages() == 1).then_some(stratum),
-            _ => None,
-        })
+        let in_strata = self.entries.iter().flat_map(|entry| &entry.strata);
+        in_strata.filter(|(_, moments)| moments.messages() == 1).map(|(stratum, _)| *stratum)
     }
 
     /// Warnings about the whole table of keys.

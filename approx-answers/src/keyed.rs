@@ -161,8 +161,8 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
 
     /// Warnings about the whole table of keys.
     pub fn table_warnings(&self) -> Vec<Warning> {
-        let singles = self.entries.values().filter(|entry| entry.messages == 1);
-        let singles = singles.filter_map(|entry| entry.cells.keys().next().copied());
+        let in_strata = self.entries.values().flat_map(|entry| &entry.cells);
+        let singles = in_strata.filter(|(_, own)| own.messages == 1).map(|(stratum, _)| *stratum);
         table_warnings(&self.messages, singles, self.uncounted_records, self.keys_max)
     }
 

@@ -169,7 +169,11 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         } else {
             // This share of the messages may hold values beyond all that arrived, and none of them
             // be seen with a probability of half of alpha.
-            let unseen = (2.0 / (1.0 - confidence.level())).ln() / entry.messages as f64;
+            let is_complete = strata.iter().all(|(_, stratum)| stratum.is_complete());
+            let unseen = match is_complete {
+                true => 0.0,
+                false => (2.0 / (1.0 - confidence.level())).ln() / entry.messages as f64,
+            };
             let low = Some(rank - to_low).filter(|_| rank - to_low.max(unseen) > 0.0);
             let high = Some(rank + to_high).filter(|_| rank + to_high.max(unseen) < 1.0);
             let low = low.and_then(|low| ranked.value(low));
@@ -316,6 +320,28 @@ mod tests {
         for bad in [0.0, 1.0, -1.0, f64::NAN] {
             assert!(matches!(quantiles.quantile(&(), bad, P95), Err(AnswerError::Rank { .. })));
         }
+    }
+
+    /// Sketches keep some of many values, and their error has bounds although all have arrived.
+    #[test]
+    fn quantile__of_a_complete_job_of_many_values() {
+        let (values, in_message) = (10_007, 67);
+        let mut misses = 0;
+        for step in 0..30 {
+            let of = |place: u64| ((place * (step * 331 + 17)) % values) as f64;
+            let all: Vec<f64> = (0..values).map(of).collect();
+            let messages: Vec<&[f64]> = all.chunks(in_message).collect();
+            let found = whole(&messages, messages.len() as u64);
+            for rank in [0.1, 0.5, 0.9] {
+                let found = found.quantile(&(), rank, P95).unwrap();
+                let truth = (rank * values as f64).ceil() - 1.0;
+                assert_eq!(found.warnings, [], "{found}");
+                assert!(found.half_width() < 0.02 * values as f64, "{found}");
+                misses += u64::from(!found.contains(truth));
+            }
+        }
+        // Of 90 intervals, 5 % miss more than 16 times in one of 100,000 tests; these are fixed.
+        assert!(misses <= 16, "{misses}");
     }
 
     #[test]

@@ -68,12 +68,12 @@ impl Spread {
         if total.is_infinite() {
             return 0.0;
         }
-        if total <= 0.0 {
+        // The error of a sketch is known. (The sum of no shares is -0.0.)
+        if total <= 0.0 || self.parts.is_empty() {
             return f64::INFINITY;
         }
         let share = |part: &Part| (part.variance() / total).powi(2) / part.degrees_of_freedom;
-        let degrees = 1.0 / self.parts.iter().map(share).sum::<f64>();
-        if self.parts.is_empty() { degrees } else { degrees.min(self.degrees_max) }
+        (1.0 / self.parts.iter().map(share).sum::<f64>()).min(self.degrees_max)
     }
 
     /// Half of the width of a symmetric interval, by Student's t.

@@ -17,7 +17,8 @@ pub enum Warning {
         /// Messages that arrived, of the strata that aren't complete. Of a key: those that hold it.
         messages: u64,
     },
-    /// Many keys occur in one message each, so others are likely to be in missing messages only.
+    /// Many keys occur in one message of a stratum each, so others are likely to be in missing
+    /// messages of it only. Such a key may have a row, by messages of other strata.
     UnseenKeys {
         /// The expected number of such keys, at most; `None` if the number of messages sent is
         /// unknown.
@@ -167,8 +168,9 @@ impl fmt::Display for Warning {
                     None => f.write_str("some keys")?,
                 }
                 f.write_str(
-                    " are expected in missing messages only, as others are in one message each: \
-                     group by a coarser key, raise the MSR, or send rare keys in an exact group",
+                    " are expected in missing messages of a sender only, as others are in one message \
+                     of it each: group by a coarser key, raise the MSR, or send rare keys in an \
+                     exact group",
                 )
             }
             Self::UncountedRecords { records, limit } => write!(
@@ -314,7 +316,7 @@ mod tests {
             (Warning::FewMessages { messages: 7 }, "raise the MSR"),
             (
                 Warning::UnseenKeys { keys: Some(3.2) },
-                "up to 3.2 keys are expected in missing messages only",
+                "up to 3.2 keys are expected in missing messages of a sender only",
             ),
             (Warning::UncountedRecords { records: 5, limit: 2 }, "raise the limit"),
             (

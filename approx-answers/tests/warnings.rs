@@ -206,6 +206,25 @@ fn answers__of_a_key_of_complete_senders_are_in_no_doubt() {
     }
 }
 
+/// A key of a complete sender may be in missing messages of another one only, as keys that are in
+/// one of its messages each show.
+#[test]
+fn answers__of_a_key_that_an_incomplete_sender_may_have() {
+    for query in ["sum(v) by k", "count(*) by k", "avg(v) by k", "median(v) by k"] {
+        let mut answering = Answering::of_csv(query.parse().unwrap(), b"k,v\n").unwrap();
+        for (stratum, arrived, sent) in [(0, 60, 60), (1, 50, 100)] {
+            answering.set_messages_sent(stratum, sent).unwrap();
+            answering.set_delivery(stratum, &Delivery::shuffled()).unwrap();
+            // The second sender has each key once, half of them in missing messages.
+            for message in 0..arrived {
+                answering.push_csv(stratum, format!("k{message},5\n").as_bytes()).unwrap();
+            }
+        }
+        let found = answering.answers(P95).unwrap().warnings;
+        assert!(found.contains(&Warning::UnseenKeys { keys: Some(50.0) }), "{query}: {found:?}");
+    }
+}
+
 /// A warning about few messages, or about those that agree, counts those of incomplete senders.
 #[test]
 fn warnings__count_messages_of_incomplete_senders() {

@@ -202,29 +202,25 @@ impl Answering {
             State::Sums(_) | State::Ratios(_) | State::Grouped(_) => {
                 let without_value = state.push(stratum, &mut records)?;
                 let counted = records.counted();
-                self.note(stratum, counted, without_value)
+                self.note(stratum, counted, without_value);
             }
             State::Quantiles(_) | State::Top(_) => {
                 let mut records = records.kept()?;
                 let without_value = state.push(stratum, &mut records)?;
-                self.note(stratum, records.counted(), without_value)
+                self.note(stratum, records.counted(), without_value);
             }
         }
+        Ok(())
     }
 
     /// Notes the rows of a message that was added, and their missing values.
-    pub(super) fn note(
-        &mut self,
-        stratum: u32,
-        counted: Counted,
-        without_value: WithoutValue,
-    ) -> Result<(), QueryError> {
+    pub(super) fn note(&mut self, stratum: u32, counted: Counted, without_value: WithoutValue) {
         self.counted.add(counted);
         self.without_value.add(without_value, |key| self.state.has(key));
         if !self.is_of_rows() {
-            self.rows.push(stratum, counted.rows, 0.0)?;
+            // The state has the message. Its rows alone have too many strata: they only check.
+            let _ = self.rows.push(stratum, counted.rows, 0.0);
         }
-        Ok(())
     }
 
     pub(super) fn columns_and_state(&mut self) -> (&Columns, &mut State) {
@@ -264,11 +260,18 @@ impl Answering {
     /// The message is no totals message ([`crate::Totals::parse`]), or other totals were set. The
     /// answers stay as they were.
     pub fn push_totals(&mut self, stratum: u32, message: &[u8]) -> Result<(), QueryError> {
-        let totals = Totals::parse(message)?;
-        if let Some(records) = totals.records {
-            self.set_exact(stratum, records as f64, totals.messages)?;
+        Ok(self.set_totals(stratum, Totals::parse(message)?)?)
+    }
+
+    /// As [`Answering::push_totals`], of a message that was read.
+    ///
+    /// # Errors
+    /// Other totals were set. The answers stay as they were.
+    pub fn set_totals(&mut self, stratum: u32, totals: Totals) -> Result<(), AnswerError> {
+        match totals.records {
+            Some(records) => self.set_exact(stratum, records as f64, totals.messages),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Sets the exact number of records in all messages of a stratum, arrived or not, as its sender
@@ -309,7 +312,8 @@ impl Answering {
     }
 
     /// Takes all messages of a stratum out of the answers, such as those of a source that never
-    /// said how many it sends.
+    /// said how many it sends. Notes of its missing values stay: a key without values among them,
+    /// and `NA` in text.
     pub fn remove_stratum(&mut self, stratum: u32) {
         match &mut self.state {
             State::Sums(sample) | State::Ratios(sample) => sample.remove_stratum(stratum),

@@ -65,7 +65,8 @@ impl Answering {
         let mut csv = Csv::new(columns, checked(message, CsvQuotes::default())?);
         let without_value = state.push(stratum, &mut csv)?;
         let counted = csv.counted();
-        self.note(stratum, counted, without_value)
+        self.note(stratum, counted, without_value);
+        Ok(())
     }
 }
 

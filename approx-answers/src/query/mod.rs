@@ -12,6 +12,8 @@ pub use quotes::{CsvQuotes, QuoteError};
 
 use std::fmt;
 
+use crate::Totals;
+
 /// A query of one table, such as `avg(dep_delay) by carrier`.
 ///
 /// ```
@@ -84,10 +86,13 @@ pub enum Function {
 }
 
 impl Query {
-    /// Whether there is no answer without the number of messages that each stratum sent: of sums,
-    /// counts and rankings. Others then weight strata by what arrived.
-    pub fn needs_messages_sent(&self) -> bool {
+    /// Whether there is no answer without the number of messages that a stratum with these totals
+    /// sent: of sums, rankings and counts, but for the number of all rows that the totals state.
+    /// Others then weight strata by what arrived.
+    pub fn needs_messages_sent(&self, totals: Option<Totals>) -> bool {
+        let states_rows = totals.is_some_and(|totals| totals.records.is_some());
         match self.function {
+            Function::Count { column: None } => self.by.is_some() || !states_rows,
             Function::Sum { .. } | Function::Count { .. } | Function::Top { .. } => true,
             Function::Average { .. } | Function::Ratio { .. } | Function::Quantile { .. } => false,
         }

@@ -160,13 +160,15 @@ struct Built {
 
 impl Built {
     fn new(choice: &Choice, run: &mut Run) -> Result<Built> {
-        Ok(Built {
-            unit: run.part("build of the unit tests", unit::build)?,
-            wheels: run.part("build of the wheels", python::build)?,
+        let unit = run.part("build of the unit tests", unit::build)?;
+        let wheels = run.part("build of the wheels", python::build)?;
+        let torch = match wheels {
             // Now, as apt changes files that a guest reads.
-            torch: run.part("installation of PyTorch", || python::install(choice.torch))?,
-            kernel: run.part("build of the kernel tests", kernel::build)?,
-        })
+            Some(Ok(_)) => run.part("installation of PyTorch", || python::install(choice.torch))?,
+            _ => None,
+        };
+        let kernel = run.part("build of the kernel tests", kernel::build)?;
+        Ok(Built { unit, wheels, torch, kernel })
     }
 
     /// Runs the rungs that need no guest.

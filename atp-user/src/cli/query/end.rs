@@ -117,10 +117,7 @@ impl Live {
     /// they died before their terms arrived.
     fn leave_out_unknown_sent(&mut self) {
         let Some((_, answering)) = &mut self.answering else { return };
-        if !self.query.needs_messages_sent() {
-            return;
-        }
-        for stratum in self.strata.of_unknown_sent() {
+        for stratum in self.strata.of_unknown_sent(&self.query) {
             answering.remove_stratum(stratum);
             let of = self.strata.of_mut(stratum);
             of.taken_out = mem::take(&mut of.counted);
@@ -136,7 +133,7 @@ mod tests {
     use super::{
         super::{
             ROWS_GROUP,
-            tests::{SHUFFLED, ended, header, live, message, rows, started, take},
+            tests::{SHUFFLED, ended, header, live, message, rows, started, take, totals},
         },
         *,
     };
@@ -259,6 +256,20 @@ mod tests {
                 assert_eq!(json["accepted_error"].is_null(), emax.is_none(), "{json}");
             }
         }
+        // More have arrived than the dead sender announced.
+        let few: Vec<Event> =
+            [header(1)].into_iter().chain(rows(1, 40)).chain([started(1, SHUFFLED, 3)]).collect();
+        let whole = [run_of(2, 100), vec![ended(2, 100, [])]].concat();
+        let (text, json, verdict) = answer("sum(value)", 2, None, &[few, whole].concat());
+        assert_eq!(verdict, Verdict::InDoubt, "{json}");
+        assert!(text.contains("from 100 of 100 messages"), "{text}");
+        assert!(text.contains(words), "{text}");
+        // The number of all rows is known from totals.
+        let of_rows = totals(1, "records 100\nmessages 100\n");
+        let (text, _, verdict) =
+            answer("count(*)", 1, None, &[vec![of_rows], events.clone()].concat());
+        assert_eq!(verdict, Verdict::InDoubt, "{text}");
+        assert!(text.contains("200") && !text.contains("left out"), "{text}");
         // A mean needs no number of messages.
         let (text, json, verdict) = answer("avg(value)", 1, None, &events);
         assert_eq!((verdict, &json["messages_left_out"]), (Verdict::InDoubt, &0.into()), "{text}");

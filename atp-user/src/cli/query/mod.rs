@@ -177,12 +177,13 @@ impl Live {
         if is_header || matches!(of.header, Header::Other) {
             return;
         }
-        if let Err(error) = Totals::parse(data) {
-            self.leave_out(1, format_args!("the totals of {source}: {error}"));
-            return;
+        match Totals::parse(data) {
+            Ok(totals) => {
+                of.totals = Some(totals);
+                self.set_totals(stratum);
+            }
+            Err(error) => self.leave_out(1, format_args!("the totals of {source}: {error}")),
         }
-        of.totals = Some(data.to_vec());
-        self.set_totals(stratum);
     }
 
     fn on_rows(&mut self, stratum: u32, data: &[u8]) {
@@ -309,6 +310,7 @@ impl Live {
             return;
         };
         if let Err(error) = answering.set_messages_sent(stratum, sent) {
+            self.strata.of_mut(stratum).sent = None;
             self.leave_out(1, format_args!("the terms of {source}: {error}"));
         }
     }
@@ -318,11 +320,11 @@ impl Live {
         let of = self.strata.of(stratum);
         let source = of.source;
         let (Some(totals), true, Some((_, answering))) =
-            (&of.totals, of.is_counted(), &mut self.answering)
+            (of.totals, of.is_counted(), &mut self.answering)
         else {
             return;
         };
-        if let Err(error) = answering.push_totals(stratum, totals) {
+        if let Err(error) = answering.set_totals(stratum, totals) {
             self.leave_out(1, format_args!("the totals of {source}: {error}"));
         }
     }
@@ -448,6 +450,7 @@ impl Live {
         self.end_running();
         let answers = self.answers()?;
         let LeftOut { messages: left_out, first_reason } = self.left_out;
+        let answers = answers.filter(|answers| !answers.rows.is_empty() || left_out == 0);
         let Some(answers) = answers else {
             match (first_reason, self.answering) {
                 (Some(reason), _) => bail!("the query has no answer: {reason}"),

@@ -1,6 +1,6 @@
 //! The senders of a query's records, each of which is a stratum.
 
-use approx_answers::{Delivery, Order};
+use approx_answers::{Delivery, Order, Query, Totals};
 use approxlib::{GroupSummary, GroupTerms};
 use std::{collections::HashMap, net::SocketAddr, ops::Range};
 
@@ -20,8 +20,8 @@ pub struct Stratum {
     pub source: SocketAddr,
     pub job: u32,
     pub header: Header,
-    /// The message with the totals of its table, if it states them.
-    pub totals: Option<Vec<u8>>,
+    /// The totals of its table, if it states them.
+    pub totals: Option<Totals>,
     /// The number of messages with records, once it is known.
     pub sent: Option<u64>,
     pub terms: Option<RowsTerms>,
@@ -107,11 +107,12 @@ impl Strata {
         &mut self.strata[stratum as usize]
     }
 
-    /// The senders in the answer whose N isn't known, if that of others is.
-    pub fn of_unknown_sent(&self) -> Vec<u32> {
+    /// The senders whose N the answer of `query` lacks, if it has that of others.
+    pub fn of_unknown_sent(&self, query: &Query) -> Vec<u32> {
         let counted = (0..).zip(&self.strata).filter(|(_, stratum)| stratum.is_counted());
-        let (known, unknown): (Vec<_>, Vec<_>) =
-            counted.partition(|(_, stratum)| stratum.sent.is_some());
+        let (known, unknown): (Vec<_>, Vec<_>) = counted.partition(|(_, stratum)| {
+            stratum.sent.is_some() || !query.needs_messages_sent(stratum.totals)
+        });
         match known.is_empty() {
             true => Vec::new(),
             false => unknown.into_iter().map(|(number, _)| number).collect(),

@@ -235,7 +235,7 @@ fn on_event__leaves_out_what_is_no_table() {
     }
 }
 
-fn totals(job: u32, text: &str) -> Event {
+pub fn totals(job: u32, text: &str) -> Event {
     let (source, data) = (source(), text.into());
     Event::Message { source, job, window: 0, group: HEADER_GROUP, message: 1, data }
 }
