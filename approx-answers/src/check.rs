@@ -171,9 +171,19 @@ pub(crate) fn contradictions(parts: &[(u32, &Stratum)]) -> Vec<Warning> {
 /// Student's t alone would ring for a job of equal messages whose last, shorter one is missing.
 /// So the distance must also be more than the missing messages explain one by one: `k` extreme
 /// messages are all missing with a probability of at most `(1 - m/N)^k`.
+///
+/// An exact total below that of the messages that arrived is wrong for certain.
 fn contradiction(stratum: &Stratum) -> Option<f64> {
-    let (exact, sent) = (stratum.exact_x()?, stratum.sent? as f64);
+    let exact = stratum.exact_x()?;
     let moments = &stratum.moments;
+    if moments.messages() == 0 {
+        return None;
+    }
+    let excess = moments.sum_x() - exact;
+    if moments.smallest_x() >= 0.0 && excess > 1e-9 * moments.sum_x() {
+        return Some(f64::NEG_INFINITY);
+    }
+    let sent = stratum.sent? as f64;
     let distance = exact - sent * moments.mean_x();
     let rounding = 1e-9 * (exact.abs() + (sent * moments.mean_x()).abs());
     if distance.abs() <= rounding {

@@ -1,4 +1,4 @@
-//! Sums and counts: expansion by `N/m`, and regression where senders state exact totals.
+//! Sums and counts: expansion by `N/m`, and the ratio to the records where senders state them.
 
 use crate::check::{contradictions, exact_totals, rounded, sample_warnings};
 use crate::part::Part;
@@ -22,7 +22,9 @@ impl Sample {
     /// The sum of the column over all messages, arrived or not.
     ///
     /// A stratum adds `N * mean(y)` with the variance `N^2 (1 - m/N) s_y^2 / m`. With an exact
-    /// number of records it adds the regression estimate, whose variance has the residuals' s^2.
+    /// number of records X it adds `X * R`, the mean per record `R = mean(y) / mean(x)` times the
+    /// records. The variance is then that of R ([`Sample::ratio`]) times `X^2`. Fewer than 30
+    /// messages are expanded by N.
     ///
     /// # Errors
     /// A stratum hasn't said how many messages it sent, or none of them arrived.
@@ -44,7 +46,10 @@ impl Sample {
     }
 
     fn expanded(&self, column: Column, confidence: Confidence) -> Result<Estimate, AnswerError> {
-        let strata = self.parts()?;
+        let strata = match column {
+            Column::X => self.parts_of_count()?,
+            Column::Y | Column::YOfRecords => self.parts()?,
+        };
         if strata.is_empty() && self.strata.is_empty() {
             return Err(AnswerError::NoMessages);
         }
@@ -82,7 +87,6 @@ impl Sample {
 /// A stratum's part of a sum, and of its variance.
 fn part(number: u32, stratum: &Stratum, sent: f64, column: Column) -> (f64, Option<Part>) {
     let moments = &stratum.moments;
-    let arrived = moments.messages() as f64;
     if stratum.is_complete() {
         let sum = match column {
             Column::X => moments.sum_x(),
@@ -94,13 +98,9 @@ fn part(number: u32, stratum: &Stratum, sent: f64, column: Column) -> (f64, Opti
         return (sent * moments.mean_x(), Some(Part::of_records(number, stratum, sent)));
     }
     let (value, part) = match stratum.exact_x() {
-        Some(exact_x) if regresses(moments) => {
-            let slope = moments.covariance() / moments.variance_x();
-            let value = sent * moments.mean_y() + slope * (exact_x - sent * moments.mean_x());
-            let residuals = Part::of_residuals(number, stratum, slope, sent);
-            // The slope takes a degree of freedom.
-            let square = residuals.square * (arrived - 1.0) / (arrived - 2.0);
-            (value, Part { square, degrees_of_freedom: arrived - 2.0, ..residuals })
+        Some(exact_x) if has_ratio(moments) => {
+            let (ratio, scale) = (moments.mean_y() / moments.mean_x(), exact_x / moments.mean_x());
+            (exact_x * ratio, Part::of_residuals(number, stratum, ratio, scale))
         }
         _ => (sent * moments.mean_y(), Part::of_residuals(number, stratum, 0.0, sent)),
     };
@@ -111,9 +111,12 @@ fn part(number: u32, stratum: &Stratum, sent: f64, column: Column) -> (f64, Opti
     (value, Some(part))
 }
 
-/// Few messages give a bad slope, and records that don't vary give none.
-fn regresses(moments: &Moments) -> bool {
-    moments.messages() >= MESSAGES_MIN && moments.variance_x() > 0.0
+/// Few messages give a bad ratio, and numbers whose mean may be near zero give none.
+///
+/// The ratio is that of all messages. A least-squares slope would pass through a single message
+/// with another number of records: its residual would be 0, and hide how much it weighs.
+fn has_ratio(moments: &Moments) -> bool {
+    moments.messages() >= MESSAGES_MIN && moments.smallest_x() >= 0.0 && moments.mean_x() > 0.0
 }
 
 #[cfg(test)]

@@ -243,6 +243,11 @@ impl Moments {
         if self.messages == 0 { 0.0 } else { self.range_x.0.abs().max(self.range_x.1.abs()) }
     }
 
+    /// The smallest `x`; infinite without messages.
+    pub(crate) fn smallest_x(&self) -> f64 {
+        self.range_x.0
+    }
+
     /// The share of the squares of the residuals `y - slope * x` that one message holds: that with
     /// the smallest or the largest `y`, or more if the residuals' skewness shows it.
     pub fn extreme_share(&self, slope: f64) -> f64 {
@@ -267,11 +272,6 @@ impl Moments {
     /// The variance of `y`, divided by n - 1; 0 for fewer than two messages.
     pub fn variance_y(&self) -> f64 {
         self.variance_of_residuals(0.0)
-    }
-
-    /// The covariance of `x` and `y`, divided by n - 1; 0 for fewer than two messages.
-    pub fn covariance(&self) -> f64 {
-        self.products / (self.messages.saturating_sub(1).max(1)) as f64
     }
 
     /// The variance of the residuals `y - slope * x`, divided by n - 1.

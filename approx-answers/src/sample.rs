@@ -81,7 +81,9 @@ impl Sample {
 
     /// Sets the exact number of records in all messages of a stratum, arrived or not, as its
     /// sender stated it in an exact group. After [`Sample::push_pair`] it is the exact total of the
-    /// denominator. Sums then use the regression estimator, which has a smaller variance.
+    /// denominator. A sum is then the mean per record times the number of records, and varies less
+    /// if the totals of messages follow their records. Each stratum with an exact number needs
+    /// a message for all answers but [`Sample::count`].
     ///
     /// # Errors
     /// The number is NaN, infinite or huge, or another number was set.
@@ -165,17 +167,27 @@ impl Sample {
 
     /// Strata that take part in answers; each has a message.
     pub(crate) fn parts(&self) -> Result<Vec<(u32, &Stratum)>, AnswerError> {
+        self.parts_if(|stratum| stratum.arrived() > 0)
+    }
+
+    /// Strata that take part in a count of records; each has a message or an exact number.
+    pub(crate) fn parts_of_count(&self) -> Result<Vec<(u32, &Stratum)>, AnswerError> {
+        self.parts_if(|stratum| stratum.arrived() > 0 || stratum.exact_x().is_some())
+    }
+
+    /// Strata that take part in answers, if all of them have what an answer needs.
+    fn parts_if(
+        &self,
+        is_enough: impl Fn(&Stratum) -> bool,
+    ) -> Result<Vec<(u32, &Stratum)>, AnswerError> {
         let is_part = |stratum: &Stratum| !stratum.is_empty() && !stratum.is_unheard();
         let parts = self.strata.iter().filter(|(_, stratum)| is_part(stratum));
         let parts: Vec<(u32, &Stratum)> = parts.map(|(&number, part)| (number, part)).collect();
-        for (stratum, part) in &parts {
-            match part.sent {
-                Some(sent) if part.arrived() == 0 => {
-                    return Err(AnswerError::EmptyStratum { stratum: *stratum, sent });
-                }
-                None if part.arrived() == 0 => return Err(AnswerError::NoMessages),
-                _ => {}
-            }
+        if let Some(&(stratum, part)) = parts.iter().find(|(_, part)| !is_enough(part)) {
+            return Err(match part.stated_sent() {
+                Some(sent) => AnswerError::EmptyStratum { stratum, sent },
+                None => AnswerError::NoMessages,
+            });
         }
         if parts.is_empty() && self.strata.values().any(Stratum::is_unheard) {
             return Err(AnswerError::NoMessages);

@@ -47,12 +47,17 @@ impl Stratum {
 
     /// A stratum that sent nothing has no part in any answer.
     pub fn is_empty(&self) -> bool {
-        self.sent == Some(0)
+        self.arrived() == 0 && self.stated_sent() == Some(0)
     }
 
-    /// A stratum of which nothing but its delivery and its exact total is known.
+    /// A stratum of which nothing but its delivery is known.
     pub fn is_unheard(&self) -> bool {
-        self.sent.is_none() && self.arrived() == 0
+        self.sent.is_none() && self.arrived() == 0 && self.exact_x.is_none()
+    }
+
+    /// The number of messages sent, or else that which its exact total is of.
+    pub fn stated_sent(&self) -> Option<u64> {
+        self.sent.or(self.exact_x.and_then(|exact| exact.messages))
     }
 
     /// The finite-population correction `1 - m/N`; 1 if N is unknown.

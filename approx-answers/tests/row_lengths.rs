@@ -1,24 +1,28 @@
 //! Sums and counts of tables whose rows differ in length, so that their messages hold different
 //! numbers of records: with the totals that the sender states, and without them.
 //!
-//! `ATP_COVERAGE_JOBS` is the number of simulated jobs of each row, 20 by default. The table that
-//! the test prints is that of the book.
+//! `ATP_COVERAGE_JOBS` is the number of simulated jobs of each row, 150 by default. With 300 jobs,
+//! the test prints the numbers of the book.
 
 use approx_answers::{Answering, Confidence, Delivery, RecordOrder, Table, Warning};
 use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use statrs::distribution::{Binomial, DiscreteCDF};
+use std::fmt::Write;
 
 const ROWS: usize = 3_000;
+const COLUMNS: [&str; 4] = ["kind", "price", "cost", "text"];
 const MSRS: [f64; 2] = [0.3, 0.8];
 /// Each query, and the key of its row.
-const QUERIES: [(&str, Option<&str>); 5] = [
+type Queries = &'static [(&'static str, Option<&'static str>)];
+const QUERIES: Queries = &[
     ("count(*)", None),
     ("sum(price)", None),
     ("count(*) by kind", Some("half")),
     ("count(*) by kind", Some("rare")),
     ("sum(price) by kind", Some("half")),
 ];
+const OF_COSTS: Queries = &[("sum(cost)", None)];
 
 /// Lengths of the rows' texts, bytes.
 #[derive(Clone, Copy, Debug)]
@@ -29,20 +33,33 @@ enum Lengths {
     Skewed,
     /// 100 each, but for one row, which has a message of its own.
     OneLong,
+    /// 100 each, but for so many rows, which have messages of their own.
+    Long(usize),
+}
+
+impl Lengths {
+    /// Costs grow with the lengths, so a few long rows hold much of their sum.
+    fn queries(self) -> Queries {
+        if matches!(self, Self::Long(_)) { OF_COSTS } else { QUERIES }
+    }
 }
 
 /// Jobs that miss, and jobs with a warning.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rates {
     misses: u64,
+    /// Misses without a warning.
+    silent: u64,
     warned: u64,
     /// Heavy tails among them.
     heavy: u64,
     width: f64,
 }
 
+/// 150 jobs miss more than 23 times once in a million runs, if their rate is 5 %. At a rate of 23 %
+/// they do in 98.6 % of the runs.
 fn jobs() -> u64 {
-    std::env::var("ATP_COVERAGE_JOBS").map_or(20, |jobs| jobs.parse().unwrap())
+    std::env::var("ATP_COVERAGE_JOBS").map_or(150, |jobs| jobs.parse().unwrap())
 }
 
 /// More occur in one of a million runs at most, if 5 % of the jobs have them.
@@ -57,7 +74,7 @@ fn normal(draws: &mut ChaCha8Rng) -> f64 {
 }
 
 fn file(lengths: Lengths, draws: &mut ChaCha8Rng) -> String {
-    let mut file = "kind,price,text\n".to_owned();
+    let mut file = COLUMNS.join(",") + "\n";
     for row in 0..ROWS {
         let kind = match draws.random_range(0..100) {
             0..3 => "rare",
@@ -69,9 +86,14 @@ fn file(lengths: Lengths, draws: &mut ChaCha8Rng) -> String {
             Lengths::Uneven => draws.random_range(60..=240),
             Lengths::Skewed => (80.0 * (0.8 * normal(draws)).exp()).clamp(1.0, 1_300.0) as usize,
             Lengths::OneLong if row == ROWS / 2 => 2_000,
-            Lengths::OneLong => 100,
+            Lengths::Long(long) if row < long => 1_300,
+            Lengths::OneLong | Lengths::Long(_) => 100,
         };
-        file += &format!("{kind},{price},{}\n", "x".repeat(bytes));
+        let cost = match lengths {
+            Lengths::Long(_) => ((bytes * bytes) as f64 / 500.0 * normal(draws).exp()).round(),
+            _ => 0.0,
+        };
+        writeln!(file, "{kind},{price},{cost},{}", "x".repeat(bytes)).unwrap();
     }
     file
 }
@@ -80,7 +102,12 @@ fn file(lengths: Lengths, draws: &mut ChaCha8Rng) -> String {
 fn truth(file: &str, query: &str, key: Option<&str>) -> f64 {
     let rows = file.lines().skip(1).map(|row| row.split(',').collect::<Vec<_>>());
     let rows = rows.filter(|row| key.is_none_or(|key| row[0] == key));
-    rows.map(|row| if query.starts_with("sum") { row[1].parse().unwrap() } else { 1.0 }).sum()
+    let value = |row: Vec<&str>| match query {
+        "sum(cost)" => row[2].parse().unwrap(),
+        _ if query.starts_with("sum") => row[1].parse().unwrap(),
+        _ => 1.0,
+    };
+    rows.map(value).sum()
 }
 
 impl Rates {
@@ -90,6 +117,8 @@ impl Rates {
         let (_, estimate) = row.expect("the key has rows");
         let is_heavy = |warning: &Warning| matches!(warning, Warning::HeavyTail { .. });
         self.misses += u64::from(!estimate.contains(truth));
+        let is_silent = !estimate.contains(truth) && estimate.warnings.is_empty();
+        self.silent += u64::from(is_silent);
         self.warned += u64::from(!estimate.warnings.is_empty());
         self.heavy += u64::from(estimate.warnings.iter().any(is_heavy));
         self.width += estimate.half_width() / truth / jobs as f64;
@@ -97,27 +126,34 @@ impl Rates {
 }
 
 /// The rates of each query at each MSR, without and with totals.
-type OfQueries = [[[Rates; 2]; MSRS.len()]; QUERIES.len()];
+type OfQueries = Vec<[[Rates; 2]; MSRS.len()]>;
 
 fn measure(lengths: Lengths) -> OfQueries {
     let jobs = jobs();
-    let mut rates = OfQueries::default();
+    let mut rates: OfQueries = vec![Default::default(); lengths.queries().len()];
     for seed in 0..jobs {
         let file = file(lengths, &mut ChaCha8Rng::seed_from_u64(seed));
         let table =
             Table::read(file.as_bytes(), None, RecordOrder::ShuffledBy(seed)).expect("a table");
-        let [header, totals] = table.heads();
+        let [_, totals] = table.heads();
         let sent = table.messages.len();
-        for ((query, key), rates) in QUERIES.into_iter().zip(&mut rates) {
+        // Splitting each message once takes a fifth of the time.
+        let texts: Vec<_> =
+            table.messages.iter().map(|message| str::from_utf8(message).unwrap()).collect();
+        let messages: Vec<Vec<Vec<&str>>> = texts
+            .iter()
+            .map(|text| text.lines().map(|row| row.split(',').collect()).collect())
+            .collect();
+        for (&(query, key), rates) in lengths.queries().iter().zip(&mut rates) {
             let truth = truth(&file, query, key);
-            let mut answering = Answering::of_csv(query.parse().unwrap(), &header).unwrap();
+            let mut answering = Answering::new(query.parse().unwrap(), &COLUMNS).unwrap();
             answering.set_messages_sent(0, sent as u64).unwrap();
             answering.set_delivery(0, &Delivery::shuffled()).unwrap();
-            let mut messages = table.messages.iter();
-            for (msr, [without, with]) in MSRS.into_iter().zip(rates) {
+            let mut messages = messages.iter();
+            for (msr, [without, with]) in MSRS.into_iter().zip(rates.iter_mut()) {
                 let arrived = (msr * sent as f64).ceil() as u64;
                 while answering.messages() < arrived {
-                    answering.push_csv(0, messages.next().unwrap()).unwrap();
+                    answering.push_message(0, messages.next().unwrap()).unwrap();
                 }
                 without.add(&answering, key, truth, jobs);
                 let mut answering = answering.clone();
@@ -134,23 +170,32 @@ fn push_totals__cover_without_false_alarms() {
     let jobs = jobs();
     let percent = |count: u64| format!("{:.1} %", 100.0 * count as f64 / jobs as f64);
     println!(
-        "| lengths | query | key | MSR | misses | heavy tails | half-width | with totals: misses | \
-         heavy tails | half-width |\n|---|---|---|---|---|---|---|---|---|---|"
+        "| lengths | query | key | MSR | misses | silent | heavy tails | half-width | \
+         with totals: misses | silent | heavy tails | half-width |\n{}|",
+        "|---".repeat(12)
     );
     let mut failures = Vec::new();
-    for lengths in [Lengths::Uneven, Lengths::Skewed, Lengths::OneLong] {
-        for ((query, key), rates) in QUERIES.into_iter().zip(measure(lengths)) {
+    let long = [Lengths::Long(30), Lengths::Long(10)];
+    for lengths in [Lengths::Uneven, Lengths::Skewed, Lengths::OneLong].into_iter().chain(long) {
+        for (&(query, key), rates) in lengths.queries().iter().zip(measure(lengths)) {
             for (msr, rates) in MSRS.into_iter().zip(rates) {
-                let columns = rates.map(|Rates { misses, heavy, width, .. }| {
-                    format!("{} | {} | {:.2} %", percent(misses), percent(heavy), 100.0 * width)
+                let columns = rates.map(|Rates { misses, silent, heavy, width, .. }| {
+                    let [misses, silent, heavy] = [misses, silent, heavy].map(percent);
+                    format!("{misses} | {silent} | {heavy} | {:.2} %", 100.0 * width)
                 });
                 let key = key.unwrap_or("");
                 println!("| {lengths:?} | `{query}` | {key} | {msr} | {} |", columns.join(" | "));
-                let Rates { misses, warned, heavy, width } = rates[1];
+                let Rates { misses, warned, heavy, width, .. } = rates[1];
                 let is_exact = (misses, heavy, width) == (0, 0, 0.0);
                 // A rare key's own rows have a tail, whatever the messages' numbers of records are.
                 let false_alarms = if key == "rare" { 0 } else { warned };
-                if misses.max(false_alarms) > most(jobs) || query == "count(*)" && !is_exact {
+                let is_fine = match lengths {
+                    // Where all of few long rows may be missing, no interval covers.
+                    Lengths::Long(10) => misses <= rates[0].misses + jobs / 20,
+                    Lengths::Long(_) => misses <= most(jobs),
+                    _ => misses.max(false_alarms) <= most(jobs),
+                };
+                if !is_fine || query == "count(*)" && !is_exact {
                     failures.push(format!("{lengths:?}, {query}, {key}, {msr}: {:?}", rates[1]));
                 }
             }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::single_range_in_vec_init, reason = "lost messages are ranges")]
 
-use approx_answers::{Confidence, Delivery, Gap, Order, Sample, Warning};
+use approx_answers::{AnswerError, Answering, Confidence, Delivery, Gap, Order, Sample, Warning};
 use rand::{RngExt, seq::index};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -89,6 +89,72 @@ fn exact_records__a_wrong_total_of_a_complete_stratum_rings() {
     (0..3).for_each(|_| sample.push(0, 15, 1.0).unwrap());
     sample.set_exact_records(0, 44.0).unwrap();
     assert!(is_contradicted(&sample));
+}
+
+#[test]
+fn exact_records__below_the_records_that_arrived_ring() {
+    // The 99 messages hold 1485.
+    let mut sample = sample(&[(15, 1.0); 100], 0..99);
+    sample.set_exact_records(0, 1_480.0).unwrap();
+    assert!(is_contradicted(&sample));
+    let is_one =
+        |w: &Warning| matches!(w, Warning::ContradictsExact { statistic, .. } if *statistic < 0.0);
+    assert!(sample.count(Confidence::P95).unwrap().warnings.iter().any(is_one));
+}
+
+/// A long row has a message of its own. If one of them arrives, its large value must show.
+#[test]
+fn exact_records__a_single_long_row_widens_the_interval() {
+    let mut messages: Vec<(u64, f64)> =
+        (0..29).map(|i| (10, 990.0 + f64::from(i * 20 % 29))).collect();
+    messages.push((1, 9_000.0));
+    messages.resize(300, (10, 1_000.0));
+    let mut sample = sample(&messages, 0..30);
+    let plain = sample.sum(Confidence::P95).unwrap();
+    sample.set_exact_records(0, 2_910.0).unwrap();
+    let sum = sample.sum(Confidence::P95).unwrap();
+    assert!(sum.half_width() > plain.half_width(), "{sum} {plain}");
+    assert!(sum.warnings.iter().any(|w| matches!(w, Warning::HeavyTail { .. })), "{sum:?}");
+}
+
+#[test]
+fn exact_records__times_the_mean_are_the_sum() {
+    let messages: Vec<(u64, f64)> =
+        (0..100u32).map(|i| (u64::from(1 + i * 7 % 20), f64::from(i * i % 50))).collect();
+    let mut sample = sample(&messages, 0..40);
+    sample.set_exact_records(0, 1_050.0).unwrap();
+    let [sum, mean] = [Sample::sum, Sample::mean].map(|ask| ask(&sample, Confidence::P95).unwrap());
+    for (sum, mean) in [(sum.value, mean.value), (sum.low, mean.low), (sum.high, mean.high)] {
+        assert!((sum - 1_050.0 * mean).abs() < 1e-9 * sum.abs(), "{sum} {mean}");
+    }
+}
+
+#[test]
+fn push_totals__of_a_stratum_without_messages_count_and_open_all_else() {
+    let answer = |query: &str, totals: &[&str], messages: u32| {
+        let mut answering = Answering::new(query.parse().unwrap(), &["k", "a"]).unwrap();
+        for (stratum, totals) in (0..).zip(totals) {
+            answering.push_totals(stratum, totals.as_bytes()).unwrap();
+        }
+        answering.set_messages_sent(0, 100).unwrap();
+        answering.set_delivery(0, &Delivery::shuffled()).unwrap();
+        (0..messages).for_each(|_| answering.push_message(0, [["x", "1"]; 10]).unwrap());
+        let answers = answering.answers(Confidence::P95)?;
+        let (_, row) = &answers.rows[0];
+        Ok((row.low, row.high, row.warnings.len() + answers.warnings.len()))
+    };
+    let totals = ["records 1000\nmessages 100\n", "records 500\nmessages 50\n"];
+    for messages in [0, 1, 40] {
+        assert_eq!(answer("count(*)", &totals, messages), Ok((1_500.0, 1_500.0, 0)), "{messages}");
+    }
+    let empty = Err(AnswerError::EmptyStratum { stratum: 1, sent: 50 });
+    for query in ["sum(a)", "count(a)", "count(*) by k", "sum(a) by k"] {
+        assert_eq!(answer(query, &totals, 40), empty, "{query}");
+    }
+    assert_eq!(answer("sum(a)", &[totals[0], "records 500\n"], 40), Err(AnswerError::NoMessages));
+    // A table without records.
+    let nothing = answer("sum(a)", &[totals[0], "records 0\nmessages 0\n"], 40).unwrap();
+    assert_eq!(nothing, answer("sum(a)", &totals[..1], 40).unwrap());
 }
 
 #[test]
