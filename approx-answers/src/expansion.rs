@@ -5,7 +5,7 @@ use crate::part::Part;
 use crate::spread::Spread;
 use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
-use crate::{AnswerError, Confidence, Estimate, Moments, Sample};
+use crate::{AnswerError, Confidence, Estimate, Moments, Sample, Warning};
 
 /// Which of a message's two numbers is summed.
 #[derive(Clone, Copy, PartialEq)]
@@ -40,9 +40,20 @@ impl Sample {
         self.expanded(Column::X, confidence)
     }
 
-    /// The number of those records that each add one to the total, of all messages.
+    /// The number of those records that each add one to the total, of all messages: at most that of
+    /// all records, where it is known.
     pub(crate) fn count_of_total(&self, confidence: Confidence) -> Result<Estimate, AnswerError> {
-        self.expanded(Column::YOfRecords, confidence)
+        let mut estimate = self.expanded(Column::YOfRecords, confidence)?;
+        let records = |stratum: &Stratum| match stratum.is_complete() {
+            true => Some(stratum.moments.sum_x()),
+            false => stratum.exact_x(),
+        };
+        if let Some(records) = self.strata.values().map(records).sum::<Option<f64>>() {
+            estimate.high = estimate.high.min(records.max(estimate.value));
+            // The interval bounds what it warns of.
+            estimate.warnings.retain(|warning| !matches!(warning, Warning::EqualCounts { .. }));
+        }
+        Ok(estimate)
     }
 
     fn expanded(&self, column: Column, confidence: Confidence) -> Result<Estimate, AnswerError> {
@@ -121,7 +132,26 @@ fn has_ratio(moments: &Moments) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Answering, Confidence, Warning};
+    use crate::{Answering, Confidence, Delivery, Warning};
+
+    /// All rows that arrived have a value, and missing messages may have rows without one.
+    #[test]
+    fn count_of_total__is_at_most_that_of_all_records() {
+        let mut answering = Answering::new("count(a)".parse().unwrap(), &["a"]).unwrap();
+        answering.set_messages_sent(0, 100).unwrap();
+        answering.set_delivery(0, &Delivery::shuffled()).unwrap();
+        for message in 0..60 {
+            answering.push_message(0, vec![["7"]; 9 + message % 3]).unwrap();
+        }
+        let of =
+            |answering: &Answering| answering.answers(Confidence::P95).unwrap().rows.remove(0).1;
+        let without = of(&answering);
+        assert!(without.high > 1_000.0, "{without}");
+        answering.push_totals(0, b"records 1000\nmessages 100\n").unwrap();
+        let found = of(&answering);
+        assert_eq!((found.value, found.high, found.warnings), (1_000.0, 1_000.0, vec![]));
+        assert!((950.0..990.0).contains(&found.low), "{}", found.low);
+    }
 
     /// The sum and the mean of a column whose records all arrived, and their warnings.
     fn answers(values: &[&str]) -> [(f64, Vec<Warning>); 2] {

@@ -97,8 +97,8 @@ pub struct GroupBy<K> {
     positions: HashMap<K, usize>,
     entries: Vec<Entry>,
     keys_max: usize,
-    /// Beside a key's total, its moments have all records of each message, on which the total
-    /// regresses. The key's own records aren't kept.
+    /// Beside a key's total, its moments have all records of each message, to which the total
+    /// has a ratio. The key's own records aren't kept.
     is_of_rows: bool,
     room: Room,
     uncounted_records: u64,

@@ -148,7 +148,9 @@ fn push_totals__of_a_stratum_without_messages_count_and_open_all_else() {
         assert_eq!(answer("count(*)", &totals, messages), Ok((1_500.0, 1_500.0, 0)), "{messages}");
     }
     let empty = Err(AnswerError::EmptyStratum { stratum: 1, sent: 50 });
-    for query in ["sum(a)", "count(a)", "count(*) by k", "sum(a) by k"] {
+    for query in
+        ["sum(a)", "count(a)", "count(*) by k", "sum(a) by k", "avg(a)", "median(a)", "top(1, k)"]
+    {
         assert_eq!(answer(query, &totals, 40), empty, "{query}");
     }
     assert_eq!(answer("sum(a)", &[totals[0], "records 500\n"], 40), Err(AnswerError::NoMessages));

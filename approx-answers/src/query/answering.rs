@@ -249,7 +249,7 @@ impl Answering {
     /// | query | effect |
     /// |---|---|
     /// | `count(*)` | exact, whichever messages are missing |
-    /// | other sums and counts, also by key | regression on the records of each message |
+    /// | other sums and counts, also by key | the mean per record times the records |
     /// | all | a warning if the sample contradicts the total ([`Warning::ContradictsExact`]) |
     ///
     /// The total is of all rows, so rows without a value or a key count, too. Strata without totals
@@ -337,10 +337,11 @@ impl Answering {
     /// The answers so far, a row for each key.
     ///
     /// # Errors
-    /// No message has arrived yet, or a sum or a count lacks a stratum's number of messages sent.
+    /// No message has arrived yet, or none of a stratum whose totals are known, but for the count of
+    /// all rows that totals state. A sum or a count lacks a stratum's number of messages sent.
     pub fn answers(&self, confidence: Confidence) -> Result<Answers, AnswerError> {
         let mut answers = self.without_contradictions(confidence)?;
-        let found = self.contradictions();
+        let found = self.contradictions()?;
         match self.state {
             State::Top(_) => answers.warnings.extend(found),
             _ => {
@@ -352,8 +353,11 @@ impl Answering {
     }
 
     /// Warnings about exact totals of rows that the state doesn't check.
-    fn contradictions(&self) -> Vec<Warning> {
-        self.rows.parts().map(|parts| contradictions(&parts)).unwrap_or_default()
+    fn contradictions(&self) -> Result<Vec<Warning>, AnswerError> {
+        if self.is_of_rows() {
+            return Ok(Vec::new());
+        }
+        Ok(contradictions(&self.rows.parts()?))
     }
 
     fn without_contradictions(&self, confidence: Confidence) -> Result<Answers, AnswerError> {
@@ -438,7 +442,7 @@ impl Answering {
             State::Quantiles(_) | State::Top(_) => return Ok(None),
         };
         let mut estimate = self.of_all(sample, confidence)?;
-        estimate.warnings.extend(self.contradictions());
+        estimate.warnings.extend(self.contradictions()?);
         Ok(Some(estimate))
     }
 
