@@ -337,8 +337,8 @@ impl Answering {
     /// The answers so far, a row for each key.
     ///
     /// # Errors
-    /// No message has arrived yet, or none of a stratum whose totals are known, but for the count of
-    /// all rows that totals state. A sum or a count lacks a stratum's number of messages sent.
+    /// No message has arrived yet, or none of a stratum whose totals are known, but for the count
+    /// of all rows that totals state. A sum or a count lacks a stratum's number of messages sent.
     pub fn answers(&self, confidence: Confidence) -> Result<Answers, AnswerError> {
         let mut answers = self.without_contradictions(confidence)?;
         let found = self.contradictions()?;
