@@ -13,7 +13,6 @@ use testbed::{
 
 crate::trials! {
     pacing__rate_max_is_kept_v4,
-    pacing__each_lane_has_a_rate_of_its_own,
     pacing__auto_takes_fq_where_there_is_one,
 }
 
@@ -21,10 +20,12 @@ crate::trials! {
     fn independent_of_pacing:
     // The address family is: the test above runs with each backend.
     pacing__rate_max_is_kept_v6,
+    // Emulated, the first job of 10 s may have ended before the second begins.
+    pacing__each_lane_has_a_rate_of_its_own,
 }
 
 /// A load of 10 s at the rate: long enough to query the daemon while the job runs, and slow enough
-/// that two jobs reach their rate on an emulated machine.
+/// that a job reaches its rate on an emulated machine.
 const LOAD: Load = Load::lines(6_000, 1_000);
 const RATE_MAX: [&str; 2] = ["--rate-max", "4mbit"];
 const RATE_BYTES_PER_S: f64 = 500_000.0;
