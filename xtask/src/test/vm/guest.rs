@@ -146,8 +146,8 @@ impl Guest {
         Ok(path)
     }
 
-    /// Writes the script that runs QEMU, with these options more. It comes before the tests that run
-    /// beside it, where it may: they mostly wait, and a guest that is kept waiting misses its times.
+    /// Writes the script that runs QEMU, with these options more. Where it may, it goes before the
+    /// tests beside it: they mostly wait, and a guest that is kept waiting is too slow for its own.
     fn write_qemu(&self, options: &str) -> Result<()> {
         let text = format!(
             "#!/bin/sh\n\
