@@ -84,8 +84,8 @@ fn unfair(parts: &[(u32, &Stratum)]) -> impl Iterator<Item = Warning> {
 }
 
 /// Adds a warning if few messages of the incomplete strata hold a key. `messages`: those with the
-/// key in all strata, and in the incomplete ones. No such message says nothing about the key there:
-/// [`unseen`] does.
+/// key in all strata, and in the incomplete ones. Whether the key may be in missing messages of a
+/// stratum without it is a matter of [`unseen`].
 pub(crate) fn few_with_key(
     warnings: &mut Vec<Warning>,
     parts: &[(u32, &Stratum)],

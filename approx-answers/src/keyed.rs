@@ -27,7 +27,7 @@ pub(crate) trait Cell: Clone + Default {
     fn bytes(&self) -> usize;
 }
 
-/// What a stratum holds of a key.
+/// The messages and cells of a key in one stratum.
 #[derive(Clone, Debug)]
 pub(crate) struct InStratum<C> {
     /// Its messages with the key.
@@ -36,7 +36,7 @@ pub(crate) struct InStratum<C> {
     pub groups: Vec<C>,
 }
 
-/// What the strata hold of a key. Strata without the key aren't there.
+/// The messages and cells of a key, by stratum. Strata without the key aren't there.
 pub(crate) type Cells<C> = BTreeMap<u32, InStratum<C>>;
 
 #[derive(Clone, Debug)]

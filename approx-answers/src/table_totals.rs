@@ -9,7 +9,7 @@ const MESSAGE_BYTES_MAX: usize = 1 << 16;
 /// Larger numbers aren't exact in 64 bits of floating point.
 const NUMBER_MAX: u64 = 1 << 53;
 
-/// What a sender knows of its whole table when it opens the job.
+/// The facts of a whole table, which its sender knows when it opens the job.
 ///
 /// [`fmt::Display`] writes the text of the totals message, which is message 1 of
 /// [`crate::Table::HEADER_GROUP`]. It has one fact a line: a name, one space, a value, and a line

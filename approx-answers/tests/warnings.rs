@@ -194,7 +194,7 @@ fn of_two_senders(
 const QUERIES: [&str; 5] =
     ["sum(v) by k", "count(*) by k", "avg(v) by k", "median(v) by k", "top(2, k)"];
 
-/// What a complete sender's messages hold is known, also of a key in few of them.
+/// The answer of a key that only a complete sender has is known, also if few messages hold it.
 #[test]
 fn answers__of_a_key_of_complete_senders_are_in_no_doubt() {
     for query in QUERIES {

@@ -150,7 +150,7 @@ impl Run {
     }
 }
 
-/// What all rungs need; `None` for what failed.
+/// The builds and installations that the rungs need; `None` for those that failed.
 struct Built {
     unit: Option<()>,
     wheels: Option<python::Built>,
