@@ -57,11 +57,6 @@ pub fn workspace() -> PathBuf {
     package.parent().unwrap_or(package).to_path_buf()
 }
 
-/// The default switch profile.
-pub fn default_profile() -> PathBuf {
-    workspace().join("switch-profiles/default.toml")
-}
-
 /// How to start the daemon that was built.
 pub fn launch() -> Result<Launch> {
     Ok(Launch { program: daemon()?, object: Some(object()?), options: Vec::new() })

@@ -56,12 +56,13 @@ pub fn schedule(
         unsafe { (*ctx.skb.skb).priority = control.htb_class };
         // Without a daemon the class's rate stays as it is, so the lane's clock limits it instead.
         if unattended {
-            advance_clock(lane, now_ns, bytes, rate, horizon_ns)?;
+            advance_clock(lane, now_ns, bytes, rate, horizon_ns, 0)?;
         }
         return Ok(now_ns);
     }
     let paced_bytes = if uneven_gaps != 0 { uneven_bytes(bytes, number) } else { bytes };
-    let at_ns = advance_clock(lane, now_ns, paced_bytes, rate, horizon_ns)?;
+    let burst_bytes_max = config.burst_bytes_max;
+    let at_ns = advance_clock(lane, now_ns, paced_bytes, rate, horizon_ns, burst_bytes_max)?;
     set_delivery_time(ctx, at_ns);
     Ok(at_ns)
 }
@@ -114,13 +115,14 @@ fn advance_clock(
     bytes: u32,
     rate: Rate,
     horizon_ns: u64,
+    burst_bytes_max: u32,
 ) -> Result<u64, Verdict> {
     // SAFETY: an element of a map, never null.
     let clock = unsafe { &raw mut (*lane).clock_ns };
     for _ in 0..TRIES {
         // SAFETY: aligned and in the map; other processors write it, hence volatile.
         let clock_ns = unsafe { clock.read_volatile() };
-        match depart(clock_ns, now_ns, bytes, rate, horizon_ns) {
+        match depart(clock_ns, now_ns, bytes, rate, horizon_ns, burst_bytes_max) {
             Departure::TooFar => return Err(too_far(lane)),
             Departure::At { at_ns, clock_ns: next_ns } => {
                 // SAFETY: aligned and in the map.

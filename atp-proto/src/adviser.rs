@@ -18,6 +18,8 @@ pub struct AdviserConfig {
     pub interval_ns: u64,
     /// The window of arrivals.
     pub window_ns: u64,
+    /// The packets that an approximate queue holds at the line's other end; 0 if unknown.
+    pub depth_packets: u32,
 }
 
 /// The adviser of one line. `L` identifies a lane.
@@ -104,7 +106,7 @@ impl<L: Copy + Eq + Hash> Adviser<L> {
     }
 
     fn compute(&mut self, now_ns: u64) {
-        let AdviserConfig { line_bytes_per_s, window_ns, .. } = self.config;
+        let AdviserConfig { line_bytes_per_s, window_ns, depth_packets, .. } = self.config;
         for position in (0..self.lanes.len()).rev() {
             if !self.lanes[position].is_active(now_ns, window_ns) {
                 let (id, lane) = (self.ids[position], self.lanes[position]);
@@ -113,7 +115,7 @@ impl<L: Copy + Eq + Hash> Adviser<L> {
             }
         }
         let others_bytes_per_s = self.others.bytes_per_s(now_ns, window_ns);
-        let available = available(line_bytes_per_s, others_bytes_per_s);
+        let available = available(line_bytes_per_s, others_bytes_per_s, depth_packets);
         fill(&mut self.lanes, available, now_ns, window_ns);
     }
 }
@@ -122,8 +124,12 @@ impl<L: Copy + Eq + Hash> Adviser<L> {
 mod tests {
     use super::*;
 
-    const CONFIG: AdviserConfig =
-        AdviserConfig { line_bytes_per_s: 1_000_000_000, interval_ns: 2_000, window_ns: 30_000 };
+    const CONFIG: AdviserConfig = AdviserConfig {
+        line_bytes_per_s: 1_000_000_000,
+        interval_ns: 2_000,
+        window_ns: 30_000,
+        depth_packets: 7,
+    };
 
     #[test]
     fn advice__divides_what_others_leave_until_lanes_end() {

@@ -42,7 +42,7 @@ fn dropped_share(outcome: &Outcome) -> f64 {
 fn advice__fills_a_line_almost_without_drops() {
     for seed in 1..=3 {
         let [paper, advised] =
-            ["atp", "atp+advice"].map(|scheme| incast(scheme, 4, 1.0, 0.95, seed));
+            ["atp:paper", "atp"].map(|scheme| incast(scheme, 4, 1.0, 0.95, seed));
         // 95 % of 2,000 us, with ATP's header.
         let ideal_us = 0.95 * 2_000.0 * 1_498.0 / 1_466.0;
         assert!(slowest_us(&advised) < 1.02 * ideal_us, "{}", slowest_us(&advised));
@@ -53,8 +53,8 @@ fn advice__fills_a_line_almost_without_drops() {
 
 #[test]
 fn advice__and_window_hold_with_many_senders() {
-    let runs = (1..=3)
-        .map(|seed| ["atp", "atp+advice+window"].map(|scheme| incast(scheme, 31, 0.64, 0.8, seed)));
+    let runs =
+        (1..=3).map(|seed| ["atp:paper", "atp"].map(|scheme| incast(scheme, 31, 0.64, 0.8, seed)));
     let (mut paper_us, mut advised_us) = (0.0, 0.0);
     for [paper, advised] in runs {
         (paper_us, advised_us) = (paper_us + slowest_us(&paper), advised_us + slowest_us(&advised));
@@ -83,7 +83,7 @@ fn advice__with_a_slow_control_loop() {
         }
         .run()
     };
-    let [paper, advised] = ["atp+epoch=2000", "atp+advice=2000+epoch=2000"].map(run);
+    let [paper, advised] = ["atp:paper+epoch=2000", "atp:paper+advice=2000+epoch=2000"].map(run);
     assert!(slowest_us(&advised) < slowest_us(&paper) * 1.02);
     assert!(dropped_share(&advised) < 0.05, "{}", dropped_share(&advised));
     assert!(dropped_share(&advised) < dropped_share(&paper) / 2.0);
@@ -107,8 +107,7 @@ fn ring_ps(scheme: &str, bytes: u64, msr: f64) -> u64 {
 #[test]
 fn advice__follows_the_end_of_another_lane() {
     for msr in [0.5, 0.9] {
-        let [paper, advised] =
-            ["atp", "atp+advice+window"].map(|scheme| ring_ps(scheme, 1_000_000, msr));
+        let [paper, advised] = ["atp:paper", "atp"].map(|scheme| ring_ps(scheme, 1_000_000, msr));
         assert!(advised * 10 < paper * 11, "{advised} {paper}");
     }
 }
@@ -118,7 +117,7 @@ fn advice__follows_the_end_of_another_lane() {
 #[test]
 fn window__makes_an_exact_ring_as_soon_as_dctcp() {
     let ring = |scheme: &str| ring_ps(scheme, 250_000, 1.0);
-    let [dctcp, paper, window] = ["dctcp-es", "atp", "atp+window"].map(ring);
+    let [dctcp, paper, window] = ["dctcp-es", "atp:paper", "atp:paper+window"].map(ring);
     // A packet of ATP is 3 % longer on the wire than one of DCTCP with as much data.
     assert!(window * 20 < dctcp * 21, "{window} {dctcp}");
     assert!(window * 5 < paper * 4, "{window} {paper}");
@@ -128,7 +127,7 @@ fn window__makes_an_exact_ring_as_soon_as_dctcp() {
 /// for timeouts.
 #[test]
 fn small_jobs__take_as_long_as_dctcp_s() {
-    let schemes = ["dctcp-es", "atp", "atp+advice+window+small-jobs"];
+    let schemes = ["dctcp-es", "atp:paper", "atp+small-jobs"];
     let schemes = schemes.map(|name| name.parse().unwrap());
     let figure = figure(19, Extent::Quick).unwrap().of_schemes(&schemes);
     let series = figure.run(&mut Runs::default(), 2).unwrap();

@@ -60,7 +60,7 @@ fn run(enough: usize, announce_terms: bool) -> Seen {
         propagation_ps: US,
         switching_ps: US,
     };
-    let profile = Profile::default();
+    let profile = Profile::paper();
     let queues = PortQueues::of_profile(&profile, Unit::default(), 1_500_000);
     let mut simulation = Simulation::new(&Star { hosts: 2 }.topology(&lines), queues);
     let seen = Rc::new(RefCell::new(Seen::default()));
@@ -70,7 +70,7 @@ fn run(enough: usize, announce_terms: bool) -> Seen {
         let msr = Msr::from_parts_per_billion(900_000_000).expect("a rate");
         let group = GroupConfig { total: Some(MESSAGES), ..GroupConfig::new(0, msr) };
         let rate_max = Rate::from_bytes_per_s(BITS_PER_S / 8);
-        let mut settings = AtpSettings::new(LawChoice::default(), 0, group, rate_max, &profile);
+        let mut settings = AtpSettings::new(LawChoice::PAPER, 0, group, rate_max, &profile);
         settings.config.announce_terms = announce_terms;
         let receiver = AtpReceiver::new(route, ReceiverConfig::default(), None);
         let receiver = receiver.with_application(Box::new(application));

@@ -167,7 +167,7 @@ fn continues__keeps_window_and_path() {
 /// Every sender of a burst begins within the spread, and has all of its messages then.
 #[test]
 fn burst__begins_together() {
-    for scheme in ["atp", "dctcp-es"] {
+    for scheme in ["atp:paper", "dctcp-es"] {
         let outcome = Point {
             network_spec: NetworkSpec::Star(Star { hosts: 17 }),
             pattern: Pattern::Incast(None),

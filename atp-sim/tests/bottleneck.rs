@@ -22,6 +22,7 @@ fn bottleneck__carries_little_more_than_needed() {
                 sample_us: 10_000,
                 advice_ns,
                 window_packets: 0,
+                paper_queues: true,
             };
             let outcome = job.run();
             // With 74 bytes of headers, as Linux counts them.

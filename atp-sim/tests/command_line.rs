@@ -130,7 +130,8 @@ fn run__notes_jobs_that_are_too_small_to_lose_a_message() {
     let lines = |from: u32, number| format!("{from} {from} 0 100\n").repeat(number);
     std::fs::write(&path, lines(1, 19) + &lines(2, 20) + &lines(3, 2)).unwrap();
     let note = |msr| {
-        let words = ["run", "--network", "star:4", "--scheme", "atp", "--msr", msr, "--trace"];
+        let words =
+            ["run", "--network", "star:4", "--scheme", "atp:paper", "--msr", msr, "--trace"];
         let output = output(&[&words[..], &[path.to_str().unwrap()]].concat());
         assert!(output.status.success(), "{}", said(&output));
         said(&output).lines().find(|line| line.contains("need all")).map(str::to_owned)

@@ -20,7 +20,7 @@ use std::fmt::Display;
 /// traffic together overflow the small buffers.
 #[test]
 fn conservation__no_packet_appears_or_vanishes_at_any_port() {
-    let atp = ["atp", "atp:base"].map(|name| name.parse().unwrap());
+    let atp = ["atp", "atp:paper", "atp:base"].map(|name| name.parse().unwrap());
     for scheme in atp.into_iter().chain(Scheme::others()) {
         let network_spec =
             NetworkSpec::LeafSpine(LeafSpine { leaves: 3, hosts_per_leaf: 12, spines: 3 });
@@ -70,7 +70,7 @@ fn crowded(point: &Point, topology: &Topology) -> Simulation {
         if host % 6 == 5 {
             let packets = (0..200u64).map(|number| (number * MS / 4_000, 1_472));
             let new = NewFlow::new(host, destination, Box::new(packets), 0);
-            let dscp = point.profile.dscp_of_queue(4);
+            let dscp = point.profile().dscp_of_queue(4);
             simulation.add(new, |route| {
                 let sender = BackgroundSender::new(route, Schedule::new(vec![(0, dscp)]));
                 (Box::new(sender), Box::<UdpReceiver>::default())

@@ -98,9 +98,9 @@ const PARKED: &[Path] = &[(0, 2), (0, 1), (1, 2)];
 fn shares__are_max_min_over_one_line_each() {
     for (scheme, msr, off) in [
         ("dctcp-es", 1.0, 0.1),
-        ("atp", 1.0, 0.1),
-        ("atp+single", 0.5, 0.3),
-        ("atp+single", 0.9, 0.3),
+        ("atp:paper", 1.0, 0.1),
+        ("atp:paper+single", 0.5, 0.3),
+        ("atp:paper+single", 0.9, 0.3),
     ] {
         let lines = if msr == 1.0 { [40, 20] } else { [12, 6] };
         let shares = shares(scheme, msr, EQUAL, lines);
@@ -119,7 +119,9 @@ fn shares__are_max_min_over_one_line_each() {
 /// are measured, with a tolerance of 15 %. The competitors use the rest.
 #[test]
 fn shares__over_two_lines_are_below_max_min() {
-    for (scheme, of_max_min) in [("dctcp-es", [0.40, 0.73, 0.87]), ("atp", [0.60, 0.79, 0.59])] {
+    for (scheme, of_max_min) in
+        [("dctcp-es", [0.40, 0.73, 0.87]), ("atp:paper", [0.60, 0.79, 0.59])]
+    {
         for (lines, expected) in [[40, 40], [10, 40], [40, 10]].into_iter().zip(of_max_min) {
             let shares = shares(scheme, 1.0, PARKED, lines);
             let max_min = lines[0].min(lines[1]) as f64 / 2.0;

@@ -20,7 +20,7 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
 /// The means over seeds, with all rules and without `rule`.
 fn with_and_without(rule: &str, mut measure: impl FnMut(&str, u64) -> f64) -> (f64, f64) {
-    let with = mean_of_seeds(|seed| measure("atp", seed));
+    let with = mean_of_seeds(|seed| measure("atp:paper", seed));
     let scheme = format!("atp:full:paper:-{rule}");
     let without = mean_of_seeds(|seed| measure(&scheme, seed));
     (with, without)
@@ -72,9 +72,9 @@ fn key_value_us(scheme: &str, seed: u64) -> f64 {
     static WITH_ALL_RULES: OnceLock<Vec<f64>> = OnceLock::new();
     let run = |scheme: &str, seed| all_to_all_us(scheme, &Sizes::KeyValue, 3 * MS / 10, seed);
     match scheme {
-        "atp" => {
+        "atp:paper" => {
             let of_seeds =
-                WITH_ALL_RULES.get_or_init(|| SEEDS.map(|seed| run("atp", seed)).collect());
+                WITH_ALL_RULES.get_or_init(|| SEEDS.map(|seed| run("atp:paper", seed)).collect());
             of_seeds[(seed - SEEDS.start()) as usize]
         }
         _ => run(scheme, seed),
@@ -126,7 +126,7 @@ fn starvation_recovery__a_job_beside_one_of_a_better_queue_is_not_starved() {
     let other_us = |beside: u32| {
         mean_of_seeds(|seed| {
             let jobs = two_groups([beside, 1], [0.5, 0.75], [300, 3_000], [0, 0], seed);
-            let outcome = Fabric::new(4, 1).run("atp", &jobs, jobs.len(), seed);
+            let outcome = Fabric::new(4, 1).run("atp:paper", &jobs, jobs.len(), seed);
             *outcome.took_us.last().unwrap()
         })
     };
@@ -206,7 +206,7 @@ fn ties__new_messages_of_one_packet_come_before_lost_ones() {
             Job::new(fabric.host(number / 4, number), fabric.host(3, number), 0.5, messages)
         };
         let jobs: Vec<Job> = (0..8).map(job).collect();
-        fabric.run("atp", &jobs, 4, seed).spent(0..4).wasted_share()
+        fabric.run("atp:paper", &jobs, 4, seed).spent(0..4).wasted_share()
     });
     assert!(wasted < 0.6, "{wasted}");
 }
@@ -223,7 +223,7 @@ fn queue_limits__exclude_the_packet_in_transmission() {
                 Job::new(fabric.host(0, host), fabric.host(3, host), 0.1, messages)
             };
             let jobs: Vec<Job> = (0..4).map(job).collect();
-            fabric.run("atp+single", &jobs, 4, seed).mean_us(0..4)
+            fabric.run("atp:paper+single", &jobs, 4, seed).mean_us(0..4)
         })
     };
     for (sizes, messages, least) in [(Sizes::Hadoop, 1_500, 1.5), (Sizes::KeyValue, 20_000, 2.0)] {

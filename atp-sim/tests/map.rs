@@ -17,7 +17,7 @@ fn pair(scheme: &str, against: &str) -> Comparison {
 
 #[test]
 fn map__has_every_cell_in_three_files() {
-    let pair = pair("atp", "dctcp-es");
+    let pair = pair("atp:paper", "dctcp-es");
     let folder = tempfile::tempdir().unwrap();
     let (base, mut runs) = (Setting::base(Extent::Quick), Runs::default());
     for drawn in run(&maps(), pair, &base, Extent::Quick, 1, &mut runs).unwrap() {
@@ -48,7 +48,7 @@ fn map__has_every_cell_in_three_files() {
 /// The last cell of three maps is the ratio of two separate runs.
 #[test]
 fn map__is_the_ratio_of_two_runs() {
-    let (one, other) = ("atp", "dctcp-es");
+    let (one, other) = ("atp:paper", "dctcp-es");
     let named = |map: &Map| ["fan-in", "exact-share", "slow-links"].contains(&map.name);
     let maps: Vec<Map> = maps().iter().copied().filter(named).collect();
     assert_eq!(maps.len(), 3);
@@ -76,7 +76,7 @@ fn map__is_the_ratio_of_two_runs() {
 }
 
 fn points() -> Vec<Point> {
-    let atp = ["atp", "atp:base"].map(|name| name.parse().unwrap());
+    let atp = ["atp:paper", "atp:base"].map(|name| name.parse().unwrap());
     let schemes = atp.into_iter().chain(Scheme::others());
     let stragglers = Stragglers {
         hosts_share: 0.25,

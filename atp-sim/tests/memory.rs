@@ -62,7 +62,7 @@ fn star(hosts: u32, point: &Point) -> Simulation {
 fn host__bytes_of_an_idle_host() {
     let _alone = ALONE.lock().unwrap();
     for (scheme, bytes_max) in
-        [("atp", 1_500), ("pfabric-es", 1_500), ("ndp-es", 1_500), ("aeolus-es", 1_500)]
+        [("atp:paper", 1_500), ("pfabric-es", 1_500), ("ndp-es", 1_500), ("aeolus-es", 1_500)]
     {
         let point = point(scheme);
         let (_small, few) = cost(|| star(1_000, &point));
@@ -79,7 +79,7 @@ fn flow__bytes_before_and_after() {
     const FLOWS: u32 = 512;
     let _alone = ALONE.lock().unwrap();
     for (name, idle_max, used_max) in [
-        ("atp", 6_400, 16_000),
+        ("atp:paper", 6_400, 16_000),
         ("dctcp-es", 1_500, 5_000),
         ("pfabric-es", 1_500, 6_500),
         ("ndp-es", 2_000, 6_000),

@@ -20,7 +20,7 @@ use atp_sim::{
 const GBIT: u64 = 1_000_000_000;
 
 fn schemes() -> impl Iterator<Item = Scheme> {
-    let atp = ["atp", "atp:base"].map(|name| name.parse().unwrap());
+    let atp = ["atp", "atp:paper", "atp:base"].map(|name| name.parse().unwrap());
     atp.into_iter().chain(Scheme::others())
 }
 
@@ -38,7 +38,7 @@ fn line_rate__one_flow_uses_the_complete_line() {
     const MESSAGES: u32 = 4_000;
     // The message bytes that fill a packet, and the length of that IP packet.
     for (name, bytes, wire) in [
-        ("atp", 1_400, 1_400 + 32 + 28),
+        ("atp:paper", 1_400, 1_400 + 32 + 28),
         ("udp", 1_472, 1_500),
         ("dctcp-es", 1_448, 1_500),
         ("pfabric-es", 1_448, 1_500),
@@ -121,7 +121,7 @@ fn seed__determines_the_outcome() {
 #[test]
 fn snapshot__is_unchanged() {
     let expected = [
-        ("atp", 28_479, 3_961, 380, 342_588_154),
+        ("atp:paper", 28_479, 3_961, 380, 342_588_154),
         ("udp", 29_475, 4_256, 0, 363_001_670),
         ("dctcp-es", 23_605, 3_712, 0, 354_109_276),
         ("pfabric-es", 49_603, 7_751, 269, 330_405_346),
@@ -156,7 +156,7 @@ fn snapshot__is_unchanged() {
 #[test]
 fn snapshot__of_small_buffers_is_unchanged() {
     let expected: [(&str, [u64; 7]); 11] = [
-        ("atp", [19_954, 3_829, 308, 0, 7, 1_326_558_045, 54_505_417]),
+        ("atp:paper", [19_954, 3_829, 308, 0, 7, 1_326_558_045, 54_505_417]),
         ("dctcp-es", [87_764, 18_473, 386, 0, 7, 4_236_059_218, 58_298_499]),
         ("dctcp-ss", [16_675, 3_364, 146, 0, 7, 1_820_691_864, 42_140_923]),
         ("pfabric-es", [18_110, 3_558, 110, 0, 7, 1_058_294_405, 35_496_181]),
@@ -168,7 +168,7 @@ fn snapshot__of_small_buffers_is_unchanged() {
         ("aeolus-ss", [20_032, 3_894, 142, 0, 7, 1_922_574_914, 42_893_676]),
         ("udp", [89_056, 15_144, 5_977, 0, 7, 5_106_990_821, 105_642_412]),
     ];
-    let others = expected.iter().filter(|(name, _)| *name != "atp").map(|(name, _)| *name);
+    let others = expected.iter().filter(|(name, _)| *name != "atp:paper").map(|(name, _)| *name);
     assert!(others.eq(Scheme::others().map(Scheme::name)), "a scheme is missing");
     for (name, expected) in expected {
         let outcome = Point {

@@ -25,7 +25,7 @@ fn completion_us(scheme: &str, msr: Msr) -> f64 {
 /// With a least rate of one packet per millisecond the mean is 5.35 ms, with that of the line 4.97.
 #[test]
 fn least_rate__the_next_packet_comes_soon() {
-    let us = completion_us("atp", msr_from_fraction(0.875).unwrap());
+    let us = completion_us("atp:paper", msr_from_fraction(0.875).unwrap());
     assert!(us < 5_160.0, "{us}");
 }
 
@@ -33,6 +33,6 @@ fn least_rate__the_next_packet_comes_soon() {
 /// samples count in full, the mean is 5.1 to 5.3 ms, else 4.85.
 #[test]
 fn rtt__late_packets_of_a_low_queue_delay_no_epochs() {
-    let us = completion_us("atp+single", msr_from_fraction(0.625).unwrap());
+    let us = completion_us("atp:paper+single", msr_from_fraction(0.625).unwrap());
     assert!(us < 5_000.0, "{us}");
 }

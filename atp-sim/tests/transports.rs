@@ -148,7 +148,7 @@ fn atp__exact_lanes_share() {
     for (flows, least, most) in
         [(2, 0.98, 0.01), (8, 0.98, 0.01), (20, 0.75, 0.01), (40, 0.75, 0.02)]
     {
-        let long = long_flows("atp", flows);
+        let long = long_flows("atp:paper", flows);
         let jain = jain(&long.delivered);
         assert!(jain > least, "{flows} flows: {jain}, {:?}", long.delivered);
         assert!(long.busy > 0.93, "{flows} flows: the port is busy for {}", long.busy);
@@ -163,13 +163,14 @@ fn atp__exact_lanes_share() {
 /// bound with a fix. Packets of different lengths do not synchronize.
 #[test]
 fn atp__lanes_of_equal_packets_may_synchronize() {
-    let equal = long_jobs("atp", 4, msr(0.5), (&Sizes::Fixed(1_400), MESSAGES), [2 * MS, 12 * MS])
-        .delivered;
+    let equal =
+        long_jobs("atp:paper", 4, msr(0.5), (&Sizes::Fixed(1_400), MESSAGES), [2 * MS, 12 * MS])
+            .delivered;
     let most = f64::from(*equal.iter().max().unwrap());
     let share = most / equal.iter().map(|got| f64::from(*got)).sum::<f64>();
     assert!((0.8..0.93).contains(&share), "{share}: {equal:?}");
     // Packed packets are almost equal, and less fair than unpacked messages of drawn lengths.
-    for (scheme, least) in [("atp+single", 0.97), ("atp", 0.8)] {
+    for (scheme, least) in [("atp:paper+single", 0.97), ("atp:paper", 0.8)] {
         let drawn = (&Sizes::KeyValue, MESSAGES);
         let delivered = long_jobs(scheme, 4, msr(0.5), drawn, [MS, 2 * MS]).delivered;
         assert!(jain(&delivered) > least, "{scheme}: {delivered:?}");
@@ -202,7 +203,8 @@ fn atp__a_higher_rate_releases_a_waiting_packet() {
 #[test]
 fn atp__an_incast_of_first_packets_ends_soon() {
     let network_spec = NetworkSpec::Star(Star { hosts: 30 });
-    let point = Point { msr: msr(0.5), network_spec, ..Point::default() };
+    let scheme = "atp:paper".parse().unwrap();
+    let point = Point { msr: msr(0.5), network_spec, scheme, ..Point::default() };
     let mut simulation = Simulation::new(&network_spec.topology(point.rate), point.port_queues());
     let flows: Vec<_> = (1..30)
         .map(|source| {
@@ -222,7 +224,8 @@ fn atp__an_incast_of_first_packets_ends_soon() {
 #[test]
 fn atp__a_timeout_detects_a_tail_loss() {
     let network_spec = NetworkSpec::Star(Star { hosts: 30 });
-    let point = Point { msr: msr(0.9), network_spec, ..Point::default() };
+    let scheme = "atp:paper".parse().unwrap();
+    let point = Point { msr: msr(0.9), network_spec, scheme, ..Point::default() };
     let mut simulation = Simulation::new(&network_spec.topology(point.rate), point.port_queues());
     let flows: Vec<_> = (1..30)
         .map(|source| {
@@ -257,20 +260,24 @@ fn ecn_threshold__moves_dctcp_s_queue_and_nothing_of_atp() {
     let queues = [5, 20, 65].map(|packets| outcome("dctcp-es", Some(packets)).queue_worst_bytes);
     assert!(2 * queues[0] < queues[1] && 2 * queues[1] < queues[2], "{queues:?}");
     assert_eq!(outcome("dctcp-es", Some(65)), outcome("dctcp-es", None));
-    assert_eq!(outcome("atp", Some(5)), outcome("atp", None));
+    assert_eq!(outcome("atp:paper", Some(5)), outcome("atp:paper", None));
 }
 
 /// NetApprox §7.1.1: queues of approximate traffic have a few packets at most, by construction.
-/// UDP's queues fill the buffer.
+/// Deep ones hold one queue's limit over time. UDP's queues fill the buffer.
 #[test]
 fn atp__queues_are_short_and_those_of_udp_long() {
     let point = Point {
         network_spec: NetworkSpec::Star(Star { hosts: 9 }),
         pattern: Pattern::Incast(None),
         duration_ps: MS,
+        scheme: "atp:paper".parse().unwrap(),
         ..Point::default()
     };
     let atp = point.run();
+    let advised = Point { scheme: "atp".parse().unwrap(), ..point.clone() }.run();
+    assert!(advised.queue_max_bytes <= 4 * 96 * 1_538, "{} bytes", advised.queue_max_bytes);
+    assert!(advised.queue_worst_bytes < 96 * 1_538, "{} bytes", advised.queue_worst_bytes);
     let udp = Point { scheme: "udp".parse().unwrap(), ..point }.run();
     // Starvation recovery and a falling TLR lead to queues 1 to 4, which hold 4 to 7 MTUs.
     assert!(atp.queue_max_bytes <= 28 * 1_538 + 5_000, "{} bytes", atp.queue_max_bytes);

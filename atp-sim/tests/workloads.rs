@@ -12,7 +12,7 @@ use atp_sim::{
 };
 use std::sync::Arc;
 
-const SCHEMES: [&str; 4] = ["atp", "udp", "dctcp-es", "pfabric-es"];
+const SCHEMES: [&str; 4] = ["atp:paper", "udp", "dctcp-es", "pfabric-es"];
 
 fn msr(share: f64) -> Msr {
     msr_from_fraction(share).unwrap()
@@ -27,7 +27,7 @@ fn all_reduce(shape: Shape, hosts: u32, bytes: u64, share: f64, scheme: &str) ->
         network_spec: star(hosts),
         traffic: Traffic::AllReduce(AllReduce { shape, bytes }),
         // One packet per message.
-        sizes: Sizes::Fixed(if scheme == "atp" { 1_400 } else { 1_472 }),
+        sizes: Sizes::Fixed(if scheme == "atp:paper" { 1_400 } else { 1_472 }),
         msr: msr(share),
         scheme: scheme.parse().unwrap(),
         ..Point::default()
@@ -62,7 +62,7 @@ fn ring__takes_its_ideal_time() {
         // ATP needs nine tenths of each chunk, and sends no more. A host's line also carries the
         // ACKs of the chunk that it receives.
         let bytes = u64::from(hosts) * PACKETS * 1_400;
-        let outcome = all_reduce(Shape::Ring, hosts, bytes, 0.9, "atp");
+        let outcome = all_reduce(Shape::Ring, hosts, bytes, 0.9, "atp:paper");
         let packet_and_ack = wire_bytes(1_400 + 32 + 28) + wire_bytes(32 + 28);
         let packet_ps = duration_ps(packet_and_ack, 40_000_000_000);
         let ideal_ps = steps * (9 * PACKETS / 10 * packet_ps + one_way_ps() - PACKET_PS);
@@ -89,7 +89,7 @@ fn ring__of_exact_jobs_takes_atp_little_longer_than_dctcp() {
     };
     for (sizes, most) in [(Sizes::Fixed(1_400), 1.6), (Sizes::KeyValue, 3.4)] {
         let (atp_ps, dctcp_ps) =
-            (done_ps("atp", sizes.clone()), done_ps("dctcp-es", sizes.clone()));
+            (done_ps("atp:paper", sizes.clone()), done_ps("dctcp-es", sizes.clone()));
         let ratio = atp_ps as f64 / dctcp_ps as f64;
         assert!(ratio < most && atp_ps < 2 * MS, "{sizes:?}: {atp_ps} ps, DCTCP {dctcp_ps} ps");
     }
@@ -111,7 +111,8 @@ fn tree__takes_its_ideal_time() {
 #[test]
 fn all_reduce__every_transfer_gets_its_share() {
     for shape in [Shape::Ring, Shape::Tree] {
-        for (scheme, share) in [("atp", 0.5), ("atp", 0.9), ("dctcp-ss", 0.8), ("pfabric-es", 0.9)]
+        for (scheme, share) in
+            [("atp:paper", 0.5), ("atp:paper", 0.9), ("dctcp-ss", 0.8), ("pfabric-es", 0.9)]
         {
             let point = Point {
                 network_spec: star(6),
@@ -381,7 +382,7 @@ fn queues__are_measured_while_messages_arrive() {
     };
     for scheme in SCHEMES {
         let are_equal = |one, other| {
-            if scheme == "atp" { are_equal(one, other) } else { one == other }
+            if scheme == "atp:paper" { are_equal(one, other) } else { one == other }
         };
         let drawn = |begins_ps| {
             let scheme = scheme.parse().unwrap();

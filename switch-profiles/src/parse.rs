@@ -1,6 +1,9 @@
 //! Parses and checks the text of a profile. Errors name the line.
 
-use super::profile::{Profile, QUEUES, Queue};
+use super::{
+    profile::{Profile, QUEUES, Queue},
+    role::PerRole,
+};
 use serde::Deserialize;
 use std::{
     fs::File,
@@ -10,13 +13,13 @@ use std::{
 };
 use toml::Spanned;
 
-/// The name of the shipped profile, in place of a path.
-const SHIPPED_NAME: &str = "default";
-/// The shipped profile.
+/// The shipped profiles: the name in place of a path, and the text.
+const SHIPPED: [(&str, &str); 2] = [("default", DEFAULT), ("paper", PAPER)];
 const DEFAULT: &str = include_str!("../default.toml");
+const PAPER: &str = include_str!("../paper.toml");
 
 const MTU_BYTES: std::ops::RangeInclusive<u32> = 576..=9_000;
-/// Far above the shipped profile, which has about a kilobyte.
+/// Far above the shipped profiles, which have about a kilobyte.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Code points have six bits.
 const DSCP_MAX: u8 = 63;
@@ -45,14 +48,14 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// Reads a profile. The path `default` is the name of the shipped one; a file of that name is
-    /// `./default`.
+    /// Reads a profile. The paths `default` and `paper` are the names of the shipped ones; a file of
+    /// such a name is `./default`.
     ///
     /// # Errors
     /// The file can't be read, or is malformed. The error names file, line and reason.
     pub fn load(path: &Path) -> Result<Self, ProfileError> {
-        if path == Path::new(SHIPPED_NAME) {
-            return Ok(Self::default());
+        if let Some((name, text)) = SHIPPED.iter().find(|(name, _)| path == Path::new(name)) {
+            return Ok(Self::shipped(name, text));
         }
         let text = text(path)
             .map_err(|source| ProfileError::Unreadable { path: path.to_owned(), source })?;
@@ -66,12 +69,21 @@ impl Profile {
     pub fn parse(text: &str, path: &Path) -> Result<Self, ProfileError> {
         parse(text).map_err(|malformed| malformed.locate(text, path))
     }
+
+    /// The paper's profile (NetApprox §5.2): queues of seven packets to one.
+    pub fn paper() -> Self {
+        Self::shipped("paper", PAPER)
+    }
+
+    fn shipped(name: &str, text: &str) -> Self {
+        Self::parse(text, Path::new(name)).expect("the shipped profiles are parsed by a test")
+    }
 }
 
 impl Default for Profile {
+    /// The profile that the project recommends.
     fn default() -> Self {
-        Self::parse(DEFAULT, Path::new("switch-profiles/default.toml"))
-            .expect("the shipped profile is parsed by a test")
+        Self::shipped("default", DEFAULT)
     }
 }
 
@@ -98,7 +110,8 @@ impl Malformed {
 #[serde(deny_unknown_fields)]
 struct Text {
     mtu_bytes: Spanned<u32>,
-    port_buffer_bytes: Spanned<u64>,
+    port_buffer_bytes: Spanned<PerRole<u64>>,
+    exact_burst_bytes: Option<Spanned<PerRole<u64>>>,
     queue: Vec<Spanned<QueueText>>,
 }
 
@@ -108,7 +121,8 @@ struct QueueText {
     number: Spanned<usize>,
     #[serde(default)]
     dscp: Vec<Spanned<u8>>,
-    limit_mtus: Option<Spanned<u32>>,
+    limit_mtus: Option<Spanned<PerRole<u32>>>,
+    limit_bytes: Option<Spanned<PerRole<u64>>>,
     ecn_threshold_packets: Option<Spanned<u32>>,
 }
 
@@ -133,14 +147,26 @@ fn parse(text: &str) -> Result<Profile, Malformed> {
         let reason = format!("an MTU of {mtu_bytes} bytes is outside the range 576 to 9000");
         return Err(Malformed::at(&read.mtu_bytes, reason));
     }
+    if let Some(burst) = &read.exact_burst_bytes
+        && burst.get_ref().least() == 0
+    {
+        let reason = "a burst of 0 bytes is none: leave out exact_burst_bytes".into();
+        return Err(Malformed::at(burst, reason));
+    }
     let texts = in_order(&read.queue)?;
     check_code_points(&texts)?;
-    let rest = rest_of_buffer(&read, &texts)?;
-    let mut queues: [Queue; QUEUES] = Default::default();
-    for (queue, text) in queues.iter_mut().zip(texts) {
-        *queue = checked(text, rest)?;
+    let mut limits = [PerRole::same(0); QUEUES];
+    for (limit, text) in limits.iter_mut().zip(texts).skip(1) {
+        *limit = limit_packets(text, mtu_bytes)?;
     }
-    Ok(Profile { mtu_bytes, port_buffer_bytes: *read.port_buffer_bytes.get_ref(), queues })
+    limits[0] = rest_of_buffer(&read, texts[0], &limits[1..])?;
+    let mut queues: [Queue; QUEUES] = Default::default();
+    for ((queue, text), limit) in queues.iter_mut().zip(texts).zip(limits) {
+        *queue = checked(text, limit)?;
+    }
+    let port_buffer_bytes = *read.port_buffer_bytes.get_ref();
+    let exact_burst_bytes = read.exact_burst_bytes.map(Spanned::into_inner);
+    Ok(Profile { mtu_bytes, port_buffer_bytes, exact_burst_bytes, queues })
 }
 
 /// Joins the lines of the parser's message.
@@ -199,50 +225,79 @@ fn check_code_points(texts: &[&QueueText; QUEUES]) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// The part of the port's buffer in MTUs that queues 1 to 7 leave for queue 0.
-fn rest_of_buffer(read: &Text, texts: &[&QueueText; QUEUES]) -> Result<u32, Malformed> {
-    if let Some(limit) = &texts[0].limit_mtus {
-        let reason = "queue 0 gets the rest of port_buffer_bytes: leave out its limit_mtus".into();
-        return Err(Malformed::at(limit, reason));
-    }
-    let mut taken_mtus = 0u64;
-    for text in &texts[1..] {
-        let Some(limit) = &text.limit_mtus else {
-            let reason = format!("queue {} has no limit_mtus: give it one", text.number.get_ref());
-            return Err(Malformed::at(&text.number, reason));
-        };
-        if *limit.get_ref() == 0 {
-            return Err(Malformed::at(
-                limit,
-                "a queue of 0 MTU holds no packet: use at least 1".into(),
-            ));
+/// The limit of one of queues 1 to 7, in packets of an MTU.
+fn limit_packets(text: &QueueText, mtu_bytes: u32) -> Result<PerRole<u32>, Malformed> {
+    let number = text.number.get_ref();
+    match (&text.limit_mtus, &text.limit_bytes) {
+        (Some(mtus), None) if mtus.get_ref().least() > 0 => Ok(*mtus.get_ref()),
+        (Some(mtus), None) => {
+            Err(Malformed::at(mtus, "a queue of 0 MTU holds no packet: use at least 1".into()))
         }
-        taken_mtus += u64::from(*limit.get_ref());
-    }
-    let buffer_mtus = read.port_buffer_bytes.get_ref() / u64::from(*read.mtu_bytes.get_ref());
-    match buffer_mtus.checked_sub(taken_mtus).map(u32::try_from) {
-        Some(Ok(rest)) if rest > 0 => Ok(rest),
-        Some(Err(_)) => Err(Malformed::at(
-            &read.port_buffer_bytes,
-            "this buffer exceeds 2^32 packets: use a smaller one".into(),
-        )),
-        _ => Err(Malformed::at(
-            &read.port_buffer_bytes,
-            format!(
-                "a buffer of {buffer_mtus} MTU leaves nothing for queue 0: queues 1 to 7 use {taken_mtus}"
-            ),
-        )),
+        (None, Some(bytes)) => {
+            bytes.get_ref().try_map(|_, limit| match u32::try_from(limit / u64::from(mtu_bytes)) {
+                Ok(packets) if packets > 0 => Ok(packets),
+                Ok(_) => {
+                    let reason = format!("{limit} bytes hold no packet: use at least {mtu_bytes}");
+                    Err(Malformed::at(bytes, reason))
+                }
+                Err(_) => {
+                    let reason = "this queue exceeds 2^32 packets: use a shorter one".into();
+                    Err(Malformed::at(bytes, reason))
+                }
+            })
+        }
+        (Some(_), Some(bytes)) => {
+            let reason = format!("queue {number} has limit_mtus as well: state one of them");
+            Err(Malformed::at(bytes, reason))
+        }
+        (None, None) => {
+            let reason =
+                format!("queue {number} has no limit_mtus and no limit_bytes: give it one");
+            Err(Malformed::at(&text.number, reason))
+        }
     }
 }
 
-fn checked(text: &QueueText, rest_packets: u32) -> Result<Queue, Malformed> {
-    let limit_packets = text.limit_mtus.as_ref().map_or(rest_packets, |limit| *limit.get_ref());
+/// The part of a port's buffer in MTUs that queues 1 to 7, with `limits`, leave for queue 0.
+fn rest_of_buffer(
+    read: &Text,
+    exact: &QueueText,
+    limits: &[PerRole<u32>],
+) -> Result<PerRole<u32>, Malformed> {
+    let given = exact.limit_mtus.as_ref().map(Spanned::span);
+    if let Some(at) = given.or(exact.limit_bytes.as_ref().map(Spanned::span)) {
+        let reason = "queue 0 gets the rest of port_buffer_bytes: leave out its limit".into();
+        return Err(Malformed { at, reason });
+    }
+    let buffer = &read.port_buffer_bytes;
+    buffer.get_ref().try_map(|role, bytes| {
+        let buffer_mtus = bytes / u64::from(*read.mtu_bytes.get_ref());
+        let taken_mtus: u64 = limits.iter().map(|limit| u64::from(limit.of(role))).sum();
+        match buffer_mtus.checked_sub(taken_mtus).map(u32::try_from) {
+            Some(Ok(rest)) if rest > 0 => Ok(rest),
+            Some(Err(_)) => {
+                let reason = "this buffer exceeds 2^32 packets: use a smaller one".into();
+                Err(Malformed::at(buffer, reason))
+            }
+            _ => Err(Malformed::at(
+                buffer,
+                format!(
+                    "a buffer of {buffer_mtus} MTU ({role}) leaves nothing for queue 0: queues 1 \
+                     to 7 use {taken_mtus}"
+                ),
+            )),
+        }
+    })
+}
+
+fn checked(text: &QueueText, limit_packets: PerRole<u32>) -> Result<Queue, Malformed> {
     if let Some(threshold) = &text.ecn_threshold_packets
-        && !(1..=limit_packets).contains(threshold.get_ref())
+        && !(1..=limit_packets.least()).contains(threshold.get_ref())
     {
         let reason = format!(
-            "an ECN threshold of {} packets is outside the queue's 1 to {limit_packets}",
-            threshold.get_ref()
+            "an ECN threshold of {} packets is outside the queue's 1 to {}",
+            threshold.get_ref(),
+            limit_packets.least()
         );
         return Err(Malformed::at(threshold, reason));
     }
@@ -256,17 +311,26 @@ fn checked(text: &QueueText, rest_packets: u32) -> Result<Queue, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PortRole;
     use proptest::prelude::*;
 
     fn error_of(text: &str) -> String {
         Profile::parse(text, Path::new("p.toml")).unwrap_err().to_string()
     }
 
-    /// The default profile with the `nth` occurrence (from 0) of `from` replaced, and its line.
+    /// The paper's profile with the `nth` occurrence (from 0) of `from` replaced, and its line.
     fn edited(from: &str, nth: usize, to: &str) -> (String, usize) {
-        let (at, _) = DEFAULT.match_indices(from).nth(nth).expect("the text is there");
-        let text = format!("{}{to}{}", &DEFAULT[..at], &DEFAULT[at + from.len()..]);
-        (text, 1 + DEFAULT[..at].matches('\n').count())
+        replaced(PAPER, from, nth, to)
+    }
+
+    fn replaced(old: &str, from: &str, nth: usize, to: &str) -> (String, usize) {
+        let (at, _) = old.match_indices(from).nth(nth).expect("the text is there");
+        let text = format!("{}{to}{}", &old[..at], &old[at + from.len()..]);
+        (text, 1 + old[..at].matches('\n').count())
+    }
+
+    fn limit(profile: &Profile, queue: u8) -> PerRole<u32> {
+        profile.queues()[usize::from(queue)].limit_packets
     }
 
     #[track_caller]
@@ -303,7 +367,7 @@ mod tests {
             "= 426_000",
             0,
             "= 42_000",
-            "a buffer of 28 MTU leaves nothing for queue 0: queues 1 to 7 use 28",
+            "a buffer of 28 MTU (to_hosts) leaves nothing for queue 0: queues 1 to 7 use 28",
         );
         assert_refused(
             "limit_mtus = 1\n",
@@ -315,7 +379,7 @@ mod tests {
             "ecn_threshold_packets",
             0,
             "limit_mtus",
-            "queue 0 gets the rest of port_buffer_bytes: leave out its limit_mtus",
+            "queue 0 gets the rest of port_buffer_bytes: leave out its limit",
         );
     }
 
@@ -337,7 +401,9 @@ mod tests {
                 .ends_with("queue 7 has no DSCP, so no packet would use it: list at least one")
         );
         let (text, _) = edited("limit_mtus = 1\n", 0, "");
-        assert!(error_of(&text).ends_with("queue 7 has no limit_mtus: give it one"));
+        assert!(
+            error_of(&text).ends_with("queue 7 has no limit_mtus and no limit_bytes: give it one")
+        );
     }
 
     #[test]
@@ -354,21 +420,87 @@ mod tests {
 
     /// NetApprox §5.2
     #[test]
-    fn default__matches_the_paper() {
-        let profile = Profile::default();
+    fn paper__is_the_paper_s() {
+        let profile = Profile::paper();
         for queue in 1..=7u8 {
             assert_eq!(profile.dscp_of_queue(queue), 4 * queue - 1);
-            assert_eq!(profile.depth_packets(queue), 8 - u32::from(queue));
+            assert_eq!(limit(&profile, queue), PerRole::same(8 - u32::from(queue)));
             assert_eq!(profile.queues()[usize::from(queue)].ecn_threshold_packets, None);
         }
         assert_eq!(profile.dscp_of_queue(0), 0);
-        assert_eq!(profile.depth_packets(0), 256);
+        assert_eq!(limit(&profile, 0), PerRole::same(256));
+        assert_eq!(profile.advised_depth_packets(), 4);
         assert_eq!(profile.queues()[0].ecn_threshold_packets, Some(65));
         assert_eq!(profile.mtu_bytes(), 1500);
     }
 
+    /// Deep towards hosts, the paper's between switches, and the same code points.
     #[test]
-    fn load__knows_the_shipped_profile_by_name() {
+    fn default__is_deep_towards_hosts() {
+        let (profile, paper) = (Profile::default(), Profile::paper());
+        for queue in 0..=7u8 {
+            let between_switches = limit(&paper, queue).between_switches;
+            let to_hosts = if queue == 0 { 256 } else { 96 };
+            assert_eq!(limit(&profile, queue), PerRole { to_hosts, between_switches });
+            assert_eq!(profile.dscp_of_queue(queue), paper.dscp_of_queue(queue));
+        }
+        assert_eq!(profile.advised_depth_packets(), 96);
+        assert_eq!(profile.exact_burst_bytes(PortRole::ToHost), Some(15_380));
+        assert_eq!(profile.queues()[0].ecn_threshold_packets, Some(65));
+    }
+
+    #[test]
+    fn parse__reads_limits_of_roles_and_in_bytes() {
+        let (text, _) = edited(
+            "limit_mtus = 7",
+            0,
+            "limit_bytes = { to_hosts = 144_000, \
+            between_switches = 2_999 }",
+        );
+        let (text, _) =
+            replaced(&text, "426_000", 0, "{ to_hosts = 426_000, between_switches = 42_000 }");
+        let profile = Profile::parse(&text, Path::new("p.toml")).unwrap();
+        assert_eq!(limit(&profile, 1), PerRole { to_hosts: 96, between_switches: 1 });
+        assert_eq!(limit(&profile, 0), PerRole { to_hosts: 167, between_switches: 6 });
+        assert_eq!(profile.path_depth_packets(1), 1);
+    }
+
+    #[test]
+    fn parse__refuses_limits_that_make_no_sense() {
+        assert_refused(
+            "limit_mtus = 7",
+            0,
+            "limit_bytes = 1_499",
+            "1499 bytes hold no packet: use at least 1500",
+        );
+        assert_refused(
+            "limit_mtus = 7",
+            0,
+            "limit_bytes = 1_500\nlimit_mtus = 7",
+            "queue 1 has limit_mtus as well: state one of them",
+        );
+        assert_refused(
+            "limit_mtus = 7",
+            0,
+            "limit_mtus = { to_hosts = 7, between_switches = 0 }",
+            "a queue of 0 MTU holds no packet: use at least 1",
+        );
+        for wrong in
+            ["-1", "\"7\"", "{ to_hosts = 7 }", "{ to_host = 7, between_switches = 7 }", "1.5"]
+        {
+            let (text, line) = edited("limit_mtus = 7", 0, &format!("limit_mtus = {wrong}"));
+            let error = error_of(&text);
+            assert!(
+                error.starts_with(&format!("the switch profile p.toml, line {line}: ")),
+                "{error}"
+            );
+            assert!(error.contains("between_switches"), "{error}");
+        }
+    }
+
+    #[test]
+    fn load__knows_the_shipped_profiles_by_name() {
+        assert_eq!(Profile::load(Path::new("paper")).unwrap(), Profile::paper());
         assert_eq!(Profile::load(Path::new("default")).unwrap(), Profile::default());
         assert!(Profile::load(Path::new("./default")).is_err());
     }
@@ -389,12 +521,12 @@ mod tests {
     proptest! {
         /// Any text gives a profile or an error of one line.
         #[test]
-        fn parse__never_panics(end in 0..DEFAULT.len(), insert in ".{0,12}", keep in any::<bool>()) {
-            let at = (0..=end).rev().find(|&i| DEFAULT.is_char_boundary(i)).unwrap_or(0);
-            let tail = if keep { &DEFAULT[at..] } else { "" };
-            let text = format!("{}{insert}{tail}", &DEFAULT[..at]);
+        fn parse__never_panics(end in 0..PAPER.len(), insert in ".{0,12}", keep in any::<bool>()) {
+            let at = (0..=end).rev().find(|&i| PAPER.is_char_boundary(i)).unwrap_or(0);
+            let tail = if keep { &PAPER[at..] } else { "" };
+            let text = format!("{}{insert}{tail}", &PAPER[..at]);
             match Profile::parse(&text, Path::new("p.toml")) {
-                Ok(profile) => prop_assert!(profile.queues().iter().all(|q| q.limit_packets > 0)),
+                Ok(profile) => prop_assert!(profile.queues().iter().all(|q| q.limit_packets.least() > 0)),
                 Err(error) => prop_assert!(!error.to_string().contains('\n')),
             }
         }

@@ -1,14 +1,21 @@
-//! A checked queue profile of a switch port (NetApprox §5.2).
+//! A checked queue profile of a switch's ports (NetApprox §5.2).
+
+use super::role::{PerRole, PortRole};
 
 /// Queues of a port. Queue 0 is served first and carries exact traffic.
 pub const QUEUES: usize = 8;
 
-/// The queues of a switch port. The daemon takes its DSCPs from the same profile as the switch its
-/// configuration.
+/// The packets that a lane's rate laws use are in queues 1 to 4; the lower ones hold those of jobs
+/// that need less than half of their data.
+const DEPTH_QUEUES: std::ops::RangeInclusive<u8> = 1..=4;
+
+/// The queues of a switch's ports. The daemon takes its DSCPs from the same profile as the switch
+/// its configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     pub(super) mtu_bytes: u32,
-    pub(super) port_buffer_bytes: u64,
+    pub(super) port_buffer_bytes: PerRole<u64>,
+    pub(super) exact_burst_bytes: Option<PerRole<u64>>,
     pub(super) queues: [Queue; QUEUES],
 }
 
@@ -18,7 +25,7 @@ pub struct Queue {
     /// The code points of the queue. Queue 0 also gets every code point that no queue lists.
     pub dscp: Vec<u8>,
     /// The number of packets that may wait, without the packet that is being sent.
-    pub limit_packets: u32,
+    pub limit_packets: PerRole<u32>,
     /// The queue length in packets from which ECN-capable packets are marked, if the queue marks.
     pub ecn_threshold_packets: Option<u32>,
 }
@@ -33,12 +40,25 @@ impl Profile {
         self.queues[usize::from(queue)].dscp.first().copied().unwrap_or(0)
     }
 
-    /// The number of packets that may wait in a queue.
+    /// The number of packets that may wait in a queue of a port of `role`.
     ///
     /// # Panics
     /// If there is no such queue.
-    pub fn depth_packets(&self, queue: u8) -> u32 {
-        self.queues[usize::from(queue)].limit_packets
+    pub fn depth_packets(&self, queue: u8, role: PortRole) -> u32 {
+        self.queues[usize::from(queue)].limit_packets.of(role)
+    }
+
+    /// The number of packets that may wait in a queue of any port on a path.
+    ///
+    /// # Panics
+    /// If there is no such queue.
+    pub fn path_depth_packets(&self, queue: u8) -> u32 {
+        self.queues[usize::from(queue)].limit_packets.least()
+    }
+
+    /// The packets that any of queues 1 to 4 holds at a port towards a host. Advice depends on it.
+    pub fn advised_depth_packets(&self) -> u32 {
+        DEPTH_QUEUES.map(|queue| self.depth_packets(queue, PortRole::ToHost)).min().unwrap_or(0)
     }
 
     /// The length of the longest IP packet.
@@ -46,9 +66,15 @@ impl Profile {
         self.mtu_bytes
     }
 
-    /// The total buffer of the port.
-    pub fn port_buffer_bytes(&self) -> u64 {
-        self.port_buffer_bytes
+    /// The total buffer of a port of `role`.
+    pub fn port_buffer_bytes(&self, role: PortRole) -> u64 {
+        self.port_buffer_bytes.of(role)
+    }
+
+    /// The burst of exact traffic, bytes on the wire, that the approximate queues of a port of
+    /// `role` wait for without losing more than some 4 %; `None` if the profile doesn't say.
+    pub fn exact_burst_bytes(&self, role: PortRole) -> Option<u64> {
+        Some(self.exact_burst_bytes?.of(role))
     }
 
     /// All queues, queue 0 first.

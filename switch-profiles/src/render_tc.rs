@@ -3,7 +3,10 @@
 //! HTB shapes the port and schedules by strict priority. Each queue has a pfifo, or RED if it
 //! marks. u32 filters select the queue by DSCP.
 
-use super::profile::{Profile, Queue};
+use super::{
+    profile::{Profile, Queue},
+    role::PortRole,
+};
 use std::fmt;
 
 /// Two full frames: HTB's shortest accurate burst up to about 500 Mbit/s.
@@ -66,23 +69,25 @@ impl fmt::Display for QueueNote {
     }
 }
 
-/// Renders the commands that configure the egress of `device` as a port of this profile and rate.
+/// Renders the commands that configure the egress of `device` as a port of this profile, role and
+/// rate.
 ///
 /// # Panics
 /// If the rate is zero.
 pub fn render_tc(
     profile: &Profile,
     device: &str,
+    role: PortRole,
     rate_bytes_per_s: u64,
     kernel: TcKernel,
 ) -> TcRendering {
-    let port = Port::new(profile, device, rate_bytes_per_s);
+    let port = Port::new(profile, device, role, rate_bytes_per_s);
     let mut commands = port.shaper();
     let mut notes = Vec::new();
     for (number, queue) in (0u8..).zip(profile.queues()) {
         commands.push(port.leaf(number));
         commands.push(port.buffer(number, queue, kernel));
-        notes.push(note(number, queue, kernel));
+        notes.push(note(number, queue, role, kernel));
     }
     for (number, queue) in (0u8..).zip(profile.queues()).skip(1) {
         for &dscp in &queue.dscp {
@@ -92,21 +97,39 @@ pub fn render_tc(
     TcRendering { commands, notes }
 }
 
+/// Renders the commands that give the queues of a port, which [`render_tc`]'s commands have
+/// configured, the limits of another profile.
+///
+/// # Panics
+/// If the rate is zero.
+pub fn render_tc_limits(
+    profile: &Profile,
+    device: &str,
+    role: PortRole,
+    rate_bytes_per_s: u64,
+    kernel: TcKernel,
+) -> Vec<String> {
+    let port = Port::new(profile, device, role, rate_bytes_per_s);
+    let queues = (0u8..).zip(profile.queues());
+    queues.map(|(number, queue)| port.buffer(number, queue, kernel)).collect()
+}
+
 struct Port<'a> {
     device: &'a str,
+    role: PortRole,
     rate_bits_per_s: u64,
     burst_bytes: u64,
     mtu_bytes: u32,
 }
 
 impl<'a> Port<'a> {
-    fn new(profile: &Profile, device: &'a str, rate_bytes_per_s: u64) -> Self {
+    fn new(profile: &Profile, device: &'a str, role: PortRole, rate_bytes_per_s: u64) -> Self {
         assert!(rate_bytes_per_s > 0, "a port needs a rate above zero");
         let frame_bytes = profile.mtu_bytes() + ETHERNET_HEADER_BYTES;
         let burst_bytes =
             (rate_bytes_per_s / BURSTS_PER_S).max(BURST_BYTES_MIN).max(2 * u64::from(frame_bytes));
         let rate_bits_per_s = rate_bytes_per_s * 8;
-        Self { device, rate_bits_per_s, burst_bytes, mtu_bytes: profile.mtu_bytes() }
+        Self { device, role, rate_bits_per_s, burst_bytes, mtu_bytes: profile.mtu_bytes() }
     }
 
     fn shaper(&self) -> Vec<String> {
@@ -134,7 +157,8 @@ impl<'a> Port<'a> {
 
     fn buffer(&self, number: u8, queue: &Queue, kernel: TcKernel) -> String {
         let Self { device, mtu_bytes, .. } = self;
-        let (leaf, limit) = (leaf(number), queue.limit_packets + IN_SERVICE_PACKETS);
+        let limit = queue.limit_packets.of(self.role) + IN_SERVICE_PACKETS;
+        let leaf = leaf(number);
         let parent = format!("qdisc replace dev {device} parent 1:{leaf:x} handle {leaf:x}:");
         match queue.ecn_threshold_packets {
             Some(threshold) if kernel.has_red => {
@@ -174,8 +198,8 @@ fn leaf(number: u8) -> u16 {
     FIRST_LEAF + u16::from(number)
 }
 
-fn note(number: u8, queue: &Queue, kernel: TcKernel) -> QueueNote {
-    let mut requested = format!("{} packets, strict priority", queue.limit_packets);
+fn note(number: u8, queue: &Queue, role: PortRole, kernel: TcKernel) -> QueueNote {
+    let mut requested = format!("{} packets, strict priority", queue.limit_packets.of(role));
     let mut fidelity = Fidelity::Exact;
     if let Some(threshold) = queue.ecn_threshold_packets {
         requested += &format!(", ECN marks from {threshold} packets on");
@@ -194,7 +218,7 @@ mod tests {
     const RATE_BYTES_PER_S: u64 = 25_000_000;
 
     fn rendered(kernel: TcKernel) -> TcRendering {
-        render_tc(&Profile::default(), "port9", RATE_BYTES_PER_S, kernel)
+        render_tc(&Profile::paper(), "port9", PortRole::ToHost, RATE_BYTES_PER_S, kernel)
     }
 
     #[test]
@@ -233,8 +257,35 @@ mod tests {
     }
 
     #[test]
+    fn render_tc__limits_depend_on_where_the_port_leads() {
+        let limit = |role| {
+            let rendering = render_tc(&Profile::default(), "p", role, 1, TcKernel::default());
+            let words = rendering.commands[5].rsplit_once(' ').map(|(_, limit)| limit.to_owned());
+            (words.unwrap(), rendering.notes[1].requested.clone())
+        };
+        let priority = "packets, strict priority";
+        assert_eq!(limit(PortRole::ToHost), ("97".into(), format!("96 {priority}")));
+        assert_eq!(limit(PortRole::BetweenSwitches), ("8".into(), format!("7 {priority}")));
+    }
+
+    #[test]
+    fn render_tc_limits__are_those_of_the_whole() {
+        let port = ("port9", PortRole::ToHost, RATE_BYTES_PER_S, TcKernel { has_red: true });
+        let (device, role, rate, kernel) = port;
+        let all = render_tc(&Profile::default(), device, role, rate, kernel).commands;
+        let limits = render_tc_limits(&Profile::default(), device, role, rate, kernel);
+        assert_eq!(limits, all[3..18].iter().step_by(2).cloned().collect::<Vec<_>>());
+    }
+
+    #[test]
     fn render_tc__burst_grows_with_the_rate() {
-        let fast = render_tc(&Profile::default(), "p", 1_250_000_000, TcKernel::default());
+        let fast = render_tc(
+            &Profile::default(),
+            "p",
+            PortRole::ToHost,
+            1_250_000_000,
+            TcKernel::default(),
+        );
         assert!(fast.commands[1].contains("burst 125000 cburst 125000"), "{}", fast.commands[1]);
     }
 }

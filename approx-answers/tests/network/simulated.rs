@@ -145,7 +145,8 @@ pub fn run<R: Reader + 'static>(
     seed: u64,
 ) -> Delivered {
     let mut draws = ChaCha8Rng::seed_from_u64(seed);
-    let profile = Profile::default();
+    // Short queues and no advice lose more than the default does.
+    let profile = Profile::paper();
     let receiver = flows.iter().map(|flow| flow.host + 1).max().unwrap_or(0);
     // No two jobs have the same pattern of losses.
     let line = network.line * draws.random_range(0.95..1.05);
@@ -201,7 +202,7 @@ fn settings(flow: &Flow, number: u32, profile: &Profile) -> AtpSettings {
     let total = Some(flow.lengths.len() as u32);
     let group = GroupConfig { total, order: flow.order, ..GroupConfig::new(0, msr) };
     let rate_max = Rate::from_bytes_per_s(LINE_BITS_PER_S / 8);
-    let mut settings = AtpSettings::new(LawChoice::default(), number, group, rate_max, profile);
+    let mut settings = AtpSettings::new(LawChoice::PAPER, number, group, rate_max, profile);
     settings.config.mrdf = flow.mrdf;
     settings.config.announce_terms = true;
     settings

@@ -36,7 +36,7 @@ impl Pacer {
 
     /// Advances the clock for a packet of `bytes` that leaves.
     pub fn depart(&mut self, now_ns: u64, bytes: u32, rate: Rate) {
-        match depart(self.clock_ns, now_ns, bytes, rate, self.early_ns) {
+        match depart(self.clock_ns, now_ns, bytes, rate, self.early_ns, 0) {
             Departure::At { clock_ns, .. } => self.clock_ns = clock_ns,
             // Keeps the rate even if the caller did not respect `hold_until`.
             Departure::TooFar => self.clock_ns += rate.duration_ns(bytes),

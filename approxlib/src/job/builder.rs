@@ -40,6 +40,8 @@ const RATE_MAX_BYTES_PER_S_MIN: u64 = 1_000;
 
 /// Message bytes of a packet if the path's MTU is unknown: with all headers they fit 1,500.
 const PAYLOAD_BYTES: u32 = 1_400;
+/// About one bandwidth-delay product of a fast network.
+const INITIAL_WINDOW_PACKETS: u32 = 16;
 
 const MESSAGES_HELD_MAX: u32 = 65_536;
 
@@ -104,7 +106,7 @@ impl Default for JobBuilder {
             packing: true,
             name_lost: false,
             overlap_windows: false,
-            initial_window_packets: 0,
+            initial_window_packets: INITIAL_WINDOW_PACKETS,
             complete_at: CompleteAt::Msr,
             deadline: None,
             requests: Requests::default(),
@@ -295,7 +297,7 @@ impl JobBuilder {
 
     /// The most packets in flight until the receiver or its host was heard: 16 are about one
     /// bandwidth-delay product of a fast network. If the daemon knows the RTT of an earlier job to
-    /// the host, it is one and a half of them at most. 0 is no limit. Default 0.
+    /// the host, it is one and a half of them at most. 0 is no limit. Default 16.
     pub fn initial_window_packets(mut self, packets: u32) -> Self {
         self.initial_window_packets = packets;
         self

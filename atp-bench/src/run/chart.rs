@@ -175,7 +175,7 @@ fn label(result: &SchemeResult) -> String {
 const fn color(scheme: SchemeName) -> RGBColor {
     match scheme {
         SchemeName::Atp => BLUE,
-        SchemeName::AtpAdvice => SKY,
+        SchemeName::AtpPaper => SKY,
         SchemeName::TcpEarlySend => VERMILION,
         SchemeName::TcpSampleSend => ORANGE,
         SchemeName::Udp => GREEN,

@@ -145,7 +145,8 @@ struct JobArgs {
     /// Write the picture to this file [default: beside --json, or target/run/main-job.svg]
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Queue profile of the switch and the daemons [default: switch-profiles/default.toml]
+    /// Queue profile of the switch and the daemons: default, paper or a file [default: paper for
+    /// atp-paper, default for the rest]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 }
@@ -163,8 +164,7 @@ fn main_job(args: JobArgs) -> Result<()> {
     interrupt::install()?;
     let json = args.json.as_deref().map(ResultFile::at).transpose()?;
     let svg = picture(&args)?;
-    let default_profile = installed::default_profile();
-    let profile = Profile::load(args.profile.as_deref().unwrap_or(&default_profile))?;
+    let profile = args.profile.as_deref().map_or(Ok(Profile::default()), Profile::load)?;
     let table = load_table(&args)?;
     let datapath = choose_datapath(args.schemes.iter().any(|scheme| scheme.is_atp()))?;
     let daemon = prepare(datapath)?;

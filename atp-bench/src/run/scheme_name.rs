@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum SchemeName {
     /// ATP, through ApproxLib
     Atp,
-    /// ATP with receiver advice and a first window of 16 packets
-    AtpAdvice,
+    /// The paper's protocol, in the paper's queues: no receiver advice, and no first window
+    AtpPaper,
     /// TCP that stops once MSR*N messages are delivered
     TcpEarlySend,
     /// TCP with a uniform sample of MSR*N messages
@@ -24,7 +24,7 @@ impl SchemeName {
     pub fn name(self) -> &'static str {
         match self {
             SchemeName::Atp => "atp",
-            SchemeName::AtpAdvice => "atp-advice",
+            SchemeName::AtpPaper => "atp-paper",
             SchemeName::TcpEarlySend => "tcp-early-send",
             SchemeName::TcpSampleSend => "tcp-sample-send",
             SchemeName::Udp => "udp",
@@ -45,14 +45,19 @@ impl SchemeName {
     pub fn daemon_options(self) -> Option<&'static [&'static str]> {
         match self {
             SchemeName::Atp => Some(&[]),
-            SchemeName::AtpAdvice => Some(&["--advice", "on"]),
+            SchemeName::AtpPaper => Some(&["--advice", "off"]),
             SchemeName::TcpEarlySend | SchemeName::TcpSampleSend | SchemeName::Udp => None,
         }
     }
 
-    /// Packets with which an ATP lane begins at once; 0: none.
+    /// The queue profile of switch and daemons, unless the command line states one.
+    pub fn profile(self) -> &'static str {
+        if self == SchemeName::AtpPaper { "paper" } else { "default" }
+    }
+
+    /// Packets in flight until an ATP lane hears from its peer; 0: without limit.
     pub fn initial_window_packets(self) -> u32 {
-        if self == SchemeName::AtpAdvice { 16 } else { 0 }
+        if self == SchemeName::AtpPaper { 0 } else { 16 }
     }
 
     /// Whether a job can only end with MSR*N messages delivered.

@@ -22,7 +22,7 @@ use super::protocol::{JobSpec, Order, ReceiverReport, Reply, Role, SenderReport}
 use super::query::Query;
 use super::scheme_name::SchemeName;
 use crate::median::median_count;
-use testbed::{Launch, Testbed, interrupt};
+use testbed::{Launch, Profile, Testbed, interrupt};
 
 /// The time limit of a measurement: at a light load, enough requests would take minutes.
 const MEASURED_S_MAX: f64 = 30.0;
@@ -70,6 +70,7 @@ pub struct Plan {
     pub message_bytes: usize,
     /// The daemon's command line; None if ATP runs on the library's own datapath.
     pub daemon: Option<Launch>,
+    /// The queue profile of switch and daemons; none for that of each scheme.
     pub profile: Option<PathBuf>,
 }
 
@@ -200,13 +201,15 @@ impl Session<'_> {
     }
 
     fn scheme(&mut self, scheme: SchemeName, msr: f64) -> Result<SchemeRun> {
+        let profile = self.plan.profile.as_deref().unwrap_or(Path::new(scheme.profile()));
+        self.testbed.set_profile(Profile::load(profile)?)?;
         // Daemons run only under ATP: other schemes get plain hosts.
         let launch = self.plan.daemon.as_ref().zip(scheme.daemon_options());
         if let Some((launch, options)) = launch {
             self.progress.begin("starting a daemon in each host");
             let mut launch = launch.clone();
             launch.options.extend(options.iter().map(Into::into));
-            self.testbed.start_daemons(&launch, self.plan.profile.as_deref())?;
+            self.testbed.start_daemons(&launch, Some(profile))?;
         }
         let outcome = self.scheme_on_hosts(scheme, msr).with_context(|| scheme.name());
         if launch.is_some() {

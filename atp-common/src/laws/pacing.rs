@@ -6,6 +6,10 @@ use crate::units::Rate;
 /// at that rate would delay a fast lane long after the controller is back.
 pub const UNATTENDED_HORIZON_NS: u64 = 50_000_000;
 
+/// A lane makes up for a thread or a timer that is late by this time. What a later one misses is
+/// lost. On a busy machine most are late by less.
+pub const CATCH_UP_NS: u64 = 10_000_000;
+
 /// The departure of a packet that is ready now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
@@ -24,7 +28,8 @@ pub enum Departure {
 
 /// The departure of `bytes` from a lane whose clock stands at `clock_ns`.
 ///
-/// A clock in the past counts as now, so an idle lane collects no burst.
+/// A clock in the past stays there, so that a lane whose packets came late sends the next ones at
+/// once: for [`CATCH_UP_NS`] and `burst_bytes_max` at most. An idle lane collects no longer burst.
 #[inline(always)]
 pub const fn depart(
     clock_ns: u64,
@@ -32,12 +37,19 @@ pub const fn depart(
     bytes: u32,
     rate: Rate,
     horizon_ns: u64,
+    burst_bytes_max: u32,
 ) -> Departure {
-    let at_ns = if clock_ns > now_ns { clock_ns } else { now_ns };
-    if at_ns - now_ns > horizon_ns {
-        return Departure::TooFar;
+    if clock_ns > now_ns {
+        if clock_ns - now_ns > horizon_ns {
+            return Departure::TooFar;
+        }
+        return Departure::At { at_ns: clock_ns, clock_ns: clock_ns + rate.duration_ns(bytes) };
     }
-    Departure::At { at_ns, clock_ns: at_ns + rate.duration_ns(bytes) }
+    let burst_ns = rate.duration_ns(burst_bytes_max);
+    let late_ns = if burst_ns < CATCH_UP_NS { burst_ns } else { CATCH_UP_NS };
+    let least_ns = now_ns.saturating_sub(late_ns);
+    let from_ns = if clock_ns > least_ns { clock_ns } else { least_ns };
+    Departure::At { at_ns: now_ns, clock_ns: from_ns + rate.duration_ns(bytes) }
 }
 
 /// The clock of a lane after its rate rises now from `before` to `rate`: the rest of the wait for
@@ -65,6 +77,41 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // Over any time, a lane sends what the rate allows, one packet, and the burst.
+        #[test]
+        fn depart__makes_up_for_late_packets_with_a_bounded_burst(
+            gaps in proptest::collection::vec(0u64..30_000_000, 2..200),
+            rate in 100_000u64..1_000_000_000,
+            burst_bytes_max in 0u32..200_000,
+        ) {
+            let rate = Rate::from_bytes_per_s(rate);
+            let (mut now_ns, mut clock_ns, mut sent) = (1_000_000_000u64, 0, Vec::new());
+            for gap_ns in gaps {
+                now_ns += gap_ns;
+                // As many as may leave at once, and one that waits.
+                for _ in 0..200 {
+                    let Departure::At { at_ns, clock_ns: next_ns } =
+                        depart(clock_ns, now_ns, 1_500, rate, u64::MAX, burst_bytes_max)
+                    else {
+                        panic!("beyond any horizon")
+                    };
+                    clock_ns = next_ns;
+                    sent.push(at_ns);
+                    if at_ns > now_ns {
+                        break;
+                    }
+                }
+                now_ns = now_ns.max(*sent.last().unwrap());
+            }
+            let burst_ns = rate.duration_ns(burst_bytes_max).min(CATCH_UP_NS);
+            let packet_ns = rate.duration_ns(1_500);
+            for (first, from_ns) in sent.iter().enumerate() {
+                for (number, at_ns) in (0u64..).zip(&sent[first..]) {
+                    prop_assert!(at_ns - from_ns + burst_ns + packet_ns >= number * packet_ns);
+                }
+            }
+        }
+
         // While the rate changes and packets wait, the sent bytes are at most those that the rates
         // allowed, plus a packet, plus one for each fall of the rate. Departures never go back.
         #[test]
@@ -82,7 +129,7 @@ mod tests {
                 let end_ns = now_ns + lasts_ns;
                 while clock_ns <= end_ns {
                     let Departure::At { at_ns, clock_ns: next_ns } =
-                        depart(clock_ns, now_ns, bytes, rate, u64::MAX)
+                        depart(clock_ns, now_ns, bytes, rate, u64::MAX, 0)
                     else {
                         panic!("beyond any horizon")
                     };
@@ -109,7 +156,7 @@ mod tests {
             let (mut last_ns, mut sent) = (0, 0u64);
             for gap in gaps {
                 now_ns += gap;
-                match depart(clock_ns, now_ns, bytes, rate, horizon_ns) {
+                match depart(clock_ns, now_ns, bytes, rate, horizon_ns, 0) {
                     Departure::At { at_ns, clock_ns: next_ns } => {
                         prop_assert!(at_ns >= now_ns && at_ns <= now_ns + horizon_ns);
                         prop_assert!(sent == 0 || at_ns - last_ns >= rate.duration_ns(bytes));
@@ -121,5 +168,19 @@ mod tests {
             }
             prop_assert!(sent > 0);
         }
+    }
+
+    #[test]
+    fn depart__of_a_late_packet() {
+        let rate = Rate::from_bytes_per_s(1_000_000);
+        let depart = |clock_ns, burst| depart(clock_ns, 50_000_000, 1_000, rate, 0, burst);
+        let at = |clock_ns| Departure::At { at_ns: 50_000_000, clock_ns };
+        // A packet takes 1 ms. The clock was 2 ms late, and is made up for.
+        assert_eq!(depart(48_000_000, 5_000), at(49_000_000));
+        // Later than the burst, and than 10 ms.
+        assert_eq!(depart(40_000_000, 5_000), at(46_000_000));
+        assert_eq!(depart(0, 100_000), at(41_000_000));
+        // No burst: a clock in the past counts as now.
+        assert_eq!(depart(48_000_000, 0), at(51_000_000));
     }
 }

@@ -1,9 +1,10 @@
-//! The commands of `atp-sim`: run, figure and map.
+//! The commands of `atp-sim`: run, figure, main-job and map.
 
 mod documents;
 mod explicit_options;
 mod figure;
 mod figure_tables;
+mod main_job;
 mod map;
 mod notes;
 mod repeat;
@@ -34,6 +35,8 @@ enum Command {
     Run(Box<run::Options>),
     /// Run the experiments of the paper's figures and write the results as JSON, CSV and SVG
     Figure(figure::Options),
+    /// Run the job of `cargo xtask run`: several senders to one host, beside exact requests
+    MainJob(main_job::Options),
     /// Map where one scheme completes jobs sooner than another; write JSON, CSV and SVG
     Map(Box<map::Options>),
 }
@@ -50,6 +53,7 @@ pub fn run() -> Result<()> {
     match cli.command {
         Command::Run(options) => run::run(&options, &explicit_options.unwrap_or_default()),
         Command::Figure(options) => figure::run(&options),
+        Command::MainJob(options) => main_job::run(&options),
         Command::Map(options) => map::run(&options),
     }
 }

@@ -72,8 +72,9 @@ pub struct Options {
     /// one, chosen by hash) or own (the scheme's own choice: NDP sprays, others take one)
     #[arg(long, value_name = "CHOICE", default_value_t, help_heading = NETWORK)]
     load_balancing: LoadBalancing,
-    /// The queue profile of ATP's switches: a file in the format of switch-profiles/default.toml
-    /// [default: that file]
+    /// The queue profile of ATP's switches: default, paper, or a file in the format of
+    /// switch-profiles/default.toml
+    /// [default: paper for atp:paper and other names with a colon, default for the rest]
     #[arg(long, value_name = "FILE", help_heading = NETWORK)]
     profile: Option<PathBuf>,
     /// Count the profile's limits in packets, as Linux does, not in bytes, as switches do
@@ -254,7 +255,7 @@ impl Options {
         let rate = u32::try_from(self.gbit).ok().and_then(Rate::gbit_per_s);
         let rate = rate.context("--gbit: choose 1 to 400 Gbit/s")?;
         let msr = msr_from_fraction(self.msr);
-        let profile = self.profile.as_deref().map_or(Ok(Profile::default()), Profile::load)?;
+        let profile = self.profile.as_deref().map(Profile::load).transpose()?;
         let point = Point {
             network_spec: self.network,
             rate,

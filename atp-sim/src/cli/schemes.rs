@@ -9,9 +9,10 @@ pub fn help() -> String {
     let mut text = format!(
         "The scheme of all hosts, or several, separated by commas. Several are run on the same \
          messages and shown side by side.\n\n\
-         ATP is atp, atp:VARIANT, atp:VARIANT:LAW or atp:VARIANT:LAW:-RULE, which switches a rule off. \
-         The default is {}. Base takes neither law nor rule. At MSR 1, ATP's law is DCTCP's whatever law \
-         is named.\n",
+         ATP is {}: receiver advice, a first window, and deep queues towards hosts. The paper's \
+         protocol, without these, is atp:paper; its parts are atp:VARIANT, atp:VARIANT:LAW or \
+         atp:VARIANT:LAW:-RULE, which switches a rule off. Base takes neither law nor rule. At MSR 1, \
+         ATP's law is DCTCP's whatever law is named.\n",
         Scheme::default()
     );
     list(&mut text, "Variants", Variant::ALL.map(|(of, name)| (name, of.description().to_owned())));
@@ -20,7 +21,7 @@ pub fn help() -> String {
     let additions = Additions::ALL.map(|(name, description)| (name, description.to_owned()));
     list(
         &mut text,
-        "Additions to ATP, behind any of its names, as in atp+advice+window",
+        "Additions to ATP, behind any of its names, as in atp:paper+advice; atp has advice+window",
         additions,
     );
     list(&mut text, "Others", others());
@@ -81,7 +82,7 @@ mod tests {
             assert!(text.contains(&format!("\n  {name} ")), "{name}:\n{text}");
         }
         assert!(
-            text.contains("The default is atp:full:paper.")
+            text.contains("ATP is atp: receiver advice")
                 && text.lines().all(|line| { !line.starts_with(' ') || line.len() <= 86 })
         );
     }

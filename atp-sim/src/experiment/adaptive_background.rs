@@ -37,7 +37,7 @@ impl Mover {
     ) -> Option<Self> {
         let observed_ps = point.begins_ps;
         let queue = point.background_queue(observed_ps)?;
-        let dscps = (0..=queue::LAST).map(|queue| point.profile.dscp_of_queue(queue)).collect();
+        let dscps = (0..=queue::LAST).map(|queue| point.profile().dscp_of_queue(queue)).collect();
         Some(Self { rule, dscps, schedules, queue, away_ps: 0, observed_ps })
     }
 
@@ -88,7 +88,7 @@ mod tests {
         let schedule = Schedule::new(vec![(0, 40)]);
         let rule = AdaptiveBackground { after_ps: 30 * US, highest: 2 };
         let mut mover = Mover::new(rule, &point, vec![schedule.clone()]).unwrap();
-        let profile = &point.profile;
+        let profile = point.profile();
         // Every 10 us: the queue of the job's TLR, and the queue of background traffic afterwards.
         let observations = [
             (4, 4),

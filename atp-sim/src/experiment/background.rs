@@ -35,7 +35,7 @@ pub(super) fn add(point: &Point, simulation: &mut Simulation) -> Added {
     let mut flows = Vec::new();
     let mut schedules = Vec::new();
     for background in &point.background {
-        let dscp = |queue| point.profile.dscp_of_queue(queue);
+        let dscp = |queue| point.profile().dscp_of_queue(queue);
         let intervals = background.intervals.iter();
         let schedule = Schedule::new(
             intervals.map(|interval| (interval.from_ps, dscp(interval.queue))).collect(),
@@ -92,6 +92,7 @@ mod tests {
         net::topology::Star,
         workload::{Interval, PAYLOAD_BYTES_MAX},
     };
+    use switch_profiles::Profile;
 
     fn kind(source: HostId, share: f64, intervals: &[(u64, u64, u8)]) -> Background {
         let interval = |&(from, until, queue): &(u64, u64, u8)| Interval {
@@ -109,7 +110,8 @@ mod tests {
 
     fn simulation(background: Vec<Background>) -> (Simulation, Vec<FlowId>) {
         let network_spec = NetworkSpec::Star(Star { hosts: 4 });
-        let point = Point { network_spec, background, ..Point::default() };
+        let profile = Some(Profile::paper());
+        let point = Point { network_spec, background, profile, ..Point::default() };
         let mut simulation =
             Simulation::new(&network_spec.topology(point.rate), point.port_queues());
         let flows = add(&point, &mut simulation).flows;

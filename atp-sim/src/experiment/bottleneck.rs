@@ -5,12 +5,12 @@ use super::msr_from_fraction;
 use crate::{
     engine::{NS, S, US},
     net::{
-        ETHERNET_BYTES, FlowId, PortQueues, Queueing, Unit,
+        ETHERNET_BYTES, FlowId, PortQueues, Unit,
         topology::{Lines, Star},
     },
     scheme::{
         Endpoint, LawChoice,
-        atp::{AtpReceiver, AtpSender, AtpSettings},
+        atp::{AtpReceiver, AtpSender, AtpSettings, HostAdvice},
     },
     simulation::{NewFlow, Simulation},
     workload::{Arrivals, Sizes},
@@ -18,8 +18,7 @@ use crate::{
 use atp_common::units::{Msr, Rate};
 use atp_proto::{GroupConfig, ReceiverConfig};
 use serde::{Deserialize, Serialize};
-use std::rc::Rc;
-use switch_profiles::Profile;
+use switch_profiles::{PortRole, Profile};
 
 /// The description of a job. Each sender has all its messages at the start, and its own MSR's share
 /// of them to deliver.
@@ -49,6 +48,8 @@ pub struct Bottleneck {
     pub advice_ns: u64,
     /// Packets with which a sender begins at once; 0: it begins at its rate.
     pub window_packets: u32,
+    /// Whether the port has the paper's queues, not those of the default profile.
+    pub paper_queues: bool,
 }
 
 /// The outcome of the job.
@@ -121,7 +122,7 @@ impl Bottleneck {
     }
 
     fn build(&self) -> (Simulation, Vec<FlowId>) {
-        let profile = Profile::default();
+        let profile = if self.paper_queues { Profile::paper() } else { Profile::default() };
         // Scale the rate so that a full packet takes as long as with Linux's accounting.
         let ip_bytes = u64::from(PAYLOAD_BYTES + HEADER_BYTES);
         let bits_per_s = self.rate_bytes_per_s * 8 * (ip_bytes + u64::from(ETHERNET_BYTES))
@@ -134,18 +135,18 @@ impl Bottleneck {
         };
         let topology = Star { hosts: self.senders + 1 }.topology(&lines);
         // Give the switch the buffer of queue 0, because only one port is ever full.
-        let exact_packets = profile.queues().first().map_or(0, |queue| queue.limit_packets);
+        let exact_packets = profile.depth_packets(0, PortRole::ToHost);
         let packet_bytes = u64::from(profile.mtu_bytes() + ETHERNET_BYTES);
         let buffer_bytes = u64::from(exact_packets) * packet_bytes;
-        let mut queues = PortQueues::of_profile(&profile, Unit::Packets, buffer_bytes);
-        if let (false, Queueing::Priority(limits)) = (self.marks, &mut queues.queueing) {
-            Rc::make_mut(limits).limits[0].mark_from = u32::MAX;
-        }
+        let queues = PortQueues::of_profile(&profile, Unit::Packets, buffer_bytes);
+        let queues = if self.marks { queues } else { queues.without_marks() };
         let mut simulation = Simulation::new(&topology, queues);
         let msr = msr_from_fraction(self.msr).expect("an MSR");
         let receiver =
             ReceiverConfig { receipt_delay_ns: self.receipt_delay_ns, ..Default::default() };
-        let advice_ns = (self.advice_ns > 0).then_some(self.advice_ns);
+        let depth_packets = profile.advised_depth_packets();
+        let advice = HostAdvice::new(self.advice_ns, depth_packets);
+        let advice = (self.advice_ns > 0).then_some(advice);
         let flows = (1..=self.senders).map(|source| {
             let sizes = Sizes::Fixed(self.message_bytes);
             let messages = Arrivals::at_once(1, &sizes, self.messages, 0);
@@ -154,7 +155,7 @@ impl Bottleneck {
                 let settings = self.settings(&profile, msr, route.flow);
                 (
                     Box::new(AtpSender::new(route, settings, 0)),
-                    Box::new(AtpReceiver::new(route, receiver, advice_ns)),
+                    Box::new(AtpReceiver::new(route, receiver, advice)),
                 )
             })
         });
@@ -165,7 +166,7 @@ impl Bottleneck {
     fn settings(&self, profile: &Profile, msr: Msr, flow: FlowId) -> AtpSettings {
         let group = GroupConfig { total: Some(self.messages), ..GroupConfig::new(0, msr) };
         let rate_max = Rate::from_bytes_per_s(self.rate_bytes_per_s);
-        let settings = AtpSettings::new(LawChoice::default(), flow, group, rate_max, profile);
+        let settings = AtpSettings::new(LawChoice::PAPER, flow, group, rate_max, profile);
         let mut settings = AtpSettings { epoch_ns_min: self.epoch_ns_min, ..settings };
         settings.config.initial_window_packets = self.window_packets;
         settings

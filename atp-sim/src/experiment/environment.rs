@@ -13,7 +13,7 @@ impl Point {
             network: self,
             bits_per_s: self.rate.bits_per_s(),
             buffer_bytes: self.buffer_bytes,
-            profile: &self.profile,
+            profile: self.profile(),
             unit: self.unit,
             msr: self.msr,
             timer_granularity_ns: self.timer_granularity_ns,

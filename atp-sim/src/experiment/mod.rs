@@ -7,6 +7,7 @@ mod coflows;
 mod collective;
 mod environment;
 mod long_flows;
+mod main_job;
 mod msr;
 mod network_spec;
 mod outcome;
@@ -24,6 +25,7 @@ pub use adaptive_background::AdaptiveBackground;
 pub use bottleneck::{Bottleneck, BottleneckOutcome};
 pub use coflows::CoflowOutcome;
 pub use long_flows::{LongFlows, LongFlowsOutcome};
+pub use main_job::{MainJob, MainJobOutcome, MainJobTransport};
 pub use msr::{fraction_from_msr, msr_from_fraction};
 pub use network_spec::{NetworkSpec, Rate};
 pub use outcome::{JobOutcome, Outcome};
@@ -66,7 +68,7 @@ pub struct Point {
     /// own, or the profile's.
     pub ecn_threshold_packets: Option<u32>,
     /// The queues of ATP's switches.
-    pub profile: Profile,
+    pub profile: Option<Profile>,
     /// The unit of the profile's limits.
     pub unit: Unit,
     /// The source of the jobs' messages.
@@ -118,7 +120,7 @@ impl Default for Point {
             load_balancing: LoadBalancing::default(),
             buffer_bytes: 1_500_000,
             ecn_threshold_packets: None,
-            profile: Profile::default(),
+            profile: None,
             unit: Unit::default(),
             traffic: Traffic::Drawn,
             pattern: Pattern::Random,
@@ -228,6 +230,11 @@ impl Point {
         let bits_per_s = self.load * self.rate.bits_per_s() as f64;
         let message_bits = 8.0 * self.sizes.mean(udp_bytes);
         bits_per_s * (self.duration_ps as f64 / S as f64) / message_bits
+    }
+
+    /// The queue profile of ATP's switches.
+    pub fn profile(&self) -> &Profile {
+        self.profile.as_ref().unwrap_or_else(|| self.scheme.profile())
     }
 
     /// The queues of the switches' ports.

@@ -7,6 +7,7 @@ use crate::{
     workload::{Background, Between, Gaps, Shape, Sizes, Trace},
 };
 use serde::Serialize;
+use switch_profiles::{PerRole, Profile};
 
 /// All settings that an outcome depends on, except the messages of a trace. The names follow the
 /// command line, with units last.
@@ -23,7 +24,9 @@ pub struct Settings {
     switch_buffer_bytes: u64,
     /// `null` if the scheme or the profile decides.
     ecn_threshold_packets: Option<u32>,
-    profile: ProfileSettings,
+    /// `null` if it is the scheme's own.
+    profile: Option<ProfileSettings>,
+    profile_limits_count: &'static str,
     #[serde(flatten)]
     messages: MessageSettings,
     begins_us: f64,
@@ -83,14 +86,13 @@ struct IntervalSettings {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct ProfileSettings {
     mtu_bytes: u32,
-    limits_count: &'static str,
     queues: Vec<QueueSettings>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct QueueSettings {
     dscp: Vec<u8>,
-    limit_packets: u32,
+    limit_packets: PerRole<u32>,
     ecn_threshold_packets: Option<u32>,
 }
 
@@ -140,11 +142,6 @@ impl Point {
                 sizes: sizes.to_string(),
             },
         };
-        let queues = profile.queues().iter().map(|queue| QueueSettings {
-            dscp: queue.dscp.clone(),
-            limit_packets: queue.limit_packets,
-            ecn_threshold_packets: queue.ecn_threshold_packets,
-        });
         Settings {
             network: network_spec.to_string(),
             hosts: network_spec.hosts(),
@@ -156,13 +153,10 @@ impl Point {
             load_balancing: load_balancing.to_string(),
             switch_buffer_bytes: *buffer_bytes,
             ecn_threshold_packets: *ecn_threshold_packets,
-            profile: ProfileSettings {
-                mtu_bytes: profile.mtu_bytes(),
-                limits_count: match unit {
-                    Unit::Bytes => "bytes",
-                    Unit::Packets => "packets",
-                },
-                queues: queues.collect(),
+            profile: profile.as_ref().map(of_profile),
+            profile_limits_count: match unit {
+                Unit::Bytes => "bytes",
+                Unit::Packets => "packets",
             },
             messages,
             begins_us: us(*begins_ps),
@@ -181,6 +175,15 @@ impl Point {
 
 fn us(ps: u64) -> f64 {
     ps as f64 / US as f64
+}
+
+fn of_profile(profile: &Profile) -> ProfileSettings {
+    let queues = profile.queues().iter().map(|queue| QueueSettings {
+        dscp: queue.dscp.clone(),
+        limit_packets: queue.limit_packets,
+        ecn_threshold_packets: queue.ecn_threshold_packets,
+    });
+    ProfileSettings { mtu_bytes: profile.mtu_bytes(), queues: queues.collect() }
 }
 
 fn name_of(pattern: Pattern) -> String {

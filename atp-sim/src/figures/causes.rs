@@ -16,9 +16,10 @@ use LoadBalancing::{Ecmp, Own, Spray};
 type Baseline = (&'static str, LoadBalancing);
 
 /// The choice of messages and the choice of paths, apart and together.
-const OF_COMPLETION: [Baseline; 14] = [
-    ("atp:full:paper", Own),
-    ("atp:full:paper", Spray),
+const OF_COMPLETION: [Baseline; 15] = [
+    ("atp", Own),
+    ("atp:paper", Own),
+    ("atp:paper", Spray),
     ("atp:rc:paper", Own),
     ("dctcp-es", Own),
     ("dctcp-es", Spray),
@@ -34,8 +35,9 @@ const OF_COMPLETION: [Baseline; 14] = [
 ];
 
 /// One line is the bottleneck of an incast, so paths don't matter.
-const OF_INCAST: [Baseline; 6] = [
-    ("atp:full:paper", Own),
+const OF_INCAST: [Baseline; 7] = [
+    ("atp", Own),
+    ("atp:paper", Own),
     ("atp:rc:paper", Own),
     ("dctcp-es", Own),
     ("dctcp-es:shortest-first", Own),
@@ -44,8 +46,13 @@ const OF_INCAST: [Baseline; 6] = [
 ];
 
 /// Base has ATP's queues, and none of its control.
-const OF_PRIORITY: [Baseline; 4] =
-    [("atp:full:paper", Own), ("atp:base", Own), ("dctcp-es", Own), ("dctcp-es:low-priority", Own)];
+const OF_PRIORITY: [Baseline; 5] = [
+    ("atp", Own),
+    ("atp:paper", Own),
+    ("atp:base", Own),
+    ("dctcp-es", Own),
+    ("dctcp-es:low-priority", Own),
+];
 
 const MSRS: [f64; 2] = [0.5, 0.9];
 const EXACT_SHARES: [f64; 4] = [0.1, 0.25, 0.5, 0.75];
@@ -132,13 +139,14 @@ const BURST_MSR: f64 = 0.8;
 /// Jobs that begin together on a star, by the number of their senders. Only ATP depends on the
 /// timer granularity.
 pub(super) fn bursts() -> Figure {
-    let atp = GRANULARITIES_NS.map(|granularity_ns| ("atp:full:paper", granularity_ns));
+    let atp = ["atp", "atp:paper"].into_iter();
+    let atp = atp.flat_map(|name| GRANULARITIES_NS.map(|granularity_ns| (name, granularity_ns)));
     let others = ["dctcp-es", "dctcp-es:shortest-first", "ndp-es", "pfabric-es", "mlt-es"]
         .into_iter()
         .chain(["aeolus-es", "udp"])
         .map(|name| (name, GRANULARITIES_NS[0]));
     let mut runs = Vec::new();
-    for (name, timer_granularity_ns) in atp.into_iter().chain(others) {
+    for (name, timer_granularity_ns) in atp.chain(others) {
         let scheme: Scheme = name.parse().expect("the name of a scheme");
         let series = match timer_granularity_ns {
             ns if ns == GRANULARITIES_NS[0] => name.to_owned(),

@@ -8,8 +8,7 @@ use crate::{
 };
 use atp_common::laws::queue;
 
-const PLOTTED: [&str; 4] =
-    ["atp:full:paper", "atp:fix-prio:paper", "atp:fix-tlr:paper", "dctcp-es"];
+const PLOTTED: [&str; 4] = ["atp:paper", "atp:fix-prio:paper", "atp:fix-tlr:paper", "dctcp-es"];
 /// The first queues of these MSRs are 6, 4, 3, 2 and 1.
 const MSRS: [f64; 5] = [0.3, 0.5, 0.625, 0.75, 0.875];
 

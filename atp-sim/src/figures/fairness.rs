@@ -18,7 +18,7 @@ pub(super) fn fairness(extent: Extent) -> Figure {
     let mut runs = Vec::new();
     for (series, variant, is_alone) in [
         ("alone", "full", true),
-        ("atp:full:paper", "full", false),
+        ("atp:paper", "full", false),
         ("atp:fix-tlr:paper", "fix-tlr", false),
         ("atp:fix-prio:paper", "fix-prio", false),
     ] {

@@ -46,6 +46,7 @@ mod tests {
         let others = Scheme::others().map(|scheme| scheme.to_string());
         let mut known: Vec<Look> = Vec::new();
         let more = [
+            "atp",
             "alone",
             "dctcp-es:low-priority",
             "ndp-es:shortest-first",
@@ -56,7 +57,7 @@ mod tests {
             assert!(!known.contains(&look), "{name}");
             known.push(look);
         }
-        assert_eq!(look("atp"), look("atp:full:frugal"));
+        assert_eq!(look("atp:paper"), look("atp:full:frugal"));
         assert_eq!(look("atp:base:paper"), look("atp:base"));
     }
 }

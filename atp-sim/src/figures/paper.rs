@@ -52,13 +52,13 @@ pub fn figure(number: u32, extent: Extent) -> Option<Figure> {
 
 fn overall(number: u32, workload: Workload, metric: Metric, extent: Extent) -> Figure {
     let others = Scheme::others().map(Scheme::name);
-    let schemes: Vec<_> = ["atp:full:paper"].into_iter().chain(others).collect();
+    let schemes: Vec<_> = ["atp", "atp:paper"].into_iter().chain(others).collect();
     let runs = over_msrs(&schemes, extent, |point| workload.apply(point, extent));
     Figure { number, title: String::new(), claim: "", axis: "MSR", metric, runs }
 }
 
 fn incast(extent: Extent) -> Figure {
-    let runs = over_msrs(&["atp:full:paper", "dctcp-es", "dctcp-ss"], extent, |point| {
+    let runs = over_msrs(&["atp", "atp:paper", "dctcp-es", "dctcp-ss"], extent, |point| {
         incast_of(point, extent)
     });
     Figure {
@@ -72,7 +72,7 @@ fn incast(extent: Extent) -> Figure {
 }
 
 fn breakdown(extent: Extent) -> Figure {
-    let variants = ["atp:base", "atp:rc:paper", "atp:mrdf:paper", "atp:full:paper"];
+    let variants = ["atp:base", "atp:rc:paper", "atp:mrdf:paper", "atp:paper", "atp"];
     Figure {
         number: 12,
         title: "Completion by MSR, FBKV: what each part of ATP brings".to_owned(),
@@ -87,7 +87,7 @@ fn breakdown(extent: Extent) -> Figure {
 /// at MSR 0.8.
 fn exact_traffic(extent: Extent) -> Figure {
     let mut runs = Vec::new();
-    for scheme in ["atp:full:paper", "dctcp-es"] {
+    for scheme in ["atp", "atp:paper", "dctcp-es"] {
         for x in [0.1, 0.25, 0.5, 0.75] {
             for run in over_msrs(&[scheme], extent, |point| Workload::KeyValue.apply(point, extent))
             {

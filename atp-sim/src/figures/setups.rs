@@ -28,6 +28,7 @@ pub(super) fn job_beside_background(duration_ps: u64, intervals: Vec<Interval>) 
         load: 1.0,
         duration_ps,
         background: vec![background],
+        scheme: "atp:paper".parse().expect("the name of a scheme"),
         ..Point::default()
     }
 }

@@ -192,15 +192,15 @@ mod tests {
         let texts = |name: &str| -> Vec<String> {
             of(name).iter().map(|point| format!("{point:?}")).collect()
         };
-        assert_eq!(texts("atp:full:paper").len(), 4 * 5);
-        assert_eq!(texts("atp:full:paper"), texts("dctcp-es"));
+        assert_eq!(texts("atp:paper").len(), 4 * 5);
+        assert_eq!(texts("atp:paper"), texts("dctcp-es"));
         assert_eq!(figure.reference(), Some("dctcp-es"));
     }
 
     #[test]
     fn of_schemes__keeps_positions_and_settings() {
         let schemes: Vec<Scheme> =
-            ["ndp-es", "atp+advice"].iter().map(|name| name.parse().unwrap()).collect();
+            ["ndp-es", "atp:paper+advice"].iter().map(|name| name.parse().unwrap()).collect();
         let before = figure(13, Extent::Quick).unwrap();
         let of_first = before.runs.iter().take_while(|run| run.series == before.runs[0].series);
         let settings = |run: &Run| {
@@ -210,7 +210,7 @@ mod tests {
         let expected: Vec<_> = of_first.map(settings).collect();
         let after = before.clone().of_schemes(&schemes);
         let (ndp, atp) = after.runs.split_at(expected.len());
-        for (runs, scheme) in [(ndp, "ndp-es"), (atp, "atp:full:paper+advice")] {
+        for (runs, scheme) in [(ndp, "ndp-es"), (atp, "atp:paper+advice")] {
             assert!(runs.iter().all(|run| run.series == scheme));
             assert!(runs.iter().all(|run| run.point.scheme.to_string() == scheme));
             assert_eq!(runs.iter().map(settings).collect::<Vec<_>>(), expected);
@@ -229,13 +229,13 @@ mod tests {
             let summaries = run.points(2).map(|point| point.run().summary());
             summaries.map(|summary| summary.completion.mean_us.unwrap()).collect()
         };
-        let (own, other) = (mean_us("atp:full:paper"), mean_us("dctcp-es"));
+        let (own, other) = (mean_us("atp:paper"), mean_us("dctcp-es"));
         let ratio = (own[0] / other[0] + own[1] / other[1]) / 2.0;
         let of = |scheme: &str| {
             let series = series.iter().find(|series| series.scheme == scheme).unwrap();
             series.cells[0].measured(Metric::CompletionUs)
         };
-        let got = of("atp:full:paper");
+        let got = of("atp:paper");
         assert!((got.ratio.unwrap().mean - ratio).abs() < 1e-12, "{got:?}");
         assert!((got.value.unwrap().mean - (own[0] + own[1]) / 2.0).abs() < 1e-9, "{got:?}");
         let one = Estimate { mean: 1.0, half_width_95: Some(0.0), least: 1.0, most: 1.0 };

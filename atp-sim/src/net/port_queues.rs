@@ -2,7 +2,7 @@
 
 use super::{ETHERNET_BYTES, PriorityLimits, QueueLimit, Queueing};
 use std::rc::Rc;
-use switch_profiles::{Profile, QUEUES};
+use switch_profiles::{PortRole, Profile, QUEUES};
 
 /// Bytes that may wait in the deep queue of [`PortQueues::with_deep`]: 256 full packets, as in the
 /// default profile's queue 0.
@@ -21,8 +21,10 @@ pub enum Unit {
 /// The queues of every port of a switch, and its buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortQueues {
-    /// The discipline of each port.
-    pub queueing: Queueing,
+    /// The discipline of each port towards a host.
+    pub to_hosts: Queueing,
+    /// The discipline of each port between switches.
+    pub between_switches: Queueing,
     /// Buffer that all ports of a switch share, bytes.
     pub buffer_bytes: u64,
 }
@@ -30,27 +32,14 @@ pub struct PortQueues {
 impl PortQueues {
     /// The queues of `profile` (NetApprox §5.2). Only the buffer limits queue 0.
     pub fn of_profile(profile: &Profile, unit: Unit, buffer_bytes: u64) -> Self {
-        let packet_bytes = u64::from(profile.mtu_bytes() + ETHERNET_BYTES);
-        let mut queue_of_dscp = [0; 64];
-        let mut limits = [QueueLimit::NONE; QUEUES];
-        for (number, queue) in profile.queues().iter().enumerate() {
-            for dscp in &queue.dscp {
-                queue_of_dscp[usize::from(*dscp)] = number as u8;
-            }
-            let mark_from = queue.ecn_threshold_packets.unwrap_or(u32::MAX);
-            let packets = queue.limit_packets;
-            limits[number] = match (number, unit) {
-                (0, _) => QueueLimit { mark_from, ..QueueLimit::NONE },
-                (_, Unit::Packets) => {
-                    QueueLimit { packets_max: packets, mark_from, ..QueueLimit::NONE }
-                }
-                (_, Unit::Bytes) => {
-                    let bytes_max = u64::from(packets) * packet_bytes;
-                    QueueLimit { bytes_max, mark_from, ..QueueLimit::NONE }
-                }
-            };
-        }
-        Self::priority(limits, queue_of_dscp, buffer_bytes)
+        let of = |role| Queueing::Priority(Rc::new(limits_of(profile, unit, role)));
+        let (to_hosts, between_switches) = (of(PortRole::ToHost), of(PortRole::BetweenSwitches));
+        Self { to_hosts, between_switches, buffer_bytes }
+    }
+
+    /// Ports of one discipline, wherever they lead.
+    pub fn same(queueing: Queueing, buffer_bytes: u64) -> Self {
+        Self { to_hosts: queueing.clone(), between_switches: queueing, buffer_bytes }
     }
 
     /// One queue for all packets, limited by the buffer. `mark_from` is its ECN threshold, in
@@ -58,18 +47,18 @@ impl PortQueues {
     pub fn single(mark_from: u32, buffer_bytes: u64) -> Self {
         let mut limits = [QueueLimit::NONE; QUEUES];
         limits[0].mark_from = mark_from;
-        Self::priority(limits, [0; 64], buffer_bytes)
+        let limits = PriorityLimits { limits, queue_of_dscp: [0; 64] };
+        Self::same(Queueing::Priority(Rc::new(limits)), buffer_bytes)
     }
 
     /// Adds a queue for packets of `dscp`, which is served when queue 0 is empty, and marks as
     /// queue 0 does. Other disciplines than [`Queueing::Priority`] have no such queue.
     #[must_use]
     pub fn with_lower(mut self, dscp: u8) -> Self {
-        if let Queueing::Priority(limits) = &mut self.queueing {
-            let limits = Rc::make_mut(limits);
+        self.each_priority(|limits| {
             limits.limits[1] = limits.limits[0];
             limits.queue_of_dscp[usize::from(dscp)] = 1;
-        }
+        });
         self
     }
 
@@ -77,33 +66,51 @@ impl PortQueues {
     /// others. The others move down by one; the last two become one, with the limit of the deeper.
     #[must_use]
     pub fn with_deep(mut self, dscp: u8) -> Self {
-        if let Queueing::Priority(limits) = &mut self.queueing {
-            let PriorityLimits { limits, queue_of_dscp } = Rc::make_mut(limits);
+        self.each_priority(|PriorityLimits { limits, queue_of_dscp }| {
             limits.copy_within(1..QUEUES - 1, 2);
             limits[1] = QueueLimit { bytes_max: DEEP_BYTES, ..QueueLimit::NONE };
             for queue in queue_of_dscp.iter_mut().filter(|queue| **queue > 0) {
                 *queue = (*queue + 1).min(QUEUES as u8 - 1);
             }
             queue_of_dscp[usize::from(dscp)] = 1;
-        }
+        });
         self
     }
 
     /// The same queues with another ECN threshold. Queues that mark no packets still mark none.
     #[must_use]
     pub fn with_ecn_threshold(mut self, packets: u32) -> Self {
-        match &mut self.queueing {
-            Queueing::Priority(limits) => {
-                let limits = &mut Rc::make_mut(limits).limits;
-                for limit in limits.iter_mut().filter(|limit| limit.mark_from != u32::MAX) {
-                    limit.mark_from = packets;
+        for queueing in [&mut self.to_hosts, &mut self.between_switches] {
+            match queueing {
+                Queueing::Priority(limits) => {
+                    let limits = &mut Rc::make_mut(limits).limits;
+                    for limit in limits.iter_mut().filter(|limit| limit.mark_from != u32::MAX) {
+                        limit.mark_from = packets;
+                    }
                 }
+                Queueing::Trimming(limits) => limits.mark_from = packets,
+                Queueing::Credit(limits) => limits.mark_from = packets,
+                Queueing::Rank { .. } => {}
             }
-            Queueing::Trimming(limits) => limits.mark_from = packets,
-            Queueing::Credit(limits) => limits.mark_from = packets,
-            Queueing::Rank { .. } => {}
         }
         self
+    }
+
+    /// The same queues, of which none marks packets.
+    #[must_use]
+    pub fn without_marks(mut self) -> Self {
+        self.each_priority(|limits| {
+            limits.limits.iter_mut().for_each(|limit| limit.mark_from = u32::MAX);
+        });
+        self
+    }
+
+    fn each_priority(&mut self, change: impl Fn(&mut PriorityLimits)) {
+        for queueing in [&mut self.to_hosts, &mut self.between_switches] {
+            if let Queueing::Priority(limits) = queueing {
+                change(Rc::make_mut(limits));
+            }
+        }
     }
 
     /// Discipline of hosts' ports in a network whose switches have `queueing`. Hosts limit credits
@@ -111,7 +118,7 @@ impl PortQueues {
     pub fn of_hosts(queueing: &Queueing) -> Queueing {
         match queueing {
             Queueing::Credit(_) => queueing.clone(),
-            _ => Self::unlimited().queueing,
+            _ => Self::unlimited().to_hosts,
         }
     }
 
@@ -119,11 +126,31 @@ impl PortQueues {
     pub fn unlimited() -> Self {
         Self::single(u32::MAX, u64::MAX)
     }
+}
 
-    fn priority(limits: [QueueLimit; QUEUES], queue_of_dscp: [u8; 64], buffer_bytes: u64) -> Self {
-        let limits = PriorityLimits { limits, queue_of_dscp };
-        Self { queueing: Queueing::Priority(Rc::new(limits)), buffer_bytes }
+/// The limits of a profile's ports of `role`.
+fn limits_of(profile: &Profile, unit: Unit, role: PortRole) -> PriorityLimits {
+    let packet_bytes = u64::from(profile.mtu_bytes() + ETHERNET_BYTES);
+    let mut queue_of_dscp = [0; 64];
+    let mut limits = [QueueLimit::NONE; QUEUES];
+    for (number, queue) in profile.queues().iter().enumerate() {
+        for dscp in &queue.dscp {
+            queue_of_dscp[usize::from(*dscp)] = number as u8;
+        }
+        let mark_from = queue.ecn_threshold_packets.unwrap_or(u32::MAX);
+        let packets = queue.limit_packets.of(role);
+        limits[number] = match (number, unit) {
+            (0, _) => QueueLimit { mark_from, ..QueueLimit::NONE },
+            (_, Unit::Packets) => {
+                QueueLimit { packets_max: packets, mark_from, ..QueueLimit::NONE }
+            }
+            (_, Unit::Bytes) => {
+                let bytes_max = u64::from(packets) * packet_bytes;
+                QueueLimit { bytes_max, mark_from, ..QueueLimit::NONE }
+            }
+        };
     }
+    PriorityLimits { limits, queue_of_dscp }
 }
 
 #[cfg(test)]
@@ -137,7 +164,7 @@ mod tests {
         #[test]
         fn with_lower__is_served_last(are_lower in proptest::collection::vec(any::<bool>(), 0..60)) {
             let queues = PortQueues::single(65, u64::MAX).with_lower(9);
-            let Queueing::Priority(limits) = queues.queueing else { panic!("{queues:?}") };
+            let Queueing::Priority(limits) = queues.to_hosts else { panic!("{queues:?}") };
             let (mut queues, mut packets) = (PriorityQueues::new(limits), Packets::default());
             let mut waiting = Vec::new();
             for is_lower in are_lower {
@@ -156,8 +183,8 @@ mod tests {
     /// Served after queue 0 and before all others, of which the last two share a queue.
     #[test]
     fn with_deep__moves_the_approximate_queues_down() {
-        let queues = PortQueues::of_profile(&Profile::default(), Unit::Bytes, 1_500_000);
-        let Queueing::Priority(queues) = queues.with_deep(31).queueing else { panic!() };
+        let queues = PortQueues::of_profile(&Profile::paper(), Unit::Bytes, 1_500_000);
+        let Queueing::Priority(queues) = queues.with_deep(31).to_hosts else { panic!() };
         let queue_of = |dscp: usize| queues.queue_of_dscp[dscp];
         assert_eq!([0, 31].map(queue_of), [0, 1]);
         assert_eq!([3, 7, 11, 15, 19, 23, 27].map(queue_of), [2, 3, 4, 5, 6, 7, 7]);
@@ -170,8 +197,8 @@ mod tests {
     #[test]
     fn of_profile__is_the_paper_s() {
         for unit in [Unit::Bytes, Unit::Packets] {
-            let queues = PortQueues::of_profile(&Profile::default(), unit, 1_500_000);
-            let Queueing::Priority(queues) = queues.queueing else { panic!("{queues:?}") };
+            let queues = PortQueues::of_profile(&Profile::paper(), unit, 1_500_000);
+            let Queueing::Priority(queues) = queues.to_hosts else { panic!("{queues:?}") };
             for number in 1..8u8 {
                 let limit = queues.limits[usize::from(number)];
                 let (packets, bytes) = (u32::from(8 - number), u64::from(8 - number) * 1_538);
@@ -191,18 +218,29 @@ mod tests {
         }
     }
 
+    /// Deep towards hosts only.
+    #[test]
+    fn of_profile__depends_on_where_a_port_leads() {
+        let queues = PortQueues::of_profile(&Profile::default(), Unit::Packets, 1_500_000);
+        let depth = |queueing: &Queueing| match queueing {
+            Queueing::Priority(limits) => limits.limits[1].packets_max,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((depth(&queues.to_hosts), depth(&queues.between_switches)), (96, 7));
+    }
+
     #[test]
     fn with_ecn_threshold__changes_only_queues_that_mark() {
-        let queues = PortQueues::of_profile(&Profile::default(), Unit::Bytes, 1_500_000);
+        let queues = PortQueues::of_profile(&Profile::paper(), Unit::Bytes, 1_500_000);
         let changed = queues.clone().with_ecn_threshold(20);
         let (Queueing::Priority(old), Queueing::Priority(new)) =
-            (&queues.queueing, &changed.queueing)
+            (&queues.to_hosts, &changed.to_hosts)
         else {
             panic!("{changed:?}")
         };
         assert_eq!(new.limits[0], QueueLimit { mark_from: 20, ..QueueLimit::NONE });
         assert_eq!((&old.limits[1..], old.limits[0].mark_from), (&new.limits[1..], 65));
-        let rank = PortQueues { queueing: Queueing::Rank { bytes_max: 9 }, buffer_bytes: 9 };
+        let rank = PortQueues::same(Queueing::Rank { bytes_max: 9 }, 9);
         assert_eq!(rank.clone().with_ecn_threshold(20), rank);
         assert_eq!(PortQueues::single(65, 9).with_ecn_threshold(5), PortQueues::single(5, 9));
     }

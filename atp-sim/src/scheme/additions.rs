@@ -1,14 +1,18 @@
-//! Additions to the paper's protocol, which ATP's names select after a `+`.
-
-use std::fmt;
+//! Additions to the paper's protocol. ATP has advice and a first window by default; its names select
+//! others after a `+`.
 
 /// The longest window of arrivals: that of a controller that runs every 2 ms.
 const ADVICE_WINDOW_NS_MAX: u64 = atp_common::laws::advice::WINDOW_NS;
 /// The window has this many intervals, unless it is longer than the longest.
 const ADVICE_WINDOW_INTERVALS: u64 = 15;
 
-/// A choice of additions. All are off by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The interval of advice in a fabric, nanoseconds.
+const ADVICE_INTERVAL_NS: u64 = 2_000;
+/// The packets of a first window.
+const WINDOW_PACKETS: u32 = 16;
+
+/// A choice of additions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Additions {
     /// Receiving hosts compute advice at this interval, nanoseconds.
     pub advice_interval_ns: Option<u64>,
@@ -24,7 +28,28 @@ pub struct Additions {
     pub small_jobs: bool,
 }
 
+impl Default for Additions {
+    /// What daemon and library have by default.
+    fn default() -> Self {
+        Self {
+            advice_interval_ns: Some(ADVICE_INTERVAL_NS),
+            window_packets: Some(WINDOW_PACKETS),
+            ..Self::NONE
+        }
+    }
+}
+
 impl Additions {
+    /// The paper's protocol.
+    pub const NONE: Self = Self {
+        advice_interval_ns: None,
+        window_packets: None,
+        epoch_ns_min: None,
+        unpacked: false,
+        rank_by_bytes: false,
+        small_jobs: false,
+    };
+
     /// Every addition with its description, for help texts.
     pub const ALL: [(&'static str, &'static str); 6] = [
         ("advice[=US]", "receiving hosts advise rates, computed every US microseconds (2)"),
@@ -40,12 +65,12 @@ impl Additions {
         (ADVICE_WINDOW_INTERVALS * interval_ns).min(ADVICE_WINDOW_NS_MAX.max(2 * interval_ns))
     }
 
-    /// Parses the words behind a scheme's name.
+    /// Adds what the words behind a scheme's name say.
     ///
     /// # Errors
     /// The reason, if a word is unknown or its number is out of bounds.
-    pub fn from_words<'a>(words: impl Iterator<Item = &'a str>) -> Result<Self, String> {
-        let mut additions = Self::default();
+    pub fn with_words<'a>(self, words: impl Iterator<Item = &'a str>) -> Result<Self, String> {
+        let mut additions = self;
         for word in words {
             let (name, value) = word.split_once('=').map_or((word, None), |(n, v)| (n, Some(v)));
             let number = |default: Option<u32>, most: u32| match value {
@@ -59,8 +84,13 @@ impl Additions {
             };
             let us = |number: u32| u64::from(number) * 1_000;
             match name {
-                "advice" => additions.advice_interval_ns = Some(us(number(Some(2), 100_000)?)),
-                "window" => additions.window_packets = Some(number(Some(16), 10_000)?),
+                "advice" => {
+                    let default_us = (ADVICE_INTERVAL_NS / 1_000) as u32;
+                    additions.advice_interval_ns = Some(us(number(Some(default_us), 100_000)?));
+                }
+                "window" => {
+                    additions.window_packets = Some(number(Some(WINDOW_PACKETS), 10_000)?);
+                }
                 "single" if value.is_none() => additions.unpacked = true,
                 "rank-by-bytes" if value.is_none() => additions.rank_by_bytes = true,
                 "small-jobs" if value.is_none() => additions.small_jobs = true,
@@ -73,10 +103,9 @@ impl Additions {
         }
         Ok(additions)
     }
-}
 
-impl fmt::Display for Additions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The words that turn `base` into these additions.
+    pub(super) fn words_beyond(&self, base: Self) -> String {
         let Self {
             advice_interval_ns,
             window_packets,
@@ -85,16 +114,26 @@ impl fmt::Display for Additions {
             rank_by_bytes,
             small_jobs,
         } = *self;
-        let mut write = |name: &str, number: u64, default: u64| match number == default {
-            true => write!(f, "+{name}"),
-            false => write!(f, "+{name}={number}"),
+        let mut words = String::new();
+        let mut push = |name: &str, number: u64, default: u64| match number == default {
+            true => words += &format!("+{name}"),
+            false => words += &format!("+{name}={number}"),
         };
-        advice_interval_ns.map_or(Ok(()), |ns| write("advice", ns / 1_000, 2))?;
-        window_packets.map_or(Ok(()), |packets| write("window", packets.into(), 16))?;
-        epoch_ns_min.map_or(Ok(()), |ns| write("epoch", ns / 1_000, 0))?;
+        if let Some(ns) =
+            advice_interval_ns.filter(|_| advice_interval_ns != base.advice_interval_ns)
+        {
+            push("advice", ns / 1_000, ADVICE_INTERVAL_NS / 1_000);
+        }
+        if let Some(packets) = window_packets.filter(|_| window_packets != base.window_packets) {
+            push("window", packets.into(), WINDOW_PACKETS.into());
+        }
+        if let Some(ns) = epoch_ns_min {
+            push("epoch", ns / 1_000, 0);
+        }
         let chosen =
             [(unpacked, "+single"), (rank_by_bytes, "+rank-by-bytes"), (small_jobs, "+small-jobs")];
-        chosen.iter().filter(|(on, _)| *on).try_for_each(|(_, word)| f.write_str(word))
+        words.extend(chosen.iter().filter(|(on, _)| *on).map(|(_, word)| *word));
+        words
     }
 }
 
@@ -103,11 +142,11 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Additions, String> {
-        Additions::from_words(text.split('+').skip(1))
+        Additions::NONE.with_words(text.split('+').skip(1))
     }
 
     #[test]
-    fn from_words__reads_what_is_written() {
+    fn with_words__reads_what_is_written() {
         for text in [
             "",
             "+advice",
@@ -115,13 +154,12 @@ mod tests {
             "+advice=2000+window=10+epoch=2000",
             "+single+rank-by-bytes+small-jobs",
         ] {
-            assert_eq!(parse(text).unwrap().to_string(), text);
+            assert_eq!(parse(text).unwrap().words_beyond(Additions::NONE), text);
         }
         let given = parse("+window=16+advice=2").unwrap();
-        assert_eq!(
-            (given, given.to_string().as_str()),
-            (parse("+advice+window").unwrap(), "+advice+window")
-        );
+        assert_eq!(given, Additions::default());
+        assert_eq!(given.words_beyond(Additions::NONE), "+advice+window");
+        assert_eq!(given.words_beyond(given), "");
         for (wrong, advice) in [
             ("+x", "choose from advice[=US]"),
             ("+epoch", "write epoch=2000"),

@@ -1,5 +1,6 @@
 //! The state that the endpoints of one host share.
 
+use super::{Additions, atp::HostAdvice};
 use crate::net::{FlowId, HostId};
 use atp_common::{
     laws::{
@@ -41,11 +42,19 @@ impl HostState {
         }
     }
 
-    /// The host's adviser, with these times in nanoseconds.
-    pub fn adviser(&mut self, interval_ns: u64, window_ns: u64) -> &mut Adviser<FlowId> {
+    /// The host's adviser. The first receiver's settings are the host's.
+    pub fn adviser(&mut self, advice: HostAdvice) -> &mut Adviser<FlowId> {
         let line_bytes_per_s = self.line_bytes_per_s;
         self.adviser.get_or_insert_with(|| {
-            Box::new(Adviser::new(AdviserConfig { line_bytes_per_s, interval_ns, window_ns }))
+            let HostAdvice { interval_ns, depth_packets, known_line_share } = advice;
+            let line_bytes_per_s = (line_bytes_per_s as f64 * known_line_share) as u64;
+            let window_ns = Additions::advice_window_ns(interval_ns);
+            Box::new(Adviser::new(AdviserConfig {
+                line_bytes_per_s,
+                interval_ns,
+                window_ns,
+                depth_packets,
+            }))
         })
     }
 

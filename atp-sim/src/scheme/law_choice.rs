@@ -1,11 +1,11 @@
-//! The choice of control laws, for schemes that run atp-common's: variant, rate law, and a rule to
-//! switch off, and additions.
+//! The choice of control laws, for schemes that run atp-common's: variant, rate law, a rule to
+//! switch off, additions, and the queues that they are made for.
 
 use super::Additions;
 use atp_common::laws::{RateLaw, Rule, Rules, Variant};
 use std::fmt;
 
-/// A choice of control laws.
+/// A choice of control laws. By default, what daemon and library have by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LawChoice {
     /// The paper's variant.
@@ -16,16 +16,46 @@ pub struct LawChoice {
     pub off: Option<Rule>,
     /// Additions to the paper's protocol.
     pub additions: Additions,
+    /// The switches' queues, unless the experiment states them.
+    pub queues: Queues,
 }
 
+/// A shipped queue profile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Queues {
+    /// `switch-profiles/default.toml`.
+    #[default]
+    Default,
+    /// `switch-profiles/paper.toml`.
+    Paper,
+}
+
+/// The name of the paper's protocol.
+const PAPER: &str = "paper";
+
 impl LawChoice {
-    /// Parses the words of `VARIANT:LAW:-RULE`, of which the last ones may be missing. Base is the
-    /// variant without the rate law (NetApprox §7.1.3), so no law follows it. Any rule can be
+    /// The paper's protocol: no additions, and the paper's queues.
+    pub const PAPER: Self = Self {
+        variant: Variant::Full,
+        law: RateLaw::Paper,
+        off: None,
+        additions: Additions::NONE,
+        queues: Queues::Paper,
+    };
+
+    /// Parses the words of `paper` or `VARIANT:LAW:-RULE`, of which the last ones may be missing.
+    /// Any word selects the paper's protocol; no word, the default. Base is the variant without the rate law (NetApprox §7.1.3), so no law follows it. Any rule can be
     /// switched off with any other variant, because its effect depends on MSR and traffic.
     ///
     /// # Errors
     /// The reason, if a word is unknown or superfluous.
     pub fn from_words(words: &[&str]) -> Result<Self, String> {
+        if words.is_empty() {
+            return Ok(Self::default());
+        }
+        if words == [PAPER] {
+            return Ok(Self::PAPER);
+        }
         let unknown = |word: &str, kind: &str, names: String| {
             format!("{word:?} is not a {kind}: choose one of {names}")
         };
@@ -46,7 +76,7 @@ impl LawChoice {
             return Err(format!("{word:?} is too much: a rule is the last word"));
         }
         let off = off.transpose()?;
-        let choice = Self { variant, law, off, additions: Additions::default() };
+        let choice = Self { variant, law, off, ..Self::PAPER };
         if variant == Variant::Base && words.len() > 1 {
             return Err("base takes no law and no rule: write atp:base".to_owned());
         }
@@ -61,14 +91,25 @@ impl LawChoice {
 }
 
 impl fmt::Display for LawChoice {
+    /// What follows a scheme's name, with the separators before it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { variant, law, off, additions } = self;
-        if *variant == Variant::Base {
-            return write!(f, "base{additions}");
+        let Self { variant, law, off, additions, queues } = self;
+        let base = match queues {
+            Queues::Default => Self::default(),
+            Queues::Paper => Self::PAPER,
+        };
+        match variant {
+            _ if Self { additions: base.additions, ..*self } == Self::PAPER => {
+                write!(f, ":{PAPER}")?;
+            }
+            _ if *queues == Queues::Default => {}
+            Variant::Base => write!(f, ":base")?,
+            _ => {
+                write!(f, ":{}:{}", name_of(&Variant::ALL, variant), name_of(&RateLaw::ALL, law))?;
+                off.map_or(Ok(()), |off| write!(f, ":-{}", name_of(&Rule::ALL, &off)))?;
+            }
         }
-        write!(f, "{}:{}", name_of(&Variant::ALL, variant), name_of(&RateLaw::ALL, law))?;
-        off.map_or(Ok(()), |off| write!(f, ":-{}", name_of(&Rule::ALL, &off)))?;
-        write!(f, "{additions}")
+        f.write_str(&additions.words_beyond(base.additions))
     }
 }
 

@@ -28,7 +28,7 @@ pub use additions::Additions;
 pub use endpoint::{Context, Endpoint, PathState, Probe};
 pub use feature::{Feature, Features};
 pub use host_state::HostState;
-pub use law_choice::LawChoice;
+pub use law_choice::{LawChoice, Queues};
 pub use name::Scheme;
 pub use piece::{PacketBody, Piece};
 pub use route::{LoadBalancing, Route, wire_bytes};

@@ -1,11 +1,15 @@
 //! Selects a scheme by its name.
 
 use super::{
-    Additions, Choices, Color, Ends, Environment, Features, LawChoice, Policy, Route, SCHEMES,
-    Spec, atp,
+    Choices, Color, Ends, Environment, Features, LawChoice, Policy, Queues, Route, SCHEMES, Spec,
+    atp,
 };
 use crate::net::PortQueues;
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::LazyLock};
+use switch_profiles::Profile;
+
+static DEFAULT_PROFILE: LazyLock<Profile> = LazyLock::new(Profile::default);
+static PAPER_PROFILE: LazyLock<Profile> = LazyLock::new(Profile::paper);
 
 /// A scheme, the policy of its senders, and the choices that follow its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +58,19 @@ impl Scheme {
         self.choices.features
     }
 
+    /// The control laws of the scheme's senders.
+    pub const fn laws(self) -> LawChoice {
+        self.choices.laws
+    }
+
+    /// The queue profile that the scheme's laws are made for.
+    pub fn profile(self) -> &'static Profile {
+        match self.choices.laws.queues {
+            Queues::Default => &DEFAULT_PROFILE,
+            Queues::Paper => &PAPER_PROFILE,
+        }
+    }
+
     /// The scheme's name, without its laws and features.
     pub fn name(self) -> &'static str {
         let names = self.spec.names;
@@ -62,8 +79,9 @@ impl Scheme {
 
     /// The color of the scheme's series in figures.
     pub fn color(self) -> Color {
-        let of_variant = self.spec.variant_colors;
-        let found = of_variant.iter().find(|(variant, _)| *variant == self.choices.laws.variant);
+        let LawChoice { variant, queues, .. } = self.choices.laws;
+        let mut of_variant = self.spec.variant_colors.iter();
+        let found = of_variant.find(|(of, _)| *of == variant && queues == Queues::Paper);
         found.map_or(self.spec.color, |found| found.1)
     }
 
@@ -81,9 +99,8 @@ impl Scheme {
 impl FromStr for Scheme {
     type Err = String;
 
-    /// Parses one of the names of [`SCHEMES`]. A scheme that takes laws also has names
-    /// `NAME:VARIANT:LAW:-RULE`, of which the last words may be missing, and [`Additions`] behind
-    /// them. Other schemes may have names `NAME:FEATURE:FEATURE`.
+    /// Parses one of the names of [`SCHEMES`]. A scheme that takes laws also has the names that
+    /// [`LawChoice::from_words`] reads, and additions behind them. Other schemes may have names `NAME:FEATURE:FEATURE`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut additions = text.split('+');
         let words: Vec<&str> = additions.next().unwrap_or(text).split(':').collect();
@@ -95,7 +112,11 @@ impl FromStr for Scheme {
             let of_spec = |spec: &&Spec| {
                 let names = spec.names.iter().map(|(name, _)| *name);
                 let names = names.collect::<Vec<_>>().join(", ");
-                if spec.takes_laws { format!("{names}, {names}:VARIANT:LAW:-RULE") } else { names }
+                if spec.takes_laws {
+                    format!("{names}, {names}:paper, {names}:VARIANT:LAW:-RULE")
+                } else {
+                    names
+                }
             };
             let known = SCHEMES.iter().map(of_spec).collect::<Vec<_>>().join(", ");
             return Err(format!("{text:?} is not a scheme: choose one of {known}"));
@@ -104,10 +125,10 @@ impl FromStr for Scheme {
         let (laws, features) =
             words[1..].split_at(if spec.takes_laws { words.len() - 1 } else { 0 });
         let mut laws = LawChoice::from_words(laws).map_err(not_a_scheme)?;
-        laws.additions = Additions::from_words(additions).map_err(not_a_scheme)?;
-        if laws.additions != Additions::default() && !spec.takes_laws {
+        if text.contains('+') && !spec.takes_laws {
             return Err(not_a_scheme(format!("{} has no additions", spec.title)));
         }
+        laws.additions = laws.additions.with_words(additions).map_err(not_a_scheme)?;
         let features = Features::from_words(features, spec.features).map_err(not_a_scheme)?;
         Ok(Self { spec, policy, choices: Choices { laws, features } })
     }
@@ -117,7 +138,7 @@ impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         if self.spec.takes_laws {
-            write!(f, ":{}", self.choices.laws)?;
+            write!(f, "{}", self.choices.laws)?;
         }
         self.choices.features.fmt(f)
     }
@@ -132,12 +153,15 @@ mod tests {
     fn scheme__reads_what_it_writes() {
         let others = Scheme::others().map(Scheme::name);
         let texts = [
-            "atp:full:paper",
+            "atp",
+            "atp+advice=9+single",
+            "atp:paper",
+            "atp:paper+advice",
             "atp:base",
             "atp:base+single",
             "atp:rc:none",
             "atp:full:pi:-evaluate-late",
-            "atp:full:paper+advice+window+single+rank-by-bytes",
+            "atp:paper+advice+window+single+rank-by-bytes",
             "dctcp-es:shortest-first:low-priority:persistent",
             "ndp-es:shortest-first",
         ];
@@ -145,10 +169,17 @@ mod tests {
             assert_eq!(text.parse::<Scheme>().unwrap().to_string(), text);
         }
         assert_eq!("atp".parse(), Ok(Scheme::default()));
-        let single: Scheme = "atp+single".parse().unwrap();
-        assert_eq!(single.to_string(), "atp:full:paper+single");
+        for (given, written) in [
+            ("atp+window+advice=2", "atp"),
+            ("atp:full", "atp:paper"),
+            ("atp:full:paper+single", "atp:paper+single"),
+        ] {
+            assert_eq!(given.parse::<Scheme>().unwrap().to_string(), written);
+        }
+        let own = |name: &str| name.parse::<Scheme>().unwrap().profile().advised_depth_packets();
+        assert_eq!(["atp", "atp:paper", "atp:base", "udp"].map(own), [96, 4, 4, 96]);
         for (wrong, advice) in [
-            ("tcp", "atp:VARIANT:LAW:-RULE, dctcp-es"),
+            ("tcp", "atp:paper, atp:VARIANT:LAW:-RULE, dctcp-es"),
             ("dctcp-es:full", "choose from shortest-first, low-priority, persistent"),
             ("dctcp-es:persistent:persistent", "twice"),
             ("ndp-es:low-priority", "choose from shortest-first"),

@@ -26,7 +26,7 @@ pub struct Spec {
     pub names: &'static [(&'static str, Policy)],
     /// Color in figures.
     pub color: Color,
-    /// Colors of variants that differ from [`Self::color`].
+    /// Colors of the variants of the paper's protocol.
     pub variant_colors: &'static [(Variant, Color)],
     /// Whether a name may continue with `:VARIANT:LAW:-RULE`, see [`LawChoice`].
     pub takes_laws: bool,

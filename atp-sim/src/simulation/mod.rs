@@ -9,8 +9,8 @@ use crate::{
     engine::{Calendar, Kind, NS},
     host::{Host, World},
     net::{
-        Counters, Departure, Fate, FlowId, HostId, PacketId, Port, PortQueues, Queued, Switch,
-        Topology,
+        Counters, Departure, Fate, FlowId, HostId, Link, PacketId, Port, PortQueues, Queued,
+        Switch, Topology,
     },
     scheme::{Endpoint, Ends, Packet, PacketBody, Packets, Route},
     waste::{Account, Spent},
@@ -51,12 +51,14 @@ pub struct Simulation {
 impl Simulation {
     /// Makes a network without flows.
     pub fn new(topology: &Topology, queues: PortQueues) -> Self {
-        let PortQueues { queueing, buffer_bytes } = queues;
-        let of_hosts = PortQueues::of_hosts(&queueing);
+        let PortQueues { to_hosts, between_switches, buffer_bytes } = queues;
+        let of_hosts = PortQueues::of_hosts(&to_hosts);
         let host = |(node, link)| Host::new(node, Port::new(link, &of_hosts));
         let hosts = (0..).zip(topology.host_links.iter().copied()).map(host).collect();
         let switch = |wiring: &crate::net::topology::Wiring| {
-            let ports = wiring.links.iter().map(|link| Port::new(*link, &queueing)).collect();
+            let leads_to_host = |link: &Link| link.to < topology.hosts;
+            let queueing = |link| if leads_to_host(link) { &to_hosts } else { &between_switches };
+            let ports = wiring.links.iter().map(|link| Port::new(*link, queueing(link))).collect();
             Switch::new(wiring.routes.clone(), ports, buffer_bytes)
         };
         Self {

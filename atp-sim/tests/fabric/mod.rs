@@ -103,7 +103,8 @@ impl Fabric {
 
     fn queues(&self, point: &Point) -> PortQueues {
         let mut queues = point.port_queues();
-        if let Queueing::Priority(limits) = &mut queues.queueing {
+        for queueing in [&mut queues.to_hosts, &mut queues.between_switches] {
+            let Queueing::Priority(limits) = queueing else { continue };
             for limit in &mut Rc::make_mut(limits).limits[1..] {
                 limit.bytes_max -= self.fewer_packets * 1_538;
             }

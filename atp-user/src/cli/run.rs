@@ -37,7 +37,7 @@ pub struct Args {
     epochs: Epochs,
     /// Give advice to senders about their share of this host's line, and follow the advice of
     /// receivers
-    #[arg(long, value_enum, value_name = "ON", default_value = "off")]
+    #[arg(long, value_enum, value_name = "ON", default_value = "on")]
     advice: Switch,
     /// The pacing backend
     #[arg(long, value_enum, default_value = "auto")]

@@ -273,7 +273,7 @@ impl ActiveLane {
             self.law.rate(),
             tick.profile.mtu_bytes(),
             queue,
-            tick.profile.depth_packets(queue),
+            tick.profile.path_depth_packets(queue),
         );
         let control = self.control(tick.profile);
         if control != self.written {

@@ -92,6 +92,7 @@ pub struct Datapath {
     programs: Programs,
     backend: Backend,
     guard_ns: u64,
+    burst_bytes_max: u32,
     config: MappedArray,
     ports: Table<u32, PortEntry>,
     flows: Table<u32, Flow>,
@@ -223,7 +224,8 @@ impl Datapath {
     /// [`Self::settled`] tells when.
     pub fn add_lane(&mut self, lane: u16, rate_bytes_per_s: u64) -> Result<(), DatapathError> {
         if !self.paces_by_departure() {
-            self.network()?.add_lane(lane, rate_bytes_per_s);
+            let burst_bytes_max = self.burst_bytes_max.into();
+            self.network()?.add_lane(lane, rate_bytes_per_s, burst_bytes_max);
         }
         Ok(())
     }

@@ -160,7 +160,7 @@ pub struct atp_job_options {
     pub payload_bytes: u32,
     /// The longest message, bytes. Default 64 MiB.
     pub message_bytes_max: u32,
-    /// The most packets in flight until the peer was heard. 0: without limit.
+    /// The most packets in flight until the peer was heard. Default 16. UINT32_MAX: without limit.
     pub initial_window_packets: u32,
     /// A number of atp_order: the order of the messages of group 0.
     pub order: u32,
@@ -337,8 +337,12 @@ pub unsafe fn job_builder(options: *const atp_job_options) -> Outcome<JobBuilder
         .packing(!has(ATP_NO_PACKING))
         .name_lost(has(ATP_NAME_LOST))
         .overlap_windows(has(ATP_OVERLAP_WINDOWS))
-        .requests(requests(&options)?)
-        .initial_window_packets(options.initial_window_packets);
+        .requests(requests(&options)?);
+    builder = match options.initial_window_packets {
+        0 => builder,
+        u32::MAX => builder.initial_window_packets(0),
+        packets => builder.initial_window_packets(packets),
+    };
     // SAFETY: the caller promises readable groups and texts.
     unsafe {
         builder = builder.groups(groups(options.groups, options.groups_len)?);

@@ -62,8 +62,7 @@ pub struct Testbed {
     receiver: Host,
     switch: Switch,
     scratch: Scratch,
-    nic_rate_bits_per_s: u64,
-    receiver_rate_bits_per_s: u64,
+    options: Options,
     notes: Vec<String>,
 }
 
@@ -74,14 +73,14 @@ impl Testbed {
     /// # Errors
     /// A missing privilege or program, or the kernel's refusal.
     pub fn build(options: &Options) -> Result<Testbed> {
-        let &Options { senders, nic_rate_bits_per_s, .. } = options;
-        let (receiver_port, receiver_rate_bits_per_s) = options.rates(true);
+        let senders = options.senders;
+        let (receiver_port, receiver_nic) = options.rates(true);
         ensure!(
             (1..=SENDERS_MAX).contains(&senders),
             "{senders} senders are outside 1 to {SENDERS_MAX}"
         );
-        let rates = [options.rate_bits_per_s, nic_rate_bits_per_s];
-        for rate in rates.into_iter().chain([receiver_port, receiver_rate_bits_per_s]) {
+        let rates = [options.rate_bits_per_s, options.nic_rate_bits_per_s];
+        for rate in rates.into_iter().chain([receiver_port, receiver_nic]) {
             ensure!(rate >= 8_000, "{rate} bit/s is below 8 kbit/s");
         }
         let mut testbed = Testbed {
@@ -92,18 +91,17 @@ impl Testbed {
                 .collect::<Result<_>>()?,
             receiver: Port::new(senders + 1)?.host("receiver")?,
             scratch: Scratch::new()?,
-            nic_rate_bits_per_s,
-            receiver_rate_bits_per_s,
+            options: options.clone(),
             notes: Vec::new(),
         };
-        testbed.wire(options)?;
+        testbed.wire()?;
         Ok(testbed)
     }
 
-    fn wire(&mut self, options: &Options) -> Result<()> {
+    fn wire(&mut self) -> Result<()> {
         let hosts: Vec<&Host> = self.hosts().collect();
         self.switch.plug_in(&hosts)?;
-        let notes = self.switch.apply(&self.senders, &self.receiver, options)?;
+        let notes = self.switch.apply(&self.senders, &self.receiver, &self.options)?;
         hosts.iter().try_for_each(|host| port::configure(host))?;
         self.switch.wait_until_links_are_up()?;
         hosts.iter().try_for_each(|host| iproute::wait_until_links_are_up(&host.namespace))?;
@@ -140,6 +138,18 @@ impl Testbed {
         &self.notes
     }
 
+    /// Gives the switch's ports the queue limits of another profile.
+    ///
+    /// # Errors
+    /// `tc` failed.
+    pub fn set_profile(&mut self, profile: Profile) -> Result<()> {
+        if self.options.profile == profile {
+            return Ok(());
+        }
+        self.options.profile = profile;
+        self.switch.limit(&self.senders, &self.receiver, &self.options)
+    }
+
     /// The counters of the switch's port towards `host`, queue 0 first.
     ///
     /// # Errors
@@ -168,9 +178,9 @@ impl Testbed {
     }
 
     fn try_start_daemons(&mut self, launch: &Launch) -> Result<()> {
-        let line_rate =
-            self.receiver_rate_bits_per_s * FRAME_BYTES_ON_WIRE / FRAME_BYTES_OF_SHAPERS;
-        let senders = self.senders.iter().map(|host| (host, self.nic_rate_bits_per_s));
+        let (_, receiver_rate) = self.options.rates(true);
+        let line_rate = receiver_rate * FRAME_BYTES_ON_WIRE / FRAME_BYTES_OF_SHAPERS;
+        let senders = self.senders.iter().map(|host| (host, self.options.nic_rate_bits_per_s));
         for (host, rate) in senders.chain([(&self.receiver, line_rate)]) {
             let mut launch = launch.clone();
             launch.options.splice(..0, ["--rate-max".into(), format!("{rate}bit").into()]);

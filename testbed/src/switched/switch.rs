@@ -15,7 +15,7 @@
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
-use switch_profiles::{QUEUES, QueueNote, TcKernel, render_tc};
+use switch_profiles::{PortRole, QUEUES, QueueNote, TcKernel, render_tc, render_tc_limits};
 
 use super::Options;
 use super::port::{GATEWAY_IPV4, GATEWAY_IPV6, Port};
@@ -104,13 +104,29 @@ impl Switch {
         let senders = senders.iter().map(|host| (host, options.rates(false)));
         for (host, (port_rate, nic_rate)) in senders.chain([(receiver, options.rates(true))]) {
             let port = Port::of(host).name();
-            let rendering = render_tc(&options.profile, &port, port_rate / 8, kernel);
+            let rendering =
+                render_tc(&options.profile, &port, PortRole::ToHost, port_rate / 8, kernel);
             lines.extend(rendering.commands);
             notes = rendering.notes;
             lines.extend(nic(host, nic_rate));
         }
         self.batch("tc", &lines)?;
         Ok(notes)
+    }
+
+    /// Gives every port the queue limits of `options`, which are of another profile.
+    pub fn limit(&self, senders: &[Host], receiver: &Host, options: &Options) -> Result<()> {
+        let kernel = probe();
+        let senders = senders.iter().map(|host| (host, options.rates(false).0));
+        let ports = senders.chain([(receiver, options.rates(true).0)]);
+        let lines: Vec<String> = ports
+            .flat_map(|(host, rate)| {
+                let port = Port::of(host).name();
+                let role = PortRole::ToHost;
+                render_tc_limits(&options.profile, &port, role, rate / 8, kernel)
+            })
+            .collect();
+        self.batch("tc", &lines)
     }
 
     pub fn wait_until_links_are_up(&self) -> Result<()> {

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use switch_profiles::Profile;
+use switch_profiles::{PortRole, Profile};
 use testbed::{Options, PortCounters, Testbed};
 
 use crate::Test;
@@ -37,7 +37,7 @@ fn testbed_with_nics(
     rate_bits_per_s: u64,
     nic_rate_bits_per_s: u64,
 ) -> Result<Testbed> {
-    let profile = Profile::default();
+    let profile = Profile::paper();
     Testbed::build(&Options {
         senders,
         rate_bits_per_s,
@@ -147,7 +147,7 @@ fn limit__a_burst_loses_what_does_not_fit() -> Result<()> {
     // A packet takes 120 ms, so nothing leaves the port during the burst.
     let testbed = testbed_with_nics(1, 100_000, 1_000_000_000)?;
     let to = testbed.receiver().ipv4.into();
-    let profile = Profile::default();
+    let profile = Profile::paper();
     for (dscp, queue) in [(27, 7u8), (15, 4), (3, 1)] {
         // Let the queue drain and its burst allowance of two packets refill.
         thread::sleep(Duration::from_millis(500 + 130 * u64::from(9 - queue)));
@@ -158,7 +158,7 @@ fn limit__a_burst_loses_what_does_not_fit() -> Result<()> {
         // The depth, one packet in service, and the burst allowance. Another packet fits if the
         // burst takes 240 ms instead of one: with delays of 10 ms on average, e^-24 of an
         // exponential tail.
-        let depth = u64::from(profile.depth_packets(queue));
+        let depth = u64::from(profile.depth_packets(queue, PortRole::ToHost));
         ensure!(
             (depth + 1..=depth + 4).contains(&fitted),
             "queue {queue} took {fitted} of 20 packets at once, its depth is {depth}"

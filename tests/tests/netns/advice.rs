@@ -61,7 +61,7 @@ fn run_with(
     let to_daemon = to.daemon(options)?;
     let follows: &[&str] = match options.contains(&"on") {
         true => &["--rate-max", rate_max, "--advice", "on"],
-        false => &["--rate-max", rate_max],
+        false => &["--rate-max", rate_max, "--advice", "off"],
     };
     let daemons: Vec<Daemon> =
         from.iter().map(|host| host.daemon(follows)).collect::<Result<_>>()?;
@@ -116,7 +116,7 @@ fn ensure_advised(name: &str, line_mbit: u64, outcome: &Outcome) -> Result<()> {
 }
 
 fn advice__to_four_senders() -> Result<()> {
-    let without = run("200mbit", &["--rate-max", "200mbit"])?;
+    let without = run("200mbit", &["--rate-max", "200mbit", "--advice", "off"])?;
     let Outcome { dropped, slowest_s, .. } = without;
     println!("without: dropped {dropped:.3}, slowest {slowest_s:.3} s");
     ensure!(advice_mbit_per_s(&without).is_empty(), "advice from a host that gives none");
@@ -216,7 +216,7 @@ fn advice__holds_lanes_up_under_random_loss() -> Result<()> {
 fn loss__of_acks_is_no_loss_of_packets() -> Result<()> {
     let mut losses = Vec::new();
     for _ in 0..6 {
-        let lanes = lane_under_loss(0.7, RANDOM_LOSS, &[])?;
+        let lanes = lane_under_loss(0.7, RANDOM_LOSS, &["--advice", "off"])?;
         losses.extend(lanes.iter().filter(|lane| lane.epochs_evaluated > 20).map(|lane| lane.loss));
     }
     let mean = losses.iter().sum::<f64>() / losses.len() as f64;

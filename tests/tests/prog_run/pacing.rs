@@ -3,7 +3,10 @@
 use crate::NEEDS;
 use anyhow::{Result, ensure};
 use atp_common::{
-    laws::{advice::uneven_bytes, pacing::UNATTENDED_HORIZON_NS},
+    laws::{
+        advice::uneven_bytes,
+        pacing::{CATCH_UP_NS, UNATTENDED_HORIZON_NS},
+    },
     maps::{Config, LaneControl},
     wire::{Fields, Flags, Header},
 };
@@ -11,8 +14,8 @@ use atp_tests::{
     capability::Suite,
     packets::{Parsed, Shape, data_fields},
     prog_run::{
-        ACK_MARK, EPOCH, HORIZON_NS, LANE, RATE_BYTES_PER_S, Rig, SAFE_RATE_BYTES_PER_S, TC_DROP,
-        TC_PASS, control, now_ns,
+        ACK_MARK, EPOCH, HEARTBEAT_NS_MAX, HORIZON_NS, LANE, RATE_BYTES_PER_S, Rig,
+        SAFE_RATE_BYTES_PER_S, TC_DROP, TC_PASS, control, now_ns,
     },
 };
 use atp_user::datapath::pacing::Backend;
@@ -26,6 +29,7 @@ pub fn add(suite: &mut Suite) {
         too_far_drops_and_leaves_the_clock,
     );
     suite.add("pacing__an_idle_lane_saves_no_burst", NEEDS, an_idle_lane_saves_no_burst);
+    suite.add("pacing__a_late_lane_catches_up", NEEDS, a_late_lane_catches_up);
     suite.add("pacing__htb_names_the_class", NEEDS, htb_names_the_class);
     suite.add(
         "pacing__unattended_falls_to_the_safe_rate",
@@ -154,6 +158,8 @@ fn fall_silent(rig: &Rig) {
         generation: 0,
         ack_mark: ACK_MARK,
         counts_arrivals: 0,
+        burst_bytes_max: 0,
+        reserved: 0,
     });
 }
 
@@ -166,6 +172,38 @@ fn occupancy_ns(rig: &Rig) -> Result<u64> {
     ensure!(outcome.verdict == TC_PASS, "the packet was dropped");
     ensure!(outcome.skb.tstamp >= before_ns, "the packet leaves before the lane's clock");
     Ok(rig.datapath.lanes().clock_ns(LANE) - outcome.skb.tstamp)
+}
+
+/// A lane whose clock lies in the past makes up for as much as the burst allows, and for 10 ms.
+fn a_late_lane_catches_up() -> Result<()> {
+    let len = data().len() as u32;
+    // A packet takes longer than 10 ms.
+    for (burst_bytes_max, late_ns) in
+        [(0, 0), (len / 4, duration_ns(RATE_BYTES_PER_S) / 4), (4 * len, CATCH_UP_NS)]
+    {
+        let rig = Rig::new()?;
+        rig.datapath.set_config(&Config {
+            heartbeat_ns: now_ns(),
+            heartbeat_ns_max: HEARTBEAT_NS_MAX,
+            safe_rate_bytes_per_s: SAFE_RATE_BYTES_PER_S,
+            horizon_ns: HORIZON_NS,
+            backend: 0,
+            generation: 0,
+            ack_mark: ACK_MARK,
+            counts_arrivals: 0,
+            burst_bytes_max,
+            reserved: 0,
+        });
+        // The clock stands at zero.
+        let occupied_ns = occupancy_ns(&rig)?;
+        let expected_ns = duration_ns(RATE_BYTES_PER_S) - late_ns;
+        // Rates are rounded, and a burst of a quarter of a packet is too.
+        ensure!(
+            occupied_ns.abs_diff(expected_ns) <= 100_000,
+            "a burst of {burst_bytes_max} bytes: {occupied_ns} ns, not {expected_ns}"
+        );
+    }
+    Ok(())
 }
 
 fn unattended_falls_to_the_safe_rate() -> Result<()> {

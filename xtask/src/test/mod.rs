@@ -136,6 +136,13 @@ impl Run {
         Ok(outcome.map_err(failed).ok())
     }
 
+    /// Takes in a run that was beside this one.
+    fn take(&mut self, beside: Run) {
+        self.rungs.extend(beside.rungs);
+        self.times.take(beside.times);
+        self.empty.extend(beside.empty);
+    }
+
     /// Runs a part that is a rung, unless the filter left it empty in an earlier round.
     fn rung(&mut self, what: &str, rung: impl FnOnce() -> Result<Rung>) -> Result<()> {
         if self.empty.contains(what) {
@@ -173,26 +180,37 @@ impl Built {
 
     /// Runs the rungs that need no guest.
     fn run(&self, choice: &Choice, run: &mut Run) -> Result<()> {
-        self.run_unit(choice, run)?;
+        self.run_without_root(choice, run)?;
         self.run_on_host(choice, run)
     }
 
-    /// The only rung that keeps all processors busy.
-    fn run_unit(&self, choice: &Choice, run: &mut Run) -> Result<()> {
-        self.unit.map_or(Ok(()), |()| run.rung("unit tests", || unit::run(choice)))
+    /// The unit tests beside those of the Python packages, which mostly wait for each other.
+    fn run_without_root(&self, choice: &Choice, run: &mut Run) -> Result<()> {
+        let mut beside = Run { empty: run.empty.clone(), ..Run::default() };
+        let ended = thread::scope(|scope| {
+            let python = self.wheels.as_ref().map(|wheels| {
+                let (torch, beside) = (self.torch.as_ref(), &mut beside);
+                scope.spawn(move || python::run(wheels, torch, choice, beside))
+            });
+            let unit = || run.rung("unit tests", || unit::run(choice));
+            let unit = self.unit.map_or(Ok(()), |()| unit());
+            let python = python.map_or(Ok(()), |python| {
+                python.join().map_err(|_| anyhow!("the thread of the Python tests panicked"))?
+            });
+            unit.and(python)
+        });
+        run.take(beside);
+        ended
     }
 
     fn run_on_host(&self, choice: &Choice, run: &mut Run) -> Result<()> {
-        if let Some(wheels) = &self.wheels {
-            python::run(wheels, self.torch.as_ref(), choice, run)?;
-        }
         self.kernel.as_ref().map_or(Ok(()), |tests| host::run(tests, choice, run))
     }
 
-    /// Runs all rungs. An emulated guest takes a processor for as long as the rungs of this machine
-    /// take, which mostly wait: they run beside each other.
+    /// Runs all rungs. An emulated guest takes a processor for as long as the kernel tests of this
+    /// machine take, which mostly wait: they run beside each other.
     fn run_in_full(&self, choice: &Choice, run: &mut Run) -> Result<()> {
-        self.run_unit(choice, run)?;
+        self.run_without_root(choice, run)?;
         thread::scope(|scope| {
             let guest = self.kernel.as_ref().map(|tests| {
                 scope.spawn(|| {

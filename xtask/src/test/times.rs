@@ -39,6 +39,11 @@ impl Times {
         }
     }
 
+    /// Takes in the times of a run that was beside this one.
+    pub fn take(&mut self, beside: Times) {
+        beside.rows.into_iter().for_each(|(what, took)| self.add(&what, took));
+    }
+
     /// The steps of the script that runs this command, if it names their file.
     pub fn of_earlier_steps() -> Times {
         std::env::var_os(STEPS_VARIABLE)

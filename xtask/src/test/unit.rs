@@ -1,6 +1,6 @@
 //! The first rung: `cargo test` of the default members. It needs stable Rust only.
 
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use anyhow::Result;
 
@@ -10,6 +10,7 @@ use super::{Choice, Rung, stage};
 use crate::{build, setup};
 use test_report::CargoReader;
 
+const TESTS_PER_PROCESSOR: usize = 2;
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 
 pub fn build() -> Result<()> {
@@ -24,6 +25,9 @@ pub fn build() -> Result<()> {
 pub fn run(choice: &Choice) -> Result<Rung> {
     atp_output::note!("unit, property, differential and doc tests");
     let mut test = build::cargo("test --no-fail-fast --color=never");
+    // Many tests wait, so more of them run at a time than there are processors.
+    let threads = thread::available_parallelism().map_or(2, usize::from) * TESTS_PER_PROCESSOR;
+    test.env("RUST_TEST_THREADS", threads.to_string());
     test.args(["--", "--color=never"]).args(choice.filter);
     let log = choice.log_path("unit")?;
     let (mut reader, mut progress) = (CargoReader::default(), Progress::default());

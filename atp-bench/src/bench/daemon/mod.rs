@@ -21,7 +21,6 @@ use testbed::{Daemon, Launch, Pair, wait_for};
 
 use super::options::{DaemonOption, require_root};
 use super::table;
-use crate::installed;
 use crate::process_state::resident_kib;
 use registration::{AT_ONCE, register};
 use screen::Screen;
@@ -62,13 +61,12 @@ pub fn main(args: &Args) -> Result<()> {
     require_root("makes network namespaces and loads eBPF programs")?;
     let mut launch = args.daemon.launch()?;
     let pair = Pair::new()?;
-    let profile = installed::default_profile();
     let epoch = args.epoch.clone().into();
     launch.options.extend([
         "--rate-max".into(),
         "1gbit".into(),
         "--profile".into(),
-        profile.into(),
+        "default".into(),
         "--epoch".into(),
         epoch,
     ]);

@@ -8,7 +8,7 @@ mod cell;
 mod setting;
 mod summary;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use atp_common::laws::{RateLaw, Rule, Variant};
@@ -17,9 +17,9 @@ use atp_output::say;
 use switch_profiles::Profile;
 
 use super::options::{DaemonOption, JsonOption, require_root};
+use crate::run;
 use crate::run::messages::Messages;
 use crate::run::progress::Progress;
-use crate::{installed, run};
 pub use cell::machine_load;
 use cell::{Cell, Conditions, Run};
 use setting::Setting;
@@ -80,13 +80,15 @@ pub struct Args {
     json: JsonOption,
     #[command(flatten)]
     daemon: DaemonOption,
-    /// Queue profile of the switch and the daemons [default: switch-profiles/default.toml]
+    /// Queue profile of the switch and the daemons [default: paper]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 }
 
 /// Message bytes in one packet.
 const PAYLOAD_BYTES: usize = 1_400;
+/// Laws decide alone in the paper's queues, without advice.
+const PROFILE: &str = "paper";
 /// The minimum number of messages: with fewer, an MSR of 0.99 would need all of them.
 const MESSAGES_PER_SENDER_MIN: usize = 100;
 
@@ -95,8 +97,7 @@ pub fn main(args: &Args) -> Result<()> {
     let json = args.json.open()?;
     require_root("runs a daemon in each of its hosts")?;
     let launch = args.daemon.launch()?;
-    let default_profile = installed::default_profile();
-    let path = args.profile.as_deref().unwrap_or(&default_profile);
+    let path = args.profile.as_deref().unwrap_or(Path::new(PROFILE));
     let rate_bits_per_s = args.rate * 8;
     let mut testbed = Testbed::build(&Options {
         senders: args.senders.into(),
@@ -134,7 +135,8 @@ fn measure(args: &Args, launch: &Launch, testbed: &mut Testbed) -> Result<Vec<(C
             let mut launch = launch.clone();
             launch.options.extend(setting.options().into_iter().map(Into::into));
             launch.options.extend(["--epoch".into(), args.epoch.clone().into()]);
-            testbed.start_daemons(&launch, args.profile.as_deref())?;
+            launch.options.extend(["--advice".into(), "off".into()]);
+            testbed.start_daemons(&launch, args.profile.as_deref().or(Some(Path::new(PROFILE))))?;
             for (cell, runs) in cells.iter_mut().filter(|(cell, _)| cell.setting == *setting) {
                 let index = args.packets.iter().position(|count| *count == cell.packets);
                 let (path, count) = &files[index.context("no messages of that size")?];

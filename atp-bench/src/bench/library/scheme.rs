@@ -319,7 +319,7 @@ mod tests {
     fn switch_profile__is_one() {
         for packets in [1, QUEUE_PACKETS_DEEP] {
             let profile = Profile::parse(&switch_profile(packets), Path::new("made")).unwrap();
-            assert!((1..=7).all(|queue| profile.depth_packets(queue) == packets));
+            assert!((1..=7).all(|queue| profile.path_depth_packets(queue) == packets));
         }
     }
 }

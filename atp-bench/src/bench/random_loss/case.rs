@@ -11,7 +11,6 @@ use serde::Serialize;
 use testbed::faults::{Injection, Trouble, wired_star};
 use testbed::{Daemon, Host, Launch};
 
-use crate::installed;
 use crate::run::messages::needed;
 
 const MESSAGE_BYTES: usize = 1_400;
@@ -138,7 +137,7 @@ impl Case {
         let mut launch = launch.clone();
         let rate = format!("{}bit", self.rate_bytes_per_s * 8);
         launch.options.extend(["--rate-max".into(), rate.into()]);
-        launch.options.extend(["--profile".into(), installed::default_profile().into()]);
+        launch.options.extend(["--profile".into(), "default".into()]);
         let advice = if self.advice { "on" } else { "off" };
         launch.options.extend(["--advice".into(), advice.into()]);
         let law = RateLaw::ALL.into_iter().find(|(law, _)| *law == self.law);

@@ -1,7 +1,7 @@
 //! Runs the job on the testbed, and samples the daemons' lanes meanwhile.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,6 @@ use atp_output::say;
 use switch_profiles::Profile;
 
 use super::{Args, MESSAGE_BYTES, Outcome, SAMPLE_US};
-use crate::installed;
 use crate::run::clock;
 use crate::run::messages::{Messages, needed};
 use crate::run::progress::Progress;
@@ -35,13 +34,13 @@ const JOB_MAX: Duration = Duration::from_secs(120);
 
 pub fn measure(args: &Args, launch: &Launch) -> Result<Measured> {
     let rate_bits_per_s = args.rate * 8;
-    let profile = installed::default_profile();
+    let profile = Path::new(args.scheme().profile());
     let mut testbed = Testbed::build(&Options {
         senders: args.senders.into(),
         rate_bits_per_s,
         nic_rate_bits_per_s: rate_bits_per_s,
         receiver_rate_bits_per_s: None,
-        profile: Profile::load(&profile)?,
+        profile: Profile::load(profile)?,
     })?;
     for note in testbed.notes() {
         say!("switch: {note}");
@@ -76,7 +75,7 @@ pub fn measure(args: &Args, launch: &Launch) -> Result<Measured> {
             };
             // Start new daemons each time: the simulator has no state of earlier jobs either.
             progress.begin("starting a daemon in each host");
-            testbed.start_daemons(&launch, Some(&profile))?;
+            testbed.start_daemons(&launch, Some(profile))?;
             let run = run(&testbed, &job, count).with_context(|| format!("MSR {msr}"))?;
             testbed.stop_daemons();
             progress.line(&format!("MSR {msr}: {:.1} ms", run.completion_s * 1e3));

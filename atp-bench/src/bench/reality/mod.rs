@@ -34,9 +34,9 @@ pub struct Args {
     /// Number of runs of each job on the testbed; medians are printed
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
-    /// Use ATP with receiver advice and a first window of 16 packets
+    /// Use the paper's protocol in the paper's queues: no receiver advice, and no first window
     #[arg(long)]
-    advice: bool,
+    paper: bool,
     #[command(flatten)]
     json: JsonOption,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub struct Args {
 
 impl Args {
     fn scheme(&self) -> SchemeName {
-        if self.advice { SchemeName::AtpAdvice } else { SchemeName::Atp }
+        if self.paper { SchemeName::AtpPaper } else { SchemeName::Atp }
     }
 }
 
@@ -75,6 +75,7 @@ struct Scenario {
     sample_us: u64,
     advice_ns: u64,
     window_packets: u32,
+    paper_queues: bool,
 }
 
 /// The results of either side: the fields of `BottleneckOutcome`.
@@ -136,8 +137,9 @@ fn scenario(args: &Args, msr: f64, kernel: &kernel::Measured) -> Scenario {
         epoch_ns_min: EPOCH_NS_MIN,
         receipt_delay_ns: RECEIPT_DELAY_NS,
         sample_us: SAMPLE_US,
-        advice_ns: if args.advice { ADVICE_NS } else { 0 },
+        advice_ns: if args.paper { 0 } else { ADVICE_NS },
         window_packets: args.scheme().initial_window_packets(),
+        paper_queues: args.paper,
     }
 }
 

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use testbed::Options;
 
-use crate::installed;
 use crate::run::exact::{self, Load};
 use switch_profiles::Profile;
 
@@ -60,7 +59,7 @@ impl Scenario {
             rate_bits_per_s: RATE_BITS_PER_S,
             nic_rate_bits_per_s: RATE_BITS_PER_S,
             receiver_rate_bits_per_s: Some(self.last_rate_bits_per_s()),
-            profile: Profile::load(&installed::default_profile())?,
+            profile: Profile::default(),
         })
     }
 

@@ -61,7 +61,7 @@ pub struct Received {
 impl SchemeName {
     pub fn scheme(self) -> &'static dyn Scheme {
         match self {
-            SchemeName::Atp | SchemeName::AtpAdvice => &atp::Atp,
+            SchemeName::Atp | SchemeName::AtpPaper => &atp::Atp,
             SchemeName::TcpEarlySend => &tcp_early_send::TcpEarlySend,
             SchemeName::TcpSampleSend => &tcp_sample_send::TcpSampleSend,
             SchemeName::Udp => &udp::Udp,

@@ -4,13 +4,27 @@ use super::LaneArrivals;
 
 /// Even a line full of other traffic leaves lanes a hundredth of it.
 const LEAST_DIVISOR: u64 = 100;
+/// The depth of an approximate queue that nobody has stated: the paper's deepest (NetApprox §5.2).
+pub const DEPTH_PACKETS_UNKNOWN: u32 = 7;
+/// Lanes are advised this many packets' share of a queue's depth more of the others' traffic than
+/// they leave. With ten times a burst's packets in the queue, the line is idle for 1 %.
+const OVERCOMMIT_PACKETS: u64 = 6;
 
 /// The part of a line that approximate lanes can use, bytes per second on the wire. `others`: what
-/// arrives beside them. Half of it is subtracted: exact traffic comes in bursts, and with all of it
-/// subtracted the line idles between them.
-pub const fn available(line_bytes_per_s: u64, others_bytes_per_s: u64) -> u64 {
+/// arrives beside them. `depth_packets`: the packets that an approximate queue holds at the line's
+/// other end; 0 if unknown.
+///
+/// Exact traffic comes in bursts. With all of it subtracted, a short queue is empty before the next
+/// burst, and the line idles. So a part is left in: `OVERCOMMIT_PACKETS / depth_packets` of it, and
+/// at most half.
+pub const fn available(line_bytes_per_s: u64, others_bytes_per_s: u64, depth_packets: u32) -> u64 {
+    let depth = if depth_packets == 0 { DEPTH_PACKETS_UNKNOWN } else { depth_packets } as u64;
     let least = line_bytes_per_s / LEAST_DIVISOR;
-    let left = line_bytes_per_s.saturating_sub(others_bytes_per_s / 2);
+    let half = others_bytes_per_s / 2;
+    // No line carries the 3 * 10^18 bytes per second at which it saturates.
+    let part = others_bytes_per_s.saturating_mul(OVERCOMMIT_PACKETS) / depth;
+    let overcommit = if part < half { part } else { half };
+    let left = line_bytes_per_s.saturating_sub(others_bytes_per_s - overcommit);
     if left < least { least } else { left }
 }
 
@@ -162,12 +176,30 @@ mod tests {
             prop_assert!(of.iter().all(|&rate| rate <= level), "{level}");
         }
 
+        // From half of the others' traffic in short queues to nearly all of it in deep ones.
         #[test]
-        fn available__subtracts_half_of_the_others(line in 100u64..50_000_000_000, others: u64) {
-            let found = available(line, others);
+        fn available__leaves_out_more_of_the_others_with_deeper_queues(
+            line in 100u64..50_000_000_000,
+            others in 0u64..1 << 60,
+            depth_packets: u32,
+        ) {
+            let found = available(line, others, depth_packets);
             prop_assert!(found >= line / 100 && found <= line);
-            prop_assert!(found == line / 100 || found == line - others / 2);
+            let depth = if depth_packets == 0 { 7.0 } else { f64::from(depth_packets) };
+            let subtracted = others as f64 * (1.0 - f64::min(0.5, 6.0 / depth));
+            let expected = (line as f64 - subtracted).max(line as f64 / 100.0);
+            let error = (found as f64 - expected).abs();
+            prop_assert!(error <= 2.0 + 1e-12 * others as f64, "{found} {expected}");
+            prop_assert!(available(line, others, depth_packets.saturating_add(1).max(8)) <= found);
         }
+    }
+
+    #[test]
+    fn available__of_the_paper_s_queues_and_of_deep_ones() {
+        let available = |depth| available(25_000_000, 8_000_000, depth);
+        assert_eq!([0, 1, 7, 12].map(available), [21_000_000; 4]);
+        assert_eq!([24, 96].map(available), [19_000_000, 17_500_000]);
+        assert_eq!(super::available(25_000_000, u64::MAX, 96), 250_000);
     }
 
     #[test]

@@ -14,6 +14,11 @@ const LIFETIME_NS_MIN: u64 = 10_000_000;
 const PACKETS_PER_S_MIN: u64 = 10;
 /// The bytes of a packet that advice counts and paced rates don't: checksum, preamble and gap.
 const UNPACED_BYTES: u64 = 24;
+/// An advised approximate lane sends at least this part of its advice: behind a link that no
+/// receiver sees, its law decides down to it.
+const FLOOR_DIVISOR: u64 = 8;
+/// An exact lane that advice holds up sends at least this part of it.
+const HELD_UP_DIVISOR: u64 = 4;
 /// The gain of the mean packet's average, as a shift.
 const GAIN_SHIFT: u32 = 2;
 
@@ -73,32 +78,41 @@ impl AdviceLimit {
         }
     }
 
-    /// The rate to send at, if the law's rate is `law`: between a quarter of the advice and the
+    /// The rate to send at, if the law's rate is `law`: between an eighth of the advice and the
     /// advice, and at most `rate_max`.
     pub const fn limited(&self, law: Rate, rate_max: Rate) -> Rate {
         if self.advice_bytes_per_s == 0 {
             return law;
         }
-        let most = self.advised().bytes_per_s();
-        let most = if most > rate_max.bytes_per_s() { rate_max.bytes_per_s() } else { most };
-        let law = law.bytes_per_s();
-        let rate = if law < most / 4 { most / 4 } else { law };
+        let most = self.most(rate_max);
+        let (law, least) = (law.bytes_per_s(), most / FLOOR_DIVISOR);
+        let rate = if law < least { least } else { law };
         Rate::from_bytes_per_s(if rate > most { most } else { rate })
     }
 
     /// The rate to send at, if the law's rate is `law` and advice only holds it up: at least a
     /// quarter of the advice, and at most `rate_max`.
     pub const fn held_up(&self, law: Rate, rate_max: Rate) -> Rate {
-        let limited = self.limited(law, rate_max).bytes_per_s();
-        let law = law.bytes_per_s();
-        Rate::from_bytes_per_s(if limited > law { limited } else { law })
+        if self.advice_bytes_per_s == 0 {
+            return law;
+        }
+        let (law, least) = (law.bytes_per_s(), self.most(rate_max) / HELD_UP_DIVISOR);
+        Rate::from_bytes_per_s(if law < least { least } else { law })
     }
 
     /// The rate to send at, if the law's rate is `law` and advice is an upper limit only.
     pub const fn capped(&self, law: Rate, rate_max: Rate) -> Rate {
-        let limited = self.limited(law, rate_max).bytes_per_s();
-        let law = law.bytes_per_s();
-        Rate::from_bytes_per_s(if limited < law { limited } else { law })
+        if self.advice_bytes_per_s == 0 {
+            return law;
+        }
+        let (law, most) = (law.bytes_per_s(), self.most(rate_max));
+        Rate::from_bytes_per_s(if law > most { most } else { law })
+    }
+
+    /// The advice as a paced rate, and at most `rate_max`; bytes per second.
+    const fn most(&self, rate_max: Rate) -> u64 {
+        let (most, rate_max) = (self.advised().bytes_per_s(), rate_max.bytes_per_s());
+        if most > rate_max { rate_max } else { most }
     }
 
     /// The advice as a paced rate.
@@ -147,8 +161,8 @@ mod tests {
     }
 
     proptest! {
-        // No advice pushes a lane beyond Rmax, or beyond the greater of the law's rate and a
-        // quarter of the advice. Beyond the law's rate, it is a quarter of Rmax at most.
+        // No advice pushes a lane beyond Rmax, or beyond the greater of the law's rate and an
+        // eighth of the advice. Beyond the law's rate, it is an eighth of Rmax at most.
         #[test]
         fn limited__whatever_a_receiver_says(
             message: u32,
@@ -161,21 +175,21 @@ mod tests {
             let advice = Advice::from_wire(message);
             let rate = limit(advice, packet_bytes).limited(law, rate_max);
             let least = PACKETS_PER_S_MIN * u64::from(packet_bytes);
-            let quarter = (advice.bytes_per_s() / 4).max(least).min(rate_max.bytes_per_s() / 4);
+            let eighth = (advice.bytes_per_s() / 8).max(least).min(rate_max.bytes_per_s() / 8);
             prop_assert!(rate <= rate_max);
-            prop_assert!(rate.bytes_per_s() <= law.bytes_per_s().max(quarter));
+            prop_assert!(rate.bytes_per_s() <= law.bytes_per_s().max(eighth));
             prop_assert!(rate.bytes_per_s() > 0);
         }
 
         #[test]
-        fn limited__is_between_a_quarter_of_the_advice_and_the_advice(
+        fn limited__is_between_an_eighth_of_the_advice_and_the_advice(
             advice in 1_000_000u64..50_000_000_000,
             law in 1_000u64..50_000_000_000,
             packet_bytes in 74u32..9_014,
         ) {
             let paced = f64::from(packet_bytes) / f64::from(packet_bytes + 24);
             let advised = (advice / 64 * 64) as f64 * paced;
-            let expected = (law as f64).max(advised / 4.0).min(advised);
+            let expected = (law as f64).max(advised / 8.0).min(advised);
             let limit = limit(Advice::of(advice), packet_bytes);
             let found = limit.limited(Rate::from_bytes_per_s(law), Rate::MAX);
             prop_assert!((found.bytes_per_s() as f64 - expected).abs() <= 2.0);

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `lane` | what the receiving host knows of a lane: arrivals, demand, whether it is active |
 //! | `fill` | the receiving host: max-min fair rates of all lanes |
-//! | `limit` | the sender: the rate between a quarter of the advice and the advice; uneven gaps |
+//! | `limit` | the sender: the rate between an eighth of the advice and the advice; uneven gaps |
 //!
 //! The theory is in docs/src/control/advice.md.
 
@@ -13,7 +13,7 @@ mod fill;
 mod lane;
 mod limit;
 
-pub use fill::{available, fill};
+pub use fill::{DEPTH_PACKETS_UNKNOWN, available, fill};
 pub use lane::{Arrivals, LaneArrivals};
 pub use limit::{AdviceLimit, uneven_bytes};
 

@@ -74,13 +74,13 @@ pub static SPEC: Spec = Spec {
     stops_by_itself: false,
     shares_buffer: true,
     sprays: false,
-    queues: |environment, _| PortQueues {
-        queueing: Queueing::Credit(CreditLimits {
+    queues: |environment, _| {
+        let queueing = Queueing::Credit(CreditLimits {
             credits_max: 8,
             unscheduled_bytes: 6_000,
             mark_from: ECN_THRESHOLD_PACKETS,
-        }),
-        buffer_bytes: environment.buffer_bytes,
+        });
+        PortQueues::same(queueing, environment.buffer_bytes)
     },
     ends: |route, environment, _, _| {
         let settings = settings(environment);

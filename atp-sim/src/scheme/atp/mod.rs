@@ -11,7 +11,7 @@ mod small_job;
 
 pub use application::Application;
 pub use body::AtpBody;
-pub use receiver::AtpReceiver;
+pub use receiver::{AtpReceiver, HostAdvice};
 pub use sender::{AtpSender, AtpSettings};
 
 use super::{Environment, Packet, Policy, Route, Spec, wire_bytes};
@@ -30,6 +30,7 @@ pub static SPEC: Spec = Spec {
     names: &[("atp", Policy::EarlySend)],
     color: [0, 114, 178],
     variant_colors: &[
+        (Variant::Full, [136, 204, 238]),
         (Variant::Base, [153, 153, 51]),
         (Variant::Rc, [68, 170, 153]),
         (Variant::Mrdf, [51, 34, 136]),
@@ -56,11 +57,12 @@ pub static SPEC: Spec = Spec {
             AtpSettings::new(choices.laws, route.flow, group, rate_max, environment.profile);
         settings.config.timer_granularity_ns = environment.timer_granularity_ns;
         let receipt_delay_ns = environment.receipt_delay_ns;
-        let advice_interval_ns = choices.laws.additions.advice_interval_ns;
-        let gives_advice = advice_interval_ns.is_some();
-        let config = ReceiverConfig { receipt_delay_ns, gives_advice, ..Default::default() };
+        let config = ReceiverConfig { receipt_delay_ns, ..Default::default() };
+        let depth_packets = environment.profile.advised_depth_packets();
+        let advice = choices.laws.additions.advice_interval_ns;
+        let advice = advice.map(|interval_ns| HostAdvice::new(interval_ns, depth_packets));
         let sender = AtpSender::new(route, settings, 0);
-        (Box::new(sender), Box::new(AtpReceiver::new(route, config, advice_interval_ns)))
+        (Box::new(sender), Box::new(AtpReceiver::new(route, config, advice)))
     },
 };
 

@@ -4,7 +4,7 @@ use super::{Application, AtpBody, GROUP, control};
 use crate::{
     engine::NS,
     net::FlowId,
-    scheme::{Additions, Body, Context, Endpoint, Packet, Route},
+    scheme::{Body, Context, Endpoint, Packet, Route},
 };
 use atp_common::wire::{FinBody, Flags, Header, Kind, TermsBody, member_header};
 use atp_proto::{Adviser, Receiver, ReceiverConfig};
@@ -23,18 +23,37 @@ pub struct AtpReceiver {
     config: ReceiverConfig,
     receiver: Option<Receiver>,
     application: Option<Box<dyn Application>>,
-    /// The host gives advice, computed at this interval.
-    advice_interval_ns: Option<u64>,
+    /// Whether the host gives advice, and how.
+    advice: Option<HostAdvice>,
     /// Whether the flow is an approximate lane.
     is_lane: bool,
 }
 
+/// The advice of a receiving host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostAdvice {
+    /// The time between two computations, nanoseconds.
+    pub interval_ns: u64,
+    /// The packets that an approximate queue of the switch's port to the host holds.
+    pub depth_packets: u32,
+    /// The line's rate that the host knows, as a share of the right one.
+    pub known_line_share: f64,
+}
+
+impl HostAdvice {
+    /// Advice by a host that knows its line.
+    pub fn new(interval_ns: u64, depth_packets: u32) -> Self {
+        Self { interval_ns, depth_packets, known_line_share: 1.0 }
+    }
+}
+
 impl AtpReceiver {
     /// Makes a receiver without data. `route` is the flow's.
-    pub fn new(route: Route, config: ReceiverConfig, advice_interval_ns: Option<u64>) -> Self {
+    pub fn new(route: Route, config: ReceiverConfig, advice: Option<HostAdvice>) -> Self {
         let route = route.back();
+        let config = ReceiverConfig { gives_advice: advice.is_some(), ..config };
         let (receiver, application) = (None, None);
-        Self { route, config, receiver, application, advice_interval_ns, is_lane: false }
+        Self { route, config, receiver, application, advice, is_lane: false }
     }
 
     /// The receiver of an application.
@@ -45,8 +64,8 @@ impl AtpReceiver {
 
     /// The host's adviser, if it gives advice.
     fn adviser<'a>(&self, context: &'a mut Context<'_>) -> Option<&'a mut Adviser<FlowId>> {
-        let interval_ns = self.advice_interval_ns?;
-        Some(context.host.adviser(interval_ns, Additions::advice_window_ns(interval_ns)))
+        let advice = self.advice?;
+        Some(context.host.adviser(advice))
     }
 
     /// Does the work of the host's datapath: counts a DATA packet.

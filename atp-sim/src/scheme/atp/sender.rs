@@ -25,6 +25,8 @@ use switch_profiles::Profile;
 
 /// Horizon of departures. The host asks for one packet at a time, so no departure comes close.
 const HORIZON_NS: u64 = 1_000_000_000;
+/// The ticks of controllers begin this much later from flow to flow.
+const ADVICE_PHASE_NS: u64 = 700_001;
 /// Minimum epoch. With kernel epochs, the RTT of a fabric is longer.
 const EPOCH_NS_MIN: u64 = 2_000;
 
@@ -43,6 +45,9 @@ pub struct AtpSettings {
     pub dscp_of_queue: [u8; dscp::QUEUES],
     /// DSCP of the queue of small jobs, if there is such a queue.
     pub small_jobs_dscp: Option<u8>,
+    /// The time between two ticks of the host's controller, at which it applies advice. 0: at once,
+    /// as with `--epochs kernel`.
+    pub advice_tick_ns: u64,
 }
 
 impl AtpSettings {
@@ -69,7 +74,16 @@ impl AtpSettings {
             *dscp = profile.dscp_of_queue(queue);
         }
         let small_jobs_dscp = laws.additions.small_jobs.then(|| small_job::dscp(profile));
-        Self { config, rules: laws.rules(), rate_max, epoch_ns_min, dscp_of_queue, small_jobs_dscp }
+        let rules = laws.rules();
+        Self {
+            config,
+            rules,
+            rate_max,
+            epoch_ns_min,
+            dscp_of_queue,
+            small_jobs_dscp,
+            advice_tick_ns: 0,
+        }
     }
 }
 
@@ -93,6 +107,10 @@ pub struct AtpSender {
     sent_bytes: u64,
     /// The job's account of the small jobs' queue, if there is one.
     small_job: Option<SmallJob>,
+    /// See [`AtpSettings::advice_tick_ns`].
+    advice_tick_ns: u64,
+    /// When the controller looks for advice next.
+    advice_due_ns: u64,
 }
 
 impl AtpSender {
@@ -101,8 +119,8 @@ impl AtpSender {
     /// # Panics
     /// If the configuration is invalid.
     pub fn new(route: Route, settings: AtpSettings, now_ps: u64) -> Self {
-        let AtpSettings { config, rules, rate_max, epoch_ns_min, dscp_of_queue, small_jobs_dscp } =
-            settings;
+        let AtpSettings { config, rules, rate_max, epoch_ns_min, advice_tick_ns, .. } = settings;
+        let AtpSettings { dscp_of_queue, small_jobs_dscp, .. } = settings;
         let group = config.groups[0];
         let payload_bytes = config.payload_bytes_max + HEADER_LEN as u32;
         let lane = Settings {
@@ -133,6 +151,9 @@ impl AtpSender {
             numbers_sent: 0,
             sent_bytes: 0,
             small_job,
+            advice_tick_ns,
+            // Controllers of different hosts don't tick at the same time.
+            advice_due_ns: u64::from(route.flow) * ADVICE_PHASE_NS % advice_tick_ns.max(1),
         }
     }
 
@@ -166,6 +187,11 @@ impl AtpSender {
     /// Handles timeouts, and sends control packets.
     fn run_timers(&mut self, context: &mut Context<'_>) {
         let now_ns = context.now_ns();
+        if self.advice_tick_ns > 0 && now_ns >= self.advice_due_ns {
+            let late_ns = (now_ns - self.advice_due_ns) % self.advice_tick_ns;
+            self.advice_due_ns = now_ns - late_ns + self.advice_tick_ns;
+            self.take_advice(now_ns);
+        }
         self.tick(now_ns);
         if self.sender.poll_timeout().is_some_and(|at_ns| at_ns <= now_ns) {
             self.sender.handle_timeout(now_ns);
@@ -215,7 +241,9 @@ impl Endpoint for AtpSender {
             payload.extend_from_slice(control.as_deref().unwrap_or(&[]));
             // The state machine counts the packets that it refuses.
             let _ = self.sender.on_packet(context.now_ns(), &payload);
-            self.take_advice(context.now_ns());
+            if self.advice_tick_ns == 0 {
+                self.take_advice(context.now_ns());
+            }
         }
         self.run_timers(context);
     }

@@ -49,9 +49,9 @@ pub static SPEC: Spec = Spec {
     stops_by_itself: false,
     shares_buffer: false,
     sprays: true,
-    queues: |environment, _| PortQueues {
-        queueing: Queueing::Trimming(NdpSettings::limits(ECN_THRESHOLD_PACKETS)),
-        buffer_bytes: environment.buffer_bytes,
+    queues: |environment, _| {
+        let queueing = Queueing::Trimming(NdpSettings::limits(ECN_THRESHOLD_PACKETS));
+        PortQueues::same(queueing, environment.buffer_bytes)
     },
     ends: |route, environment, choices, _| {
         let paths = match route.sprayed {

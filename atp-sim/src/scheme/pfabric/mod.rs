@@ -35,9 +35,9 @@ pub static SPEC: Spec = Spec {
     stops_by_itself: false,
     shares_buffer: false,
     sprays: false,
-    queues: |environment, _| PortQueues {
-        queueing: Queueing::Rank { bytes_max: settings(environment).port_bytes() },
-        buffer_bytes: u64::MAX,
+    queues: |environment, _| {
+        let queueing = Queueing::Rank { bytes_max: settings(environment).port_bytes() };
+        PortQueues::same(queueing, u64::MAX)
     },
     ends: |route, environment, _, _| {
         let sender = PFabricSender::new(route, settings(environment));

@@ -41,6 +41,8 @@ pub struct AdviceGiver {
     arrived_ns: u64,
     asleep: bool,
     wake: Wake,
+    /// The packets that an approximate queue of the switches' ports to this host holds.
+    depth_packets: u32,
 }
 
 /// The line of an interface whose rate is known.
@@ -78,8 +80,9 @@ struct CountedLane {
 }
 
 impl AdviceGiver {
-    /// An adviser without lines. `notify` ends the control loop's long tick.
-    pub fn new(notify: Rc<Notify>) -> Self {
+    /// An adviser without lines. `notify` ends the control loop's long tick. `depth_packets`: what
+    /// an approximate queue of the switches' ports to this host holds; 0 if unknown.
+    pub fn new(notify: Rc<Notify>, depth_packets: u32) -> Self {
         Self {
             lines: BTreeMap::new(),
             receivers: BTreeMap::new(),
@@ -88,6 +91,7 @@ impl AdviceGiver {
             arrived_ns: 0,
             asleep: true,
             wake: Wake::new(notify),
+            depth_packets,
         }
     }
 
@@ -117,6 +121,7 @@ impl AdviceGiver {
                     // One computation a tick.
                     interval_ns: 1,
                     window_ns: WINDOW_NS,
+                    depth_packets: self.depth_packets,
                 }),
                 bytes: 0,
                 lane_bytes: 0,

@@ -99,7 +99,10 @@ impl Host {
         pages.set_interfaces(&datapath.interfaces());
         let ack_rings = datapath.ack_rings()?;
         let first_lane = Rc::<Notify>::default();
-        let advice = options.advice.is_on().then(|| AdviceGiver::new(first_lane.clone()));
+        // Without a stated profile, nothing is known of the switches.
+        let depth_packets = options.profile.as_ref().map_or(0, |_| profile.advised_depth_packets());
+        let giver = || AdviceGiver::new(first_lane.clone(), depth_packets);
+        let advice = options.advice.is_on().then(giver);
         Ok(Self {
             flows: Flows::default(),
             _telemetry: telemetry,

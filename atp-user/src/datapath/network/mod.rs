@@ -108,9 +108,9 @@ impl Network {
     }
 
     /// Adds a lane. [`Self::settled`] tells when its class is there.
-    pub fn add_lane(&mut self, lane: u16, rate_bytes_per_s: u64) {
+    pub fn add_lane(&mut self, lane: u16, rate_bytes_per_s: u64, burst_bytes_max: u64) {
         self.generation += 1;
-        let class = LaneClass { generation: self.generation, rate_bytes_per_s };
+        let class = LaneClass { generation: self.generation, rate_bytes_per_s, burst_bytes_max };
         self.change(|state| {
             state.lanes.insert(lane, class);
             state.dirty.insert(lane);
@@ -226,8 +226,8 @@ mod tests {
     #[test]
     fn change_rates__keeps_the_latest_of_each_lane() {
         let mut network = without_a_thread();
-        network.add_lane(3, 1);
-        network.add_lane(4, 1);
+        network.add_lane(3, 1, 0);
+        network.add_lane(4, 1, 0);
         for rate_bytes_per_s in 2..1_000 {
             network.change_rates(&[RateChange { lane: 3, rate_bytes_per_s }]).unwrap();
         }
@@ -244,10 +244,10 @@ mod tests {
     #[test]
     fn add_lane__of_a_reused_index_is_another_class() {
         let mut network = without_a_thread();
-        network.add_lane(3, 1);
+        network.add_lane(3, 1, 0);
         let first = network.shared.lock().lanes[&3];
         network.remove_lane(3);
-        network.add_lane(3, 1);
+        network.add_lane(3, 1, 0);
         assert_ne!(network.shared.lock().lanes[&3], first);
     }
 

@@ -2,10 +2,11 @@
 //! class leave at once, through HTB's direct queue.
 
 use super::{
-    PacingError,
+    LaneClass, PacingError,
     netlink::Netlink,
     qdisc::{self, Interface, OWN_MAJOR, Options, nested},
 };
+use atp_common::laws::pacing::CATCH_UP_NS;
 use bytemuck::{Pod, Zeroable};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::{
@@ -25,10 +26,8 @@ const FIRST_CLASS: u16 = 0x100;
 const PACKETS_PER_LANE: u32 = 1024;
 /// The shortest burst: two full packets, accurate to 0.1-1 % up to 200 Mbit/s.
 const BURST_BYTES_MIN: u64 = 3028;
-/// The rate above which two packets are too short a burst for the kernel's timers.
-const LONG_BURST_RATE_BYTES_PER_S: u64 = 62_500_000;
-/// The bursts per second above that rate: a burst is the data of 100 us.
-const BURSTS_PER_S: u64 = 10_000;
+/// At any rate a burst holds the data of this time, the resolution of the kernel's timers.
+const BURST_NS_MIN: u64 = 100_000;
 /// The kernel's unit of time in HTB, 64 ns.
 const TICK_NS: u64 = 64;
 /// Ethernet. Without a link layer the kernel requires a rate table.
@@ -87,9 +86,9 @@ pub fn add_class(
     netlink: &mut Netlink,
     interface: &Interface,
     lane: u16,
-    rate_bytes_per_s: u64,
+    to: LaneClass,
 ) -> Result<(), PacingError> {
-    let message = class(interface, lane, rate_bytes_per_s);
+    let message = class(interface, lane, to);
     netlink
         .request(RouteNetlinkMessage::NewTrafficClass(message), NLM_F_CREATE | NLM_F_EXCL)
         .map_err(|error| error_of("add", lane, interface, error))?;
@@ -110,14 +109,14 @@ pub fn remove_class(
 }
 
 /// Changes the rates of classes, in batches.
-pub fn set_rates(
+pub fn change_classes(
     netlink: &mut Netlink,
     interface: &Interface,
-    rates: &[(u16, u64)],
+    changes: &[(u16, LaneClass)],
 ) -> Result<(), PacingError> {
-    let messages = rates
+    let messages = changes
         .iter()
-        .map(|&(lane, rate)| RouteNetlinkMessage::NewTrafficClass(class(interface, lane, rate)))
+        .map(|&(lane, to)| RouteNetlinkMessage::NewTrafficClass(class(interface, lane, to)))
         .collect();
     netlink
         .request_all(messages)
@@ -132,11 +131,12 @@ const fn handle(lane: u16) -> TcHandle {
     TcHandle { major: OWN_MAJOR, minor: FIRST_CLASS + lane }
 }
 
-fn class(interface: &Interface, lane: u16, rate_bytes_per_s: u64) -> TcMessage {
+fn class(interface: &Interface, lane: u16, to: LaneClass) -> TcMessage {
     // The kernel refuses a rate of 0.
-    let rate = rate_bytes_per_s.max(1);
+    let rate = to.rate_bytes_per_s.max(1);
     let mut message = interface.message(TcHandle { major: OWN_MAJOR, minor: 0 }, handle(lane));
-    let mut attributes = vec![(TCA_HTB_PARMS, bytemuck::bytes_of(&class_options(rate)).into())];
+    let options = class_options(rate, to.burst_bytes_max);
+    let mut attributes = vec![(TCA_HTB_PARMS, bytemuck::bytes_of(&options).into())];
     if rate > u64::from(u32::MAX) {
         attributes.push((TCA_HTB_RATE64, rate.to_ne_bytes().into()));
         attributes.push((TCA_HTB_CEIL64, rate.to_ne_bytes().into()));
@@ -146,13 +146,13 @@ fn class(interface: &Interface, lane: u16, rate_bytes_per_s: u64) -> TcMessage {
     message
 }
 
-fn class_options(rate_bytes_per_s: u64) -> ClassOptions {
+fn class_options(rate_bytes_per_s: u64, burst_bytes_max: u64) -> ClassOptions {
     let spec = RateSpec {
         linklayer: LINKLAYER_ETHERNET,
         rate: u32::try_from(rate_bytes_per_s).unwrap_or(u32::MAX),
         ..RateSpec::zeroed()
     };
-    let buffer = burst_ticks(rate_bytes_per_s);
+    let buffer = burst_ticks(rate_bytes_per_s, burst_bytes_max);
     ClassOptions {
         rate: spec,
         ceil: spec,
@@ -164,12 +164,11 @@ fn class_options(rate_bytes_per_s: u64) -> ClassOptions {
 }
 
 /// The duration of a burst at the rate, in the kernel's ticks.
-fn burst_ticks(rate_bytes_per_s: u64) -> u32 {
-    let long = rate_bytes_per_s > LONG_BURST_RATE_BYTES_PER_S;
-    let burst = if long { rate_bytes_per_s / BURSTS_PER_S } else { 0 }.max(BURST_BYTES_MIN);
-    // 50 GB/s / 10^4 = 5 MB; times 10^9 stays below 2^53.
-    let ticks = burst * 1_000_000_000 / rate_bytes_per_s / TICK_NS;
-    u32::try_from(ticks).unwrap_or(u32::MAX)
+fn burst_ticks(rate_bytes_per_s: u64, burst_bytes_max: u64) -> u32 {
+    let ns_of = |bytes: u64| bytes.saturating_mul(1_000_000_000) / rate_bytes_per_s;
+    let least_ns = ns_of(BURST_BYTES_MIN).max(BURST_NS_MIN);
+    let ns = CATCH_UP_NS.min(ns_of(burst_bytes_max)).max(least_ns);
+    u32::try_from(ns / TICK_NS).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -178,11 +177,22 @@ mod tests {
 
     #[test]
     fn burst_ticks__two_packets_then_100_us() {
+        let ticks = |rate| burst_ticks(rate, 0);
         // 3028 bytes at 25 MB/s take 121,120 ns.
-        assert_eq!(burst_ticks(25_000_000), 1892);
-        assert_eq!(burst_ticks(625_000_000), 100_000 / 64);
-        assert_eq!(burst_ticks(1), u32::MAX);
-        assert_eq!(burst_ticks(50_000_000_000), 100_000 / 64);
+        assert_eq!(ticks(25_000_000), 1892);
+        assert_eq!([625_000_000, 50_000_000_000].map(ticks), [100_000 / 64; 2]);
+        assert_eq!(ticks(1), u32::MAX);
+    }
+
+    #[test]
+    fn burst_ticks__ten_milliseconds_and_what_queues_hold() {
+        let ticks = |rate| burst_ticks(rate, 72_672);
+        // 3028 bytes, 10 ms, 72,672 bytes and 100 us.
+        assert_eq!(ticks(25_000), 121_120_000 / 64);
+        assert_eq!(ticks(2_500_000), 10_000_000 / 64);
+        assert_eq!(ticks(25_000_000), 2_906_880 / 64);
+        assert_eq!(ticks(50_000_000_000), 100_000 / 64);
+        assert_eq!(burst_ticks(25_000_000, u64::MAX), 10_000_000 / 64);
     }
 
     #[test]

@@ -163,6 +163,8 @@ pub struct LaneClass {
     pub generation: u64,
     /// The rate of the lane.
     pub rate_bytes_per_s: u64,
+    /// The longest burst with which it makes up for a late timer; two packets, if this is less.
+    pub burst_bytes_max: u64,
 }
 
 /// The root qdisc of an interface, as a check found it.
@@ -336,7 +338,7 @@ impl Pacer {
         if self.root == Root::Untouched {
             self.install_root()?;
         }
-        htb::add_class(&mut self.netlink, &self.interface, lane, to.rate_bytes_per_s)?;
+        htb::add_class(&mut self.netlink, &self.interface, lane, to)?;
         self.classes.insert(lane, to);
         Ok(())
     }
@@ -345,8 +347,7 @@ impl Pacer {
         if changes.is_empty() {
             return Ok(());
         }
-        let rates: Vec<_> = changes.iter().map(|(lane, to)| (*lane, to.rate_bytes_per_s)).collect();
-        htb::set_rates(&mut self.netlink, &self.interface, &rates)?;
+        htb::change_classes(&mut self.netlink, &self.interface, changes)?;
         self.classes.extend(changes.iter().copied());
         Ok(())
     }
