@@ -192,8 +192,7 @@ impl Built {
                 let (torch, beside) = (self.torch.as_ref(), &mut beside);
                 scope.spawn(move || python::run(wheels, torch, choice, beside))
             });
-            let unit = || run.rung("unit tests", || unit::run(choice));
-            let unit = self.unit.map_or(Ok(()), |()| unit());
+            let unit = self.unit.map_or(Ok(()), |()| run.rung("unit tests", || unit::run(choice)));
             let python = python.map_or(Ok(()), |python| {
                 python.join().map_err(|_| anyhow!("the thread of the Python tests panicked"))?
             });
