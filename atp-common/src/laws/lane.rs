@@ -5,7 +5,7 @@
 //! epoch's last packet left, and applies the laws.
 
 use super::{
-    advice::{AdviceLimit, uneven_bytes},
+    advice::{AdviceLimit, Floor, uneven_bytes},
     queue,
     queue::Starvation,
     rate::{self, LawSettings, LawState, RateLaw},
@@ -150,9 +150,11 @@ pub struct Lane {
     /// The first epoch whose packets all left under advice.
     advised_from: u16,
     reserved: [u8; 6],
+    /// The least part of the advice.
+    advice_floor: Floor,
 }
 
-const _: () = assert!(size_of::<Lane>() == 624);
+const _: () = assert!(size_of::<Lane>() == 640);
 
 /// No advice was heard yet.
 const NEVER: u8 = 0;
@@ -201,6 +203,7 @@ impl Lane {
             acks_lost: Share::ZERO,
             advised_from: 0,
             reserved: [0; 6],
+            advice_floor: Floor::default(),
         }
     }
 
@@ -237,7 +240,7 @@ impl Lane {
         if is_first && !self.settings.exact.is_true() && !self.is_polite() {
             self.heard_advice = FIRST;
             self.advised_from = self.epoch.wrapping_add(1);
-            let advised = self.advice.limited(Rate::MAX, self.settings.rate_max);
+            let advised = self.advice.limited(Rate::MAX, self.settings.rate_max, self.advice_floor);
             if advised.bytes_per_s() > self.rate.bytes_per_s() {
                 self.rate = advised;
             }
@@ -291,7 +294,7 @@ impl Lane {
         }
         match self.settings.exact.is_true() {
             false if self.is_polite() => self.advice.capped(self.rate, rate_max),
-            false => self.advice.limited(self.rate, rate_max),
+            false => self.advice.limited(self.rate, rate_max, self.advice_floor),
             true if self.loses_at_random() => self.advice.held_up(self.rate, rate_max),
             true => self.rate,
         }
@@ -510,6 +513,12 @@ impl Lane {
             0 => (self.unmarked_epochs + 1).min(UNMARKED_EPOCHS),
             _ => 0,
         };
+        if self.advice.is_advised() && !is_before_advice {
+            let rate_max = self.settings.rate_max;
+            let allowed = self.advice.limited(self.rate, rate_max, self.advice_floor);
+            let decides = allowed.bytes_per_s() > self.rate.bytes_per_s();
+            self.advice_floor.observe(decides, count.sent_packets, count.acked_packets);
+        }
         let loss = count.loss();
         self.loss = loss;
         self.starvation.observe(loss, sample.tlr);

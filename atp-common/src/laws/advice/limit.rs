@@ -3,7 +3,7 @@
 //! Lanes at the same advised rate stay in step: their packets meet in a queue of a few packets
 //! again and again. With uneven gaps they don't.
 
-use super::PACKETS_MIN;
+use super::{Floor, PACKETS_MIN};
 use crate::{laws::rtt::Rtt, units::Rate, wire::Advice};
 use bytemuck::{Pod, Zeroable};
 
@@ -14,9 +14,6 @@ const LIFETIME_NS_MIN: u64 = 10_000_000;
 const PACKETS_PER_S_MIN: u64 = 10;
 /// The bytes of a packet that advice counts and paced rates don't: checksum, preamble and gap.
 const UNPACED_BYTES: u64 = 24;
-/// An advised approximate lane sends at least this part of its advice: behind a link that no
-/// receiver sees, its law decides down to it.
-const FLOOR_DIVISOR: u64 = 8;
 /// An exact lane that advice holds up sends at least this part of it.
 const HELD_UP_DIVISOR: u64 = 4;
 /// The gain of the mean packet's average, as a shift.
@@ -78,14 +75,14 @@ impl AdviceLimit {
         }
     }
 
-    /// The rate to send at, if the law's rate is `law`: between an eighth of the advice and the
-    /// advice, and at most `rate_max`.
-    pub const fn limited(&self, law: Rate, rate_max: Rate) -> Rate {
+    /// The rate to send at, if the law's rate is `law`: between the part of the advice that `floor`
+    /// says and the advice, and at most `rate_max`.
+    pub const fn limited(&self, law: Rate, rate_max: Rate, floor: Floor) -> Rate {
         if self.advice_bytes_per_s == 0 {
             return law;
         }
         let most = self.most(rate_max);
-        let (law, least) = (law.bytes_per_s(), most / FLOOR_DIVISOR);
+        let (law, least) = (law.bytes_per_s(), most / floor.divisor());
         let rate = if law < least { least } else { law };
         Rate::from_bytes_per_s(if rate > most { most } else { rate })
     }
@@ -173,7 +170,7 @@ mod tests {
             let (rate_max, law) = (Rate::from_bytes_per_s(rate_max), Rate::from_bytes_per_s(law));
             let law = law.min(rate_max);
             let advice = Advice::from_wire(message);
-            let rate = limit(advice, packet_bytes).limited(law, rate_max);
+            let rate = limit(advice, packet_bytes).limited(law, rate_max, Floor::default());
             let least = PACKETS_PER_S_MIN * u64::from(packet_bytes);
             let eighth = (advice.bytes_per_s() / 8).max(least).min(rate_max.bytes_per_s() / 8);
             prop_assert!(rate <= rate_max);
@@ -191,7 +188,7 @@ mod tests {
             let advised = (advice / 64 * 64) as f64 * paced;
             let expected = (law as f64).max(advised / 8.0).min(advised);
             let limit = limit(Advice::of(advice), packet_bytes);
-            let found = limit.limited(Rate::from_bytes_per_s(law), Rate::MAX);
+            let found = limit.limited(Rate::from_bytes_per_s(law), Rate::MAX, Floor::default());
             prop_assert!((found.bytes_per_s() as f64 - expected).abs() <= 2.0);
         }
 
@@ -201,7 +198,11 @@ mod tests {
             law in (1u64..50_000_000_000, 0u64..1_000_000_000),
         ) {
             let at = |advice, law| {
-                limit(Advice::of(advice), 1_474).limited(Rate::from_bytes_per_s(law), Rate::MAX)
+                limit(Advice::of(advice), 1_474).limited(
+                    Rate::from_bytes_per_s(law),
+                    Rate::MAX,
+                    Floor::default(),
+                )
             };
             prop_assert!(at(advice.0, law.0) <= at(advice.0 + advice.1, law.0 + law.1));
         }
@@ -225,7 +226,7 @@ mod tests {
     #[test]
     fn limited__without_advice_is_the_law() {
         let law = Rate::from_bytes_per_s(77);
-        assert_eq!(limit(Advice::NONE, 1_474).limited(law, Rate::MAX), law);
+        assert_eq!(limit(Advice::NONE, 1_474).limited(law, Rate::MAX, Floor::default()), law);
     }
 
     #[test]

@@ -5,15 +5,18 @@
 //! |---|---|
 //! | `lane` | what the receiving host knows of a lane: arrivals, demand, whether it is active |
 //! | `fill` | the receiving host: max-min fair rates of all lanes |
-//! | `limit` | the sender: the rate between an eighth of the advice and the advice; uneven gaps |
+//! | `floor` | the sender: the least part of the advice, an eighth or a quarter |
+//! | `limit` | the sender: the rate between that part of the advice and the advice; uneven gaps |
 //!
 //! The theory is in docs/src/control/advice.md.
 
 mod fill;
+mod floor;
 mod lane;
 mod limit;
 
 pub use fill::{DEPTH_PACKETS_UNKNOWN, available, fill};
+pub use floor::Floor;
 pub use lane::{Arrivals, LaneArrivals};
 pub use limit::{AdviceLimit, uneven_bytes};
 
