@@ -230,6 +230,7 @@ fn daemon(shared: &Shared, uncovered: Option<mpsc::Sender<(u64, u64)>>) -> TestD
             groups: vec![GroupOpen {
                 msr_parts_per_billion: 800_000_000,
                 messages: 500,
+                first_window: true,
                 ..GroupOpen::default()
             }],
         };

@@ -649,7 +649,7 @@ typedef struct atp_job_options {
    */
   uint32_t message_bytes_max;
   /**
-   * The most packets in flight until the peer was heard. 0: without limit.
+   * The most packets in flight until the peer was heard. Default 16. UINT32_MAX: without limit.
    */
   uint32_t initial_window_packets;
   /**
