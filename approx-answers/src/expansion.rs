@@ -111,7 +111,7 @@ fn part(number: u32, stratum: &Stratum, sent: f64, column: Column) -> (f64, Opti
     let (value, part) = match stratum.exact_x() {
         Some(exact_x) if has_ratio(moments) => {
             let (ratio, scale) = (moments.mean_y() / moments.mean_x(), exact_x / moments.mean_x());
-            (exact_x * ratio, Part::of_residuals(number, stratum, ratio, scale))
+            (exact_x * ratio, Part::of_ratio(number, stratum, ratio, scale))
         }
         _ => (sent * moments.mean_y(), Part::of_residuals(number, stratum, 0.0, sent)),
     };

@@ -24,6 +24,7 @@
 //! Each part of a job may be summed up on its own and merged later. Memory doesn't grow with
 //! the number of messages.
 
+mod agreement;
 mod candidates;
 mod check;
 mod confidence;

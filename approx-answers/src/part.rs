@@ -18,8 +18,13 @@ pub(crate) struct Part {
     pub degrees_of_freedom: f64,
     /// The share of `square` that the most extreme message holds.
     pub extreme_share: f64,
-    /// All messages that arrived agree.
+    /// All messages that arrived agree: their totals, or their own ratios.
     pub agrees: bool,
+    /// A part of a count: messages that differ from those that arrived do so by no more than the
+    /// rule of three allows for.
+    pub is_bounded: bool,
+    /// Of `nonzero` messages, those that are known to agree with each other.
+    pub alike: u64,
 }
 
 impl Part {
@@ -27,6 +32,16 @@ impl Part {
     /// `y - slope * x`.
     pub fn of_residuals(number: u32, stratum: &Stratum, slope: f64, scale: f64) -> Self {
         Self::of_moments(number, stratum, &stratum.moments, slope, scale)
+    }
+
+    /// The same of a ratio over several strata, to which `slope` belongs. A stratum whose messages
+    /// have a ratio of their own may differ from it.
+    pub fn of_ratio(number: u32, stratum: &Stratum, slope: f64, scale: f64) -> Self {
+        let moments = &stratum.moments;
+        let own = moments.mean_y() / moments.mean_x();
+        let agrees = own.is_finite() && moments.variance_of_residuals(own) == 0.0;
+        let part = Self::of_residuals(number, stratum, slope, scale);
+        Self { agrees: part.agrees || agrees, ..part }
     }
 
     /// The part of an incomplete stratum: `scale` times the mean of `x` over messages.
@@ -47,8 +62,8 @@ impl Part {
         let share = stratum.sent.map_or(3.0 / arrived, |sent| rule(sent as f64));
         let error = share * count / 1.96;
         let agreed = error * error * arrived / missing;
-        let agrees = self.square == 0.0;
-        Self { agrees, square: if agrees { agreed } else { self.square }, ..self }
+        let square = if self.agrees { self.square.max(agreed) } else { self.square };
+        Self { square, is_bounded: true, ..self }
     }
 
     fn of_moments(
@@ -65,6 +80,8 @@ impl Part {
             arrived: stratum.arrived(),
             nonzero: moments.nonzero(),
             agrees: square == 0.0,
+            is_bounded: false,
+            alike: moments.alike(),
             // The scale is squared, not its parts: a square of a denominator may overflow.
             square,
             cube: scale * scale * scale * moments.third_moment_of_residuals(slope),

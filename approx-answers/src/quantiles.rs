@@ -224,7 +224,8 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
             let sizes = self.keyed.groups.sizes(*number);
             let (square, degrees_of_freedom) = variance(&sizes, |group| residuals[group]);
             let scale = weight * stratum.arrived() as f64;
-            parts.push(Part {
+            let records = cells.iter().map(|cell| cell.records() as f64).sum::<f64>();
+            let part = Part {
                 stratum: *number,
                 sent: stratum.sent,
                 arrived: stratum.arrived(),
@@ -234,7 +235,11 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
                 degrees_of_freedom,
                 extreme_share: 0.0,
                 agrees: square == 0.0,
-            });
+                is_bounded: false,
+                alike: 0,
+            };
+            // A rank is a share of records, so that the rule bounds it as it does a count.
+            parts.push(part.with_rule_of_three(stratum, weight * records));
         }
         Spread { fixed: sketch_variance, ..Spread::of_ratio(parts, entry.messages) }
     }
@@ -360,10 +365,13 @@ mod tests {
         assert_eq!((found.value, found.low, found.high), (3.0, 3.0, 3.0));
         let found = whole(&messages, 1_000).quantile(&(), 0.985, P95).unwrap();
         assert_eq!((found.value, found.low, found.high), (3.0, 3.0, f64::INFINITY));
-        // A column of one value has no width, and a warning.
+        // A column of one value has no width near the middle, and a warning.
         let found = whole(&[&[5.0][..]; 40], 100).quantile(&(), 0.5, P95).unwrap();
         assert_eq!((found.low, found.high), (5.0, 5.0));
-        assert_eq!(found.warnings, [Warning::NoVariation { messages: 40 }]);
+        assert_eq!(found.warnings, [Warning::EqualCounts { messages: 40 }]);
+        // By the rule of three, 7 % of the messages may hold larger ones.
+        let found = whole(&[&[5.0][..]; 40], 100).quantile(&(), 0.96, P95).unwrap();
+        assert_eq!((found.low, found.high), (5.0, f64::INFINITY));
     }
 
     #[test]

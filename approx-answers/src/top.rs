@@ -280,6 +280,8 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
                 degrees_of_freedom,
                 extreme_share: 0.0,
                 agrees: square == 0.0,
+                is_bounded: false,
+                alike: 0,
             });
         }
         parts

@@ -65,7 +65,8 @@ pub enum Warning {
         /// A stratum without it.
         stratum: u32,
     },
-    /// A stratum has too few messages to show how they vary, so the interval has no bounds.
+    /// A stratum has too few messages to show how they vary: the interval has no bounds, or rare
+    /// values of such strata, which have much of what is missing, don't show.
     ThinStratum {
         /// The stratum.
         stratum: u32,
@@ -90,11 +91,12 @@ pub enum Warning {
         /// The most that has no warning.
         limit: f64,
     },
-    /// All messages that arrived agree, so the interval has no width. Rare values may be missing:
-    /// the rule of three bounds how many messages may differ, but nothing bounds by how much.
+    /// All messages that arrived of some incomplete strata agree, so these strata add no width to
+    /// the interval, and chance doesn't explain it. Rare values may be missing: the rule of three
+    /// bounds how many messages may differ, but nothing bounds by how much.
     NoVariation {
-        /// Messages with records that arrived, of the strata that aren't complete; those without,
-        /// if no message has records.
+        /// Messages of these strata that arrived with records; those without, if no message has
+        /// records.
         messages: u64,
     },
     /// All messages that arrived hold equally many records of a count, or the same share of their
@@ -227,11 +229,19 @@ impl fmt::Display for Warning {
                 "strata are weighted by what arrived, because stratum {stratum} hasn't said how \
                  many messages it sent: announce the number when the job starts"
             ),
-            Self::ThinStratum { stratum, messages } => write!(
-                f,
-                "stratum {stratum} has too few messages ({messages}) to show how they vary, so the \
-                 interval has no bounds: raise its MSR, or join it with another stratum"
-            ),
+            Self::ThinStratum { stratum, messages } => {
+                let so = match messages {
+                    0..2 => "so the interval has no bounds",
+                    _ => {
+                        "and such strata have much of what is missing, so rare values may be missing"
+                    }
+                };
+                write!(
+                    f,
+                    "stratum {stratum} has too few messages ({messages}) to show how they vary, {so}: \
+                     raise its MSR, or join it with another stratum"
+                )
+            }
             &Self::DenominatorNearZero { low, high } => {
                 let digits = Digits::new([low, low, high], 4);
                 write!(
@@ -251,9 +261,9 @@ impl fmt::Display for Warning {
             ),
             Self::NoVariation { messages } => write!(
                 f,
-                "all {messages} messages agree, which says nothing about rare values: up to {} % \
-                 of the job's messages may differ; use `try_every_message`, or send rare values in \
-                 an exact group",
+                "all {messages} messages of one or more strata agree, which says nothing about rare \
+                 values: up to {} % of their messages may differ; use `try_every_message`, or send \
+                 rare values in an exact group",
                 rule_of_three_percent(*messages)
             ),
             Self::EqualCounts { messages } => write!(
@@ -336,7 +346,8 @@ mod tests {
             ),
             (Warning::ShortestFirst { stratum: 0 }, "turn MRDF off"),
             (Warning::SentUnknown { stratum: 0 }, "announce the number"),
-            (Warning::ThinStratum { stratum: 9, messages: 1 }, "raise its MSR"),
+            (Warning::ThinStratum { stratum: 9, messages: 1 }, "no bounds: raise its MSR"),
+            (Warning::ThinStratum { stratum: 9, messages: 2 }, "rare values may be missing: raise"),
             (Warning::DenominatorNearZero { low: -1.0, high: 2.0 }, "the two sums"),
             (Warning::HeavyTail { share: 0.5, skewness: 1.0, limit: 0.2 }, "exact group"),
             (Warning::NoVariation { messages: 30 }, "10.0 % of"),

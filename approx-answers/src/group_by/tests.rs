@@ -102,7 +102,7 @@ fn push_message__a_message_that_is_left_out_takes_no_memory() {
 fn merge__keeps_within_the_memory() {
     let part = |strata: std::ops::Range<u32>| {
         let mut by = GroupBy::new(1_000);
-        by.room.bytes_max = 1 << 16;
+        by.room.bytes_max = 1 << 17;
         for stratum in strata {
             by.push_message(stratum, (0..7).map(|key| (key, 1.0))).unwrap();
         }
