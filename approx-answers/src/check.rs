@@ -2,6 +2,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use crate::agreement::is_chance;
 use crate::delivery::Facts;
 use crate::stratum::Stratum;
 use crate::total::Total;
@@ -83,24 +84,58 @@ fn unfair(parts: &[(u32, &Stratum)]) -> impl Iterator<Item = Warning> {
     unfair.into_iter().chain(shortest)
 }
 
-/// Adds a warning if few messages of the incomplete strata hold a key. `messages`: those with the
-/// key in all strata, and in the incomplete ones. Whether the key may be in missing messages of a
-/// stratum without it is a matter of [`unseen`].
-pub(crate) fn few_with_key(
+/// Adds warnings if few messages of the incomplete strata hold a key, or if none of one does.
+/// `with_key`: the messages of a stratum with the key.
+pub(crate) fn key_warnings(
     warnings: &mut Vec<Warning>,
     parts: &[(u32, &Stratum)],
-    [all, incomplete]: [u64; 2],
+    with_key: impl Fn(u32) -> u64,
 ) {
-    let is_complete = parts.iter().all(|(_, stratum)| stratum.is_complete());
-    let is_known = is_complete || incomplete == 0 && all > 0;
+    let all: u64 = parts.iter().map(|(number, _)| with_key(*number)).sum();
+    let incomplete: Vec<(u32, &Stratum, u64)> = parts
+        .iter()
+        .filter(|(_, stratum)| !stratum.is_complete())
+        .map(|&(number, stratum)| (number, stratum, with_key(number)))
+        .collect();
+    let messages: u64 = incomplete.iter().map(|(.., own)| own).sum();
+    let is_known = incomplete.is_empty() || messages == 0 && all > 0;
     let is_few = |warning: &Warning| matches!(warning, Warning::FewMessages { .. });
-    if !is_known && incomplete < MESSAGES_MIN && !warnings.iter().any(is_few) {
-        warnings.push(Warning::FewMessages { messages: incomplete });
+    if !is_known && messages < MESSAGES_MIN && !warnings.iter().any(is_few) {
+        warnings.push(Warning::FewMessages { messages });
     }
+    warnings.extend(without_key(&incomplete).filter(|_| all > 0));
 }
 
-/// Warnings about all keys of a job together. `singles`: the stratum of each key that one message
-/// of it holds.
+/// A warning about the first incomplete stratum without a key, unless chance explains it: then the
+/// parts of the others make up for it. Of each stratum: its messages with the key.
+fn without_key(incomplete: &[(u32, &Stratum, u64)]) -> Option<Warning> {
+    let without = || incomplete.iter().filter(|(.., own)| *own == 0);
+    let with_key: u64 = incomplete.iter().map(|(.., own)| own).sum();
+    if with_key > 0 {
+        let arrived = || incomplete.iter().map(|(_, stratum, _)| stratum.arrived() as f64);
+        let share = with_key as f64 / arrived().sum::<f64>();
+        let expected = arrived().map(|messages| (1.0 - share).powf(messages)).sum();
+        if is_chance(expected, without().count() as u64) {
+            return None;
+        }
+    }
+    // Of the others, a message with the key would have arrived.
+    let (stratum, part, _) =
+        without().find(|(_, stratum, _)| stratum.missing_share() >= UNSEEN_CHANCE)?;
+    Some(Warning::KeyUnseenIn { stratum: *stratum, messages: part.arrived() })
+}
+
+/// The stratum of a key that one message of all incomplete strata holds. `with_key`: the strata
+/// with the key, and their messages with it.
+pub(crate) fn single(messages: &Sample, with_key: impl Iterator<Item = (u32, u64)>) -> Option<u32> {
+    let is_incomplete =
+        |stratum: u32| messages.strata.get(&stratum).is_some_and(|own| !own.is_complete());
+    let mut incomplete = with_key.filter(|(stratum, _)| is_incomplete(*stratum));
+    let first = incomplete.next().filter(|(_, messages)| *messages == 1)?;
+    incomplete.next().is_none().then_some(first.0)
+}
+
+/// Warnings about all keys of a job together. `singles`: the strata of [`single`] keys.
 pub(crate) fn table_warnings(
     messages: &Sample,
     singles: impl Iterator<Item = u32>,
@@ -113,8 +148,8 @@ pub(crate) fn table_warnings(
 /// A warning if keys that no arrived message holds are likely.
 ///
 /// Of the keys that one message of a stratum holds, `m/N` are seen. So those that were seen stand
-/// for `(N - m) / m` unseen ones each, which may be keys of other strata. Keys of several messages
-/// are seen more often, which makes this an upper bound.
+/// for `(N - m) / m` unseen ones each, which may be keys of complete strata. Keys of several
+/// messages are seen more often, which makes this an upper bound.
 fn unseen(messages: &Sample, singles: impl Iterator<Item = u32>) -> Option<Warning> {
     let mut keys = 0.0;
     for stratum in singles {
@@ -131,9 +166,10 @@ fn unseen(messages: &Sample, singles: impl Iterator<Item = u32>) -> Option<Warni
 /// 95 %; `None` if the number of messages sent is unknown or the sample may be unfair, 0 if all of
 /// them arrived.
 ///
-/// `k` of a stratum's N messages are all missing with a probability of at most `(1 - m/N)^k`.
+/// `k` of a stratum's N messages are all missing with a probability of at most `(1 - m/N)^k`. Those
+/// of several strata multiply, so that the largest missing share bounds it.
 pub(crate) fn seen_from(messages: &Sample) -> Option<u64> {
-    let mut from = 0;
+    let (mut from, mut all_missing) = (0, 0u64);
     for stratum in messages.strata.values() {
         let missing = stratum.sent? - stratum.arrived();
         if missing > 0 {
@@ -142,10 +178,12 @@ pub(crate) fn seen_from(messages: &Sample) -> Option<u64> {
                 return None;
             }
             let least = (UNSEEN_CHANCE.ln() / stratum.missing_share().ln()).floor() as u64 + 1;
-            from = from.max(least.min(missing + 1));
+            from = from.max(least);
+            all_missing = all_missing.saturating_add(missing);
         }
     }
-    Some(from)
+    // A key in more messages than are missing is in one that arrived.
+    Some(if all_missing > 0 { from.min(all_missing.saturating_add(1)) } else { 0 })
 }
 
 /// A warning about records whose keys weren't counted.

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-use crate::check::{contradictions, few_with_key, table_warnings, uncounted};
+use crate::check::{contradictions, key_warnings, single, table_warnings, uncounted};
 use crate::room::Room;
 use crate::stratum::check_value;
 use crate::total::Total;
@@ -421,12 +421,12 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         ask: impl Fn(&Sample) -> Result<Estimate, AnswerError>,
     ) -> Result<Estimate, AnswerError> {
         let mut sample = self.messages.clone();
-        let (mut with_key, mut in_incomplete) = (0, 0);
+        let of = |number: u32| {
+            let at = present.binary_search_by_key(&number, |(stratum, _)| *stratum);
+            at.map(|at| present[at].1).unwrap_or_default()
+        };
         for (number, stratum) in &mut sample.strata {
-            let at = present.binary_search_by_key(number, |(stratum, _)| *stratum);
-            let mut moments = at.map(|at| present[at].1).unwrap_or_default();
-            with_key += moments.messages();
-            in_incomplete += if stratum.is_complete() { 0 } else { moments.messages() };
+            let mut moments = of(*number);
             if self.is_of_rows {
                 stratum.moments = moments.among(&stratum.moments);
                 continue;
@@ -440,15 +440,18 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         if !self.is_of_rows {
             estimate.warnings.extend(contradictions(&self.messages.parts()?));
         }
-        few_with_key(&mut estimate.warnings, &sample.parts()?, [with_key, in_incomplete]);
+        let parts = sample.parts()?;
+        key_warnings(&mut estimate.warnings, &parts, |number| of(number).messages());
         estimate.warnings.extend(uncounted(self.uncounted_records, self.keys_max));
         Ok(estimate)
     }
 
-    /// The stratum of each key that one message of it holds.
+    /// The stratum of each key that one message of the incomplete strata holds.
     fn singles(&self) -> impl Iterator<Item = u32> {
-        let in_strata = self.entries.iter().flat_map(|entry| &entry.strata);
-        in_strata.filter(|(_, moments)| moments.messages() == 1).map(|(stratum, _)| *stratum)
+        self.entries.iter().filter_map(|entry| {
+            let with_key = entry.strata.iter().map(|(stratum, own)| (*stratum, own.messages()));
+            single(&self.messages, with_key)
+        })
     }
 
     /// Warnings about the whole table of keys.

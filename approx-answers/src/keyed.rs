@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-use crate::check::{table_warnings, uncounted};
+use crate::check::{single, table_warnings, uncounted};
 use crate::groups::{GROUPS, Groups, mix};
 use crate::room::Room;
 use crate::stratum::check_value;
@@ -161,8 +161,10 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
 
     /// Warnings about the whole table of keys.
     pub fn table_warnings(&self) -> Vec<Warning> {
-        let in_strata = self.entries.values().flat_map(|entry| &entry.cells);
-        let singles = in_strata.filter(|(_, own)| own.messages == 1).map(|(stratum, _)| *stratum);
+        let singles = self.entries.values().filter_map(|entry| {
+            let with_key = entry.cells.iter().map(|(stratum, own)| (*stratum, own.messages));
+            single(&self.messages, with_key)
+        });
         table_warnings(&self.messages, singles, self.uncounted_records, self.keys_max)
     }
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hash::Hash;
 
-use crate::check::{few_with_key, job_warnings};
+use crate::check::{job_warnings, key_warnings};
 use crate::groups::{GROUPS, mix, variance};
 use crate::keyed::{Cell as _, Cells, Entry, InStratum, Keyed, OnRecord};
 use crate::part::Part;
@@ -185,7 +185,8 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
             if to_low > to_high { (below, to_low) } else { (up_to, to_high) };
         let mut warnings = job_warnings(&strata);
         warnings.extend(spread.warnings(entry.messages));
-        few_with_key(&mut warnings, &strata, [entry.messages, spread.nonzero()]);
+        let with_key = |number| entry.cells.get(&number).map_or(0, |own| own.messages);
+        key_warnings(&mut warnings, &strata, with_key);
         let is_open = low.is_infinite() || high.is_infinite();
         warnings.extend(is_open.then_some(Warning::EndOfRange));
         warnings.extend(self.keyed.uncounted());

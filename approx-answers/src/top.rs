@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::candidates::Candidates;
-use crate::check::{few_with_key, job_warnings};
+use crate::check::{job_warnings, key_warnings};
 use crate::groups::variance;
 use crate::keyed::{Cell, Cells, Entry, InStratum, Keyed, OnRecord};
 use crate::part::Part;
@@ -235,7 +235,11 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         let spread = self.spread(strata, one, other);
         let with_keys = one.messages + other.messages;
         let mut warnings: Vec<Warning> = spread.warnings(with_keys).collect();
-        few_with_key(&mut warnings, strata, [with_keys, spread.nonzero()]);
+        let messages =
+            |entry: &Entry<Total>, number| entry.cells.get(&number).map_or(0, |own| own.messages);
+        key_warnings(&mut warnings, strata, |number| {
+            messages(one, number) + messages(other, number)
+        });
         let estimate = spread.estimate(value, confidence, "total", &self.keyed.messages)?;
         Ok(Estimate { warnings, ..estimate })
     }

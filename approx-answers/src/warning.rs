@@ -17,8 +17,16 @@ pub enum Warning {
         /// Messages that arrived, of the strata that aren't complete. Of a key: those that hold it.
         messages: u64,
     },
-    /// Many keys occur in one message of a stratum each, so others are likely to be in missing
-    /// messages of it only. Such a key may have a row, by messages of other strata.
+    /// No message that arrived of an incomplete stratum holds the key, and the answer takes its
+    /// missing ones as without it.
+    KeyUnseenIn {
+        /// The first such stratum.
+        stratum: u32,
+        /// Its messages that arrived.
+        messages: u64,
+    },
+    /// Many keys occur in one message of the incomplete strata each, so others are likely to be in
+    /// missing messages only. Such a key may have a row, by messages of complete strata.
     UnseenKeys {
         /// The expected number of such keys, at most; `None` if the number of messages sent is
         /// unknown.
@@ -144,6 +152,7 @@ impl Warning {
             | Self::HeavyTail { .. }
             | Self::NoVariation { .. } => true,
             Self::FewMessages { .. }
+            | Self::KeyUnseenIn { .. }
             | Self::ThinStratum { .. }
             | Self::DenominatorNearZero { .. }
             | Self::EqualCounts { .. }
@@ -164,14 +173,20 @@ impl fmt::Display for Warning {
                 "only {messages} messages carry this answer, and an interval needs {MESSAGES_MIN}: \
                  raise the MSR, or send smaller messages"
             ),
+            Self::KeyUnseenIn { stratum, messages } => write!(
+                f,
+                "none of the {messages} messages of stratum {stratum} holds this key, and the answer \
+                 takes the missing ones as without it: up to {} % of its messages may hold it; raise \
+                 its MSR, or send rare keys in an exact group",
+                rule_of_three_percent(*messages)
+            ),
             Self::UnseenKeys { keys } => {
                 match keys {
                     Some(keys) => write!(f, "up to {keys:.1} keys")?,
                     None => f.write_str("some keys")?,
                 }
                 f.write_str(
-                    " are expected in missing messages of a sender only, as others are in one message \
-                     of it each: group by a coarser key, raise the MSR, or send rare keys in an \
+                    " are expected in missing messages only, as others are in one message each: group by a coarser key, raise the MSR, or send rare keys in an \
                      exact group",
                 )
             }
@@ -326,8 +341,9 @@ mod tests {
             (Warning::FewMessages { messages: 7 }, "raise the MSR"),
             (
                 Warning::UnseenKeys { keys: Some(3.2) },
-                "up to 3.2 keys are expected in missing messages of a sender only",
+                "up to 3.2 keys are expected in missing messages only",
             ),
+            (Warning::KeyUnseenIn { stratum: 2, messages: 300 }, "up to 1.0 % of its messages may"),
             (Warning::UncountedRecords { records: 5, limit: 2 }, "raise the limit"),
             (
                 Warning::ContradictsExact { stratum: 1, statistic: 9.0, level: 0.001 },
