@@ -322,7 +322,7 @@ mod tests {
     fn merge__keeps_within_the_memory() {
         let part = |strata: std::ops::Range<u32>| {
             let mut values = Values::new(1_000);
-            values.room.bytes_max = 1 << 20;
+            values.room.bytes_max = 3 << 19;
             strata.for_each(|stratum| push(&mut values, stratum, &[1, 2, 3, 4, 5, 6, 7]));
             values
         };

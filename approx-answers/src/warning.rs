@@ -119,7 +119,8 @@ pub enum Warning {
         /// The most by which the answer is wrong.
         by: f64,
     },
-    /// A quantile is so close to an end that the messages that arrived don't bound it.
+    /// A quantile is so close to an end that the messages that arrived don't bound it, and others are
+    /// missing.
     EndOfRange,
     /// Keys whose rows lack the query's numbers, or whose denominators add up to 0, have no answer.
     KeysWithoutValue {
