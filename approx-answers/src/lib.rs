@@ -55,6 +55,7 @@ mod table;
 mod table_totals;
 mod top;
 mod total;
+mod uncounted;
 mod warning;
 
 pub use confidence::Confidence;

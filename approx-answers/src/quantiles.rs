@@ -117,7 +117,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
 
     /// Records of keys beyond the limit.
     pub(crate) fn uncounted_records(&self) -> u64 {
-        self.keyed.uncounted_records
+        self.keyed.uncounted.records()
     }
 
     /// Whether a counted record has the key.

@@ -153,7 +153,7 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
     pub fn merge(&mut self, other: &Self) -> Result<(), AnswerError> {
         let (own, other) = (&mut self.keyed, &other.keyed);
         let new = other.entries.keys().filter(|key| !own.entries.contains_key(*key)).count();
-        let is_whole = own.uncounted_records == 0 && other.uncounted_records == 0;
+        let is_whole = own.uncounted.is_empty() && other.uncounted.is_empty();
         if own.keys_max == other.keys_max && (!is_whole || own.entries.len() + new > own.keys_max) {
             return Err(AnswerError::TooManyKeys { limit: own.keys_max });
         }
@@ -205,9 +205,8 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         let is_complete = strata.iter().all(|(_, stratum)| stratum.is_complete());
         let pairs = (inside.len() * outside.len()).max(1) as f64;
         let strict = Confidence::at_most(1.0 - (1.0 - confidence.level()) / pairs);
-        let mut separates = self.keyed.uncounted_records == 0
-            && (gap.is_some() || is_complete)
-            && !inside.is_empty();
+        let mut separates =
+            self.keyed.uncounted.is_empty() && (gap.is_some() || is_complete) && !inside.is_empty();
         let mut students = Students::new(strict);
         for (one, other) in inside.iter().flat_map(|one| outside.iter().map(move |o| (one, o))) {
             if !separates {
