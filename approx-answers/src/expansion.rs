@@ -5,7 +5,7 @@ use crate::part::Part;
 use crate::spread::Spread;
 use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
-use crate::{AnswerError, Confidence, Estimate, Moments, Sample, Warning};
+use crate::{AnswerError, Confidence, Estimate, Sample, Warning};
 
 /// Which of a message's two numbers is summed.
 #[derive(Clone, Copy, PartialEq)]
@@ -21,10 +21,11 @@ enum Column {
 impl Sample {
     /// The sum of the column over all messages, arrived or not.
     ///
-    /// A stratum adds `N * mean(y)` with the variance `N^2 (1 - m/N) s_y^2 / m`. With an exact
-    /// number of records X it adds `X * R`, the mean per record `R = mean(y) / mean(x)` times the
-    /// records. The variance is then that of R ([`Sample::ratio`]) times `X^2`. Fewer than 30
-    /// messages are expanded by N.
+    /// A stratum adds `N * mean(y)` with the variance `N^2 (1 - m/N) s_y^2 / m`. The incomplete
+    /// strata with exact numbers of records, X in all, add `X * R` together: R is the ratio of
+    /// [`Sample::ratio`] over these strata, the mean per record, and the variance is that of R
+    /// times `X^2`. A ratio for each stratum would be biased, and the biases of many add up. Fewer
+    /// than 30 messages of these strata are expanded by N.
     ///
     /// # Errors
     /// A stratum hasn't said how many messages it sent, or none of them arrived.
@@ -64,13 +65,14 @@ impl Sample {
         if strata.is_empty() && self.strata.is_empty() {
             return Err(AnswerError::NoMessages);
         }
+        let ratio = Ratio::of(&strata);
         let mut value = 0.0;
         let mut parts = Vec::new();
         for (number, stratum) in &strata {
             let unknown = AnswerError::SentUnknown { stratum: *number };
             let (own, part) = match (column, stratum.exact_x(), stratum.sent) {
                 (Column::X, Some(exact), _) if !stratum.is_complete() => (exact, None),
-                (.., Some(sent)) => part(*number, stratum, sent as f64, column),
+                (.., Some(sent)) => part(*number, stratum, sent as f64, column, ratio),
                 (.., None) => return Err(unknown),
             };
             value += own;
@@ -95,8 +97,45 @@ impl Sample {
     }
 }
 
+/// The mean per record of the incomplete strata with exact numbers of records.
+#[derive(Clone, Copy)]
+struct Ratio {
+    /// The mean per record.
+    mean: f64,
+    /// Their exact records, relative to the expanded ones.
+    correction: f64,
+}
+
+impl Ratio {
+    /// `None` if few messages would give a bad ratio, or numbers whose mean may be near zero.
+    ///
+    /// The ratio is that of all messages. A least-squares slope would pass through a single message
+    /// with another number of records: its residual would be 0, and hide how much it weighs.
+    fn of(strata: &[(u32, &Stratum)]) -> Option<Self> {
+        let (mut messages, mut exact, mut records, mut total) = (0, 0.0, 0.0, 0.0);
+        for (_, stratum) in strata.iter().filter(|(_, stratum)| !stratum.is_complete()) {
+            let (Some(own), Some(sent)) = (stratum.exact_x(), stratum.sent) else { continue };
+            if stratum.moments.smallest_x() < 0.0 {
+                return None;
+            }
+            messages += stratum.arrived();
+            exact += own;
+            records += sent as f64 * stratum.moments.mean_x();
+            total += sent as f64 * stratum.moments.mean_y();
+        }
+        let ratio = Self { mean: total / records, correction: exact / records };
+        (messages >= MESSAGES_MIN && records > 0.0).then_some(ratio)
+    }
+}
+
 /// A stratum's part of a sum, and of its variance.
-fn part(number: u32, stratum: &Stratum, sent: f64, column: Column) -> (f64, Option<Part>) {
+fn part(
+    number: u32,
+    stratum: &Stratum,
+    sent: f64,
+    column: Column,
+    ratio: Option<Ratio>,
+) -> (f64, Option<Part>) {
     let moments = &stratum.moments;
     if stratum.is_complete() {
         let sum = match column {
@@ -108,26 +147,18 @@ fn part(number: u32, stratum: &Stratum, sent: f64, column: Column) -> (f64, Opti
     if column == Column::X {
         return (sent * moments.mean_x(), Some(Part::of_records(number, stratum, sent)));
     }
-    let (value, part) = match stratum.exact_x() {
-        Some(exact_x) if has_ratio(moments) => {
-            let (ratio, scale) = (moments.mean_y() / moments.mean_x(), exact_x / moments.mean_x());
-            (exact_x * ratio, Part::of_ratio(number, stratum, ratio, scale))
+    let (value, part) = match ratio.filter(|_| stratum.exact_x().is_some()) {
+        Some(Ratio { mean, correction }) => {
+            let scale = correction * sent;
+            (scale * moments.mean_y(), Part::of_ratio(number, stratum, mean, scale))
         }
-        _ => (sent * moments.mean_y(), Part::of_residuals(number, stratum, 0.0, sent)),
+        None => (sent * moments.mean_y(), Part::of_residuals(number, stratum, 0.0, sent)),
     };
     let part = match column {
         Column::YOfRecords => part.with_rule_of_three(stratum, value),
         _ => part,
     };
     (value, Some(part))
-}
-
-/// Few messages give a bad ratio, and numbers whose mean may be near zero give none.
-///
-/// The ratio is that of all messages. A least-squares slope would pass through a single message
-/// with another number of records: its residual would be 0, and hide how much it weighs.
-fn has_ratio(moments: &Moments) -> bool {
-    moments.messages() >= MESSAGES_MIN && moments.smallest_x() >= 0.0 && moments.mean_x() > 0.0
 }
 
 #[cfg(test)]
