@@ -39,13 +39,15 @@ pub enum Warning {
         /// The limit on keys.
         limit: usize,
     },
-    /// The sample differs from the exact totals by more than chance explains.
+    /// The sample differs from the exact totals by more than chance explains: it is biased, or
+    /// lacks messages with more records than any that arrived.
     ContradictsExact {
         /// The stratum.
         stratum: u32,
         /// The difference, in standard errors.
         statistic: f64,
-        /// The probability of a false alarm.
+        /// The probability of a false alarm, if no missing message has more records than the
+        /// largest that arrived.
         level: f64,
     },
     /// The source of an incomplete stratum hasn't shuffled its messages, or hasn't said that it
@@ -199,8 +201,9 @@ impl fmt::Display for Warning {
             Self::ContradictsExact { stratum, statistic, level } => write!(
                 f,
                 "stratum {stratum} lies {statistic:.1} standard errors from its exact total, beyond \
-                 what chance explains (level {level}): the sample is biased; shuffle the messages, \
-                 use `try_every_message`, or turn MRDF off"
+                 what chance explains (level {level}): the sample is biased, or messages with more \
+                 records than any that arrived are missing; shuffle the records, use \
+                 `try_every_message`, or turn MRDF off"
             ),
             Self::NotShuffled { stratum, order, missing, sent, gap } => {
                 match order {
@@ -348,7 +351,7 @@ mod tests {
             (Warning::UncountedRecords { records: 5, limit: 2 }, "raise the limit"),
             (
                 Warning::ContradictsExact { stratum: 1, statistic: 9.0, level: 0.001 },
-                "try_every_message",
+                "more records than any that arrived are missing; shuffle the records",
             ),
             (
                 Warning::NotShuffled {
