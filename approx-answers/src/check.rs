@@ -92,37 +92,42 @@ pub(crate) fn key_warnings(
     with_key: impl Fn(u32) -> u64,
 ) {
     let all: u64 = parts.iter().map(|(number, _)| with_key(*number)).sum();
-    let incomplete: Vec<(u32, &Stratum, u64)> = parts
-        .iter()
-        .filter(|(_, stratum)| !stratum.is_complete())
-        .map(|&(number, stratum)| (number, stratum, with_key(number)))
-        .collect();
-    let messages: u64 = incomplete.iter().map(|(.., own)| own).sum();
-    let is_known = incomplete.is_empty() || messages == 0 && all > 0;
+    let incomplete = || parts.iter().filter(|(_, stratum)| !stratum.is_complete());
+    let messages: u64 = incomplete().map(|(number, _)| with_key(*number)).sum();
+    let is_known = incomplete().next().is_none() || messages == 0 && all > 0;
     let is_few = |warning: &Warning| matches!(warning, Warning::FewMessages { .. });
     if !is_known && messages < MESSAGES_MIN && !warnings.iter().any(is_few) {
         warnings.push(Warning::FewMessages { messages });
     }
-    warnings.extend(without_key(&incomplete).filter(|_| all > 0));
+    let first = strata_without_key(parts, with_key).first().copied();
+    let unseen = |(stratum, part): (u32, &Stratum)| Warning::KeyUnseenIn {
+        stratum,
+        messages: part.arrived(),
+    };
+    warnings.extend(first.map(unseen));
 }
 
-/// A warning about the first incomplete stratum without a key, unless chance explains it: then the
-/// parts of the others make up for it. Of each stratum: its messages with the key.
-fn without_key(incomplete: &[(u32, &Stratum, u64)]) -> Option<Warning> {
-    let without = || incomplete.iter().filter(|(.., own)| *own == 0);
-    let with_key: u64 = incomplete.iter().map(|(.., own)| own).sum();
-    if with_key > 0 {
-        let arrived = || incomplete.iter().map(|(_, stratum, _)| stratum.arrived() as f64);
-        let share = with_key as f64 / arrived().sum::<f64>();
+/// The incomplete strata without a key that others have, unless chance explains it: then the parts
+/// of the others make up for it. `with_key`: the messages of a stratum with the key.
+pub(crate) fn strata_without_key<'a>(
+    parts: &[(u32, &'a Stratum)],
+    with_key: impl Fn(u32) -> u64,
+) -> Vec<(u32, &'a Stratum)> {
+    let incomplete = || parts.iter().filter(|(_, stratum)| !stratum.is_complete());
+    let without = || incomplete().filter(|(number, _)| with_key(*number) == 0);
+    let messages: u64 = incomplete().map(|(number, _)| with_key(*number)).sum();
+    if messages > 0 {
+        let arrived = || incomplete().map(|(_, stratum)| stratum.arrived() as f64);
+        let share = messages as f64 / arrived().sum::<f64>();
         let expected = arrived().map(|messages| (1.0 - share).powf(messages)).sum();
         if is_chance(expected, without().count() as u64) {
-            return None;
+            return Vec::new();
         }
+    } else if parts.iter().all(|(number, _)| with_key(*number) == 0) {
+        return Vec::new();
     }
     // Of the others, a message with the key would have arrived.
-    let (stratum, part, _) =
-        without().find(|(_, stratum, _)| stratum.missing_share() >= UNSEEN_CHANCE)?;
-    Some(Warning::KeyUnseenIn { stratum: *stratum, messages: part.arrived() })
+    without().filter(|(_, stratum)| stratum.missing_share() >= UNSEEN_CHANCE).copied().collect()
 }
 
 /// The stratum of a key that one message of all incomplete strata holds. `with_key`: the strata

@@ -1,7 +1,7 @@
 //! Sums and counts: expansion by `N/m`, and the ratio to the records where senders state them.
 
-use crate::check::{contradictions, exact_totals, rounded, sample_warnings};
-use crate::part::Part;
+use crate::check::{contradictions, exact_totals, rounded, sample_warnings, strata_without_key};
+use crate::part::{Part, rule_of_three};
 use crate::spread::Spread;
 use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
@@ -49,6 +49,9 @@ impl Sample {
             true => Some(stratum.moments.sum_x()),
             false => stratum.exact_x(),
         };
+        // So many have arrived.
+        let arrived = self.strata.values().map(|stratum| stratum.moments.sum_y()).sum();
+        estimate.low = estimate.low.max(estimate.value.min(arrived));
         if let Some(records) = self.strata.values().map(records).sum::<Option<f64>>() {
             estimate.high = estimate.high.min(records.max(estimate.value));
             // The interval bounds what it warns of.
@@ -78,8 +81,14 @@ impl Sample {
             value += own;
             parts.extend(part);
         }
+        if column == Column::YOfRecords {
+            allow_for_unseen(&mut parts, &strata);
+        }
         let nonzero: u64 = strata.iter().map(|(_, stratum)| stratum.moments.nonzero()).sum();
-        let spread = Spread::new(parts, nonzero.max(1) as f64);
+        // The rule of three needs no message with the key.
+        let is_unseen = nonzero > 0 && parts.iter().all(|part: &Part| part.nonzero == 0);
+        let degrees_max = if is_unseen { f64::INFINITY } else { nonzero.max(1) as f64 };
+        let spread = Spread::new(parts, degrees_max);
         let is_sampled = |stratum: &Stratum| column != Column::X || stratum.exact_x().is_none();
         let sampled: Vec<_> =
             strata.iter().copied().filter(|(_, stratum)| is_sampled(stratum)).collect();
@@ -94,6 +103,25 @@ impl Sample {
         let value = exact_totals(&strata).map_or(value, |totals| totals[exact].value());
         let estimate = spread.estimate(value, confidence, "sum", self)?;
         Ok(Estimate { warnings, ..estimate })
+    }
+}
+
+/// Gives the strata without a key that others have the rule of three's bound on a count: so many of
+/// their messages may hold it, in all of their records. As many of several strata together are all
+/// missing with no larger probability, so the largest bound is that of all.
+fn allow_for_unseen(parts: &mut [Part], strata: &[(u32, &Stratum)]) {
+    let with_key = |number| {
+        let at = strata.binary_search_by_key(&number, |(number, _)| *number);
+        at.map_or(0, |at| strata[at].1.moments.nonzero())
+    };
+    let without = strata_without_key(strata, with_key);
+    let records = |stratum: &Stratum| stratum.sent.unwrap_or(0) as f64 * stratum.moments.mean_x();
+    let reaches = without.iter().map(|(_, stratum)| rule_of_three(stratum) * records(stratum));
+    let reach = reaches.fold(0.0, f64::max) / (without.len() as f64).sqrt();
+    for (number, stratum) in without {
+        for part in parts.iter_mut().filter(|part| part.stratum == number) {
+            *part = part.with_reach(stratum, reach);
+        }
     }
 }
 

@@ -27,6 +27,13 @@ pub(crate) struct Part {
     pub alike: u64,
 }
 
+/// The most of a stratum's messages that may differ from those that arrived, if these all agree.
+pub(crate) fn rule_of_three(stratum: &Stratum) -> f64 {
+    let arrived = stratum.arrived() as f64;
+    let rule = |sent: f64| 0.05f64.ln() / (-arrived / sent).ln_1p() / sent;
+    stratum.sent.map_or(3.0 / arrived, |sent| rule(sent as f64))
+}
+
 impl Part {
     /// The part of an incomplete stratum: `scale` times the mean over messages of the residuals
     /// `y - slope * x`.
@@ -57,10 +64,13 @@ impl Part {
     /// A part of a count: if all messages agree, it has the variance of the rule. `count` is the
     /// count if all messages sent are as those that arrived.
     pub fn with_rule_of_three(self, stratum: &Stratum, count: f64) -> Self {
+        self.with_reach(stratum, rule_of_three(stratum) * count)
+    }
+
+    /// A part of a count: if all messages agree, its interval reaches as far.
+    pub fn with_reach(self, stratum: &Stratum, reach: f64) -> Self {
         let (arrived, missing) = (stratum.arrived() as f64, stratum.missing_share());
-        let rule = |sent: f64| 0.05f64.ln() / (-arrived / sent).ln_1p() / sent;
-        let share = stratum.sent.map_or(3.0 / arrived, |sent| rule(sent as f64));
-        let error = share * count / 1.96;
+        let error = reach / 1.96;
         let agreed = error * error * arrived / missing;
         let square = if self.agrees { self.square.max(agreed) } else { self.square };
         Self { square, is_bounded: true, ..self }
