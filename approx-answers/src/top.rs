@@ -278,7 +278,8 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
                 extreme_share: 0.0,
                 agrees: square == 0.0,
                 is_bounded: false,
-                alike: 0,
+                // Groups don't tell: strata that agree may do so by chance, beside others.
+                alike: with_either_in(of_one, of_other),
             });
         }
         parts

@@ -137,6 +137,35 @@ fn sum__of_equal_senders_is_in_no_doubt() {
     }
 }
 
+/// Two or three messages of each sender hold a key, with one rating each. Those of some agree.
+#[test]
+fn answers__of_ratings_of_many_senders_are_in_no_doubt() {
+    for query in ["avg(v) by k", "sum(v) by k", "median(v) by k", "top(1, k)"] {
+        let mut doubts = 0;
+        for seed in 0..200 {
+            let draws = &mut ChaCha8Rng::seed_from_u64(seed);
+            let mut answering = Answering::of_csv(query.parse().unwrap(), b"k,v\n").unwrap();
+            for stratum in 0..40 {
+                answering.set_messages_sent(stratum, 30).unwrap();
+                answering.set_delivery(stratum, &Delivery::shuffled()).unwrap();
+                for _ in 0..12 {
+                    let rating = [5, 5, 5, 5, 5, 5, 5, 4, 4, 1][draws.random_range(0..10)];
+                    let key = if draws.random_bool(0.2) { "K" } else { "Z" };
+                    answering.push_csv(stratum, format!("{key},{rating}\n").as_bytes()).unwrap();
+                }
+            }
+            let answers = answering.answers(P95).unwrap();
+            let rows = answers.rows.iter().flat_map(|(_, estimate)| &estimate.warnings);
+            // A few low ratings are a tail.
+            let is_tail = |warning: &&Warning| matches!(warning, Warning::HeavyTail { .. });
+            let mut others = rows.chain(&answers.warnings).filter(|warning| !is_tail(warning));
+            doubts += u32::from(others.any(Warning::is_doubt));
+        }
+        // Binomial(200, 5 %) exceeds 27 with a probability of 9.6e-7.
+        assert!(doubts <= 27, "{query}: {doubts} of 200");
+    }
+}
+
 #[test]
 fn sum__of_senders_with_two_messages_has_a_warning() {
     let draws = &mut ChaCha8Rng::seed_from_u64(2);

@@ -108,21 +108,23 @@ fn answers__of_a_common_key_of_many_senders_have_no_warning() {
 /// Each sender has keys of its own. Their rows have warnings that stop no plan.
 #[test]
 fn look_at__ends_for_keys_of_single_senders() {
-    let mut answering = of_senders("avg(v) by k", [4_000, 4_000]);
-    let accepted = AcceptedError::relative(0.05).unwrap();
-    let mut planner = Planner::new(accepted, P95).with_sources(2);
-    (0..2).for_each(|stratum| _ = planner.source_started(stratum, 1.0));
-    let ended = (0..4_000u32).find(|message| {
-        for stratum in 0..2 {
-            let value = 100 + (message.wrapping_mul(2_654_435_761) >> 27);
-            let text = format!("k{stratum},{value}\n");
-            answering.push_csv(stratum, text.as_bytes()).unwrap();
-        }
-        planner.look_at(&answering).unwrap().contains(&Action::End)
-    });
-    assert!(ended.is_some_and(|messages| messages < 1_000), "{ended:?}");
-    let report = planner.report().unwrap();
-    assert!(report.is_met() && report.warnings().into_iter().all(is_unseen_in), "{report:?}");
+    for query in ["avg(v) by k", "count(*) by k"] {
+        let mut answering = of_senders(query, [4_000, 4_000]);
+        let accepted = AcceptedError::relative(0.05).unwrap();
+        let mut planner = Planner::new(accepted, P95).with_sources(2);
+        (0..2).for_each(|stratum| _ = planner.source_started(stratum, 1.0));
+        let ended = (0..4_000u32).find(|message| {
+            for stratum in 0..2 {
+                let value = 100 + (message.wrapping_mul(2_654_435_761) >> 27);
+                let text = format!("k{stratum},{value}\n");
+                answering.push_csv(stratum, text.as_bytes()).unwrap();
+            }
+            planner.look_at(&answering).unwrap().contains(&Action::End)
+        });
+        assert!(ended.is_some_and(|messages| messages < 1_000), "{query}: {ended:?}");
+        let report = planner.report().unwrap();
+        assert!(report.is_met() && report.warnings().into_iter().any(is_unseen_in), "{report:?}");
+    }
 }
 
 /// Where a message of each 25 is missing, one with the key would have arrived.
