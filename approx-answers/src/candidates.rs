@@ -114,6 +114,8 @@ mod tests {
             degrees_of_freedom: 49.0,
             extreme_share: 0.0,
             agrees: false,
+            is_bounded: false,
+            alike: 0,
         };
         (value, Spread::new(vec![part], f64::INFINITY))
     }

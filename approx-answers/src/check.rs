@@ -2,6 +2,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use crate::agreement::is_chance;
 use crate::delivery::Facts;
 use crate::stratum::Stratum;
 use crate::total::Total;
@@ -83,24 +84,63 @@ fn unfair(parts: &[(u32, &Stratum)]) -> impl Iterator<Item = Warning> {
     unfair.into_iter().chain(shortest)
 }
 
-/// Adds a warning if few messages of the incomplete strata hold a key. `messages`: those with the
-/// key in all strata, and in the incomplete ones. Whether the key may be in missing messages of a
-/// stratum without it is a matter of [`unseen`].
-pub(crate) fn few_with_key(
+/// Adds warnings if few messages of the incomplete strata hold a key, or if none of one does.
+/// `with_key`: the messages of a stratum with the key.
+pub(crate) fn key_warnings(
     warnings: &mut Vec<Warning>,
     parts: &[(u32, &Stratum)],
-    [all, incomplete]: [u64; 2],
+    with_key: impl Fn(u32) -> u64,
 ) {
-    let is_complete = parts.iter().all(|(_, stratum)| stratum.is_complete());
-    let is_known = is_complete || incomplete == 0 && all > 0;
+    let all: u64 = parts.iter().map(|(number, _)| with_key(*number)).sum();
+    let incomplete = || parts.iter().filter(|(_, stratum)| !stratum.is_complete());
+    let messages: u64 = incomplete().map(|(number, _)| with_key(*number)).sum();
+    let is_known = incomplete().next().is_none() || messages == 0 && all > 0;
     let is_few = |warning: &Warning| matches!(warning, Warning::FewMessages { .. });
-    if !is_known && incomplete < MESSAGES_MIN && !warnings.iter().any(is_few) {
-        warnings.push(Warning::FewMessages { messages: incomplete });
+    if !is_known && messages < MESSAGES_MIN && !warnings.iter().any(is_few) {
+        warnings.push(Warning::FewMessages { messages });
     }
+    let first = strata_without_key(parts, with_key).first().copied();
+    let unseen = |(stratum, part): (u32, &Stratum)| Warning::KeyUnseenIn {
+        stratum,
+        messages: part.arrived(),
+    };
+    warnings.extend(first.map(unseen));
 }
 
-/// Warnings about all keys of a job together. `singles`: the stratum of each key that one message
-/// of it holds.
+/// The incomplete strata without a key that others have, unless chance explains it: then the parts
+/// of the others make up for it. `with_key`: the messages of a stratum with the key.
+pub(crate) fn strata_without_key<'a>(
+    parts: &[(u32, &'a Stratum)],
+    with_key: impl Fn(u32) -> u64,
+) -> Vec<(u32, &'a Stratum)> {
+    let incomplete = || parts.iter().filter(|(_, stratum)| !stratum.is_complete());
+    let without = || incomplete().filter(|(number, _)| with_key(*number) == 0);
+    let messages: u64 = incomplete().map(|(number, _)| with_key(*number)).sum();
+    if messages > 0 {
+        let arrived = || incomplete().map(|(_, stratum)| stratum.arrived() as f64);
+        let share = messages as f64 / arrived().sum::<f64>();
+        let expected = arrived().map(|messages| (1.0 - share).powf(messages)).sum();
+        if is_chance(expected, without().count() as u64) {
+            return Vec::new();
+        }
+    } else if parts.iter().all(|(number, _)| with_key(*number) == 0) {
+        return Vec::new();
+    }
+    // Of the others, a message with the key would have arrived.
+    without().filter(|(_, stratum)| stratum.missing_share() >= UNSEEN_CHANCE).copied().collect()
+}
+
+/// The stratum of a key that one message of all incomplete strata holds. `with_key`: the strata
+/// with the key, and their messages with it.
+pub(crate) fn single(messages: &Sample, with_key: impl Iterator<Item = (u32, u64)>) -> Option<u32> {
+    let is_incomplete =
+        |stratum: u32| messages.strata.get(&stratum).is_some_and(|own| !own.is_complete());
+    let mut incomplete = with_key.filter(|(stratum, _)| is_incomplete(*stratum));
+    let first = incomplete.next().filter(|(_, messages)| *messages == 1)?;
+    incomplete.next().is_none().then_some(first.0)
+}
+
+/// Warnings about all keys of a job together. `singles`: the strata of [`single`] keys.
 pub(crate) fn table_warnings(
     messages: &Sample,
     singles: impl Iterator<Item = u32>,
@@ -113,8 +153,8 @@ pub(crate) fn table_warnings(
 /// A warning if keys that no arrived message holds are likely.
 ///
 /// Of the keys that one message of a stratum holds, `m/N` are seen. So those that were seen stand
-/// for `(N - m) / m` unseen ones each, which may be keys of other strata. Keys of several messages
-/// are seen more often, which makes this an upper bound.
+/// for `(N - m) / m` unseen ones each, which may be keys of complete strata. Keys of several
+/// messages are seen more often, which makes this an upper bound.
 fn unseen(messages: &Sample, singles: impl Iterator<Item = u32>) -> Option<Warning> {
     let mut keys = 0.0;
     for stratum in singles {
@@ -131,9 +171,10 @@ fn unseen(messages: &Sample, singles: impl Iterator<Item = u32>) -> Option<Warni
 /// 95 %; `None` if the number of messages sent is unknown or the sample may be unfair, 0 if all of
 /// them arrived.
 ///
-/// `k` of a stratum's N messages are all missing with a probability of at most `(1 - m/N)^k`.
+/// `k` of a stratum's N messages are all missing with a probability of at most `(1 - m/N)^k`. Those
+/// of several strata multiply, so that the largest missing share bounds it.
 pub(crate) fn seen_from(messages: &Sample) -> Option<u64> {
-    let mut from = 0;
+    let (mut from, mut all_missing) = (0, 0u64);
     for stratum in messages.strata.values() {
         let missing = stratum.sent? - stratum.arrived();
         if missing > 0 {
@@ -142,10 +183,12 @@ pub(crate) fn seen_from(messages: &Sample) -> Option<u64> {
                 return None;
             }
             let least = (UNSEEN_CHANCE.ln() / stratum.missing_share().ln()).floor() as u64 + 1;
-            from = from.max(least.min(missing + 1));
+            from = from.max(least);
+            all_missing = all_missing.saturating_add(missing);
         }
     }
-    Some(from)
+    // A key in more messages than are missing is in one that arrived.
+    Some(if all_missing > 0 { from.min(all_missing.saturating_add(1)) } else { 0 })
 }
 
 /// A warning about records whose keys weren't counted.

@@ -1,11 +1,11 @@
 //! Sums and counts: expansion by `N/m`, and the ratio to the records where senders state them.
 
-use crate::check::{contradictions, exact_totals, rounded, sample_warnings};
-use crate::part::Part;
+use crate::check::{contradictions, exact_totals, rounded, sample_warnings, strata_without_key};
+use crate::part::{Part, rule_of_three};
 use crate::spread::Spread;
 use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
-use crate::{AnswerError, Confidence, Estimate, Moments, Sample, Warning};
+use crate::{AnswerError, Confidence, Estimate, Sample, Warning};
 
 /// Which of a message's two numbers is summed.
 #[derive(Clone, Copy, PartialEq)]
@@ -21,10 +21,11 @@ enum Column {
 impl Sample {
     /// The sum of the column over all messages, arrived or not.
     ///
-    /// A stratum adds `N * mean(y)` with the variance `N^2 (1 - m/N) s_y^2 / m`. With an exact
-    /// number of records X it adds `X * R`, the mean per record `R = mean(y) / mean(x)` times the
-    /// records. The variance is then that of R ([`Sample::ratio`]) times `X^2`. Fewer than 30
-    /// messages are expanded by N.
+    /// A stratum adds `N * mean(y)` with the variance `N^2 (1 - m/N) s_y^2 / m`. The incomplete
+    /// strata with exact numbers of records, X in all, add `X * R` together: R is the ratio of
+    /// [`Sample::ratio`] over these strata, the mean per record, and the variance is that of R
+    /// times `X^2`. A ratio for each stratum would be biased, and the biases of many add up. Fewer
+    /// than 30 messages of these strata are expanded by N.
     ///
     /// # Errors
     /// A stratum hasn't said how many messages it sent, or none of them arrived.
@@ -48,6 +49,9 @@ impl Sample {
             true => Some(stratum.moments.sum_x()),
             false => stratum.exact_x(),
         };
+        // So many have arrived.
+        let arrived = self.strata.values().map(|stratum| stratum.moments.sum_y()).sum();
+        estimate.low = estimate.low.max(estimate.value.min(arrived));
         if let Some(records) = self.strata.values().map(records).sum::<Option<f64>>() {
             estimate.high = estimate.high.min(records.max(estimate.value));
             // The interval bounds what it warns of.
@@ -64,20 +68,27 @@ impl Sample {
         if strata.is_empty() && self.strata.is_empty() {
             return Err(AnswerError::NoMessages);
         }
+        let ratio = Ratio::of(&strata);
         let mut value = 0.0;
         let mut parts = Vec::new();
         for (number, stratum) in &strata {
             let unknown = AnswerError::SentUnknown { stratum: *number };
             let (own, part) = match (column, stratum.exact_x(), stratum.sent) {
                 (Column::X, Some(exact), _) if !stratum.is_complete() => (exact, None),
-                (.., Some(sent)) => part(*number, stratum, sent as f64, column),
+                (.., Some(sent)) => part(*number, stratum, sent as f64, column, ratio),
                 (.., None) => return Err(unknown),
             };
             value += own;
             parts.extend(part);
         }
+        if column == Column::YOfRecords {
+            allow_for_unseen(&mut parts, &strata);
+        }
         let nonzero: u64 = strata.iter().map(|(_, stratum)| stratum.moments.nonzero()).sum();
-        let spread = Spread::new(parts, nonzero.max(1) as f64);
+        // The rule of three needs no message with the key.
+        let is_unseen = nonzero > 0 && parts.iter().all(|part: &Part| part.nonzero == 0);
+        let degrees_max = if is_unseen { f64::INFINITY } else { nonzero.max(1) as f64 };
+        let spread = Spread::new(parts, degrees_max);
         let is_sampled = |stratum: &Stratum| column != Column::X || stratum.exact_x().is_none();
         let sampled: Vec<_> =
             strata.iter().copied().filter(|(_, stratum)| is_sampled(stratum)).collect();
@@ -95,8 +106,64 @@ impl Sample {
     }
 }
 
+/// Gives the strata without a key that others have the rule of three's bound on a count: so many of
+/// their messages may hold it, in all of their records. As many of several strata together are all
+/// missing with no larger probability, so the largest bound is that of all.
+fn allow_for_unseen(parts: &mut [Part], strata: &[(u32, &Stratum)]) {
+    let with_key = |number| {
+        let at = strata.binary_search_by_key(&number, |(number, _)| *number);
+        at.map_or(0, |at| strata[at].1.moments.nonzero())
+    };
+    let without = strata_without_key(strata, with_key);
+    let records = |stratum: &Stratum| stratum.sent.unwrap_or(0) as f64 * stratum.moments.mean_x();
+    let reaches = without.iter().map(|(_, stratum)| rule_of_three(stratum) * records(stratum));
+    let reach = reaches.fold(0.0, f64::max) / (without.len() as f64).sqrt();
+    for (number, stratum) in without {
+        for part in parts.iter_mut().filter(|part| part.stratum == number) {
+            *part = part.with_reach(stratum, reach);
+        }
+    }
+}
+
+/// The mean per record of the incomplete strata with exact numbers of records.
+#[derive(Clone, Copy)]
+struct Ratio {
+    /// The mean per record.
+    mean: f64,
+    /// Their exact records, relative to the expanded ones.
+    correction: f64,
+}
+
+impl Ratio {
+    /// `None` if few messages would give a bad ratio, or numbers whose mean may be near zero.
+    ///
+    /// The ratio is that of all messages. A least-squares slope would pass through a single message
+    /// with another number of records: its residual would be 0, and hide how much it weighs.
+    fn of(strata: &[(u32, &Stratum)]) -> Option<Self> {
+        let (mut messages, mut exact, mut records, mut total) = (0, 0.0, 0.0, 0.0);
+        for (_, stratum) in strata.iter().filter(|(_, stratum)| !stratum.is_complete()) {
+            let (Some(own), Some(sent)) = (stratum.exact_x(), stratum.sent) else { continue };
+            if stratum.moments.smallest_x() < 0.0 {
+                return None;
+            }
+            messages += stratum.arrived();
+            exact += own;
+            records += sent as f64 * stratum.moments.mean_x();
+            total += sent as f64 * stratum.moments.mean_y();
+        }
+        let ratio = Self { mean: total / records, correction: exact / records };
+        (messages >= MESSAGES_MIN && records > 0.0).then_some(ratio)
+    }
+}
+
 /// A stratum's part of a sum, and of its variance.
-fn part(number: u32, stratum: &Stratum, sent: f64, column: Column) -> (f64, Option<Part>) {
+fn part(
+    number: u32,
+    stratum: &Stratum,
+    sent: f64,
+    column: Column,
+    ratio: Option<Ratio>,
+) -> (f64, Option<Part>) {
     let moments = &stratum.moments;
     if stratum.is_complete() {
         let sum = match column {
@@ -108,26 +175,18 @@ fn part(number: u32, stratum: &Stratum, sent: f64, column: Column) -> (f64, Opti
     if column == Column::X {
         return (sent * moments.mean_x(), Some(Part::of_records(number, stratum, sent)));
     }
-    let (value, part) = match stratum.exact_x() {
-        Some(exact_x) if has_ratio(moments) => {
-            let (ratio, scale) = (moments.mean_y() / moments.mean_x(), exact_x / moments.mean_x());
-            (exact_x * ratio, Part::of_residuals(number, stratum, ratio, scale))
+    let (value, part) = match ratio.filter(|_| stratum.exact_x().is_some()) {
+        Some(Ratio { mean, correction }) => {
+            let scale = correction * sent;
+            (scale * moments.mean_y(), Part::of_ratio(number, stratum, mean, scale))
         }
-        _ => (sent * moments.mean_y(), Part::of_residuals(number, stratum, 0.0, sent)),
+        None => (sent * moments.mean_y(), Part::of_residuals(number, stratum, 0.0, sent)),
     };
     let part = match column {
         Column::YOfRecords => part.with_rule_of_three(stratum, value),
         _ => part,
     };
     (value, Some(part))
-}
-
-/// Few messages give a bad ratio, and numbers whose mean may be near zero give none.
-///
-/// The ratio is that of all messages. A least-squares slope would pass through a single message
-/// with another number of records: its residual would be 0, and hide how much it weighs.
-fn has_ratio(moments: &Moments) -> bool {
-    moments.messages() >= MESSAGES_MIN && moments.smallest_x() >= 0.0 && moments.mean_x() > 0.0
 }
 
 #[cfg(test)]

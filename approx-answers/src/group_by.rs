@@ -4,10 +4,11 @@ use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-use crate::check::{contradictions, few_with_key, table_warnings, uncounted};
+use crate::check::{contradictions, key_warnings, single, table_warnings, uncounted};
 use crate::room::Room;
 use crate::stratum::check_value;
 use crate::total::Total;
+use crate::uncounted::Uncounted;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Moments, Sample, Warning};
 
 /// Records of one key in one message, and their totals.
@@ -18,17 +19,25 @@ struct Tally {
     y: Total,
 }
 
-/// The memory of a key's moments in one stratum.
-const CELL_BYTES: usize = size_of::<(u32, Moments)>();
+/// The memory of a key in one stratum.
+const CELL_BYTES: usize = size_of::<InStratum>();
+
+/// A key in one stratum.
+#[derive(Clone, Debug)]
+struct InStratum {
+    stratum: u32,
+    records: u64,
+    /// The moments of its messages with the key.
+    moments: Moments,
+}
 
 /// A counted key.
 #[derive(Clone, Debug)]
 struct Entry {
     /// The memory of the key.
     key_bytes: usize,
-    records: u64,
-    /// Moments of the messages with the key, by stratum, in order.
-    strata: Vec<(u32, Moments)>,
+    /// The strata with the key, in order.
+    strata: Vec<InStratum>,
     /// The message that is being added.
     current: Tally,
 }
@@ -65,7 +74,7 @@ impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
         let position = match by.positions.get(key) {
             Some(&position) => position,
             // Once a record was left out, a new key may lack its first ones.
-            None if by.uncounted_records + self.uncounted > 0 || !by.has_room(key) => {
+            None if !by.uncounted.is_empty() || self.uncounted > 0 || !by.has_room(key) => {
                 self.uncounted += 1;
                 return Ok(());
             }
@@ -87,7 +96,7 @@ impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
 /// A key is a domain: a message without it has zero records and a total of zero. Only messages
 /// with the key are kept, as moments, and the zeros of the others are added when an answer is asked
 /// for. A key that is counted is counted from its first record on; once `keys_max` keys are there,
-/// records of other keys are left out, and each answer says how many. Memory is some 250 bytes for
+/// records of other keys are left out, and each answer says how many. Memory is some 280 bytes for
 /// each key and stratum in which it occurs. Beyond 256 MiB, the rarest keys are left out as well.
 #[derive(Clone, Debug)]
 pub struct GroupBy<K> {
@@ -101,7 +110,7 @@ pub struct GroupBy<K> {
     /// has a ratio. The key's own records aren't kept.
     is_of_rows: bool,
     room: Room,
-    uncounted_records: u64,
+    uncounted: Uncounted,
     /// Entries with records of the message that is being added.
     touched: Vec<usize>,
 }
@@ -116,7 +125,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             keys_max,
             is_of_rows: false,
             room: Room::default(),
-            uncounted_records: 0,
+            uncounted: Uncounted::default(),
             touched: Vec::new(),
         }
     }
@@ -189,14 +198,15 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             }
             return added;
         }
-        self.uncounted_records += uncounted;
+        self.uncounted.add(stratum, uncounted);
         for position in self.touched.drain(..) {
             let entry = &mut self.entries[position];
             let tally = std::mem::take(&mut entry.current);
-            entry.records += tally.records;
             let strata = entry.strata.len();
             let x = if self.is_of_rows { all.x } else { tally.x };
-            moments_of(&mut entry.strata, stratum).push_totals(x, tally.y);
+            let own = in_stratum(&mut entry.strata, stratum);
+            own.records += tally.records;
+            own.moments.push_totals(x, tally.y);
             self.room.bytes += (entry.strata.len() - strata) * CELL_BYTES;
         }
         self.drop_rarest();
@@ -211,7 +221,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         let position = self.entries.len();
         self.positions.insert(key, position);
         let (strata, current) = (Vec::new(), Tally::default());
-        self.entries.push(Entry { key_bytes, records: 0, strata, current });
+        self.entries.push(Entry { key_bytes, strata, current });
         self.room.bytes += key_bytes;
         position
     }
@@ -255,14 +265,12 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     /// Takes all messages of a stratum out, and with them the keys that only it holds.
     pub(crate) fn remove_stratum(&mut self, stratum: u32) {
         self.messages.remove_stratum(stratum);
+        self.uncounted.remove_stratum(stratum);
         let mut others = HashSet::new();
         for (key, &position) in &self.positions {
             let entry = &mut self.entries[position];
-            entry.strata.retain(|(number, _)| *number != stratum);
-            if entry.strata.is_empty() {
-                // Its records aren't among the uncounted ones either.
-                entry.records = 0;
-            } else {
+            entry.strata.retain(|own| own.stratum != stratum);
+            if !entry.strata.is_empty() {
                 others.insert(key.clone());
             }
         }
@@ -282,9 +290,8 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             return Err(AnswerError::KeyLimits { one, other });
         }
         self.messages.merge(&other.messages)?;
-        let (is_whole, other_is_whole) =
-            (self.uncounted_records == 0, other.uncounted_records == 0);
-        self.uncounted_records += other.uncounted_records;
+        let (is_whole, other_is_whole) = (self.uncounted.is_empty(), other.uncounted.is_empty());
+        self.uncounted.merge(&other.uncounted);
         if !other_is_whole {
             self.keep(|key| other.positions.contains_key(key));
         }
@@ -294,15 +301,16 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
                 Some(&position) => position,
                 None if is_whole => self.insert(key.clone(), theirs.key_bytes),
                 None => {
-                    self.uncounted_records += theirs.records;
+                    theirs.leave_out(&mut self.uncounted);
                     continue;
                 }
             };
             let own = &mut self.entries[position];
-            own.records += theirs.records;
             let strata = own.strata.len();
-            for (stratum, moments) in &theirs.strata {
-                moments_of(&mut own.strata, *stratum).merge(moments);
+            for theirs in &theirs.strata {
+                let own = in_stratum(&mut own.strata, theirs.stratum);
+                own.records += theirs.records;
+                own.moments.merge(&theirs.moments);
             }
             self.room.bytes += (own.strata.len() - strata) * CELL_BYTES;
         }
@@ -317,7 +325,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         }
         let keys = self.positions.iter().map(|(key, &position)| {
             let entry = &self.entries[position];
-            (entry.records, key, entry.bytes())
+            (entry.records(), key, entry.bytes())
         });
         let excess: HashSet<K> =
             self.room.excess(keys, self.keys_max).into_iter().cloned().collect();
@@ -327,7 +335,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     /// Keeps some keys. The records of the others become uncounted.
     fn keep(&mut self, is_kept: impl Fn(&K) -> bool) {
         let mut old: Vec<Option<Entry>> = self.entries.drain(..).map(Some).collect();
-        let (entries, uncounted) = (&mut self.entries, &mut self.uncounted_records);
+        let (entries, uncounted) = (&mut self.entries, &mut self.uncounted);
         self.positions.retain(|key, position| {
             let Some(entry) = old[*position].take() else { return false };
             let is_kept = is_kept(key);
@@ -335,7 +343,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
                 *position = entries.len();
                 entries.push(entry);
             } else {
-                *uncounted += entry.records;
+                entry.leave_out(uncounted);
             }
             is_kept
         });
@@ -351,7 +359,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
 
     /// Records of keys beyond the limit.
     pub fn uncounted_records(&self) -> u64 {
-        self.uncounted_records
+        self.uncounted.records()
     }
 
     /// All messages without regard to keys: their records and totals.
@@ -414,19 +422,19 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         self.answer_of(&self.entries[position].strata, ask)
     }
 
-    /// `present`: the moments of the messages with the key.
+    /// `present`: the strata with the key.
     fn answer_of(
         &self,
-        present: &[(u32, Moments)],
+        present: &[InStratum],
         ask: impl Fn(&Sample) -> Result<Estimate, AnswerError>,
     ) -> Result<Estimate, AnswerError> {
         let mut sample = self.messages.clone();
-        let (mut with_key, mut in_incomplete) = (0, 0);
+        let of = |number: u32| {
+            let at = present.binary_search_by_key(&number, |own| own.stratum);
+            at.map(|at| present[at].moments).unwrap_or_default()
+        };
         for (number, stratum) in &mut sample.strata {
-            let at = present.binary_search_by_key(number, |(stratum, _)| *stratum);
-            let mut moments = at.map(|at| present[at].1).unwrap_or_default();
-            with_key += moments.messages();
-            in_incomplete += if stratum.is_complete() { 0 } else { moments.messages() };
+            let mut moments = of(*number);
             if self.is_of_rows {
                 stratum.moments = moments.among(&stratum.moments);
                 continue;
@@ -440,26 +448,38 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         if !self.is_of_rows {
             estimate.warnings.extend(contradictions(&self.messages.parts()?));
         }
-        few_with_key(&mut estimate.warnings, &sample.parts()?, [with_key, in_incomplete]);
-        estimate.warnings.extend(uncounted(self.uncounted_records, self.keys_max));
+        let parts = sample.parts()?;
+        key_warnings(&mut estimate.warnings, &parts, |number| of(number).messages());
+        estimate.warnings.extend(uncounted(self.uncounted.records(), self.keys_max));
         Ok(estimate)
     }
 
-    /// The stratum of each key that one message of it holds.
+    /// The stratum of each key that one message of the incomplete strata holds.
     fn singles(&self) -> impl Iterator<Item = u32> {
-        let in_strata = self.entries.iter().flat_map(|entry| &entry.strata);
-        in_strata.filter(|(_, moments)| moments.messages() == 1).map(|(stratum, _)| *stratum)
+        self.entries.iter().filter_map(|entry| {
+            let with_key = entry.strata.iter().map(|own| (own.stratum, own.moments.messages()));
+            single(&self.messages, with_key)
+        })
     }
 
     /// Warnings about the whole table of keys.
     pub fn warnings(&self) -> Vec<Warning> {
-        table_warnings(&self.messages, self.singles(), self.uncounted_records, self.keys_max)
+        table_warnings(&self.messages, self.singles(), self.uncounted.records(), self.keys_max)
     }
 }
 
 impl Entry {
     fn bytes(&self) -> usize {
         self.key_bytes + self.strata.len() * CELL_BYTES
+    }
+
+    fn records(&self) -> u64 {
+        self.strata.iter().map(|own| own.records).sum()
+    }
+
+    /// Adds its records to those whose keys aren't counted.
+    fn leave_out(&self, uncounted: &mut Uncounted) {
+        self.strata.iter().for_each(|own| uncounted.add(own.stratum, own.records));
     }
 }
 
@@ -468,17 +488,17 @@ fn key_bytes<K, L: ?Sized>(key: &L) -> usize {
     size_of_val(key) + size_of::<(K, usize)>() + size_of::<Entry>()
 }
 
-/// A key's moments in one stratum.
-fn moments_of(strata: &mut Vec<(u32, Moments)>, stratum: u32) -> &mut Moments {
-    let at = strata.binary_search_by_key(&stratum, |(number, _)| *number).unwrap_or_else(|at| {
+/// A key's part in one stratum.
+fn in_stratum(strata: &mut Vec<InStratum>, stratum: u32) -> &mut InStratum {
+    let at = strata.binary_search_by_key(&stratum, |own| own.stratum).unwrap_or_else(|at| {
         if strata.len() < 4 {
             // Most keys are in one stratum, and a vector begins with room for four.
             strata.reserve_exact(1);
         }
-        strata.insert(at, (stratum, Moments::default()));
+        strata.insert(at, InStratum { stratum, records: 0, moments: Moments::default() });
         at
     });
-    &mut strata[at].1
+    &mut strata[at]
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-use crate::check::{table_warnings, uncounted};
+use crate::check::{single, table_warnings, uncounted};
 use crate::groups::{GROUPS, Groups, mix};
 use crate::room::Room;
 use crate::stratum::check_value;
+use crate::uncounted::Uncounted;
 use crate::{AnswerError, Sample, Warning};
 
 /// Takes a record: its key and its value.
@@ -57,7 +58,7 @@ pub(crate) struct Keyed<K, C> {
     pub groups: Groups,
     pub entries: HashMap<K, Entry<C>>,
     pub keys_max: usize,
-    pub uncounted_records: u64,
+    pub uncounted: Uncounted,
     pub room: Room,
 }
 
@@ -68,7 +69,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
             groups: Groups::default(),
             entries: HashMap::new(),
             keys_max,
-            uncounted_records: 0,
+            uncounted: Uncounted::default(),
             room: Room::default(),
         }
     }
@@ -102,7 +103,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
         each(&mut |key, value| {
             // Once a record was left out, a new key may lack its first ones.
             let key_bytes = size_of_val(key) + size_of::<(K, Entry<C>)>();
-            let has_room = self.uncounted_records == 0
+            let has_room = self.uncounted.is_empty()
                 && self.entries.len() < self.keys_max
                 && self.room.fits(key_bytes);
             let entry = match self.entries.get_mut(key) {
@@ -114,7 +115,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
                     entry
                 }
                 None => {
-                    self.uncounted_records += 1;
+                    self.uncounted.add(stratum, 1);
                     return Ok(());
                 }
             };
@@ -132,6 +133,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
     /// Takes all messages of a stratum out, and with them the keys that only it holds.
     pub fn remove_stratum(&mut self, stratum: u32) {
         self.messages.remove_stratum(stratum);
+        self.uncounted.remove_stratum(stratum);
         self.groups.remove_stratum(stratum);
         self.entries.retain(|_, entry| {
             let key_bytes = entry.key_bytes();
@@ -155,15 +157,17 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
         for key in excess {
             let entry = self.entries.remove(&key).unwrap_or_default();
             self.room.bytes -= entry.bytes;
-            self.uncounted_records += entry.records();
+            entry.leave_out(&mut self.uncounted);
         }
     }
 
     /// Warnings about the whole table of keys.
     pub fn table_warnings(&self) -> Vec<Warning> {
-        let in_strata = self.entries.values().flat_map(|entry| &entry.cells);
-        let singles = in_strata.filter(|(_, own)| own.messages == 1).map(|(stratum, _)| *stratum);
-        table_warnings(&self.messages, singles, self.uncounted_records, self.keys_max)
+        let singles = self.entries.values().filter_map(|entry| {
+            let with_key = entry.cells.iter().map(|(stratum, own)| (*stratum, own.messages));
+            single(&self.messages, with_key)
+        });
+        table_warnings(&self.messages, singles, self.uncounted.records(), self.keys_max)
     }
 
     /// Adds another part of the job. Keys are kept as in [`crate::GroupBy::merge`], but in no case
@@ -176,23 +180,24 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
         self.messages.merge(&other.messages)?;
         let places = self.groups.merge(&other.groups);
         let seed = self.groups.state();
-        let is_whole = self.uncounted_records == 0;
-        self.uncounted_records += other.uncounted_records;
-        if other.uncounted_records > 0 {
-            let mut dropped = 0;
+        let is_whole = self.uncounted.is_empty();
+        self.uncounted.merge(&other.uncounted);
+        if !other.uncounted.is_empty() {
+            let uncounted = &mut self.uncounted;
             self.entries.retain(|key, entry| {
                 let is_kept = other.entries.contains_key(key);
-                dropped += if is_kept { 0 } else { entry.records() };
+                if !is_kept {
+                    entry.leave_out(uncounted);
+                }
                 is_kept
             });
-            self.uncounted_records += dropped;
         }
         let mut theirs: Vec<(&K, &Entry<C>)> = other.entries.iter().collect();
         theirs.sort_unstable_by_key(|(key, _)| *key);
         for (key, theirs) in theirs {
             let is_new = !self.entries.contains_key(key);
             if is_new && (!is_whole || self.entries.len() >= self.keys_max) {
-                self.uncounted_records += theirs.records();
+                theirs.leave_out(&mut self.uncounted);
                 continue;
             }
             let own = self.entries.entry(key.clone()).or_default();
@@ -213,13 +218,16 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
 
     /// A warning about records whose keys weren't counted.
     pub fn uncounted(&self) -> Option<Warning> {
-        uncounted(self.uncounted_records, self.keys_max)
+        uncounted(self.uncounted.records(), self.keys_max)
     }
 }
 
 impl<C: Cell> Entry<C> {
-    fn records(&self) -> u64 {
-        self.cells.values().flat_map(|own| &own.groups).map(Cell::records).sum()
+    /// Adds its records to those whose keys aren't counted.
+    fn leave_out(&self, uncounted: &mut Uncounted) {
+        for (stratum, own) in &self.cells {
+            uncounted.add(*stratum, own.groups.iter().map(Cell::records).sum());
+        }
     }
 
     /// Adds a record; `is_first`: the first one of its message. Returns by how much the memory
@@ -299,9 +307,10 @@ mod tests {
         }
         let left = values.entries.len();
         assert!((1..10).contains(&left) && values.entries.keys().all(|key| *key < 90));
-        let records: u64 = values.entries.values().map(Entry::records).sum();
+        let mut counted = Uncounted::default();
+        values.entries.values().for_each(|entry| entry.leave_out(&mut counted));
         let strata = values.messages.messages();
-        assert_eq!(records + values.uncounted_records, 10 + 90 * strata);
+        assert_eq!(counted.records() + values.uncounted.records(), 10 + 90 * strata);
         // A new key has no room any more, as its first records may be among those left out.
         push(&mut values, 0, &[777]);
         assert_eq!(values.entries.len(), left);
@@ -312,7 +321,7 @@ mod tests {
         let mut values = Values::new(1_000);
         values.room.bytes_max = 1 << 14;
         (0..100).for_each(|stratum| push(&mut values, stratum, &[7]));
-        assert_eq!((values.entries.len(), values.uncounted_records), (1, 0));
+        assert_eq!((values.entries.len(), values.uncounted.records()), (1, 0));
         assert!(!values.room.fits(0));
     }
 
@@ -320,7 +329,7 @@ mod tests {
     fn merge__keeps_within_the_memory() {
         let part = |strata: std::ops::Range<u32>| {
             let mut values = Values::new(1_000);
-            values.room.bytes_max = 1 << 20;
+            values.room.bytes_max = 3 << 19;
             strata.for_each(|stratum| push(&mut values, stratum, &[1, 2, 3, 4, 5, 6, 7]));
             values
         };

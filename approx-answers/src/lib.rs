@@ -24,6 +24,7 @@
 //! Each part of a job may be summed up on its own and merged later. Memory doesn't grow with
 //! the number of messages.
 
+mod agreement;
 mod candidates;
 mod check;
 mod confidence;
@@ -54,6 +55,7 @@ mod table;
 mod table_totals;
 mod top;
 mod total;
+mod uncounted;
 mod warning;
 
 pub use confidence::Confidence;

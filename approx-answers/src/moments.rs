@@ -30,6 +30,10 @@ pub struct Moments {
     products: f64,
     /// Sums of the third powers of residuals: `x x x`, `x x y`, `x y y` and `y y y`.
     cubes: [f64; 4],
+    /// A message, and the number of those with its ratio `y / x`, itself included: of the messages
+    /// that `nonzero` counts, the most that were found alike.
+    common: (f64, f64),
+    alike: u64,
     /// The smallest and the largest `x`.
     range_x: (f64, f64),
     /// The messages with the smallest and the largest `y`: `x` and `y`.
@@ -50,6 +54,8 @@ impl Default for Moments {
             squares_y: 0.0,
             products: 0.0,
             cubes: [0.0; 4],
+            common: (0.0, 0.0),
+            alike: 0,
             range_x: (f64::INFINITY, f64::NEG_INFINITY),
             smallest: (0.0, f64::INFINITY),
             largest: (0.0, f64::NEG_INFINITY),
@@ -79,6 +85,8 @@ impl Moments {
             mean_y: y,
             total_x,
             total_y,
+            common: (x, y),
+            alike: u64::from(is_nonzero),
             range_x: (x, x),
             smallest: (x, y),
             largest: (x, y),
@@ -121,6 +129,11 @@ impl Moments {
         self.squares_x += other.squares_x + x * x * own * share;
         self.squares_y += other.squares_y + y * y * own * share;
         self.products += other.products + x * y * own * share;
+        if is_alike(self.common, other.common) && self.alike > 0 {
+            self.alike += other.alike;
+        } else if other.alike > self.alike {
+            (self.common, self.alike) = (other.common, other.alike);
+        }
         let (least, most) = self.range_x;
         self.range_x = (least.min(other.range_x.0), most.max(other.range_x.1));
         if other.smallest.1 < self.smallest.1 {
@@ -189,6 +202,11 @@ impl Moments {
     /// Messages of which `x` or `y` isn't zero.
     pub fn nonzero(&self) -> u64 {
         self.nonzero
+    }
+
+    /// Of these messages, the number of those that were found to have one ratio `y / x`.
+    pub(crate) fn alike(&self) -> u64 {
+        self.alike
     }
 
     /// The third central moment of the residuals `y - slope * x`, divided by n. Exactly 0 if
@@ -293,6 +311,12 @@ impl Moments {
     fn per_degree(&self, squares: f64) -> f64 {
         squares / (self.messages.saturating_sub(1).max(1)) as f64
     }
+}
+
+/// Whether two messages have the same ratio, but for rounding.
+fn is_alike(one: (f64, f64), other: (f64, f64)) -> bool {
+    let (left, right) = (one.1 * other.0, other.1 * one.0);
+    (left - right).abs() <= ROUNDING_OF_TOTALS * (left.abs() + right.abs())
 }
 
 #[cfg(test)]

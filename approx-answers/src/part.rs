@@ -18,8 +18,20 @@ pub(crate) struct Part {
     pub degrees_of_freedom: f64,
     /// The share of `square` that the most extreme message holds.
     pub extreme_share: f64,
-    /// All messages that arrived agree.
+    /// All messages that arrived agree: their totals, or their own ratios.
     pub agrees: bool,
+    /// A part of a count: messages that differ from those that arrived do so by no more than the
+    /// rule of three allows for.
+    pub is_bounded: bool,
+    /// Of `nonzero` messages, those that are known to agree with each other.
+    pub alike: u64,
+}
+
+/// The most of a stratum's messages that may differ from those that arrived, if these all agree.
+pub(crate) fn rule_of_three(stratum: &Stratum) -> f64 {
+    let arrived = stratum.arrived() as f64;
+    let rule = |sent: f64| 0.05f64.ln() / (-arrived / sent).ln_1p() / sent;
+    stratum.sent.map_or(3.0 / arrived, |sent| rule(sent as f64))
 }
 
 impl Part {
@@ -27,6 +39,16 @@ impl Part {
     /// `y - slope * x`.
     pub fn of_residuals(number: u32, stratum: &Stratum, slope: f64, scale: f64) -> Self {
         Self::of_moments(number, stratum, &stratum.moments, slope, scale)
+    }
+
+    /// The same of a ratio over several strata, to which `slope` belongs. A stratum whose messages
+    /// have a ratio of their own may differ from it.
+    pub fn of_ratio(number: u32, stratum: &Stratum, slope: f64, scale: f64) -> Self {
+        let moments = &stratum.moments;
+        let own = moments.mean_y() / moments.mean_x();
+        let agrees = own.is_finite() && moments.variance_of_residuals(own) == 0.0;
+        let part = Self::of_residuals(number, stratum, slope, scale);
+        Self { agrees: part.agrees || agrees, ..part }
     }
 
     /// The part of an incomplete stratum: `scale` times the mean of `x` over messages.
@@ -42,13 +64,16 @@ impl Part {
     /// A part of a count: if all messages agree, it has the variance of the rule. `count` is the
     /// count if all messages sent are as those that arrived.
     pub fn with_rule_of_three(self, stratum: &Stratum, count: f64) -> Self {
+        self.with_reach(stratum, rule_of_three(stratum) * count)
+    }
+
+    /// A part of a count: if all messages agree, its interval reaches as far.
+    pub fn with_reach(self, stratum: &Stratum, reach: f64) -> Self {
         let (arrived, missing) = (stratum.arrived() as f64, stratum.missing_share());
-        let rule = |sent: f64| 0.05f64.ln() / (-arrived / sent).ln_1p() / sent;
-        let share = stratum.sent.map_or(3.0 / arrived, |sent| rule(sent as f64));
-        let error = share * count / 1.96;
+        let error = reach / 1.96;
         let agreed = error * error * arrived / missing;
-        let agrees = self.square == 0.0;
-        Self { agrees, square: if agrees { agreed } else { self.square }, ..self }
+        let square = if self.agrees { self.square.max(agreed) } else { self.square };
+        Self { square, is_bounded: true, ..self }
     }
 
     fn of_moments(
@@ -65,6 +90,8 @@ impl Part {
             arrived: stratum.arrived(),
             nonzero: moments.nonzero(),
             agrees: square == 0.0,
+            is_bounded: false,
+            alike: moments.alike(),
             // The scale is squared, not its parts: a square of a denominator may overflow.
             square,
             cube: scale * scale * scale * moments.third_moment_of_residuals(slope),

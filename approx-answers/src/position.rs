@@ -81,7 +81,7 @@ fn long_run<R: Iterator<Item = Range<u64>>>(
     }
     let place = |id: u64| id as f64 / messages as f64;
     // The last message may be the shortest, and then MRDF sends it first.
-    let is_end = longest.end + 1 >= messages;
+    let is_end = longest.end >= messages.saturating_sub(1);
     // A run that isn't the end may begin at any message.
     let starts = if is_end { 1.0 } else { messages as f64 };
     if starts * chance(messages, delivered, length(&longest)) >= CHANCE_MIN {
@@ -163,6 +163,14 @@ mod tests {
         assert!(is_end(gap(1_000, &lost)));
         let text = gap(2_000, &[1_639..2_000]).unwrap().to_string();
         assert_eq!(text, "the last 18.1 % of the messages are missing");
+    }
+
+    /// Claims of a hostile host.
+    #[test]
+    fn gap__of_any_ids() {
+        assert!(is_end(gap(u64::MAX, &[9..u64::MAX])));
+        // All messages are missing, or none was sent.
+        assert_eq!([gap(u64::MAX, &[0..u64::MAX]), gap(0, &[0..u64::MAX])], [None, None]);
     }
 
     #[test]

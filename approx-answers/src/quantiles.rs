@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hash::Hash;
 
-use crate::check::{few_with_key, job_warnings};
+use crate::check::{job_warnings, key_warnings};
 use crate::groups::{GROUPS, mix, variance};
 use crate::keyed::{Cell as _, Cells, Entry, InStratum, Keyed, OnRecord};
 use crate::part::Part;
@@ -117,7 +117,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
 
     /// Records of keys beyond the limit.
     pub(crate) fn uncounted_records(&self) -> u64 {
-        self.keyed.uncounted_records
+        self.keyed.uncounted.records()
     }
 
     /// Whether a counted record has the key.
@@ -178,14 +178,25 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
             let high = Some(rank + to_high).filter(|_| rank + to_high.max(unseen) < 1.0);
             let low = low.and_then(|low| ranked.value(low));
             let high = high.and_then(|high| ranked.value(high));
-            (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY))
+            // If all values arrived, none is beyond the ends of the sketches.
+            let ends =
+                || entry.cells.values().flat_map(|own| &own.groups).filter_map(RankSketch::ends);
+            let (least, most) = match is_complete {
+                true => ends()
+                    .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), (low, high)| {
+                        (least.min(low), most.max(high))
+                    }),
+                false => (f64::NEG_INFINITY, f64::INFINITY),
+            };
+            (low.unwrap_or(least), high.unwrap_or(most))
         };
         // The share below the smallest value doesn't vary, nor does that up to the largest one.
         let (spread, half_width) =
             if to_low > to_high { (below, to_low) } else { (up_to, to_high) };
         let mut warnings = job_warnings(&strata);
         warnings.extend(spread.warnings(entry.messages));
-        few_with_key(&mut warnings, &strata, [entry.messages, spread.nonzero()]);
+        let with_key = |number| entry.cells.get(&number).map_or(0, |own| own.messages);
+        key_warnings(&mut warnings, &strata, with_key);
         let is_open = low.is_infinite() || high.is_infinite();
         warnings.extend(is_open.then_some(Warning::EndOfRange));
         warnings.extend(self.keyed.uncounted());
@@ -224,7 +235,8 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
             let sizes = self.keyed.groups.sizes(*number);
             let (square, degrees_of_freedom) = variance(&sizes, |group| residuals[group]);
             let scale = weight * stratum.arrived() as f64;
-            parts.push(Part {
+            let records = cells.iter().map(|cell| cell.records() as f64).sum::<f64>();
+            let part = Part {
                 stratum: *number,
                 sent: stratum.sent,
                 arrived: stratum.arrived(),
@@ -234,7 +246,11 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
                 degrees_of_freedom,
                 extreme_share: 0.0,
                 agrees: square == 0.0,
-            });
+                is_bounded: false,
+                alike: 0,
+            };
+            // A rank is a share of records, so that the rule bounds it as it does a count.
+            parts.push(part.with_rule_of_three(stratum, weight * records));
         }
         Spread { fixed: sketch_variance, ..Spread::of_ratio(parts, entry.messages) }
     }
@@ -339,6 +355,14 @@ mod tests {
                 assert!(found.half_width() < 0.02 * values as f64, "{found}");
                 misses += u64::from(!found.contains(truth));
             }
+            // The largest and the smallest values have bounds, too.
+            for rank in [0.000_1, 0.999_9, 1.0 - 1e-9] {
+                let found = found.quantile(&(), rank, P95).unwrap();
+                let (least, most) = (0.0, values as f64 - 1.0);
+                assert_eq!(found.warnings, [], "{found}");
+                assert!(found.low >= least && found.high <= most, "{found}");
+                assert!(found.contains(if rank < 0.5 { least } else { most }), "{found}");
+            }
         }
         // Of 90 intervals, 5 % miss more than 16 times in one of 100,000 tests; these are fixed.
         assert!(misses <= 16, "{misses}");
@@ -360,10 +384,13 @@ mod tests {
         assert_eq!((found.value, found.low, found.high), (3.0, 3.0, 3.0));
         let found = whole(&messages, 1_000).quantile(&(), 0.985, P95).unwrap();
         assert_eq!((found.value, found.low, found.high), (3.0, 3.0, f64::INFINITY));
-        // A column of one value has no width, and a warning.
+        // A column of one value has no width near the middle, and a warning.
         let found = whole(&[&[5.0][..]; 40], 100).quantile(&(), 0.5, P95).unwrap();
         assert_eq!((found.low, found.high), (5.0, 5.0));
-        assert_eq!(found.warnings, [Warning::NoVariation { messages: 40 }]);
+        assert_eq!(found.warnings, [Warning::EqualCounts { messages: 40 }]);
+        // By the rule of three, 7 % of the messages may hold larger ones.
+        let found = whole(&[&[5.0][..]; 40], 100).quantile(&(), 0.96, P95).unwrap();
+        assert_eq!((found.low, found.high), (5.0, f64::INFINITY));
     }
 
     #[test]

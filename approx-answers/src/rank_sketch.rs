@@ -22,6 +22,8 @@ pub(crate) struct RankSketch {
     /// ties, values alone would give the sketches of all groups the same draws.
     state: u64,
     error_variance: f64,
+    /// The smallest and the largest value, which compactions may drop.
+    ends: Option<(f64, f64)>,
     /// The memory of the levels, summed up when it changes.
     bytes: usize,
 }
@@ -38,6 +40,7 @@ impl Cell for RankSketch {
         let capacity = self.levels[0].capacity();
         self.levels[0].push(value);
         self.values += 1;
+        self.widen((value, value));
         if self.compact() || self.levels[0].capacity() != capacity {
             self.bytes = self.bytes_of_levels();
         }
@@ -51,6 +54,7 @@ impl Cell for RankSketch {
             own.extend_from_slice(others);
         }
         self.values += other.values;
+        other.ends.into_iter().for_each(|ends| self.widen(ends));
         self.state = mix(self.state ^ other.state);
         self.error_variance += other.error_variance;
         self.compact();
@@ -70,6 +74,16 @@ impl RankSketch {
     /// The variance that the sketch adds to the number of values up to a value.
     pub fn error_variance(&self) -> f64 {
         self.error_variance
+    }
+
+    /// The smallest and the largest value; `None` without values.
+    pub fn ends(&self) -> Option<(f64, f64)> {
+        self.ends
+    }
+
+    fn widen(&mut self, (low, high): (f64, f64)) {
+        let (least, most) = self.ends.unwrap_or((low, high));
+        self.ends = Some((least.min(low), most.max(high)));
     }
 
     /// The values that are kept, each with the number that it stands for.

@@ -48,7 +48,7 @@ impl Sample {
 
         let incomplete = strata.iter().filter(|(_, stratum)| !stratum.is_complete());
         let parts = incomplete.map(|(number, stratum)| {
-            Part::of_residuals(*number, stratum, value, weight(stratum) / denominator)
+            Part::of_ratio(*number, stratum, value, weight(stratum) / denominator)
         });
         let nonzero: u64 = strata.iter().map(|(_, stratum)| stratum.moments.nonzero()).sum();
         let spread = Spread::of_ratio(parts.collect(), nonzero);

@@ -149,6 +149,11 @@ impl Sample {
         self.strata.get(&stratum).map(|stratum| &stratum.moments)
     }
 
+    /// Whether the sample has this stratum, or room for it.
+    pub(crate) fn check_room(&self, stratum: u32) -> Result<(), AnswerError> {
+        check_room(&self.strata, stratum)
+    }
+
     /// Changes a stratum. A refused change leaves no new, empty stratum behind.
     fn change(
         &mut self,

@@ -1,5 +1,6 @@
 //! The variance of an answer, stratum by stratum.
 
+use crate::agreement::agreeing_messages;
 use crate::part::Part;
 use crate::skewness::Skewness;
 use crate::warning::MESSAGES_MIN;
@@ -12,6 +13,12 @@ pub(crate) const SKEWNESS_MAX: f64 = 0.2;
 /// Values are no tail unless a message lies three standard deviations from the mean, here squared:
 /// two values of which the rarer has a tenth don't, however skewed.
 const EXTREME_SQUARES_MIN: f64 = 9.0;
+
+/// Fewer messages of a stratum hide its tail: their third central moment is less than three
+/// quarters of the stratum's, (m - 1)(m - 2) / m^2.
+const STRATUM_MESSAGES_MIN: u64 = 10;
+/// Such strata matter if they have more than this share of the missing messages.
+const THIN_SHARE: f64 = 0.1;
 
 /// The parts of an answer's variance.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -134,17 +141,22 @@ impl Spread {
 
     fn no_variation(&self, nonzero: u64) -> Option<Warning> {
         // One message agrees with itself, and its interval has no bounds.
-        let has_bounds = !self.parts.is_empty() && self.variance().is_finite();
-        let agrees = has_bounds && self.parts.iter().all(|part| part.agrees);
+        if self.parts.is_empty() || !self.variance().is_finite() {
+            return None;
+        }
+        let is_bounded = self.parts.iter().all(|part| part.is_bounded);
+        let is_equal = |part: &Part| part.agrees && (is_bounded || part.square == 0.0);
+        if !self.parts.iter().all(is_equal) {
+            let messages = agreeing_messages(&self.parts)?;
+            return Some(Warning::NoVariation { messages });
+        }
         let messages = match self.nonzero() {
             // Messages without records say nothing about an answer of complete strata.
             0 if nonzero > 0 => return None,
             0 => self.parts.iter().map(|part| part.arrived).sum(),
             messages => messages,
         };
-        // The rule of three gives the parts of a count a variance.
-        let is_bounded = self.parts.iter().any(|part| part.square > 0.0);
-        agrees.then_some(match is_bounded {
+        Some(match is_bounded && self.parts.iter().any(|part| part.square > 0.0) {
             true => Warning::EqualCounts { messages },
             false => Warning::NoVariation { messages },
         })
@@ -155,11 +167,23 @@ impl Spread {
         self.parts.iter().map(|part| part.nonzero).sum()
     }
 
-    /// A stratum that opens the interval, though other strata have messages enough.
+    /// A stratum that opens the interval, though other strata have messages enough. Or the first of
+    /// those with so few that rare values don't show, if such strata have a part that matters.
     fn thin(&self) -> Option<Warning> {
-        let thin = self.parts.iter().find(|part| part.is_thin())?;
-        let Part { stratum, arrived: messages, .. } = *thin;
-        (self.parts.len() > 1).then_some(Warning::ThinStratum { stratum, messages })
+        let of =
+            |part: &Part| Warning::ThinStratum { stratum: part.stratum, messages: part.arrived };
+        if let Some(open) = self.parts.iter().find(|part| part.is_thin()) {
+            return (self.parts.len() > 1).then(|| of(open));
+        }
+        let missing = |parts: &mut dyn Iterator<Item = &Part>| -> f64 {
+            parts.map(|part| part.missing_share() * part.sent.unwrap_or(part.arrived) as f64).sum()
+        };
+        let is_few = |part: &&Part| part.arrived < STRATUM_MESSAGES_MIN;
+        let few = missing(&mut self.parts.iter().filter(is_few));
+        let arrived: u64 = self.parts.iter().map(|part| part.arrived).sum();
+        // A warning about few messages says it of all strata.
+        let matters = few > THIN_SHARE * missing(&mut self.parts.iter()) && arrived >= MESSAGES_MIN;
+        self.parts.iter().find(is_few).filter(|_| matters).map(of)
     }
 
     /// The spread of the strata that show how their messages vary.

@@ -65,6 +65,8 @@ mod tests {
                 arrived: 1,
                 nonzero: 1,
                 agrees: false,
+                is_bounded: false,
+                alike: 0,
                 square: 4.0,
                 cube: 0.0,
                 degrees_of_freedom: degrees,

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::candidates::Candidates;
-use crate::check::{few_with_key, job_warnings};
+use crate::check::{job_warnings, key_warnings};
 use crate::groups::variance;
 use crate::keyed::{Cell, Cells, Entry, InStratum, Keyed, OnRecord};
 use crate::part::Part;
@@ -153,7 +153,7 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
     pub fn merge(&mut self, other: &Self) -> Result<(), AnswerError> {
         let (own, other) = (&mut self.keyed, &other.keyed);
         let new = other.entries.keys().filter(|key| !own.entries.contains_key(*key)).count();
-        let is_whole = own.uncounted_records == 0 && other.uncounted_records == 0;
+        let is_whole = own.uncounted.is_empty() && other.uncounted.is_empty();
         if own.keys_max == other.keys_max && (!is_whole || own.entries.len() + new > own.keys_max) {
             return Err(AnswerError::TooManyKeys { limit: own.keys_max });
         }
@@ -205,9 +205,8 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         let is_complete = strata.iter().all(|(_, stratum)| stratum.is_complete());
         let pairs = (inside.len() * outside.len()).max(1) as f64;
         let strict = Confidence::at_most(1.0 - (1.0 - confidence.level()) / pairs);
-        let mut separates = self.keyed.uncounted_records == 0
-            && (gap.is_some() || is_complete)
-            && !inside.is_empty();
+        let mut separates =
+            self.keyed.uncounted.is_empty() && (gap.is_some() || is_complete) && !inside.is_empty();
         let mut students = Students::new(strict);
         for (one, other) in inside.iter().flat_map(|one| outside.iter().map(move |o| (one, o))) {
             if !separates {
@@ -233,9 +232,9 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
     ) -> Result<Estimate, AnswerError> {
         let value = total(strata, &one.cells) - total(strata, &other.cells);
         let spread = self.spread(strata, one, other);
-        let with_keys = one.messages + other.messages;
-        let mut warnings: Vec<Warning> = spread.warnings(with_keys).collect();
-        few_with_key(&mut warnings, strata, [with_keys, spread.nonzero()]);
+        let mut warnings: Vec<Warning> = spread.warnings(with_either(one, other)).collect();
+        let with_either = |number| with_either_in(one.cells.get(&number), other.cells.get(&number));
+        key_warnings(&mut warnings, strata, with_either);
         let estimate = spread.estimate(value, confidence, "total", &self.keyed.messages)?;
         Ok(Estimate { warnings, ..estimate })
     }
@@ -248,8 +247,7 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         other: &Entry<Total>,
     ) -> Spread {
         // As with sums: messages without the keys bring no degrees of freedom.
-        let with_keys = one.messages + other.messages;
-        Spread::new(self.parts(strata, one, other), with_keys.max(1) as f64)
+        Spread::new(self.parts(strata, one, other), with_either(one, other).max(1) as f64)
     }
 
     /// The parts of its variance.
@@ -265,7 +263,6 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
             let at = |own: Option<&InStratum<Total>>, group: usize| {
                 own.map_or(0.0, |own| own.groups[group].sum)
             };
-            let messages = |own: Option<&InStratum<Total>>| own.map_or(0, |own| own.messages);
             let sizes = self.keyed.groups.sizes(*number);
             let (square, degrees_of_freedom) =
                 variance(&sizes, |group| at(of_one, group) - at(of_other, group));
@@ -274,16 +271,30 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
                 stratum: *number,
                 sent: stratum.sent,
                 arrived: stratum.arrived(),
-                nonzero: messages(of_one) + messages(of_other),
+                nonzero: with_either_in(of_one, of_other),
                 square: sent * sent * square,
                 cube: 0.0,
                 degrees_of_freedom,
                 extreme_share: 0.0,
                 agrees: square == 0.0,
+                is_bounded: false,
+                // Groups don't tell: strata that agree may do so by chance, beside others.
+                alike: with_either_in(of_one, of_other),
             });
         }
         parts
     }
+}
+
+/// Messages with one of two keys, at least: many hold both.
+fn with_either(one: &Entry<Total>, other: &Entry<Total>) -> u64 {
+    one.messages.max(other.messages)
+}
+
+/// The same in one stratum.
+fn with_either_in(one: Option<&InStratum<Total>>, other: Option<&InStratum<Total>>) -> u64 {
+    let messages = |own: Option<&InStratum<Total>>| own.map_or(0, |own| own.messages);
+    messages(one).max(messages(other))
 }
 
 fn total(strata: &[(u32, &Stratum)], cells: &Cells<Total>) -> f64 {
@@ -371,6 +382,25 @@ mod tests {
         let ranking = top(200, 250, &[("a", 3), ("b", 3), ("c", 1)]).largest(1, P95).unwrap();
         assert!(!ranking.separates);
         assert_eq!(ranking.gap.unwrap().value, 0.0);
+    }
+
+    /// The two keys are together in 18 messages, which carry their ranks and the gap alike.
+    #[test]
+    fn largest__counts_a_message_with_both_keys_once() {
+        let mut top: Top<&str> = Top::new(10);
+        top.set_messages_sent(0, 1_000).unwrap();
+        top.set_delivery(0, &Delivery::shuffled()).unwrap();
+        for message in 0..100 {
+            let (a, b) = if message < 18 { (20 + message % 5, 3 + message % 4) } else { (0, 0) };
+            let keys = (0..a).map(|_| "a").chain((0..b).map(|_| "b"));
+            top.push_message(0, keys.map(|key| (key, 1.0))).unwrap();
+        }
+        let Ranking { ranks, gap, .. } = top.largest(1, P95).unwrap();
+        let gap = gap.unwrap();
+        for estimate in [&ranks[0].1, &gap] {
+            assert!(estimate.warnings.contains(&Warning::FewMessages { messages: 18 }), "{gap:?}");
+        }
+        assert_eq!(gap.degrees_of_freedom, 18.0);
     }
 
     #[test]

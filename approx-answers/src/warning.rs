@@ -17,8 +17,16 @@ pub enum Warning {
         /// Messages that arrived, of the strata that aren't complete. Of a key: those that hold it.
         messages: u64,
     },
-    /// Many keys occur in one message of a stratum each, so others are likely to be in missing
-    /// messages of it only. Such a key may have a row, by messages of other strata.
+    /// No message that arrived of an incomplete stratum holds the key, and the answer takes its
+    /// missing ones as without it.
+    KeyUnseenIn {
+        /// The first such stratum.
+        stratum: u32,
+        /// Its messages that arrived.
+        messages: u64,
+    },
+    /// Many keys occur in one message of the incomplete strata each, so others are likely to be in
+    /// missing messages only. Such a key may have a row, by messages of complete strata.
     UnseenKeys {
         /// The expected number of such keys, at most; `None` if the number of messages sent is
         /// unknown.
@@ -31,13 +39,15 @@ pub enum Warning {
         /// The limit on keys.
         limit: usize,
     },
-    /// The sample differs from the exact totals by more than chance explains.
+    /// The sample differs from the exact totals by more than chance explains: it is biased, or
+    /// lacks messages with more records than any that arrived.
     ContradictsExact {
         /// The stratum.
         stratum: u32,
         /// The difference, in standard errors.
         statistic: f64,
-        /// The probability of a false alarm.
+        /// The probability of a false alarm, if no missing message has more records than the
+        /// largest that arrived.
         level: f64,
     },
     /// The source of an incomplete stratum hasn't shuffled its messages, or hasn't said that it
@@ -65,7 +75,8 @@ pub enum Warning {
         /// A stratum without it.
         stratum: u32,
     },
-    /// A stratum has too few messages to show how they vary, so the interval has no bounds.
+    /// A stratum has too few messages to show how they vary: the interval has no bounds, or rare
+    /// values of such strata, which have much of what is missing, don't show.
     ThinStratum {
         /// The stratum.
         stratum: u32,
@@ -90,11 +101,12 @@ pub enum Warning {
         /// The most that has no warning.
         limit: f64,
     },
-    /// All messages that arrived agree, so the interval has no width. Rare values may be missing:
-    /// the rule of three bounds how many messages may differ, but nothing bounds by how much.
+    /// All messages that arrived of some incomplete strata agree, so these strata add no width to
+    /// the interval, and chance doesn't explain it. Rare values may be missing: the rule of three
+    /// bounds how many messages may differ, but nothing bounds by how much.
     NoVariation {
-        /// Messages with records that arrived, of the strata that aren't complete; those without,
-        /// if no message has records.
+        /// Messages of these strata that arrived with records; those without, if no message has
+        /// records.
         messages: u64,
     },
     /// All messages that arrived hold equally many records of a count, or the same share of their
@@ -109,7 +121,8 @@ pub enum Warning {
         /// The most by which the answer is wrong.
         by: f64,
     },
-    /// A quantile is so close to an end that the messages that arrived don't bound it.
+    /// A quantile is so close to an end that the messages that arrived don't bound it, and others are
+    /// missing.
     EndOfRange,
     /// Keys whose rows lack the query's numbers, or whose denominators add up to 0, have no answer.
     KeysWithoutValue {
@@ -142,6 +155,7 @@ impl Warning {
             | Self::HeavyTail { .. }
             | Self::NoVariation { .. } => true,
             Self::FewMessages { .. }
+            | Self::KeyUnseenIn { .. }
             | Self::ThinStratum { .. }
             | Self::DenominatorNearZero { .. }
             | Self::EqualCounts { .. }
@@ -162,14 +176,20 @@ impl fmt::Display for Warning {
                 "only {messages} messages carry this answer, and an interval needs {MESSAGES_MIN}: \
                  raise the MSR, or send smaller messages"
             ),
+            Self::KeyUnseenIn { stratum, messages } => write!(
+                f,
+                "none of the {messages} messages of stratum {stratum} holds this key, and the answer \
+                 takes the missing ones as without it: up to {} % of its messages may hold it; raise \
+                 its MSR, or send rare keys in an exact group",
+                rule_of_three_percent(*messages)
+            ),
             Self::UnseenKeys { keys } => {
                 match keys {
                     Some(keys) => write!(f, "up to {keys:.1} keys")?,
                     None => f.write_str("some keys")?,
                 }
                 f.write_str(
-                    " are expected in missing messages of a sender only, as others are in one message \
-                     of it each: group by a coarser key, raise the MSR, or send rare keys in an \
+                    " are expected in missing messages only, as others are in one message each: group by a coarser key, raise the MSR, or send rare keys in an \
                      exact group",
                 )
             }
@@ -181,8 +201,9 @@ impl fmt::Display for Warning {
             Self::ContradictsExact { stratum, statistic, level } => write!(
                 f,
                 "stratum {stratum} lies {statistic:.1} standard errors from its exact total, beyond \
-                 what chance explains (level {level}): the sample is biased; shuffle the messages, \
-                 use `try_every_message`, or turn MRDF off"
+                 what chance explains (level {level}): the sample is biased, or messages with more \
+                 records than any that arrived are missing; shuffle the records, use \
+                 `try_every_message`, or turn MRDF off"
             ),
             Self::NotShuffled { stratum, order, missing, sent, gap } => {
                 match order {
@@ -227,11 +248,19 @@ impl fmt::Display for Warning {
                 "strata are weighted by what arrived, because stratum {stratum} hasn't said how \
                  many messages it sent: announce the number when the job starts"
             ),
-            Self::ThinStratum { stratum, messages } => write!(
-                f,
-                "stratum {stratum} has too few messages ({messages}) to show how they vary, so the \
-                 interval has no bounds: raise its MSR, or join it with another stratum"
-            ),
+            Self::ThinStratum { stratum, messages } => {
+                let so = match messages {
+                    0..2 => "so the interval has no bounds",
+                    _ => {
+                        "and such strata have much of what is missing, so rare values may be missing"
+                    }
+                };
+                write!(
+                    f,
+                    "stratum {stratum} has too few messages ({messages}) to show how they vary, {so}: \
+                     raise its MSR, or join it with another stratum"
+                )
+            }
             &Self::DenominatorNearZero { low, high } => {
                 let digits = Digits::new([low, low, high], 4);
                 write!(
@@ -251,9 +280,9 @@ impl fmt::Display for Warning {
             ),
             Self::NoVariation { messages } => write!(
                 f,
-                "all {messages} messages agree, which says nothing about rare values: up to {} % \
-                 of the job's messages may differ; use `try_every_message`, or send rare values in \
-                 an exact group",
+                "all {messages} messages of one or more strata agree, which says nothing about rare \
+                 values: up to {} % of their messages may differ; use `try_every_message`, or send \
+                 rare values in an exact group",
                 rule_of_three_percent(*messages)
             ),
             Self::EqualCounts { messages } => write!(
@@ -316,12 +345,13 @@ mod tests {
             (Warning::FewMessages { messages: 7 }, "raise the MSR"),
             (
                 Warning::UnseenKeys { keys: Some(3.2) },
-                "up to 3.2 keys are expected in missing messages of a sender only",
+                "up to 3.2 keys are expected in missing messages only",
             ),
+            (Warning::KeyUnseenIn { stratum: 2, messages: 300 }, "up to 1.0 % of its messages may"),
             (Warning::UncountedRecords { records: 5, limit: 2 }, "raise the limit"),
             (
                 Warning::ContradictsExact { stratum: 1, statistic: 9.0, level: 0.001 },
-                "try_every_message",
+                "more records than any that arrived are missing; shuffle the records",
             ),
             (
                 Warning::NotShuffled {
@@ -336,7 +366,8 @@ mod tests {
             ),
             (Warning::ShortestFirst { stratum: 0 }, "turn MRDF off"),
             (Warning::SentUnknown { stratum: 0 }, "announce the number"),
-            (Warning::ThinStratum { stratum: 9, messages: 1 }, "raise its MSR"),
+            (Warning::ThinStratum { stratum: 9, messages: 1 }, "no bounds: raise its MSR"),
+            (Warning::ThinStratum { stratum: 9, messages: 2 }, "rare values may be missing: raise"),
             (Warning::DenominatorNearZero { low: -1.0, high: 2.0 }, "the two sums"),
             (Warning::HeavyTail { share: 0.5, skewness: 1.0, limit: 0.2 }, "exact group"),
             (Warning::NoVariation { messages: 30 }, "10.0 % of"),

@@ -3,7 +3,10 @@
 #![expect(clippy::single_range_in_vec_init, reason = "lost messages are ranges")]
 
 use approx_answers::{AnswerError, Answering, Confidence, Delivery, Gap, Order, Sample, Warning};
-use rand::{RngExt, seq::index};
+use rand::{
+    RngExt,
+    seq::{SliceRandom, index},
+};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 /// Messages of 1 to 30 records whose totals follow their records.
@@ -48,6 +51,59 @@ fn exact_records__narrow_the_interval_and_keep_its_coverage() {
         assert_eq!((count.value, count.half_width()), (records as f64, 0.0), "seed {seed}");
     }
     assert!((930..=970).contains(&covered), "{covered} of seeds 0 to 999");
+}
+
+/// Ratios of 30 messages have a bias that is small beside their own error. Those of 400 senders add
+/// up, so that one of five intervals missed, and none with a warning.
+#[test]
+fn exact_records__of_many_senders_keep_the_coverage() {
+    let (senders, jobs) = (400, 200);
+    let mut misses = [0; 2];
+    for seed in 0..jobs {
+        let mut draws = ChaCha8Rng::seed_from_u64(seed);
+        let (mut sample, mut truth) = (Sample::new(), 0.0);
+        for stratum in 0..senders {
+            // Messages of many records have small totals.
+            let mut messages: Vec<(u64, f64)> = (0..100)
+                .map(|message| match message % 2 {
+                    0 => (7, 40.0 + draws.random_range(-5.0..5.0)),
+                    _ => (14, 20.0 + draws.random_range(-5.0..5.0)),
+                })
+                .collect();
+            messages.shuffle(&mut draws);
+            truth += messages.iter().map(|message| message.1).sum::<f64>();
+            sample.set_messages_sent(stratum, 100).unwrap();
+            sample.set_delivery(stratum, &Delivery::shuffled()).unwrap();
+            for (records, total) in &messages[..30] {
+                sample.push(stratum, *records, *total).unwrap();
+            }
+        }
+        misses[0] += u32::from(!sample.sum(Confidence::P95).unwrap().contains(truth));
+        (0..senders).for_each(|stratum| sample.set_exact_records(stratum, 1_050.0).unwrap());
+        misses[1] += u32::from(!sample.sum(Confidence::P95).unwrap().contains(truth));
+    }
+    // Binomial(200, 5 %) exceeds 27 with a probability of 9.6e-7.
+    assert!(misses.iter().all(|misses| *misses <= 27), "{misses:?} of {jobs}");
+}
+
+#[test]
+fn exact_records__narrow_the_interval_of_several_senders() {
+    let mut draws = ChaCha8Rng::seed_from_u64(7);
+    let mut both = Sample::new();
+    for stratum in 0..20 {
+        let population = population(&mut draws);
+        both.set_messages_sent(stratum, 1_000).unwrap();
+        both.set_delivery(stratum, &Delivery::shuffled()).unwrap();
+        for (records, total) in &population[..25] {
+            both.push(stratum, *records, *total).unwrap();
+        }
+    }
+    let plain = both.sum(Confidence::P95).unwrap();
+    // Few messages of each sender are many together.
+    (0..20).for_each(|stratum| both.set_exact_records(stratum, 15_500.0).unwrap());
+    let exact = both.sum(Confidence::P95).unwrap();
+    assert!(exact.half_width() < plain.half_width() / 4.0, "{exact} {plain}");
+    assert!((exact.value / 3_100_000.0 - 1.0).abs() < 0.02, "{exact}");
 }
 
 #[test]

@@ -47,6 +47,30 @@ fn recv__doubts_the_sum_of_a_sender_that_was_started_again() {
     }
 }
 
+/// The totals that a sender of CSV states are no records.
+#[test]
+fn recv__writes_the_file_of_csv_without_its_totals() {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = SocketAddr::from(([127, 111, high, low], 4747));
+    let rows: String = (0..ROWS).map(|row| format!("{row}\n")).collect();
+    let (sent, received) = (tempfile::NamedTempFile::new(), tempfile::NamedTempFile::new());
+    let (sent, received) = (sent.unwrap(), received.unwrap());
+    std::fs::write(sent.path(), format!("v\n{rows}")).unwrap();
+    for options in ["--csv --raw", "--csv --raw --query sum(v)"] {
+        let mut receiving = atp(&format!("recv {address} {options} --out"));
+        let receiving = receiving.arg(received.path()).stdout(Stdio::null()).spawn().unwrap();
+        let mut sending = atp(&format!("send {address} --csv --ordered --rows 1 --file"));
+        assert!(sending.arg(sent.path()).output().unwrap().status.success());
+        assert!(receiving.wait_with_output().unwrap().status.success());
+        let text = std::fs::read_to_string(received.path()).unwrap();
+        let mut found: Vec<&str> = text.lines().collect();
+        let mut expected: Vec<&str> = std::iter::once("v").chain(rows.lines()).collect();
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "{options}");
+    }
+}
+
 /// Sends a part of the rows, and vanishes.
 fn die_early(address: SocketAddr) {
     let rows = Group::new(Table::ROWS_GROUP).msr(0.9).messages(ROWS);

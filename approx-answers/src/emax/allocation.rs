@@ -94,6 +94,8 @@ mod tests {
             degrees_of_freedom,
             extreme_share,
             agrees,
+            is_bounded: false,
+            alike: 0,
         }
     }
 

@@ -232,6 +232,11 @@ impl Answering {
     /// # Errors
     /// As [`Sample::set_messages_sent`].
     pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
+        if !self.is_of_rows() {
+            // The rows have all that the state knows, and totals of more strata. So they refuse
+            // nothing else, once the state has taken it.
+            self.rows.check_room(stratum)?;
+        }
         match &mut self.state {
             State::Sums(sample) | State::Ratios(sample) => {
                 sample.set_messages_sent(stratum, messages)?;

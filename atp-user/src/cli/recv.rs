@@ -2,7 +2,7 @@
 
 use super::query::{Live, Verdict};
 use anyhow::{Context, Error, Result, bail};
-use approx_answers::Query;
+use approx_answers::{Query, Table};
 use approxlib::{Event, JobId, Receiver, Refusals, ScopedIp};
 use atp_options::quantity;
 use atp_output::{EndWith, Stdout, write};
@@ -38,8 +38,9 @@ pub struct Args {
     /// the senders
     #[arg(long, value_name = "QUERY", requires = "csv")]
     query: Option<Query>,
-    /// The messages are CSV records, from `atp-user send --csv`
-    #[arg(long, requires = "query")]
+    /// The messages are CSV records, from `atp-user send --csv`. The output has no totals, which it
+    /// sends beside the records
+    #[arg(long)]
     csv: bool,
     /// The accepted relative error of the query's answer, or of each key's: how far its interval
     /// reaches to the farther side. The receiver then asks the senders for as much as it needs, or
@@ -121,9 +122,9 @@ pub fn main(args: Args) -> Result<()> {
             live.on_event(event, &receiver)?;
         }
         match event {
-            Some(Event::Message { data, .. }) => {
+            Some(Event::Message { group, message, data, .. }) => {
                 messages += 1;
-                if !writes {
+                if !writes || args.csv && is_totals(group, message) {
                     continue;
                 }
                 written(out.write_all(&data))?;
@@ -167,6 +168,11 @@ pub fn main(args: Args) -> Result<()> {
     let refused = receiver.stats().refusals;
     reports.iter_mut().for_each(|report| report.refused = refused);
     report(&reports, args.json, args.out.as_os_str() == "-")
+}
+
+/// Whether a message has the totals of a table, which are no records of it.
+fn is_totals(group: u8, message: u32) -> bool {
+    (group, message) == (Table::HEADER_GROUP, Table::TOTALS_MESSAGE)
 }
 
 /// The end of a query: an answer that isn't as good as was asked for has an exit code of its own.

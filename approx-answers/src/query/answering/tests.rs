@@ -359,6 +359,49 @@ fn set_messages_sent__takes_any_numbers() {
     }
 }
 
+/// An error leaves the answers as they were.
+#[test]
+fn set_messages_sent__of_too_many_strata_changes_nothing() {
+    let mut answering = Answering::new("avg(a)".parse().unwrap(), &["a"]).unwrap();
+    (0..40).for_each(|row| answering.push_message(0, [[(row % 7).to_string()]]).unwrap());
+    answering.set_messages_sent(0, 50).unwrap();
+    let totals = 1..crate::sample::STRATA_MAX as u32;
+    totals.for_each(|stratum| answering.set_exact_records(stratum, 7.0).unwrap());
+    let before = answering.overall(P95);
+    let stratum = crate::sample::STRATA_MAX as u32;
+    let refused = answering.set_messages_sent(stratum, 9);
+    assert!(matches!(refused, Err(AnswerError::TooManyStrata { .. })), "{refused:?}");
+    assert_eq!(answering.overall(P95), before);
+}
+
+/// Keys that a removed sender's records had no room for are no doubt about the others'.
+#[test]
+fn remove_stratum__takes_its_uncounted_records_along() {
+    for query in ["sum(a) by k", "avg(a) by k", "median(a) by k", "top(3, k)"] {
+        let mut answering = Answering::new(query.parse().unwrap(), &["k", "a"]).unwrap();
+        answering.push_message(0, [["x", "1"], ["y", "2"]]).unwrap();
+        answering.set_messages_sent(0, 1).unwrap();
+        let key = |key: u32| [format!("k{key}"), "7".to_owned()];
+        (0..200).for_each(|message| {
+            answering.push_message(1, (0..60).map(|row| key(60 * message + row))).unwrap();
+        });
+        let is_uncounted = |answering: &Answering| {
+            let answers = answering.answers(P95);
+            let is_one = |warning: &Warning| matches!(warning, Warning::UncountedRecords { .. });
+            let rows = |answers: Answers| {
+                let rows = answers.rows.into_iter().flat_map(|(_, estimate)| estimate.warnings);
+                rows.chain(answers.warnings).any(|warning| is_one(&warning))
+            };
+            answers.map(rows)
+        };
+        answering.set_messages_sent(1, 200).unwrap();
+        assert_eq!(is_uncounted(&answering), Ok(true), "{query}");
+        answering.remove_stratum(1);
+        assert_eq!(is_uncounted(&answering), Ok(false), "{query}");
+        answering.push_message(0, [["z", "1"]]).expect_err("all messages of the sender arrived");
+    }
+}
+
 /// The messages of the other stratum have the same answers as alone.
 #[test]
 fn remove_stratum__leaves_the_answers_of_the_others() {

@@ -330,9 +330,9 @@ mod tests {
         let text = text(&picture.query, &answers, &Outcome::default());
         let warnings: Vec<&str> = text.lines().filter(|line| line.starts_with("w")).collect();
         insta::assert_snapshot!(warnings.join("\n"), @r"
-        warning: a\u{1b}[2J, b: all 20 messages agree, which says nothing about rare values: up to 15.0 % of the job's messages may differ; use `try_every_message`, or send rare values in an exact group
+        warning: a\u{1b}[2J, b: all 20 messages of one or more strata agree, which says nothing about rare values: up to 15.0 % of their messages may differ; use `try_every_message`, or send rare values in an exact group
         warning: a\u{1b}[2J, b: only 20 messages carry this answer, and an interval needs 30: raise the MSR, or send smaller messages
-        warning: c: all 100 messages agree, which says nothing about rare values: up to 3.0 % of the job's messages may differ; use `try_every_message`, or send rare values in an exact group
+        warning: c: all 100 messages of one or more strata agree, which says nothing about rare values: up to 3.0 % of their messages may differ; use `try_every_message`, or send rare values in an exact group
         ");
         let json = json(&picture.query, &answers, &Outcome::default());
         let of_row = |row: usize| json["rows"][row]["warnings"].as_array().unwrap().len();

@@ -1,0 +1,37 @@
+//! Whether the messages of some strata agree by chance, where those of others vary.
+//!
+//! A stratum whose messages all agree has no part in the variance. If the strata are alike, the
+//! parts of the others make up for it, as rare values are in one stratum or in another. If they
+//! aren't, nothing shows how much rare values of this stratum would add.
+
+use statrs::distribution::{DiscreteCDF, Poisson};
+
+use crate::part::Part;
+
+/// Strata that are alike agree as often as they did with at least this probability.
+const CHANCE_MIN: f64 = 0.01;
+
+/// The messages with records of the strata that agree, unless chance explains it: had all strata
+/// the values of those that vary, as many would agree now and then.
+pub(crate) fn agreeing_messages(parts: &[Part]) -> Option<u64> {
+    // A message agrees with itself.
+    let judged: Vec<&Part> = parts.iter().filter(|part| part.nonzero > 1).collect();
+    let varying = judged.iter().filter(|part| !part.agrees);
+    // The probability that two messages of a stratum agree, by Laplace's rule of succession.
+    let (agreed, pairs) = varying.fold((1, 2), |(agreed, pairs), part| {
+        (agreed + part.alike.saturating_sub(1), pairs + part.nonzero - 1)
+    });
+    // The most frequent value has at most the root of that share of the messages.
+    let share = (agreed as f64 / pairs as f64).sqrt();
+    let expected: f64 = judged.iter().map(|part| share.powf((part.nonzero - 1) as f64)).sum();
+    let agreeing = judged.iter().filter(|part| part.agrees && !part.is_bounded);
+    let (strata, messages) =
+        agreeing.fold((0, 0), |(strata, messages), part| (strata + 1, messages + part.nonzero));
+    (strata > 0 && !is_chance(expected, strata)).then_some(messages)
+}
+
+/// Whether chance explains that so many strata do what `expected` ones do on average.
+pub(crate) fn is_chance(expected: f64, strata: u64) -> bool {
+    let chance = Poisson::new(expected).map_or(0.0, |poisson| poisson.sf(strata.saturating_sub(1)));
+    strata == 0 || chance >= CHANCE_MIN
+}

@@ -1,0 +1,190 @@
+//! Strata whose messages all agree, beside others that vary: their rare values may be missing, and
+//! no width shows it.
+
+use approx_answers::{
+    AcceptedError, Action, Answering, Confidence, Delivery, Estimate, Planner, Sample, Warning,
+};
+use rand::{RngExt, seq::SliceRandom};
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+const P95: Confidence = Confidence::P95;
+
+/// A sender's messages of ten records: their totals, in the order of arrival, and how many arrive.
+type Sender = (Vec<f64>, usize);
+
+fn sample(senders: &[Sender]) -> Sample {
+    let mut sample = Sample::new();
+    for (stratum, (totals, arrived)) in (0..).zip(senders) {
+        sample.set_messages_sent(stratum, totals.len() as u64).unwrap();
+        sample.set_delivery(stratum, &Delivery::shuffled()).unwrap();
+        totals[..*arrived].iter().for_each(|total| sample.push(stratum, 10, *total).unwrap());
+    }
+    sample
+}
+
+fn shuffled(mut totals: Vec<f64>, draws: &mut ChaCha8Rng) -> Vec<f64> {
+    totals.shuffle(draws);
+    totals
+}
+
+/// 300 messages, of which 15 have a total.
+fn with_rare(total: f64, draws: &mut ChaCha8Rng) -> Vec<f64> {
+    shuffled((0..300).map(|i| if i < 15 { total } else { 0.0 }).collect(), draws)
+}
+
+/// 300 messages with totals around a level.
+fn varying(level: f64, draws: &mut ChaCha8Rng) -> Vec<f64> {
+    (0..300).map(|_| level + f64::from(draws.random_range(0..10))).collect()
+}
+
+fn agreeing(estimate: &Estimate) -> Option<u64> {
+    estimate.warnings.iter().find_map(|warning| match warning {
+        Warning::NoVariation { messages } => Some(*messages),
+        _ => None,
+    })
+}
+
+#[test]
+fn sum__of_a_quiet_and_a_varying_sender_is_in_doubt() {
+    let draws = &mut ChaCha8Rng::seed_from_u64(1);
+    let quiet = (vec![0.0; 300], 30);
+    for ask in [Sample::sum, Sample::mean] {
+        let of = |senders: &[Sender]| ask(&sample(senders), P95).unwrap();
+        let found = of(&[quiet.clone(), (varying(0.0, draws), 30)]);
+        assert_eq!(found.warnings, [Warning::NoVariation { messages: 30 }]);
+        // A few messages of three senders together say as little.
+        let few = [12, 10, 8].map(|arrived| (vec![0.0; 300], arrived));
+        let found = of(&[few.to_vec(), vec![(varying(0.0, draws), 30)]].concat());
+        assert_eq!(agreeing(&found), Some(30), "{found:?}");
+        // Values that differ from sender to sender only.
+        let fixed = [0.0, 7.0].map(|total| (vec![total; 300], 20));
+        let found = of(&fixed);
+        assert_eq!(agreeing(&found), Some(40), "{found:?}");
+        // All messages of the quiet sender arrived.
+        let whole = (vec![0.0; 30], 30);
+        assert_eq!(agreeing(&of(&[whole, (varying(0.0, draws), 30)])), None);
+    }
+}
+
+/// None of the 15 arrives in 20 % of the jobs, and the interval has the width of the other sender.
+#[test]
+fn sum__of_a_quiet_and_a_varying_sender_seldom_misses_silently() {
+    let ask = [Sample::sum, Sample::mean];
+    let mut silent = [0; 2];
+    for seed in 0..1_000 {
+        let draws = &mut ChaCha8Rng::seed_from_u64(seed);
+        let senders = [(with_rare(100.0, draws), 30), (varying(0.0, draws), 30)];
+        let sum: f64 = senders.iter().flat_map(|sender| &sender.0).sum();
+        for ((ask, truth), silent) in ask.iter().zip([sum, sum / 6_000.0]).zip(&mut silent) {
+            let found = ask(&sample(&senders), P95).unwrap();
+            *silent += u32::from(!found.contains(truth) && found.warnings.is_empty());
+        }
+    }
+    // Binomial(1,000, 5 %) exceeds 86 with a probability of 6.5e-7.
+    assert!(silent.iter().all(|silent| *silent <= 86), "{silent:?} of seeds 0 to 999");
+}
+
+#[test]
+fn look_at__does_not_end_on_the_width_of_other_senders() {
+    let (mut met, mut wrong) = (0, 0);
+    for seed in 0..300 {
+        let draws = &mut ChaCha8Rng::seed_from_u64(seed);
+        let senders = [with_rare(400.0, draws), varying(100.0, draws)];
+        let truth: f64 = senders.iter().flatten().sum();
+        let mut answering = Answering::of_csv("sum(v)".parse().unwrap(), b"v\n").unwrap();
+        let accepted = AcceptedError::relative(0.05).unwrap();
+        let mut planner = Planner::new(accepted, P95).with_sources(2);
+        for stratum in 0..2 {
+            answering.set_messages_sent(stratum, 300).unwrap();
+            answering.set_delivery(stratum, &Delivery::shuffled()).unwrap();
+            planner.source_started(stratum, 1.0);
+        }
+        for message in 0..300 {
+            for (stratum, totals) in (0..).zip(&senders) {
+                answering.push_csv(stratum, format!("{}\n", totals[message]).as_bytes()).unwrap();
+            }
+            if planner.look_at(&answering).unwrap().contains(&Action::End) {
+                break;
+            }
+        }
+        if planner.report().is_some_and(|report| report.is_met()) {
+            met += 1;
+            wrong += u32::from(!planner.answers(&answering).unwrap().rows[0].1.contains(truth));
+        }
+    }
+    // Binomial(300, 5 %) exceeds 36 with a probability of 5e-7.
+    assert!(wrong <= 36, "{wrong} of {met} that met the error");
+}
+
+/// Strata that are alike, and of which some agree by chance.
+#[test]
+fn sum__of_equal_senders_is_in_no_doubt() {
+    let rates = [(20, 0.1, 30, 100), (50, 0.2, 10, 30), (4, 0.15, 30, 60), (100, 0.5, 3, 9)];
+    for (senders, rare, arrived, sent) in rates {
+        let (mut doubts, mut any_agrees) = (0, 0);
+        for seed in 0..400 {
+            let draws = &mut ChaCha8Rng::seed_from_u64(seed);
+            let totals =
+                |_| (0..sent).map(|_| f64::from(u8::from(draws.random_bool(rare)))).collect();
+            let senders: Vec<Sender> = (0..senders).map(totals).map(|all| (all, arrived)).collect();
+            let agrees = |(all, _): &Sender| all[..arrived].iter().all(|total| *total == all[0]);
+            any_agrees += u32::from(senders.iter().any(agrees));
+            let found = sample(&senders).sum(P95).unwrap();
+            doubts += u32::from(agreeing(&found).is_some());
+        }
+        // Binomial(400, 5 %) exceeds 44 with a probability of 4.6e-7.
+        assert!(doubts <= 44, "{doubts} of {any_agrees}: {senders}, {rare}");
+    }
+}
+
+/// Two or three messages of each sender hold a key, with one rating each. Those of some agree.
+#[test]
+fn answers__of_ratings_of_many_senders_are_in_no_doubt() {
+    for query in ["avg(v) by k", "sum(v) by k", "median(v) by k", "top(1, k)"] {
+        let mut doubts = 0;
+        for seed in 0..200 {
+            let draws = &mut ChaCha8Rng::seed_from_u64(seed);
+            let mut answering = Answering::of_csv(query.parse().unwrap(), b"k,v\n").unwrap();
+            for stratum in 0..40 {
+                answering.set_messages_sent(stratum, 30).unwrap();
+                answering.set_delivery(stratum, &Delivery::shuffled()).unwrap();
+                for _ in 0..12 {
+                    let rating = [5, 5, 5, 5, 5, 5, 5, 4, 4, 1][draws.random_range(0..10)];
+                    let key = if draws.random_bool(0.2) { "K" } else { "Z" };
+                    answering.push_csv(stratum, format!("{key},{rating}\n").as_bytes()).unwrap();
+                }
+            }
+            let answers = answering.answers(P95).unwrap();
+            let rows = answers.rows.iter().flat_map(|(_, estimate)| &estimate.warnings);
+            // A few low ratings are a tail.
+            let is_tail = |warning: &&Warning| matches!(warning, Warning::HeavyTail { .. });
+            let mut others = rows.chain(&answers.warnings).filter(|warning| !is_tail(warning));
+            doubts += u32::from(others.any(Warning::is_doubt));
+        }
+        // Binomial(200, 5 %) exceeds 27 with a probability of 9.6e-7.
+        assert!(doubts <= 27, "{query}: {doubts} of 200");
+    }
+}
+
+#[test]
+fn sum__of_senders_with_two_messages_has_a_warning() {
+    let draws = &mut ChaCha8Rng::seed_from_u64(2);
+    let mut of = |senders: &[(usize, usize, usize)]| {
+        let senders = senders.iter().flat_map(|&(senders, arrived, sent)| {
+            (0..senders).map(move |_| (arrived, sent)).collect::<Vec<_>>()
+        });
+        let all = |sent| (0..sent).map(|_| draws.random()).collect::<Vec<f64>>();
+        let mut all = all;
+        let senders: Vec<Sender> = senders.map(|(arrived, sent)| (all(sent), arrived)).collect();
+        sample(&senders).sum(P95).unwrap().warnings
+    };
+    let thin = |stratum| vec![Warning::ThinStratum { stratum, messages: 2 }];
+    assert_eq!(of(&[(20, 2, 1_000)]), thin(0));
+    assert_eq!(of(&[(2, 30, 100), (18, 2, 1_000)]), thin(2));
+    assert!(!thin(0)[0].is_doubt());
+    // Few of the missing messages are those of thin strata.
+    assert_eq!(of(&[(4, 30, 100), (2, 2, 12)]), []);
+    assert_eq!(of(&[(20, 10, 1_000)]), []);
+    // One warning is enough.
+    assert_eq!(of(&[(10, 2, 1_000)]), [Warning::FewMessages { messages: 20 }]);
+}
