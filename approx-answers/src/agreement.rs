@@ -15,16 +15,16 @@ const CHANCE_MIN: f64 = 0.01;
 /// the values of those that vary, as many would agree now and then.
 pub(crate) fn agreeing_messages(parts: &[Part]) -> Option<u64> {
     // A message agrees with itself.
-    let judged: Vec<&Part> = parts.iter().filter(|part| part.nonzero > 1).collect();
-    let varying = judged.iter().filter(|part| !part.agrees);
+    let evaluated: Vec<&Part> = parts.iter().filter(|part| part.nonzero > 1).collect();
+    let varying = evaluated.iter().filter(|part| !part.agrees);
     // The probability that two messages of a stratum agree, by Laplace's rule of succession.
     let (agreed, pairs) = varying.fold((1, 2), |(agreed, pairs), part| {
         (agreed + part.alike.saturating_sub(1), pairs + part.nonzero - 1)
     });
     // The most frequent value has at most the root of that share of the messages.
     let share = (agreed as f64 / pairs as f64).sqrt();
-    let expected: f64 = judged.iter().map(|part| share.powf((part.nonzero - 1) as f64)).sum();
-    let agreeing = judged.iter().filter(|part| part.agrees && !part.is_bounded);
+    let expected: f64 = evaluated.iter().map(|part| share.powf((part.nonzero - 1) as f64)).sum();
+    let agreeing = evaluated.iter().filter(|part| part.agrees && !part.is_bounded);
     let (strata, messages) =
         agreeing.fold((0, 0), |(strata, messages), part| (strata + 1, messages + part.nonzero));
     (strata > 0 && !is_chance(expected, strata)).then_some(messages)

@@ -121,7 +121,7 @@ pub enum Warning {
         /// The most by which the answer is wrong.
         by: f64,
     },
-    /// A quantile is so close to an end that the messages that arrived don't bound it, and others are
+    /// A quantile is so close to an end that the messages that arrived don't bound it, others are
     /// missing.
     EndOfRange,
     /// Keys whose rows lack the query's numbers, or whose denominators add up to 0, have no answer.

@@ -29,7 +29,7 @@ fn is_unseen_in(warning: &Warning) -> bool {
     matches!(warning, Warning::KeyUnseenIn { .. })
 }
 
-/// A complete sender has the key, and four of the thousand messages of another one do. None of these
+/// A complete sender has the key, and four of the thousand messages of another do. None of these
 /// is among the 300 that arrive in a quarter of the jobs.
 #[test]
 fn answers__of_a_key_that_an_incomplete_sender_lacks_have_a_warning() {

@@ -48,8 +48,8 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// Reads a profile. The paths `default` and `paper` are the names of the shipped ones; a file of
-    /// such a name is `./default`.
+    /// Reads a profile. The paths `default` and `paper` are the names of the shipped ones; a file
+    /// of such a name is `./default`.
     ///
     /// # Errors
     /// The file can't be read, or is malformed. The error names file, line and reason.

@@ -1,5 +1,5 @@
-//! Additions to the paper's protocol. ATP has advice and a first window by default; its names select
-//! others after a `+`.
+//! Additions to the paper's protocol. ATP has advice and a first window by default; its names
+//! select others after a `+`.
 
 /// The longest window of arrivals: that of a controller that runs every 2 ms.
 const ADVICE_WINDOW_NS_MAX: u64 = atp_common::laws::advice::WINDOW_NS;

@@ -44,8 +44,9 @@ impl LawChoice {
     };
 
     /// Parses the words of `paper` or `VARIANT:LAW:-RULE`, of which the last ones may be missing.
-    /// Any word selects the paper's protocol; no word, the default. Base is the variant without the rate law (NetApprox §7.1.3), so no law follows it. Any rule can be
-    /// switched off with any other variant, because its effect depends on MSR and traffic.
+    /// Any word selects the paper's protocol; no word, the default. Base is the variant without the
+    /// rate law (NetApprox §7.1.3), so no law follows it. Any rule can be switched off with any
+    /// other variant, because its effect depends on MSR and traffic.
     ///
     /// # Errors
     /// The reason, if a word is unknown or superfluous.

@@ -100,7 +100,8 @@ impl FromStr for Scheme {
     type Err = String;
 
     /// Parses one of the names of [`SCHEMES`]. A scheme that takes laws also has the names that
-    /// [`LawChoice::from_words`] reads, and additions behind them. Other schemes may have names `NAME:FEATURE:FEATURE`.
+    /// [`LawChoice::from_words`] reads, and additions behind them. Other schemes may have names
+    /// `NAME:FEATURE:FEATURE`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut additions = text.split('+');
         let words: Vec<&str> = additions.next().unwrap_or(text).split(':').collect();

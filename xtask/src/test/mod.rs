@@ -136,13 +136,6 @@ impl Run {
         Ok(outcome.map_err(failed).ok())
     }
 
-    /// Takes in a run that was beside this one.
-    fn take(&mut self, beside: Run) {
-        self.rungs.extend(beside.rungs);
-        self.times.take(beside.times);
-        self.empty.extend(beside.empty);
-    }
-
     /// Runs a part that is a rung, unless the filter left it empty in an earlier round.
     fn rung(&mut self, what: &str, rung: impl FnOnce() -> Result<Rung>) -> Result<()> {
         if self.empty.contains(what) {
@@ -178,28 +171,29 @@ impl Built {
         Ok(Built { unit, wheels, torch, kernel })
     }
 
-    /// Runs the rungs that need no guest.
-    fn run(&self, choice: &Choice, run: &mut Run) -> Result<()> {
-        self.run_without_root(choice, run)?;
-        self.run_on_host(choice, run)
-    }
-
     /// The unit tests beside those of the Python packages, which mostly wait for each other.
     fn run_without_root(&self, choice: &Choice, run: &mut Run) -> Result<()> {
         let mut beside = Run { empty: run.empty.clone(), ..Run::default() };
         let ended = thread::scope(|scope| {
-            let python = self.wheels.as_ref().map(|wheels| {
-                let (torch, beside) = (self.torch.as_ref(), &mut beside);
-                scope.spawn(move || python::run(wheels, torch, choice, beside))
-            });
+            let (torch, beside) = (self.torch.as_ref(), &mut beside);
+            let python = self.wheels.as_ref();
+            let python = python
+                .map(|wheels| scope.spawn(move || python::run(wheels, torch, choice, beside)));
             let unit = self.unit.map_or(Ok(()), |()| run.rung("unit tests", || unit::run(choice)));
-            let python = python.map_or(Ok(()), |python| {
-                python.join().map_err(|_| anyhow!("the thread of the Python tests panicked"))?
-            });
-            unit.and(python)
+            let panicked = |_| anyhow!("the thread of the Python tests panicked");
+            let python = python.map(|python| python.join().map_err(panicked)?);
+            unit.and(python.unwrap_or(Ok(())))
         });
-        run.take(beside);
+        run.rungs.extend(beside.rungs);
+        run.times.take(beside.times);
+        run.empty.extend(beside.empty);
         ended
+    }
+
+    /// Runs the rungs that need no guest.
+    fn run(&self, choice: &Choice, run: &mut Run) -> Result<()> {
+        self.run_without_root(choice, run)?;
+        self.run_on_host(choice, run)
     }
 
     fn run_on_host(&self, choice: &Choice, run: &mut Run) -> Result<()> {

@@ -39,7 +39,6 @@ impl Times {
         }
     }
 
-    /// Takes in the times of a run that was beside this one.
     pub fn take(&mut self, beside: Times) {
         beside.rows.into_iter().for_each(|(what, took)| self.add(&what, took));
     }

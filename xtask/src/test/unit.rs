@@ -1,6 +1,6 @@
 //! The first rung: `cargo test` of the default members. It needs stable Rust only.
 
-use std::{thread, time::Duration};
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -10,7 +10,6 @@ use super::{Choice, Rung, stage};
 use crate::{build, setup};
 use test_report::CargoReader;
 
-const TESTS_PER_PROCESSOR: usize = 2;
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 
 pub fn build() -> Result<()> {
@@ -26,8 +25,8 @@ pub fn run(choice: &Choice) -> Result<Rung> {
     atp_output::note!("unit, property, differential and doc tests");
     let mut test = build::cargo("test --no-fail-fast --color=never");
     // Many tests wait, so more of them run at a time than there are processors.
-    let threads = thread::available_parallelism().map_or(2, usize::from) * TESTS_PER_PROCESSOR;
-    test.env("RUST_TEST_THREADS", threads.to_string());
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    test.env("RUST_TEST_THREADS", (2 * processors).to_string());
     test.args(["--", "--color=never"]).args(choice.filter);
     let log = choice.log_path("unit")?;
     let (mut reader, mut progress) = (CargoReader::default(), Progress::default());
