@@ -31,10 +31,11 @@ pub fn schedule(
 ) -> Result<u64, Verdict> {
     // Each is read once, because the daemon may write it at the same time.
     // SAFETY: fields of map values, each read in one load.
-    let (mut rate_bytes_per_s, uneven_gaps, heartbeat_ns) = unsafe {
+    let (mut rate_bytes_per_s, uneven_gaps, burst_bytes_max, heartbeat_ns) = unsafe {
         (
             (&raw const control.rate_bytes_per_s).read_volatile(),
             (&raw const control.uneven_gaps).read_volatile(),
+            (&raw const control.burst_bytes_max).read_volatile(),
             (&raw const config.heartbeat_ns).read_volatile(),
         )
     };
@@ -61,7 +62,6 @@ pub fn schedule(
         return Ok(now_ns);
     }
     let paced_bytes = if uneven_gaps != 0 { uneven_bytes(bytes, number) } else { bytes };
-    let burst_bytes_max = config.burst_bytes_max;
     let at_ns = advance_clock(lane, now_ns, paced_bytes, rate, horizon_ns, burst_bytes_max)?;
     set_delivery_time(ctx, at_ns);
     Ok(at_ns)

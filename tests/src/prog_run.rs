@@ -45,7 +45,7 @@ pub const SAFE_RATE_BYTES_PER_S: u64 = 16_000;
 /// The mark of clones that become ACKs.
 pub const ACK_MARK: u32 = 0x1234_5678;
 /// The greatest age of a valid heartbeat, longer than any test.
-pub const HEARTBEAT_NS_MAX: u64 = 3_600_000_000_000;
+const HEARTBEAT_NS_MAX: u64 = 3_600_000_000_000;
 /// Index of the job in the programs' maps.
 pub const JOB_INDEX: u32 = 3;
 
@@ -141,8 +141,6 @@ impl Rig {
             generation: 0,
             ack_mark: ACK_MARK,
             counts_arrivals: 0,
-            burst_bytes_max: 0,
-            reserved: 0,
         };
         let datapath = Datapath::load_for(&Object::from_file(&path)?, config, backend, log)?;
         let job = Job { cgroup: 0, id: JOB, state: JOB_ACTIVE };

@@ -203,7 +203,7 @@ impl Lane {
             acks_lost: Share::ZERO,
             advised_from: 0,
             reserved: [0; 6],
-            advice_floor: Floor::default(),
+            advice_floor: Floor::USUAL,
         }
     }
 
@@ -515,7 +515,7 @@ impl Lane {
         };
         if self.advice.is_advised() && !is_before_advice {
             let rate_max = self.settings.rate_max;
-            let allowed = self.advice.limited(self.rate, rate_max, self.advice_floor);
+            let allowed = self.advice.limited(self.rate, rate_max, Floor::USUAL);
             let decides = allowed.bytes_per_s() > self.rate.bytes_per_s();
             self.advice_floor.observe(decides, count.sent_packets, count.acked_packets);
         }

@@ -26,10 +26,6 @@ pub struct Config {
     pub ack_mark: u32,
     /// Not 0 if arrivals are counted for advice.
     pub counts_arrivals: u32,
-    /// The longest burst with which a lane makes up for late packets, bytes.
-    pub burst_bytes_max: u32,
-    /// Not used.
-    pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<Config>() == 56);
+const _: () = assert!(size_of::<Config>() == 48);

@@ -29,8 +29,8 @@ pub struct LaneControl {
     pub due_ns: u64,
     /// 1 if the gaps between its packets are uneven ([`uneven_bytes`](crate::laws::advice)).
     pub uneven_gaps: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// The longest burst with which the lane makes up for late packets, bytes.
+    pub burst_bytes_max: u32,
 }
 
 const _: () = assert!(size_of::<LaneControl>() == 40);

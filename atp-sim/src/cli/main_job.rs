@@ -6,6 +6,7 @@ use atp_output::say;
 use atp_sim::{
     experiment::{MainJob, MainJobOutcome, MainJobTransport, Scheme},
     parallel,
+    scheme::{Additions, Features},
 };
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -97,8 +98,20 @@ impl Options {
             Some(path) => Profile::load(path)?,
             None => scheme.profile().clone(),
         };
+        let Additions { advice_interval_ns, epoch_ns_min, small_jobs, .. } =
+            scheme.laws().additions;
+        let own = Additions::default().advice_interval_ns;
+        if epoch_ns_min.is_some()
+            || small_jobs
+            || advice_interval_ns.is_some_and(|_| advice_interval_ns != own)
+        {
+            bail!(
+                "{scheme}: the main job has the testbed's epochs and intervals of 2 ms, and no queue \
+                 for small jobs: leave out these additions"
+            )
+        }
         let transport = match scheme.name() {
-            "dctcp-es" => MainJobTransport::Tcp,
+            "dctcp-es" if scheme.features() == Features::default() => MainJobTransport::Tcp,
             _ if scheme.spec().takes_laws => MainJobTransport::Atp(scheme.laws()),
             other => bail!("{other} has no main job: choose names of ATP, or dctcp-es"),
         };

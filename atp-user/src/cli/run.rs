@@ -52,8 +52,8 @@ pub struct Args {
     ack_mark: AckMark,
     #[command(flatten)]
     law: law::Choice,
-    /// The queue profile of the switches, or `default` for the one that the project ships; without
-    /// it, the network is assumed to have one queue
+    /// The queue profile of the switches: a file, or `default` or `paper`, which the project ships;
+    /// without it, the network is assumed to have one queue
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// Serve metrics for Prometheus, at http://ADDR/metrics [default: 127.0.0.1:9747]

@@ -30,6 +30,8 @@ pub struct ActiveLane {
     tlr: Share,
     /// The number of packets that may leave back to back.
     burst_packets: u32,
+    /// The longest burst with which it makes up for late packets, while it has advice.
+    burst_bytes_max: u32,
     /// Packets of the epochs before the previous one.
     sent_before: Sent,
     /// Its entry on the snapshot page, with the fields that don't change.
@@ -105,6 +107,7 @@ impl LaneTable {
             written: LaneControl::default(),
             tlr: new.tlr,
             burst_packets: 1,
+            burst_bytes_max: new.burst_bytes_max,
             sent_before: Sent::default(),
             entry: LaneEntry {
                 opened_ns: new.now_ns,
@@ -229,6 +232,8 @@ pub struct NewLane {
     pub rate: Rate,
     /// Whether the library limits the first window.
     pub first_window: bool,
+    /// The longest burst with which it makes up for late packets.
+    pub burst_bytes_max: u32,
 }
 
 impl ActiveLane {
@@ -292,7 +297,8 @@ impl ActiveLane {
             active: 1,
             due_ns: 0,
             uneven_gaps: self.law.has_uneven_gaps().into(),
-            reserved: 0,
+            // Without advice, a lane finds its share by losses, and a burst is one.
+            burst_bytes_max: if self.law.is_advised() { self.burst_bytes_max } else { 0 },
         }
     }
 
@@ -427,6 +433,7 @@ mod tests {
             written: LaneControl::default(),
             tlr: Share::ZERO,
             burst_packets: 1,
+            burst_bytes_max: 0,
             sent_before: Sent::default(),
             entry: LaneEntry::default(),
             is_at_rest: false,

@@ -167,7 +167,7 @@ pub async fn run(options: Options) -> Result<()> {
     );
     // From here on a signal must not end the daemon before the host is restored.
     let signals = Signals::take()?;
-    let datapath = attach(&options, &profile)?;
+    let datapath = attach(&options)?;
     let mut listener = match activated {
         Some(socket) => Listener::inherited(socket)?,
         None => Listener::bind(&options.socket)?,
@@ -200,7 +200,7 @@ fn raise_descriptor_limit() {
 
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
-fn attach(options: &Options, profile: &Profile) -> Result<Datapath> {
+fn attach(options: &Options) -> Result<Datapath> {
     let tick_ns = options.tick().as_nanos() as u64;
     let object = match &options.object {
         Some(path) => Object::from_file(path)?,
@@ -215,8 +215,6 @@ fn attach(options: &Options, profile: &Profile) -> Result<Datapath> {
         generation: 1,
         ack_mark: options.ack_mark.draw(),
         counts_arrivals: options.advice.is_on().into(),
-        burst_bytes_max: burst_bytes_max(options, profile),
-        reserved: 0,
     };
     let request = match options.pacing {
         PacingChoice::Auto => PacingRequest::Auto,
@@ -231,13 +229,6 @@ fn attach(options: &Options, profile: &Profile) -> Result<Datapath> {
         datapath.attach(interface, options.xdp)?;
     }
     Ok(datapath)
-}
-
-/// The longest burst of a lane, bytes: half of a queue, which several lanes may share. Without a
-/// profile, nothing is known of the queues.
-fn burst_bytes_max(options: &Options, profile: &Profile) -> u32 {
-    let packets = options.profile.as_ref().map_or(0, |_| profile.advised_depth_packets() / 2);
-    packets.saturating_mul(profile.mtu_bytes() + ETHERNET_HEADER_BYTES)
 }
 
 /// Starts the server of metrics, if one is asked for.

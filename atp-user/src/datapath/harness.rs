@@ -39,8 +39,6 @@ impl Datapath {
         word(offset_of!(Config, safe_rate_bytes_per_s), config.safe_rate_bytes_per_s);
         word(offset_of!(Config, horizon_ns), config.horizon_ns);
         self.config.u32(0, offset_of!(Config, ack_mark)).store(config.ack_mark, Relaxed);
-        let burst = self.config.u32(0, offset_of!(Config, burst_bytes_max));
-        burst.store(config.burst_bytes_max, Relaxed);
         word(offset_of!(Config, heartbeat_ns), config.heartbeat_ns);
     }
 
@@ -84,7 +82,7 @@ impl Lanes {
                 .u64(usize::from(lane), offset_of!(LaneControl, due_ns))
                 .load(Acquire),
             uneven_gaps: word(offset_of!(LaneControl, uneven_gaps)),
-            reserved: 0,
+            burst_bytes_max: word(offset_of!(LaneControl, burst_bytes_max)),
         }
     }
 

@@ -77,6 +77,7 @@ impl Lanes {
         word(offset_of!(LaneControl, htb_class)).store(control.htb_class, Relaxed);
         word(offset_of!(LaneControl, dscp)).store(control.dscp, Relaxed);
         word(offset_of!(LaneControl, uneven_gaps)).store(control.uneven_gaps, Relaxed);
+        word(offset_of!(LaneControl, burst_bytes_max)).store(control.burst_bytes_max, Relaxed);
         due.store(control.due_ns, Relaxed);
         // The cell of this epoch is already open when a program reads the epoch's number.
         word(offset_of!(LaneControl, epoch)).store(control.epoch, Release);

@@ -71,7 +71,6 @@ pub fn load(
         law_programs: None,
         backend,
         guard_ns: config.horizon_ns,
-        burst_bytes_max: config.burst_bytes_max,
         config: MappedArray::new(config_table.as_fd(), size_of::<Config>(), 1)
             .map_err(|error| DatapathError::map("map the configuration of the programs", error))?,
         ports: Table::take(&mut ebpf, "PORTS")?,

@@ -92,7 +92,6 @@ pub struct Datapath {
     programs: Programs,
     backend: Backend,
     guard_ns: u64,
-    burst_bytes_max: u32,
     config: MappedArray,
     ports: Table<u32, PortEntry>,
     flows: Table<u32, Flow>,
@@ -222,10 +221,14 @@ impl Datapath {
 
     /// Adds a lane to every interface's qdisc, if the backend needs it. Another thread does it:
     /// [`Self::settled`] tells when.
-    pub fn add_lane(&mut self, lane: u16, rate_bytes_per_s: u64) -> Result<(), DatapathError> {
+    pub fn add_lane(
+        &mut self,
+        lane: u16,
+        rate_bytes_per_s: u64,
+        burst_bytes_max: u32,
+    ) -> Result<(), DatapathError> {
         if !self.paces_by_departure() {
-            let burst_bytes_max = self.burst_bytes_max.into();
-            self.network()?.add_lane(lane, rate_bytes_per_s, burst_bytes_max);
+            self.network()?.add_lane(lane, rate_bytes_per_s, burst_bytes_max.into());
         }
         Ok(())
     }

@@ -146,8 +146,15 @@ impl Testbed {
         if self.options.profile == profile {
             return Ok(());
         }
-        self.options.profile = profile;
-        self.switch.limit(&self.senders, &self.receiver, &self.options)
+        let dscps = |profile: &Profile| profile.queues().clone().map(|queue| queue.dscp);
+        ensure!(
+            dscps(&self.options.profile) == dscps(&profile),
+            "the profiles of the schemes have different code points: run them one by one"
+        );
+        let options = Options { profile, ..self.options.clone() };
+        self.switch.limit(&self.senders, &self.receiver, &options)?;
+        self.options = options;
+        Ok(())
     }
 
     /// The counters of the switch's port towards `host`, queue 0 first.

@@ -18,7 +18,7 @@ crate::trials! {
 
 // Tests whose senders must fill a port. An emulated machine is too slow for that. What the port
 // drops with advice, and how long jobs take, is left to the simulator (`atp-sim/tests/advice.rs`),
-// and to `cargo xtask bench reality --advice`: here it depends on what else the machine does.
+// and to `cargo xtask bench reality`: here it depends on what else the machine does.
 crate::trials! {
     fn not_emulated:
     advice__to_four_senders,

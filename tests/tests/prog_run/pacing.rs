@@ -14,8 +14,8 @@ use atp_tests::{
     capability::Suite,
     packets::{Parsed, Shape, data_fields},
     prog_run::{
-        ACK_MARK, EPOCH, HEARTBEAT_NS_MAX, HORIZON_NS, LANE, RATE_BYTES_PER_S, Rig,
-        SAFE_RATE_BYTES_PER_S, TC_DROP, TC_PASS, control, now_ns,
+        ACK_MARK, EPOCH, HORIZON_NS, LANE, RATE_BYTES_PER_S, Rig, SAFE_RATE_BYTES_PER_S, TC_DROP,
+        TC_PASS, control, now_ns,
     },
 };
 use atp_user::datapath::pacing::Backend;
@@ -158,8 +158,6 @@ fn fall_silent(rig: &Rig) {
         generation: 0,
         ack_mark: ACK_MARK,
         counts_arrivals: 0,
-        burst_bytes_max: 0,
-        reserved: 0,
     });
 }
 
@@ -182,18 +180,8 @@ fn a_late_lane_catches_up() -> Result<()> {
         [(0, 0), (len / 4, duration_ns(RATE_BYTES_PER_S) / 4), (4 * len, CATCH_UP_NS)]
     {
         let rig = Rig::new()?;
-        rig.datapath.set_config(&Config {
-            heartbeat_ns: now_ns(),
-            heartbeat_ns_max: HEARTBEAT_NS_MAX,
-            safe_rate_bytes_per_s: SAFE_RATE_BYTES_PER_S,
-            horizon_ns: HORIZON_NS,
-            backend: 0,
-            generation: 0,
-            ack_mark: ACK_MARK,
-            counts_arrivals: 0,
-            burst_bytes_max,
-            reserved: 0,
-        });
+        let control = LaneControl { burst_bytes_max, ..control() };
+        rig.datapath.lanes().store_control(LANE, &control);
         // The clock stands at zero.
         let occupied_ns = occupancy_ns(&rig)?;
         let expected_ns = duration_ns(RATE_BYTES_PER_S) - late_ns;

@@ -182,7 +182,7 @@ impl Built {
             let unit = self.unit.map_or(Ok(()), |()| run.rung("unit tests", || unit::run(choice)));
             let panicked = |_| anyhow!("the thread of the Python tests panicked");
             let python = python.map(|python| python.join().map_err(panicked)?);
-            unit.and(python.unwrap_or(Ok(())))
+            python.unwrap_or(Ok(())).and(unit)
         });
         run.rungs.extend(beside.rungs);
         run.times.take(beside.times);

@@ -90,8 +90,6 @@ impl Fixture {
             generation: 0,
             ack_mark: ACK_MARK,
             counts_arrivals: counts.into(),
-            burst_bytes_max: 0,
-            reserved: 0,
         };
         let mut datapath =
             Datapath::load(&Object::from_file(object)?, config, pacing, PacketLog::Off)?;

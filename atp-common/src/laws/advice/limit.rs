@@ -158,23 +158,27 @@ mod tests {
     }
 
     proptest! {
-        // No advice pushes a lane beyond Rmax, or beyond the greater of the law's rate and an
-        // eighth of the advice. Beyond the law's rate, it is an eighth of Rmax at most.
+        // No advice pushes a lane beyond Rmax, or beyond the greater of the law's rate and a
+        // quarter of the advice. Beyond the law's rate, it is a quarter of Rmax at most.
         #[test]
         fn limited__whatever_a_receiver_says(
             message: u32,
             law in 1_000u64..50_000_000_000,
             rate_max in 1_000_000u64..50_000_000_000,
             packet_bytes in 74u32..9_014,
+            measured in 0..100,
+            acked in 0u64..=10,
         ) {
             let (rate_max, law) = (Rate::from_bytes_per_s(rate_max), Rate::from_bytes_per_s(law));
             let law = law.min(rate_max);
             let advice = Advice::from_wire(message);
-            let rate = limit(advice, packet_bytes).limited(law, rate_max, Floor::default());
+            let mut floor = Floor::USUAL;
+            (0..measured).for_each(|_| floor.observe(true, 10, acked));
+            let rate = limit(advice, packet_bytes).limited(law, rate_max, floor);
             let least = PACKETS_PER_S_MIN * u64::from(packet_bytes);
-            let eighth = (advice.bytes_per_s() / 8).max(least).min(rate_max.bytes_per_s() / 8);
+            let quarter = (advice.bytes_per_s() / 4).max(least).min(rate_max.bytes_per_s() / 4);
             prop_assert!(rate <= rate_max);
-            prop_assert!(rate.bytes_per_s() <= law.bytes_per_s().max(eighth));
+            prop_assert!(rate.bytes_per_s() <= law.bytes_per_s().max(quarter));
             prop_assert!(rate.bytes_per_s() > 0);
         }
 
@@ -188,7 +192,7 @@ mod tests {
             let advised = (advice / 64 * 64) as f64 * paced;
             let expected = (law as f64).max(advised / 8.0).min(advised);
             let limit = limit(Advice::of(advice), packet_bytes);
-            let found = limit.limited(Rate::from_bytes_per_s(law), Rate::MAX, Floor::default());
+            let found = limit.limited(Rate::from_bytes_per_s(law), Rate::MAX, Floor::USUAL);
             prop_assert!((found.bytes_per_s() as f64 - expected).abs() <= 2.0);
         }
 
@@ -201,7 +205,7 @@ mod tests {
                 limit(Advice::of(advice), 1_474).limited(
                     Rate::from_bytes_per_s(law),
                     Rate::MAX,
-                    Floor::default(),
+                    Floor::USUAL,
                 )
             };
             prop_assert!(at(advice.0, law.0) <= at(advice.0 + advice.1, law.0 + law.1));
@@ -226,7 +230,7 @@ mod tests {
     #[test]
     fn limited__without_advice_is_the_law() {
         let law = Rate::from_bytes_per_s(77);
-        assert_eq!(limit(Advice::NONE, 1_474).limited(law, Rate::MAX, Floor::default()), law);
+        assert_eq!(limit(Advice::NONE, 1_474).limited(law, Rate::MAX, Floor::USUAL), law);
     }
 
     #[test]

@@ -64,6 +64,8 @@ pub struct Host {
     first_lane: Rc<Notify>,
     /// `None` if this host gives no advice, and follows none.
     advice: Option<AdviceGiver>,
+    /// The longest burst with which an approximate lane makes up for late packets.
+    burst_bytes_max: u32,
     /// The highest rate of a lane, if the operator has set it.
     rate_max: Option<Rate>,
     /// Registered ports: a port belongs to one client.
@@ -101,6 +103,8 @@ impl Host {
         let first_lane = Rc::<Notify>::default();
         // Without a stated profile, nothing is known of the switches.
         let depth_packets = options.profile.as_ref().map_or(0, |_| profile.advised_depth_packets());
+        // Half of a queue towards a host, which several lanes may share.
+        let burst_bytes_max = (depth_packets / 2).saturating_mul(settings.packet_bytes);
         let giver = || AdviceGiver::new(first_lane.clone(), depth_packets);
         let advice = options.advice.is_on().then(giver);
         Ok(Self {
@@ -118,6 +122,7 @@ impl Host {
             rings: Batcher::new(ack_rings.batch_max(), move |flows| ack_rings.renew(flows)),
             first_lane,
             advice,
+            burst_bytes_max,
             rate_max: options.rate_max_bytes_per_s.map(Rate::from_bytes_per_s),
             ports: HashMap::new(),
             rates_error: None,

@@ -282,6 +282,8 @@ impl Host {
             self.first_lane.notify_one();
         }
         for &NewGroup { group, msr, epoch, rate, first_window, .. } in &open.groups {
+            // Exact traffic shares its queue with others.
+            let burst_bytes_max = if msr.is_exact() { 0 } else { self.burst_bytes_max };
             let lane = NewLane {
                 job_id,
                 flow: index,
@@ -292,6 +294,7 @@ impl Host {
                 epoch,
                 rate,
                 first_window,
+                burst_bytes_max,
             };
             let (lanes, laws) = (self.datapath.lanes(), self.datapath.laws());
             let Some(lane) = self.lanes.open(lanes, laws, &self.profile, lane) else {
@@ -302,7 +305,7 @@ impl Host {
             };
             flow.entry.lanes[usize::from(group)] = lane;
             let rate_bytes_per_s = self.lanes.rate_bytes_per_s(lane).unwrap_or(0);
-            self.datapath.add_lane(lane, rate_bytes_per_s).map_err(internal)?;
+            self.datapath.add_lane(lane, rate_bytes_per_s, burst_bytes_max).map_err(internal)?;
             self.pages.open_lane(lane, now_ns, flow, peer);
             let tick = tick_of(&self.datapath, &self.profile, now_ns);
             if let Some(entry) = self.lanes.entry(lane, &tick, flow.progress.read(group)) {
