@@ -86,7 +86,7 @@ async fn exchange(
             }
             Ok(Request::Snapshot {}) => {
                 // The page says when it was current. Without lanes the next tick may be far off.
-                if !host.borrow().is_busy() {
+                if !host.borrow().has_lanes() {
                     host.borrow_mut().tick(monotonic_ns());
                 }
                 // Borrowed: a daemon without a free descriptor serves this as well.

@@ -224,10 +224,15 @@ impl Host {
         self.rates_error = error;
     }
 
+    /// Whether a lane is open.
+    pub fn has_lanes(&self) -> bool {
+        !self.lanes.is_empty()
+    }
+
     /// Whether a lane is open, or arrives and gets advice. Otherwise the control loop has little to
     /// do.
     pub fn is_busy(&self) -> bool {
-        !self.lanes.is_empty() || self.advice.as_ref().is_some_and(AdviceGiver::is_awake)
+        self.has_lanes() || self.advice.as_ref().is_some_and(AdviceGiver::is_awake)
     }
 
     /// Notified when the first lane opens or arrives.
