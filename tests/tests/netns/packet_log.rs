@@ -145,7 +145,8 @@ fn fail_as_a_client(path: &Path) -> Result<()> {
 /// host's daemon, which has counted the packet.
 fn after_garbage(options: &[&str]) -> Result<(Pair, Daemon)> {
     let pair = Pair::new()?;
-    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(options)?);
+    // A faster lane sends bursts, whose packets a PROBE acknowledges together.
+    let (a, b) = (pair.a.daemon(&["--rate-max", "20mbit"])?, pair.b.daemon(options)?);
     let transfer = Transfer {
         from: &pair.a,
         from_daemon: &a,
