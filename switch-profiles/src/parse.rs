@@ -458,10 +458,10 @@ mod tests {
             between_switches = 2_999 }",
         );
         let (text, _) =
-            replaced(&text, "426_000", 0, "{ to_hosts = 426_000, between_switches = 42_000 }");
+            replaced(&text, "426_000", 0, "{ to_hosts = 426_000, between_switches = 142_500 }");
         let profile = Profile::parse(&text, Path::new("p.toml")).unwrap();
         assert_eq!(limit(&profile, 1), PerRole { to_hosts: 96, between_switches: 1 });
-        assert_eq!(limit(&profile, 0), PerRole { to_hosts: 167, between_switches: 6 });
+        assert_eq!(limit(&profile, 0), PerRole { to_hosts: 167, between_switches: 73 });
         assert_eq!(profile.path_depth_packets(1), 1);
     }
 
