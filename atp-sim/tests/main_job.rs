@@ -48,7 +48,7 @@ fn main_job__shares_are_equal() {
     assert!(share > 0.98, "the first sender ends at {share} of the last one's time");
 }
 
-/// Medians of `cargo xtask run --schemes atp,atp-paper,tcp-early-send`, docs/src/results/speed.md.
+/// Medians of `cargo xtask run`, from docs/src/results/main-job.md.
 #[test]
 fn main_job__takes_as_long_as_on_the_kernel() {
     let kernel =
