@@ -30,7 +30,7 @@ pub(crate) fn agreeing_messages(parts: &[Part]) -> Option<u64> {
     (strata > 0 && !is_chance(expected, strata)).then_some(messages)
 }
 
-/// Whether chance explains that so many strata do what `expected` ones do on average.
+/// Whether chance explains a number of strata, of which `expected` is the mean (Poisson).
 pub(crate) fn is_chance(expected: f64, strata: u64) -> bool {
     let chance = Poisson::new(expected).map_or(0.0, |poisson| poisson.sf(strata.saturating_sub(1)));
     strata == 0 || chance >= CHANCE_MIN

@@ -106,9 +106,9 @@ impl Sample {
     }
 }
 
-/// Gives the strata without a key that others have the rule of three's bound on a count: so many of
-/// their messages may hold it, in all of their records. As many of several strata together are all
-/// missing with no larger probability, so the largest bound is that of all.
+/// Widens a key's count by the rule of three for the strata without that key: a number of their
+/// messages may hold it, in all of their records. That number of messages from several strata is
+/// missing with no larger probability, so the largest bound is that of all strata together.
 fn allow_for_unseen(parts: &mut [Part], strata: &[(u32, &Stratum)]) {
     let with_key = |number| {
         let at = strata.binary_search_by_key(&number, |(number, _)| *number);

@@ -204,7 +204,7 @@ fn answers__of_a_key_of_complete_senders_are_in_no_doubt() {
             let expected = vec![Warning::KeyUnseenIn { stratum: 1, messages: 100 }];
             assert!(!expected[0].is_doubt());
             assert_eq!((found.warnings, of_table), (expected, vec![]), "{query}, {own}");
-            // The rule of three bounds a count: at 100 of 120, so many messages of one record.
+            // The rule of three bounds a count: messages of one record, 100 of 120 arrived.
             let bound =
                 if query.starts_with("count") { 0.05f64.ln() / (1.0 / 6.0f64).ln() } else { 0.0 };
             assert_eq!(found.low, found.value, "{query}, {own}");

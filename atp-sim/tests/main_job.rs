@@ -1,4 +1,5 @@
-//! The main job's model: what the default law is for, and what the kernel measured.
+//! The main job's model against TCP's, and against the kernel's measurements. The simulator is
+//! deterministic and the seeds are fixed, so no bound depends on luck.
 
 use atp_sim::experiment::{MainJob, MainJobOutcome, MainJobTransport, Scheme};
 

@@ -29,7 +29,7 @@ pub struct Additions {
 }
 
 impl Default for Additions {
-    /// What daemon and library have by default.
+    /// The additions of daemon and library by default.
     fn default() -> Self {
         Self {
             advice_interval_ns: Some(ADVICE_INTERVAL_NS),

@@ -5,7 +5,7 @@ use super::Additions;
 use atp_common::laws::{RateLaw, Rule, Rules, Variant};
 use std::fmt;
 
-/// A choice of control laws. By default, what daemon and library have by default.
+/// A choice of control laws. The default is that of daemon and library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LawChoice {
     /// The paper's variant.
@@ -92,7 +92,7 @@ impl LawChoice {
 }
 
 impl fmt::Display for LawChoice {
-    /// What follows a scheme's name, with the separators before it.
+    /// The words after a scheme's name, with their separators.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { variant, law, off, additions, queues } = self;
         let base = match queues {

@@ -5,9 +5,10 @@ use super::LaneArrivals;
 /// Even a line full of other traffic leaves lanes a hundredth of it.
 const LEAST_DIVISOR: u64 = 100;
 /// The depth of an approximate queue that nobody has stated: the paper's deepest (NetApprox §5.2).
-pub const DEPTH_PACKETS_UNKNOWN: u32 = 7;
-/// Lanes are advised this many packets' share of a queue's depth more of the others' traffic than
-/// they leave. With ten times a burst's packets in the queue, the line is idle for 1 %.
+const DEPTH_PACKETS_UNKNOWN: u32 = 7;
+/// The overcommit: this number of packets, divided by a queue's depth, is the share of the others'
+/// traffic that lanes are advised too much. Queues ten times as deep as a burst leave the line idle
+/// for 1 %.
 const OVERCOMMIT_PACKETS: u64 = 6;
 
 /// The part of a line that approximate lanes can use, bytes per second on the wire. `others`: what

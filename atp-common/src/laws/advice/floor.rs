@@ -1,6 +1,6 @@
 //! The least part of its advice that an approximate lane sends.
 //!
-//! A lane that loses more than it may sends an eighth of its advice at least. Behind a slow link
+//! A lane that loses more than its target sends an eighth of its advice at least. Behind a slow link
 //! that no receiver sees, even that can lose most packets: then the part is halved. On a path that
 //! loses packets at random a lower rate is no help, and the job ends later. So the lane tries a
 //! quarter, and keeps it unless it loses more.
@@ -25,7 +25,7 @@ const LOSS_MAX: u32 = Share::ONE.q16() / 2;
 /// Measurements between two tries of a higher part, and for which one of a quarter counts.
 const WAIT: u8 = 32;
 
-/// What is known of how a lane's losses depend on its rate.
+/// The floor of a lane, with the losses that it measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Floor {
@@ -136,7 +136,7 @@ mod tests {
             .collect()
     }
 
-    /// What is lost of an advised line's part on a link of `link` of that line.
+    /// The loss at a part of the advice on a slow link: `link` is its share of the advised line.
     fn overload(link: f64) -> impl Fn(u64) -> f64 {
         move |divisor| (1.0 - link * divisor as f64).max(0.0)
     }

@@ -15,7 +15,7 @@ mod floor;
 mod lane;
 mod limit;
 
-pub use fill::{DEPTH_PACKETS_UNKNOWN, available, fill};
+pub use fill::{available, fill};
 pub use floor::Floor;
 pub use lane::{Arrivals, LaneArrivals};
 pub use limit::{AdviceLimit, uneven_bytes};
