@@ -1,8 +1,8 @@
 //! The least part of its advice that an approximate lane sends.
 //!
-//! A lane that loses more than its target sends an eighth of its advice at least. Behind a slow link
-//! that no receiver sees, even that can lose most packets: then the part is halved. On a path that
-//! loses packets at random a lower rate is no help, and the job ends later. So the lane tries a
+//! A lane that loses more than its target sends an eighth of its advice at least. Behind a slow
+//! link that no receiver sees, even that can lose most packets: then the part is halved. On a path
+//! that loses packets at random a lower rate is no help, and the job ends later. So the lane tries a
 //! quarter, and keeps it unless it loses more.
 
 use crate::units::Share;
