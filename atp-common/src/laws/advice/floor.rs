@@ -2,8 +2,8 @@
 //!
 //! A lane that loses more than its target sends an eighth of its advice at least. Behind a slow
 //! link that no receiver sees, even that can lose most packets: then the part is halved. On a path
-//! that loses packets at random a lower rate is no help, and the job ends later. So the lane tries a
-//! quarter, and keeps it unless it loses more.
+//! that loses packets at random a lower rate is no help, and the job ends later. So the lane tries
+//! a quarter, and keeps it unless it loses more.
 
 use crate::units::Share;
 use bytemuck::{Pod, Zeroable};
