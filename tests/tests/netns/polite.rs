@@ -45,9 +45,12 @@ const WARM_UP: Duration = Duration::from_secs(4);
 /// The time of the measurement.
 const MEASURED: Duration = Duration::from_secs(8);
 const TCP_PORT: u16 = 5_001;
+/// A rate that an emulated machine beside other work exceeds: it sent 5,000 packets at less than
+/// 20 Mbit/s.
+const MARKING_RATE: &str = "2mbit";
 /// RED that marks every packet behind more than 20 queued ones, and drops none before 260.
 const MARKING: &str = "red limit 400000 min 30000 max 30001 avpkt 1500 burst 20 probability 1 \
-                       bandwidth 20mbit ecn";
+                       bandwidth 2mbit ecn";
 
 fn missing_for_cubic() -> Option<String> {
     missing().or_else(|| missing_tcp("cubic"))
@@ -114,12 +117,12 @@ fn expect_fair(share: f64) -> Result<()> {
 /// An exact lane finds the port's rate by a switch's marks, without losses.
 fn exact__gives_way_to_marks() -> Result<()> {
     let star = Star::new(2)?;
-    star.shape(1, PORT_RATE, QUEUE_PACKETS)?;
+    star.shape(1, MARKING_RATE, QUEUE_PACKETS)?;
     star.router.run(&format!("tc qdisc replace dev port1 parent 1:1 {MARKING}"))?;
     let [from, to] = &star.hosts[..] else { bail!("not two hosts") };
     let (from_daemon, to_daemon) = (from.daemon(&["--rate-max", "100mbit"])?, to.daemon(&[])?);
     let (from_daemon, to_daemon) = (&from_daemon, &to_daemon);
-    let (family, load) = (Family::V4, Load { messages: 5_000, ..LOAD });
+    let (family, load) = (Family::V4, Load { messages: 1_000, ..LOAD });
     let transfer = Transfer { from, from_daemon, to, to_daemon, family, load, msr: 1.0 };
     let (report, _) = transfer.run()?;
     let qdiscs = star.router.run("tc -s -j qdisc show dev port1")?;
@@ -132,8 +135,8 @@ fn exact__gives_way_to_marks() -> Result<()> {
     let (marked, early) = (red["marked"].as_u64(), red["early"].as_u64());
     let (marked, early) = marked.zip(early).with_context(|| format!("no counters: {red}"))?;
     ensure!(marked > 0, "nothing was marked: {red}");
-    // DATA can be marked. A FIN belongs to no lane and cannot.
-    ensure!(early * 100 <= marked, "the port dropped packets instead of marking them: {red}");
+    // DATA can be marked. A FIN belongs to no lane and cannot; it is repeated until one passes.
+    ensure!(early * 10 <= marked, "the port dropped packets instead of marking them: {red}");
     Ok(())
 }
 
