@@ -34,19 +34,16 @@ pub const fn acknowledged(word: u64, slot: u32) -> Option<u64> {
 /// zero has no slots yet.
 #[inline(always)]
 pub const fn merged(word: u64, slot: u32, bits: u32) -> Option<u64> {
-    if bits == 0 {
-        return None;
-    }
     let behind = tag(slot).wrapping_sub((word >> 32) as u32) & TAG_MASK;
-    if behind == 0 {
-        let next = word | bits as u64;
-        return if next == word { None } else { Some(next) };
-    }
     // Serial-number arithmetic: less than half of all tags ahead is newer.
-    if word == 0 || behind <= TAG_MASK / 2 {
-        return Some((tag(slot) as u64) << 32 | bits as u64);
-    }
-    None
+    let next = if behind == 0 {
+        word | bits as u64
+    } else if word == 0 || behind <= TAG_MASK / 2 {
+        (tag(slot) as u64) << 32 | bits as u64
+    } else {
+        word
+    };
+    if bits == 0 || next == word { None } else { Some(next) }
 }
 
 /// The bits of the 32 slots that begin at the multiple of 32 at or below `slot`; zero if the word

@@ -123,29 +123,31 @@ impl ArrivalStore for Arrivals {
 /// Records a run; returns how many of its slots were new.
 #[inline(always)]
 pub fn record(store: &mut impl ArrivalStore, run: &Run) -> u32 {
-    let mut left = if run.packets < RUN_MAX { run.packets } else { RUN_MAX };
     let (mut slot, mut new) = (run.slot, 0);
-    // The verifier needs a bound: the most words that a run touches.
-    for _ in 0..RUN_MAX / SLOTS_PER_WORD + 1 {
-        if left == 0 {
-            break;
-        }
-        let room = SLOTS_PER_WORD - slot % SLOTS_PER_WORD;
-        let n = if left < room { left } else { room };
-        let bits = (u32::MAX >> (SLOTS_PER_WORD - n)) << (slot % SLOTS_PER_WORD);
+    for bits in words_of(run) {
         let at = ack_ring::position(slot, ARRIVAL_WORDS) as usize;
-        if let Some((before, after)) = store.update(at, |word| ack_ring::merged(word, slot, bits)) {
-            let known = ack_ring::bits(before, slot) & bits;
-            new += (ack_ring::bits(after, slot) & bits & !known).count_ones();
+        if let Some((before, _)) = store.update(at, |word| ack_ring::merged(word, slot, bits)) {
+            new += (bits & !ack_ring::bits(before, slot)).count_ones();
         }
-        slot = slot.wrapping_add(n);
-        left -= n;
+        slot = slot.wrapping_add(SLOTS_PER_WORD);
     }
     if new > 0 {
         let marked = if run.marked { new } else { 0 };
         store.update(cell_index(run.epoch), |cell| counted(cell, run.epoch, new, marked));
     }
     new
+}
+
+/// The delivery bits of a run in the words that it touches, at most three.
+#[inline(always)]
+const fn words_of(run: &Run) -> [u32; 3] {
+    if run.packets == 0 {
+        return [0; 3];
+    }
+    let packets = if run.packets < RUN_MAX { run.packets } else { RUN_MAX };
+    let (ones, from) = (u64::MAX >> (RUN_MAX - packets), run.slot % SLOTS_PER_WORD);
+    let (low, high) = (ones << from, (ones >> SLOTS_PER_WORD) << from >> SLOTS_PER_WORD);
+    [low as u32, (low >> SLOTS_PER_WORD) as u32, high as u32]
 }
 
 /// The answer to a PROBE whose first slot is `slot`.
