@@ -200,10 +200,9 @@ impl Built {
         self.kernel.as_ref().map_or(Ok(()), |tests| host::run(tests, choice, run))
     }
 
-    /// Runs all rungs. An emulated guest takes a processor for as long as the kernel tests of this
-    /// machine take, which mostly wait: they run beside each other.
+    /// Runs all rungs. An emulated guest takes one processor for longer than all other tests take,
+    /// and many of these wait: they run beside it.
     fn run_in_full(&self, choice: &Choice, run: &mut Run) -> Result<()> {
-        self.run_without_root(choice, run)?;
         thread::scope(|scope| {
             let guest = self.kernel.as_ref().map(|tests| {
                 scope.spawn(|| {
@@ -211,7 +210,7 @@ impl Built {
                     (vm::run(tests, choice.filter), started.elapsed())
                 })
             });
-            self.run_on_host(choice, run)?;
+            self.run(choice, run)?;
             if choice.filter.is_none() {
                 run.rung("soak test", soak::run)?;
             }
