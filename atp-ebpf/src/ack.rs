@@ -61,9 +61,7 @@ pub fn write(ctx: &TcContext) -> Result<(), Verdict> {
 /// Whether the packet has the ECN mark "congestion experienced".
 #[inline(always)]
 pub fn is_marked(datagram: &Datagram) -> bool {
-    // SAFETY: the first word of a header that was checked.
-    let first = unsafe { load_u32(datagram.ip) };
-    dscp::is_congestion_experienced(traffic_class(first, datagram.ipv6))
+    dscp::is_congestion_experienced(datagram.traffic_class())
 }
 
 /// All parts of the ACK that differ from the packet it answers, as words in memory order.
@@ -211,12 +209,6 @@ pub fn swapped_ethernet(datagram: &Datagram) -> [u32; 3] {
     // SAFETY: the Ethernet header was checked.
     let halves = |i: usize| unsafe { u32::from(load_u16(at + 2 * i)) };
     [halves(3) | halves(4) << 16, halves(5) | halves(0) << 16, halves(1) | halves(2) << 16]
-}
-
-#[inline(always)]
-const fn traffic_class(first: u32, ipv6: bool) -> u8 {
-    let [a, b, ..] = first.to_ne_bytes();
-    if ipv6 { a << 4 | b >> 4 } else { b }
 }
 
 /// The one's-complement sum of 16-bit words in native order.

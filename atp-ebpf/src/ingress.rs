@@ -78,6 +78,7 @@ fn receive_data(ctx: &TcContext, datagram: &Datagram, first: &Header) -> Result<
         key: arrived::key(datagram, first),
         marked: u32::from(ack::is_marked(datagram)),
         headers_len: (datagram.udp_offset() + UDP_LEN) as u32,
+        traffic_class: u32::from(datagram.traffic_class()),
     };
     if packets > 1 && !is_run(ctx, &walk, first, packets) {
         let packets = if packets < SEGMENTS_MAX { packets } else { SEGMENTS_MAX };
@@ -110,6 +111,7 @@ struct Walk {
     key: ArrivalKey,
     marked: u32,
     headers_len: u32,
+    traffic_class: u32,
 }
 
 /// Receives one packet of a GRO buffer. It is a callback because the verifier checks a callback
@@ -125,7 +127,8 @@ extern "C" fn receive_segment(segment: u32, walk: *mut Walk) -> i64 {
         return 1;
     };
     (walk.key.cookie, walk.key.group) = (header.cookie(), u32::from(header.group()));
-    line::count_segment(&ctx, &walk.key, &header, walk.headers_len + walk.segment_len);
+    let (bytes, class) = (walk.headers_len + walk.segment_len, walk.traffic_class as u8);
+    line::count_segment(&ctx, &walk.key, &header, bytes, class);
     if header.flags().contains(Flags::NO_ACK) {
         arrived::record(&ctx, &walk.key, &header, 1, walk.marked != 0);
     } else {

@@ -1,5 +1,5 @@
-//! Counts the bytes that arrive, for advice to senders: those of each interface, and those of each
-//! lane that a receiving library has admitted.
+//! Counts the bytes that arrive, for advice to senders: those of each interface, the approximate
+//! ones among them, and those of each lane that a receiving library has admitted.
 //!
 //! Bytes are those on the wire, as `Advice::wire_bytes` counts them. A GSO or GRO buffer counts as
 //! the packets that it holds.
@@ -7,7 +7,7 @@
 use crate::{
     atomic,
     maps::{self, ADVISED, ARRIVED_BYTES, ARRIVED_LANES},
-    parse::{Datagram, UDP_LEN},
+    parse::{self, Datagram, UDP_LEN},
 };
 use atp_common::{
     maps::{LINES, arrivals::ArrivalKey},
@@ -47,7 +47,7 @@ pub fn count(ctx: &TcContext, datagram: Option<&Datagram>) {
         }
         None => frame_bytes(ctx.len()),
     };
-    add(ifindex, bytes);
+    add(ifindex, bytes, approximate(parse::traffic_class(ctx.data(), ctx.data_end())));
 }
 
 /// Counts a frame that XDP drops: tc ingress sees all others.
@@ -58,7 +58,8 @@ pub fn count_dropped(ctx: &XdpContext, verdict: u32) {
     }
     // SAFETY: a field of the program's context.
     let ifindex = unsafe { (*ctx.ctx).ingress_ifindex };
-    add(ifindex, frame_bytes((ctx.data_end() - ctx.data()) as u32));
+    let (data, end) = (ctx.data(), ctx.data_end());
+    add(ifindex, frame_bytes((end - data) as u32), approximate(parse::traffic_class(data, end)));
 }
 
 /// Counts DATA of a lane: `packets` of them, in one buffer. `header` is that of the last one, or
@@ -74,18 +75,40 @@ pub fn count_lane(
     if is_on() {
         // SAFETY: a field of the program's context.
         let ifindex = unsafe { (*ctx.skb.skb).ifindex };
-        add_to_lane(key, buffer_bytes(ctx, datagram, packets), ifindex, header.flags());
+        let words = words(header, approximate(datagram.traffic_class()));
+        add_to_lane(key, buffer_bytes(ctx, datagram, packets), ifindex, words);
     }
 }
 
 /// Counts one packet of a buffer that holds several kinds of them. `bytes`: with its headers.
 #[inline(always)]
-pub fn count_segment(ctx: &TcContext, key: &ArrivalKey, header: &Header, bytes: u32) {
+pub fn count_segment(
+    ctx: &TcContext,
+    key: &ArrivalKey,
+    header: &Header,
+    bytes: u32,
+    traffic_class: u8,
+) {
     if is_on() {
         // SAFETY: a field of the program's context.
         let ifindex = unsafe { (*ctx.skb.skb).ifindex };
-        add_to_lane(key, frame_bytes(bytes), ifindex, header.flags());
+        let words = words(header, approximate(traffic_class));
+        add_to_lane(key, frame_bytes(bytes), ifindex, words);
     }
+}
+
+/// 1 if the packet has the DSCP of an approximate queue, else 0. No `bool`: the verifier would check
+/// everything behind it twice.
+#[inline(always)]
+fn approximate(traffic_class: u8) -> u64 {
+    maps::config().map_or(0, |config| config.approximate(traffic_class))
+}
+
+/// What a packet says of its lane: `ArrivedLane::backlogged`, then `approximate`. One word, as a
+/// function has five arguments at most.
+#[inline(always)]
+fn words(header: &Header, approximate: u64) -> u64 {
+    u64::from(header.flags().contains(Flags::BACKLOGGED)) | approximate << 32
 }
 
 #[inline(always)]
@@ -105,21 +128,27 @@ fn buffer_bytes(ctx: &TcContext, datagram: &Datagram, packets: u32) -> u32 {
 
 /// Each processor has an element of its own, and programs don't preempt each other on it.
 #[inline(always)]
-fn add(ifindex: u32, bytes: u32) {
+fn add(ifindex: u32, bytes: u32, approximate: u64) {
     // SAFETY: no arguments.
     let cpu = unsafe { bpf_get_smp_processor_id() };
-    if let Some(lines) = ARRIVED_BYTES.get_ptr_mut(cpu) {
+    let Some(counts) = ARRIVED_BYTES.get_ptr_mut(cpu) else { return };
+    let add_to = |counts: *mut u64, bytes: u64| {
         // SAFETY: inside the element; the daemon reads it, hence volatile.
         unsafe {
-            let line = lines.cast::<u64>().add((ifindex as usize) % LINES);
-            line.write_volatile(line.read_volatile() + u64::from(bytes));
+            let line = counts.add((ifindex as usize) % LINES);
+            line.write_volatile(line.read_volatile() + bytes);
         }
-    }
+    };
+    let bytes = u64::from(bytes);
+    // SAFETY: fields of a map's element.
+    let fields = unsafe { (&raw mut (*counts).all, &raw mut (*counts).approximate) };
+    add_to(fields.0.cast(), bytes);
+    add_to(fields.1.cast(), bytes * approximate);
 }
 
 /// Not inlined, because the caller's stack is full.
 #[inline(never)]
-fn add_to_lane(key: &ArrivalKey, bytes: u32, ifindex: u32, flags: Flags) {
+fn add_to_lane(key: &ArrivalKey, bytes: u32, ifindex: u32, words: u64) {
     // SAFETY: the element is read at once.
     let Some(lane) = (unsafe { ADVISED.get(key) }).copied() else { return };
     let Some(lane) = ARRIVED_LANES.get_ptr_mut(lane) else { return };
@@ -127,7 +156,7 @@ fn add_to_lane(key: &ArrivalKey, bytes: u32, ifindex: u32, flags: Flags) {
     unsafe {
         atomic::add(&raw mut (*lane).bytes, u64::from(bytes));
         (&raw mut (*lane).interface).write_volatile(ifindex);
-        let backlogged = u32::from(flags.contains(Flags::BACKLOGGED));
-        (&raw mut (*lane).backlogged).write_volatile(backlogged);
+        (&raw mut (*lane).backlogged).write_volatile(words as u32);
+        (&raw mut (*lane).approximate).write_volatile((words >> 32) as u32);
     }
 }

@@ -1,8 +1,8 @@
 //! The maps. Their element types and sizes are in `atp_common::maps`.
 
 use atp_common::maps::{
-    self as layout, ACK_RING_WORDS, ADVISED_LANES, ArrivedLane, Config, Counter, Flow, Job, LANES,
-    LINES, LaneControl, LaneLaw, LaneState, PortEntry, RING_TAIL_WORDS,
+    self as layout, ACK_RING_WORDS, ADVISED_LANES, ArrivedBytes, ArrivedLane, Config, Counter,
+    Flow, Job, LANES, LaneControl, LaneLaw, LaneState, PortEntry, RING_TAIL_WORDS,
     arrivals::{
         ADMITTED as ADMITTED_MAX, ARRIVALS, ARRIVALS_LEN, ArrivalKey, NEWCOMERS as NEWCOMERS_MAX,
     },
@@ -114,10 +114,10 @@ pub static ADVISED: HashMap<ArrivalKey, u32> = HashMap::with_max_entries(ADVISED
 pub static ARRIVED_LANES: Array<ArrivedLane> =
     Array::with_max_entries(ADVISED_LANES, BPF_F_MMAPABLE);
 
-/// All bytes that arrived, by processor and interface. The daemon has an element made for each
+/// What arrived over each interface, by processor. The daemon has an element made for each
 /// processor, and reads them through a memory mapping.
 #[map]
-pub static ARRIVED_BYTES: Array<[u64; LINES]> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+pub static ARRIVED_BYTES: Array<ArrivedBytes> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// Memory for a PROBE's answer, one per processor.
 #[map]

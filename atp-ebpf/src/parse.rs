@@ -84,6 +84,30 @@ pub fn of_frame(ctx: &XdpContext) -> Option<Datagram> {
     locate(ctx.data(), ctx.data_end()).ok()
 }
 
+/// The traffic-class byte of an IP packet; 0 of any other.
+#[inline(always)]
+pub fn traffic_class(data: usize, end: usize) -> u8 {
+    let Ok((ethertype, ip_offset)) = ethertype(data, end) else { return 0 };
+    let ip = keep(data + ip_offset);
+    if ip + size_of::<u32>() > end {
+        return 0;
+    }
+    // SAFETY: the header's first word was just checked.
+    let first = unsafe { load_u32(ip) };
+    match ethertype {
+        ETHERTYPE_IPV4 => traffic_class_in(first, false),
+        ETHERTYPE_IPV6 => traffic_class_in(first, true),
+        _ => 0,
+    }
+}
+
+/// The traffic-class byte in the first word of an IP header.
+#[inline(always)]
+const fn traffic_class_in(first: u32, ipv6: bool) -> u8 {
+    let [a, b, ..] = first.to_ne_bytes();
+    if ipv6 { a << 4 | b >> 4 } else { b }
+}
+
 #[inline(always)]
 fn locate(data: usize, end: usize) -> Result<Datagram, Fault> {
     let (ethertype, ip_offset) = ethertype(data, end)?;
@@ -171,6 +195,13 @@ fn ipv6(ip: usize, end: usize) -> Result<(usize, usize, bool), Fault> {
 }
 
 impl Datagram {
+    /// The traffic-class byte.
+    #[inline(always)]
+    pub fn traffic_class(&self) -> u8 {
+        // SAFETY: the first word of a header that was checked.
+        traffic_class_in(unsafe { load_u32(self.ip) }, self.ipv6)
+    }
+
     /// Whether all bytes that programs read are in the linear area: all of a PROBE, else the
     /// header. A payload too short for a header needs none.
     #[inline(always)]

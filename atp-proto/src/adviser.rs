@@ -26,8 +26,10 @@ pub struct AdviserConfig {
 #[derive(Debug)]
 pub struct Adviser<L> {
     config: AdviserConfig,
-    /// Everything but approximate DATA.
+    /// Everything but the lanes and what shares their queues.
     others: Arrivals,
+    /// What shares the lanes' queues at the line's other end and gets no advice.
+    unadvised: Arrivals,
     lanes: Vec<LaneArrivals>,
     /// By position in `lanes`.
     ids: Vec<L>,
@@ -46,6 +48,7 @@ impl<L: Copy + Eq + Hash> Adviser<L> {
         Self {
             config: AdviserConfig { interval_ns, window_ns, ..config },
             others: Arrivals::default(),
+            unadvised: Arrivals::default(),
             lanes: Vec::new(),
             ids: Vec::new(),
             positions: HashMap::new(),
@@ -66,6 +69,11 @@ impl<L: Copy + Eq + Hash> Adviser<L> {
             self.lanes.len() - 1
         });
         self.lanes[position].arrive(now_ns, window_ns, wire_bytes, backlogged);
+    }
+
+    /// Counts `wire_bytes` of approximate traffic that gets no advice.
+    pub fn on_unadvised(&mut self, now_ns: u64, wire_bytes: u64) {
+        self.unadvised.add(now_ns, self.config.window_ns, wire_bytes);
     }
 
     /// Counts `wire_bytes` of anything else.
@@ -116,7 +124,8 @@ impl<L: Copy + Eq + Hash> Adviser<L> {
         }
         let others_bytes_per_s = self.others.bytes_per_s(now_ns, window_ns);
         let available = available(line_bytes_per_s, others_bytes_per_s, depth_packets);
-        fill(&mut self.lanes, available, now_ns, window_ns);
+        let unadvised_bytes_per_s = self.unadvised.bytes_per_s(now_ns, window_ns);
+        fill(&mut self.lanes, available, unadvised_bytes_per_s, now_ns, window_ns);
     }
 }
 
@@ -155,6 +164,21 @@ mod tests {
         // A silent lane is forgotten.
         assert_eq!(adviser.advice(now_ns + 40_000, 7), Advice::NONE);
         assert_eq!(adviser.lanes(), 0);
+    }
+
+    // Two lanes that send as advised, and a stranger in their queues that sends at the line's rate.
+    #[test]
+    fn advice__leaves_unadvised_traffic_one_share() {
+        let mut adviser = Adviser::new(CONFIG);
+        let mut advice = Advice::NONE;
+        for now_ns in (0..300_000).step_by(1_000) {
+            let bytes = advice.bytes_per_s().min(1_000_000_000) / 1_000_000;
+            [7, 8].into_iter().for_each(|lane| adviser.on_data(now_ns, lane, bytes, true));
+            adviser.on_unadvised(now_ns, 1_000);
+            advice = adviser.advice(now_ns, 7);
+        }
+        let found = advice.bytes_per_s();
+        assert!((330_000_000..336_000_000).contains(&found), "{found}");
     }
 
     #[test]

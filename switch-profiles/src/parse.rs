@@ -428,6 +428,7 @@ mod tests {
             assert_eq!(profile.queues()[usize::from(queue)].ecn_threshold_packets, None);
         }
         assert_eq!(profile.dscp_of_queue(0), 0);
+        assert_eq!(profile.approximate_dscps(), (1..=7).map(|queue| 1 << (4 * queue - 1)).sum());
         assert_eq!(limit(&profile, 0), PerRole::same(256));
         assert_eq!(profile.advised_depth_packets(), 4);
         assert_eq!(profile.queues()[0].ecn_threshold_packets, Some(65));

@@ -40,6 +40,11 @@ impl Profile {
         self.queues[usize::from(queue)].dscp.first().copied().unwrap_or(0)
     }
 
+    /// The code points of queues 1 to 7, one bit each.
+    pub fn approximate_dscps(&self) -> u64 {
+        self.queues[1..].iter().flat_map(|queue| &queue.dscp).fold(0, |bits, dscp| bits | 1 << dscp)
+    }
+
     /// The number of packets that may wait in a queue of a port of `role`.
     ///
     /// # Panics

@@ -38,6 +38,8 @@ pub const RATE_BYTES_PER_S: u64 = 40_000;
 pub const EPOCH: u16 = 300;
 /// The lane's DSCP.
 pub const DSCP: u8 = 19;
+/// The DSCPs that ingress counts as approximate, one bit each.
+const APPROXIMATE_DSCPS: u64 = 1 << DSCP;
 /// Pacing horizon: the latest departure time, relative to now.
 pub const HORIZON_NS: u64 = 10_000_000_000;
 /// The rate of a lane without a heartbeat.
@@ -141,6 +143,7 @@ impl Rig {
             generation: 0,
             ack_mark: ACK_MARK,
             counts_arrivals: 0,
+            approximate_dscps: APPROXIMATE_DSCPS,
         };
         let datapath = Datapath::load_for(&Object::from_file(&path)?, config, backend, log)?;
         let job = Job { cgroup: 0, id: JOB, state: JOB_ACTIVE };

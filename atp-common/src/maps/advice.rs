@@ -4,13 +4,23 @@
 use crate::{units::Share, wire::Advice};
 use bytemuck::{Pod, Zeroable};
 
-/// Arriving lanes of a host that get advice. Bytes of further lanes count as other traffic.
+/// Arriving lanes of a host that get advice. Bytes of further lanes count as unadvised.
 pub const ADVISED_LANES: u32 = 2048;
 /// Arriving lanes of one receiver that get advice.
 pub const RECEIVER_LANES: usize = 512;
 /// Counters of arrived bytes per processor. An interface's counter is at its index modulo this
 /// number. Interfaces that share a counter get no advice.
 pub const LINES: usize = 64;
+
+/// The bytes that arrived over each interface on one processor, as they are on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct ArrivedBytes {
+    /// All bytes; only grows, and wraps.
+    pub all: [u64; LINES],
+    /// Those with the DSCP of an approximate queue.
+    pub approximate: [u64; LINES],
+}
 
 /// The programs' count of an arriving lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -22,8 +32,12 @@ pub struct ArrivedLane {
     pub interface: u32,
     /// Whether the last packet was flagged BACKLOGGED; 0 or 1.
     pub backlogged: u32,
+    /// Whether the last packet had the DSCP of an approximate queue; 0 or 1.
+    pub approximate: u32,
+    /// Zero.
+    pub reserved: u32,
     /// Zero. Lanes that arrive on different processors don't share a cache line.
-    pub reserved: [u64; 6],
+    pub reserved_too: [u64; 5],
 }
 
 const _: () = assert!(size_of::<ArrivedLane>() == 64);

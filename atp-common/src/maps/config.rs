@@ -26,6 +26,16 @@ pub struct Config {
     pub ack_mark: u32,
     /// Not 0 if arrivals are counted for advice.
     pub counts_arrivals: u32,
+    /// The DSCPs of the approximate queues, one bit each.
+    pub approximate_dscps: u64,
 }
 
-const _: () = assert!(size_of::<Config>() == 48);
+impl Config {
+    /// 1 if switches put packets with this traffic-class byte into an approximate queue, else 0.
+    #[inline(always)]
+    pub const fn approximate(&self, traffic_class: u8) -> u64 {
+        self.approximate_dscps >> (traffic_class >> 2) & 1
+    }
+}
+
+const _: () = assert!(size_of::<Config>() == 56);

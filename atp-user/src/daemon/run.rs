@@ -167,7 +167,7 @@ pub async fn run(options: Options) -> Result<()> {
     );
     // From here on a signal must not end the daemon before the host is restored.
     let signals = Signals::take()?;
-    let datapath = attach(&options)?;
+    let datapath = attach(&options, &profile)?;
     let mut listener = match activated {
         Some(socket) => Listener::inherited(socket)?,
         None => Listener::bind(&options.socket)?,
@@ -200,7 +200,7 @@ fn raise_descriptor_limit() {
 
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
-fn attach(options: &Options) -> Result<Datapath> {
+fn attach(options: &Options, profile: &Profile) -> Result<Datapath> {
     let tick_ns = options.tick().as_nanos() as u64;
     let object = match &options.object {
         Some(path) => Object::from_file(path)?,
@@ -215,6 +215,8 @@ fn attach(options: &Options) -> Result<Datapath> {
         generation: 1,
         ack_mark: options.ack_mark.draw(),
         counts_arrivals: options.advice.is_on().into(),
+        // Without a stated profile, nothing is known of the switches.
+        approximate_dscps: options.profile.as_ref().map_or(0, |_| profile.approximate_dscps()),
     };
     let request = match options.pacing {
         PacingChoice::Auto => PacingRequest::Auto,

@@ -4,7 +4,7 @@
 use super::{DatapathError, bpf, mapped::MappedArray, table::Table};
 use atp_common::{
     maps::{
-        ADVISED_LANES, ArrivedLane, ArrivingLane, ArrivingLanes, LINES, RECEIVER_LANES,
+        ADVISED_LANES, ArrivedBytes, ArrivedLane, ArrivingLane, ArrivingLanes, RECEIVER_LANES,
         arrivals::ArrivalKey,
     },
     wire::Advice,
@@ -24,19 +24,28 @@ pub struct ArrivalCounts {
     lines: MappedArray,
     cpus: usize,
     /// Keeps the maps open until the programs that use them are loaded.
-    _maps: (Table<u32, ArrivedLane>, Table<u32, [u64; LINES]>),
+    _maps: (Table<u32, ArrivedLane>, Table<u32, ArrivedBytes>),
+}
+
+/// What has arrived on a line. Both wrap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineBytes {
+    /// All bytes.
+    pub all: u64,
+    /// Those with the DSCP of an approximate queue.
+    pub approximate: u64,
 }
 
 impl ArrivalCounts {
     pub(super) fn take(ebpf: &mut Ebpf, cpus: usize) -> Result<Self, DatapathError> {
         let lanes = Table::<u32, ArrivedLane>::take(ebpf, "ARRIVED_LANES")?;
-        let lines = Table::<u32, [u64; LINES]>::take(ebpf, "ARRIVED_BYTES")?;
+        let lines = Table::<u32, ArrivedBytes>::take(ebpf, "ARRIVED_BYTES")?;
         let mapping = |error| DatapathError::map("map the memory of arrivals", error);
         Ok(Self {
             keys: Table::take(ebpf, "ADVISED")?,
             lanes: MappedArray::new(lanes.as_fd(), size_of::<ArrivedLane>(), ADVISED_LANES)
                 .map_err(mapping)?,
-            lines: MappedArray::new(lines.as_fd(), size_of::<[u64; LINES]>(), cpus as u32)
+            lines: MappedArray::new(lines.as_fd(), size_of::<ArrivedBytes>(), cpus as u32)
                 .map_err(mapping)?,
             cpus,
             _maps: (lanes, lines),
@@ -61,14 +70,23 @@ impl ArrivalCounts {
             bytes: bytes.load(Relaxed),
             interface: word(offset_of!(ArrivedLane, interface)),
             backlogged: word(offset_of!(ArrivedLane, backlogged)),
-            reserved: [0; _],
+            approximate: word(offset_of!(ArrivedLane, approximate)),
+            reserved: 0,
+            reserved_too: [0; _],
         }
     }
 
-    /// All bytes that arrived on a line. It wraps.
-    pub fn line_bytes(&self, line: usize) -> u64 {
-        let bytes = |cpu| self.lines.u64(cpu, line * size_of::<u64>()).load(Relaxed);
-        (0..self.cpus).map(bytes).fold(0, u64::wrapping_add)
+    /// The bytes that arrived on a line.
+    pub fn line_bytes(&self, line: usize) -> LineBytes {
+        let at = line * size_of::<u64>();
+        let sum = |field: usize| {
+            let bytes = |cpu| self.lines.u64(cpu, field + at).load(Relaxed);
+            (0..self.cpus).map(bytes).fold(0, u64::wrapping_add)
+        };
+        LineBytes {
+            all: sum(offset_of!(ArrivedBytes, all)),
+            approximate: sum(offset_of!(ArrivedBytes, approximate)),
+        }
     }
 }
 

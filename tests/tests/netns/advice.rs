@@ -2,13 +2,16 @@
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, LaneStats};
+use socket2::SockRef;
 use std::{
-    net::SocketAddr,
+    net::{SocketAddr, UdpSocket},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
 use testbed::{
-    Daemon, Family, Host, Load, PORT, Receiving, Sending, Signal, Star, Transfer, check_promise,
+    Daemon, Family, Host, Load, PORT, Profile, Receiving, Sending, Signal, Star, Transfer,
+    check_promise,
     faults::{Injection, Trouble, wired_star},
 };
 
@@ -25,6 +28,7 @@ crate::trials! {
     advice__to_lanes_of_different_msr,
     advice__of_a_wrong_line_rate,
     advice__of_a_late_receiver,
+    advice__beside_a_stranger_in_its_queue,
     advice__holds_lanes_up_under_random_loss,
     loss__of_acks_is_no_loss_of_packets,
 }
@@ -163,6 +167,66 @@ fn advice__of_a_late_receiver() -> Result<()> {
     Ok(())
 }
 
+/// UDP packets with an approximate DSCP, twice as many as the port of 100 Mbit/s carries, leave a
+/// job its half of the line. Were they subtracted as exact traffic is, a tenth would remain.
+fn advice__beside_a_stranger_in_its_queue() -> Result<()> {
+    let star = Star::new(3)?;
+    star.shape(2, "100mbit", 8)?;
+    let [from, stranger, to] = &star.hosts[..] else { anyhow::bail!("not three hosts") };
+    let options = ["--rate-max", "100mbit", "--profile", "default"];
+    let (from_daemon, to_daemon) = (&from.daemon(&options)?, &to.daemon(&options)?);
+    let (family, load) = (Family::V4, Load { messages: 2_000, ..LOAD });
+    let transfer = Transfer { from, from_daemon, to, to_daemon, family, load, msr: 0.5 };
+    let over = AtomicBool::new(false);
+    let lanes = thread::scope(|scope| {
+        let flood = scope.spawn(|| flood(stranger, to, &over));
+        let lanes = lanes_of(&transfer);
+        over.store(true, Ordering::Relaxed);
+        let packets = flood.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        println!("the stranger sent {packets} packets");
+        lanes
+    })?;
+    let advised = lanes.iter().filter_map(|lane| lane.advice_bytes_per_s);
+    let mut mbit: Vec<u64> = advised.map(|bytes_per_s| bytes_per_s / 125_000).collect();
+    mbit.sort_unstable();
+    println!("advice at {} looks: {mbit:?} Mbit/s", mbit.len());
+    ensure!(mbit.get(mbit.len() / 2).is_some_and(|median| *median >= 40), "{mbit:?}");
+    Ok(())
+}
+
+/// Sends packets to a port where nothing listens, 200 Mbit/s, until `over` is set. Returns their
+/// number.
+fn flood(from: &Host, to: &Host, over: &AtomicBool) -> Result<u64> {
+    const PACKETS_PER_MS: u32 = 18;
+    from.namespace.enter(|| {
+        let socket = UdpSocket::bind("0.0.0.0:0")?;
+        SockRef::from(&socket).set_tos_v4(u32::from(Profile::default().dscp_of_queue(1)) << 2)?;
+        let address = SocketAddr::new(to.endpoint(Family::V4, PORT).ip(), PORT + 1);
+        let (begun, mut packets) = (Instant::now(), 0);
+        while !over.load(Ordering::Relaxed) {
+            let due = begun.elapsed().as_millis() as u64 * u64::from(PACKETS_PER_MS);
+            // The port is closed, and the socket may report that.
+            (packets..due).for_each(|_| drop(socket.send_to(&[0; 1_400], address)));
+            packets = packets.max(due);
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(packets)
+    })
+}
+
+/// All looks at the sender's lanes during a transfer.
+fn lanes_of(transfer: &Transfer<'_>) -> Result<Vec<LaneStats>> {
+    let (mut sending, receiving) = transfer.start()?;
+    let mut snapshot = Client::connect(transfer.from_daemon.socket())?.snapshot()?;
+    let mut lanes = Vec::new();
+    while sending.is_running()? {
+        lanes.extend(snapshot.read().lanes);
+        thread::sleep(Duration::from_millis(10));
+    }
+    transfer.finish(sending, receiving)?;
+    Ok(lanes)
+}
+
 /// The lane of a job at 200 Mbit/s through a network that loses packets, every 10 ms. `back`: the
 /// loss of ACKs and receipts.
 fn lane_under_loss(msr: f64, back: f64, options: &[&str]) -> Result<Vec<LaneStats>> {
@@ -181,15 +245,7 @@ fn lane_under_loss(msr: f64, back: f64, options: &[&str]) -> Result<Vec<LaneStat
         load: LOAD,
         msr,
     };
-    let (mut sending, receiving) = transfer.start()?;
-    let mut snapshot = Client::connect(from_daemon.socket())?.snapshot()?;
-    let mut lanes = Vec::new();
-    while sending.is_running()? {
-        lanes.extend(snapshot.read().lanes);
-        thread::sleep(Duration::from_millis(10));
-    }
-    transfer.finish(sending, receiving)?;
-    Ok(lanes)
+    lanes_of(&transfer)
 }
 
 /// The share of packets lost in [`lane_under_loss`].

@@ -120,7 +120,7 @@ fn drain(mut receiver: Receiver) -> Result<()> {
 
 fn advice__to_jobs_of_many_lanes() -> Result<()> {
     run_both(200, 8)?;
-    // Lanes beyond the most that one sender gets advice for count as other traffic. Their least
+    // Lanes beyond the most that one sender gets advice for count as unadvised. Their least
     // rates overload the port.
     run(200, 100, "on").map(drop)
 }

@@ -9,13 +9,14 @@ use atp_common::{
 use atp_tests::{
     capability::Suite,
     packets::{COOKIE, GROUP, LOCAL_RECEIVER, RECEIVER, SENDER, Shape, data_fields},
-    prog_run::{Rig, SkBuff},
+    prog_run::{DSCP, Rig, SkBuff},
 };
-use atp_user::datapath::INGRESS;
+use atp_user::datapath::{INGRESS, LineBytes};
 
 pub fn add(suite: &mut Suite) {
     suite.add("arrivals__of_lanes_and_of_all", NEEDS, of_lanes_and_of_all);
     suite.add("arrivals__of_buffers", NEEDS, of_buffers);
+    suite.add("arrivals__of_approximate_queues", NEEDS, of_approximate_queues);
     suite.add("arrivals__are_not_counted_without_advice", NEEDS, are_not_counted_without_advice);
 }
 
@@ -46,15 +47,22 @@ fn key(ipv6: bool) -> ArrivalKey {
 
 /// The bytes that a run of ingress added to the count of the lane and to that of all bytes.
 fn counted(rig: &Rig, packet: &[u8], skb: SkBuff) -> Result<(u64, u64, ArrivedLane)> {
-    let look = || {
-        let arrivals = rig.datapath.arrivals();
-        let all: u64 = (0..LINES).map(|line| arrivals.line_bytes(line)).sum();
-        (arrivals.lane(LANE), all)
+    let before = rig.datapath.arrivals().lane(LANE);
+    let of_all = counted_on_lines(rig, packet, skb)?.all;
+    let after = rig.datapath.arrivals().lane(LANE);
+    Ok((after.bytes - before.bytes, of_all, after))
+}
+
+/// The bytes that a run of ingress added to the counts of the interfaces.
+fn counted_on_lines(rig: &Rig, packet: &[u8], skb: SkBuff) -> Result<LineBytes> {
+    let sum = |field: fn(LineBytes) -> u64| {
+        (0..LINES).map(|line| field(rig.datapath.arrivals().line_bytes(line))).sum::<u64>()
     };
+    let look = || [sum(|line| line.all), sum(|line| line.approximate)];
     let before = look();
     rig.run(INGRESS, packet, skb)?;
     let after = look();
-    Ok((after.0.bytes - before.0.bytes, after.1 - before.1, after.0))
+    Ok(LineBytes { all: after[0] - before[0], approximate: after[1] - before[1] })
 }
 
 fn wire_bytes(packet: &[u8]) -> u64 {
@@ -114,6 +122,29 @@ fn of_buffers() -> Result<()> {
         let (of_lane, of_all, _) = counted(&rig, &buffer, skb)?;
         let expected = (of_this_lane * segment_bytes, 4 * segment_bytes);
         ensure!((of_lane, of_all) == expected, "{of_lane} {of_all} instead of {expected:?}");
+    }
+    Ok(())
+}
+
+/// Bytes with the DSCP of an approximate queue have a count of their own, whatever they carry.
+fn of_approximate_queues() -> Result<()> {
+    const IPV4_PROTOCOL: usize = ETHERNET_LEN + 9;
+    const IPV6_NEXT_HEADER: usize = ETHERNET_LEN + 6;
+    const PROTOCOL_TCP: u8 = 6;
+    for (ipv6, dscp) in [(false, 0), (false, DSCP), (true, DSCP + 1), (true, DSCP)] {
+        let rig = rig(ipv6)?;
+        let shape = Shape { ipv6, dscp, ..Shape::default() };
+        let data = shape.atp(&SENDER, &LOCAL_RECEIVER, &Header::new(&data_fields(1)));
+        let mut tcp = shape.udp(&SENDER, &LOCAL_RECEIVER, &[1; 100]);
+        tcp[if ipv6 { IPV6_NEXT_HEADER } else { IPV4_PROTOCOL }] = PROTOCOL_TCP;
+        for packet in [data, tcp] {
+            let all = wire_bytes(&packet);
+            let expected = LineBytes { all, approximate: if dscp == DSCP { all } else { 0 } };
+            let found = counted_on_lines(&rig, &packet, SkBuff::with_mark(0))?;
+            ensure!(found == expected, "IPv6 {ipv6}, DSCP {dscp}: {found:?} not {expected:?}");
+        }
+        let lane = rig.datapath.arrivals().lane(LANE);
+        ensure!(lane.approximate == u32::from(dscp == DSCP), "{lane:?}");
     }
     Ok(())
 }

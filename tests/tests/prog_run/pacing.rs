@@ -158,6 +158,7 @@ fn fall_silent(rig: &Rig) {
         generation: 0,
         ack_mark: ACK_MARK,
         counts_arrivals: 0,
+        approximate_dscps: 0,
     });
 }
 

@@ -90,6 +90,7 @@ impl Fixture {
             generation: 0,
             ack_mark: ACK_MARK,
             counts_arrivals: counts.into(),
+            approximate_dscps: u64::MAX << 1,
         };
         let mut datapath =
             Datapath::load(&Object::from_file(object)?, config, pacing, PacketLog::Off)?;

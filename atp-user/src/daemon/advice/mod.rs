@@ -4,10 +4,10 @@
 mod wake;
 
 use super::quota;
-use crate::datapath::{ArrivalCounts, ArrivingMap, DatapathError};
+use crate::datapath::{ArrivalCounts, ArrivingMap, DatapathError, LineBytes};
 use atp_common::{
     laws::advice::WINDOW_NS,
-    maps::{ADVISED_LANES, ArrivedLane, LINES, RECEIVER_LANES, arrivals::ArrivalKey},
+    maps::{ADVISED_LANES, LINES, RECEIVER_LANES, arrivals::ArrivalKey},
     units::Rate,
     wire::Advice,
 };
@@ -49,10 +49,10 @@ pub struct AdviceGiver {
 struct Line {
     rate: Rate,
     adviser: Adviser<u16>,
-    /// The count of all bytes at the last tick.
-    bytes: u64,
-    /// Bytes of lanes in this tick.
-    lane_bytes: u64,
+    /// The counts at the last tick.
+    bytes: LineBytes,
+    /// Those of lanes in this tick.
+    of_lanes: LineBytes,
 }
 
 struct ReceiverLanes {
@@ -123,8 +123,8 @@ impl AdviceGiver {
                     window_ns: WINDOW_NS,
                     depth_packets: self.depth_packets,
                 }),
-                bytes: 0,
-                lane_bytes: 0,
+                bytes: LineBytes::default(),
+                of_lanes: LineBytes::default(),
             });
         }
         // The next tick begins with the present counts.
@@ -210,19 +210,23 @@ impl AdviceGiver {
             }
             lane.line = line;
             if let Some(line) = line.and_then(|line| self.lines.get_mut(&line)) {
-                line.lane_bytes += bytes;
-                let ArrivedLane { backlogged, .. } = arrived;
-                line.adviser.on_data(now_ns, index as u16, bytes, backlogged != 0);
+                line.of_lanes.all += bytes;
+                line.of_lanes.approximate += if arrived.approximate != 0 { bytes } else { 0 };
+                line.adviser.on_data(now_ns, index as u16, bytes, arrived.backlogged != 0);
             }
         }
         for (interface, line) in &mut self.lines {
-            let all = counts.line_bytes(*interface as usize % LINES);
-            let bytes = all.wrapping_sub(line.bytes);
-            line.bytes = all;
-            let of_lanes = std::mem::take(&mut line.lane_bytes);
-            if !skip {
-                line.adviser.on_other(now_ns, bytes.saturating_sub(of_lanes));
+            let LineBytes { all, approximate } = counts.line_bytes(*interface as usize % LINES);
+            let before = std::mem::replace(&mut line.bytes, LineBytes { all, approximate });
+            let lanes = std::mem::take(&mut line.of_lanes);
+            if skip {
+                continue;
             }
+            let rest = all.wrapping_sub(before.all).saturating_sub(lanes.all);
+            let approximate = approximate.wrapping_sub(before.approximate);
+            let unadvised = approximate.saturating_sub(lanes.approximate).min(rest);
+            line.adviser.on_unadvised(now_ns, unadvised);
+            line.adviser.on_other(now_ns, rest - unadvised);
         }
     }
 
