@@ -23,9 +23,10 @@ use aya_ebpf::{bindings::BPF_NOEXIST, programs::TcContext};
 /// How often an atomic update of a word is tried, while other processors write it.
 const TRIES: u32 = 4;
 
-/// Records consecutive packets of one lane, the first of which has this header.
+/// Records consecutive packets of one lane, the first of which has this header. `marked`: not 0 if
+/// they carry the ECN mark. A `bool` would make the verifier check the recording twice.
 #[inline(always)]
-pub fn record(ctx: &TcContext, key: &ArrivalKey, first: &Header, packets: u32, marked: bool) {
+pub fn record(ctx: &TcContext, key: &ArrivalKey, first: &Header, packets: u32, marked: u32) {
     let Some(element) = find_or_make(key) else {
         note(ctx, Event::NotRecorded);
         return;
@@ -35,8 +36,9 @@ pub fn record(ctx: &TcContext, key: &ArrivalKey, first: &Header, packets: u32, m
 
 /// Not inlined, because the caller's stack is full.
 #[inline(never)]
-fn record_in(element: *mut u64, slot: u32, packets: u32, epoch: u16, marked: bool) {
-    arrivals::record(&mut Element(element), &Run { slot, packets, epoch, marked });
+fn record_in(element: *mut u64, slot: u32, packets: u32, epoch: u16, marked: u32) {
+    let run = Run { slot, packets, epoch, marked: marked != 0 };
+    arrivals::record(&mut Element(element), &run);
 }
 
 /// Whether a GRO buffer that begins with `first` and ends with `last` holds consecutive packets of

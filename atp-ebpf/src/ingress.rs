@@ -89,7 +89,7 @@ fn receive_data(ctx: &TcContext, datagram: &Datagram, first: &Header) -> Result<
     }
     line::count_lane(ctx, datagram, &walk.key, first, packets);
     if first.flags().contains(Flags::NO_ACK) {
-        arrived::record(ctx, &walk.key, first, packets, walk.marked != 0);
+        arrived::record(ctx, &walk.key, first, packets, walk.marked);
         return Ok(());
     }
     acknowledge(ctx, 0);
@@ -130,7 +130,7 @@ extern "C" fn receive_segment(segment: u32, walk: *mut Walk) -> i64 {
     let (bytes, class) = (walk.headers_len + walk.segment_len, walk.traffic_class as u8);
     line::count_segment(&ctx, &walk.key, &header, bytes, class);
     if header.flags().contains(Flags::NO_ACK) {
-        arrived::record(&ctx, &walk.key, &header, 1, walk.marked != 0);
+        arrived::record(&ctx, &walk.key, &header, 1, walk.marked);
     } else {
         acknowledge(&ctx, segment);
     }

@@ -47,7 +47,11 @@ pub fn count(ctx: &TcContext, datagram: Option<&Datagram>) {
         }
         None => frame_bytes(ctx.len()),
     };
-    add(ifindex, bytes, approximate(parse::traffic_class(ctx.data(), ctx.data_end())));
+    let class = match datagram {
+        Some(datagram) => datagram.traffic_class(),
+        None => parse::traffic_class(ctx.data(), ctx.data_end()),
+    };
+    add(ifindex, bytes, approximate(class));
 }
 
 /// Counts a frame that XDP drops: tc ingress sees all others.
