@@ -79,8 +79,9 @@ pub fn count_lane(
     if is_on() {
         // SAFETY: a field of the program's context.
         let ifindex = unsafe { (*ctx.skb.skb).ifindex };
-        let words = words(header, approximate(datagram.traffic_class()));
-        add_to_lane(key, buffer_bytes(ctx, datagram, packets), ifindex, words);
+        let bytes = buffer_bytes(ctx, datagram, packets);
+        let approximate_bytes = u64::from(bytes) * approximate(datagram.traffic_class());
+        add_to_lane(key, bytes, approximate_bytes, ifindex, header.flags());
     }
 }
 
@@ -96,8 +97,9 @@ pub fn count_segment(
     if is_on() {
         // SAFETY: a field of the program's context.
         let ifindex = unsafe { (*ctx.skb.skb).ifindex };
-        let words = words(header, approximate(traffic_class));
-        add_to_lane(key, frame_bytes(bytes), ifindex, words);
+        let bytes = frame_bytes(bytes);
+        let approximate_bytes = u64::from(bytes) * approximate(traffic_class);
+        add_to_lane(key, bytes, approximate_bytes, ifindex, header.flags());
     }
 }
 
@@ -106,13 +108,6 @@ pub fn count_segment(
 #[inline(always)]
 fn approximate(traffic_class: u8) -> u64 {
     maps::config().map_or(0, |config| config.approximate(traffic_class))
-}
-
-/// What a packet says of its lane: `ArrivedLane::backlogged`, then `approximate`. One word, as a
-/// function has five arguments at most.
-#[inline(always)]
-fn words(header: &Header, approximate: u64) -> u64 {
-    u64::from(header.flags().contains(Flags::BACKLOGGED)) | approximate << 32
 }
 
 #[inline(always)]
@@ -152,15 +147,16 @@ fn add(ifindex: u32, bytes: u32, approximate: u64) {
 
 /// Not inlined, because the caller's stack is full.
 #[inline(never)]
-fn add_to_lane(key: &ArrivalKey, bytes: u32, ifindex: u32, words: u64) {
+fn add_to_lane(key: &ArrivalKey, bytes: u32, approximate_bytes: u64, ifindex: u32, flags: Flags) {
     // SAFETY: the element is read at once.
     let Some(lane) = (unsafe { ADVISED.get(key) }).copied() else { return };
     let Some(lane) = ARRIVED_LANES.get_ptr_mut(lane) else { return };
     // SAFETY: aligned fields of a map's element, each written with one store.
     unsafe {
         atomic::add(&raw mut (*lane).bytes, u64::from(bytes));
+        atomic::add(&raw mut (*lane).approximate_bytes, approximate_bytes);
         (&raw mut (*lane).interface).write_volatile(ifindex);
-        (&raw mut (*lane).backlogged).write_volatile(words as u32);
-        (&raw mut (*lane).approximate).write_volatile((words >> 32) as u32);
+        let backlogged = u32::from(flags.contains(Flags::BACKLOGGED));
+        (&raw mut (*lane).backlogged).write_volatile(backlogged);
     }
 }

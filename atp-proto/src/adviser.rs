@@ -4,7 +4,7 @@
 //! interval, and after a lane began or ended. Its laws are `atp_common::laws::advice`.
 
 use atp_common::{
-    laws::advice::{Arrivals, LaneArrivals, available, fill},
+    laws::advice::{Arrivals, LaneArrivals, available, fill, left_beside},
     wire::Advice,
 };
 use std::{collections::HashMap, hash::Hash};
@@ -26,9 +26,9 @@ pub struct AdviserConfig {
 #[derive(Debug)]
 pub struct Adviser<L> {
     config: AdviserConfig,
-    /// Everything but the lanes and what shares their queues.
+    /// Everything but the lanes and unadvised traffic.
     others: Arrivals,
-    /// What shares the lanes' queues at the line's other end and gets no advice.
+    /// What is in approximate queues at the line's other end, and gets no advice.
     unadvised: Arrivals,
     lanes: Vec<LaneArrivals>,
     /// By position in `lanes`.
@@ -124,8 +124,10 @@ impl<L: Copy + Eq + Hash> Adviser<L> {
         }
         let others_bytes_per_s = self.others.bytes_per_s(now_ns, window_ns);
         let available = available(line_bytes_per_s, others_bytes_per_s, depth_packets);
-        let unadvised_bytes_per_s = self.unadvised.bytes_per_s(now_ns, window_ns);
-        fill(&mut self.lanes, available, unadvised_bytes_per_s, now_ns, window_ns);
+        let unadvised = self.unadvised.bytes_per_s(now_ns, window_ns);
+        let lanes = self.lanes.len() as u64;
+        let left = left_beside(unadvised, available, lanes, depth_packets);
+        fill(&mut self.lanes, left, now_ns, window_ns);
     }
 }
 
@@ -166,7 +168,7 @@ mod tests {
         assert_eq!(adviser.lanes(), 0);
     }
 
-    // Two lanes that send as advised, and a stranger in their queues that sends at the line's rate.
+    // Two lanes that send as advised, and unadvised traffic at the line's rate.
     #[test]
     fn advice__leaves_unadvised_traffic_one_share() {
         let mut adviser = Adviser::new(CONFIG);

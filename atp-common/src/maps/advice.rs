@@ -32,12 +32,10 @@ pub struct ArrivedLane {
     pub interface: u32,
     /// Whether the last packet was flagged BACKLOGGED; 0 or 1.
     pub backlogged: u32,
-    /// Whether the last packet had the DSCP of an approximate queue; 0 or 1.
-    pub approximate: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Those of `bytes` with the DSCP of an approximate queue.
+    pub approximate_bytes: u64,
     /// Zero. Lanes that arrive on different processors don't share a cache line.
-    pub reserved_too: [u64; 5],
+    pub reserved: [u64; 5],
 }
 
 const _: () = assert!(size_of::<ArrivedLane>() == 64);

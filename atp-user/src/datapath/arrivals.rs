@@ -27,13 +27,29 @@ pub struct ArrivalCounts {
     _maps: (Table<u32, ArrivedLane>, Table<u32, ArrivedBytes>),
 }
 
-/// What has arrived on a line. Both wrap.
+/// What has arrived on a line, or of a lane: bytes on the wire. Both wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LineBytes {
-    /// All bytes.
+pub struct WireBytes {
+    /// All of them.
     pub all: u64,
     /// Those with the DSCP of an approximate queue.
     pub approximate: u64,
+}
+
+impl WireBytes {
+    /// What arrived since `before`.
+    pub const fn since(self, before: Self) -> Self {
+        Self {
+            all: self.all.wrapping_sub(before.all),
+            approximate: self.approximate.wrapping_sub(before.approximate),
+        }
+    }
+}
+
+impl From<ArrivedLane> for WireBytes {
+    fn from(lane: ArrivedLane) -> Self {
+        Self { all: lane.bytes, approximate: lane.approximate_bytes }
+    }
 }
 
 impl ArrivalCounts {
@@ -57,7 +73,7 @@ impl ArrivalCounts {
         self.keys.set(*key, &u32::from(lane))
     }
 
-    /// Counts the packets with `key` as other traffic from now on.
+    /// Counts the packets with `key` as unadvised traffic from now on.
     pub fn remove(&self, key: &ArrivalKey) -> Result<(), DatapathError> {
         self.keys.remove(*key)
     }
@@ -65,25 +81,24 @@ impl ArrivalCounts {
     /// The arrivals of a lane, and of those that had its index before.
     pub fn lane(&self, lane: u16) -> ArrivedLane {
         let word = |offset| self.lanes.u32(usize::from(lane), offset).load(Relaxed);
-        let bytes = self.lanes.u64(usize::from(lane), offset_of!(ArrivedLane, bytes));
+        let bytes = |offset| self.lanes.u64(usize::from(lane), offset).load(Relaxed);
         ArrivedLane {
-            bytes: bytes.load(Relaxed),
+            bytes: bytes(offset_of!(ArrivedLane, bytes)),
             interface: word(offset_of!(ArrivedLane, interface)),
             backlogged: word(offset_of!(ArrivedLane, backlogged)),
-            approximate: word(offset_of!(ArrivedLane, approximate)),
-            reserved: 0,
-            reserved_too: [0; _],
+            approximate_bytes: bytes(offset_of!(ArrivedLane, approximate_bytes)),
+            reserved: [0; _],
         }
     }
 
     /// The bytes that arrived on a line.
-    pub fn line_bytes(&self, line: usize) -> LineBytes {
+    pub fn line_bytes(&self, line: usize) -> WireBytes {
         let at = line * size_of::<u64>();
         let sum = |field: usize| {
             let bytes = |cpu| self.lines.u64(cpu, field + at).load(Relaxed);
             (0..self.cpus).map(bytes).fold(0, u64::wrapping_add)
         };
-        LineBytes {
+        WireBytes {
             all: sum(offset_of!(ArrivedBytes, all)),
             approximate: sum(offset_of!(ArrivedBytes, approximate)),
         }

@@ -32,11 +32,12 @@ struct later_options {
     uint64_t unknown;
 };
 
-/* A forked child has no threads for its parent's objects: calls fail, and none hangs. Not with gcc's
- * address sanitizer: a child that is forked while another thread allocates waits forever for the lock
- * of its allocator (2 of 160 runs). */
-#ifndef __SANITIZE_ADDRESS__
+/* A forked child has no threads for its parent's objects: calls fail, and none hangs. */
 static void forks(void) {
+#ifdef __SANITIZE_ADDRESS__
+    /* A child that is forked while another thread allocates waits forever for the lock of the
+     * sanitizer's allocator (gcc 12: 2 of 160 runs). */
+#else
     char address[64];
     atp_receiver receiver = bind_loopback(address);
     atp_job_options options = loopback_options();
@@ -71,8 +72,8 @@ static void forks(void) {
     CHECK(atp_event_free(&event) == ATP_OK);
     CHECK(atp_job_finish(job, NULL) == ATP_OK && atp_job_free(job) == ATP_OK);
     CHECK(atp_stream_free(stream) == ATP_OK && atp_receiver_close(receiver) == ATP_OK);
-}
 #endif
+}
 
 /* Queries: each wrong text, row and number has its error, and the query goes on. */
 static void queries(void) {
@@ -383,9 +384,7 @@ int main(void) {
     CHECK(atp_receiver_close(receiver) == ATP_OK);
     FAILS(atp_receiver_recv(receiver, &event, 0), ATP_ERROR_HANDLE, "receiver");
     CHECK(strcmp(atp_status_name(-100), "unknown") == 0 && strlen(atp_version()) >= 5);
-#ifndef __SANITIZE_ADDRESS__
     forks();
-#endif
     puts("bad_input: every wrong call has its error");
     return 0;
 }

@@ -135,8 +135,9 @@ fn exact__gives_way_to_marks() -> Result<()> {
     let (marked, early) = (red["marked"].as_u64(), red["early"].as_u64());
     let (marked, early) = marked.zip(early).with_context(|| format!("no counters: {red}"))?;
     ensure!(marked > 0, "nothing was marked: {red}");
-    // DATA can be marked. A FIN belongs to no lane and cannot; it is repeated until one passes.
-    ensure!(early * 10 <= marked, "the port dropped packets instead of marking them: {red}");
+    // DATA can be marked. A FIN belongs to no lane and cannot; it is repeated until one passes, some
+    // ten times at most.
+    ensure!(early <= 20, "the port dropped packets instead of marking them: {red}");
     Ok(())
 }
 

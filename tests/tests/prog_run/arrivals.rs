@@ -11,7 +11,7 @@ use atp_tests::{
     packets::{COOKIE, GROUP, LOCAL_RECEIVER, RECEIVER, SENDER, Shape, data_fields},
     prog_run::{DSCP, Rig, SkBuff},
 };
-use atp_user::datapath::{INGRESS, LineBytes};
+use atp_user::datapath::{INGRESS, WireBytes};
 
 pub fn add(suite: &mut Suite) {
     suite.add("arrivals__of_lanes_and_of_all", NEEDS, of_lanes_and_of_all);
@@ -54,15 +54,15 @@ fn counted(rig: &Rig, packet: &[u8], skb: SkBuff) -> Result<(u64, u64, ArrivedLa
 }
 
 /// The bytes that a run of ingress added to the counts of the interfaces.
-fn counted_on_lines(rig: &Rig, packet: &[u8], skb: SkBuff) -> Result<LineBytes> {
-    let sum = |field: fn(LineBytes) -> u64| {
+fn counted_on_lines(rig: &Rig, packet: &[u8], skb: SkBuff) -> Result<WireBytes> {
+    let sum = |field: fn(WireBytes) -> u64| {
         (0..LINES).map(|line| field(rig.datapath.arrivals().line_bytes(line))).sum::<u64>()
     };
     let look = || [sum(|line| line.all), sum(|line| line.approximate)];
     let before = look();
     rig.run(INGRESS, packet, skb)?;
     let after = look();
-    Ok(LineBytes { all: after[0] - before[0], approximate: after[1] - before[1] })
+    Ok(WireBytes { all: after[0] - before[0], approximate: after[1] - before[1] })
 }
 
 fn wire_bytes(packet: &[u8]) -> u64 {
@@ -111,7 +111,10 @@ fn of_buffers() -> Result<()> {
     let headers_len = shape.payload_offset();
     let segment_bytes = wire_bytes(&vec![0; headers_len + SEGMENT_LEN]);
     let fields = |slot, group| Fields { slot, group, flags: Flags::NO_ACK, ..data_fields(slot) };
-    for (groups, of_this_lane) in [([GROUP; 4], 4), ([GROUP, GROUP ^ 1, GROUP, GROUP ^ 1], 2)] {
+    let mixed = [GROUP, GROUP ^ 1, GROUP, GROUP ^ 1];
+    for (groups, of_this_lane, dscp) in [([GROUP; 4], 4, DSCP), (mixed, 2, DSCP), (mixed, 2, 0)] {
+        let shape = Shape { dscp, ..Shape::default() };
+        let before = rig.datapath.arrivals().lane(LANE).approximate_bytes;
         let mut payload = Vec::new();
         for (slot, group) in (40..).zip(groups) {
             payload.extend_from_slice(Header::new(&fields(slot, group)).as_bytes());
@@ -122,6 +125,8 @@ fn of_buffers() -> Result<()> {
         let (of_lane, of_all, _) = counted(&rig, &buffer, skb)?;
         let expected = (of_this_lane * segment_bytes, 4 * segment_bytes);
         ensure!((of_lane, of_all) == expected, "{of_lane} {of_all} instead of {expected:?}");
+        let approximate = rig.datapath.arrivals().lane(LANE).approximate_bytes - before;
+        ensure!(approximate == if dscp == DSCP { of_lane } else { 0 }, "{dscp}: {approximate}");
     }
     Ok(())
 }
@@ -139,12 +144,13 @@ fn of_approximate_queues() -> Result<()> {
         tcp[if ipv6 { IPV6_NEXT_HEADER } else { IPV4_PROTOCOL }] = PROTOCOL_TCP;
         for packet in [data, tcp] {
             let all = wire_bytes(&packet);
-            let expected = LineBytes { all, approximate: if dscp == DSCP { all } else { 0 } };
+            let expected = WireBytes { all, approximate: if dscp == DSCP { all } else { 0 } };
             let found = counted_on_lines(&rig, &packet, SkBuff::with_mark(0))?;
             ensure!(found == expected, "IPv6 {ipv6}, DSCP {dscp}: {found:?} not {expected:?}");
         }
         let lane = rig.datapath.arrivals().lane(LANE);
-        ensure!(lane.approximate == u32::from(dscp == DSCP), "{lane:?}");
+        let approximate_bytes = if dscp == DSCP { lane.bytes } else { 0 };
+        ensure!(lane.bytes > 0 && lane.approximate_bytes == approximate_bytes, "{lane:?}");
     }
     Ok(())
 }

@@ -14,46 +14,53 @@ const OVERCOMMIT_PACKETS: u64 = 6;
 /// The part of a line that approximate lanes can use, bytes per second on the wire. `others`: what
 /// arrives beside them. `depth_packets`: the packets that an approximate queue holds at the line's
 /// other end; 0 if unknown.
+pub const fn available(line_bytes_per_s: u64, others_bytes_per_s: u64, depth_packets: u32) -> u64 {
+    let least = line_bytes_per_s / LEAST_DIVISOR;
+    let left = line_bytes_per_s.saturating_sub(subtracted(others_bytes_per_s, depth_packets));
+    if left < least { least } else { left }
+}
+
+/// What `unadvised` traffic leaves of the part that `lanes` lanes can use. It is in the approximate
+/// queues too, and gets no advice. At most one lane's share is subtracted for it: lanes yield to
+/// what is subtracted, so that traffic that doesn't yield would take the line from them.
+pub const fn left_beside(
+    unadvised_bytes_per_s: u64,
+    available_bytes_per_s: u64,
+    lanes: u64,
+    depth_packets: u32,
+) -> u64 {
+    let share = available_bytes_per_s / (lanes + 1);
+    let subtracted = subtracted(unadvised_bytes_per_s, depth_packets);
+    available_bytes_per_s - if subtracted < share { subtracted } else { share }
+}
+
+/// The part of the others' traffic that lanes yield to.
 ///
 /// Exact traffic comes in bursts. With all of it subtracted, a short queue is empty before the next
 /// burst, and the line idles. So a part is left in: `OVERCOMMIT_PACKETS / depth_packets` of it, and
 /// at most half.
-pub const fn available(line_bytes_per_s: u64, others_bytes_per_s: u64, depth_packets: u32) -> u64 {
+const fn subtracted(others_bytes_per_s: u64, depth_packets: u32) -> u64 {
     let depth = if depth_packets == 0 { DEPTH_PACKETS_UNKNOWN } else { depth_packets } as u64;
-    let least = line_bytes_per_s / LEAST_DIVISOR;
     let half = others_bytes_per_s / 2;
     // No line carries the 3 * 10^18 bytes per second at which it saturates.
     let part = others_bytes_per_s.saturating_mul(OVERCOMMIT_PACKETS) / depth;
-    let overcommit = if part < half { part } else { half };
-    let left = line_bytes_per_s.saturating_sub(others_bytes_per_s - overcommit);
-    if left < least { least } else { left }
+    others_bytes_per_s - if part < half { part } else { half }
 }
 
-/// Gives each of `lanes`, all of them active, its advice. `unadvised`: what arrives in the lanes'
-/// queues without advice.
+/// Gives each of `lanes`, all of them active, its advice.
 ///
 /// The *level* is the rate at which the lanes that want more than it, each limited to it, fill what
 /// the others leave. It is everybody's advice: a lane that wants less may begin to send more. If
 /// all lanes together want less than there is, each may use all of the rest, and as much as the
 /// lane that wants most.
 ///
-/// All unadvised traffic counts as one lane that wants what arrives of it. Were it subtracted
-/// instead, it could take the whole line from the lanes: they yield, and it doesn't.
-///
 /// The level rises from pass to pass, and a pass without a further lane below it is the last. So
 /// there are at most as many passes as lanes.
-pub fn fill(
-    lanes: &mut [LaneArrivals],
-    available_bytes_per_s: u64,
-    unadvised_bytes_per_s: u64,
-    now_ns: u64,
-    window_ns: u64,
-) {
-    if lanes.is_empty() {
+pub fn fill(lanes: &mut [LaneArrivals], available_bytes_per_s: u64, now_ns: u64, window_ns: u64) {
+    let number = lanes.len() as u64;
+    if number == 0 {
         return;
     }
-    let unadvised = (unadvised_bytes_per_s > 0).then_some(unadvised_bytes_per_s);
-    let number = lanes.len() as u64 + u64::from(unadvised.is_some());
     // The room to grow of all idle lanes together is a quarter of the line at most.
     let divisor = LEAST_DIVISOR.max(4 * number);
     for lane in &mut *lanes {
@@ -62,8 +69,7 @@ pub fn fill(
     let share = available_bytes_per_s / number;
     let (mut level, mut content) = (share, 0);
     loop {
-        let wants = lanes.iter().map(|lane| lane.demand_bytes_per_s).chain(unadvised);
-        let below = wants.filter(|&want| want < level);
+        let below = lanes.iter().map(|lane| lane.demand_bytes_per_s).filter(|&want| want < level);
         let (sum, count, most) = below
             .fold((0u64, 0, 0), |(sum, count, most), want| (sum + want, count + 1, most.max(want)));
         let left = available_bytes_per_s.saturating_sub(sum);
@@ -100,11 +106,7 @@ mod tests {
     }
 
     fn advised(lanes: &mut [LaneArrivals], available: u64) -> u64 {
-        advised_beside(lanes, available, 0)
-    }
-
-    fn advised_beside(lanes: &mut [LaneArrivals], available: u64, unadvised: u64) -> u64 {
-        fill(lanes, available, unadvised, NOW_NS, WINDOW_NS);
+        fill(lanes, available, NOW_NS, WINDOW_NS);
         let level = lanes[0].advice().bytes_per_s();
         assert!(lanes.iter().all(|lane| lane.advice().bytes_per_s() == level));
         level
@@ -132,18 +134,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fill__is_max_min_fair(
-            of in lanes(),
-            unadvised in prop_oneof![Just(0), 1u64..50_000_000_000],
-            available in 1_000_000u64..50_000_000_000,
-        ) {
+        fn fill__is_max_min_fair(of in lanes(), available in 1_000_000u64..50_000_000_000) {
             let mut lanes: Vec<_> = of.iter().map(|(rate, backlog)| lane(*rate, *backlog)).collect();
-            let level = advised_beside(&mut lanes, available, unadvised);
+            let level = advised(&mut lanes, available);
             let wants = lanes.iter().map(|lane| match lane.demand_bytes_per_s {
                 u64::MAX => f64::INFINITY,
                 want => want as f64,
             });
-            let wants = wants.chain((unadvised > 0).then_some(unadvised as f64));
             let expected = reference(wants.collect(), available as f64);
             let error = (level as f64 - expected).abs();
             prop_assert!(error <= 128.0 + expected * 1e-9, "{level} {expected}");
@@ -216,14 +213,27 @@ mod tests {
         }
     }
 
-    // Unadvised traffic takes what it wants, and at most an equal share.
+    proptest! {
+        // No more than is subtracted for other traffic, and no more than one share of n + 1.
+        #[test]
+        fn left_beside__is_that_of_others_or_all_shares_but_one(
+            unadvised in prop_oneof![0u64..50_000_000_000, any::<u64>()],
+            line in 1_000u64..50_000_000_000,
+            lanes in 1u64..3_000,
+            depth_packets: u32,
+        ) {
+            let left = left_beside(unadvised, line, lanes, depth_packets);
+            let as_others = line.saturating_sub(subtracted(unadvised, depth_packets));
+            prop_assert_eq!(left, as_others.max(line - line / (lanes + 1)));
+        }
+    }
+
     #[test]
-    fn fill__counts_unadvised_traffic_as_one_lane() {
-        let level = |unadvised| {
-            let mut lanes = [lane(2_000_000_000, true), lane(2_000_000_000, true)];
-            advised_beside(&mut lanes, 6_000_000_000, unadvised) / 10_000_000
-        };
-        assert_eq!([0, 1_000_000_000, 2_100_000_000, u64::MAX].map(level), [300, 250, 200, 200]);
+    fn left_beside__a_stranger_that_sends_much_and_one_that_sends_a_packet() {
+        let left = |unadvised| left_beside(unadvised, 12_000_000, 2, 96);
+        assert_eq!(left(u64::MAX), 8_000_000);
+        assert_eq!(left(84 * 100), 12_000_000 - 7_875);
+        assert_eq!(left(0), 12_000_000);
     }
 
     #[test]
@@ -242,7 +252,7 @@ mod tests {
         let mut again = lanes;
         again[0].arrive(NOW_NS + WINDOW_NS, WINDOW_NS, 135_000, true);
         again[1].arrive(NOW_NS + WINDOW_NS, WINDOW_NS, 12_000, true);
-        fill(&mut again, 5_000_000_000, 0, NOW_NS + 2 * WINDOW_NS - 1, WINDOW_NS);
+        fill(&mut again, 5_000_000_000, NOW_NS + 2 * WINDOW_NS - 1, WINDOW_NS);
         let level = again[0].advice().bytes_per_s();
         assert!((4_300_000_000..4_500_000_000).contains(&level), "{level}");
     }
@@ -255,7 +265,7 @@ mod tests {
         assert_eq!(advised(&mut lanes, 5_000_000_000) / 1_000_000, 2_500);
         let later_ns = NOW_NS + 2 * WINDOW_NS;
         lanes[0].arrive(later_ns - 1, WINDOW_NS, 150_000, true);
-        fill(&mut lanes, 5_000_000_000, 0, later_ns, WINDOW_NS);
+        fill(&mut lanes, 5_000_000_000, later_ns, WINDOW_NS);
         assert!(lanes[0].advice().bytes_per_s() > 4_900_000_000, "{lanes:?}");
     }
 

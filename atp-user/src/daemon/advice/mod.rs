@@ -1,10 +1,11 @@
 //! Gives advice to the lanes that arrive: reads the programs' counts, divides each line, and writes
 //! the result where the receiving library reads it. The theory is in docs/src/control/advice.md.
 
+mod rest;
 mod wake;
 
 use super::quota;
-use crate::datapath::{ArrivalCounts, ArrivingMap, DatapathError, LineBytes};
+use crate::datapath::{ArrivalCounts, ArrivingMap, DatapathError, WireBytes};
 use atp_common::{
     laws::advice::WINDOW_NS,
     maps::{ADVISED_LANES, LINES, RECEIVER_LANES, arrivals::ArrivalKey},
@@ -12,6 +13,7 @@ use atp_common::{
     wire::Advice,
 };
 use atp_proto::{Adviser, AdviserConfig};
+use rest::Rest;
 use slab::Slab;
 use std::{
     collections::BTreeMap,
@@ -49,10 +51,11 @@ pub struct AdviceGiver {
 struct Line {
     rate: Rate,
     adviser: Adviser<u16>,
-    /// The counts at the last tick.
-    bytes: LineBytes,
-    /// Those of lanes in this tick.
-    of_lanes: LineBytes,
+    /// The count at the last tick.
+    bytes: WireBytes,
+    /// What arrived of lanes in this tick.
+    of_lanes: WireBytes,
+    rest: Rest,
 }
 
 struct ReceiverLanes {
@@ -73,7 +76,7 @@ struct CountedLane {
     uid: u32,
     key: ArrivalKey,
     /// The count at the last tick.
-    bytes: u64,
+    bytes: WireBytes,
     /// The interface over which it arrives.
     line: Option<u32>,
     advised: Advice,
@@ -123,8 +126,9 @@ impl AdviceGiver {
                     window_ns: WINDOW_NS,
                     depth_packets: self.depth_packets,
                 }),
-                bytes: LineBytes::default(),
-                of_lanes: LineBytes::default(),
+                bytes: WireBytes::default(),
+                of_lanes: WireBytes::default(),
+                rest: Rest::default(),
             });
         }
         // The next tick begins with the present counts.
@@ -196,9 +200,9 @@ impl AdviceGiver {
     fn count(&mut self, now_ns: u64, counts: &ArrivalCounts, skip: bool) {
         for (index, lane) in &mut self.lanes {
             let arrived = counts.lane(index as u16);
-            let bytes = arrived.bytes.wrapping_sub(lane.bytes);
-            lane.bytes = arrived.bytes;
-            if bytes == 0 || skip {
+            let bytes = WireBytes::from(arrived).since(lane.bytes);
+            lane.bytes = arrived.into();
+            if bytes.all == 0 || skip {
                 continue;
             }
             self.arrived_ns = now_ns;
@@ -210,23 +214,23 @@ impl AdviceGiver {
             }
             lane.line = line;
             if let Some(line) = line.and_then(|line| self.lines.get_mut(&line)) {
-                line.of_lanes.all += bytes;
-                line.of_lanes.approximate += if arrived.approximate != 0 { bytes } else { 0 };
-                line.adviser.on_data(now_ns, index as u16, bytes, arrived.backlogged != 0);
+                line.of_lanes.all += bytes.all;
+                line.of_lanes.approximate += bytes.approximate;
+                line.adviser.on_data(now_ns, index as u16, bytes.all, arrived.backlogged != 0);
             }
         }
         for (interface, line) in &mut self.lines {
-            let LineBytes { all, approximate } = counts.line_bytes(*interface as usize % LINES);
-            let before = std::mem::replace(&mut line.bytes, LineBytes { all, approximate });
-            let lanes = std::mem::take(&mut line.of_lanes);
+            let arrived = counts.line_bytes(*interface as usize % LINES);
+            let bytes = arrived.since(line.bytes);
+            line.bytes = arrived;
+            let of_lanes = std::mem::take(&mut line.of_lanes);
             if skip {
+                line.rest = Rest::default();
                 continue;
             }
-            let rest = all.wrapping_sub(before.all).saturating_sub(lanes.all);
-            let approximate = approximate.wrapping_sub(before.approximate);
-            let unadvised = approximate.saturating_sub(lanes.approximate).min(rest);
-            line.adviser.on_unadvised(now_ns, unadvised);
-            line.adviser.on_other(now_ns, rest - unadvised);
+            let WireBytes { all, approximate } = line.rest.of(bytes, of_lanes);
+            line.adviser.on_unadvised(now_ns, approximate);
+            line.adviser.on_other(now_ns, all - approximate);
         }
     }
 
@@ -298,7 +302,7 @@ impl AdviceGiver {
         }
         let entry = self.lanes.vacant_entry();
         let index = entry.key() as u16;
-        lane.bytes = counts.lane(index).bytes;
+        lane.bytes = counts.lane(index).into();
         log_failure(counts.add(index, &lane.key))?;
         entry.insert(lane);
         Some(index)
@@ -315,7 +319,7 @@ impl AdviceGiver {
 
 impl CountedLane {
     const fn new(port: u16, element: usize, number: u32, uid: u32, key: ArrivalKey) -> Self {
-        let (bytes, line, advised) = (0, None, Advice::NONE);
+        let (bytes, line, advised) = (WireBytes::default(), None, Advice::NONE);
         Self { port, element, number, uid, key, bytes, line, advised }
     }
 }

@@ -1,0 +1,69 @@
+//! What arrives on a line beside its lanes.
+
+use crate::datapath::WireBytes;
+
+/// The rest of a line from tick to tick. Lanes are read before their line, so that a line's count
+/// holds packets that the lanes' counts have only at the next tick.
+#[derive(Debug, Default)]
+pub struct Rest {
+    /// Bytes of lanes that the line's earlier counts held.
+    early: WireBytes,
+}
+
+impl Rest {
+    /// What arrived on the line in this tick and is of no lane. No more is approximate than there
+    /// is.
+    pub fn of(&mut self, line: WireBytes, lanes: WireBytes) -> WireBytes {
+        let all = rest(line.all, lanes.all, &mut self.early.all);
+        let approximate = rest(line.approximate, lanes.approximate, &mut self.early.approximate);
+        WireBytes { all, approximate: approximate.min(all) }
+    }
+}
+
+/// A lane's count of a GRO buffer with a short last packet is too high. So that this doesn't add
+/// up, no more than one tick's bytes are kept for later.
+fn rest(line: u64, lanes: u64, early: &mut u64) -> u64 {
+    let lanes = lanes + *early;
+    *early = lanes.saturating_sub(line).min(line);
+    line.saturating_sub(lanes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes(all: u64, approximate: u64) -> WireBytes {
+        WireBytes { all, approximate }
+    }
+
+    proptest! {
+        // Of each tick's packets, the lanes' counts have a part only at the next tick.
+        #[test]
+        fn of__adds_up_although_lanes_are_read_earlier(
+            ticks in proptest::collection::vec((0u64..1_000, 0u64..1_000, 0.0f64..1.0), 1..100),
+        ) {
+            let (mut rest, mut late, mut found, mut expected) = (Rest::default(), 0, 0, 0);
+            for (lanes, others, late_share) in ticks {
+                let now_late = (lanes as f64 * late_share) as u64;
+                let of_lanes = bytes(lanes - now_late + late, lanes - now_late + late);
+                late = now_late;
+                let of = rest.of(bytes(lanes + others, lanes), of_lanes);
+                prop_assert!(of.approximate <= of.all);
+                (found, expected) = (found + of.all, expected + others);
+                prop_assert!(found + 1_000 >= expected, "{found} of {expected}");
+            }
+            prop_assert!(found <= expected + late + 1_000, "{found} of {expected}");
+        }
+    }
+
+    #[test]
+    fn of__a_line_with_a_lane_and_two_kinds_of_others() {
+        let mut rest = Rest::default();
+        assert_eq!(rest.of(bytes(1_000, 700), bytes(400, 400)), bytes(600, 300));
+        // An exact lane with advice hides nothing.
+        assert_eq!(rest.of(bytes(1_000, 300), bytes(700, 0)), bytes(300, 300));
+        assert_eq!(rest.of(bytes(100, 0), bytes(150, 0)), bytes(0, 0));
+        assert_eq!(rest.of(bytes(100, 0), bytes(0, 0)), bytes(50, 0));
+    }
+}
