@@ -318,7 +318,7 @@ impl AdviceGiver {
 }
 
 impl CountedLane {
-    const fn new(port: u16, element: usize, number: u32, uid: u32, key: ArrivalKey) -> Self {
+    fn new(port: u16, element: usize, number: u32, uid: u32, key: ArrivalKey) -> Self {
         let (bytes, line, advised) = (WireBytes::default(), None, Advice::NONE);
         Self { port, element, number, uid, key, bytes, line, advised }
     }
