@@ -6,26 +6,40 @@ use crate::datapath::WireBytes;
 /// holds packets that the lanes' counts have only at the next tick.
 #[derive(Debug, Default)]
 pub struct Rest {
-    /// Bytes of lanes that the line's earlier counts held.
-    early: WireBytes,
+    all: Kind,
+    approximate: Kind,
 }
 
 impl Rest {
     /// What arrived on the line in this tick and is of no lane. No more is approximate than there
     /// is.
     pub fn of(&mut self, line: WireBytes, lanes: WireBytes) -> WireBytes {
-        let all = rest(line.all, lanes.all, &mut self.early.all);
-        let approximate = rest(line.approximate, lanes.approximate, &mut self.early.approximate);
+        let all = self.all.rest(line.all, lanes.all);
+        let approximate = self.approximate.rest(line.approximate, lanes.approximate);
         WireBytes { all, approximate: approximate.min(all) }
     }
 }
 
-/// A lane's count of a GRO buffer with a short last packet is too high. So that this doesn't add
-/// up, no more than one tick's bytes are kept for later.
-fn rest(line: u64, lanes: u64, early: &mut u64) -> u64 {
-    let lanes = lanes + *early;
-    *early = lanes.saturating_sub(line).min(line);
-    line.saturating_sub(lanes)
+#[derive(Debug, Default)]
+struct Kind {
+    /// The rest of the last tick that had one.
+    last: u64,
+    /// The part of it that was of lanes.
+    of_lanes: u64,
+}
+
+impl Kind {
+    fn rest(&mut self, line: u64, lanes: u64) -> u64 {
+        let lanes = lanes + self.of_lanes;
+        if line > lanes {
+            (self.last, self.of_lanes) = (line - lanes, 0);
+            return self.last;
+        }
+        // A lane's count of a GRO buffer with a short last packet is too high. That doesn't add up:
+        // no more was of lanes than the rest that was found.
+        self.of_lanes = (lanes - line).min(self.last);
+        0
+    }
 }
 
 #[cfg(test)]
@@ -64,6 +78,9 @@ mod tests {
         // An exact lane with advice hides nothing.
         assert_eq!(rest.of(bytes(1_000, 300), bytes(700, 0)), bytes(300, 300));
         assert_eq!(rest.of(bytes(100, 0), bytes(150, 0)), bytes(0, 0));
+        assert_eq!(rest.of(bytes(100, 0), bytes(0, 0)), bytes(50, 0));
+        // Counts that are always too high hide no more than the last rest.
+        (0..9).for_each(|_| assert_eq!(rest.of(bytes(100, 0), bytes(130, 0)), bytes(0, 0)));
         assert_eq!(rest.of(bytes(100, 0), bytes(0, 0)), bytes(50, 0));
     }
 }
