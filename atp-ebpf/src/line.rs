@@ -103,8 +103,8 @@ pub fn count_segment(
     }
 }
 
-/// 1 if the packet has the DSCP of an approximate queue, else 0. No `bool`: the verifier would check
-/// everything behind it twice.
+/// 1 if the packet has the DSCP of an approximate queue, else 0. With a `bool`, the verifier would
+/// check everything behind it twice.
 #[inline(always)]
 fn approximate(traffic_class: u8) -> u64 {
     maps::config().map_or(0, |config| config.approximate(traffic_class))

@@ -167,8 +167,8 @@ fn advice__of_a_late_receiver() -> Result<()> {
     Ok(())
 }
 
-/// Beside UDP packets with an approximate DSCP at the rate of the port, 100 Mbit/s, a job is advised
-/// half of the line. Were they subtracted as exact traffic is, a quarter would remain.
+/// UDP packets with an approximate DSCP arrive at the rate of the port, 100 Mbit/s. A job beside
+/// them is advised half of the line. Were they subtracted as exact traffic is, little would remain.
 fn advice__beside_foreign_packets() -> Result<()> {
     let star = Star::new(3)?;
     star.shape(2, "100mbit", 8)?;
