@@ -136,6 +136,24 @@ impl Run {
         Ok(outcome.map_err(failed).ok())
     }
 
+    /// Runs `other` in another thread beside `part`.
+    fn beside(
+        &mut self,
+        other: impl FnOnce(&mut Run) -> Result<()> + Send,
+        part: impl FnOnce(&mut Run) -> Result<()>,
+    ) -> Result<()> {
+        let mut theirs = Run { empty: self.empty.clone(), ..Run::default() };
+        let ended = thread::scope(|scope| {
+            let other = scope.spawn(|| other(&mut theirs));
+            let ours = part(self);
+            other.join().map_err(|_| anyhow!("a thread that runs tests panicked"))?.and(ours)
+        });
+        self.rungs.extend(theirs.rungs);
+        self.times.take(theirs.times);
+        self.empty.extend(theirs.empty);
+        ended
+    }
+
     /// Runs a part that is a rung, unless the filter left it empty in an earlier round.
     fn rung(&mut self, what: &str, rung: impl FnOnce() -> Result<Rung>) -> Result<()> {
         if self.empty.contains(what) {
@@ -173,27 +191,18 @@ impl Built {
 
     /// The unit tests beside those of the Python packages, which mostly wait for each other.
     fn run_without_root(&self, choice: &Choice, run: &mut Run) -> Result<()> {
-        let mut beside = Run { empty: run.empty.clone(), ..Run::default() };
-        let ended = thread::scope(|scope| {
-            let (torch, beside) = (self.torch.as_ref(), &mut beside);
-            let python = self.wheels.as_ref();
-            let python = python
-                .map(|wheels| scope.spawn(move || python::run(wheels, torch, choice, beside)));
-            let unit = self.unit.map_or(Ok(()), |()| run.rung("unit tests", || unit::run(choice)));
-            let panicked = |_| anyhow!("the thread of the Python tests panicked");
-            let python = python.map(|python| python.join().map_err(panicked)?);
-            python.unwrap_or(Ok(())).and(unit)
-        });
-        run.rungs.extend(beside.rungs);
-        run.times.take(beside.times);
-        run.empty.extend(beside.empty);
-        ended
+        let python = |run: &mut Run| match &self.wheels {
+            Some(wheels) => python::run(wheels, self.torch.as_ref(), choice, run),
+            None => Ok(()),
+        };
+        run.beside(python, |run| {
+            self.unit.map_or(Ok(()), |()| run.rung("unit tests", || unit::run(choice)))
+        })
     }
 
-    /// Runs the rungs that need no guest.
+    /// Runs the rungs that need no guest: the kernel tests beside the others.
     fn run(&self, choice: &Choice, run: &mut Run) -> Result<()> {
-        self.run_without_root(choice, run)?;
-        self.run_on_host(choice, run)
+        run.beside(|run| self.run_without_root(choice, run), |run| self.run_on_host(choice, run))
     }
 
     fn run_on_host(&self, choice: &Choice, run: &mut Run) -> Result<()> {
@@ -210,7 +219,8 @@ impl Built {
                     (vm::run(tests, choice.filter), started.elapsed())
                 })
             });
-            self.run(choice, run)?;
+            self.run_without_root(choice, run)?;
+            self.run_on_host(choice, run)?;
             if choice.filter.is_none() {
                 run.rung("soak test", soak::run)?;
             }
