@@ -13,7 +13,7 @@ const CHANCE_MIN: f64 = 0.01;
 
 /// The messages with records of the strata that agree, unless chance explains it: had all strata
 /// the values of those that vary, as many would agree now and then.
-pub(crate) fn agreeing_messages(parts: &[Part]) -> Option<u64> {
+pub(crate) fn agreeing_messages(parts: &[Part], is_asked: impl Fn(&Part) -> bool) -> Option<u64> {
     // A message agrees with itself.
     let evaluated: Vec<&Part> = parts.iter().filter(|part| part.nonzero > 1).collect();
     let varying = evaluated.iter().filter(|part| !part.agrees);
@@ -24,7 +24,7 @@ pub(crate) fn agreeing_messages(parts: &[Part]) -> Option<u64> {
     // The most frequent value has at most the root of that share of the messages.
     let share = (agreed as f64 / pairs as f64).sqrt();
     let expected: f64 = evaluated.iter().map(|part| share.powf((part.nonzero - 1) as f64)).sum();
-    let agreeing = evaluated.iter().filter(|part| part.agrees && !part.is_bounded);
+    let agreeing = evaluated.iter().filter(|part| part.agrees && is_asked(part));
     let (strata, messages) =
         agreeing.fold((0, 0), |(strata, messages), part| (strata + 1, messages + part.nonzero));
     (strata > 0 && !is_chance(expected, strata)).then_some(messages)

@@ -1,6 +1,8 @@
 //! Sums and counts: expansion by `N/m`, and the ratio to the records where senders state them.
 
-use crate::check::{contradictions, exact_totals, rounded, sample_warnings, strata_without_key};
+use crate::check::{
+    contradictions, exact_totals, rounded, sample_warnings, strata_without_key, without_values,
+};
 use crate::part::{Part, rule_of_three};
 use crate::spread::Spread;
 use crate::stratum::Stratum;
@@ -30,7 +32,26 @@ impl Sample {
     /// # Errors
     /// A stratum hasn't said how many messages it sent, or none of them arrived.
     pub fn sum(&self, confidence: Confidence) -> Result<Estimate, AnswerError> {
+        let mut estimate = self.sum_of_key(confidence)?;
+        self.warn_of_strata_without_values(&mut estimate)?;
+        Ok(estimate)
+    }
+
+    /// The sum of a key, whose other warnings tell of strata without it.
+    pub(crate) fn sum_of_key(&self, confidence: Confidence) -> Result<Estimate, AnswerError> {
         self.expanded(Column::Y, confidence)
+    }
+
+    /// Adds the warning about incomplete strata that have no values.
+    pub(crate) fn warn_of_strata_without_values(
+        &self,
+        estimate: &mut Estimate,
+    ) -> Result<(), AnswerError> {
+        let is_known = |warning: &Warning| matches!(warning, Warning::NoVariation { .. });
+        if !estimate.warnings.iter().any(is_known) {
+            estimate.warnings.extend(without_values(&self.parts()?));
+        }
+        Ok(())
     }
 
     /// The number of records in all messages, arrived or not. Exact numbers are taken as such.
@@ -54,8 +75,6 @@ impl Sample {
         estimate.low = estimate.low.max(estimate.value.min(arrived));
         if let Some(records) = self.strata.values().map(records).sum::<Option<f64>>() {
             estimate.high = estimate.high.min(records.max(estimate.value));
-            // The interval bounds what it warns of.
-            estimate.warnings.retain(|warning| !matches!(warning, Warning::EqualCounts { .. }));
         }
         Ok(estimate)
     }
@@ -183,7 +202,11 @@ fn part(
         None => (sent * moments.mean_y(), Part::of_residuals(number, stratum, 0.0, sent)),
     };
     let part = match column {
-        Column::YOfRecords => part.with_rule_of_three(stratum, value),
+        Column::YOfRecords => {
+            // Known records, all of which count: no missing message holds more.
+            let is_full = stratum.exact_x().is_some() && moments.sum_y() == moments.sum_x();
+            Part { is_full, ..part.with_rule_of_three(stratum, value) }
+        }
         _ => part,
     };
     (value, Some(part))

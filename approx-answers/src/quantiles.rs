@@ -170,10 +170,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
             // This share of the messages may hold values beyond all that arrived, and none of them
             // be seen with a probability of half of alpha.
             let is_complete = strata.iter().all(|(_, stratum)| stratum.is_complete());
-            let unseen = match is_complete {
-                true => 0.0,
-                false => (2.0 / (1.0 - confidence.level())).ln() / entry.messages as f64,
-            };
+            let unseen = unseen_share(entry, &strata, &ranked, &weights, confidence);
             let low = Some(rank - to_low).filter(|_| rank - to_low.max(unseen) > 0.0);
             let high = Some(rank + to_high).filter(|_| rank + to_high.max(unseen) < 1.0);
             let low = low.and_then(|low| ranked.value(low));
@@ -236,6 +233,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
             let (square, degrees_of_freedom) = variance(&sizes, |group| residuals[group]);
             let scale = weight * stratum.arrived() as f64;
             let records = cells.iter().map(|cell| cell.records() as f64).sum::<f64>();
+            let up_to = cells.iter().map(|cell| cell.up_to(value)).sum::<f64>();
             let part = Part {
                 stratum: *number,
                 sent: stratum.sent,
@@ -245,15 +243,46 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
                 cube: 0.0,
                 degrees_of_freedom,
                 extreme_share: 0.0,
-                agrees: square == 0.0,
+                // All records lie on one side, however many a message has.
+                agrees: square == 0.0 || up_to == 0.0 || up_to == records,
                 is_bounded: false,
-                alike: 0,
+                is_full: false,
+                // Groups don't tell: strata that agree may do so by chance, beside others.
+                alike: *messages,
             };
             // A rank is a share of records, so that the rule bounds it as it does a count.
             parts.push(part.with_rule_of_three(stratum, weight * records));
         }
         Spread { fixed: sketch_variance, ..Spread::of_ratio(parts, entry.messages) }
     }
+}
+
+/// The share of the records that missing messages may hold beyond all values that arrived: if `k` of
+/// N messages do, none of them arrives with a probability of at most `(1 - m/N)^k`, here half of
+/// alpha. That of several strata is the largest of them.
+fn unseen_share(
+    entry: &Entry<RankSketch>,
+    strata: &[(u32, &Stratum)],
+    ranked: &Ranked,
+    weights: &BTreeMap<u32, f64>,
+    confidence: Confidence,
+) -> f64 {
+    let risk = (2.0 / (1.0 - confidence.level())).ln();
+    let of = |(number, stratum): &(u32, &Stratum)| {
+        let own = entry.cells.get(number)?;
+        let records: f64 = own.groups.iter().map(|cell| cell.records() as f64).sum();
+        let arrived = stratum.arrived() as f64;
+        // Of the messages sent, as a share of those that arrived.
+        let share = match stratum.sent {
+            Some(sent) => -risk / (-arrived / sent as f64).ln_1p() / sent as f64,
+            None => risk / arrived,
+        };
+        // Those without the key hold none of its records.
+        let with_key = own.messages as f64 / arrived;
+        Some(weights[number] / ranked.total * records * share / with_key)
+    };
+    let incomplete = strata.iter().filter(|(_, stratum)| !stratum.is_complete());
+    incomplete.filter_map(of).fold(0.0, f64::max)
 }
 
 /// Records that a record of each stratum stands for, as in a ratio.

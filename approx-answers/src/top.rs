@@ -278,6 +278,7 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
                 extreme_share: 0.0,
                 agrees: square == 0.0,
                 is_bounded: false,
+                is_full: false,
                 // Groups don't tell: strata that agree may do so by chance, beside others.
                 alike: with_either_in(of_one, of_other),
             });

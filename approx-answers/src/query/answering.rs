@@ -383,7 +383,9 @@ impl Answering {
             State::Grouped(by) => {
                 let ask = |key: &String| match (&self.query.function, by.has(key)) {
                     (Function::Sum { .. }, true) => by.sum(key, confidence),
-                    (Function::Sum { .. }, false) => by.of_no_record(|all| all.sum(confidence)),
+                    (Function::Sum { .. }, false) => {
+                        by.of_no_record(|all| all.sum_of_key(confidence))
+                    }
                     (Function::Count { .. }, true) => by.count_of_total(key, confidence),
                     (Function::Count { .. }, false) => {
                         by.of_no_record(|all| all.count_of_total(confidence))
