@@ -9,6 +9,9 @@ use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Sample, Warning};
 
+/// Ratios of several strata have biases of at most this share of their error together.
+const BIAS_SHARE: f64 = 0.1;
+
 /// Which of a message's two numbers is summed.
 #[derive(Clone, Copy, PartialEq)]
 enum Column {
@@ -151,9 +154,48 @@ struct Ratio {
     mean: f64,
     /// Their exact records, relative to the expanded ones.
     correction: f64,
+    /// Each of these strata has a ratio of its own: their biases are small together.
+    is_own: bool,
 }
 
 impl Ratio {
+    /// Whether ratios of their own have biases that are small together, beside their error. Strata
+    /// whose means differ would make one ratio for all vary far more.
+    fn may_be_own(strata: &[(u32, &Stratum)]) -> bool {
+        let (mut biases, mut variances) = (0.0, 0.0);
+        for (number, stratum) in strata.iter().filter(|(_, stratum)| !stratum.is_complete()) {
+            let (Some(_), Some(sent)) = (stratum.exact_x(), stratum.sent) else { continue };
+            let moments = &stratum.moments;
+            if stratum.arrived() < MESSAGES_MIN || moments.mean_x() <= 0.0 {
+                return false;
+            }
+            let mean = moments.mean_y() / moments.mean_x();
+            let part = Part::of_ratio(*number, stratum, mean, sent as f64);
+            if part.square == 0.0 {
+                // What is left of the bias is rounding.
+                continue;
+            }
+            let bias = mean * moments.variance_x() - moments.covariance();
+            let share = stratum.missing_share() / stratum.arrived() as f64;
+            biases += (sent as f64 * share * bias / moments.mean_x()).abs();
+            variances += part.variance();
+        }
+        biases <= BIAS_SHARE * variances.sqrt()
+    }
+
+    /// That of a stratum with so many messages.
+    fn of_stratum(self, stratum: &Stratum, sent: f64) -> Self {
+        let moments = &stratum.moments;
+        match stratum.exact_x() {
+            Some(exact) if self.is_own => {
+                let (mean, records) =
+                    (moments.mean_y() / moments.mean_x(), sent * moments.mean_x());
+                Self { mean, correction: exact / records, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// `None` if few messages would give a bad ratio, or numbers whose mean may be near zero.
     ///
     /// The ratio is that of all messages. A least-squares slope would pass through a single message
@@ -170,7 +212,8 @@ impl Ratio {
             records += sent as f64 * stratum.moments.mean_x();
             total += sent as f64 * stratum.moments.mean_y();
         }
-        let ratio = Self { mean: total / records, correction: exact / records };
+        let is_own = Self::may_be_own(strata);
+        let ratio = Self { mean: total / records, correction: exact / records, is_own };
         (messages >= MESSAGES_MIN && records > 0.0).then_some(ratio)
     }
 }
@@ -194,8 +237,9 @@ fn part(
     if column == Column::X {
         return (sent * moments.mean_x(), Some(Part::of_records(number, stratum, sent)));
     }
-    let (value, part) = match ratio.filter(|_| stratum.exact_x().is_some()) {
-        Some(Ratio { mean, correction }) => {
+    let ratio = ratio.filter(|_| stratum.exact_x().is_some());
+    let (value, part) = match ratio.map(|ratio| ratio.of_stratum(stratum, sent)) {
+        Some(Ratio { mean, correction, .. }) => {
             let scale = correction * sent;
             (scale * moments.mean_y(), Part::of_ratio(number, stratum, mean, scale))
         }

@@ -326,6 +326,11 @@ impl Moments {
         self.variance_of_residuals(0.0)
     }
 
+    /// The covariance of `x` and `y`, divided by n - 1.
+    pub(crate) fn covariance(&self) -> f64 {
+        self.per_degree(self.products)
+    }
+
     /// The variance of the residuals `y - slope * x`, divided by n - 1.
     pub fn variance_of_residuals(&self, slope: f64) -> f64 {
         self.per_degree(self.squares_of_residuals(slope))
