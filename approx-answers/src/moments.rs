@@ -12,13 +12,22 @@ const ROUNDING_OF_TOTALS: f64 = 1e-13;
 
 /// A number of a message, and the messages that were found to have it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Alike {
+pub(crate) struct Alike {
     number: f64,
     messages: u64,
 }
 
 impl Alike {
-    fn merge(&mut self, other: Self) {
+    /// One message with this number.
+    pub fn of(number: f64) -> Self {
+        Self { number, messages: 1 }
+    }
+
+    pub fn messages(self) -> u64 {
+        self.messages
+    }
+
+    pub fn merge(&mut self, other: Self) {
         let difference = (self.number - other.number).abs();
         let is_alike = difference <= ROUNDING_OF_TOTALS * (self.number.abs() + other.number.abs());
         if is_alike && self.messages > 0 {

@@ -213,11 +213,12 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         ranked: &Ranked,
     ) -> Spread {
         let share = ranked.share_up_to(value);
-        let none = InStratum { messages: 0, groups: vec![RankSketch::default(); GROUPS] };
+        let none = InStratum::new(vec![RankSketch::default(); GROUPS]);
         let mut parts = Vec::new();
         let mut sketch_variance = 0.0;
         for (number, stratum) in strata {
-            let InStratum { messages, groups: cells } = entry.cells.get(number).unwrap_or(&none);
+            let InStratum { messages, groups: cells, .. } =
+                entry.cells.get(number).unwrap_or(&none);
             let weight = weights[number] / ranked.total;
             let errors: f64 = cells.iter().map(RankSketch::error_variance).sum();
             // Groups differ by their sketches' errors too, of which the correction leaves this out.
@@ -468,5 +469,19 @@ mod tests {
         assert!(quantiles.push_message(0, [("a", f64::NAN)]).is_err());
         assert_eq!(quantiles.all().messages(), 2);
         assert_eq!(quantiles.quantile(&"b", 0.5, P95), Err(AnswerError::UnknownKey));
+    }
+
+    /// One message of 300 is missing, and holds no more than a 300th of the records.
+    #[test]
+    fn quantile__of_nearly_all_messages_is_bounded() {
+        let mut quantiles: Quantiles = Quantiles::new(1);
+        quantiles.set_messages_sent(0, 300).unwrap();
+        quantiles.set_delivery(0, &Delivery::shuffled()).unwrap();
+        for message in 0..299u32 {
+            let value = |row: u32| f64::from((15 * message + row).wrapping_mul(2_654_435_761));
+            quantiles.push_message(0, (0..15).map(|row| ((), value(row)))).unwrap();
+        }
+        let found = quantiles.quantile(&(), 0.99, Confidence::P95).unwrap();
+        assert!(found.half_width() < 0.01 * found.value && found.warnings.is_empty(), "{found}");
     }
 }
