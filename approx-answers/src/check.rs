@@ -120,7 +120,7 @@ pub(crate) fn strata_without_key<'a>(
         let arrived = || incomplete().map(|(_, stratum)| stratum.arrived() as f64);
         let share = messages as f64 / arrived().sum::<f64>();
         let expected = arrived().map(|messages| (1.0 - share).powf(messages)).sum();
-        if is_chance(expected, without().count() as u64) {
+        if is_chance(expected, without().count() as u64, incomplete().count()) {
             return Vec::new();
         }
     } else if parts.iter().all(|(number, _)| with_key(*number) == 0) {
