@@ -26,11 +26,12 @@ enum Column {
 impl Sample {
     /// The sum of the column over all messages, arrived or not.
     ///
-    /// A stratum adds `N * mean(y)` with the variance `N^2 (1 - m/N) s_y^2 / m`. The incomplete
-    /// strata with exact numbers of records, X in all, add `X * R` together: R is the ratio of
-    /// [`Sample::ratio`] over these strata, the mean per record, and the variance is that of R
-    /// times `X^2`. A ratio for each stratum would be biased, and the biases of many add up. Fewer
-    /// than 30 messages of these strata are expanded by N.
+    /// A stratum adds `N * mean(y)` with the variance `N^2 (1 - m/N) s_y^2 / m`. An incomplete
+    /// stratum with an exact number of records X adds `X * R`: R is its ratio `mean(y) / mean(x)`,
+    /// the mean per record, and the variance is that of R times `X^2`. Such ratios are biased. If
+    /// the biases add up to more than a tenth of the standard error, or a stratum has fewer than 30
+    /// messages, all these strata have the R of [`Sample::ratio`] over them. Fewer than 30 messages
+    /// of them all are expanded by N.
     ///
     /// # Errors
     /// A stratum hasn't said how many messages it sent, or none of them arrived.
