@@ -362,6 +362,32 @@ mod tests {
         assert!(!values.room.fits(0));
     }
 
+    /// A message's total isn't known before the next message.
+    #[test]
+    fn alike__counts_messages_with_the_total_of_the_first() {
+        let part = |messages: &[&[u32]]| {
+            let mut values = Values::new(10);
+            for keys in messages {
+                push(&mut values, 0, keys);
+                push(&mut values, 1, &[7, 7, 7]);
+            }
+            values
+        };
+        let alike = |values: &Values| values.entries[&7].cells[&0].alike();
+        let messages: [&[u32]; 6] = [&[7, 7], &[7, 8, 7], &[8], &[7], &[7, 7, 7], &[7, 7]];
+        for (arrived, expected) in [(1, 1), (2, 2), (4, 2), (6, 3)] {
+            assert_eq!(alike(&part(&messages[..arrived])), expected, "{arrived}");
+        }
+        // Parts may begin with different totals, and then know fewer.
+        for (at, expected) in [(1, 3), (2, 2), (4, 2), (5, 3)] {
+            let mut values = part(&messages[..at]);
+            values.merge(&part(&messages[at..])).unwrap();
+            assert_eq!(alike(&values), expected, "{at}");
+            push(&mut values, 0, &[7, 7]);
+            assert_eq!(alike(&values), expected + 1, "{at}");
+        }
+    }
+
     #[test]
     fn merge__keeps_within_the_memory() {
         let part = |strata: std::ops::Range<u32>| {

@@ -306,7 +306,8 @@ mod tests {
     /// Two messages with a key were in flight when the plan met its error.
     #[test]
     fn finish__a_key_in_few_messages_after_the_plan_meets_no_error() {
-        let late = |count| vec![message(1, ROWS_GROUP, b"late,100\n"); count];
+        let row = |value| message(1, ROWS_GROUP, format!("late,{value}\n").as_bytes());
+        let late = |count| [100, 150].into_iter().take(count).map(row).collect::<Vec<_>>();
         for (late, verdict) in [(late(0), Verdict::Fine), (late(2), Verdict::NotMet)] {
             let end = ended(1, 100, [78 + late.len() as u32..100]);
             let events = [run_of(1, 78), late, vec![end]].concat();
