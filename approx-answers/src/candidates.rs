@@ -115,6 +115,7 @@ mod tests {
             extreme_share: 0.0,
             agrees: false,
             is_bounded: false,
+            is_full: false,
             alike: 0,
         };
         (value, Spread::new(vec![part], f64::INFINITY))

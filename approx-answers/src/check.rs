@@ -120,7 +120,7 @@ pub(crate) fn strata_without_key<'a>(
         let arrived = || incomplete().map(|(_, stratum)| stratum.arrived() as f64);
         let share = messages as f64 / arrived().sum::<f64>();
         let expected = arrived().map(|messages| (1.0 - share).powf(messages)).sum();
-        if is_chance(expected, without().count() as u64) {
+        if is_chance(expected, without().count() as u64, incomplete().count()) {
             return Vec::new();
         }
     } else if parts.iter().all(|(number, _)| with_key(*number) == 0) {
@@ -128,6 +128,18 @@ pub(crate) fn strata_without_key<'a>(
     }
     // Of the others, a message with the key would have arrived.
     without().filter(|(_, stratum)| stratum.missing_share() >= UNSEEN_CHANCE).copied().collect()
+}
+
+/// The messages of incomplete strata without a value, beside others that have some, unless chance
+/// explains it: nothing shows how much their rare values would add.
+pub(crate) fn without_values(parts: &[(u32, &Stratum)]) -> Option<Warning> {
+    let with_values = |number: u32| {
+        let at = parts.binary_search_by_key(&number, |(number, _)| *number);
+        at.map_or(0, |at| parts[at].1.moments.nonzero())
+    };
+    let without = strata_without_key(parts, with_values);
+    let messages = without.iter().map(|(_, stratum)| stratum.arrived()).sum();
+    (!without.is_empty()).then_some(Warning::NoVariation { messages })
 }
 
 /// The stratum of a key that one message of all incomplete strata holds. `with_key`: the strata
@@ -182,7 +194,9 @@ pub(crate) fn seen_from(messages: &Sample) -> Option<u64> {
             if !facts.is_fair(stratum.sent) || facts.shortest_first {
                 return None;
             }
-            let least = (UNSEEN_CHANCE.ln() / stratum.missing_share().ln()).floor() as u64 + 1;
+            // The missing share of a huge N rounds to 1.
+            let share = (-(stratum.arrived() as f64) / stratum.sent? as f64).ln_1p();
+            let least = ((UNSEEN_CHANCE.ln() / share).floor() as u64).saturating_add(1);
             from = from.max(least);
             all_missing = all_missing.saturating_add(missing);
         }

@@ -1,11 +1,16 @@
 //! Sums and counts: expansion by `N/m`, and the ratio to the records where senders state them.
 
-use crate::check::{contradictions, exact_totals, rounded, sample_warnings, strata_without_key};
+use crate::check::{
+    contradictions, exact_totals, rounded, sample_warnings, strata_without_key, without_values,
+};
 use crate::part::{Part, rule_of_three};
 use crate::spread::Spread;
 use crate::stratum::Stratum;
 use crate::warning::MESSAGES_MIN;
 use crate::{AnswerError, Confidence, Estimate, Sample, Warning};
+
+/// Ratios of several strata have biases of at most this share of their error together.
+const BIAS_SHARE: f64 = 0.1;
 
 /// Which of a message's two numbers is summed.
 #[derive(Clone, Copy, PartialEq)]
@@ -21,16 +26,36 @@ enum Column {
 impl Sample {
     /// The sum of the column over all messages, arrived or not.
     ///
-    /// A stratum adds `N * mean(y)` with the variance `N^2 (1 - m/N) s_y^2 / m`. The incomplete
-    /// strata with exact numbers of records, X in all, add `X * R` together: R is the ratio of
-    /// [`Sample::ratio`] over these strata, the mean per record, and the variance is that of R
-    /// times `X^2`. A ratio for each stratum would be biased, and the biases of many add up. Fewer
-    /// than 30 messages of these strata are expanded by N.
+    /// A stratum adds `N * mean(y)` with the variance `N^2 (1 - m/N) s_y^2 / m`. An incomplete
+    /// stratum with an exact number of records X adds `X * R`: R is its ratio `mean(y) / mean(x)`,
+    /// the mean per record, and the variance is that of R times `X^2`. Such ratios are biased. If
+    /// the biases add up to more than a tenth of the standard error, or a stratum has fewer than 30
+    /// messages, all these strata have the R of [`Sample::ratio`] over them. Fewer than 30 messages
+    /// of them all are expanded by N.
     ///
     /// # Errors
     /// A stratum hasn't said how many messages it sent, or none of them arrived.
     pub fn sum(&self, confidence: Confidence) -> Result<Estimate, AnswerError> {
+        let mut estimate = self.sum_of_key(confidence)?;
+        self.warn_of_strata_without_values(&mut estimate)?;
+        Ok(estimate)
+    }
+
+    /// The sum of a key, whose other warnings tell of strata without it.
+    pub(crate) fn sum_of_key(&self, confidence: Confidence) -> Result<Estimate, AnswerError> {
         self.expanded(Column::Y, confidence)
+    }
+
+    /// Adds the warning about incomplete strata that have no values.
+    pub(crate) fn warn_of_strata_without_values(
+        &self,
+        estimate: &mut Estimate,
+    ) -> Result<(), AnswerError> {
+        let is_known = |warning: &Warning| matches!(warning, Warning::NoVariation { .. });
+        if !estimate.warnings.iter().any(is_known) {
+            estimate.warnings.extend(without_values(&self.parts()?));
+        }
+        Ok(())
     }
 
     /// The number of records in all messages, arrived or not. Exact numbers are taken as such.
@@ -54,8 +79,6 @@ impl Sample {
         estimate.low = estimate.low.max(estimate.value.min(arrived));
         if let Some(records) = self.strata.values().map(records).sum::<Option<f64>>() {
             estimate.high = estimate.high.min(records.max(estimate.value));
-            // The interval bounds what it warns of.
-            estimate.warnings.retain(|warning| !matches!(warning, Warning::EqualCounts { .. }));
         }
         Ok(estimate)
     }
@@ -132,9 +155,48 @@ struct Ratio {
     mean: f64,
     /// Their exact records, relative to the expanded ones.
     correction: f64,
+    /// Each of these strata has a ratio of its own: their biases are small together.
+    is_own: bool,
 }
 
 impl Ratio {
+    /// Whether ratios of their own have biases that are small together, beside their error. Strata
+    /// whose means differ would make one ratio for all vary far more.
+    fn may_be_own(strata: &[(u32, &Stratum)]) -> bool {
+        let (mut biases, mut variances) = (0.0, 0.0);
+        for (number, stratum) in strata.iter().filter(|(_, stratum)| !stratum.is_complete()) {
+            let (Some(_), Some(sent)) = (stratum.exact_x(), stratum.sent) else { continue };
+            let moments = &stratum.moments;
+            if stratum.arrived() < MESSAGES_MIN || moments.mean_x() <= 0.0 {
+                return false;
+            }
+            let mean = moments.mean_y() / moments.mean_x();
+            let part = Part::of_ratio(*number, stratum, mean, sent as f64);
+            if part.square == 0.0 {
+                // What is left of the bias is rounding.
+                continue;
+            }
+            let bias = mean * moments.variance_x() - moments.covariance();
+            let share = stratum.missing_share() / stratum.arrived() as f64;
+            biases += (sent as f64 * share * bias / moments.mean_x()).abs();
+            variances += part.variance();
+        }
+        biases <= BIAS_SHARE * variances.sqrt()
+    }
+
+    /// That of a stratum with so many messages.
+    fn of_stratum(self, stratum: &Stratum, sent: f64) -> Self {
+        let moments = &stratum.moments;
+        match stratum.exact_x() {
+            Some(exact) if self.is_own => {
+                let (mean, records) =
+                    (moments.mean_y() / moments.mean_x(), sent * moments.mean_x());
+                Self { mean, correction: exact / records, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// `None` if few messages would give a bad ratio, or numbers whose mean may be near zero.
     ///
     /// The ratio is that of all messages. A least-squares slope would pass through a single message
@@ -151,7 +213,8 @@ impl Ratio {
             records += sent as f64 * stratum.moments.mean_x();
             total += sent as f64 * stratum.moments.mean_y();
         }
-        let ratio = Self { mean: total / records, correction: exact / records };
+        let is_own = Self::may_be_own(strata);
+        let ratio = Self { mean: total / records, correction: exact / records, is_own };
         (messages >= MESSAGES_MIN && records > 0.0).then_some(ratio)
     }
 }
@@ -175,15 +238,20 @@ fn part(
     if column == Column::X {
         return (sent * moments.mean_x(), Some(Part::of_records(number, stratum, sent)));
     }
-    let (value, part) = match ratio.filter(|_| stratum.exact_x().is_some()) {
-        Some(Ratio { mean, correction }) => {
+    let ratio = ratio.filter(|_| stratum.exact_x().is_some());
+    let (value, part) = match ratio.map(|ratio| ratio.of_stratum(stratum, sent)) {
+        Some(Ratio { mean, correction, .. }) => {
             let scale = correction * sent;
             (scale * moments.mean_y(), Part::of_ratio(number, stratum, mean, scale))
         }
         None => (sent * moments.mean_y(), Part::of_residuals(number, stratum, 0.0, sent)),
     };
     let part = match column {
-        Column::YOfRecords => part.with_rule_of_three(stratum, value),
+        Column::YOfRecords => {
+            // Known records, all of which count: no missing message holds more.
+            let is_full = stratum.exact_x().is_some() && moments.sum_y() == moments.sum_x();
+            Part { is_full, ..part.with_rule_of_three(stratum, value) }
+        }
         _ => part,
     };
     (value, Some(part))

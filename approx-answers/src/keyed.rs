@@ -6,6 +6,7 @@ use std::hash::Hash;
 
 use crate::check::{single, table_warnings, uncounted};
 use crate::groups::{GROUPS, Groups, mix};
+use crate::moments::Alike;
 use crate::room::Room;
 use crate::stratum::check_value;
 use crate::uncounted::Uncounted;
@@ -35,6 +36,38 @@ pub(crate) struct InStratum<C> {
     pub messages: u64,
     /// The cells of its groups.
     pub groups: Vec<C>,
+    /// The messages with the key's total of the first one, but for the last message.
+    alike: Alike,
+    /// The key's total in the last message, to which more records may come.
+    last: Option<f64>,
+}
+
+impl<C> InStratum<C> {
+    /// No messages, and these groups.
+    pub fn new(groups: Vec<C>) -> Self {
+        Self { messages: 0, groups, alike: Alike::default(), last: None }
+    }
+
+    /// The messages that are known to have one total of the key. Groups don't tell.
+    pub fn alike(&self) -> u64 {
+        self.all_alike().messages()
+    }
+
+    fn all_alike(&self) -> Alike {
+        let mut alike = self.alike;
+        alike.merge(self.last.map_or(Alike::default(), Alike::of));
+        alike
+    }
+
+    /// Adds a record to the total of its message. `is_first`: the first one of its message.
+    fn note(&mut self, value: f64, is_first: bool) {
+        if is_first {
+            self.alike = self.all_alike();
+            self.last = Some(value);
+        } else {
+            self.last = self.last.map(|total| total + value);
+        }
+    }
 }
 
 /// The messages and cells of a key, by stratum. Strata without the key aren't there.
@@ -205,6 +238,9 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
             for (stratum, theirs) in &theirs.cells {
                 let own = cells_of(&mut own.cells, *stratum, seed);
                 own.messages += theirs.messages;
+                own.alike = own.all_alike();
+                own.alike.merge(theirs.all_alike());
+                own.last = None;
                 for (group, cell) in theirs.groups.iter().enumerate() {
                     own.groups[places[stratum][group]].merge(cell);
                 }
@@ -237,6 +273,7 @@ impl<C: Cell> Entry<C> {
         let known = self.cells.len();
         let own = cells_of(&mut self.cells, stratum, seed);
         own.messages += u64::from(is_first);
+        own.note(value, is_first);
         let cell = &mut own.groups[group];
         let before = cell.bytes();
         cell.push(value);
@@ -266,7 +303,7 @@ impl<C> Default for Entry<C> {
 fn cells_of<C: Cell>(cells: &mut Cells<C>, stratum: u32, seed: u64) -> &mut InStratum<C> {
     let seeded = |group: u64| C::seeded(mix(seed ^ group));
     let groups = || (0..GROUPS as u64).map(seeded).collect();
-    cells.entry(stratum).or_insert_with(|| InStratum { messages: 0, groups: groups() })
+    cells.entry(stratum).or_insert_with(|| InStratum::new(groups()))
 }
 
 /// The memory of a key in a stratum, besides that which its cells hold elsewhere.
@@ -323,6 +360,32 @@ mod tests {
         (0..100).for_each(|stratum| push(&mut values, stratum, &[7]));
         assert_eq!((values.entries.len(), values.uncounted.records()), (1, 0));
         assert!(!values.room.fits(0));
+    }
+
+    /// A message's total isn't known before the next message.
+    #[test]
+    fn alike__counts_messages_with_the_total_of_the_first() {
+        let part = |messages: &[&[u32]]| {
+            let mut values = Values::new(10);
+            for keys in messages {
+                push(&mut values, 0, keys);
+                push(&mut values, 1, &[7, 7, 7]);
+            }
+            values
+        };
+        let alike = |values: &Values| values.entries[&7].cells[&0].alike();
+        let messages: [&[u32]; 6] = [&[7, 7], &[7, 8, 7], &[8], &[7], &[7, 7, 7], &[7, 7]];
+        for (arrived, expected) in [(1, 1), (2, 2), (4, 2), (6, 3)] {
+            assert_eq!(alike(&part(&messages[..arrived])), expected, "{arrived}");
+        }
+        // Parts may begin with different totals, and then know fewer.
+        for (at, expected) in [(1, 3), (2, 2), (4, 2), (5, 3)] {
+            let mut values = part(&messages[..at]);
+            values.merge(&part(&messages[at..])).unwrap();
+            assert_eq!(alike(&values), expected, "{at}");
+            push(&mut values, 0, &[7, 7]);
+            assert_eq!(alike(&values), expected + 1, "{at}");
+        }
     }
 
     #[test]

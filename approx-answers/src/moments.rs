@@ -10,6 +10,34 @@ const ROUNDING_OF_CUBES: f64 = 4.0 * ROUNDING;
 /// Totals of equal records differ by this share, in the order in which they were added up.
 const ROUNDING_OF_TOTALS: f64 = 1e-13;
 
+/// A number of a message, and the messages that were found to have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Alike {
+    number: f64,
+    messages: u64,
+}
+
+impl Alike {
+    /// One message with this number.
+    pub fn of(number: f64) -> Self {
+        Self { number, messages: 1 }
+    }
+
+    pub fn messages(self) -> u64 {
+        self.messages
+    }
+
+    pub fn merge(&mut self, other: Self) {
+        let difference = (self.number - other.number).abs();
+        let is_alike = difference <= ROUNDING_OF_TOTALS * (self.number.abs() + other.number.abs());
+        if is_alike && self.messages > 0 {
+            self.messages += other.messages;
+        } else if other.messages > self.messages {
+            *self = other;
+        }
+    }
+}
+
 /// Counts, means and central sums of messages. A message has two numbers: `x`, the records (or a
 /// denominator), and `y`, the total of a column.
 ///
@@ -34,6 +62,9 @@ pub struct Moments {
     /// that `nonzero` counts, the most that were found alike.
     common: (f64, f64),
     alike: u64,
+    /// The same of `x` and of `y` alone.
+    alike_x: Alike,
+    alike_y: Alike,
     /// The smallest and the largest `x`.
     range_x: (f64, f64),
     /// The messages with the smallest and the largest `y`: `x` and `y`.
@@ -56,6 +87,8 @@ impl Default for Moments {
             cubes: [0.0; 4],
             common: (0.0, 0.0),
             alike: 0,
+            alike_x: Alike::default(),
+            alike_y: Alike::default(),
             range_x: (f64::INFINITY, f64::NEG_INFINITY),
             smallest: (0.0, f64::INFINITY),
             largest: (0.0, f64::NEG_INFINITY),
@@ -87,6 +120,8 @@ impl Moments {
             total_y,
             common: (x, y),
             alike: u64::from(is_nonzero),
+            alike_x: Alike { number: x, messages: u64::from(is_nonzero) },
+            alike_y: Alike { number: y, messages: u64::from(is_nonzero) },
             range_x: (x, x),
             smallest: (x, y),
             largest: (x, y),
@@ -134,6 +169,8 @@ impl Moments {
         } else if other.alike > self.alike {
             (self.common, self.alike) = (other.common, other.alike);
         }
+        self.alike_x.merge(other.alike_x);
+        self.alike_y.merge(other.alike_y);
         let (least, most) = self.range_x;
         self.range_x = (least.min(other.range_x.0), most.max(other.range_x.1));
         if other.smallest.1 < self.smallest.1 {
@@ -192,6 +229,7 @@ impl Moments {
             total_y: self.total_x,
             squares_y: self.squares_x,
             cubes: [0.0, 0.0, 0.0, self.cubes[0]],
+            alike_y: self.alike_x,
             range_x: (0.0, 0.0),
             smallest: (0.0, self.range_x.0),
             largest: (0.0, self.range_x.1),
@@ -207,6 +245,11 @@ impl Moments {
     /// Of these messages, the number of those that were found to have one ratio `y / x`.
     pub(crate) fn alike(&self) -> u64 {
         self.alike
+    }
+
+    /// The same with one `y`.
+    pub(crate) fn alike_y(&self) -> u64 {
+        self.alike_y.messages
     }
 
     /// The third central moment of the residuals `y - slope * x`, divided by n. Exactly 0 if
@@ -290,6 +333,11 @@ impl Moments {
     /// The variance of `y`, divided by n - 1; 0 for fewer than two messages.
     pub fn variance_y(&self) -> f64 {
         self.variance_of_residuals(0.0)
+    }
+
+    /// The covariance of `x` and `y`, divided by n - 1.
+    pub(crate) fn covariance(&self) -> f64 {
+        self.per_degree(self.products)
     }
 
     /// The variance of the residuals `y - slope * x`, divided by n - 1.

@@ -23,6 +23,8 @@ pub(crate) struct Part {
     /// A part of a count: messages that differ from those that arrived do so by no more than the
     /// rule of three allows for.
     pub is_bounded: bool,
+    /// Beside that, messages hold no more than those that arrived.
+    pub is_full: bool,
     /// Of `nonzero` messages, those that are known to agree with each other.
     pub alike: u64,
 }
@@ -48,7 +50,7 @@ impl Part {
         let own = moments.mean_y() / moments.mean_x();
         let agrees = own.is_finite() && moments.variance_of_residuals(own) == 0.0;
         let part = Self::of_residuals(number, stratum, slope, scale);
-        Self { agrees: part.agrees || agrees, ..part }
+        Self { agrees: part.agrees || agrees, alike: moments.alike(), ..part }
     }
 
     /// The part of an incomplete stratum: `scale` times the mean of `x` over messages.
@@ -91,7 +93,8 @@ impl Part {
             nonzero: moments.nonzero(),
             agrees: square == 0.0,
             is_bounded: false,
-            alike: moments.alike(),
+            is_full: false,
+            alike: moments.alike_y(),
             // The scale is squared, not its parts: a square of a denominator may overflow.
             square,
             cube: scale * scale * scale * moments.third_moment_of_residuals(slope),

@@ -170,10 +170,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
             // This share of the messages may hold values beyond all that arrived, and none of them
             // be seen with a probability of half of alpha.
             let is_complete = strata.iter().all(|(_, stratum)| stratum.is_complete());
-            let unseen = match is_complete {
-                true => 0.0,
-                false => (2.0 / (1.0 - confidence.level())).ln() / entry.messages as f64,
-            };
+            let unseen = unseen_share(entry, &strata, &ranked, &weights, confidence);
             let low = Some(rank - to_low).filter(|_| rank - to_low.max(unseen) > 0.0);
             let high = Some(rank + to_high).filter(|_| rank + to_high.max(unseen) < 1.0);
             let low = low.and_then(|low| ranked.value(low));
@@ -216,11 +213,12 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         ranked: &Ranked,
     ) -> Spread {
         let share = ranked.share_up_to(value);
-        let none = InStratum { messages: 0, groups: vec![RankSketch::default(); GROUPS] };
+        let none = InStratum::new(vec![RankSketch::default(); GROUPS]);
         let mut parts = Vec::new();
         let mut sketch_variance = 0.0;
         for (number, stratum) in strata {
-            let InStratum { messages, groups: cells } = entry.cells.get(number).unwrap_or(&none);
+            let InStratum { messages, groups: cells, .. } =
+                entry.cells.get(number).unwrap_or(&none);
             let weight = weights[number] / ranked.total;
             let errors: f64 = cells.iter().map(RankSketch::error_variance).sum();
             // Groups differ by their sketches' errors too, of which the correction leaves this out.
@@ -236,6 +234,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
             let (square, degrees_of_freedom) = variance(&sizes, |group| residuals[group]);
             let scale = weight * stratum.arrived() as f64;
             let records = cells.iter().map(|cell| cell.records() as f64).sum::<f64>();
+            let up_to = cells.iter().map(|cell| cell.up_to(value)).sum::<f64>();
             let part = Part {
                 stratum: *number,
                 sent: stratum.sent,
@@ -245,15 +244,46 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
                 cube: 0.0,
                 degrees_of_freedom,
                 extreme_share: 0.0,
-                agrees: square == 0.0,
+                // All records lie on one side, however many a message has.
+                agrees: square == 0.0 || up_to == 0.0 || up_to == records,
                 is_bounded: false,
-                alike: 0,
+                is_full: false,
+                // Groups don't tell: strata that agree may do so by chance, beside others.
+                alike: *messages,
             };
             // A rank is a share of records, so that the rule bounds it as it does a count.
             parts.push(part.with_rule_of_three(stratum, weight * records));
         }
         Spread { fixed: sketch_variance, ..Spread::of_ratio(parts, entry.messages) }
     }
+}
+
+/// The share of the records that missing messages may hold beyond all values that arrived: if `k` of
+/// N messages do, none of them arrives with a probability of at most `(1 - m/N)^k`, here half of
+/// alpha. That of several strata is the largest of them.
+fn unseen_share(
+    entry: &Entry<RankSketch>,
+    strata: &[(u32, &Stratum)],
+    ranked: &Ranked,
+    weights: &BTreeMap<u32, f64>,
+    confidence: Confidence,
+) -> f64 {
+    let risk = (2.0 / (1.0 - confidence.level())).ln();
+    let of = |(number, stratum): &(u32, &Stratum)| {
+        let own = entry.cells.get(number)?;
+        let records: f64 = own.groups.iter().map(|cell| cell.records() as f64).sum();
+        let arrived = stratum.arrived() as f64;
+        // Of the messages sent, as a share of those that arrived.
+        let share = match stratum.sent {
+            Some(sent) => -risk / (-arrived / sent as f64).ln_1p() / sent as f64,
+            None => risk / arrived,
+        };
+        // Those without the key hold none of its records.
+        let with_key = own.messages as f64 / arrived;
+        Some(weights[number] / ranked.total * records * share / with_key)
+    };
+    let incomplete = strata.iter().filter(|(_, stratum)| !stratum.is_complete());
+    incomplete.filter_map(of).fold(0.0, f64::max)
 }
 
 /// Records that a record of each stratum stands for, as in a ratio.
@@ -439,5 +469,19 @@ mod tests {
         assert!(quantiles.push_message(0, [("a", f64::NAN)]).is_err());
         assert_eq!(quantiles.all().messages(), 2);
         assert_eq!(quantiles.quantile(&"b", 0.5, P95), Err(AnswerError::UnknownKey));
+    }
+
+    /// One message of 300 is missing, and holds no more than a 300th of the records.
+    #[test]
+    fn quantile__of_nearly_all_messages_is_bounded() {
+        let mut quantiles: Quantiles = Quantiles::new(1);
+        quantiles.set_messages_sent(0, 300).unwrap();
+        quantiles.set_delivery(0, &Delivery::shuffled()).unwrap();
+        for message in 0..299u32 {
+            let value = |row: u32| f64::from((15 * message + row).wrapping_mul(2_654_435_761));
+            quantiles.push_message(0, (0..15).map(|row| ((), value(row)))).unwrap();
+        }
+        let found = quantiles.quantile(&(), 0.99, Confidence::P95).unwrap();
+        assert!(found.half_width() < 0.01 * found.value && found.warnings.is_empty(), "{found}");
     }
 }

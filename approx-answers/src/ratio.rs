@@ -16,6 +16,11 @@ impl Sample {
         self.ratio(confidence)
     }
 
+    /// The mean of a key, whose other warnings tell of strata without it.
+    pub(crate) fn mean_of_key(&self, confidence: Confidence) -> Result<Estimate, AnswerError> {
+        self.combined(confidence)
+    }
+
     /// The ratio of the totals of two columns, of messages added with [`Sample::push_pair`].
     ///
     /// The value is `R = sum(N mean(y)) / sum(N mean(x))` over the strata. A stratum's part of the
@@ -26,6 +31,12 @@ impl Sample {
     /// # Errors
     /// As [`Sample::mean`].
     pub fn ratio(&self, confidence: Confidence) -> Result<Estimate, AnswerError> {
+        let mut estimate = self.combined(confidence)?;
+        self.warn_of_strata_without_values(&mut estimate)?;
+        Ok(estimate)
+    }
+
+    fn combined(&self, confidence: Confidence) -> Result<Estimate, AnswerError> {
         let strata = self.parts()?;
         if strata.is_empty() {
             return Err(AnswerError::NoMessages);

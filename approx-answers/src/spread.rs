@@ -147,8 +147,13 @@ impl Spread {
         let is_bounded = self.parts.iter().all(|part| part.is_bounded);
         let is_equal = |part: &Part| part.agrees && (is_bounded || part.square == 0.0);
         if !self.parts.iter().all(is_equal) {
-            let messages = agreeing_messages(&self.parts)?;
-            return Some(Warning::NoVariation { messages });
+            let is_open = |part: &Part| !part.is_bounded;
+            let is_equal = |part: &Part| part.is_bounded && !part.is_full && part.nonzero > 0;
+            return match agreeing_messages(&self.parts, is_open) {
+                Some(messages) => Some(Warning::NoVariation { messages }),
+                None => agreeing_messages(&self.parts, is_equal)
+                    .map(|messages| Warning::EqualCounts { messages }),
+            };
         }
         let messages = match self.nonzero() {
             // Messages without records say nothing about an answer of complete strata.
@@ -156,10 +161,13 @@ impl Spread {
             0 => self.parts.iter().map(|part| part.arrived).sum(),
             messages => messages,
         };
-        Some(match is_bounded && self.parts.iter().any(|part| part.square > 0.0) {
-            true => Warning::EqualCounts { messages },
-            false => Warning::NoVariation { messages },
-        })
+        let with_width: Vec<&Part> = self.parts.iter().filter(|part| part.square > 0.0).collect();
+        match is_bounded && !with_width.is_empty() {
+            // The interval bounds what a warning would say.
+            true if with_width.iter().all(|part| part.is_full || part.nonzero == 0) => None,
+            true => Some(Warning::EqualCounts { messages }),
+            false => Some(Warning::NoVariation { messages }),
+        }
     }
 
     /// Messages of incomplete strata with records of the answer.

@@ -66,6 +66,7 @@ mod tests {
                 nonzero: 1,
                 agrees: false,
                 is_bounded: false,
+                is_full: false,
                 alike: 0,
                 square: 4.0,
                 cube: 0.0,

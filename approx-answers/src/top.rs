@@ -44,7 +44,7 @@ impl Cell for Total {
 /// The largest keys by total.
 ///
 /// The variance of a total, and of the difference of two, is the delete-group jackknife's, with 50
-/// random groups of messages in each stratum. Memory is some 850 bytes for each key and stratum in
+/// random groups of messages in each stratum. Memory is some 870 bytes for each key and stratum in
 /// which it occurs. Beyond 256 MiB, the keys in the fewest messages are left out.
 #[derive(Clone, Debug)]
 pub struct Top<K> {
@@ -137,6 +137,11 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
     /// All messages without regard to keys.
     pub fn all(&self) -> &Sample {
         &self.keyed.messages
+    }
+
+    /// Whether all keys that arrived are counted.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.keyed.uncounted.is_empty()
     }
 
     /// As [`crate::Answering::remove_stratum`].
@@ -267,7 +272,7 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
             let (square, degrees_of_freedom) =
                 variance(&sizes, |group| at(of_one, group) - at(of_other, group));
             let sent = stratum.sent.unwrap_or(0) as f64;
-            parts.push(Part {
+            let part = Part {
                 stratum: *number,
                 sent: stratum.sent,
                 arrived: stratum.arrived(),
@@ -278,8 +283,18 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
                 extreme_share: 0.0,
                 agrees: square == 0.0,
                 is_bounded: false,
-                // Groups don't tell: strata that agree may do so by chance, beside others.
-                alike: with_either_in(of_one, of_other),
+                is_full: false,
+                alike: alike(of_one, of_other),
+            };
+            let own = || of_one.into_iter().chain(of_other);
+            // Only parts that agree need the rule.
+            parts.push(if part.agrees && own().all(is_count) {
+                let scale = sent / stratum.arrived() as f64;
+                // A message without any records changes a difference by no more than the larger key.
+                let count = own().map(|own| scale * sum(own)).fold(0.0, f64::max);
+                part.with_rule_of_three(stratum, count)
+            } else {
+                part
             });
         }
         parts
@@ -297,10 +312,23 @@ fn with_either_in(one: Option<&InStratum<Total>>, other: Option<&InStratum<Total
     messages(one).max(messages(other))
 }
 
+/// Messages of a stratum with one total of a key. At most as many have one difference of two keys.
+fn alike(one: Option<&InStratum<Total>>, other: Option<&InStratum<Total>>) -> u64 {
+    one.into_iter().chain(other).map(InStratum::alike).min().unwrap_or(0)
+}
+
+fn sum(own: &InStratum<Total>) -> f64 {
+    own.groups.iter().map(|cell| cell.sum).sum()
+}
+
+/// Whether a key's total is its number of records, so that no message has less than none.
+fn is_count(own: &InStratum<Total>) -> bool {
+    own.groups.iter().all(|cell| cell.sum == cell.records as f64)
+}
+
 fn total(strata: &[(u32, &Stratum)], cells: &Cells<Total>) -> f64 {
     let part = |(number, stratum): &(u32, &Stratum)| {
-        let sum: f64 =
-            cells.get(number).map_or(0.0, |own| own.groups.iter().map(|cell| cell.sum).sum());
+        let sum = cells.get(number).map_or(0.0, sum);
         stratum.sent.unwrap_or(0) as f64 / stratum.arrived() as f64 * sum
     };
     strata.iter().map(part).sum()

@@ -17,8 +17,8 @@ pub enum Warning {
         /// Messages that arrived, of the strata that aren't complete. Of a key: those that hold it.
         messages: u64,
     },
-    /// No message that arrived of an incomplete stratum holds the key, and the answer takes its
-    /// missing ones as without it.
+    /// No message that arrived of an incomplete stratum holds the key, or a value of a query without
+    /// keys, and the answer takes its missing ones as without it.
     KeyUnseenIn {
         /// The first such stratum.
         stratum: u32,
@@ -109,10 +109,12 @@ pub enum Warning {
         /// records.
         messages: u64,
     },
-    /// All messages that arrived hold equally many records of a count, or the same share of their
-    /// records. The interval of the count allows for messages without any by the rule of three.
+    /// All messages that arrived of some incomplete strata hold equally many records of a count, or
+    /// the same share of their records, and chance doesn't explain it. The interval of the count
+    /// allows for messages without any by the rule of three, and for none with more.
     EqualCounts {
-        /// Messages that arrived, of the strata that aren't complete.
+        /// Messages of these strata that arrived with records; those without, if no message has
+        /// records.
         messages: u64,
     },
     /// A sum over messages that all arrived isn't exact, and the interval doesn't hide it: numbers
@@ -178,9 +180,9 @@ impl fmt::Display for Warning {
             ),
             Self::KeyUnseenIn { stratum, messages } => write!(
                 f,
-                "none of the {messages} messages of stratum {stratum} holds this key, and the answer \
-                 takes the missing ones as without it: up to {} % of its messages may hold it; raise \
-                 its MSR, or send rare keys in an exact group",
+                "none of the {messages} messages of stratum {stratum} has rows of this answer, which \
+                 takes the missing ones as without any: up to {} % of its messages may have some; \
+                 raise its MSR, or send rare rows in an exact group",
                 rule_of_three_percent(*messages)
             ),
             Self::UnseenKeys { keys } => {
@@ -287,9 +289,10 @@ impl fmt::Display for Warning {
             ),
             Self::EqualCounts { messages } => write!(
                 f,
-                "all {messages} messages hold equally many records, or the same share of theirs, \
-                 and the interval allows for missing ones without any, up to {} % of the job's \
-                 messages: raise the MSR, or state the number of records in an exact group",
+                "all {messages} messages of one or more strata hold equally many records, or the \
+                 same share of theirs, and the interval allows for missing ones without any, up to \
+                 {} % of their messages: raise the MSR, or state the number of records in an exact \
+                 group",
                 rule_of_three_percent(*messages)
             ),
             Self::Rounded { by } => write!(
@@ -372,7 +375,7 @@ mod tests {
             (Warning::HeavyTail { share: 0.5, skewness: 1.0, limit: 0.2 }, "exact group"),
             (Warning::NoVariation { messages: 30 }, "10.0 % of"),
             (Warning::NoVariation { messages: 7_500 }, "up to 0.04 % of"),
-            (Warning::EqualCounts { messages: 60 }, "up to 5.0 % of the job's messages"),
+            (Warning::EqualCounts { messages: 60 }, "up to 5.0 % of their messages"),
             (Warning::Rounded { by: 2.0 }, "wrong by 2.000e0"),
             (Warning::EndOfRange, "raise the MSR"),
             (Warning::KeysWithoutValue { keys: 1, first: "a".into() }, "has a value of them"),

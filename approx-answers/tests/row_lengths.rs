@@ -4,7 +4,7 @@
 //! `ATP_COVERAGE_JOBS` is the number of simulated jobs of each row, 150 by default. With 300 jobs,
 //! the test prints the numbers of the book.
 
-use approx_answers::{Answering, Confidence, Delivery, RecordOrder, Table, Warning};
+use approx_answers::{Answering, Confidence, Delivery, RecordOrder, Sample, Table, Warning};
 use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use statrs::distribution::{Binomial, DiscreteCDF};
@@ -202,4 +202,43 @@ fn push_totals__cover_without_false_alarms() {
         }
     }
     assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// The messages of a sender have 50 to 150 records of 1 or 2, and those of another ten records of
+/// 1,000. One ratio for both would vary far more than without totals.
+#[test]
+fn sum__of_senders_whose_means_differ_is_narrower_with_totals() {
+    let mut misses = 0;
+    let jobs = jobs();
+    for seed in 0..jobs {
+        let draws = &mut ChaCha8Rng::seed_from_u64(seed);
+        let short = (0..300).map(|_| draws.random_range(50..150u32));
+        let short: Vec<u32> = short.collect();
+        let mut message = |records: u32, value: u32| -> (u32, f64) {
+            let total: u32 = (0..records).map(|_| value + draws.random_range(0..2)).sum();
+            (records, f64::from(total))
+        };
+        let senders: [Vec<(u32, f64)>; 2] = [
+            short.into_iter().map(|records| message(records, 1)).collect(),
+            (0..300).map(|_| message(10, 1_000)).collect(),
+        ];
+        let mut without = Sample::new();
+        for (stratum, messages) in (0..).zip(&senders) {
+            without.set_messages_sent(stratum, 300).unwrap();
+            without.set_delivery(stratum, &Delivery::shuffled()).unwrap();
+            for (records, total) in &messages[..60] {
+                without.push(stratum, u64::from(*records), *total).unwrap();
+            }
+        }
+        let mut with = without.clone();
+        for (stratum, messages) in (0..).zip(&senders) {
+            let records: u32 = messages.iter().map(|(records, _)| records).sum();
+            with.set_exact_records(stratum, f64::from(records)).unwrap();
+        }
+        let truth: f64 = senders.iter().flatten().map(|(_, total)| total).sum();
+        let [with, without] = [with, without].map(|all| all.sum(Confidence::P95).unwrap());
+        assert!(with.half_width() < 0.5 * without.half_width(), "{with} and {without}");
+        misses += u64::from(!with.contains(truth));
+    }
+    assert!(misses <= most(jobs), "{misses} of {jobs}");
 }

@@ -170,3 +170,50 @@ fn keys_seen_from__is_over_all_senders() {
     (0..18).for_each(|message| answering.push_csv(message % 2, b"Z,1\n").unwrap());
     assert_eq!(answering.answers(P95).unwrap().keys_seen_from, Some(2));
 }
+
+/// N rounds to the number of missing messages.
+#[test]
+fn keys_seen_from__of_a_huge_number_of_messages() {
+    let mut answering = of_senders("count(*) by k", [1 << 60]);
+    (0..300).for_each(|_| answering.push_csv(0, b"Z,1\n").unwrap());
+    let from = answering.answers(P95).unwrap().keys_seen_from.unwrap();
+    // k of N messages are missing with a probability of exp(-300 k / N).
+    let expected = 20f64.ln() / 300.0 * 2f64.powi(60);
+    assert!((from as f64 / expected - 1.0).abs() < 1e-9, "{from}");
+}
+
+/// All messages arrived, and some of their keys aren't counted.
+#[test]
+fn keys_seen_from__is_unknown_with_keys_beyond_the_limit() {
+    let queries = [("count(*) by k", 10_000), ("median(v) by k", 250), ("top(2, k)", 10_000)];
+    for (query, limit) in queries {
+        for (keys, expected) in [(limit, Some(0)), (2 * limit, None)] {
+            let mut answering = of_senders(query, [10]);
+            for message in 0..10 {
+                let rows: String =
+                    (message..keys).step_by(10).map(|k| format!("k{k},1\n")).collect();
+                answering.push_csv(0, rows.as_bytes()).unwrap();
+            }
+            let answers = answering.answers(P95).unwrap();
+            let is_uncounted =
+                |warning: &Warning| matches!(warning, Warning::UncountedRecords { .. });
+            assert_eq!(answers.warnings.iter().any(is_uncounted), expected.is_none(), "{query}");
+            assert_eq!(answers.keys_seen_from, expected, "{query}, {keys}");
+        }
+    }
+}
+
+/// A sender's messages have no number. There is no key to speak of without `by`.
+#[test]
+fn answers__of_a_sender_without_numbers_speak_of_rows() {
+    let mut answering = of_senders("median(v)", [300, 300]);
+    for message in 0..60 {
+        let text = format!("a,{}\n", message * 7 % 11);
+        answering.push_csv(0, text.as_bytes()).unwrap();
+        answering.push_csv(1, b"b,NA\n").unwrap();
+    }
+    let answers = answering.answers(P95).unwrap();
+    let warnings = &answers.rows[0].1.warnings;
+    assert_eq!(warnings, &[Warning::KeyUnseenIn { stratum: 1, messages: 60 }]);
+    assert!(!warnings[0].to_string().contains("key"), "{}", warnings[0]);
+}

@@ -95,6 +95,7 @@ mod tests {
             extreme_share,
             agrees,
             is_bounded: false,
+            is_full: false,
             alike: 0,
         }
     }

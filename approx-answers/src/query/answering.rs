@@ -62,9 +62,10 @@ pub struct Answers {
     pub rows: Vec<(Option<String>, Estimate)>,
     /// Of `top`: whether the sample shows that these keys are the largest.
     pub separates: Option<bool>,
-    /// Keys in at least this many messages have a row with a probability of at least 95 %. `None`
-    /// without keys, if the number of messages sent is unknown, or if those that arrived may be no
-    /// fair sample; 0 if all of them arrived.
+    /// Keys in at least this many messages have a row with a probability of at least 95 %; in `top`
+    /// they were counted. `None` without keys, with keys beyond the limits
+    /// ([`Warning::UncountedRecords`]), if the number of messages sent is unknown, or if those that
+    /// arrived may be no fair sample; 0 if all of them arrived.
     pub keys_seen_from: Option<u64>,
     /// Warnings about all rows together.
     pub warnings: Vec<Warning>,
@@ -383,7 +384,9 @@ impl Answering {
             State::Grouped(by) => {
                 let ask = |key: &String| match (&self.query.function, by.has(key)) {
                     (Function::Sum { .. }, true) => by.sum(key, confidence),
-                    (Function::Sum { .. }, false) => by.of_no_record(|all| all.sum(confidence)),
+                    (Function::Sum { .. }, false) => {
+                        by.of_no_record(|all| all.sum_of_key(confidence))
+                    }
                     (Function::Count { .. }, true) => by.count_of_total(key, confidence),
                     (Function::Count { .. }, false) => {
                         by.of_no_record(|all| all.count_of_total(confidence))
@@ -396,7 +399,8 @@ impl Answering {
                 let others = self.without_value.keys(|key| !is_whole || by.has(key));
                 let (rows, without_value) = rows(by.keys(), others, ask)?;
                 let warnings = by.warnings().into_iter().chain(without_value).collect();
-                Ok(Answers { keys_seen_from: seen_from(by.all()), ..plain(rows, warnings) })
+                let keys_seen_from = is_whole.then(|| seen_from(by.all())).flatten();
+                Ok(Answers { keys_seen_from, ..plain(rows, warnings) })
             }
             State::Quantiles(by) if self.query.by.is_none() => {
                 let estimate = by.quantile(&String::new(), rank, confidence);
@@ -415,7 +419,8 @@ impl Answering {
                 let others = self.without_value.keys(|key| !is_whole || by.has(key));
                 let (rows, without_value) = rows(by.keys(), others, ask)?;
                 let warnings = by.warnings().into_iter().chain(without_value).collect();
-                Ok(Answers { keys_seen_from: seen_from(by.all()), ..plain(rows, warnings) })
+                let keys_seen_from = is_whole.then(|| seen_from(by.all())).flatten();
+                Ok(Answers { keys_seen_from, ..plain(rows, warnings) })
             }
             State::Top(top) => {
                 let Function::Top { ranks, .. } = self.query.function else {
@@ -428,7 +433,7 @@ impl Answering {
                 Ok(Answers {
                     rows,
                     separates: Some(ranking.separates),
-                    keys_seen_from: seen_from(top.all()),
+                    keys_seen_from: top.is_whole().then(|| seen_from(top.all())).flatten(),
                     warnings: ranking.warnings,
                 })
             }

@@ -453,9 +453,10 @@ typedef struct atp_answers {
    */
   uint32_t separates;
   /**
-   * Keys in at least this many messages have a row with a probability of at least 95 %. 0: all
-   * messages arrived. UINT64_MAX: the query has no keys, the number of messages sent isn't
-   * known, or those that arrived may be no fair sample.
+   * Keys in at least this many messages have a row with a probability of at least 95 %; in
+   * `top` they were counted. 0: all messages arrived. UINT64_MAX: the query has no keys, or some
+   * beyond the limit, the number of messages sent isn't known, or those that arrived may be no
+   * fair sample.
    */
   uint64_t keys_seen_from;
 } atp_answers;

@@ -33,9 +33,10 @@ pub struct atp_answers {
     pub is_ranking: u32,
     /// Of a `top`: 1 if the sample shows that these keys are the largest.
     pub separates: u32,
-    /// Keys in at least this many messages have a row with a probability of at least 95 %. 0: all
-    /// messages arrived. UINT64_MAX: the query has no keys, the number of messages sent isn't
-    /// known, or those that arrived may be no fair sample.
+    /// Keys in at least this many messages have a row with a probability of at least 95 %; in
+    /// `top` they were counted. 0: all messages arrived. UINT64_MAX: the query has no keys, or some
+    /// beyond the limit, the number of messages sent isn't known, or those that arrived may be no
+    /// fair sample.
     pub keys_seen_from: u64,
 }
 

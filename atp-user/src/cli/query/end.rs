@@ -12,7 +12,7 @@ pub enum Verdict {
     Fine,
     /// Its interval is narrow enough, but a warning or a sender puts it in doubt.
     InDoubt,
-    /// Its interval is too wide.
+    /// An interval is too wide, or few messages carry it.
     NotMet,
 }
 
@@ -65,13 +65,18 @@ impl Facts<'_> {
     /// interval by its warnings. A sender that may count twice is a doubt in any case: no interval
     /// has room for it.
     pub fn evaluate(&self) -> (Verdict, Option<Report>) {
-        let because = self.report.map(|report| report.because);
+        let warnings = || self.answers.rows.iter().flat_map(|(_, estimate)| &estimate.warnings);
+        let is_few = |warning: &Warning| matches!(warning, Warning::FewMessages { .. });
+        let because = self.report.map(|report| match report.because {
+            // No plan ends with such a row as met. Its key arrived in messages in flight.
+            None | Some(Reason::InDoubt) if warnings().any(is_few) => Some(Reason::FewMessages),
+            because => because,
+        });
         let is_narrow = match because {
             Some(because) => matches!(because, None | Some(Reason::InDoubt)),
             None => !self.has_plan,
         };
-        let warnings = self.answers.rows.iter().flat_map(|(_, estimate)| &estimate.warnings);
-        let has_doubt = self.answers.warnings.iter().chain(warnings).any(Warning::is_doubt);
+        let has_doubt = self.answers.warnings.iter().chain(warnings()).any(Warning::is_doubt);
         let plan_in_doubt =
             has_doubt || self.left_out > 0 || because == Some(Some(Reason::InDoubt));
         let verdict = match (is_narrow, self.doubts_senders || self.has_plan && plan_in_doubt) {
@@ -79,12 +84,11 @@ impl Facts<'_> {
             (true, true) => Verdict::InDoubt,
             (true, false) => Verdict::Fine,
         };
-        let mut report = self.report.cloned();
         // Doubts may arise after the end of the plan.
-        if let (Verdict::InDoubt, Some(report)) = (verdict, &mut report) {
-            report.because = Some(Reason::InDoubt);
-        }
-        (verdict, report)
+        let because =
+            if verdict == Verdict::InDoubt { Some(Some(Reason::InDoubt)) } else { because };
+        let report = self.report.zip(because);
+        (verdict, report.map(|(report, because)| Report { because, ..report.clone() }))
     }
 }
 
@@ -296,6 +300,22 @@ mod tests {
             let expected = if emax.is_none() { Verdict::InDoubt } else { Verdict::Fine };
             assert_eq!((verdict, json["verdict"] == expected.name()), (expected, true), "{text}");
             assert!(text.contains(words), "{text}");
+        }
+    }
+
+    /// Two messages with a key were in flight when the plan met its error.
+    #[test]
+    fn finish__a_key_in_few_messages_after_the_plan_meets_no_error() {
+        let row = |value| message(1, ROWS_GROUP, format!("late,{value}\n").as_bytes());
+        let late = |count| [100, 150].into_iter().take(count).map(row).collect::<Vec<_>>();
+        for (late, verdict) in [(late(0), Verdict::Fine), (late(2), Verdict::NotMet)] {
+            let end = ended(1, 100, [78 + late.len() as u32..100]);
+            let events = [run_of(1, 78), late, vec![end]].concat();
+            let (text, json, found) = answer("avg(value) by key", 1, Some(0.05), &events);
+            assert_eq!((found, &json["verdict"]), (verdict, &verdict.name().into()), "{text}");
+            assert_eq!(json["accepted_error"]["met"], verdict == Verdict::Fine, "{json}");
+            let words = "accepted, but too few messages carry an answer";
+            assert_eq!(text.contains(words), verdict == Verdict::NotMet, "{text}");
         }
     }
 

@@ -97,7 +97,8 @@ pub fn text(query: &Query, answers: &Answers, outcome: &Outcome) -> String {
         _ = writeln!(text, "from {}{of} messages", estimate.messages);
     }
     if let Some(from @ 2..) = answers.keys_seen_from {
-        _ = writeln!(text, "a key in fewer than {from} messages may be missing here");
+        let what = if answers.separates.is_some() { "uncounted" } else { "missing here" };
+        _ = writeln!(text, "a key in fewer than {from} messages may be {what}");
     }
     match (&outcome.report, outcome.verdict.sentence()) {
         (Some(report), _) => _ = writeln!(text, "{report}"),

@@ -44,9 +44,10 @@ class Answers:
     separates: bool | None
     """Of ``top``: whether the sample shows that these keys are the largest."""
     keys_seen_from: int | None
-    """Keys in at least this many messages have a row with a probability of at least 95 %. ``None``
-    without keys, if the number of messages sent is unknown, or if those that arrived may be no fair
-    sample; 0 if all of them arrived."""
+    """Keys in at least this many messages have a row with a probability of at least 95 %; in
+    ``top`` they were counted. ``None`` without keys, with keys beyond the limit, if the number of
+    messages sent is unknown, or if those that arrived may be no fair sample; 0 if all of them
+    arrived."""
     warnings: tuple[str, ...]
     """Warnings about all rows together."""
 
