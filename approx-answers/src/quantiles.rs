@@ -258,8 +258,8 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
     }
 }
 
-/// The share of the records that missing messages may hold beyond all values that arrived: if `k` of
-/// N messages do, none of them arrives with a probability of at most `(1 - m/N)^k`, here half of
+/// The share of the records that missing messages may hold beyond all values that arrived: if `k`
+/// of N messages do, none of them arrives with a probability of at most `(1 - m/N)^k`, here half of
 /// alpha. That of several strata is the largest of them.
 fn unseen_share(
     entry: &Entry<RankSketch>,

@@ -290,7 +290,7 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
             // Only parts that agree need the rule.
             parts.push(if part.agrees && own().all(is_count) {
                 let scale = sent / stratum.arrived() as f64;
-                // A message without any records changes a difference by no more than the larger key.
+                // A message without records changes a difference by no more than the larger key.
                 let count = own().map(|own| scale * sum(own)).fold(0.0, f64::max);
                 part.with_rule_of_three(stratum, count)
             } else {

@@ -17,8 +17,8 @@ pub enum Warning {
         /// Messages that arrived, of the strata that aren't complete. Of a key: those that hold it.
         messages: u64,
     },
-    /// No message that arrived of an incomplete stratum holds the key, or a value of a query without
-    /// keys, and the answer takes its missing ones as without it.
+    /// No message that arrived of an incomplete stratum holds the key, or a value of a query
+    /// without keys, and the answer takes its missing ones as without it.
     KeyUnseenIn {
         /// The first such stratum.
         stratum: u32,

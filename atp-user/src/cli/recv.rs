@@ -273,17 +273,17 @@ mod tests {
     use approxlib::Job;
     use std::thread;
 
-    /// A packet of the slow message comes every 14 ms. Beside two busy loops the gaps have a mean
-    /// of 20 ms at most, and one of the 140 exceeds this, by an exponential tail, once in a million
-    /// runs: 140 exp(-400 / 20) = 3e-7.
-    const TIMEOUT: Duration = Duration::from_millis(400);
+    /// A packet of the slow message comes every 14 ms. At a load of ten the gaps have a mean of
+    /// 40 ms at most, and one of the 210 exceeds this, by an exponential tail, once in a million
+    /// runs: 210 exp(-1000 / 40) = 3e-9.
+    const TIMEOUT: Duration = Duration::from_secs(1);
 
     fn receiver() -> Receiver {
         let receiver = Receiver::builder().control_socket(None);
         receiver.bind("127.0.0.1:0").unwrap()
     }
 
-    /// The message takes two seconds, five times the timeout.
+    /// The message takes three seconds, three times the timeout.
     #[test]
     fn next_event__waits_while_packets_arrive() {
         let mut receiver = receiver();
@@ -291,14 +291,14 @@ mod tests {
         let sender = thread::spawn(move || {
             let job = Job::builder().control_socket(None).rate_max_bytes_per_s(100_000);
             let mut job = job.connect(peer).unwrap();
-            job.send(&[7; 200_000]).unwrap();
+            job.send(&[7; 300_000]).unwrap();
             job.finish().unwrap()
         });
         let started = Instant::now();
         let event = next_event(&mut receiver, TIMEOUT).unwrap();
         assert!(matches!(event, Some(Event::Started { .. })));
         let event = next_event(&mut receiver, TIMEOUT).unwrap();
-        assert!(matches!(event, Some(Event::Message { data, .. }) if data.len() == 200_000));
+        assert!(matches!(event, Some(Event::Message { data, .. }) if data.len() == 300_000));
         assert!(
             started.elapsed() > TIMEOUT,
             "the message arrived within the timeout: the test shows nothing"

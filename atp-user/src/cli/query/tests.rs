@@ -57,7 +57,7 @@ fn run(live: &mut Live, order: Order) -> Result<()> {
     });
     let mut ended = 0;
     while ended < 2 {
-        let event = receiver.recv(Some(Duration::from_secs(20)))?.context("an event")?;
+        let event = receiver.recv(Some(Duration::from_secs(60)))?.context("an event")?;
         ended += usize::from(matches!(event, Event::Finished { .. }));
         live.on_event(&event, &receiver)?;
         // A third of the messages is enough for a plan. The rest waits for it, however slow this
