@@ -173,7 +173,7 @@ impl Ratio {
             let mean = moments.mean_y() / moments.mean_x();
             let part = Part::of_ratio(*number, stratum, mean, sent as f64);
             if part.square == 0.0 {
-                // What is left of the bias is rounding.
+                // The rest of the bias is rounding.
                 continue;
             }
             let bias = mean * moments.variance_x() - moments.covariance();
@@ -184,7 +184,7 @@ impl Ratio {
         biases <= BIAS_SHARE * variances.sqrt()
     }
 
-    /// That of a stratum with so many messages.
+    /// The ratio of a stratum with `sent` messages.
     fn of_stratum(self, stratum: &Stratum, sent: f64) -> Self {
         let moments = &stratum.moments;
         match stratum.exact_x() {

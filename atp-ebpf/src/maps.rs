@@ -114,7 +114,7 @@ pub static ADVISED: HashMap<ArrivalKey, u32> = HashMap::with_max_entries(ADVISED
 pub static ARRIVED_LANES: Array<ArrivedLane> =
     Array::with_max_entries(ADVISED_LANES, BPF_F_MMAPABLE);
 
-/// What arrived over each interface, by processor. The daemon has an element made for each
+/// Bytes that arrived over each interface, by processor. The daemon has an element made for each
 /// processor, and reads them through a memory mapping.
 #[map]
 pub static ARRIVED_BYTES: Array<ArrivedBytes> = Array::with_max_entries(1, BPF_F_MMAPABLE);

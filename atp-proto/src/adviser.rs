@@ -28,7 +28,7 @@ pub struct Adviser<L> {
     config: AdviserConfig,
     /// Everything but the lanes and unadvised traffic.
     others: Arrivals,
-    /// What is in approximate queues at the line's other end, and gets no advice.
+    /// Packets in approximate queues at the line's other end that get no advice.
     unadvised: Arrivals,
     lanes: Vec<LaneArrivals>,
     /// By position in `lanes`.

@@ -27,7 +27,7 @@ pub struct ArrivalCounts {
     _maps: (Table<u32, ArrivedLane>, Table<u32, ArrivedBytes>),
 }
 
-/// What has arrived on a line, or of a lane: bytes on the wire. Both wrap.
+/// Bytes on the wire that arrived on a line, or of a lane. Both counts wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WireBytes {
     /// All of them.
@@ -37,7 +37,7 @@ pub struct WireBytes {
 }
 
 impl WireBytes {
-    /// What arrived since `before`.
+    /// The bytes since `before`.
     pub const fn since(self, before: Self) -> Self {
         Self {
             all: self.all.wrapping_sub(before.all),

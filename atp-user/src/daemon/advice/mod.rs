@@ -53,7 +53,7 @@ struct Line {
     adviser: Adviser<u16>,
     /// The count at the last tick.
     bytes: WireBytes,
-    /// What arrived of lanes in this tick.
+    /// Bytes of lanes in this tick.
     of_lanes: WireBytes,
     rest: Rest,
 }

@@ -1,4 +1,4 @@
-//! What arrives on a line beside its lanes.
+//! The bytes that arrive on a line beside its lanes.
 
 use crate::datapath::WireBytes;
 
@@ -11,8 +11,7 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// What arrived on the line in this tick and is of no lane. No more is approximate than there
-    /// is.
+    /// The bytes of this tick on the line that are of no lane.
     pub fn of(&mut self, line: WireBytes, lanes: WireBytes) -> WireBytes {
         let all = self.all.rest(line.all, lanes.all);
         let approximate = self.approximate.rest(line.approximate, lanes.approximate);
