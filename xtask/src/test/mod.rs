@@ -189,20 +189,26 @@ impl Built {
         Ok(Built { unit, wheels, torch, kernel })
     }
 
-    /// The unit tests beside those of the Python packages, which mostly wait for each other.
-    fn run_without_root(&self, choice: &Choice, run: &mut Run) -> Result<()> {
-        let python = |run: &mut Run| match &self.wheels {
-            Some(wheels) => python::run(wheels, self.torch.as_ref(), choice, run),
-            None => Ok(()),
-        };
-        run.beside(python, |run| {
-            self.unit.map_or(Ok(()), |()| run.rung("unit tests", || unit::run(choice)))
-        })
+    fn run_unit(&self, choice: &Choice, run: &mut Run) -> Result<()> {
+        self.unit.map_or(Ok(()), |()| run.rung("unit tests", || unit::run(choice)))
     }
 
-    /// Runs the rungs that need no guest: the kernel tests beside the others.
+    fn run_python(&self, choice: &Choice, run: &mut Run) -> Result<()> {
+        match &self.wheels {
+            Some(wheels) => python::run(wheels, self.torch.as_ref(), choice, run),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs the rungs that need no guest. The tests of the Python packages and those of the kernel
+    /// mostly wait: they run beside the unit tests, and in this order, as the packages' environment
+    /// is needed by some of the kernel's.
     fn run(&self, choice: &Choice, run: &mut Run) -> Result<()> {
-        run.beside(|run| self.run_without_root(choice, run), |run| self.run_on_host(choice, run))
+        let waiting = |run: &mut Run| {
+            self.run_python(choice, run)?;
+            self.run_on_host(choice, run)
+        };
+        run.beside(waiting, |run| self.run_unit(choice, run))
     }
 
     fn run_on_host(&self, choice: &Choice, run: &mut Run) -> Result<()> {
@@ -219,7 +225,7 @@ impl Built {
                     (vm::run(tests, choice.filter), started.elapsed())
                 })
             });
-            self.run_without_root(choice, run)?;
+            run.beside(|run| self.run_python(choice, run), |run| self.run_unit(choice, run))?;
             self.run_on_host(choice, run)?;
             if choice.filter.is_none() {
                 run.rung("soak test", soak::run)?;
