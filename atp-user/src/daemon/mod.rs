@@ -21,6 +21,7 @@ mod sealed_page;
 mod sessions;
 mod snapshot;
 mod socket_addresses;
+mod stalls;
 mod status_page;
 mod systemd;
 mod telemetry;

@@ -5,6 +5,7 @@ use super::{
     host::{Host, lane_settings},
     interface_lock::{InterfaceLock, prepare_state_dir},
     listener::Listener,
+    stalls::Stalls,
     systemd,
     ticks::Ticks,
     users::Users,
@@ -285,12 +286,14 @@ async fn serve(
     let mut alive = tokio::time::interval(systemd::alive_interval());
     let interfaces_changed = host.borrow().interfaces_changed();
     let mut lost_lines = tokio::time::interval(LOST_LINES_INTERVAL);
+    let mut stalls = Stalls::new();
     host.borrow_mut().look_at_interfaces();
     loop {
         let is_busy = host.borrow().is_busy();
         tokio::select! {
             ended = ticks.next(is_busy) => {
-                ended.context("can't wait for the timer of the control loop")?;
+                let late = ended.context("can't wait for the timer of the control loop")?;
+                stalls.on_tick(late);
                 host.borrow_mut().tick(monotonic_ns());
             }
             _ = alive.tick() => systemd::alive(),

@@ -40,19 +40,19 @@ impl Ticks {
         Ok(Self { with_lanes, without_lanes, first_lane, last, alarm: Alarm::new()? })
     }
 
-    /// Waits for the end of the tick. A late end delays the following ticks. Nothing is lost if
-    /// the returned future is dropped.
+    /// Waits for the end of the tick, and returns how late that was. A late end delays the
+    /// following ticks. Nothing is lost if the returned future is dropped.
     ///
     /// # Errors
     /// If the timer can't be set or waited for.
-    pub async fn next(&mut self, has_lanes: bool) -> io::Result<()> {
-        let tick = if has_lanes { self.with_lanes } else { self.without_lanes };
+    pub async fn next(&mut self, has_lanes: bool) -> io::Result<Duration> {
+        let end = self.last + if has_lanes { self.with_lanes } else { self.without_lanes };
         tokio::select! {
-            ended = self.alarm.wait_until(self.last + tick) => ended?,
+            ended = self.alarm.wait_until(end) => ended?,
             () = self.first_lane.notified() => {}
         }
         self.last = Instant::now();
-        Ok(())
+        Ok(self.last.saturating_duration_since(end))
     }
 }
 

@@ -252,16 +252,19 @@ fn lane_under_loss(msr: f64, back: f64, options: &[&str]) -> Result<Vec<LaneStat
 /// The share of packets lost in [`lane_under_loss`].
 const RANDOM_LOSS: f64 = 0.25;
 
-/// Without advice these lanes are at their least rate, 6 Mbit/s, most of the time. Advice expires
-/// while a busy machine runs no receiver, so only the looks at advised lanes count.
+/// Without advice these lanes are at their least rate, 6 Mbit/s, most of the time. The floor of an
+/// advised one is an eighth, however late a busy machine measures the loss. Advice expires while
+/// such a machine runs no receiver, so only the looks at advised lanes count, and a look may be at
+/// a rate whose advice has just changed.
 fn advice__holds_lanes_up_under_random_loss() -> Result<()> {
     for msr in [0.9, 1.0] {
-        let mut lanes = lane_under_loss(msr, 0.0, &["--advice", "on"])?;
-        lanes.retain(|lane| lane.advice_bytes_per_s.is_some());
-        let is_held_up = |lane: &&LaneStats| lane.rate_bytes_per_s > 5_000_000;
-        let held_up = lanes.iter().filter(is_held_up).count();
-        println!("MSR {msr}: held up at {held_up} of {} looks", lanes.len());
-        ensure!(held_up > lanes.len() / 2, "MSR {msr}: {held_up} of {}", lanes.len());
+        let lanes = lane_under_loss(msr, 0.0, &["--advice", "on"])?;
+        let advised = |lane: &LaneStats| Some((lane.advice_bytes_per_s?, lane.rate_bytes_per_s));
+        let looks: Vec<_> = lanes.iter().filter_map(advised).collect();
+        let held_up = looks.iter().filter(|(advice, rate)| *rate >= advice / 9).count();
+        let words = format!("MSR {msr}: held up at {held_up} of {} looks: {looks:?}", looks.len());
+        println!("{words}");
+        ensure!(held_up > looks.len() / 2, "{words}");
     }
     Ok(())
 }
