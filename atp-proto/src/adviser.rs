@@ -4,7 +4,7 @@
 //! interval, and after a lane began or ended. Its laws are `atp_common::laws::advice`.
 
 use atp_common::{
-    laws::advice::{Arrivals, LaneArrivals, available, fill, left_beside},
+    laws::advice::{Arrivals, LaneArrivals, Span, available, fill, left_beside},
     wire::Advice,
 };
 use std::{collections::HashMap, hash::Hash};
@@ -57,28 +57,28 @@ impl<L: Copy + Eq + Hash> Adviser<L> {
         }
     }
 
-    /// Counts `wire_bytes` of a lane's DATA that arrived by `now_ns`. `backlogged`: the flag of the
+    /// Counts `wire_bytes` of a lane's DATA that arrived in `span`. `backlogged`: the flag of the
     /// last packet.
-    pub fn on_data(&mut self, now_ns: u64, lane: L, wire_bytes: u64, backlogged: bool) {
+    pub fn on_data(&mut self, span: Span, lane: L, wire_bytes: u64, backlogged: bool) {
         let window_ns = self.config.window_ns;
         let position = *self.positions.entry(lane).or_insert_with(|| {
             self.ids.push(lane);
             let known = self.silent.remove(&lane);
-            self.lanes.push(known.unwrap_or_else(|| LaneArrivals::new(now_ns)));
+            self.lanes.push(known.unwrap_or_else(|| LaneArrivals::new(span.until_ns)));
             self.due_ns = 0;
             self.lanes.len() - 1
         });
-        self.lanes[position].arrive(now_ns, window_ns, wire_bytes, backlogged);
+        self.lanes[position].arrive(span, window_ns, wire_bytes, backlogged);
     }
 
     /// Counts `wire_bytes` of approximate traffic that gets no advice.
-    pub fn on_unadvised(&mut self, now_ns: u64, wire_bytes: u64) {
-        self.unadvised.add(now_ns, self.config.window_ns, wire_bytes);
+    pub fn on_unadvised(&mut self, span: Span, wire_bytes: u64) {
+        self.unadvised.add(span, self.config.window_ns, wire_bytes);
     }
 
     /// Counts `wire_bytes` of anything else.
-    pub fn on_other(&mut self, now_ns: u64, wire_bytes: u64) {
-        self.others.add(now_ns, self.config.window_ns, wire_bytes);
+    pub fn on_other(&mut self, span: Span, wire_bytes: u64) {
+        self.others.add(span, self.config.window_ns, wire_bytes);
     }
 
     /// Forgets a lane, which has ended.
@@ -147,15 +147,15 @@ mod tests {
         let mut adviser = Adviser::new(CONFIG);
         assert_eq!(adviser.advice(0, 7), Advice::NONE);
         for now_ns in (0..300_000).step_by(1_000) {
-            [7, 8].into_iter().for_each(|lane| adviser.on_data(now_ns, lane, 400, true));
-            adviser.on_other(now_ns, 200);
+            [7, 8].into_iter().for_each(|lane| adviser.on_data(Span::at(now_ns), lane, 400, true));
+            adviser.on_other(Span::at(now_ns), 200);
         }
         let now_ns = 300_000;
         let found = adviser.advice(now_ns, 7).bytes_per_s();
         assert!((445_000_000..455_000_000).contains(&found), "{found}");
         assert_eq!(adviser.advice(now_ns, 9), Advice::NONE);
         // The next computation is not due, until a lane ends.
-        adviser.on_other(now_ns, 30_000);
+        adviser.on_other(Span::at(now_ns), 30_000);
         assert_eq!(adviser.advice(now_ns + 1_999, 7).bytes_per_s(), found);
         let less = adviser.advice(now_ns + 2_000, 7).bytes_per_s();
         assert!(less < found / 2, "{less}");
@@ -175,8 +175,10 @@ mod tests {
         let mut advice = Advice::NONE;
         for now_ns in (0..300_000).step_by(1_000) {
             let bytes = advice.bytes_per_s().min(1_000_000_000) / 1_000_000;
-            [7, 8].into_iter().for_each(|lane| adviser.on_data(now_ns, lane, bytes, true));
-            adviser.on_unadvised(now_ns, 1_000);
+            [7, 8]
+                .into_iter()
+                .for_each(|lane| adviser.on_data(Span::at(now_ns), lane, bytes, true));
+            adviser.on_unadvised(Span::at(now_ns), 1_000);
             advice = adviser.advice(now_ns, 7);
         }
         let found = advice.bytes_per_s();
@@ -186,7 +188,7 @@ mod tests {
     #[test]
     fn remove__keeps_the_other_lanes() {
         let mut adviser = Adviser::new(CONFIG);
-        (0..10).for_each(|lane| adviser.on_data(1, lane, 100, true));
+        (0..10).for_each(|lane| adviser.on_data(Span::at(1), lane, 100, true));
         [0, 9, 4, 4].into_iter().for_each(|lane| adviser.remove(lane));
         let known: Vec<_> = (0..10).filter(|l| adviser.advice(2, *l) != Advice::NONE).collect();
         assert_eq!(known, [1, 2, 3, 5, 6, 7, 8]);
@@ -200,10 +202,10 @@ mod tests {
         for step in 0..4_000u64 {
             let now_ns = step * 1_000;
             let rate = advice.bytes_per_s().clamp(1_000_000, 1_000_000_000);
-            adviser.on_data(now_ns, 0, rate / 1_000_000, true);
+            adviser.on_data(Span::at(now_ns), 0, rate / 1_000_000, true);
             for lane in 1..=45 {
                 if (step + lane) % 45 == 0 {
-                    adviser.on_data(now_ns, lane, 84, true);
+                    adviser.on_data(Span::at(now_ns), lane, 84, true);
                 }
             }
             advice = adviser.advice(now_ns, 0);

@@ -4,6 +4,7 @@ use super::{Additions, atp::HostAdvice};
 use crate::net::{FlowId, HostId};
 use atp_common::{
     laws::{
+        advice::Span,
         first_window::{self, EarlierRtt},
         rtt::Rtt,
         small_job::Budget,
@@ -38,7 +39,7 @@ impl HostState {
     /// Notes a packet that arrived for any endpoint and that isn't approximate DATA.
     pub fn note_other(&mut self, now_ns: u64, wire_bytes: u32) {
         if let Some(adviser) = &mut self.adviser {
-            adviser.on_other(now_ns, wire_bytes.into());
+            adviser.on_other(Span::at(now_ns), wire_bytes.into());
         }
     }
 

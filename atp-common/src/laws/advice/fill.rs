@@ -89,7 +89,7 @@ pub fn fill(lanes: &mut [LaneArrivals], available_bytes_per_s: u64, now_ns: u64,
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Span, *};
     use proptest::prelude::*;
 
     const WINDOW_NS: u64 = 30_000;
@@ -101,7 +101,7 @@ mod tests {
         let mut lane = LaneArrivals::new(0);
         let bytes = bytes_per_s * WINDOW_NS / 1_000_000_000;
         lane.set_advice(0, 1);
-        lane.arrive(NOW_NS - 1, WINDOW_NS, bytes, backlogged);
+        lane.arrive(Span::at(NOW_NS - 1), WINDOW_NS, bytes, backlogged);
         lane
     }
 
@@ -250,8 +250,8 @@ mod tests {
         let mut lanes = [lane(4_000_000_000, true), lane(400_000_000, true)];
         advised(&mut lanes, 5_000_000_000);
         let mut again = lanes;
-        again[0].arrive(NOW_NS + WINDOW_NS, WINDOW_NS, 135_000, true);
-        again[1].arrive(NOW_NS + WINDOW_NS, WINDOW_NS, 12_000, true);
+        again[0].arrive(Span::at(NOW_NS + WINDOW_NS), WINDOW_NS, 135_000, true);
+        again[1].arrive(Span::at(NOW_NS + WINDOW_NS), WINDOW_NS, 12_000, true);
         fill(&mut again, 5_000_000_000, NOW_NS + 2 * WINDOW_NS - 1, WINDOW_NS);
         let level = again[0].advice().bytes_per_s();
         assert!((4_300_000_000..4_500_000_000).contains(&level), "{level}");
@@ -260,11 +260,11 @@ mod tests {
     #[test]
     fn fill__a_new_lane_counts_as_backlogged_for_two_windows() {
         let mut new = LaneArrivals::new(NOW_NS);
-        new.arrive(NOW_NS, WINDOW_NS, 1_538, false);
+        new.arrive(Span::at(NOW_NS), WINDOW_NS, 1_538, false);
         let mut lanes = [lane(5_000_000_000, true), new];
         assert_eq!(advised(&mut lanes, 5_000_000_000) / 1_000_000, 2_500);
         let later_ns = NOW_NS + 2 * WINDOW_NS;
-        lanes[0].arrive(later_ns - 1, WINDOW_NS, 150_000, true);
+        lanes[0].arrive(Span::at(later_ns - 1), WINDOW_NS, 150_000, true);
         fill(&mut lanes, 5_000_000_000, later_ns, WINDOW_NS);
         assert!(lanes[0].advice().bytes_per_s() > 4_900_000_000, "{lanes:?}");
     }

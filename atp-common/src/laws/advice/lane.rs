@@ -8,6 +8,23 @@ const TAKES_Q16: u64 = 45_875;
 /// An increase of the advice by more than this, in percent, gives the sender time to follow.
 const RAISE_PERCENT: u64 = 20;
 
+/// The time in which counted bytes arrived, evenly as far as is known: from one look at a counter
+/// to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Its begin.
+    pub since_ns: u64,
+    /// Its end, not before `since_ns`: the time of the count.
+    pub until_ns: u64,
+}
+
+impl Span {
+    /// One instant: a packet was counted as it came.
+    pub const fn at(now_ns: u64) -> Self {
+        Self { since_ns: now_ns, until_ns: now_ns }
+    }
+}
+
 /// Arrived bytes over a sliding window, from the counts of the present and the previous window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
@@ -20,10 +37,23 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Counts `bytes` that arrived by `now_ns`. `window_ns`: at least 1, always the same.
-    pub fn add(&mut self, now_ns: u64, window_ns: u64, bytes: u64) {
-        self.turn(now_ns / window_ns);
-        self.bytes = self.bytes.saturating_add(bytes);
+    /// Counts `bytes` that arrived in `span`. `window_ns`: at least 1, always the same.
+    ///
+    /// Each window gets its part of a span that began before it. Otherwise the present one, of
+    /// which only the last part counts, would have half a span too much: at ticks of 2 ms and
+    /// windows of 10 ms, all rates would be a tenth too high.
+    pub fn add(&mut self, span: Span, window_ns: u64, bytes: u64) {
+        let window = span.until_ns / window_ns;
+        self.turn(window);
+        let (begin_ns, length_ns) = (window * window_ns, span.until_ns - span.since_ns);
+        let before_ns = begin_ns.saturating_sub(span.since_ns);
+        let part = |part_ns: u64| {
+            let part = u128::from(bytes) * u128::from(part_ns) / u128::from(length_ns.max(1));
+            part as u64
+        };
+        let before = part(before_ns);
+        self.bytes = self.bytes.saturating_add(bytes - before);
+        self.bytes_before = self.bytes_before.saturating_add(part(before_ns.min(window_ns)));
     }
 
     /// Bytes per second over the last window. The part of the previous window that is in it counts
@@ -79,10 +109,10 @@ impl LaneArrivals {
         }
     }
 
-    /// Counts `wire_bytes` that arrived by `now_ns`. `backlogged`: the flag of the last packet.
-    pub fn arrive(&mut self, now_ns: u64, window_ns: u64, wire_bytes: u64, backlogged: bool) {
-        self.arrivals.add(now_ns, window_ns, wire_bytes);
-        (self.last_ns, self.backlogged) = (now_ns, backlogged);
+    /// Counts `wire_bytes` that arrived in `span`. `backlogged`: the flag of the last packet.
+    pub fn arrive(&mut self, span: Span, window_ns: u64, wire_bytes: u64, backlogged: bool) {
+        self.arrivals.add(span, window_ns, wire_bytes);
+        (self.last_ns, self.backlogged) = (span.until_ns, backlogged);
     }
 
     /// Whether the lane still counts: it was silent for no longer than the window, or than four
@@ -135,10 +165,34 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        // A steady stream is measured within the bytes of one arrival, at any time after one
-        // window.
+        // A steady stream is measured to a packet, however late the host looks at its counter.
         #[test]
         fn bytes_per_s__of_a_steady_stream(
+            looks_ns in proptest::collection::vec(1_000u64..30_000_000, 1..200),
+            bytes_per_s in 1_000_000u64..50_000_000_000,
+            window_ns in 30_000u64..10_000_000,
+            phase_ns in 0u64..1 << 40,
+        ) {
+            let mut arrivals = Arrivals::default();
+            let total = |ns: u64| (u128::from(bytes_per_s) * u128::from(ns) / 1_000_000_000) as u64;
+            let mut since_ns = phase_ns;
+            for look_ns in looks_ns {
+                let until_ns = since_ns + look_ns;
+                let bytes = total(until_ns - phase_ns) - total(since_ns - phase_ns);
+                arrivals.add(Span { since_ns, until_ns }, window_ns, bytes);
+                since_ns = until_ns;
+                if until_ns >= phase_ns + 2 * window_ns {
+                    let found = arrivals.bytes_per_s(until_ns, window_ns);
+                    let packet = 1_538 * 1_000_000_000 / window_ns;
+                    prop_assert!(found.abs_diff(bytes_per_s) <= packet + bytes_per_s / 32_768,
+                        "{found} {bytes_per_s}");
+                }
+            }
+        }
+
+        // Packets that are counted as they come.
+        #[test]
+        fn bytes_per_s__of_steady_packets(
             gap_ns in 100u64..10_000,
             bytes in 84u64..9_000,
             window_ns in 30_000u64..10_000_000,
@@ -148,7 +202,7 @@ mod tests {
             let mut arrivals = Arrivals::default();
             let mut now_ns = phase_ns;
             while now_ns < phase_ns + (1 + windows) * window_ns {
-                arrivals.add(now_ns, window_ns, bytes);
+                arrivals.add(Span::at(now_ns), window_ns, bytes);
                 now_ns += gap_ns;
             }
             let found = arrivals.bytes_per_s(now_ns - gap_ns, window_ns) as f64;
@@ -162,7 +216,7 @@ mod tests {
     #[test]
     fn bytes_per_s__forgets_silence() {
         let mut arrivals = Arrivals::default();
-        arrivals.add(1_000, 1_000, 500);
+        arrivals.add(Span::at(1_000), 1_000, 500);
         assert_eq!(arrivals.bytes_per_s(1_999, 1_000), 500_000_000);
         assert_eq!(arrivals.bytes_per_s(2_500, 1_000), 250_000_000);
         assert_eq!(arrivals.bytes_per_s(3_000, 1_000), 0);

@@ -17,7 +17,7 @@ mod limit;
 
 pub use fill::{available, fill, left_beside};
 pub use floor::Floor;
-pub use lane::{Arrivals, LaneArrivals};
+pub use lane::{Arrivals, LaneArrivals, Span};
 pub use limit::{AdviceLimit, uneven_bytes};
 
 /// The window of arrivals in a datapath whose controller runs every 2 ms.

@@ -6,7 +6,10 @@ use crate::{
     net::FlowId,
     scheme::{Body, Context, Endpoint, Packet, Route},
 };
-use atp_common::wire::{FinBody, Flags, Header, Kind, TermsBody, member_header};
+use atp_common::{
+    laws::advice::Span,
+    wire::{FinBody, Flags, Header, Kind, TermsBody, member_header},
+};
 use atp_proto::{Adviser, Receiver, ReceiverConfig};
 
 /// The bytes of messages: only their lengths matter here.
@@ -77,7 +80,7 @@ impl AtpReceiver {
         self.is_lane = true;
         if let Some(adviser) = self.adviser(context) {
             let backlogged = flags.contains(Flags::BACKLOGGED);
-            adviser.on_data(now_ns, self.route.flow, wire_bytes.into(), backlogged);
+            adviser.on_data(Span::at(now_ns), self.route.flow, wire_bytes.into(), backlogged);
         }
     }
 

@@ -7,7 +7,7 @@ mod wake;
 use super::quota;
 use crate::datapath::{ArrivalCounts, ArrivingMap, DatapathError, WireBytes};
 use atp_common::{
-    laws::advice::WINDOW_NS,
+    laws::advice::{Span, WINDOW_NS},
     maps::{ADVISED_LANES, LINES, RECEIVER_LANES, arrivals::ArrivalKey},
     units::Rate,
     wire::Advice,
@@ -41,6 +41,8 @@ pub struct AdviceGiver {
     /// The port whose changes were taken in last.
     last_port: u16,
     arrived_ns: u64,
+    /// When the counts were read last.
+    counted_ns: u64,
     asleep: bool,
     wake: Wake,
     /// The packets that an approximate queue of the switches' ports to this host holds.
@@ -92,6 +94,7 @@ impl AdviceGiver {
             lanes: Slab::new(),
             last_port: 0,
             arrived_ns: 0,
+            counted_ns: 0,
             asleep: true,
             wake: Wake::new(notify),
             depth_packets,
@@ -172,7 +175,9 @@ impl AdviceGiver {
             return;
         }
         self.take_changes(counts);
-        self.count(now_ns, counts, has_woken);
+        let span = Span { since_ns: self.counted_ns.min(now_ns), until_ns: now_ns };
+        self.count(span, counts, has_woken);
+        self.counted_ns = now_ns;
         for (index, lane) in &mut self.lanes {
             let line = lane.line.and_then(|line| self.lines.get_mut(&line));
             // Without a line, receipts say that there is no advice.
@@ -197,7 +202,7 @@ impl AdviceGiver {
 
     /// Gives what arrived since the last tick to the lines' advisers. With `skip`, the last tick is
     /// too long ago, and only later arrivals count.
-    fn count(&mut self, now_ns: u64, counts: &ArrivalCounts, skip: bool) {
+    fn count(&mut self, span: Span, counts: &ArrivalCounts, skip: bool) {
         for (index, lane) in &mut self.lanes {
             let arrived = counts.lane(index as u16);
             let bytes = WireBytes::from(arrived).since(lane.bytes);
@@ -205,7 +210,7 @@ impl AdviceGiver {
             if bytes.all == 0 || skip {
                 continue;
             }
-            self.arrived_ns = now_ns;
+            self.arrived_ns = span.until_ns;
             let line = Some(arrived.interface).filter(|line| self.lines.contains_key(line));
             if lane.line != line
                 && let Some(old) = lane.line.and_then(|old| self.lines.get_mut(&old))
@@ -216,7 +221,7 @@ impl AdviceGiver {
             if let Some(line) = line.and_then(|line| self.lines.get_mut(&line)) {
                 line.of_lanes.all += bytes.all;
                 line.of_lanes.approximate += bytes.approximate;
-                line.adviser.on_data(now_ns, index as u16, bytes.all, arrived.backlogged != 0);
+                line.adviser.on_data(span, index as u16, bytes.all, arrived.backlogged != 0);
             }
         }
         for (interface, line) in &mut self.lines {
@@ -229,8 +234,8 @@ impl AdviceGiver {
                 continue;
             }
             let WireBytes { all, approximate } = line.rest.of(bytes, of_lanes);
-            line.adviser.on_unadvised(now_ns, approximate);
-            line.adviser.on_other(now_ns, all - approximate);
+            line.adviser.on_unadvised(span, approximate);
+            line.adviser.on_other(span, all - approximate);
         }
     }
 
