@@ -10,6 +10,7 @@
 //! 4. [`event_queue`] hands the events to the application, which takes them by [`Receiver::recv`].
 
 mod acknowledger;
+mod advice;
 mod arriving;
 mod builder;
 mod coalescing;
@@ -22,6 +23,7 @@ mod progress;
 mod replies;
 mod requests;
 mod source;
+mod source_lanes;
 mod sources;
 mod stats;
 mod thread;
