@@ -18,7 +18,12 @@ use super::scheme_name::SchemeName;
 pub enum Role {
     ExactServer { bind: IpAddr },
     ExactClient { server: SocketAddr, load: Load, seed: u64 },
-    Receive { job: JobSpec, bind: IpAddr, control_socket: Option<PathBuf> },
+    Receive {
+        job: JobSpec,
+        bind: IpAddr,
+        control_socket: Option<PathBuf>,
+        queue_depth_packets: u32,
+    },
     Send { job: JobSpec, sender: usize, receiver: SocketAddr, control_socket: Option<PathBuf> },
 }
 

@@ -138,6 +138,11 @@ impl Testbed {
         &self.notes
     }
 
+    /// The profile of the switch's ports.
+    pub fn profile(&self) -> &Profile {
+        &self.options.profile
+    }
+
     /// Gives the switch's ports the queue limits of another profile.
     ///
     /// # Errors

@@ -33,6 +33,8 @@ pub struct ReceiverSetup<'a> {
     pub bind: IpAddr,
     /// The control socket of the host's daemon, if it has one.
     pub control_socket: Option<PathBuf>,
+    /// The packets that an approximate queue of the switch's port to the host holds.
+    pub queue_depth_packets: u32,
 }
 
 /// The parameters of a sender.
@@ -61,7 +63,7 @@ pub struct Received {
 impl SchemeName {
     pub fn scheme(self) -> &'static dyn Scheme {
         match self {
-            SchemeName::Atp | SchemeName::AtpPaper => &atp::Atp,
+            SchemeName::Atp | SchemeName::AtpReceiverAlone | SchemeName::AtpPaper => &atp::Atp,
             SchemeName::TcpEarlySend => &tcp_early_send::TcpEarlySend,
             SchemeName::TcpSampleSend => &tcp_sample_send::TcpSampleSend,
             SchemeName::Udp => &udp::Udp,
@@ -72,6 +74,11 @@ impl SchemeName {
 impl ReceiverSetup<'_> {
     fn senders(&self) -> usize {
         self.job.sources.len()
+    }
+
+    /// The rate of the host's line, if the library may divide it; 0 if not.
+    fn line_rate_bytes_per_s(&self) -> u64 {
+        if self.job.scheme.gives_advice() { self.job.rate_bytes_per_s } else { 0 }
     }
 
     fn needed(&self) -> usize {
