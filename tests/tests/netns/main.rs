@@ -13,6 +13,7 @@
 //! Those that need a quiet machine run alone.
 
 mod advice;
+mod advice_alone;
 mod advice_lanes;
 mod alternative_names;
 mod answers;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         link_local::trials(),
         alternative_names::trials(),
         unanswered::trials(),
+        advice_alone::trials(),
         sizes::trials(),
         packet_log::trials(),
         path_mtu::trials(),

@@ -1,13 +1,17 @@
 //! What arrives on a line beside this receiver's DATA, from the interface's counter.
 //!
 //! Reading the counter takes a system call, and some drivers ask their card, so that it is read
-//! once a window. Until the next time, the others are assumed to arrive at the rate found last.
+//! once a window. Until the next time, the others are assumed to arrive at their mean rate.
 
 use atp_common::laws::advice::WINDOW_NS;
 use atp_proto::{Rest, WireBytes};
 
 /// The first interval is short: until its end there is no advice.
 const FIRST_NS: u64 = 2_000_000;
+/// The time constant of the mean. Other receivers on the line without a daemon are among the
+/// others, and each answers to all. With the rates of single windows, three of them drive each other
+/// to and fro between nothing and the whole line. With this mean, sixteen don't.
+const MEAN_NS: u64 = 200_000_000;
 /// A rate of so long ago is none.
 const STALE_NS: u64 = 1_000_000_000;
 /// The intervals in a row in which a counter may miss this receiver's own DATA. Drivers count a
@@ -32,7 +36,10 @@ pub struct Others {
     /// Bytes of this receiver's DATA since then.
     own_bytes: u64,
     rest: Rest,
+    /// The mean.
     rate_bytes_per_s: Option<u64>,
+    /// The time that the mean covers.
+    mean_ns: u64,
     /// Up to when the others' bytes have been taken.
     taken_ns: u64,
     misses: u32,
@@ -64,7 +71,7 @@ impl Others {
         let Some(last) = self.last.replace(next) else { return };
         let elapsed_ns = next.at_ns.saturating_sub(last.at_ns);
         if elapsed_ns > STALE_NS {
-            (self.rest, self.rate_bytes_per_s) = (Rest::default(), None);
+            (self.rest, self.rate_bytes_per_s, self.mean_ns) = (Rest::default(), None, 0);
             return;
         }
         // A smaller count is another interface's, or begins anew.
@@ -77,7 +84,17 @@ impl Others {
         let bytes = |all| WireBytes { all, approximate: 0 };
         let others = self.rest.of(bytes(counted), bytes(own_bytes)).all;
         let per_s = u128::from(others) * 1_000_000_000 / u128::from(elapsed_ns.max(1));
-        self.rate_bytes_per_s = Some(u64::try_from(per_s).unwrap_or(u64::MAX));
+        self.take_rate(u64::try_from(per_s).unwrap_or(u64::MAX), elapsed_ns);
+    }
+
+    /// Takes an interval's rate into the mean: of all intervals first, then exponentially weighted.
+    fn take_rate(&mut self, bytes_per_s: u64, elapsed_ns: u64) {
+        self.mean_ns = self.mean_ns.saturating_add(elapsed_ns).clamp(1, MEAN_NS);
+        let elapsed_ns = elapsed_ns.min(self.mean_ns);
+        let part = |bytes_per_s: u64, ns: u64| u128::from(bytes_per_s) * u128::from(ns);
+        let before = part(self.rate_bytes_per_s.unwrap_or(0), self.mean_ns - elapsed_ns);
+        let mean = (before + part(bytes_per_s, elapsed_ns)) / u128::from(self.mean_ns);
+        self.rate_bytes_per_s = Some(mean as u64);
     }
 
     /// The others' bytes since the last call, in the last window at most; `None` if nothing is

@@ -5,7 +5,7 @@ use crate::{
 };
 use atp_common::wire::{Fields, Kind};
 use atp_proto::ReceiverConfig;
-use std::{collections::HashSet, fs::File};
+use std::{collections::HashSet, fs::File, os::unix::fs::FileExt};
 use tempfile::NamedTempFile;
 
 const MS: u64 = 1_000_000;
@@ -66,8 +66,8 @@ impl Host {
     }
 
     fn tick(&mut self, now_ns: u64) {
-        let counted = format!("lo: {} 0 0\n", self.line_bytes);
-        std::fs::write(self.counter.path(), counted).unwrap();
+        let counted = format!("lo: {:20} 0 0\n", self.line_bytes);
+        self.counter.as_file().write_all_at(counted.as_bytes(), 0).unwrap();
         let drops = self.drops;
         self.own.tick(now_ns, &mut self.sources, true, || drops);
     }
@@ -206,7 +206,6 @@ fn tick__without_a_counter_there_is_no_advice() {
         host.tick(ms * MS);
     });
     assert!(host.share(0) > 900);
-    host.counter = NamedTempFile::new().unwrap();
     host.own.counters = Some(Counters::of(File::open("/dev/null").unwrap()));
     (50..1_100).for_each(|ms| {
         host.data(ms * MS, 0, 0, 5);
@@ -237,4 +236,64 @@ fn wire_bytes__are_those_of_frames() {
     assert_eq!(wire_bytes("[::ffff:192.0.2.1]:1".parse().unwrap(), 1, 1_440), 1_538);
     assert_eq!(wire_bytes("[2001:db8::1]:1".parse().unwrap(), 2, 2_840), 2 * 1_538);
     assert_eq!(wire_bytes(v4, 1, 0), 98);
+}
+
+/// Receivers of one host, each with one lane, for a second. Their senders do as they were advised
+/// `delay_ms` ago, and at most send at the line's rate. Returns what arrived in each of the last
+/// milliseconds, as a share of the line, and the share of each receiver.
+fn receivers_on_a_line(number: usize, depth_packets: u32, delay_ms: usize) -> (Vec<f64>, Vec<f64>) {
+    let line = LINE_BYTES_PER_MS * 1_000;
+    let mut hosts: Vec<Host> = (0..number).map(|_| Host::new(line)).collect();
+    hosts.iter_mut().for_each(|host| host.own.depth_packets = depth_packets);
+    let mut advised = vec![vec![1_000; delay_ms]; number];
+    let (mut owed, mut of_each) = (vec![0; number], vec![0.0; number]);
+    let mut shares = Vec::new();
+    for ms in 1..=1_000 {
+        let mut sent = Vec::new();
+        for (host, (advised, owed)) in hosts.iter_mut().zip(advised.iter_mut().zip(&mut owed)) {
+            let share = match host.share(0) {
+                0 => 1_000,
+                share => share.min(1_000),
+            };
+            advised.push(share);
+            *owed += advised[advised.len() - delay_ms - 1] * LINE_BYTES_PER_MS / 1_000;
+            sent.push(*owed / PACKET_BYTES);
+            *owed %= PACKET_BYTES;
+        }
+        let all: u64 = sent.iter().sum();
+        for ((host, sent), of_each) in hosts.iter_mut().zip(sent).zip(&mut of_each) {
+            host.data(ms * MS, 0, 0, sent);
+            host.line_bytes += (all - sent) * PACKET_BYTES;
+            host.tick(ms * MS);
+            if ms > 500 {
+                *of_each += (sent * PACKET_BYTES) as f64 / (500 * LINE_BYTES_PER_MS) as f64;
+            }
+        }
+        if ms > 500 {
+            shares.push((all * PACKET_BYTES) as f64 / LINE_BYTES_PER_MS as f64);
+        }
+    }
+    (shares, of_each)
+}
+
+// Each receiver takes the others' lanes for exact traffic, and all answer to each other.
+#[test]
+fn tick__several_receivers_on_a_line_come_to_rest() {
+    for (number, depth, least, most) in [
+        (1, 96, 0.99, 1.01),
+        (2, 96, 0.95, 1.01),
+        (3, 96, 0.95, 1.01),
+        (8, 96, 0.9, 1.01),
+        // With short queues they are advised too much: half of the others each.
+        (2, 7, 1.25, 1.35),
+        (3, 7, 1.4, 1.5),
+    ] {
+        let (shares, of_each) = receivers_on_a_line(number, depth, 2);
+        for ten_ms in shares.chunks(10) {
+            let share = ten_ms.iter().sum::<f64>() / ten_ms.len() as f64;
+            assert!((least..=most).contains(&share), "{number} receivers, {depth}: {share:.3}");
+        }
+        let mean = of_each.iter().sum::<f64>() / number as f64;
+        assert!(of_each.iter().all(|share| (share / mean - 1.0).abs() < 0.05), "{of_each:?}");
+    }
 }
