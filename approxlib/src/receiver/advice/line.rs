@@ -52,9 +52,14 @@ impl Line {
 
     /// Counts the others up to this tick, with a new sample of the line's counter if one is due.
     /// Returns whether the counter has proved unfit since the last tick.
-    pub fn count_others(&mut self, now_ns: u64, sample: impl FnOnce() -> Option<Sample>) -> bool {
+    pub fn count_others(
+        &mut self,
+        now_ns: u64,
+        is_drained: bool,
+        sample: impl FnOnce() -> Option<Sample>,
+    ) -> bool {
         let was_fit = self.others.is_fit();
-        if self.others.is_due(now_ns)
+        if self.others.is_due(now_ns, is_drained)
             && let Some(sample) = sample()
         {
             self.others.observe(sample);

@@ -192,8 +192,8 @@ impl OwnAdvice {
     }
 
     /// Computes the advice of this moment, if that is due, and gives it to the senders' transports.
-    /// `is_drained`: whether all packets of the socket were counted. `socket_drops`: the packets
-    /// that the socket has dropped.
+    /// `is_drained`: whether no packet waits in the socket. `socket_drops`: the packets that the
+    /// socket has dropped.
     pub fn tick(
         &mut self,
         now_ns: u64,
@@ -201,7 +201,9 @@ impl OwnAdvice {
         is_drained: bool,
         socket_drops: impl Fn() -> u32,
     ) {
-        if !self.has_arrivals || now_ns < self.due_ns {
+        // A busy thread empties its socket now and then, and samples are best then.
+        let due_ns = if is_drained { self.due_ns } else { self.due_ns + TICK_NS };
+        if !self.has_arrivals || now_ns < due_ns {
             return;
         }
         (self.has_arrivals, self.due_ns) = (false, now_ns + TICK_NS);
@@ -216,11 +218,11 @@ impl OwnAdvice {
         }
         for (&interface, line) in &mut self.lines {
             let sample = || {
-                let counters = self.counters.as_mut().filter(|_| is_drained)?;
-                let line_bytes = counters.wire_bytes(interface)?;
-                Some(Sample { at_ns: now_ns, line_bytes, socket_drops: socket_drops() })
+                let line_bytes = self.counters.as_mut()?.wire_bytes(interface)?;
+                let socket_drops = socket_drops();
+                Some(Sample { at_ns: now_ns, line_bytes, socket_drops, is_drained })
             };
-            if line.count_others(now_ns, sample) {
+            if line.count_others(now_ns, is_drained, sample) {
                 tracing::info!(interface, "the interface counts packets too late: no advice");
             }
         }

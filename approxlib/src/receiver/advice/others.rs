@@ -8,6 +8,8 @@ use atp_proto::{Rest, WireBytes};
 
 /// The first interval is short: until its end there is no advice.
 const FIRST_NS: u64 = 2_000_000;
+/// A thread that never empties its socket reads the counter more rarely by this factor.
+const UNDRAINED_INTERVALS: u64 = 4;
 /// The time constant of the mean. Other receivers on the line without a daemon are among the
 /// others, and each answers to all. With the rates of single windows, three of them drive each other
 /// to and fro between nothing and the whole line. With this mean, sixteen don't.
@@ -27,6 +29,8 @@ pub struct Sample {
     /// Packets that the socket has dropped for want of room. The line has counted them, this
     /// receiver hasn't.
     pub socket_drops: u32,
+    /// Whether no packet waited in the socket.
+    pub is_drained: bool,
 }
 
 /// The rate of the others.
@@ -51,10 +55,12 @@ impl Others {
         self.own_bytes += wire_bytes;
     }
 
-    /// Whether the counter should be read. Call only while no packet waits in the socket: the line
-    /// has counted it, this receiver hasn't.
-    pub fn is_due(&self, now_ns: u64) -> bool {
+    /// Whether the counter should be read, best while no packet waits in the socket: the line has
+    /// counted it, this receiver hasn't, and it seems to be of the others. The next interval makes
+    /// up for it.
+    pub fn is_due(&self, now_ns: u64, is_drained: bool) -> bool {
         let interval_ns = if self.rate_bytes_per_s.is_some() { WINDOW_NS } else { FIRST_NS };
+        let interval_ns = if is_drained { interval_ns } else { UNDRAINED_INTERVALS * interval_ns };
         self.is_fit()
             && self.last.is_none_or(|last| now_ns.saturating_sub(last.at_ns) >= interval_ns)
     }
@@ -80,7 +86,9 @@ impl Others {
             self.rest = Rest::default();
             return;
         };
-        self.misses = if counted < own_bytes / 2 { self.misses + 1 } else { 0 };
+        // DATA that waited in the socket was counted before.
+        let is_missed = last.is_drained && counted < own_bytes / 2;
+        self.misses = if is_missed { self.misses + 1 } else { 0 };
         let bytes = |all| WireBytes { all, approximate: 0 };
         let others = self.rest.of(bytes(counted), bytes(own_bytes)).all;
         let per_s = u128::from(others) * 1_000_000_000 / u128::from(elapsed_ns.max(1));
@@ -133,13 +141,11 @@ mod tests {
         }
 
         fn observe(&mut self, at_ns: u64, line_bytes: u64) {
-            if self.others.is_due(at_ns) {
-                self.others.observe(Sample { at_ns, line_bytes, ..self.sample() });
+            if self.others.is_due(at_ns, true) {
+                let socket_drops = self.socket_drops;
+                let sample = Sample { at_ns, line_bytes, socket_drops, is_drained: true };
+                self.others.observe(sample);
             }
-        }
-
-        fn sample(&self) -> Sample {
-            Sample { at_ns: 0, line_bytes: self.line_bytes, socket_drops: self.socket_drops }
         }
     }
 
@@ -201,6 +207,31 @@ mod tests {
         let known = found.iter().flatten().count();
         assert!(known < 20 && found.iter().flatten().all(|bytes| *bytes == 0), "{known}");
         assert!(!host.others.is_fit());
+    }
+
+    // Of a backlog in the socket, the others seem to have no more than the mean shows.
+    #[test]
+    fn observe__of_a_thread_that_never_empties_its_socket() {
+        let mut host = Host::default();
+        (1..500).for_each(|ms| _ = host.step(ms * MS, 20_000, 5_000));
+        let (mut waiting, mut found) = (0, Vec::new());
+        for ms in 500..1_500 {
+            host.line_bytes += 25_000;
+            // It reads nothing for 5 ms, and then twice as much as arrives.
+            waiting += 20_000;
+            let read = if ms % 10 < 5 { 0 } else { waiting.min(40_000) };
+            waiting -= read;
+            host.others.on_own(read);
+            if host.others.is_due(ms * MS, false) {
+                let Host { line_bytes, socket_drops, .. } = host;
+                let sample =
+                    Sample { at_ns: ms * MS, line_bytes, socket_drops, is_drained: false };
+                host.others.observe(sample);
+            }
+            found.push(host.others.take_bytes(ms * MS).unwrap());
+        }
+        assert!(found.iter().all(|bytes| (4_000..=6_000).contains(bytes)), "{found:?}");
+        assert!(host.others.is_fit());
     }
 
     // Packets that arrive while the counter is read are of the next interval.
