@@ -110,7 +110,7 @@ impl Acknowledger {
     }
 
     /// Whether this process acknowledges packets of `source` that arrive over `interface`. Those of
-    /// an unknown interface (0) came before the socket's option, and so before the registration.
+    /// an unknown interface (0) came before the socket's option.
     pub fn is_here(&self, interface: u32, source: SocketAddr) -> bool {
         match self {
             Self::Kernel { registration, .. } => {

@@ -194,8 +194,8 @@ impl ReceiverBuilder {
         let own_advice = OwnAdvice::new(self.line);
         let acknowledger = self.acknowledger(&socket)?;
         if own_advice.needs_interfaces() {
-            // With a daemon's registration, the option is set already.
-            socket.tell_interfaces().map_err(failed)?;
+            // Best effort: without the option no lane's line is known, and there is no advice.
+            let _ = socket.tell_interfaces();
         }
         let datapath = acknowledger.name();
         let transport = ReceiverConfig {
