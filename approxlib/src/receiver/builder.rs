@@ -208,9 +208,8 @@ impl ReceiverBuilder {
         let queue = Arc::new(EventQueue::new(self.buffer_bytes).map_err(Error::Thread)?);
         let sources = Sources::new(admission);
         let advisers = (acknowledger, own_advice);
-        let thread =
-            ReceiverThread::start(socket, local, sources, queue.clone(), advisers, linger)
-                .map_err(Error::Thread)?;
+        let thread = ReceiverThread::start(socket, local, sources, queue.clone(), advisers, linger)
+            .map_err(Error::Thread)?;
         Ok(Receiver { local, datapath, queue, ready: VecDeque::new(), thread: Some(thread) })
     }
 

@@ -224,8 +224,7 @@ mod tests {
             host.others.on_own(read);
             if host.others.is_due(ms * MS, false) {
                 let Host { line_bytes, socket_drops, .. } = host;
-                let sample =
-                    Sample { at_ns: ms * MS, line_bytes, socket_drops, is_drained: false };
+                let sample = Sample { at_ns: ms * MS, line_bytes, socket_drops, is_drained: false };
                 host.others.observe(sample);
             }
             found.push(host.others.take_bytes(ms * MS).unwrap());
