@@ -14,6 +14,7 @@ mod advice;
 mod arriving;
 mod builder;
 mod coalescing;
+mod counted_lane;
 mod event_queue;
 mod events;
 mod own_addresses;

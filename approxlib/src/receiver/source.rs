@@ -1,7 +1,7 @@
 //! One known sender: a run of a job at one address, with its transport's state.
 
 use super::{
-    advice::CountedLane, arriving::AdvisedLane, places::Network, source_lanes::SourceLanes,
+    arriving::AdvisedLane, counted_lane::CountedLane, places::Network, source_lanes::SourceLanes,
 };
 use crate::udp::Ends;
 use atp_common::{

@@ -13,7 +13,6 @@
 //! Those that need a quiet machine run alone.
 
 mod advice;
-mod advice_alone;
 mod advice_lanes;
 mod alternative_names;
 mod answers;
@@ -65,7 +64,7 @@ fn main() -> ExitCode {
         link_local::trials(),
         alternative_names::trials(),
         unanswered::trials(),
-        advice_alone::trials(),
+        advice::independent_of_pacing(),
         sizes::trials(),
         packet_log::trials(),
         path_mtu::trials(),

@@ -1,31 +1,24 @@
 //! Advice of this library to the lanes that arrive, while no daemon serves the receiver: counts
-//! their DATA, divides each line by the daemon's laws, and gives the result to the transports, whose
-//! receipts carry it. The theory is in docs/src/control/advice.md.
+//! their DATA, divides each line by the daemon's laws, and gives the result to the transports.
+//! Receipts carry it. The theory is in docs/src/control/advice.md.
 
 mod counters;
 mod line;
 mod others;
 mod rates;
 
-use super::{own_addresses::ArrivalLines, source::Source, sources::Sources};
-use atp_common::{
-    maps::RECEIVER_LANES,
-    wire::{Advice, Flags, HEADER_LEN, Header},
+use super::{
+    counted_lane::OpenLanes, own_addresses::ArrivalLines, source::Source, sources::Sources,
 };
+use atp_common::wire::{Advice, Flags, HEADER_LEN, Header};
 use counters::Counters;
 use line::Line;
 use others::Sample;
 use rates::LineRates;
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    sync::mpsc::{Receiver, Sender, channel},
-};
+use std::{collections::BTreeMap, net::SocketAddr};
 
 /// The time between two computations, as in the daemon.
 const TICK_NS: u64 = 2_000_000;
-/// The most lanes of one receiver, as in the daemon.
-const LANES_MAX: usize = RECEIVER_LANES - 1;
 
 /// What the application states of the receiver's line.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,62 +47,6 @@ pub struct OwnAdvice {
     due_ns: u64,
 }
 
-/// A lane whose arrivals are counted, until it is dropped.
-#[derive(Debug)]
-pub struct CountedLane {
-    number: u64,
-    ended: Sender<u64>,
-    /// Since the last tick.
-    wire_bytes: u64,
-    /// The flag of its last packet.
-    backlogged: bool,
-    /// That of its last packet, as the kernel says.
-    interface: u32,
-    /// The interface of its line; `None` for a line of unknown rate.
-    line: Option<u32>,
-    advised: Advice,
-}
-
-impl Drop for CountedLane {
-    fn drop(&mut self) {
-        // Without an adviser, nobody has to forget the lane.
-        let _ = self.ended.send(self.number);
-    }
-}
-
-/// Numbers the lanes, and limits them.
-#[derive(Debug)]
-struct OpenLanes {
-    open: usize,
-    last: u64,
-    ended: (Sender<u64>, Receiver<u64>),
-}
-
-impl OpenLanes {
-    fn open(&mut self) -> Option<CountedLane> {
-        if self.open >= LANES_MAX {
-            return None;
-        }
-        self.open += 1;
-        self.last += 1;
-        Some(CountedLane {
-            number: self.last,
-            ended: self.ended.0.clone(),
-            wire_bytes: 0,
-            backlogged: true,
-            interface: 0,
-            line: None,
-            advised: Advice::NONE,
-        })
-    }
-
-    /// The lanes that ended since the last call.
-    fn take_ended(&mut self) -> impl Iterator<Item = u64> {
-        let Self { open, ended, .. } = self;
-        ended.1.try_iter().inspect(|_| *open -= 1)
-    }
-}
-
 impl OwnAdvice {
     /// Call in a thread of the socket's network namespace.
     pub fn new(options: LineOptions) -> Self {
@@ -131,7 +68,7 @@ impl OwnAdvice {
             arrival_lines: ArrivalLines::new(),
             lines: BTreeMap::new(),
             unadvised: BTreeMap::new(),
-            lanes: OpenLanes { open: 0, last: 0, ended: channel() },
+            lanes: OpenLanes::new(),
             has_arrivals: false,
             due_ns: 0,
         }

@@ -11,8 +11,8 @@ const FIRST_NS: u64 = 2_000_000;
 /// A thread that never empties its socket reads the counter more rarely by this factor.
 const UNDRAINED_INTERVALS: u64 = 4;
 /// The time constant of the mean. Other receivers on the line without a daemon are among the
-/// others, and each answers to all. With the rates of single windows, three of them drive each other
-/// to and fro between nothing and the whole line. With this mean, sixteen don't.
+/// others, and each answers to all. With the rates of single windows, three of them swing between
+/// nothing and the whole line. With this mean, sixteen don't.
 const MEAN_NS: u64 = 200_000_000;
 /// A rate of so long ago is none.
 const STALE_NS: u64 = 1_000_000_000;

@@ -169,7 +169,7 @@ mod tests {
         assert_eq!((off.of(7), off.is_any_known(), off.may_be_known()), (None, false, false));
     }
 
-    // Whatever cards this machine has, its loopback is none.
+    // A machine's loopback is no card.
     #[test]
     fn refresh__never_believes_the_loopback() {
         let lo = nix::net::if_::if_nametoindex("lo").unwrap();

@@ -1,9 +1,15 @@
 use super::*;
 use crate::{
-    receiver::sources::{Admission, Admitted},
+    receiver::{
+        counted_lane::LANES_MAX,
+        sources::{Admission, Admitted},
+    },
     udp::Ends,
 };
-use atp_common::wire::{Fields, Kind};
+use atp_common::{
+    maps::RECEIVER_LANES,
+    wire::{Fields, Kind},
+};
 use atp_proto::ReceiverConfig;
 use std::{collections::HashSet, fs::File, os::unix::fs::FileExt};
 use tempfile::NamedTempFile;
@@ -166,16 +172,16 @@ fn count__lanes_beyond_the_limits_take_one_share() {
     }
     let of_stranger = (0..=255).filter(|group| host.advice(1, *group) != Advice::NONE).count();
     assert_eq!(of_stranger, RECEIVER_LANES / 8);
-    assert_eq!(host.own.lanes.open, 1 + of_stranger);
+    assert_eq!(host.own.lanes.len(), 1 + of_stranger);
     for sender in 2..100 {
         (0..64).for_each(|group| host.data(100 * MS, sender, group, 1));
     }
-    assert_eq!(host.own.lanes.open, LANES_MAX);
+    assert_eq!(host.own.lanes.len(), LANES_MAX);
     // Their places are free as soon as they have ended.
     (1..100).for_each(|sender| host.source(0, sender).end_advice());
     host.data(102 * MS, 0, 0, 1);
     host.tick(102 * MS);
-    assert_eq!(host.own.lanes.open, 1);
+    assert_eq!(host.own.lanes.len(), 1);
     assert_ne!(host.advice(0, 0), Advice::NONE);
 }
 
@@ -225,7 +231,7 @@ fn end__leaves_advice_to_the_daemon() {
         assert!(host.share(0) > 900, "{round}");
         host.sources.iter_mut().for_each(Source::end_advice);
         host.own.end();
-        assert_eq!((host.share(0), host.own.lanes.open, host.own.lines.len()), (0, 0, 0));
+        assert_eq!((host.share(0), host.own.lanes.len(), host.own.lines.len()), (0, 0, 0));
     }
 }
 
