@@ -28,6 +28,7 @@ pub enum Role {
         job: JobSpec,
         bind: IpAddr,
         control_socket: Option<PathBuf>,
+        line_rate_bytes_per_s: u64,
         queue_depth_packets: u32,
     },
     Send {

@@ -313,6 +313,7 @@ impl Crew {
             job: job.clone(),
             bind,
             control_socket: daemon.map(Path::to_owned),
+            line_rate_bytes_per_s: testbed.receiver_line_rate_bits_per_s() / 8,
             queue_depth_packets: testbed.profile().advised_depth_packets(),
         };
         let receiver = fleet.start(host, &role)?;

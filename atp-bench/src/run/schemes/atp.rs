@@ -27,7 +27,7 @@ impl Scheme for Atp {
     fn receive(&self, setup: &ReceiverSetup, control: &mut Control) -> Result<Received> {
         let mut receiver = Receiver::builder()
             .control_socket(setup.control_socket.clone())
-            .line_rate_bytes_per_s(setup.line_rate_bytes_per_s())
+            .line_rate_bytes_per_s(setup.advised_rate_bytes_per_s())
             .queue_depth_packets(setup.queue_depth_packets)
             .job(setup.job.number)
             .bind(SocketAddr::new(setup.bind, 0))?;

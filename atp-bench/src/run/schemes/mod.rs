@@ -33,6 +33,8 @@ pub struct ReceiverSetup<'a> {
     pub bind: IpAddr,
     /// The control socket of the host's daemon, if it has one.
     pub control_socket: Option<PathBuf>,
+    /// The rate of the host's line, bytes per second on the wire.
+    pub line_rate_bytes_per_s: u64,
     /// The packets that an approximate queue of the switch's port to the host holds.
     pub queue_depth_packets: u32,
 }
@@ -76,9 +78,9 @@ impl ReceiverSetup<'_> {
         self.job.sources.len()
     }
 
-    /// The rate of the host's line, if the library may divide it; 0 if not.
-    fn line_rate_bytes_per_s(&self) -> u64 {
-        if self.job.scheme.gives_advice() { self.job.rate_bytes_per_s } else { 0 }
+    /// The rate of the host's line that the library may divide; 0 for no advice.
+    fn advised_rate_bytes_per_s(&self) -> u64 {
+        if self.job.scheme.gives_advice() { self.line_rate_bytes_per_s } else { 0 }
     }
 
     fn needed(&self) -> usize {
