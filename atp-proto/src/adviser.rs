@@ -3,6 +3,10 @@
 //! The host counts every packet once. The adviser computes new advice when it is asked: at a fixed
 //! interval, and after a lane began or ended. Its laws are `atp_common::laws::advice`.
 
+mod rest;
+
+pub use rest::{Rest, WireBytes};
+
 use atp_common::{
     laws::advice::{Arrivals, LaneArrivals, Span, available, fill, left_beside},
     wire::Advice,

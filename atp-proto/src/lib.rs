@@ -19,7 +19,7 @@ mod packets;
 pub mod receiver;
 pub mod sender;
 
-pub use adviser::{Adviser, AdviserConfig};
+pub use adviser::{Adviser, AdviserConfig, Rest, WireBytes};
 pub use receiver::{
     Account, Budget, DropReason, GroupSummary, Message, Outcome, Part, Receiver, ReceiverConfig,
     ReceiverStats, Share, StatedEnd, Summary, Terms, reset_header,

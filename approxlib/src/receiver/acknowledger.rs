@@ -1,6 +1,6 @@
 //! Decides who acknowledges a packet: the daemon's programs or this process.
 
-use super::{arriving::ArrivingLanes, own_addresses::OwnAddresses};
+use super::{advice::OwnAdvice, arriving::ArrivingLanes, own_addresses::ArrivalLines};
 use crate::{
     control::{Client, ClientError, Registrar},
     datapath::InterfacePage,
@@ -24,9 +24,7 @@ pub struct Registration {
     interfaces: InterfacePage,
     /// The lanes to which the daemon gives advice, if it gives any.
     arriving: Option<ArrivingLanes>,
-    /// The index of the loopback interface; 0 if this host has none.
-    loopback: u32,
-    own: OwnAddresses,
+    lines: ArrivalLines,
 }
 
 impl Registration {
@@ -40,17 +38,34 @@ impl Registration {
             None => None,
         };
         let interfaces = InterfacePage::map(&page)?;
-        let loopback = nix::net::if_::if_nametoindex("lo").unwrap_or(0);
-        Ok(Self { client, interfaces, arriving, loopback, own: OwnAddresses::default() })
+        Ok(Self { client, interfaces, arriving, lines: ArrivalLines::new() })
     }
 
-    /// Whether the programs see packets of `source` that arrive over `interface`. The kernel names
-    /// the interface of the destination address for packets of this host to itself, but they travel
-    /// over the loopback. In doubt they don't: two ACKs do less harm than none.
+    /// Whether the programs see packets of `source` that arrive over `interface`. In doubt they
+    /// don't: two ACKs do less harm than none.
     fn covers(&self, interface: u32, source: SocketAddr) -> bool {
-        let Some(is_own) = self.own.contains(source) else { return false };
-        let over = if is_own { self.loopback } else { interface };
-        self.interfaces.covers(over)
+        self.lines.over(interface, source).is_some_and(|over| self.interfaces.covers(over))
+    }
+}
+
+/// Who gives advice to the lanes that arrive.
+pub enum Advising<'a> {
+    /// The daemon, to the lanes that its programs see.
+    Daemon(&'a ArrivingLanes),
+    /// This library.
+    Here(&'a mut OwnAdvice),
+    /// The daemon gives none.
+    Nobody,
+}
+
+impl Advising<'_> {
+    /// Whether lanes get advice.
+    pub fn gives_advice(&self) -> bool {
+        match self {
+            Self::Daemon(_) => true,
+            Self::Here(own) => own.gives_advice(),
+            Self::Nobody => false,
+        }
     }
 }
 
@@ -95,7 +110,7 @@ impl Acknowledger {
     }
 
     /// Whether this process acknowledges packets of `source` that arrive over `interface`. Those of
-    /// an unknown interface (0) came before the socket's option, and so before the registration.
+    /// an unknown interface (0) came before the socket's option.
     pub fn is_here(&self, interface: u32, source: SocketAddr) -> bool {
         match self {
             Self::Kernel { registration, .. } => {
@@ -105,18 +120,20 @@ impl Acknowledger {
         }
     }
 
-    /// The lanes to which the daemon gives advice, if it gives any.
-    pub const fn arriving(&self) -> Option<&ArrivingLanes> {
+    /// Who gives advice: the daemon, if it serves the receiver and gives any, or else `own`.
+    pub fn advising<'a>(&'a self, own: &'a mut OwnAdvice) -> Advising<'a> {
         match self {
-            Self::Kernel { registration, .. } => registration.arriving.as_ref(),
-            Self::Userspace { .. } => None,
+            Self::Kernel { registration, .. } => {
+                registration.arriving.as_ref().map_or(Advising::Nobody, Advising::Daemon)
+            }
+            Self::Userspace { .. } => Advising::Here(own),
         }
     }
 
     /// Looks at the addresses of this host again: they may have changed.
     pub fn refresh(&mut self) {
         if let Self::Kernel { registration, .. } = self {
-            registration.own.forget();
+            registration.lines.forget();
         }
     }
 

@@ -41,7 +41,7 @@ impl ArrivingLanes {
 
     /// Asks the daemon to count arrivals of the lane to which a packet belongs; `None` if there is
     /// no room for it.
-    fn open(&self, source: SocketAddr, header: &Header) -> Option<AdvisedLane> {
+    pub fn open(&self, source: SocketAddr, header: &Header) -> Option<AdvisedLane> {
         let mut free = self.0.free();
         let element = free.elements.pop()?;
         free.number = free.number.wrapping_add(1).max(1);
@@ -84,7 +84,7 @@ fn mapped(address: IpAddr) -> IpAddr {
 }
 
 /// A lane whose arrivals the daemon counts, until it is dropped.
-struct AdvisedLane {
+pub struct AdvisedLane {
     lanes: Arc<Shared>,
     element: usize,
     number: u32,
@@ -94,7 +94,7 @@ struct AdvisedLane {
 
 impl AdvisedLane {
     /// The advice, if it has changed.
-    fn take_advice(&mut self) -> Option<Advice> {
+    pub fn take_advice(&mut self) -> Option<Advice> {
         let advice = self.lanes.page.advice(self.element, self.number)?;
         (std::mem::replace(&mut self.advice, advice) != advice).then_some(advice)
     }
@@ -104,43 +104,5 @@ impl Drop for AdvisedLane {
     fn drop(&mut self) {
         self.lanes.page.write(self.element, &ArrivingLane::default());
         self.lanes.free().elements.push(self.element);
-    }
-}
-
-/// Lanes of one sender that get advice. A sender's address may be forged, so none takes all places.
-const LANES_MAX: usize = RECEIVER_LANES / 8;
-
-/// The lanes of one sender.
-#[derive(Default)]
-pub struct SourceLanes {
-    /// Groups of which packets came, as bits.
-    known: [u64; 4],
-    lanes: Vec<(u8, AdvisedLane)>,
-}
-
-impl SourceLanes {
-    /// Notes DATA that the daemon's programs saw.
-    pub fn note(&mut self, lanes: &ArrivingLanes, source: SocketAddr, header: &Header) {
-        let group = header.group();
-        let (word, bit) = (&mut self.known[usize::from(group) / 64], 1 << (group % 64));
-        if *word & bit != 0 || self.lanes.len() >= LANES_MAX {
-            return;
-        }
-        // Without room, the lane's next packet tries again.
-        if let Some(lane) = lanes.open(source, header) {
-            *word |= bit;
-            self.lanes.push((group, lane));
-        }
-    }
-
-    /// Advice that has changed, by group.
-    pub fn take_advice(&mut self) -> impl Iterator<Item = (u8, Advice)> {
-        self.lanes.iter_mut().filter_map(|(group, lane)| Some((*group, lane.take_advice()?)))
-    }
-
-    /// Ends all lanes, and returns their groups.
-    pub fn clear(&mut self) -> impl Iterator<Item = u8> {
-        self.known = [0; 4];
-        std::mem::take(&mut self.lanes).into_iter().map(|(group, _)| group)
     }
 }

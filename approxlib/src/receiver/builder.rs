@@ -3,6 +3,7 @@
 use super::{
     Receiver,
     acknowledger::Acknowledger,
+    advice::{LineOptions, OwnAdvice},
     event_queue::EventQueue,
     sources::{Admission, Sources},
     thread::ReceiverThread,
@@ -49,6 +50,7 @@ pub struct ReceiverBuilder {
     memory_bytes_max: u64,
     buffer_bytes: u64,
     linger: Duration,
+    line: LineOptions,
 }
 
 impl Default for ReceiverBuilder {
@@ -63,6 +65,7 @@ impl Default for ReceiverBuilder {
             memory_bytes_max: 256 << 20,
             buffer_bytes: 64 << 20,
             linger: Duration::from_secs(2),
+            line: LineOptions::default(),
         }
     }
 }
@@ -147,6 +150,31 @@ impl ReceiverBuilder {
         self
     }
 
+    /// Without a daemon: the rate of this host's line, bytes per second on the wire. The receiver
+    /// then advises each sender of its share. 0 is no advice.
+    ///
+    /// Default: the speed that the interface reports, if that is a PCI card and this is no virtual
+    /// machine; else the rate is unknown, and there is no advice. Senders over the loopback get
+    /// none. A daemon knows the rate itself (`atp-user run --rate-max`).
+    ///
+    /// A rate that is too low slows senders down. One that is too high makes them lose packets.
+    pub fn line_rate_bytes_per_s(mut self, rate: u64) -> Self {
+        self.line.rate_bytes_per_s = Some(rate);
+        self
+    }
+
+    /// Without a daemon: the packets of full length that each approximate queue holds at the
+    /// switch's port to this host. It decides how much of the exact traffic's bandwidth senders are
+    /// advised beside it. Default 7, as in the paper; the profile `default` has 96. 0 is the
+    /// default.
+    ///
+    /// A number that is too low makes senders lose packets. One that is too high leaves the line
+    /// idle at times.
+    pub fn queue_depth_packets(mut self, packets: u32) -> Self {
+        self.line.queue_depth_packets = packets;
+        self
+    }
+
     /// Starts to receive at `local`. With port 0 the kernel chooses a port; `[::]` receives over
     /// IPv4 too.
     ///
@@ -163,7 +191,12 @@ impl ReceiverBuilder {
         let failed = |source| Error::Socket { doing: "listening at", address: local, source };
         let socket = Arc::new(UdpSocket::bind(local).map_err(failed)?);
         let local = socket.local_addr().map_err(failed)?;
+        let own_advice = OwnAdvice::new(self.line);
         let acknowledger = self.acknowledger(&socket)?;
+        if own_advice.needs_interfaces() {
+            // Best effort: without the option no lane's line is known, and there is no advice.
+            let _ = socket.tell_interfaces();
+        }
         let datapath = acknowledger.name();
         let transport = ReceiverConfig {
             message_bytes_max: self.message_bytes_max,
@@ -174,9 +207,9 @@ impl ReceiverBuilder {
         let admission = Admission { sources_max, memory_bytes_max, jobs, peers, transport };
         let queue = Arc::new(EventQueue::new(self.buffer_bytes).map_err(Error::Thread)?);
         let sources = Sources::new(admission);
-        let thread =
-            ReceiverThread::start(socket, local, sources, queue.clone(), acknowledger, linger)
-                .map_err(Error::Thread)?;
+        let advisers = (acknowledger, own_advice);
+        let thread = ReceiverThread::start(socket, local, sources, queue.clone(), advisers, linger)
+            .map_err(Error::Thread)?;
         Ok(Receiver { local, datapath, queue, ready: VecDeque::new(), thread: Some(thread) })
     }
 

@@ -10,9 +10,11 @@
 //! 4. [`event_queue`] hands the events to the application, which takes them by [`Receiver::recv`].
 
 mod acknowledger;
+mod advice;
 mod arriving;
 mod builder;
 mod coalescing;
+mod counted_lane;
 mod event_queue;
 mod events;
 mod own_addresses;
@@ -22,6 +24,7 @@ mod progress;
 mod replies;
 mod requests;
 mod source;
+mod source_lanes;
 mod sources;
 mod stats;
 mod thread;

@@ -15,13 +15,53 @@ use std::{
 /// The most addresses that are remembered.
 const KNOWN_MAX: usize = 4_096;
 
+/// Tells over which interface packets arrive.
+#[derive(Debug)]
+pub struct ArrivalLines {
+    /// The index of the loopback interface; 0 if this host has none.
+    loopback: u32,
+    own: OwnAddresses,
+}
+
+impl ArrivalLines {
+    /// Those of the calling thread's network namespace.
+    pub fn new() -> Self {
+        let loopback = nix::net::if_::if_nametoindex("lo").unwrap_or(0);
+        Self { loopback, own: OwnAddresses::default() }
+    }
+
+    /// Those of a host whose only interface is the loopback, as if it led to others.
+    #[cfg(test)]
+    pub fn over_loopback() -> Self {
+        Self { loopback: 0, own: OwnAddresses::default() }
+    }
+
+    /// The interface over which a packet of `source` arrived, if the kernel names `interface`;
+    /// `None` in doubt. The kernel names the interface of the destination address for packets of
+    /// this host to itself, but they travel over the loopback.
+    pub fn over(&self, interface: u32, source: SocketAddr) -> Option<u32> {
+        let is_own = self.own.contains(source)?;
+        Some(if is_own { self.loopback } else { interface }).filter(|index| *index != 0)
+    }
+
+    /// The index of the loopback interface; 0 if this host has none.
+    pub const fn loopback(&self) -> u32 {
+        self.loopback
+    }
+
+    /// Looks at this host's addresses again: they come and go.
+    pub fn forget(&mut self) {
+        self.own.forget();
+    }
+}
+
 /// Remembers the kernel's answers until they are forgotten.
 #[derive(Debug, Default)]
-pub struct OwnAddresses(RefCell<HashMap<ScopedIp, bool>>);
+struct OwnAddresses(RefCell<HashMap<ScopedIp, bool>>);
 
 impl OwnAddresses {
     /// Whether `address` is one of this host's; `None` if the kernel doesn't tell.
-    pub fn contains(&self, address: SocketAddr) -> Option<bool> {
+    fn contains(&self, address: SocketAddr) -> Option<bool> {
         let mut known = self.0.borrow_mut();
         let host = ScopedIp::from(address);
         if let Some(is_own) = known.get(&host) {
@@ -35,8 +75,7 @@ impl OwnAddresses {
         Some(is_own)
     }
 
-    /// Forgets all answers: addresses come and go.
-    pub fn forget(&mut self) {
+    fn forget(&mut self) {
         self.0.get_mut().clear();
     }
 }

@@ -2,7 +2,7 @@
 //! for the application and packets to send back.
 
 use super::{
-    arriving::ArrivingLanes,
+    acknowledger::Advising,
     events::Event,
     places::{Network, ResetLimiter},
     replies::Replies,
@@ -29,8 +29,9 @@ pub struct PacketHandler<'a> {
     pub replies: &'a mut Replies,
     pub resets: &'a mut ResetLimiter,
     pub events: &'a mut Vec<Event>,
-    /// The lanes to which the daemon gives advice, if it gives any.
-    pub arriving: Option<&'a ArrivingLanes>,
+    pub advising: Advising<'a>,
+    /// The arrival interface of the packets, if the kernel tells it.
+    pub interface: u32,
     /// Whether this process sends ACKs, instead of the daemon's programs.
     pub acknowledges: bool,
     /// Whether the receiver leaves: only senders of ended jobs still get answers.
@@ -71,7 +72,8 @@ impl PacketHandler<'_> {
         if !is_recorded {
             return false;
         }
-        note_lane(self.arriving.filter(|_| !self.acknowledges), source, first);
+        let arrived = Arrived { header: first, packets: first.count(), body_bytes: bytes };
+        note_lane(&mut self.advising, self.acknowledges, self.interface, source, &arrived);
         self.stats.packets_received += u64::from(first.count());
         self.stats.bytes += bytes as u64;
         match source.transport.on_complete(now_ns, first, buffer.take_contiguous()) {
@@ -144,7 +146,8 @@ impl PacketHandler<'_> {
             }
             Outcome::Complete | Outcome::Incomplete | Outcome::Duplicate => {}
         }
-        note_lane(self.arriving.filter(|_| !self.acknowledges), source, header);
+        let arrived = Arrived { header, packets: 1, body_bytes: packet.body.len() };
+        note_lane(&mut self.advising, self.acknowledges, self.interface, source, &arrived);
         self.stats.packets_received += 1;
         self.stats.bytes += packet.body.len() as u64;
         if header.flags().contains(Flags::NO_ACK) {
@@ -268,14 +271,34 @@ impl PacketHandler<'_> {
     }
 }
 
-/// Makes the daemon count the lane of a packet that its programs saw. Late packets of an ended job
-/// take no share.
-fn note_lane(arriving: Option<&ArrivingLanes>, source: &mut Source, header: &Header) {
-    if let Some(arriving) = arriving
-        && !source.transport.is_finished()
-    {
-        source.lanes.note(arriving, source.key.address, header);
-        arriving.wake_daemon();
+/// Packets of a lane that arrived together. `header`: of one of them. `body_bytes`: of all of them,
+/// without headers.
+struct Arrived<'a> {
+    header: &'a Header,
+    packets: u32,
+    body_bytes: usize,
+}
+
+/// Counts packets of a lane, or makes the daemon count the lane if its programs saw them. Late
+/// packets of an ended job take no share.
+fn note_lane(
+    advising: &mut Advising<'_>,
+    acknowledges: bool,
+    interface: u32,
+    source: &mut Source,
+    &Arrived { header, packets, body_bytes }: &Arrived<'_>,
+) {
+    if source.transport.is_finished() {
+        return;
+    }
+    match advising {
+        Advising::Daemon(arriving) if !acknowledges => {
+            let address = source.key.address;
+            source.lanes.open(header.group(), || arriving.open(address, header));
+            arriving.wake_daemon();
+        }
+        Advising::Here(own) => own.count(source, interface, header, packets, body_bytes),
+        Advising::Daemon(_) | Advising::Nobody => {}
     }
 }
 

@@ -1,6 +1,8 @@
 //! One known sender: a run of a job at one address, with its transport's state.
 
-use super::{arriving::SourceLanes, places::Network};
+use super::{
+    arriving::AdvisedLane, counted_lane::CountedLane, places::Network, source_lanes::SourceLanes,
+};
 use crate::udp::Ends;
 use atp_common::{
     maps::arrivals::{self, Arrivals, Run},
@@ -43,8 +45,10 @@ pub struct Source {
     pub transport: Transport,
     /// The first header from this sender, which names its job and cookie in a RESET.
     pub first: Header,
-    /// Its lanes that get advice.
-    pub lanes: SourceLanes,
+    /// Its lanes that get the daemon's advice.
+    pub lanes: SourceLanes<AdvisedLane>,
+    /// Its lanes that get this library's advice.
+    pub counted: SourceLanes<CountedLane>,
     /// The local address of its packets.
     pub local: Option<IpAddr>,
     /// Arrivals of packets without ACKs, for answers to probes, by group. Kept only while this
@@ -70,6 +74,7 @@ impl Source {
             transport: Transport::with_share(config, now_ns, first, Some(share.clone())),
             first: *first,
             lanes: SourceLanes::default(),
+            counted: SourceLanes::default(),
             local,
             arrivals: HashMap::new(),
             arrivals_account: Account::new(Some(share), Part::Records),
@@ -88,14 +93,16 @@ impl Source {
 
     /// Takes in the daemon's advice to its lanes.
     pub fn take_advice(&mut self) {
-        for (group, advice) in self.lanes.take_advice() {
-            self.transport.set_advice(group, advice);
+        for (group, lane) in self.lanes.iter_mut() {
+            if let Some(advice) = lane.take_advice() {
+                self.transport.set_advice(group, advice);
+            }
         }
     }
 
-    /// Ends the daemon's advice.
+    /// Ends the advice to its lanes.
     pub fn end_advice(&mut self) {
-        for group in self.lanes.clear() {
+        for group in self.lanes.clear().chain(self.counted.clear()) {
             self.transport.set_advice(group, Advice::NONE);
         }
     }

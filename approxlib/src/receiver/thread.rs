@@ -7,7 +7,8 @@
 mod leave;
 
 use super::{
-    acknowledger::Acknowledger,
+    acknowledger::{Acknowledger, Advising},
+    advice::OwnAdvice,
     coalescing::Coalescing,
     event_queue::{EventQueue, NextStep},
     events::Event,
@@ -45,6 +46,8 @@ pub struct ReceiverThread {
     sources: Sources,
     queue: Arc<EventQueue>,
     acknowledger: Acknowledger,
+    /// Advice while no daemon serves this receiver.
+    own_advice: OwnAdvice,
     stats: ReceiverStats,
     buffers: Buffers,
     housekeeping_due_ns: u64,
@@ -87,7 +90,7 @@ impl ReceiverThread {
         local: SocketAddr,
         sources: Sources,
         queue: Arc<EventQueue>,
-        acknowledger: Acknowledger,
+        (acknowledger, own_advice): (Acknowledger, OwnAdvice),
         linger: Duration,
     ) -> io::Result<JoinHandle<()>> {
         let this = Self {
@@ -96,6 +99,7 @@ impl ReceiverThread {
             sources,
             queue,
             acknowledger,
+            own_advice,
             stats: ReceiverStats::default(),
             buffers: Buffers::new(),
             housekeeping_due_ns: now_ns(),
@@ -124,6 +128,8 @@ impl ReceiverThread {
             let now_ns = now_ns();
             let received = if next.full { 0 } else { self.receive(now_ns)? };
             self.coalescing.observe(now_ns, received);
+            let is_drained = !next.full && !self.buffers.receive.is_full();
+            self.advise(now_ns, is_drained);
             self.write_receipts(now_ns);
             self.buffers.replies.send(&self.socket, &mut self.buffers.send);
             if now_ns >= self.housekeeping_due_ns {
@@ -160,7 +166,8 @@ impl ReceiverThread {
                 return Err(Error::Socket { doing: "receiving at", address: self.local, source });
             }
         };
-        self.sources.set_gives_advice(self.acknowledger.arriving().is_some());
+        let advising = self.acknowledger.advising(&mut self.own_advice);
+        self.sources.set_gives_advice(advising.gives_advice());
         let Buffers { receive, replies, events, .. } = &mut self.buffers;
         let mut handler = PacketHandler {
             sources: &mut self.sources,
@@ -168,17 +175,28 @@ impl ReceiverThread {
             replies,
             resets: &mut self.resets,
             events,
-            arriving: self.acknowledger.arriving(),
+            advising,
+            interface: 0,
             acknowledges: false,
             leaving: self.leaving,
         };
         for buffer in receive.buffers() {
             handler.acknowledges =
                 self.acknowledger.is_here(buffer.interface(), buffer.ends.source);
+            handler.interface = buffer.interface();
             self.acknowledged_here = handler.acknowledges;
             handler.on_gro_buffer(now_ns, buffer);
         }
         Ok(received)
+    }
+
+    /// Computes this library's advice, unless the daemon gives it. `is_drained`: whether no packet
+    /// waits in the socket.
+    fn advise(&mut self, now_ns: u64, is_drained: bool) {
+        let Self { acknowledger, own_advice, sources, socket, .. } = self;
+        if let Advising::Here(own) = acknowledger.advising(own_advice) {
+            own.tick(now_ns, sources, is_drained, || socket.dropped_packets());
+        }
     }
 
     fn write_receipts(&mut self, now_ns: u64) {
@@ -200,7 +218,10 @@ impl ReceiverThread {
         self.housekeeping_due_ns = now_ns + HOUSEKEEPING_NS;
         self.sources.expire(now_ns);
         self.acknowledger.refresh();
+        self.own_advice.refresh(now_ns);
         if let Some(daemon) = self.acknowledger.take_registration() {
+            self.sources.iter_mut().for_each(Source::end_advice);
+            self.own_advice.end();
             tracing::info!(
                 daemon = %daemon.display(),
                 "registered with the ATP daemon: its programs acknowledge from now on"

@@ -185,6 +185,26 @@ impl UdpSocket {
         })
     }
 
+    /// The packets that the kernel dropped because the receive buffer was full, or GRO buffers of
+    /// them; 0 if it doesn't tell. The count wraps.
+    pub fn dropped_packets(&self) -> u32 {
+        // SK_MEMINFO_DROPS of `linux/sock_diag.h`; older kernels fill in less.
+        const DROPS: usize = 8;
+        let mut values = [0u32; DROPS + 1];
+        let mut len = size_of_val(&values) as libc::socklen_t;
+        // SAFETY: values and length are live, and the length is that of the values.
+        let result = unsafe {
+            libc::getsockopt(
+                self.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MEMINFO,
+                values.as_mut_ptr().cast(),
+                &raw mut len,
+            )
+        };
+        if result == 0 { values[DROPS] } else { 0 }
+    }
+
     fn never_fragment(&self) -> io::Result<()> {
         match self.v6 {
             false => self.set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),

@@ -8,7 +8,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::scheme_name::SchemeName;
 use crate::chart_style::{
-    BLUE, Failure, GRAY, GREEN, LIGHT, ORANGE, SKY, TEXT, VERMILION, style, title,
+    BLUE, Failure, GRAY, GREEN, LIGHT, ORANGE, PURPLE, SKY, TEXT, VERMILION, style, title,
 };
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -175,6 +175,7 @@ fn label(result: &SchemeResult) -> String {
 const fn color(scheme: SchemeName) -> RGBColor {
     match scheme {
         SchemeName::Atp => BLUE,
+        SchemeName::AtpReceiverAlone => PURPLE,
         SchemeName::AtpPaper => SKY,
         SchemeName::TcpEarlySend => VERMILION,
         SchemeName::TcpSampleSend => ORANGE,

@@ -16,10 +16,27 @@ use super::scheme_name::SchemeName;
 /// The first line to a worker: its role.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Role {
-    ExactServer { bind: IpAddr },
-    ExactClient { server: SocketAddr, load: Load, seed: u64 },
-    Receive { job: JobSpec, bind: IpAddr, control_socket: Option<PathBuf> },
-    Send { job: JobSpec, sender: usize, receiver: SocketAddr, control_socket: Option<PathBuf> },
+    ExactServer {
+        bind: IpAddr,
+    },
+    ExactClient {
+        server: SocketAddr,
+        load: Load,
+        seed: u64,
+    },
+    Receive {
+        job: JobSpec,
+        bind: IpAddr,
+        control_socket: Option<PathBuf>,
+        line_rate_bytes_per_s: u64,
+        queue_depth_packets: u32,
+    },
+    Send {
+        job: JobSpec,
+        sender: usize,
+        receiver: SocketAddr,
+        control_socket: Option<PathBuf>,
+    },
 }
 
 impl Role {

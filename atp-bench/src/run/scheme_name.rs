@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum SchemeName {
     /// ATP, through ApproxLib
     Atp,
+    /// ATP without a daemon in the receiving host: its library gives advice
+    AtpReceiverAlone,
     /// The paper's protocol, in the paper's queues: no receiver advice, and no first window
     AtpPaper,
     /// TCP that stops once MSR*N messages are delivered
@@ -24,6 +26,7 @@ impl SchemeName {
     pub fn name(self) -> &'static str {
         match self {
             SchemeName::Atp => "atp",
+            SchemeName::AtpReceiverAlone => "atp-receiver-alone",
             SchemeName::AtpPaper => "atp-paper",
             SchemeName::TcpEarlySend => "tcp-early-send",
             SchemeName::TcpSampleSend => "tcp-sample-send",
@@ -31,7 +34,7 @@ impl SchemeName {
         }
     }
 
-    /// Whether it is ATP, which has a daemon in each host.
+    /// Whether it is ATP, which has a daemon in each host that sends.
     pub fn is_atp(self) -> bool {
         self.daemon_options().is_some()
     }
@@ -44,10 +47,20 @@ impl SchemeName {
     /// Options of the daemons in the hosts, if there are any.
     pub fn daemon_options(self) -> Option<&'static [&'static str]> {
         match self {
-            SchemeName::Atp => Some(&[]),
+            SchemeName::Atp | SchemeName::AtpReceiverAlone => Some(&[]),
             SchemeName::AtpPaper => Some(&["--advice", "off"]),
             SchemeName::TcpEarlySend | SchemeName::TcpSampleSend | SchemeName::Udp => None,
         }
+    }
+
+    /// Whether the receiver uses its host's daemon.
+    pub fn receives_with_daemon(self) -> bool {
+        self != SchemeName::AtpReceiverAlone
+    }
+
+    /// Whether ATP's receiver gives advice, with or without a daemon.
+    pub fn gives_advice(self) -> bool {
+        self != SchemeName::AtpPaper
     }
 
     /// The queue profile of switch and daemons, unless the command line states one.

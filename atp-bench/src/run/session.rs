@@ -308,9 +308,15 @@ impl Crew {
         let mut fleet = Fleet::new();
         let host = testbed.receiver();
         let bind = host.ipv4.into();
-        let control_socket = testbed.control_socket(host).map(Path::to_owned);
-        let receiver =
-            fleet.start(host, &Role::Receive { job: job.clone(), bind, control_socket })?;
+        let daemon = testbed.control_socket(host).filter(|_| job.scheme.receives_with_daemon());
+        let role = Role::Receive {
+            job: job.clone(),
+            bind,
+            control_socket: daemon.map(Path::to_owned),
+            line_rate_bytes_per_s: testbed.receiver_line_rate_bits_per_s() / 8,
+            queue_depth_packets: testbed.profile().advised_depth_packets(),
+        };
+        let receiver = fleet.start(host, &role)?;
         let address = SocketAddr::new(bind, fleet.ready(receiver)?);
         let mut senders = Vec::new();
         let hosts = testbed.senders().iter().filter(|host| job.sources.contains(&host.ipv4));

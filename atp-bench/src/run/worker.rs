@@ -60,12 +60,20 @@ fn work(role: Role, control: &mut Control) -> Result<()> {
         Role::ExactClient { server, load, seed } => {
             Reply::Requests(request(server, load, seed, control)?)
         }
-        Role::Receive { job, bind, control_socket } => {
+        Role::Receive { job, bind, control_socket, line_rate_bytes_per_s, queue_depth_packets } => {
             let messages = Messages::read(&job.messages)?;
-            let setup = ReceiverSetup { job: &job, messages: &messages, bind, control_socket };
+            let (job, messages) = (&job, &messages);
+            let setup = ReceiverSetup {
+                job,
+                messages,
+                bind,
+                control_socket,
+                line_rate_bytes_per_s,
+                queue_depth_packets,
+            };
             let received = job.scheme.scheme().receive(&setup, control)?;
             let timeline = control.take_timeline();
-            Reply::Received(check(&job, &messages, received, timeline)?)
+            Reply::Received(check(job, messages, received, timeline)?)
         }
         Role::Send { job, sender, receiver, control_socket } => {
             let messages = Messages::read(&job.messages)?;

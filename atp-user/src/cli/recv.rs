@@ -71,10 +71,22 @@ pub struct Args {
     /// Print the report as JSON; it goes to standard error if standard output has the messages
     #[arg(long)]
     json: bool,
+    /// Without a daemon: the rate of this host's line, of which senders are advised their share.
+    /// 0 gives no advice [default: the speed that a PCI card reports, except in a virtual machine]
+    #[arg(long, value_name = "RATE", value_parser = line_rate)]
+    line_rate: Option<u64>,
+    /// Without a daemon: the packets that each approximate queue holds at the switch's port to this
+    /// host; the profile default has 96
+    #[arg(long, value_name = "PACKETS", default_value_t = 7)]
+    queue_depth: u32,
     /// The control socket of a daemon that must run. Without the option: the daemon at ATP_SOCKET
     /// or /run/atp/atp.sock; while none runs there, this process acknowledges packets itself
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+}
+
+fn line_rate(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { quantity::rate_bytes_per_s(text) }
 }
 
 /// The exit code of an answer in doubt: its interval is narrow enough, and a warning puts it in
@@ -112,7 +124,10 @@ pub fn main(args: Args) -> Result<()> {
     }
     builder = args.jobs.iter().fold(builder, |builder, id| builder.job(*id));
     builder = args.peers.iter().fold(builder, |builder, address| builder.peer(*address));
-    let mut receiver = builder.bind(args.bind)?;
+    if let Some(rate) = args.line_rate {
+        builder = builder.line_rate_bytes_per_s(rate);
+    }
+    let mut receiver = builder.queue_depth_packets(args.queue_depth).bind(args.bind)?;
     tracing::info!(address = %receiver.local_addr()?, "receiving");
     let mut reports = Vec::new();
     let mut messages = 0u64;

@@ -9,6 +9,7 @@ use atp_common::{
     },
     wire::Advice,
 };
+use atp_proto::WireBytes;
 use aya::Ebpf;
 use std::{
     mem::offset_of,
@@ -25,31 +26,6 @@ pub struct ArrivalCounts {
     cpus: usize,
     /// Keeps the maps open until the programs that use them are loaded.
     _maps: (Table<u32, ArrivedLane>, Table<u32, ArrivedBytes>),
-}
-
-/// Bytes on the wire that arrived on a line, or of a lane. Both counts wrap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WireBytes {
-    /// All of them.
-    pub all: u64,
-    /// Those with the DSCP of an approximate queue.
-    pub approximate: u64,
-}
-
-impl WireBytes {
-    /// The bytes since `before`.
-    pub const fn since(self, before: Self) -> Self {
-        Self {
-            all: self.all.wrapping_sub(before.all),
-            approximate: self.approximate.wrapping_sub(before.approximate),
-        }
-    }
-}
-
-impl From<ArrivedLane> for WireBytes {
-    fn from(lane: ArrivedLane) -> Self {
-        Self { all: lane.bytes, approximate: lane.approximate_bytes }
-    }
 }
 
 impl ArrivalCounts {

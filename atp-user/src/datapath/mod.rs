@@ -28,7 +28,8 @@ mod table;
 
 pub use ack_mark::AckMark;
 pub use ack_rings::AckRings;
-pub use arrivals::{ArrivalCounts, ArrivingMap, WireBytes};
+pub use arrivals::{ArrivalCounts, ArrivingMap};
+pub use atp_proto::WireBytes;
 pub use attach::{AttachKind, EGRESS, INGRESS, XDP, XdpMode, has_daemon};
 pub use error::DatapathError;
 pub use interface::interface_speed;

@@ -228,6 +228,10 @@ typedef enum atp_flag {
    * other.
    */
   ATP_OVERLAP_WINDOWS = 64,
+  /**
+   * Receivers without a daemon: give senders no advice.
+   */
+  ATP_NO_ADVICE = 128,
 } atp_flag;
 
 /**
@@ -1143,9 +1147,10 @@ typedef struct atp_receiver_options {
    */
   uint32_t message_bytes_max;
   /**
-   * 0; for later versions.
+   * Without a daemon: the packets that each approximate queue holds at the switch's port to this
+   * host. Default 7; the profile `default` has 96.
    */
-  uint32_t reserved;
+  uint32_t queue_depth_packets;
   /**
    * Bytes of incomplete messages of each sender. Default 64 MiB.
    */
@@ -1162,6 +1167,12 @@ typedef struct atp_receiver_options {
    * How long closing waits for a sender that may not know of its job's end. Default 2,000.
    */
   uint64_t linger_ms;
+  /**
+   * Without a daemon: the rate of this host's line, bytes per second on the wire, of which
+   * senders are advised their share. Default: the speed that a PCI card reports, except in a
+   * virtual machine. See also ATP_NO_ADVICE.
+   */
+  uint64_t line_rate_bytes_per_s;
 } atp_receiver_options;
 
 /**

@@ -39,6 +39,8 @@ pub enum atp_flag {
     /// most two windows are open. A receiver of a version that can't follow gets them one after the
     /// other.
     ATP_OVERLAP_WINDOWS = 64,
+    /// Receivers without a daemon: give senders no advice.
+    ATP_NO_ADVICE = 128,
 }
 
 use atp_flag::*;
@@ -201,8 +203,9 @@ pub struct atp_receiver_options {
     pub sources_max: u32,
     /// The longest message, bytes. Default 64 MiB.
     pub message_bytes_max: u32,
-    /// 0; for later versions.
-    pub reserved: u32,
+    /// Without a daemon: the packets that each approximate queue holds at the switch's port to this
+    /// host. Default 7; the profile `default` has 96.
+    pub queue_depth_packets: u32,
     /// Bytes of incomplete messages of each sender. Default 64 MiB.
     pub incomplete_bytes_max: u64,
     /// Bytes of incomplete and waiting messages of all senders. Default 256 MiB.
@@ -211,6 +214,10 @@ pub struct atp_receiver_options {
     pub buffer_bytes: u64,
     /// How long closing waits for a sender that may not know of its job's end. Default 2,000.
     pub linger_ms: u64,
+    /// Without a daemon: the rate of this host's line, bytes per second on the wire, of which
+    /// senders are advised their share. Default: the speed that a PCI card reports, except in a
+    /// virtual machine. See also ATP_NO_ADVICE.
+    pub line_rate_bytes_per_s: u64,
 }
 
 // SAFETY: repr(C), begins with its size, and holds numbers and a pointer only.
@@ -280,11 +287,12 @@ unsafe impl SizeFirst for atp_receiver_options {
             flags: 0,
             sources_max: 0,
             message_bytes_max: 0,
-            reserved: 0,
+            queue_depth_packets: 0,
             incomplete_bytes_max: 0,
             memory_bytes_max: 0,
             buffer_bytes: 0,
             linger_ms: 0,
+            line_rate_bytes_per_s: 0,
         }
     }
 }
@@ -328,7 +336,7 @@ pub unsafe fn job_builder(options: *const atp_job_options) -> Outcome<JobBuilder
     let options = unsafe { sized::read(options) }?;
     let known = [ATP_NO_DAEMON, ATP_TRY_EVERY_MESSAGE, ATP_NO_MRDF, ATP_RANK_BY_BYTES];
     let known = [&known[..], &[ATP_NO_PACKING, ATP_NAME_LOST, ATP_OVERLAP_WINDOWS]].concat();
-    check_flags(options.flags, &known, 0)?;
+    check_flags(options.flags, &known)?;
     let has = |flag: atp_flag| options.flags & flag as u32 != 0;
     let mut builder = JobBuilder::default()
         .try_every_message(has(ATP_TRY_EVERY_MESSAGE))
@@ -399,7 +407,7 @@ pub unsafe fn receiver_builder(options: *const atp_receiver_options) -> Outcome<
         }
         options
     };
-    check_flags(options.flags, &[ATP_NO_DAEMON], options.reserved)?;
+    check_flags(options.flags, &[ATP_NO_DAEMON, ATP_NO_ADVICE])?;
     if options.flags & ATP_NO_DAEMON as u32 != 0 {
         builder = builder.control_socket(None);
     }
@@ -408,7 +416,11 @@ pub unsafe fn receiver_builder(options: *const atp_receiver_options) -> Outcome<
     builder = set(builder, options.incomplete_bytes_max, ReceiverBuilder::incomplete_bytes_max);
     builder = set(builder, options.memory_bytes_max, ReceiverBuilder::memory_bytes_max);
     builder = set(builder, options.buffer_bytes, ReceiverBuilder::buffer_bytes);
-    Ok(set(builder, options.linger_ms, |b, ms| b.linger(Duration::from_millis(ms))))
+    builder = set(builder, options.linger_ms, |b, ms| b.linger(Duration::from_millis(ms)));
+    builder = set(builder, options.queue_depth_packets, ReceiverBuilder::queue_depth_packets);
+    builder = set(builder, options.line_rate_bytes_per_s, ReceiverBuilder::line_rate_bytes_per_s);
+    let gives_no_advice = options.flags & ATP_NO_ADVICE as u32 != 0;
+    Ok(if gives_no_advice { builder.line_rate_bytes_per_s(0) } else { builder })
 }
 
 fn requests(options: &atp_job_options) -> Outcome<Requests> {
@@ -446,15 +458,13 @@ fn set<B, N: Default + PartialEq>(builder: B, value: N, apply: impl FnOnce(B, N)
     if value == N::default() { builder } else { apply(builder, value) }
 }
 
-fn check_flags(flags: u32, known: &[atp_flag], reserved: u32) -> Outcome {
+fn check_flags(flags: u32, known: &[atp_flag]) -> Outcome {
     let unknown = flags & !known.iter().fold(0, |bits, flag| bits | *flag as u32);
-    if unknown == 0 && reserved == 0 {
+    if unknown == 0 {
         return Ok(());
     }
-    let text = format!(
-        "flags {unknown:#x} and reserved {reserved:#x} mean nothing here: leave them out, or use a \
-         newer libatp"
-    );
+    let text =
+        format!("flags {unknown:#x} mean nothing here: leave them out, or use a newer libatp");
     Err(Failure::new(ATP_ERROR_ARGUMENT, text))
 }
 

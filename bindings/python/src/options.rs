@@ -99,6 +99,10 @@ pub fn receiver(options: Options<'_, '_>) -> PyResult<ReceiverBuilder> {
             "memory_bytes_max" => builder.memory_bytes_max(u64()?),
             "buffer_bytes" => builder.buffer_bytes(u64()?),
             "linger" => builder.linger(duration(&name, &value)?),
+            "line_rate_bytes_per_s" => builder.line_rate_bytes_per_s(u64()?),
+            "queue_depth_packets" => {
+                builder.queue_depth_packets(integer(&name, &value, u32::MAX.into())? as u32)
+            }
             _ => return Err(unknown(&name, "Receiver")),
         };
     }

@@ -75,6 +75,8 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (receiver(peers="fe80::1%nowhere7"), ValueError, "`ip link` lists them"),
     (receiver(jobs=1.5), TypeError, "a job of jobs must be an integer"),
     (receiver(linger=None), TypeError, "linger must be seconds"),
+    (receiver(line_rate_bytes_per_s=-1), ValueError, "line_rate_bytes_per_s must be an integer"),
+    (receiver(queue_depth_packets="7"), TypeError, "queue_depth_packets must be an integer"),
     (receiver(msr=1), TypeError, 'Receiver has no option "msr"'),
 ]
 

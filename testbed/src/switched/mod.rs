@@ -138,6 +138,11 @@ impl Testbed {
         &self.notes
     }
 
+    /// The profile of the switch's ports.
+    pub fn profile(&self) -> &Profile {
+        &self.options.profile
+    }
+
     /// Gives the switch's ports the queue limits of another profile.
     ///
     /// # Errors
@@ -165,10 +170,15 @@ impl Testbed {
         self.switch.counters(host)
     }
 
-    /// Starts a daemon in each host, at the rate of its NIC, and waits until all answer.
-    ///
-    /// The receiving host's daemon gets the rate of the Ethernet line that the shapers stand for.
-    /// They leave out a frame's checksum, preamble and gap, and advice is in bytes on the wire.
+    /// The rate of the Ethernet line to the receiving host that the shapers stand for. They leave
+    /// out a frame's checksum, preamble and gap, and advice is in bytes on the wire.
+    pub fn receiver_line_rate_bits_per_s(&self) -> u64 {
+        let (_, receiver_rate) = self.options.rates(true);
+        receiver_rate * FRAME_BYTES_ON_WIRE / FRAME_BYTES_OF_SHAPERS
+    }
+
+    /// Starts a daemon in each host, at the rate of its NIC, and waits until all answer. The
+    /// receiving host's daemon gets the rate of its line.
     ///
     /// # Errors
     /// A daemon ended or didn't answer in time; the error holds the end of its log. No daemon runs
@@ -185,8 +195,7 @@ impl Testbed {
     }
 
     fn try_start_daemons(&mut self, launch: &Launch) -> Result<()> {
-        let (_, receiver_rate) = self.options.rates(true);
-        let line_rate = receiver_rate * FRAME_BYTES_ON_WIRE / FRAME_BYTES_OF_SHAPERS;
+        let line_rate = self.receiver_line_rate_bits_per_s();
         let senders = self.senders.iter().map(|host| (host, self.options.nic_rate_bits_per_s));
         for (host, rate) in senders.chain([(&self.receiver, line_rate)]) {
             let mut launch = launch.clone();

@@ -64,6 +64,7 @@ fn main() -> ExitCode {
         link_local::trials(),
         alternative_names::trials(),
         unanswered::trials(),
+        advice::independent_of_pacing(),
         sizes::trials(),
         packet_log::trials(),
         path_mtu::trials(),

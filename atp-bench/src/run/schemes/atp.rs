@@ -27,6 +27,8 @@ impl Scheme for Atp {
     fn receive(&self, setup: &ReceiverSetup, control: &mut Control) -> Result<Received> {
         let mut receiver = Receiver::builder()
             .control_socket(setup.control_socket.clone())
+            .line_rate_bytes_per_s(setup.advised_rate_bytes_per_s())
+            .queue_depth_packets(setup.queue_depth_packets)
             .job(setup.job.number)
             .bind(SocketAddr::new(setup.bind, 0))?;
         control.ready(receiver.local_addr()?.port())?;

@@ -33,6 +33,10 @@ pub struct ReceiverSetup<'a> {
     pub bind: IpAddr,
     /// The control socket of the host's daemon, if it has one.
     pub control_socket: Option<PathBuf>,
+    /// The rate of the host's line, bytes per second on the wire.
+    pub line_rate_bytes_per_s: u64,
+    /// The packets that an approximate queue of the switch's port to the host holds.
+    pub queue_depth_packets: u32,
 }
 
 /// The parameters of a sender.
@@ -61,7 +65,7 @@ pub struct Received {
 impl SchemeName {
     pub fn scheme(self) -> &'static dyn Scheme {
         match self {
-            SchemeName::Atp | SchemeName::AtpPaper => &atp::Atp,
+            SchemeName::Atp | SchemeName::AtpReceiverAlone | SchemeName::AtpPaper => &atp::Atp,
             SchemeName::TcpEarlySend => &tcp_early_send::TcpEarlySend,
             SchemeName::TcpSampleSend => &tcp_sample_send::TcpSampleSend,
             SchemeName::Udp => &udp::Udp,
@@ -72,6 +76,11 @@ impl SchemeName {
 impl ReceiverSetup<'_> {
     fn senders(&self) -> usize {
         self.job.sources.len()
+    }
+
+    /// The rate of the host's line that the library may divide; 0 for no advice.
+    fn advised_rate_bytes_per_s(&self) -> u64 {
+        if self.job.scheme.gives_advice() { self.line_rate_bytes_per_s } else { 0 }
     }
 
     fn needed(&self) -> usize {

@@ -1,19 +1,17 @@
 //! Gives advice to the lanes that arrive: reads the programs' counts, divides each line, and writes
 //! the result where the receiving library reads it. The theory is in docs/src/control/advice.md.
 
-mod rest;
 mod wake;
 
 use super::quota;
-use crate::datapath::{ArrivalCounts, ArrivingMap, DatapathError, WireBytes};
+use crate::datapath::{ArrivalCounts, ArrivingMap, DatapathError};
 use atp_common::{
     laws::advice::{Span, WINDOW_NS},
     maps::{ADVISED_LANES, LINES, RECEIVER_LANES, arrivals::ArrivalKey},
     units::Rate,
     wire::Advice,
 };
-use atp_proto::{Adviser, AdviserConfig};
-use rest::Rest;
+use atp_proto::{Adviser, AdviserConfig, Rest, WireBytes};
 use slab::Slab;
 use std::{
     collections::BTreeMap,

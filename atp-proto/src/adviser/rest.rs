@@ -1,10 +1,35 @@
 //! The bytes that arrive on a line beside its lanes.
 
-use crate::datapath::WireBytes;
+use atp_common::maps::ArrivedLane;
+
+/// Bytes on the wire that arrived on a line, or of a lane. Both counts wrap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WireBytes {
+    /// All of them.
+    pub all: u64,
+    /// Those with the DSCP of an approximate queue.
+    pub approximate: u64,
+}
+
+impl WireBytes {
+    /// The bytes since `before`.
+    pub const fn since(self, before: Self) -> Self {
+        Self {
+            all: self.all.wrapping_sub(before.all),
+            approximate: self.approximate.wrapping_sub(before.approximate),
+        }
+    }
+}
+
+impl From<ArrivedLane> for WireBytes {
+    fn from(lane: ArrivedLane) -> Self {
+        Self { all: lane.bytes, approximate: lane.approximate_bytes }
+    }
+}
 
 /// The rest of a line from tick to tick. Lanes are read before their line, so that a line's count
 /// holds packets that the lanes' counts have only at the next tick.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Rest {
     all: Kind,
     approximate: Kind,
@@ -19,7 +44,7 @@ impl Rest {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Kind {
     /// The line's bytes at the last tick that had a rest.
     at_rest: u64,

@@ -1,0 +1,83 @@
+//! One line: its adviser, and the others on it.
+
+use super::others::{Others, Sample};
+use atp_common::{
+    laws::advice::{Span, WINDOW_NS},
+    wire::Advice,
+};
+use atp_proto::{Adviser, AdviserConfig};
+
+/// A line of known rate.
+#[derive(Debug)]
+pub struct Line {
+    bytes_per_s: u64,
+    adviser: Adviser<u64>,
+    others: Others,
+    /// Whether the others' rate is known in this tick.
+    is_known: bool,
+}
+
+impl Line {
+    /// A line without traffic. `depth_packets`: what an approximate queue at its other end holds; 0
+    /// if unknown.
+    pub fn new(bytes_per_s: u64, depth_packets: u32) -> Self {
+        let adviser = Adviser::new(AdviserConfig {
+            line_bytes_per_s: bytes_per_s,
+            // One computation a tick.
+            interval_ns: 1,
+            window_ns: WINDOW_NS,
+            depth_packets,
+        });
+        Self { bytes_per_s, adviser, others: Others::default(), is_known: false }
+    }
+
+    /// Its rate.
+    pub const fn bytes_per_s(&self) -> u64 {
+        self.bytes_per_s
+    }
+
+    /// Counts `wire_bytes` of a lane's DATA that came in `span`.
+    pub fn on_data(&mut self, span: Span, lane: u64, wire_bytes: u64, backlogged: bool) {
+        self.others.on_own(wire_bytes);
+        self.adviser.on_data(span, lane, wire_bytes, backlogged);
+    }
+
+    /// Counts `wire_bytes` of DATA beyond the limits of advice that came in `span`.
+    pub fn on_unadvised(&mut self, span: Span, wire_bytes: u64) {
+        self.others.on_own(wire_bytes);
+        self.adviser.on_unadvised(span, wire_bytes);
+    }
+
+    /// Forgets a lane, which has ended or arrives over another line.
+    pub fn remove(&mut self, lane: u64) {
+        self.adviser.remove(lane);
+    }
+
+    /// Counts the others in `span`, up to this tick, with a new sample of the line's counter if one is due.
+    /// Returns whether the counter has proved unfit since the last tick.
+    pub fn count_others(
+        &mut self,
+        span: Span,
+        is_drained: bool,
+        sample: impl FnOnce() -> Option<Sample>,
+    ) -> bool {
+        let (was_fit, now_ns) = (self.others.is_fit(), span.until_ns);
+        if self.others.is_due(now_ns, is_drained)
+            && let Some(sample) = sample()
+        {
+            self.others.observe(sample);
+        }
+        let bytes = self.others.take_bytes(now_ns);
+        self.is_known = bytes.is_some();
+        self.adviser.on_other(span, bytes.unwrap_or(0));
+        was_fit && !self.others.is_fit()
+    }
+
+    /// The advice to a lane; none while the others aren't known.
+    pub fn advice(&mut self, now_ns: u64, lane: u64) -> Advice {
+        match self.is_known {
+            true => self.adviser.advice(now_ns, lane),
+            false => Advice::NONE,
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Advice of this library to the lanes that arrive, while no daemon serves the receiver: counts
+//! their DATA, divides each line by the daemon's laws, and gives the result to the transports.
+//! Receipts carry it. The theory is in docs/src/control/advice.md.
+
+mod counters;
+mod line;
+mod others;
+mod rates;
+
+use super::{
+    counted_lane::OpenLanes, own_addresses::ArrivalLines, source::Source, sources::Sources,
+};
+use atp_common::{
+    laws::advice::{Span, WINDOW_NS},
+    wire::{Advice, Flags, HEADER_LEN, Header},
+};
+use counters::Counters;
+use line::Line;
+use others::Sample;
+use rates::LineRates;
+use std::{collections::BTreeMap, net::SocketAddr};
+
+/// The time between two computations, as in the daemon.
+const TICK_NS: u64 = 2_000_000;
+
+/// What the application states of the receiver's line.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LineOptions {
+    /// Its rate, bytes per second; 0 for no advice, `None` for what its interface reports.
+    pub rate_bytes_per_s: Option<u64>,
+    /// The packets that an approximate queue at its other end holds; 0 if unknown.
+    pub queue_depth_packets: u32,
+}
+
+/// The adviser of a receiver.
+#[derive(Debug)]
+pub struct OwnAdvice {
+    rates: LineRates,
+    depth_packets: u32,
+    /// Without counters nothing is known of the others, and there is no advice.
+    counters: Option<Counters>,
+    arrival_lines: ArrivalLines,
+    /// By interface.
+    lines: BTreeMap<u32, Line>,
+    /// DATA beyond the limits since the last tick, bytes on the wire by interface.
+    unadvised: BTreeMap<u32, u64>,
+    lanes: OpenLanes,
+    /// Whether DATA has come since the last tick.
+    has_arrivals: bool,
+    due_ns: u64,
+    /// When arrivals were counted last.
+    ticked_ns: u64,
+}
+
+impl OwnAdvice {
+    /// Call in a thread of the socket's network namespace.
+    pub fn new(options: LineOptions) -> Self {
+        let rates = LineRates::new(options.rate_bytes_per_s);
+        let counters = match rates.may_be_known() {
+            true => Counters::open()
+                .inspect_err(|error| tracing::info!(%error, "no count of arrivals: no advice"))
+                .ok(),
+            false => None,
+        };
+        Self::with(rates, counters, options.queue_depth_packets)
+    }
+
+    fn with(rates: LineRates, counters: Option<Counters>, depth_packets: u32) -> Self {
+        Self {
+            rates,
+            depth_packets,
+            counters,
+            arrival_lines: ArrivalLines::new(),
+            lines: BTreeMap::new(),
+            unadvised: BTreeMap::new(),
+            lanes: OpenLanes::new(),
+            has_arrivals: false,
+            due_ns: 0,
+            ticked_ns: 0,
+        }
+    }
+
+    /// Whether it may give advice, so that it needs the interfaces of packets.
+    pub const fn needs_interfaces(&self) -> bool {
+        self.rates.may_be_known() && self.counters.is_some()
+    }
+
+    /// Whether it gives advice to lanes over a line of known rate.
+    pub fn gives_advice(&self) -> bool {
+        self.counters.is_some() && self.rates.is_any_known()
+    }
+
+    /// Counts `packets` of DATA of an admitted sender, `body_bytes` without headers. `header`: of
+    /// one of them.
+    pub fn count(
+        &mut self,
+        source: &mut Source,
+        interface: u32,
+        header: &Header,
+        packets: u32,
+        body_bytes: usize,
+    ) {
+        if !self.gives_advice() {
+            return;
+        }
+        self.has_arrivals = true;
+        let wire_bytes = wire_bytes(source.key.address, packets, body_bytes);
+        let group = header.group();
+        source.counted.open(group, || self.lanes.open());
+        match source.counted.get_mut(group) {
+            Some(lane) => {
+                lane.wire_bytes += wire_bytes;
+                lane.backlogged = header.flags().contains(Flags::BACKLOGGED);
+                lane.interface = interface;
+            }
+            None => *self.unadvised.entry(interface).or_default() += wire_bytes,
+        }
+    }
+
+    /// Takes in changes of the lines, about once a second.
+    pub fn refresh(&mut self, now_ns: u64) {
+        self.arrival_lines.forget();
+        let is_idle = self.lines.is_empty() && self.rates.is_any_known();
+        if self.counters.is_some() && !is_idle && self.rates.refresh(now_ns) {
+            let rates = &self.rates;
+            self.lines.retain(|interface, line| rates.of(*interface) == Some(line.bytes_per_s()));
+        }
+    }
+
+    /// Forgets all lanes and lines: a daemon gives advice from now on.
+    pub fn end(&mut self) {
+        self.lanes.take_ended().for_each(drop);
+        (self.lines, self.unadvised) = (BTreeMap::new(), BTreeMap::new());
+        self.has_arrivals = false;
+    }
+
+    /// Computes the advice of this moment, if that is due, and gives it to the senders' transports.
+    /// `is_drained`: whether no packet waits in the socket. `socket_drops`: the packets that the
+    /// socket has dropped.
+    pub fn tick(
+        &mut self,
+        now_ns: u64,
+        sources: &mut Sources,
+        is_drained: bool,
+        socket_drops: impl Fn() -> u32,
+    ) {
+        // A busy thread empties its socket now and then, and samples are best then.
+        let due_ns = if is_drained { self.due_ns } else { self.due_ns + TICK_NS };
+        if !self.has_arrivals || now_ns < due_ns {
+            return;
+        }
+        (self.has_arrivals, self.due_ns) = (false, now_ns + TICK_NS);
+        // After silence, it came in the last window.
+        let since_ns = self.ticked_ns.max(now_ns.saturating_sub(WINDOW_NS));
+        let span = Span { since_ns: since_ns.min(now_ns), until_ns: now_ns };
+        self.ticked_ns = now_ns;
+        for lane in self.lanes.take_ended() {
+            self.lines.values_mut().for_each(|line| line.remove(lane));
+        }
+        self.count_lanes(span, sources);
+        for (interface, wire_bytes) in std::mem::take(&mut self.unadvised) {
+            if let Some(line) = self.lines.get_mut(&interface) {
+                line.on_unadvised(span, wire_bytes);
+            }
+        }
+        for (&interface, line) in &mut self.lines {
+            let sample = || {
+                let line_bytes = self.counters.as_mut()?.wire_bytes(interface)?;
+                let socket_drops = socket_drops();
+                Some(Sample { at_ns: now_ns, line_bytes, socket_drops, is_drained })
+            };
+            if line.count_others(span, is_drained, sample) {
+                tracing::info!(interface, "the interface counts packets too late: no advice");
+            }
+        }
+        self.publish(now_ns, sources);
+    }
+
+    /// Gives what arrived since the last tick to the lines' advisers.
+    fn count_lanes(&mut self, span: Span, sources: &mut Sources) {
+        let Self { arrival_lines, rates, lines, depth_packets, .. } = self;
+        for source in sources.iter_mut() {
+            let address = source.key.address;
+            for (_, lane) in source.counted.iter_mut() {
+                let wire_bytes = std::mem::take(&mut lane.wire_bytes);
+                if wire_bytes == 0 {
+                    continue;
+                }
+                let over = arrival_lines.over(lane.interface, address);
+                let over = over.filter(|over| *over != arrival_lines.loopback());
+                let known = over.and_then(|over| Some((over, rates.of(over)?)));
+                let interface = known.map(|(over, _)| over);
+                if lane.line != interface
+                    && let Some(old) = lane.line.and_then(|old| lines.get_mut(&old))
+                {
+                    old.remove(lane.number);
+                }
+                lane.line = interface;
+                if let Some((over, bytes_per_s)) = known {
+                    let new = || Line::new(bytes_per_s, *depth_packets);
+                    let line = lines.entry(over).or_insert_with(new);
+                    line.on_data(span, lane.number, wire_bytes, lane.backlogged);
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self, now_ns: u64, sources: &mut Sources) {
+        for source in sources.iter_mut() {
+            let Source { counted, transport, .. } = source;
+            for (group, lane) in counted.iter_mut() {
+                let line = lane.line.and_then(|line| self.lines.get_mut(&line));
+                let advice = line.map_or(Advice::NONE, |line| line.advice(now_ns, lane.number));
+                if std::mem::replace(&mut lane.advised, advice) != advice {
+                    transport.set_advice(group, advice);
+                }
+            }
+        }
+    }
+}
+
+/// Bytes on the wire of `packets` of DATA from `source`, whose bodies have `body_bytes`. No frame
+/// of DATA is so short that it is padded.
+fn wire_bytes(source: SocketAddr, packets: u32, body_bytes: usize) -> u64 {
+    let headers = if source.ip().to_canonical().is_ipv4() { 20 + 8 } else { 40 + 8 };
+    let frame_bytes = Advice::wire_bytes(headers + HEADER_LEN as u32);
+    body_bytes as u64 + u64::from(packets) * u64::from(frame_bytes)
+}
+
+#[cfg(test)]
+mod tests;
