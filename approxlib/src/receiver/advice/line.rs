@@ -53,8 +53,8 @@ impl Line {
         self.adviser.remove(lane);
     }
 
-    /// Counts the others in `span`, up to this tick, with a new sample of the line's counter if one is due.
-    /// Returns whether the counter has proved unfit since the last tick.
+    /// Counts the others in `span`, up to this tick, with a new sample of the line's counter if one
+    /// is due. Returns whether the counter has proved unfit since the last tick.
     pub fn count_others(
         &mut self,
         span: Span,
