@@ -59,6 +59,9 @@ pub struct Settings {
     pub epoch_ns_min: u64,
     /// Every message must arrive: the lane stays in queue 0, and its law is DCTCP's.
     pub exact: PodBool,
+    /// The approximate queues towards hosts are deep
+    /// ([`queues_are_deep`](super::advice::queues_are_deep)).
+    pub deep_queues: PodBool,
 }
 
 impl Settings {
@@ -154,7 +157,7 @@ pub struct Lane {
     advice_floor: Floor,
 }
 
-const _: () = assert!(size_of::<Lane>() == 640);
+const _: () = assert!(size_of::<Lane>() == 648);
 
 /// No advice was heard yet.
 const NEVER: u8 = 0;
@@ -300,13 +303,24 @@ impl Lane {
         }
     }
 
-    /// Whether the gaps between packets are uneven. Otherwise many lanes at the same advised rate
-    /// stay in step, and their packets meet in a short queue again and again. An exact lane's rate
-    /// is its own law's.
+    /// Whether the gaps between packets are uneven. Otherwise lanes at the same rate stay in step:
+    /// many advised ones meet in a short queue again and again, and a full queue has room for
+    /// packets of the same lane each time. An exact lane's rate is its own law's.
     pub const fn has_uneven_gaps(&self) -> bool {
+        if self.lacks_advice() {
+            return true;
+        }
         self.is_advised()
             && !self.settings.exact.is_true()
             && self.rate().bytes_per_s() < self.settings.rate_max.bytes_per_s() / EVEN_GAPS_SHARE
+    }
+
+    /// Whether the lane is approximate, queues are deep, and nobody advises it. A deep queue stays
+    /// full then. The lanes of a queue above it take the whole line, so the first lanes to climb
+    /// would starve the others.
+    const fn lacks_advice(&self) -> bool {
+        let Settings { exact, deep_queues, .. } = self.settings;
+        deep_queues.is_true() && !exact.is_true() && !self.is_advised()
     }
 
     /// The bytes that a packet counts for in the lane's pacing. Packets of one lane have different
@@ -467,7 +481,8 @@ impl Lane {
 
     fn queue_at(&self, tlr: Share) -> u8 {
         let Settings { exact, rules, .. } = self.settings;
-        let queue = match rules.has(Rule::DynamicQueue) && !exact.is_true() {
+        let follows_target = rules.has(Rule::DynamicQueue) && !self.lacks_advice();
+        let queue = match follows_target && !exact.is_true() {
             true => queue::of_target_loss_rate(tlr),
             false => self.first_queue,
         };
@@ -536,7 +551,7 @@ impl Lane {
     /// HTB. A low rate lengthens that queue, so a floor from the smoothed RTT would sink without
     /// end.
     fn floor(&self, rtt: Rtt) -> Rate {
-        let Settings { rate_max, packet_bytes, epoch_ns_min, rules, exact } = self.settings;
+        let Settings { rate_max, packet_bytes, epoch_ns_min, rules, exact, .. } = self.settings;
         let wait_ns = match exact.is_true() {
             true => FLOOR_NS_MIN,
             false => {

@@ -449,6 +449,7 @@ mod tests {
             rules: Rules::default(),
             epoch_ns_min: 2_000_000,
             exact: PodBool::FALSE,
+            deep_queues: PodBool::FALSE,
         };
         let mut lane = lane(Lane::new(settings, Share::ZERO, 0));
         let uneven_gaps = |lane: &ActiveLane| lane.control(&Profile::default()).uneven_gaps;

@@ -2,7 +2,10 @@
 
 use super::{DatapathError, mapped::MappedArray, pacing, table::Table};
 use atp_common::{
-    laws::{lane::EPOCHS, rtt::Rtt},
+    laws::{
+        lane::EPOCHS,
+        rtt::{Rtt, RttMeter},
+    },
     maps::{EpochCell, LANES, LaneControl, LaneState},
 };
 use aya::Ebpf;
@@ -113,7 +116,7 @@ impl Lanes {
 
     /// Round-trip times. The fields may belong to two adjacent samples.
     pub fn rtt(&self, lane: u16) -> Rtt {
-        const AT: usize = offset_of!(LaneState, rtt);
+        const AT: usize = offset_of!(LaneState, rtt_meter) + offset_of!(RttMeter, rtt);
         Rtt {
             smoothed_ns: self.state_word(lane, AT + offset_of!(Rtt, smoothed_ns)),
             variation_ns: self.state_word(lane, AT + offset_of!(Rtt, variation_ns)),
