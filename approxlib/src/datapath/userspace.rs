@@ -228,7 +228,7 @@ impl UserspaceLane {
         };
         let pacer = Pacer::new(now_ns, EARLY_NS);
         let rules = settings.rules;
-        let rtt_meter = RttMeter::from_estimate(rtt);
+        let rtt_meter = law.rtt_meter().at_estimate(rtt);
         Self { law, epochs, rtt_meter, pacer, rules, tlr }
     }
 

@@ -9,7 +9,7 @@ use super::{
     queue,
     queue::Starvation,
     rate::{self, LawSettings, LawState, RateLaw},
-    rtt::Rtt,
+    rtt::{Rtt, RttMeter},
     rules::{Rule, Rules},
     sample::EpochSample,
 };
@@ -230,6 +230,11 @@ impl Lane {
     pub const fn with_first_window(mut self) -> Self {
         self.first_window = self.settings.exact;
         self
+    }
+
+    /// The meter for the lane's ACKs, without samples.
+    pub const fn rtt_meter(&self) -> RttMeter {
+        RttMeter::new(self.settings.deep_queues)
     }
 
     /// Takes in the advice of the flow's newest receipt about this lane, which came at `heard_ns`.

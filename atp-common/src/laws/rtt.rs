@@ -1,6 +1,7 @@
 //! Measures round-trip times: smoothed as in RFC 6298 with bounded samples, and the minimum. Packets
-//! that others have overtaken give no samples.
+//! that others have overtaken give no samples where queues are deep.
 
+use crate::units::PodBool;
 use bytemuck::{Pod, Zeroable};
 
 /// The RTT of a lane, measured by its ACKs. All zero before the first sample.
@@ -103,6 +104,8 @@ impl Rtt {
 /// weak for so many: they turned an RTT of 6 ms into one of 400 ms, and an epoch lasts an RTT. So an
 /// overtaken packet is no sample where the bound would apply. RFC 9002 §5.1 takes none of any
 /// overtaken packet, but on paths that reorder, RTTs would seem shorter than they are.
+///
+/// Short queues hold few packets. There every ACK is a sample, as in the paper's figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct RttMeter {
@@ -110,12 +113,20 @@ pub struct RttMeter {
     pub rtt: Rtt,
     /// When the last packet left of those acknowledged so far, nanoseconds.
     pub acked_departure_ns: u64,
+    /// Whether overtaken packets are no samples.
+    pub skips_overtaken: PodBool,
 }
 
 impl RttMeter {
-    /// A meter that goes on from an estimate from elsewhere.
-    pub const fn from_estimate(rtt: Rtt) -> Self {
-        Self { rtt, acked_departure_ns: 0 }
+    /// A meter without samples, in a network whose approximate queues are deep or aren't.
+    pub const fn new(deep_queues: PodBool) -> Self {
+        let rtt = Rtt { smoothed_ns: 0, variation_ns: 0, min_ns: 0 };
+        Self { rtt, acked_departure_ns: 0, skips_overtaken: deep_queues }
+    }
+
+    /// The same meter, going on from an estimate from elsewhere.
+    pub const fn at_estimate(self, rtt: Rtt) -> Self {
+        Self { rtt, ..self }
     }
 
     /// Takes in an ACK that came at `now_ns`, of a packet that left `age_ns` before.
@@ -123,14 +134,14 @@ impl RttMeter {
     pub const fn on_ack(self, now_ns: u64, age_ns: u64) -> Self {
         let departure_ns = now_ns.saturating_sub(age_ns);
         let overtaken_ns = self.acked_departure_ns.saturating_sub(departure_ns);
-        if overtaken_ns > self.rtt.sample_ns_max() {
+        if self.skips_overtaken.is_true() && overtaken_ns > self.rtt.sample_ns_max() {
             return self;
         }
         let acked_departure_ns = match departure_ns > self.acked_departure_ns {
             true => departure_ns,
             false => self.acked_departure_ns,
         };
-        Self { rtt: self.rtt.observe(age_ns), acked_departure_ns }
+        Self { rtt: self.rtt.observe(age_ns), acked_departure_ns, ..self }
     }
 }
 
@@ -202,7 +213,7 @@ mod tests {
     fn steady(rtt_ns: u64) -> (RttMeter, u64) {
         let now_ns = 1_000_000 * MS;
         let of = |meter: RttMeter, ack: u64| meter.on_ack(now_ns + ack * rtt_ns / 10, rtt_ns);
-        ((0..100).fold(RttMeter::default(), of), now_ns + 10 * rtt_ns)
+        ((0..100).fold(RttMeter::new(PodBool::TRUE), of), now_ns + 10 * rtt_ns)
     }
 
     proptest! {
@@ -215,6 +226,9 @@ mod tests {
             let (meter, now_ns) = steady(rtt_ns);
             let late = |meter: RttMeter, rtts: &u64| meter.on_ack(now_ns, (1 + rtts) * rtt_ns);
             prop_assert_eq!(overtaken_rtts.iter().fold(meter, late), meter);
+            // In short queues they are.
+            let short = RttMeter { skips_overtaken: PodBool::FALSE, ..meter };
+            prop_assert!(overtaken_rtts.iter().fold(short, late).rtt.smoothed_ns > rtt_ns * 3 / 2);
         }
 
         // In order, and with reordering within the bound, every ACK is a sample.

@@ -125,6 +125,7 @@ impl LaneTable {
             None => None,
         };
         lanes.reset_at(index, new.epoch);
+        lanes.skip_overtaken(index, lane.law.rtt_meter().skips_overtaken);
         lane.written = lane.control(profile);
         if let Some(guard) = &guard {
             guard.write(&lane.program_law(profile));

@@ -7,6 +7,7 @@ use atp_common::{
         rtt::{Rtt, RttMeter},
     },
     maps::{EpochCell, LANES, LaneControl, LaneState},
+    units::PodBool,
 };
 use aya::Ebpf;
 use std::{
@@ -102,6 +103,12 @@ impl Lanes {
             self.clear_cell(lane, cell);
         }
         self.open_cell(lane, epoch);
+    }
+
+    /// Sets whether overtaken packets of a lane are no samples of its RTT.
+    pub fn skip_overtaken(&self, lane: u16, skips: PodBool) {
+        const AT: usize = offset_of!(LaneState, rtt_meter) + offset_of!(RttMeter, skips_overtaken);
+        self.state.u64(usize::from(lane), AT).store(skips.is_true().into(), Relaxed);
     }
 
     /// The departure time of the last packet, nanoseconds of CLOCK_MONOTONIC.

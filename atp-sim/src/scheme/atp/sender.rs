@@ -141,12 +141,13 @@ impl AtpSender {
         let first_window = (packets > 0).then_some((packets, lane.packet_bytes));
         let starts_at_once = first_window.is_some() && group.msr.is_exact();
         let lane = Lane::new(lane, tlr, now_ps / NS);
+        let lane = if starts_at_once { lane.with_first_window() } else { lane };
         Self {
             route,
-            lane: if starts_at_once { lane.with_first_window() } else { lane },
+            lane,
             first_window,
             sender: Sender::new(config).expect("a valid configuration"),
-            state: LaneState::default(),
+            state: LaneState { rtt_meter: lane.rtt_meter(), ..LaneState::default() },
             rules,
             dscp_of_queue,
             tlr,
