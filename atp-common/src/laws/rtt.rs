@@ -1,5 +1,5 @@
-//! Measures round-trip times: smoothed as in RFC 6298 with bounded samples, and the minimum. Packets
-//! that others have overtaken give no samples where queues are deep.
+//! Measures round-trip times: smoothed as in RFC 6298 with bounded samples, and the minimum. Where
+//! queues are deep, packets that others have overtaken give no samples.
 
 use crate::units::PodBool;
 use bytemuck::{Pod, Zeroable};
@@ -99,11 +99,11 @@ impl Rtt {
 
 /// Measures the RTT of a lane by its ACKs.
 ///
-/// A lane that changes its queue overtakes its own packets. In a deep queue dozens of them wait until
-/// the traffic above ends, and then arrive at once, up to a second old. The bound on samples is too
-/// weak for so many: they turned an RTT of 6 ms into one of 400 ms, and an epoch lasts an RTT. So an
-/// overtaken packet is no sample where the bound would apply. RFC 9002 §5.1 takes none of any
-/// overtaken packet, but on paths that reorder, RTTs would seem shorter than they are.
+/// A lane that changes its queue overtakes its own packets. In a deep queue dozens of them wait
+/// until the traffic above ends, and then arrive at once, up to a second old. The bound on samples
+/// is too weak for so many: they turned an RTT of 6 ms into one of 400 ms, and an epoch lasts an
+/// RTT. So an overtaken packet is no sample where the bound would apply. RFC 9002 §5.1 takes none
+/// of any overtaken packet, but on paths that reorder, RTTs would seem shorter than they are.
 ///
 /// Short queues hold few packets. There every ACK is a sample, as in the paper's figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]

@@ -1,7 +1,7 @@
 //! Lanes under advice.
 
 use super::*;
-use crate::laws::RateLaw;
+use crate::{laws::RateLaw, wire::Advice};
 
 /// The rate of an exact lane with advice of 10 MB/s after epochs of 100 packets with these losses
 /// and marks.
