@@ -220,7 +220,8 @@ mod tests {
         // However many packets starved in a low queue, and for how long.
         #[test]
         fn on_ack__overtaken_packets_are_no_samples(
-            rtt_ns in 2_000u64..100 * MS,
+            // A thousand of them are no impossible sample.
+            rtt_ns in 2_000u64..9 * MS,
             overtaken_rtts in proptest::collection::vec(11u64..1_000, 1..200),
         ) {
             let (meter, now_ns) = steady(rtt_ns);
