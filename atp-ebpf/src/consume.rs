@@ -175,8 +175,8 @@ fn observe_rtt(state: *mut LaneState, header: &Header) {
     let Some(age_ns) = header.age_ns(now_ns) else { return };
     // SAFETY: an aligned field of a map's element; other processors write it, hence volatile.
     unsafe {
-        let rtt = &raw mut (*state).rtt;
-        rtt.write_volatile(rtt.read_volatile().observe(age_ns));
+        let meter = &raw mut (*state).rtt_meter;
+        meter.write_volatile(meter.read_volatile().on_ack(now_ns, age_ns));
     }
 }
 

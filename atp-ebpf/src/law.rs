@@ -97,7 +97,7 @@ fn step(index: u32, law: *mut LaneLaw) {
         if (&raw const (*control).active).read_volatile() == 0 || due_ns == 0 || now_ns < due_ns {
             return;
         }
-        let rtt = (&raw const (*state).rtt).read_volatile();
+        let rtt = (&raw const (*state).rtt_meter.rtt).read_volatile();
         let view = View {
             now_ns,
             last_departure_ns: (&raw const (*state).left_ns).read_volatile(),
@@ -172,7 +172,7 @@ impl Counters for Cells {
             let answered_probe_time =
                 (&raw const (*self.0).answered_probe_time).read_volatile() as u32;
             let probe_sent_ns = (&raw const (*self.0).probe_sent_ns).read_volatile();
-            let rtt = (&raw const (*self.0).rtt).read_volatile();
+            let rtt = (&raw const (*self.0).rtt_meter.rtt).read_volatile();
             cell.epoch != u32::from(epoch)
                 || cell.is_settled(answered_probe_time, probe_sent_ns, rtt, now_ns)
         }

@@ -2,13 +2,26 @@
 //! deterministic and the seeds are fixed, so no bound depends on luck.
 
 use atp_sim::experiment::{MainJob, MainJobOutcome, MainJobTransport, Scheme};
+use switch_profiles::Profile;
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=4;
 
 /// Means over the seeds.
 fn mean(job: &MainJob, of: fn(&MainJobOutcome) -> f64) -> f64 {
-    let outcomes = SEEDS.map(|seed| MainJob { seed, ..job.clone() }.run());
-    outcomes.map(|outcome| of(&outcome)).sum::<f64>() / SEEDS.count() as f64
+    means(job, SEEDS, |outcome| [of(outcome)])[0]
+}
+
+/// Means over `seeds` of several properties of the same runs.
+fn means<const N: usize>(
+    job: &MainJob,
+    seeds: std::ops::RangeInclusive<u64>,
+    of: impl Fn(&MainJobOutcome) -> [f64; N],
+) -> [f64; N] {
+    let number = seeds.clone().count() as f64;
+    let outcomes = seeds.map(|seed| of(&MainJob { seed, ..job.clone() }.run()));
+    outcomes.fold([0.0; N], |sums, values| {
+        std::array::from_fn(|position| sums[position] + values[position] / number)
+    })
 }
 
 fn atp(name: &str) -> MainJob {
@@ -47,6 +60,29 @@ fn main_job__by_default_is_level_with_tcp_and_leaves_exact_requests_alone() {
 fn main_job__shares_are_equal() {
     let share = mean(&atp("atp"), |outcome| outcome.first_s / outcome.completion_s);
     assert!(share > 0.98, "the first sender ends at {share} of the last one's time");
+}
+
+/// Without advice, deep queues are no worse than the paper's, and shares are as equal as there.
+/// Each case is a bound of the last sender's time, as a share of the first one's.
+#[test]
+fn main_job__without_advice_shares_of_deep_queues_are_equal() {
+    let paper = atp("atp:paper");
+    for (case, bound, job) in [
+        ("the default", 1.1, paper.clone()),
+        ("little exact traffic", 1.12, MainJob { exact_load: 0.1, ..paper.clone() }),
+        ("a fast line", 1.1, MainJob { rate_bytes_per_s: 125_000_000, ..paper.clone() }),
+    ] {
+        let deep = MainJob { profile: Profile::default(), ..job.clone() };
+        let of = |outcome: &MainJobOutcome| {
+            [outcome.completion_s, outcome.first_s, outcome.of_ideal, outcome.dropped_share]
+        };
+        let [last_s, first_s, of_ideal, dropped] = means(&deep, 1..=10, of);
+        let [_, _, paper_of_ideal, paper_dropped] = means(&job, 1..=10, of);
+        assert!(last_s < bound * first_s, "{case}: {first_s} s to {last_s} s");
+        assert!(of_ideal < paper_of_ideal, "{case}: {of_ideal}, paper {paper_of_ideal}");
+        // A short queue is empty and loses nothing while exact traffic leaves the line idle.
+        assert!(dropped < paper_dropped + 0.05, "{case}: {dropped}, paper {paper_dropped}");
+    }
 }
 
 /// Medians of `cargo xtask run`, from docs/src/results/main-job.md.

@@ -17,10 +17,10 @@ use atp_common::{
         Rules,
         lane::{Counters, EPOCHS, Lane, Settings, View},
         queue,
-        rtt::Rtt,
+        rtt::{Rtt, RttMeter},
     },
     maps::{GroupProgress, LaneStatus},
-    units::{Rate, Share},
+    units::{PodBool, Rate, Share},
     wire::{Advice, Flags, Header},
 };
 use atp_proto::{GroupConfig, Pace, Sender};
@@ -80,7 +80,7 @@ pub struct Userspace {
 struct UserspaceLane {
     law: Lane,
     epochs: EpochRing,
-    rtt: Rtt,
+    rtt_meter: RttMeter,
     pacer: Pacer,
     rules: Rules,
     tlr: Share,
@@ -137,7 +137,7 @@ impl Userspace {
         self.backlog.follow(socket, total);
         let backlog_ns = self.backlog.wait_ns(socket, total);
         for (group, lane) in self.lanes.iter() {
-            sender.set_pace(*group, Pace { rtt: lane.rtt, backlog_ns });
+            sender.set_pace(*group, Pace { rtt: lane.rtt_meter.rtt, backlog_ns });
         }
     }
 
@@ -172,7 +172,7 @@ impl Userspace {
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
         lane.epochs.acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
         if let Some(age_ns) = header.age_ns(now_ns).filter(|age_ns| *age_ns <= RTT_NS_MAX) {
-            lane.rtt = lane.rtt.observe(age_ns);
+            lane.rtt_meter = lane.rtt_meter.on_ack(now_ns, age_ns);
         }
     }
 
@@ -209,6 +209,8 @@ impl UserspaceLane {
             packet_bytes: settings.packet_bytes(),
             exact: group.msr.is_exact().into(),
             rules: settings.rules,
+            // The library writes the DSCPs of the default profile, so it assumes its queues.
+            deep_queues: PodBool::TRUE,
         };
         let lane = Lane::new(law, tlr, now_ns);
         let mut epochs = EpochRing::new(ring);
@@ -226,13 +228,15 @@ impl UserspaceLane {
         };
         let pacer = Pacer::new(now_ns, EARLY_NS);
         let rules = settings.rules;
-        Self { law, epochs, rtt, pacer, rules, tlr }
+        let rtt_meter = law.rtt_meter().at_estimate(rtt);
+        Self { law, epochs, rtt_meter, pacer, rules, tlr }
     }
 
     /// `progress`: the sums over all flows of the job. `advice`: the newest, and when it came.
     fn tick(&mut self, now_ns: u64, progress: &GroupProgress, advice: Option<(Advice, u64)>) {
         self.tlr = progress.target_loss_rate(self.rules);
-        let rtt = Rtt { variation_ns: ACK_WAIT_VARIATIONS * self.rtt.variation_ns, ..self.rtt };
+        let rtt = self.rtt_meter.rtt;
+        let rtt = Rtt { variation_ns: ACK_WAIT_VARIATIONS * rtt.variation_ns, ..rtt };
         let view = View { now_ns, last_departure_ns: 0, rtt, tlr: self.tlr };
         let before = self.law.rate();
         if let Some((advice, heard_ns)) = advice {
@@ -243,11 +247,12 @@ impl UserspaceLane {
     }
 
     fn status(&self) -> LaneStatus {
+        let rtt = self.rtt_meter.rtt;
         LaneStatus {
             rate_bytes_per_s: self.law.rate().bytes_per_s(),
-            rtt_smoothed_ns: self.rtt.smoothed_ns,
-            rtt_variation_ns: self.rtt.variation_ns,
-            rtt_min_ns: self.rtt.min_ns,
+            rtt_smoothed_ns: rtt.smoothed_ns,
+            rtt_variation_ns: rtt.variation_ns,
+            rtt_min_ns: rtt.min_ns,
             tlr_q16: self.tlr.q16(),
             loss_q16: self.law.loss().q16(),
             queue: u32::from(self.law.queue()),

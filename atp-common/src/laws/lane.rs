@@ -5,18 +5,15 @@
 //! epoch's last packet left, and applies the laws.
 
 use super::{
-    advice::{AdviceLimit, Floor, uneven_bytes},
+    advice::{AdviceLimit, Floor},
     queue,
     queue::Starvation,
     rate::{self, LawSettings, LawState, RateLaw},
-    rtt::Rtt,
+    rtt::{Rtt, RttMeter},
     rules::{Rule, Rules},
     sample::EpochSample,
 };
-use crate::{
-    units::{PodBool, Rate, Share},
-    wire::Advice,
-};
+use crate::units::{PodBool, Rate, Share};
 use bytemuck::{Pod, Zeroable};
 
 pub use super::sample::{EPOCHS, EpochCount};
@@ -34,9 +31,6 @@ const FLOOR_NS_MIN: u64 = 1_000_000;
 const FLOOR_PACKETS: u32 = 1_000;
 /// That time is never shorter: the narrowest link of a path may be slower than the host's line.
 const FLOOR_NS_LEAST: u64 = 300_000;
-
-/// Advised lanes from this share of Rmax on have even gaps: few of them fit a port.
-const EVEN_GAPS_SHARE: u64 = 8;
 
 /// The largest share of lost ACKs that a lane corrects its loss for.
 const ACKS_LOST_MAX: Share = Share::from_q16(1 << 15);
@@ -59,6 +53,9 @@ pub struct Settings {
     pub epoch_ns_min: u64,
     /// Every message must arrive: the lane stays in queue 0, and its law is DCTCP's.
     pub exact: PodBool,
+    /// The approximate queues towards hosts are deep
+    /// ([`queues_are_deep`](super::advice::queues_are_deep)).
+    pub deep_queues: PodBool,
 }
 
 impl Settings {
@@ -143,7 +140,7 @@ pub struct Lane {
     first_queue: u8,
     /// How many epochs in a row had no mark, [`UNMARKED_EPOCHS`] at most.
     unmarked_epochs: u8,
-    /// Whether advice was heard: one of the constants below.
+    /// Whether advice was heard: one of the constants of `advice`.
     heard_advice: u8,
     /// The share of ACKs that the network loses.
     acks_lost: Share,
@@ -154,14 +151,7 @@ pub struct Lane {
     advice_floor: Floor,
 }
 
-const _: () = assert!(size_of::<Lane>() == 640);
-
-/// No advice was heard yet.
-const NEVER: u8 = 0;
-/// Advice was heard, and epochs from before it remain to be evaluated.
-const FIRST: u8 = 1;
-/// All epochs from before the first advice are evaluated.
-const KNOWN: u8 = 2;
+const _: () = assert!(size_of::<Lane>() == 648);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -199,7 +189,7 @@ impl Lane {
             queue,
             first_queue: queue,
             unmarked_epochs: 0,
-            heard_advice: NEVER,
+            heard_advice: advice::NEVER,
             acks_lost: Share::ZERO,
             advised_from: 0,
             reserved: [0; 6],
@@ -229,22 +219,9 @@ impl Lane {
         self
     }
 
-    /// Takes in the advice of the flow's newest receipt about this lane, which came at `heard_ns`.
-    ///
-    /// Until the first advice, all lanes of a port send at Rmax, and what they lose says nothing of
-    /// their shares. So the first advice lifts the law's rate to it, but for exact and polite
-    /// lanes. Later advice doesn't: a receiver could overrule the law again and again.
-    pub const fn advise(&mut self, advice: Advice, heard_ns: u64) {
-        self.advice.hear(advice, heard_ns);
-        let is_first = self.advice.is_advised() && self.heard_advice == NEVER;
-        if is_first && !self.settings.exact.is_true() && !self.is_polite() {
-            self.heard_advice = FIRST;
-            self.advised_from = self.epoch.wrapping_add(1);
-            let advised = self.advice.limited(Rate::MAX, self.settings.rate_max, self.advice_floor);
-            if advised.bytes_per_s() > self.rate.bytes_per_s() {
-                self.rate = advised;
-            }
-        }
+    /// The meter for the lane's ACKs, without samples.
+    pub const fn rtt_meter(&self) -> RttMeter {
+        RttMeter::new(self.settings.deep_queues)
     }
 
     /// Sets the share of ACKs that the network loses, as far as the sender knows. A lost ACK is no
@@ -256,29 +233,6 @@ impl Lane {
             let q16 = acks_lost.q16();
             self.acks_lost = Share::from_q16(if q16 < most_q16 { q16 } else { most_q16 });
         }
-    }
-
-    /// Whether packets of this epoch, which is evaluated now, left before the first advice.
-    const fn is_before_advice(&mut self, epoch: u16) -> bool {
-        if self.heard_advice != FIRST {
-            return false;
-        }
-        let before = self.advised_from.wrapping_sub(epoch) as usize;
-        if before == 0 || before > EPOCHS {
-            self.heard_advice = KNOWN;
-            return false;
-        }
-        true
-    }
-
-    /// Whether the lane has advice that is still valid.
-    pub const fn is_advised(&self) -> bool {
-        self.advice.is_advised()
-    }
-
-    /// The advice, bytes per second on the wire; 0 for none.
-    pub const fn advice_bytes_per_s(&self) -> u64 {
-        self.advice.bytes_per_s()
     }
 
     /// The lane's rules.
@@ -298,21 +252,6 @@ impl Lane {
             true if self.loses_at_random() => self.advice.held_up(self.rate, rate_max),
             true => self.rate,
         }
-    }
-
-    /// Whether the gaps between packets are uneven. Otherwise many lanes at the same advised rate
-    /// stay in step, and their packets meet in a short queue again and again. An exact lane's rate
-    /// is its own law's.
-    pub const fn has_uneven_gaps(&self) -> bool {
-        self.is_advised()
-            && !self.settings.exact.is_true()
-            && self.rate().bytes_per_s() < self.settings.rate_max.bytes_per_s() / EVEN_GAPS_SHARE
-    }
-
-    /// The bytes that a packet counts for in the lane's pacing. Packets of one lane have different
-    /// `number`s.
-    pub const fn paced_bytes(&self, bytes: u32, number: u32) -> u32 {
-        if self.has_uneven_gaps() { uneven_bytes(bytes, number) } else { bytes }
     }
 
     /// Whether the lane's law shares queues with TCP. Advice then raises no rate.
@@ -467,7 +406,8 @@ impl Lane {
 
     fn queue_at(&self, tlr: Share) -> u8 {
         let Settings { exact, rules, .. } = self.settings;
-        let queue = match rules.has(Rule::DynamicQueue) && !exact.is_true() {
+        let follows_target = rules.has(Rule::DynamicQueue) && !self.lacks_advice();
+        let queue = match follows_target && !exact.is_true() {
             true => queue::of_target_loss_rate(tlr),
             false => self.first_queue,
         };
@@ -536,7 +476,7 @@ impl Lane {
     /// HTB. A low rate lengthens that queue, so a floor from the smoothed RTT would sink without
     /// end.
     fn floor(&self, rtt: Rtt) -> Rate {
-        let Settings { rate_max, packet_bytes, epoch_ns_min, rules, exact } = self.settings;
+        let Settings { rate_max, packet_bytes, epoch_ns_min, rules, exact, .. } = self.settings;
         let wait_ns = match exact.is_true() {
             true => FLOOR_NS_MIN,
             false => {
@@ -584,6 +524,7 @@ impl Lane {
     }
 }
 
+mod advice;
 mod rest;
 #[cfg(test)]
 mod tests;

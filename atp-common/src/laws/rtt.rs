@@ -1,5 +1,7 @@
-//! Measures round-trip times: smoothed as in RFC 6298 with bounded samples, and the minimum.
+//! Measures round-trip times: smoothed as in RFC 6298 with bounded samples, and the minimum. Where
+//! queues are deep, packets that others have overtaken give no samples.
 
+use crate::units::PodBool;
 use bytemuck::{Pod, Zeroable};
 
 /// The RTT of a lane, measured by its ACKs. All zero before the first sample.
@@ -42,11 +44,7 @@ impl Rtt {
         if self.smoothed_ns == 0 {
             return Self { smoothed_ns: sample_ns, variation_ns: sample_ns / 2, min_ns: sample_ns };
         }
-        let known_ns = match self.smoothed_ns < Self::CLOCK_UNIT_NS {
-            true => Self::CLOCK_UNIT_NS,
-            false => self.smoothed_ns,
-        };
-        let most_ns = Self::SAMPLE_RTTS_MAX * known_ns;
+        let most_ns = self.sample_ns_max();
         let sample_ns = if sample_ns > most_ns { most_ns } else { sample_ns };
         let deviation = sample_ns.abs_diff(self.smoothed_ns);
         Self {
@@ -54,6 +52,15 @@ impl Rtt {
             variation_ns: self.variation_ns - (self.variation_ns >> 2) + (deviation >> 2),
             min_ns: if sample_ns < self.min_ns { sample_ns } else { self.min_ns },
         }
+    }
+
+    /// The most that a sample counts as.
+    const fn sample_ns_max(self) -> u64 {
+        let known_ns = match self.smoothed_ns < Self::CLOCK_UNIT_NS {
+            true => Self::CLOCK_UNIT_NS,
+            false => self.smoothed_ns,
+        };
+        Self::SAMPLE_RTTS_MAX * known_ns
     }
 
     /// The usual time from a packet's departure to its ACK: one smoothed RTT and its mean
@@ -87,6 +94,54 @@ impl Rtt {
         }
         let (floor_ns, late_ns) = (5 * timer_granularity_ns, self.late_ns());
         if late_ns < floor_ns { floor_ns } else { late_ns }
+    }
+}
+
+/// Measures the RTT of a lane by its ACKs.
+///
+/// A lane that changes its queue overtakes its own packets. In a deep queue dozens of them wait
+/// until the traffic above ends, and then arrive at once, up to a second old. The bound on samples
+/// is too weak for so many: they turned an RTT of 6 ms into one of 400 ms, and an epoch lasts an
+/// RTT. So an overtaken packet is no sample where the bound would apply. RFC 9002 §5.1 takes none
+/// of any overtaken packet, but on paths that reorder, RTTs would seem shorter than they are.
+///
+/// Short queues hold few packets. There every ACK is a sample, as in the paper's figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct RttMeter {
+    /// The estimate.
+    pub rtt: Rtt,
+    /// When the last packet left of those acknowledged so far, nanoseconds.
+    pub acked_departure_ns: u64,
+    /// Whether overtaken packets are no samples.
+    pub skips_overtaken: PodBool,
+}
+
+impl RttMeter {
+    /// A meter without samples, in a network whose approximate queues are deep or aren't.
+    pub const fn new(deep_queues: PodBool) -> Self {
+        let rtt = Rtt { smoothed_ns: 0, variation_ns: 0, min_ns: 0 };
+        Self { rtt, acked_departure_ns: 0, skips_overtaken: deep_queues }
+    }
+
+    /// The same meter, going on from an estimate from elsewhere.
+    pub const fn at_estimate(self, rtt: Rtt) -> Self {
+        Self { rtt, ..self }
+    }
+
+    /// Takes in an ACK that came at `now_ns`, of a packet that left `age_ns` before.
+    #[inline(always)]
+    pub const fn on_ack(self, now_ns: u64, age_ns: u64) -> Self {
+        let departure_ns = now_ns.saturating_sub(age_ns);
+        let overtaken_ns = self.acked_departure_ns.saturating_sub(departure_ns);
+        if self.skips_overtaken.is_true() && overtaken_ns > self.rtt.sample_ns_max() {
+            return self;
+        }
+        let acked_departure_ns = match departure_ns > self.acked_departure_ns {
+            true => departure_ns,
+            false => self.acked_departure_ns,
+        };
+        Self { rtt: self.rtt.observe(age_ns), acked_departure_ns, ..self }
     }
 }
 
@@ -150,5 +205,57 @@ mod tests {
     fn observe__ignores_impossible_samples() {
         let rtt = Rtt::default().observe(1000);
         assert_eq!(rtt.observe(u64::MAX), rtt);
+    }
+
+    const MS: u64 = 1_000_000;
+
+    /// A meter in the middle of a stream of packets with this RTT, and the time.
+    fn steady(rtt_ns: u64) -> (RttMeter, u64) {
+        let now_ns = 1_000_000 * MS;
+        let of = |meter: RttMeter, ack: u64| meter.on_ack(now_ns + ack * rtt_ns / 10, rtt_ns);
+        ((0..100).fold(RttMeter::new(PodBool::TRUE), of), now_ns + 10 * rtt_ns)
+    }
+
+    proptest! {
+        // However many packets starved in a low queue, and for how long.
+        #[test]
+        fn on_ack__overtaken_packets_are_no_samples(
+            // A thousand of them are no impossible sample.
+            rtt_ns in 2_000u64..9 * MS,
+            overtaken_rtts in proptest::collection::vec(11u64..1_000, 1..200),
+        ) {
+            let (meter, now_ns) = steady(rtt_ns);
+            let late = |meter: RttMeter, rtts: &u64| meter.on_ack(now_ns, (1 + rtts) * rtt_ns);
+            prop_assert_eq!(overtaken_rtts.iter().fold(meter, late), meter);
+            // In short queues they are.
+            let short = RttMeter { skips_overtaken: PodBool::FALSE, ..meter };
+            prop_assert!(overtaken_rtts.iter().fold(short, late).rtt.smoothed_ns > rtt_ns * 3 / 2);
+        }
+
+        // In order, and with reordering within the bound, every ACK is a sample.
+        #[test]
+        fn on_ack__packets_within_the_bound_are_samples(
+            rtt_ns in 2_000u64..100 * MS,
+            percents in proptest::collection::vec(50u64..400, 1..100),
+        ) {
+            let (mut meter, now_ns) = steady(rtt_ns);
+            let mut rtt = meter.rtt;
+            for percent in percents {
+                let age_ns = rtt_ns * percent / 100;
+                (meter, rtt) = (meter.on_ack(now_ns, age_ns), rtt.observe(age_ns));
+                prop_assert_eq!(meter.rtt, rtt);
+            }
+        }
+    }
+
+    #[test]
+    fn on_ack__learns_a_longer_path() {
+        let (mut meter, mut now_ns) = steady(MS);
+        // Packets of the longer path arrive in order.
+        for _ in 0..40 {
+            now_ns += MS;
+            meter = meter.on_ack(now_ns + 100 * MS, 100 * MS);
+        }
+        assert!(meter.rtt.smoothed_ns > 90 * MS, "{meter:?}");
     }
 }

@@ -2,7 +2,7 @@ use crate::laws::{
     lane::{Counters, EPOCHS, EpochCount},
     pacing::{Departure, depart, hastened},
     queue,
-    rtt::Rtt,
+    rtt::{Rtt, RttMeter},
 };
 use crate::units::Rate;
 use crate::wire::Header;
@@ -133,14 +133,14 @@ pub struct LaneState {
     /// When the latest PROBE with an answer left, in the header's units of time.
     pub answered_probe_time: u64,
     /// The RTT, by the lane's ACKs.
-    pub rtt: Rtt,
+    pub rtt_meter: RttMeter,
     /// When the last packet left or leaves, nanoseconds.
     pub left_ns: u64,
     /// Counters by epoch; epoch `e` is in cell `e % 16`.
     pub cells: [EpochCell; EPOCHS],
 }
 
-const _: () = assert!(size_of::<LaneState>() == 72 + EPOCHS * size_of::<EpochCell>());
+const _: () = assert!(size_of::<LaneState>() == 88 + EPOCHS * size_of::<EpochCell>());
 
 /// For a datapath with exclusive access to the state, as in the simulator.
 impl LaneState {

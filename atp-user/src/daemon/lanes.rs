@@ -125,6 +125,7 @@ impl LaneTable {
             None => None,
         };
         lanes.reset_at(index, new.epoch);
+        lanes.skip_overtaken(index, lane.law.rtt_meter().skips_overtaken);
         lane.written = lane.control(profile);
         if let Some(guard) = &guard {
             guard.write(&lane.program_law(profile));
@@ -449,6 +450,7 @@ mod tests {
             rules: Rules::default(),
             epoch_ns_min: 2_000_000,
             exact: PodBool::FALSE,
+            deep_queues: PodBool::FALSE,
         };
         let mut lane = lane(Lane::new(settings, Share::ZERO, 0));
         let uneven_gaps = |lane: &ActiveLane| lane.control(&Profile::default()).uneven_gaps;

@@ -15,7 +15,11 @@ use crate::{
     logging, metrics,
 };
 use anyhow::{Context, Result};
-use atp_common::{laws::Rules, maps::Config, units::Rate};
+use atp_common::{
+    laws::{Rules, advice},
+    maps::Config,
+    units::Rate,
+};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::{
     cell::RefCell, collections::BTreeMap, net::SocketAddr, path::PathBuf, rc::Rc, time::Duration,
@@ -124,6 +128,12 @@ impl Options {
             Epochs::Kernel => self.epoch_min.max(KERNEL_EPOCHS_TICK),
         }
     }
+
+    /// The packets that an approximate queue of `profile`, this host's, holds towards a host. 0 if
+    /// no profile was stated: then nothing is known of the switches.
+    pub fn advised_depth_packets(&self, profile: &Profile) -> u32 {
+        self.profile.as_ref().map_or(0, |_| profile.advised_depth_packets())
+    }
 }
 
 /// Lanes fall to the safe rate after this long without a heartbeat, or after
@@ -165,6 +175,7 @@ pub async fn run(options: Options) -> Result<()> {
         options.epoch_min.as_nanos() as u64,
         profile.mtu_bytes() + ETHERNET_HEADER_BYTES,
         options.rules,
+        advice::queues_are_deep(options.advised_depth_packets(&profile)),
     );
     // From here on a signal must not end the daemon before the host is restored.
     let signals = Signals::take()?;

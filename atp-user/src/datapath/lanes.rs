@@ -2,8 +2,12 @@
 
 use super::{DatapathError, mapped::MappedArray, pacing, table::Table};
 use atp_common::{
-    laws::{lane::EPOCHS, rtt::Rtt},
+    laws::{
+        lane::EPOCHS,
+        rtt::{Rtt, RttMeter},
+    },
     maps::{EpochCell, LANES, LaneControl, LaneState},
+    units::PodBool,
 };
 use aya::Ebpf;
 use std::{
@@ -101,6 +105,12 @@ impl Lanes {
         self.open_cell(lane, epoch);
     }
 
+    /// Sets whether overtaken packets of a lane are no samples of its RTT.
+    pub fn skip_overtaken(&self, lane: u16, skips: PodBool) {
+        const AT: usize = offset_of!(LaneState, rtt_meter) + offset_of!(RttMeter, skips_overtaken);
+        self.state.u64(usize::from(lane), AT).store(skips.is_true().into(), Relaxed);
+    }
+
     /// The departure time of the last packet, nanoseconds of CLOCK_MONOTONIC.
     pub fn left_ns(&self, lane: u16) -> u64 {
         self.state_word(lane, offset_of!(LaneState, left_ns))
@@ -113,7 +123,7 @@ impl Lanes {
 
     /// Round-trip times. The fields may belong to two adjacent samples.
     pub fn rtt(&self, lane: u16) -> Rtt {
-        const AT: usize = offset_of!(LaneState, rtt);
+        const AT: usize = offset_of!(LaneState, rtt_meter) + offset_of!(RttMeter, rtt);
         Rtt {
             smoothed_ns: self.state_word(lane, AT + offset_of!(Rtt, smoothed_ns)),
             variation_ns: self.state_word(lane, AT + offset_of!(Rtt, variation_ns)),

@@ -10,7 +10,7 @@ use atp_common::{
         queue,
     },
     maps::{HeardAdvice, LaneControl, LaneLaw},
-    units::{Rate, Share},
+    units::{PodBool, Rate, Share},
     wire::{Advice, Fields, Flags, Header, Kind},
 };
 use atp_tests::{
@@ -45,6 +45,7 @@ fn settings(law: RateLaw, exact: bool) -> Settings {
         epoch_ns_min: EPOCH_NS,
         rules: Rules::new(law),
         exact: exact.into(),
+        deep_queues: PodBool::FALSE,
     }
 }
 

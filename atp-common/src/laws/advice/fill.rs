@@ -11,6 +11,13 @@ const DEPTH_PACKETS_UNKNOWN: u32 = 7;
 /// for 1 %.
 const OVERCOMMIT_PACKETS: u64 = 6;
 
+/// Whether approximate queues of `depth_packets` are deep: in deeper ones than these, advice leaves
+/// out more than half of the others' traffic. Lanes without advice don't share such a queue equally
+/// under the paper's rules.
+pub const fn queues_are_deep(depth_packets: u32) -> bool {
+    depth_packets as u64 > 2 * OVERCOMMIT_PACKETS
+}
+
 /// The part of a line that approximate lanes can use, bytes per second on the wire. `others`: what
 /// arrives beside them. `depth_packets`: the packets that an approximate queue holds at the line's
 /// other end; 0 if unknown.

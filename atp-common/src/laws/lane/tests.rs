@@ -24,6 +24,7 @@ pub(super) fn settings() -> Settings {
         packet_bytes: 1500,
         exact: PodBool::FALSE,
         rules: Rules::default(),
+        deep_queues: PodBool::FALSE,
     }
 }
 

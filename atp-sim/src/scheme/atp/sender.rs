@@ -12,7 +12,7 @@ use crate::{
 use atp_common::{
     dscp,
     laws::{
-        Rules,
+        Rules, advice,
         lane::{Lane, Settings, View},
         queue,
     },
@@ -41,6 +41,8 @@ pub struct AtpSettings {
     pub rate_max: Rate,
     /// Minimum epoch.
     pub epoch_ns_min: u64,
+    /// Whether the switches' approximate queues towards hosts are deep.
+    pub deep_queues: bool,
     /// DSCP of each queue, from the switches' profile.
     pub dscp_of_queue: [u8; dscp::QUEUES],
     /// DSCP of the queue of small jobs, if there is such a queue.
@@ -80,6 +82,7 @@ impl AtpSettings {
             rules,
             rate_max,
             epoch_ns_min,
+            deep_queues: advice::queues_are_deep(profile.advised_depth_packets()),
             dscp_of_queue,
             small_jobs_dscp,
             advice_tick_ns: 0,
@@ -120,7 +123,7 @@ impl AtpSender {
     /// If the configuration is invalid.
     pub fn new(route: Route, settings: AtpSettings, now_ps: u64) -> Self {
         let AtpSettings { config, rules, rate_max, epoch_ns_min, advice_tick_ns, .. } = settings;
-        let AtpSettings { dscp_of_queue, small_jobs_dscp, .. } = settings;
+        let AtpSettings { dscp_of_queue, small_jobs_dscp, deep_queues, .. } = settings;
         let group = config.groups[0];
         let payload_bytes = config.payload_bytes_max + HEADER_LEN as u32;
         let lane = Settings {
@@ -129,6 +132,7 @@ impl AtpSender {
             epoch_ns_min,
             rules,
             exact: group.msr.is_exact().into(),
+            deep_queues: deep_queues.into(),
         };
         let tlr = group.msr.slack_share();
         let small_job =
@@ -137,12 +141,13 @@ impl AtpSender {
         let first_window = (packets > 0).then_some((packets, lane.packet_bytes));
         let starts_at_once = first_window.is_some() && group.msr.is_exact();
         let lane = Lane::new(lane, tlr, now_ps / NS);
+        let lane = if starts_at_once { lane.with_first_window() } else { lane };
         Self {
             route,
-            lane: if starts_at_once { lane.with_first_window() } else { lane },
+            lane,
             first_window,
             sender: Sender::new(config).expect("a valid configuration"),
-            state: LaneState::default(),
+            state: LaneState { rtt_meter: lane.rtt_meter(), ..LaneState::default() },
             rules,
             dscp_of_queue,
             tlr,
@@ -164,7 +169,7 @@ impl AtpSender {
         }
         let progress = self.sender.progress(GROUP).unwrap_or_default();
         self.tlr = progress.target_loss_rate(self.rules);
-        let rtt = self.state.rtt;
+        let rtt = self.state.rtt_meter.rtt;
         let last_departure_ns = self.state.left_ns;
         let view = View { now_ns, last_departure_ns, rtt, tlr: self.tlr };
         let before = self.lane.rate();
@@ -221,9 +226,10 @@ impl AtpSender {
         let now_ns = context.now_ns();
         self.state.note_acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
         if let Some(age_ns) = header.age_ns(now_ns) {
-            self.state.rtt = self.state.rtt.observe(age_ns);
+            self.state.rtt_meter = self.state.rtt_meter.on_ack(now_ns, age_ns);
             if self.first_window.is_some() {
-                context.host.note_rtt(self.route.destination, now_ns, self.state.rtt, age_ns);
+                let rtt = self.state.rtt_meter.rtt;
+                context.host.note_rtt(self.route.destination, now_ns, rtt, age_ns);
             }
         }
         // The state machine counts the packets that it refuses.

@@ -101,8 +101,7 @@ impl Host {
         pages.set_interfaces(&datapath.interfaces());
         let ack_rings = datapath.ack_rings()?;
         let first_lane = Rc::<Notify>::default();
-        // Without a stated profile, nothing is known of the switches.
-        let depth_packets = options.profile.as_ref().map_or(0, |_| profile.advised_depth_packets());
+        let depth_packets = options.advised_depth_packets(&profile);
         // Half of a queue towards a host, which several lanes may share.
         let burst_bytes_max = (depth_packets / 2).saturating_mul(settings.packet_bytes);
         let giver = || AdviceGiver::new(first_lane.clone(), depth_packets);
@@ -360,6 +359,8 @@ pub fn lane_settings(
     epoch_ns_min: u64,
     packet_bytes: u32,
     rules: Rules,
+    deep_queues: bool,
 ) -> Settings {
-    Settings { rate_max, epoch_ns_min, packet_bytes, exact: PodBool::FALSE, rules }
+    let deep_queues = deep_queues.into();
+    Settings { rate_max, epoch_ns_min, packet_bytes, exact: PodBool::FALSE, rules, deep_queues }
 }

@@ -1,7 +1,7 @@
 //! Lanes under advice.
 
 use super::*;
-use crate::laws::RateLaw;
+use crate::{laws::RateLaw, wire::Advice};
 
 /// The rate of an exact lane with advice of 10 MB/s after epochs of 100 packets with these losses
 /// and marks.
@@ -50,6 +50,64 @@ fn paced_bytes__are_uneven_for_an_advised_lane_below_an_eighth_of_the_line() {
     let mut lane = Lane::new(exact, Share::ZERO, 0).at_rate(Rate::from_bytes_per_s(1));
     lane.advise(Advice::of(eighth), 0);
     assert!(!lane.has_uneven_gaps(), "an exact lane");
+}
+
+fn deep() -> Settings {
+    Settings { deep_queues: PodBool::TRUE, ..settings() }
+}
+
+#[test]
+fn has_uneven_gaps__in_deep_queues_without_advice_at_any_rate() {
+    let exact = Settings { exact: PodBool::TRUE, ..deep() };
+    for (settings, uneven) in [(deep(), true), (settings(), false), (exact, false)] {
+        let mut lane = Lane::new(settings, Share::ZERO, 0);
+        assert_eq!(lane.has_uneven_gaps(), uneven, "{settings:?}");
+        lane.advise(Advice::of(settings.rate_max.bytes_per_s()), 0);
+        assert!(!lane.has_uneven_gaps(), "at the line's rate, with advice");
+    }
+}
+
+proptest! {
+    // Wherever Eq. 1 takes the target: in deep queues, a lane without advice stays where it began.
+    #[test]
+    fn queue__follows_the_target_unless_advice_lacks_in_deep_queues(
+        first in 0..=65_536u32,
+        later in 0..=65_536u32,
+        is_deep: bool,
+        is_advised: bool,
+    ) {
+        let (first, later) = (Share::from_q16(first), Share::from_q16(later));
+        let mut lane = Lane::new(if is_deep { deep() } else { settings() }, first, 0);
+        if is_advised {
+            lane.advise(Advice::of(1_000_000), 0);
+        }
+        let view = View { now_ns: MS, last_departure_ns: 0, rtt: rtt(MS / 5), tlr: later };
+        lane.tick(&view, &mut Ring::default());
+        let target = if is_deep && !is_advised { first } else { later };
+        prop_assert_eq!(lane.queue(), queue::of_target_loss_rate(target));
+    }
+}
+
+#[test]
+fn queue__follows_the_target_once_advice_comes_and_until_it_ends() {
+    let (first, later) = (Share::from_q16(40_000), Share::from_q16(10_000));
+    let (mut lane, mut ring) = (Lane::new(deep(), first, 0), Ring::default());
+    let mut queue_at = |lane: &mut Lane, ms: u64| {
+        let view = View { now_ns: ms * MS, last_departure_ns: 0, rtt: rtt(MS / 5), tlr: later };
+        lane.tick(&view, &mut ring);
+        lane.queue()
+    };
+    assert_eq!(queue_at(&mut lane, 1), 5);
+    lane.advise(Advice::of(10_000_000), MS);
+    assert_eq!(queue_at(&mut lane, 2), 2);
+    assert_eq!(queue_at(&mut lane, 100), 5);
+}
+
+#[test]
+fn queue__a_starved_lane_without_advice_climbs_in_deep_queues() {
+    let (mut lane, mut ring) = (Lane::new(deep(), Share::from_q16(40_000), 0), Ring::default());
+    lose(&mut lane, &mut ring, 0, 40);
+    assert_eq!(lane.queue(), 1);
 }
 
 /// Runs a lane for some epochs in which a tenth of its packets arrives.
