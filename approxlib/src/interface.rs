@@ -1,8 +1,4 @@
-//! Looks up network interfaces by name, alternative names included, and asks their drivers.
-
-mod ethtool;
-
-pub use ethtool::Driver;
+//! Looks up network interfaces by name, alternative names included.
 
 use nix::{
     net::if_::{if_indextoname, if_nametoindex},
@@ -54,7 +50,6 @@ impl Interface {
     }
 }
 
-/// The name of an interface; `None` if there is none.
 pub(crate) fn own_name(index: u32) -> Option<String> {
     // nix takes the null pointer of an unknown index for success, with an empty name.
     if_indextoname(index).ok()?.into_string().ok().filter(|name| !name.is_empty())

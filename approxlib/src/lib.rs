@@ -95,7 +95,7 @@ pub use atp_common::{
 pub use atp_proto::{LostIds, UnknownIds};
 pub use datapath::send_buffer_bytes_max;
 pub use error::{Error, ShortCause, ShortGroup, Shortfall};
-pub use interface::{Driver, Interface};
+pub use interface::Interface;
 pub use job::{Fanout, Group, Job, JobBuilder, JobHandle, Progress, Requests, Stream};
 pub use job_id::JobId;
 pub use order::Order;

@@ -151,15 +151,13 @@ impl ReceiverBuilder {
     }
 
     /// Without a daemon: the rate of this host's line, bytes per second on the wire. The receiver
-    /// then advises each sender of its share. 0 is no advice.
-    ///
-    /// Default: the speed that the interface reports, if that is a PCI card and this is no virtual
-    /// machine; else the rate is unknown, and there is no advice. Senders over the loopback get
-    /// none. A daemon knows the rate itself (`atp-user run --rate-max`).
+    /// then advises each sender of its share. Default 0: the rate is unknown, and there is no
+    /// advice. Senders over the loopback get none. A daemon knows the rate itself (`atp-user run
+    /// --rate-max`).
     ///
     /// A rate that is too low slows senders down. One that is too high makes them lose packets.
     pub fn line_rate_bytes_per_s(mut self, rate: u64) -> Self {
-        self.line.rate_bytes_per_s = Some(rate);
+        self.line.rate_bytes_per_s = rate;
         self
     }
 
@@ -193,7 +191,7 @@ impl ReceiverBuilder {
         let local = socket.local_addr().map_err(failed)?;
         let own_advice = OwnAdvice::new(self.line);
         let acknowledger = self.acknowledger(&socket)?;
-        if own_advice.needs_interfaces() {
+        if own_advice.gives_advice() {
             // Best effort: without the option no lane's line is known, and there is no advice.
             let _ = socket.tell_interfaces();
         }

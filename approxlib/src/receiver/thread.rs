@@ -218,7 +218,7 @@ impl ReceiverThread {
         self.housekeeping_due_ns = now_ns + HOUSEKEEPING_NS;
         self.sources.expire(now_ns);
         self.acknowledger.refresh();
-        self.own_advice.refresh(now_ns);
+        self.own_advice.refresh(&mut self.sources);
         if let Some(daemon) = self.acknowledger.take_registration() {
             self.sources.iter_mut().for_each(Source::end_advice);
             self.own_advice.end();

@@ -71,9 +71,9 @@ pub struct Args {
     /// Print the report as JSON; it goes to standard error if standard output has the messages
     #[arg(long)]
     json: bool,
-    /// Without a daemon: the rate of this host's line, of which senders are advised their share.
-    /// 0 gives no advice [default: the speed that a PCI card reports, except in a virtual machine]
-    #[arg(long, value_name = "RATE", value_parser = line_rate)]
+    /// Without a daemon: the rate of this host's line, of which senders are advised their share
+    /// [default: unknown, and no advice]
+    #[arg(long, value_name = "RATE", value_parser = quantity::rate_bytes_per_s)]
     line_rate: Option<u64>,
     /// Without a daemon: the packets that each approximate queue holds at the switch's port to this
     /// host; the profile default has 96
@@ -83,10 +83,6 @@ pub struct Args {
     /// or /run/atp/atp.sock; while none runs there, this process acknowledges packets itself
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-}
-
-fn line_rate(text: &str) -> Result<u64, String> {
-    if text == "0" { Ok(0) } else { quantity::rate_bytes_per_s(text) }
 }
 
 /// The exit code of an answer in doubt: its interval is narrow enough, and a warning puts it in

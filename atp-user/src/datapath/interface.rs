@@ -1,13 +1,42 @@
 //! Inspects an interface: its type, its driver and its speed.
 
 use super::DatapathError;
-use approxlib::Interface;
 use atp_common::units::Rate;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+const ETHTOOL_GSET: u32 = 1;
+const ETHTOOL_GDRVINFO: u32 = 3;
+
 /// Assumed speed of an interface that reports none: 10 Gbit/s.
 const SPEED_UNKNOWN_BYTES_PER_S: u64 = 1_250_000_000;
+const SPEED_UNKNOWN_MBIT_PER_S: u32 = u32::MAX;
+
+/// `struct ethtool_cmd`
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct LinkSettings {
+    command: u32,
+    modes: [u32; 2],
+    speed_low: u16,
+    port: [u8; 6],
+    packets: [u32; 2],
+    speed_high: u16,
+    wires: [u8; 2],
+    rest: [u32; 3],
+}
+
+const _: () = assert!(size_of::<LinkSettings>() == 44);
+
+/// `struct ethtool_drvinfo`
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    rest: [u8; 160],
+}
+
+const _: () = assert!(size_of::<DriverInfo>() == 196);
 
 /// An interface that exists and carries Ethernet frames.
 pub struct EthernetInterface {
@@ -19,14 +48,13 @@ impl EthernetInterface {
     /// Inspects an interface.
     pub fn inspect(name: &str) -> Result<Self, DatapathError> {
         let missing = || DatapathError::NoSuchInterface(name.into());
-        let index = nix::net::if_::if_nametoindex(name).map_err(|_| missing())?;
+        nix::net::if_::if_nametoindex(name).map_err(|_| missing())?;
         let socket = control_socket()?;
         let kind = hardware_type(&socket, name).ok_or_else(missing)?;
         if !matches!(kind, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK) {
             return Err(DatapathError::NotEthernet(name.into()));
         }
-        let driver = Interface { name: name.into(), index }.driver();
-        Ok(Self { driver: driver.map(|driver| driver.name) })
+        Ok(Self { driver: driver(&socket, name) })
     }
 }
 
@@ -54,12 +82,22 @@ pub fn mtu_bytes(name: &str) -> Option<u32> {
 
 /// The speed that an interface reports, in Mbit/s; `None` if it reports none.
 pub(crate) fn reported_speed_mbit_per_s(name: &str) -> Option<u32> {
-    Interface::named(name).ok()??.reported_speed_mbit_per_s()
+    let megabits = link_speed_mbit_per_s(&control_socket().ok()?, name);
+    megabits.filter(|megabits| *megabits > 0)
 }
 
 pub(super) fn control_socket() -> Result<OwnedFd, DatapathError> {
     socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
         .map_err(|errno| DatapathError::map("open a socket", errno.into()))
+}
+
+fn link_speed_mbit_per_s(socket: &OwnedFd, name: &str) -> Option<u32> {
+    // SAFETY: all zero is a valid request.
+    let mut settings: LinkSettings = unsafe { std::mem::zeroed() };
+    settings.command = ETHTOOL_GSET;
+    ethtool(socket, name, &mut settings)?;
+    let speed = u32::from(settings.speed_high) << 16 | u32::from(settings.speed_low);
+    (speed != SPEED_UNKNOWN_MBIT_PER_S && speed != u32::from(u16::MAX)).then_some(speed)
 }
 
 /// Runs an ethtool command, which fills `data`; `None` if the driver doesn't support it.
@@ -78,6 +116,13 @@ fn hardware_type(socket: &OwnedFd, name: &str) -> Option<u16> {
     // SAFETY: zeroed or filled by the ioctl, every bit of the union is a valid address family.
     let family = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
     (result == 0).then_some(family)
+}
+
+fn driver(socket: &OwnedFd, name: &str) -> Option<String> {
+    let mut info = DriverInfo { command: ETHTOOL_GDRVINFO, driver: [0; 32], rest: [0; 160] };
+    ethtool(socket, name, &mut info)?;
+    let len = info.driver.iter().position(|byte| *byte == 0).unwrap_or(info.driver.len());
+    String::from_utf8(info.driver[..len].to_vec()).ok()
 }
 
 fn request(name: &str) -> Option<libc::ifreq> {

@@ -39,8 +39,6 @@ pub enum atp_flag {
     /// most two windows are open. A receiver of a version that can't follow gets them one after the
     /// other.
     ATP_OVERLAP_WINDOWS = 64,
-    /// Receivers without a daemon: give senders no advice.
-    ATP_NO_ADVICE = 128,
 }
 
 use atp_flag::*;
@@ -215,8 +213,7 @@ pub struct atp_receiver_options {
     /// How long closing waits for a sender that may not know of its job's end. Default 2,000.
     pub linger_ms: u64,
     /// Without a daemon: the rate of this host's line, bytes per second on the wire, of which
-    /// senders are advised their share. Default: the speed that a PCI card reports, except in a
-    /// virtual machine. See also ATP_NO_ADVICE.
+    /// senders are advised their share. Default: unknown, and no advice.
     pub line_rate_bytes_per_s: u64,
 }
 
@@ -407,7 +404,7 @@ pub unsafe fn receiver_builder(options: *const atp_receiver_options) -> Outcome<
         }
         options
     };
-    check_flags(options.flags, &[ATP_NO_DAEMON, ATP_NO_ADVICE])?;
+    check_flags(options.flags, &[ATP_NO_DAEMON])?;
     if options.flags & ATP_NO_DAEMON as u32 != 0 {
         builder = builder.control_socket(None);
     }
@@ -418,9 +415,7 @@ pub unsafe fn receiver_builder(options: *const atp_receiver_options) -> Outcome<
     builder = set(builder, options.buffer_bytes, ReceiverBuilder::buffer_bytes);
     builder = set(builder, options.linger_ms, |b, ms| b.linger(Duration::from_millis(ms)));
     builder = set(builder, options.queue_depth_packets, ReceiverBuilder::queue_depth_packets);
-    builder = set(builder, options.line_rate_bytes_per_s, ReceiverBuilder::line_rate_bytes_per_s);
-    let gives_no_advice = options.flags & ATP_NO_ADVICE as u32 != 0;
-    Ok(if gives_no_advice { builder.line_rate_bytes_per_s(0) } else { builder })
+    Ok(set(builder, options.line_rate_bytes_per_s, ReceiverBuilder::line_rate_bytes_per_s))
 }
 
 fn requests(options: &atp_job_options) -> Outcome<Requests> {

@@ -5,20 +5,22 @@
 mod counters;
 mod line;
 mod others;
-mod rates;
 
 use super::{
     counted_lane::OpenLanes, own_addresses::ArrivalLines, source::Source, sources::Sources,
 };
 use atp_common::{
     laws::advice::{Span, WINDOW_NS},
+    units::Rate,
     wire::{Advice, Flags, HEADER_LEN, Header},
 };
 use counters::Counters;
 use line::Line;
 use others::Sample;
-use rates::LineRates;
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
 
 /// The time between two computations, as in the daemon.
 const TICK_NS: u64 = 2_000_000;
@@ -26,8 +28,8 @@ const TICK_NS: u64 = 2_000_000;
 /// What the application states of the receiver's line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LineOptions {
-    /// Its rate, bytes per second; 0 for no advice, `None` for what its interface reports.
-    pub rate_bytes_per_s: Option<u64>,
+    /// Its rate, bytes per second; 0 for no advice.
+    pub rate_bytes_per_s: u64,
     /// The packets that an approximate queue at its other end holds; 0 if unknown.
     pub queue_depth_packets: u32,
 }
@@ -35,7 +37,8 @@ pub struct LineOptions {
 /// The adviser of a receiver.
 #[derive(Debug)]
 pub struct OwnAdvice {
-    rates: LineRates,
+    /// The rate of every line but the loopback; 0 for no advice.
+    rate: Rate,
     depth_packets: u32,
     /// Without counters nothing is known of the others, and there is no advice.
     counters: Option<Counters>,
@@ -55,19 +58,19 @@ pub struct OwnAdvice {
 impl OwnAdvice {
     /// Call in a thread of the socket's network namespace.
     pub fn new(options: LineOptions) -> Self {
-        let rates = LineRates::new(options.rate_bytes_per_s);
-        let counters = match rates.may_be_known() {
-            true => Counters::open()
-                .inspect_err(|error| tracing::info!(%error, "no count of arrivals: no advice"))
+        let rate = Rate::from_bytes_per_s(options.rate_bytes_per_s);
+        let counters = match rate == Rate::default() {
+            true => None,
+            false => Counters::open()
+                .inspect_err(|error| tracing::warn!(%error, "no count of arrivals: no advice"))
                 .ok(),
-            false => None,
         };
-        Self::with(rates, counters, options.queue_depth_packets)
+        Self::with(rate, counters, options.queue_depth_packets)
     }
 
-    fn with(rates: LineRates, counters: Option<Counters>, depth_packets: u32) -> Self {
+    fn with(rate: Rate, counters: Option<Counters>, depth_packets: u32) -> Self {
         Self {
-            rates,
+            rate,
             depth_packets,
             counters,
             arrival_lines: ArrivalLines::new(),
@@ -80,14 +83,9 @@ impl OwnAdvice {
         }
     }
 
-    /// Whether it may give advice, so that it needs the interfaces of packets.
-    pub const fn needs_interfaces(&self) -> bool {
-        self.rates.may_be_known() && self.counters.is_some()
-    }
-
-    /// Whether it gives advice to lanes over a line of known rate.
-    pub fn gives_advice(&self) -> bool {
-        self.counters.is_some() && self.rates.is_any_known()
+    /// Whether it gives advice, so that it needs the interfaces of packets.
+    pub const fn gives_advice(&self) -> bool {
+        self.counters.is_some()
     }
 
     /// Counts `packets` of DATA of an admitted sender, `body_bytes` without headers. `header`: of
@@ -113,17 +111,23 @@ impl OwnAdvice {
                 lane.backlogged = header.flags().contains(Flags::BACKLOGGED);
                 lane.interface = interface;
             }
-            None => *self.unadvised.entry(interface).or_default() += wire_bytes,
+            None => {
+                let over = self.arrival_lines.over(interface, source.key.address);
+                if let Some(over) = over.filter(|over| *over != self.arrival_lines.loopback()) {
+                    *self.unadvised.entry(over).or_default() += wire_bytes;
+                }
+            }
         }
     }
 
-    /// Takes in changes of the lines, about once a second.
-    pub fn refresh(&mut self, now_ns: u64) {
+    /// Looks at this host's addresses again, about once a second. Lines without lanes are forgotten:
+    /// their interfaces may be gone.
+    pub fn refresh(&mut self, sources: &mut Sources) {
         self.arrival_lines.forget();
-        let is_idle = self.lines.is_empty() && self.rates.is_any_known();
-        if self.counters.is_some() && !is_idle && self.rates.refresh(now_ns) {
-            let rates = &self.rates;
-            self.lines.retain(|interface, line| rates.of(*interface) == Some(line.bytes_per_s()));
+        if !self.lines.is_empty() {
+            let lanes = sources.iter_mut().flat_map(|source| source.counted.iter_mut());
+            let used: BTreeSet<u32> = lanes.filter_map(|(_, lane)| lane.line).collect();
+            self.lines.retain(|interface, _| used.contains(interface));
         }
     }
 
@@ -178,7 +182,7 @@ impl OwnAdvice {
 
     /// Gives what arrived since the last tick to the lines' advisers.
     fn count_lanes(&mut self, span: Span, sources: &mut Sources) {
-        let Self { arrival_lines, rates, lines, depth_packets, .. } = self;
+        let Self { arrival_lines, rate, lines, depth_packets, .. } = self;
         for source in sources.iter_mut() {
             let address = source.key.address;
             for (_, lane) in source.counted.iter_mut() {
@@ -187,17 +191,15 @@ impl OwnAdvice {
                     continue;
                 }
                 let over = arrival_lines.over(lane.interface, address);
-                let over = over.filter(|over| *over != arrival_lines.loopback());
-                let known = over.and_then(|over| Some((over, rates.of(over)?)));
-                let interface = known.map(|(over, _)| over);
+                let interface = over.filter(|over| *over != arrival_lines.loopback());
                 if lane.line != interface
                     && let Some(old) = lane.line.and_then(|old| lines.get_mut(&old))
                 {
                     old.remove(lane.number);
                 }
                 lane.line = interface;
-                if let Some((over, bytes_per_s)) = known {
-                    let new = || Line::new(bytes_per_s, *depth_packets);
+                if let Some(over) = interface {
+                    let new = || Line::new(*rate, *depth_packets);
                     let line = lines.entry(over).or_insert_with(new);
                     line.on_data(span, lane.number, wire_bytes, lane.backlogged);
                 }

@@ -36,8 +36,8 @@ impl Host {
         let interface = nix::net::if_::if_nametoindex("lo").unwrap();
         let counter = NamedTempFile::new().unwrap();
         let counters = Counters::of(File::open(counter.path()).unwrap());
-        let rates = LineRates::new(Some(rate_bytes_per_s));
-        let mut own = OwnAdvice::with(rates, Some(counters), 96);
+        let rate = Rate::from_bytes_per_s(rate_bytes_per_s);
+        let mut own = OwnAdvice::with(rate, Some(counters), 96);
         own.arrival_lines = ArrivalLines::over_loopback();
         let admission = Admission {
             sources_max: 1_000,
@@ -186,16 +186,9 @@ fn count__lanes_beyond_the_limits_take_one_share() {
 }
 
 #[test]
-fn tick__gives_no_advice_over_unknown_lines() {
+fn tick__gives_no_advice_over_the_loopback() {
+    assert!(!OwnAdvice::new(LineOptions::default()).gives_advice(), "nobody has stated a rate");
     let mut host = Host::new(LINE_BYTES_PER_MS * 1_000);
-    host.own.rates = LineRates::Reported(Default::default());
-    (1..50).for_each(|ms| {
-        host.data(ms * MS, 0, 0, 1);
-        host.tick(ms * MS);
-    });
-    assert_eq!((host.own.gives_advice(), host.share(0)), (false, 0));
-    host.own.rates = LineRates::new(Some(LINE_BYTES_PER_MS * 1_000));
-    // The loopback has no rate.
     host.own.arrival_lines = ArrivalLines::new();
     (50..100).for_each(|ms| {
         host.data(ms * MS, 0, 0, 1);
@@ -244,19 +237,31 @@ fn wire_bytes__are_those_of_frames() {
     assert_eq!(wire_bytes(v4, 1, 0), 98);
 }
 
-/// Receivers of one host, each with one lane, for a second. Their senders do as they were advised
-/// `delay_ms` ago, and at most send at the line's rate. Returns what arrived in each of the last
-/// milliseconds, as a share of the line, and the share of each receiver.
-fn receivers_on_a_line(number: usize, depth_packets: u32, delay_ms: usize) -> (Vec<f64>, Vec<f64>) {
+/// Receivers of one host, each with one lane. The first begins `head_start_ms` before the others,
+/// and `for_ms` follow. Their senders do as they were advised `delay_ms` ago, and at most send at
+/// the line's rate. Returns what arrived in each of the last 500 ms, as a share of the line, and the
+/// share of each receiver.
+fn receivers_on_a_line(
+    number: usize,
+    depth_packets: u32,
+    delay_ms: usize,
+    [head_start_ms, for_ms]: [u64; 2],
+) -> (Vec<f64>, Vec<f64>) {
     let line = LINE_BYTES_PER_MS * 1_000;
     let mut hosts: Vec<Host> = (0..number).map(|_| Host::new(line)).collect();
     hosts.iter_mut().for_each(|host| host.own.depth_packets = depth_packets);
     let mut advised = vec![vec![1_000; delay_ms]; number];
     let (mut owed, mut of_each) = (vec![0; number], vec![0.0; number]);
     let mut shares = Vec::new();
-    for ms in 1..=1_000 {
+    let end_ms = head_start_ms + for_ms;
+    for ms in 1..=end_ms {
         let mut sent = Vec::new();
-        for (host, (advised, owed)) in hosts.iter_mut().zip(advised.iter_mut().zip(&mut owed)) {
+        for (at, (advised, owed)) in advised.iter_mut().zip(&mut owed).enumerate() {
+            if at > 0 && ms <= head_start_ms {
+                sent.push(0);
+                continue;
+            }
+            let host = &mut hosts[at];
             let share = match host.share(0) {
                 0 => 1_000,
                 share => share.min(1_000),
@@ -271,11 +276,11 @@ fn receivers_on_a_line(number: usize, depth_packets: u32, delay_ms: usize) -> (V
             host.data(ms * MS, 0, 0, sent);
             host.line_bytes += (all - sent) * PACKET_BYTES;
             host.tick(ms * MS);
-            if ms > 500 {
+            if ms > end_ms - 500 {
                 *of_each += (sent * PACKET_BYTES) as f64 / (500 * LINE_BYTES_PER_MS) as f64;
             }
         }
-        if ms > 500 {
+        if ms > end_ms - 500 {
             shares.push((all * PACKET_BYTES) as f64 / LINE_BYTES_PER_MS as f64);
         }
     }
@@ -288,9 +293,9 @@ fn tick__several_receivers_on_a_line_come_to_rest() {
     // With short queues they are advised too much: half of the others each.
     for (number, depth) in [(1, 96), (2, 96), (3, 96), (8, 96), (2, 7), (3, 7)] {
         // Each takes what the others leave, and a part of theirs.
-        let subtracted = 1.0 - f64::min(0.5, 6.0 / f64::from(depth));
+        let subtracted = 1.0 - f64::min(0.5, 6.0 / f64::min(48.0, f64::from(depth)));
         let expected = number as f64 / (1.0 + (number - 1) as f64 * subtracted);
-        let (shares, of_each) = receivers_on_a_line(number, depth, 2);
+        let (shares, of_each) = receivers_on_a_line(number, depth, 2, [0, 1_000]);
         for ten_ms in shares.chunks(10) {
             let share = ten_ms.iter().sum::<f64>() / ten_ms.len() as f64;
             let words = format!("{number} receivers, {depth}: {share:.3} of {expected:.3}");
@@ -299,5 +304,15 @@ fn tick__several_receivers_on_a_line_come_to_rest() {
         }
         let mean = of_each.iter().sum::<f64>() / number as f64;
         assert!(of_each.iter().all(|share| (share / mean - 1.0).abs() < 0.05), "{of_each:?}");
+    }
+}
+
+// With the depth of the profile `default`. Its own share comes, but not at once.
+#[test]
+fn tick__a_later_receiver_comes_to_its_share() {
+    for (for_ms, least) in [(1_000, 0.15), (3_000, 0.35), (6_000, 0.45)] {
+        let (_, of_each) = receivers_on_a_line(2, 96, 2, [500, for_ms]);
+        println!("after {for_ms} ms: {of_each:.2?}");
+        assert!(of_each[1] > least, "after {for_ms} ms: {of_each:?}");
     }
 }

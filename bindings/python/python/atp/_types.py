@@ -146,8 +146,8 @@ class ReceiverOptions(TypedDict, total=False):
     linger: Seconds
     """How long a closed receiver stays for a sender that may not know of its end. Default 2 s."""
     line_rate_bytes_per_s: int
-    """Without a daemon: the rate of this host's line, of which senders are advised their share. 0
-    gives no advice. Default: the speed that a PCI card reports, except in a virtual machine."""
+    """Without a daemon: the rate of this host's line, of which senders are advised their share.
+    Default 0: unknown, and no advice."""
     queue_depth_packets: int
     """Without a daemon: the packets that each approximate queue holds at the switch's port to this
     host. Default 7; the profile ``default`` has 96."""
