@@ -38,9 +38,12 @@ impl Sender {
     }
 
     /// Excludes an absence from the peer's silence. If a due timeout had no call for long, this
-    /// process or its whole machine was stopped. The peer wasn't silent then.
+    /// process or its whole machine was stopped. The peer wasn't silent then. A timeout stays due
+    /// while its packet can't leave, and calls go on.
     fn exclude_absence(&mut self, now_ns: u64) {
-        let absent_ns = self.poll_timeout().map_or(0, |due_ns| now_ns.saturating_sub(due_ns));
+        let called_ns = self.silence.note_call(now_ns);
+        let due_ns = self.poll_timeout().map(|due_ns| due_ns.max(called_ns));
+        let absent_ns = due_ns.map_or(0, |due_ns| now_ns.saturating_sub(due_ns));
         if absent_ns > ABSENCE_NS_MIN {
             self.silence.exclude_absence(now_ns, absent_ns);
             self.in_each_window(|sender| {

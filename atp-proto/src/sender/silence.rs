@@ -14,6 +14,8 @@ pub(crate) struct Silence {
     since_ns: u64,
     /// The end of this process's last absence. Silence doesn't count before.
     absent_until_ns: u64,
+    /// When this process last looked at its timeouts.
+    called_ns: u64,
     /// Whether the peer's host has refused a packet since it was last heard.
     is_refused: bool,
 }
@@ -43,6 +45,11 @@ impl Silence {
     /// How often the peer or its host sent something.
     pub(crate) fn answers(&self) -> u64 {
         self.answers
+    }
+
+    /// Notes that this process looks at its timeouts. Returns when it did before.
+    pub(crate) fn note_call(&mut self, now_ns: u64) -> u64 {
+        std::mem::replace(&mut self.called_ns, now_ns)
     }
 
     /// Notes that a packet sent at `sent_ns` got no answer in time.

@@ -444,6 +444,27 @@ fn silence__is_only_called_after_sending_again() {
     assert_eq!(*short, [Short { group: 0, delivered: 0, needed: 1 }]);
 }
 
+// The socket has room for a packet now and then, and none for TERMS: they stay due all the time.
+#[test]
+fn silence__counts_while_a_due_packet_can_not_leave() {
+    let terms = SenderConfig { announce_terms: true, ..config() };
+    let mut sender = sender(terms);
+    sender.queue(0, 10).unwrap();
+    let mut ms = 0;
+    while *sender.state() == State::Open {
+        sender.next_packet(ms * MS);
+        if sender.poll_timeout().is_some_and(|due_ns| due_ns <= ms * MS) {
+            sender.handle_timeout(ms * MS);
+        }
+        ms += 1;
+        assert!(ms < 60_000, "{:?}", sender.poll_timeout());
+    }
+    let State::Failed(SendError::PeerSilent { silence_ns, .. }) = sender.state() else {
+        panic!("{:?}", sender.state())
+    };
+    assert_eq!(*silence_ns, (ms - 1) * MS);
+}
+
 proptest! {
     // A packet with the right job and cookie may still be a lie.
     #[test]

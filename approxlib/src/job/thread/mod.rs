@@ -321,9 +321,13 @@ impl SenderThread {
             return;
         }
         self.poll_due_ns = now_ns + POLL_NS_MAX;
+        let wake_ns = self.wake_at(now_ns, blocked);
+        // What is due can't leave before the socket has room.
+        let is_stuck = blocked == Blocked::SocketFull && wake_ns <= now_ns;
         let until_ns = match blocked {
             Blocked::No => now_ns,
-            _ => self.wake_at(now_ns, blocked).max(now_ns + SLEEP_NS_MIN),
+            _ if is_stuck => now_ns + LAW_NS,
+            _ => wake_ns.max(now_ns + SLEEP_NS_MIN),
         };
         // Waking for each acknowledgment costs more than reading them together.
         let is_short = until_ns - now_ns <= SHORT_PAUSE_NS;
