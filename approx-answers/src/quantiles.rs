@@ -20,7 +20,8 @@ use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 /// values. The interval is Woodruff's (1952): the share of values up to the quantile has an
 /// interval of its own, from the groups, and its ends are turned back into values. The lower end
 /// takes the variance of the share below the quantile: with ties, that share decides there. The
-/// sketches' rank error (0.1 %, and none below 6,400 values) is part of the interval.
+/// sketches' rank error (0.1 %, and none while no group has more than 128 values) is part of the
+/// interval.
 ///
 /// Memory is at most some 200 KB for each key and stratum in which it occurs. Beyond 256 MiB, the
 /// keys in the fewest messages are left out, but one key stays.

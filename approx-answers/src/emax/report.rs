@@ -91,6 +91,9 @@ impl fmt::Display for Report {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Ended { missing: Some(0) } => f.write_str(
+                "all messages arrived, and quantiles of many values have an error of rank of 0.1 %",
+            ),
             Self::Ended { missing: Some(missing) } => write!(
                 f,
                 "the senders ended and {missing} messages are missing: begin with a higher MSR"
