@@ -1,6 +1,7 @@
 //! The command line, one file per command.
 
 mod address;
+mod csv_output;
 mod decode;
 mod doctor;
 mod generate;

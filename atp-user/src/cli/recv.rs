@@ -1,8 +1,11 @@
 //! `atp-user recv`: receives messages and writes them to a file.
 
-use super::query::{Live, Verdict};
+use super::{
+    csv_output::CsvOutput,
+    query::{Live, Verdict},
+};
 use anyhow::{Context, Error, Result, bail};
-use approx_answers::{Query, Table};
+use approx_answers::Query;
 use approxlib::{Event, JobId, Receiver, Refusals, ScopedIp};
 use atp_options::quantity;
 use atp_output::{EndWith, Stdout, write};
@@ -38,8 +41,8 @@ pub struct Args {
     /// the senders
     #[arg(long, value_name = "QUERY", requires = "csv")]
     query: Option<Query>,
-    /// The messages are CSV records, from `atp-user send --csv`. The output has no totals, which it
-    /// sends beside the records
+    /// The messages are CSV records, from `atp-user send --csv`. The output is a CSV file: the
+    /// header first, no line feeds between messages, and without the sender's totals
     #[arg(long)]
     csv: bool,
     /// The accepted relative error of the query's answer, or of each key's: how far its interval
@@ -126,16 +129,21 @@ pub fn main(args: Args) -> Result<()> {
     let mut receiver = builder.queue_depth_packets(args.queue_depth).bind(args.bind)?;
     tracing::info!(address = %receiver.local_addr()?, "receiving");
     let mut reports = Vec::new();
-    let mut messages = 0u64;
+    let (mut messages, mut table) = (0u64, CsvOutput::default());
     while reports.len() < args.senders as usize {
         let event = next_event(&mut receiver, args.timeout)?;
         if let (Some(live), Some(event)) = (&mut live, &event) {
             live.on_event(event, &receiver)?;
         }
         match event {
-            Some(Event::Message { group, message, data, .. }) => {
+            Some(Event::Message { source, group, message, data, .. }) => {
                 messages += 1;
-                if !writes || args.csv && is_totals(group, message) {
+                if !writes {
+                    continue;
+                }
+                if args.csv {
+                    let taken = table.take(&mut out, source, (group, message), &data);
+                    taken.map_err(|error| lost_or(&args.out, error))?;
                     continue;
                 }
                 written(out.write_all(&data))?;
@@ -152,6 +160,7 @@ pub fn main(args: Args) -> Result<()> {
                 Event::Started { .. } | Event::TermsChanged { .. } | Event::WindowEnded { .. },
             ) => {}
             None => {
+                table.end(&mut out).map_err(|error| lost_or(&args.out, error))?;
                 written(out.flush())?;
                 // The records that arrived have an answer, also if a sender failed.
                 match live.take().map(|live| live.finish(args.json)) {
@@ -169,6 +178,7 @@ pub fn main(args: Args) -> Result<()> {
             }
         }
     }
+    table.end(&mut out).map_err(|error| lost_or(&args.out, error))?;
     written(out.flush())?;
     if let Some(live) = live {
         let (answers, verdict) = live.finish(args.json)?;
@@ -179,11 +189,6 @@ pub fn main(args: Args) -> Result<()> {
     let refused = receiver.stats().refusals;
     reports.iter_mut().for_each(|report| report.refused = refused);
     report(&reports, args.json, args.out.as_os_str() == "-")
-}
-
-/// Whether a message has the totals of a table, which are no records of it.
-fn is_totals(group: u8, message: u32) -> bool {
-    (group, message) == (Table::HEADER_GROUP, Table::TOTALS_MESSAGE)
 }
 
 /// The end of a query: an answer that isn't as good as was asked for has an exit code of its own.
@@ -231,6 +236,11 @@ fn lost(path: &Path, error: io::Error) -> Error {
         Some("-") => error.into(),
         _ => Error::from(error).context(format!("can't write the output file {}", path.display())),
     }
+}
+
+/// As [`lost`], of an error that may be another one.
+fn lost_or(path: &Path, error: Error) -> Error {
+    error.downcast::<io::Error>().map_or_else(|other| other, |error| lost(path, error))
 }
 
 fn report(reports: &[SenderReport], json: bool, to_stderr: bool) -> Result<()> {

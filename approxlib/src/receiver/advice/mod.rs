@@ -120,8 +120,8 @@ impl OwnAdvice {
         }
     }
 
-    /// Looks at this host's addresses again, about once a second. Lines without lanes are forgotten:
-    /// their interfaces may be gone.
+    /// Looks at this host's addresses again, about once a second. Lines without lanes are
+    /// forgotten: their interfaces may be gone.
     pub fn refresh(&mut self, sources: &mut Sources) {
         self.arrival_lines.forget();
         if !self.lines.is_empty() {

@@ -239,8 +239,8 @@ fn wire_bytes__are_those_of_frames() {
 
 /// Receivers of one host, each with one lane. The first begins `head_start_ms` before the others,
 /// and `for_ms` follow. Their senders do as they were advised `delay_ms` ago, and at most send at
-/// the line's rate. Returns what arrived in each of the last 500 ms, as a share of the line, and the
-/// share of each receiver.
+/// the line's rate. Returns what arrived in each of the last 500 ms, as a share of the line, and
+/// the share of each receiver.
 fn receivers_on_a_line(
     number: usize,
     depth_packets: u32,
