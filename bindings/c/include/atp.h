@@ -228,10 +228,6 @@ typedef enum atp_flag {
    * other.
    */
   ATP_OVERLAP_WINDOWS = 64,
-  /**
-   * Receivers without a daemon: give senders no advice.
-   */
-  ATP_NO_ADVICE = 128,
 } atp_flag;
 
 /**
@@ -1169,8 +1165,7 @@ typedef struct atp_receiver_options {
   uint64_t linger_ms;
   /**
    * Without a daemon: the rate of this host's line, bytes per second on the wire, of which
-   * senders are advised their share. Default: the speed that a PCI card reports, except in a
-   * virtual machine. See also ATP_NO_ADVICE.
+   * senders are advised their share. Default: unknown, and no advice.
    */
   uint64_t line_rate_bytes_per_s;
 } atp_receiver_options;
