@@ -314,12 +314,15 @@ mod tests {
     }
 
     #[test]
-    fn depart__an_advised_lane_has_uneven_gaps() {
+    fn depart__has_uneven_gaps_but_for_a_lane_advised_much_of_the_line() {
         let is_even = |clocks_ns: Vec<u64>| {
             let gaps = clocks_ns.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
             gaps.iter().all(|gap_ns| *gap_ns == gaps[0])
         };
-        assert!(is_even(clocks_ns(None)));
-        assert!(!is_even(clocks_ns(Some((Advice::of(1_000_000), MS)))));
+        let advised = |bytes_per_s| clocks_ns(Some((Advice::of(bytes_per_s), MS)));
+        assert!(!is_even(clocks_ns(None)));
+        assert!(!is_even(advised(1_000_000)));
+        // It sends an eighth of its advice at least.
+        assert!(is_even(advised(1_000_000_000)));
     }
 }
