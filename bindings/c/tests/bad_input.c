@@ -327,7 +327,7 @@ int main(void) {
     receiving.peers_len = (size_t)-1;
     FAILS(atp_receiver_bind("127.0.0.1:0", &receiving, &other), ATP_ERROR_ARGUMENT, "peers");
     receiving.peers_len = 0;
-    receiving.flags = ATP_NO_ADVICE | ATP_NO_MRDF;
+    receiving.flags = ATP_NO_DAEMON | ATP_NO_MRDF;
     FAILS(atp_receiver_bind("127.0.0.1:0", &receiving, &other), ATP_ERROR_ARGUMENT, "flags 0x4");
 
     /* Messages. A message that isn't taken goes back all the same. */
