@@ -89,7 +89,7 @@ mod tests {
                 let of = rest.of(bytes(lanes + others, lanes), of_lanes);
                 prop_assert!(of.approximate <= of.all);
                 (found, expected) = (found + of.all, expected + others);
-                // What is late was found as a rest, and is subtracted from the next one.
+                // Late packets were found as a rest, and are subtracted from the next one.
                 prop_assert_eq!(found, expected + late + rest.all.of_lanes);
                 prop_assert!(rest.all.of_lanes < 1_000);
             }

@@ -39,7 +39,7 @@ impl Stalls {
     }
 }
 
-/// What a thread did since its start.
+/// The times of a thread since its start.
 #[derive(Clone, Copy)]
 struct ThreadTimes {
     ran: Duration,

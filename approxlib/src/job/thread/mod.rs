@@ -322,7 +322,7 @@ impl SenderThread {
         }
         self.poll_due_ns = now_ns + POLL_NS_MAX;
         let wake_ns = self.wake_at(now_ns, blocked);
-        // What is due can't leave before the socket has room.
+        // The packet that is due can't leave before the socket has room.
         let is_stuck = blocked == Blocked::SocketFull && wake_ns <= now_ns;
         let until_ns = match blocked {
             Blocked::No => now_ns,

@@ -1,4 +1,4 @@
-//! What arrives on a line beside this receiver's DATA, from the interface's counter.
+//! The bytes that arrive on a line beside this receiver's DATA, from the interface's counter.
 //!
 //! Reading the counter takes a system call, and some drivers ask their card, so that it is read
 //! once a window. Until the next time, the others are assumed to arrive at their mean rate.
