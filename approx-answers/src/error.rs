@@ -140,6 +140,12 @@ pub enum QueryError {
         /// The query.
         given: String,
     },
+    /// A function's arguments have no end.
+    #[error("the query {given:?} has no `)`: write {FORMS}")]
+    NoEnd {
+        /// The query.
+        given: String,
+    },
     /// The arguments of a function are wrong.
     #[error("{function} needs {needs}: write {FORMS}")]
     Arguments {

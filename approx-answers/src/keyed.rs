@@ -27,6 +27,8 @@ pub(crate) trait Cell: Clone + Default {
     fn records(&self) -> u64;
     /// The memory that it holds beside its own size.
     fn bytes(&self) -> usize;
+    /// Keeps a summary from now on, where it has kept all records.
+    fn thin(&mut self) {}
 }
 
 /// The messages and cells of a key in one stratum.
@@ -93,6 +95,8 @@ pub(crate) struct Keyed<K, C> {
     pub keys_max: usize,
     pub uncounted: Uncounted,
     pub room: Room,
+    /// Whether cells keep summaries: all of them, from the same message on.
+    is_thinned: bool,
 }
 
 impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
@@ -104,6 +108,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
             keys_max,
             uncounted: Uncounted::default(),
             room: Room::default(),
+            is_thinned: false,
         }
     }
 
@@ -132,7 +137,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
         self.messages.push(stratum, number, 0.0)?;
         let message = self.messages.messages();
         let group = self.groups.add(stratum, contents());
-        let seed = self.groups.state();
+        let seeds = Seeds { seed: self.groups.state(), is_thinned: self.is_thinned };
         each(&mut |key, value| {
             // Once a record was left out, a new key may lack its first ones.
             let key_bytes = size_of_val(key) + size_of::<(K, Entry<C>)>();
@@ -153,13 +158,13 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
                 }
             };
             let is_first = entry.last_message != message;
-            let grown = entry.push(stratum, group, value, seed, is_first);
+            let grown = entry.push(stratum, group, value, seeds, is_first);
             entry.bytes = entry.bytes.saturating_add_signed(grown);
             self.room.bytes = self.room.bytes.saturating_add_signed(grown);
             entry.last_message = message;
             Ok(())
         })?;
-        self.drop_rarest();
+        self.make_room();
         Ok(())
     }
 
@@ -176,6 +181,25 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
             entry.last_message = 0;
             entry.messages > 0
         });
+        self.room.bytes = self.entries.values().map(|entry| entry.bytes).sum();
+    }
+
+    /// Thins the cells of all keys once they take more than their part of the memory, and then
+    /// drops keys.
+    fn make_room(&mut self) {
+        if !self.is_thinned && self.room.bytes > self.room.exact_bytes_max {
+            self.thin();
+        }
+        self.drop_rarest();
+    }
+
+    fn thin(&mut self) {
+        self.is_thinned = true;
+        for entry in self.entries.values_mut() {
+            let key_bytes = entry.key_bytes();
+            entry.cells.values_mut().flat_map(|own| &mut own.groups).for_each(Cell::thin);
+            entry.bytes = key_bytes + entry.cells_bytes();
+        }
         self.room.bytes = self.entries.values().map(|entry| entry.bytes).sum();
     }
 
@@ -212,7 +236,10 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
         }
         self.messages.merge(&other.messages)?;
         let places = self.groups.merge(&other.groups);
-        let seed = self.groups.state();
+        if other.is_thinned {
+            self.thin();
+        }
+        let seeds = Seeds { seed: self.groups.state(), is_thinned: self.is_thinned };
         let is_whole = self.uncounted.is_empty();
         self.uncounted.merge(&other.uncounted);
         if !other.uncounted.is_empty() {
@@ -236,7 +263,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
             let own = self.entries.entry(key.clone()).or_default();
             own.messages += theirs.messages;
             for (stratum, theirs) in &theirs.cells {
-                let own = cells_of(&mut own.cells, *stratum, seed);
+                let own = cells_of(&mut own.cells, *stratum, seeds);
                 own.messages += theirs.messages;
                 own.alike = own.all_alike();
                 own.alike.merge(theirs.all_alike());
@@ -248,7 +275,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
             own.bytes = theirs.key_bytes() + own.cells_bytes();
         }
         self.room.bytes = self.entries.values().map(|entry| entry.bytes).sum();
-        self.drop_rarest();
+        self.make_room();
         Ok(())
     }
 
@@ -268,10 +295,17 @@ impl<C: Cell> Entry<C> {
 
     /// Adds a record; `is_first`: the first one of its message. Returns by how much the memory
     /// grew; a sketch that compacts may shrink.
-    fn push(&mut self, stratum: u32, group: usize, value: f64, seed: u64, is_first: bool) -> isize {
+    fn push(
+        &mut self,
+        stratum: u32,
+        group: usize,
+        value: f64,
+        seeds: Seeds,
+        is_first: bool,
+    ) -> isize {
         self.messages += u64::from(is_first);
         let known = self.cells.len();
-        let own = cells_of(&mut self.cells, stratum, seed);
+        let own = cells_of(&mut self.cells, stratum, seeds);
         own.messages += u64::from(is_first);
         own.note(value, is_first);
         let cell = &mut own.groups[group];
@@ -300,8 +334,21 @@ impl<C> Default for Entry<C> {
     }
 }
 
-fn cells_of<C: Cell>(cells: &mut Cells<C>, stratum: u32, seed: u64) -> &mut InStratum<C> {
-    let seeded = |group: u64| C::seeded(mix(seed ^ group));
+/// What new cells begin with.
+#[derive(Clone, Copy)]
+struct Seeds {
+    seed: u64,
+    is_thinned: bool,
+}
+
+fn cells_of<C: Cell>(cells: &mut Cells<C>, stratum: u32, seeds: Seeds) -> &mut InStratum<C> {
+    let seeded = |group: u64| {
+        let mut cell = C::seeded(mix(seeds.seed ^ group));
+        if seeds.is_thinned {
+            cell.thin();
+        }
+        cell
+    };
     let groups = || (0..GROUPS as u64).map(seeded).collect();
     cells.entry(stratum).or_insert_with(|| InStratum::new(groups()))
 }
@@ -314,9 +361,8 @@ fn own_bytes<C>() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rank_sketch::RankSketch;
 
-    type Values = Keyed<u32, RankSketch>;
+    type Values = Keyed<u32, crate::values::Values>;
 
     /// Adds a message of these keys, each with a value for each of its records.
     fn push(values: &mut Values, stratum: u32, keys: &[u32]) {

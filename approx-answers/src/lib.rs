@@ -21,8 +21,8 @@
 //! # Ok::<(), approx_answers::AnswerError>(())
 //! ```
 //!
-//! Each part of a job may be summed up on its own and merged later. Memory doesn't grow with
-//! the number of messages.
+//! Each part of a job may be summed up on its own and merged later. Memory has a
+//! bound, however many messages arrive.
 
 mod agreement;
 mod candidates;
@@ -43,7 +43,6 @@ mod part;
 mod position;
 mod quantiles;
 mod query;
-mod rank_sketch;
 mod ratio;
 mod room;
 mod sample;
@@ -56,6 +55,7 @@ mod table_totals;
 mod top;
 mod total;
 mod uncounted;
+mod values;
 mod warning;
 
 pub use confidence::Confidence;

@@ -9,25 +9,25 @@ use crate::check::{job_warnings, key_warnings};
 use crate::groups::{GROUPS, mix, variance};
 use crate::keyed::{Cell as _, Cells, Entry, InStratum, Keyed, OnRecord};
 use crate::part::Part;
-use crate::rank_sketch::RankSketch;
 use crate::spread::Spread;
 use crate::stratum::Stratum;
+use crate::values::Values;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 
 /// Quantiles of a column, by key. Use the key `()` for the whole table.
 ///
-/// Messages are dealt to 50 random groups in each stratum, and each group has a sketch of its
-/// values. The interval is Woodruff's (1952): the share of values up to the quantile has an
-/// interval of its own, from the groups, and its ends are turned back into values. The lower end
-/// takes the variance of the share below the quantile: with ties, that share decides there. The
-/// sketches' rank error (0.1 %, and none while no group has more than 128 values) is part of the
-/// interval.
+/// Messages are dealt to 50 random groups in each stratum, and each group has its values. The
+/// interval is Woodruff's (1952): the share of values up to the quantile has an interval of its
+/// own, from the groups, and its ends are turned back into values. The lower end takes the variance
+/// of the share below the quantile: with ties, that share decides there.
 ///
-/// Memory is at most some 200 KB for each key and stratum in which it occurs. Beyond 256 MiB, the
-/// keys in the fewest messages are left out, but one key stays.
+/// All values are kept while keys and values take no more than 64 MiB (two million different
+/// values of one key), so a quantile of a job that arrived whole is exact. Beyond that, a group has
+/// a sketch of its values, some 4 KB, whose rank error (0.1 % of all groups together) is part of
+/// the interval. Beyond 256 MiB, the keys in the fewest messages are left out, but one key stays.
 #[derive(Clone, Debug)]
 pub struct Quantiles<K = ()> {
-    keyed: Keyed<K, RankSketch>,
+    keyed: Keyed<K, Values>,
 }
 
 impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
@@ -176,9 +176,8 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
             let high = Some(rank + to_high).filter(|_| rank + to_high.max(unseen) < 1.0);
             let low = low.and_then(|low| ranked.value(low));
             let high = high.and_then(|high| ranked.value(high));
-            // If all values arrived, none is beyond the ends of the sketches.
-            let ends =
-                || entry.cells.values().flat_map(|own| &own.groups).filter_map(RankSketch::ends);
+            // If all values arrived, none is beyond these ends.
+            let ends = || entry.cells.values().flat_map(|own| &own.groups).filter_map(Values::ends);
             let (least, most) = match is_complete {
                 true => ends()
                     .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), (low, high)| {
@@ -207,21 +206,21 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
     /// The variance of the share of values up to `value`: that of a ratio, from groups.
     fn rank_spread(
         &self,
-        entry: &Entry<RankSketch>,
+        entry: &Entry<Values>,
         strata: &[(u32, &Stratum)],
         weights: &BTreeMap<u32, f64>,
         value: f64,
         ranked: &Ranked,
     ) -> Spread {
         let share = ranked.share_up_to(value);
-        let none = InStratum::new(vec![RankSketch::default(); GROUPS]);
+        let none = InStratum::new(vec![Values::default(); GROUPS]);
         let mut parts = Vec::new();
         let mut sketch_variance = 0.0;
         for (number, stratum) in strata {
             let InStratum { messages, groups: cells, .. } =
                 entry.cells.get(number).unwrap_or(&none);
             let weight = weights[number] / ranked.total;
-            let errors: f64 = cells.iter().map(RankSketch::error_variance).sum();
+            let errors: f64 = cells.iter().map(Values::error_variance).sum();
             // Groups differ by their sketches' errors too, of which the correction leaves this out.
             sketch_variance += weight * weight * errors * (1.0 - stratum.missing_share());
             if stratum.is_complete() {
@@ -263,7 +262,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
 /// of N messages do, none of them arrives with a probability of at most `(1 - m/N)^k`, here half of
 /// alpha. That of several strata is the largest of them.
 fn unseen_share(
-    entry: &Entry<RankSketch>,
+    entry: &Entry<Values>,
     strata: &[(u32, &Stratum)],
     ranked: &Ranked,
     weights: &BTreeMap<u32, f64>,
@@ -304,11 +303,11 @@ struct Ranked {
 }
 
 impl Ranked {
-    fn new(cells: &Cells<RankSketch>, weights: &BTreeMap<u32, f64>) -> Self {
+    fn new(cells: &Cells<Values>, weights: &BTreeMap<u32, f64>) -> Self {
         let mut values: Vec<(f64, f64)> = Vec::new();
         for (stratum, own) in cells {
             let weight = weights[stratum];
-            let kept = own.groups.iter().flat_map(RankSketch::weighted);
+            let kept = own.groups.iter().flat_map(Values::weighted);
             values.extend(kept.map(|(value, count)| (value, weight * count)));
         }
         values.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
@@ -347,7 +346,17 @@ mod tests {
     const P95: Confidence = Confidence::P95;
 
     fn whole(messages: &[&[f64]], sent: u64) -> Quantiles {
+        filled(Quantiles::new(1), messages, sent)
+    }
+
+    /// As if all values took more memory than they may.
+    fn sketched(messages: &[&[f64]], sent: u64) -> Quantiles {
         let mut quantiles = Quantiles::new(1);
+        quantiles.keyed.room.exact_bytes_max = 0;
+        filled(quantiles, messages, sent)
+    }
+
+    fn filled(mut quantiles: Quantiles, messages: &[&[f64]], sent: u64) -> Quantiles {
         quantiles.set_messages_sent(0, sent).unwrap();
         quantiles.set_delivery(0, &Delivery::shuffled()).unwrap();
         for message in messages {
@@ -369,16 +378,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn quantile__of_a_complete_job_of_many_values_is_exact() {
+        let values: Vec<f64> = (0..100_003u32).map(|i| f64::from(i * 31 % 100_003)).collect();
+        let messages: Vec<&[f64]> = values.chunks(67).collect();
+        let found = whole(&messages, messages.len() as u64);
+        for (rank, expected) in [(0.001, 100.0), (0.5, 50_001.0), (0.9, 90_002.0)] {
+            let found = found.quantile(&(), rank, P95).unwrap();
+            assert_eq!((found.value, found.low, found.high), (expected, expected, expected));
+            assert_eq!(found.warnings, []);
+        }
+    }
+
     /// Sketches keep some of many values, and their error has bounds although all have arrived.
     #[test]
-    fn quantile__of_a_complete_job_of_many_values() {
+    fn quantile__of_a_complete_job_beyond_the_memory() {
         let (values, in_message) = (10_007, 67);
         let mut misses = 0;
         for step in 0..30 {
             let of = |place: u64| ((place * (step * 331 + 17)) % values) as f64;
             let all: Vec<f64> = (0..values).map(of).collect();
             let messages: Vec<&[f64]> = all.chunks(in_message).collect();
-            let found = whole(&messages, messages.len() as u64);
+            let found = sketched(&messages, messages.len() as u64);
             for rank in [0.1, 0.5, 0.9] {
                 let found = found.quantile(&(), rank, P95).unwrap();
                 let truth = (rank * values as f64).ceil() - 1.0;

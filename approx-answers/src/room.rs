@@ -3,6 +3,10 @@
 /// The most that keys and what is counted of them may take.
 pub(crate) const BYTES_MAX: usize = 256 << 20;
 
+/// The most that they may take before cells keep summaries in place of all records: some two
+/// million different values.
+const EXACT_BYTES_MAX: usize = 64 << 20;
+
 /// Beyond the bound, keys are dropped until this share of it is taken, so that drops are few.
 const SHARE_KEPT: f64 = 7.0 / 8.0;
 
@@ -11,11 +15,12 @@ const SHARE_KEPT: f64 = 7.0 / 8.0;
 pub(crate) struct Room {
     pub bytes: usize,
     pub bytes_max: usize,
+    pub exact_bytes_max: usize,
 }
 
 impl Default for Room {
     fn default() -> Self {
-        Self { bytes: 0, bytes_max: BYTES_MAX }
+        Self { bytes: 0, bytes_max: BYTES_MAX, exact_bytes_max: EXACT_BYTES_MAX }
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Table {
     pub totals: Totals,
     /// Records with a value of several lines.
     pub long_records: LongRecords,
+    /// A name of a column that is a number: the file may have no header.
+    pub number_in_header: Option<String>,
 }
 
 /// Records with a value of several lines. A stray quote may have made one of several records.
@@ -112,7 +114,7 @@ impl Table {
         if columns.is_empty() {
             return Err(TableError::Empty);
         }
-        let header = line(columns)?;
+        let (header, number_in_header) = (line(columns)?, number_in(columns));
         let (mut lines, mut long_records) = (Vec::new(), LongRecords::default());
         for record in reader.byte_records() {
             let record = record.map_err(|error| of(error, "records"))?;
@@ -148,7 +150,20 @@ impl Table {
         }
         let count = |number: usize| Some(number as u64);
         let totals = Totals { records: count(lines.len()), messages: count(messages.len()) };
-        Ok(Self { header, messages, totals, long_records })
+        Ok(Self { header, messages, totals, long_records, number_in_header })
+    }
+
+    /// What its user should look at before it is sent, in a line; `None` if there is nothing.
+    pub fn note(&self) -> Option<String> {
+        let no_header = self.number_in_header.as_ref().map(|number| {
+            format!(
+                "the first line names the columns, and one name is the number {number}: if the \
+                 file has no header, give it one, or its first record isn't counted"
+            )
+        });
+        let long = (self.long_records.number > 0).then(|| self.long_records.to_string());
+        let notes: Vec<String> = no_header.into_iter().chain(long).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     /// The messages of the group [`Table::HEADER_GROUP`], in their order: the header, and the
@@ -156,6 +171,15 @@ impl Table {
     pub fn heads(&self) -> [Vec<u8>; 2] {
         [self.header.clone(), self.totals.to_string().into_bytes()]
     }
+}
+
+/// The first of these values that is a number, but for whole numbers of four digits: those may be
+/// years that name their columns.
+fn number_in(columns: &ByteRecord) -> Option<String> {
+    let values = columns.iter().filter_map(|value| str::from_utf8(value).ok()).map(str::trim);
+    let is_year = |value: &str| value.len() == 4 && value.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = |value: &str| value.parse().is_ok_and(f64::is_finite);
+    values.filter(|value| !is_year(value)).find(|value| is_number(value)).map(str::to_owned)
 }
 
 /// Puts shuffled records into messages, as evenly as their lengths allow. A short message's total
@@ -369,6 +393,22 @@ mod tests {
             let error = Table::read(file.as_bytes(), None, RecordOrder::OfFile).unwrap_err();
             assert!(error.to_string().contains(words), "{error}");
         }
+    }
+
+    #[test]
+    fn note__names_a_number_in_the_header() {
+        let note =
+            |file: &str| Table::read(file.as_bytes(), None, RecordOrder::OfFile).unwrap().note();
+        for (file, number) in [("AA,12.5\nUA,7\n", "12.5"), ("7\n8\n", "7"), ("a, -1e3 \n", "-1e3")]
+        {
+            let note = note(file).unwrap();
+            assert!(note.contains(&format!("is the number {number}: ")), "{note}");
+        }
+        for file in ["carrier,delay\nUA,7\n", "country,2024,2025\nDE,1,2\n", "nan,inf\n1,2\n"] {
+            assert_eq!(note(file), None);
+        }
+        let both = note("1\n\"2\n3\"\n").unwrap();
+        assert!(both.contains("number 1:") && both.contains("; 1 records have"), "{both}");
     }
 
     #[test]

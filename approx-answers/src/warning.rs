@@ -135,9 +135,9 @@ pub enum Warning {
     },
     /// The key `NA` is among the largest.
     NaRanked,
-    /// The column of `count(column)` holds text, and `NA` may be a value of it.
+    /// The column of `count(column)` holds text, and `NA`, `N/A`, `null` or `\N` may be values of it.
     NaInText {
-        /// Rows with `NA`, which aren't counted.
+        /// Rows with one of these, which aren't counted.
         rows: u64,
     },
 }
@@ -322,8 +322,8 @@ impl fmt::Display for Warning {
             ),
             Self::NaInText { rows } => write!(
                 f,
-                "{rows} rows hold NA in a column of text, and aren't counted: if NA is a value, ask \
-                 for count(*) by that column"
+                "{rows} rows hold NA or null in a column of text, and aren't counted: if that is a \
+                 value, ask for count(*) by that column"
             ),
         }
     }

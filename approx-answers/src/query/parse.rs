@@ -30,7 +30,7 @@ impl FromStr for Query {
             return Err(no_function());
         };
         let end = tokens.iter().position(|token| *token == Token::Sign(')'));
-        let end = end.ok_or_else(no_function)?;
+        let end = end.ok_or_else(|| QueryError::NoEnd { given: text.to_owned() })?;
         let arguments: Vec<&[Token]> =
             tokens[2..end].split(|token| *token == Token::Sign(',')).collect();
         let function = function(&name.to_lowercase(), &arguments).ok_or_else(no_function)??;
@@ -215,7 +215,7 @@ mod tests {
             ("", "names no function"),
             ("max(a)", "names no function"),
             ("avg", "names no function"),
-            ("avg(a", "names no function"),
+            ("avg(a", "has no `)`"),
             ("(a)", "names no function"),
             ("avg()", "avg needs a column"),
             ("avg(a, b)", "avg needs a column"),

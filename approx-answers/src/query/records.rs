@@ -37,13 +37,13 @@ pub(super) trait Records {
     fn counted(&self) -> Counted;
 }
 
-/// The rows of messages, and the values of the column that `count(column)` counts. `NA` is missing
-/// among numbers, and may be a value among text.
+/// The rows of messages, and the values of the column that `count(column)` counts. `NA` and `null` are
+/// missing among numbers, and may be values among text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
     /// All rows, with and without values.
     pub rows: u64,
-    /// Rows with `NA`.
+    /// Rows with a word for a missing value.
     pub na_rows: u64,
     /// A value is no number.
     pub has_text: bool,
@@ -58,9 +58,10 @@ impl Counted {
 
     /// Notes a value; whether it is one.
     fn note(&mut self, value: &str) -> bool {
+        let value = value.trim();
         let is_missing = is_missing(value);
-        self.na_rows += u64::from(value.trim() == NA);
-        self.has_text = self.has_text || !is_missing && value.trim().parse::<f64>().is_err();
+        self.na_rows += u64::from(is_missing_word(value));
+        self.has_text = self.has_text || !is_missing && value.parse::<f64>().is_err();
         !is_missing
     }
 }
@@ -164,11 +165,19 @@ fn find<S: AsRef<str>>(columns: &[S], name: &str) -> Result<Column, QueryError> 
     Ok(Column { name: name.to_owned(), position })
 }
 
-/// A missing number in tables of R.
+/// The key that may stand for missing values.
 pub(super) const NA: &str = "NA";
 
+/// Missing numbers in tables of R, of spreadsheets, and of databases. NaN isn't among them: it may
+/// be a number that went wrong.
+const MISSING: [&str; 4] = [NA, "N/A", "null", "\\N"];
+
 fn is_missing(text: &str) -> bool {
-    matches!(text.trim(), "" | NA)
+    text.is_empty() || is_missing_word(text)
+}
+
+fn is_missing_word(text: &str) -> bool {
+    text.len() <= 4 && MISSING.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
 impl Column {
@@ -179,7 +188,7 @@ impl Column {
     /// The number in this column; `None` if it is missing.
     fn number<R: Row + ?Sized>(&self, row: &R) -> Result<Option<f64>, QueryError> {
         let text = self.of(row).unwrap_or_default();
-        if is_missing(text) {
+        if is_missing(text.trim()) {
             return Ok(None);
         }
         let number: Option<f64> =

@@ -5,7 +5,7 @@ use super::{
     query::{Live, Verdict},
 };
 use anyhow::{Context, Error, Result, bail};
-use approx_answers::Query;
+use approx_answers::{AcceptedError, Confidence, Query};
 use approxlib::{Event, JobId, Receiver, Refusals, ScopedIp};
 use atp_options::quantity;
 use atp_output::{EndWith, Stdout, write};
@@ -49,15 +49,21 @@ pub struct Args {
     /// reaches to the farther side. The receiver then asks the senders for as much as it needs, or
     /// for the end. The exit code is 3 if a warning or a left-out message puts the answer in doubt,
     /// and 4 if the error isn't met
-    #[arg(long, value_name = "SHARE", requires = "query")]
-    emax: Option<f64>,
+    #[arg(long, value_name = "SHARE", requires = "query", value_parser = accepted_error)]
+    emax: Option<AcceptedError>,
     /// Also end the job while a warning puts the answer in doubt, such as records in order or a
     /// heavy tail. Without the option the job then continues up to the senders' MSRs
     #[arg(long, requires = "emax")]
     end_in_doubt: bool,
     /// The confidence of the query's intervals
-    #[arg(long, value_name = "SHARE", default_value_t = 0.95, requires = "query")]
-    confidence: f64,
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "0.95",
+        requires = "query",
+        value_parser = confidence
+    )]
+    confidence: Confidence,
     /// The number of senders to wait for; the command ends when all have finished. The exit code
     /// of a query is 3 if other senders are in its answer too, or one that hasn't ended or was
     /// canceled
@@ -88,6 +94,24 @@ pub struct Args {
     socket: Option<PathBuf>,
 }
 
+/// A share, such as `0.05` or `5%`.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, unit) = match text.strip_suffix('%') {
+        Some(percent) => (percent, 100.0),
+        None => (text, 1.0),
+    };
+    let share = number.trim().parse::<f64>().map(|number| number / unit);
+    share.map_err(|_| format!("`{text}` is not a share: use a number such as 0.05 or 5%"))
+}
+
+fn accepted_error(text: &str) -> Result<AcceptedError, String> {
+    AcceptedError::relative(share(text)?).map_err(|error| error.to_string())
+}
+
+fn confidence(text: &str) -> Result<Confidence, String> {
+    Confidence::new(share(text)?).map_err(|error| error.to_string())
+}
+
 /// The exit code of an answer in doubt: its interval is narrow enough, and a warning puts it in
 /// doubt, or one of its senders hasn't ended, was canceled, or is one too many.
 const IN_DOUBT: u8 = 3;
@@ -109,11 +133,10 @@ struct SenderReport {
 
 /// Receives until the senders have finished and prints a report.
 pub fn main(args: Args) -> Result<()> {
-    let live = args
+    let mut live = args
         .query
         .clone()
         .map(|query| Live::new(query, args.senders, args.confidence, args.emax, args.end_in_doubt));
-    let mut live = live.transpose()?;
     let writes = live.is_none() || args.out.as_os_str() != "-";
     let mut out = output(&args.out)?;
     let written = |outcome: io::Result<()>| outcome.map_err(|error| lost(&args.out, error));

@@ -94,8 +94,9 @@ pub fn main(args: Args) -> Result<()> {
         return Ok(());
     }
     for group in &report.groups {
+        let of = if group.group == Table::HEADER_GROUP { ", header and totals" } else { "" };
         say!(
-            "job {}: {} of {} messages delivered (at least {} needed), {} not delivered, in {:.3} s",
+            "job {}{of}: {} of {} messages delivered (at least {} needed), {} not delivered, in {:.3} s",
             report.job,
             group.delivered,
             group.messages,
@@ -103,6 +104,9 @@ pub fn main(args: Args) -> Result<()> {
             group.lost,
             report.elapsed_s
         );
+    }
+    if report.ended_by_receiver {
+        say!("ended by the receiver, which needs no more");
     }
     if let Some(text) = order_text(order, args.msr) {
         say!("{text}");
@@ -154,8 +158,6 @@ fn send_messages(args: &Args, builder: JobBuilder) -> Result<(Job, Order)> {
             "{source}: {STREAM_BUFFER} lines are held back, and each is drawn from them (--ordered \
              sends all at once, in their order)"
         );
-    }
-    if shuffles && is_stream {
         // The job is open by now: the buffer may take long to fill.
         messages = Box::new(Shuffled::new(messages, STREAM_BUFFER)?);
     }
@@ -176,10 +178,10 @@ fn send_table(args: &Args, builder: JobBuilder) -> Result<(Job, Order)> {
     let table = Table::read(messages.reader, args.rows, of_file)
         .with_context(|| format!("can't send {source}"))?;
     let heads = table.heads();
-    let Table { messages, long_records, .. } = table;
-    if long_records.number > 0 {
-        note!("{source}: {long_records}");
+    if let Some(text) = table.note() {
+        note!("{source}: {text}");
     }
+    let messages = table.messages;
     ensure!(!messages.is_empty(), "{source} holds no record: nothing was sent");
     let number = u32::try_from(messages.len())
         .with_context(|| format!("{source} has more than 2^32 messages: raise --rows"))?;

@@ -206,6 +206,11 @@ def test_a_table_is_sent_shuffled_unless_it_is_told_to_be_ordered(ordered: bool)
         assert error <= mean_delay.half_width + 1e-9 and mean_delay.warnings == ()
 
 
+def test_a_file_without_a_header_has_a_note() -> None:
+    note = Table("AA,12.5\nUA,7\n").note
+    assert note is not None and "the number 12.5" in note
+
+
 def test_a_value_of_several_lines_is_a_warning() -> None:
     csv = 'k,v\n0,a\n1,"b\n2,c\n3,5"\n4,d\n'
     table = Table(csv)

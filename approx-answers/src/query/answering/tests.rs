@@ -115,6 +115,21 @@ fn answers__of_na_in_a_column_of_text() {
     assert_eq!(answers("count(*) by country"), (counts, vec![]));
 }
 
+/// Words for a missing number leave out the number, and not the message.
+#[test]
+fn answers__of_words_for_missing_numbers() {
+    for word in ["", " ", "NA", "na", "N/A", "null", " NULL ", "\\N"] {
+        for (query, expected) in [("avg(v)", 3.0), ("count(v)", 2.0), ("median(v)", 2.0)] {
+            let mut answering = Answering::new(query.parse().unwrap(), &["v"]).unwrap();
+            answering.set_messages_sent(0, 1).unwrap();
+            answering.set_delivery(0, &Delivery::shuffled()).unwrap();
+            answering.push_message(0, [["2"], [word], ["4"]]).unwrap();
+            let answers = answering.answers(P95).unwrap();
+            assert_eq!((answers.rows[0].1.value, answers.warnings), (expected, vec![]), "{word}");
+        }
+    }
+}
+
 #[test]
 fn push_message__bad_rows_leave_the_message_out() {
     for query in ["avg(a)", "avg(a) by k", "median(a)", "ratio(a, b)"] {

@@ -70,18 +70,17 @@ impl Live {
     pub fn new(
         query: Query,
         senders: u32,
-        confidence: f64,
-        emax: Option<f64>,
+        confidence: Confidence,
+        emax: Option<AcceptedError>,
         ends_in_doubt: bool,
-    ) -> Result<Self> {
-        let confidence = Confidence::new(confidence)?;
+    ) -> Self {
         let plan = |error| {
-            let planner = Planner::new(AcceptedError::relative(error)?, confidence);
-            Ok(planner.with_sources(senders as usize).end_in_doubt(ends_in_doubt))
+            let planner = Planner::new(error, confidence);
+            planner.with_sources(senders as usize).end_in_doubt(ends_in_doubt)
         };
-        let planner = emax.map(plan).transpose().map_err(|error: AnswerError| error)?;
+        let planner = emax.map(plan);
         let draws = atp_output::draws(&io::stderr());
-        Ok(Self {
+        Self {
             query,
             senders,
             confidence,
@@ -93,7 +92,7 @@ impl Live {
             plan_failed: None,
             draws,
             pace: Pace::new(LIVE[usize::from(!draws)], Instant::now()),
-        })
+        }
     }
 
     /// Takes in an event, and sends the requests that follow from it.

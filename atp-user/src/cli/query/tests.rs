@@ -78,7 +78,7 @@ fn run(live: &mut Live, order: Order) -> Result<()> {
 #[test]
 fn query__answers_by_key_from_two_senders() {
     let query = "avg(value) by key".parse().unwrap();
-    let mut live = Live::new(query, 2, 0.95, None, false).unwrap();
+    let mut live = Live::new(query, 2, Confidence::P95, None, false);
     run(&mut live, Order::Ordered).unwrap();
     let answers = live.answers().unwrap().unwrap();
     let keys: Vec<_> = answers.rows.iter().filter_map(|(key, _)| key.as_deref()).collect();
@@ -96,7 +96,7 @@ fn query__answers_by_key_from_two_senders() {
 #[test]
 fn query__with_an_accepted_error_ends_the_job() {
     let query = "avg(value)".parse().unwrap();
-    let mut live = Live::new(query, 2, 0.95, Some(0.05), false).unwrap();
+    let mut live = Live::new(query, 2, Confidence::P95, AcceptedError::relative(0.05).ok(), false);
     run(&mut live, SHUFFLED).unwrap();
     let report = live.planner.as_ref().and_then(Planner::report).expect("a report");
     assert!(report.is_met() && report.reached <= 0.05, "{report}");
@@ -151,7 +151,8 @@ pub fn rows(job: u32, number: u32) -> impl Iterator<Item = Event> {
 }
 
 pub fn live(query: &str, senders: u32, emax: Option<f64>) -> Live {
-    Live::new(query.parse().unwrap(), senders, 0.95, emax, false).unwrap()
+    let emax = emax.map(|share| AcceptedError::relative(share).unwrap());
+    Live::new(query.parse().unwrap(), senders, Confidence::P95, emax, false)
 }
 
 #[test]
@@ -215,7 +216,7 @@ fn on_event__leaves_out_what_is_no_table() {
         ),
         (1, vec![second_header(b"value,key\n")], "the second CSV header"),
         (1, rows_of_2(b"a\n"), "lacks column \"value\""),
-        (1, rows_of_2(b"a,null\n"), "\"null\""),
+        (1, rows_of_2(b"a,soon\n"), "\"soon\""),
         (1, rows_of_2(b"a,\xff\n"), "isn't CSV"),
         (2, vec![message(2, ROWS_GROUP, b"k,1\n"), ended(2, 2, [1..2])], "no CSV header"),
         (9, vec![header(2), ended(2, 9, [0..9])], "no message with records arrived"),
@@ -339,7 +340,8 @@ fn finish__of_ordered_records_is_in_doubt() {
         (Order::Ordered, false, Verdict::InDoubt, 400),
     ] {
         let query = "avg(value)".parse().unwrap();
-        let mut live = Live::new(query, 1, 0.95, Some(0.05), ends_in_doubt).unwrap();
+        let mut live =
+            Live::new(query, 1, Confidence::P95, AcceptedError::relative(0.05).ok(), ends_in_doubt);
         take(&mut live, [header(1), started(1, order, 500)].into_iter().chain(rows(1, 30)));
         let has_ended = live.planner.as_ref().and_then(Planner::report).is_some();
         assert_eq!(has_ended, messages == 30_u32, "{order:?}, {ends_in_doubt}");

@@ -91,7 +91,7 @@ class Answering:
         self, stratum: int, rows: Iterable[Iterable[str | SupportsFloat | None]]
     ) -> None:
         """Adds the rows of one message, each with its values in the order of the columns. ``None``,
-        an empty text and ``NA`` are missing values."""
+        an empty text, ``NA``, ``N/A``, ``null`` and ``\\N`` are missing values."""
     def push_csv(self, stratum: int, message: MessageData | str) -> None:
         """Adds the rows of one message: whole records of CSV in UTF-8, without a header."""
     def push_totals(self, stratum: int, message: MessageData | str) -> None:
@@ -262,7 +262,7 @@ class Table:
         """Records with a value of several lines: a stray quote may have made one of several."""
     @property
     def note(self) -> str | None:
-        """What to tell the user if there are such records."""
+        """What to tell the user: of such records, or of a first line that may be no header."""
     def __len__(self) -> int: ...
 
 def send_csv(

@@ -92,8 +92,7 @@ impl Table {
 
     #[getter]
     fn note(&self) -> Option<String> {
-        let found = self.table.long_records;
-        (found.number > 0).then(|| found.to_string())
+        self.table.note()
     }
 
     fn __len__(&self) -> usize {

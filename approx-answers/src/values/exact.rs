@@ -1,0 +1,103 @@
+//! All values. Equal ones are counted.
+
+/// New values that are kept as they came, at least.
+const FRESH_MIN: usize = 128;
+
+/// All values, in order but for the last ones.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Exact {
+    /// In order, each with its number.
+    counted: Vec<(f64, u64)>,
+    /// As they came: a quarter of the others, so that each of those moves four times for one value.
+    fresh: Vec<f64>,
+}
+
+impl Exact {
+    pub fn push(&mut self, value: f64) {
+        self.fresh.push(value);
+        if self.fresh.len() >= FRESH_MIN.max(self.counted.len() / 4) {
+            self.settle();
+        }
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        self.counted = ordered(self.counted().chain(other.counted()).collect());
+        self.fresh.clear();
+    }
+
+    /// The values, each with its number. A value may come more than once.
+    pub fn counted(&self) -> impl Iterator<Item = (f64, u64)> {
+        self.counted.iter().copied().chain(self.fresh.iter().map(|value| (*value, 1)))
+    }
+
+    /// The memory of the values.
+    pub fn bytes(&self) -> usize {
+        size_of::<(f64, u64)>() * self.counted.capacity() + size_of::<f64>() * self.fresh.capacity()
+    }
+
+    /// The values in order, each once, with its number.
+    pub fn ordered(&self) -> Vec<(f64, u64)> {
+        ordered(self.counted().collect())
+    }
+
+    fn settle(&mut self) {
+        self.counted = self.ordered();
+        self.fresh.clear();
+    }
+}
+
+fn ordered(mut values: Vec<(f64, u64)>) -> Vec<(f64, u64)> {
+    // A stable sort merges what is in order already.
+    values.sort_by(|one, other| one.0.total_cmp(&other.0));
+    values.dedup_by(|next, kept| {
+        let is_same = next.0 == kept.0;
+        kept.1 += if is_same { next.1 } else { 0 };
+        is_same
+    });
+    values.shrink_to_fit();
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn numbers(exact: &Exact) -> BTreeMap<i32, u64> {
+        let mut numbers = BTreeMap::new();
+        exact
+            .counted()
+            .for_each(|(value, count)| *numbers.entry(value as i32).or_default() += count);
+        numbers
+    }
+
+    proptest! {
+        #[test]
+        fn counted__has_every_value(
+            parts in prop::collection::vec(prop::collection::vec(-300..300, 0..900), 1..4),
+        ) {
+            let mut expected: BTreeMap<i32, u64> = BTreeMap::new();
+            let mut merged = Exact::default();
+            for part in parts {
+                let mut exact = Exact::default();
+                for value in part {
+                    *expected.entry(value).or_default() += 1;
+                    exact.push(value.into());
+                }
+                merged.merge(&exact);
+            }
+            prop_assert_eq!(numbers(&merged), expected);
+        }
+    }
+
+    #[test]
+    fn bytes__follow_different_values() {
+        let mut exact = Exact::default();
+        (0..1_000_000).for_each(|value| exact.push(f64::from(value % 3)));
+        assert!(exact.bytes() < 2_000, "{}", exact.bytes());
+        (0..100_000).for_each(|value| exact.push(f64::from(value)));
+        assert!(exact.bytes() < 20 * 100_000, "{}", exact.bytes());
+        assert_eq!(numbers(&exact)[&2], 333_334);
+    }
+}
