@@ -190,7 +190,7 @@ pub enum QueryError {
     },
     /// A value isn't a number.
     #[error(
-        "column {column:?} holds {given:?}, which is neither a number nor missing (empty or NA)"
+        "column {column:?} holds {given:?}, which is neither a number nor missing: empty, NA, N/A, null or \\N"
     )]
     Number {
         /// The column.

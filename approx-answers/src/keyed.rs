@@ -137,7 +137,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
         self.messages.push(stratum, number, 0.0)?;
         let message = self.messages.messages();
         let group = self.groups.add(stratum, contents());
-        let seeds = Seeds { seed: self.groups.state(), is_thinned: self.is_thinned };
+        let mut seeds = Seeds { seed: self.groups.state(), is_thinned: self.is_thinned };
         each(&mut |key, value| {
             // Once a record was left out, a new key may lack its first ones.
             let key_bytes = size_of_val(key) + size_of::<(K, Entry<C>)>();
@@ -158,13 +158,16 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
                 }
             };
             let is_first = entry.last_message != message;
-            let grown = entry.push(stratum, group, value, seeds, is_first);
-            entry.bytes = entry.bytes.saturating_add_signed(grown);
-            self.room.bytes = self.room.bytes.saturating_add_signed(grown);
             entry.last_message = message;
+            let Grown { bytes, held_bytes } = entry.push(stratum, group, value, seeds, is_first);
+            self.room.bytes = self.room.bytes.saturating_add_signed(bytes);
+            self.room.held_bytes = self.room.held_bytes.saturating_add_signed(held_bytes);
+            // At once: a message may hold more than all others.
+            self.thin_if_large();
+            seeds.is_thinned = self.is_thinned;
             Ok(())
         })?;
-        self.make_room();
+        self.drop_rarest();
         Ok(())
     }
 
@@ -181,18 +184,16 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
             entry.last_message = 0;
             entry.messages > 0
         });
-        self.room.bytes = self.entries.values().map(|entry| entry.bytes).sum();
+        self.count_bytes();
     }
 
-    /// Thins the cells of all keys once they take more than their part of the memory, and then
-    /// drops keys.
-    fn make_room(&mut self) {
-        if !self.is_thinned && self.room.bytes > self.room.exact_bytes_max {
+    fn thin_if_large(&mut self) {
+        if !self.is_thinned && self.room.held_bytes > self.room.exact_bytes_max {
             self.thin();
         }
-        self.drop_rarest();
     }
 
+    /// Keeps summaries in all cells from now on.
     fn thin(&mut self) {
         self.is_thinned = true;
         for entry in self.entries.values_mut() {
@@ -200,11 +201,19 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
             entry.cells.values_mut().flat_map(|own| &mut own.groups).for_each(Cell::thin);
             entry.bytes = key_bytes + entry.cells_bytes();
         }
+        self.count_bytes();
+    }
+
+    fn count_bytes(&mut self) {
         self.room.bytes = self.entries.values().map(|entry| entry.bytes).sum();
+        self.room.held_bytes = self.entries.values().map(Entry::held_bytes).sum();
     }
 
     /// Drops the keys in the fewest messages until the memory suffices.
     fn drop_rarest(&mut self) {
+        if !self.room.fits(0) && !self.is_thinned {
+            self.thin();
+        }
         if self.room.fits(0) {
             return;
         }
@@ -214,6 +223,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
         for key in excess {
             let entry = self.entries.remove(&key).unwrap_or_default();
             self.room.bytes -= entry.bytes;
+            self.room.held_bytes -= entry.held_bytes();
             entry.leave_out(&mut self.uncounted);
         }
     }
@@ -274,8 +284,9 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
             }
             own.bytes = theirs.key_bytes() + own.cells_bytes();
         }
-        self.room.bytes = self.entries.values().map(|entry| entry.bytes).sum();
-        self.make_room();
+        self.count_bytes();
+        self.thin_if_large();
+        self.drop_rarest();
         Ok(())
     }
 
@@ -302,7 +313,7 @@ impl<C: Cell> Entry<C> {
         value: f64,
         seeds: Seeds,
         is_first: bool,
-    ) -> isize {
+    ) -> Grown {
         self.messages += u64::from(is_first);
         let known = self.cells.len();
         let own = cells_of(&mut self.cells, stratum, seeds);
@@ -311,9 +322,11 @@ impl<C: Cell> Entry<C> {
         let cell = &mut own.groups[group];
         let before = cell.bytes();
         cell.push(value);
-        let grown = cell.bytes() as isize - before as isize;
-        let is_new = self.cells.len() > known;
-        if is_new { grown + own_bytes::<C>() as isize } else { grown }
+        let held_bytes = cell.bytes() as isize - before as isize;
+        let of_new = if self.cells.len() > known { own_bytes::<C>() as isize } else { 0 };
+        let bytes = held_bytes + of_new;
+        self.bytes = self.bytes.saturating_add_signed(bytes);
+        Grown { bytes, held_bytes }
     }
 
     /// The memory of the key alone.
@@ -323,8 +336,12 @@ impl<C: Cell> Entry<C> {
 
     /// The memory of the cells.
     fn cells_bytes(&self) -> usize {
-        let cells = self.cells.values().flat_map(|own| &own.groups);
-        self.cells.len() * own_bytes::<C>() + cells.map(Cell::bytes).sum::<usize>()
+        self.cells.len() * own_bytes::<C>() + self.held_bytes()
+    }
+
+    /// The memory that the cells hold.
+    fn held_bytes(&self) -> usize {
+        self.cells.values().flat_map(|own| &own.groups).map(Cell::bytes).sum()
     }
 }
 
@@ -332,6 +349,12 @@ impl<C> Default for Entry<C> {
     fn default() -> Self {
         Self { cells: BTreeMap::new(), messages: 0, last_message: 0, bytes: 0 }
     }
+}
+
+/// By how much a key's memory grew, as [`Room`] counts it.
+struct Grown {
+    bytes: isize,
+    held_bytes: isize,
 }
 
 /// What new cells begin with.
@@ -372,6 +395,84 @@ mod tests {
 
     fn bytes(values: &Values) -> usize {
         values.entries.values().map(|entry| entry.bytes).sum()
+    }
+
+    /// Adds a message of different values of these keys.
+    fn push_different(values: &mut Values, stratum: u32, keys: &[u32]) {
+        let first = 1_000.0 * values.messages.messages() as f64;
+        let each = |on: OnRecord<'_, u32>| {
+            (0..100).try_for_each(|row| on(&keys[row % keys.len()], first + row as f64))
+        };
+        values.push::<u32, AnswerError>(stratum, each, |_, _| (), || 0).unwrap();
+    }
+
+    fn assert_counted(values: &Values) {
+        let entries = || values.entries.values();
+        assert_eq!(values.room.held_bytes, entries().map(Entry::held_bytes).sum::<usize>());
+        assert_eq!(values.room.bytes, bytes(values));
+        let of_keys = size_of::<u32>() + size_of::<(u32, Entry<crate::values::Values>)>();
+        for entry in entries() {
+            assert_eq!(entry.bytes, of_keys + entry.cells_bytes());
+        }
+    }
+
+    fn error_variance(values: &Values) -> f64 {
+        let cells = values.entries.values().flat_map(|entry| entry.cells.values());
+        cells.flat_map(|own| &own.groups).map(crate::values::Values::error_variance).sum()
+    }
+
+    /// All values are kept up to a bound, within a message as well, and summaries beyond it.
+    #[test]
+    fn thin__keeps_to_the_bound_of_values() {
+        let mut values = Values::new(10);
+        values.room.exact_bytes_max = 1 << 20;
+        for message in 0..3_000 {
+            push_different(&mut values, message % 3, &[1, 2]);
+            assert_counted(&values);
+            assert_eq!(values.is_thinned, error_variance(&values) > 0.0);
+            assert!(values.is_thinned || values.room.held_bytes <= 1 << 20);
+        }
+        assert!(values.is_thinned);
+        // A new key, a new stratum, and a stratum that goes.
+        push_different(&mut values, 3, &[3]);
+        assert_counted(&values);
+        values.remove_stratum(1);
+        assert_counted(&values);
+        let mut large = Values::new(10);
+        large.room.exact_bytes_max = 1 << 20;
+        let each = |on: OnRecord<'_, u32>| (0..200_000).try_for_each(|row| on(&1, f64::from(row)));
+        large.push::<u32, AnswerError>(0, each, |_, _| (), || 0).unwrap();
+        assert_counted(&large);
+        assert!(large.is_thinned && large.room.held_bytes < 1 << 16);
+    }
+
+    #[test]
+    fn merge__of_summaries_and_of_all_values() {
+        let part = |exact_bytes_max, strata: std::ops::Range<u32>| {
+            let mut values = Values::new(10);
+            values.room.exact_bytes_max = exact_bytes_max;
+            strata.for_each(|stratum| push_different(&mut values, stratum % 4, &[1, 2, stratum]));
+            values
+        };
+        for (own, theirs, is_thinned) in [
+            (usize::MAX, usize::MAX, false),
+            (usize::MAX, 0, true),
+            (0, usize::MAX, true),
+            (0, 0, true),
+            (1 << 16, 1 << 16, true),
+        ] {
+            let mut values = part(own, 3..9);
+            values.merge(&part(theirs, 6..60)).unwrap();
+            assert_counted(&values);
+            assert_eq!(values.is_thinned, is_thinned, "{own} {theirs}");
+            let of_keys = |key: u32| -> u64 {
+                let cells = values.entries[&key].cells.values().flat_map(|own| &own.groups);
+                cells.map(Cell::records).sum()
+            };
+            assert_eq!(of_keys(1) + of_keys(2), 60 * 67);
+            push_different(&mut values, 9, &[1, 9]);
+            assert_counted(&values);
+        }
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub use group_by::GroupBy;
 pub use moments::Moments;
 pub use position::Gap;
 pub use quantiles::Quantiles;
-pub use query::{Answering, Answers, CsvQuotes, Function, Query, QuoteError};
+pub use query::{Answering, Answers, CsvQuotes, Function, Query, QuoteError, is_missing};
 pub use sample::Sample;
 pub use table::{LongRecords, RecordOrder, Table, TableError};
 pub use table_totals::Totals;

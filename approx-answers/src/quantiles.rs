@@ -21,8 +21,7 @@ use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 /// own, from the groups, and its ends are turned back into values. The lower end takes the variance
 /// of the share below the quantile: with ties, that share decides there.
 ///
-/// All values are kept while keys and values take no more than 64 MiB (two million different
-/// values of one key), so a quantile of a job that arrived whole is exact. Beyond that, a group has
+/// All values are kept while they take no more than 64 MiB (some three million different ones), so a quantile of a job that arrived whole is exact. Beyond that, a group has
 /// a sketch of its values, some 4 KB, whose rank error (0.1 % of all groups together) is part of
 /// the interval. Beyond 256 MiB, the keys in the fewest messages are left out, but one key stays.
 #[derive(Clone, Debug)]
@@ -226,15 +225,14 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
             if stratum.is_complete() {
                 continue;
             }
-            let residuals: Vec<f64> = cells
-                .iter()
-                .map(|cell| cell.up_to(value) - share * cell.records() as f64)
-                .collect();
+            let counts: Vec<(f64, f64)> =
+                cells.iter().map(|cell| (cell.up_to(value), cell.records() as f64)).collect();
             let sizes = self.keyed.groups.sizes(*number);
-            let (square, degrees_of_freedom) = variance(&sizes, |group| residuals[group]);
+            let (square, degrees_of_freedom) =
+                variance(&sizes, |group| counts[group].0 - share * counts[group].1);
             let scale = weight * stratum.arrived() as f64;
-            let records = cells.iter().map(|cell| cell.records() as f64).sum::<f64>();
-            let up_to = cells.iter().map(|cell| cell.up_to(value)).sum::<f64>();
+            let up_to = counts.iter().map(|(up_to, _)| up_to).sum::<f64>();
+            let records = counts.iter().map(|(_, records)| records).sum::<f64>();
             let part = Part {
                 stratum: *number,
                 sent: stratum.sent,
@@ -307,10 +305,12 @@ impl Ranked {
         let mut values: Vec<(f64, f64)> = Vec::new();
         for (stratum, own) in cells {
             let weight = weights[stratum];
-            let kept = own.groups.iter().flat_map(Values::weighted);
-            values.extend(kept.map(|(value, count)| (value, weight * count)));
+            for cell in &own.groups {
+                cell.each(|value, count| values.push((value, weight * count)));
+            }
         }
-        values.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+        // A stable sort merges the cells' values, which are mostly in order.
+        values.sort_by(|one, other| one.0.total_cmp(&other.0));
         let mut total = 0.0;
         for (_, weight) in &mut values {
             total += *weight;

@@ -3,24 +3,26 @@
 /// The most that keys and what is counted of them may take.
 pub(crate) const BYTES_MAX: usize = 256 << 20;
 
-/// The most that they may take before cells keep summaries in place of all records: some two
-/// million different values.
+/// The most that values may take before cells keep summaries in place of all of them.
 const EXACT_BYTES_MAX: usize = 64 << 20;
 
 /// Beyond the bound, keys are dropped until this share of it is taken, so that drops are few.
 const SHARE_KEPT: f64 = 7.0 / 8.0;
 
-/// The bytes of all keys, and their bound.
+/// The bytes of all keys, and their bounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
+    /// Of keys, their cells, and what these hold.
     pub bytes: usize,
     pub bytes_max: usize,
+    /// Of what cells hold: their values.
+    pub held_bytes: usize,
     pub exact_bytes_max: usize,
 }
 
 impl Default for Room {
     fn default() -> Self {
-        Self { bytes: 0, bytes_max: BYTES_MAX, exact_bytes_max: EXACT_BYTES_MAX }
+        Self { bytes: 0, bytes_max: BYTES_MAX, held_bytes: 0, exact_bytes_max: EXACT_BYTES_MAX }
     }
 }
 

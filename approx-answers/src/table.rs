@@ -173,11 +173,10 @@ impl Table {
     }
 }
 
-/// The first of these values that is a number, but for whole numbers of four digits: those may be
-/// years that name their columns.
+/// The first of these values that is a number, but for years, which may name their columns.
 fn number_in(columns: &ByteRecord) -> Option<String> {
     let values = columns.iter().filter_map(|value| str::from_utf8(value).ok()).map(str::trim);
-    let is_year = |value: &str| value.len() == 4 && value.bytes().all(|byte| byte.is_ascii_digit());
+    let is_year = |value: &str| value.parse().is_ok_and(|year: u32| (1800..2200).contains(&year));
     let is_number = |value: &str| value.parse().is_ok_and(f64::is_finite);
     values.filter(|value| !is_year(value)).find(|value| is_number(value)).map(str::to_owned)
 }
@@ -399,8 +398,12 @@ mod tests {
     fn note__names_a_number_in_the_header() {
         let note =
             |file: &str| Table::read(file.as_bytes(), None, RecordOrder::OfFile).unwrap().note();
-        for (file, number) in [("AA,12.5\nUA,7\n", "12.5"), ("7\n8\n", "7"), ("a, -1e3 \n", "-1e3")]
-        {
+        for (file, number) in [
+            ("AA,12.5\nUA,7\n", "12.5"),
+            ("UA,1530\n", "1530"),
+            ("7\n8\n", "7"),
+            ("a, -1e3 \n", "-1e3"),
+        ] {
             let note = note(file).unwrap();
             assert!(note.contains(&format!("is the number {number}: ")), "{note}");
         }

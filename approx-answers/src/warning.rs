@@ -133,7 +133,7 @@ pub enum Warning {
         /// The first of them.
         first: String,
     },
-    /// The key `NA` is among the largest.
+    /// The key `NA`, or another word for a missing value, is among the largest.
     NaRanked,
     /// The column of `count(column)` holds text, and `NA`, `N/A`, `null` or `\N` may be values of it.
     NaInText {
@@ -318,7 +318,7 @@ impl fmt::Display for Warning {
             }
             Self::NaRanked => write!(
                 f,
-                "NA is ranked as a value: if it stands for missing values, leave its rows out"
+                "NA or null is ranked as a value: if it stands for missing values, leave its rows out"
             ),
             Self::NaInText { rows } => write!(
                 f,

@@ -2,7 +2,7 @@
 
 use super::{
     Function, Query,
-    records::{Columns, Counted, NA, Once, Records},
+    records::{Columns, Counted, Once, Records, is_missing_word},
     without_value::WithoutValue,
 };
 use crate::check::{contradictions, seen_from};
@@ -38,9 +38,9 @@ const QUANTILE_KEYS_MAX: usize = 250;
 /// # Ok::<(), approx_answers::QueryError>(())
 /// ```
 ///
-/// A missing number is empty or `NA`; rows without one of the query's numbers are left out.
-/// `count(column)` counts neither, and warns of `NA` in a column of text. A key may be `NA`, and is
-/// missing in `top` if it is empty. At most 10,000 keys are counted, and 250 of a quantile; fewer
+/// A missing number is empty, `NA`, `N/A`, `null` or `\N`, in any case; rows without one of the
+/// query's numbers are left out. `count(column)` counts none of these, and warns of the words in a
+/// column of text. A key may be such a word, and is missing in `top` if it is empty. At most 10,000 keys are counted, and 250 of a quantile; fewer
 /// if they take more than 256 MiB.
 #[derive(Clone, Debug)]
 pub struct Answering {
@@ -427,7 +427,7 @@ impl Answering {
                     return Err(AnswerError::NoMessages);
                 };
                 let mut ranking = top.largest(ranks, confidence)?;
-                let has_na = ranking.ranks.iter().any(|(key, _)| key.trim() == NA);
+                let has_na = ranking.ranks.iter().any(|(key, _)| is_missing_word(key));
                 ranking.warnings.extend(has_na.then_some(Warning::NaRanked));
                 let rows = ranking.ranks.into_iter().map(|(key, e)| (Some(key), e)).collect();
                 Ok(Answers {

@@ -9,6 +9,7 @@ mod without_value;
 
 pub use answering::{Answering, Answers};
 pub use quotes::{CsvQuotes, QuoteError};
+pub use records::is_missing;
 
 use std::fmt;
 

@@ -165,19 +165,17 @@ fn find<S: AsRef<str>>(columns: &[S], name: &str) -> Result<Column, QueryError> 
     Ok(Column { name: name.to_owned(), position })
 }
 
-/// The key that may stand for missing values.
-pub(super) const NA: &str = "NA";
-
 /// Missing numbers in tables of R, of spreadsheets, and of databases. NaN isn't among them: it may
 /// be a number that went wrong.
-const MISSING: [&str; 4] = [NA, "N/A", "null", "\\N"];
+const MISSING: [&str; 4] = ["NA", "N/A", "null", "\\N"];
 
-fn is_missing(text: &str) -> bool {
-    text.is_empty() || is_missing_word(text)
+/// Whether a value of a column of numbers is missing: empty, or a word that stands for that.
+pub fn is_missing(text: &str) -> bool {
+    text.trim().is_empty() || is_missing_word(text)
 }
 
-fn is_missing_word(text: &str) -> bool {
-    text.len() <= 4 && MISSING.iter().any(|word| word.eq_ignore_ascii_case(text))
+pub(super) fn is_missing_word(text: &str) -> bool {
+    MISSING.iter().any(|word| word.eq_ignore_ascii_case(text.trim()))
 }
 
 impl Column {
@@ -188,7 +186,7 @@ impl Column {
     /// The number in this column; `None` if it is missing.
     fn number<R: Row + ?Sized>(&self, row: &R) -> Result<Option<f64>, QueryError> {
         let text = self.of(row).unwrap_or_default();
-        if is_missing(text.trim()) {
+        if is_missing(text) {
             return Ok(None);
         }
         let number: Option<f64> =

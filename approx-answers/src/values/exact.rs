@@ -1,61 +1,57 @@
 //! All values. Equal ones are counted.
 
-/// New values that are kept as they came, at least.
-const FRESH_MIN: usize = 128;
+/// Values that may stay as they came, however few there are.
+const FRESH_MIN: usize = 16;
 
 /// All values, in order but for the last ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exact {
-    /// In order, each with its number.
+    /// In order, each value once, with its number.
     counted: Vec<(f64, u64)>,
-    /// As they came: a quarter of the others, so that each of those moves four times for one value.
-    fresh: Vec<f64>,
+    /// As they came, at most a quarter as many as the others: a new value then moves four of those.
+    fresh: Vec<(f64, u64)>,
 }
 
 impl Exact {
     pub fn push(&mut self, value: f64) {
-        self.fresh.push(value);
-        if self.fresh.len() >= FRESH_MIN.max(self.counted.len() / 4) {
-            self.settle();
-        }
+        self.fresh.push((value, 1));
+        self.settle();
     }
 
     pub fn merge(&mut self, other: &Self) {
-        self.counted = ordered(self.counted().chain(other.counted()).collect());
-        self.fresh.clear();
+        self.fresh.extend(other.counted());
+        self.settle();
     }
 
     /// The values, each with its number. A value may come more than once.
     pub fn counted(&self) -> impl Iterator<Item = (f64, u64)> {
-        self.counted.iter().copied().chain(self.fresh.iter().map(|value| (*value, 1)))
+        self.counted.iter().chain(&self.fresh).copied()
+    }
+
+    /// The values in order, each once, with its number.
+    pub fn into_ordered(mut self) -> Vec<(f64, u64)> {
+        self.counted.append(&mut self.fresh);
+        // A stable sort merges what is in order already.
+        self.counted.sort_by(|one, other| one.0.total_cmp(&other.0));
+        self.counted.dedup_by(|next, kept| {
+            let is_same = next.0 == kept.0;
+            kept.1 += if is_same { next.1 } else { 0 };
+            is_same
+        });
+        self.counted
     }
 
     /// The memory of the values.
     pub fn bytes(&self) -> usize {
-        size_of::<(f64, u64)>() * self.counted.capacity() + size_of::<f64>() * self.fresh.capacity()
-    }
-
-    /// The values in order, each once, with its number.
-    pub fn ordered(&self) -> Vec<(f64, u64)> {
-        ordered(self.counted().collect())
+        size_of::<(f64, u64)>() * (self.counted.capacity() + self.fresh.capacity())
     }
 
     fn settle(&mut self) {
-        self.counted = self.ordered();
-        self.fresh.clear();
+        if self.fresh.len() >= FRESH_MIN.max(self.counted.len() / 4) {
+            self.counted = std::mem::take(self).into_ordered();
+            self.counted.shrink_to_fit();
+        }
     }
-}
-
-fn ordered(mut values: Vec<(f64, u64)>) -> Vec<(f64, u64)> {
-    // A stable sort merges what is in order already.
-    values.sort_by(|one, other| one.0.total_cmp(&other.0));
-    values.dedup_by(|next, kept| {
-        let is_same = next.0 == kept.0;
-        kept.1 += if is_same { next.1 } else { 0 };
-        is_same
-    });
-    values.shrink_to_fit();
-    values
 }
 
 #[cfg(test)]
@@ -95,9 +91,9 @@ mod tests {
     fn bytes__follow_different_values() {
         let mut exact = Exact::default();
         (0..1_000_000).for_each(|value| exact.push(f64::from(value % 3)));
-        assert!(exact.bytes() < 2_000, "{}", exact.bytes());
+        assert!(exact.bytes() < 600, "{}", exact.bytes());
         (0..100_000).for_each(|value| exact.push(f64::from(value)));
-        assert!(exact.bytes() < 20 * 100_000, "{}", exact.bytes());
+        assert!(exact.bytes() < 24 * 100_000, "{}", exact.bytes());
         assert_eq!(numbers(&exact)[&2], 333_334);
     }
 }

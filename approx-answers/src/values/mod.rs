@@ -37,6 +37,7 @@ impl Cell for Values {
     }
 
     fn push(&mut self, value: f64) {
+        let value = value + 0.0; // Equal numbers are one value: -0.0 becomes 0.0.
         match &mut self.kept {
             Kept::All(exact) => exact.push(value),
             Kept::Some(sketch) => sketch.push(value, &mut self.state),
@@ -53,7 +54,7 @@ impl Cell for Values {
         match (&mut self.kept, &other.kept) {
             (Kept::All(own), Kept::All(theirs)) => own.merge(theirs),
             (Kept::Some(own), Kept::Some(theirs)) => own.merge(theirs, &mut self.state),
-            (Kept::Some(own), Kept::All(theirs)) => own.add(theirs, &mut self.state),
+            (Kept::Some(own), Kept::All(theirs)) => own.add(theirs.clone(), &mut self.state),
             (Kept::All(_), Kept::Some(_)) => unreachable!("thinned above"),
         }
         self.values += other.values;
@@ -72,9 +73,9 @@ impl Cell for Values {
     }
 
     fn thin(&mut self) {
-        if let Kept::All(exact) = &self.kept {
+        if let Kept::All(exact) = &mut self.kept {
             let mut sketch = Sketch::default();
-            sketch.add(exact, &mut self.state);
+            sketch.add(std::mem::take(exact), &mut self.state);
             self.kept = Kept::Some(sketch);
         }
     }
@@ -94,19 +95,20 @@ impl Values {
         self.ends
     }
 
-    /// The values that are kept, each with the number that it stands for, in no order.
-    pub fn weighted(&self) -> Box<dyn Iterator<Item = (f64, f64)> + '_> {
+    /// Calls `on` with the values that are kept, each with the number that it stands for, in no
+    /// order.
+    pub fn each(&self, mut on: impl FnMut(f64, f64)) {
         match &self.kept {
-            Kept::All(exact) => {
-                Box::new(exact.counted().map(|(value, count)| (value, count as f64)))
-            }
-            Kept::Some(sketch) => Box::new(sketch.weighted()),
+            Kept::All(exact) => exact.counted().for_each(|(value, count)| on(value, count as f64)),
+            Kept::Some(sketch) => sketch.weighted().for_each(|(value, count)| on(value, count)),
         }
     }
 
     /// The number of values that are at most `value`.
     pub fn up_to(&self, value: f64) -> f64 {
-        self.weighted().filter(|(kept, _)| *kept <= value).map(|(_, weight)| weight).sum()
+        let mut sum = 0.0;
+        self.each(|kept, count| sum += if kept <= value { count } else { 0.0 });
+        sum
     }
 
     fn widen(&mut self, (low, high): (f64, f64)) {
@@ -137,8 +139,7 @@ mod tests {
             parts[2].thin();
             let mut values = Values::default();
             parts.iter().for_each(|part| values.merge(part));
-            let total: f64 = values.weighted().map(|(_, weight)| weight).sum();
-            assert_eq!((total, values.records()), (1e5, 100_000));
+            assert_eq!((values.up_to(1e9), values.records()), (1e5, 100_000));
             assert_eq!(values.ends(), Some((0.0, 99_999.0)));
             let stated = values.error_variance().sqrt();
             assert!(stated > 0.0 && stated < 0.01 * 1e5, "{stated}");
@@ -161,6 +162,14 @@ mod tests {
         values.merge(&of(700..2_000));
         assert_eq!((values.up_to(249.0), values.records()), (500.0, 2_000));
         assert_eq!((values.error_variance(), values.ends()), (0.0, Some((0.0, 999.0))));
+    }
+
+    #[test]
+    fn push__takes_both_zeros_for_one_value() {
+        let mut values = Values::default();
+        (0..100).for_each(|i| values.push(if i % 9 == 0 { -0.0 } else { 0.0 }));
+        values.each(|value, _| assert!(value.is_sign_positive()));
+        assert_eq!(values.up_to(-0.0), 100.0);
     }
 
     /// Draws from the values alone were the same in all sketches of a column with ties, and shifted

@@ -131,14 +131,12 @@ pub fn answer_error(errors: &[QueryError]) -> f64 {
     sum / errors.len().max(1) as f64
 }
 
-/// The number in a field, `None` if it is missing (empty or `NA`).
+/// The number in a field, `None` if it is missing.
 pub fn parse_number(text: &str) -> Result<Option<f64>, ()> {
-    match text.trim() {
-        "" | "NA" => Ok(None),
-        number => match number.parse::<f64>() {
-            Ok(number) if number.is_finite() => Ok(Some(number)),
-            _ => Err(()),
-        },
+    match text.trim().parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(Some(number)),
+        _ if approx_answers::is_missing(text) => Ok(None),
+        _ => Err(()),
     }
 }
 

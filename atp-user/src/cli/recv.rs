@@ -105,7 +105,11 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 fn accepted_error(text: &str) -> Result<AcceptedError, String> {
-    AcceptedError::relative(share(text)?).map_err(|error| error.to_string())
+    let share = share(text)?;
+    if share >= 1.0 && !text.ends_with('%') {
+        return Err(format!("`{text}` is {} %: write {text}%, or a share below 1", share * 100.0));
+    }
+    AcceptedError::relative(share).map_err(|error| error.to_string())
 }
 
 fn confidence(text: &str) -> Result<Confidence, String> {
