@@ -30,6 +30,13 @@ impl ReceiverAdvice {
         }
     }
 
+    /// Whether the first advice is still to come: no receipt has, or the receiver gives advice and
+    /// no lane has any.
+    pub(crate) fn is_awaited(&self) -> bool {
+        let has_none = self.lanes.iter().all(|lane| *lane == Advice::NONE);
+        self.heard_ns == 0 || self.wants_backlogs() && has_none
+    }
+
     /// Whether the receiver understands statements of a backlog.
     pub(crate) fn wants_backlogs(&self) -> bool {
         self.features.contains(Features::ADVICE)
@@ -98,6 +105,24 @@ mod tests {
         receive(&mut sender, 1, 2, Features::ADVICE, Advice::NONE);
         (0..2).for_each(|_| _ = sender.queue(0, 20).unwrap());
         assert_eq!(backlogs(&send_all(&mut sender, 1)), [true, true, true, false]);
+    }
+
+    /// The packets in flight are few until the first advice, if there is to be any.
+    #[test]
+    fn first_window__is_open_once_there_is_advice_or_none_to_come() {
+        let [mut advised, mut unadvised] = [(); 2].map(|()| {
+            let window = SenderConfig { initial_window_packets: 5, ..config() };
+            let mut sender = Sender::new(SenderConfig { mrdf: false, ..window }).unwrap();
+            (0..99).for_each(|_| _ = sender.queue(0, 20).unwrap());
+            assert_eq!(send_all(&mut sender, 1).len(), 5);
+            sender
+        });
+        receive(&mut advised, 2, 1, Features::ADVICE, Advice::NONE);
+        assert_eq!(send_all(&mut advised, 2).len(), 16 - 5);
+        receive(&mut advised, 3, 2, Features::ADVICE, Advice::of(6_400));
+        assert!(send_all(&mut advised, 3).len() > 40);
+        receive(&mut unadvised, 2, 1, Features::PACKED, Advice::NONE);
+        assert!(send_all(&mut unadvised, 2).len() > 40);
     }
 
     #[test]

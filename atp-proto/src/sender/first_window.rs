@@ -1,4 +1,9 @@
-//! Limits the first window: the packets in flight until the peer or its host is heard.
+//! Limits the first window: the packets in flight until the peer or its host is heard, and then
+//! until the first advice.
+//!
+//! Advice comes some milliseconds after the first ACK, as it passes through processes of both
+//! hosts. Lanes that begin together and send at the line's rate meanwhile fill the queues, and lose
+//! all that exceeds the line. A window in flight is as fast on a short path, and needs no queue.
 //!
 //! If all of them are lost, only a timeout ends the silence, and without a measured RTT it is long.
 //! So one packet more follows after each timer granularity. Its ACK shows that the earlier ones are
@@ -10,10 +15,19 @@ use super::Sender;
 const DOUBLE_AFTER: u32 = 64;
 /// The most doublings: from 1 ms to a second.
 const DOUBLINGS_MAX: u32 = 10;
+/// The least window of a sender that was answered and awaits advice. A queue of the profile
+/// `default` holds those of six lanes.
+const AWAITING_PACKETS_MIN: u32 = 16;
+/// Advice that comes later than this after the first answer isn't awaited.
+const AWAITING_NS_MAX: u64 = 50_000_000;
 
-/// The state of a sender that has heard nothing.
+/// The state of a sender that has heard nothing, or no advice.
 #[derive(Debug, Default)]
 pub(crate) struct FirstWindow {
+    /// Whether there is no limit any more.
+    is_open: bool,
+    /// When the peer or its host was first known to answer.
+    answered_ns: Option<u64>,
     /// When a packet was handed out last.
     sent_ns: u64,
     /// One packet more may be sent than the window allows.
@@ -30,10 +44,25 @@ impl FirstWindow {
 }
 
 impl Sender {
+    /// Ends the first window's limit, unless nothing was heard or advice is to be awaited.
+    pub(super) fn open_first_window(&mut self, now_ns: u64) {
+        if self.first_window.is_open || !self.silence.was_heard() {
+            return;
+        }
+        let answered_ns = *self.first_window.answered_ns.get_or_insert(now_ns);
+        let is_late = now_ns.saturating_sub(answered_ns) >= AWAITING_NS_MAX;
+        let is_exact = self.config.groups.iter().any(|group| group.msr.is_exact());
+        self.first_window.is_open = is_exact || is_late || !self.receiver_advice.is_awaited();
+    }
+
     /// The number of packets that the first window has room for; `None` if there is no limit.
     pub(super) fn first_window_room(&self) -> Option<u32> {
-        let packets = self.config.initial_window_packets;
-        let is_limited = packets > 0 && !self.silence.was_heard();
+        let packets = match self.config.initial_window_packets {
+            0 => 0,
+            packets if self.silence.was_heard() => packets.max(AWAITING_PACKETS_MIN),
+            packets => packets,
+        };
+        let is_limited = packets > 0 && !self.first_window.is_open;
         let room = packets.saturating_sub(self.in_flight());
         is_limited.then_some(room.max(self.first_window.extra.into()))
     }

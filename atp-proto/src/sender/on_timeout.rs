@@ -31,6 +31,7 @@ impl Sender {
         self.exclude_absence(now_ns);
         self.no_room.resume(now_ns);
         self.detect_losses(now_ns);
+        self.open_first_window(now_ns);
         self.grow_first_window(now_ns);
         self.narrow_if_black_hole(now_ns);
         self.in_each_window(|sender| sender.probe_for_receipt(now_ns));

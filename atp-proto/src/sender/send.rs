@@ -89,6 +89,7 @@ impl Sender {
             self.sent_packets.reclaim(|_| true);
             room = self.config.window_packets().saturating_sub(self.sent_packets.span());
         }
+        self.open_first_window(now_ns);
         room = room.min(self.first_window_room().unwrap_or(room));
         let next = self.window.next_message(may_send);
         let Some((key, fresh_only)) = next.filter(|_| room > 0) else {
@@ -299,9 +300,11 @@ mod tests {
         let gaps_ns: Vec<_> = timeouts_ns.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!((20 * MS..40 * MS).contains(&gaps_ns[0]), "{gaps_ns:?}");
         assert!(gaps_ns[1..].iter().all(|gap_ns| *gap_ns == 2 * gaps_ns[0]), "{gaps_ns:?}");
-        // Anything that is heard ends the limit.
-        (0..25).for_each(|_| _ = sender.queue(0, 10).unwrap());
+        // Anything that is heard ends the limit, but for that before the first advice.
+        (0..40).for_each(|_| _ = sender.queue(0, 10).unwrap());
         ack(&mut sender, timeouts_ns[5] + MS, &last[0]);
-        assert_eq!(send_all(&mut sender, timeouts_ns[5] + MS).len(), 25);
+        assert_eq!(send_all(&mut sender, timeouts_ns[5] + MS).len() + 4, 16);
+        let later_ns = timeouts_ns[5] + 51 * MS;
+        assert!(send_all(&mut sender, later_ns).len() > 16);
     }
 }
