@@ -21,9 +21,10 @@ use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 /// own, from the groups, and its ends are turned back into values. The lower end takes the variance
 /// of the share below the quantile: with ties, that share decides there.
 ///
-/// All values are kept while they take no more than 64 MiB (some three million different ones), so a quantile of a job that arrived whole is exact. Beyond that, a group has
-/// a sketch of its values, some 4 KB, whose rank error (0.1 % of all groups together) is part of
-/// the interval. Beyond 256 MiB, the keys in the fewest messages are left out, but one key stays.
+/// All values are kept while they take no more than 64 MiB (some three million different ones), so
+/// a quantile of a job that arrived whole is exact. Beyond that, a group has a sketch of its
+/// values, some 4 KB, whose rank error (0.1 % of all groups together) is part of the interval.
+/// Beyond 256 MiB, the keys in the fewest messages are left out, but one key stays.
 #[derive(Clone, Debug)]
 pub struct Quantiles<K = ()> {
     keyed: Keyed<K, Values>,

@@ -135,7 +135,7 @@ pub enum Warning {
     },
     /// The key `NA`, or another word for a missing value, is among the largest.
     NaRanked,
-    /// The column of `count(column)` holds text, and `NA`, `N/A`, `null` or `\N` may be values of it.
+    /// The column of `count(column)` holds text, and `NA`, `N/A`, `null` or `\N` may be values.
     NaInText {
         /// Rows with one of these, which aren't counted.
         rows: u64,

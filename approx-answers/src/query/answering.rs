@@ -40,8 +40,8 @@ const QUANTILE_KEYS_MAX: usize = 250;
 ///
 /// A missing number is empty, `NA`, `N/A`, `null` or `\N`, in any case; rows without one of the
 /// query's numbers are left out. `count(column)` counts none of these, and warns of the words in a
-/// column of text. A key may be such a word, and is missing in `top` if it is empty. At most 10,000 keys are counted, and 250 of a quantile; fewer
-/// if they take more than 256 MiB.
+/// column of text. A key may be such a word, and is missing in `top` if it is empty. At most 10,000
+/// keys are counted, and 250 of a quantile; fewer if they take more than 256 MiB.
 #[derive(Clone, Debug)]
 pub struct Answering {
     query: Query,

@@ -37,8 +37,8 @@ pub(super) trait Records {
     fn counted(&self) -> Counted;
 }
 
-/// The rows of messages, and the values of the column that `count(column)` counts. `NA` and `null` are
-/// missing among numbers, and may be values among text.
+/// The rows of messages, and the values of the column that `count(column)` counts. `NA` and `null`
+/// are missing among numbers, and may be values among text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
     /// All rows, with and without values.

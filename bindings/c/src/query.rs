@@ -264,10 +264,10 @@ fn accepted(options: &atp_query_options) -> Outcome<Option<AcceptedError>> {
     }
 }
 
-/// Adds the rows of one message: whole lines of CSV, without a header. Missing values are
-/// empty, NA, N/A, null or \N. ATP_ERROR_ROW if a row can't be read, has more values than the header, or a quote without an
-/// end. ATP_ERROR_SAMPLE if a row can't be counted. The message is then left out, and the query
-/// goes on.
+/// Adds the rows of one message: whole lines of CSV, without a header. Missing values are empty,
+/// NA, N/A, null or \N. ATP_ERROR_ROW if a row can't be read, has more values than the header, or a
+/// quote without an end. ATP_ERROR_SAMPLE if a row can't be counted. The message is then left out,
+/// and the query goes on.
 ///
 /// # Safety
 /// `data` is null or has `len` readable bytes.
