@@ -297,7 +297,9 @@ impl JobBuilder {
 
     /// The most packets in flight until the receiver or its host was heard: 16 are about one
     /// bandwidth-delay product of a fast network. If the daemon knows the RTT of an earlier job to
-    /// the host, it is one and a half of them at most. 0 is no limit. Default 16.
+    /// the host, it is one and a half of them at most. For up to 25 ms more, until the first
+    /// advice, the limit is this or what the line sends in a millisecond, the larger one. 0 is no
+    /// limit. Default 16.
     pub fn initial_window_packets(mut self, packets: u32) -> Self {
         self.initial_window_packets = packets;
         self

@@ -20,10 +20,11 @@ pub fn apply(path: KnownPath, sender: &mut Sender, packet_bytes: u32) {
         min_ns: path.rtt_min_ns.min(RTT_NS_MAX),
     };
     sender.set_earlier_rtt(rtt);
+    let line = Rate::from_bytes_per_s(path.rate_max_bytes_per_s);
+    sender.set_awaiting_packets(first_window::awaiting_packets(line, packet_bytes));
     if sender.config().groups.iter().any(|group| group.msr.is_exact()) {
         return;
     }
-    let line = Rate::from_bytes_per_s(path.rate_max_bytes_per_s);
     let packets_max = sender.config().initial_window_packets;
     let packets = first_window::packets(packets_max, line, packet_bytes, rtt.min_ns);
     sender.set_initial_window_packets(packets);

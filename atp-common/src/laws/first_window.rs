@@ -14,6 +14,12 @@ pub const PACKETS_MIN: u32 = 2;
 /// The minimum covers one to two times this, as long as BBR's (10 s).
 const PERIOD_NS: u64 = 10_000_000_000;
 
+/// The least packets in flight of a sender that awaits advice: a queue of the profile `default`
+/// holds those of six lanes.
+pub const AWAITING_PACKETS_MIN: u32 = 16;
+/// Milliseconds of a second.
+const AWAITING_PER_S: u64 = 1_000;
+
 /// Longer RTTs count as this one: about 134 ms.
 const RTT_NS_MAX: u64 = 1 << 27;
 
@@ -36,6 +42,17 @@ pub const fn packets(packets_max: u32, line: Rate, packet_bytes: u32, rtt_min_ns
     } else {
         packets as u32
     }
+}
+
+/// The most packets in flight of a sender that was answered and awaits its first advice: as many of
+/// `packet_bytes` as `line` sends in a millisecond, and 16 at least. A sender of a fast lane asks
+/// for an ACK about once in that time, and a busy host reads them no sooner.
+///
+/// Overflow: a rate of 5 * 10^10.
+pub const fn awaiting_packets(line: Rate, packet_bytes: u32) -> u32 {
+    let bytes = line.bytes_per_s() / AWAITING_PER_S;
+    let packets = bytes / if packet_bytes == 0 { 1 } else { packet_bytes } as u64;
+    if packets < AWAITING_PACKETS_MIN as u64 { AWAITING_PACKETS_MIN } else { packets as u32 }
 }
 
 /// The RTTs that earlier jobs measured on the path to a host.

@@ -30,11 +30,11 @@ impl ReceiverAdvice {
         }
     }
 
-    /// Whether the first advice is still to come: no receipt has, or the receiver gives advice and
-    /// no lane has any.
-    pub(crate) fn is_awaited(&self) -> bool {
-        let has_none = self.lanes.iter().all(|lane| *lane == Advice::NONE);
-        self.heard_ns == 0 || self.wants_backlogs() && has_none
+    /// Whether the first advice is still to come: the receiver gives advice, and no lane has any.
+    /// `None` before any receipt.
+    pub(crate) fn is_awaited(&self) -> Option<bool> {
+        let has_none = || self.lanes.iter().all(|lane| *lane == Advice::NONE);
+        (self.heard_ns > 0).then(|| self.wants_backlogs() && has_none())
     }
 
     /// Whether the receiver understands statements of a backlog.
@@ -113,6 +113,7 @@ mod tests {
         let [mut advised, mut unadvised] = [(); 2].map(|()| {
             let window = SenderConfig { initial_window_packets: 5, ..config() };
             let mut sender = Sender::new(SenderConfig { mrdf: false, ..window }).unwrap();
+            sender.set_awaiting_packets(16);
             (0..99).for_each(|_| _ = sender.queue(0, 20).unwrap());
             assert_eq!(send_all(&mut sender, 1).len(), 5);
             sender

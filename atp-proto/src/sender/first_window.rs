@@ -3,7 +3,8 @@
 //!
 //! Advice comes some milliseconds after the first ACK, as it passes through processes of both
 //! hosts. Lanes that begin together and send at the line's rate meanwhile fill the queues, and lose
-//! all that exceeds the line. A window in flight is as fast on a short path, and needs no queue.
+//! all that exceeds the line. A window in flight is as fast on a short path, and needs less queue.
+//! Only the start of a flow has this limit: lanes that return after a rest have none.
 //!
 //! If all of them are lost, only a timeout ends the silence, and without a measured RTT it is long.
 //! So one packet more follows after each timer granularity. Its ACK shows that the earlier ones are
@@ -15,11 +16,11 @@ use super::Sender;
 const DOUBLE_AFTER: u32 = 64;
 /// The most doublings: from 1 ms to a second.
 const DOUBLINGS_MAX: u32 = 10;
-/// The least window of a sender that was answered and awaits advice. A queue of the profile
-/// `default` holds those of six lanes.
-const AWAITING_PACKETS_MIN: u32 = 16;
-/// Advice that comes later than this after the first answer isn't awaited.
-const AWAITING_NS_MAX: u64 = 50_000_000;
+/// An answered sender awaits the first receipt for this time: that of a receiver that gives advice
+/// is due with the first packet.
+const RECEIPT_NS_MAX: u64 = 2_000_000;
+/// It awaits the first advice for this time, once a receipt has announced that there is advice.
+const ADVICE_NS_MAX: u64 = 25_000_000;
 
 /// The state of a sender that has heard nothing, or no advice.
 #[derive(Debug, Default)]
@@ -28,6 +29,8 @@ pub(crate) struct FirstWindow {
     is_open: bool,
     /// When the peer or its host was first known to answer.
     answered_ns: Option<u64>,
+    /// The most packets in flight from then on.
+    pub(super) awaiting_packets: u32,
     /// When a packet was handed out last.
     sent_ns: u64,
     /// One packet more may be sent than the window allows.
@@ -50,16 +53,20 @@ impl Sender {
             return;
         }
         let answered_ns = *self.first_window.answered_ns.get_or_insert(now_ns);
-        let is_late = now_ns.saturating_sub(answered_ns) >= AWAITING_NS_MAX;
-        let is_exact = self.config.groups.iter().any(|group| group.msr.is_exact());
-        self.first_window.is_open = is_exact || is_late || !self.receiver_advice.is_awaited();
+        let is_exact = self.window.groups.iter().all(|group| group.exact);
+        let until_ns = match self.receiver_advice.is_awaited() {
+            Some(true) => answered_ns.saturating_add(ADVICE_NS_MAX),
+            Some(false) => 0,
+            None => answered_ns.saturating_add(RECEIPT_NS_MAX),
+        };
+        self.first_window.is_open = is_exact || now_ns >= until_ns;
     }
 
     /// The number of packets that the first window has room for; `None` if there is no limit.
     pub(super) fn first_window_room(&self) -> Option<u32> {
         let packets = match self.config.initial_window_packets {
             0 => 0,
-            packets if self.silence.was_heard() => packets.max(AWAITING_PACKETS_MIN),
+            packets if self.silence.was_heard() => packets.max(self.first_window.awaiting_packets),
             packets => packets,
         };
         let is_limited = packets > 0 && !self.first_window.is_open;

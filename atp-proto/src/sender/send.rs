@@ -303,8 +303,9 @@ mod tests {
         // Anything that is heard ends the limit, but for that before the first advice.
         (0..40).for_each(|_| _ = sender.queue(0, 10).unwrap());
         ack(&mut sender, timeouts_ns[5] + MS, &last[0]);
+        sender.set_awaiting_packets(16);
         assert_eq!(send_all(&mut sender, timeouts_ns[5] + MS).len() + 4, 16);
-        let later_ns = timeouts_ns[5] + 51 * MS;
+        let later_ns = timeouts_ns[5] + 4 * MS;
         assert!(send_all(&mut sender, later_ns).len() > 16);
     }
 }

@@ -82,6 +82,12 @@ impl Sender {
         }
     }
 
+    /// Sets the most packets in flight from the first answer until the first advice, of a sender
+    /// with a first window. It is never below that window.
+    pub fn set_awaiting_packets(&mut self, packets: u32) {
+        self.first_window.awaiting_packets = packets;
+    }
+
     /// Sets the RTT and the backlog of a group's lane. Call it whenever they change. Does nothing
     /// for an unknown group.
     pub fn set_pace(&mut self, group: u8, pace: Pace) {

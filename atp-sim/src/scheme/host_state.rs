@@ -87,4 +87,9 @@ impl HostState {
         let min_ns = self.rtts.get_mut(&host).map_or(0, |earlier| earlier.min_ns(now_ns));
         first_window::packets(packets_max, line, packet_bytes, min_ns)
     }
+
+    /// The packets in flight of a sender that awaits its first advice, of `packet_bytes`.
+    pub fn awaiting_packets(&self, packet_bytes: u32) -> u32 {
+        first_window::awaiting_packets(Rate::from_bytes_per_s(self.line_bytes_per_s), packet_bytes)
+    }
 }

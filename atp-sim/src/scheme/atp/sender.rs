@@ -215,6 +215,7 @@ impl AtpSender {
         let Some((packets_max, packet_bytes)) = self.first_window else { return };
         let (host, now_ns) = (self.route.destination, context.now_ns());
         self.sender.set_earlier_rtt(context.host.rtt(host));
+        self.sender.set_awaiting_packets(context.host.awaiting_packets(packet_bytes));
         if !self.sender.config().groups[0].msr.is_exact() {
             let packets =
                 context.host.first_window_packets(host, now_ns, packets_max, packet_bytes);
