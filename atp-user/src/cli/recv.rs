@@ -8,7 +8,7 @@ use anyhow::{Context, Error, Result, bail};
 use approx_answers::{AcceptedError, Confidence, Query};
 use approxlib::{Event, JobId, Receiver, Refusals, ScopedIp};
 use atp_options::quantity;
-use atp_output::{EndWith, Stdout, write};
+use atp_output::{EndWith, Stdout, note, write};
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
@@ -154,6 +154,11 @@ pub fn main(args: Args) -> Result<()> {
         builder = builder.line_rate_bytes_per_s(rate);
     }
     let mut receiver = builder.queue_depth_packets(args.queue_depth).bind(args.bind)?;
+    if args.line_rate.is_some() && receiver.datapath() != "userspace" {
+        note!(
+            "--line-rate has no use: a daemon runs, and advises by the line's rate that it knows"
+        );
+    }
     tracing::info!(address = %receiver.local_addr()?, "receiving");
     let mut reports = Vec::new();
     let (mut messages, mut table) = (0u64, CsvOutput::default());
