@@ -66,7 +66,7 @@ pub struct Args {
     confidence: Confidence,
     /// The number of senders to wait for; the command ends when all have finished. The exit code
     /// of a query is 3 if other senders are in its answer too, or one that hasn't ended or was
-    /// canceled
+    /// canceled, or if messages or keys were left out
     #[arg(
         long,
         value_name = "N",

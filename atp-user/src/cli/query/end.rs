@@ -62,8 +62,8 @@ pub struct Facts<'a> {
 
 impl Facts<'_> {
     /// The verdict, and the report with it. Without an accepted error, the reader judges the
-    /// interval by its warnings. A sender that may count twice is a doubt in any case: no interval
-    /// has room for it.
+    /// interval by its warnings. A sender that may count twice, a message or a key that was left
+    /// out is a doubt in any case: no interval has room for it.
     pub fn evaluate(&self) -> (Verdict, Option<Report>) {
         let warnings = || self.answers.rows.iter().flat_map(|(_, estimate)| &estimate.warnings);
         let is_few = |warning: &Warning| matches!(warning, Warning::FewMessages { .. });
@@ -76,10 +76,11 @@ impl Facts<'_> {
             Some(because) => matches!(because, None | Some(Reason::InDoubt)),
             None => !self.has_plan,
         };
-        let has_doubt = self.answers.warnings.iter().chain(warnings()).any(Warning::is_doubt);
-        let plan_in_doubt =
-            has_doubt || self.left_out > 0 || because == Some(Some(Reason::InDoubt));
-        let verdict = match (is_narrow, self.doubts_senders || self.has_plan && plan_in_doubt) {
+        let all = || self.answers.warnings.iter().chain(warnings());
+        let is_uncounted = |warning: &Warning| matches!(warning, Warning::UncountedRecords { .. });
+        let lacks_data = self.doubts_senders || self.left_out > 0 || all().any(is_uncounted);
+        let plan_in_doubt = all().any(Warning::is_doubt) || because == Some(Some(Reason::InDoubt));
+        let verdict = match (is_narrow, lacks_data || self.has_plan && plan_in_doubt) {
             (false, _) => Verdict::NotMet,
             (true, true) => Verdict::InDoubt,
             (true, false) => Verdict::Fine,
@@ -136,7 +137,7 @@ mod tests {
 
     use super::{
         super::{
-            ROWS_GROUP,
+            HEADER_GROUP, ROWS_GROUP,
             tests::{SHUFFLED, ended, header, live, message, rows, started, take, totals},
         },
         *,
@@ -197,6 +198,33 @@ mod tests {
         let (text, json, verdict) = answer("sum(value)", 1, None, &again);
         assert_eq!((verdict, &json["verdict"]), (Verdict::Fine, &"fine".into()), "{text}");
         assert!(!text.contains("warning"), "{text}");
+    }
+
+    /// No interval has room for rows that nobody read, or for keys without an answer.
+    #[test]
+    fn finish__doubts_answers_without_a_message_or_key_that_arrived() {
+        let table = |rows: &str| {
+            let of = [message(1, HEADER_GROUP, b"k,v\n"), message(1, ROWS_GROUP, rows.as_bytes())];
+            [of.to_vec(), vec![started(1, SHUFFLED, 1), ended(1, 1, [])]].concat()
+        };
+        let keys = |number: u32| (0..number).map(|key| format!("k{key},1\n")).collect::<String>();
+        for (query, rows, verdict, words) in [
+            ("median(v) by k", keys(250), Verdict::Fine, ""),
+            ("median(v) by k", keys(251), Verdict::InDoubt, "beyond the limit of 250 keys"),
+            ("sum(v)", "a,1\n".into(), Verdict::Fine, ""),
+        ] {
+            let (text, json, found) = answer(query, 1, None, &table(&rows));
+            assert_eq!(
+                (found, json["verdict"].as_str()),
+                (verdict, Some(verdict.name())),
+                "{text}"
+            );
+            assert!(text.contains(words), "{text}");
+        }
+        let mut events = [run_of(1, 99), vec![message(1, ROWS_GROUP, b"k,soon\n")]].concat();
+        events.push(ended(1, 100, []));
+        let (text, _, verdict) = answer("sum(value)", 1, None, &events);
+        assert!(verdict == Verdict::InDoubt && text.contains("1 messages are left out"), "{text}");
     }
 
     /// The next run of a sender may have the same port and job.
