@@ -357,7 +357,7 @@ struct Grown {
     held_bytes: isize,
 }
 
-/// What new cells begin with.
+/// The draws and the form of new cells.
 #[derive(Clone, Copy)]
 struct Seeds {
     seed: u64,

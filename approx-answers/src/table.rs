@@ -153,7 +153,7 @@ impl Table {
         Ok(Self { header, messages, totals, long_records, number_in_header })
     }
 
-    /// What its user should look at before it is sent, in a line; `None` if there is nothing.
+    /// A note for its user before the table is sent, in a line; `None` if nothing looks odd.
     pub fn note(&self) -> Option<String> {
         let no_header = self.number_in_header.as_ref().map(|number| {
             format!(
