@@ -110,8 +110,9 @@ pub struct SenderConfig {
     pub names_lost: bool,
     /// The most packets in flight until the peer or its host was heard, and one packet more after
     /// each timer granularity of silence. Until the first advice the limit is this or
-    /// [`Sender::set_awaiting_packets`](super::Sender::set_awaiting_packets), the larger one. Timeouts double once at most until then. 0 for no limit,
-    /// and timeouts that double each time. Default 0.
+    /// [`Sender::set_awaiting_packets`](super::Sender::set_awaiting_packets), the larger one.
+    /// Timeouts double once at most until the peer was heard. 0 for no limit, and timeouts that
+    /// double each time. Default 0.
     pub initial_window_packets: u32,
     /// The timer granularity (RFC 6298's G): how late the timers and threads of the two hosts
     /// usually are, at most. A packet counts as lost if several later packets were acknowledged,

@@ -650,7 +650,8 @@ typedef struct atp_job_options {
    */
   uint32_t message_bytes_max;
   /**
-   * The most packets in flight until the peer was heard. Default 16. UINT32_MAX: without limit.
+   * The most packets in flight until the peer was heard; a few more are until the first advice.
+   * Default 16. UINT32_MAX: without limit.
    */
   uint32_t initial_window_packets;
   /**

@@ -160,7 +160,8 @@ pub struct atp_job_options {
     pub payload_bytes: u32,
     /// The longest message, bytes. Default 64 MiB.
     pub message_bytes_max: u32,
-    /// The most packets in flight until the peer was heard. Default 16. UINT32_MAX: without limit.
+    /// The most packets in flight until the peer was heard; a few more are until the first advice.
+    /// Default 16. UINT32_MAX: without limit.
     pub initial_window_packets: u32,
     /// A number of atp_order: the order of the messages of group 0.
     pub order: u32,

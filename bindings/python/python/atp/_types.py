@@ -109,7 +109,8 @@ class JobOptions(TypedDict, total=False):
     packing: bool
     """Whether short messages share packets. Default on."""
     initial_window_packets: int
-    """The most packets in flight until the peer or its host was heard. 0: no limit. Default 16."""
+    """The most packets in flight until the peer or its host was heard; a few more are until the
+    first advice. 0: no limit. Default 16."""
     rank_by_bytes: bool
     """MRDF compares messages by bytes instead of by packets. Default off."""
     rules: str
