@@ -112,6 +112,7 @@ struct Text {
     mtu_bytes: Spanned<u32>,
     port_buffer_bytes: Spanned<PerRole<u64>>,
     exact_burst_bytes: Option<Spanned<PerRole<u64>>>,
+    approximate_limit_mtus: Option<Spanned<PerRole<u32>>>,
     queue: Vec<Spanned<QueueText>>,
 }
 
@@ -159,6 +160,7 @@ fn parse(text: &str) -> Result<Profile, Malformed> {
     for (limit, text) in limits.iter_mut().zip(texts).skip(1) {
         *limit = limit_packets(text, mtu_bytes)?;
     }
+    let approximate_limit_packets = common_limit(&read, &limits[1..])?;
     limits[0] = rest_of_buffer(&read, texts[0], &limits[1..])?;
     let mut queues: [Queue; QUEUES] = Default::default();
     for ((queue, text), limit) in queues.iter_mut().zip(texts).zip(limits) {
@@ -166,7 +168,13 @@ fn parse(text: &str) -> Result<Profile, Malformed> {
     }
     let port_buffer_bytes = *read.port_buffer_bytes.get_ref();
     let exact_burst_bytes = read.exact_burst_bytes.map(Spanned::into_inner);
-    Ok(Profile { mtu_bytes, port_buffer_bytes, exact_burst_bytes, queues })
+    Ok(Profile {
+        mtu_bytes,
+        port_buffer_bytes,
+        exact_burst_bytes,
+        approximate_limit_packets,
+        queues,
+    })
 }
 
 /// Joins the lines of the parser's message.
@@ -258,6 +266,23 @@ fn limit_packets(text: &QueueText, mtu_bytes: u32) -> Result<PerRole<u32>, Malfo
     }
 }
 
+/// The limit of queues 1 to 7 together, whose own ones are `limits`.
+fn common_limit(read: &Text, limits: &[PerRole<u32>]) -> Result<Option<PerRole<u32>>, Malformed> {
+    let Some(common) = &read.approximate_limit_mtus else { return Ok(None) };
+    let checked = common.get_ref().try_map(|role, mtus| {
+        let longest = limits.iter().map(|limit| limit.of(role)).max().unwrap_or(0);
+        if mtus < longest {
+            let reason = format!(
+                "queues 1 to 7 may hold {mtus} MTU together ({role}), and one of them {longest} \
+                 alone: use at least that"
+            );
+            return Err(Malformed::at(common, reason));
+        }
+        Ok(mtus)
+    });
+    checked.map(Some)
+}
+
 /// The part of a port's buffer in MTUs that queues 1 to 7, with `limits`, leave for queue 0.
 fn rest_of_buffer(
     read: &Text,
@@ -272,7 +297,9 @@ fn rest_of_buffer(
     let buffer = &read.port_buffer_bytes;
     buffer.get_ref().try_map(|role, bytes| {
         let buffer_mtus = bytes / u64::from(*read.mtu_bytes.get_ref());
-        let taken_mtus: u64 = limits.iter().map(|limit| u64::from(limit.of(role))).sum();
+        let sum_mtus: u64 = limits.iter().map(|limit| u64::from(limit.of(role))).sum();
+        let common_mtus = read.approximate_limit_mtus.as_ref().map(|common| common.get_ref());
+        let taken_mtus = common_mtus.map_or(sum_mtus, |it| sum_mtus.min(it.of(role).into()));
         match buffer_mtus.checked_sub(taken_mtus).map(u32::try_from) {
             Some(Ok(rest)) if rest > 0 => Ok(rest),
             Some(Err(_)) => {
@@ -337,6 +364,33 @@ mod tests {
     fn assert_refused(from: &str, nth: usize, to: &str, reason: &str) {
         let (text, line) = edited(from, nth, to);
         assert_eq!(error_of(&text), format!("the switch profile p.toml, line {line}: {reason}"));
+    }
+
+    #[test]
+    fn parse__approximate_queues_share_a_limit() {
+        let profile = Profile::default();
+        let roles = [PortRole::ToHost, PortRole::BetweenSwitches];
+        let limits = roles.map(|role| profile.approximate_limit_packets(role));
+        assert_eq!(limits, [Some(96), Some(28)]);
+        assert_eq!(roles.map(|role| profile.depth_packets(0, role)), [256, 256]);
+        assert_eq!(Profile::paper().approximate_limit_packets(PortRole::ToHost), None);
+        let (text, line) = replaced(
+            DEFAULT,
+            "to_hosts = 96, between_switches = 28",
+            0,
+            "to_hosts = 95, between_switches = 28",
+        );
+        let error = error_of(&text);
+        assert!(error.starts_with(&format!("the switch profile p.toml, line {line}: queues 1 to 7 may hold 95 MTU together (to_hosts)")), "{error}");
+        // A limit above the sum of all queues reserves no more than the sum.
+        let (text, _) = replaced(
+            DEFAULT,
+            "to_hosts = 96, between_switches = 28",
+            0,
+            "to_hosts = 96, between_switches = 4_000_000_000",
+        );
+        let profile = Profile::parse(&text, Path::new("p.toml")).unwrap();
+        assert_eq!(profile.depth_packets(0, PortRole::BetweenSwitches), 256);
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub struct Profile {
     pub(super) mtu_bytes: u32,
     pub(super) port_buffer_bytes: PerRole<u64>,
     pub(super) exact_burst_bytes: Option<PerRole<u64>>,
+    pub(super) approximate_limit_packets: Option<PerRole<u32>>,
     pub(super) queues: [Queue; QUEUES],
 }
 
@@ -80,6 +81,12 @@ impl Profile {
     /// `role` wait for without losing more than some 4 %; `None` if the profile doesn't say.
     pub fn exact_burst_bytes(&self, role: PortRole) -> Option<u64> {
         Some(self.exact_burst_bytes?.of(role))
+    }
+
+    /// The number of packets that may wait in queues 1 to 7 of a port of `role` together; `None` if
+    /// only each queue has a limit.
+    pub fn approximate_limit_packets(&self, role: PortRole) -> Option<u32> {
+        Some(self.approximate_limit_packets?.of(role))
     }
 
     /// All queues, queue 0 first.

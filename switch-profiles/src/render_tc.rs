@@ -37,6 +37,8 @@ pub struct TcRendering {
     pub commands: Vec<String>,
     /// One note per queue.
     pub notes: Vec<QueueNote>,
+    /// The limit of all approximate queues together, if the profile has one: tc has no such limit.
+    pub not_expressed: Option<String>,
 }
 
 /// The requested behavior of a queue, and how far the platform implements it.
@@ -94,7 +96,12 @@ pub fn render_tc(
             commands.extend(port.filters(number, dscp));
         }
     }
-    TcRendering { commands, notes }
+    let not_expressed = profile.approximate_limit_packets(role).map(|packets| {
+        format!(
+            "queues 1 to 7 hold {packets} packets together: not expressed: tc has no such limit"
+        )
+    });
+    TcRendering { commands, notes, not_expressed }
 }
 
 /// Renders the commands that give the queues of a port, which [`render_tc`]'s commands have
@@ -266,6 +273,18 @@ mod tests {
         let priority = "packets, strict priority";
         assert_eq!(limit(PortRole::ToHost), ("97".into(), format!("96 {priority}")));
         assert_eq!(limit(PortRole::BetweenSwitches), ("8".into(), format!("7 {priority}")));
+    }
+
+    #[test]
+    fn render_tc__says_that_it_has_no_common_limit() {
+        let not_expressed = |profile: &Profile| {
+            let kernel = TcKernel { has_red: true };
+            render_tc(profile, "p", PortRole::ToHost, 1, kernel).not_expressed
+        };
+        let sentence =
+            "queues 1 to 7 hold 96 packets together: not expressed: tc has no such limit";
+        assert_eq!(not_expressed(&Profile::default()).as_deref(), Some(sentence));
+        assert_eq!(not_expressed(&Profile::paper()), None);
     }
 
     #[test]

@@ -183,13 +183,14 @@ impl MainJob {
         };
         let topology = Star { hosts: 1 + 2 * self.senders }.topology(&lines);
         // Only one port is ever full. TCP uses queue 0 alone, which the buffer limits.
-        let queues = match self.transport {
-            MainJobTransport::Tcp => 1,
-            _ => self.profile.queues().len(),
+        let packets = match self.transport {
+            MainJobTransport::Tcp => self.profile.depth_packets(0, PortRole::ToHost).into(),
+            _ => {
+                let buffer_bytes = self.profile.port_buffer_bytes(PortRole::ToHost);
+                buffer_bytes / u64::from(self.profile.mtu_bytes())
+            }
         };
-        let depth = |queue| u64::from(self.profile.depth_packets(queue as u8, PortRole::ToHost));
-        let packet_bytes = u64::from(self.profile.mtu_bytes() + ETHERNET_BYTES);
-        let buffer_bytes = (0..queues).map(depth).sum::<u64>() * packet_bytes;
+        let buffer_bytes = packets * u64::from(self.profile.mtu_bytes() + ETHERNET_BYTES);
         let queues = PortQueues::of_profile(&self.profile, Unit::Packets, buffer_bytes);
         Simulation::new(&topology, queues.without_marks())
     }

@@ -13,8 +13,8 @@ mod switch;
 pub mod topology;
 
 pub use discipline::{
-    CREDIT_BYTES, CREDIT_DSCP, CreditLimits, Discipline, PriorityLimits, QueueLimit, Queued,
-    Queueing, TrimmingLimits, UNSCHEDULED_DSCP, credit_ps,
+    CREDIT_BYTES, CREDIT_DSCP, CommonLimit, CreditLimits, Discipline, PriorityLimits, QueueLimit,
+    Queued, Queueing, TrimmingLimits, UNSCHEDULED_DSCP, credit_ps,
 };
 pub use packet::{Content, ETHERNET_BYTES, Ecn, FlowId, HostId, Label, Packet, PacketId};
 pub use packets::{Labels, Packets};

@@ -1,6 +1,6 @@
 //! The queues of a switch's ports: from a switch profile, or one queue for all packets.
 
-use super::{ETHERNET_BYTES, PriorityLimits, QueueLimit, Queueing};
+use super::{CommonLimit, ETHERNET_BYTES, PriorityLimits, QueueLimit, Queueing};
 use std::rc::Rc;
 use switch_profiles::{PortRole, Profile, QUEUES};
 
@@ -47,7 +47,7 @@ impl PortQueues {
     pub fn single(mark_from: u32, buffer_bytes: u64) -> Self {
         let mut limits = [QueueLimit::NONE; QUEUES];
         limits[0].mark_from = mark_from;
-        let limits = PriorityLimits { limits, queue_of_dscp: [0; 64] };
+        let limits = PriorityLimits { limits, queue_of_dscp: [0; 64], common: None };
         Self::same(Queueing::Priority(Rc::new(limits)), buffer_bytes)
     }
 
@@ -66,13 +66,16 @@ impl PortQueues {
     /// others. The others move down by one; the last two become one, with the limit of the deeper.
     #[must_use]
     pub fn with_deep(mut self, dscp: u8) -> Self {
-        self.each_priority(|PriorityLimits { limits, queue_of_dscp }| {
+        self.each_priority(|PriorityLimits { limits, queue_of_dscp, common }| {
             limits.copy_within(1..QUEUES - 1, 2);
             limits[1] = QueueLimit { bytes_max: DEEP_BYTES, ..QueueLimit::NONE };
             for queue in queue_of_dscp.iter_mut().filter(|queue| **queue > 0) {
                 *queue = (*queue + 1).min(QUEUES as u8 - 1);
             }
             queue_of_dscp[usize::from(dscp)] = 1;
+            if let Some(CommonLimit { queues, .. }) = common {
+                *queues <<= 1;
+            }
         });
         self
     }
@@ -131,6 +134,12 @@ impl PortQueues {
 /// The limits of a profile's ports of `role`.
 fn limits_of(profile: &Profile, unit: Unit, role: PortRole) -> PriorityLimits {
     let packet_bytes = u64::from(profile.mtu_bytes() + ETHERNET_BYTES);
+    let limit_of = |packets: u32| match unit {
+        Unit::Packets => QueueLimit { packets_max: packets, ..QueueLimit::NONE },
+        Unit::Bytes => {
+            QueueLimit { bytes_max: u64::from(packets) * packet_bytes, ..QueueLimit::NONE }
+        }
+    };
     let mut queue_of_dscp = [0; 64];
     let mut limits = [QueueLimit::NONE; QUEUES];
     for (number, queue) in profile.queues().iter().enumerate() {
@@ -139,18 +148,12 @@ fn limits_of(profile: &Profile, unit: Unit, role: PortRole) -> PriorityLimits {
         }
         let mark_from = queue.ecn_threshold_packets.unwrap_or(u32::MAX);
         let packets = queue.limit_packets.of(role);
-        limits[number] = match (number, unit) {
-            (0, _) => QueueLimit { mark_from, ..QueueLimit::NONE },
-            (_, Unit::Packets) => {
-                QueueLimit { packets_max: packets, mark_from, ..QueueLimit::NONE }
-            }
-            (_, Unit::Bytes) => {
-                let bytes_max = u64::from(packets) * packet_bytes;
-                QueueLimit { bytes_max, mark_from, ..QueueLimit::NONE }
-            }
-        };
+        let limit = if number == 0 { QueueLimit::NONE } else { limit_of(packets) };
+        limits[number] = QueueLimit { mark_from, ..limit };
     }
-    PriorityLimits { limits, queue_of_dscp }
+    let common = profile.approximate_limit_packets(role);
+    let common = common.map(|packets| CommonLimit { queues: !1, limit: limit_of(packets) });
+    PriorityLimits { limits, queue_of_dscp, common }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod trimming;
 pub use credit::{
     CREDIT_BYTES, CREDIT_DSCP, CreditLimits, CreditQueues, UNSCHEDULED_DSCP, credit_ps,
 };
-pub use priority::{PriorityLimits, PriorityQueues, QueueLimit};
+pub use priority::{CommonLimit, PriorityLimits, PriorityQueues, QueueLimit};
 pub use rank::RankQueue;
 pub use trimming::{TrimmingLimits, TrimmingQueues};
 
