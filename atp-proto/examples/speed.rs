@@ -71,7 +71,7 @@ fn measure(run: &Run) -> (u64, Duration, Duration) {
     let mut sender = Sender::new(config).expect("the defaults make sense");
     let ring = Ring(vec![Cell::new(0); words as usize]);
     let rtt = Rtt::default().observe(100_000);
-    sender.set_pace(0, Pace { rtt, backlog_ns: 0 });
+    sender.set_pace(0, Pace { rtt, backlog_ns: 0, ..Pace::default() });
     let data = vec![0; PAYLOAD_BYTES as usize];
     let mut packed = Vec::new();
     let (mut sending, mut receiving) = (Duration::ZERO, Duration::ZERO);

@@ -9,13 +9,14 @@ use super::{
     maps::{ProgressPage, SharedAckRing, StatusPage},
     pacer::Pacer,
     prober::Prober,
+    read_lag::ReadLag,
 };
 use crate::{
     control::{Client, SenderGrant},
     udp::{UdpSocket, now_ns},
 };
 use atp_common::{
-    laws::{advice::uneven_bytes, burst, rtt::Rtt},
+    laws::{advice::uneven_bytes, burst, rtt::Rtt, yielding},
     maps::{GroupProgress, HeardAdvice, LaneStatus},
     units::Rate,
     wire::{Flags, Header, PROBE_LEN},
@@ -26,6 +27,9 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
+/// How often a thread whose lanes' windows are full reads the ring: twice in an RTT, within these
+/// bounds. Each read costs a wakeup.
+const ACK_POLL_NS: [u64; 2] = [50_000, 500_000];
 /// How often a flow whose packets are not counted looks again.
 const COUNT_POLL_NS: u64 = 500_000;
 
@@ -47,6 +51,7 @@ pub struct Kernel {
     last_probed_lane: usize,
     coverage: Coverage,
     stray_acks: StrayAcks,
+    read_lag: ReadLag,
     end: Option<End>,
 }
 
@@ -125,6 +130,7 @@ impl Kernel {
             last_probed_lane: 0,
             coverage: Coverage::default(),
             stray_acks: StrayAcks::default(),
+            read_lag: ReadLag::default(),
             end: None,
         })
     }
@@ -136,6 +142,14 @@ impl Kernel {
     /// Continues the progress of another datapath of this flow.
     pub fn with_progress(self, flow_progress: FlowProgress) -> Self {
         Self { flow_progress, ..self }
+    }
+
+    /// See [`Datapath::ack_poll_ns`](super::Datapath::ack_poll_ns).
+    pub fn ack_poll_ns(&self) -> u64 {
+        let lanes = self.lanes.iter().map(|(_, lane)| lane.status);
+        let with_window = lanes.filter(|status| status.has(LaneStatus::WINDOW));
+        let least_ns = with_window.map(|status| status.rtt_min_ns).min().unwrap_or(u64::MAX);
+        (least_ns / 2).clamp(ACK_POLL_NS[0], ACK_POLL_NS[1])
     }
 
     /// Notes an ACK that no program consumed.
@@ -182,7 +196,15 @@ impl Kernel {
                 true => self.backlog.wait_ns(socket, lane.rate),
                 false => lane.pacer.ahead_ns(now_ns),
             };
-            sender.set_pace(*group, Pace { rtt: rtt(&status), backlog_ns: lane.backlog_ns });
+            let window_packets = match status.has(LaneStatus::WINDOW) {
+                true => {
+                    let (base_ns, late_ns) = (status.rtt_min_ns, self.read_lag.mean_ns());
+                    yielding::window_packets(lane.rate, base_ns, late_ns, self.packet_bytes)
+                }
+                false => 0,
+            };
+            let backlog_ns = lane.backlog_ns;
+            sender.set_pace(*group, Pace { rtt: rtt(&status), backlog_ns, window_packets });
             let no_ack = burst::uses_probes(lane.rate, self.packet_bytes);
             sender.set_no_ack(*group, no_ack && !status.has(LaneStatus::ACKS_EACH));
             lane.status = status;
@@ -201,7 +223,9 @@ impl Kernel {
             let probes = lane.prober.take_answered(now_ns, timeout_ns, is_answered);
             answered.extend(probes.into_iter().map(|probe| (*group, probe)));
         }
+        let in_flight = sender.in_flight();
         sender.scan_acks(now_ns, ring);
+        self.read_lag.read(now_ns, sender.in_flight() < in_flight);
         for (group, probe) in answered {
             sender.probe_answered(now_ns, group, probe.slots, probe.left_ns);
         }

@@ -5,7 +5,8 @@
 //! - `userspace`: this process does the work, by the same laws (`pacer`, `epochs`).
 //!
 //! `coverage` notices when the programs don't see the flow's packets. Both use `backlog`, the limit
-//! of the socket's send buffer, `by_group`, and `job_progress`, the sums over all flows of a job.
+//! of the socket's send buffer, `by_group`, `read_lag`, and `job_progress`, the sums over all flows
+//! of a job.
 
 mod backlog;
 mod by_group;
@@ -16,6 +17,7 @@ mod kernel;
 mod maps;
 mod pacer;
 mod prober;
+mod read_lag;
 mod userspace;
 
 pub use backlog::send_buffer_bytes_max;
@@ -145,6 +147,22 @@ impl Datapath {
     pub fn probe_sent(&mut self, now_ns: u64, sender: &mut Sender, group: u8, left: bool) {
         if let Self::Kernel(kernel) = self {
             kernel.probe_sent(now_ns, sender, group, left);
+        }
+    }
+
+    /// Notes that a packet ended the thread's sleep.
+    pub fn woken_by_packet(&mut self) {
+        if let Self::Userspace(userspace) = self {
+            userspace.woken_by_packet();
+        }
+    }
+
+    /// How often a thread whose lanes' windows are full looks for acknowledgments, nanoseconds;
+    /// `None` if acknowledgments wake it.
+    pub fn ack_poll_ns(&self) -> Option<u64> {
+        match self {
+            Self::Kernel(kernel) => Some(kernel.ack_poll_ns()),
+            Self::Userspace(_) => None,
         }
     }
 

@@ -9,8 +9,9 @@ use super::{
     kernel::{Handover, LaneHandover},
     maps::SharedAckRing,
     pacer::{EARLY_NS, Pacer},
+    read_lag::ReadLag,
 };
-use crate::udp::UdpSocket;
+use crate::udp::{UdpSocket, shared_ns};
 use atp_common::{
     dscp,
     laws::{
@@ -18,6 +19,7 @@ use atp_common::{
         lane::{Counters, EPOCHS, Lane, Settings, View},
         queue,
         rtt::{Rtt, RttMeter},
+        yielding,
     },
     maps::{GroupProgress, LaneStatus},
     units::{PodBool, Rate, Share},
@@ -75,6 +77,9 @@ pub struct Userspace {
     /// Delivery bits, which programs that a daemon left behind may still write.
     ring: Option<Arc<SharedAckRing>>,
     backlog: Backlog,
+    read_lag: ReadLag,
+    /// Whether an ACK was read since the last tick.
+    any_acked: bool,
 }
 
 struct UserspaceLane {
@@ -113,6 +118,8 @@ impl Userspace {
             flow_progress,
             ring,
             backlog: Backlog::new(settings.packet_bytes()),
+            read_lag: ReadLag::default(),
+            any_acked: false,
         }
     }
 
@@ -125,6 +132,7 @@ impl Userspace {
         if let Some(ring) = &self.ring {
             sender.scan_acks(now_ns, &**ring);
         }
+        self.read_lag.read(now_ns, std::mem::take(&mut self.any_acked));
         let mut total_bytes_per_s = 0;
         for (group, lane) in self.lanes.iter_mut() {
             let own = sender.progress(*group).unwrap_or_default();
@@ -137,8 +145,16 @@ impl Userspace {
         self.backlog.follow(socket, total);
         let backlog_ns = self.backlog.wait_ns(socket, total);
         for (group, lane) in self.lanes.iter() {
-            sender.set_pace(*group, Pace { rtt: lane.rtt_meter.rtt, backlog_ns });
+            let window_packets =
+                lane.window_packets(self.read_lag.mean_ns(), self.settings.packet_bytes());
+            let rtt = lane.rtt_meter.rtt;
+            sender.set_pace(*group, Pace { rtt, backlog_ns, window_packets });
         }
+    }
+
+    /// See [`Datapath::woken_by_packet`](super::Datapath::woken_by_packet).
+    pub fn woken_by_packet(&mut self) {
+        self.read_lag.woken();
     }
 
     pub fn hold_until(&self, group: u8, now_ns: u64) -> Option<u64> {
@@ -169,6 +185,7 @@ impl Userspace {
     /// Counts an ACK and takes an RTT sample. Retransmissions have stamps of their own, so their
     /// ACKs give true samples too.
     pub fn on_ack(&mut self, now_ns: u64, header: &Header) {
+        self.any_acked = true;
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
         lane.epochs.acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
         if let Some(age_ns) = header.age_ns(now_ns).filter(|age_ns| *age_ns <= RTT_NS_MAX) {
@@ -239,11 +256,23 @@ impl UserspaceLane {
         let rtt = Rtt { variation_ns: ACK_WAIT_VARIATIONS * rtt.variation_ns, ..rtt };
         let view = View { now_ns, last_departure_ns: 0, rtt, tlr: self.tlr };
         let before = self.law.rate();
+        if self.law.has_window() {
+            self.law.set_draining(yielding::drains(shared_ns(), self.rtt_meter.base.ns()));
+        }
         if let Some((advice, heard_ns)) = advice {
             self.law.advise(advice, heard_ns);
         }
         self.law.tick(&view, &mut self.epochs);
         self.pacer.hasten(now_ns, before, self.law.rate());
+    }
+
+    /// The most packets in flight; 0: no limit.
+    fn window_packets(&self, read_late_ns: u64, packet_bytes: u32) -> u32 {
+        let base_ns = self.rtt_meter.base.ns();
+        match self.law.has_window() {
+            true => yielding::window_packets(self.law.rate(), base_ns, read_late_ns, packet_bytes),
+            false => 0,
+        }
     }
 
     fn status(&self) -> LaneStatus {

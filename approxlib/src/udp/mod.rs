@@ -16,7 +16,7 @@ pub use gro::{GroBatch, GroBuffer, fits_gro_buffer};
 pub use receive::{Ends, Incoming, ReceiveBatch};
 pub use send::{Outgoing, SendBatch};
 pub use socket::{PATH_MTU_BYTES_MIN, RECEIVE_BUFFER_BYTES, SocketErrors, UdpSocket};
-pub use wait::{Interest, now_ns, wait};
+pub use wait::{Interest, now_ns, shared_ns, wait};
 
 /// The most packets that one system call sends or receives.
 pub const BATCH: usize = 64;

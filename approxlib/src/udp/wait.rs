@@ -15,6 +15,15 @@ pub fn now_ns() -> u64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |t| Duration::from(t).as_nanos() as u64)
 }
 
+/// Nanoseconds of a clock that hosts share well enough: CLOCK_REALTIME.
+pub fn shared_ns() -> u64 {
+    // A clock before 1970 counts as 1970.
+    clock_gettime(ClockId::CLOCK_REALTIME)
+        .ok()
+        .and_then(|time| u64::try_from(time.tv_sec()).ok().zip(u64::try_from(time.tv_nsec()).ok()))
+        .map_or(0, |(s, ns)| s.saturating_mul(1_000_000_000).saturating_add(ns))
+}
+
 /// The events to wait for.
 #[derive(Clone, Copy)]
 pub struct Interest<'a> {
@@ -33,6 +42,8 @@ pub struct Interest<'a> {
 /// The events that happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
+    /// The socket has a packet to read.
+    pub readable: bool,
     /// The socket's error queue holds an error.
     pub error: bool,
     /// The eventfd was written to.
@@ -60,6 +71,7 @@ pub fn wait(interest: &Interest<'_>, timeout: Duration) -> io::Result<Ready> {
     }
     let got = |i: usize, flags| fds[i].revents().is_some_and(|seen| seen.intersects(flags));
     Ok(Ready {
+        readable: got(0, PollFlags::POLLIN),
         error: got(0, PollFlags::POLLERR),
         woken: got(1, PollFlags::POLLIN),
         hung_up: interest.control.is_some() && got(2, PollFlags::POLLHUP | PollFlags::POLLERR),

@@ -12,6 +12,7 @@ use super::{
     rtt::{Rtt, RttMeter},
     rules::{Rule, Rules},
     sample::EpochSample,
+    yielding,
 };
 use crate::units::{PodBool, Rate, Share};
 use bytemuck::{Pod, Zeroable};
@@ -146,12 +147,14 @@ pub struct Lane {
     acks_lost: Share,
     /// The first epoch whose packets all left under advice.
     advised_from: u16,
-    reserved: [u8; 6],
+    /// Not 0: the lane drains the queue that it shares (law `yield`).
+    draining: u8,
+    reserved: [u8; 5],
     /// The least part of the advice.
     advice_floor: Floor,
 }
 
-const _: () = assert!(size_of::<Lane>() == 648);
+const _: () = assert!(size_of::<Lane>() == 704);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -192,7 +195,8 @@ impl Lane {
             heard_advice: advice::NEVER,
             acks_lost: Share::ZERO,
             advised_from: 0,
-            reserved: [0; 6],
+            draining: 0,
+            reserved: [0; 5],
             advice_floor: Floor::USUAL,
         }
     }
@@ -235,6 +239,17 @@ impl Lane {
         }
     }
 
+    /// Sets whether lanes drain the queue that they share at this moment, which
+    /// [`yielding::drains`] says. Changes only lanes with a window.
+    pub const fn set_draining(&mut self, draining: bool) {
+        self.draining = (draining && self.has_window()) as u8;
+    }
+
+    /// Whether the packets in flight are limited ([`yielding::window_packets`]).
+    pub const fn has_window(&self) -> bool {
+        matches!(self.settings.rules.law(), RateLaw::Yield) && !self.settings.exact.is_true()
+    }
+
     /// The lane's rules.
     pub const fn rules(&self) -> Rules {
         self.settings.rules
@@ -246,6 +261,12 @@ impl Lane {
         if self.first_window.is_true() {
             return rate_max;
         }
+        let rate = self.undrained_rate();
+        if self.draining != 0 { yielding::drained(rate) } else { rate }
+    }
+
+    const fn undrained_rate(&self) -> Rate {
+        let rate_max = self.settings.rate_max;
         match self.settings.exact.is_true() {
             false if self.is_polite() => self.advice.capped(self.rate, rate_max),
             false => self.advice.limited(self.rate, rate_max, self.advice_floor),
@@ -256,7 +277,7 @@ impl Lane {
 
     /// Whether the lane's law shares queues with TCP. Advice then raises no rate.
     const fn is_polite(&self) -> bool {
-        matches!(self.settings.rules.law(), RateLaw::Tfrc)
+        matches!(self.settings.rules.law(), RateLaw::Tfrc | RateLaw::Yield)
     }
 
     /// Whether an exact lane's losses don't look like congestion: no switch has marked a packet

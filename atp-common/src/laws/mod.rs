@@ -13,6 +13,7 @@ mod rules;
 mod sample;
 pub mod small_job;
 pub mod tlr;
+pub mod yielding;
 
 pub use rate::RateLaw;
 pub use rules::{Rule, Rules, Variant};

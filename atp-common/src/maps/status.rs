@@ -11,7 +11,8 @@ pub struct LaneStatus {
     pub rtt_smoothed_ns: u64,
     /// The RTT's mean deviation, nanoseconds.
     pub rtt_variation_ns: u64,
-    /// The least round-trip time, nanoseconds.
+    /// The least round-trip time, nanoseconds: of a lane with [`LaneStatus::WINDOW`] the
+    /// [`BaseRtt`](crate::laws::yielding::BaseRtt), of any other that of its life.
     pub rtt_min_ns: u64,
     /// Target loss rate, Q16.
     pub tlr_q16: u32,
@@ -29,7 +30,7 @@ pub struct LaneStatus {
     /// on. The library reads this sooner than the end of its connection to the daemon. See
     /// [`LaneStatus::CLOSED`].
     pub closed: u32,
-    /// [`LaneStatus::ACKS_EACH`] and [`LaneStatus::UNEVEN_GAPS`]. Libraries that know no flag but
+    /// [`LaneStatus::ACKS_EACH`], [`LaneStatus::UNEVEN_GAPS`] and [`LaneStatus::WINDOW`]. Libraries that know no flag but
     /// the first take any as that one: they ask for ACKs, and lose nothing but time.
     pub flags: u32,
 }
@@ -41,6 +42,8 @@ impl LaneStatus {
     pub const ACKS_EACH: u32 = 1;
     /// A flag: the datapath makes the gaps between packets uneven, by the packets' pacing numbers.
     pub const UNEVEN_GAPS: u32 = 2;
+    /// A flag: the library limits the packets in flight (law `yield`).
+    pub const WINDOW: u32 = 4;
     /// A value of `closed`: the daemon ends the flow. The library may register it again.
     pub const CLOSED: u32 = 1;
     /// A value of `closed`: an operator ended the job. The flow stays in userspace.

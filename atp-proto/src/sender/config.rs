@@ -255,7 +255,7 @@ pub enum ConfigError {
     },
 }
 
-/// The round-trip time and the backlog of a lane.
+/// The round-trip time, the backlog and the window of a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
     /// Round-trip times, measured from the lane's acknowledgments.
@@ -263,4 +263,6 @@ pub struct Pace {
     /// The estimated time that a packet waits in this host if it is handed to the socket now,
     /// nanoseconds.
     pub backlog_ns: u64,
+    /// The most packets in flight of the lane; 0: no limit.
+    pub window_packets: u32,
 }

@@ -55,7 +55,7 @@ impl Lanes {
 
     /// The times of a lane.
     pub(crate) fn timing(&self, lane: u8) -> Timing {
-        let Pace { rtt, backlog_ns } = self.lanes[usize::from(lane)].pace;
+        let Pace { rtt, backlog_ns, .. } = self.lanes[usize::from(lane)].pace;
         let timer_granularity_ns = self.timer_granularity_ns;
         let timeout_ns = match rtt.smoothed_ns {
             // Another lane's timeout is a better guess than none.
@@ -84,7 +84,12 @@ impl Lanes {
         self.lanes.iter().map(|lane| lane.pace.rtt.smoothed_ns).max().unwrap_or(0)
     }
 
-    /// Sets a lane's RTT and backlog.
+    /// The most packets in flight of a lane; 0: no limit.
+    pub(crate) fn window_packets(&self, lane: u8) -> u32 {
+        self.lanes[usize::from(lane)].pace.window_packets
+    }
+
+    /// Sets a lane's RTT, backlog and window.
     pub(crate) fn set_pace(&mut self, lane: u8, pace: Pace) {
         let before = std::mem::replace(&mut self.lanes[usize::from(lane)].pace, pace);
         if before.rtt == pace.rtt {
@@ -155,7 +160,7 @@ mod tests {
 
     fn pace(rtt_ns: u64) -> Pace {
         let rtt = (0..40).fold(Rtt::default(), |rtt, _| rtt.observe(rtt_ns));
-        Pace { rtt, backlog_ns: rtt_ns / 10 }
+        Pace { rtt, backlog_ns: rtt_ns / 10, ..Pace::default() }
     }
 
     #[test]

@@ -204,7 +204,7 @@ mod tests {
     fn timing() -> Timing {
         let mut lanes = Lanes::new(1, 2, MS);
         let rtt = (0..40).fold(Rtt::default(), |rtt, _| rtt.observe(MS));
-        lanes.set_pace(0, Pace { rtt, backlog_ns: 0 });
+        lanes.set_pace(0, Pace { rtt, backlog_ns: 0, ..Pace::default() });
         lanes.timing(0)
     }
 

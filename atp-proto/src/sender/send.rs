@@ -91,7 +91,7 @@ impl Sender {
         }
         self.open_first_window(now_ns);
         room = room.min(self.first_window_room().unwrap_or(room));
-        let next = self.window.next_message(may_send);
+        let next = self.window.next_message(|group| may_send(group) && self.has_lane_room(group));
         let Some((key, fresh_only)) = next.filter(|_| room > 0) else {
             return 0;
         };
@@ -109,7 +109,8 @@ impl Sender {
             (message.group, message.priority(), message.packets.new > 0);
         let departs_ns = now_ns + self.lanes.backlog_ns(group);
         let no_ack = self.lanes.is_no_ack(group);
-        let (number, odd_window) = (number.min(room as usize), self.window.is_odd());
+        let lane_room = self.lane_room(group).unwrap_or(room);
+        let (number, odd_window) = (number.min(room.min(lane_room) as usize), self.window.is_odd());
         let mut handed = 0;
         while handed < number {
             let message = self.window.ledger.message_mut(key);
@@ -143,6 +144,22 @@ impl Sender {
         }
         self.update_message(now_ns, key, before);
         handed
+    }
+
+    /// The number of packets that a lane's window has room for; `None` if it has no window.
+    fn lane_room(&self, lane: u8) -> Option<u32> {
+        let packets = self.lanes.window_packets(lane);
+        (packets > 0).then(|| packets.saturating_sub(self.sent_packets.lane_in_flight(lane)))
+    }
+
+    fn has_lane_room(&self, group: u8) -> bool {
+        self.group_index(group).and_then(|lane| self.lane_room(lane)) != Some(0)
+    }
+
+    /// Whether a lane's window is all that keeps packets from being sent.
+    pub fn is_window_full(&self) -> bool {
+        let is_full = |group: &crate::GroupConfig| !self.has_lane_room(group.group);
+        self.config.groups.iter().any(is_full)
     }
 
     fn packet(&self, key: u32, index: u32, slot: u32, was_lost: bool) -> Packet {
@@ -268,6 +285,45 @@ mod tests {
         tests::{MS, ack, config, send_all},
     };
     use super::*;
+    use crate::Pace;
+    use atp_common::laws::rtt::Rtt;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        /// A lane's window limits its packets in flight, at any size and at each moment, and a job
+        /// whose window changes gets on.
+        #[test]
+        fn next_packets__keeps_the_window(
+            messages in proptest::collection::vec(1u32..1_000, 1..40),
+            windows in proptest::collection::vec(1u32..20, 1..10),
+            batch in 1usize..50,
+        ) {
+            let mut sender = Sender::new(config()).unwrap();
+            messages.iter().for_each(|bytes| _ = sender.queue(0, *bytes).unwrap());
+            let (mut now_ns, mut in_flight, mut sent) = (0, VecDeque::new(), 0);
+            for round in 0.. {
+                now_ns += MS;
+                let window_packets = windows[round % windows.len()];
+                let rtt = Rtt::default().observe(MS);
+                sender.set_pace(0, Pace { rtt, window_packets, ..Pace::default() });
+                let (before, mut packets) = (sender.in_flight(), Vec::new());
+                sender.next_packets(now_ns, batch, &mut packets);
+                prop_assert!(sender.in_flight() <= window_packets.max(before));
+                prop_assert!(packets.len() == batch || sender.in_flight() >= window_packets
+                    || sender.next_packet(now_ns).is_none());
+                prop_assert_eq!(
+                    sender.is_window_full(),
+                    sender.in_flight() >= window_packets
+                );
+                sent += packets.len();
+                in_flight.extend(packets);
+                let Some(packet) = in_flight.pop_front() else { break };
+                ack(&mut sender, now_ns, &packet);
+            }
+            prop_assert!(sent > 0);
+        }
+    }
 
     #[test]
     fn initial_window__until_something_is_heard() {

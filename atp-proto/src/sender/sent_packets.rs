@@ -138,6 +138,11 @@ impl SentPackets {
         self.in_flight
     }
 
+    /// The number of a lane's transmissions in flight.
+    pub(crate) fn lane_in_flight(&self, lane: u8) -> u32 {
+        self.lanes[usize::from(lane)].in_flight
+    }
+
     /// Adds a transmission and returns its slot.
     pub(crate) fn push(&mut self, mut transmission: Transmission) -> u32 {
         let slot = self.next_slot();

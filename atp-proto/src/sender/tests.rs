@@ -33,7 +33,7 @@ pub(super) fn config() -> SenderConfig {
 pub(super) fn sender(config: SenderConfig) -> Sender {
     let mut sender = Sender::new(config).unwrap();
     let rtt = (0..40).fold(Rtt::default(), |rtt, _| rtt.observe(MS));
-    sender.set_pace(0, Pace { rtt, backlog_ns: 0 });
+    sender.set_pace(0, Pace { rtt, backlog_ns: 0, ..Pace::default() });
     sender
 }
 
@@ -158,7 +158,7 @@ fn loss__by_order_of_time() {
         let config = SenderConfig { timer_granularity_ns: margin_ns, ..config() };
         let mut sender = Sender::new(config).unwrap();
         let rtt = (0..40).fold(Rtt::default(), |rtt, _| rtt.observe(margin_ns));
-        sender.set_pace(0, Pace { rtt, backlog_ns: 0 });
+        sender.set_pace(0, Pace { rtt, backlog_ns: 0, ..Pace::default() });
         sender.queue(0, 10).unwrap();
         sender.queue(0, 10).unwrap();
         let first = sender.next_packet(0).unwrap();
@@ -225,9 +225,9 @@ fn stop_probing__treats_packets_as_others() {
 fn loss__by_silence_counts_from_departure() {
     let mut sender = with_messages(1, 10);
     let rtt = (0..40).fold(Rtt::default(), |rtt, _| rtt.observe(MS));
-    sender.set_pace(0, Pace { rtt, backlog_ns: 40 * MS });
+    sender.set_pace(0, Pace { rtt, backlog_ns: 40 * MS, ..Pace::default() });
     sender.next_packet(0).unwrap();
-    sender.set_pace(0, Pace { rtt, backlog_ns: 0 });
+    sender.set_pace(0, Pace { rtt, backlog_ns: 0, ..Pace::default() });
     assert_eq!(sender.poll_timeout(), Some(45 * MS));
     sender.handle_timeout(45 * MS - 1);
     assert_eq!(sender.next_packet(45 * MS - 1), None);
@@ -249,7 +249,7 @@ fn loss__by_silence_depends_on_the_timer_granularity() {
         let first_ns = sender.poll_timeout().unwrap();
         assert!((800 * US..1_600 * US).contains(&first_ns), "{first_ns}");
         let rtt = (0..40).fold(Rtt::default(), |rtt, _| rtt.observe(10 * US));
-        sender.set_pace(0, Pace { rtt, backlog_ns: 0 });
+        sender.set_pace(0, Pace { rtt, backlog_ns: 0, ..Pace::default() });
         assert_eq!(sender.poll_timeout(), Some(200 * US));
     }
     for timer_granularity_ns in [0, 999, 25_000_001] {

@@ -110,7 +110,8 @@ impl SendingHost {
     ) -> Vec<(u64, Vec<u8>)> {
         let backlog_ns = self.wire_free_ns.saturating_sub(now_ns);
         for group in &scenario.sender.groups {
-            self.sender.set_pace(group.group, Pace { rtt: self.rtt, backlog_ns });
+            self.sender
+                .set_pace(group.group, Pace { rtt: self.rtt, backlog_ns, ..Pace::default() });
         }
         if self.acks == Acks::Kernel {
             self.sender.scan_acks(now_ns, &self.ring);

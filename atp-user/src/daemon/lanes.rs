@@ -6,6 +6,7 @@ use atp_common::{
     laws::{
         burst,
         lane::{Counters, EPOCHS, EpochCount, Lane, Settings, View},
+        yielding,
     },
     maps::{
         GroupProgress, HeardAdvice, LANES, LaneControl, LaneLaw, LaneStatus, snapshot::LaneEntry,
@@ -61,6 +62,8 @@ const REST: Duration = Duration::from_millis(64);
 pub struct Tick<'a> {
     /// Nanoseconds of CLOCK_MONOTONIC.
     pub now_ns: u64,
+    /// The same time on the clock that hosts share.
+    pub shared_ns: u64,
     /// Whether packets leave at the time that the lane's clock gives them (fq).
     pub paced_by_departure: bool,
     /// The lanes' memory, shared with the programs.
@@ -260,6 +263,10 @@ impl ActiveLane {
         }
         self.law.advise(advice.advice(), advice.heard_ns);
         self.law.set_acks_lost(advice.acks_lost());
+        if self.law.has_window() {
+            let base_ns = tick.lanes.base_ns(index);
+            self.law.set_draining(yielding::drains(tick.shared_ns, base_ns));
+        }
         let view = View {
             now_ns: tick.now_ns,
             last_departure_ns: if tick.paced_by_departure { tick.lanes.left_ns(index) } else { 0 },
@@ -321,11 +328,12 @@ impl ActiveLane {
 
     /// The flags of its status.
     fn flags(&self, programs_run_laws: bool, paced_by_departure: bool) -> u32 {
-        let acks_each = if programs_run_laws { LaneStatus::ACKS_EACH } else { 0 };
-        match paced_by_departure && self.law.has_uneven_gaps() {
-            true => acks_each | LaneStatus::UNEVEN_GAPS,
-            false => acks_each,
-        }
+        let has_window = self.law.has_window();
+        let flag = |set: bool, flag| if set { flag } else { 0 };
+        // A window counts every packet in flight.
+        flag(programs_run_laws || has_window, LaneStatus::ACKS_EACH)
+            | flag(has_window, LaneStatus::WINDOW)
+            | flag(paced_by_departure && self.law.has_uneven_gaps(), LaneStatus::UNEVEN_GAPS)
     }
 
     /// The lane's state for its library.
@@ -335,7 +343,10 @@ impl ActiveLane {
             rate_bytes_per_s: self.law.rate().bytes_per_s(),
             rtt_smoothed_ns: rtt.smoothed_ns,
             rtt_variation_ns: rtt.variation_ns,
-            rtt_min_ns: rtt.min_ns,
+            rtt_min_ns: match self.law.has_window() {
+                true => tick.lanes.base_ns(index),
+                false => rtt.min_ns,
+            },
             tlr_q16: self.tlr.q16(),
             loss_q16: self.law.loss().q16(),
             queue: u32::from(self.law.queue()),

@@ -129,10 +129,11 @@ impl Options {
         }
     }
 
-    /// The packets that an approximate queue of `profile`, this host's, holds towards a host. 0 if
-    /// no profile was stated: then nothing is known of the switches.
+    /// The packets that an approximate queue of `profile`, this host's, holds towards a host. If no
+    /// profile was stated, the network may have one queue for all traffic.
     pub fn advised_depth_packets(&self, profile: &Profile) -> u32 {
-        self.profile.as_ref().map_or(0, |_| profile.advised_depth_packets())
+        let stated = self.profile.as_ref().map(|_| profile.advised_depth_packets());
+        stated.unwrap_or(advice::ONE_QUEUE_PACKETS)
     }
 }
 

@@ -5,6 +5,7 @@ use atp_common::{
     laws::{
         lane::EPOCHS,
         rtt::{Rtt, RttMeter},
+        yielding::BaseRtt,
     },
     maps::{EpochCell, LANES, LaneControl, LaneState},
     units::PodBool,
@@ -129,6 +130,13 @@ impl Lanes {
             variation_ns: self.state_word(lane, AT + offset_of!(Rtt, variation_ns)),
             min_ns: self.state_word(lane, AT + offset_of!(Rtt, min_ns)),
         }
+    }
+
+    /// The RTT of an idle path, nanoseconds; 0 before the first ACK.
+    pub fn base_ns(&self, lane: u16) -> u64 {
+        const AT: usize = offset_of!(LaneState, rtt_meter) + offset_of!(RttMeter, base);
+        let words = std::array::from_fn(|word| self.state_word(lane, AT + word * size_of::<u64>()));
+        bytemuck::cast::<[u64; 3], BaseRtt>(words).ns()
     }
 
     /// Whether no PROBE-ACK can add to the counts of `epoch` any more.

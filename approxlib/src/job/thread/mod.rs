@@ -342,6 +342,9 @@ impl SenderThread {
         let timeout = Duration::from_nanos(until_ns.saturating_sub(now_ns));
         let ready = wait(&interest, timeout).unwrap_or_default();
         self.shared.awake(ready.woken);
+        if ready.readable {
+            self.datapath.woken_by_packet();
+        }
         if ready.error {
             self.note_errors(now_ns);
             self.fit_path(now_ns);
@@ -354,6 +357,9 @@ impl SenderThread {
     fn wake_at(&self, now_ns: u64, blocked: Blocked) -> u64 {
         let in_flight = self.sender.in_flight() > 0;
         let law_ns = match (in_flight, self.datapath.must_poll_acks()) {
+            (true, true) if self.sender.is_window_full() => {
+                self.datapath.ack_poll_ns().unwrap_or(ACK_POLL_NS)
+            }
             (true, true) => ACK_POLL_NS,
             (true, false) => LAW_NS,
             (false, _) => IDLE_NS,

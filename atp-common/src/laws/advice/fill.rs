@@ -6,6 +6,8 @@ use super::LaneArrivals;
 const LEAST_DIVISOR: u64 = 100;
 /// The depth of an approximate queue that nobody has stated: the paper's deepest (NetApprox §5.2).
 const DEPTH_PACKETS_UNKNOWN: u32 = 7;
+/// The depth that stands for one queue, which exact traffic shares.
+pub const ONE_QUEUE_PACKETS: u32 = u32::MAX;
 /// The overcommit: this number of packets, divided by a queue's depth, is the share of the others'
 /// traffic that lanes are advised too much. Queues ten times as deep as a burst leave the line idle
 /// for 1 %.
@@ -15,7 +17,7 @@ const OVERCOMMIT_PACKETS: u64 = 6;
 /// out more than half of the others' traffic. Lanes without advice don't share such a queue equally
 /// under the paper's rules.
 pub const fn queues_are_deep(depth_packets: u32) -> bool {
-    depth_packets as u64 > 2 * OVERCOMMIT_PACKETS
+    depth_packets as u64 > 2 * OVERCOMMIT_PACKETS && depth_packets != ONE_QUEUE_PACKETS
 }
 
 /// The part of a line that approximate lanes can use, bytes per second on the wire. `others`: what
@@ -46,7 +48,13 @@ pub const fn left_beside(
 /// Exact traffic comes in bursts. With all of it subtracted, a short queue is empty before the next
 /// burst, and the line idles. So a part is left in: `OVERCOMMIT_PACKETS / depth_packets` of it, and
 /// at most half.
+///
+/// In one queue for all traffic lanes yield by their windows, within an RTT. With exact traffic
+/// subtracted as well they would yield twice, and the line would idle.
 const fn subtracted(others_bytes_per_s: u64, depth_packets: u32) -> u64 {
+    if depth_packets == ONE_QUEUE_PACKETS {
+        return 0;
+    }
     let depth = if depth_packets == 0 { DEPTH_PACKETS_UNKNOWN } else { depth_packets } as u64;
     let half = others_bytes_per_s / 2;
     // No line carries the 3 * 10^18 bytes per second at which it saturates.

@@ -503,3 +503,21 @@ fn with_first_window__exact_lane_sends_at_rmax_until_it_hears_or_loses_something
     heard.tick(&view(MS, rtt(MS)), &mut Ring::default());
     assert!(heard.rate() < exact.rate_max);
 }
+
+#[test]
+fn set_draining__quarters_the_rate_of_lanes_with_a_window() {
+    let quarter = |law, exact: bool| {
+        let settings = Settings { rules: Rules::new(law), exact: exact.into(), ..settings() };
+        let mut lane = Lane::new(settings, Share::ZERO, 0);
+        let before = lane.rate().bytes_per_s();
+        lane.set_draining(true);
+        let during = lane.rate().bytes_per_s();
+        lane.set_draining(false);
+        assert_eq!(lane.rate().bytes_per_s(), before);
+        during < before && during == before / 4
+    };
+    for (law, _) in RateLaw::ALL {
+        assert_eq!(quarter(law, false), law == RateLaw::Yield);
+        assert!(!quarter(law, true));
+    }
+}

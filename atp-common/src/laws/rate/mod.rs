@@ -10,6 +10,7 @@ mod none;
 mod paper;
 mod pi;
 mod tfrc;
+mod yielding;
 
 use super::sample::EpochSample;
 use crate::units::{Rate, Share};
@@ -175,6 +176,8 @@ rate_laws! {
         "TFRC (RFC 5348), for networks without priority queues";
     4: None(none::NoLaw), "none", kernel: true,
         "line rate, as in ATP Base";
+    5: Yield(yielding::Yield), "yield", kernel: false,
+        "polite, with few packets in flight, for one queue that exact traffic shares";
 }
 
 impl RateLaw {
@@ -190,7 +193,7 @@ impl Default for RateLaw {
 
 const IN_KERNEL: bool = cfg!(target_arch = "bpf");
 
-const _: () = assert!(size_of::<LawState>() == 112);
+const _: () = assert!(size_of::<LawState>() == 168);
 
 #[cfg(test)]
 mod testing;

@@ -14,7 +14,7 @@ use atp_common::{
     laws::{
         Rules, advice,
         lane::{Lane, Settings, View},
-        queue,
+        queue, yielding,
     },
     maps::LaneState,
     units::{Rate, Share},
@@ -114,6 +114,8 @@ pub struct AtpSender {
     advice_tick_ns: u64,
     /// When the controller looks for advice next.
     advice_due_ns: u64,
+    /// Bytes on the wire of a full packet.
+    packet_bytes: u32,
 }
 
 impl AtpSender {
@@ -140,6 +142,7 @@ impl AtpSender {
         let packets = config.initial_window_packets;
         let first_window = (packets > 0).then_some((packets, lane.packet_bytes));
         let starts_at_once = first_window.is_some() && group.msr.is_exact();
+        let packet_bytes = lane.packet_bytes;
         let lane = Lane::new(lane, tlr, now_ps / NS);
         let lane = if starts_at_once { lane.with_first_window() } else { lane };
         Self {
@@ -157,16 +160,42 @@ impl AtpSender {
             sent_bytes: 0,
             small_job,
             advice_tick_ns,
+            packet_bytes,
             // Controllers of different hosts don't tick at the same time.
             advice_due_ns: u64::from(route.flow) * ADVICE_PHASE_NS % advice_tick_ns.max(1),
         }
     }
 
-    /// Runs the control laws, if they are due.
+    /// Runs the control laws, if they are due, and sets the lane's window.
     fn tick(&mut self, now_ns: u64) {
-        if now_ns < self.due_ns {
-            return;
+        if self.lane.has_window() {
+            self.drain(now_ns);
         }
+        if now_ns >= self.due_ns {
+            self.run_laws(now_ns);
+        }
+        let window_packets = self.window_packets();
+        let rtt = self.state.rtt_meter.rtt;
+        self.sender.set_pace(GROUP, Pace { rtt, backlog_ns: 0, window_packets });
+    }
+
+    /// Begins and ends drains. Simulated hosts share their clock.
+    fn drain(&mut self, now_ns: u64) {
+        let before = self.lane.rate();
+        self.lane.set_draining(yielding::drains(now_ns, self.state.rtt_meter.base.ns()));
+        self.state.hasten(now_ns, before, self.lane.rate());
+    }
+
+    /// The lane's window. Simulated hosts read ACKs at once.
+    fn window_packets(&self) -> u32 {
+        let base_ns = self.state.rtt_meter.base.ns();
+        match self.lane.has_window() {
+            true => yielding::window_packets(self.lane.rate(), base_ns, 0, self.packet_bytes),
+            false => 0,
+        }
+    }
+
+    fn run_laws(&mut self, now_ns: u64) {
         let progress = self.sender.progress(GROUP).unwrap_or_default();
         self.tlr = progress.target_loss_rate(self.rules);
         let rtt = self.state.rtt_meter.rtt;
@@ -176,7 +205,6 @@ impl AtpSender {
         self.lane.set_acks_lost(self.sender.acks_lost());
         self.lane.tick(&view, &mut self.state);
         self.state.hasten(now_ns, before, self.lane.rate());
-        self.sender.set_pace(GROUP, Pace { rtt, backlog_ns: 0 });
         self.due_ns = self.lane.due_ns(now_ns, rtt);
     }
 

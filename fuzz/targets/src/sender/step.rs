@@ -73,13 +73,14 @@ pub enum Step {
     StopProbing,
 }
 
-/// A round-trip time and a backlog, microseconds.
+/// A round-trip time and a backlog, microseconds, and a window.
 #[derive(Debug, Arbitrary)]
 pub struct RawPace {
     smoothed_us: u32,
     variation_us: u32,
     min_us: u32,
     backlog_us: u32,
+    window_packets: u8,
 }
 
 impl From<RawPace> for Pace {
@@ -91,7 +92,7 @@ impl From<RawPace> for Pace {
             variation_ns: ns(raw.variation_us),
             min_ns: ns(raw.min_us),
         };
-        Self { rtt, backlog_ns: ns(raw.backlog_us) }
+        Self { rtt, backlog_ns: ns(raw.backlog_us), window_packets: raw.window_packets.into() }
     }
 }
 
