@@ -14,9 +14,11 @@ use std::{
 use toml::Spanned;
 
 /// The shipped profiles: the name in place of a path, and the text.
-const SHIPPED: [(&str, &str); 2] = [("default", DEFAULT), ("paper", PAPER)];
+const SHIPPED: [(&str, &str); 3] =
+    [("default", DEFAULT), ("paper", PAPER), ("one-queue", ONE_QUEUE)];
 const DEFAULT: &str = include_str!("../default.toml");
 const PAPER: &str = include_str!("../paper.toml");
+const ONE_QUEUE: &str = include_str!("../one-queue.toml");
 
 const MTU_BYTES: std::ops::RangeInclusive<u32> = 576..=9_000;
 /// Far above the shipped profiles, which have about a kilobyte.
@@ -48,8 +50,8 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// Reads a profile. The paths `default` and `paper` are the names of the shipped ones; a file
-    /// of such a name is `./default`.
+    /// Reads a profile. The paths `default`, `paper` and `one-queue` are the names of the shipped
+    /// ones; a file of such a name is `./default`.
     ///
     /// # Errors
     /// The file can't be read, or is malformed. The error names file, line and reason.
@@ -73,6 +75,11 @@ impl Profile {
     /// The paper's profile (NetApprox §5.2): queues of seven packets to one.
     pub fn paper() -> Self {
         Self::shipped("paper", PAPER)
+    }
+
+    /// One queue for all traffic, as long as queue 0 of the other shipped profiles.
+    pub fn one_queue() -> Self {
+        Self::shipped("one-queue", ONE_QUEUE)
     }
 
     fn shipped(name: &str, text: &str) -> Self {
@@ -113,6 +120,7 @@ struct Text {
     port_buffer_bytes: Spanned<PerRole<u64>>,
     exact_burst_bytes: Option<Spanned<PerRole<u64>>>,
     approximate_limit_mtus: Option<Spanned<PerRole<u32>>>,
+    law: Option<Spanned<String>>,
     queue: Vec<Spanned<QueueText>>,
 }
 
@@ -154,25 +162,24 @@ fn parse(text: &str) -> Result<Profile, Malformed> {
         let reason = "a burst of 0 bytes is none: leave out exact_burst_bytes".into();
         return Err(Malformed::at(burst, reason));
     }
+    if let Some(law) = &read.law
+        && law.get_ref().is_empty()
+    {
+        return Err(Malformed::at(law, "an empty law is none: leave out law, or name one".into()));
+    }
     let texts = in_order(&read.queue)?;
-    check_code_points(&texts)?;
-    let mut limits = [PerRole::same(0); QUEUES];
-    for (limit, text) in limits.iter_mut().zip(texts).skip(1) {
-        *limit = limit_packets(text, mtu_bytes)?;
-    }
-    let approximate_limit_packets = common_limit(&read, &limits[1..])?;
-    limits[0] = rest_of_buffer(&read, texts[0], &limits[1..])?;
-    let mut queues: [Queue; QUEUES] = Default::default();
-    for ((queue, text), limit) in queues.iter_mut().zip(texts).zip(limits) {
-        *queue = checked(text, limit)?;
-    }
-    let port_buffer_bytes = *read.port_buffer_bytes.get_ref();
-    let exact_burst_bytes = read.exact_burst_bytes.map(Spanned::into_inner);
+    let limits = match texts[..] {
+        [only] => Limits { queues: vec![whole_buffer(&read, only)?], approximate: None },
+        _ => limits(&read, &texts)?,
+    };
+    let queues = texts.into_iter().zip(limits.queues).map(|(text, limit)| checked(text, limit));
+    let queues = queues.collect::<Result<_, _>>()?;
     Ok(Profile {
         mtu_bytes,
-        port_buffer_bytes,
-        exact_burst_bytes,
-        approximate_limit_packets,
+        port_buffer_bytes: *read.port_buffer_bytes.get_ref(),
+        exact_burst_bytes: read.exact_burst_bytes.map(Spanned::into_inner),
+        approximate_limit_packets: limits.approximate,
+        law: read.law.map(Spanned::into_inner),
         queues,
     })
 }
@@ -182,8 +189,9 @@ fn one_line(message: &str) -> String {
     message.lines().map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
-/// The eight queues in order. Refuses missing, repeated and unknown ones.
-fn in_order(read: &[Spanned<QueueText>]) -> Result<[&QueueText; QUEUES], Malformed> {
+/// The queues in order: all eight, or queue 0 alone. Refuses repeated and unknown ones, and any
+/// other set.
+fn in_order(read: &[Spanned<QueueText>]) -> Result<Vec<&QueueText>, Malformed> {
     let mut texts: [Option<&QueueText>; QUEUES] = [None; QUEUES];
     for text in read {
         let number = &text.get_ref().number;
@@ -197,18 +205,61 @@ fn in_order(read: &[Spanned<QueueText>]) -> Result<[&QueueText; QUEUES], Malform
             return Err(Malformed::at(number, reason));
         }
     }
-    if let Some(absent) = texts.iter().position(Option::is_none) {
+    let absent = texts.iter().position(Option::is_none);
+    let is_only_queue_0 = texts[0].is_some() && read.len() == 1;
+    if let Some(absent) = absent.filter(|_| !is_only_queue_0) {
         // Points at the last queue, after which the missing one belongs.
         let at = read.last().map_or(0..0, |last| last.span());
-        return Err(Malformed {
-            at,
-            reason: format!("queue {absent} is missing: describe queues 0 to 7"),
-        });
+        let reason = format!("queue {absent} is missing: describe queues 0 to 7, or queue 0 alone");
+        return Err(Malformed { at, reason });
     }
-    Ok(texts.map(|text| text.expect("none is missing")))
+    Ok(texts.into_iter().flatten().collect())
 }
 
-fn check_code_points(texts: &[&QueueText; QUEUES]) -> Result<(), Malformed> {
+/// The limit of the only queue: the buffer, in packets of an MTU. Refuses settings that tell queues
+/// apart.
+fn whole_buffer(read: &Text, only: &QueueText) -> Result<PerRole<u32>, Malformed> {
+    let meaningless = [
+        (read.approximate_limit_mtus.as_ref().map(Spanned::span), "approximate_limit_mtus"),
+        (read.exact_burst_bytes.as_ref().map(Spanned::span), "exact_burst_bytes"),
+    ];
+    for (at, key) in meaningless {
+        if let Some(at) = at {
+            let reason =
+                format!("{key} means nothing with one queue for all traffic: leave it out");
+            return Err(Malformed { at, reason });
+        }
+    }
+    if let Some(dscp) = only.dscp.first() {
+        let reason = "the only queue takes every DSCP: leave out the list".into();
+        return Err(Malformed::at(dscp, reason));
+    }
+    if let Some(at) = own_limit(only) {
+        let reason = "the only queue gets all of port_buffer_bytes: leave out its limit".into();
+        return Err(Malformed { at, reason });
+    }
+    packets_in(&read.port_buffer_bytes, *read.mtu_bytes.get_ref())
+}
+
+/// Limits in packets.
+struct Limits {
+    /// Of each queue, queue 0 first.
+    queues: Vec<PerRole<u32>>,
+    /// Of queues 1 to 7 together.
+    approximate: Option<PerRole<u32>>,
+}
+
+/// The limits of eight queues.
+fn limits(read: &Text, texts: &[&QueueText]) -> Result<Limits, Malformed> {
+    check_code_points(texts)?;
+    let own = texts[1..].iter().map(|text| limit_packets(text, *read.mtu_bytes.get_ref()));
+    let own = own.collect::<Result<Vec<_>, _>>()?;
+    let approximate = common_limit(read, &own)?;
+    let rest = rest_of_buffer(read, texts[0], &own)?;
+    Ok(Limits { queues: [vec![rest], own].concat(), approximate })
+}
+
+fn check_code_points(texts: &[&QueueText]) -> Result<(), Malformed> {
     let mut owner = [None; DSCP_MAX as usize + 1];
     for (number, text) in texts.iter().enumerate() {
         for dscp in &text.dscp {
@@ -241,19 +292,7 @@ fn limit_packets(text: &QueueText, mtu_bytes: u32) -> Result<PerRole<u32>, Malfo
         (Some(mtus), None) => {
             Err(Malformed::at(mtus, "a queue of 0 MTU holds no packet: use at least 1".into()))
         }
-        (None, Some(bytes)) => {
-            bytes.get_ref().try_map(|_, limit| match u32::try_from(limit / u64::from(mtu_bytes)) {
-                Ok(packets) if packets > 0 => Ok(packets),
-                Ok(_) => {
-                    let reason = format!("{limit} bytes hold no packet: use at least {mtu_bytes}");
-                    Err(Malformed::at(bytes, reason))
-                }
-                Err(_) => {
-                    let reason = "this queue exceeds 2^32 packets: use a shorter one".into();
-                    Err(Malformed::at(bytes, reason))
-                }
-            })
-        }
+        (None, Some(bytes)) => packets_in(bytes, mtu_bytes),
         (Some(_), Some(bytes)) => {
             let reason = format!("queue {number} has limit_mtus as well: state one of them");
             Err(Malformed::at(bytes, reason))
@@ -264,6 +303,27 @@ fn limit_packets(text: &QueueText, mtu_bytes: u32) -> Result<PerRole<u32>, Malfo
             Err(Malformed::at(&text.number, reason))
         }
     }
+}
+
+/// The packets of an MTU that these bytes hold.
+fn packets_in(bytes: &Spanned<PerRole<u64>>, mtu_bytes: u32) -> Result<PerRole<u32>, Malformed> {
+    bytes.get_ref().try_map(|_, limit| match u32::try_from(limit / u64::from(mtu_bytes)) {
+        Ok(packets) if packets > 0 => Ok(packets),
+        Ok(_) => {
+            let reason = format!("{limit} bytes hold no packet: use at least {mtu_bytes}");
+            Err(Malformed::at(bytes, reason))
+        }
+        Err(_) => {
+            let reason = "this queue exceeds 2^32 packets: use a shorter one".into();
+            Err(Malformed::at(bytes, reason))
+        }
+    })
+}
+
+/// The place of a queue's own limit, if it states one.
+fn own_limit(text: &QueueText) -> Option<Range<usize>> {
+    let mtus = text.limit_mtus.as_ref().map(Spanned::span);
+    mtus.or(text.limit_bytes.as_ref().map(Spanned::span))
 }
 
 /// The limit of queues 1 to 7 together, whose own ones are `limits`.
@@ -289,8 +349,7 @@ fn rest_of_buffer(
     exact: &QueueText,
     limits: &[PerRole<u32>],
 ) -> Result<PerRole<u32>, Malformed> {
-    let given = exact.limit_mtus.as_ref().map(Spanned::span);
-    if let Some(at) = given.or(exact.limit_bytes.as_ref().map(Spanned::span)) {
+    if let Some(at) = own_limit(exact) {
         let reason = "queue 0 gets the rest of port_buffer_bytes: leave out its limit".into();
         return Err(Malformed { at, reason });
     }
@@ -339,7 +398,7 @@ fn checked(text: &QueueText, limit_packets: PerRole<u32>) -> Result<Queue, Malfo
 mod tests {
     use super::*;
     use crate::PortRole;
-    use proptest::prelude::*;
+    use proptest::{prelude::*, sample::subsequence};
 
     fn error_of(text: &str) -> String {
         Profile::parse(text, Path::new("p.toml")).unwrap_err().to_string()
@@ -448,7 +507,8 @@ mod tests {
     #[test]
     fn parse__missing_parts() {
         let (text, _) = edited("\n[[queue]]\nnumber = 7\ndscp = [27]\nlimit_mtus = 1\n", 0, "");
-        assert!(error_of(&text).ends_with("queue 7 is missing: describe queues 0 to 7"));
+        let reason = "queue 7 is missing: describe queues 0 to 7, or queue 0 alone";
+        assert!(error_of(&text).ends_with(reason));
         let (text, _) = edited("dscp = [27]\n", 0, "");
         assert!(
             error_of(&text)
@@ -504,6 +564,72 @@ mod tests {
         assert_eq!(profile.queues()[0].ecn_threshold_packets, Some(65));
     }
 
+    #[track_caller]
+    fn assert_one_queue_refused(from: &str, to: &str, at: &str, reason: &str) {
+        let (text, _) = replaced(ONE_QUEUE, from, 0, to);
+        let line = 1 + text[..text.find(at).expect("the text is there")].matches('\n').count();
+        assert_eq!(error_of(&text), format!("the switch profile p.toml, line {line}: {reason}"));
+    }
+
+    #[test]
+    fn one_queue__carries_all_traffic() {
+        let profile = Profile::one_queue();
+        assert!(profile.is_one_queue());
+        assert!(!Profile::default().is_one_queue() && !Profile::paper().is_one_queue());
+        assert_eq!(profile.queues().len(), 1);
+        assert_eq!(profile.queues()[0].ecn_threshold_packets, None);
+        for queue in 0..=7 {
+            assert_eq!(profile.dscp_of_queue(queue), 0);
+            assert_eq!(profile.depth_packets(queue, PortRole::ToHost), 256);
+            assert_eq!(profile.path_depth_packets(queue), 256);
+        }
+        assert_eq!((profile.approximate_dscps(), profile.advised_depth_packets()), (0, 0));
+        assert_eq!(profile.law(), Some("polite"));
+        assert_eq!((Profile::default().law(), Profile::paper().law()), (None, None));
+    }
+
+    #[test]
+    fn parse__refuses_settings_that_mean_nothing_for_one_queue() {
+        for (key, value) in [("approximate_limit_mtus", "28"), ("exact_burst_bytes", "1_538")] {
+            let to = format!("{key} = {value}\nlaw");
+            let reason = "means nothing with one queue for all traffic: leave it out";
+            assert_one_queue_refused("law", &to, &to, &format!("{key} {reason}"));
+        }
+        for limit in ["limit_mtus = 256", "limit_bytes = 384_000"] {
+            let reason = "the only queue gets all of port_buffer_bytes: leave out its limit";
+            assert_one_queue_refused("= 0\n", &format!("= 0\n{limit}\n"), limit, reason);
+        }
+        let reason = "the only queue takes every DSCP: leave out the list";
+        assert_one_queue_refused("= 0\n", "= 0\ndscp = [3]\n", "dscp = [3]", reason);
+        assert_one_queue_refused(
+            "= 384_000",
+            "= { to_hosts = 384_000, between_switches = 1_499 }",
+            "port_buffer",
+            "1499 bytes hold no packet: use at least 1500",
+        );
+        for threshold in [0, 257] {
+            let text = format!("ecn_threshold_packets = {threshold}");
+            let reason =
+                format!("an ECN threshold of {threshold} packets is outside the queue's 1 to 256");
+            assert_one_queue_refused("= 0\n", &format!("= 0\n{text}\n"), &text, &reason);
+        }
+    }
+
+    #[test]
+    fn parse__law_is_any_name() {
+        let law = |value: &str| {
+            let (text, _) = replaced(ONE_QUEUE, "\"polite\"", 0, value);
+            Profile::parse(&text, Path::new("p.toml")).map(|profile| profile.law)
+        };
+        assert_eq!(law("\"no such law\"").unwrap().as_deref(), Some("no such law"));
+        assert!(law("7").is_err());
+        let reason = "an empty law is none: leave out law, or name one";
+        assert_one_queue_refused("\"polite\"", "\"\"", "law = ", reason);
+        let (text, _) = edited("mtu_bytes", 0, "law = \"pi\"\nmtu_bytes");
+        let profile = Profile::parse(&text, Path::new("p.toml")).unwrap();
+        assert_eq!((profile.law(), profile.queues().len()), (Some("pi"), 8));
+    }
+
     #[test]
     fn parse__reads_limits_of_roles_and_in_bytes() {
         let (text, _) = edited(
@@ -557,6 +683,7 @@ mod tests {
     fn load__knows_the_shipped_profiles_by_name() {
         assert_eq!(Profile::load(Path::new("paper")).unwrap(), Profile::paper());
         assert_eq!(Profile::load(Path::new("default")).unwrap(), Profile::default());
+        assert_eq!(Profile::load(Path::new("one-queue")).unwrap(), Profile::one_queue());
         assert!(Profile::load(Path::new("./default")).is_err());
     }
 
@@ -574,6 +701,35 @@ mod tests {
     }
 
     proptest! {
+        /// Of all sets of queues, all eight and queue 0 alone are profiles. An error names the
+        /// first missing queue.
+        #[test]
+        fn parse__takes_one_queue_or_eight(
+            mut numbers in subsequence((0..8).collect::<Vec<u8>>(), 0..=8),
+        ) {
+            let queues = numbers.iter().map(|number| {
+                let rest = format!("dscp = [{number}]\nlimit_mtus = 1\n");
+                let rest = if *number == 0 { "" } else { &rest };
+                format!("[[queue]]\nnumber = {number}\n{rest}")
+            });
+            let queues: String = queues.collect();
+            let queues = if queues.is_empty() { "queue = []" } else { &queues };
+            let text = format!("mtu_bytes = 1500\nport_buffer_bytes = 426_000\n{queues}");
+            let parsed = Profile::parse(&text, Path::new("p.toml"));
+            if numbers == [0] || numbers.len() == QUEUES {
+                let profile = parsed.unwrap();
+                prop_assert_eq!(profile.queues().len(), numbers.len());
+                prop_assert_eq!(profile.is_one_queue(), numbers.len() == 1);
+                let packets: u32 = profile.queues().iter().map(|q| q.limit_packets.to_hosts).sum();
+                prop_assert_eq!(packets, 284);
+            } else {
+                numbers.push(u8::MAX);
+                let absent = (0..).zip(&numbers).find(|(number, it)| number != *it).unwrap().0;
+                let error = parsed.unwrap_err().to_string();
+                prop_assert!(error.contains(&format!(": queue {absent} is missing: ")), "{error}");
+            }
+        }
+
         /// Any text gives a profile or an error of one line.
         #[test]
         fn parse__never_panics(end in 0..PAPER.len(), insert in ".{0,12}", keep in any::<bool>()) {

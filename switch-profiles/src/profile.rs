@@ -2,22 +2,24 @@
 
 use super::role::{PerRole, PortRole};
 
-/// Queues of a port. Queue 0 is served first and carries exact traffic.
+/// Queues of a port with priorities. Queue 0 is served first and carries exact traffic.
 pub const QUEUES: usize = 8;
 
 /// The packets that a lane's rate laws use are in queues 1 to 4; the lower ones hold those of jobs
 /// that need less than half of their data.
 const DEPTH_QUEUES: std::ops::RangeInclusive<u8> = 1..=4;
 
-/// The queues of a switch's ports. The daemon takes its DSCPs from the same profile as the switch
-/// its configuration.
+/// The queues of a switch's ports: eight in strict priority, or one for all traffic. The daemon
+/// takes its DSCPs from the same profile as the switch its configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     pub(super) mtu_bytes: u32,
     pub(super) port_buffer_bytes: PerRole<u64>,
     pub(super) exact_burst_bytes: Option<PerRole<u64>>,
     pub(super) approximate_limit_packets: Option<PerRole<u32>>,
-    pub(super) queues: [Queue; QUEUES],
+    pub(super) law: Option<String>,
+    /// Eight, or one.
+    pub(super) queues: Vec<Queue>,
 }
 
 /// One queue of a port.
@@ -33,12 +35,13 @@ pub struct Queue {
 
 impl Profile {
     /// The code point that ATP's egress writes for queues 1 to 7: the first one of the queue. Queue
-    /// 0 keeps the application's code point, 0 by default.
+    /// 0 keeps the application's code point, 0 by default. With one queue for all traffic it is 0,
+    /// that of best effort, for each of 0 to 7.
     ///
     /// # Panics
-    /// If there is no such queue.
+    /// If the queue is above 7.
     pub fn dscp_of_queue(&self, queue: u8) -> u8 {
-        self.queues[usize::from(queue)].dscp.first().copied().unwrap_or(0)
+        self.queue(queue).dscp.first().copied().unwrap_or(0)
     }
 
     /// The code points of queues 1 to 7, one bit each.
@@ -46,24 +49,30 @@ impl Profile {
         self.queues[1..].iter().flat_map(|queue| &queue.dscp).fold(0, |bits, dscp| bits | 1 << dscp)
     }
 
-    /// The number of packets that may wait in a queue of a port of `role`.
+    /// The number of packets that may wait in a queue of a port of `role`. Of one queue for all
+    /// traffic it is the limit for each of 0 to 7.
     ///
     /// # Panics
-    /// If there is no such queue.
+    /// If the queue is above 7.
     pub fn depth_packets(&self, queue: u8, role: PortRole) -> u32 {
-        self.queues[usize::from(queue)].limit_packets.of(role)
+        self.queue(queue).limit_packets.of(role)
     }
 
-    /// The number of packets that may wait in a queue of any port on a path.
+    /// The number of packets that may wait in a queue of any port on a path, as in
+    /// [`depth_packets`](Self::depth_packets).
     ///
     /// # Panics
-    /// If there is no such queue.
+    /// If the queue is above 7.
     pub fn path_depth_packets(&self, queue: u8) -> u32 {
-        self.queues[usize::from(queue)].limit_packets.least()
+        self.queue(queue).limit_packets.least()
     }
 
     /// The packets that any of queues 1 to 4 holds at a port towards a host. Advice depends on it.
+    /// 0, which means unknown, with one queue for all traffic.
     pub fn advised_depth_packets(&self) -> u32 {
+        if self.is_one_queue() {
+            return 0;
+        }
         DEPTH_QUEUES.map(|queue| self.depth_packets(queue, PortRole::ToHost)).min().unwrap_or(0)
     }
 
@@ -89,8 +98,26 @@ impl Profile {
         Some(self.approximate_limit_packets?.of(role))
     }
 
-    /// All queues, queue 0 first.
-    pub fn queues(&self) -> &[Queue; QUEUES] {
+    /// The rate law that fits these queues, by its name; `None` if the profile doesn't say. The
+    /// name isn't checked.
+    pub fn law(&self) -> Option<&str> {
+        self.law.as_deref()
+    }
+
+    /// Whether there is one queue for all traffic.
+    pub fn is_one_queue(&self) -> bool {
+        self.queues.len() == 1
+    }
+
+    /// All queues, queue 0 first: eight, or one.
+    pub fn queues(&self) -> &[Queue] {
         &self.queues
+    }
+
+    /// The queue that packets of queue `number` wait in.
+    fn queue(&self, number: u8) -> &Queue {
+        let number = usize::from(number);
+        assert!(number < QUEUES, "a queue is 0 to 7");
+        &self.queues[number.min(self.queues.len() - 1)]
     }
 }

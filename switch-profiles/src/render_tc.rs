@@ -1,7 +1,7 @@
 //! Renders a profile as tc commands for a Linux port.
 //!
 //! HTB shapes the port and schedules by strict priority. Each queue has a pfifo, or RED if it
-//! marks. u32 filters select the queue by DSCP.
+//! marks. u32 filters select the queue by DSCP. One queue for all traffic needs no filter.
 
 use super::{
     profile::{Profile, Queue},
@@ -86,10 +86,11 @@ pub fn render_tc(
     let port = Port::new(profile, device, role, rate_bytes_per_s);
     let mut commands = port.shaper();
     let mut notes = Vec::new();
+    let order = if profile.is_one_queue() { "one FIFO for all traffic" } else { "strict priority" };
     for (number, queue) in (0u8..).zip(profile.queues()) {
         commands.push(port.leaf(number));
         commands.push(port.buffer(number, queue, kernel));
-        notes.push(note(number, queue, role, kernel));
+        notes.push(note(number, queue, order, role, kernel));
     }
     for (number, queue) in (0u8..).zip(profile.queues()).skip(1) {
         for &dscp in &queue.dscp {
@@ -205,8 +206,8 @@ fn leaf(number: u8) -> u16 {
     FIRST_LEAF + u16::from(number)
 }
 
-fn note(number: u8, queue: &Queue, role: PortRole, kernel: TcKernel) -> QueueNote {
-    let mut requested = format!("{} packets, strict priority", queue.limit_packets.of(role));
+fn note(number: u8, queue: &Queue, order: &str, role: PortRole, kernel: TcKernel) -> QueueNote {
+    let mut requested = format!("{} packets, {order}", queue.limit_packets.of(role));
     let mut fidelity = Fidelity::Exact;
     if let Some(threshold) = queue.ecn_threshold_packets {
         requested += &format!(", ECN marks from {threshold} packets on");
@@ -261,6 +262,23 @@ mod tests {
              no ECN marks, because this kernel has no sch_red"
         );
         assert_eq!(without.notes[7].to_string(), "queue 7: 1 packets, strict priority: exact");
+    }
+
+    #[test]
+    fn render_tc__one_queue_has_one_leaf_and_no_filter() {
+        let (profile, role) = (Profile::one_queue(), PortRole::ToHost);
+        let kernel = TcKernel { has_red: true };
+        let TcRendering { commands, notes, not_expressed } =
+            render_tc(&profile, "p", role, RATE_BYTES_PER_S, kernel);
+        assert_eq!(commands.len(), 4);
+        assert_eq!(commands[0], "qdisc replace dev p root handle 1: htb default 10");
+        assert!(commands[2].starts_with("class replace dev p parent 1:1 classid 1:10 htb prio 0"));
+        assert_eq!(commands[3], "qdisc replace dev p parent 1:10 handle 10: pfifo limit 257");
+        let notes: Vec<_> = notes.iter().map(ToString::to_string).collect();
+        assert_eq!(notes, ["queue 0: 256 packets, one FIFO for all traffic: exact"]);
+        assert_eq!(not_expressed, None);
+        let limits = render_tc_limits(&profile, "p", role, RATE_BYTES_PER_S, kernel);
+        assert_eq!(limits, commands[3..]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A network with a switch: sending hosts, a switch with eight queues per port, a receiving host,
-//! and optionally a daemon in each host.
+//! A network with a switch: sending hosts, a switch with eight queues or one per port, a receiving
+//! host, and optionally a daemon in each host.
 //!
 //! Everything is removed when the [`Testbed`] is dropped. If the owning process is killed, the
 //! kernel ends the testbed's processes and unnamed namespaces. The next testbed removes the
@@ -151,9 +151,11 @@ impl Testbed {
         if self.options.profile == profile {
             return Ok(());
         }
-        let dscps = |profile: &Profile| profile.queues().clone().map(|queue| queue.dscp);
+        let dscps_of = |profile: &Profile| -> Vec<Vec<u8>> {
+            profile.queues().iter().map(|queue| queue.dscp.clone()).collect()
+        };
         ensure!(
-            dscps(&self.options.profile) == dscps(&profile),
+            dscps_of(&self.options.profile) == dscps_of(&profile),
             "the profiles of the schemes have different code points: run them one by one"
         );
         let options = Options { profile, ..self.options.clone() };
@@ -162,12 +164,13 @@ impl Testbed {
         Ok(())
     }
 
-    /// The counters of the switch's port towards `host`, queue 0 first.
+    /// The counters of the switch's port towards `host`, queue 0 first, one for each queue of the
+    /// profile.
     ///
     /// # Errors
     /// `tc` failed.
     pub fn port_counters(&self, host: &Host) -> Result<Vec<PortCounters>> {
-        self.switch.counters(host)
+        self.switch.counters(host, self.options.profile.queues().len())
     }
 
     /// The rate of the Ethernet line to the receiving host that the shapers stand for. They leave

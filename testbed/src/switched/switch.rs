@@ -1,5 +1,5 @@
-//! The switch. It forwards packets between ports; each port has the profile's eight queues towards
-//! its host.
+//! The switch. It forwards packets between ports; each port has the profile's queues towards its
+//! host.
 //!
 //! It routes IP packets and is not a bridge. A packet that crosses a bridge stays charged to its
 //! sender's socket until it arrives. TCP's small queues and UDP's send buffer would then limit
@@ -15,7 +15,7 @@
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
-use switch_profiles::{PortRole, QUEUES, QueueNote, TcKernel, render_tc, render_tc_limits};
+use switch_profiles::{PortRole, QueueNote, TcKernel, render_tc, render_tc_limits};
 
 use super::Options;
 use super::port::{GATEWAY_IPV4, GATEWAY_IPV6, Port};
@@ -133,11 +133,12 @@ impl Switch {
         iproute::wait_until_links_are_up(&self.namespace)
     }
 
-    pub fn counters(&self, host: &Host) -> Result<Vec<PortCounters>> {
+    /// The counters of the port towards `host`, which has as many `queues`.
+    pub fn counters(&self, host: &Host, queues: usize) -> Result<Vec<PortCounters>> {
         let port = Port::of(host).name();
         let json =
             iproute::output("tc", &self.namespace, &["-s", "-j", "qdisc", "show", "dev", &port])?;
-        queue_counters(&json).with_context(|| format!("counters of {port}"))
+        queue_counters(&json, queues).with_context(|| format!("counters of {port}"))
     }
 
     fn batch(&self, program: &str, lines: &[String]) -> Result<()> {
@@ -174,8 +175,8 @@ fn probe() -> TcKernel {
     TcKernel { has_red }
 }
 
-/// Reads `tc -s -j qdisc show`: the queues are the qdiscs under classes 1:10 to 1:17.
-fn queue_counters(json: &str) -> Result<Vec<PortCounters>> {
+/// Reads `tc -s -j qdisc show`: the queues are the qdiscs under the classes from 1:10 on.
+fn queue_counters(json: &str, queues: usize) -> Result<Vec<PortCounters>> {
     #[derive(Deserialize)]
     struct Qdisc {
         parent: Option<String>,
@@ -184,7 +185,7 @@ fn queue_counters(json: &str) -> Result<Vec<PortCounters>> {
         drops: u64,
     }
     let qdiscs: Vec<Qdisc> = serde_json::from_str(json)?;
-    let mut queues = vec![PortCounters::default(); QUEUES];
+    let mut queues = vec![PortCounters::default(); queues];
     for qdisc in qdiscs {
         let Some(class) = qdisc.parent.as_deref().and_then(|p| p.strip_prefix("1:")) else {
             continue;
@@ -213,11 +214,12 @@ mod tests {
             {"kind":"pfifo","handle":"10:","parent":"1:10","options":{"limit":257},"bytes":300,"packets":3,"drops":0},
             {"kind":"pfifo","handle":"17:","parent":"1:17","options":{"limit":2},"bytes":600,"packets":6,"drops":4}
         ]"#;
-        let queues = queue_counters(json).unwrap();
+        let queues = queue_counters(json, 8).unwrap();
         assert_eq!(queues.len(), 8);
         assert_eq!((queues[0].sent_packets, queues[0].dropped_packets), (3, 0));
         assert_eq!((queues[7].sent_bytes, queues[7].dropped_packets), (600, 4));
         assert_eq!(queues[3], PortCounters::default());
-        assert!(queue_counters("nonsense").is_err());
+        assert_eq!(queue_counters(json, 1).unwrap(), queues[..1]);
+        assert!(queue_counters("nonsense", 8).is_err());
     }
 }

@@ -14,6 +14,7 @@ use crate::traffic::{FRAME_BYTES, blast};
 pub const TESTS: &[Test] = &[
     ("classes__every_dscp_to_its_queue_ipv4", classes__every_dscp_to_its_queue_ipv4),
     ("classes__every_dscp_to_its_queue_ipv6", classes__every_dscp_to_its_queue_ipv6),
+    ("classes__one_queue_takes_every_dscp", classes__one_queue_takes_every_dscp),
     (
         "priority__overload_below_costs_queue_0_nothing",
         priority__overload_below_costs_queue_0_nothing,
@@ -93,6 +94,27 @@ fn every_dscp_to_its_queue(address: fn(&Testbed) -> IpAddr) -> Result<()> {
             };
             ensure!(as_expected, "DSCP {dscp}: {came} packets in queue {number}");
         }
+    }
+    Ok(())
+}
+
+fn classes__one_queue_takes_every_dscp() -> Result<()> {
+    let testbed = Testbed::build(&Options {
+        senders: 1,
+        rate_bits_per_s: RATE_BITS_PER_S,
+        nic_rate_bits_per_s: RATE_BITS_PER_S,
+        receiver_rate_bits_per_s: None,
+        profile: Profile::one_queue(),
+    })?;
+    let to = testbed.receiver().ipv4.into();
+    for dscp in [0, 3, 27, 46] {
+        let before = counters(&testbed)?;
+        blast(&testbed.senders()[0], to, dscp, 3, Duration::from_secs(1))?;
+        thread::sleep(Duration::from_millis(60));
+        let after = counters(&testbed)?;
+        ensure!(after.len() == 1, "{} queues", after.len());
+        let came = after[0].sent_packets - before[0].sent_packets;
+        ensure!(came >= 3, "DSCP {dscp}: {came} packets in the queue");
     }
     Ok(())
 }
