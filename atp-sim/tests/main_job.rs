@@ -110,3 +110,24 @@ fn main_job__with_a_wrong_line_rate() {
         );
     }
 }
+
+/// TCP sees the same FIFO in both profiles. In one queue for all traffic, the law of the profile
+/// leaves exact requests no slower than TCP does; the law for priority queues doesn't.
+#[test]
+fn main_job__in_one_queue_the_profile_s_law_is_fair() {
+    let profile = Profile::one_queue();
+    let law = profile.law().expect("the profile has one");
+    let of = |outcome: &MainJobOutcome| outcome.of_ideal;
+    let exact = |outcome: &MainJobOutcome| outcome.exact_median_s;
+    let tcp = with(MainJobTransport::Tcp);
+    let in_one_queue = |job: MainJob| MainJob { profile: profile.clone(), ..job };
+    let ratio = mean(&in_one_queue(tcp.clone()), of) / mean(&tcp, of);
+    assert!((ratio - 1.0).abs() < 0.01, "TCP takes {ratio} of its time");
+    let tcp_s = mean(&in_one_queue(tcp), exact);
+    let fair = in_one_queue(atp(&format!("atp:full:{law}+advice+window")));
+    assert!(mean(&fair, of) < 1.1, "{}", mean(&fair, of));
+    let fair_s = mean(&fair, exact);
+    assert!(fair_s < tcp_s, "exact requests take {fair_s} s, beside TCP {tcp_s} s");
+    let greedy_s = mean(&in_one_queue(atp("atp")), exact);
+    assert!(greedy_s > 2.0 * tcp_s, "exact requests take {greedy_s} s, beside TCP {tcp_s} s");
+}

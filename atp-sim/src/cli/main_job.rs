@@ -47,7 +47,8 @@ pub struct Options {
     /// The line's rate that the receiving host knows, as a share of the right one, 0.1 to 10
     #[arg(long, value_name = "SHARE", default_value = "1", value_parser = number(0.1, 10.0))]
     known_line: f64,
-    /// The queue profile of the switch: default, paper or a file [default: the scheme's own]
+    /// The queue profile of the switch: default, paper, one-queue or a file; the law is the
+    /// scheme's in any of them [default: the scheme's own]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// The number of seeds, 1 to 10,000

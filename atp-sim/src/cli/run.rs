@@ -72,8 +72,8 @@ pub struct Options {
     /// one, chosen by hash) or own (the scheme's own choice: NDP sprays, others take one)
     #[arg(long, value_name = "CHOICE", default_value_t, help_heading = NETWORK)]
     load_balancing: LoadBalancing,
-    /// The queue profile of ATP's switches: default, paper, or a file in the format of
-    /// switch-profiles/default.toml
+    /// The queue profile of ATP's switches: default, paper, one-queue, or a file in the format of
+    /// switch-profiles/default.toml; the law is the scheme's in any of them
     /// [default: paper for atp:paper and other names with a colon, default for the rest]
     #[arg(long, value_name = "FILE", help_heading = NETWORK)]
     profile: Option<PathBuf>,

@@ -182,7 +182,17 @@ impl MainJob {
             switching_ps: 0,
         };
         let topology = Star { hosts: 1 + 2 * self.senders }.topology(&lines);
-        // Only one port is ever full. TCP uses queue 0 alone, which the buffer limits.
+        let queues = PortQueues::of_profile(&self.profile, Unit::Packets, self.buffer_bytes());
+        Simulation::new(&topology, queues.without_marks())
+    }
+
+    /// The switch's buffer. Only one port is ever full.
+    fn buffer_bytes(&self) -> u64 {
+        // One queue for all traffic has its own limit, as Linux's pfifo: packets of any length.
+        if self.profile.is_one_queue() {
+            return u64::MAX;
+        }
+        // TCP uses queue 0 alone, which the buffer limits.
         let packets = match self.transport {
             MainJobTransport::Tcp => self.profile.depth_packets(0, PortRole::ToHost).into(),
             _ => {
@@ -190,9 +200,7 @@ impl MainJob {
                 buffer_bytes / u64::from(self.profile.mtu_bytes())
             }
         };
-        let buffer_bytes = packets * u64::from(self.profile.mtu_bytes() + ETHERNET_BYTES);
-        let queues = PortQueues::of_profile(&self.profile, Unit::Packets, buffer_bytes);
-        Simulation::new(&topology, queues.without_marks())
+        packets * u64::from(self.profile.mtu_bytes() + ETHERNET_BYTES)
     }
 
     /// Adds the exact requests. Returns each connection with the times at which its requests begin.

@@ -30,7 +30,8 @@ pub struct PortQueues {
 }
 
 impl PortQueues {
-    /// The queues of `profile` (NetApprox §5.2). Only the buffer limits queue 0.
+    /// The queues of `profile` (NetApprox §5.2). Only the buffer limits queue 0 of eight. The one
+    /// queue for all traffic has the limit of the profile too.
     pub fn of_profile(profile: &Profile, unit: Unit, buffer_bytes: u64) -> Self {
         let of = |role| Queueing::Priority(Rc::new(limits_of(profile, unit, role)));
         let (to_hosts, between_switches) = (of(PortRole::ToHost), of(PortRole::BetweenSwitches));
@@ -148,7 +149,8 @@ fn limits_of(profile: &Profile, unit: Unit, role: PortRole) -> PriorityLimits {
         }
         let mark_from = queue.ecn_threshold_packets.unwrap_or(u32::MAX);
         let packets = queue.limit_packets.of(role);
-        let limit = if number == 0 { QueueLimit::NONE } else { limit_of(packets) };
+        let has_rest = number == 0 && !profile.is_one_queue();
+        let limit = if has_rest { QueueLimit::NONE } else { limit_of(packets) };
         limits[number] = QueueLimit { mark_from, ..limit };
     }
     let common = profile.approximate_limit_packets(role);
@@ -218,6 +220,43 @@ mod tests {
             }
             assert_eq!(queues.limits[0], QueueLimit { mark_from: 65, ..QueueLimit::NONE });
             assert_eq!(queues.queue_of_dscp[0], 0);
+        }
+    }
+
+    /// The queue's own limit, whatever the buffer, and every DSCP in it.
+    #[test]
+    fn of_profile__one_queue_takes_all_packets_up_to_its_limit() {
+        for (unit, packets_max, bytes_max) in
+            [(Unit::Packets, 256, u64::MAX), (Unit::Bytes, u32::MAX, 256 * 1_538)]
+        {
+            let queues = PortQueues::of_profile(&Profile::one_queue(), unit, u64::MAX);
+            assert_eq!(queues.to_hosts, queues.between_switches);
+            let Queueing::Priority(limits) = queues.to_hosts else { panic!("{queues:?}") };
+            let expected = QueueLimit { packets_max, bytes_max, ..QueueLimit::NONE };
+            assert_eq!((limits.limits[0], limits.common), (expected, None));
+            assert_eq!(limits.queue_of_dscp, [0; 64]);
+        }
+    }
+
+    proptest! {
+        /// A FIFO: packets leave in the order of their arrival, whatever their DSCP, and those
+        /// beyond the limit are dropped.
+        #[test]
+        fn of_profile__one_queue_is_a_fifo(dscps in proptest::collection::vec(0..64u8, 0..300)) {
+            let queues = PortQueues::of_profile(&Profile::one_queue(), Unit::Packets, u64::MAX);
+            let Queueing::Priority(limits) = queues.to_hosts else { panic!("{queues:?}") };
+            let (mut queues, mut packets) = (PriorityQueues::new(limits), Packets::default());
+            let ids: Vec<_> = dscps
+                .into_iter()
+                .map(|dscp| {
+                    let label = Label { dscp, ..Label::new(0, 0, 1, 1_538, 0) };
+                    let id = packets.insert(Packet { label, body: () });
+                    queues.put(0, id, packets.labels_mut(), u64::MAX);
+                    id
+                })
+                .collect();
+            let taken: Vec<_> = std::iter::from_fn(|| queues.take()).map(|it| it.packet).collect();
+            prop_assert_eq!(&taken[..], &ids[..ids.len().min(256)]);
         }
     }
 
