@@ -583,7 +583,7 @@ mod tests {
             assert_eq!(profile.depth_packets(queue, PortRole::ToHost), 256);
             assert_eq!(profile.path_depth_packets(queue), 256);
         }
-        assert_eq!((profile.approximate_dscps(), profile.advised_depth_packets()), (0, 0));
+        assert_eq!((profile.approximate_dscps(), profile.advised_depth_packets()), (0, u32::MAX));
         assert_eq!(profile.law(), Some("polite"));
         assert_eq!((Profile::default().law(), Profile::paper().law()), (None, None));
     }

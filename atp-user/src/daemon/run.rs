@@ -137,6 +137,8 @@ impl Options {
     }
 }
 
+const _: () = assert!(advice::ONE_QUEUE_PACKETS == switch_profiles::ONE_QUEUE_PACKETS);
+
 /// Lanes fall to the safe rate after this long without a heartbeat, or after
 /// [`HEARTBEATS_MISSED_MAX`] ticks if that is longer.
 const HEARTBEAT_NS_MAX: u64 = 500_000_000;
