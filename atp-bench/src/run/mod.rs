@@ -145,8 +145,8 @@ struct JobArgs {
     /// Write the picture to this file [default: beside --json, or target/run/main-job.svg]
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Queue profile of the switch and the daemons: default, paper or a file [default: paper for
-    /// atp-paper, default for the rest]
+    /// Queue profile of the switch and the daemons: default, paper, one-queue or a file [default:
+    /// paper for atp-paper, default for the rest]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 }

@@ -257,7 +257,8 @@ impl Session<'_> {
             messages: self.messages.to_owned(),
             queries: plan.queries.clone(),
             rate_bytes_per_s: plan.rate_bytes_per_s,
-            law: Vec::new(),
+            // Without a daemon, the library runs the law of the profile.
+            law: law_options(self.testbed.profile()),
         };
         self.progress.begin_messages(scheme.name(), plan.messages);
         let mut crew = Crew::assemble(self.testbed, &job)?;
@@ -293,6 +294,11 @@ impl Session<'_> {
         );
         Ok(outcome)
     }
+}
+
+/// The law that a profile states, as options of the daemon.
+fn law_options(profile: &Profile) -> Vec<String> {
+    profile.law().map_or_else(Vec::new, |law| vec!["--law".to_owned(), law.to_owned()])
 }
 
 /// The workers of one job.
@@ -400,4 +406,20 @@ pub(crate) fn dropped_share(received: &ReceiverReport, sent: &[SenderReport]) ->
         bail!("neither the senders nor the receiver counted lost packets")
     };
     Ok(lost as f64 / packets_sent.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atp_common::laws::RateLaw;
+    use atp_options::law;
+
+    #[test]
+    fn law_options__are_those_of_a_worker() {
+        let rules_of = |profile: &Profile| {
+            law::Choice::from_options(&law_options(profile)).unwrap().rules().law()
+        };
+        assert_eq!(rules_of(&Profile::one_queue()), RateLaw::Yield);
+        assert_eq!(rules_of(&Profile::default()), RateLaw::default());
+    }
 }

@@ -25,7 +25,8 @@ pub struct Args {
     /// Probe the path to `atp-user doctor --answer` on another host
     ///
     /// Sends 80 small packets, then fills the path at --probe-rate for one and a half times
-    /// --probe-time: 3.75 MB by default. Other traffic on the path waits meanwhile.
+    /// --probe-time: 3.75 MB by default. Other traffic on the path waits meanwhile. With a profile
+    /// of one queue it sends 10 small packets only.
     #[arg(long, value_name = "ADDR:PORT", value_parser = address::parse, requires = "token")]
     peer: Option<SocketAddr>,
     /// Answer the probes of another host at this address and port, for --answer-time
@@ -52,7 +53,8 @@ pub struct Args {
     /// How long a probe fills the path, at most 2s
     #[arg(long, value_name = "TIME", value_parser = probe_time, default_value = "200ms")]
     probe_time: Duration,
-    /// The queue profile of the switches; by default the profile that the project ships
+    /// The queue profile of the switches: a file, or `default`, `paper` or `one-queue`, which the
+    /// project ships [default: default]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// The eBPF object to try; by default the object that is built into this program

@@ -13,6 +13,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+use switch_profiles::Profile;
 
 /// The arguments of `run`.
 #[derive(clap::Args)]
@@ -52,8 +53,8 @@ pub struct Args {
     ack_mark: AckMark,
     #[command(flatten)]
     law: law::Choice,
-    /// The queue profile of the switches: a file, or `default` or `paper`, which the project ships;
-    /// without it, the network is assumed to have one queue
+    /// The queue profile of the switches: a file, or `default`, `paper` or `one-queue`, which the
+    /// project ships; without it, the network is assumed to have one queue
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// Serve metrics for Prometheus, at http://ADDR/metrics [default: 127.0.0.1:9747]
@@ -84,6 +85,9 @@ const BLOCKING_THREADS: usize = 8;
 /// Runs the daemon until it is stopped.
 pub fn main(args: Args) -> Result<()> {
     let packet_log = args.packet_log();
+    let profile = args.profile.as_deref().map(Profile::load).transpose()?;
+    let stated = args.profile.as_deref().zip(profile.as_ref());
+    let rules = rules(&args.law, stated, args.epochs)?;
     let options = Options {
         interfaces: interfaces::own_names(&args.interfaces)?,
         socket: args.control.socket,
@@ -95,8 +99,8 @@ pub fn main(args: Args) -> Result<()> {
         pacing: args.pacing,
         xdp: args.xdp,
         ack_mark: args.ack_mark,
-        rules: rules(&args.law, args.profile.as_deref(), args.epochs)?,
-        profile: args.profile,
+        rules,
+        profile,
         packet_log,
         metrics: args.metrics,
         object: args.object,
@@ -109,10 +113,26 @@ pub fn main(args: Args) -> Result<()> {
         .block_on(daemon::run(options))
 }
 
-/// The rules of all lanes. Without a profile the network may have one queue for all traffic, in
-/// which only `polite` is fair to TCP.
-fn rules(choice: &law::Choice, profile: Option<&Path>, epochs: Epochs) -> Result<Rules> {
-    if profile.is_some() || choice.law.is_some() {
+/// The rules of all lanes. A profile may state the law that fits its queues. Without a profile the
+/// network may have one queue for all traffic, in which only `polite` is fair to TCP.
+fn rules(
+    choice: &law::Choice,
+    profile: Option<(&Path, &Profile)>,
+    epochs: Epochs,
+) -> Result<Rules> {
+    if let Some((path, profile)) = profile {
+        let rules = choice.rules_or(law_of(path, profile)?);
+        // A law of the command line that no program can run is refused with the programs.
+        if epochs == Epochs::Kernel && choice.law.is_none() && !rules.law().runs_in_kernel() {
+            bail!(
+                "`--epochs kernel` can't run the law of the switch profile {}: use \
+                 `--epochs daemon`, or name another `--law`",
+                path.display()
+            );
+        }
+        return Ok(rules);
+    }
+    if choice.law.is_some() {
         return Ok(choice.rules());
     }
     if epochs == Epochs::Kernel {
@@ -126,6 +146,20 @@ fn rules(choice: &law::Choice, profile: Option<&Path>, epochs: Epochs) -> Result
         "neither --profile nor --law: assuming a network with one queue for all traffic"
     );
     Ok(choice.rules_or(RateLaw::Tfrc))
+}
+
+/// The law that a profile states, else the default for priority queues. `path` only appears in
+/// errors.
+fn law_of(path: &Path, profile: &Profile) -> Result<RateLaw> {
+    let Some(stated) = profile.law() else { return Ok(RateLaw::default()) };
+    match RateLaw::ALL.into_iter().find(|(_, name)| *name == stated) {
+        Some((law, _)) => Ok(law),
+        None => bail!(
+            "the switch profile {} has the law {stated:?}, which isn't known: choose one of {}",
+            path.display(),
+            RateLaw::ALL.map(|(_, name)| name).join(", ")
+        ),
+    }
 }
 
 fn epoch(wanted: Option<Duration>, epochs: Epochs) -> Result<Duration> {
@@ -155,7 +189,8 @@ mod tests {
     fn rules__assume_one_queue_without_a_profile_and_a_law() {
         let (none, pi) = (law::Choice::default(), Some(RateLaw::Pi));
         let pi = law::Choice { law: pi, ..none.clone() };
-        let profile = Some(Path::new("default"));
+        let (path, profile) = (Path::new("default"), Profile::default());
+        let profile = Some((path, &profile));
         let law = |choice, profile| rules(choice, profile, Epochs::Daemon).unwrap().law();
         assert_eq!(law(&none, None), RateLaw::Tfrc);
         assert_eq!(law(&none, profile), RateLaw::default());
@@ -164,5 +199,49 @@ mod tests {
         assert!(refusal.contains("--profile") && refusal.contains("--law"), "{refusal}");
         assert!(rules(&none, profile, Epochs::Kernel).is_ok());
         assert!(rules(&pi, None, Epochs::Kernel).is_ok());
+    }
+
+    /// The paper's profile with this law.
+    fn with_law(law: &str) -> Profile {
+        let text = include_str!("../../../switch-profiles/paper.toml");
+        Profile::parse(&format!("law = {law:?}\n{text}"), Path::new("p.toml")).unwrap()
+    }
+
+    #[test]
+    fn rules__have_the_law_of_the_profile_unless_another_is_named() {
+        let path = Path::new("p.toml");
+        let one_queue = Profile::one_queue();
+        let rules_of = |choice: &law::Choice, profile: &Profile| {
+            rules(choice, Some((path, profile)), Epochs::Daemon).unwrap().law()
+        };
+        assert_eq!(rules_of(&law::Choice::default(), &one_queue), RateLaw::Yield);
+        for (law, name) in RateLaw::ALL {
+            assert_eq!(rules_of(&law::Choice::default(), &with_law(name)), law);
+            let choice = law::Choice { law: Some(law), ..law::Choice::default() };
+            assert_eq!(rules_of(&choice, &one_queue), law);
+        }
+    }
+
+    #[test]
+    fn rules__refuse_a_profile_s_law_that_no_program_runs() {
+        let (path, profile) = (Path::new("p.toml"), Profile::one_queue());
+        let rules_of = |choice: &law::Choice| rules(choice, Some((path, &profile)), Epochs::Kernel);
+        let refusal = rules_of(&law::Choice::default()).unwrap_err().to_string();
+        assert!(refusal.contains("p.toml") && refusal.contains("--law"), "{refusal}");
+        let pi = law::Choice { law: Some(RateLaw::Pi), ..law::Choice::default() };
+        assert!(rules_of(&pi).is_ok());
+    }
+
+    #[test]
+    fn rules__refuse_an_unknown_law_of_a_profile() {
+        let (path, profile) = (Path::new("p.toml"), with_law("fast"));
+        for law in [None, Some(RateLaw::Pi)] {
+            let choice = law::Choice { law, ..law::Choice::default() };
+            let refusal = rules(&choice, Some((path, &profile)), Epochs::Daemon).unwrap_err();
+            let refusal = refusal.to_string();
+            for said in ["p.toml", "\"fast\"", "paper", "polite"] {
+                assert!(refusal.contains(said), "{refusal}");
+            }
+        }
     }
 }

@@ -110,8 +110,8 @@ pub struct Options {
     pub ack_mark: AckMark,
     /// The rate law of all lanes, and its rules.
     pub rules: Rules,
-    /// The queue profile; by default the shipped one.
-    pub profile: Option<PathBuf>,
+    /// The queue profile, if one was stated. Without one, lanes write the DSCPs of the default one.
+    pub profile: Option<Profile>,
     /// The packets that the programs log.
     pub packet_log: PacketLog,
     /// The address at which to serve metrics.
@@ -129,11 +129,10 @@ impl Options {
         }
     }
 
-    /// The packets that an approximate queue of `profile`, this host's, holds towards a host. If no
-    /// profile was stated, the network may have one queue for all traffic.
-    pub fn advised_depth_packets(&self, profile: &Profile) -> u32 {
-        let stated = self.profile.as_ref().map(|_| profile.advised_depth_packets());
-        stated.unwrap_or(advice::ONE_QUEUE_PACKETS)
+    /// The packets that an approximate queue of the profile holds towards a host. If no profile was
+    /// stated, the network may have one queue for all traffic.
+    pub fn advised_depth_packets(&self) -> u32 {
+        self.profile.as_ref().map_or(advice::ONE_QUEUE_PACKETS, Profile::advised_depth_packets)
     }
 }
 
@@ -162,10 +161,7 @@ const SAFE_RATE_BYTES_PER_S: u64 = 125_000;
 
 /// Attaches, serves until a signal or a stop request, then detaches and restores the host.
 pub async fn run(options: Options) -> Result<()> {
-    let profile = match &options.profile {
-        Some(path) => Profile::load(path)?,
-        None => Profile::default(),
-    };
+    let profile = options.profile.clone().unwrap_or_default();
     let activated = systemd::activated_socket()?;
     raise_descriptor_limit();
     prepare_state_dir(&options.state_dir)?;
@@ -178,11 +174,11 @@ pub async fn run(options: Options) -> Result<()> {
         options.epoch_min.as_nanos() as u64,
         profile.mtu_bytes() + ETHERNET_HEADER_BYTES,
         options.rules,
-        advice::queues_are_deep(options.advised_depth_packets(&profile)),
+        advice::queues_are_deep(options.advised_depth_packets()),
     );
     // From here on a signal must not end the daemon before the host is restored.
     let signals = Signals::take()?;
-    let datapath = attach(&options, &profile)?;
+    let datapath = attach(&options)?;
     let mut listener = match activated {
         Some(socket) => Listener::inherited(socket)?,
         None => Listener::bind(&options.socket)?,
@@ -215,7 +211,7 @@ fn raise_descriptor_limit() {
 
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
-fn attach(options: &Options, profile: &Profile) -> Result<Datapath> {
+fn attach(options: &Options) -> Result<Datapath> {
     let tick_ns = options.tick().as_nanos() as u64;
     let object = match &options.object {
         Some(path) => Object::from_file(path)?,
@@ -231,7 +227,7 @@ fn attach(options: &Options, profile: &Profile) -> Result<Datapath> {
         ack_mark: options.ack_mark.draw(),
         counts_arrivals: options.advice.is_on().into(),
         // Without a stated profile, nothing is known of the switches.
-        approximate_dscps: options.profile.as_ref().map_or(0, |_| profile.approximate_dscps()),
+        approximate_dscps: options.profile.as_ref().map_or(0, Profile::approximate_dscps),
     };
     let request = match options.pacing {
         PacingChoice::Auto => PacingRequest::Auto,

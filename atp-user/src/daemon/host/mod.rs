@@ -102,7 +102,7 @@ impl Host {
         pages.set_interfaces(&datapath.interfaces());
         let ack_rings = datapath.ack_rings()?;
         let first_lane = Rc::<Notify>::default();
-        let depth_packets = options.advised_depth_packets(&profile);
+        let depth_packets = options.advised_depth_packets();
         // Half of a queue towards a host, which several lanes may share. Exact packets would wait
         // behind a burst in one queue for all.
         let burst_packets =

@@ -13,7 +13,7 @@ use approxlib::ScopedIp;
 use order::{Fate, Verdict};
 use prober::{Planned, Prober, Train};
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
-use switch_profiles::{Profile, QUEUES};
+use switch_profiles::Profile;
 
 const GROUP: Group = Group::Path;
 /// The trains of a session.
@@ -29,6 +29,9 @@ const MARKS_BYTES: usize = 64;
 /// UDP, IPv6 and Ethernet.
 const ORDER_BYTES: usize = 1_200;
 const ORDER_WIRE_BYTES: usize = ORDER_BYTES + 8 + 40 + 14;
+
+const ORDER_CHECK: &str = "queue order";
+const NO_ORDER: &str = "the profile has one queue for all traffic, and so no order";
 
 const ECN_BITS: u8 = 0b11;
 /// ECN-capable transport, ECT(0) (RFC 3168).
@@ -83,9 +86,10 @@ pub fn from_another_host(address: SocketAddr) -> String {
 
 /// Packets of every queue's DSCP in turn, so that a moment of loss doesn't hit one DSCP only.
 fn marks_plan(profile: &Profile) -> Vec<Planned> {
-    let class = |number: usize| traffic_class(profile, (number % QUEUES) as u8);
+    let queues = profile.queues().len();
+    let class = |number: usize| traffic_class(profile, (number % queues) as u8);
     let at = |number: usize| MARKS_INTERVAL * number as u32;
-    let numbers = 0..QUEUES * MARKS_EACH;
+    let numbers = 0..queues * MARKS_EACH;
     numbers.map(|number| Planned { at: at(number), traffic_class: class(number) }).collect()
 }
 
@@ -94,15 +98,19 @@ fn traffic_class(profile: &Profile, queue: u8) -> u8 {
 }
 
 fn marks_findings(train: &Train, profile: &Profile) -> Vec<Finding> {
+    let queues = 0..profile.queues().len() as u8;
     let mut findings: Vec<Finding> =
-        (0..QUEUES as u8).map(|queue| dscp_finding(train, profile, queue)).collect();
+        queues.map(|queue| dscp_finding(train, profile, queue)).collect();
     findings.push(ecn_finding(train));
     findings
 }
 
 fn dscp_finding(train: &Train, profile: &Profile, queue: u8) -> Finding {
     let dscp = profile.dscp_of_queue(queue);
-    let check = format!("DSCP {dscp} (queue {queue})");
+    let check = match profile.is_one_queue() {
+        true => format!("DSCP {dscp} (one queue for all traffic)"),
+        false => format!("DSCP {dscp} (queue {queue})"),
+    };
     let class = traffic_class(profile, queue);
     let sent = train.sent.iter().filter(|sent| sent.traffic_class == class).count();
     let mut arrived: BTreeMap<u8, usize> = BTreeMap::new();
@@ -121,9 +129,13 @@ fn dscp_finding(train: &Train, profile: &Profile, queue: u8) -> Finding {
     let [(first, _), ..] = changes[..] else { return GROUP.fine(check, observed + ", kept") };
     let words: Vec<String> =
         changes.iter().map(|(seen, count)| format!("{count} as DSCP {seen}")).collect();
+    let observed = format!("{observed}, {}", words.join(", "));
+    if profile.is_one_queue() {
+        return GROUP.fine(check, observed + ", which the one queue takes as well");
+    }
     GROUP.degraded(
         check,
-        format!("{observed}, {}", words.join(", ")),
+        observed,
         format!(
             "switches behind the change put these packets into queue {}",
             queue_of(profile, first)
@@ -164,7 +176,11 @@ fn order_finding(
     options: &ProbeOptions,
     profile: &Profile,
 ) -> anyhow::Result<Finding> {
-    let classes = (traffic_class(profile, 0), traffic_class(profile, QUEUES as u8 - 1));
+    let lowest = match profile.queues().len() as u8 {
+        1 => return Ok(GROUP.not_checked(ORDER_CHECK, NO_ORDER)),
+        queues => queues - 1,
+    };
+    let classes = (traffic_class(profile, 0), traffic_class(profile, lowest));
     let rate = options.rate_bytes_per_s as f64;
     let plan = order::one_class(classes.0, rate, ORDER_WIRE_BYTES, options.time / 2);
     let capacity = prober.train(CAPACITY, &plan, ORDER_BYTES)?;
@@ -176,7 +192,7 @@ fn order_finding(
 }
 
 fn describe_order(train: &Train, classes: (u8, u8), bottleneck: Option<f64>) -> Finding {
-    let check = "queue order";
+    let check = ORDER_CHECK;
     let sent_bytes_per_s = order::sent_bytes_per_s(train, ORDER_WIRE_BYTES);
     let rate = format!("{:.1} Mbit/s", sent_bytes_per_s * 8.0 / 1e6);
     if train.dropped > 0 {
@@ -240,11 +256,16 @@ fn describe(fate: Fate) -> String {
 #[cfg(test)]
 mod tests {
     use super::{prober::Sent, wire::Arrival, *};
+    use switch_profiles::QUEUES;
 
     /// The train of marks as `change` lets its packets through.
     fn train(change: impl Fn(u8) -> Option<u8>) -> Train {
+        train_of(&Profile::default(), change)
+    }
+
+    fn train_of(profile: &Profile, change: impl Fn(u8) -> Option<u8>) -> Train {
         let mut train = Train::default();
-        for (number, planned) in (0u32..).zip(marks_plan(&Profile::default())) {
+        for (number, planned) in (0u32..).zip(marks_plan(profile)) {
             let sent = Sent { traffic_class: planned.traffic_class, at_ns: 0 };
             train.sent.push(sent);
             if let Some(traffic_class) = change(planned.traffic_class) {
@@ -296,6 +317,24 @@ mod tests {
         assert!(finding.detail().contains("10 as DSCP 7"), "{finding:?}");
         assert!(finding.detail().ends_with("into queue 2"), "{finding:?}");
         assert_eq!(words[QUEUES], ("ECN bits".into(), "fine"));
+    }
+
+    #[test]
+    fn marks_findings__of_one_queue() {
+        let profile = Profile::one_queue();
+        let kept = train_of(&profile, Some);
+        assert_eq!(kept.sent.len(), MARKS_EACH);
+        for (train, outcome, said) in [
+            (kept, "fine", "10 of 10 packets arrived, kept"),
+            (train_of(&profile, |class| Some(class | 7 << 2)), "fine", "10 as DSCP 7"),
+            (train_of(&profile, |_| None), "missing", "0 of 10 packets arrived"),
+        ] {
+            let findings = marks_findings(&train, &profile);
+            assert_eq!(findings.len(), 2);
+            assert_eq!(findings[0].check, "DSCP 0 (one queue for all traffic)");
+            assert_eq!(findings[0].outcome.word(), outcome);
+            assert!(findings[0].detail().contains(said), "{}", findings[0].detail());
+        }
     }
 
     #[test]
