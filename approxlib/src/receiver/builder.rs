@@ -161,13 +161,13 @@ impl ReceiverBuilder {
         self
     }
 
-    /// Without a daemon: the packets of full length that each approximate queue holds at the
-    /// switch's port to this host. It decides how much of the exact traffic's bandwidth senders are
-    /// advised beside it. Default 7, as in the paper; the profile `default` has 96. 0 is the
-    /// default.
+    /// Without a daemon, on a network with priority queues: the packets of full length that each
+    /// approximate queue holds at the switch's port to this host. It decides how much of the exact
+    /// traffic's bandwidth senders are advised beside it. The profile `default` has 96, the paper's
+    /// 7. Default 0: one queue for all traffic, in which senders yield by themselves.
     ///
-    /// A number that is too low makes senders lose packets. One that is too high leaves the line
-    /// idle at times.
+    /// A number that is too low makes senders lose packets, and so does 0 where there are priority
+    /// queues. One that is too high leaves the line idle at times.
     pub fn queue_depth_packets(mut self, packets: u32) -> Self {
         self.line.queue_depth_packets = packets;
         self

@@ -2,7 +2,7 @@
 
 use super::others::{Others, Sample};
 use atp_common::{
-    laws::advice::{Span, WINDOW_NS},
+    laws::advice::{self, Span, WINDOW_NS},
     units::Rate,
     wire::Advice,
 };
@@ -26,14 +26,17 @@ pub struct Line {
 
 impl Line {
     /// A line without traffic. `depth_packets`: what an approximate queue at its other end holds; 0
-    /// if unknown.
+    /// for one queue, which exact traffic shares.
     pub fn new(rate: Rate, depth_packets: u32) -> Self {
         let adviser = Adviser::new(AdviserConfig {
             line_bytes_per_s: rate.bytes_per_s(),
             // One computation a tick.
             interval_ns: 1,
             window_ns: WINDOW_NS,
-            depth_packets: depth_packets.min(DEPTH_PACKETS_MAX),
+            depth_packets: match depth_packets {
+                0 => advice::ONE_QUEUE_PACKETS,
+                _ => depth_packets.min(DEPTH_PACKETS_MAX),
+            },
         });
         Self { rate, adviser, others: Others::default(), is_known: false }
     }

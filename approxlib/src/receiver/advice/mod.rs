@@ -30,7 +30,8 @@ const TICK_NS: u64 = 2_000_000;
 pub struct LineOptions {
     /// Its rate, bytes per second; 0 for no advice.
     pub rate_bytes_per_s: u64,
-    /// The packets that an approximate queue at its other end holds; 0 if unknown.
+    /// The packets that an approximate queue at its other end holds; 0 for one queue, which
+    /// exact traffic shares.
     pub queue_depth_packets: u32,
 }
 
