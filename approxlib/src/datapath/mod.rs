@@ -157,6 +157,13 @@ impl Datapath {
         }
     }
 
+    /// Notes that a timer ended the thread's sleep, `late_ns` after its time.
+    pub fn timer_was_late(&mut self, late_ns: u64) {
+        if let Self::Userspace(userspace) = self {
+            userspace.timer_was_late(late_ns);
+        }
+    }
+
     /// How often a thread whose lanes' windows are full looks for acknowledgments, nanoseconds;
     /// `None` if acknowledgments wake it.
     pub fn ack_poll_ns(&self) -> Option<u64> {

@@ -11,6 +11,8 @@ pub struct ReadLag {
     /// When acknowledgments were read last.
     read_ns: u64,
     mean_ns: u64,
+    /// How late timers wake the thread, on average.
+    timer_ns: u64,
     /// The thread was woken by a packet, which it reads next.
     woken: bool,
 }
@@ -21,13 +23,22 @@ impl ReadLag {
         self.woken = true;
     }
 
+    /// Notes that a timer ended the thread's sleep, `late_ns` after its time. A packet wakes a thread
+    /// no sooner.
+    pub fn timer_was_late(&mut self, late_ns: u64) {
+        self.timer_ns = smoothed(self.timer_ns, late_ns.min(SAMPLE_NS_MAX));
+    }
+
     /// Notes that the thread has read all acknowledgments there were, and whether there were any.
     /// They came at any time since the last read, unless the first of them woke the thread.
     pub fn read(&mut self, now_ns: u64, any: bool) {
         let since_ns = now_ns.saturating_sub(self.read_ns).min(SAMPLE_NS_MAX);
-        let sample_ns = if std::mem::take(&mut self.woken) { 0 } else { since_ns / 2 };
+        let sample_ns = match std::mem::take(&mut self.woken) {
+            true => self.timer_ns.min(since_ns),
+            false => since_ns / 2,
+        };
         if any && self.read_ns > 0 {
-            self.mean_ns = self.mean_ns - (self.mean_ns >> GAIN_SHIFT) + (sample_ns >> GAIN_SHIFT);
+            self.mean_ns = smoothed(self.mean_ns, sample_ns);
         }
         self.read_ns = now_ns;
     }
@@ -36,6 +47,10 @@ impl ReadLag {
     pub fn mean_ns(&self) -> u64 {
         self.mean_ns
     }
+}
+
+const fn smoothed(mean_ns: u64, sample_ns: u64) -> u64 {
+    mean_ns - (mean_ns >> GAIN_SHIFT) + (sample_ns >> GAIN_SHIFT)
 }
 
 #[cfg(test)]
@@ -66,8 +81,15 @@ mod tests {
     }
 
     #[test]
-    fn read__a_thread_that_a_packet_woke_is_not_late() {
+    fn read__a_thread_that_a_packet_woke_is_as_late_as_its_timers() {
         assert_eq!(mean_of(500 * US, true), 0);
+        let mut lag = ReadLag::default();
+        (1..200).for_each(|_| lag.timer_was_late(60 * US));
+        for read in 1..200 {
+            lag.woken();
+            lag.read(read * 500 * US, true);
+        }
+        assert!(lag.mean_ns().abs_diff(60 * US) < US, "{}", lag.mean_ns());
     }
 
     #[test]

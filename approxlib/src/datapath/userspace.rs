@@ -157,6 +157,11 @@ impl Userspace {
         self.read_lag.woken();
     }
 
+    /// See [`Datapath::timer_was_late`](super::Datapath::timer_was_late).
+    pub fn timer_was_late(&mut self, late_ns: u64) {
+        self.read_lag.timer_was_late(late_ns);
+    }
+
     pub fn hold_until(&self, group: u8, now_ns: u64) -> Option<u64> {
         self.lanes.get(group)?.pacer.hold_until(now_ns)
     }

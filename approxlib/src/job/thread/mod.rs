@@ -344,6 +344,8 @@ impl SenderThread {
         self.shared.awake(ready.woken);
         if ready.readable {
             self.datapath.woken_by_packet();
+        } else if let Some(late_ns) = crate::udp::now_ns().checked_sub(until_ns) {
+            self.datapath.timer_was_late(late_ns);
         }
         if ready.error {
             self.note_errors(now_ns);
