@@ -1,9 +1,12 @@
 //! Parses and checks the text of a profile. Errors name the line.
 
+mod limits;
+
 use super::{
     profile::{Profile, QUEUES, Queue},
     role::PerRole,
 };
+use limits::Limits;
 use serde::Deserialize;
 use std::{
     fs::File,
@@ -16,9 +19,9 @@ use toml::Spanned;
 /// The shipped profiles: the name in place of a path, and the text.
 const SHIPPED: [(&str, &str); 3] =
     [("default", DEFAULT), ("paper", PAPER), ("one-queue", ONE_QUEUE)];
-const DEFAULT: &str = include_str!("../default.toml");
-const PAPER: &str = include_str!("../paper.toml");
-const ONE_QUEUE: &str = include_str!("../one-queue.toml");
+const DEFAULT: &str = include_str!("../../default.toml");
+const PAPER: &str = include_str!("../../paper.toml");
+const ONE_QUEUE: &str = include_str!("../../one-queue.toml");
 
 const MTU_BYTES: std::ops::RangeInclusive<u32> = 576..=9_000;
 /// Far above the shipped profiles, which have about a kilobyte.
@@ -168,10 +171,8 @@ fn parse(text: &str) -> Result<Profile, Malformed> {
         return Err(Malformed::at(law, "an empty law is none: leave out law, or name one".into()));
     }
     let texts = in_order(&read.queue)?;
-    let limits = match texts[..] {
-        [only] => Limits { queues: vec![whole_buffer(&read, only)?], approximate: None },
-        _ => limits(&read, &texts)?,
-    };
+    check_code_points(&texts)?;
+    let limits = Limits::of(&read, &texts)?;
     let queues = texts.into_iter().zip(limits.queues).map(|(text, limit)| checked(text, limit));
     let queues = queues.collect::<Result<_, _>>()?;
     Ok(Profile {
@@ -216,49 +217,6 @@ fn in_order(read: &[Spanned<QueueText>]) -> Result<Vec<&QueueText>, Malformed> {
     Ok(texts.into_iter().flatten().collect())
 }
 
-/// The limit of the only queue: the buffer, in packets of an MTU. Refuses settings that tell queues
-/// apart.
-fn whole_buffer(read: &Text, only: &QueueText) -> Result<PerRole<u32>, Malformed> {
-    let meaningless = [
-        (read.approximate_limit_mtus.as_ref().map(Spanned::span), "approximate_limit_mtus"),
-        (read.exact_burst_bytes.as_ref().map(Spanned::span), "exact_burst_bytes"),
-    ];
-    for (at, key) in meaningless {
-        if let Some(at) = at {
-            let reason =
-                format!("{key} means nothing with one queue for all traffic: leave it out");
-            return Err(Malformed { at, reason });
-        }
-    }
-    if let Some(dscp) = only.dscp.first() {
-        let reason = "the only queue takes every DSCP: leave out the list".into();
-        return Err(Malformed::at(dscp, reason));
-    }
-    if let Some(at) = own_limit(only) {
-        let reason = "the only queue gets all of port_buffer_bytes: leave out its limit".into();
-        return Err(Malformed { at, reason });
-    }
-    packets_in(&read.port_buffer_bytes, *read.mtu_bytes.get_ref())
-}
-
-/// Limits in packets.
-struct Limits {
-    /// Of each queue, queue 0 first.
-    queues: Vec<PerRole<u32>>,
-    /// Of queues 1 to 7 together.
-    approximate: Option<PerRole<u32>>,
-}
-
-/// The limits of eight queues.
-fn limits(read: &Text, texts: &[&QueueText]) -> Result<Limits, Malformed> {
-    check_code_points(texts)?;
-    let own = texts[1..].iter().map(|text| limit_packets(text, *read.mtu_bytes.get_ref()));
-    let own = own.collect::<Result<Vec<_>, _>>()?;
-    let approximate = common_limit(read, &own)?;
-    let rest = rest_of_buffer(read, texts[0], &own)?;
-    Ok(Limits { queues: [vec![rest], own].concat(), approximate })
-}
-
 fn check_code_points(texts: &[&QueueText]) -> Result<(), Malformed> {
     let mut owner = [None; DSCP_MAX as usize + 1];
     for (number, text) in texts.iter().enumerate() {
@@ -282,98 +240,6 @@ fn check_code_points(texts: &[&QueueText]) -> Result<(), Malformed> {
         }
     }
     Ok(())
-}
-
-/// The limit of one of queues 1 to 7, in packets of an MTU.
-fn limit_packets(text: &QueueText, mtu_bytes: u32) -> Result<PerRole<u32>, Malformed> {
-    let number = text.number.get_ref();
-    match (&text.limit_mtus, &text.limit_bytes) {
-        (Some(mtus), None) if mtus.get_ref().least() > 0 => Ok(*mtus.get_ref()),
-        (Some(mtus), None) => {
-            Err(Malformed::at(mtus, "a queue of 0 MTU holds no packet: use at least 1".into()))
-        }
-        (None, Some(bytes)) => packets_in(bytes, mtu_bytes),
-        (Some(_), Some(bytes)) => {
-            let reason = format!("queue {number} has limit_mtus as well: state one of them");
-            Err(Malformed::at(bytes, reason))
-        }
-        (None, None) => {
-            let reason =
-                format!("queue {number} has no limit_mtus and no limit_bytes: give it one");
-            Err(Malformed::at(&text.number, reason))
-        }
-    }
-}
-
-/// The packets of an MTU that these bytes hold.
-fn packets_in(bytes: &Spanned<PerRole<u64>>, mtu_bytes: u32) -> Result<PerRole<u32>, Malformed> {
-    bytes.get_ref().try_map(|_, limit| match u32::try_from(limit / u64::from(mtu_bytes)) {
-        Ok(packets) if packets > 0 => Ok(packets),
-        Ok(_) => {
-            let reason = format!("{limit} bytes hold no packet: use at least {mtu_bytes}");
-            Err(Malformed::at(bytes, reason))
-        }
-        Err(_) => {
-            let reason = "this queue exceeds 2^32 packets: use a shorter one".into();
-            Err(Malformed::at(bytes, reason))
-        }
-    })
-}
-
-/// The place of a queue's own limit, if it states one.
-fn own_limit(text: &QueueText) -> Option<Range<usize>> {
-    let mtus = text.limit_mtus.as_ref().map(Spanned::span);
-    mtus.or(text.limit_bytes.as_ref().map(Spanned::span))
-}
-
-/// The limit of queues 1 to 7 together, whose own ones are `limits`.
-fn common_limit(read: &Text, limits: &[PerRole<u32>]) -> Result<Option<PerRole<u32>>, Malformed> {
-    let Some(common) = &read.approximate_limit_mtus else { return Ok(None) };
-    let checked = common.get_ref().try_map(|role, mtus| {
-        let longest = limits.iter().map(|limit| limit.of(role)).max().unwrap_or(0);
-        if mtus < longest {
-            let reason = format!(
-                "queues 1 to 7 may hold {mtus} MTU together ({role}), and one of them {longest} \
-                 alone: use at least that"
-            );
-            return Err(Malformed::at(common, reason));
-        }
-        Ok(mtus)
-    });
-    checked.map(Some)
-}
-
-/// The part of a port's buffer in MTUs that queues 1 to 7, with `limits`, leave for queue 0.
-fn rest_of_buffer(
-    read: &Text,
-    exact: &QueueText,
-    limits: &[PerRole<u32>],
-) -> Result<PerRole<u32>, Malformed> {
-    if let Some(at) = own_limit(exact) {
-        let reason = "queue 0 gets the rest of port_buffer_bytes: leave out its limit".into();
-        return Err(Malformed { at, reason });
-    }
-    let buffer = &read.port_buffer_bytes;
-    buffer.get_ref().try_map(|role, bytes| {
-        let buffer_mtus = bytes / u64::from(*read.mtu_bytes.get_ref());
-        let sum_mtus: u64 = limits.iter().map(|limit| u64::from(limit.of(role))).sum();
-        let common_mtus = read.approximate_limit_mtus.as_ref().map(|common| common.get_ref());
-        let taken_mtus = common_mtus.map_or(sum_mtus, |it| sum_mtus.min(it.of(role).into()));
-        match buffer_mtus.checked_sub(taken_mtus).map(u32::try_from) {
-            Some(Ok(rest)) if rest > 0 => Ok(rest),
-            Some(Err(_)) => {
-                let reason = "this buffer exceeds 2^32 packets: use a smaller one".into();
-                Err(Malformed::at(buffer, reason))
-            }
-            _ => Err(Malformed::at(
-                buffer,
-                format!(
-                    "a buffer of {buffer_mtus} MTU ({role}) leaves nothing for queue 0: queues 1 \
-                     to 7 use {taken_mtus}"
-                ),
-            )),
-        }
-    })
 }
 
 fn checked(text: &QueueText, limit_packets: PerRole<u32>) -> Result<Queue, Malformed> {
@@ -400,56 +266,29 @@ mod tests {
     use crate::PortRole;
     use proptest::{prelude::*, sample::subsequence};
 
-    fn error_of(text: &str) -> String {
+    pub(super) fn error_of(text: &str) -> String {
         Profile::parse(text, Path::new("p.toml")).unwrap_err().to_string()
     }
 
     /// The paper's profile with the `nth` occurrence (from 0) of `from` replaced, and its line.
-    fn edited(from: &str, nth: usize, to: &str) -> (String, usize) {
+    pub(super) fn edited(from: &str, nth: usize, to: &str) -> (String, usize) {
         replaced(PAPER, from, nth, to)
     }
 
-    fn replaced(old: &str, from: &str, nth: usize, to: &str) -> (String, usize) {
+    pub(super) fn replaced(old: &str, from: &str, nth: usize, to: &str) -> (String, usize) {
         let (at, _) = old.match_indices(from).nth(nth).expect("the text is there");
         let text = format!("{}{to}{}", &old[..at], &old[at + from.len()..]);
         (text, 1 + old[..at].matches('\n').count())
     }
 
-    fn limit(profile: &Profile, queue: u8) -> PerRole<u32> {
+    pub(super) fn limit(profile: &Profile, queue: u8) -> PerRole<u32> {
         profile.queues()[usize::from(queue)].limit_packets
     }
 
     #[track_caller]
-    fn assert_refused(from: &str, nth: usize, to: &str, reason: &str) {
+    pub(super) fn assert_refused(from: &str, nth: usize, to: &str, reason: &str) {
         let (text, line) = edited(from, nth, to);
         assert_eq!(error_of(&text), format!("the switch profile p.toml, line {line}: {reason}"));
-    }
-
-    #[test]
-    fn parse__approximate_queues_share_a_limit() {
-        let profile = Profile::default();
-        let roles = [PortRole::ToHost, PortRole::BetweenSwitches];
-        let limits = roles.map(|role| profile.approximate_limit_packets(role));
-        assert_eq!(limits, [Some(96), Some(28)]);
-        assert_eq!(roles.map(|role| profile.depth_packets(0, role)), [256, 256]);
-        assert_eq!(Profile::paper().approximate_limit_packets(PortRole::ToHost), None);
-        let (text, line) = replaced(
-            DEFAULT,
-            "to_hosts = 96, between_switches = 28",
-            0,
-            "to_hosts = 95, between_switches = 28",
-        );
-        let error = error_of(&text);
-        assert!(error.starts_with(&format!("the switch profile p.toml, line {line}: queues 1 to 7 may hold 95 MTU together (to_hosts)")), "{error}");
-        // A limit above the sum of all queues reserves no more than the sum.
-        let (text, _) = replaced(
-            DEFAULT,
-            "to_hosts = 96, between_switches = 28",
-            0,
-            "to_hosts = 96, between_switches = 4_000_000_000",
-        );
-        let profile = Profile::parse(&text, Path::new("p.toml")).unwrap();
-        assert_eq!(profile.depth_packets(0, PortRole::BetweenSwitches), 256);
     }
 
     #[test]
@@ -565,7 +404,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn assert_one_queue_refused(from: &str, to: &str, at: &str, reason: &str) {
+    pub(super) fn assert_one_queue_refused(from: &str, to: &str, at: &str, reason: &str) {
         let (text, _) = replaced(ONE_QUEUE, from, 0, to);
         let line = 1 + text[..text.find(at).expect("the text is there")].matches('\n').count();
         assert_eq!(error_of(&text), format!("the switch profile p.toml, line {line}: {reason}"));
@@ -589,33 +428,6 @@ mod tests {
     }
 
     #[test]
-    fn parse__refuses_settings_that_mean_nothing_for_one_queue() {
-        for (key, value) in [("approximate_limit_mtus", "28"), ("exact_burst_bytes", "1_538")] {
-            let to = format!("{key} = {value}\nlaw");
-            let reason = "means nothing with one queue for all traffic: leave it out";
-            assert_one_queue_refused("law", &to, &to, &format!("{key} {reason}"));
-        }
-        for limit in ["limit_mtus = 256", "limit_bytes = 384_000"] {
-            let reason = "the only queue gets all of port_buffer_bytes: leave out its limit";
-            assert_one_queue_refused("= 0\n", &format!("= 0\n{limit}\n"), limit, reason);
-        }
-        let reason = "the only queue takes every DSCP: leave out the list";
-        assert_one_queue_refused("= 0\n", "= 0\ndscp = [3]\n", "dscp = [3]", reason);
-        assert_one_queue_refused(
-            "= 384_000",
-            "= { to_hosts = 384_000, between_switches = 1_499 }",
-            "port_buffer",
-            "1499 bytes hold no packet: use at least 1500",
-        );
-        for threshold in [0, 257] {
-            let text = format!("ecn_threshold_packets = {threshold}");
-            let reason =
-                format!("an ECN threshold of {threshold} packets is outside the queue's 1 to 256");
-            assert_one_queue_refused("= 0\n", &format!("= 0\n{text}\n"), &text, &reason);
-        }
-    }
-
-    #[test]
     fn parse__law_is_any_name() {
         let law = |value: &str| {
             let (text, _) = replaced(ONE_QUEUE, "\"polite\"", 0, value);
@@ -628,55 +440,6 @@ mod tests {
         let (text, _) = edited("mtu_bytes", 0, "law = \"pi\"\nmtu_bytes");
         let profile = Profile::parse(&text, Path::new("p.toml")).unwrap();
         assert_eq!((profile.law(), profile.queues().len()), (Some("pi"), 8));
-    }
-
-    #[test]
-    fn parse__reads_limits_of_roles_and_in_bytes() {
-        let (text, _) = edited(
-            "limit_mtus = 7",
-            0,
-            "limit_bytes = { to_hosts = 144_000, \
-            between_switches = 2_999 }",
-        );
-        let (text, _) =
-            replaced(&text, "426_000", 0, "{ to_hosts = 426_000, between_switches = 142_500 }");
-        let profile = Profile::parse(&text, Path::new("p.toml")).unwrap();
-        assert_eq!(limit(&profile, 1), PerRole { to_hosts: 96, between_switches: 1 });
-        assert_eq!(limit(&profile, 0), PerRole { to_hosts: 167, between_switches: 73 });
-        assert_eq!(profile.path_depth_packets(1), 1);
-    }
-
-    #[test]
-    fn parse__refuses_limits_that_make_no_sense() {
-        assert_refused(
-            "limit_mtus = 7",
-            0,
-            "limit_bytes = 1_499",
-            "1499 bytes hold no packet: use at least 1500",
-        );
-        assert_refused(
-            "limit_mtus = 7",
-            0,
-            "limit_bytes = 1_500\nlimit_mtus = 7",
-            "queue 1 has limit_mtus as well: state one of them",
-        );
-        assert_refused(
-            "limit_mtus = 7",
-            0,
-            "limit_mtus = { to_hosts = 7, between_switches = 0 }",
-            "a queue of 0 MTU holds no packet: use at least 1",
-        );
-        for wrong in
-            ["-1", "\"7\"", "{ to_hosts = 7 }", "{ to_host = 7, between_switches = 7 }", "1.5"]
-        {
-            let (text, line) = edited("limit_mtus = 7", 0, &format!("limit_mtus = {wrong}"));
-            let error = error_of(&text);
-            assert!(
-                error.starts_with(&format!("the switch profile p.toml, line {line}: ")),
-                "{error}"
-            );
-            assert!(error.contains("between_switches"), "{error}");
-        }
     }
 
     #[test]
