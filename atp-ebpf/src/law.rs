@@ -11,6 +11,7 @@ use atp_common::{
     laws::{
         lane::{Counters, EPOCHS, EpochCount, View},
         pacing::hastened,
+        yielding,
     },
     maps::{EpochCell, LaneControl, LaneLaw, LaneState},
     units::{Rate, Share},
@@ -18,7 +19,7 @@ use atp_common::{
 };
 use aya_ebpf::{
     bindings::{TC_ACT_SHOT, xdp_action},
-    helpers::generated::bpf_ktime_get_ns,
+    helpers::generated::{bpf_ktime_get_ns, bpf_ktime_get_tai_ns},
     programs::{TcContext, XdpContext},
 };
 
@@ -111,6 +112,11 @@ fn step(index: u32, law: *mut LaneLaw) {
         let before = lane.rate();
         lane.advise(advice, heard_ns);
         lane.set_acks_lost(Share::from_q16(acks_lost_q16));
+        if lane.has_window() {
+            let base = (&raw const (*state).rtt_meter.base).read_volatile();
+            // CLOCK_TAI: the seconds of CLOCK_REALTIME, which programs can't read.
+            lane.set_draining(yielding::drains(bpf_ktime_get_tai_ns(), base.ns()));
+        }
         lane.step(&view, &mut Cells(state));
         hasten(state, now_ns, before, lane.rate());
         (*law).ran_ns = now_ns;

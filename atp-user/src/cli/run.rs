@@ -87,7 +87,7 @@ pub fn main(args: Args) -> Result<()> {
     let packet_log = args.packet_log();
     let profile = args.profile.as_deref().map(Profile::load).transpose()?;
     let stated = args.profile.as_deref().zip(profile.as_ref());
-    let rules = rules(&args.law, stated, args.epochs)?;
+    let rules = rules(&args.law, stated)?;
     let options = Options {
         interfaces: interfaces::own_names(&args.interfaces)?,
         socket: args.control.socket,
@@ -114,38 +114,19 @@ pub fn main(args: Args) -> Result<()> {
 }
 
 /// The rules of all lanes. A profile may state the law that fits its queues. Without a profile the
-/// network may have one queue for all traffic, in which only `polite` is fair to TCP.
-fn rules(
-    choice: &law::Choice,
-    profile: Option<(&Path, &Profile)>,
-    epochs: Epochs,
-) -> Result<Rules> {
+/// network may have one queue for all traffic, in which only `yield` is fair to exact traffic.
+fn rules(choice: &law::Choice, profile: Option<(&Path, &Profile)>) -> Result<Rules> {
     if let Some((path, profile)) = profile {
-        let rules = choice.rules_or(law_of(path, profile)?);
-        // A law of the command line that no program can run is refused with the programs.
-        if epochs == Epochs::Kernel && choice.law.is_none() && !rules.law().runs_in_kernel() {
-            bail!(
-                "`--epochs kernel` can't run the law of the switch profile {}: use \
-                 `--epochs daemon`, or name another `--law`",
-                path.display()
-            );
-        }
-        return Ok(rules);
+        return Ok(choice.rules_or(law_of(path, profile)?));
     }
     if choice.law.is_some() {
         return Ok(choice.rules());
     }
-    if epochs == Epochs::Kernel {
-        bail!(
-            "`--epochs kernel` needs `--profile` or `--law`: without them the law is `polite`, \
-             which runs in the daemon only. `--profile default` is the profile of this project"
-        );
-    }
     tracing::info!(
-        law = "polite",
+        law = "yield",
         "neither --profile nor --law: assuming a network with one queue for all traffic"
     );
-    Ok(choice.rules_or(RateLaw::Tfrc))
+    Ok(choice.rules_or(RateLaw::Yield))
 }
 
 /// The law that a profile states, else the default for priority queues. `path` only appears in
@@ -191,14 +172,10 @@ mod tests {
         let pi = law::Choice { law: pi, ..none.clone() };
         let (path, profile) = (Path::new("default"), Profile::default());
         let profile = Some((path, &profile));
-        let law = |choice, profile| rules(choice, profile, Epochs::Daemon).unwrap().law();
-        assert_eq!(law(&none, None), RateLaw::Tfrc);
+        let law = |choice, profile| rules(choice, profile).unwrap().law();
+        assert_eq!(law(&none, None), RateLaw::Yield);
         assert_eq!(law(&none, profile), RateLaw::default());
         assert_eq!((law(&pi, None), law(&pi, profile)), (RateLaw::Pi, RateLaw::Pi));
-        let refusal = rules(&none, None, Epochs::Kernel).unwrap_err().to_string();
-        assert!(refusal.contains("--profile") && refusal.contains("--law"), "{refusal}");
-        assert!(rules(&none, profile, Epochs::Kernel).is_ok());
-        assert!(rules(&pi, None, Epochs::Kernel).is_ok());
     }
 
     /// The paper's profile with this law.
@@ -212,7 +189,7 @@ mod tests {
         let path = Path::new("p.toml");
         let one_queue = Profile::one_queue();
         let rules_of = |choice: &law::Choice, profile: &Profile| {
-            rules(choice, Some((path, profile)), Epochs::Daemon).unwrap().law()
+            rules(choice, Some((path, profile))).unwrap().law()
         };
         assert_eq!(rules_of(&law::Choice::default(), &one_queue), RateLaw::Yield);
         for (law, name) in RateLaw::ALL {
@@ -223,21 +200,11 @@ mod tests {
     }
 
     #[test]
-    fn rules__refuse_a_profile_s_law_that_no_program_runs() {
-        let (path, profile) = (Path::new("p.toml"), Profile::one_queue());
-        let rules_of = |choice: &law::Choice| rules(choice, Some((path, &profile)), Epochs::Kernel);
-        let refusal = rules_of(&law::Choice::default()).unwrap_err().to_string();
-        assert!(refusal.contains("p.toml") && refusal.contains("--law"), "{refusal}");
-        let pi = law::Choice { law: Some(RateLaw::Pi), ..law::Choice::default() };
-        assert!(rules_of(&pi).is_ok());
-    }
-
-    #[test]
     fn rules__refuse_an_unknown_law_of_a_profile() {
         let (path, profile) = (Path::new("p.toml"), with_law("fast"));
         for law in [None, Some(RateLaw::Pi)] {
             let choice = law::Choice { law, ..law::Choice::default() };
-            let refusal = rules(&choice, Some((path, &profile)), Epochs::Daemon).unwrap_err();
+            let refusal = rules(&choice, Some((path, &profile))).unwrap_err();
             let refusal = refusal.to_string();
             for said in ["p.toml", "\"fast\"", "paper", "polite"] {
                 assert!(refusal.contains(said), "{refusal}");

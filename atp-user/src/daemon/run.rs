@@ -236,7 +236,7 @@ fn attach(options: &Options) -> Result<Datapath> {
     };
     let mut datapath = Datapath::load(&object, config, request, options.packet_log)?;
     if options.epochs == Epochs::Kernel {
-        datapath.load_laws(options.rules.law())?;
+        datapath.load_laws()?;
     }
     for interface in &options.interfaces {
         datapath.attach(interface, options.xdp)?;

@@ -59,11 +59,6 @@ pub enum DatapathError {
         "`--epochs kernel` needs the qdisc fq, because no eBPF program can change the rate of an HTB class: use `--epochs daemon`, or a kernel with sch_fq"
     )]
     LawsNeedFq,
-    /// The chosen law doesn't run in the eBPF programs.
-    #[error(
-        "`--epochs kernel` doesn't support the law `polite`, whose equation is too complex for an eBPF program: use `--epochs daemon`, or another law"
-    )]
-    LawNotInPrograms,
     /// No such interface.
     #[error("there is no network interface {0:?}: `ip link` lists the interfaces of this host")]
     NoSuchInterface(String),

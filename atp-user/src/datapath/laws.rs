@@ -8,7 +8,6 @@ use super::{
     table::{Table, mismatch},
 };
 use atp_common::{
-    laws::RateLaw,
     maps::{HeardAdvice, LANES, LaneLaw},
     units::Share,
 };
@@ -66,16 +65,12 @@ fn add_tail_call(
 }
 
 impl Datapath {
-    /// Makes the programs run the laws of all lanes from now on. `law` is the law of approximate
-    /// lanes.
+    /// Makes the programs run the laws of all lanes from now on.
     ///
     /// # Errors
-    /// [`DatapathError::LawsNeedFq`] if the backend is HTB, whose rates programs can't set;
-    /// [`DatapathError::LawNotInPrograms`]; the kernel's refusal of the programs.
-    pub fn load_laws(&mut self, law: RateLaw) -> Result<(), DatapathError> {
-        if !law.runs_in_kernel() {
-            return Err(DatapathError::LawNotInPrograms);
-        }
+    /// [`DatapathError::LawsNeedFq`] if the backend is HTB, whose rates programs can't set; the
+    /// kernel's refusal of the programs.
+    pub fn load_laws(&mut self) -> Result<(), DatapathError> {
         if !self.paces_by_departure() {
             return Err(DatapathError::LawsNeedFq);
         }

@@ -6,6 +6,7 @@
 mod arithmetic;
 mod dctcp;
 mod frugal;
+mod global;
 mod none;
 mod paper;
 mod pi;
@@ -40,7 +41,7 @@ pub(super) struct LawSettings {
 /// A rate law: its state for one lane, and the rules that set the lane's rate.
 ///
 /// The state is plain data, because lanes lie in a BPF map. Dispatch is static, because eBPF
-/// programs run most of the laws.
+/// programs run the laws.
 trait Law: Pod + Default {
     /// The first rate of a lane. Rmax by default, so that the first RTT is not wasted.
     fn first_rate(lane: &LawSettings) -> Rate {
@@ -62,7 +63,7 @@ trait Law: Pod + Default {
 /// Generates [`RateLaw`], [`LawState`] and the dispatch from the table of laws.
 macro_rules! rate_laws {
     ($($number:literal: $law:ident($module:ident::$state:ident), $name:literal,
-       kernel: $kernel:literal, $description:literal;)+) => {
+       $description:literal;)+) => {
         /// A law that sets the rate of approximate lanes. Exact lanes use DCTCP under any of them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u32)]
@@ -79,13 +80,6 @@ macro_rules! rate_laws {
             pub const fn description(self) -> &'static str {
                 match self {
                     $(Self::$law => $description,)+
-                }
-            }
-
-            /// Whether the eBPF programs can run the law (`--epochs kernel`).
-            pub const fn runs_in_kernel(self) -> bool {
-                match self {
-                    $(Self::$law => $kernel,)+
                 }
             }
 
@@ -125,9 +119,6 @@ macro_rules! rate_laws {
                     return self.dctcp.on_first_rtt(lane, rate, rtt_ns);
                 }
                 match lane.law {
-                    // Unreachable in a program: `Datapath::load_laws` refuses such a law (`--epochs
-                    // kernel`).
-                    $(RateLaw::$law if IN_KERNEL && !$kernel => rate,)+
                     $(RateLaw::$law => self.$module.on_first_rtt(lane, rate, rtt_ns),)+
                 }
             }
@@ -142,8 +133,8 @@ macro_rules! rate_laws {
                 }
             }
 
-            /// The rate after an epoch, at most Rmax. The lane applies the floor.
-            pub(super) fn on_epoch(
+            /// [`Self::on_epoch`], in the caller's function.
+            fn dispatch_epoch(
                 &mut self,
                 lane: &LawSettings,
                 rate: Rate,
@@ -153,8 +144,6 @@ macro_rules! rate_laws {
                     return self.dctcp.on_epoch(lane, rate, sample);
                 }
                 match lane.law {
-                    // Unreachable in a program, as in `on_first_rtt`.
-                    $(RateLaw::$law if IN_KERNEL && !$kernel => rate,)+
                     $(RateLaw::$law => self.$module.on_epoch(lane, rate, sample),)+
                 }
             }
@@ -162,21 +151,19 @@ macro_rules! rate_laws {
     };
 }
 
-// Number: variant(module::state), name, whether the eBPF programs run it, description.
+// Number: variant(module::state), name, description.
 rate_laws! {
-    0: Paper(paper::Paper), "paper", kernel: true,
+    0: Paper(paper::Paper), "paper",
         "NetApprox, Eq. 2 and 3";
-    1: Frugal(frugal::Frugal), "frugal", kernel: true,
+    1: Frugal(frugal::Frugal), "frugal",
         "the paper's law, with growth bounded by the delivery rate";
-    2: Pi(pi::Pi), "pi", kernel: true,
+    2: Pi(pi::Pi), "pi",
         "proportional steps around the loss of small queues (experimental)";
-    // The verifier can't follow all paths through the equation. The law is for wide-area paths,
-    // whose RTTs don't need epochs in the kernel.
-    3: Tfrc(tfrc::Tfrc), "polite", kernel: false,
+    3: Tfrc(tfrc::Tfrc), "polite",
         "TFRC (RFC 5348), for networks without priority queues";
-    4: None(none::NoLaw), "none", kernel: true,
+    4: None(none::NoLaw), "none",
         "line rate, as in ATP Base";
-    5: Yield(yielding::Yield), "yield", kernel: false,
+    5: Yield(yielding::Yield), "yield",
         "polite, with few packets in flight, for one queue that exact traffic shares";
 }
 
@@ -190,8 +177,6 @@ impl Default for RateLaw {
         Self::DEFAULT
     }
 }
-
-const IN_KERNEL: bool = cfg!(target_arch = "bpf");
 
 const _: () = assert!(size_of::<LawState>() == 168);
 

@@ -48,12 +48,13 @@ pub(super) fn interval_at(rate: Rate, packet_bytes: u32, rtt_ns: u64) -> u32 {
     rounded.clamp(1, u64::from(INTERVAL_MAX)) as u32
 }
 
-/// The integer part of the square root of a number below 2^63, by Newton's method from above: at
-/// most 32 halvings and some steps more. No branch depends on the number, because the verifier
-/// follows every branch. A digit-by-digit root had 2^32 paths.
+/// The integer part of the square root of a number below 2^63, by Newton's method from a power of
+/// two, at most twice the root. Each step squares the relative error: after five it is below 2^-49,
+/// and a root has 32 bits. (`u64::isqrt` needs 128-bit products, which eBPF lacks.)
 fn root(square: u64) -> u64 {
-    const STEPS: u32 = 38;
-    let mut root = 1u64 << 32;
+    const STEPS: u32 = 5;
+    let bits = u64::BITS - square.leading_zeros();
+    let mut root = 1u64 << bits.div_ceil(2);
     for _ in 0..STEPS {
         // The divisor is odd, so it is never zero. The comparison below corrects the error.
         root = (root + square / (root | 1)) / 2;
