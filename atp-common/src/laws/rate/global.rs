@@ -14,7 +14,7 @@ impl LawState {
         rate: Rate,
         sample: &EpochSample,
     ) -> Rate {
-        // SAFETY: references.
+        // SAFETY: all three pointers are references.
         Rate::from_bytes_per_s(unsafe { atp_law_on_epoch(self, lane, sample, rate.bytes_per_s()) })
     }
 }
