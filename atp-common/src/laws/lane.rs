@@ -245,6 +245,11 @@ impl Lane {
         self.draining = (draining && self.has_window()) as u8;
     }
 
+    /// Whether the lane drains the queue.
+    pub const fn is_draining(&self) -> bool {
+        self.draining != 0
+    }
+
     /// Whether the packets in flight are limited ([`yielding::window_packets`]).
     pub const fn has_window(&self) -> bool {
         matches!(self.settings.rules.law(), RateLaw::Yield) && !self.settings.exact.is_true()

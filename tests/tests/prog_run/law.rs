@@ -21,13 +21,17 @@ use atp_tests::{
 use atp_user::datapath::Lanes;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 pub fn add(suite: &mut Suite) {
     suite.add("law__decides_as_the_daemon_would", NEEDS, decides_as_the_daemon_would);
     suite.add("law__a_held_lane_is_left_alone", NEEDS, a_held_lane_is_left_alone);
     suite.add("law__a_closed_lane_is_left_alone", NEEDS, a_closed_lane_is_left_alone);
     suite.add("law__a_rise_frees_the_next_packet", NEEDS, a_rise_frees_the_next_packet);
+    suite.add("law__a_lane_with_a_window_drains", NEEDS, a_lane_with_a_window_drains);
     suite.add("law__without_a_law_nothing_is_evaluated", NEEDS, without_a_law_nothing_is_evaluated);
 }
 
@@ -35,6 +39,8 @@ const DSCP_BY_QUEUE: [u8; 8] = [0, 11, 12, 13, 14, 15, 16, 17];
 const EPOCH_NS: u64 = 50_000;
 /// Packets per law.
 const PACKETS: u32 = 4_000;
+/// A drain begins in each second. On a busy machine the law may miss some.
+const DRAINS_AWAITED_MAX: Duration = Duration::from_secs(60);
 /// Packets per law, at the end, that request no ACK.
 const PACKETS_NO_ACK: u32 = 300;
 
@@ -224,6 +230,8 @@ fn follow(
     let evaluated = own.epochs_evaluated();
     own.advise(advice.advice(), advice.heard_ns);
     own.set_acks_lost(advice.acks_lost());
+    // The moment when the program read the clock of drains isn't known.
+    own.set_draining(theirs.lane.is_draining());
     own.step(&view, &mut Cells(lanes));
     ensure!(theirs.lane == *own, "run {runs}: {:?} instead of {own:?}", theirs.lane);
     let control_entry = lanes.control(LANE);
@@ -299,7 +307,7 @@ fn a_rise_frees_the_next_packet() -> Result<()> {
     for _ in 0..20 {
         first.stamp(first.epoch(), now_ns());
         rig.xdp(&ack_of(&first, false))?;
-        std::thread::sleep(std::time::Duration::from_nanos(2 * EPOCH_NS));
+        std::thread::sleep(Duration::from_nanos(2 * EPOCH_NS));
         rate = law(&rig, Share::ZERO).lane.rate();
         if rate > lane.rate() {
             break;
@@ -312,6 +320,29 @@ fn a_rise_frees_the_next_packet() -> Result<()> {
         after_ns < before_ns,
         "the next packet waits {after_ns} ns after the last one, {before_ns} ns before the rise"
     );
+    Ok(())
+}
+
+/// At each full second. An RTT of 50 ms makes a drain last 204 ms, and the law runs every 50 ms.
+fn a_lane_with_a_window_drains() -> Result<()> {
+    const RTT_NS: u64 = 50_000_000;
+    let rig = rig()?;
+    open(&rig, settings(RateLaw::Yield, false));
+    let (mut seen, began) = ([false; 2], Instant::now());
+    for slot in 0.. {
+        let data = Shape { body: 1_000, ..Shape::default() }.data(&Header::new(&data_fields(slot)));
+        let sent = rig.egress(&data)?;
+        ensure!(sent.verdict == TC_PASS, "packet {slot} was dropped");
+        let mut header = Parsed::of(&sent.packet)?.header;
+        header.stamp(header.epoch(), now_ns() - RTT_NS);
+        ensure!(rig.xdp(&ack_of(&header, false))?.verdict == XDP_DROP);
+        seen[usize::from(law(&rig, Share::ZERO).lane.is_draining())] = true;
+        if seen == [true; 2] {
+            break;
+        }
+        ensure!(began.elapsed() < DRAINS_AWAITED_MAX, "seen without and with a drain: {seen:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     Ok(())
 }
 
