@@ -14,7 +14,7 @@ use clap::{
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// The law that sets the rate of approximate lanes
-    /// [default: paper; the daemon's: that of --profile, or polite without a profile]
+    /// [default: that of the queue profile; without a profile, yield]
     #[arg(long, value_name = "LAW",
           value_parser = described(&RateLaw::ALL, RateLaw::description))]
     pub law: Option<RateLaw>,

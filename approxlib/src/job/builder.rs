@@ -18,7 +18,7 @@ use crate::{
     udp::{PATH_MTU_BYTES_MIN, UdpSocket},
 };
 use atp_common::{
-    laws::{Rules, rtt::Rtt},
+    laws::{RateLaw, Rules, rtt::Rtt},
     units::Rate,
     wire::HEADER_LEN,
 };
@@ -110,7 +110,7 @@ impl Default for JobBuilder {
             complete_at: CompleteAt::Msr,
             deadline: None,
             requests: Requests::default(),
-            rules: Rules::default(),
+            rules: Rules::new(RateLaw::UNKNOWN_NETWORK),
         }
     }
 }
@@ -306,6 +306,8 @@ impl JobBuilder {
     }
 
     /// Without a daemon: the rate law and its rules. With a daemon, the daemon's options decide.
+    /// Default: the law `yield`, for networks with one queue for all traffic. On a network with the
+    /// queues of the profile `default`, `RateLaw::Paper` is faster.
     pub fn rules(mut self, rules: Rules) -> Self {
         self.rules = rules;
         self

@@ -84,9 +84,10 @@ pub struct Args {
     /// [default: unknown, and no advice]
     #[arg(long, value_name = "RATE", value_parser = quantity::rate_bytes_per_s)]
     line_rate: Option<u64>,
-    /// Without a daemon: the packets that each approximate queue holds at the switch's port to this
-    /// host; the profile default has 96
-    #[arg(long, value_name = "PACKETS", default_value_t = 7)]
+    /// Without a daemon, on a network with priority queues: the packets that each approximate queue
+    /// holds at the switch's port to this host; the profile default has 96, and 0 stands for one
+    /// queue
+    #[arg(long, value_name = "PACKETS", default_value_t = 0)]
     queue_depth: u32,
     /// The control socket of a daemon that must run. Without the option: the daemon at ATP_SOCKET
     /// or /run/atp/atp.sock; while none runs there, this process acknowledges packets itself

@@ -126,7 +126,7 @@ fn rules(choice: &law::Choice, profile: Option<(&Path, &Profile)>) -> Result<Rul
         law = "yield",
         "neither --profile nor --law: assuming a network with one queue for all traffic"
     );
-    Ok(choice.rules_or(RateLaw::Yield))
+    Ok(choice.rules_or(RateLaw::UNKNOWN_NETWORK))
 }
 
 /// The law that a profile states, else the default for priority queues. `path` only appears in

@@ -4,6 +4,7 @@ use super::shuffled::Shuffled;
 use anyhow::{Context, Result, bail, ensure};
 use approx_answers::{RecordOrder, Table};
 use approxlib::{Group, Job, JobBuilder, JobId, Order};
+use atp_common::laws::RateLaw;
 use atp_options::{law, quantity};
 use atp_output::{complain, note, say};
 use std::{
@@ -77,7 +78,7 @@ pub fn main(args: Args) -> Result<()> {
     let mut builder = approxlib::Job::builder()
         .peer_timeout(args.timeout)
         .packing(!args.no_packing)
-        .rules(args.law.rules());
+        .rules(args.law.rules_or(RateLaw::UNKNOWN_NETWORK));
     if let Some(id) = args.job {
         builder = builder.id(id);
     }

@@ -659,7 +659,8 @@ typedef struct atp_job_options {
    */
   uint32_t order;
   /**
-   * Without a daemon: the rate law, such as "paper". Null: the default law.
+   * Without a daemon: the rate law, such as "paper". Null: "yield", the law for networks with
+   * one queue.
    */
   const char *law;
   /**
@@ -1144,8 +1145,8 @@ typedef struct atp_receiver_options {
    */
   uint32_t message_bytes_max;
   /**
-   * Without a daemon: the packets that each approximate queue holds at the switch's port to this
-   * host. Default 7; the profile `default` has 96.
+   * Without a daemon, on a network with priority queues: the packets that each approximate queue
+   * holds at the switch's port to this host; the profile `default` has 96. Default 0: one queue.
    */
   uint32_t queue_depth_packets;
   /**

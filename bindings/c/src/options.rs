@@ -165,7 +165,8 @@ pub struct atp_job_options {
     pub initial_window_packets: u32,
     /// A number of atp_order: the order of the messages of group 0.
     pub order: u32,
-    /// Without a daemon: the rate law, such as "paper". Null: the default law.
+    /// Without a daemon: the rate law, such as "paper". Null: "yield", the law for networks with
+    /// one queue.
     pub law: *const c_char,
     /// Without a daemon: rules of the law that are off, divided by commas. Null: none.
     pub rules_off: *const c_char,
@@ -202,8 +203,8 @@ pub struct atp_receiver_options {
     pub sources_max: u32,
     /// The longest message, bytes. Default 64 MiB.
     pub message_bytes_max: u32,
-    /// Without a daemon: the packets that each approximate queue holds at the switch's port to this
-    /// host. Default 7; the profile `default` has 96.
+    /// Without a daemon, on a network with priority queues: the packets that each approximate queue
+    /// holds at the switch's port to this host; the profile `default` has 96. Default 0: one queue.
     pub queue_depth_packets: u32,
     /// Bytes of incomplete messages of each sender. Default 64 MiB.
     pub incomplete_bytes_max: u64,
@@ -531,7 +532,9 @@ unsafe fn rules(law: *const c_char, off: *const c_char) -> Outcome<Rules> {
     let law = law.map(|name| among(&RateLaw::ALL, "rate law", name)).transpose()?;
     let off = off.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty());
     off.map(|name| among(&Rule::ALL, "rule", name))
-        .try_fold(Rules::new(law.unwrap_or_default()), |rules, rule| Ok(rules.without(rule?)))
+        .try_fold(Rules::new(law.unwrap_or(RateLaw::UNKNOWN_NETWORK)), |rules, rule| {
+            Ok(rules.without(rule?))
+        })
 }
 
 fn among<T: Copy>(all: &[(T, &str)], kind: &str, name: &str) -> Outcome<T> {

@@ -168,8 +168,10 @@ rate_laws! {
 }
 
 impl RateLaw {
-    /// The default law.
+    /// The law for priority queues.
     pub const DEFAULT: Self = Self::Paper;
+    /// The law for a network of which nothing is known: it may have one queue for all traffic.
+    pub const UNKNOWN_NETWORK: Self = Self::Yield;
 }
 
 impl Default for RateLaw {
