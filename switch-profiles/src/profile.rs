@@ -5,7 +5,8 @@ use super::role::{PerRole, PortRole};
 /// Queues of a port with priorities. Queue 0 is served first and carries exact traffic.
 pub const QUEUES: usize = 8;
 
-/// The depth that stands for one queue, which exact traffic shares: `atp-common` has the same number.
+/// The depth that stands for one queue, which exact traffic shares: `atp-common` has the same
+/// number.
 pub const ONE_QUEUE_PACKETS: u32 = u32::MAX;
 
 /// The packets that a lane's rate laws use are in queues 1 to 4; the lower ones hold those of jobs

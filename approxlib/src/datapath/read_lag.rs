@@ -1,4 +1,5 @@
-//! Measures how late this thread reads acknowledgments. The window of the law `yield` depends on it.
+//! Measures how late this thread reads acknowledgments. The window of the law `yield` depends on
+//! it.
 
 /// One part in eight of each sample, as in RFC 6298.
 const GAIN_SHIFT: u32 = 3;
@@ -23,8 +24,8 @@ impl ReadLag {
         self.woken = true;
     }
 
-    /// Notes that a timer ended the thread's sleep, `late_ns` after its time. A packet wakes a thread
-    /// no sooner.
+    /// Notes that a timer ended the thread's sleep, `late_ns` after its time. A packet wakes a
+    /// thread no sooner.
     pub fn timer_was_late(&mut self, late_ns: u64) {
         self.timer_ns = smoothed(self.timer_ns, late_ns.min(SAMPLE_NS_MAX));
     }

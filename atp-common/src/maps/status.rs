@@ -30,8 +30,9 @@ pub struct LaneStatus {
     /// on. The library reads this sooner than the end of its connection to the daemon. See
     /// [`LaneStatus::CLOSED`].
     pub closed: u32,
-    /// [`LaneStatus::ACKS_EACH`], [`LaneStatus::UNEVEN_GAPS`] and [`LaneStatus::WINDOW`]. Libraries that know no flag but
-    /// the first take any as that one: they ask for ACKs, and lose nothing but time.
+    /// [`LaneStatus::ACKS_EACH`], [`LaneStatus::UNEVEN_GAPS`] and [`LaneStatus::WINDOW`]. Libraries
+    /// that know no flag but the first take any as that one: they ask for ACKs, and lose nothing but
+    /// time.
     pub flags: u32,
 }
 
