@@ -31,8 +31,8 @@ pub struct LaneStatus {
     /// [`LaneStatus::CLOSED`].
     pub closed: u32,
     /// [`LaneStatus::ACKS_EACH`], [`LaneStatus::UNEVEN_GAPS`] and [`LaneStatus::WINDOW`]. Libraries
-    /// that know no flag but the first take any as that one: they ask for ACKs, and lose nothing but
-    /// time.
+    /// that know no flag but the first take any as that one: they ask for ACKs, and lose nothing
+    /// but time.
     pub flags: u32,
 }
 
