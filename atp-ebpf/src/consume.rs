@@ -173,10 +173,12 @@ fn observe_rtt(state: *mut LaneState, header: &Header) {
     // SAFETY: no arguments; CLOCK_MONOTONIC.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let Some(age_ns) = header.age_ns(now_ns) else { return };
-    // SAFETY: an aligned field of a map's element; other processors write it, hence volatile.
+    // SAFETY: aligned fields of a map's element; other processors write it, hence volatile.
     unsafe {
         let meter = &raw mut (*state).rtt_meter;
         meter.write_volatile(meter.read_volatile().on_ack(now_ns, age_ns));
+        let base = &raw mut (*state).base;
+        base.write_volatile(base.read_volatile().observe(now_ns, age_ns));
     }
 }
 

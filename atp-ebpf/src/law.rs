@@ -113,7 +113,7 @@ fn step(index: u32, law: *mut LaneLaw) {
         lane.advise(advice, heard_ns);
         lane.set_acks_lost(Share::from_q16(acks_lost_q16));
         if lane.has_window() {
-            let base = (&raw const (*state).rtt_meter.base).read_volatile();
+            let base = (&raw const (*state).base).read_volatile();
             // CLOCK_TAI: the seconds of CLOCK_REALTIME, which programs can't read.
             lane.set_draining(yielding::drains(bpf_ktime_get_tai_ns(), base.ns()));
         }

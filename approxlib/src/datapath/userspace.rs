@@ -19,7 +19,7 @@ use atp_common::{
         lane::{Counters, EPOCHS, Lane, Settings, View},
         queue,
         rtt::{Rtt, RttMeter},
-        yielding,
+        yielding::{self, BaseRtt},
     },
     maps::{GroupProgress, LaneStatus},
     units::{PodBool, Rate, Share},
@@ -86,6 +86,7 @@ struct UserspaceLane {
     law: Lane,
     epochs: EpochRing,
     rtt_meter: RttMeter,
+    base: BaseRtt,
     pacer: Pacer,
     rules: Rules,
     tlr: Share,
@@ -195,6 +196,7 @@ impl Userspace {
         lane.epochs.acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
         if let Some(age_ns) = header.age_ns(now_ns).filter(|age_ns| *age_ns <= RTT_NS_MAX) {
             lane.rtt_meter = lane.rtt_meter.on_ack(now_ns, age_ns);
+            lane.base = lane.base.observe(now_ns, age_ns);
         }
     }
 
@@ -251,7 +253,7 @@ impl UserspaceLane {
         let pacer = Pacer::new(now_ns, EARLY_NS);
         let rules = settings.rules;
         let rtt_meter = law.rtt_meter().at_estimate(rtt);
-        Self { law, epochs, rtt_meter, pacer, rules, tlr }
+        Self { law, epochs, rtt_meter, base: BaseRtt::UNKNOWN, pacer, rules, tlr }
     }
 
     /// `progress`: the sums over all flows of the job. `advice`: the newest, and when it came.
@@ -262,7 +264,7 @@ impl UserspaceLane {
         let view = View { now_ns, last_departure_ns: 0, rtt, tlr: self.tlr };
         let before = self.law.rate();
         if self.law.has_window() {
-            self.law.set_draining(yielding::drains(shared_ns(), self.rtt_meter.base.ns()));
+            self.law.set_draining(yielding::drains(shared_ns(), self.base.ns()));
         }
         if let Some((advice, heard_ns)) = advice {
             self.law.advise(advice, heard_ns);
@@ -273,7 +275,7 @@ impl UserspaceLane {
 
     /// The most packets in flight; 0: no limit.
     fn window_packets(&self, read_late_ns: u64, packet_bytes: u32) -> u32 {
-        let base_ns = self.rtt_meter.base.ns();
+        let base_ns = self.base.ns();
         match self.law.has_window() {
             true => yielding::window_packets(self.law.rate(), base_ns, read_late_ns, packet_bytes),
             false => 0,

@@ -1,7 +1,6 @@
 //! Measures round-trip times: smoothed as in RFC 6298 with bounded samples, and the minimum. Where
 //! queues are deep, packets that others have overtaken give no samples.
 
-use super::yielding::BaseRtt;
 use crate::units::PodBool;
 use bytemuck::{Pod, Zeroable};
 
@@ -116,15 +115,13 @@ pub struct RttMeter {
     pub acked_departure_ns: u64,
     /// Whether overtaken packets are no samples.
     pub skips_overtaken: PodBool,
-    /// The least RTT of the last two periods.
-    pub base: BaseRtt,
 }
 
 impl RttMeter {
     /// A meter without samples, in a network whose approximate queues are deep or aren't.
     pub const fn new(deep_queues: PodBool) -> Self {
         let rtt = Rtt { smoothed_ns: 0, variation_ns: 0, min_ns: 0 };
-        Self { rtt, acked_departure_ns: 0, skips_overtaken: deep_queues, base: BaseRtt::UNKNOWN }
+        Self { rtt, acked_departure_ns: 0, skips_overtaken: deep_queues }
     }
 
     /// The same meter, going on from an estimate from elsewhere.
@@ -144,8 +141,7 @@ impl RttMeter {
             true => departure_ns,
             false => self.acked_departure_ns,
         };
-        let base = self.base.observe(now_ns, age_ns);
-        Self { rtt: self.rtt.observe(age_ns), acked_departure_ns, base, ..self }
+        Self { rtt: self.rtt.observe(age_ns), acked_departure_ns, ..self }
     }
 }
 

@@ -3,6 +3,7 @@ use crate::laws::{
     pacing::{Departure, depart, hastened},
     queue,
     rtt::{Rtt, RttMeter},
+    yielding::BaseRtt,
 };
 use crate::units::Rate;
 use crate::wire::Header;
@@ -136,6 +137,8 @@ pub struct LaneState {
     pub rtt_meter: RttMeter,
     /// When the last packet left or leaves, nanoseconds.
     pub left_ns: u64,
+    /// The RTT of an idle path, by the lane's ACKs.
+    pub base: BaseRtt,
     /// Counters by epoch; epoch `e` is in cell `e % 16`.
     pub cells: [EpochCell; EPOCHS],
 }

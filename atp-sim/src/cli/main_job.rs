@@ -4,6 +4,7 @@ use super::values::{number, sampling_rate, whole_number};
 use anyhow::{Result, bail};
 use atp_output::say;
 use atp_sim::{
+    engine::US,
     experiment::{MainJob, MainJobOutcome, MainJobTransport, Scheme},
     parallel,
     scheme::{Additions, Features},
@@ -30,6 +31,9 @@ pub struct Options {
     /// The rate of every line, Mbit/s, 1 to 100,000
     #[arg(long, default_value = "200", value_parser = whole_number(1, 100_000))]
     mbit: u64,
+    /// The latency of each line in each direction, microseconds, 1 to 100,000: a quarter of the RTT
+    #[arg(long, value_name = "US", default_value = "20", value_parser = whole_number(1, 100_000))]
+    latency_us: u64,
     /// The number of messages of all senders together, of 1,349 bytes each
     #[arg(
         long,
@@ -119,6 +123,7 @@ impl Options {
         Ok(MainJob {
             senders: self.senders as u32,
             rate_bytes_per_s: self.mbit * 125_000,
+            latency_ps: self.latency_us * US,
             messages: (self.messages / self.senders).max(1) as u32,
             msr: self.msr,
             exact_load: self.exact,

@@ -39,6 +39,8 @@ pub struct MainJob {
     pub senders: u32,
     /// The rate of every line as Linux counts it: an IP packet and 14 bytes.
     pub rate_bytes_per_s: u64,
+    /// The latency of each line in each direction, with that of the host or switch at its end.
+    pub latency_ps: u64,
     /// The number of messages of each sender.
     pub messages: u32,
     /// The size of each message, at most a packet's payload.
@@ -88,8 +90,6 @@ const HEADER_BYTES: u32 = 32 + 8 + 20;
 const CONNECTIONS: usize = 8;
 /// The least retransmission timeout of Linux's TCP.
 const TCP_TIMEOUT_PS: u64 = 200 * MS;
-/// The latency of each line in each direction, with that of the host or switch at its end.
-const LATENCY_PS: u64 = 20 * US;
 /// The daemon's tick, the shortest epoch and the receipt delay on the testbed.
 const TICK_NS: u64 = 2_000_000;
 /// The timer granularity that a Linux host states.
@@ -107,6 +107,7 @@ impl Default for MainJob {
         Self {
             senders: 4,
             rate_bytes_per_s: 25_000_000,
+            latency_ps: 20 * US,
             messages: 5_757,
             message_bytes: 1_349,
             msr: 0.8,
@@ -178,7 +179,7 @@ impl MainJob {
         let lines = Lines {
             host_bits_per_s: bits_per_s,
             switch_bits_per_s: bits_per_s,
-            propagation_ps: LATENCY_PS,
+            propagation_ps: self.latency_ps,
             switching_ps: 0,
         };
         let topology = Star { hosts: 1 + 2 * self.senders }.topology(&lines);

@@ -134,7 +134,7 @@ impl Lanes {
 
     /// The RTT of an idle path, nanoseconds; 0 before the first ACK.
     pub fn base_ns(&self, lane: u16) -> u64 {
-        const AT: usize = offset_of!(LaneState, rtt_meter) + offset_of!(RttMeter, base);
+        const AT: usize = offset_of!(LaneState, base);
         let words = std::array::from_fn(|word| self.state_word(lane, AT + word * size_of::<u64>()));
         bytemuck::cast::<[u64; 3], BaseRtt>(words).ns()
     }

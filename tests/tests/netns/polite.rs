@@ -22,7 +22,7 @@ use testbed::{
 
 pub fn trials() -> Vec<libtest_mimic::Trial> {
     vec![
-        crate::trial("polite__without_a_profile", missing, polite__without_a_profile),
+        crate::trial("yield__without_a_profile", missing, yield__without_a_profile),
         crate::trial("polite__beside_bbr", missing_for_bbr, polite__beside_bbr),
         crate::trial("exact__gives_way_to_marks", missing_for_red, exact__gives_way_to_marks),
     ]
@@ -31,7 +31,10 @@ pub fn trials() -> Vec<libtest_mimic::Trial> {
 /// It needs five starts of daemons. An emulated machine would take minutes, and is too slow for the
 /// comparison.
 pub fn not_emulated() -> Vec<libtest_mimic::Trial> {
-    vec![crate::trial("polite__beside_cubic", missing_for_cubic, polite__beside_cubic)]
+    vec![
+        crate::trial("polite__beside_cubic", missing_for_cubic, polite__beside_cubic),
+        crate::trial("yield__beside_cubic", missing_for_cubic, yield__beside_cubic),
+    ]
 }
 
 const PORT_RATE: &str = "20mbit";
@@ -75,7 +78,7 @@ fn missing_tcp(name: &str) -> Option<String> {
     tcp_socket(name).err().map(|_| format!("needs tcp_{name}"))
 }
 
-fn polite__without_a_profile() -> Result<()> {
+fn yield__without_a_profile() -> Result<()> {
     let pair = Pair::new()?;
     let (socket, state) = (pair.a.folder().join("atp.sock"), pair.a.folder().join("state"));
     let mut command = pair.a.atp()?;
@@ -85,7 +88,7 @@ fn polite__without_a_profile() -> Result<()> {
     daemon.wait_until_it_says("ready")?;
     let log = daemon.stderr()?;
     let line = log.lines().find(|line| line.contains("assuming a network with one queue"));
-    ensure!(line.is_some_and(|line| line.contains("polite")), "{log}");
+    ensure!(line.is_some_and(|line| line.contains("yield")), "{log}");
     daemon.signal(Signal::SIGTERM)?;
     daemon.success().map(drop)
 }
@@ -100,6 +103,13 @@ fn polite__beside_cubic() -> Result<()> {
     // of 0.2: the bound is six of them away, which a normal distribution passes in one of a
     // thousand million runs.
     ensure!(paper > 1.2 * polite, "the paper's law took {paper:.2}, the polite one {polite:.2}");
+    Ok(())
+}
+
+/// Lanes that yield keep some of the line beside a flow that never lets the queue empty.
+fn yield__beside_cubic() -> Result<()> {
+    let share = share_beside("cubic", "yield")?;
+    ensure!((0.02..=1.3).contains(&share), "the job used {share:.2} of its fair share");
     Ok(())
 }
 

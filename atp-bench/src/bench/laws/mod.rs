@@ -180,7 +180,8 @@ fn messages(args: &Args, testbed: &Testbed, seed: u64) -> Result<Vec<(PathBuf, u
 /// variant `base`.
 fn default_laws() -> impl Iterator<Item = &'static str> {
     let laws = RateLaw::ALL.into_iter();
-    let laws = laws.filter(|(law, _)| !matches!(law, RateLaw::Tfrc | RateLaw::None));
+    let laws =
+        laws.filter(|(law, _)| !matches!(law, RateLaw::Tfrc | RateLaw::Yield | RateLaw::None));
     laws.map(|(_, name)| name)
 }
 

@@ -182,13 +182,13 @@ impl AtpSender {
     /// Begins and ends drains. Simulated hosts share their clock.
     fn drain(&mut self, now_ns: u64) {
         let before = self.lane.rate();
-        self.lane.set_draining(yielding::drains(now_ns, self.state.rtt_meter.base.ns()));
+        self.lane.set_draining(yielding::drains(now_ns, self.state.base.ns()));
         self.state.hasten(now_ns, before, self.lane.rate());
     }
 
     /// The lane's window. Simulated hosts read ACKs at once.
     fn window_packets(&self) -> u32 {
-        let base_ns = self.state.rtt_meter.base.ns();
+        let base_ns = self.state.base.ns();
         match self.lane.has_window() {
             true => yielding::window_packets(self.lane.rate(), base_ns, 0, self.packet_bytes),
             false => 0,
@@ -256,6 +256,7 @@ impl AtpSender {
         self.state.note_acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
         if let Some(age_ns) = header.age_ns(now_ns) {
             self.state.rtt_meter = self.state.rtt_meter.on_ack(now_ns, age_ns);
+            self.state.base = self.state.base.observe(now_ns, age_ns);
             if self.first_window.is_some() {
                 let rtt = self.state.rtt_meter.rtt;
                 context.host.note_rtt(self.route.destination, now_ns, rtt, age_ns);
