@@ -22,7 +22,8 @@ pub struct AdviserConfig {
     pub interval_ns: u64,
     /// The window of arrivals.
     pub window_ns: u64,
-    /// The packets that an approximate queue holds at the line's other end; 0 if unknown.
+    /// The packets that an approximate queue holds at the line's other end; 0 for one
+    /// queue, which exact traffic shares.
     pub depth_packets: u32,
 }
 

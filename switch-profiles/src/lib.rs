@@ -6,6 +6,6 @@ mod render_tc;
 mod role;
 
 pub use parse::ProfileError;
-pub use profile::{ONE_QUEUE_PACKETS, Profile, QUEUES, Queue};
+pub use profile::{Profile, QUEUES, Queue};
 pub use render_tc::{Fidelity, QueueNote, TcKernel, TcRendering, render_tc, render_tc_limits};
 pub use role::{PerRole, PortRole};

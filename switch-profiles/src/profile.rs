@@ -5,10 +5,6 @@ use super::role::{PerRole, PortRole};
 /// Queues of a port with priorities. Queue 0 is served first and carries exact traffic.
 pub const QUEUES: usize = 8;
 
-/// The depth that stands for one queue, which exact traffic shares: `atp-common` has the same
-/// number.
-pub const ONE_QUEUE_PACKETS: u32 = u32::MAX;
-
 /// The packets that a lane's rate laws use are in queues 1 to 4; the lower ones hold those of jobs
 /// that need less than half of their data.
 const DEPTH_QUEUES: std::ops::RangeInclusive<u8> = 1..=4;
@@ -72,10 +68,10 @@ impl Profile {
     }
 
     /// The packets that any of queues 1 to 4 holds at a port towards a host. Advice depends on it.
-    /// [`ONE_QUEUE_PACKETS`] with one queue for all traffic.
+    /// 0 with one queue for all traffic.
     pub fn advised_depth_packets(&self) -> u32 {
         if self.is_one_queue() {
-            return ONE_QUEUE_PACKETS;
+            return 0;
         }
         DEPTH_QUEUES.map(|queue| self.depth_packets(queue, PortRole::ToHost)).min().unwrap_or(0)
     }

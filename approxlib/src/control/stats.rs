@@ -102,7 +102,8 @@ pub struct LaneStats {
     pub tlr: f64,
     /// Smoothed round-trip time, microseconds; `None` before the first ACK.
     pub rtt_us: Option<f64>,
-    /// The least round-trip time, microseconds; `None` before the first ACK.
+    /// The least round-trip time, microseconds: under the law `yield` of the last seconds. `None`
+    /// before the first ACK.
     pub rtt_min_us: Option<f64>,
     /// The most packets that leave together in one GSO buffer.
     pub burst_packets: u32,

@@ -16,7 +16,7 @@ use crate::{
     udp::{UdpSocket, now_ns},
 };
 use atp_common::{
-    laws::{advice::uneven_bytes, burst, rtt::Rtt, yielding},
+    laws::{advice::uneven_bytes, burst, rtt::Rtt, yielding::Window},
     maps::{GroupProgress, HeardAdvice, LaneStatus},
     units::Rate,
     wire::{Flags, Header, PROBE_LEN},
@@ -76,6 +76,7 @@ struct KernelLane {
     /// The kernel paces exactly; this pacer only limits the lane's backlog.
     pacer: Pacer,
     prober: Prober,
+    window: Window,
     /// The status as of the last tick.
     status: LaneStatus,
     backlog_ns: u64,
@@ -111,6 +112,7 @@ impl Kernel {
                 rate: Rate::default(),
                 pacer: Pacer::new(now_ns, BACKLOG_NS),
                 prober: Prober::new(grant.job, grant.cookie, group.group),
+                window: Window::new(packet_bytes),
                 status: LaneStatus::default(),
                 backlog_ns: 0,
             };
@@ -199,7 +201,7 @@ impl Kernel {
             let window_packets = match status.has(LaneStatus::WINDOW) {
                 true => {
                     let (base_ns, late_ns) = (status.rtt_min_ns, self.read_lag.mean_ns());
-                    yielding::window_packets(lane.rate, base_ns, late_ns, self.packet_bytes)
+                    lane.window.packets(lane.rate, base_ns, late_ns)
                 }
                 false => 0,
             };
@@ -318,6 +320,7 @@ impl Kernel {
     pub fn depart(&mut self, now_ns: u64, header: &mut Header, payload_bytes: u32) {
         let (bytes, has_one_lane) = (payload_bytes + self.overhead_bytes, self.has_one_lane());
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
+        lane.window.on_sent(bytes);
         if lane.rate != Rate::default() && !has_one_lane {
             lane.pacer.depart(now_ns, lane.paced_bytes(bytes, header), lane.rate);
         }
@@ -367,7 +370,8 @@ impl Kernel {
         let lane = |(group, _): &(u8, KernelLane)| {
             let status = self.status(*group);
             let rate = Rate::from_bytes_per_s(status.rate_bytes_per_s);
-            (*group, LaneHandover { rate, rtt: rtt(&status), epoch: status.epoch as u16 })
+            let (epoch, has_window) = (status.epoch as u16, status.has(LaneStatus::WINDOW));
+            (*group, LaneHandover { rate, rtt: rtt(&status), epoch, has_window })
         };
         let lanes = ByGroup::new(self.lanes.iter().map(lane));
         if let Some(End::NotCovered(lost)) = self.end {
@@ -384,6 +388,8 @@ pub struct LaneHandover {
     pub rtt: Rtt,
     /// The last epoch that packets carried.
     pub epoch: u16,
+    /// Whether its law limits the packets in flight.
+    pub has_window: bool,
 }
 
 /// State for a userspace datapath that continues this flow.

@@ -15,11 +15,11 @@ use crate::udp::{UdpSocket, shared_ns};
 use atp_common::{
     dscp,
     laws::{
-        Rules,
+        RateLaw, Rules,
         lane::{Counters, EPOCHS, Lane, Settings, View},
         queue,
         rtt::{Rtt, RttMeter},
-        yielding::{self, BaseRtt},
+        yielding::{self, BaseRtt, Window},
     },
     maps::{GroupProgress, LaneStatus},
     units::{PodBool, Rate, Share},
@@ -47,8 +47,8 @@ const RTT_NS_MAX: u64 = 2_000_000_000;
 pub struct UserspaceSettings {
     /// Rmax of Eq. 2.
     pub rate_max: Rate,
-    /// The rate law and its rules.
-    pub rules: Rules,
+    /// The rate law and its rules, if the application has chosen them.
+    pub rules: Option<Rules>,
     /// UDP payload of a full packet, ATP header included.
     pub payload_bytes: u32,
     /// Bytes of the IP and UDP headers.
@@ -58,6 +58,15 @@ pub struct UserspaceSettings {
 }
 
 impl UserspaceSettings {
+    /// The rules of lanes, new ones or those of a daemon that is gone. A daemon whose lanes had no
+    /// window was told of priority queues.
+    fn rules_after(&self, previous: Option<&ByGroup<LaneHandover>>) -> Rules {
+        let had_no_window =
+            previous.is_some_and(|lanes| lanes.iter().all(|(_, lane)| !lane.has_window));
+        let law = if had_no_window { RateLaw::DEFAULT } else { RateLaw::UNKNOWN_NETWORK };
+        self.rules.unwrap_or(Rules::new(law))
+    }
+
     /// Bytes on the wire of a full packet.
     pub const fn packet_bytes(&self) -> u32 {
         self.wire_bytes(self.payload_bytes)
@@ -87,6 +96,7 @@ struct UserspaceLane {
     epochs: EpochRing,
     rtt_meter: RttMeter,
     base: BaseRtt,
+    window: Window,
     pacer: Pacer,
     rules: Rules,
     tlr: Share,
@@ -108,9 +118,13 @@ impl Userspace {
             }
             None => (flow_progress, None, None),
         };
+        let rules = settings.rules_after(previous.as_ref());
         let lane = |group: &GroupConfig| {
             let previous = previous.as_ref().and_then(|lanes| lanes.get(group.group)).copied();
-            (group.group, UserspaceLane::new(&settings, group, previous, ring.clone(), now_ns))
+            (
+                group.group,
+                UserspaceLane::new(&settings, rules, group, previous, ring.clone(), now_ns),
+            )
         };
         let lanes = ByGroup::new(groups.iter().map(lane));
         Self {
@@ -146,8 +160,7 @@ impl Userspace {
         self.backlog.follow(socket, total);
         let backlog_ns = self.backlog.wait_ns(socket, total);
         for (group, lane) in self.lanes.iter() {
-            let window_packets =
-                lane.window_packets(self.read_lag.mean_ns(), self.settings.packet_bytes());
+            let window_packets = lane.window_packets(self.read_lag.mean_ns());
             let rtt = lane.rtt_meter.rtt;
             sender.set_pace(*group, Pace { rtt, backlog_ns, window_packets });
         }
@@ -176,6 +189,7 @@ impl Userspace {
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
         let paced_bytes = lane.law.paced_bytes(bytes, header.pacing_number());
         lane.pacer.depart(now_ns, paced_bytes, lane.law.rate());
+        lane.window.on_sent(bytes);
         header.stamp(lane.law.epoch(), now_ns);
         lane.epochs.sent(lane.law.epoch(), header.slot(), bytes);
     }
@@ -221,6 +235,7 @@ impl Userspace {
 impl UserspaceLane {
     fn new(
         settings: &UserspaceSettings,
+        rules: Rules,
         group: &GroupConfig,
         previous: Option<LaneHandover>,
         ring: Option<Arc<SharedAckRing>>,
@@ -232,7 +247,7 @@ impl UserspaceLane {
             epoch_ns_min: EPOCH_NS_MIN,
             packet_bytes: settings.packet_bytes(),
             exact: group.msr.is_exact().into(),
-            rules: settings.rules,
+            rules,
             // The library writes the DSCPs of the default profile, so it assumes its queues.
             deep_queues: PodBool::TRUE,
         };
@@ -241,7 +256,7 @@ impl UserspaceLane {
         let (law, rtt) = match previous {
             None if settings.first_window => (lane.with_first_window(), Rtt::default()),
             None => (lane, Rtt::default()),
-            Some(LaneHandover { rate, rtt, epoch }) => {
+            Some(LaneHandover { rate, rtt, epoch, .. }) => {
                 // Late acknowledgments of the lane's last packets must not count here.
                 let epoch = epoch.wrapping_add(EPOCHS as u16);
                 epochs.open(epoch);
@@ -251,9 +266,14 @@ impl UserspaceLane {
             }
         };
         let pacer = Pacer::new(now_ns, EARLY_NS);
-        let rules = settings.rules;
         let rtt_meter = law.rtt_meter().at_estimate(rtt);
-        Self { law, epochs, rtt_meter, base: BaseRtt::UNKNOWN, pacer, rules, tlr }
+        // Programs that were left behind may write ACKs to the ring, and nobody measures.
+        let base = match rtt.min_ns {
+            0 => BaseRtt::UNKNOWN,
+            least_ns => BaseRtt::UNKNOWN.observe(now_ns, least_ns),
+        };
+        let window = Window::new(settings.packet_bytes());
+        Self { law, epochs, rtt_meter, base, window, pacer, rules, tlr }
     }
 
     /// `progress`: the sums over all flows of the job. `advice`: the newest, and when it came.
@@ -274,10 +294,9 @@ impl UserspaceLane {
     }
 
     /// The most packets in flight; 0: no limit.
-    fn window_packets(&self, read_late_ns: u64, packet_bytes: u32) -> u32 {
-        let base_ns = self.base.ns();
+    fn window_packets(&self, read_late_ns: u64) -> u32 {
         match self.law.has_window() {
-            true => yielding::window_packets(self.law.rate(), base_ns, read_late_ns, packet_bytes),
+            true => self.window.packets(self.law.rate(), self.base.ns(), read_late_ns),
             false => 0,
         }
     }
@@ -314,7 +333,7 @@ mod tests {
     fn clocks_ns(advice: Option<(Advice, u64)>) -> Vec<u64> {
         let settings = UserspaceSettings {
             rate_max: Rate::from_bytes_per_s(125_000_000),
-            rules: Rules::default(),
+            rules: Some(Rules::default()),
             payload_bytes: 1_432,
             overhead_bytes: 28,
             first_window: false,

@@ -18,7 +18,7 @@ use crate::{
     udp::{PATH_MTU_BYTES_MIN, UdpSocket},
 };
 use atp_common::{
-    laws::{RateLaw, Rules, rtt::Rtt},
+    laws::{Rules, rtt::Rtt},
     units::Rate,
     wire::HEADER_LEN,
 };
@@ -82,7 +82,7 @@ pub struct JobBuilder {
     complete_at: CompleteAt,
     deadline: Option<Duration>,
     requests: Requests,
-    rules: Rules,
+    rules: Option<Rules>,
 }
 
 impl Default for JobBuilder {
@@ -110,7 +110,7 @@ impl Default for JobBuilder {
             complete_at: CompleteAt::Msr,
             deadline: None,
             requests: Requests::default(),
-            rules: Rules::new(RateLaw::UNKNOWN_NETWORK),
+            rules: None,
         }
     }
 }
@@ -307,9 +307,10 @@ impl JobBuilder {
 
     /// Without a daemon: the rate law and its rules. With a daemon, the daemon's options decide.
     /// Default: the law `yield`, for networks with one queue for all traffic. On a network with the
-    /// queues of the profile `default`, `RateLaw::Paper` is faster.
+    /// queues of the profile `default`, `RateLaw::Paper` is faster: it is the default once a daemon
+    /// that was told of such queues is gone.
     pub fn rules(mut self, rules: Rules) -> Self {
-        self.rules = rules;
+        self.rules = Some(rules);
         self
     }
 

@@ -320,10 +320,7 @@ impl Crew {
             bind,
             control_socket: daemon.map(Path::to_owned),
             line_rate_bytes_per_s: testbed.receiver_line_rate_bits_per_s() / 8,
-            queue_depth_packets: match testbed.profile().is_one_queue() {
-                true => 0,
-                false => testbed.profile().advised_depth_packets(),
-            },
+            queue_depth_packets: testbed.profile().advised_depth_packets(),
         };
         let receiver = fleet.start(host, &role)?;
         let address = SocketAddr::new(bind, fleet.ready(receiver)?);

@@ -349,6 +349,11 @@ impl Lane {
             0 => self.idle_until_ns(rtt).min(now_ns + self.settings.epoch_ns_min),
             _ => self.idle_until_ns(rtt),
         };
+        // Drains are short.
+        let due_ns = match self.has_window() {
+            true => due_ns.min(now_ns + yielding::TICK_NS_MAX),
+            false => due_ns,
+        };
         due_ns.max(now_ns + STEP_INTERVAL_NS_MIN)
     }
 

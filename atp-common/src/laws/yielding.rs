@@ -10,6 +10,7 @@
 //! the same time, once in a second: their queue drains, and each learns the path's RTT again.
 //! Hosts whose clocks differ by more than a few milliseconds drain at different times.
 
+use super::rtt::Rtt;
 use crate::units::Rate;
 use bytemuck::{Pod, Zeroable};
 
@@ -17,13 +18,17 @@ use bytemuck::{Pod, Zeroable};
 const PERIOD_LOG2_NS: u32 = 30;
 /// The time between two drains.
 const DRAIN_INTERVAL_NS: u64 = 1_000_000_000;
-/// A drain lasts as long as two ticks of a controller, and some RTTs.
+/// The longest time between two looks at the clock of a controller whose lanes drain.
+pub const TICK_NS_MAX: u64 = 2_000_000;
+/// A drain lasts as long as two such ticks, and some RTTs.
 const DRAIN_NS: u64 = 4_000_000;
 const DRAIN_RTTS: u64 = 4;
 /// The part of the rate, and with it of the window, that a drain leaves.
 const DRAIN_DIVISOR: u64 = 4;
 /// Longer RTTs are not multiplied exactly. A rate of 5 * 10^10 times 2^28 is below 2^64.
 const EXACT_NS_MAX: u64 = 1 << 28;
+/// The mean length of packets takes one part in sixteen of each packet's.
+const GAIN_SHIFT: u32 = 4;
 /// Longer drains would leave too little of a second.
 const DRAIN_NS_MAX: u64 = DRAIN_INTERVAL_NS / 4;
 
@@ -44,6 +49,9 @@ impl BaseRtt {
     #[inline(always)]
     pub const fn observe(self, now_ns: u64, sample_ns: u64) -> Self {
         let period = now_ns >> PERIOD_LOG2_NS;
+        if sample_ns > Rtt::SAMPLE_NS_MAX {
+            return self;
+        }
         // A sample of 0 is shorter than the header's unit of time.
         let sample_ns = if sample_ns == 0 { 1 } else { sample_ns };
         let [least_ns, before_ns] = self.minima_ns;
@@ -63,27 +71,48 @@ impl BaseRtt {
     }
 }
 
-/// The most packets in flight of a lane, those in its host's queues too: what `rate` sends on an
-/// idle path until its ACK is read, and one at least. `rate`: that of a drain while there is one.
-/// `read_late_ns`: the mean time from the arrival of an ACK to its reading. 0: no limit, because
-/// no RTT is known yet.
-pub const fn window_packets(rate: Rate, base_ns: u64, read_late_ns: u64, packet_bytes: u32) -> u32 {
-    if base_ns == 0 {
-        return 0;
+/// The window of a lane: its most packets in flight, those in its host's queues too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The mean length of the lane's packets, bytes on the wire in Q8.
+    packet_bytes_q8: u32,
+}
+
+impl Window {
+    /// The window of a lane that has sent nothing. `packet_bytes`: of a full packet.
+    pub const fn new(packet_bytes: u32) -> Self {
+        Self { packet_bytes_q8: packet_bytes << 8 }
     }
-    // ACKs that are read together have waited for between nothing and twice the mean.
-    let ns = base_ns.saturating_add(read_late_ns).saturating_add(read_late_ns / 2);
-    let bytes = match ns < EXACT_NS_MAX {
-        true => rate.bytes_per_s() * ns / 1_000_000_000,
-        false => rate.bytes_in(ns),
-    };
-    let packets = bytes.div_ceil(if packet_bytes == 0 { 1 } else { packet_bytes } as u64);
-    if packets == 0 {
-        1
-    } else if packets > u32::MAX as u64 {
-        u32::MAX
-    } else {
-        packets as u32
+
+    /// Notes a packet of `wire_bytes` that leaves. A lane of short packets needs more of them in
+    /// flight for the same rate.
+    pub const fn on_sent(&mut self, wire_bytes: u32) {
+        let (mean_q8, packet_q8) = (self.packet_bytes_q8, wire_bytes << 8);
+        self.packet_bytes_q8 = mean_q8 - (mean_q8 >> GAIN_SHIFT) + (packet_q8 >> GAIN_SHIFT);
+    }
+
+    /// What `rate` sends on an idle path until its ACK is read, in packets, and one at least.
+    /// `rate`: that of a drain while there is one. `read_late_ns`: the mean time from the arrival
+    /// of an ACK to its reading. 0: no limit, because no RTT is known yet (`base_ns` is 0).
+    pub const fn packets(&self, rate: Rate, base_ns: u64, read_late_ns: u64) -> u32 {
+        if base_ns == 0 {
+            return 0;
+        }
+        // ACKs that are read together have waited for between nothing and twice the mean.
+        let ns = base_ns.saturating_add(read_late_ns).saturating_add(read_late_ns / 2);
+        let bytes = match ns < EXACT_NS_MAX {
+            true => rate.bytes_per_s() * ns / 1_000_000_000,
+            false => rate.bytes_in(ns),
+        };
+        let packet_bytes = self.packet_bytes_q8 >> 8;
+        let packets = bytes.div_ceil(if packet_bytes == 0 { 1 } else { packet_bytes } as u64);
+        if packets == 0 {
+            1
+        } else if packets > u32::MAX as u64 {
+            u32::MAX
+        } else {
+            packets as u32
+        }
     }
 }
 
@@ -129,17 +158,17 @@ mod tests {
 
         // Of any rate and RTT: the product with the RTT, rounded up, and one packet at least.
         #[test]
-        fn window_packets__is_the_rate_s_product(
+        fn packets__is_the_rate_s_product(
             bytes_per_s in 0u64..50_000_000_000,
             base_ns in 1u64..10_000_000_000,
             read_late_ns in 0u64..10_000_000,
             packet_bytes in 60u32..9_100,
         ) {
             let rate = Rate::from_bytes_per_s(bytes_per_s);
-            let of = |late_ns| window_packets(rate, base_ns, late_ns, packet_bytes);
+            let of = |late_ns| Window::new(packet_bytes).packets(rate, base_ns, late_ns);
             let expected = |late_ns: u64| {
                 let ns = base_ns as f64 + 1.5 * late_ns as f64;
-                (bytes_per_s as f64 * ns / 1e9 / f64::from(packet_bytes)).max(1.0)
+                (bytes_per_s as f64 * ns / 1e9 / f64::from(packet_bytes)).clamp(1.0, u32::MAX.into())
             };
             for late_ns in [0, read_late_ns] {
                 let (found, expected) = (f64::from(of(late_ns)), expected(late_ns));
@@ -150,9 +179,21 @@ mod tests {
     }
 
     #[test]
-    fn window_packets__has_no_limit_without_an_rtt() {
-        assert_eq!(window_packets(Rate::MAX, 0, MS, 1_500), 0);
-        assert_eq!(window_packets(Rate::MAX, u64::MAX, u64::MAX, 0), u32::MAX);
+    fn packets__has_no_limit_without_an_rtt() {
+        assert_eq!(Window::new(1_500).packets(Rate::MAX, 0, MS), 0);
+        assert_eq!(Window::new(0).packets(Rate::MAX, u64::MAX, u64::MAX), u32::MAX);
+    }
+
+    #[test]
+    fn packets__of_half_the_length_are_twice_as_many() {
+        let rate = Rate::from_bytes_per_s(150_000_000);
+        let mut window = Window::new(1_500);
+        assert_eq!(window.packets(rate, MS, 0), 100);
+        (0..200).for_each(|_| window.on_sent(750));
+        assert!(window.packets(rate, MS, 0).abs_diff(200) <= 1, "{window:?}");
+        // Long and short packets in turn count as their mean.
+        (0..200).for_each(|packet| window.on_sent(if packet % 2 == 0 { 1_500 } else { 100 }));
+        assert!(window.packets(rate, MS, 0).abs_diff(188) <= 8, "{window:?}");
     }
 
     #[test]
@@ -170,5 +211,7 @@ mod tests {
         let base = BaseRtt::UNKNOWN.observe(0, 300).observe(5 * PERIOD_NS, 900);
         assert_eq!(base.ns(), 300);
         assert_eq!(base.observe(6 * PERIOD_NS, 800).ns(), 800);
+        // No RTT is that long: the clock is wrong, or the echo hostile.
+        assert_eq!(base.observe(6 * PERIOD_NS, u64::MAX), base);
     }
 }

@@ -156,10 +156,15 @@ impl Sender {
         self.group_index(group).and_then(|lane| self.lane_room(lane)) != Some(0)
     }
 
-    /// Whether a lane's window is all that keeps packets from being sent.
-    pub fn is_window_full(&self) -> bool {
-        let is_full = |group: &crate::GroupConfig| !self.has_lane_room(group.group);
-        self.config.groups.iter().any(is_full)
+    /// Whether a lane's window is full and the lane has more to send: its ACKs are awaited.
+    pub fn waits_for_acks(&self) -> bool {
+        let is_full = |group| !self.has_lane_room(group);
+        self.windows().any(|window| window.next_message(is_full).is_some())
+    }
+
+    /// Whether all windows are full: no new message could be sent now.
+    pub fn is_full(&self) -> bool {
+        self.config.groups.iter().all(|group| !self.has_lane_room(group.group))
     }
 
     fn packet(&self, key: u32, index: u32, slot: u32, was_lost: bool) -> Packet {
@@ -285,43 +290,60 @@ mod tests {
         tests::{MS, ack, config, send_all},
     };
     use super::*;
-    use crate::Pace;
+    use crate::{GroupConfig, Pace};
     use atp_common::laws::rtt::Rtt;
     use proptest::prelude::*;
-    use std::collections::VecDeque;
 
     proptest! {
-        /// A lane's window limits its packets in flight, at any size and at each moment, and a job
-        /// whose window changes gets on.
+        /// A lane's window limits its packets in flight, at any size and at each moment, and no
+        /// other lane's. The job ends, whatever is lost.
         #[test]
         fn next_packets__keeps_the_window(
-            messages in proptest::collection::vec(1u32..1_000, 1..40),
+            messages in proptest::collection::vec((0u8..2, 1u32..1_000), 1..40),
             windows in proptest::collection::vec(1u32..20, 1..10),
             batch in 1usize..50,
+            lost in proptest::collection::vec(any::<bool>(), 1..30),
         ) {
-            let mut sender = Sender::new(config()).unwrap();
-            messages.iter().for_each(|bytes| _ = sender.queue(0, *bytes).unwrap());
-            let (mut now_ns, mut in_flight, mut sent) = (0, VecDeque::new(), 0);
-            for round in 0.. {
+            let own = config();
+            let other = GroupConfig { group: 1, ..own.groups[0] };
+            let mut sender =
+                Sender::new(SenderConfig { groups: vec![own.groups[0], other], ..own }).unwrap();
+            messages.iter().for_each(|(group, bytes)| _ = sender.queue(*group, *bytes).unwrap());
+            sender.finish();
+            let (mut now_ns, mut in_flight, mut number) = (0, Vec::new(), 0);
+            for round in 0..5_000 {
                 now_ns += MS;
                 let window_packets = windows[round % windows.len()];
                 let rtt = Rtt::default().observe(MS);
                 sender.set_pace(0, Pace { rtt, window_packets, ..Pace::default() });
-                let (before, mut packets) = (sender.in_flight(), Vec::new());
+                sender.set_pace(1, Pace { rtt, ..Pace::default() });
+                sender.handle_timeout(now_ns);
+                let before = sender.sent_packets.lane_in_flight(0);
+                let mut packets = Vec::new();
                 sender.next_packets(now_ns, batch, &mut packets);
-                prop_assert!(sender.in_flight() <= window_packets.max(before));
-                prop_assert!(packets.len() == batch || sender.in_flight() >= window_packets
-                    || sender.next_packet(now_ns).is_none());
-                prop_assert_eq!(
-                    sender.is_window_full(),
-                    sender.in_flight() >= window_packets
-                );
-                sent += packets.len();
-                in_flight.extend(packets);
-                let Some(packet) = in_flight.pop_front() else { break };
-                ack(&mut sender, now_ns, &packet);
+                let after = sender.sent_packets.lane_in_flight(0);
+                prop_assert!(after <= window_packets.max(before));
+                // All that is left waits for ACKs of its lane, unless slots are scarce.
+                let has_slots = sender.sent_packets.span() < sender.config.window_packets();
+                if packets.len() < batch && has_slots {
+                    let has_more = sender.windows().any(|w| w.next_message(|_| true).is_some());
+                    prop_assert_eq!(has_more, sender.waits_for_acks());
+                    prop_assert!(!has_more || after >= window_packets);
+                }
+                // The packets of the last round arrive, and some are lost.
+                for packet in std::mem::replace(&mut in_flight, packets) {
+                    number += 1;
+                    if !lost[number % lost.len()] || round > 1_000 {
+                        ack(&mut sender, now_ns, &packet);
+                    }
+                }
+                let has_more = sender.windows().any(|w| w.next_message(|_| true).is_some());
+                if sender.in_flight() == 0 && !has_more {
+                    break;
+                }
             }
-            prop_assert!(sent > 0);
+            prop_assert_eq!(sender.in_flight(), 0);
+            prop_assert!(sender.windows().all(|w| w.next_message(|_| true).is_none()));
         }
     }
 

@@ -16,7 +16,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use atp_common::{
-    laws::{Rules, advice},
+    laws::{RateLaw, Rules, advice, yielding},
     maps::Config,
     units::Rate,
 };
@@ -124,19 +124,21 @@ impl Options {
     /// The time between two runs of the control loop while there are lanes.
     pub fn tick(&self) -> Duration {
         match self.epochs {
+            // Drains are short.
+            Epochs::Daemon if self.rules.law() == RateLaw::Yield => {
+                self.epoch_min.min(Duration::from_nanos(yielding::TICK_NS_MAX))
+            }
             Epochs::Daemon => self.epoch_min,
             Epochs::Kernel => self.epoch_min.max(KERNEL_EPOCHS_TICK),
         }
     }
 
-    /// The packets that an approximate queue of the profile holds towards a host. If no profile was
-    /// stated, the network may have one queue for all traffic.
+    /// The packets that an approximate queue of the profile holds towards a host. 0, one queue for
+    /// all traffic, if no profile was stated.
     pub fn advised_depth_packets(&self) -> u32 {
-        self.profile.as_ref().map_or(advice::ONE_QUEUE_PACKETS, Profile::advised_depth_packets)
+        self.profile.as_ref().map_or(0, Profile::advised_depth_packets)
     }
 }
-
-const _: () = assert!(advice::ONE_QUEUE_PACKETS == switch_profiles::ONE_QUEUE_PACKETS);
 
 /// Lanes fall to the safe rate after this long without a heartbeat, or after
 /// [`HEARTBEATS_MISSED_MAX`] ticks if that is longer.

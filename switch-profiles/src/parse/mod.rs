@@ -422,21 +422,21 @@ mod tests {
             assert_eq!(profile.depth_packets(queue, PortRole::ToHost), 256);
             assert_eq!(profile.path_depth_packets(queue), 256);
         }
-        assert_eq!((profile.approximate_dscps(), profile.advised_depth_packets()), (0, u32::MAX));
-        assert_eq!(profile.law(), Some("polite"));
+        assert_eq!((profile.approximate_dscps(), profile.advised_depth_packets()), (0, 0));
+        assert_eq!(profile.law(), Some("yield"));
         assert_eq!((Profile::default().law(), Profile::paper().law()), (None, None));
     }
 
     #[test]
     fn parse__law_is_any_name() {
         let law = |value: &str| {
-            let (text, _) = replaced(ONE_QUEUE, "\"polite\"", 0, value);
+            let (text, _) = replaced(ONE_QUEUE, "\"yield\"", 0, value);
             Profile::parse(&text, Path::new("p.toml")).map(|profile| profile.law)
         };
         assert_eq!(law("\"no such law\"").unwrap().as_deref(), Some("no such law"));
         assert!(law("7").is_err());
         let reason = "an empty law is none: leave out law, or name one";
-        assert_one_queue_refused("\"polite\"", "\"\"", "law = ", reason);
+        assert_one_queue_refused("\"yield\"", "\"\"", "law = ", reason);
         let (text, _) = edited("mtu_bytes", 0, "law = \"pi\"\nmtu_bytes");
         let profile = Profile::parse(&text, Path::new("p.toml")).unwrap();
         assert_eq!((profile.law(), profile.queues().len()), (Some("pi"), 8));

@@ -153,6 +153,8 @@ enum Blocked {
     No,
     /// There is nothing to send.
     Nothing,
+    /// All lanes have as many packets in flight as they may.
+    WindowFull,
     /// The socket's buffer is full.
     SocketFull,
     /// Pacing lets no packet out before this time.
@@ -331,7 +333,8 @@ impl SenderThread {
         };
         // Waking for each acknowledgment costs more than reading them together.
         let is_short = until_ns - now_ns <= SHORT_PAUSE_NS;
-        let readable = !(is_short && matches!(blocked, Blocked::Until(_)));
+        let readable =
+            !(is_short && matches!(blocked, Blocked::Until(_))) || self.sender.waits_for_acks();
         let interest = Interest {
             socket: self.socket.as_fd(),
             readable,
@@ -339,12 +342,15 @@ impl SenderThread {
             wake: self.shared.wake(),
             control: self.datapath.control(),
         };
-        let timeout = Duration::from_nanos(until_ns.saturating_sub(now_ns));
-        let ready = wait(&interest, timeout).unwrap_or_default();
+        // The round has taken some of the time.
+        let timeout_ns = until_ns.saturating_sub(crate::udp::now_ns());
+        let ready = wait(&interest, Duration::from_nanos(timeout_ns)).unwrap_or_default();
         self.shared.awake(ready.woken);
         if ready.readable {
             self.datapath.woken_by_packet();
-        } else if let Some(late_ns) = crate::udp::now_ns().checked_sub(until_ns) {
+        } else if timeout_ns > 0
+            && let Some(late_ns) = crate::udp::now_ns().checked_sub(until_ns)
+        {
             self.datapath.timer_was_late(late_ns);
         }
         if ready.error {
@@ -359,7 +365,7 @@ impl SenderThread {
     fn wake_at(&self, now_ns: u64, blocked: Blocked) -> u64 {
         let in_flight = self.sender.in_flight() > 0;
         let law_ns = match (in_flight, self.datapath.must_poll_acks()) {
-            (true, true) if self.sender.is_window_full() => {
+            (true, true) if self.sender.waits_for_acks() => {
                 self.datapath.ack_poll_ns().unwrap_or(ACK_POLL_NS)
             }
             (true, true) => ACK_POLL_NS,

@@ -90,7 +90,7 @@ impl SenderThread {
                 let payload_bytes = payload_bytes(packet);
                 self.datapath.depart(now_ns, &mut packet.header, payload_bytes);
             }
-            return if packets.len() < room { Blocked::Nothing } else { Blocked::No };
+            return if packets.len() < room { self.nothing_to_send() } else { Blocked::No };
         }
         while packets.len() < room {
             let datapath = &self.datapath;
@@ -98,13 +98,19 @@ impl SenderThread {
             let Some(mut packet) = self.sender.next_packet_of(now_ns, may_send) else {
                 // There is no packet, or pacing holds all of them.
                 let held_ns = datapath.next_release(now_ns);
-                return held_ns.map_or(Blocked::Nothing, Blocked::Until);
+                return held_ns.map_or_else(|| self.nothing_to_send(), Blocked::Until);
             };
             let payload_bytes = payload_bytes(&packet);
             self.datapath.depart(now_ns, &mut packet.header, payload_bytes);
             packets.push(packet);
         }
         Blocked::No
+    }
+
+    /// Why there is no packet, although none is held by pacing.
+    fn nothing_to_send(&self) -> Blocked {
+        let is_full = self.sender.is_full() && self.sender.waits_for_acks();
+        if is_full { Blocked::WindowFull } else { Blocked::Nothing }
     }
 
     fn send_chosen(&mut self) -> (usize, Option<io::Error>) {

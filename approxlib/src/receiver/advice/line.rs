@@ -2,7 +2,7 @@
 
 use super::others::{Others, Sample};
 use atp_common::{
-    laws::advice::{self, Span, WINDOW_NS},
+    laws::advice::{Span, WINDOW_NS},
     units::Rate,
     wire::Advice,
 };
@@ -33,10 +33,7 @@ impl Line {
             // One computation a tick.
             interval_ns: 1,
             window_ns: WINDOW_NS,
-            depth_packets: match depth_packets {
-                0 => advice::ONE_QUEUE_PACKETS,
-                _ => depth_packets.min(DEPTH_PACKETS_MAX),
-            },
+            depth_packets: depth_packets.min(DEPTH_PACKETS_MAX),
         });
         Self { rate, adviser, others: Others::default(), is_known: false }
     }

@@ -4,10 +4,6 @@ use super::LaneArrivals;
 
 /// Even a line full of other traffic leaves lanes a hundredth of it.
 const LEAST_DIVISOR: u64 = 100;
-/// The depth of an approximate queue that nobody has stated: the paper's deepest (NetApprox §5.2).
-const DEPTH_PACKETS_UNKNOWN: u32 = 7;
-/// The depth that stands for one queue, which exact traffic shares.
-pub const ONE_QUEUE_PACKETS: u32 = u32::MAX;
 /// The overcommit: this number of packets, divided by a queue's depth, is the share of the others'
 /// traffic that lanes are advised too much. Queues ten times as deep as a burst leave the line idle
 /// for 1 %.
@@ -17,12 +13,12 @@ const OVERCOMMIT_PACKETS: u64 = 6;
 /// out more than half of the others' traffic. Lanes without advice don't share such a queue equally
 /// under the paper's rules.
 pub const fn queues_are_deep(depth_packets: u32) -> bool {
-    depth_packets as u64 > 2 * OVERCOMMIT_PACKETS && depth_packets != ONE_QUEUE_PACKETS
+    depth_packets as u64 > 2 * OVERCOMMIT_PACKETS
 }
 
 /// The part of a line that approximate lanes can use, bytes per second on the wire. `others`: what
 /// arrives beside them. `depth_packets`: the packets that an approximate queue holds at the line's
-/// other end; 0 if unknown.
+/// other end; 0 for one queue, which exact traffic shares.
 pub const fn available(line_bytes_per_s: u64, others_bytes_per_s: u64, depth_packets: u32) -> u64 {
     let least = line_bytes_per_s / LEAST_DIVISOR;
     let left = line_bytes_per_s.saturating_sub(subtracted(others_bytes_per_s, depth_packets));
@@ -52,13 +48,12 @@ pub const fn left_beside(
 /// In one queue for all traffic lanes yield by their windows, within an RTT. With exact traffic
 /// subtracted as well they would yield twice, and the line would idle.
 const fn subtracted(others_bytes_per_s: u64, depth_packets: u32) -> u64 {
-    if depth_packets == ONE_QUEUE_PACKETS {
+    if depth_packets == 0 {
         return 0;
     }
-    let depth = if depth_packets == 0 { DEPTH_PACKETS_UNKNOWN } else { depth_packets } as u64;
     let half = others_bytes_per_s / 2;
     // No line carries the 3 * 10^18 bytes per second at which it saturates.
-    let part = others_bytes_per_s.saturating_mul(OVERCOMMIT_PACKETS) / depth;
+    let part = others_bytes_per_s.saturating_mul(OVERCOMMIT_PACKETS) / depth_packets as u64;
     others_bytes_per_s - if part < half { part } else { half }
 }
 
@@ -219,8 +214,12 @@ mod tests {
         ) {
             let found = available(line, others, depth_packets);
             prop_assert!(found >= line / 100 && found <= line);
-            let depth = if depth_packets == 0 { 7.0 } else { f64::from(depth_packets) };
-            let subtracted = others as f64 * (1.0 - f64::min(0.5, 6.0 / depth));
+            // Nothing of the others in one queue, where lanes yield by their windows.
+            let part = match depth_packets {
+                0 => 0.0,
+                depth => 1.0 - f64::min(0.5, 6.0 / f64::from(depth)),
+            };
+            let subtracted = others as f64 * part;
             let expected = (line as f64 - subtracted).max(line as f64 / 100.0);
             let error = (found as f64 - expected).abs();
             prop_assert!(error <= 2.0 + 1e-12 * others as f64, "{found} {expected}");
@@ -254,7 +253,8 @@ mod tests {
     #[test]
     fn available__of_the_paper_s_queues_and_of_deep_ones() {
         let available = |depth| available(25_000_000, 8_000_000, depth);
-        assert_eq!([0, 1, 7, 12].map(available), [21_000_000; 4]);
+        assert_eq!(available(0), 25_000_000);
+        assert_eq!([1, 7, 12].map(available), [21_000_000; 3]);
         assert_eq!([24, 96].map(available), [19_000_000, 17_500_000]);
         assert_eq!(super::available(25_000_000, u64::MAX, 96), 250_000);
     }

@@ -15,7 +15,7 @@ mod floor;
 mod lane;
 mod limit;
 
-pub use fill::{ONE_QUEUE_PACKETS, available, fill, left_beside, queues_are_deep};
+pub use fill::{available, fill, left_beside, queues_are_deep};
 pub use floor::Floor;
 pub use lane::{Arrivals, LaneArrivals, Span};
 pub use limit::{AdviceLimit, uneven_bytes};

@@ -14,7 +14,8 @@ use atp_common::{
     laws::{
         Rules, advice,
         lane::{Lane, Settings, View},
-        queue, yielding,
+        queue,
+        yielding::{self, Window},
     },
     maps::LaneState,
     units::{Rate, Share},
@@ -114,8 +115,7 @@ pub struct AtpSender {
     advice_tick_ns: u64,
     /// When the controller looks for advice next.
     advice_due_ns: u64,
-    /// Bytes on the wire of a full packet.
-    packet_bytes: u32,
+    window: Window,
 }
 
 impl AtpSender {
@@ -160,7 +160,7 @@ impl AtpSender {
             sent_bytes: 0,
             small_job,
             advice_tick_ns,
-            packet_bytes,
+            window: Window::new(packet_bytes),
             // Controllers of different hosts don't tick at the same time.
             advice_due_ns: u64::from(route.flow) * ADVICE_PHASE_NS % advice_tick_ns.max(1),
         }
@@ -190,7 +190,7 @@ impl AtpSender {
     fn window_packets(&self) -> u32 {
         let base_ns = self.state.base.ns();
         match self.lane.has_window() {
-            true => yielding::window_packets(self.lane.rate(), base_ns, 0, self.packet_bytes),
+            true => self.window.packets(self.lane.rate(), base_ns, 0),
             false => 0,
         }
     }
@@ -317,6 +317,7 @@ impl Endpoint for AtpSender {
         let _ = self.state.depart(now_ns, clock_bytes, rate, HORIZON_NS);
         header.stamp(self.lane.epoch(), now_ns);
         self.state.note_sent(self.lane.epoch(), paced_bytes);
+        self.window.on_sent(paced_bytes);
         self.numbers_sent = self.numbers_sent.wrapping_add(1);
         self.sent_bytes += u64::from(paced_bytes);
         let queue = self.lane.queue();

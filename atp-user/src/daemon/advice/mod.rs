@@ -84,7 +84,8 @@ struct CountedLane {
 
 impl AdviceGiver {
     /// An adviser without lines. `notify` ends the control loop's long tick. `depth_packets`: what
-    /// an approximate queue of the switches' ports to this host holds; 0 if unknown.
+    /// an approximate queue of the switches' ports to this host holds; 0 for one
+    /// queue.
     pub fn new(notify: Rc<Notify>, depth_packets: u32) -> Self {
         Self {
             lines: BTreeMap::new(),

@@ -27,7 +27,7 @@ use crate::datapath::{Datapath, DatapathError};
 use anyhow::{Context, Result as AnyResult};
 use approxlib::control::{CoverageStats, Refusal, RefusalKind, Reply, Request, Snapshot};
 use atp_common::{
-    laws::{RateLaw, Rules, advice, lane::Settings},
+    laws::{RateLaw, Rules, lane::Settings},
     maps::{GroupProgress, HeardAdvice, PortEntry},
     units::{PodBool, Rate},
 };
@@ -103,11 +103,9 @@ impl Host {
         let ack_rings = datapath.ack_rings()?;
         let first_lane = Rc::<Notify>::default();
         let depth_packets = options.advised_depth_packets();
-        // Half of a queue towards a host, which several lanes may share. Exact packets would wait
-        // behind a burst in one queue for all.
-        let burst_packets =
-            if depth_packets == advice::ONE_QUEUE_PACKETS { 0 } else { depth_packets / 2 };
-        let burst_bytes_max = burst_packets.saturating_mul(settings.packet_bytes);
+        // Half of a queue towards a host, which several lanes may share. None in one queue for all:
+        // exact packets would wait behind a burst.
+        let burst_bytes_max = (depth_packets / 2).saturating_mul(settings.packet_bytes);
         let giver = || AdviceGiver::new(first_lane.clone(), depth_packets);
         let advice = options.advice.is_on().then(giver);
         Ok(Self {

@@ -229,7 +229,7 @@ fn describe_order(train: &Train, classes: (u8, u8), bottleneck: Option<f64>) -> 
             check,
             observed,
             "no difference seen: the bottleneck has one queue, or fair ones",
-            "give the switches the queue profile, or run the daemon with --law polite",
+            "give the switches the queue profile, or run the daemon with --profile one-queue",
         ),
         Verdict::Reversed => GROUP.degraded(
             check,
