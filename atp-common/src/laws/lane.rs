@@ -250,7 +250,7 @@ impl Lane {
         self.draining != 0
     }
 
-    /// Whether the packets in flight are limited ([`yielding::window_packets`]).
+    /// Whether the packets in flight are limited ([`yielding::Window`]).
     pub const fn has_window(&self) -> bool {
         matches!(self.settings.rules.law(), RateLaw::Yield) && !self.settings.exact.is_true()
     }
