@@ -164,7 +164,7 @@ rate_laws! {
     4: None(none::NoLaw), "none",
         "line rate, as in ATP Base";
     5: Yield(yielding::Yield), "yield",
-        "polite, with few packets in flight, for one queue that exact traffic shares";
+        "polite with few packets in flight, beside exact traffic";
 }
 
 impl RateLaw {

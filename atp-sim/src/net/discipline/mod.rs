@@ -64,7 +64,7 @@ pub enum Entry {
 #[derive(Debug)]
 pub enum Discipline {
     /// See [`Queueing::Priority`].
-    Priority(Box<PriorityQueues>),
+    Priority(PriorityQueues),
     /// See [`Queueing::Rank`].
     Rank(RankQueue),
     /// See [`Queueing::Trimming`].
@@ -77,9 +77,7 @@ impl Discipline {
     /// Makes empty queues in front of a line of `bits_per_s`.
     pub fn new(queueing: &Queueing, bits_per_s: u64) -> Self {
         match queueing {
-            Queueing::Priority(limits) => {
-                Self::Priority(Box::new(PriorityQueues::new(Rc::clone(limits))))
-            }
+            Queueing::Priority(limits) => Self::Priority(PriorityQueues::new(Rc::clone(limits))),
             Queueing::Rank { bytes_max } => Self::Rank(RankQueue::new(*bytes_max)),
             Queueing::Trimming(limits) => Self::Trimming(TrimmingQueues::new(*limits)),
             Queueing::Credit(limits) => Self::Credit(CreditQueues::new(*limits, bits_per_s)),

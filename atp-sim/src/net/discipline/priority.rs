@@ -51,14 +51,23 @@ pub struct PriorityQueues {
     bytes: [u64; QUEUES],
     /// One bit per queue, set if the queue isn't empty.
     occupied: u8,
-    /// Packets and bytes in the queues with a common limit.
-    common: (u32, u64),
+    /// Packets in the queues with a common limit.
+    common_packets: u32,
+    /// Bytes in them.
+    common_bytes: u64,
 }
 
 impl PriorityQueues {
     /// Makes empty queues.
     pub fn new(limits: Rc<PriorityLimits>) -> Self {
-        Self { limits, queues: Default::default(), bytes: [0; QUEUES], occupied: 0, common: (0, 0) }
+        Self {
+            limits,
+            queues: Default::default(),
+            bytes: [0; QUEUES],
+            occupied: 0,
+            common_packets: 0,
+            common_bytes: 0,
+        }
     }
 
     /// See [`super::Discipline::put`].
@@ -77,14 +86,15 @@ impl PriorityQueues {
         let mut is_free = waiting < limit.packets_max;
         let common = self.common_of(number);
         if let Some(limit) = common {
-            is_free &= self.common.0 < limit.packets_max;
-            room_bytes = room_bytes.min(limit.bytes_max.saturating_sub(self.common.1));
+            is_free &= self.common_packets < limit.packets_max;
+            room_bytes = room_bytes.min(limit.bytes_max.saturating_sub(self.common_bytes));
         }
         if !is_free || u64::from(wire_bytes) > room_bytes {
             return Entry::Dropped;
         }
         if common.is_some() {
-            self.common = (self.common.0 + 1, self.common.1 + u64::from(wire_bytes));
+            self.common_packets += 1;
+            self.common_bytes += u64::from(wire_bytes);
         }
         self.queues[number].push_back(Queued { packet: id, wire_bytes, since_ps: now_ps });
         self.bytes[number] += u64::from(wire_bytes);
@@ -108,7 +118,8 @@ impl PriorityQueues {
         }
         self.bytes[number] -= u64::from(next.wire_bytes);
         if self.common_of(number).is_some() {
-            self.common = (self.common.0 - 1, self.common.1 - u64::from(next.wire_bytes));
+            self.common_packets -= 1;
+            self.common_bytes -= u64::from(next.wire_bytes);
         }
         Some(next)
     }
@@ -150,7 +161,7 @@ mod tests {
             for (queue, wire_bytes, takes) in steps {
                 let waiting: usize = queues.queues[1..].iter().map(VecDeque::len).sum();
                 let bytes: u64 = queues.bytes[1..].iter().sum();
-                prop_assert_eq!(queues.common, (waiting as u32, bytes));
+                prop_assert_eq!((queues.common_packets, queues.common_bytes), (waiting as u32, bytes));
                 let fits = waiting < COMMON_PACKETS_MAX as usize
                     && bytes + u64::from(wire_bytes) <= COMMON_BYTES_MAX;
                 let label = Label { dscp: queue, ..Label::new(0, 0, 1, wire_bytes, 0) };
