@@ -168,10 +168,13 @@ impl AtpSender {
 
     /// Runs the control laws, if they are due, and sets the lane's window.
     fn tick(&mut self, now_ns: u64) {
+        let is_due = now_ns >= self.due_ns;
         if self.lane.has_window() {
             self.drain(now_ns);
+        } else if !is_due {
+            return;
         }
-        if now_ns >= self.due_ns {
+        if is_due {
             self.run_laws(now_ns);
         }
         let window_packets = self.window_packets();
