@@ -16,7 +16,12 @@ use crate::{
     udp::{UdpSocket, now_ns},
 };
 use atp_common::{
-    laws::{advice::uneven_bytes, burst, rtt::Rtt, yielding::Window},
+    laws::{
+        advice::uneven_bytes,
+        burst,
+        rtt::Rtt,
+        yielding::{Window, overdue_ns},
+    },
     maps::{GroupProgress, HeardAdvice, LaneStatus},
     units::Rate,
     wire::{Flags, Header, PROBE_LEN},
@@ -198,15 +203,13 @@ impl Kernel {
                 true => self.backlog.wait_ns(socket, lane.rate),
                 false => lane.pacer.ahead_ns(now_ns),
             };
+            let (rtt, read_late_ns) = (rtt(&status), self.read_lag.mean_ns());
             let window_packets = match status.has(LaneStatus::WINDOW) {
-                true => {
-                    let (base_ns, late_ns) = (status.rtt_min_ns, self.read_lag.mean_ns());
-                    lane.window.packets(lane.rate, base_ns, late_ns)
-                }
+                true => lane.window.packets(lane.rate, status.rtt_min_ns, read_late_ns),
                 false => 0,
             };
-            let backlog_ns = lane.backlog_ns;
-            sender.set_pace(*group, Pace { rtt: rtt(&status), backlog_ns, window_packets });
+            let (backlog_ns, overdue_ns) = (lane.backlog_ns, overdue_ns(rtt, read_late_ns));
+            sender.set_pace(*group, Pace { rtt, backlog_ns, window_packets, overdue_ns });
             let no_ack = burst::uses_probes(lane.rate, self.packet_bytes);
             sender.set_no_ack(*group, no_ack && !status.has(LaneStatus::ACKS_EACH));
             lane.status = status;

@@ -160,9 +160,10 @@ impl Userspace {
         self.backlog.follow(socket, total);
         let backlog_ns = self.backlog.wait_ns(socket, total);
         for (group, lane) in self.lanes.iter() {
-            let window_packets = lane.window_packets(self.read_lag.mean_ns());
-            let rtt = lane.rtt_meter.rtt;
-            sender.set_pace(*group, Pace { rtt, backlog_ns, window_packets });
+            let (rtt, read_late_ns) = (lane.rtt_meter.rtt, self.read_lag.mean_ns());
+            let window_packets = lane.window_packets(read_late_ns);
+            let overdue_ns = yielding::overdue_ns(rtt, read_late_ns);
+            sender.set_pace(*group, Pace { rtt, backlog_ns, window_packets, overdue_ns });
         }
     }
 

@@ -25,6 +25,8 @@ const DRAIN_NS: u64 = 4_000_000;
 const DRAIN_RTTS: u64 = 4;
 /// The part of the rate, and with it of the window, that a drain leaves.
 const DRAIN_DIVISOR: u64 = 4;
+/// An interrupt delays ACKs by as much.
+const OVERDUE_NS_MIN: u64 = 250_000;
 /// Longer RTTs are not multiplied exactly. A rate of 5 * 10^10 times 2^28 is below 2^64.
 const EXACT_NS_MAX: u64 = 1 << 28;
 /// The mean length of packets takes one part in sixteen of each packet's.
@@ -116,6 +118,14 @@ impl Window {
     }
 }
 
+/// How long after its departure a packet without an ACK takes no room in the window any more,
+/// nanoseconds. ACKs that a queue of others delays lengthen it, as they lengthen `rtt`.
+pub const fn overdue_ns(rtt: Rtt, read_late_ns: u64) -> u64 {
+    let late_ns = rtt.late_ns();
+    let late_ns = if late_ns < OVERDUE_NS_MIN { OVERDUE_NS_MIN } else { late_ns };
+    late_ns.saturating_add(2 * read_late_ns)
+}
+
 /// Whether lanes drain the queue at `shared_ns` of a clock that hosts share, as CLOCK_REALTIME.
 pub const fn drains(shared_ns: u64, base_ns: u64) -> bool {
     let ns = DRAIN_NS.saturating_add(base_ns.saturating_mul(DRAIN_RTTS));
@@ -194,6 +204,17 @@ mod tests {
         // Long and short packets in turn count as their mean.
         (0..200).for_each(|packet| window.on_sent(if packet % 2 == 0 { 1_500 } else { 100 }));
         assert!(window.packets(rate, MS, 0).abs_diff(188) <= 8, "{window:?}");
+    }
+
+    #[test]
+    fn overdue_ns__is_longer_than_most_rtts() {
+        let rtt = |ns| (0..40).fold(Rtt::default(), |rtt, _| rtt.observe(ns));
+        assert_eq!(overdue_ns(rtt(MS / 50), 0), OVERDUE_NS_MIN);
+        assert!((20 * MS..21 * MS).contains(&overdue_ns(rtt(20 * MS), 0)));
+        assert_eq!(overdue_ns(rtt(MS / 50), MS), OVERDUE_NS_MIN + 2 * MS);
+        // RTTs that differ much.
+        let rtt = (0..40).fold(Rtt::default(), |rtt, n| rtt.observe(MS + (n % 2) * MS));
+        assert!(overdue_ns(rtt, 0) > 2 * MS);
     }
 
     #[test]

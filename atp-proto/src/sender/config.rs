@@ -265,4 +265,7 @@ pub struct Pace {
     pub backlog_ns: u64,
     /// The most packets in flight of the lane; 0: no limit.
     pub window_packets: u32,
+    /// How long after its departure a packet without an ACK takes no room in the window any more,
+    /// nanoseconds.
+    pub overdue_ns: u64,
 }

@@ -89,6 +89,11 @@ impl Lanes {
         self.lanes[usize::from(lane)].pace.window_packets
     }
 
+    /// How long after its departure a packet takes no room in the lane's window any more.
+    pub(crate) fn overdue_ns(&self, lane: u8) -> u64 {
+        self.lanes[usize::from(lane)].pace.overdue_ns
+    }
+
     /// Sets a lane's RTT, backlog and window.
     pub(crate) fn set_pace(&mut self, lane: u8, pace: Pace) {
         let before = std::mem::replace(&mut self.lanes[usize::from(lane)].pace, pace);

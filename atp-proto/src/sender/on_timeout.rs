@@ -18,6 +18,7 @@ impl Sender {
             self.next_fin_timeout_ns(),
             self.no_room.paused_until_ns(),
             self.first_window_due_ns(),
+            self.window_timeout_ns(),
             self.terms_timeout_ns(),
             self.silence_timeout_ns(),
         ];
@@ -31,6 +32,7 @@ impl Sender {
         self.exclude_absence(now_ns);
         self.no_room.resume(now_ns);
         self.detect_losses(now_ns);
+        self.note_overdue(now_ns);
         self.open_first_window(now_ns);
         self.grow_first_window(now_ns);
         self.narrow_if_black_hole(now_ns);

@@ -91,6 +91,7 @@ impl Sender {
         }
         self.open_first_window(now_ns);
         room = room.min(self.first_window_room().unwrap_or(room));
+        self.note_overdue(now_ns);
         let next = self.window.next_message(|group| may_send(group) && self.has_lane_room(group));
         let Some((key, fresh_only)) = next.filter(|_| room > 0) else {
             return 0;
@@ -149,7 +150,27 @@ impl Sender {
     /// The number of packets that a lane's window has room for; `None` if it has no window.
     fn lane_room(&self, lane: u8) -> Option<u32> {
         let packets = self.lanes.window_packets(lane);
-        (packets > 0).then(|| packets.saturating_sub(self.sent_packets.lane_in_flight(lane)))
+        (packets > 0).then(|| packets.saturating_sub(self.sent_packets.lane_awaited(lane)))
+    }
+
+    /// Makes room in the lanes' windows for packets whose ACKs are overdue. With a packet or two in
+    /// flight no later packet overtakes a lost one, and a lane would be silent until the timeout.
+    pub(super) fn note_overdue(&mut self, now_ns: u64) {
+        for lane in 0..self.config.groups.len() as u8 {
+            if self.lanes.window_packets(lane) > 0 {
+                self.sent_packets.set_overdue(lane, now_ns, self.lanes.overdue_ns(lane));
+            }
+        }
+    }
+
+    /// When an overdue ACK makes room in a full window.
+    pub(super) fn window_timeout_ns(&self) -> Option<u64> {
+        let is_full = |lane: &u8| self.lane_room(*lane) == Some(0);
+        let overdue_ns = |lane| {
+            let (_, departs_ns) = self.sent_packets.first_awaited(lane)?;
+            Some(departs_ns.saturating_add(self.lanes.overdue_ns(lane)))
+        };
+        (0..self.config.groups.len() as u8).filter(is_full).filter_map(overdue_ns).min()
     }
 
     fn has_lane_room(&self, group: u8) -> bool {
@@ -295,13 +316,14 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A lane's window limits its packets in flight, at any size and at each moment, and no
-        /// other lane's. The job ends, whatever is lost.
+        /// A lane's window limits its packets in flight that aren't overdue, at any size and at each
+        /// moment, and no other lane's. The job ends, whatever is lost.
         #[test]
         fn next_packets__keeps_the_window(
             messages in proptest::collection::vec((0u8..2, 1u32..1_000), 1..40),
             windows in proptest::collection::vec(1u32..20, 1..10),
             batch in 1usize..50,
+            overdue_ms in prop_oneof![1u64..20, Just(u64::MAX / MS)],
             lost in proptest::collection::vec(any::<bool>(), 1..30),
         ) {
             let own = config();
@@ -315,13 +337,14 @@ mod tests {
                 now_ns += MS;
                 let window_packets = windows[round % windows.len()];
                 let rtt = Rtt::default().observe(MS);
-                sender.set_pace(0, Pace { rtt, window_packets, ..Pace::default() });
+                let overdue_ns = overdue_ms * MS;
+                sender.set_pace(0, Pace { rtt, window_packets, overdue_ns, ..Pace::default() });
                 sender.set_pace(1, Pace { rtt, ..Pace::default() });
                 sender.handle_timeout(now_ns);
-                let before = sender.sent_packets.lane_in_flight(0);
+                let before = sender.sent_packets.lane_awaited(0);
                 let mut packets = Vec::new();
                 sender.next_packets(now_ns, batch, &mut packets);
-                let after = sender.sent_packets.lane_in_flight(0);
+                let after = sender.sent_packets.lane_awaited(0);
                 prop_assert!(after <= window_packets.max(before));
                 // All that is left waits for ACKs of its lane, unless slots are scarce.
                 let has_slots = sender.sent_packets.span() < sender.config.window_packets();
@@ -345,6 +368,30 @@ mod tests {
             prop_assert_eq!(sender.in_flight(), 0);
             prop_assert!(sender.windows().all(|w| w.next_message(|_| true).is_none()));
         }
+    }
+
+    /// A packet that is lost makes room for the next one long before its timeout, and a job without
+    /// any ACK sends no more than a window in each such time.
+    #[test]
+    fn next_packet__an_overdue_ack_makes_room() {
+        let mut sender = Sender::new(config()).unwrap();
+        (0..100).for_each(|_| _ = sender.queue(0, 1_000).unwrap());
+        let rtt = (0..40).fold(Rtt::default(), |rtt, _| rtt.observe(MS / 5));
+        let pace = Pace { rtt, window_packets: 2, overdue_ns: MS, ..Pace::default() };
+        sender.set_pace(0, pace);
+        assert_eq!(send_all(&mut sender, 0).len(), 2);
+        for round in 1..4 {
+            let due_ns = sender.poll_timeout().unwrap();
+            assert_eq!(due_ns, round * MS);
+            assert_eq!(send_all(&mut sender, due_ns - 1).len(), 0);
+            sender.handle_timeout(due_ns);
+            let packets = send_all(&mut sender, due_ns);
+            assert!(packets.len() == 2 && packets.iter().all(|p| !is_repeated(p)), "{packets:?}");
+        }
+    }
+
+    fn is_repeated(packet: &Packet) -> bool {
+        packet.header.flags().contains(Flags::RETRANSMIT)
     }
 
     #[test]

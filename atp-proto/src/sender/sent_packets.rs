@@ -105,10 +105,26 @@ struct Lane {
     in_flight: u32,
     /// No transmission before this slot is in flight.
     oldest_in_flight: u32,
+    /// Those in flight before this slot are overdue.
+    overdue_until: u32,
+    overdue: u32,
     /// The number of the next transmission.
     number: u32,
     /// When the latest transmission leaves.
     departs_ns: u64,
+}
+
+impl Lane {
+    /// A transmission is no longer in flight.
+    fn forget(&mut self, slot: u32) {
+        self.in_flight -= 1;
+        self.overdue -= u32::from(is_before(slot, self.overdue_until));
+    }
+}
+
+/// Whether a slot comes before another one.
+fn is_before(slot: u32, other: u32) -> bool {
+    (slot.wrapping_sub(other) as i32) < 0
 }
 
 impl SentPackets {
@@ -138,9 +154,33 @@ impl SentPackets {
         self.in_flight
     }
 
-    /// The number of a lane's transmissions in flight.
-    pub(crate) fn lane_in_flight(&self, lane: u8) -> u32 {
-        self.lanes[usize::from(lane)].in_flight
+    /// The number of a lane's transmissions in flight that aren't overdue.
+    pub(crate) fn lane_awaited(&self, lane: u8) -> u32 {
+        let Lane { in_flight, overdue, .. } = self.lanes[usize::from(lane)];
+        in_flight - overdue
+    }
+
+    /// Makes a lane's transmissions in flight overdue that left `overdue_ns` before `now_ns`, or
+    /// earlier.
+    pub(crate) fn set_overdue(&mut self, lane: u8, now_ns: u64, overdue_ns: u64) {
+        while let Some((slot, departs_ns)) = self.first_awaited(lane) {
+            let lane = &mut self.lanes[usize::from(lane)];
+            if departs_ns.saturating_add(overdue_ns) > now_ns {
+                lane.overdue_until = slot;
+                return;
+            }
+            lane.overdue_until = slot.wrapping_add(1);
+            lane.overdue += 1;
+        }
+    }
+
+    /// The slot and the departure of a lane's oldest transmission in flight that isn't overdue.
+    pub(crate) fn first_awaited(&self, lane: u8) -> Option<(u32, u64)> {
+        if self.lane_awaited(lane) == 0 {
+            return None;
+        }
+        let found = self.find_from(lane, self.lanes[usize::from(lane)].overdue_until);
+        found.map(|(slot, transmission)| (slot, transmission.departs_ns))
     }
 
     /// Adds a transmission and returns its slot.
@@ -153,6 +193,10 @@ impl SentPackets {
             lane.number = lane.number.wrapping_add(1);
             if lane.in_flight == 0 {
                 lane.oldest_in_flight = slot;
+            }
+            // Slots that were taken back are given out again.
+            if lane.in_flight == 0 || is_before(slot, lane.overdue_until) {
+                lane.overdue_until = slot;
             }
             lane.in_flight += 1;
             self.in_flight += 1;
@@ -215,7 +259,7 @@ impl SentPackets {
         let at = slot.wrapping_sub(self.first_slot) as usize;
         let transmission = &mut self.transmissions[at];
         if transmission.state == TransmissionState::InFlight {
-            self.lanes[usize::from(transmission.group)].in_flight -= 1;
+            self.lanes[usize::from(transmission.group)].forget(slot);
             self.in_flight -= 1;
         }
         transmission.state = state;
@@ -230,15 +274,17 @@ impl SentPackets {
     pub(crate) fn void_all(&mut self) {
         let void = |transmission: &mut Transmission| transmission.state = TransmissionState::Void;
         self.transmissions.iter_mut().for_each(void);
-        self.lanes.iter_mut().for_each(|lane| lane.in_flight = 0);
+        self.lanes.iter_mut().for_each(|lane| (lane.in_flight, lane.overdue) = (0, 0));
         self.in_flight = 0;
     }
 
     /// Voids the transmissions of one of two open windows, which has ended.
     pub(crate) fn void_window(&mut self, is_odd: bool) {
-        for transmission in self.transmissions.iter_mut().filter(|t| t.odd_window == is_odd) {
+        let slots = (self.first_slot..=u32::MAX).chain(0..);
+        let of_window = |(_, t): &(u32, &mut Transmission)| t.odd_window == is_odd;
+        for (slot, transmission) in slots.zip(&mut self.transmissions).filter(of_window) {
             if transmission.state == TransmissionState::InFlight {
-                self.lanes[usize::from(transmission.group)].in_flight -= 1;
+                self.lanes[usize::from(transmission.group)].forget(slot);
                 self.in_flight -= 1;
             }
             transmission.state = TransmissionState::Void;
@@ -248,7 +294,12 @@ impl SentPackets {
     /// The oldest transmission of a lane in flight, with its slot.
     pub(crate) fn first_in_flight(&mut self, lane: u8) -> Option<(u32, Transmission)> {
         let found = self.find_in_flight(lane)?;
-        self.lanes[usize::from(lane)].oldest_in_flight = found.0;
+        let lane = &mut self.lanes[usize::from(lane)];
+        lane.oldest_in_flight = found.0;
+        // Slots wrap, so a lane without a window must not leave it behind.
+        if lane.overdue == 0 && is_before(lane.overdue_until, found.0) {
+            lane.overdue_until = found.0;
+        }
         Some(found)
     }
 
@@ -259,12 +310,17 @@ impl SentPackets {
         if in_flight == 0 {
             return None;
         }
-        // The slot may be forgotten by now.
-        let skipped = (oldest_in_flight.wrapping_sub(self.first_slot) as i32).max(0) as usize;
+        self.find_from(lane, oldest_in_flight).map(|(slot, transmission)| (slot, *transmission))
+    }
+
+    /// The oldest transmission of a lane in flight, of those from `slot` on.
+    fn find_from(&self, lane: u8, slot: u32) -> Option<(u32, &Transmission)> {
+        // The slot may be forgotten by now, or taken back.
+        let skipped = (slot.wrapping_sub(self.first_slot) as i32).max(0) as usize;
+        let skipped = skipped.min(self.transmissions.len());
         let matches = |t: &Transmission| t.state == TransmissionState::InFlight && t.group == lane;
-        let more = self.transmissions.range(skipped..).position(matches)?;
-        let at = skipped + more;
-        Some((self.first_slot.wrapping_add(at as u32), self.transmissions[at]))
+        let at = skipped + self.transmissions.range(skipped..).position(matches)?;
+        Some((self.first_slot.wrapping_add(at as u32), &self.transmissions[at]))
     }
 
     /// Takes back a transmission that never left.
@@ -355,9 +411,10 @@ mod tests {
         #[test]
         fn scan__finds_each_acknowledgment_once(
             before_wrap in 0u32..200,
-            steps in proptest::collection::vec((0u8..4, 0u32..64), 1..400),
+            steps in proptest::collection::vec((0u8..5, 0u32..64), 1..400),
         ) {
             const WORDS: u32 = 8;
+            const OVERDUE_NS: u64 = 5;
             let start = 0u32.wrapping_sub(before_wrap);
             let mut sent = SentPackets { first_slot: start, ..SentPackets::new(2) };
             // A ring that just reached `start` holds words of this lap or of the lap before.
@@ -366,11 +423,14 @@ mod tests {
                 u64::from(slot / SLOTS_PER_WORD).wrapping_sub(u64::from(WORDS)) << 32
             }).collect()));
             let (mut waiting, mut in_flight) = (BTreeSet::new(), BTreeSet::new());
+            let mut overdue = BTreeSet::new();
             for (action, argument) in steps {
                 match action {
                     0 => for _ in 0..argument {
                         if sent.span() < WORDS * 16 {
-                            in_flight.insert(sent.push(transmission(argument % 2)));
+                            let departs_ns = u64::from(argument) / 2;
+                            let next = Transmission { departs_ns, ..transmission(argument % 2) };
+                            in_flight.insert(sent.push(next));
                         }
                     },
                     1 => if let Some(&slot) = in_flight.iter().nth(argument as usize) {
@@ -386,7 +446,18 @@ mod tests {
                         if in_flight.contains(&last) && !waiting.contains(&last) {
                             sent.take_back(last);
                             in_flight.remove(&last);
+                            overdue.remove(&last);
                         }
+                    }
+                    3 => {
+                        // All of a lane that left some time ago.
+                        let (lane, now_ns) = (argument as u8 % 2, u64::from(argument));
+                        let slots = in_flight.iter().copied();
+                        overdue.extend(slots.filter(|slot| {
+                            let sent = sent.get(*slot).unwrap();
+                            sent.group == lane && sent.departs_ns + OVERDUE_NS <= now_ns
+                        }));
+                        sent.set_overdue(lane, now_ns, OVERDUE_NS);
                     }
                     _ => {
                         let mut newly_acked = vec![];
@@ -394,6 +465,7 @@ mod tests {
                         prop_assert_eq!(newly_acked.iter().copied().collect::<BTreeSet<_>>(), std::mem::take(&mut waiting));
                         for slot in newly_acked {
                             prop_assert!(in_flight.remove(&slot));
+                            overdue.remove(&slot);
                             sent.set_state(slot, TransmissionState::Acked);
                         }
                         sent.reclaim(|_| true);
@@ -402,12 +474,29 @@ mod tests {
                 prop_assert_eq!(sent.in_flight() as usize, in_flight.len());
                 for lane in 0..2 {
                     let of_lane = |slot: &u32| sent.get(*slot).unwrap().group == lane;
+                    let awaited = in_flight.difference(&overdue).copied().filter(of_lane).count();
+                    prop_assert_eq!(sent.lane_awaited(lane) as usize, awaited);
                     let oldest = in_flight.iter().copied().filter(of_lane);
                     let oldest = oldest.min_by_key(|slot| slot.wrapping_sub(start));
                     prop_assert_eq!(sent.first_in_flight(lane).map(|(slot, _)| slot), oldest);
                 }
             }
         }
+    }
+
+    #[test]
+    fn void_window__keeps_the_other_one_s() {
+        let mut sent = SentPackets::new(1);
+        for n in 0..6 {
+            let departs_ns = n;
+            sent.push(Transmission { departs_ns, odd_window: n % 2 == 1, ..transmission(0) });
+        }
+        sent.set_overdue(0, 2, 0);
+        assert_eq!((sent.in_flight(), sent.lane_awaited(0)), (6, 3));
+        sent.void_window(true);
+        assert_eq!((sent.in_flight(), sent.lane_awaited(0)), (3, 1));
+        sent.void_all();
+        assert_eq!((sent.in_flight(), sent.lane_awaited(0)), (0, 0));
     }
 
     #[test]

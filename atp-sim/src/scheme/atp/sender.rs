@@ -179,7 +179,8 @@ impl AtpSender {
         }
         let window_packets = self.window_packets();
         let rtt = self.state.rtt_meter.rtt;
-        self.sender.set_pace(GROUP, Pace { rtt, backlog_ns: 0, window_packets });
+        let overdue_ns = yielding::overdue_ns(rtt, 0);
+        self.sender.set_pace(GROUP, Pace { rtt, backlog_ns: 0, window_packets, overdue_ns });
     }
 
     /// Begins and ends drains. Simulated hosts share their clock.
