@@ -1,6 +1,6 @@
 //! A C program's UDP datagrams, sent and received in all ways.
 
-use crate::tools::{Server, command, compile, counted, ports, run};
+use crate::tools::{Server, command, compile, counted, ports, ports_alone, run};
 use anyhow::{Result, ensure};
 use std::{collections::HashSet, net::UdpSocket, thread, time::Duration};
 
@@ -8,6 +8,7 @@ use std::{collections::HashSet, net::UdpSocket, thread, time::Duration};
 fn send_datagrams(receiver_under: bool) -> Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
     let program = compile("datagrams", folder.path())?;
+    let ports = if receiver_under { ports } else { ports_alone };
     let (ports, report) = (ports("msr:0.9")?, folder.path().join("report"));
     let port = ports.program.to_string();
     let mut receive = command(receiver_under, &ports, None, &program);

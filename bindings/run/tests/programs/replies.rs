@@ -2,7 +2,7 @@
 
 use crate::{
     relay::translate,
-    tools::{Server, command, compile, counted, ports, run},
+    tools::{Server, command, compile, counted, ports, ports_alone, run},
 };
 use anyhow::{Context, Result, ensure};
 use approxlib::Job;
@@ -23,6 +23,7 @@ pub fn reach(server_under: bool, client_under: bool) -> Result<()> {
 
 fn reach_from(server: &str, server_under: bool, client_under: bool) -> Result<()> {
     let folder = tempfile::tempdir()?;
+    let ports = if server_under { ports } else { ports_alone };
     let (program, ports) = (compile("replies", folder.path())?, ports("msr:1")?);
     let (report, port) = (folder.path().join("report"), ports.program.to_string());
     let mut serve = command(server_under, &ports, None, &program);

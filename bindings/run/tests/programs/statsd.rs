@@ -1,6 +1,6 @@
 //! A public statsd server and client: datagrams of UDP, and lines of TCP.
 
-use crate::tools::{Server, command, counted, ports, run};
+use crate::tools::{Server, command, counted, ports, ports_alone, run};
 use anyhow::{Result, ensure};
 use std::{
     fs,
@@ -59,6 +59,7 @@ fn install() -> Result<PathBuf> {
 /// Counts a thousand hits in the public server, sent by the public client.
 pub fn counts(transport: Transport, server_under: bool, client_under: bool) -> Result<()> {
     let installed = packages().as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
+    let ports = if server_under { ports } else { ports_alone };
     let (folder, ports) = (tempfile::tempdir()?, ports(transport.settings)?);
     let (config, report) = (folder.path().join("config.js"), folder.path().join("report"));
     let settings = format!(

@@ -18,17 +18,28 @@ pub struct Ports {
     pub rule: String,
 }
 
+/// How long the library waits for the other end's. It comes, on a busy machine too.
+const PROBE: &str = "10s";
+/// The same, if the other end has no library: the first datagram waits for so long.
+const PROBE_ALONE: &str = "500ms";
+
 /// Free ports, and the rule with these settings.
 pub fn ports(settings: &str) -> Result<Ports> {
+    ports_with(settings, PROBE)
+}
+
+/// The same for datagrams to a program without the library.
+pub fn ports_alone(settings: &str) -> Result<Ports> {
+    ports_with(settings, PROBE_ALONE)
+}
+
+fn ports_with(settings: &str, probe: &str) -> Result<Ports> {
     loop {
         let sockets = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
         let [program, atp] = [&sockets[0], &sockets[1]].map(|socket| socket.local_addr());
         let (program, atp) = (program?, atp?);
         // They are to be free for TCP as well.
         if TcpListener::bind(program).is_ok() && TcpListener::bind(atp).is_ok() {
-            // A connection is plain at once without the other end. With it, a busy machine may take
-            // its time.
-            let probe = if settings.starts_with("tcp:") { "10s" } else { "500ms" };
             let (port, atp_port) = (program.port(), atp.port());
             let rule = format!("{port}={settings},window:200ms,probe:{probe},atp:{atp_port}");
             return Ok(Ports { program: program.port(), atp: atp.port(), rule });
