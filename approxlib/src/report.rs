@@ -36,6 +36,10 @@ pub struct Report {
     pub groups: Vec<GroupReport>,
     /// Windows of a stream that have ended; 1 for a job without windows.
     pub windows: u32,
+    /// Windows of a stream that yielded less to exact traffic than the law `yield` says, because
+    /// they would have missed their deadlines.
+    #[serde(default)]
+    pub windows_hurried: u32,
     /// Whether [`Job::cancel`](crate::Job::cancel) ended the job before its groups had the messages
     /// that they need.
     pub canceled: bool,

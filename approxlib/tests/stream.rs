@@ -3,7 +3,8 @@
 mod common;
 
 use approxlib::{
-    Error, Event, Job, LostIds, Receiver, Report, Stream, Summary, UnknownIds, WindowReport,
+    Error, Event, Job, LostIds, RateLaw, Receiver, Report, Rules, Stream, Summary, UnknownIds,
+    WindowReport,
 };
 use common::{LossyNetwork, message};
 use std::{
@@ -133,6 +134,31 @@ fn stream__reports_a_missed_deadline_and_begins_the_next_window() {
         assert!(delivered > 0 && delivered < 500 && got.len() == delivered as usize);
     }
     assert_eq!(report.windows as usize, summaries.len());
+}
+
+/// A window that is late yields less to exact traffic, and the report says so. Without a deadline,
+/// or under a law without windows of packets, none does.
+#[test]
+fn stream__a_late_window_hurries() {
+    let late = || {
+        let builder = Job::builder().control_socket(None).rate_max_bytes_per_s(100_000);
+        builder.msr(0.9)
+    };
+    let deadline = Duration::from_millis(1_500);
+    let polite = Rules::new(RateLaw::Tfrc);
+    for (builder, messages, hurried) in [
+        (late().window_deadline(deadline), 500, 1),
+        (late().window_deadline(deadline).rules(polite), 500, 0),
+        (late(), 50, 0),
+    ] {
+        let open = |peer| builder.clone().stream(peer).unwrap();
+        let (_, report, _) = run(0.0, open, |mut stream| {
+            send_window(&mut stream, 0, messages);
+            let windows = vec![stream.end_window().unwrap()];
+            (windows, stream.cancel().unwrap())
+        });
+        assert_eq!(report.windows_hurried, hurried, "{report:?}");
+    }
 }
 
 /// The sender has asked the receiver to confirm the window's end and announced another window. Then

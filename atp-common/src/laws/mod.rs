@@ -13,6 +13,7 @@ mod rules;
 mod sample;
 pub mod small_job;
 pub mod tlr;
+pub mod urgency;
 pub mod yielding;
 
 pub use rate::RateLaw;

@@ -2,7 +2,7 @@
 //! Derives the timeouts from the pace.
 
 use super::config::Pace;
-use atp_common::laws::rtt::Rtt;
+use atp_common::laws::{rtt::Rtt, urgency};
 
 /// The settings of all lanes.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub(crate) struct Lanes {
     base_timeout_ns: u64,
     /// The timeout while no lane has a known RTT.
     first_timeout_ns: u64,
+    /// How much less the lanes yield than their windows say.
+    urgency: u8,
 }
 
 /// The longest timeout from an earlier job's RTT, without its spread. That RTT may be of a full
@@ -50,6 +52,7 @@ impl Lanes {
             timer_granularity_ns,
             first_timeout_ns,
             base_timeout_ns: first_timeout_ns,
+            urgency: 0,
         }
     }
 
@@ -86,7 +89,18 @@ impl Lanes {
 
     /// The most packets in flight of a lane; 0: no limit.
     pub(crate) fn window_packets(&self, lane: u8) -> u32 {
-        self.lanes[usize::from(lane)].pace.window_packets
+        let packets = self.lanes[usize::from(lane)].pace.window_packets;
+        urgency::window_packets(self.urgency, packets)
+    }
+
+    /// Whether any lane has a window, at urgency 0.
+    pub(crate) fn yields(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.pace.window_packets > 0)
+    }
+
+    /// Sets the level of urgency.
+    pub(crate) fn set_urgency(&mut self, level: u8) {
+        self.urgency = level;
     }
 
     /// How long after its departure a packet takes no room in the lane's window any more.

@@ -75,6 +75,26 @@ impl Sender {
         Some(closing.map_or(present, |closing| present.plus(closing.groups[index].progress())))
     }
 
+    /// The present window's messages: those delivered of the needed ones, and the needed ones.
+    pub fn needed(&self) -> (u32, u32) {
+        self.window.groups.iter().fold((0, 0), |(delivered, needed), group| {
+            let of_group = group.needed();
+            (delivered + group.delivered.min(of_group), needed + of_group)
+        })
+    }
+
+    /// Whether any lane yields to exact traffic: its window limits its packets in flight.
+    pub fn yields(&self) -> bool {
+        self.lanes.yields()
+    }
+
+    /// Sets how much less the lanes yield than their windows say: a level of [`Urgency`].
+    ///
+    /// [`Urgency`]: atp_common::laws::urgency::Urgency
+    pub fn set_urgency(&mut self, level: u8) {
+        self.lanes.set_urgency(level);
+    }
+
     /// The counters of the job so far.
     pub fn report(&self) -> Report {
         Report {

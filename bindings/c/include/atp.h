@@ -990,9 +990,10 @@ typedef struct atp_report {
    */
   uint32_t ended_by_receiver;
   /**
-   * 0.
+   * Windows of a stream that yielded less to exact traffic, because they would have missed their
+   * deadlines.
    */
-  uint32_t reserved;
+  uint32_t windows_hurried;
 } atp_report;
 
 /**

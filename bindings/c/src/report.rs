@@ -65,8 +65,9 @@ pub struct atp_report {
     pub requests: u64,
     /// 1 if the job ended because the receiver asked for it. Its groups then need no message.
     pub ended_by_receiver: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Windows of a stream that yielded less to exact traffic, because they would have missed their
+    /// deadlines.
+    pub windows_hurried: u32,
 }
 
 /// The outcome of one group.
@@ -215,6 +216,7 @@ impl From<&Report> for atp_report {
             pacing: short_text(&report.pacing),
             requests: report.requests,
             ended_by_receiver: report.ended_by_receiver.into(),
+            windows_hurried: report.windows_hurried,
             ..Self::initial()
         }
     }

@@ -76,6 +76,7 @@ pub fn report<'py>(py: Python<'py>, report: &Report) -> Object<'py> {
         bytes_sent: report.bytes_sent,
         groups: tuple(py, &report.groups, group_report)?,
         windows: report.windows,
+        windows_hurried: report.windows_hurried,
         canceled: report.canceled,
         requests: report.requests,
         ended_by_receiver: report.ended_by_receiver,

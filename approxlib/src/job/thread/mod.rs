@@ -217,6 +217,7 @@ impl SenderThread {
             }
             self.obey_end();
             self.end_in_time(now_ns);
+            self.hurry(now_ns);
             self.datapath.tick(now_ns, &mut self.sender, &self.socket);
             self.switch(now_ns);
             if self.sender.poll_timeout().is_some_and(|due_ns| due_ns <= now_ns) {

@@ -108,6 +108,7 @@ impl SenderThread {
             bytes_sent: report.bytes_sent,
             groups: self.group_reports(),
             windows: self.windows.ended(),
+            windows_hurried: self.windows.hurried(),
             requests: report.requests,
             ended_by_receiver: report.ended_by_receiver,
             canceled: self.windows.left_out()

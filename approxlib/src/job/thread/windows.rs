@@ -5,7 +5,7 @@ use crate::{
     job::shared::{Command, NewMessage, Outcome},
     report::WindowReport,
 };
-use atp_common::units::Msr;
+use atp_common::{laws::urgency::Urgency, units::Msr};
 use atp_proto::{MESSAGES_MAX, MsrError, State};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -34,7 +34,15 @@ pub struct Windows {
     deadline: Option<Duration>,
     /// When the present window's deadline passes.
     deadline_ns: Option<u64>,
-    /// The same, of the window before, while its end is confirmed beside the present one.
+    /// How much the present window hurries, if it has a deadline.
+    urgency: Option<Urgency>,
+    /// Windows that yielded less to exact traffic for their deadlines.
+    hurried: u32,
+    /// The present window is one of them.
+    has_hurried: bool,
+    /// The present level of urgency.
+    level: u8,
+    /// The deadline of the window before, while its end is confirmed beside the present one.
     closing_deadline_ns: Option<u64>,
     /// Whether the end of the present window was reported to the application.
     reported: bool,
@@ -60,6 +68,10 @@ impl Windows {
         Self {
             deadline,
             deadline_ns: None,
+            urgency: None,
+            hurried: 0,
+            has_hurried: false,
+            level: 0,
             closing_deadline_ns: None,
             reported: false,
             is_empty_end: false,
@@ -78,7 +90,8 @@ impl Windows {
             && !self.reported
         {
             let deadline_ns = u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX);
-            self.deadline_ns.get_or_insert(now_ns.saturating_add(deadline_ns));
+            let deadline_ns = *self.deadline_ns.get_or_insert(now_ns.saturating_add(deadline_ns));
+            self.urgency.get_or_insert(Urgency::begin(now_ns, deadline_ns));
         }
     }
 
@@ -90,6 +103,17 @@ impl Windows {
     /// Whether a cancel has left out messages of a window before the empty one at the end.
     pub fn left_out(&self) -> bool {
         self.left_out
+    }
+
+    /// Ends the present window's deadline, and returns it.
+    fn take_deadline(&mut self) -> Option<u64> {
+        (self.urgency, self.has_hurried) = (None, false);
+        self.deadline_ns.take()
+    }
+
+    /// The number of windows that yielded less to exact traffic for their deadlines.
+    pub fn hurried(&self) -> u32 {
+        self.hurried
     }
 
     /// The number of windows that have ended.
@@ -120,6 +144,35 @@ impl SenderThread {
         }
         if has_passed(self.window_deadline_ns()) {
             self.sender.end_now();
+        }
+    }
+
+    /// Lets lanes that yield to exact traffic yield less where the present window would miss its
+    /// deadline.
+    pub(super) fn hurry(&mut self, now_ns: u64) {
+        let has_deadline = self.window_deadline_ns().is_some();
+        let level = match &mut self.windows.urgency {
+            Some(urgency) if has_deadline && self.sender.yields() => {
+                let (delivered, needed) = self.sender.needed();
+                urgency.look(now_ns, delivered, needed)
+            }
+            _ => 0,
+        };
+        if level == std::mem::replace(&mut self.windows.level, level) {
+            return;
+        }
+        self.sender.set_urgency(level);
+        let window = self.sender.window();
+        tracing::debug!(window, level, "the deadline of the window has set its urgency");
+        if level > 0 && !std::mem::replace(&mut self.windows.has_hurried, true) {
+            self.windows.hurried += 1;
+            if self.windows.hurried == 1 {
+                tracing::info!(
+                    window,
+                    peer = %self.peer,
+                    "the window would miss its deadline: it yields less to exact traffic"
+                );
+            }
         }
     }
 
@@ -240,7 +293,7 @@ impl SenderThread {
     fn report_window_once(&mut self) {
         if !std::mem::replace(&mut self.windows.reported, true) {
             self.windows.ended += 1;
-            self.windows.deadline_ns = None;
+            self.windows.take_deadline();
             let report = WindowReport {
                 window: self.sender.window(),
                 complete: *self.sender.state() == State::Done,
@@ -272,7 +325,7 @@ impl SenderThread {
             (known, sizes.get(&group.group).copied().unwrap_or(0))
         });
         if begun {
-            let deadline_ns = self.windows.deadline_ns.take();
+            let deadline_ns = self.windows.take_deadline();
             self.windows.closing_deadline_ns = deadline_ns.filter(|_| is_beside);
             (self.windows.reported, self.finishing) = (false, false);
             let window = self.sender.window();
@@ -295,7 +348,8 @@ impl SenderThread {
         self.report_window_once();
         if self.sender.begin_window(|_| (Some(0), 0)) {
             self.windows.is_empty_end = true;
-            (self.windows.reported, self.windows.deadline_ns) = (false, None);
+            self.windows.take_deadline();
+            self.windows.reported = false;
             self.sender.finish();
         }
     }

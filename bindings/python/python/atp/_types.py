@@ -231,6 +231,8 @@ class Report:
     bytes_sent: int
     groups: tuple[GroupReport, ...]
     windows: int
+    windows_hurried: int
+    """Windows that yielded less to exact traffic, because they would have missed their deadlines."""
     canceled: bool
     requests: int
     """Requests of the receiver that the job has handled, obeyed or not."""
