@@ -10,6 +10,7 @@ use atp_sim::{
     workload::Sizes,
 };
 use std::sync::OnceLock;
+use switch_profiles::Profile;
 
 fn pair(scheme: &str, against: &str) -> Comparison {
     Comparison { scheme: scheme.parse().unwrap(), against: against.parse().unwrap() }
@@ -73,6 +74,23 @@ fn map__is_the_ratio_of_two_runs() {
             drawn.map.name
         );
     }
+}
+
+/// In one queue for all traffic both schemes have the same ports, and exact jobs are better off
+/// beside lanes that yield than beside DCTCP, which nothing marks there.
+#[test]
+fn map__in_one_queue_both_schemes_share_it() {
+    let pair = pair("atp:full:yield+advice+window", "dctcp-es");
+    let profile = Some(Profile::one_queue());
+    let base = Setting { profile, exact_share: 0.25, ..Setting::base(Extent::Quick) };
+    let queues = |scheme| base.point(scheme, 1, Extent::Quick).port_queues();
+    assert_eq!(queues(pair.scheme), queues(pair.against));
+    let maps: Vec<Map> = maps().into_iter().filter(|map| map.name == "spread").collect();
+    let drawn = run(&maps, pair, &base, Extent::Quick, 1, &mut Runs::default()).unwrap();
+    let overloaded = drawn[0].cells.last().unwrap();
+    assert!(Measure::ExactP99.of(overloaded).unwrap() < 1.0, "{overloaded:?}");
+    // Jobs don't begin while lanes drain: a quarter of the rate would take longer.
+    assert!(Measure::Completion.of(overloaded).unwrap() < 1.5, "{overloaded:?}");
 }
 
 fn points() -> Vec<Point> {

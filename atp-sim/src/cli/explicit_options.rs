@@ -87,6 +87,12 @@ fn without_effect(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool,
     let network_spec = point.network_spec;
     let why = str::to_owned;
     let with_laws = titles(|spec| spec.takes_laws);
+    // One queue for all traffic is that of other schemes too.
+    let no_queues = no_laws && {
+        let own = Point { profile: None, ..point.clone() };
+        let of = |point: &Point, scheme| Point { scheme, ..point.clone() }.port_queues();
+        schemes.iter().all(|scheme| of(point, *scheme) == of(&own, *scheme))
+    };
     let no_profile =
         format!("only the switches of {with_laws} have a profile, and no scheme is {with_laws}");
     let mut idle = vec![
@@ -97,7 +103,7 @@ fn without_effect(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool,
         ("load_balancing", one_switch, format!("{network_spec} has one path between two hosts")),
         ("load_balancing", all_keep_path, why("it is the schemes' own choice")),
         ("slow_links", one_switch, format!("{network_spec} has no link between two switches")),
-        ("profile", no_laws, no_profile.clone()),
+        ("profile", no_queues, no_profile.clone()),
         (
             "timer_granularity_us",
             no_laws,
@@ -109,7 +115,7 @@ fn without_effect(point: &Point, schemes: &[Scheme]) -> Vec<(&'static str, bool,
             format!("only {with_laws} has receipts, and no scheme is {with_laws}"),
         ),
         ("duration_us", no_duration, why("an all-reduce runs until it is complete")),
-        ("packet_limits", no_laws, no_profile),
+        ("packet_limits", no_queues, no_profile),
         ("ecn_threshold_packets", no_marks, why("the ports of these schemes mark no packets")),
         ("buffer", own_buffers, why("the ports of these schemes have small buffers of their own")),
     ];

@@ -1,6 +1,6 @@
 //! `atp-sim main-job`: the first command's job, in the simulator.
 
-use super::values::{number, sampling_rate, whole_number};
+use super::values::{number, profile, sampling_rate, whole_number};
 use anyhow::{Result, bail};
 use atp_output::say;
 use atp_sim::{
@@ -11,7 +11,6 @@ use atp_sim::{
 };
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use std::path::PathBuf;
 use switch_profiles::Profile;
 
 #[derive(Debug, Args)]
@@ -53,8 +52,8 @@ pub struct Options {
     known_line: f64,
     /// The queue profile of the switch: default, paper, one-queue or a file; the law is the
     /// scheme's in any of them [default: the scheme's own]
-    #[arg(long, value_name = "FILE")]
-    profile: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = profile)]
+    profile: Option<Profile>,
     /// The number of seeds, 1 to 10,000
     #[arg(long, value_name = "NUMBER", default_value = "3", value_parser = whole_number(1, 10_000))]
     seeds: u64,
@@ -100,7 +99,7 @@ pub fn run(options: &Options) -> Result<()> {
 impl Options {
     fn job(&self, scheme: &Scheme) -> Result<MainJob> {
         let profile = match &self.profile {
-            Some(path) => Profile::load(path)?,
+            Some(profile) => profile.clone(),
             None => scheme.profile().clone(),
         };
         let Additions { advice_interval_ns, epoch_ns_min, small_jobs, .. } =

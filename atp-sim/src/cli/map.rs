@@ -2,7 +2,7 @@
 
 use super::{
     repeat::RepeatOptions,
-    values::{NamedSizes, sizes},
+    values::{NamedSizes, profile, sizes},
 };
 use anyhow::{Context, Result, bail};
 use atp_output::{complain, say};
@@ -15,6 +15,7 @@ use atp_sim::{
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use std::{path::PathBuf, time::Instant};
+use switch_profiles::Profile;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -33,6 +34,9 @@ pub struct Options {
     /// do not take this option
     #[arg(long, value_parser = sizes)]
     sizes: Option<NamedSizes>,
+    /// The queue profile of the switches, as for `atp-sim run` [default: the scheme's own]
+    #[arg(long, value_name = "FILE", value_parser = profile)]
+    profile: Option<Profile>,
     /// The folder for map-NAME.json, map-NAME.csv and map-NAME.svg
     /// [default: target/map, with --quick target/map/quick]
     #[arg(long)]
@@ -52,7 +56,8 @@ pub fn run(options: &Options) -> Result<()> {
         check(sizes)?;
     }
     let sizes = options.sizes.as_ref().map(|named| named.sizes.clone());
-    let base = Setting { sizes, ..Setting::base(extent) };
+    let profile = options.profile.clone();
+    let base = Setting { sizes, profile, ..Setting::base(extent) };
     let pair = Comparison { scheme: options.scheme, against: options.against };
     // A quick run must not overwrite the results of a long one.
     let default = if options.quick { "target/map/quick" } else { "target/map" };

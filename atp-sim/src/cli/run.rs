@@ -5,7 +5,7 @@ use super::{
     rows::run_all,
     run_table, schemes, seed_rows,
     traffic::{MESSAGES_OF_ALL_MAX, TrafficOptions},
-    values::{NamedSizes, number, sampling_rate, share_and_slowdown, sizes, whole_number},
+    values::{NamedSizes, number, profile, sampling_rate, share_and_slowdown, sizes, whole_number},
 };
 use anyhow::{Context, Result, bail};
 use atp_output::say;
@@ -73,10 +73,11 @@ pub struct Options {
     #[arg(long, value_name = "CHOICE", default_value_t, help_heading = NETWORK)]
     load_balancing: LoadBalancing,
     /// The queue profile of ATP's switches: default, paper, one-queue, or a file in the format of
-    /// switch-profiles/default.toml; the law is the scheme's in any of them
+    /// switch-profiles/default.toml; the law is the scheme's in any of them. One queue for all
+    /// traffic is that of other schemes too, except pFabric, NDP and Aeolus
     /// [default: paper for atp:paper and other names with a colon, default for the rest]
-    #[arg(long, value_name = "FILE", help_heading = NETWORK)]
-    profile: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", help_heading = NETWORK, value_parser = profile)]
+    profile: Option<Profile>,
     /// Count the profile's limits in packets, as Linux does, not in bytes, as switches do
     #[arg(long, help_heading = NETWORK)]
     packet_limits: bool,
@@ -255,7 +256,6 @@ impl Options {
         let rate = u32::try_from(self.gbit).ok().and_then(Rate::gbit_per_s);
         let rate = rate.context("--gbit: choose 1 to 400 Gbit/s")?;
         let msr = msr_from_fraction(self.msr);
-        let profile = self.profile.as_deref().map(Profile::load).transpose()?;
         let point = Point {
             network_spec: self.network,
             rate,
@@ -270,7 +270,7 @@ impl Options {
             ecn_threshold_packets: self
                 .ecn_threshold_packets
                 .and_then(|packets| u32::try_from(packets).ok()),
-            profile,
+            profile: self.profile.clone(),
             unit: if self.packet_limits { Unit::Packets } else { Unit::Bytes },
             sizes: self.sizes.sizes.clone(),
             load: self.load,

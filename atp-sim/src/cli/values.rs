@@ -5,6 +5,7 @@ use std::{
     fmt::{self, Display},
     str::FromStr,
 };
+use switch_profiles::Profile;
 
 /// The size limit of a file with message sizes.
 const SIZES_BYTES_MAX: u64 = 1 << 20;
@@ -26,6 +27,11 @@ impl fmt::Display for NamedSizes {
             _ => f.write_str(&self.name),
         }
     }
+}
+
+/// Loads a queue profile: a shipped one by its name, or a file.
+pub fn profile(name: &str) -> Result<Profile, String> {
+    Profile::load(name.as_ref()).map_err(|error| format!("{error:#}"))
 }
 
 /// Parses a number between two limits.

@@ -67,7 +67,7 @@ pub struct Point {
     /// The ECN threshold of the queues that mark packets (DCTCP's K); `None` leaves the scheme's
     /// own, or the profile's.
     pub ecn_threshold_packets: Option<u32>,
-    /// The queues of ATP's switches.
+    /// The queues of ATP's switches. One queue for all traffic is that of other schemes too.
     pub profile: Option<Profile>,
     /// The unit of the profile's limits.
     pub unit: Unit,
@@ -239,7 +239,15 @@ impl Point {
 
     /// The queues of the switches' ports.
     pub fn port_queues(&self) -> PortQueues {
-        let queues = self.scheme.queues(&self.environment());
+        let own = self.scheme.queues(&self.environment());
+        let queues = match &self.profile {
+            // A network without priorities is the same under every scheme, unless its switches do
+            // more than queue packets.
+            Some(profile) if profile.is_one_queue() && own.have_priorities() => {
+                PortQueues::of_profile(profile, self.unit, self.buffer_bytes)
+            }
+            _ => own,
+        };
         match self.ecn_threshold_packets {
             Some(packets) => queues.with_ecn_threshold(packets),
             None => queues,

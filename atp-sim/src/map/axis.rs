@@ -8,6 +8,7 @@ use crate::{
     workload::Sizes,
 };
 use atp_common::units::Msr;
+use switch_profiles::Profile;
 
 /// A parameter that a map varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,8 @@ pub struct Setting {
     pub exact_share: f64,
     /// Slow hosts and links.
     pub stragglers: Stragglers,
+    /// The queue profile of the switches; `None` leaves the scheme's own.
+    pub profile: Option<Profile>,
 }
 
 impl Default for Setting {
@@ -78,6 +81,7 @@ impl Default for Setting {
             msr: 0.8,
             exact_share: 0.1,
             stragglers: Stragglers::default(),
+            profile: None,
         }
     }
 }
@@ -149,6 +153,7 @@ impl Setting {
             msr: msr.unwrap_or(Msr::EXACT),
             exact_share: self.exact_share,
             stragglers: self.stragglers,
+            profile: self.profile.clone(),
             duration_ps,
             scheme,
             seed,

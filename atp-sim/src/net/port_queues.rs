@@ -38,6 +38,11 @@ impl PortQueues {
         Self { to_hosts, between_switches, buffer_bytes }
     }
 
+    /// Whether the ports serve their queues by priority, and do no more than that.
+    pub fn have_priorities(&self) -> bool {
+        matches!(self.to_hosts, Queueing::Priority(_))
+    }
+
     /// Ports of one discipline, wherever they lead.
     pub fn same(queueing: Queueing, buffer_bytes: u64) -> Self {
         Self { to_hosts: queueing.clone(), between_switches: queueing, buffer_bytes }

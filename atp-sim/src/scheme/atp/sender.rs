@@ -51,6 +51,8 @@ pub struct AtpSettings {
     /// The time between two ticks of the host's controller, at which it applies advice. 0: at once,
     /// as with `--epochs kernel`.
     pub advice_tick_ns: u64,
+    /// What CLOCK_REALTIME of the host shows at the beginning, which drains depend on.
+    pub clock_ns: u64,
 }
 
 impl AtpSettings {
@@ -87,6 +89,7 @@ impl AtpSettings {
             dscp_of_queue,
             small_jobs_dscp,
             advice_tick_ns: 0,
+            clock_ns: 0,
         }
     }
 }
@@ -116,6 +119,8 @@ pub struct AtpSender {
     /// When the controller looks for advice next.
     advice_due_ns: u64,
     window: Window,
+    /// See [`AtpSettings::clock_ns`].
+    clock_ns: u64,
 }
 
 impl AtpSender {
@@ -125,7 +130,7 @@ impl AtpSender {
     /// If the configuration is invalid.
     pub fn new(route: Route, settings: AtpSettings, now_ps: u64) -> Self {
         let AtpSettings { config, rules, rate_max, epoch_ns_min, advice_tick_ns, .. } = settings;
-        let AtpSettings { dscp_of_queue, small_jobs_dscp, deep_queues, .. } = settings;
+        let AtpSettings { dscp_of_queue, small_jobs_dscp, deep_queues, clock_ns, .. } = settings;
         let group = config.groups[0];
         let payload_bytes = config.payload_bytes_max + HEADER_LEN as u32;
         let lane = Settings {
@@ -161,6 +166,7 @@ impl AtpSender {
             small_job,
             advice_tick_ns,
             window: Window::new(packet_bytes),
+            clock_ns,
             // Controllers of different hosts don't tick at the same time.
             advice_due_ns: u64::from(route.flow) * ADVICE_PHASE_NS % advice_tick_ns.max(1),
         }
@@ -183,10 +189,11 @@ impl AtpSender {
         self.sender.set_pace(GROUP, Pace { rtt, backlog_ns: 0, window_packets, overdue_ns });
     }
 
-    /// Begins and ends drains. Simulated hosts share their clock.
+    /// Begins and ends drains.
     fn drain(&mut self, now_ns: u64) {
         let before = self.lane.rate();
-        self.lane.set_draining(yielding::drains(now_ns, self.state.base.ns()));
+        let shared_ns = self.clock_ns + now_ns;
+        self.lane.set_draining(yielding::drains(shared_ns, self.state.base.ns()));
         self.state.hasten(now_ns, before, self.lane.rate());
     }
 
