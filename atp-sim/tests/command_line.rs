@@ -310,6 +310,20 @@ fn map__uses_the_chosen_sizes() {
     }
 }
 
+/// A map's profile is that of both schemes, if it has one queue. A file that isn't there is refused.
+#[test]
+fn map__uses_the_chosen_profile() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let words = ["map", "fan-in", "--quick", "--out", path, "--profile"];
+    assert!(output(&[&words[..], &["one-queue"]].concat()).status.success());
+    let json = std::fs::read_to_string(folder.path().join("map-fan-in.json")).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["settings"]["profile"]["queues"].as_array().unwrap().len(), 1);
+    let refused = output(&[&words[..], &["no/such"]].concat());
+    assert!(!refused.status.success() && said(&refused).contains("no/such"), "{}", said(&refused));
+}
+
 #[test]
 fn map__refuses_sizes_that_would_take_hours() {
     let folder = tempfile::tempdir().unwrap();

@@ -257,6 +257,12 @@ mod tests {
                 .refuse_without_effect(&point, &schemes("dctcp-es,ndp-es"))
                 .unwrap();
         }
+        // One queue for all traffic is DCTCP's too.
+        let profile = Some(switch_profiles::Profile::one_queue());
+        let one_queue = Point { profile, ..Point::default() };
+        explicit_options(&["profile", "packet_limits"])
+            .refuse_without_effect(&one_queue, &schemes("dctcp-es"))
+            .unwrap();
         let note = explicit_options(&all)
             .partly_without_effect(&Point::default(), &schemes("atp,pfabric-es"))
             .unwrap();

@@ -31,7 +31,7 @@ impl fmt::Display for NamedSizes {
 
 /// Loads a queue profile: a shipped one by its name, or a file.
 pub fn profile(name: &str) -> Result<Profile, String> {
-    Profile::load(name.as_ref()).map_err(|error| format!("{error:#}"))
+    Profile::load(name.as_ref()).map_err(|error| format!("{:#}", anyhow::Error::from(error)))
 }
 
 /// Parses a number between two limits.
