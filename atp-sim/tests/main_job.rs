@@ -131,3 +131,41 @@ fn main_job__in_one_queue_the_profile_s_law_is_fair() {
     let greedy_s = mean(&in_one_queue(atp("atp")), exact);
     assert!(greedy_s > 2.0 * tcp_s, "exact requests take {greedy_s} s, beside TCP {tcp_s} s");
 }
+
+/// Exact requests beside lanes that yield without advice, in one queue: completion of ideal, and
+/// the requests' 99th percentile in that of requests alone.
+fn yielding(change: impl Fn(MainJob) -> MainJob) -> (f64, f64) {
+    let in_one_queue =
+        |job: MainJob| change(MainJob { profile: Profile::one_queue(), seed: 1, ..job });
+    let lanes = in_one_queue(atp("atp:full:yield+window")).run();
+    let alone = in_one_queue(with(MainJobTransport::Alone)).run();
+    (lanes.of_ideal, lanes.exact_p99_s / alone.exact_p99_s)
+}
+
+/// Drains that don't coincide leave a longer queue, and the job is as fast. Without any drain the
+/// clocks would make no difference.
+#[test]
+fn main_job__clocks_that_differ_cost_little() {
+    let of = |clock_offset_ns| yielding(|job| MainJob { clock_offset_ns, ..job });
+    let (together, apart) = (of(0), of(100_000_000));
+    assert_ne!(together, apart);
+    assert!(apart.0 < 1.03 * together.0 && apart.1 < 2.5, "{apart:?}, not {together:?}");
+}
+
+/// The window allows for the time until ACKs are read: without that, reads every millisecond would
+/// make the job take half as long again.
+#[test]
+fn main_job__acks_that_are_read_late() {
+    let of = |read_interval_ns| yielding(|job| MainJob { read_interval_ns, ..job });
+    for (interval_us, of_ideal, exact_p99) in [(100, 1.1, 2.5), (1_000, 1.15, 4.0)] {
+        let late = of(interval_us * 1_000);
+        assert!(late.0 < of_ideal && late.1 < exact_p99, "{interval_us} us: {late:?}");
+    }
+}
+
+/// A queue of others' packets before the ACKs slows lanes down, and spares exact requests.
+#[test]
+fn main_job__a_congested_path_of_acks() {
+    let congested = yielding(|job| MainJob { reverse_flows: 1, ..job });
+    assert!(congested.0 > 2.0 && congested.1 < 1.5, "{congested:?}");
+}

@@ -50,6 +50,18 @@ pub struct Options {
     /// The line's rate that the receiving host knows, as a share of the right one, 0.1 to 10
     #[arg(long, value_name = "SHARE", default_value = "1", value_parser = number(0.1, 10.0))]
     known_line: f64,
+    /// The offset of each sending host's clock from the previous one's, milliseconds, 0 to 1,000:
+    /// drains of the law yield depend on clocks
+    #[arg(long, value_name = "MS", default_value = "0", value_parser = whole_number(0, 1_000))]
+    clock_offset_ms: u64,
+    /// The time between two reads of ACKs by a sending host, microseconds, up to 10,000; 0: each is
+    /// read when it arrives
+    #[arg(long, value_name = "US", default_value = "0", value_parser = whole_number(0, 10_000))]
+    read_interval_us: u64,
+    /// The number of long TCP flows from another host to each sending host, 0 to 10: ACKs wait in
+    /// their queue
+    #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = whole_number(0, 10))]
+    reverse_flows: u64,
     /// The queue profile of the switch: default, paper, one-queue or a file; the law is the
     /// scheme's in any of them [default: the scheme's own]
     #[arg(long, value_name = "FILE", value_parser = profile)]
@@ -127,6 +139,9 @@ impl Options {
             msr: self.msr,
             exact_load: self.exact,
             known_line_share: self.known_line,
+            clock_offset_ns: self.clock_offset_ms * 1_000_000,
+            read_interval_ns: self.read_interval_us * 1_000,
+            reverse_flows: self.reverse_flows as u32,
             profile,
             transport,
             ..MainJob::default()

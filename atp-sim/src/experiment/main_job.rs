@@ -53,6 +53,12 @@ pub struct MainJob {
     pub profile: Profile,
     /// The line's rate that the receiving host knows, as a share of the right one.
     pub known_line_share: f64,
+    /// The clock of each sending host is this far ahead of the previous one's.
+    pub clock_offset_ns: u64,
+    /// The time between two reads of ACKs and receipts by a sending host. 0: at once.
+    pub read_interval_ns: u64,
+    /// The long TCP flows from another host to each sending host, whose ACKs wait in their queue.
+    pub reverse_flows: u32,
     /// The job's transport.
     pub transport: MainJobTransport,
     /// The seed of everything random.
@@ -94,6 +100,8 @@ const TCP_TIMEOUT_PS: u64 = 200 * MS;
 const TICK_NS: u64 = 2_000_000;
 /// The timer granularity that a Linux host states.
 const TIMER_GRANULARITY_NS: u64 = 1_000_000;
+/// The bytes of each message of a long TCP flow.
+const LONG_MESSAGE_BYTES: u32 = 1_000_000;
 /// The exact requests begin before the job.
 const WARM_UP_PS: u64 = 100 * MS;
 /// The time between checks for the end, which is the precision of completion times.
@@ -114,6 +122,9 @@ impl Default for MainJob {
             exact_load: 0.3,
             profile: Profile::default(),
             known_line_share: 1.0,
+            clock_offset_ns: 0,
+            read_interval_ns: 0,
+            reverse_flows: 0,
             transport: MainJobTransport::Atp(LawChoice::default()),
             seed: 1,
         }
@@ -141,6 +152,7 @@ impl MainJob {
         let end_ps = WARM_UP_PS + (ideal_ps as f64 * IDEALS_MAX) as u64;
         let mut simulation = self.network();
         let requests = self.add_requests(&mut simulation, end_ps);
+        self.add_reverse_flows(&mut simulation, end_ps);
         let flows = self.add_job(&mut simulation);
         let is_done = |simulation: &Simulation| match flows.is_empty() {
             true => simulation.now_ps() >= WARM_UP_PS + ideal_ps,
@@ -182,7 +194,8 @@ impl MainJob {
             propagation_ps: self.latency_ps,
             switching_ps: 0,
         };
-        let topology = Star { hosts: 1 + 2 * self.senders }.topology(&lines);
+        let groups = if self.reverse_flows > 0 { 3 } else { 2 };
+        let topology = Star { hosts: 1 + groups * self.senders }.topology(&lines);
         let queues = PortQueues::of_profile(&self.profile, Unit::Packets, self.buffer_bytes());
         Simulation::new(&topology, queues.without_marks())
     }
@@ -234,6 +247,21 @@ impl MainJob {
         requests
     }
 
+    /// Fills the queues towards the sending hosts. Other hosts than those of the requests do it, so
+    /// the requests meet the job alone.
+    fn add_reverse_flows(&self, simulation: &mut Simulation, end_ps: u64) {
+        let bytes = (end_ps as f64 / S as f64) * self.rate_bytes_per_s as f64;
+        let messages = (bytes / f64::from(LONG_MESSAGE_BYTES)) as u32 + 1;
+        for destination in 1..=self.senders {
+            for _ in 0..self.reverse_flows {
+                let source = 2 * self.senders + destination;
+                let sizes = Sizes::Fixed(LONG_MESSAGE_BYTES);
+                let stream = Box::new(Arrivals::at_once(1, &sizes, messages, 0));
+                simulation.add(NewFlow::new(source, destination, stream, 0), tcp);
+            }
+        }
+    }
+
     fn add_job(&self, simulation: &mut Simulation) -> Vec<FlowId> {
         let needed = self.exact_msr().needed(self.messages);
         let senders = match self.transport {
@@ -266,6 +294,8 @@ impl MainJob {
         let mut settings = AtpSettings::new(laws, route.flow, group, rate_max, &self.profile);
         settings.epoch_ns_min = TICK_NS;
         settings.advice_tick_ns = TICK_NS;
+        settings.clock_ns = u64::from(route.source - 1) * self.clock_offset_ns;
+        settings.read_interval_ns = self.read_interval_ns;
         settings.config.timer_granularity_ns = TIMER_GRANULARITY_NS;
         let advice = laws.additions.advice_interval_ns.map(|_| HostAdvice {
             interval_ns: TICK_NS,

@@ -5,6 +5,7 @@
 
 mod application;
 mod body;
+mod reader;
 mod receiver;
 mod sender;
 mod small_job;

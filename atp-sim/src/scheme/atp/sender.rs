@@ -2,6 +2,7 @@
 
 use super::{
     AtpBody, GROUP, LINK_HEADER_BYTES, OVERHEAD_BYTES, control,
+    reader::Reader,
     small_job::{self, SmallJob},
 };
 use crate::{
@@ -53,6 +54,8 @@ pub struct AtpSettings {
     pub advice_tick_ns: u64,
     /// What CLOCK_REALTIME of the host shows at the beginning, which drains depend on.
     pub clock_ns: u64,
+    /// The time between two reads of ACKs and receipts. 0: each is read when it arrives.
+    pub read_interval_ns: u64,
 }
 
 impl AtpSettings {
@@ -90,6 +93,7 @@ impl AtpSettings {
             small_jobs_dscp,
             advice_tick_ns: 0,
             clock_ns: 0,
+            read_interval_ns: 0,
         }
     }
 }
@@ -121,6 +125,7 @@ pub struct AtpSender {
     window: Window,
     /// See [`AtpSettings::clock_ns`].
     clock_ns: u64,
+    reader: Reader,
 }
 
 impl AtpSender {
@@ -167,6 +172,7 @@ impl AtpSender {
             advice_tick_ns,
             window: Window::new(packet_bytes),
             clock_ns,
+            reader: Reader::new(route.flow, settings.read_interval_ns),
             // Controllers of different hosts don't tick at the same time.
             advice_due_ns: u64::from(route.flow) * ADVICE_PHASE_NS % advice_tick_ns.max(1),
         }
@@ -197,11 +203,11 @@ impl AtpSender {
         self.state.hasten(now_ns, before, self.lane.rate());
     }
 
-    /// The lane's window. Simulated hosts read ACKs at once.
+    /// The lane's window.
     fn window_packets(&self) -> u32 {
-        let base_ns = self.state.base.ns();
+        let (base_ns, read_late_ns) = (self.state.base.ns(), self.reader.mean_late_ns());
         match self.lane.has_window() {
-            true => self.window.packets(self.lane.rate(), base_ns, 0),
+            true => self.window.packets(self.lane.rate(), base_ns, read_late_ns),
             false => 0,
         }
     }
@@ -228,15 +234,21 @@ impl AtpSender {
         }
     }
 
-    /// Handles timeouts, and sends control packets.
+    /// Reads what arrived, handles timeouts, and sends control packets.
     fn run_timers(&mut self, context: &mut Context<'_>) {
         let now_ns = context.now_ns();
+        let unread = self.reader.read(now_ns);
+        let has_read = unread.is_some();
+        unread.iter().flatten().for_each(|body| self.take(now_ns, body));
         if self.advice_tick_ns > 0 && now_ns >= self.advice_due_ns {
             let late_ns = (now_ns - self.advice_due_ns) % self.advice_tick_ns;
             self.advice_due_ns = now_ns - late_ns + self.advice_tick_ns;
             self.take_advice(now_ns);
         }
         self.tick(now_ns);
+        if !has_read {
+            return;
+        }
         if self.sender.poll_timeout().is_some_and(|at_ns| at_ns <= now_ns) {
             self.sender.handle_timeout(now_ns);
         }
@@ -262,7 +274,8 @@ impl AtpSender {
         }
     }
 
-    fn take_ack(&mut self, context: &mut Context<'_>, header: &Header) {
+    /// Does the work of the host's datapath: counts an ACK, and measures the RTT.
+    fn count_ack(&mut self, context: &mut Context<'_>, header: &Header) {
         let now_ns = context.now_ns();
         self.state.note_acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
         if let Some(age_ns) = header.age_ns(now_ns) {
@@ -273,24 +286,31 @@ impl AtpSender {
                 context.host.note_rtt(self.route.destination, now_ns, rtt, age_ns);
             }
         }
-        // The state machine counts the packets that it refuses.
-        let _ = self.sender.on_ack(now_ns, header);
+    }
+
+    /// Gives an ACK or a control packet to the state machine, which counts those that it refuses.
+    fn take(&mut self, now_ns: u64, AtpBody { header, control, .. }: &AtpBody) {
+        if header.kind() == Ok(Kind::Ack) {
+            let _ = self.sender.on_ack(now_ns, header);
+            return;
+        }
+        let mut payload = header.as_bytes().to_vec();
+        payload.extend_from_slice(control.as_deref().unwrap_or(&[]));
+        let _ = self.sender.on_packet(now_ns, &payload);
+        if self.advice_tick_ns == 0 {
+            self.take_advice(now_ns);
+        }
     }
 }
 
 impl Endpoint for AtpSender {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
-        let Body::Atp(AtpBody { header, control, .. }) = &packet.body else { return };
-        if header.kind() == Ok(Kind::Ack) {
-            self.take_ack(context, header);
-        } else {
-            let mut payload = header.as_bytes().to_vec();
-            payload.extend_from_slice(control.as_deref().unwrap_or(&[]));
-            // The state machine counts the packets that it refuses.
-            let _ = self.sender.on_packet(context.now_ns(), &payload);
-            if self.advice_tick_ns == 0 {
-                self.take_advice(context.now_ns());
-            }
+        let Body::Atp(body) = &packet.body else { return };
+        if body.header.kind() == Ok(Kind::Ack) {
+            self.count_ack(context, &body.header);
+        }
+        if !self.reader.keep(body) {
+            self.take(context.now_ns(), body);
         }
         self.run_timers(context);
     }
@@ -304,7 +324,8 @@ impl Endpoint for AtpSender {
         // it.
         let is_busy = (self.sender.in_flight() > 0 || self.may_have) && !self.sender.has_ended();
         let law_ns = is_busy.then_some(self.due_ns);
-        let timeouts = [law_ns, self.sender.poll_timeout()];
+        let read_ns = self.reader.wake_ns(self.sender.poll_timeout(), self.sender.has_ended());
+        let timeouts = [law_ns, read_ns];
         timeouts.into_iter().flatten().min().map(|at_ns| at_ns.saturating_mul(NS))
     }
 
