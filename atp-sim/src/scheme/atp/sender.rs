@@ -191,7 +191,7 @@ impl AtpSender {
         }
         let window_packets = self.window_packets();
         let rtt = self.state.rtt_meter.rtt;
-        let overdue_ns = yielding::overdue_ns(rtt, 0);
+        let overdue_ns = yielding::overdue_ns(rtt, self.reader.mean_late_ns());
         self.sender.set_pace(GROUP, Pace { rtt, backlog_ns: 0, window_packets, overdue_ns });
     }
 
