@@ -93,9 +93,9 @@ impl Lanes {
         urgency::window_packets(self.urgency, packets)
     }
 
-    /// Whether any lane has a window, at urgency 0.
-    pub(crate) fn yields(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.pace.window_packets > 0)
+    /// Whether a lane has a window, at urgency 0.
+    pub(crate) fn yields(&self, lane: u8) -> bool {
+        self.lanes[usize::from(lane)].pace.window_packets > 0
     }
 
     /// Sets the level of urgency.
@@ -105,7 +105,10 @@ impl Lanes {
 
     /// How long after its departure a packet takes no room in the lane's window any more.
     pub(crate) fn overdue_ns(&self, lane: u8) -> u64 {
-        self.lanes[usize::from(lane)].pace.overdue_ns
+        // The backlog is part of the estimated departure. It counts once more here: the rate may
+        // have fallen since.
+        let Pace { overdue_ns, backlog_ns, .. } = self.lanes[usize::from(lane)].pace;
+        overdue_ns.saturating_add(backlog_ns)
     }
 
     /// Sets a lane's RTT, backlog and window.

@@ -9,6 +9,10 @@ use super::{
 use crate::packets::PacketState;
 use atp_common::wire::{Fields, Flags, Header, Kind};
 
+/// The most windows of packets whose ACKs are overdue: if a queue holds all packets up, or the path
+/// is broken, a lane doesn't go on forever.
+const OVERDUE_WINDOWS: u32 = 3;
+
 /// One DATA packet: `header`, then `len` bytes of `message` from `offset`. If the header is flagged
 /// PACKED, the body holds several messages, which [`Sender::packed_messages`] names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +70,7 @@ impl Sender {
         number: usize,
         mut take: impl FnMut(Packet),
     ) -> usize {
+        self.note_overdue(now_ns);
         let of_closing = self
             .in_closing(|sender| sender.hand_out_of_window(now_ns, &may_send, number, &mut take));
         match of_closing {
@@ -91,7 +96,6 @@ impl Sender {
         }
         self.open_first_window(now_ns);
         room = room.min(self.first_window_room().unwrap_or(room));
-        self.note_overdue(now_ns);
         let next = self.window.next_message(|group| may_send(group) && self.has_lane_room(group));
         let Some((key, fresh_only)) = next.filter(|_| room > 0) else {
             return 0;
@@ -150,7 +154,9 @@ impl Sender {
     /// The number of packets that a lane's window has room for; `None` if it has no window.
     fn lane_room(&self, lane: u8) -> Option<u32> {
         let packets = self.lanes.window_packets(lane);
-        (packets > 0).then(|| packets.saturating_sub(self.sent_packets.lane_awaited(lane)))
+        let (in_flight, overdue) = self.sent_packets.lane_in_flight(lane);
+        let awaited = in_flight - overdue.min(packets.saturating_mul(OVERDUE_WINDOWS));
+        (packets > 0).then(|| packets.saturating_sub(awaited))
     }
 
     /// Makes room in the lanes' windows for packets whose ACKs are overdue. With a packet or two in
@@ -341,10 +347,10 @@ mod tests {
                 sender.set_pace(0, Pace { rtt, window_packets, overdue_ns, ..Pace::default() });
                 sender.set_pace(1, Pace { rtt, ..Pace::default() });
                 sender.handle_timeout(now_ns);
-                let before = sender.sent_packets.lane_awaited(0);
+                let before = awaited(&sender, window_packets);
                 let mut packets = Vec::new();
                 sender.next_packets(now_ns, batch, &mut packets);
-                let after = sender.sent_packets.lane_awaited(0);
+                let after = awaited(&sender, window_packets);
                 prop_assert!(after <= window_packets.max(before));
                 // All that is left waits for ACKs of its lane, unless slots are scarce.
                 let has_slots = sender.sent_packets.span() < sender.config.window_packets();
@@ -388,6 +394,17 @@ mod tests {
             let packets = send_all(&mut sender, due_ns);
             assert!(packets.len() == 2 && packets.iter().all(|p| !is_repeated(p)), "{packets:?}");
         }
+        // Four windows are in flight. The timeout is next.
+        sender.handle_timeout(4 * MS);
+        assert_eq!(send_all(&mut sender, 4 * MS).len(), 0);
+        sender.handle_timeout(5 * MS);
+        assert!(send_all(&mut sender, 5 * MS).len() <= 2);
+    }
+
+    /// The packets in flight that take room in the window of lane 0.
+    fn awaited(sender: &Sender, window_packets: u32) -> u32 {
+        let (in_flight, overdue) = sender.sent_packets.lane_in_flight(0);
+        in_flight - overdue.min(3 * window_packets)
     }
 
     fn is_repeated(packet: &Packet) -> bool {

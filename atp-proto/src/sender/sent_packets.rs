@@ -154,10 +154,10 @@ impl SentPackets {
         self.in_flight
     }
 
-    /// The number of a lane's transmissions in flight that aren't overdue.
-    pub(crate) fn lane_awaited(&self, lane: u8) -> u32 {
+    /// The number of a lane's transmissions in flight, and how many of them are overdue.
+    pub(crate) fn lane_in_flight(&self, lane: u8) -> (u32, u32) {
         let Lane { in_flight, overdue, .. } = self.lanes[usize::from(lane)];
-        in_flight - overdue
+        (in_flight, overdue)
     }
 
     /// Makes a lane's transmissions in flight overdue that left `overdue_ns` before `now_ns`, or
@@ -176,10 +176,11 @@ impl SentPackets {
 
     /// The slot and the departure of a lane's oldest transmission in flight that isn't overdue.
     pub(crate) fn first_awaited(&self, lane: u8) -> Option<(u32, u64)> {
-        if self.lane_awaited(lane) == 0 {
+        let Lane { in_flight, overdue, overdue_until, .. } = self.lanes[usize::from(lane)];
+        if in_flight == overdue {
             return None;
         }
-        let found = self.find_from(lane, self.lanes[usize::from(lane)].overdue_until);
+        let found = self.find_from(lane, overdue_until);
         found.map(|(slot, transmission)| (slot, transmission.departs_ns))
     }
 
@@ -475,7 +476,8 @@ mod tests {
                 for lane in 0..2 {
                     let of_lane = |slot: &u32| sent.get(*slot).unwrap().group == lane;
                     let awaited = in_flight.difference(&overdue).copied().filter(of_lane).count();
-                    prop_assert_eq!(sent.lane_awaited(lane) as usize, awaited);
+                    let (all, late) = sent.lane_in_flight(lane);
+                    prop_assert_eq!((all - late) as usize, awaited);
                     let oldest = in_flight.iter().copied().filter(of_lane);
                     let oldest = oldest.min_by_key(|slot| slot.wrapping_sub(start));
                     prop_assert_eq!(sent.first_in_flight(lane).map(|(slot, _)| slot), oldest);
@@ -492,11 +494,11 @@ mod tests {
             sent.push(Transmission { departs_ns, odd_window: n % 2 == 1, ..transmission(0) });
         }
         sent.set_overdue(0, 2, 0);
-        assert_eq!((sent.in_flight(), sent.lane_awaited(0)), (6, 3));
+        assert_eq!(sent.lane_in_flight(0), (6, 3));
         sent.void_window(true);
-        assert_eq!((sent.in_flight(), sent.lane_awaited(0)), (3, 1));
+        assert_eq!(sent.lane_in_flight(0), (3, 2));
         sent.void_all();
-        assert_eq!((sent.in_flight(), sent.lane_awaited(0)), (0, 0));
+        assert_eq!((sent.in_flight(), sent.lane_in_flight(0)), (0, (0, 0)));
     }
 
     #[test]

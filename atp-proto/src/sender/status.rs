@@ -75,17 +75,16 @@ impl Sender {
         Some(closing.map_or(present, |closing| present.plus(closing.groups[index].progress())))
     }
 
-    /// The present window's messages: those delivered of the needed ones, and the needed ones.
-    pub fn needed(&self) -> (u32, u32) {
-        self.window.groups.iter().fold((0, 0), |(delivered, needed), group| {
+    /// The present window's messages of the lanes that yield to exact traffic: those delivered of
+    /// the needed ones, and the needed ones.
+    pub fn needed_of_yielding(&self) -> (u32, u32) {
+        let lanes = self.window.groups.iter().zip(0u8..);
+        let yielding = lanes.filter(|(_, lane)| self.lanes.yields(*lane));
+        yielding.fold((0, 0), |(delivered, needed), (group, _)| {
             let of_group = group.needed();
-            (delivered + group.delivered.min(of_group), needed + of_group)
+            let delivered_of_group = group.delivered.saturating_sub(group.forgotten);
+            (delivered + delivered_of_group.min(of_group), needed + of_group)
         })
-    }
-
-    /// Whether any lane yields to exact traffic: its window limits its packets in flight.
-    pub fn yields(&self) -> bool {
-        self.lanes.yields()
     }
 
     /// Sets how much less the lanes yield than their windows say: a level of [`Urgency`].

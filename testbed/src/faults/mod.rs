@@ -11,6 +11,7 @@ use crate::{namespace::Namespace, needs::qdisc_exists, networks::Star};
 use anyhow::{Context, Result};
 use std::{collections::BTreeMap, time::Duration};
 
+pub use delay_line::DelayLine;
 use injector::Injector;
 
 /// The faults of the UDP packets that leave a port of the router. Shares are 0 to 1.

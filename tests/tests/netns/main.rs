@@ -18,6 +18,7 @@ mod alternative_names;
 mod answers;
 mod bad_input;
 mod bad_network;
+mod beside_tcp;
 mod cleanup;
 mod clients;
 mod collective;
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
         doctor::trials(),
         answers::trials(),
         polite::not_emulated(),
+        beside_tcp::not_emulated(),
         advice::not_emulated(),
         advice_lanes::not_emulated(),
         network::alone(),

@@ -227,6 +227,9 @@ impl SenderThread {
                 true => self.send_data(now_ns),
                 false => Blocked::SocketFull,
             };
+            if blocked == Blocked::WindowFull {
+                self.windows.note_full();
+            }
             self.observe(now_ns);
             self.report_closing();
             if let Some(outcome) = self.ended(now_ns) {

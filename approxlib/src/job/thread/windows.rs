@@ -36,6 +36,8 @@ pub struct Windows {
     deadline_ns: Option<u64>,
     /// How much the present window hurries, if it has a deadline.
     urgency: Option<Urgency>,
+    /// Full windows of packets held the job back in the last round.
+    was_full: bool,
     /// Windows that yielded less to exact traffic for their deadlines.
     hurried: u32,
     /// The present window is one of them.
@@ -69,6 +71,7 @@ impl Windows {
             deadline,
             deadline_ns: None,
             urgency: None,
+            was_full: false,
             hurried: 0,
             has_hurried: false,
             level: 0,
@@ -103,6 +106,11 @@ impl Windows {
     /// Whether a cancel has left out messages of a window before the empty one at the end.
     pub fn left_out(&self) -> bool {
         self.left_out
+    }
+
+    /// Notes that full windows of packets hold the job back until the next round.
+    pub fn note_full(&mut self) {
+        self.was_full = true;
     }
 
     /// Ends the present window's deadline, and returns it.
@@ -151,11 +159,15 @@ impl SenderThread {
     /// deadline.
     pub(super) fn hurry(&mut self, now_ns: u64) {
         let has_deadline = self.window_deadline_ns().is_some();
+        let was_full = std::mem::take(&mut self.windows.was_full);
         let level = match &mut self.windows.urgency {
-            Some(urgency) if has_deadline && self.sender.yields() => {
-                let (delivered, needed) = self.sender.needed();
-                urgency.look(now_ns, delivered, needed)
-            }
+            Some(urgency) if has_deadline => match urgency.is_due(now_ns, was_full) {
+                true => {
+                    let (delivered, needed) = self.sender.needed_of_yielding();
+                    urgency.look(now_ns, delivered, needed)
+                }
+                false => urgency.level(),
+            },
             _ => 0,
         };
         if level == std::mem::replace(&mut self.windows.level, level) {
