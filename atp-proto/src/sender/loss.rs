@@ -23,7 +23,7 @@
 use super::{lanes::Timing, sent_packets::Transmission};
 
 /// The margin of reordering, packets: see the module's documentation.
-const REORDER_PACKETS: u32 = 8;
+pub(crate) const REORDER_PACKETS: u32 = 8;
 const REORDER_PACKETS_MAX: u32 = 64;
 const WIDENINGS_MAX: u32 = 8;
 const NARROWING_RTTS: u64 = 16;
