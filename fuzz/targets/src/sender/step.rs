@@ -1,7 +1,7 @@
 //! The steps of a sender's application, and of its peer.
 
 use arbitrary::Arbitrary;
-use atp_common::laws::rtt::Rtt;
+use atp_common::laws::{rtt::Rtt, yielding::overdue_ns};
 use atp_proto::Pace;
 
 pub const JOB: u32 = 7;
@@ -92,7 +92,12 @@ impl From<RawPace> for Pace {
             variation_ns: ns(raw.variation_us),
             min_ns: ns(raw.min_us),
         };
-        Self { rtt, backlog_ns: ns(raw.backlog_us), window_packets: raw.window_packets.into() }
+        Self {
+            rtt,
+            backlog_ns: ns(raw.backlog_us),
+            window_packets: raw.window_packets.into(),
+            overdue_ns: overdue_ns(rtt, 0),
+        }
     }
 }
 
