@@ -136,8 +136,8 @@ fn stream__reports_a_missed_deadline_and_begins_the_next_window() {
     assert_eq!(report.windows as usize, summaries.len());
 }
 
-/// A window that is late because it yields does so less, and the report says so. Without a deadline,
-/// or under a law without windows of packets, none does.
+/// A window that is late because it yields does so less, and the report says so. Without a
+/// deadline, or under a law without windows of packets, none does.
 #[test]
 fn stream__a_late_window_hurries() {
     // Half of the packets and of the ACKs are lost, and each keeps its room in the window for a

@@ -310,7 +310,7 @@ fn map__uses_the_chosen_sizes() {
     }
 }
 
-/// A map's profile is that of both schemes, if it has one queue. A file that isn't there is refused.
+/// A map's profile is that of both schemes, if it has one queue. A missing file is refused.
 #[test]
 fn map__uses_the_chosen_profile() {
     let folder = tempfile::tempdir().unwrap();

@@ -10,8 +10,8 @@ use super::{
 use crate::packets::PacketState;
 use atp_common::wire::{Fields, Flags, Header, Kind};
 
-/// The most packets whose ACKs are overdue, in windows: if a queue holds all packets up, or the path
-/// is broken, a lane doesn't go on forever. Beyond these, as many as find a lost packet.
+/// The most packets whose ACKs are overdue, in windows: if a queue holds all packets up, or the
+/// path is broken, a lane doesn't go on forever. Beyond these, as many as find a lost packet.
 const OVERDUE_WINDOWS: u32 = 3;
 
 /// One DATA packet: `header`, then `len` bytes of `message` from `offset`. If the header is flagged
@@ -324,8 +324,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A lane's window limits its packets in flight that aren't overdue, at any size and at each
-        /// moment, and no other lane's. The job ends, whatever is lost.
+        /// A lane's window limits its packets in flight that aren't overdue, at any size and at
+        /// each moment, and no other lane's. The job ends, whatever is lost.
         #[test]
         fn next_packets__keeps_the_window(
             messages in proptest::collection::vec((0u8..2, 1u32..1_000), 1..40),

@@ -10,8 +10,8 @@ use std::{
     thread,
 };
 
-/// Libc's allocator counts the processors once it has many threads. A child that is forked just then
-/// has the file, which is none of the library's, unless the limit is known.
+/// Libc's allocator counts the processors once it has many threads. A child that is forked just
+/// then has the file, which is none of the library's, unless the limit is known.
 const ALLOCATOR: (&str, &str) = ("MALLOC_ARENA_MAX", "8");
 
 /// A child has no port, no thread and no descriptor of the library, and goes on.
