@@ -1,10 +1,9 @@
 //! A public statsd server and client: datagrams of UDP, and lines of TCP.
 
-use crate::tools::{Server, command, counted, ports, ports_alone, run};
+use crate::tools::{Server, command, counted, port, ports, ports_alone, run};
 use anyhow::{Result, ensure};
 use std::{
     fs,
-    net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
@@ -67,7 +66,7 @@ pub fn counts(transport: Transport, server_under: bool, client_under: bool) -> R
          address: \"127.0.0.1\" }}], mgmt_address: \"127.0.0.1\", mgmt_port: {}, backends: [\"./backends/console\"], flushInterval: 300 }}",
         ports.program,
         transport.server,
-        TcpListener::bind("127.0.0.1:0")?.local_addr()?.port()
+        port()?
     );
     fs::write(&config, settings)?;
     let mut serve = command(server_under, &ports, None, Path::new("node"));

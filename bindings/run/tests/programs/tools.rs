@@ -1,11 +1,18 @@
 //! Starts programs with and without `atp-run`.
 
 pub use crate::trials::run;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use socket2::{Domain, Socket, Type};
 use std::{
     fs,
+    hash::{BuildHasher, RandomState},
     io::{BufRead, BufReader},
-    net::{TcpListener, UdpSocket},
+    net::{self, Ipv4Addr},
+    ops::RangeInclusive,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixListener},
+    },
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::Duration,
@@ -22,8 +29,10 @@ pub struct Ports {
 const PROBE: &str = "10s";
 /// The same, if the other end has no library: the first datagram waits for so long.
 const PROBE_ALONE: &str = "500ms";
+/// Ports that the kernel gives to no socket by itself, as it does to many while a test runs.
+const PORTS: RangeInclusive<u16> = 10_000..=32_767;
 
-/// Free ports, and the rule with these settings.
+/// Ports of this test alone, and the rule with these settings.
 pub fn ports(settings: &str) -> Result<Ports> {
     ports_with(settings, PROBE)
 }
@@ -34,17 +43,32 @@ pub fn ports_alone(settings: &str) -> Result<Ports> {
 }
 
 fn ports_with(settings: &str, probe: &str) -> Result<Ports> {
-    loop {
-        let sockets = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
-        let [program, atp] = [&sockets[0], &sockets[1]].map(|socket| socket.local_addr());
-        let (program, atp) = (program?, atp?);
-        // They are to be free for TCP as well.
-        if TcpListener::bind(program).is_ok() && TcpListener::bind(atp).is_ok() {
-            let (port, atp_port) = (program.port(), atp.port());
-            let rule = format!("{port}={settings},window:200ms,probe:{probe},atp:{atp_port}");
-            return Ok(Ports { program: program.port(), atp: atp.port(), rule });
+    let (program, atp) = (port()?, port()?);
+    let rule = format!("{program}={settings},window:200ms,probe:{probe},atp:{atp}");
+    Ok(Ports { program, atp, rule })
+}
+
+/// A free port. No other test gets it until this process ends.
+pub fn port() -> Result<u16> {
+    let (random, count) = (RandomState::new(), PORTS.len() as u64);
+    for index in 0..10 * count {
+        let port = PORTS.start() + (random.hash_one(index) % count) as u16;
+        // A port is free again before its program binds it, so a name stands for it.
+        let name = SocketAddr::from_abstract_name(format!("atp-run's tests: port {port}"))?;
+        if let Ok(reserved) = UnixListener::bind_addr(&name) {
+            std::mem::forget(reserved);
+            if is_free(port, Type::DGRAM)? && is_free(port, Type::STREAM)? {
+                return Ok(port);
+            }
         }
     }
+    bail!("no port is free")
+}
+
+/// Whether a program can bind a port, also one that doesn't set SO_REUSEADDR.
+fn is_free(port: u16, kind: Type) -> Result<bool> {
+    let socket = Socket::new(Domain::IPV4, kind, None)?;
+    Ok(socket.bind(&net::SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)).into()).is_ok())
 }
 
 /// Compiles a C program of this folder.
