@@ -102,8 +102,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The levels of a job with a deadline after 1.6 s that delivers so many of 1,600 messages in
-    /// each interval of 100 ms. Its windows are full for `full` percent of the time.
+    /// The levels of a job of 1,600 messages with a deadline after 1.6 s. `paces`: the messages
+    /// delivered in each interval of 100 ms. `full`: for how much of it windows are full, percent.
     fn levels(full: u64, paces: &[u32]) -> Vec<u8> {
         let mut urgency = Urgency::begin(7 * MS, 1_607 * MS);
         let mut delivered = 0;

@@ -164,7 +164,8 @@ impl Sender {
     /// Makes room in the lanes' windows for packets whose ACKs are overdue. With a packet or two in
     /// flight no later packet overtakes a lost one, and a lane would be silent until the timeout.
     pub(super) fn note_overdue(&mut self, now_ns: u64) {
-        for lane in 0..self.config.groups.len() as u8 {
+        for lane in 0..self.config.groups.len() {
+            let lane = lane as u8;
             if self.lanes.window_packets(lane) > 0 {
                 self.sent_packets.set_overdue(lane, now_ns, self.lanes.overdue_ns(lane));
             }
@@ -178,7 +179,8 @@ impl Sender {
             let (_, departs_ns) = self.sent_packets.first_awaited(lane)?;
             Some(departs_ns.saturating_add(self.lanes.overdue_ns(lane)))
         };
-        (0..self.config.groups.len() as u8).filter(is_full).filter_map(overdue_ns).min()
+        let lanes = (0..self.config.groups.len()).map(|lane| lane as u8);
+        lanes.filter(is_full).filter_map(overdue_ns).min()
     }
 
     fn has_lane_room(&self, group: u8) -> bool {
@@ -400,6 +402,22 @@ mod tests {
         sender.handle_timeout(4 * MS);
         assert_eq!(send_all(&mut sender, 4 * MS).len(), 0);
         assert!((4 * MS..=5 * MS).contains(&sender.poll_timeout().unwrap()));
+    }
+
+    #[test]
+    fn next_packet__an_overdue_ack_makes_room_in_the_last_of_all_lanes() {
+        let own = config();
+        let group = |group| GroupConfig { group, ..own.groups[0] };
+        let groups = (0..=u8::MAX).map(group).collect();
+        let mut sender = Sender::new(SenderConfig { groups, ..own.clone() }).unwrap();
+        (0..2).for_each(|_| _ = sender.queue(u8::MAX, 10).unwrap());
+        let rtt = Rtt::default().observe(MS / 5);
+        let pace = Pace { rtt, window_packets: 1, overdue_ns: MS, ..Pace::default() };
+        sender.set_pace(u8::MAX, pace);
+        assert_eq!(sender.needed_of_yielding().0, 0);
+        assert_eq!(send_all(&mut sender, 0).len(), 1);
+        assert_eq!(sender.poll_timeout(), Some(MS));
+        assert_eq!(send_all(&mut sender, MS).len(), 1);
     }
 
     /// The packets in flight that take room in the window of lane 0.

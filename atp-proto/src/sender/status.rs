@@ -78,7 +78,7 @@ impl Sender {
     /// The present window's messages of the lanes that yield to exact traffic: those delivered of
     /// the needed ones, and the needed ones.
     pub fn needed_of_yielding(&self) -> (u32, u32) {
-        let lanes = self.window.groups.iter().zip(0u8..);
+        let lanes = self.window.groups.iter().zip(0..=u8::MAX);
         let yielding = lanes.filter(|(_, lane)| self.lanes.yields(*lane));
         yielding.fold((0, 0), |(delivered, needed), (group, _)| {
             let of_group = group.needed();

@@ -74,7 +74,7 @@ fn expect_shares(tcp: &str, flows: u16) -> Result<()> {
     Ok(())
 }
 
-/// What the port carried, as shares of its rate.
+/// Shares of the port's rate that it carried.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
     /// The job.

@@ -68,7 +68,7 @@ pub static SPEC: Spec = Spec {
     },
 };
 
-/// What the hosts' clocks show at the beginning. Jobs of a fabric take milliseconds, as drains of
+/// The hosts' CLOCK_REALTIME at the beginning. Jobs of a fabric take milliseconds, as drains of
 /// `yield` do, so most jobs see none: they begin between two full seconds.
 const CLOCK_NS: u64 = 500_000_000;
 

@@ -6,7 +6,7 @@ use super::AtpBody;
 /// The reads begin this much later from flow to flow.
 const PHASE_NS: u64 = 370_001;
 
-/// What arrived and wasn't read yet, and the time of the next read.
+/// The packets that arrived and weren't read yet, and the time of the next read.
 #[derive(Debug)]
 pub struct Reader {
     /// The time between two reads. 0: each packet is read when it arrives.
@@ -30,7 +30,7 @@ impl Reader {
         self.interval_ns > 0
     }
 
-    /// What the thread reads at `now_ns`; `None` between two reads.
+    /// The packets that the thread reads at `now_ns`; `None` between two reads.
     pub fn read(&mut self, now_ns: u64) -> Option<Vec<AtpBody>> {
         if now_ns < self.next_ns {
             return None;
