@@ -1,5 +1,5 @@
 //! Turns a marked clone of a DATA packet into the ACK that answers it: addresses and ports are
-//! swapped, the packet is truncated to the header, and the header is echoed.
+//! swapped, the header is echoed, and the time takes the place of the rest.
 
 use crate::{
     counters::note,
@@ -10,14 +10,15 @@ use crate::{
 use atp_common::{
     checksum, dscp,
     maps::Event,
-    wire::{HEADER_LEN, Header, Kind},
+    wire::{self, ACK_LEN, HEADER_LEN, Header, Kind},
 };
 use aya_ebpf::{
     bindings::{BPF_F_MARK_MANGLED_0, BPF_F_RECOMPUTE_CSUM},
-    helpers::generated::bpf_skb_change_tail,
+    helpers::generated::{bpf_ktime_get_ns, bpf_skb_change_tail},
     programs::TcContext,
 };
 
+/// UDP's header and ATP's.
 const DATAGRAM_LEN: usize = UDP_LEN + HEADER_LEN;
 const TTL: u8 = 64;
 const PROTOCOL_UDP: u8 = 17;
@@ -42,12 +43,17 @@ pub fn write(ctx: &TcContext) -> Result<(), Verdict> {
     let (mut header, Kind::Data) = datagram.header().map_err(|_| FAILED)? else {
         return Err(FAILED);
     };
-    if segment_len != 0 && segment != 0 {
-        let payload = datagram.payload();
-        header = payload.header_of_segment(ctx, segment, segment_len).ok_or(FAILED)?;
+    let mut data_len = datagram.payload_len;
+    if segment_len != 0 {
+        if segment != 0 {
+            let payload = datagram.payload();
+            header = payload.header_of_segment(ctx, segment, segment_len).ok_or(FAILED)?;
+        }
+        let rest_len = data_len - (segment * segment_len) as usize;
+        data_len = if rest_len < segment_len as usize { rest_len } else { segment_len as usize };
     }
-    let ack = Ack::answering(&datagram, header);
-    let len = datagram.udp_offset() + DATAGRAM_LEN;
+    let ack = Ack::answering(&datagram, header, data_len);
+    let len = datagram.udp_offset() + ack.datagram_len as usize;
     // SAFETY: the program's context. The call truncates the clone, makes it writable, and drops its
     // offloads.
     if unsafe { bpf_skb_change_tail(ctx.skb.skb, len as u32, 0) } != 0 {
@@ -72,29 +78,41 @@ struct Ack {
     /// The first word of the IPv6 header, or version and length of the IPv4 header.
     first: u32,
     udp: [u32; 2],
-    header: [u32; HEADER_LEN / 4],
+    /// The payload. Without the time of arrival its last word is 0 and not sent.
+    atp: [u32; ACK_LEN / 4],
+    /// Bytes of the UDP header and the payload.
+    datagram_len: u16,
     /// The difference from the pseudo header's sum to the checksum; `None` if there is no checksum.
     completion: Option<u64>,
 }
 
 impl Ack {
     #[inline(always)]
-    fn answering(datagram: &Datagram, data: Header) -> Self {
+    fn answering(datagram: &Datagram, data: Header, data_len: usize) -> Self {
         let (source, destination) = datagram.addresses();
         // SAFETY: inside headers that were checked.
         let (first, ports, sum) = unsafe {
             (load_u32(datagram.ip), load_u32(datagram.udp), load_u16(datagram.udp + UDP_CHECKSUM))
         };
         let congestion = is_marked(datagram);
-        // SAFETY: `Header` is 32 bytes of plain data, and the words need no other alignment.
-        let header: [u32; 8] = unsafe { core::mem::transmute(data.into_ack(congestion)) };
+        // SAFETY: no arguments; CLOCK_MONOTONIC.
+        let now_ns = unsafe { bpf_ktime_get_ns() };
+        // SAFETY: it is 36 bytes of plain data, and the words need no other alignment.
+        let mut atp: [u32; ACK_LEN / 4] =
+            unsafe { core::mem::transmute(wire::Ack::answering(data, congestion, now_ns)) };
+        let ack_len = wire::Ack::len(data_len);
+        if ack_len < ACK_LEN {
+            atp[HEADER_LEN / 4] = 0;
+        }
+        let datagram_len = (UDP_LEN + ack_len) as u16;
         let mut ack = Self {
             ethernet: swapped_ethernet(datagram),
             source: destination,
             destination: source,
             first,
-            udp: [ports.rotate_left(16), u32::from((DATAGRAM_LEN as u16).to_be())],
-            header,
+            udp: [ports.rotate_left(16), u32::from(datagram_len.to_be())],
+            atp,
+            datagram_len,
             completion: None,
         };
         // IPv6 needs a checksum. An IPv4 ACK has one if the DATA packet has.
@@ -118,21 +136,25 @@ impl Ack {
                 .map_err(|_| FAILED)?;
             store_no_options(ctx, datagram, flags)?;
         }
-        ctx.store(datagram.udp_offset(), &self.datagram(), flags).map_err(|_| FAILED)?;
+        let udp = datagram.udp_offset();
+        ctx.store(udp, &self.headers(), flags).map_err(|_| FAILED)?;
+        if self.datagram_len as usize > DATAGRAM_LEN {
+            ctx.store(udp + DATAGRAM_LEN, &self.atp[HEADER_LEN / 4], flags).map_err(|_| FAILED)?;
+        }
         self.complete_checksum(ctx, datagram)
     }
 
     #[inline(always)]
-    const fn datagram(&self) -> [u32; DATAGRAM_LEN / 4] {
+    const fn headers(&self) -> [u32; DATAGRAM_LEN / 4] {
         let [u0, u1] = self.udp;
-        let [h0, h1, h2, h3, h4, h5, h6, h7] = self.header;
+        let [h0, h1, h2, h3, h4, h5, h6, h7, _] = self.atp;
         [u0, u1, h0, h1, h2, h3, h4, h5, h6, h7]
     }
 
     #[inline(always)]
     fn ipv4(&self, ip_len: usize) -> [u32; 5] {
         let [version_ihl, ..] = self.first.to_ne_bytes();
-        let [l0, l1] = ((ip_len + DATAGRAM_LEN) as u16).to_be_bytes();
+        let [l0, l1] = (ip_len as u16 + self.datagram_len).to_be_bytes();
         const DONT_FRAGMENT: u8 = 0x40;
         let mut words = [
             u32::from_ne_bytes([version_ihl, 0, l0, l1]),
@@ -150,7 +172,7 @@ impl Ack {
     fn ipv6(&self) -> [u32; 10] {
         // Version and flow label stay; the traffic class is cleared.
         let first = self.first & u32::from_be(0xf00f_ffff);
-        let [l0, l1] = (DATAGRAM_LEN as u16).to_be_bytes();
+        let [l0, l1] = self.datagram_len.to_be_bytes();
         let second = u32::from_ne_bytes([l0, l1, PROTOCOL_UDP, TTL]);
         let ([s0, s1, s2, s3], [d0, d1, d2, d3]) = (self.source, self.destination);
         [first, second, s0, s1, s2, s3, d0, d1, d2, d3]
@@ -166,13 +188,13 @@ impl Ack {
             sum_of(&[self.source[3], self.destination[3]])
         };
         let protocol = u64::from(u16::from(PROTOCOL_UDP).to_be());
-        checksum::fold(addresses + protocol + u64::from((DATAGRAM_LEN as u16).to_be()))
+        checksum::fold(addresses + protocol + u64::from(self.datagram_len.to_be()))
     }
 
-    /// The sum of the UDP header, with a checksum of 0, and the ATP header.
+    /// The sum of the UDP header, with a checksum of 0, and its payload.
     #[inline(always)]
     fn datagram_sum(&self) -> u64 {
-        sum_of(&self.udp) + sum_of(&self.header)
+        sum_of(&self.udp) + sum_of(&self.atp)
     }
 
     /// Completes the checksum. The field holds the sum of the pseudo header, as a packet with

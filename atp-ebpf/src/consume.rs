@@ -54,7 +54,7 @@ pub fn acknowledgment<H: Hook + log::Hook>(hook: &H, datagram: &Datagram) -> Res
     let state = flow::state(lane).ok_or(Verdict::Drop(Event::AckOfClosedLane))?;
     let outcome = match body {
         Some(body) => take_answer(index, state, &header, &body),
-        None => take_ack(index, state, &header),
+        None => take_ack(index, state, &header, datagram.ack_arrival()),
     };
     note(hook, outcome);
     law::run_if_due(hook, lane, control, H::CONSUMED);
@@ -62,7 +62,7 @@ pub fn acknowledgment<H: Hook + log::Hook>(hook: &H, datagram: &Datagram) -> Res
 }
 
 #[inline(always)]
-fn take_ack(flow: u32, state: *mut LaneState, header: &Header) -> Event {
+fn take_ack(flow: u32, state: *mut LaneState, header: &Header, arrived: Option<u32>) -> Event {
     let outcome = merge(flow, header.slot(), 1 << (header.slot() % ack_ring::SLOTS_PER_WORD));
     // A slot is one transmission, so a second ACK for it is a duplicate from the network. A lost
     // race still means a new ACK.
@@ -70,7 +70,7 @@ fn take_ack(flow: u32, state: *mut LaneState, header: &Header) -> Event {
         count_acked(state, header);
         // DATA with this flag isn't stamped. A receiver without room for it answers it even so.
         if !header.flags().contains(Flags::NO_ACK) {
-            observe_rtt(state, header);
+            observe_rtt(state, header, arrived);
         }
     }
     outcome
@@ -108,7 +108,7 @@ fn take_answer(flow: u32, state: *mut LaneState, header: &Header, body: &PacketB
             (&raw mut (*state).answered_probe_time).write_volatile(u64::from(header.time()));
         }
     }
-    observe_rtt(state, header);
+    observe_rtt(state, header, None);
     Event::ProbeNews
 }
 
@@ -169,16 +169,17 @@ fn count_acked(state: *mut LaneState, header: &Header) {
 /// Updates the RTT without a lock: of two processors at once, one may lose its sample, which hardly
 /// matters to a filter of gain 1/8. Retransmissions count too, because egress stamps them anew.
 #[inline(always)]
-fn observe_rtt(state: *mut LaneState, header: &Header) {
+fn observe_rtt(state: *mut LaneState, header: &Header, arrived: Option<u32>) {
     // SAFETY: no arguments; CLOCK_MONOTONIC.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let Some(age_ns) = header.age_ns(now_ns) else { return };
+    let forward = header.forward_delay(arrived);
     // SAFETY: aligned fields of a map's element; other processors write it, hence volatile.
     unsafe {
         let meter = &raw mut (*state).rtt_meter;
         meter.write_volatile(meter.read_volatile().on_ack(now_ns, age_ns));
-        let base = &raw mut (*state).base;
-        base.write_volatile(base.read_volatile().observe(now_ns, age_ns));
+        let path = &raw mut (*state).path;
+        path.write_volatile(path.read_volatile().observe(now_ns, age_ns, forward));
     }
 }
 

@@ -113,9 +113,9 @@ fn step(index: u32, law: *mut LaneLaw) {
         lane.advise(advice, heard_ns);
         lane.set_acks_lost(Share::from_q16(acks_lost_q16));
         if lane.has_window() {
-            let base = (&raw const (*state).base).read_volatile();
+            let path = (&raw const (*state).path).read_volatile();
             // CLOCK_TAI: the seconds of CLOCK_REALTIME, which programs can't read.
-            lane.set_draining(yielding::drains(bpf_ktime_get_tai_ns(), base.ns()));
+            lane.set_draining(yielding::drains(bpf_ktime_get_tai_ns(), path.idle_ns()));
         }
         lane.step(&view, &mut Cells(state));
         hasten(state, now_ns, before, lane.rate());

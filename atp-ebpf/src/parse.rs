@@ -4,7 +4,7 @@
 use crate::packet::{keep, load_u8, load_u16, load_u32, load_u64};
 use atp_common::{
     maps::Flow,
-    wire::{EpochArrivals, HEADER_LEN, Header, Kind, PROBE_LEN, PROBE_WORDS, ParseError},
+    wire::{ACK_LEN, EpochArrivals, HEADER_LEN, Header, Kind, PROBE_LEN, PROBE_WORDS, ParseError},
 };
 use aya_ebpf::programs::{TcContext, XdpContext};
 
@@ -229,6 +229,17 @@ impl Datagram {
         }
         // SAFETY: the 32 bytes were just checked.
         Some(unsafe { [load_u64(at), load_u64(at + 8), load_u64(at + 16), load_u64(at + 24)] })
+    }
+
+    /// When an ACK's packet arrived, if the receiver said so and the word is in the linear area.
+    #[inline(always)]
+    pub fn ack_arrival(&self) -> Option<u32> {
+        let at = keep(self.udp + UDP_LEN);
+        if self.payload_len < ACK_LEN || at + ACK_LEN > self.end {
+            return None;
+        }
+        // SAFETY: the word behind the header was just checked.
+        Some(u32::from_be(unsafe { load_u32(at + HEADER_LEN) }))
     }
 
     /// Whether a PROBE in this datagram can be answered in place: it has the right length and no IP

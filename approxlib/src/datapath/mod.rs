@@ -173,11 +173,12 @@ impl Datapath {
         }
     }
 
-    /// Records an ACK that came on the socket and named the right cookie.
-    pub fn on_ack(&mut self, now_ns: u64, header: &Header) {
+    /// Records an ACK that came on the socket and named the right cookie. `arrived`: when its
+    /// packet did, by the receiver's clock.
+    pub fn on_ack(&mut self, now_ns: u64, header: &Header, arrived: Option<u32>) {
         match self {
             Self::Kernel(kernel) => kernel.on_stray_ack(now_ns),
-            Self::Userspace(userspace) => userspace.on_ack(now_ns, header),
+            Self::Userspace(userspace) => userspace.on_ack(now_ns, header, arrived),
         }
     }
 

@@ -17,9 +17,10 @@ use atp_common::{
     laws::{
         RateLaw, Rules,
         lane::{Counters, EPOCHS, Lane, Settings, View},
+        path_delay::PathDelay,
         queue,
         rtt::{Rtt, RttMeter},
-        yielding::{self, BaseRtt, Window},
+        yielding::{self, Window},
     },
     maps::{GroupProgress, LaneStatus},
     units::{PodBool, Rate, Share},
@@ -95,7 +96,7 @@ struct UserspaceLane {
     law: Lane,
     epochs: EpochRing,
     rtt_meter: RttMeter,
-    base: BaseRtt,
+    path: PathDelay,
     window: Window,
     pacer: Pacer,
     rules: Rules,
@@ -205,13 +206,13 @@ impl Userspace {
 
     /// Counts an ACK and takes an RTT sample. Retransmissions have stamps of their own, so their
     /// ACKs give true samples too.
-    pub fn on_ack(&mut self, now_ns: u64, header: &Header) {
+    pub fn on_ack(&mut self, now_ns: u64, header: &Header, arrived: Option<u32>) {
         self.any_acked = true;
         let Some(lane) = self.lanes.get_mut(header.group()) else { return };
         lane.epochs.acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
         if let Some(age_ns) = header.age_ns(now_ns).filter(|age_ns| *age_ns <= RTT_NS_MAX) {
             lane.rtt_meter = lane.rtt_meter.on_ack(now_ns, age_ns);
-            lane.base = lane.base.observe(now_ns, age_ns);
+            lane.path = lane.path.observe(now_ns, age_ns, header.forward_delay(arrived));
         }
     }
 
@@ -269,12 +270,12 @@ impl UserspaceLane {
         let pacer = Pacer::new(now_ns, EARLY_NS);
         let rtt_meter = law.rtt_meter().at_estimate(rtt);
         // Programs that were left behind may write ACKs to the ring, and nobody measures.
-        let base = match rtt.min_ns {
-            0 => BaseRtt::UNKNOWN,
-            least_ns => BaseRtt::UNKNOWN.observe(now_ns, least_ns),
+        let path = match rtt.min_ns {
+            0 => PathDelay::UNKNOWN,
+            least_ns => PathDelay::UNKNOWN.observe(now_ns, least_ns, None),
         };
         let window = Window::new(settings.packet_bytes());
-        Self { law, epochs, rtt_meter, base, window, pacer, rules, tlr }
+        Self { law, epochs, rtt_meter, path, window, pacer, rules, tlr }
     }
 
     /// `progress`: the sums over all flows of the job. `advice`: the newest, and when it came.
@@ -285,7 +286,7 @@ impl UserspaceLane {
         let view = View { now_ns, last_departure_ns: 0, rtt, tlr: self.tlr };
         let before = self.law.rate();
         if self.law.has_window() {
-            self.law.set_draining(yielding::drains(shared_ns(), self.base.ns()));
+            self.law.set_draining(yielding::drains(shared_ns(), self.path.idle_ns()));
         }
         if let Some((advice, heard_ns)) = advice {
             self.law.advise(advice, heard_ns);
@@ -297,7 +298,7 @@ impl UserspaceLane {
     /// The most packets in flight; 0: no limit.
     fn window_packets(&self, read_late_ns: u64) -> u32 {
         match self.law.has_window() {
-            true => self.window.packets(self.law.rate(), self.base.ns(), read_late_ns),
+            true => self.window.packets(self.law.rate(), self.path.covered_ns(), read_late_ns),
             false => 0,
         }
     }

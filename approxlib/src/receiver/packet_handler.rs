@@ -18,7 +18,7 @@ use crate::{
 use atp_common::{
     dscp,
     maps::arrivals::{self, RUN_MAX, Run},
-    wire::{FinBody, Flags, HEADER_LEN, Header, Kind, PROBE_LEN, ResetReason, TermsBody},
+    wire::{Ack, FinBody, Flags, HEADER_LEN, Header, Kind, PROBE_LEN, ResetReason, TermsBody},
 };
 use atp_proto::{Outcome, reset_header};
 
@@ -114,14 +114,14 @@ impl PacketHandler<'_> {
             Admitted::Here(source) => source,
             Admitted::Gone(Tombstone::Ended { .. }) => {
                 self.stats.ignored += 1;
-                return self.acknowledge(packet, header);
+                return self.acknowledge(now_ns, packet, header);
             }
             Admitted::Gone(Tombstone::Forgotten) => {
                 return self.refuse(now_ns, packet.ends, header, ResetReason::Forgotten);
             }
             Admitted::Refused(reason) => {
                 if reason == ResetReason::NoRoom {
-                    self.acknowledge(packet, header);
+                    self.acknowledge(now_ns, packet, header);
                 }
                 return self.refuse(now_ns, packet.ends, header, reason);
             }
@@ -132,7 +132,7 @@ impl PacketHandler<'_> {
         match outcome {
             Outcome::Refused(reason) => {
                 if reason == ResetReason::NoRoom {
-                    self.acknowledge(packet, header);
+                    self.acknowledge(now_ns, packet, header);
                 }
                 return self.refuse(now_ns, packet.ends, header, reason);
             }
@@ -153,10 +153,10 @@ impl PacketHandler<'_> {
         if header.flags().contains(Flags::NO_ACK) {
             // Without memory for a record, each packet gets an ACK.
             if self.acknowledges && !record(source, packet.traffic_class, header, 1) {
-                self.acknowledge(packet, header);
+                self.acknowledge(now_ns, packet, header);
             }
         } else {
-            self.acknowledge(packet, header);
+            self.acknowledge(now_ns, packet, header);
         }
     }
 
@@ -199,10 +199,11 @@ impl PacketHandler<'_> {
     /// Acknowledges a packet, if this process does so. An ACK says only that the packet reached the
     /// host, so every packet of an admitted job gets one, even a dropped one. So does a packet for
     /// which there is no room at present: that is no congestion of the network.
-    fn acknowledge(&mut self, packet: &Incoming<'_>, header: &Header) {
+    fn acknowledge(&mut self, now_ns: u64, packet: &Incoming<'_>, header: &Header) {
         if self.acknowledges {
             let congestion = dscp::is_congestion_experienced(packet.traffic_class);
-            self.replies.headers.push((header.into_ack(congestion), packet.ends));
+            let ack = Ack::answering(*header, congestion, now_ns);
+            self.replies.acks.push((ack, HEADER_LEN + packet.body.len(), packet.ends));
             self.stats.acks_sent += 1;
         }
     }

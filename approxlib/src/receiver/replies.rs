@@ -1,16 +1,18 @@
 //! Collects the packets to send back for a batch of received packets, and sends them.
 
 use crate::udp::{Ends, Outgoing, SendBatch, UdpSocket};
-use atp_common::wire::Header;
+use atp_common::wire::{Ack, Header};
 use atp_proto::StatedEnd;
 use std::io::ErrorKind::WouldBlock;
 
 /// Room for the longest control packet.
 const CONTROL_BYTES: usize = 1_280;
 
-/// Packets to send back: bare headers, and control packets one after the other in `bytes`.
+/// Packets to send back: ACKs, bare headers, and control packets one after the other in `bytes`.
 #[derive(Default)]
 pub struct Replies {
+    /// ACKs, and the lengths of the packets that they answer.
+    pub acks: Vec<(Ack, usize, Ends)>,
     pub headers: Vec<(Header, Ends)>,
     bytes: Vec<u8>,
     controls: Vec<(usize, Ends)>,
@@ -38,13 +40,15 @@ impl Replies {
     /// Sends all packets and clears the list.
     pub fn send(&mut self, socket: &UdpSocket, batch: &mut SendBatch) {
         let mut rest = &self.bytes[..];
+        let acks = self.acks.iter().map(|(ack, data_len, to)| (ack.bytes(*data_len), *to));
         let headers = self.headers.iter().map(|(header, to)| (&header.as_bytes()[..], *to));
         let controls = self.controls.iter().map(|(len, to)| {
             let (control, after) = rest.split_at(*len);
             rest = after;
             (control, *to)
         });
-        let mut outgoing: Vec<_> = headers
+        let mut outgoing: Vec<_> = acks
+            .chain(headers)
             .chain(controls)
             .map(|(head, to)| Outgoing { to: Some(to), ..Outgoing::control(head) })
             .collect();
@@ -63,6 +67,7 @@ impl Replies {
             };
             left = &mut left[sent..];
         }
+        self.acks.clear();
         self.headers.clear();
         self.bytes.clear();
         self.controls.clear();

@@ -6,6 +6,7 @@ pub mod burst;
 pub mod first_window;
 pub mod lane;
 pub mod pacing;
+pub mod path_delay;
 pub mod queue;
 pub mod rate;
 pub mod rtt;

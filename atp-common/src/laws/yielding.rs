@@ -5,24 +5,23 @@
 //! exact packets wait in it. With exactly as many, every packet that waits holds the next one back,
 //! so a queue of others slows the lane down within one RTT.
 //!
-//! The RTT of an idle path is the least of the present and the previous period. Lanes that fill the
+//! The RTT of an idle path is the least of the present and the previous period
+//! ([`PathDelay`]). Lanes that fill the
 //! line together would learn their own queue as part of it. So all lanes of all hosts slow down at
 //! the same time, once in a second: their queue drains, and each learns the path's RTT again.
 //! Hosts whose clocks differ by more than a few milliseconds drain at different times.
 
-use super::rtt::Rtt;
+use super::{path_delay::PathDelay, rtt::Rtt};
 use crate::units::Rate;
-use bytemuck::{Pod, Zeroable};
 
-/// A period of the least RTT is 2^30 ns: longer than a second, so each has a drain.
-const PERIOD_LOG2_NS: u32 = 30;
-/// The time between two drains.
+/// The time between two drains: shorter than a period of the least RTT, so each of these has one.
 const DRAIN_INTERVAL_NS: u64 = 1_000_000_000;
+const _: () = assert!(DRAIN_INTERVAL_NS < PathDelay::PERIOD_NS);
 /// The longest time between two looks at the clock of a controller whose lanes drain.
 pub const TICK_NS_MAX: u64 = 2_000_000;
 /// A drain lasts as long as two such ticks, and some RTTs.
 const DRAIN_NS: u64 = 4_000_000;
-const DRAIN_RTTS: u64 = 4;
+const DRAIN_RTTS: u64 = 2;
 /// The part of the rate, and with it of the window, that a drain leaves.
 const DRAIN_DIVISOR: u64 = 4;
 /// An interrupt delays ACKs by as much.
@@ -33,45 +32,6 @@ const EXACT_NS_MAX: u64 = 1 << 28;
 const GAIN_SHIFT: u32 = 4;
 /// Longer drains would leave too little of a second.
 const DRAIN_NS_MAX: u64 = DRAIN_INTERVAL_NS / 4;
-
-/// The least RTT of the present period and the previous one. All zero before the first sample.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub struct BaseRtt {
-    period: u64,
-    /// The least RTT of this period, and of the one before; 0: none was measured.
-    minima_ns: [u64; 2],
-}
-
-impl BaseRtt {
-    /// No samples.
-    pub const UNKNOWN: Self = Self { period: 0, minima_ns: [0; 2] };
-
-    /// Takes in a sample. Periods without any leave the estimate of the last one.
-    #[inline(always)]
-    pub const fn observe(self, now_ns: u64, sample_ns: u64) -> Self {
-        let period = now_ns >> PERIOD_LOG2_NS;
-        if sample_ns > Rtt::SAMPLE_NS_MAX {
-            return self;
-        }
-        // A sample of 0 is shorter than the header's unit of time.
-        let sample_ns = if sample_ns == 0 { 1 } else { sample_ns };
-        let [least_ns, before_ns] = self.minima_ns;
-        if period != self.period {
-            let before_ns = if least_ns == 0 { before_ns } else { least_ns };
-            return Self { period, minima_ns: [sample_ns, before_ns] };
-        }
-        let is_less = least_ns == 0 || sample_ns < least_ns;
-        Self { period, minima_ns: [if is_less { sample_ns } else { least_ns }, before_ns] }
-    }
-
-    /// The estimate, nanoseconds; 0 before the first sample.
-    #[inline(always)]
-    pub const fn ns(self) -> u64 {
-        let [least_ns, before_ns] = self.minima_ns;
-        if before_ns == 0 || (least_ns != 0 && least_ns < before_ns) { least_ns } else { before_ns }
-    }
-}
 
 /// The window of a lane: its most packets in flight, those in its host's queues too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,15 +53,16 @@ impl Window {
         self.packet_bytes_q8 = mean_q8 - (mean_q8 >> GAIN_SHIFT) + (packet_q8 >> GAIN_SHIFT);
     }
 
-    /// What `rate` sends on an idle path until its ACK is read, in packets, and one at least.
-    /// `rate`: that of a drain while there is one. `read_late_ns`: the mean time from the arrival
-    /// of an ACK to its reading. 0: no limit, because no RTT is known yet (`base_ns` is 0).
-    pub const fn packets(&self, rate: Rate, base_ns: u64, read_late_ns: u64) -> u32 {
-        if base_ns == 0 {
+    /// What `rate` sends in `path_ns` and until its ACK is read, in packets, and one at least.
+    /// `rate`: that of a drain while there is one. `path_ns`: the path's own time
+    /// ([`PathDelay::covered_ns`]). `read_late_ns`: the mean time from the arrival of an ACK to its
+    /// reading. 0: no limit, because no RTT is known yet (`path_ns` is 0).
+    pub const fn packets(&self, rate: Rate, path_ns: u64, read_late_ns: u64) -> u32 {
+        if path_ns == 0 {
             return 0;
         }
         // ACKs that are read together have waited for between nothing and twice the mean.
-        let ns = base_ns.saturating_add(read_late_ns).saturating_add(read_late_ns / 2);
+        let ns = path_ns.saturating_add(read_late_ns).saturating_add(read_late_ns / 2);
         let bytes = match ns < EXACT_NS_MAX {
             true => rate.bytes_per_s() * ns / 1_000_000_000,
             false => rate.bytes_in(ns),
@@ -127,8 +88,9 @@ pub const fn overdue_ns(rtt: Rtt, read_late_ns: u64) -> u64 {
 }
 
 /// Whether lanes drain the queue at `shared_ns` of a clock that hosts share, as CLOCK_REALTIME.
-pub const fn drains(shared_ns: u64, base_ns: u64) -> bool {
-    let ns = DRAIN_NS.saturating_add(base_ns.saturating_mul(DRAIN_RTTS));
+/// `idle_ns`: the RTT of the idle path.
+pub const fn drains(shared_ns: u64, idle_ns: u64) -> bool {
+    let ns = DRAIN_NS.saturating_add(idle_ns.saturating_mul(DRAIN_RTTS));
     shared_ns % DRAIN_INTERVAL_NS < if ns < DRAIN_NS_MAX { ns } else { DRAIN_NS_MAX }
 }
 
@@ -142,30 +104,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PERIOD_NS: u64 = 1 << PERIOD_LOG2_NS;
     const MS: u64 = 1_000_000;
 
     proptest! {
-        // The least of the last period at least, and of the last two with samples at most.
-        #[test]
-        fn observe__keeps_the_least_of_two_periods(
-            steps in proptest::collection::vec((0..PERIOD_NS, 1u64..100_000), 1..60),
-        ) {
-            let (mut base, mut now_ns, mut samples) = (BaseRtt::UNKNOWN, 0, vec![]);
-            prop_assert_eq!(base.ns(), 0);
-            for (gap_ns, sample_ns) in steps {
-                now_ns += gap_ns;
-                base = base.observe(now_ns, sample_ns);
-                samples.push((now_ns, sample_ns));
-                let least_since = |since_ns: u64| {
-                    let recent = samples.iter().filter(|(at_ns, _)| *at_ns >= since_ns);
-                    recent.map(|(_, sample_ns)| *sample_ns).min().unwrap()
-                };
-                prop_assert!(base.ns() <= least_since(now_ns.saturating_sub(PERIOD_NS - 1)));
-                prop_assert!(base.ns() >= least_since(now_ns.saturating_sub(3 * PERIOD_NS)));
-            }
-        }
-
         // Of any rate and RTT: the product with the RTT, rounded up, and one packet at least.
         #[test]
         fn packets__is_the_rate_s_product(
@@ -221,18 +162,9 @@ mod tests {
     fn drains__at_each_full_second() {
         let base_ns = MS;
         let is_draining = |ms: u64| drains(7_000 * MS + ms * MS, base_ns);
-        assert!((0..8).all(is_draining) && !(8..1_000).any(is_draining));
+        assert!((0..6).all(is_draining) && !(6..1_000).any(is_draining));
         // A path of any length leaves three quarters of a second.
         assert!(!drains(250 * MS, u64::MAX) && drains(249 * MS, u64::MAX));
         assert_eq!(drained(Rate::from_bytes_per_s(1_000)).bytes_per_s(), 250);
-    }
-
-    #[test]
-    fn observe__an_idle_lane_keeps_its_estimate() {
-        let base = BaseRtt::UNKNOWN.observe(0, 300).observe(5 * PERIOD_NS, 900);
-        assert_eq!(base.ns(), 300);
-        assert_eq!(base.observe(6 * PERIOD_NS, 800).ns(), 800);
-        // No RTT is that long: the clock is wrong, or the echo hostile.
-        assert_eq!(base.observe(6 * PERIOD_NS, u64::MAX), base);
     }
 }

@@ -1,9 +1,9 @@
 use crate::laws::{
     lane::{Counters, EPOCHS, EpochCount},
     pacing::{Departure, depart, hastened},
+    path_delay::PathDelay,
     queue,
     rtt::{Rtt, RttMeter},
-    yielding::BaseRtt,
 };
 use crate::units::Rate;
 use crate::wire::Header;
@@ -137,13 +137,13 @@ pub struct LaneState {
     pub rtt_meter: RttMeter,
     /// When the last packet left or leaves, nanoseconds.
     pub left_ns: u64,
-    /// The RTT of an idle path, by the lane's ACKs.
-    pub base: BaseRtt,
+    /// The path's delays, by the lane's ACKs.
+    pub path: PathDelay,
     /// Counters by epoch; epoch `e` is in cell `e % 16`.
     pub cells: [EpochCell; EPOCHS],
 }
 
-const _: () = assert!(size_of::<LaneState>() == 112 + EPOCHS * size_of::<EpochCell>());
+const _: () = assert!(size_of::<LaneState>() == 152 + EPOCHS * size_of::<EpochCell>());
 
 /// For a datapath with exclusive access to the state, as in the simulator.
 impl LaneState {

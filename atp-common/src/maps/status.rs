@@ -11,8 +11,9 @@ pub struct LaneStatus {
     pub rtt_smoothed_ns: u64,
     /// The RTT's mean deviation, nanoseconds.
     pub rtt_variation_ns: u64,
-    /// The least round-trip time, nanoseconds: of a lane with [`LaneStatus::WINDOW`] the
-    /// [`BaseRtt`](crate::laws::yielding::BaseRtt), of any other that of its life.
+    /// The least round-trip time of the lane's life, nanoseconds; of a lane with
+    /// [`LaneStatus::WINDOW`] the time that the window covers
+    /// ([`PathDelay::covered_ns`](crate::laws::path_delay::PathDelay::covered_ns)).
     pub rtt_min_ns: u64,
     /// Target loss rate, Q16.
     pub tlr_q16: u32,

@@ -278,6 +278,16 @@ impl Header {
         Self::time_between_ns(self.time(), Self::time_of(now_ns))
     }
 
+    /// The time from this header's stamp to the packet's arrival, each by its own host's clock, in
+    /// units of 1,024 ns, wrapping. Only differences between packets mean anything.
+    #[inline(always)]
+    pub const fn forward_delay(&self, arrived: Option<u32>) -> Option<u32> {
+        match arrived {
+            Some(arrived) => Some(arrived.wrapping_sub(self.time())),
+            None => None,
+        }
+    }
+
     /// The flag bits.
     pub const fn flags(&self) -> Flags {
         Flags(self.flags)

@@ -3,6 +3,7 @@
 //!
 //! Input may come from anybody: unknown versions, kinds and flags are rejected.
 
+mod ack;
 mod advice;
 mod display;
 mod features;
@@ -18,6 +19,7 @@ mod request;
 mod reset;
 mod terms;
 
+pub use ack::{ACK_LEN, Ack, arrival};
 pub use advice::Advice;
 pub use features::Features;
 pub use fin::{FIN_BODY_LEN_MAX, FIN_GROUPS_MAX, FIN_PAGES_MAX, FinBody, FinGroup};

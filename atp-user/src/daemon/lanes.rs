@@ -264,8 +264,8 @@ impl ActiveLane {
         self.law.advise(advice.advice(), advice.heard_ns);
         self.law.set_acks_lost(advice.acks_lost());
         if self.law.has_window() {
-            let base_ns = tick.lanes.base_ns(index);
-            self.law.set_draining(yielding::drains(tick.shared_ns, base_ns));
+            let idle_ns = tick.lanes.path(index).idle_ns();
+            self.law.set_draining(yielding::drains(tick.shared_ns, idle_ns));
         }
         let view = View {
             now_ns: tick.now_ns,
@@ -344,7 +344,7 @@ impl ActiveLane {
             rtt_smoothed_ns: rtt.smoothed_ns,
             rtt_variation_ns: rtt.variation_ns,
             rtt_min_ns: match self.law.has_window() {
-                true => tick.lanes.base_ns(index),
+                true => tick.lanes.path(index).covered_ns(),
                 false => rtt.min_ns,
             },
             tlr_q16: self.tlr.q16(),
@@ -377,7 +377,10 @@ impl ActiveLane {
             rate_bytes_per_s: status.rate_bytes_per_s,
             rtt_smoothed_ns: status.rtt_smoothed_ns,
             rtt_variation_ns: status.rtt_variation_ns,
-            rtt_min_ns: status.rtt_min_ns,
+            rtt_min_ns: match self.law.has_window() {
+                true => tick.lanes.path(index).idle_ns(),
+                false => status.rtt_min_ns,
+            },
             sent_packets: sent.packets,
             sent_bytes: sent.bytes,
             too_far_packets: tick.lanes.too_far_packets(index),

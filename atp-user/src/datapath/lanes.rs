@@ -4,8 +4,8 @@ use super::{DatapathError, mapped::MappedArray, pacing, table::Table};
 use atp_common::{
     laws::{
         lane::EPOCHS,
+        path_delay::PathDelay,
         rtt::{Rtt, RttMeter},
-        yielding::BaseRtt,
     },
     maps::{EpochCell, LANES, LaneControl, LaneState},
     units::PodBool,
@@ -132,11 +132,12 @@ impl Lanes {
         }
     }
 
-    /// The RTT of an idle path, nanoseconds; 0 before the first ACK.
-    pub fn base_ns(&self, lane: u16) -> u64 {
-        const AT: usize = offset_of!(LaneState, base);
+    /// The path's delays. The fields may belong to two adjacent samples.
+    pub fn path(&self, lane: u16) -> PathDelay {
+        const AT: usize = offset_of!(LaneState, path);
+        const WORDS: usize = size_of::<PathDelay>() / size_of::<u64>();
         let words = std::array::from_fn(|word| self.state_word(lane, AT + word * size_of::<u64>()));
-        bytemuck::cast::<[u64; 3], BaseRtt>(words).ns()
+        bytemuck::cast::<[u64; WORDS], PathDelay>(words)
     }
 
     /// Whether no PROBE-ACK can add to the counts of `epoch` any more.

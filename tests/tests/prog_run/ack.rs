@@ -2,11 +2,11 @@
 
 use crate::NEEDS;
 use anyhow::{Result, ensure};
-use atp_common::wire::{Fields, Header, Kind};
+use atp_common::wire::{Ack, Fields, HEADER_LEN, Header, Kind, arrival};
 use atp_tests::{
     capability::Suite,
     packets::{Parsed, RECEIVER, SENDER, Shape, data_fields},
-    prog_run::{Rig, TC_DROP, TC_PASS},
+    prog_run::{Rig, TC_DROP, TC_PASS, now_ns},
 };
 
 pub fn add(suite: &mut Suite) {
@@ -21,23 +21,30 @@ fn answers_every_shape() -> Result<()> {
     for (sent, shape) in Shape::all().into_iter().enumerate() {
         let data = Header::new(&data_fields(77));
         let packet = shape.data(&data);
+        let before = Header::time_of(now_ns());
         let outcome = rig.egress_marked(&packet)?;
+        let after = Header::time_of(now_ns());
         ensure!(outcome.verdict == TC_PASS, "{shape:?}: verdict {}", outcome.verdict);
-        ensure!(outcome.packet.len() == shape.payload_offset() + 32, "{shape:?}: length");
+        let ack_len = Ack::len(HEADER_LEN + shape.body);
+        ensure!(outcome.packet.len() == shape.payload_offset() + ack_len, "{shape:?}: length");
         ensure!(outcome.skb.mark == 0, "{shape:?}: still marked");
-        let (before, ack) = (Parsed::of(&packet)?, Parsed::of(&outcome.packet)?);
+        let (data_packet, ack) = (Parsed::of(&packet)?, Parsed::of(&outcome.packet)?);
+        let arrived = arrival(&ack.body);
+        let is_present = |at: u32| at.wrapping_sub(before) <= after.wrapping_sub(before);
+        // An answer is never longer than what it answers.
+        ensure!(arrived.is_some() == (shape.body >= 4) && arrived.is_none_or(is_present));
         let expected = Parsed {
             macs: (RECEIVER.mac, SENDER.mac),
-            vlan: before.vlan,
+            vlan: data_packet.vlan,
             traffic_class: (0, 0),
             ttl: 64,
-            flow_label: before.flow_label,
+            flow_label: data_packet.flow_label,
             options: vec![0; 4 * shape.options],
-            addresses: (before.addresses.1, before.addresses.0),
+            addresses: (data_packet.addresses.1, data_packet.addresses.0),
             ports: (RECEIVER.port, SENDER.port),
-            checksum: before.checksum,
+            checksum: data_packet.checksum,
             header: data.into_ack(shape.ecn == 3),
-            body: Vec::new(),
+            body: arrived.map_or_else(Vec::new, |at| at.to_be_bytes().to_vec()),
         };
         // The MAC addresses are exchanged like those of the hosts.
         ensure!(ack == expected, "{shape:?}: {ack:?} not {expected:?}");

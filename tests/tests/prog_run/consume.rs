@@ -3,6 +3,7 @@
 use crate::NEEDS;
 use anyhow::{Result, ensure};
 use atp_common::{
+    laws::path_delay::PathDelay,
     maps::{ACK_RING_WORDS, LaneControl},
     wire::{Fields, Flags, Header, Kind},
 };
@@ -21,6 +22,7 @@ pub fn add(suite: &mut Suite) {
     suite.add("consume__marks_are_counted", NEEDS, marks_are_counted);
     suite.add("consume__a_closed_epoch_counts_nothing", NEEDS, a_closed_epoch_counts_nothing);
     suite.add("consume__rtt_is_observed", NEEDS, rtt_is_observed);
+    suite.add("consume__tells_the_wait_of_an_ack", NEEDS, tells_the_wait_of_an_ack);
     suite.add("consume__a_wrong_cookie_is_forged", NEEDS, a_wrong_cookie_is_forged);
     suite.add("consume__unknown_is_dropped", NEEDS, unknown_is_dropped);
     suite.add("consume__without_a_ring_is_unknown", NEEDS, without_a_ring_is_unknown);
@@ -171,6 +173,50 @@ fn rtt_is_observed() -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// Of two packets with the same RTT, one waited on its way, and of the other one the ACK did. The
+/// receiver's clock has nothing to do with the sender's.
+fn tells_the_wait_of_an_ack() -> Result<()> {
+    at_both(|consumer| {
+        for first_slot in (0..).step_by(4) {
+            let began_ns = now_ns();
+            let outcome = tells_the_wait_in_time(consumer, first_slot);
+            // Delays of the idle path are forgotten if this host stands still.
+            if outcome.is_ok() || now_ns() - began_ns < PathDelay::PERIOD_NS {
+                return outcome;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn tells_the_wait_in_time(consumer: &Consumer, first_slot: u32) -> Result<()> {
+    const IDLE_NS: u64 = 1_000_000_000;
+    const WAIT_NS: u64 = 4_000_000_000;
+    let consume = |slot: u32, rtt_ns, forward_ns| {
+        let departed_ns = now_ns() - rtt_ns;
+        let mut header = Header::new(&fields(first_slot + slot));
+        header.stamp(EPOCH, departed_ns);
+        let arrived = Header::time_of(departed_ns + forward_ns).wrapping_add(0xdead_beef);
+        let payload = [&header.as_bytes()[..], &arrived.to_be_bytes()].concat();
+        ensure!(consumer.consumes(&Shape::default().udp(&RECEIVER, &SENDER, &payload))?);
+        let path = consumer.rig.datapath.lanes().path(LANE);
+        ensure!(path.idle_ns() >= IDLE_NS - 2_048, "{path:?}");
+        Ok((path.covered_ns() - path.idle_ns()) / 2)
+    };
+    consume(0, IDLE_NS, IDLE_NS / 2)?;
+    let wait_ns = consume(1, IDLE_NS + WAIT_NS, IDLE_NS / 2 + WAIT_NS)?;
+    ensure!(wait_ns < WAIT_NS / 2, "the packet waited, not its ACK: {wait_ns}");
+    let wait_ns = consume(2, IDLE_NS + WAIT_NS, IDLE_NS / 2)?;
+    ensure!(wait_ns > WAIT_NS / 2, "the ACK waited: {wait_ns}");
+    // An earlier version at the receiver names no time.
+    let mut header = Header::new(&fields(first_slot + 3));
+    header.stamp(EPOCH, now_ns() - IDLE_NS - WAIT_NS);
+    ensure!(consumer.consumes(&Shape::default().udp(&RECEIVER, &SENDER, header.as_bytes()))?);
+    let path = consumer.rig.datapath.lanes().path(LANE);
+    ensure!(path.covered_ns() == path.idle_ns(), "{path:?}");
+    Ok(())
 }
 
 fn a_wrong_cookie_is_forged() -> Result<()> {

@@ -30,7 +30,7 @@ use crate::{
     report::Timeline,
     udp::{BATCH, Interest, ReceiveBatch, SendBatch, SocketErrors, UdpSocket, now_ns, wait},
 };
-use atp_common::wire::{Header, Kind, PROBE_LEN};
+use atp_common::wire::{self, HEADER_LEN, Header, Kind, PROBE_LEN};
 use atp_proto::{Packet, QueueError, Sender};
 use closed_port::ClosedPort;
 use packing::PackedPackets;
@@ -388,7 +388,7 @@ impl SenderThread {
 fn on_packet(sender: &mut Sender, datapath: &mut Datapath, now_ns: u64, payload: &[u8]) {
     match Header::parse(payload) {
         Ok((header, Kind::Ack)) => match sender.on_ack(now_ns, &header) {
-            Ok(()) => datapath.on_ack(now_ns, &header),
+            Ok(()) => datapath.on_ack(now_ns, &header, wire::arrival(&payload[HEADER_LEN..])),
             Err(error) => tracing::trace!(%header, %error, "ACK refused"),
         },
         parsed => {

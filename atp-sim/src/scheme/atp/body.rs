@@ -11,6 +11,8 @@ use atp_common::wire::{Flags, Header, Kind};
 pub struct AtpBody {
     /// The header as on the wire.
     pub header: Header,
+    /// In an ACK: when its packet arrived, in the header's units of time.
+    pub arrived: Option<u32>,
     /// Bytes behind the header that are of messages, and of their headers in a packed packet.
     pub payload_bytes: u32,
     /// Numbers and lengths of the messages of a packed packet.

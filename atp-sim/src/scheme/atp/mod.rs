@@ -20,7 +20,7 @@ use crate::net::PortQueues;
 use atp_common::{
     laws::Variant,
     units::Rate,
-    wire::{HEADER_LEN, Header},
+    wire::{Ack, HEADER_LEN, Header, arrival},
 };
 use atp_proto::{GroupConfig, ReceiverConfig};
 
@@ -79,6 +79,18 @@ const OVERHEAD_BYTES: u32 = 28;
 /// The link's header, which a lane's rate also counts.
 const LINK_HEADER_BYTES: u32 = 14;
 
+/// The ACK of a DATA packet of `data_len` bytes, its header included, that came at `now_ns`.
+fn ack(route: Route, data: Header, data_len: u32, marked: bool, now_ns: u64) -> Packet {
+    let ack = Ack::answering(data, marked, now_ns);
+    let len = Ack::len(data_len as usize);
+    let (header, arrived) = (*ack.header(), arrival(&ack.bytes(len)[HEADER_LEN..]));
+    route.packet(
+        wire_bytes(len as u32 + OVERHEAD_BYTES),
+        route.path(header.slot()),
+        AtpBody { header, arrived, payload_bytes: 0, members: None, control: None },
+    )
+}
+
 /// A control packet from the bytes that the state machine wrote, header and body.
 ///
 /// # Panics
@@ -90,6 +102,6 @@ fn control(route: Route, payload: &[u8]) -> Packet {
     route.packet(
         wire_bytes(payload.len() as u32 + OVERHEAD_BYTES),
         route.path(header.slot()),
-        AtpBody { header, payload_bytes: 0, members: None, control },
+        AtpBody { header, arrived: None, payload_bytes: 0, members: None, control },
     )
 }

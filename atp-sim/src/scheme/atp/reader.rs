@@ -76,7 +76,7 @@ mod tests {
             slot: 0,
             time: 0,
         });
-        AtpBody { header, payload_bytes: 0, members: None, control: None }
+        AtpBody { header, arrived: None, payload_bytes: 0, members: None, control: None }
     }
 
     #[test]

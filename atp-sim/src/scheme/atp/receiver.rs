@@ -1,6 +1,6 @@
 //! The receiving host: the datapath acknowledges packets, and the library receives and answers.
 
-use super::{Application, AtpBody, GROUP, control};
+use super::{Application, AtpBody, GROUP, ack, control};
 use crate::{
     engine::NS,
     net::FlowId,
@@ -8,7 +8,7 @@ use crate::{
 };
 use atp_common::{
     laws::advice::Span,
-    wire::{FinBody, Flags, Header, Kind, TermsBody, member_header},
+    wire::{FinBody, Flags, HEADER_LEN, Header, Kind, TermsBody, member_header},
 };
 use atp_proto::{Adviser, Receiver, ReceiverConfig};
 
@@ -147,7 +147,8 @@ impl AtpReceiver {
 
 impl Endpoint for AtpReceiver {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
-        let Body::Atp(AtpBody { header, payload_bytes, members, control }) = &packet.body else {
+        let Body::Atp(AtpBody { header, payload_bytes, members, control, .. }) = &packet.body
+        else {
             return;
         };
         let now_ns = context.now_ns();
@@ -174,8 +175,9 @@ impl Endpoint for AtpReceiver {
                         receiver.on_data(now_ns, header, &ZEROS[..*payload_bytes as usize]);
                     }
                 }
-                let ack = header.into_ack(packet.label.ecn.is_marked());
-                self.answer(context, ack.as_bytes());
+                let marked = packet.label.ecn.is_marked();
+                let data_len = payload_bytes + HEADER_LEN as u32;
+                context.out.push(ack(self.route, *header, data_len, marked, now_ns));
             }
             Ok(Kind::Fin) => {
                 if let Some(adviser) = self.adviser(context) {

@@ -199,15 +199,15 @@ impl AtpSender {
     fn drain(&mut self, now_ns: u64) {
         let before = self.lane.rate();
         let shared_ns = self.clock_ns + now_ns;
-        self.lane.set_draining(yielding::drains(shared_ns, self.state.base.ns()));
+        self.lane.set_draining(yielding::drains(shared_ns, self.state.path.idle_ns()));
         self.state.hasten(now_ns, before, self.lane.rate());
     }
 
     /// The lane's window.
     fn window_packets(&self) -> u32 {
-        let (base_ns, read_late_ns) = (self.state.base.ns(), self.reader.mean_late_ns());
+        let (path_ns, read_late_ns) = (self.state.path.covered_ns(), self.reader.mean_late_ns());
         match self.lane.has_window() {
-            true => self.window.packets(self.lane.rate(), base_ns, read_late_ns),
+            true => self.window.packets(self.lane.rate(), path_ns, read_late_ns),
             false => 0,
         }
     }
@@ -275,12 +275,13 @@ impl AtpSender {
     }
 
     /// Does the work of the host's datapath: counts an ACK, and measures the RTT.
-    fn count_ack(&mut self, context: &mut Context<'_>, header: &Header) {
+    fn count_ack(&mut self, context: &mut Context<'_>, header: &Header, arrived: Option<u32>) {
         let now_ns = context.now_ns();
         self.state.note_acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
         if let Some(age_ns) = header.age_ns(now_ns) {
             self.state.rtt_meter = self.state.rtt_meter.on_ack(now_ns, age_ns);
-            self.state.base = self.state.base.observe(now_ns, age_ns);
+            let forward = header.forward_delay(arrived);
+            self.state.path = self.state.path.observe(now_ns, age_ns, forward);
             if self.first_window.is_some() {
                 let rtt = self.state.rtt_meter.rtt;
                 context.host.note_rtt(self.route.destination, now_ns, rtt, age_ns);
@@ -307,7 +308,7 @@ impl Endpoint for AtpSender {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
         let Body::Atp(body) = &packet.body else { return };
         if body.header.kind() == Ok(Kind::Ack) {
-            self.count_ack(context, &body.header);
+            self.count_ack(context, &body.header, body.arrived);
         }
         if !self.reader.keep(body) {
             self.take(context.now_ns(), body);
@@ -364,7 +365,8 @@ impl Endpoint for AtpSender {
             let members = self.sender.packed_messages(&packet);
             members.map(|member| (member.message.id, member.len)).collect()
         });
-        let body = AtpBody { header, payload_bytes: packet.len, members, control: None };
+        let payload_bytes = packet.len;
+        let body = AtpBody { header, arrived: None, payload_bytes, members, control: None };
         Some(Packet { label, body: body.into() })
     }
 

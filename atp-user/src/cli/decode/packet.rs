@@ -2,8 +2,8 @@
 
 use super::datagram::Datagram;
 use atp_common::wire::{
-    FinBody, Flags, HEADER_LEN, Header, Kind, PROBE_LEN, PackedBody, ParseError, ProbeBody,
-    ReceiptBody, RequestBody, TermsBody,
+    ACK_LEN, FinBody, Flags, HEADER_LEN, Header, Kind, PROBE_LEN, PackedBody, ParseError,
+    ProbeBody, ReceiptBody, RequestBody, TermsBody, arrival,
 };
 use std::net::SocketAddr;
 
@@ -29,6 +29,8 @@ pub enum Body<'a> {
     Packed(usize, PackedBody<'a>),
     /// Nothing, as the kind requires.
     Empty,
+    /// ACK: when its packet arrived.
+    Ack(u32),
     /// PROBE: room for the answer.
     Probe,
     /// PROBE-ACK.
@@ -74,6 +76,8 @@ impl<'a> Body<'a> {
     fn parse(kind: Kind, body: &'a [u8]) -> Option<Self> {
         match kind {
             Kind::Data => Some(Self::Data(body.len())),
+            // Earlier versions sent no time of arrival.
+            Kind::Ack if body.len() == ACK_LEN - HEADER_LEN => arrival(body).map(Self::Ack),
             Kind::Ack | Kind::Reset => body.is_empty().then_some(Self::Empty),
             Kind::Probe => (body.len() == PROBE_LEN - HEADER_LEN).then_some(Self::Probe),
             Kind::ProbeAck => ProbeBody::parse(body).map(|body| Self::ProbeAck(Box::new(body))),

@@ -25,6 +25,7 @@ impl Display for Packet<'_> {
                 body.members().try_for_each(|(id, data)| write!(f, " {id}:{}", data.len()))
             }
             Body::Empty | Body::Probe | Body::Unknown => Ok(()),
+            Body::Ack(arrived) => write!(f, " arrived {arrived}"),
             Body::ProbeAck(body) => probe_ack(f, &self.header, body),
             Body::Receipt(body) => {
                 write!(f, ", cumulative {} delivered {}", body.cumulative, body.delivered)?;
@@ -123,6 +124,7 @@ pub fn json(packet: &Packet<'_>) -> Value {
             ("messages", body.members().map(member).collect())
         }
         Body::Empty | Body::Probe => return object,
+        Body::Ack(arrived) => ("arrived", json!(arrived)),
         Body::ProbeAck(body) => ("probe_ack", probe_ack_json(header, body)),
         Body::Receipt(body) => {
             let words: Vec<_> = body

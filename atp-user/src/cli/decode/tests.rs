@@ -1,9 +1,10 @@
 //! Captures made in the tests: every link type, damaged files, filters.
 
 use super::*;
-use atp_common::wire::{Fields, Flags, Header};
+use atp_common::wire::{Ack, Fields, Flags, Header};
 use etherparse::PacketBuilder;
 use proptest::prelude::*;
+use serde_json::Value;
 use std::slice::from_ref;
 
 const ETHERNET: u32 = 1;
@@ -125,6 +126,22 @@ fn decode__every_link_type_in_both_formats() {
     }
     let (text, ..) = run(&pcap(RAW, &[raw_v6(&data(8, 6))]), &Filter::default(), false);
     assert!(text.contains("[2020:2020:2020:2020:2020:2020:2020:2020]:4000 > [3030:"), "{text}");
+}
+
+#[test]
+fn decode__names_an_ack_s_time_of_arrival() {
+    let (data, _) = Header::parse(&data(8, 6)).unwrap();
+    let ack = Ack::answering(data, false, 77 << 10);
+    for (data_len, text, json) in
+        [(32, "time 5\n", Value::Null), (42, "time 5 arrived 77\n", 77.into())]
+    {
+        let file = pcap(ETHERNET, &[ethernet(ack.bytes(data_len))]);
+        let (line, ..) = run(&file, &Filter::default(), false);
+        assert!(line.contains(": ACK ") && line.ends_with(text), "{line}");
+        let (line, ..) = run(&file, &Filter::default(), true);
+        let packet: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(packet["arrived"], json);
+    }
 }
 
 #[test]
