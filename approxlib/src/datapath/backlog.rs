@@ -5,17 +5,16 @@
 //! batch fits at high rates.
 
 use crate::udp::{BATCH, UdpSocket};
-use atp_common::units::Rate;
+use atp_common::{
+    laws::backlog::{PACKETS_MAX, PACKETS_MIN, packets_at},
+    units::Rate,
+};
 
-/// The backlog's limit, as time.
-pub const BACKLOG_NS: u64 = 2_000_000;
 /// The limit of an estimated wait. The lowest rate of a lane is one packet per epoch or RTT, so a
 /// longer estimate is wrong.
 const WAIT_NS_MAX: u64 = 1_000_000_000;
-/// The lowest limit. Fewer packets would leave the queue empty between two rounds.
-const PACKETS_MIN: u64 = 6;
-/// The highest limit: room for one batch while another waits.
-const PACKETS_MAX: u64 = 2 * BATCH as u64;
+
+const _: () = assert!(PACKETS_MAX == 2 * BATCH as u64);
 
 /// Adapts a socket's send buffer to its lane's rate.
 pub struct Backlog {
@@ -32,11 +31,12 @@ impl Backlog {
         Self { packet_bytes, truesize_bytes: truesize(packet_bytes as usize), packets: 0 }
     }
 
-    /// Adapts the socket to `rate`, if the limit changes by more than a quarter: smaller changes
-    /// are not worth a system call. A rate of 0 is not known yet.
+    /// Adapts the socket to `rate`. A limit that grows by a quarter or less isn't worth a system
+    /// call. One that shrinks is: the laws take a longer backlog for a queue of the network. A rate
+    /// of 0 is not known yet.
     pub fn follow(&mut self, socket: &UdpSocket, rate: Rate) {
-        let packets = packets_at(rate, self.packet_bytes);
-        if packets.abs_diff(self.packets) * 4 <= self.packets {
+        let packets = packets_at(rate, self.packet_bytes, PACKETS_MIN);
+        if !is_worth_a_call(self.packets, packets) {
             return;
         }
         // The call can't fail on a UDP socket, and a wrong size would only cost speed.
@@ -56,9 +56,8 @@ impl Backlog {
     }
 }
 
-fn packets_at(rate: Rate, packet_bytes: u32) -> u64 {
-    let packets = rate.bytes_in(BACKLOG_NS) / u64::from(packet_bytes.max(1));
-    packets.clamp(PACKETS_MIN, PACKETS_MAX)
+const fn is_worth_a_call(before: u64, packets: u64) -> bool {
+    packets < before || (packets - before) * 4 > before
 }
 
 /// The largest send buffer (SO_SNDBUF) that the library requests for packets of `packet_bytes` on
@@ -80,11 +79,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_at__two_milliseconds_within_bounds() {
-        let at = |bytes_per_s| packets_at(Rate::from_bytes_per_s(bytes_per_s), 1_474);
-        assert_eq!(at(0), PACKETS_MIN);
-        assert_eq!(at(25_000_000), 33);
-        assert_eq!(at(50_000_000_000), PACKETS_MAX);
+    fn is_worth_a_call__every_shorter_limit() {
+        let worth = [(0, 6), (6, 8), (8, 7), (7, 6)].map(|(from, to)| is_worth_a_call(from, to));
+        assert_eq!(worth, [true; 4]);
+        assert!(![(8, 8), (8, 10)].iter().any(|&(from, to)| is_worth_a_call(from, to)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! side reads and writes the shared memory, and sends probes.
 
 use super::{
-    backlog::{BACKLOG_NS, Backlog},
+    backlog::Backlog,
     by_group::ByGroup,
     coverage::{Coverage, Lost, StrayAcks},
     job_progress::FlowProgress,
@@ -18,6 +18,7 @@ use crate::{
 use atp_common::{
     laws::{
         advice::uneven_bytes,
+        backlog::BACKLOG_NS,
         burst,
         rtt::Rtt,
         yielding::{Window, overdue_ns},

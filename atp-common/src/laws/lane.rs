@@ -6,6 +6,7 @@
 
 use super::{
     advice::{AdviceLimit, Floor},
+    backlog::HostWait,
     queue,
     queue::Starvation,
     rate::{self, LawSettings, LawState, RateLaw},
@@ -152,9 +153,10 @@ pub struct Lane {
     reserved: [u8; 5],
     /// The least part of the advice.
     advice_floor: Floor,
+    host_wait: HostWait,
 }
 
-const _: () = assert!(size_of::<Lane>() == 704);
+const _: () = assert!(size_of::<Lane>() == 720);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -198,6 +200,7 @@ impl Lane {
             draining: 0,
             reserved: [0; 5],
             advice_floor: Floor::USUAL,
+            host_wait: HostWait::NONE,
         }
     }
 
@@ -220,6 +223,16 @@ impl Lane {
     /// its RTT is known, or an epoch is evaluated. Other lanes begin at Rmax anyway.
     pub const fn with_first_window(mut self) -> Self {
         self.first_window = self.settings.exact;
+        self
+    }
+
+    /// The same lane, in a host whose queue holds up to `least_packets` of its packets or more, at
+    /// unknown departures. Laws but TFRC's don't look at the RTT, and a lane with a window has no
+    /// backlog.
+    pub const fn with_backlog(mut self, least_packets: u64) -> Self {
+        if matches!(self.settings.rules.law(), RateLaw::Tfrc) && !self.settings.exact.is_true() {
+            self.host_wait = HostWait::of_backlog(least_packets);
+        }
         self
     }
 
@@ -319,6 +332,7 @@ impl Lane {
         self.begin(view, counters);
         // Evaluates all of them. With one per call, the lane would never catch up after a delay.
         for _ in 0..EPOCHS {
+            self.observe_host_wait(view, counters);
             let Some(evaluated) = self.evaluate_next(view, counters) else { break };
             if let Some(Evaluation { count, .. }) = evaluated {
                 self.observe_floor(&count);
@@ -418,12 +432,29 @@ impl Lane {
         counters: &mut impl Counters,
     ) -> Option<Option<Evaluation>> {
         let epoch = self.unevaluated;
-        let ripe = epoch != self.epoch && view.now_ns >= self.ripe_ns(epoch, view.rtt);
-        if !ripe || !counters.is_settled(epoch, view.now_ns) {
+        if !self.is_ripe(view, counters) {
             return None;
         }
         self.unevaluated = epoch.wrapping_add(1);
         Some(self.evaluate(epoch, view, counters))
+    }
+
+    /// Whether the oldest closed epoch can be evaluated.
+    fn is_ripe(&self, view: &View, counters: &impl Counters) -> bool {
+        let epoch = self.unevaluated;
+        epoch != self.epoch
+            && view.now_ns >= self.ripe_ns(epoch, view.rtt)
+            && counters.is_settled(epoch, view.now_ns)
+    }
+
+    /// Follows the smoothed RTT, which has taken in the ACKs of the next epoch to evaluate.
+    fn observe_host_wait(&mut self, view: &View, counters: &impl Counters) {
+        if self.host_wait.is_unseen() && self.is_ripe(view, counters) {
+            let Settings { rate_max, packet_bytes, .. } = self.settings;
+            let acks = counters.read(self.unevaluated).acked_packets;
+            let rate = self.closed[usize::from(self.unevaluated) % EPOCHS].rate;
+            self.host_wait.observe(acks, self.advice.capped(rate, rate_max), packet_bytes);
+        }
     }
 
     fn observe_floor(&mut self, count: &EpochCount) {
@@ -453,7 +484,8 @@ impl Lane {
                 // ACK that is only late must not halve an exact lane's rate.
                 let late_ns =
                     if self.settings.exact.is_true() { rtt.late_ns() } else { rtt.usual_ns() };
-                self.closed[usize::from(epoch) % EPOCHS].last_departure_ns + late_ns
+                let missing_ns = self.host_wait.missing_ns(self.rate(), self.settings.packet_bytes);
+                self.closed[usize::from(epoch) % EPOCHS].last_departure_ns + late_ns + missing_ns
             }
             false => 0,
         }
@@ -485,7 +517,7 @@ impl Lane {
             rtt_ns: if view.rtt.smoothed_ns == 0 {
                 closed.duration_ns
             } else {
-                view.rtt.smoothed_ns
+                self.host_wait.without(view.rtt.smoothed_ns)
             },
             idle: self.settings.rules.has(Rule::HoldWhenIdle) && self.was_idle(closed, count),
         };

@@ -2,6 +2,7 @@
 //! eBPF, in the daemon, and in the library's userspace datapath.
 
 pub mod advice;
+pub mod backlog;
 pub mod burst;
 pub mod first_window;
 pub mod lane;

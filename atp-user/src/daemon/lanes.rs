@@ -95,7 +95,9 @@ impl LaneTable {
         }
         let entry = self.lanes.vacant_entry();
         let index = u16::try_from(entry.key()).ok()?;
-        let mut law = Lane::new(new.settings, new.tlr, new.now_ns).at_epoch(new.epoch);
+        let mut law = Lane::new(new.settings, new.tlr, new.now_ns)
+            .at_epoch(new.epoch)
+            .with_backlog(new.backlog_packets);
         // The law decides how fast a lane may begin. A client can only ask for less.
         if new.rate != Rate::default() && new.rate < law.rate() {
             law = law.at_rate(new.rate);
@@ -238,6 +240,8 @@ pub struct NewLane {
     pub first_window: bool,
     /// The longest burst with which it makes up for late packets.
     pub burst_bytes_max: u32,
+    /// The least packets that a full backlog in this host has; 0 if departures are known.
+    pub backlog_packets: u64,
 }
 
 impl ActiveLane {

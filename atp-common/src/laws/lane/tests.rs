@@ -2,6 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 mod advice;
+mod backlog;
 
 #[derive(Default)]
 pub(super) struct Ring(pub(super) [EpochCount; EPOCHS]);

@@ -20,7 +20,7 @@ use super::{
 use crate::datapath::{Datapath, DatapathError, ProgressMap, RouteQuery};
 use approxlib::control::{GroupOpen, KnownPath, Refusal, RefusalKind, Reply, SenderGrant};
 use atp_common::{
-    laws::lane::Settings,
+    laws::{backlog, lane::Settings},
     maps::{ACK_RING_WORDS, Flow, GROUPS, GroupProgress, LANE_NONE, PortEntry},
     units::{Msr, Rate},
 };
@@ -281,6 +281,12 @@ impl Host {
         if self.lanes.is_empty() {
             self.first_lane.notify_one();
         }
+        let backlog_packets = match (self.datapath.paces_by_departure(), open.groups.len()) {
+            (true, _) => 0,
+            (false, 1) => backlog::PACKETS_MIN,
+            // The library limits the backlog of each lane by time alone.
+            (false, _) => 1,
+        };
         for &NewGroup { group, msr, epoch, rate, first_window, .. } in &open.groups {
             // Exact traffic shares its queue with others.
             let burst_bytes_max = if msr.is_exact() { 0 } else { self.burst_bytes_max };
@@ -295,6 +301,7 @@ impl Host {
                 rate,
                 first_window,
                 burst_bytes_max,
+                backlog_packets,
             };
             let (lanes, laws) = (self.datapath.lanes(), self.datapath.laws());
             let Some(lane) = self.lanes.open(lanes, laws, &self.profile, lane) else {
