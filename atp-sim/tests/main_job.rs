@@ -163,9 +163,10 @@ fn main_job__acks_that_are_read_late() {
     }
 }
 
-/// A queue of others' packets before the ACKs slows lanes down, and spares exact requests.
+/// A queue of others' packets before the ACKs makes a job take twice as long, as under `polite`.
+/// Were it taken for a queue of the lanes' own packets, the job would take 4.7 times as long.
 #[test]
 fn main_job__a_congested_path_of_acks() {
     let congested = yielding(|job| MainJob { reverse_flows: 1, ..job });
-    assert!(congested.0 > 2.0 && congested.1 < 1.5, "{congested:?}");
+    assert!((1.5..3.0).contains(&congested.0) && congested.1 < 3.0, "{congested:?}");
 }

@@ -14,6 +14,9 @@ pub const BACKLOG_NS: u64 = 2_000_000;
 pub const PACKETS_MIN: u64 = 6;
 /// The highest limit: room for one batch of the library while another waits.
 pub const PACKETS_MAX: u64 = 128;
+/// The wait is known to a packet or so. A shorter rest of the RTT may be its error, and would allow
+/// any rate.
+const RTT_NS_MIN: u64 = 100_000;
 /// With more ACKs, nothing of the former estimate is left.
 const ACKS_MAX: u64 = 64;
 
@@ -75,11 +78,13 @@ impl HostWait {
     }
 
     /// The network's part of a smoothed RTT. It isn't held to the least RTT, which contains a wait
-    /// too if the first packets were lost. A wait that is too long by a few packets adds as many to
-    /// what TFRC allows per RTT.
+    /// too if the first packets were lost.
     pub const fn without(self, smoothed_ns: u64) -> u64 {
+        if !self.is_unseen() {
+            return smoothed_ns;
+        }
         let rtt_ns = smoothed_ns.saturating_sub(self.smoothed_ns);
-        if rtt_ns == 0 { 1 } else { rtt_ns }
+        if rtt_ns < RTT_NS_MIN { RTT_NS_MIN } else { rtt_ns }
     }
 }
 
@@ -112,5 +117,7 @@ mod tests {
         let missing_ns = wait.missing_ns(Rate::from_bytes_per_s(375_000), 1_500);
         assert!(missing_ns.abs_diff(12_000_000) < 100_000, "{missing_ns}");
         assert_eq!(HostWait::NONE.missing_ns(Rate::from_bytes_per_s(375_000), 1_500), 0);
+        // An RTT without a wait can be of any length.
+        assert_eq!((HostWait::NONE.without(9), wait.without(9)), (9, RTT_NS_MIN));
     }
 }

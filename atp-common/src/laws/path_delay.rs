@@ -7,9 +7,12 @@ use bytemuck::{Pod, Zeroable};
 /// A period of the least delays is 2^30 ns: longer than a second, so each has a drain
 /// ([`super::yielding::drains`]).
 const PERIOD_LOG2_NS: u32 = 30;
+/// A period of the least wait of ACKs is 2^22 ns, some 4 ms: longer than a busy host delays packets,
+/// and shorter than a queue of TCP's needs to fill or empty.
+const ACK_PERIOD_LOG2_NS: u32 = 22;
 /// Shorter waits of ACKs may be the difference of two clocks: 100 ppm in two periods is 0.21 ms.
 const ACK_WAIT_NS_MIN: u64 = 250_000;
-/// The queue of the ACKs may grow while a window is on its way. With one wait, jobs beside TCP of
+/// The queue of the ACKs may grow while a window is on its way. With one wait of the latest ACK, jobs beside TCP of
 /// the opposite direction took 4 to 12 % longer.
 const ACK_WAITS: u64 = 2;
 /// A unit of a header's time is 2^10 ns.
@@ -29,10 +32,13 @@ struct Least {
 }
 
 impl Least {
-    /// Takes in a sample above 0. Periods without any leave the estimate of the last one.
+    const UNKNOWN: Self = Self { period: 0, minima_ns: [0; 2] };
+
+    /// Takes in a sample of a period; one of 0 counts as 1.
+    /// Periods without any leave the estimate of the last one.
     #[inline(always)]
-    const fn observe(self, now_ns: u64, sample_ns: u64) -> Self {
-        let period = now_ns >> PERIOD_LOG2_NS;
+    const fn observe(self, period: u64, sample_ns: u64) -> Self {
+        let sample_ns = if sample_ns == 0 { 1 } else { sample_ns };
         let [least_ns, before_ns] = self.minima_ns;
         if period != self.period {
             let before_ns = if least_ns == 0 { before_ns } else { least_ns };
@@ -54,12 +60,14 @@ impl Least {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct PathDelay {
+    /// Round-trip times.
     rtt: Least,
     /// Of delays from departure to arrival, by two clocks, plus [`FORWARD_ORIGIN_NS`].
     forward: Least,
     /// The first packet's forward delay, in a header's units of time, and [`IS_KNOWN`].
     reference: u64,
-    ack_wait_ns: u64,
+    /// The waits of ACKs, of short periods.
+    ack_wait: Least,
 }
 
 impl PathDelay {
@@ -67,10 +75,10 @@ impl PathDelay {
     pub const PERIOD_NS: u64 = 1 << PERIOD_LOG2_NS;
     /// No samples.
     pub const UNKNOWN: Self = Self {
-        rtt: Least { period: 0, minima_ns: [0; 2] },
-        forward: Least { period: 0, minima_ns: [0; 2] },
+        rtt: Least::UNKNOWN,
+        forward: Least::UNKNOWN,
         reference: 0,
-        ack_wait_ns: 0,
+        ack_wait: Least::UNKNOWN,
     };
 
     /// Takes in an RTT. `forward`: the time of the packet's arrival by the receiver's clock minus
@@ -81,21 +89,22 @@ impl PathDelay {
         if rtt_ns > Rtt::SAMPLE_NS_MAX {
             return self;
         }
-        // An RTT of 0 is shorter than the header's unit of time.
-        let rtt = self.rtt.observe(now_ns, if rtt_ns == 0 { 1 } else { rtt_ns });
-        let Some(forward) = forward else { return Self { rtt, ack_wait_ns: 0, ..self } };
+        let (period, ack_period) = (now_ns >> PERIOD_LOG2_NS, now_ns >> ACK_PERIOD_LOG2_NS);
+        let rtt = self.rtt.observe(period, rtt_ns);
+        let Some(forward) = forward else {
+            return Self { rtt, ack_wait: Least::UNKNOWN, ..self };
+        };
         let reference = match self.reference & IS_KNOWN {
             0 => forward as u64 | IS_KNOWN,
             _ => self.reference,
         };
         let units = forward.wrapping_sub(reference as u32) as i32 as i64;
         let forward_ns = FORWARD_ORIGIN_NS.wrapping_add_signed(units << TIME_SHIFT);
-        let forward = self.forward.observe(now_ns, forward_ns);
+        let forward = self.forward.observe(period, forward_ns);
         // The ACK's wait is the rest of what the RTT has beyond the idle path's.
         let packet_wait_ns = forward_ns - forward.ns();
         let wait_ns = rtt_ns.saturating_sub(rtt.ns()).saturating_sub(packet_wait_ns);
-        let ack_wait_ns = if wait_ns < ACK_WAIT_NS_MIN { 0 } else { wait_ns };
-        Self { rtt, forward, reference, ack_wait_ns }
+        Self { rtt, forward, reference, ack_wait: self.ack_wait.observe(ack_period, wait_ns) }
     }
 
     /// The least RTT of the present and the previous period, nanoseconds; 0 before any sample.
@@ -104,12 +113,13 @@ impl PathDelay {
         self.rtt.ns()
     }
 
-    /// The time that a window covers: the idle path, and twice the latest ACK's wait, nanoseconds.
-    /// 0 before the first sample. A receiver whose times are wrong can lengthen it to less than two
-    /// RTTs.
+    /// The time that a window covers: the idle path, and twice the wait that all ACKs of the last
+    /// milliseconds had, nanoseconds. 0 before the first sample. A receiver whose times are wrong
+    /// can lengthen it to less than two RTTs.
     #[inline(always)]
     pub const fn covered_ns(self) -> u64 {
-        self.idle_ns() + ACK_WAITS * self.ack_wait_ns
+        let wait_ns = self.ack_wait.ns();
+        self.idle_ns() + if wait_ns < ACK_WAIT_NS_MIN { 0 } else { ACK_WAITS * wait_ns }
     }
 }
 
@@ -149,13 +159,17 @@ mod tests {
         #[test]
         fn observe__tells_the_wait_of_the_ack_from_that_of_the_packet(
             clocks: u32,
-            waits in proptest::collection::vec((0u64..20_000, 0u64..20_000), 1..60),
+            waits in proptest::collection::vec((0u64..20_000, 0u64..20_000), 1..40),
         ) {
             const IDLE: u64 = 100;
             let forward = |wait: u64| Some(clocks.wrapping_add((IDLE / 2 + wait) as u32));
             let mut path = PathDelay::UNKNOWN.observe(0, IDLE * UNIT, forward(0));
+            let mut now_ns = MS;
             for (packet, ack) in waits {
-                path = path.observe(MS, (IDLE + packet + ack) * UNIT, forward(packet));
+                // Each is alone in its periods of ACKs.
+                now_ns += 3 << ACK_PERIOD_LOG2_NS;
+                path = path.observe(now_ns, (IDLE + packet + ack) * UNIT, forward(packet));
+                path = path.observe(now_ns + (1 << ACK_PERIOD_LOG2_NS), (IDLE + packet + ack) * UNIT, forward(packet));
                 prop_assert_eq!(path.idle_ns(), IDLE * UNIT);
                 let wait_ns = if ack * UNIT < ACK_WAIT_NS_MIN { 0 } else { ack * UNIT };
                 prop_assert_eq!(path.covered_ns(), IDLE * UNIT + 2 * wait_ns);
@@ -199,11 +213,15 @@ mod tests {
     }
 
     #[test]
-    fn observe__forgets_a_wait_that_ended() {
-        let path = PathDelay::UNKNOWN.observe(0, MS, Some(9)).observe(1, 5 * MS, Some(9));
+    fn observe__one_late_ack_is_no_queue() {
+        let late = |path: PathDelay, now_ns| path.observe(now_ns, 5 * MS, Some(9));
+        let path = PathDelay::UNKNOWN.observe(0, MS, Some(9));
+        assert_eq!(late(path, MS).covered_ns(), MS);
+        // All of two periods.
+        let path = (2..6).fold(path, |path, period| late(path, period << ACK_PERIOD_LOG2_NS));
         assert_eq!(path.covered_ns(), 9 * MS);
-        assert_eq!(path.observe(2, MS, Some(9)).covered_ns(), MS);
+        assert_eq!(path.observe(30 * MS, MS, Some(9)).covered_ns(), MS);
         // An earlier version took over at the receiver.
-        assert_eq!(path.observe(2, 5 * MS, None).covered_ns(), MS);
+        assert_eq!(path.observe(30 * MS, 5 * MS, None).covered_ns(), MS);
     }
 }

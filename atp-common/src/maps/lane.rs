@@ -143,7 +143,7 @@ pub struct LaneState {
     pub cells: [EpochCell; EPOCHS],
 }
 
-const _: () = assert!(size_of::<LaneState>() == 152 + EPOCHS * size_of::<EpochCell>());
+const _: () = assert!(size_of::<LaneState>() == 168 + EPOCHS * size_of::<EpochCell>());
 
 /// For a datapath with exclusive access to the state, as in the simulator.
 impl LaneState {
