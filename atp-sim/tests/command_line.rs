@@ -373,3 +373,24 @@ fn figure__draw_continues_past_missing_files() {
     assert!(said.contains("for N = 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 18, 19: run"), "{said}");
     assert!(said.contains("figure-6.json: EOF") && said.trim_end().lines().count() == 1, "{said}");
 }
+
+/// A host's profile is a name, a file or none. One that no scheme uses is refused.
+#[test]
+fn main_job__refuses_profiles_without_effect() {
+    let words = ["main-job", "--messages", "40", "--seeds", "1", "--profile", "one-queue"];
+    let of = |more: &[&str]| output(&[&words[..], more].concat());
+    for (words, about) in [
+        (&["--sender-profile", "no/such"][..], "no/such"),
+        (&["--receiver-profile", "/dev/null"], "/dev/null"),
+        (&["--scheme", "dctcp-es", "--sender-profile", "none"], "no scheme is ATP"),
+        (&["--scheme", "dctcp-es", "--receiver-profile", "none"], "no scheme has advice"),
+        (&["--scheme", "atp:paper", "--receiver-profile", "default"], "no scheme has advice"),
+    ] {
+        let refused = of(words);
+        let said = said(&refused);
+        assert!(!refused.status.success() && said.contains(about), "{words:?}: {said}");
+        assert!(refused.stdout.is_empty(), "{words:?}");
+    }
+    let used = ["--sender-profile", "none", "--receiver-profile", "default", "--scheme", "atp"];
+    assert!(of(&used).status.success(), "{}", said(&of(&used)));
+}

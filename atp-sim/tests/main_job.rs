@@ -1,7 +1,7 @@
 //! The main job's model against TCP's, and against the kernel's measurements. The simulator is
 //! deterministic and the seeds are fixed, so no bound depends on luck.
 
-use atp_sim::experiment::{MainJob, MainJobOutcome, MainJobTransport, Scheme};
+use atp_sim::experiment::{DaemonProfile, MainJob, MainJobOutcome, MainJobTransport, Scheme};
 use switch_profiles::Profile;
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=4;
@@ -169,4 +169,37 @@ fn main_job__acks_that_are_read_late() {
 fn main_job__a_congested_path_of_acks() {
     let congested = yielding(|job| MainJob { reverse_flows: 1, ..job });
     assert!((1.5..3.0).contains(&congested.0) && congested.1 < 3.0, "{congested:?}");
+}
+
+/// The hosts' profiles decide, whatever the switch has. Bounds are those of
+/// docs/src/results/one-queue.md, "Senders and receivers of different settings".
+#[test]
+fn main_job__senders_and_receivers_of_different_settings() {
+    let (one_queue, default) = (Profile::one_queue(), Profile::default());
+    let stated = |profile: &Profile| DaemonProfile::Stated(profile.clone());
+    let of = |switch: &Profile, name: &str, sender_profile, receiver_profile| {
+        let profile = switch.clone();
+        MainJob { profile, sender_profile, receiver_profile, seed: 1, ..atp(name) }.run()
+    };
+    let alone = with(MainJobTransport::Alone).run();
+    let yields = "atp:full:yield+advice+window";
+    for switch in [&one_queue, &default] {
+        // Both ends yield to the same exact traffic. DSCP 0 is in the same FIFO on any switch.
+        let both = of(switch, yields, stated(&one_queue), stated(&default));
+        let once = of(switch, yields, stated(&one_queue), DaemonProfile::Unstated);
+        let ratio = both.of_ideal / once.of_ideal;
+        assert!(once.of_ideal < 1.1 && (1.15..1.35).contains(&ratio), "{both:?} {once:?}");
+        assert!(both.dropped_share + once.dropped_share < 0.001, "{both:?} {once:?}");
+        assert!(both.exact_p99_s < 2.0 * alone.exact_p99_s, "{both:?} {alone:?}");
+    }
+    // No end yields: approximate queues lose what the line can't carry, and the line stays full.
+    let neither = of(&default, "atp", stated(&default), stated(&one_queue));
+    assert!(neither.of_ideal < 1.1 && (0.15..0.3).contains(&neither.dropped_share), "{neither:?}");
+    assert!(neither.exact_p99_s < 1.1 * alone.exact_p99_s, "{neither:?} {alone:?}");
+    // Without priorities it is the exact traffic that loses.
+    let neither = of(&one_queue, "atp", stated(&default), stated(&one_queue));
+    assert!(neither.exact_median_s > 100.0 * alone.exact_median_s, "{neither:?} {alone:?}");
+    // A profile that is the switch's is no other one.
+    let same = of(&default, "atp", stated(&default), stated(&default));
+    assert_eq!(same, of(&default, "atp", DaemonProfile::OfSwitch, DaemonProfile::OfSwitch));
 }

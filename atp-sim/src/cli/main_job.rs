@@ -1,11 +1,11 @@
 //! `atp-sim main-job`: the first command's job, in the simulator.
 
-use super::values::{number, profile, sampling_rate, whole_number};
+use super::values::{daemon_profile, number, profile, sampling_rate, whole_number};
 use anyhow::{Result, bail};
 use atp_output::say;
 use atp_sim::{
     engine::US,
-    experiment::{MainJob, MainJobOutcome, MainJobTransport, Scheme},
+    experiment::{DaemonProfile, MainJob, MainJobOutcome, MainJobTransport, Scheme},
     parallel,
     scheme::{Additions, Features},
 };
@@ -66,6 +66,14 @@ pub struct Options {
     /// scheme's in any of them [default: the scheme's own]
     #[arg(long, value_name = "FILE", value_parser = profile)]
     profile: Option<Profile>,
+    /// The queue profile of the senders' daemons: a name or a file as above, or none for a daemon
+    /// without one; the law is the scheme's [default: the switch's]
+    #[arg(long, value_name = "FILE", value_parser = daemon_profile)]
+    sender_profile: Option<DaemonProfile>,
+    /// The queue profile of the receiver's daemon, as above: one of one queue, or none, subtracts
+    /// nothing for exact traffic in its advice [default: the switch's]
+    #[arg(long, value_name = "FILE", value_parser = daemon_profile)]
+    receiver_profile: Option<DaemonProfile>,
     /// The number of seeds, 1 to 10,000
     #[arg(long, value_name = "NUMBER", default_value = "3", value_parser = whole_number(1, 10_000))]
     seeds: u64,
@@ -78,6 +86,7 @@ struct Row {
 }
 
 pub fn run(options: &Options) -> Result<()> {
+    options.refuse_without_effect()?;
     let mut rows = Vec::new();
     for scheme in &options.schemes {
         rows.push((scheme.to_string(), options.job(scheme)?));
@@ -109,6 +118,19 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 impl Options {
+    /// Refuses a profile that no scheme uses, because the user expects an effect.
+    fn refuse_without_effect(&self) -> Result<()> {
+        let mut laws = self.schemes.iter().filter(|scheme| scheme.spec().takes_laws);
+        if self.sender_profile.is_some() && laws.clone().next().is_none() {
+            bail!("--sender-profile has no effect here: no scheme is ATP; leave it out")
+        }
+        let advises = |scheme: &Scheme| scheme.laws().additions.advice_interval_ns.is_some();
+        if self.receiver_profile.is_some() && !laws.any(advises) {
+            bail!("--receiver-profile has no effect here: no scheme has advice; leave it out")
+        }
+        Ok(())
+    }
+
     fn job(&self, scheme: &Scheme) -> Result<MainJob> {
         let profile = match &self.profile {
             Some(profile) => profile.clone(),
@@ -143,6 +165,8 @@ impl Options {
             read_interval_ns: self.read_interval_us * 1_000,
             reverse_flows: self.reverse_flows as u32,
             profile,
+            sender_profile: self.sender_profile.clone().unwrap_or_default(),
+            receiver_profile: self.receiver_profile.clone().unwrap_or_default(),
             transport,
             ..MainJob::default()
         })

@@ -36,7 +36,7 @@ enum Command {
     /// Run the experiments of the paper's figures and write the results as JSON, CSV and SVG
     Figure(figure::Options),
     /// Run the job of `cargo xtask run`: several senders to one host, beside exact requests
-    MainJob(main_job::Options),
+    MainJob(Box<main_job::Options>),
     /// Map where one scheme completes jobs sooner than another; write JSON, CSV and SVG
     Map(Box<map::Options>),
 }

@@ -1,6 +1,6 @@
 //! Parses option values. Each error names the valid values.
 
-use atp_sim::workload::Sizes;
+use atp_sim::{experiment::DaemonProfile, workload::Sizes};
 use std::{
     fmt::{self, Display},
     str::FromStr,
@@ -32,6 +32,14 @@ impl fmt::Display for NamedSizes {
 /// Loads a queue profile: a shipped one by its name, or a file.
 pub fn profile(name: &str) -> Result<Profile, String> {
     Profile::load(name.as_ref()).map_err(|error| format!("{:#}", anyhow::Error::from(error)))
+}
+
+/// Loads the queue profile of a daemon, which may have none.
+pub fn daemon_profile(name: &str) -> Result<DaemonProfile, String> {
+    match name {
+        "none" => Ok(DaemonProfile::Unstated),
+        _ => profile(name).map(DaemonProfile::Stated),
+    }
 }
 
 /// Parses a number between two limits.

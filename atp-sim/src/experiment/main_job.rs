@@ -2,7 +2,7 @@
 //!
 //! The testbed's Linux has no ECN marks, limits queues in packets, and runs controllers every 2 ms.
 
-use super::msr_from_fraction;
+use super::{DaemonProfile, msr_from_fraction};
 use crate::{
     engine::{MS, S, US},
     net::{
@@ -17,7 +17,10 @@ use crate::{
     simulation::{NewFlow, Simulation},
     workload::{Arrivals, Gaps, Sizes},
 };
-use atp_common::units::{Msr, Rate};
+use atp_common::{
+    laws::advice,
+    units::{Msr, Rate},
+};
 use atp_proto::{GroupConfig, ReceiverConfig};
 use switch_profiles::{PortRole, Profile};
 
@@ -51,6 +54,10 @@ pub struct MainJob {
     pub exact_load: f64,
     /// The queues of the switch's ports.
     pub profile: Profile,
+    /// The profile of the sending hosts' daemons. The law is the transport's.
+    pub sender_profile: DaemonProfile,
+    /// The profile of the receiving host's daemon, which its advice follows.
+    pub receiver_profile: DaemonProfile,
     /// The line's rate that the receiving host knows, as a share of the right one.
     pub known_line_share: f64,
     /// The clock of each sending host is this far ahead of the previous one's.
@@ -121,6 +128,8 @@ impl Default for MainJob {
             msr: 0.8,
             exact_load: 0.3,
             profile: Profile::default(),
+            sender_profile: DaemonProfile::OfSwitch,
+            receiver_profile: DaemonProfile::OfSwitch,
             known_line_share: 1.0,
             clock_offset_ns: 0,
             read_interval_ns: 0,
@@ -206,13 +215,17 @@ impl MainJob {
         if self.profile.is_one_queue() {
             return u64::MAX;
         }
-        // TCP uses queue 0 alone, which the buffer limits.
-        let packets = match self.transport {
-            MainJobTransport::Tcp => self.profile.depth_packets(0, PortRole::ToHost).into(),
-            _ => {
-                let buffer_bytes = self.profile.port_buffer_bytes(PortRole::ToHost);
-                buffer_bytes / u64::from(self.profile.mtu_bytes())
-            }
+        // TCP uses queue 0 alone, which the buffer limits, and so do lanes that write DSCP 0.
+        let is_in_queue_0 = match self.transport {
+            MainJobTransport::Tcp => true,
+            MainJobTransport::Atp(_) => self.sender_profile.is_in_queue_0(&self.profile),
+            MainJobTransport::Alone => false,
+        };
+        let packets = if is_in_queue_0 {
+            self.profile.depth_packets(0, PortRole::ToHost).into()
+        } else {
+            let buffer_bytes = self.profile.port_buffer_bytes(PortRole::ToHost);
+            buffer_bytes / u64::from(self.profile.mtu_bytes())
         };
         packets * u64::from(self.profile.mtu_bytes() + ETHERNET_BYTES)
     }
@@ -291,7 +304,10 @@ impl MainJob {
         let group =
             GroupConfig { total: Some(self.messages), ..GroupConfig::new(0, self.exact_msr()) };
         let rate_max = Rate::from_bytes_per_s(self.rate_bytes_per_s);
-        let mut settings = AtpSettings::new(laws, route.flow, group, rate_max, &self.profile);
+        let of_dscps = self.sender_profile.of_dscps(&self.profile);
+        let mut settings = AtpSettings::new(laws, route.flow, group, rate_max, &of_dscps);
+        let depth_packets = self.sender_profile.depth_packets(&self.profile);
+        settings.deep_queues = advice::queues_are_deep(depth_packets);
         settings.epoch_ns_min = TICK_NS;
         settings.advice_tick_ns = TICK_NS;
         settings.clock_ns = u64::from(route.source - 1) * self.clock_offset_ns;
@@ -299,7 +315,7 @@ impl MainJob {
         settings.config.timer_granularity_ns = TIMER_GRANULARITY_NS;
         let advice = laws.additions.advice_interval_ns.map(|_| HostAdvice {
             interval_ns: TICK_NS,
-            depth_packets: self.profile.advised_depth_packets(),
+            depth_packets: self.receiver_profile.depth_packets(&self.profile),
             known_line_share: self.known_line_share,
         });
         let config = ReceiverConfig { receipt_delay_ns: TICK_NS, ..Default::default() };
