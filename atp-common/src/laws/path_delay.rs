@@ -7,12 +7,12 @@ use bytemuck::{Pod, Zeroable};
 /// A period of the least delays is 2^30 ns: longer than a second, so each has a drain
 /// ([`super::yielding::drains`]).
 const PERIOD_LOG2_NS: u32 = 30;
-/// A period of the least wait of ACKs is 2^22 ns, some 4 ms: longer than a busy host delays packets,
-/// and shorter than a queue of TCP's needs to fill or empty.
+/// A period of the least wait of ACKs is 2^22 ns, some 4 ms: longer than a busy host delays
+/// packets, and shorter than TCP needs to fill a queue or to empty it.
 const ACK_PERIOD_LOG2_NS: u32 = 22;
 /// Shorter waits of ACKs may be the difference of two clocks: 100 ppm in two periods is 0.21 ms.
 const ACK_WAIT_NS_MIN: u64 = 250_000;
-/// The queue of the ACKs may grow while a window is on its way. With one wait of the latest ACK, jobs beside TCP of
+/// The queue of the ACKs may grow while a window is on its way. With one wait, jobs beside TCP of
 /// the opposite direction took 4 to 12 % longer.
 const ACK_WAITS: u64 = 2;
 /// A unit of a header's time is 2^10 ns.

@@ -3,7 +3,7 @@
 use crate::sources::Source;
 
 const FILE_LINES_MAX: usize = 600;
-const TRACKED_FILES_MAX: usize = 1_320;
+const TRACKED_FILES_MAX: usize = 1_340;
 const TEXT_COLUMNS_MAX: usize = 100;
 /// Documents and their greatest sizes, bytes.
 const DOCUMENTS: [(&str, usize); 2] = [("README.md", 7 * 1024), ("ARCHITECTURE.md", 12 * 1024)];
