@@ -43,13 +43,16 @@ pub fn write(ctx: &TcContext) -> Result<(), Verdict> {
     let (mut header, Kind::Data) = datagram.header().map_err(|_| FAILED)? else {
         return Err(FAILED);
     };
-    let mut data_len = datagram.payload_len;
+    // A malformed packet may name more bytes than it has.
+    let present_len = (ctx.len() as usize).saturating_sub(datagram.udp_offset() + UDP_LEN);
+    let named_len = datagram.payload_len;
+    let mut data_len = if named_len < present_len { named_len } else { present_len };
     if segment_len != 0 {
         if segment != 0 {
             let payload = datagram.payload();
             header = payload.header_of_segment(ctx, segment, segment_len).ok_or(FAILED)?;
         }
-        let rest_len = data_len - (segment * segment_len) as usize;
+        let rest_len = data_len.saturating_sub((segment * segment_len) as usize);
         data_len = if rest_len < segment_len as usize { rest_len } else { segment_len as usize };
     }
     let ack = Ack::answering(&datagram, header, data_len);

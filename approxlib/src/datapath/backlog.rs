@@ -31,12 +31,11 @@ impl Backlog {
         Self { packet_bytes, truesize_bytes: truesize(packet_bytes as usize), packets: 0 }
     }
 
-    /// Adapts the socket to `rate`. A limit that grows by a quarter or less isn't worth a system
-    /// call. One that shrinks is: the laws take a longer backlog for a queue of the network. A rate
-    /// of 0 is not known yet.
+    /// Adapts the socket to `rate`, at once: the laws take a longer backlog for a queue of the
+    /// network. A rate of 0 is not known yet.
     pub fn follow(&mut self, socket: &UdpSocket, rate: Rate) {
         let packets = packets_at(rate, self.packet_bytes, PACKETS_MIN);
-        if !is_worth_a_call(self.packets, packets) {
+        if packets == self.packets {
             return;
         }
         // The call can't fail on a UDP socket, and a wrong size would only cost speed.
@@ -56,10 +55,6 @@ impl Backlog {
     }
 }
 
-const fn is_worth_a_call(before: u64, packets: u64) -> bool {
-    packets < before || (packets - before) * 4 > before
-}
-
 /// The largest send buffer (SO_SNDBUF) that the library requests for packets of `packet_bytes` on
 /// the wire, bytes. `net.core.wmem_max` limits it.
 pub const fn send_buffer_bytes_max(packet_bytes: usize) -> usize {
@@ -77,13 +72,6 @@ const fn truesize(packet_bytes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn is_worth_a_call__every_shorter_limit() {
-        let worth = [(0, 6), (6, 8), (8, 7), (7, 6)].map(|(from, to)| is_worth_a_call(from, to));
-        assert_eq!(worth, [true; 4]);
-        assert!(![(8, 8), (8, 10)].iter().any(|&(from, to)| is_worth_a_call(from, to)));
-    }
 
     #[test]
     fn truesize__of_a_usual_packet() {

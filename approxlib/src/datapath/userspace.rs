@@ -298,7 +298,12 @@ impl UserspaceLane {
     /// The most packets in flight; 0: no limit.
     fn window_packets(&self, read_late_ns: u64) -> u32 {
         match self.law.has_window() {
-            true => self.window.packets(self.law.rate(), self.path.covered_ns(), read_late_ns),
+            true => {
+                // Times of ACKs are those of their reading, so the path's contain its delay.
+                let path_ns = self.path.covered_ns().saturating_sub(read_late_ns);
+                let path_ns = path_ns.max(self.path.idle_ns());
+                self.window.packets(self.law.rate(), path_ns, read_late_ns)
+            }
             false => 0,
         }
     }

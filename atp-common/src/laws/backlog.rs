@@ -14,18 +14,23 @@ pub const BACKLOG_NS: u64 = 2_000_000;
 pub const PACKETS_MIN: u64 = 6;
 /// The highest limit: room for one batch of the library while another waits.
 pub const PACKETS_MAX: u64 = 128;
-/// The wait is known to a packet or so. A shorter rest of the RTT may be its error, and would allow
-/// any rate.
+/// The wait isn't known exactly. A shorter rest of the RTT may be its error, and would allow any
+/// rate.
 const RTT_NS_MIN: u64 = 100_000;
 /// With more ACKs, nothing of the former estimate is left.
 const ACKS_MAX: u64 = 64;
 
-/// The limit at `rate`, in packets of `packet_bytes`, but never below `least`.
+/// The limit at `rate`, in packets of `packet_bytes`, but never below `least`. It has two
+/// significant binary digits after the first one, so that a rate that hardly changes has the same
+/// limit: the library needs a system call to change it.
 pub const fn packets_at(rate: Rate, packet_bytes: u32, least: u64) -> u64 {
     let packet_bytes = if packet_bytes == 0 { 1 } else { packet_bytes };
     let packets = rate.bytes_in(BACKLOG_NS) / packet_bytes as u64;
     let packets = if packets < PACKETS_MAX { packets } else { PACKETS_MAX };
-    if packets < least { least } else { packets }
+    let packets = if packets < least { least } else { packets };
+    let digits = u64::BITS - packets.leading_zeros();
+    let shift = digits.saturating_sub(3);
+    packets >> shift << shift
 }
 
 /// The wait of a lane's packets in this host. All zero where departures are known.
@@ -52,16 +57,17 @@ impl HostWait {
         self.least_packets > 0
     }
 
-    /// How long a packet waits at `rate`. A lane that can use its rate keeps the backlog full. One
-    /// that can't waits for less, but its rate isn't what limits it.
-    const fn at(self, rate: Rate, packet_bytes: u32) -> u64 {
+    /// How long a packet waits at `rate`, if packets have `mean_bytes`. A lane that can use its
+    /// rate keeps the backlog full. One that can't waits for less, but its rate isn't its limit.
+    const fn at(self, rate: Rate, packet_bytes: u32, mean_bytes: u32) -> u64 {
         let packets = packets_at(rate, packet_bytes, self.least_packets);
-        packets * rate.duration_ns(packet_bytes)
+        packets * rate.duration_ns(mean_bytes)
     }
 
-    /// Takes in as many ACKs of packets that waited at `rate`.
-    pub fn observe(&mut self, acks: u64, rate: Rate, packet_bytes: u32) {
-        let wait_ns = self.at(rate, packet_bytes);
+    /// Takes in as many ACKs of packets of `mean_bytes` that waited at `rate`. `packet_bytes`: of a
+    /// full packet. The library's limit counts packets, however short.
+    pub fn observe(&mut self, acks: u64, rate: Rate, packet_bytes: u32, mean_bytes: u32) {
+        let wait_ns = self.at(rate, packet_bytes, mean_bytes);
         // The RTT's filter (RFC 6298, gain 1/8).
         for _ in 0..acks.min(ACKS_MAX) {
             self.smoothed_ns = self.smoothed_ns - (self.smoothed_ns >> 3) + (wait_ns >> 3);
@@ -72,7 +78,7 @@ impl HostWait {
     /// wait only as their ACKs come.
     pub const fn missing_ns(self, rate: Rate, packet_bytes: u32) -> u64 {
         match self.is_unseen() {
-            true => self.at(rate, packet_bytes).saturating_sub(self.smoothed_ns),
+            true => self.at(rate, packet_bytes, packet_bytes).saturating_sub(self.smoothed_ns),
             false => 0,
         }
     }
@@ -97,7 +103,8 @@ mod tests {
     fn packets_at__two_milliseconds_within_bounds() {
         let at = |bytes_per_s| packets_at(Rate::from_bytes_per_s(bytes_per_s), 1_474, PACKETS_MIN);
         assert_eq!(at(0), PACKETS_MIN);
-        assert_eq!(at(25_000_000), 33);
+        assert_eq!(at(25_000_000), 32);
+        assert_eq!((at(9_000_000), at(10_000_000), at(11_500_000)), (12, 12, 14));
         assert_eq!(at(50_000_000_000), PACKETS_MAX);
     }
 
@@ -105,11 +112,17 @@ mod tests {
     fn observe__follows_the_rtt_that_contains_the_wait() {
         const PATH_NS: u64 = 5_000_000;
         let (mut rtt, mut wait) = (Rtt::default().observe(PATH_NS), HostWait::of_backlog(6));
-        // Packets of 1,500 bytes: 33 of them, then the least backlog.
-        for (bytes_per_s, wait_ns) in [(25_000_000, 1_980_000), (750_000, 12_000_000)] {
+        // Packets of 1,500 bytes: 32 of them, then the least backlog; short packets.
+        let rows = [
+            (25_000_000, 1_500, 1_920_000),
+            (750_000, 1_500, 12_000_000),
+            (750_000, 500, 4_000_000),
+            (750_000, 1_500, 12_000_000),
+        ];
+        for (bytes_per_s, mean_bytes, wait_ns) in rows {
             for _ in 0..40 {
                 rtt = rtt.observe(PATH_NS + wait_ns);
-                wait.observe(1, Rate::from_bytes_per_s(bytes_per_s), 1_500);
+                wait.observe(1, Rate::from_bytes_per_s(bytes_per_s), 1_500, mean_bytes);
                 let path_ns = wait.without(rtt.smoothed_ns);
                 assert!(path_ns.abs_diff(PATH_NS) < 1_000, "{path_ns}");
             }

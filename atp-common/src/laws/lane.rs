@@ -451,9 +451,12 @@ impl Lane {
     fn observe_host_wait(&mut self, view: &View, counters: &impl Counters) {
         if self.host_wait.is_unseen() && self.is_ripe(view, counters) {
             let Settings { rate_max, packet_bytes, .. } = self.settings;
-            let acks = counters.read(self.unevaluated).acked_packets;
+            let EpochCount { sent_packets, sent_bytes, acked_packets, .. } =
+                counters.read(self.unevaluated);
+            let mean_bytes = (sent_bytes / sent_packets.max(1)).min(u64::from(packet_bytes)) as u32;
             let rate = self.closed[usize::from(self.unevaluated) % EPOCHS].rate;
-            self.host_wait.observe(acks, self.advice.capped(rate, rate_max), packet_bytes);
+            let rate = self.advice.capped(rate, rate_max);
+            self.host_wait.observe(acked_packets, rate, packet_bytes, mean_bytes);
         }
     }
 

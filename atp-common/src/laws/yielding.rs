@@ -5,10 +5,10 @@
 //! exact packets wait in it. With exactly as many, every packet that waits holds the next one back,
 //! so a queue of others slows the lane down within one RTT.
 //!
-//! The RTT of an idle path is the least of the present and the previous period
-//! ([`PathDelay`]). Lanes that fill the
-//! line together would learn their own queue as part of it. So all lanes of all hosts slow down at
-//! the same time, once in a second: their queue drains, and each learns the path's RTT again.
+//! The RTT of an idle path is the least of the present and the previous period ([`PathDelay`]).
+//! Lanes that fill the line together would learn their own queue as part of it. So all lanes of all
+//! hosts slow down at the same time, once in a second: their queue drains, and each learns the
+//! path's RTT again.
 //! Hosts whose clocks differ by more than a few milliseconds drain at different times.
 
 use super::{path_delay::PathDelay, rtt::Rtt};
