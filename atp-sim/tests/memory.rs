@@ -79,7 +79,7 @@ fn flow__bytes_before_and_after() {
     const FLOWS: u32 = 512;
     let _alone = ALONE.lock().unwrap();
     for (name, idle_max, used_max) in [
-        ("atp:paper", 6_700, 16_000),
+        ("atp:paper", 6_800, 16_000),
         ("dctcp-es", 1_500, 5_000),
         ("pfabric-es", 1_500, 6_500),
         ("ndp-es", 2_000, 6_000),
