@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from atp.collective import AllReduce, Magnitude, Options, Region, Uniform, strict_ends
+from atp.collective.peers import Peers
 from atp.collective.values import Array
 from ranks import TYPES, arrays, options, run, successes, sums
 
@@ -38,6 +39,24 @@ def test_exact_means_are_numpy_s(ranks: int, elements: int) -> None:
     outcomes = reduced(ranks, seed, elements, "float32", options(groups=Uniform(1.0)))
     for got, mean in zip(outcomes[0], means(ranks, seed, elements, "float32"), strict=True):
         np.testing.assert_allclose(got, mean, rtol=1e-6, atol=1e-6)
+
+
+def test_ranks_that_need_no_mean_leave_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for the mean of an empty part, so the others may leave before their reports have
+    come to rank 0."""
+    take_reports = Peers.take_reports
+
+    def take_late_at_rank_0(self: Peers, peer: int, wait_s: float = 0.0) -> None:
+        if 0 in self.streams or self._inbox.has_left(peer):
+            take_reports(self, peer, wait_s)
+
+    monkeypatch.setattr(Peers, "take_reports", take_late_at_rank_0)
+
+    def one(collective: AllReduce) -> Array:
+        return collective.all_reduce("array", np.empty(0)).result()
+
+    for got in successes(run(3, one, lambda rank: options(groups=Uniform(1.0)))):
+        assert got.shape == (0,)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (7, 50), (0, 5), (5, 0), (2, 3, 700)])

@@ -277,7 +277,7 @@ class Channel:
 
         # Switches would let the mean pass this rank's part, and the peer needs the part first.
         what = f"its part of step {step} of {self._name}"
-        self.peers.await_reports(self._window, what, send)
+        self.peers.await_reports(self._window, what, send, owes=len(encoded) > 0)
         result = np.empty(self._layout.elements, own.dtype)
         for rank, shard in enumerate(self._layout.shards):
             if rank == self._rank:

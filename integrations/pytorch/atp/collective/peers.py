@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -86,9 +87,12 @@ class Peers:
                 self._on_report(peer, report)
             report = stream.try_window()
 
-    def await_reports(self, window: int, what: str, then: Callable[[int], None]) -> None:
+    def await_reports(
+        self, window: int, what: str, then: Callable[[int], None], *, owes: bool = True
+    ) -> None:
         """Waits until the peers have confirmed the parts that were sent as ``window``. Calls
-        ``then`` for each peer that has."""
+        ``then`` for each peer that has. ``owes``: whether ``then`` sends something that the peers
+        need."""
         waiting = list(self.streams)
         while waiting:
             for peer in list(waiting):
@@ -100,11 +104,22 @@ class Peers:
                 return
             self.check()
             # A rank that leaves now won't get the mean or the part that this one is about to send.
-            if reason := self._reason(waiting, patience_s=0.0):
+            if reason := self._reason(waiting if owes else [], patience_s=0.0):
                 raise reason
+            if not owes and not (waiting := [peer for peer in waiting if not self._is_done(peer)]):
+                return
             if time.monotonic() > self._deadline:
                 raise self._late(waiting[0], f"receipts for {what}")
             self.take_reports(waiting[0], REPORT_S)
+
+    def _is_done(self, peer: int) -> bool:
+        """Whether a peer to which nothing is owed has left: it had all parts, or it would have waited
+        for them. Its report may be on the way."""
+        if not self._inbox.has_left(peer):
+            return False
+        with contextlib.suppress(atp.Error):
+            self.take_reports(peer, REASON_S)
+        return True
 
     def check(self) -> None:
         """Raises if a peer doesn't answer: its host or process may be gone. One that has left is
