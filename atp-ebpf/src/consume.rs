@@ -12,12 +12,14 @@ use crate::{
     verdict::Verdict,
 };
 use atp_common::{
-    laws::lane::EPOCHS,
+    laws::{lane::EPOCHS, path_delay::PathDelay},
     maps::{ACK_RING_WORDS, ANSWER_WORDS, Event, Flow, LaneState, ack_ring},
     wire::{EpochArrivals, Flags, Header, Kind, PROBE_EPOCHS, PROBE_WORDS},
 };
 use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::XdpContext};
 
+/// No time of arrival: these have 32 bits.
+const UNKNOWN_ARRIVAL: u64 = u64::MAX;
 /// How often an atomic update of a word is tried, while other processors write it.
 const TRIES: u32 = 4;
 
@@ -70,7 +72,8 @@ fn take_ack(flow: u32, state: *mut LaneState, header: &Header, arrived: Option<u
         count_acked(state, header);
         // DATA with this flag isn't stamped. A receiver without room for it answers it even so.
         if !header.flags().contains(Flags::NO_ACK) {
-            observe_rtt(state, header, arrived);
+            // An absent number leaves its register unset, which the verifier refuses to pass on.
+            observe_rtt(state, header, arrived.map_or(UNKNOWN_ARRIVAL, u64::from));
         }
     }
     outcome
@@ -108,7 +111,7 @@ fn take_answer(flow: u32, state: *mut LaneState, header: &Header, body: &PacketB
             (&raw mut (*state).answered_probe_time).write_volatile(u64::from(header.time()));
         }
     }
-    observe_rtt(state, header, None);
+    observe_rtt(state, header, UNKNOWN_ARRIVAL);
     Event::ProbeNews
 }
 
@@ -168,18 +171,20 @@ fn count_acked(state: *mut LaneState, header: &Header) {
 
 /// Updates the RTT without a lock: of two processors at once, one may lose its sample, which hardly
 /// matters to a filter of gain 1/8. Retransmissions count too, because egress stamps them anew.
-#[inline(always)]
-fn observe_rtt(state: *mut LaneState, header: &Header, arrived: Option<u32>) {
+///
+/// Its own function: with the packet log, the caller's stack has no room for it.
+#[inline(never)]
+fn observe_rtt(state: *mut LaneState, header: &Header, arrived: u64) {
     // SAFETY: no arguments; CLOCK_MONOTONIC.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let Some(age_ns) = header.age_ns(now_ns) else { return };
-    let forward = header.forward_delay(arrived);
+    let forward = header.forward_delay(u32::try_from(arrived).ok());
     // SAFETY: aligned fields of a map's element; other processors write it, hence volatile.
     unsafe {
         let meter = &raw mut (*state).rtt_meter;
         meter.write_volatile(meter.read_volatile().on_ack(now_ns, age_ns));
         let path = &raw mut (*state).path;
-        path.write_volatile(path.read_volatile().observe(now_ns, age_ns, forward));
+        PathDelay::observe_at(path, now_ns, age_ns, forward);
     }
 }
 

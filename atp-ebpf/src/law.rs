@@ -11,6 +11,7 @@ use atp_common::{
     laws::{
         lane::{Counters, EPOCHS, EpochCount, View},
         pacing::hastened,
+        path_delay::PathDelay,
         yielding,
     },
     maps::{EpochCell, LaneControl, LaneLaw, LaneState},
@@ -113,9 +114,9 @@ fn step(index: u32, law: *mut LaneLaw) {
         lane.advise(advice, heard_ns);
         lane.set_acks_lost(Share::from_q16(acks_lost_q16));
         if lane.has_window() {
-            let path = (&raw const (*state).path).read_volatile();
+            let idle_ns = PathDelay::idle_ns_at(&raw const (*state).path);
             // CLOCK_TAI: the seconds of CLOCK_REALTIME, which programs can't read.
-            lane.set_draining(yielding::drains(bpf_ktime_get_tai_ns(), path.idle_ns()));
+            lane.set_draining(yielding::drains(bpf_ktime_get_tai_ns(), idle_ns));
         }
         lane.step(&view, &mut Cells(state));
         hasten(state, now_ns, before, lane.rate());

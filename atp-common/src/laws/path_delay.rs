@@ -47,6 +47,20 @@ impl Least {
         Self { period, minima_ns: [if is_less { sample_ns } else { least_ns }, before_ns] }
     }
 
+    /// [`Self::observe`] in place; returns the new value.
+    ///
+    /// # Safety
+    /// As [`PathDelay::observe_at`].
+    #[inline(always)]
+    unsafe fn observe_at(at: *mut Self, period: u64, sample_ns: u64) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let least = at.read_volatile().observe(period, sample_ns);
+            at.write_volatile(least);
+            least
+        }
+    }
+
     /// 0 before the first sample.
     #[inline(always)]
     const fn ns(self) -> u64 {
@@ -92,37 +106,66 @@ impl PathDelay {
     /// that of its departure by this host's clock, in a header's units, wrapping; `None` if the
     /// receiver doesn't say it.
     #[inline(always)]
-    pub const fn observe(self, now_ns: u64, rtt_ns: u64, forward: Option<u32>) -> Self {
+    pub fn observe(mut self, now_ns: u64, rtt_ns: u64, forward: Option<u32>) -> Self {
+        // SAFETY: a value of its own.
+        unsafe { Self::observe_at(&raw mut self, now_ns, rtt_ns, forward) };
+        self
+    }
+
+    /// [`Self::observe`] in place, a part at a time: the stack of a program has no room for all.
+    ///
+    /// # Safety
+    /// `path` points to a value that may be read and written. Other processors may write it too:
+    /// of two samples at once, parts of either may be lost.
+    #[inline(always)]
+    pub unsafe fn observe_at(path: *mut Self, now_ns: u64, rtt_ns: u64, forward: Option<u32>) {
         if rtt_ns > Rtt::SAMPLE_NS_MAX {
-            return self;
+            return;
         }
         let (period, ack_period) = (now_ns >> PERIOD_LOG2_NS, now_ns >> ACK_PERIOD_LOG2_NS);
-        let rtt = self.rtt.observe(period, rtt_ns);
-        let Some(forward) = forward else {
-            let is_old = ack_period > self.ack_wait.period + ACK_PERIODS_MAX;
-            let ack_wait = if is_old { Least::UNKNOWN } else { self.ack_wait };
-            return Self { rtt, ack_wait, ..self };
-        };
-        let reference = match self.reference & IS_KNOWN {
-            0 => forward as u64 | IS_KNOWN,
-            _ => self.reference,
-        };
-        let units = forward.wrapping_sub(reference as u32) as i32 as i64;
-        let forward_ns = FORWARD_ORIGIN_NS.wrapping_add_signed(units << TIME_SHIFT);
-        let forward = self.forward.observe(period, forward_ns);
-        // The ACK's wait is the rest of what the RTT has beyond the idle path's.
-        let packet_wait_ns = forward_ns - forward.ns();
-        let wait_ns = match forward.is_steady() {
-            true => rtt_ns.saturating_sub(rtt.ns()).saturating_sub(packet_wait_ns),
-            false => 0,
-        };
-        Self { rtt, forward, reference, ack_wait: self.ack_wait.observe(ack_period, wait_ns) }
+        // SAFETY: parts of the value, as the caller promises.
+        unsafe {
+            let idle_ns = Least::observe_at(&raw mut (*path).rtt, period, rtt_ns).ns();
+            let ack_wait = &raw mut (*path).ack_wait;
+            let Some(forward) = forward else {
+                let last = (&raw const (*ack_wait).period).read_volatile();
+                if ack_period > last + ACK_PERIODS_MAX {
+                    ack_wait.write_volatile(Least::UNKNOWN);
+                }
+                return;
+            };
+            let mut reference = (&raw const (*path).reference).read_volatile();
+            if reference & IS_KNOWN == 0 {
+                reference = u64::from(forward) | IS_KNOWN;
+                (&raw mut (*path).reference).write_volatile(reference);
+            }
+            let units = i64::from(forward.wrapping_sub(reference as u32) as i32);
+            let forward_ns = FORWARD_ORIGIN_NS.wrapping_add_signed(units << TIME_SHIFT);
+            let forward = Least::observe_at(&raw mut (*path).forward, period, forward_ns);
+            // The ACK's wait is the rest of what the RTT has beyond the idle path's.
+            let packet_wait_ns = forward_ns - forward.ns();
+            let wait_ns = match forward.is_steady() {
+                true => rtt_ns.saturating_sub(idle_ns).saturating_sub(packet_wait_ns),
+                false => 0,
+            };
+            Least::observe_at(ack_wait, ack_period, wait_ns);
+        }
     }
 
     /// The least RTT of the present and the previous period, nanoseconds; 0 before any sample.
     #[inline(always)]
     pub const fn idle_ns(self) -> u64 {
         self.rtt.ns()
+    }
+
+    /// [`Self::idle_ns`] of a value that other processors may write.
+    ///
+    /// # Safety
+    /// `path` points to a value that may be read.
+    #[inline(always)]
+    pub unsafe fn idle_ns_at(path: *const Self) -> u64 {
+        // SAFETY: a part of the value, as the caller promises.
+        unsafe { (&raw const (*path).rtt).read_volatile() }.ns()
     }
 
     /// The time that a window covers: the idle path, and the wait that all ACKs of the last
