@@ -171,8 +171,8 @@ fn main_job__a_congested_path_of_acks() {
     assert!((1.5..3.0).contains(&congested.0) && congested.1 < 3.0, "{congested:?}");
 }
 
-/// The hosts' profiles decide, whatever the switch has. Bounds are those of
-/// docs/src/results/one-queue.md, "Senders and receivers of different settings".
+/// Senders and receivers follow their own daemons' profiles, not the switch's. The bounds hold the
+/// means of docs/src/results/one-queue.md, "Senders and receivers of different settings".
 #[test]
 fn main_job__senders_and_receivers_of_different_settings() {
     let (one_queue, default) = (Profile::one_queue(), Profile::default());

@@ -22,9 +22,10 @@ fn main() -> ExitCode {
         Ok(_) => None,
         Err(error) => Some(format!("needs tshark: can't run it: {error}")),
     };
-    let dissector: [(&str, Test); 6] = [
+    let dissector: [(&str, Test); 7] = [
         ("dissector__reads_what_was_written", dissector__reads_what_was_written),
         ("dissector__reads_packed_packets_as_decode_does", dissector__reads_packed_packets),
+        ("dissector__reads_an_ack_s_time_of_arrival", dissector__reads_an_ack_s_time_of_arrival),
         ("dissector__prints_the_header_as_the_library_does", dissector__prints_the_header),
         ("dissector__reports_malformed_packets", dissector__reports_malformed_packets),
         ("dissector__recognizes_only_valid_headers", dissector__recognizes_only_valid_headers),
@@ -137,7 +138,7 @@ fn every_kind() -> Vec<Written> {
     let request_len = RequestBody::write(&mut request, true, rates).expect("it fits");
     let kinds: [(Flags, &[u8]); 10] = [
         (data_flags, b"message"),
-        (ack_flags, &[]),
+        (ack_flags, &[0, 0, 0, 77]),
         (Flags::NONE, probe.as_bytes()),
         (Flags::NONE, &receipt),
         (Flags::FORCED, &fin[..fin_len]),
@@ -351,6 +352,18 @@ fn dissector__reads_packed_packets() -> Result<()> {
     Ok(())
 }
 
+fn dissector__reads_an_ack_s_time_of_arrival() -> Result<()> {
+    let flags = Flags::CONGESTION;
+    let bodies: [&[u8]; 4] = [&[], &[0, 0, 0, 77], &[0, 0, 0, 77, 1], &[1, 2]];
+    let written = bodies.map(|body| Written::new(Kind::Ack, flags, body));
+    let (_folder, path) = capture(&payloads(&written))?;
+    let rows = tshark(&path, &["approx.ack.arrived", "approx.malformed"])?;
+    let found: Vec<_> = rows.iter().map(|row| (&*row[0], row[1].is_empty())).collect();
+    // Of earlier versions, of this one, of later ones, and malformed.
+    ensure!(found == [("", true), ("77", true), ("77", true), ("", false)], "{rows:?}");
+    Ok(())
+}
+
 fn dissector__prints_the_header() -> Result<()> {
     let mut written = every_kind();
     // Every reason of a RESET, and two unknown ones.
@@ -389,7 +402,7 @@ fn dissector__reports_malformed_packets() -> Result<()> {
     let invalid = invalid_headers(&written);
     ensure_malformed(&invalid, capture_on([PORT; 2], 0, &invalid)?)?;
     let malformed = [
-        [&ack[..], &[0]].concat(),
+        ack[..33].to_vec(),
         probe[..111].to_vec(),
         receipt[..receipt.len() - 1].to_vec(),
         fin[..fin.len() - 1].to_vec(),
@@ -525,7 +538,7 @@ fn decode__agrees() -> Result<()> {
     ensure!(success && counts == "10 ATP packets, 1 other packets\n", "{counts}");
     let bodies = [
         ", 7 bytes",
-        "",
+        " arrived 77",
         "",
         ", cumulative 11 delivered 12 packets arrived 13, group 7 messages 576+0x8000000000000001, \
          group 8 messages 1073741760+0x2",

@@ -64,6 +64,7 @@ local f = {
   padding = ProtoField.bytes("approx.packed.padding", "Padding"),
   probe_word = ProtoField.uint32("approx.probe.word", "Delivery bits", base.HEX),
   probe_epoch = ProtoField.uint16("approx.probe.epoch", "Epoch"),
+  ack_arrived = ProtoField.uint32("approx.ack.arrived", "Arrival time of the packet (1,024 ns)"),
   probe_arrived = ProtoField.uint32("approx.probe.arrived", "Packets arrived"),
   probe_marked = ProtoField.uint32("approx.probe.marked", "Packets ECN-marked"),
   cumulative = ProtoField.uint32("approx.receipt.cumulative", "Cumulative"),
@@ -251,6 +252,14 @@ local function summary(packet, tvb)
   return table.concat(parts, " ")
 end
 
+-- Earlier versions sent no time of arrival, and it is missing in answers to the shortest packets.
+local function add_ack(packet, body)
+  if body:len() == 0 then return end
+  if body:len() < 4 then return complain(packet, "the body is not 4 bytes long") end
+  packet.tree:add(f.ack_arrived, body(0, 4))
+  packet.info = packet.info .. string.format(" arrived %d", body(0, 4):uint())
+end
+
 local function add_probe(packet, body)
   if body:len() ~= 80 then return complain(packet, "the body is not 80 bytes long") end
   for i = 0, 7 do
@@ -399,6 +408,8 @@ local function add_body(packet, body, missing)
     packet.info = packet.info .. string.format(", %d bytes", body:len() + missing)
   elseif missing > 0 then
     packet.info = packet.info .. lacks(missing)
+  elseif kind == ACK then
+    add_ack(packet, body)
   elseif kind == PROBE or kind == PROBE_ACK then
     add_probe(packet, body)
   elseif kind == RECEIPT then

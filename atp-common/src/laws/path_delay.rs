@@ -14,8 +14,6 @@ const ACK_PERIOD_LOG2_NS: u32 = 22;
 const ACK_WAIT_NS_MIN: u64 = 250_000;
 /// After as many periods without a time of arrival, the wait of ACKs is unknown.
 const ACK_PERIODS_MAX: u64 = 256;
-/// A unit of a header's time is 2^10 ns.
-const TIME_SHIFT: u32 = 10;
 /// Added to forward delays, which may be negative: larger than any 2^31 units.
 const FORWARD_ORIGIN_NS: u64 = 1 << 42;
 /// Marks a forward delay as known: these have 32 bits.
@@ -77,7 +75,7 @@ impl Least {
     }
 }
 
-/// What a lane's ACKs tell of its path's delays. All zero before the first sample.
+/// The delays of a lane's path, measured by its ACKs. All zero before the first sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct PathDelay {
@@ -140,7 +138,8 @@ impl PathDelay {
                 (&raw mut (*path).reference).write_volatile(reference);
             }
             let units = i64::from(forward.wrapping_sub(reference as u32) as i32);
-            let forward_ns = FORWARD_ORIGIN_NS.wrapping_add_signed(units << TIME_SHIFT);
+            let forward_ns =
+                FORWARD_ORIGIN_NS.wrapping_add_signed(units * Rtt::CLOCK_UNIT_NS as i64);
             let forward = Least::observe_at(&raw mut (*path).forward, period, forward_ns);
             // The ACK's wait is the rest of what the RTT has beyond the idle path's.
             let packet_wait_ns = forward_ns - forward.ns();
@@ -188,7 +187,7 @@ mod tests {
     const PERIOD_NS: u64 = PathDelay::PERIOD_NS;
     const MS: u64 = 1_000_000;
     /// A unit of time; delays of whole units have no rounding.
-    const UNIT: u64 = 1_024;
+    const UNIT: u64 = Rtt::CLOCK_UNIT_NS;
 
     proptest! {
         // The least of the last period at least, and of the last two with samples at most.

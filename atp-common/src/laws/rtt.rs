@@ -28,7 +28,7 @@ impl Rtt {
     /// an RTT of microseconds for dozens of ACKs.
     const SAMPLE_RTTS_MAX: u64 = 9;
     /// The header's unit of time. Below it, the estimate is too coarse to bound a sample by.
-    const CLOCK_UNIT_NS: u64 = 1_024;
+    pub(crate) const CLOCK_UNIT_NS: u64 = 1_024;
     /// How long to wait for the first ACK, while the RTT is unknown.
     const UNKNOWN_NS: u64 = 200_000_000;
 

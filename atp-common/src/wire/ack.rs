@@ -41,7 +41,7 @@ impl Ack {
         &self.header
     }
 
-    /// What answers DATA of `data_len` bytes, its header included.
+    /// The bytes of the answer to DATA of `data_len` bytes, the header included.
     pub fn bytes(&self, data_len: usize) -> &[u8] {
         &bytemuck::bytes_of(self)[..Self::len(data_len)]
     }

@@ -2,8 +2,8 @@
 
 use super::datagram::Datagram;
 use atp_common::wire::{
-    ACK_LEN, FinBody, Flags, HEADER_LEN, Header, Kind, PROBE_LEN, PackedBody, ParseError,
-    ProbeBody, ReceiptBody, RequestBody, TermsBody, arrival,
+    FinBody, Flags, HEADER_LEN, Header, Kind, PROBE_LEN, PackedBody, ParseError, ProbeBody,
+    ReceiptBody, RequestBody, TermsBody, arrival,
 };
 use std::net::SocketAddr;
 
@@ -77,7 +77,7 @@ impl<'a> Body<'a> {
         match kind {
             Kind::Data => Some(Self::Data(body.len())),
             // Earlier versions sent no time of arrival.
-            Kind::Ack if body.len() == ACK_LEN - HEADER_LEN => arrival(body).map(Self::Ack),
+            Kind::Ack if !body.is_empty() => arrival(body).map(Self::Ack),
             Kind::Ack | Kind::Reset => body.is_empty().then_some(Self::Empty),
             Kind::Probe => (body.len() == PROBE_LEN - HEADER_LEN).then_some(Self::Probe),
             Kind::ProbeAck => ProbeBody::parse(body).map(|body| Self::ProbeAck(Box::new(body))),
