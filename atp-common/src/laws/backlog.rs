@@ -20,6 +20,16 @@ const RTT_NS_MIN: u64 = 100_000;
 /// With more ACKs, nothing of the former estimate is left.
 const ACKS_MAX: u64 = 64;
 
+/// The least packets that a full backlog of one of a flow's `lanes` has; 0 where departures are
+/// known. The library limits several lanes by time alone.
+pub const fn least_packets(knows_departures: bool, lanes: usize) -> u64 {
+    match (knows_departures, lanes) {
+        (true, _) => 0,
+        (false, 1) => PACKETS_MIN,
+        (false, _) => 1,
+    }
+}
+
 /// The limit at `rate`, in packets of `packet_bytes`, but never below `least`. It has two
 /// significant binary digits after the first one, so that a rate that hardly changes has the same
 /// limit: the library needs a system call to change it.
@@ -98,6 +108,12 @@ impl HostWait {
 mod tests {
     use super::*;
     use crate::laws::rtt::Rtt;
+
+    #[test]
+    fn least_packets__of_one_lane_and_of_several() {
+        let of = |knows_departures| [1, 2, 256].map(|lanes| least_packets(knows_departures, lanes));
+        assert_eq!((of(true), of(false)), ([0; 3], [PACKETS_MIN, 1, 1]));
+    }
 
     #[test]
     fn packets_at__two_milliseconds_within_bounds() {

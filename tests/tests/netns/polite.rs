@@ -6,11 +6,7 @@
 use crate::beside_tcp::{missing_for_bbr, missing_for_cubic, shares_beside};
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
-use testbed::{
-    DEVICE, Family, Load, Namespace, Pair, Process, Star, Transfer,
-    faults::{Injection, Trouble, wired_star},
-    missing,
-};
+use testbed::{DEVICE, Family, Load, Namespace, Pair, Process, Star, Transfer, missing};
 
 pub fn trials() -> Vec<libtest_mimic::Trial> {
     vec![
@@ -24,7 +20,6 @@ pub fn not_emulated() -> Vec<libtest_mimic::Trial> {
     vec![
         crate::trial("polite__beside_cubic", missing_for_cubic, polite__beside_cubic),
         crate::trial("polite__beside_bbr", missing_for_bbr, polite__beside_bbr),
-        crate::trial("polite__at_random_loss", missing, polite__at_random_loss),
     ]
 }
 
@@ -81,28 +76,6 @@ fn polite__beside_bbr() -> Result<()> {
 fn expect_fair(share: f64, least: f64) -> Result<()> {
     ensure!((least..=1.3).contains(&share), "the job used {share:.2} of its fair share");
     Ok(())
-}
-
-/// TFRC allows 3.7 packets per RTT at this loss, and RTTs are short. A lane at its least rate, 500
-/// packets per second, needs six seconds: it was there while its own backlog, six packets under
-/// HTB, counted as part of the RTT.
-fn polite__at_random_loss() -> Result<()> {
-    let star = wired_star(2)?;
-    let _injection = Injection::start(&star.router, &Trouble::default(), &Trouble::loss(0.05))?;
-    let [from, to] = &star.hosts[..] else { bail!("not two hosts") };
-    let options = ["--rate-max", "200mbit", "--law", "polite"];
-    let (from_daemon, to_daemon) = (&from.daemon(&options)?, &to.daemon(&options)?);
-    let (family, load) = (Family::V4, Load::lines(3_600, 1_400));
-    let transfer = Transfer { from, from_daemon, to, to_daemon, family, load, msr: 0.9 };
-    // Each job takes a third of a second. A busy machine may delay one of them.
-    for _ in 0..3 {
-        let (report, _) = transfer.run()?;
-        println!("{:.3} s", report.elapsed_s);
-        if report.elapsed_s < 3.0 {
-            return Ok(());
-        }
-    }
-    bail!("three jobs took longer than 3 s")
 }
 
 /// An exact lane finds the port's rate by a switch's marks, without losses.

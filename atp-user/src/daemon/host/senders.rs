@@ -281,12 +281,8 @@ impl Host {
         if self.lanes.is_empty() {
             self.first_lane.notify_one();
         }
-        let backlog_packets = match (self.datapath.paces_by_departure(), open.groups.len()) {
-            (true, _) => 0,
-            (false, 1) => backlog::PACKETS_MIN,
-            // The library limits the backlog of each lane by time alone.
-            (false, _) => 1,
-        };
+        let knows_departures = self.datapath.paces_by_departure();
+        let backlog_packets = backlog::least_packets(knows_departures, open.groups.len());
         for &NewGroup { group, msr, epoch, rate, first_window, .. } in &open.groups {
             // Exact traffic shares its queue with others.
             let burst_bytes_max = if msr.is_exact() { 0 } else { self.burst_bytes_max };
