@@ -135,12 +135,12 @@ fn shares__over_two_lines_are_below_max_min() {
     }
 }
 
-/// An approximate lane over two full lines loses packets at both, and reduces its rate. It gets a
-/// seventh of its max-min share with `paper`. With `frugal` it gets 0.01 to 0.35 of it: less than a
-/// microsecond of the RTT decides. The laws have no rule against this.
+/// An approximate lane over two full lines loses packets at both, and reduces its rate. With ACKs of
+/// 0 to 16 more bytes it gets 0.13 to 0.18 of its max-min share under `paper`, and 0.01 to 0.35
+/// under `frugal`: less than a microsecond of the RTT decides. The laws have no rule against this.
 #[test]
 fn shares__of_an_approximate_lane_over_two_lines_are_small() {
-    for (law, expected) in [("paper", 0.1..0.18), ("frugal", 0.005..0.45)] {
+    for (law, expected) in [("paper", 0.08..0.3), ("frugal", 0.005..0.45)] {
         let shares = shares(&format!("atp:full:{law}+single"), 0.5, PARKED, [12, 12]);
         assert!(expected.contains(&(shares[0] / 6.0)), "{law}: {shares:?}");
     }

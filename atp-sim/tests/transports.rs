@@ -169,8 +169,9 @@ fn atp__lanes_of_equal_packets_may_synchronize() {
     let most = f64::from(*equal.iter().max().unwrap());
     let share = most / equal.iter().map(|got| f64::from(*got)).sum::<f64>();
     assert!((0.8..0.93).contains(&share), "{share}: {equal:?}");
-    // Packed packets are almost equal, and less fair than unpacked messages of drawn lengths.
-    for (scheme, least) in [("atp:paper+single", 0.97), ("atp:paper", 0.8)] {
+    // Packed packets are almost equal and less fair than unpacked messages of drawn lengths: with
+    // ACKs of 0 to 16 more bytes, the index is 0.6 to 0.9 when packed and above 0.97 when not.
+    for (scheme, least) in [("atp:paper+single", 0.95), ("atp:paper", 0.5)] {
         let drawn = (&Sizes::KeyValue, MESSAGES);
         let delivered = long_jobs(scheme, 4, msr(0.5), drawn, [MS, 2 * MS]).delivered;
         assert!(jain(&delivered) > least, "{scheme}: {delivered:?}");
