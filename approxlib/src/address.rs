@@ -2,6 +2,8 @@
 //! address.
 
 use crate::interface::Interface;
+use atp_proto::endpoint::PeerIp;
+pub use atp_proto::endpoint::canonical;
 use std::{
     fmt, io,
     net::{IpAddr, SocketAddr, SocketAddrV6},
@@ -16,11 +18,7 @@ use std::{
 ///
 /// Printing gives the interface's index. Parsing takes an index, a name or an alternative name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ScopedIp {
-    ip: IpAddr,
-    /// The interface's index; 0 for none.
-    scope: u32,
-}
+pub struct ScopedIp(PeerIp);
 
 /// Why a text is no address.
 #[derive(Debug, thiserror::Error)]
@@ -124,30 +122,22 @@ fn parse_v6(text: &str) -> Result<ScopedIp, AddressError> {
     }
 }
 
-/// An IPv4-mapped address as one of IPv4. Others keep their scope.
-pub fn canonical(mut address: SocketAddr) -> SocketAddr {
-    if let IpAddr::V4(v4) = address.ip().to_canonical() {
-        address.set_ip(v4.into());
-    }
-    address
-}
-
 impl ScopedIp {
     /// The address without its interface.
     pub const fn ip(&self) -> IpAddr {
-        self.ip
+        self.0.ip()
     }
 
     /// The index of its interface; 0 for none.
     pub const fn scope(&self) -> u32 {
-        self.scope
+        self.0.scope()
     }
 
     /// Whether it is a link-local address without its interface: no packet can be sent to it.
     pub const fn lacks_scope(&self) -> bool {
-        match self.ip {
+        match self.ip() {
             IpAddr::V4(_) => false,
-            IpAddr::V6(v6) => self.scope == 0 && v6.is_unicast_link_local(),
+            IpAddr::V6(v6) => self.scope() == 0 && v6.is_unicast_link_local(),
         }
     }
 
@@ -167,16 +157,16 @@ impl ScopedIp {
 
     /// The address with a port.
     pub fn at(&self, port: u16) -> SocketAddr {
-        match self.ip {
+        match self.ip() {
             IpAddr::V4(v4) => (v4, port).into(),
-            IpAddr::V6(v6) => SocketAddrV6::new(v6, port, 0, self.scope).into(),
+            IpAddr::V6(v6) => SocketAddrV6::new(v6, port, 0, self.scope()).into(),
         }
     }
 }
 
 impl From<IpAddr> for ScopedIp {
     fn from(ip: IpAddr) -> Self {
-        Self { ip: ip.to_canonical(), scope: 0 }
+        Self(ip.into())
     }
 }
 
@@ -184,20 +174,21 @@ impl From<IpAddr> for ScopedIp {
 /// does: `fd00::1%3` is `fd00::1`.
 impl From<SocketAddr> for ScopedIp {
     fn from(address: SocketAddr) -> Self {
-        match canonical(address) {
-            SocketAddr::V6(v6) if has_scope(address.ip()) => {
-                Self { ip: (*v6.ip()).into(), scope: v6.scope_id() }
-            }
-            other => Self { ip: other.ip(), scope: 0 },
-        }
+        Self(address.into())
+    }
+}
+
+impl From<ScopedIp> for PeerIp {
+    fn from(address: ScopedIp) -> Self {
+        address.0
     }
 }
 
 impl fmt::Display for ScopedIp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.scope {
-            0 => write!(f, "{}", self.ip),
-            scope => write!(f, "{}%{scope}", self.ip),
+        match self.scope() {
+            0 => write!(f, "{}", self.ip()),
+            scope => write!(f, "{}%{scope}", self.ip()),
         }
     }
 }
@@ -213,21 +204,10 @@ impl FromStr for ScopedIp {
         };
         let ip: IpAddr = ip.parse().map_err(|_| invalid())?;
         let Some(scope) = scope else { return Ok(ip.into()) };
-        if !has_scope(ip) {
+        if !PeerIp::has_scope(ip) {
             return Err(AddressError::NotLinkLocal { ip, scope: scope.to_owned() });
         }
-        Ok(Self { ip, scope: parse_scope(text, scope)? })
-    }
-}
-
-/// Whether addresses of this kind belong to a link: unicast `fe80::/10`, or multicast `ff02::/16`
-/// and what the standard library has no name for, `ff01::/16`.
-fn has_scope(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(_) => false,
-        IpAddr::V6(v6) => {
-            v6.is_unicast_link_local() || matches!(v6.segments()[0] & 0xff0f, 0xff01 | 0xff02)
-        }
+        Ok(Self(PeerIp::new(ip, parse_scope(text, scope)?)))
     }
 }
 
@@ -292,8 +272,8 @@ mod tests {
             let of_link = SocketAddrV6::new(ip, port, 0, loopback());
             let scoped = ScopedIp::from(SocketAddr::from(of_link));
             prop_assert_eq!(scoped.to_string().parse::<ScopedIp>().unwrap(), scoped);
-            prop_assert_eq!(scoped.scope() == loopback(), has_scope(ip.into()));
-            prop_assert_eq!(scoped == IpAddr::from(ip).into(), !has_scope(ip.into()));
+            prop_assert_eq!(scoped.scope() == loopback(), PeerIp::has_scope(ip.into()));
+            prop_assert_eq!(scoped == IpAddr::from(ip).into(), !PeerIp::has_scope(ip.into()));
         }
 
         #[test]

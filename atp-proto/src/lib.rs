@@ -8,12 +8,14 @@
 //!
 //! - [`Sender`] is one flow: one destination of one job.
 //! - [`Receiver`] is one (source, job).
+//! - [`endpoint::Endpoint`] is one port of a receiving host: any number of receivers.
 //! - [`Adviser`] is one line of a receiving host.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod adviser;
+pub mod endpoint;
 mod list;
 mod packets;
 pub mod receiver;

@@ -5,7 +5,6 @@ use super::{
     acknowledger::Acknowledger,
     advice::{LineOptions, OwnAdvice},
     event_queue::EventQueue,
-    sources::{Admission, Sources},
     thread::ReceiverThread,
 };
 use crate::{
@@ -16,7 +15,10 @@ use crate::{
     peer::{ToAddresses, first_reachable, resolve},
     udp::UdpSocket,
 };
-use atp_proto::ReceiverConfig;
+use atp_proto::{
+    ReceiverConfig,
+    endpoint::{Admission, Endpoint},
+};
 use std::{
     collections::{HashSet, VecDeque},
     net::SocketAddr,
@@ -202,12 +204,15 @@ impl ReceiverBuilder {
             ..ReceiverConfig::default()
         };
         let Self { sources_max, memory_bytes_max, jobs, peers, linger, .. } = self;
-        let admission = Admission { sources_max, memory_bytes_max, jobs, peers, transport };
+        let peers = peers.into_iter().map(Into::into).collect();
+        let secret = rand::random();
+        let admission = Admission { sources_max, memory_bytes_max, jobs, peers, transport, secret };
         let queue = Arc::new(EventQueue::new(self.buffer_bytes).map_err(Error::Thread)?);
-        let sources = Sources::new(admission);
+        let endpoint = Endpoint::new(admission);
         let advisers = (acknowledger, own_advice);
-        let thread = ReceiverThread::start(socket, local, sources, queue.clone(), advisers, linger)
-            .map_err(Error::Thread)?;
+        let thread =
+            ReceiverThread::start(socket, local, endpoint, queue.clone(), advisers, linger)
+                .map_err(Error::Thread)?;
         Ok(Receiver { local, datapath, queue, ready: VecDeque::new(), thread: Some(thread) })
     }
 

@@ -21,6 +21,16 @@ pub struct CountedLane {
     /// The interface of its line; `None` for a line of unknown rate.
     pub line: Option<u32>,
     pub advised: Advice,
+    /// The advice that its sender's transport has.
+    given: Advice,
+}
+
+impl CountedLane {
+    /// The advice, if it has changed since the last call.
+    pub fn take_advice(&mut self) -> Option<Advice> {
+        let advised = self.advised;
+        (std::mem::replace(&mut self.given, advised) != advised).then_some(advised)
+    }
 }
 
 impl Drop for CountedLane {
@@ -65,6 +75,7 @@ impl OpenLanes {
             interface: 0,
             line: None,
             advised: Advice::NONE,
+            given: Advice::NONE,
         })
     }
 

@@ -1,12 +1,8 @@
 //! The queue of events from the receiver thread to the application. Events move in batches.
 
-use super::{
-    events::Event,
-    progress::SourceProgress,
-    requests::{REQUESTS_MAX, Request},
-    stats::ReceiverStats,
-};
+use super::{ReceiverStats, SourceProgress, events::Event, requests::REQUESTS_MAX};
 use crate::{error::Error, signal::Signal, udp::fits_gro_buffer};
+use atp_proto::endpoint::Request;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::{
     collections::VecDeque,

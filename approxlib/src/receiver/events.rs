@@ -1,6 +1,7 @@
 //! The events of a receiver, and the summaries of jobs and windows.
 
 use crate::order::Order;
+use atp_proto::{Message, endpoint};
 use serde::{Deserialize, Serialize};
 use std::{net::SocketAddr, ops::Range};
 
@@ -128,6 +129,28 @@ pub struct GroupSummary {
     pub delivered: u32,
     /// The ids of the messages that were not delivered, as ranges in ascending order.
     pub lost: Vec<Range<u32>>,
+}
+
+impl From<endpoint::Event> for Event {
+    fn from(event: endpoint::Event) -> Self {
+        match event {
+            endpoint::Event::Started(source, job, terms) => {
+                Self::Started { source, job, terms: terms.into() }
+            }
+            endpoint::Event::TermsChanged(source, job, terms) => {
+                Self::TermsChanged { source, job, terms: terms.into() }
+            }
+            endpoint::Event::Message(source, job, Message { window, group, message, data }) => {
+                Self::Message { source, job, window, group, message, data }
+            }
+            endpoint::Event::WindowEnded(source, job, summary) => {
+                Self::WindowEnded { source, job, summary: summary.into() }
+            }
+            endpoint::Event::Finished(source, job, summary) => {
+                Self::Finished { source, job, summary: summary.into() }
+            }
+        }
+    }
 }
 
 impl From<atp_proto::Summary> for Summary {

@@ -3,14 +3,16 @@
 //! The path of a packet:
 //!
 //! 1. [`thread`], the receiver thread, reads a batch of GRO buffers from the socket (`crate::udp`).
-//! 2. [`packet_handler`] finds the packet's sender in [`sources`], gives the packet to that
-//!    sender's transport (`atp_proto::Receiver`), and collects messages as events and packets to
-//!    send back.
-//! 3. [`replies`] sends ACKs, receipts and other packets back.
+//! 2. The endpoint (`atp_proto::endpoint`) finds the packet's sender, gives the packet to that
+//!    sender's transport, and collects messages as events and packets to send back.
+//!    [`arrival`] counts the packet for advice.
+//! 3. [`send_replies`] sends ACKs, receipts and other packets back.
 //! 4. [`event_queue`] hands the events to the application, which takes them by [`Receiver::recv`].
 
 mod acknowledger;
 mod advice;
+mod advised_lanes;
+mod arrival;
 mod arriving;
 mod builder;
 mod coalescing;
@@ -18,23 +20,15 @@ mod counted_lane;
 mod event_queue;
 mod events;
 mod own_addresses;
-mod packet_handler;
-mod places;
 mod progress;
-mod replies;
 mod requests;
-mod source;
-mod source_lanes;
-mod sources;
-mod stats;
+mod send_replies;
 mod thread;
-mod tombstones;
 
+pub use atp_proto::endpoint::{GroupArrivals, Refusals, SourceProgress, Stats as ReceiverStats};
 pub use builder::ReceiverBuilder;
 pub use events::{Event, GroupSummary, GroupTerms, Summary, Terms};
-pub use progress::{GroupArrivals, SourceProgress};
 pub use requests::RateRequest;
-pub use stats::{ReceiverStats, Refusals};
 
 use crate::error::Error;
 use event_queue::EventQueue;

@@ -1,8 +1,8 @@
 //! Requests of the application to senders: another sampling rate, or the end of a job.
 
-use super::{Receiver, sources::Sources};
-use crate::{address::canonical, error::Error, job::parse_msr};
-use atp_common::units::Msr;
+use super::Receiver;
+use crate::{error::Error, job::parse_msr};
+use atp_proto::endpoint::Request;
 use std::net::SocketAddr;
 
 /// Asks for another sampling rate: see [`Receiver::request_msr`].
@@ -16,15 +16,6 @@ pub struct RateRequest {
     pub group: u8,
     /// The asked minimal sampling rate, 0 to 1.
     pub msr: f64,
-}
-
-/// A request on its way to the receiver thread.
-#[derive(Clone, Copy, Debug)]
-pub struct Request {
-    source: SocketAddr,
-    job: u32,
-    /// A group's sampling rate; `None` asks for the end.
-    rate: Option<(u8, Msr)>,
 }
 
 /// The most requests that wait for the receiver thread. It takes them with every batch.
@@ -58,21 +49,5 @@ impl Receiver {
     /// whose receiver has gone fails.
     pub fn request_end(&self, source: SocketAddr, job: u32) {
         self.queue.request(Request { source, job, rate: None });
-    }
-}
-
-/// For the receiver thread: gives requests to their senders' transports. A job that was restarted
-/// at the same address has several runs; the one that was heard last gets them.
-pub fn hand_out(requests: Vec<Request>, now_ns: u64, sources: &mut Sources) {
-    for Request { source, job, rate } in requests {
-        let of_request = sources
-            .iter_mut()
-            .filter(|s| s.key.job == job && canonical(s.key.address) == source)
-            .filter(|s| !s.transport.is_finished());
-        let Some(source) = of_request.max_by_key(|s| s.transport.heard_ns()) else { continue };
-        match rate {
-            Some((group, msr)) => source.transport.request_msr(now_ns, group, msr),
-            None => source.transport.request_end(now_ns),
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! The receiver thread. It owns the socket and the transport's state of every sender.
+//! The receiver thread. It owns the socket and the endpoint: the transport's state of every sender.
 //!
 //! [`ReceiverThread::run`] repeats one round: receive a batch, write receipts, send replies, give
 //! events to the application, sleep. [`leave`] is its end, after the application has dropped the
@@ -9,22 +9,18 @@ mod leave;
 use super::{
     acknowledger::{Acknowledger, Advising},
     advice::OwnAdvice,
+    advised_lanes::AdvisedLanes,
+    arrival::Arrival,
     coalescing::Coalescing,
     event_queue::{EventQueue, NextStep},
     events::Event,
-    packet_handler::PacketHandler,
-    places::ResetLimiter,
-    progress,
-    replies::Replies,
-    requests,
-    source::Source,
-    sources::Sources,
-    stats::ReceiverStats,
+    send_replies::send_replies,
 };
 use crate::{
     error::Error,
     udp::{GroBatch, Interest, SendBatch, UdpSocket, now_ns, wait},
 };
+use atp_proto::endpoint::{Buffer as _, Endpoint};
 use std::{
     io,
     net::SocketAddr,
@@ -43,29 +39,24 @@ const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 pub struct ReceiverThread {
     socket: Arc<UdpSocket>,
     local: SocketAddr,
-    sources: Sources,
+    endpoint: Endpoint<AdvisedLanes>,
     queue: Arc<EventQueue>,
     acknowledger: Acknowledger,
     /// Advice while no daemon serves this receiver.
     own_advice: OwnAdvice,
-    stats: ReceiverStats,
     buffers: Buffers,
     housekeeping_due_ns: u64,
     coalescing: Coalescing,
     /// Whether this process acknowledges the packets that came last.
     acknowledged_here: bool,
-    resets: ResetLimiter,
     /// How long to wait, after the end, for senders that may not know of their job's end.
     linger: Duration,
-    /// Whether the application has dropped the receiver: ended jobs alone get answers.
-    leaving: bool,
 }
 
 /// Memory that is reused in every round.
 struct Buffers {
     receive: GroBatch,
     send: SendBatch,
-    replies: Replies,
     events: Vec<Event>,
     /// Memory of messages that the application has recycled.
     memory: Vec<Vec<u8>>,
@@ -76,7 +67,6 @@ impl Buffers {
         Self {
             receive: GroBatch::new(),
             send: SendBatch::new(),
-            replies: Replies::default(),
             events: Vec::new(),
             memory: Vec::new(),
         }
@@ -88,7 +78,7 @@ impl ReceiverThread {
     pub fn start(
         socket: Arc<UdpSocket>,
         local: SocketAddr,
-        sources: Sources,
+        endpoint: Endpoint<AdvisedLanes>,
         queue: Arc<EventQueue>,
         (acknowledger, own_advice): (Acknowledger, OwnAdvice),
         linger: Duration,
@@ -96,18 +86,15 @@ impl ReceiverThread {
         let this = Self {
             socket,
             local,
-            sources,
+            endpoint,
             queue,
             acknowledger,
             own_advice,
-            stats: ReceiverStats::default(),
             buffers: Buffers::new(),
             housekeeping_due_ns: now_ns(),
             coalescing: Coalescing::default(),
             acknowledged_here: true,
-            resets: ResetLimiter::new(),
             linger,
-            leaving: false,
         };
         thread::Builder::new().name("atp-receiver".into()).spawn(|| this.run())
     }
@@ -130,23 +117,22 @@ impl ReceiverThread {
             self.coalescing.observe(now_ns, received);
             let is_drained = !next.full && !self.buffers.receive.is_full();
             self.advise(now_ns, is_drained);
-            self.write_receipts(now_ns);
-            self.buffers.replies.send(&self.socket, &mut self.buffers.send);
+            self.endpoint.handle_timeout(now_ns);
+            self.send_replies();
             if now_ns >= self.housekeeping_due_ns {
                 self.housekeeping(now_ns);
             }
-            self.stats.sources = self.sources.len() as u32;
-            self.stats.evicted = self.sources.evicted();
-            self.stats.memory_bytes = self.sources.memory_bytes();
             let Buffers { receive, events, memory, .. } = &mut self.buffers;
-            next = self.queue.put(events, memory, self.stats);
+            events.extend(self.endpoint.take_events().map(Event::from));
+            next = self.queue.put(events, memory, self.endpoint.stats());
             receive.refill(memory);
             if next.has_requests {
-                requests::hand_out(self.queue.take_requests(), now_ns, &mut self.sources);
+                for request in self.queue.take_requests() {
+                    self.endpoint.request(now_ns, &request);
+                }
             }
             if let Some(asked) = next.progress_asked {
-                let progress = self.sources.iter_mut().filter_map(|s| progress::of_source(s));
-                self.queue.set_progress(asked, progress.collect());
+                self.queue.set_progress(asked, self.endpoint.progress().collect());
             }
             let more = next.has_requests || received > 0 && self.buffers.receive.is_full();
             if !more && !next.stop {
@@ -167,60 +153,38 @@ impl ReceiverThread {
             }
         };
         let advising = self.acknowledger.advising(&mut self.own_advice);
-        self.sources.set_gives_advice(advising.gives_advice());
-        let Buffers { receive, replies, events, .. } = &mut self.buffers;
-        let mut handler = PacketHandler {
-            sources: &mut self.sources,
-            stats: &mut self.stats,
-            replies,
-            resets: &mut self.resets,
-            events,
-            advising,
-            interface: 0,
-            acknowledges: false,
-            leaving: self.leaving,
-        };
-        for buffer in receive.buffers() {
-            handler.acknowledges =
-                self.acknowledger.is_here(buffer.interface(), buffer.ends.source);
-            handler.interface = buffer.interface();
-            self.acknowledged_here = handler.acknowledges;
-            handler.on_gro_buffer(now_ns, buffer);
+        self.endpoint.set_gives_advice(advising.gives_advice());
+        let mut arrival = Arrival { advising, interface: 0, acknowledges: false };
+        for mut buffer in self.buffers.receive.buffers() {
+            arrival.interface = buffer.interface();
+            arrival.acknowledges =
+                self.acknowledger.is_here(arrival.interface, buffer.ends().source);
+            self.acknowledged_here = arrival.acknowledges;
+            self.endpoint.on_buffer(now_ns, &mut buffer, &mut arrival);
         }
         Ok(received)
+    }
+
+    fn send_replies(&mut self) {
+        send_replies(self.endpoint.replies(), &self.socket, &mut self.buffers.send);
     }
 
     /// Computes this library's advice, unless the daemon gives it. `is_drained`: whether no packet
     /// waits in the socket.
     fn advise(&mut self, now_ns: u64, is_drained: bool) {
-        let Self { acknowledger, own_advice, sources, socket, .. } = self;
+        let Self { acknowledger, own_advice, endpoint, socket, .. } = self;
         if let Advising::Here(own) = acknowledger.advising(own_advice) {
-            own.tick(now_ns, sources, is_drained, || socket.dropped_packets());
-        }
-    }
-
-    fn write_receipts(&mut self, now_ns: u64) {
-        let replies = &mut self.buffers.replies;
-        for source in self.sources.iter_mut() {
-            source.take_advice();
-            if source.transport.receipt_due(now_ns) {
-                let ends = source.ends();
-                replies.control(ends, |out| source.transport.write_receipt(now_ns, out));
-            }
-            if source.transport.request_due(now_ns) {
-                let ends = source.ends();
-                replies.control(ends, |out| source.transport.write_request(now_ns, out));
-            }
+            own.tick(now_ns, endpoint, is_drained, || socket.dropped_packets());
         }
     }
 
     fn housekeeping(&mut self, now_ns: u64) {
         self.housekeeping_due_ns = now_ns + HOUSEKEEPING_NS;
-        self.sources.expire(now_ns);
+        self.endpoint.expire(now_ns);
         self.acknowledger.refresh();
-        self.own_advice.refresh(&mut self.sources);
+        self.own_advice.refresh(&mut self.endpoint);
         if let Some(daemon) = self.acknowledger.take_registration() {
-            self.sources.iter_mut().for_each(Source::end_advice);
+            self.endpoint.end_advice();
             self.own_advice.end();
             tracing::info!(
                 daemon = %daemon.display(),
@@ -239,8 +203,8 @@ impl ReceiverThread {
             thread::sleep(Duration::from_nanos(pause_ns));
             return Ok(());
         }
-        let due = self.sources.iter_mut().filter_map(|source| source.transport.poll_timeout());
-        let until_ns = due.min().unwrap_or(u64::MAX).min(self.housekeeping_due_ns);
+        let due_ns = self.endpoint.poll_timeout().unwrap_or(u64::MAX);
+        let until_ns = due_ns.min(self.housekeeping_due_ns);
         let interest = Interest {
             socket: self.socket.as_fd(),
             readable: !full,
@@ -268,7 +232,7 @@ impl ReceiverThread {
             local = %self.local,
             "the ATP daemon closed the connection: acknowledging in userspace until it is back"
         );
-        self.sources.iter_mut().for_each(Source::end_advice);
+        self.endpoint.end_advice();
         if let Some(path) = self.acknowledger.path() {
             let later = Acknowledger::register_later(path.to_owned(), &self.socket);
             self.acknowledger = later.unwrap_or_else(|error| {

@@ -9,10 +9,11 @@
 //! buffer into one piece.
 
 use super::{
-    receive::{Control, Ends, Incoming, PacketInfo, address, read_control, receive_into},
+    receive::{Control, PacketInfo, address, read_control, receive_into},
     socket::UdpSocket,
 };
 use atp_common::{laws::burst, wire::HEADER_LEN};
+use atp_proto::endpoint::{Buffer, Datagram, Ends};
 use std::{io, mem, ptr};
 
 /// The most GRO buffers or single packets that one call receives.
@@ -63,7 +64,7 @@ struct Storage {
 /// A received GRO buffer: one or more packets of one source.
 pub struct GroBuffer<'a> {
     storage: &'a mut Storage,
-    pub ends: Ends,
+    ends: Ends,
 }
 
 impl GroBatch {
@@ -265,38 +266,36 @@ impl Storage {
 }
 
 impl GroBuffer<'_> {
-    /// The number of packets.
-    pub fn len(&self) -> usize {
-        self.storage.packets()
-    }
-
-    /// The traffic class of all its packets.
-    pub fn traffic_class(&self) -> u8 {
-        self.storage.info.traffic_class
-    }
-
     /// The index of the interface over which its packets arrived; 0 if it isn't known.
     pub fn interface(&self) -> u32 {
         self.storage.info.interface
     }
+}
 
-    /// The packets, in order.
-    pub fn packets(&self) -> impl Iterator<Item = Incoming<'_>> {
+impl Buffer for GroBuffer<'_> {
+    fn ends(&self) -> Ends {
+        self.ends
+    }
+
+    fn traffic_class(&self) -> u8 {
+        self.storage.info.traffic_class
+    }
+
+    fn packets(&self) -> impl ExactSizeIterator<Item = Datagram<'_>> {
         let (ends, traffic_class) = (self.ends, self.storage.info.traffic_class);
-        (0..self.len()).map(move |index| {
+        (0..self.storage.packets()).map(move |index| {
             let (head, body) = self.storage.packet(index);
-            Incoming { head, body, ends, traffic_class }
+            Datagram { head, body, ends, traffic_class }
         })
     }
 
-    /// The total length of the bodies, bytes, if they lie in one piece.
-    pub fn contiguous_bytes(&self) -> Option<usize> {
+    fn contiguous_bytes(&self) -> Option<usize> {
         (self.storage.expected_len != 0).then_some(self.storage.data.len())
     }
 
     /// Takes the bodies out of the buffer, in one piece. If they fill less than half of their
     /// memory, copies them and keeps the memory.
-    pub fn take_contiguous(&mut self) -> Vec<u8> {
+    fn take_contiguous(&mut self) -> Vec<u8> {
         let data = &mut self.storage.data;
         if data.len() >= data.capacity() / 2 { mem::take(data) } else { data.to_vec() }
     }

@@ -12,8 +12,8 @@ mod send;
 mod socket;
 mod wait;
 
-pub use gro::{GroBatch, GroBuffer, fits_gro_buffer};
-pub use receive::{Ends, Incoming, ReceiveBatch};
+pub use gro::{GroBatch, fits_gro_buffer};
+pub use receive::ReceiveBatch;
 pub use send::{Outgoing, SendBatch};
 pub use socket::{PATH_MTU_BYTES_MIN, RECEIVE_BUFFER_BYTES, SocketErrors, UdpSocket};
 pub use wait::{Interest, now_ns, shared_ns, wait};

@@ -16,28 +16,6 @@ const PACKET_BYTES_MAX: usize = 9_216;
 /// destination, and the arrival interface with an IPv6 address.
 const CONTROL_BYTES: usize = 192;
 
-/// The ends of a received packet. An answer goes back between the same two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ends {
-    /// The sender's address.
-    pub source: SocketAddr,
-    /// The address of this host to which the packet was sent. Known only if the socket is bound to
-    /// a wildcard: the kernel would choose another one for an answer where a host has several.
-    pub local: Option<IpAddr>,
-}
-
-/// A received packet.
-#[derive(Clone, Copy, Debug)]
-pub struct Incoming<'a> {
-    /// The header, or its beginning if the packet is shorter.
-    pub head: &'a [u8],
-    /// The bytes after the header.
-    pub body: &'a [u8],
-    pub ends: Ends,
-    /// The traffic class: DSCP and ECN bits.
-    pub traffic_class: u8,
-}
-
 /// Buffers for [`BATCH`] packets of a connected socket, which receives from its peer only.
 pub struct ReceiveBatch {
     payloads: Box<[u8]>,
@@ -216,6 +194,7 @@ pub fn read_control(mut control: &[u8]) -> PacketInfo {
 mod tests {
     use super::*;
     use crate::udp::{GroBatch, Outgoing, SendBatch};
+    use atp_proto::endpoint::Buffer as _;
 
     #[test]
     fn receive__returns_the_packets_of_the_peer() {
@@ -253,7 +232,7 @@ mod tests {
             send.send(&near, &[Outgoing::control(b"packet")]).unwrap();
             let mut received = GroBatch::new();
             assert_eq!(received.receive(&far).unwrap(), 1);
-            let ends = received.buffers().next().unwrap().ends;
+            let ends = received.buffers().next().unwrap().ends();
             assert_eq!(ends.local, (!bind.starts_with("127")).then_some(asked.ip()), "{bind}");
             let answer = Outgoing { to: Some(ends), ..Outgoing::control(b"answer") };
             send.send(&far, &[answer]).unwrap();

@@ -1,7 +1,8 @@
 //! Sends a batch of packets in one system call. Each packet is a header and a slice of a message.
 
-use super::{BATCH, receive::Ends, socket::UdpSocket};
+use super::{BATCH, socket::UdpSocket};
 use atp_common::laws::burst;
+use atp_proto::endpoint::Ends;
 use std::{
     io, mem,
     net::{IpAddr, SocketAddr},

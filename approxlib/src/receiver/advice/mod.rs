@@ -7,13 +7,16 @@ mod line;
 mod others;
 
 use super::{
-    counted_lane::OpenLanes, own_addresses::ArrivalLines, source::Source, sources::Sources,
+    advised_lanes::AdvisedLanes,
+    counted_lane::{CountedLane, OpenLanes},
+    own_addresses::ArrivalLines,
 };
 use atp_common::{
     laws::advice::{Span, WINDOW_NS},
     units::Rate,
-    wire::{Advice, Flags, HEADER_LEN, Header},
+    wire::{Advice, Flags, HEADER_LEN},
 };
+use atp_proto::endpoint::{Arrived, Endpoint, SourceLanes};
 use counters::Counters;
 use line::Line;
 use others::Sample;
@@ -89,31 +92,29 @@ impl OwnAdvice {
         self.counters.is_some()
     }
 
-    /// Counts `packets` of DATA of an admitted sender, `body_bytes` without headers. `header`: of
-    /// one of them.
+    /// Counts DATA of an admitted sender at `source`, which has these lanes.
     pub fn count(
         &mut self,
-        source: &mut Source,
+        source: SocketAddr,
+        lanes: &mut SourceLanes<CountedLane>,
         interface: u32,
-        header: &Header,
-        packets: u32,
-        body_bytes: usize,
+        &Arrived { header, packets, body_bytes }: &Arrived<'_>,
     ) {
         if !self.gives_advice() {
             return;
         }
         self.has_arrivals = true;
-        let wire_bytes = wire_bytes(source.key.address, packets, body_bytes);
+        let wire_bytes = wire_bytes(source, packets, body_bytes);
         let group = header.group();
-        source.counted.open(group, || self.lanes.open());
-        match source.counted.get_mut(group) {
+        lanes.open(group, || self.lanes.open());
+        match lanes.get_mut(group) {
             Some(lane) => {
                 lane.wire_bytes += wire_bytes;
                 lane.backlogged = header.flags().contains(Flags::BACKLOGGED);
                 lane.interface = interface;
             }
             None => {
-                let over = self.arrival_lines.over(interface, source.key.address);
+                let over = self.arrival_lines.over(interface, source);
                 if let Some(over) = over.filter(|over| *over != self.arrival_lines.loopback()) {
                     *self.unadvised.entry(over).or_default() += wire_bytes;
                 }
@@ -123,10 +124,10 @@ impl OwnAdvice {
 
     /// Looks at this host's addresses again, about once a second. Lines without lanes are
     /// forgotten: their interfaces may be gone.
-    pub fn refresh(&mut self, sources: &mut Sources) {
+    pub fn refresh(&mut self, endpoint: &mut Endpoint<AdvisedLanes>) {
         self.arrival_lines.forget();
         if !self.lines.is_empty() {
-            let lanes = sources.iter_mut().flat_map(|source| source.counted.iter_mut());
+            let lanes = endpoint.lanes_mut().flat_map(|(_, lanes)| lanes.counted.iter_mut());
             let used: BTreeSet<u32> = lanes.filter_map(|(_, lane)| lane.line).collect();
             self.lines.retain(|interface, _| used.contains(interface));
         }
@@ -139,13 +140,13 @@ impl OwnAdvice {
         self.has_arrivals = false;
     }
 
-    /// Computes the advice of this moment, if that is due, and gives it to the senders' transports.
+    /// Computes the advice of this moment, if that is due, for the endpoint to take.
     /// `is_drained`: whether no packet waits in the socket. `socket_drops`: the packets that the
     /// socket has dropped.
     pub fn tick(
         &mut self,
         now_ns: u64,
-        sources: &mut Sources,
+        endpoint: &mut Endpoint<AdvisedLanes>,
         is_drained: bool,
         socket_drops: impl Fn() -> u32,
     ) {
@@ -162,7 +163,7 @@ impl OwnAdvice {
         for lane in self.lanes.take_ended() {
             self.lines.values_mut().for_each(|line| line.remove(lane));
         }
-        self.count_lanes(span, sources);
+        self.count_lanes(span, endpoint);
         for (interface, wire_bytes) in std::mem::take(&mut self.unadvised) {
             if let Some(line) = self.lines.get_mut(&interface) {
                 line.on_unadvised(span, wire_bytes);
@@ -178,15 +179,14 @@ impl OwnAdvice {
                 tracing::info!(interface, "the interface counts packets too late: no advice");
             }
         }
-        self.publish(now_ns, sources);
+        self.publish(now_ns, endpoint);
     }
 
     /// Gives what arrived since the last tick to the lines' advisers.
-    fn count_lanes(&mut self, span: Span, sources: &mut Sources) {
+    fn count_lanes(&mut self, span: Span, endpoint: &mut Endpoint<AdvisedLanes>) {
         let Self { arrival_lines, rate, lines, depth_packets, .. } = self;
-        for source in sources.iter_mut() {
-            let address = source.key.address;
-            for (_, lane) in source.counted.iter_mut() {
+        for (address, lanes) in endpoint.lanes_mut() {
+            for (_, lane) in lanes.counted.iter_mut() {
                 let wire_bytes = std::mem::take(&mut lane.wire_bytes);
                 if wire_bytes == 0 {
                     continue;
@@ -208,16 +208,10 @@ impl OwnAdvice {
         }
     }
 
-    fn publish(&mut self, now_ns: u64, sources: &mut Sources) {
-        for source in sources.iter_mut() {
-            let Source { counted, transport, .. } = source;
-            for (group, lane) in counted.iter_mut() {
-                let line = lane.line.and_then(|line| self.lines.get_mut(&line));
-                let advice = line.map_or(Advice::NONE, |line| line.advice(now_ns, lane.number));
-                if std::mem::replace(&mut lane.advised, advice) != advice {
-                    transport.set_advice(group, advice);
-                }
-            }
+    fn publish(&mut self, now_ns: u64, endpoint: &mut Endpoint<AdvisedLanes>) {
+        for (_, lane) in endpoint.lanes_mut().flat_map(|(_, lanes)| lanes.counted.iter_mut()) {
+            let line = lane.line.and_then(|line| self.lines.get_mut(&line));
+            lane.advised = line.map_or(Advice::NONE, |line| line.advice(now_ns, lane.number));
         }
     }
 }

@@ -1,17 +1,11 @@
 use super::*;
-use crate::{
-    receiver::{
-        counted_lane::LANES_MAX,
-        sources::{Admission, Admitted},
-    },
-    udp::Ends,
-};
+use crate::receiver::{acknowledger::Advising, arrival::Arrival, counted_lane::LANES_MAX};
 use atp_common::{
     maps::RECEIVER_LANES,
-    wire::{Fields, Kind},
+    wire::{Fields, Header, Kind},
 };
-use atp_proto::ReceiverConfig;
-use std::{collections::HashSet, fs::File, os::unix::fs::FileExt};
+use atp_proto::endpoint::{Admission, Datagram, Ends, Lanes as _};
+use std::{fs::File, os::unix::fs::FileExt};
 use tempfile::NamedTempFile;
 
 const MS: u64 = 1_000_000;
@@ -24,7 +18,7 @@ const PACKET_BYTES: u64 = BODY_BYTES + 98;
 /// A receiver, and the counter of its only interface.
 struct Host {
     own: OwnAdvice,
-    sources: Sources,
+    endpoint: Endpoint<AdvisedLanes>,
     interface: u32,
     counter: NamedTempFile,
     line_bytes: u64,
@@ -39,48 +33,45 @@ impl Host {
         let rate = Rate::from_bytes_per_s(rate_bytes_per_s);
         let mut own = OwnAdvice::with(rate, Some(counters), 96);
         own.arrival_lines = ArrivalLines::over_loopback();
-        let admission = Admission {
-            sources_max: 1_000,
-            memory_bytes_max: 0,
-            jobs: HashSet::new(),
-            peers: HashSet::new(),
-            transport: ReceiverConfig::default(),
-        };
-        let sources = Sources::new(admission);
-        Self { own, sources, interface, counter, line_bytes: 0, drops: 0 }
-    }
-
-    fn source(&mut self, now_ns: u64, sender: u16) -> &mut Source {
-        let ends = Ends { source: address(sender), local: None };
-        match self.sources.admit(now_ns, ends, &header(0, Flags::NONE)) {
-            Admitted::Here(source) => source,
-            _ => panic!("{sender} isn't admitted"),
-        }
+        let endpoint = Endpoint::new(Admission { sources_max: 1_000, ..Admission::default() });
+        Self { own, endpoint, interface, counter, line_bytes: 0, drops: 0 }
     }
 
     /// Lets `packets` of a lane arrive.
     fn data(&mut self, now_ns: u64, sender: u16, group: u8, packets: u64) {
-        if packets == 0 {
-            return;
-        }
         self.line_bytes += packets * PACKET_BYTES;
-        self.source(now_ns, sender);
-        let Self { own, sources, interface, .. } = self;
-        let source = sources.find(address(sender), &header(0, Flags::NONE)).unwrap();
         let header = header(group, Flags::BACKLOGGED);
-        own.count(source, *interface, &header, packets as u32, (packets * BODY_BYTES) as usize);
+        let ends = Ends { source: address(sender), local: None };
+        let Self { own, endpoint, interface, .. } = self;
+        let advising = Advising::Here(own);
+        let mut arrival = Arrival { advising, interface: *interface, acknowledges: true };
+        let (head, body) = (header.as_bytes(), &[0; BODY_BYTES as usize]);
+        for _ in 0..packets {
+            let packet = Datagram { head, body, ends, traffic_class: 0 };
+            endpoint.on_packet(now_ns, &packet, &mut arrival);
+        }
+        endpoint.replies().clear();
     }
 
     fn tick(&mut self, now_ns: u64) {
         let counted = format!("lo: {:20} 0 0\n", self.line_bytes);
         self.counter.as_file().write_all_at(counted.as_bytes(), 0).unwrap();
         let drops = self.drops;
-        self.own.tick(now_ns, &mut self.sources, true, || drops);
+        self.own.tick(now_ns, &mut self.endpoint, true, || drops);
+    }
+
+    fn lanes(&mut self, sender: u16) -> Option<&mut AdvisedLanes> {
+        let mut all = self.endpoint.lanes_mut();
+        all.find(|(source, _)| *source == address(sender)).map(|(_, lanes)| lanes)
     }
 
     fn advice(&mut self, sender: u16, group: u8) -> Advice {
-        let lane = self.source(0, sender).counted.get_mut(group);
+        let lane = self.lanes(sender).and_then(|lanes| lanes.counted.get_mut(group));
         lane.map_or(Advice::NONE, |lane| lane.advised)
+    }
+
+    fn end_lanes(&mut self, sender: u16) {
+        self.lanes(sender).expect("a known sender").clear().for_each(drop);
     }
 
     /// The advice to group 0 of a sender, in thousandths of the line.
@@ -150,7 +141,7 @@ fn tick__an_ended_lane_leaves_its_share_at_once() {
         host.tick(ms * MS);
     }
     assert!((480..=500).contains(&host.share(0)), "{}", host.share(0));
-    host.source(0, 1).end_advice();
+    host.end_lanes(1);
     assert_eq!(host.advice(1, 0), Advice::NONE);
     let packets = obedient(&mut host, 0);
     (100..=102).for_each(|ms| {
@@ -178,7 +169,7 @@ fn count__lanes_beyond_the_limits_take_one_share() {
     }
     assert_eq!(host.own.lanes.len(), LANES_MAX);
     // Their places are free as soon as they have ended.
-    (1..100).for_each(|sender| host.source(0, sender).end_advice());
+    (1..100).for_each(|sender| host.end_lanes(sender));
     host.data(102 * MS, 0, 0, 1);
     host.tick(102 * MS);
     assert_eq!(host.own.lanes.len(), 1);
@@ -222,7 +213,7 @@ fn end__leaves_advice_to_the_daemon() {
             host.tick(ms * MS);
         });
         assert!(host.share(0) > 900, "{round}");
-        host.sources.iter_mut().for_each(Source::end_advice);
+        host.endpoint.end_advice();
         host.own.end();
         assert_eq!((host.share(0), host.own.lanes.len(), host.own.lines.len()), (0, 0, 0));
     }

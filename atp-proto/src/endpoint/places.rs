@@ -1,15 +1,14 @@
 //! The receiver's places and memory, by the network address that holds them.
 //!
-//! Both follow the dynamic threshold of `atp_proto::Budget`. An address may take a place while it
+//! Both follow the dynamic threshold of [`Budget`]. An address may take a place while it
 //! holds at most three times as many as are free. One address alone gets about three quarters of
 //! the places, and always leaves some. A sender that sends is never evicted for another, so room
 //! must be kept, not taken back.
 
-use crate::address::ScopedIp;
-use atp_proto::{Budget, Share};
+use super::PeerIp;
+use crate::{Budget, Share};
 use std::{
     collections::HashMap,
-    hash::{BuildHasher, RandomState},
     net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::Arc,
 };
@@ -29,7 +28,7 @@ pub struct Network {
 
 impl Network {
     pub fn of(address: SocketAddr) -> Self {
-        let host = ScopedIp::from(address);
+        let host = PeerIp::from(address);
         let address = match host.ip() {
             IpAddr::V4(v4) => v4.into(),
             IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64)).into(),
@@ -93,38 +92,6 @@ impl Places {
     }
 }
 
-/// Limits the RESETs that this receiver sends: a flood of packets must not become a flood of
-/// answers. A sender repeats a packet that got none.
-pub struct ResetLimiter {
-    hasher: RandomState,
-    /// The time at which each bucket is empty. Addresses share buckets by a secret hash, so that
-    /// strangers can't choose that of another address.
-    empty_ns: [u64; Self::BUCKETS],
-}
-
-impl ResetLimiter {
-    const BUCKETS: usize = 64;
-    /// The interval of one bucket's RESETs.
-    const INTERVAL_NS: u64 = 10_000_000;
-    /// RESETs that a bucket allows at once.
-    const BURST: u64 = 32;
-
-    pub fn new() -> Self {
-        Self { hasher: RandomState::new(), empty_ns: [0; Self::BUCKETS] }
-    }
-
-    /// Whether a RESET may be sent to an address now. Counts it if so.
-    pub fn allows(&mut self, now_ns: u64, network: Network) -> bool {
-        let bucket = self.hasher.hash_one(network) as usize % Self::BUCKETS;
-        let empty_ns = self.empty_ns[bucket].max(now_ns);
-        let is_allowed = empty_ns - now_ns < Self::BURST * Self::INTERVAL_NS;
-        if is_allowed {
-            self.empty_ns[bucket] = empty_ns + Self::INTERVAL_NS;
-        }
-        is_allowed
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,15 +138,5 @@ mod tests {
             prop_assert!(places_max < 256 || places.has_room(other), "{taken} of {places_max}");
             prop_assert!(places_max < 5 || strangers != 1 || places.has_room(other));
         }
-    }
-
-    #[test]
-    fn reset_limiter__a_flood_gets_a_hundred_per_second() {
-        let mut limiter = ResetLimiter::new();
-        let network = network("10.0.0.1");
-        let allowed = (0..10_000).filter(|ms| limiter.allows(ms * 1_000_000, network)).count();
-        assert!((1_000..=1_032).contains(&allowed), "{allowed}");
-        let at_once = (0..1_000).filter(|_| limiter.allows(20_000_000_000, network)).count();
-        assert_eq!(at_once, 32);
     }
 }

@@ -6,13 +6,13 @@
 //! are never replaced.
 
 use super::{
+    Ends, Lanes, PeerIp,
     places::{Network, Places},
     source::{Source, SourceKey},
     tombstones::{Tombstone, Tombstones},
 };
-use crate::{address::ScopedIp, udp::Ends};
+use crate::{ReceiverConfig, StatedEnd};
 use atp_common::wire::{Header, ResetReason};
-use atp_proto::{ReceiverConfig, StatedEnd};
 use std::{
     collections::{HashMap, HashSet},
     net::{IpAddr, SocketAddr},
@@ -28,24 +28,40 @@ pub struct Admission {
     /// The jobs that are admitted; empty for any.
     pub jobs: HashSet<u32>,
     /// The addresses that are admitted; empty for any.
-    pub peers: HashSet<ScopedIp>,
+    pub peers: HashSet<PeerIp>,
     /// The limits of each sender.
     pub transport: ReceiverConfig,
+    /// A random number that strangers don't know.
+    pub secret: u64,
+}
+
+impl Default for Admission {
+    /// All jobs and addresses, with the limits of a receiving library.
+    fn default() -> Self {
+        Self {
+            sources_max: 256,
+            memory_bytes_max: 256 << 20,
+            jobs: HashSet::new(),
+            peers: HashSet::new(),
+            transport: ReceiverConfig::default(),
+            secret: 0,
+        }
+    }
 }
 
 impl Admission {
     /// Whether a sender is one of those that the application named.
     fn wants(&self, key: &SourceKey) -> bool {
-        let peers = [ScopedIp::from(key.address), key.address.ip().into()];
+        let peers = [PeerIp::from(key.address), key.address.ip().into()];
         (self.jobs.is_empty() || self.jobs.contains(&key.job))
             && (self.peers.is_empty() || peers.iter().any(|peer| self.peers.contains(peer)))
     }
 }
 
 /// The result of looking up or admitting the sender of a packet.
-pub enum Admitted<'a> {
+pub enum Admitted<'a, L> {
     /// The sender is in the table.
-    Here(&'a mut Source),
+    Here(&'a mut Source<L>),
     /// The sender was in the table before.
     Gone(Tombstone),
     /// The sender is not admitted.
@@ -56,9 +72,9 @@ pub enum Admitted<'a> {
 const TOMBSTONES_PER_SOURCE: usize = 4;
 
 /// The table of known senders.
-pub struct Sources {
+pub struct Sources<L> {
     admission: Admission,
-    sources: Vec<Source>,
+    sources: Vec<Source<L>>,
     index: HashMap<SourceKey, usize>,
     /// The sender of the last packet: most packets come from the same sender as the one before.
     last: usize,
@@ -78,7 +94,7 @@ pub struct Sources {
 /// The interval of searches for abandoned messages: each looks at every sender.
 const SEARCH_NS: u64 = 10_000_000;
 
-impl Sources {
+impl<L: Lanes> Sources<L> {
     pub fn new(admission: Admission) -> Self {
         let tombstones_max = admission.sources_max.saturating_mul(TOMBSTONES_PER_SOURCE);
         let lingering = Tombstones::new(tombstones_max, admission.transport.linger_ns);
@@ -101,7 +117,7 @@ impl Sources {
     }
 
     /// The sender of a packet, if it is in the table.
-    pub fn find(&mut self, address: SocketAddr, header: &Header) -> Option<&mut Source> {
+    pub fn find(&mut self, address: SocketAddr, header: &Header) -> Option<&mut Source<L>> {
         let index = *self.index.get(&SourceKey::new(address, header))?;
         self.sources.get_mut(index)
     }
@@ -132,8 +148,8 @@ impl Sources {
                 source.transport.drop_abandoned(now_ns);
             }
         }
-        let is_earlier_run = |source: &Source| {
-            ScopedIp::from(source.key.address) == refused.address.into()
+        let is_earlier_run = |source: &Source<L>| {
+            PeerIp::from(source.key.address) == refused.address.into()
                 && source.key != *refused
                 && (source.key.job == refused.job || source.transport.is_finished())
                 && source.memory_bytes() > 0
@@ -145,7 +161,13 @@ impl Sources {
         }
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Source> {
+    /// All senders.
+    pub fn iter(&self) -> impl Iterator<Item = &Source<L>> {
+        self.sources.iter()
+    }
+
+    /// All senders.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Source<L>> {
         self.sources.iter_mut()
     }
 
@@ -194,7 +216,7 @@ impl Sources {
     }
 
     /// The sender of a packet. Admits it if it is new.
-    pub fn admit(&mut self, now_ns: u64, ends: Ends, header: &Header) -> Admitted<'_> {
+    pub fn admit(&mut self, now_ns: u64, ends: Ends, header: &Header) -> Admitted<'_, L> {
         let key = SourceKey::new(ends.source, header);
         if self.sources.get(self.last).is_none_or(|source| source.key != key) {
             self.last = match self.index.get(&key) {
@@ -242,7 +264,7 @@ impl Sources {
     fn make_room(&mut self, now_ns: u64, newcomer: Network) -> bool {
         let places = &self.places;
         let may_replace_others = !places.is_large(newcomer);
-        let may_be_replaced = |source: &Source| {
+        let may_be_replaced = |source: &Source<L>| {
             (may_replace_others || source.network() == newcomer) && source.may_be_evicted(now_ns)
         };
         let candidates = self.sources.iter().enumerate().filter(|(_, s)| may_be_replaced(s));
@@ -336,265 +358,4 @@ impl Sources {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use atp_common::wire::{Fields, FinBody, FinGroup, Flags, HEADER_LEN, Kind};
-
-    const S: u64 = 1_000_000_000;
-    const SOURCES_MAX: usize = 8;
-
-    fn sources() -> Sources {
-        let transport = ReceiverConfig::default();
-        Sources::new(Admission {
-            sources_max: SOURCES_MAX,
-            memory_bytes_max: 0,
-            jobs: HashSet::new(),
-            peers: HashSet::new(),
-            transport,
-        })
-    }
-
-    fn header(kind: Kind, cookie: u32, message: u32, count: u32) -> Header {
-        header_of_job(1, kind, cookie, message, count)
-    }
-
-    fn header_of_job(job: u32, kind: Kind, cookie: u32, message: u32, count: u32) -> Header {
-        Header::new(&Fields {
-            kind,
-            flags: Flags::NONE,
-            group: 0,
-            job,
-            cookie,
-            message,
-            index: 0,
-            count,
-            epoch: 0,
-            slot: 0,
-            time: 0,
-        })
-    }
-
-    /// Every cookie has an address of its own.
-    fn address(cookie: u32) -> SocketAddr {
-        SocketAddr::from(((0x0a00_0000 | cookie).to_be_bytes(), 1_000))
-    }
-
-    fn ends(source: SocketAddr) -> Ends {
-        Ends { source, local: None }
-    }
-
-    /// Why a packet found no place: the tombstone, or `None` for want of room.
-    type Rejected = Option<Tombstone>;
-
-    fn admit(sources: &mut Sources, now_ns: u64, header: &Header) -> Result<(), Rejected> {
-        admit_at(sources, now_ns, address(header.cookie()), header)
-    }
-
-    fn admit_at(
-        sources: &mut Sources,
-        now_ns: u64,
-        address: SocketAddr,
-        header: &Header,
-    ) -> Result<(), Rejected> {
-        match sources.admit(now_ns, ends(address), header) {
-            Admitted::Here(source) => {
-                source.transport.on_data(now_ns, header, &[1]);
-                Ok(())
-            }
-            Admitted::Gone(tombstone) => Err(Some(tombstone)),
-            Admitted::Refused(ResetReason::NoRoom) => Err(None),
-            Admitted::Refused(reason) => panic!("{reason:?}"),
-        }
-    }
-
-    /// Delivers a message of one packet.
-    fn deliver(sources: &mut Sources, now_ns: u64, cookie: u32, message: u32) -> bool {
-        admit(sources, now_ns, &header(Kind::Data, cookie, message, 1)).is_ok()
-    }
-
-    /// The body of a FIN of one group, all of whose messages are needed.
-    fn fin_body(messages: u32) -> [u8; 20] {
-        let group = FinGroup { group: 0, messages, needed: messages, delivered: 0 };
-        let mut body = [0; 20];
-        FinBody::write(&mut body, 0, &[group]).unwrap();
-        body
-    }
-
-    /// The groups of a tombstone's answer to a FIN of one message.
-    fn stated(rejected: Result<(), Rejected>, cookie: u32) -> Vec<FinGroup> {
-        let Err(Some(Tombstone::Ended { end, .. })) = rejected else { panic!("{rejected:?}") };
-        let (body, mut out) = (fin_body(1), [0; 100]);
-        let fin = header(Kind::Fin, cookie, 1, 1);
-        let len = end.answer(&fin, &FinBody::parse(&body).unwrap(), &mut out);
-        let (answer, kind) = Header::parse(&out[..len]).unwrap();
-        assert!(kind == Kind::FinAck && answer.flags().contains(Flags::ENDED));
-        FinBody::parse(&out[HEADER_LEN..len]).unwrap().groups().collect()
-    }
-
-    fn finish(sources: &mut Sources, now_ns: u64, cookie: u32, messages: u32) {
-        let header = header(Kind::Fin, cookie, messages, 1);
-        let body = fin_body(messages);
-        let Admitted::Here(source) = sources.admit(now_ns, ends(address(cookie)), &header) else {
-            panic!()
-        };
-        let mut out = [0; HEADER_LEN + 20];
-        source.transport.on_fin(now_ns, &header, &FinBody::parse(&body).unwrap(), &mut out);
-        assert!(source.transport.is_finished());
-    }
-
-    #[test]
-    fn admit__a_flood_does_not_evict_a_sender_that_sends() {
-        let mut sources = sources();
-        let mut admitted = 0;
-        for step in 0..10_000u32 {
-            let now_ns = u64::from(step) * S / 1_000;
-            // This sender sends once a second.
-            if step % 1_000 == 0 {
-                assert!(deliver(&mut sources, now_ns, 0, step / 1_000), "at step {step}");
-            }
-            admitted += u32::from(deliver(&mut sources, now_ns, 1 + step, 0));
-        }
-        assert_eq!(sources.len(), SOURCES_MAX);
-        // Every three of the ten seconds, the strangers replace each other in all entries but one.
-        assert_eq!(admitted, 4 * (SOURCES_MAX as u32 - 1));
-    }
-
-    #[test]
-    fn admit__evicts_strangers_after_their_idle_limit() {
-        let mut sources = sources();
-        for cookie in 0..SOURCES_MAX as u32 {
-            assert!(deliver(&mut sources, 0, cookie, 0xff_ffff));
-        }
-        assert!(!deliver(&mut sources, 3 * S - 1, 100, 0));
-        assert!(deliver(&mut sources, 3 * S, 100, 0));
-        assert_eq!((sources.len(), sources.evicted()), (SOURCES_MAX, 1));
-    }
-
-    #[test]
-    fn admit__evicts_the_sender_that_delivered_most_last() {
-        let mut sources = sources();
-        for cookie in 0..SOURCES_MAX as u32 {
-            for message in 0..=cookie {
-                assert!(deliver(&mut sources, 0, cookie, message));
-            }
-        }
-        for cookie in 0..SOURCES_MAX as u32 {
-            assert!(deliver(&mut sources, 20 * S, 100 + cookie, 0));
-            let gone = header(Kind::Data, cookie, 50, 1);
-            for later_s in [20, 26, 3_000] {
-                let again = admit(&mut sources, later_s * S, &gone);
-                assert_eq!(again, Err(Some(Tombstone::Forgotten)));
-            }
-        }
-    }
-
-    #[test]
-    fn admit__a_sender_that_delivered_nothing_may_come_back() {
-        let mut sources = sources();
-        for cookie in 0..SOURCES_MAX as u32 {
-            assert_eq!(admit(&mut sources, 0, &header(Kind::Data, cookie, 0, 2)), Ok(()));
-        }
-        assert!(deliver(&mut sources, 2 * S, 100, 0));
-        assert!(deliver(&mut sources, 2 * S, 0, 0));
-    }
-
-    #[test]
-    fn admit__evicts_ended_jobs_at_once_and_still_answers_them() {
-        let mut sources = sources();
-        for cookie in 0..100 {
-            let now_ns = S + u64::from(cookie);
-            assert!(deliver(&mut sources, now_ns, cookie, 0), "job {cookie}");
-            finish(&mut sources, now_ns, cookie, 1);
-        }
-        assert_eq!((sources.len(), sources.evicted()), (SOURCES_MAX, 0));
-        let again = admit(&mut sources, S, &header(Kind::Fin, 90, 1, 0));
-        assert_eq!(stated(again, 90)[0].delivered, 1);
-        assert_eq!(sources.lingering_ends().count(), TOMBSTONES_PER_SOURCE * SOURCES_MAX);
-        // A late packet is not delivered a second time.
-        assert!(!deliver(&mut sources, S, 90, 0));
-        sources.expire(60 * S);
-        assert!(!deliver(&mut sources, 60 * S, 90, 0));
-    }
-
-    #[test]
-    fn newest_unknown_end_ns__counts_from_the_last_fin_of_an_evicted_job_too() {
-        let mut sources = sources();
-        for cookie in 0..SOURCES_MAX as u32 {
-            assert!(deliver(&mut sources, S, cookie, 0));
-            finish(&mut sources, S, cookie, 1);
-        }
-        assert!(deliver(&mut sources, 3 * S, 99, 0));
-        assert_eq!(sources.lingering_ends().count(), 1);
-        assert_eq!(sources.newest_unknown_end_ns(3 * S), Some(2 * S));
-    }
-
-    /// Packets may come long after the state is gone: replayed, or FINs of a sender that lost the
-    /// answers.
-    #[test]
-    fn expire__packets_of_an_ended_job_begin_no_new_job() {
-        let mut sources = sources();
-        assert!(deliver(&mut sources, S, 7, 0));
-        finish(&mut sources, S, 7, 1);
-        sources.expire(7 * S);
-        assert_eq!(sources.len(), 0);
-        for later_s in [7, 60, 3_000] {
-            assert!(!deliver(&mut sources, later_s * S, 7, 0), "after {later_s} s");
-            let again = admit(&mut sources, later_s * S, &header(Kind::Fin, 7, 1, 1));
-            assert_eq!(stated(again, 7).len(), 1);
-        }
-        // No sender waits for an answer by then.
-        assert_eq!(sources.lingering_ends().count(), 0);
-    }
-
-    /// A crashed run sends no end, and its records would stay until its silence is long enough.
-    #[test]
-    fn free_memory__evicts_a_crashed_run_of_the_same_job_and_address_only() {
-        for (own, neighbor) in [("10.9.9.9", "10.9.9.8"), ("2001:db8::9", "2001:db8::8")] {
-            let mut sources = sources();
-            let at = |host: &str, port| SocketAddr::new(host.parse().unwrap(), port);
-            let data = |job, cookie| header_of_job(job, Kind::Data, cookie, 0, 1);
-            let runs = [
-                (at(neighbor, 1), data(1, 1)),
-                (at(own, 2), data(2, 2)),
-                (at(own, 3), data(1, 3)),
-                (at(own, 4), data(1, 4)),
-            ];
-            for (address, header) in &runs {
-                assert_eq!(admit_at(&mut sources, 0, *address, header), Ok(()));
-            }
-            let [_, _, crashed, restarted] = runs.map(|(address, h)| SourceKey::new(address, &h));
-            sources.free_memory(S, &restarted);
-            assert_eq!(sources.len(), 4, "the crashed run isn't silent for long enough yet");
-            let held_bytes = sources.memory_bytes();
-            for later_s in [60, 61, 62] {
-                sources.free_memory(later_s * S, &restarted);
-                assert_eq!((sources.len(), sources.evicted()), (3, 1), "after {later_s} s");
-            }
-            assert_eq!(sources.memory_bytes(), held_bytes / 4 * 3);
-            assert!(sources.iter_mut().all(|source| source.key != crashed));
-        }
-    }
-
-    /// One address with any number of ports and cookies leaves places, and evicts no one else.
-    #[test]
-    fn admit__one_address_gets_its_share_of_the_places() {
-        let mut sources = sources();
-        let stranger = |cookie: u32| SocketAddr::from(([10, 9, 9, 9], 1_000 + cookie as u16));
-        let data = |cookie| header(Kind::Data, cookie, 0, 1);
-        assert!(deliver(&mut sources, 0, 0, 0));
-        let mut admitted = 0;
-        for cookie in 1..1_000 {
-            let now_ns = u64::from(cookie) * S / 1_000;
-            admitted +=
-                admit_at(&mut sources, now_ns, stranger(cookie), &data(cookie)).is_ok() as u32;
-        }
-        assert_eq!(admitted, 6);
-        // The other sender was silent for long enough to be evicted, but for a small address only.
-        for cookie in 1_000..2_000 {
-            let _ = admit_at(&mut sources, 100 * S, stranger(cookie), &data(cookie));
-        }
-        assert!(sources.find(address(0), &data(0)).is_some());
-        assert!(deliver(&mut sources, 100 * S, 2_001, 0), "another address");
-        assert_eq!(sources.len(), SOURCES_MAX);
-    }
-}
+mod tests;

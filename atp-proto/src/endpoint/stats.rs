@@ -1,12 +1,12 @@
-//! The counters of a receiver.
+//! The counters of an endpoint.
 
+use crate::DropReason;
 use atp_common::wire::ResetReason;
-use atp_proto::DropReason;
 use serde::{Deserialize, Serialize};
 
-/// Counters of a receiver, since its start.
+/// Counters of all senders at one port, since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReceiverStats {
+pub struct Stats {
     /// DATA packets of accepted jobs, duplicates included.
     pub packets_received: u64,
     /// Bytes behind their headers: message bytes, and the members' headers in packed packets.
@@ -24,16 +24,16 @@ pub struct ReceiverStats {
     pub ignored: u64,
     /// Complete messages.
     pub messages: u64,
-    /// Senders (address, job and run) known at present.
+    /// Senders (address, job and run) known now.
     pub sources: u32,
     /// Silent senders that were evicted before their job's end, to make room for others.
     pub evicted: u64,
     /// Memory of incomplete and waiting messages, records and terms of all senders now, bytes.
-    /// At most [`ReceiverBuilder::memory_bytes_max`](crate::ReceiverBuilder::memory_bytes_max).
+    /// At most [`Admission::memory_bytes_max`](super::Admission::memory_bytes_max).
     pub memory_bytes: u64,
 }
 
-/// Packets that a receiver has refused, by reason. [`ReceiverStats::refused`] is their sum.
+/// Packets that a receiver has refused, by reason. [`Stats::refused`] is their sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusals {
     /// Not ATP's, damaged, or in contradiction to earlier packets of their message.
@@ -48,7 +48,7 @@ pub struct Refusals {
     pub forgotten: u64,
 }
 
-impl ReceiverStats {
+impl Stats {
     /// Counts a packet that was answered with a RESET.
     pub(super) fn note_reset(&mut self, reason: ResetReason) {
         let Refusals { malformed, unwanted, too_large, no_room, forgotten } = &mut self.refusals;

@@ -5,7 +5,7 @@
 //! retransmitted packet like a message that the application doesn't have.
 
 use super::source::SourceKey;
-use atp_proto::StatedEnd;
+use crate::StatedEnd;
 use std::{
     collections::{HashMap, VecDeque},
     net::IpAddr,
@@ -65,8 +65,9 @@ impl Tombstones {
         (now_ns.saturating_sub(*since_ns) < self.lifetime_ns).then_some(tombstone)
     }
 
+    /// All of them, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (&SourceKey, &Tombstone)> {
-        self.by_key.iter().map(|(key, (_, tombstone))| (key, tombstone))
+        self.order.iter().filter_map(|key| Some((key, &self.by_key.get(key)?.1)))
     }
 
     /// Removes a sender's tombstone.
@@ -108,8 +109,8 @@ impl Tombstones {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Receiver, ReceiverConfig};
     use atp_common::wire::{Fields, FinBody, FinGroup, Flags, Header, Kind};
-    use atp_proto::{Receiver, ReceiverConfig};
 
     fn key(cookie: u32) -> SourceKey {
         SourceKey { address: "10.0.0.1:1000".parse().unwrap(), job: 1, cookie }

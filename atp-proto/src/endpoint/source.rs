@@ -1,14 +1,11 @@
 //! One known sender: a run of a job at one address, with its transport's state.
 
-use super::{
-    arriving::AdvisedLane, counted_lane::CountedLane, places::Network, source_lanes::SourceLanes,
-};
-use crate::udp::Ends;
+use super::{Ends, Lanes, canonical, places::Network};
+use crate::{Account, Part, Receiver as Transport, ReceiverConfig, Share};
 use atp_common::{
     maps::arrivals::{self, Arrivals, Run},
     wire::{Advice, Header},
 };
-use atp_proto::{Account, Part, Receiver as Transport, ReceiverConfig, Share};
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
@@ -40,25 +37,23 @@ impl SourceKey {
 }
 
 /// A known sender.
-pub struct Source {
+pub struct Source<L> {
     pub key: SourceKey,
     pub transport: Transport,
     /// The first header from this sender, which names its job and cookie in a RESET.
     pub first: Header,
-    /// Its lanes that get the daemon's advice.
-    pub lanes: SourceLanes<AdvisedLane>,
-    /// Its lanes that get this library's advice.
-    pub counted: SourceLanes<CountedLane>,
+    /// What the host keeps of its lanes.
+    pub lanes: L,
     /// The local address of its packets.
     pub local: Option<IpAddr>,
     /// Arrivals of packets without ACKs, for answers to probes, by group. Kept only while this
-    /// process acknowledges.
+    /// endpoint acknowledges.
     arrivals: HashMap<u8, Box<Arrivals>>,
     /// The memory of `arrivals`.
     arrivals_account: Account,
 }
 
-impl Source {
+impl<L> Source<L> {
     /// The sender of the packet with the header `first`, at an address with this `share` of the
     /// memory. `local`: the address to which it sends.
     pub fn new(
@@ -68,13 +63,15 @@ impl Source {
         now_ns: u64,
         first: &Header,
         share: Arc<Share>,
-    ) -> Self {
+    ) -> Self
+    where
+        L: Default,
+    {
         Self {
             key,
             transport: Transport::with_share(config, now_ns, first, Some(share.clone())),
             first: *first,
-            lanes: SourceLanes::default(),
-            counted: SourceLanes::default(),
+            lanes: L::default(),
             local,
             arrivals: HashMap::new(),
             arrivals_account: Account::new(Some(share), Part::Records),
@@ -86,25 +83,14 @@ impl Source {
         Ends { source: self.key.address, local: self.local }
     }
 
+    /// Its address and its job, as events name them.
+    pub fn name(&self) -> (SocketAddr, u32) {
+        (canonical(self.key.address), self.key.job)
+    }
+
     /// The address that its place and memory belong to.
     pub fn network(&self) -> Network {
         Network::of(self.key.address)
-    }
-
-    /// Takes in the daemon's advice to its lanes.
-    pub fn take_advice(&mut self) {
-        for (group, lane) in self.lanes.iter_mut() {
-            if let Some(advice) = lane.take_advice() {
-                self.transport.set_advice(group, advice);
-            }
-        }
-    }
-
-    /// Ends the advice to its lanes.
-    pub fn end_advice(&mut self) {
-        for group in self.lanes.clear().chain(self.counted.clear()) {
-            self.transport.set_advice(group, Advice::NONE);
-        }
     }
 
     /// Records the arrival of packets of a group, for answers to probes. Returns `false` if there
@@ -149,5 +135,19 @@ impl Source {
     /// those that have been silent longest.
     pub fn eviction_rank(&self) -> (bool, u64, u64) {
         (!self.transport.is_finished(), self.delivered(), self.transport.heard_ns())
+    }
+}
+
+impl<L: Lanes> Source<L> {
+    /// Gives the advice that has changed to the transport.
+    pub fn take_advice(&mut self) {
+        self.lanes.take_advice(|group, advice| self.transport.set_advice(group, advice));
+    }
+
+    /// Ends the advice to its lanes.
+    pub fn end_advice(&mut self) {
+        for group in self.lanes.clear() {
+            self.transport.set_advice(group, Advice::NONE);
+        }
     }
 }
