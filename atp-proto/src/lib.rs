@@ -18,6 +18,8 @@ mod adviser;
 pub mod endpoint;
 mod list;
 mod packets;
+#[cfg(feature = "pair")]
+pub mod pair;
 pub mod receiver;
 pub mod sender;
 

@@ -2,13 +2,17 @@
 //!
 //! Every failure names its seed. `ATP_SEED=n cargo test -p atp-proto --test two_hosts` replays it.
 
-mod sim;
-
-use atp_common::{laws::rtt::Rtt, units::Msr, wire::Order};
-use atp_proto::{GroupConfig, SendError, Terms};
+use atp_common::{
+    laws::rtt::Rtt,
+    units::Msr,
+    wire::{Order, ResetReason},
+};
+use atp_proto::{
+    GroupConfig, SendError, Terms,
+    pair::{Acks, ClockStep, End, MsrChange, Path, Request, Scenario, run},
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use sim::{Acks, ClockStep, End, MsrChange, Path, Request, Scenario, run};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Runs `number` seeds and those that failed once, or only the seed in `ATP_SEED`. Prints the seed
@@ -203,6 +207,29 @@ fn job__with_a_vanished_receiver_fails_and_says_what_is_short() {
     });
 }
 
+/// A receiver that is dropped tells its sender, or has told it that the job is complete.
+#[test]
+fn job__whose_receiver_leaves_ends_truly_or_with_an_error() {
+    let mut failed = 0;
+    each_seed(800, &[], |seed| {
+        let mut scenario = Scenario::random(seed);
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        scenario.leave_ns = Some(10u64.pow(rng.random_range(4..9)));
+        let End { result, .. } = run(&scenario);
+        match result {
+            Ok(()) => {}
+            Err(SendError::Reset { reason, .. }) => {
+                assert_eq!(reason, Some(ResetReason::Gone));
+                failed += 1;
+            }
+            // A receiver that leaves has nothing to say to a sender of which it knows no message.
+            Err(SendError::PeerSilent { .. } | SendError::NotReading { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    });
+    assert!(std::env::var("ATP_SEED").is_ok() || failed > 100, "only {failed} failed");
+}
+
 #[test]
 fn job__with_a_restarted_receiver_ends_truly_or_with_an_error() {
     let mut failed = 0;
@@ -322,15 +349,19 @@ fn stream__each_window_reaches_its_rate_or_says_so_in_time() {
         let scenario = Scenario::random(seed).in_windows();
         let windows = scenario.windows.len() as u32;
         // `run` checks that an incomplete window had a deadline, and that its summary is right.
-        let End { result, summaries, windows_done, .. } = run(&scenario);
+        let End { result, summaries, windows_done, got, .. } = run(&scenario);
         assert_eq!(result, Ok(()));
+        in_time += windows_done;
+        // A receiver tells nothing of a sender before its first message.
+        let Some(first) = summaries.first().map(|summary| summary.window) else {
+            return assert_eq!(got, 0);
+        };
         // An empty window follows if the last one ended before its sender knew that it was the
         // last.
-        let number = summaries.len() as u32;
+        let number = first + summaries.len() as u32;
         assert!((windows..=windows + 1).contains(&number), "{number} of {windows}");
-        assert!(summaries.iter().map(|s| s.window).eq(0..number));
+        assert!(summaries.iter().map(|s| s.window).eq(first..number));
         assert!(summaries.iter().all(|s| s.more == (s.window + 1 < number)));
-        in_time += windows_done;
     });
     assert!(std::env::var("ATP_SEED").is_ok() || in_time > 800, "only {in_time} windows in time");
 }

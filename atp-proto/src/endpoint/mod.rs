@@ -44,11 +44,12 @@ pub use source_lanes::SourceLanes;
 pub use sources::Admission;
 pub use stats::{Refusals, Stats};
 
+use crate::Budget;
 use leave::Leaving;
 use reset_limiter::ResetLimiter;
 use source::Source;
 use sources::Sources;
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 /// The receiving side of all jobs that arrive at one port.
 ///
@@ -66,9 +67,15 @@ pub struct Endpoint<L> {
 impl<L: Lanes> Endpoint<L> {
     /// An endpoint without senders.
     pub fn new(admission: Admission) -> Self {
+        let bytes_max = admission.memory_bytes_max.max(admission.transport.budget_bytes_min());
+        Self::with_budget(admission, Budget::new(bytes_max))
+    }
+
+    /// An endpoint whose senders share `budget`, perhaps with those of other endpoints.
+    pub fn with_budget(admission: Admission, budget: Arc<Budget>) -> Self {
         Self {
             resets: ResetLimiter::new(admission.secret),
-            sources: Sources::new(admission),
+            sources: Sources::new(admission, budget),
             stats: Stats::default(),
             replies: Replies::default(),
             events: Vec::new(),

@@ -46,8 +46,7 @@ pub struct Places {
 }
 
 impl Places {
-    pub fn new(places_max: usize, memory_bytes_max: u64) -> Self {
-        let budget = Budget::new(memory_bytes_max);
+    pub fn new(places_max: usize, budget: Arc<Budget>) -> Self {
         Self { places_max, taken: 0, budget, by_network: HashMap::new() }
     }
 
@@ -123,7 +122,7 @@ mod tests {
         // A few addresses that take all they can leave a place for the next.
         #[test]
         fn has_room__a_few_addresses_leave_some(places_max in 1usize..400, strangers in 0usize..4) {
-            let mut places = Places::new(places_max, 1_000);
+            let mut places = Places::new(places_max, Budget::new(1_000));
             let mut taken = 0;
             for stranger in 0..strangers {
                 let network = network(&format!("10.0.0.{stranger}"));

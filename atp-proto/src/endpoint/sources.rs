@@ -11,11 +11,12 @@ use super::{
     source::{Source, SourceKey},
     tombstones::{Tombstone, Tombstones},
 };
-use crate::{ReceiverConfig, StatedEnd};
+use crate::{Budget, ReceiverConfig, StatedEnd};
 use atp_common::wire::{Header, ResetReason};
 use std::{
     collections::{HashMap, HashSet},
     net::{IpAddr, SocketAddr},
+    sync::Arc,
 };
 
 /// Which senders are admitted.
@@ -95,15 +96,13 @@ pub struct Sources<L> {
 const SEARCH_NS: u64 = 10_000_000;
 
 impl<L: Lanes> Sources<L> {
-    pub fn new(admission: Admission) -> Self {
+    pub fn new(admission: Admission, budget: Arc<Budget>) -> Self {
         let tombstones_max = admission.sources_max.saturating_mul(TOMBSTONES_PER_SOURCE);
         let lingering = Tombstones::new(tombstones_max, admission.transport.linger_ns);
         let forgotten = Tombstones::new(tombstones_max, admission.transport.silence_ns);
         let ended = Tombstones::new(tombstones_max, admission.transport.silence_ns);
-        let memory_bytes_max =
-            admission.memory_bytes_max.max(admission.transport.budget_bytes_min());
         Self {
-            places: Places::new(admission.sources_max, memory_bytes_max),
+            places: Places::new(admission.sources_max, budget),
             admission,
             sources: Vec::new(),
             index: HashMap::new(),

@@ -5,9 +5,9 @@ const S: u64 = 1_000_000_000;
 const SOURCES_MAX: usize = 8;
 
 fn sources() -> Sources<()> {
-    let limits =
-        Admission { sources_max: SOURCES_MAX, memory_bytes_max: 0, ..Admission::default() };
-    Sources::new(limits)
+    let limits = Admission { sources_max: SOURCES_MAX, ..Admission::default() };
+    let budget = Budget::new(limits.transport.budget_bytes_min());
+    Sources::new(limits, budget)
 }
 
 fn header(kind: Kind, cookie: u32, message: u32, count: u32) -> Header {

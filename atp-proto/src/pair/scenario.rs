@@ -1,11 +1,11 @@
 //! Scenarios, drawn from a seed.
 
 use super::Path;
+use crate::{CompleteAt, GroupConfig, ReceiverConfig, SenderConfig};
 use atp_common::{
     units::Msr,
     wire::{GroupName, Order},
 };
-use atp_proto::{CompleteAt, GroupConfig, ReceiverConfig, SenderConfig};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -30,14 +30,18 @@ pub struct Window {
 /// A change of a group's sampling rate by the application.
 #[derive(Clone, Debug)]
 pub struct MsrChange {
+    /// When, from the beginning on.
     pub at_ns: u64,
+    /// The group's id.
     pub group: u8,
+    /// Its new rate.
     pub msr: Msr,
 }
 
 /// A request of the receiving application.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// When, from the beginning on.
     pub at_ns: u64,
     /// A group's sampling rate; `None` asks for the end.
     pub rate: Option<(u8, Msr)>,
@@ -46,20 +50,30 @@ pub struct Request {
 /// A jump of a host's clock: the host or its hypervisor was stopped.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockStep {
+    /// When, from the beginning on.
     pub at_ns: u64,
+    /// How far.
     pub step_ns: u64,
 }
 
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
+    /// Seeds all that is drawn.
     pub seed: u64,
+    /// The sender's settings.
     pub sender: SenderConfig,
+    /// The receiver's limits.
     pub receiver: ReceiverConfig,
+    /// The path of DATA.
     pub forward: Path,
+    /// The path of answers.
     pub back: Path,
+    /// Who acknowledges.
     pub acks: Acks,
+    /// The windows; one for a job without windows.
     pub windows: Vec<Window>,
+    /// The sending application's changes.
     pub msr_changes: Vec<MsrChange>,
     /// By time.
     pub requests: Vec<Request>,
@@ -71,14 +85,17 @@ pub struct Scenario {
     pub refuse: f64,
     /// Packets that the receiver's socket holds.
     pub socket_packets: usize,
-    /// How often the library reads, and how many packets at most.
+    /// How often the library reads.
     pub read_every_ns: u64,
+    /// The packets that it reads at once.
     pub read_packets: usize,
     /// The library reads nothing in this time.
     pub stall_ns: std::ops::Range<u64>,
     /// From this time on, packets with more bytes of a message are dropped silently.
     pub narrow: Option<(u64, u32)>,
+    /// Jumps of the sender's clock.
     pub sender_clock: Option<ClockStep>,
+    /// Jumps of the receiver's clock.
     pub receiver_clock: Option<ClockStep>,
     /// The memory of the receiving process.
     pub budget_bytes: u64,
@@ -96,6 +113,8 @@ pub struct Scenario {
     pub advises: bool,
     /// When the receiving host disappears.
     pub vanish_ns: Option<u64>,
+    /// When the application drops the receiver.
+    pub leave_ns: Option<u64>,
 }
 
 pub const JOB: u32 = 7;
@@ -134,6 +153,7 @@ impl Scenario {
             without_order: false,
             advises: false,
             vanish_ns: None,
+            leave_ns: None,
         }
     }
 
@@ -143,6 +163,7 @@ impl Scenario {
         messages.iter().filter(|message| message.0 == group).nth(id as usize).map(|m| m.1)
     }
 
+    /// Whether all messages of a group are needed.
     pub fn is_exact(&self, group: u8) -> bool {
         self.sender.groups.iter().any(|config| config.group == group && config.msr.is_exact())
     }
@@ -169,6 +190,7 @@ impl Scenario {
         self
     }
 
+    /// A bad network, and a job.
     pub fn random(seed: u64) -> Self {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let msrs = [0, 1, 500_000_000, 800_000_000, 950_000_000, 1_000_000_000];
@@ -243,6 +265,7 @@ impl Scenario {
             without_order: false,
             advises: false,
             vanish_ns: None,
+            leave_ns: None,
         }
         .with_packing(seed)
         .with_advice(seed)

@@ -6,11 +6,15 @@ use rand_chacha::ChaCha8Rng;
 /// The faults of one direction.
 #[derive(Clone, Debug)]
 pub struct Path {
+    /// The delay of every packet.
     pub delay_ns: u64,
+    /// The longest further delay.
     pub jitter_ns: u64,
+    /// The chance per packet that it is lost.
     pub loss: f64,
     /// The chance per packet that a burst of losses begins, and its longest duration.
     pub burst: (f64, u64),
+    /// The chance per packet that it comes twice.
     pub duplicate: f64,
     /// The chance that a packet is delayed, and the longest delay.
     pub reorder: (f64, u64),
@@ -21,6 +25,7 @@ pub struct Path {
 }
 
 impl Path {
+    /// A path without faults.
     pub const fn perfect(delay_ns: u64) -> Self {
         Self {
             delay_ns,
@@ -34,6 +39,7 @@ impl Path {
         }
     }
 
+    /// A bad path.
     pub fn random(rng: &mut ChaCha8Rng) -> Self {
         let harsh = |rng: &mut ChaCha8Rng, max: f64| {
             if rng.random_bool(0.5) { rng.random_range(0.0..max) } else { 0.0 }

@@ -1,0 +1,15 @@
+//! Two hosts and a network between them in virtual time: deterministic, from one seed. For tests.
+//!
+//! The sending host has a [`Sender`](crate::Sender), the receiving one an
+//! [`Endpoint`](crate::endpoint::Endpoint), as it ships. The network loses, delays, reorders and
+//! duplicates packets. [`run`] checks the guarantee after each end.
+
+mod channel;
+mod receiving;
+mod run;
+mod scenario;
+mod sending;
+
+pub use channel::Path;
+pub use run::{End, run};
+pub use scenario::{Acks, ClockStep, MsrChange, Request, Scenario};

@@ -1,0 +1,286 @@
+//! The sending host: the work of its library and kernel around the state machine.
+
+use super::{Acks, Scenario};
+use crate::{AckRing, MessageId, MsrError, Pace, Packet, QueueError, Sender, State};
+use atp_common::{
+    laws::rtt::Rtt,
+    maps::ack_ring,
+    wire::{HEADER_LEN, Header, Kind, member_header},
+};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+};
+
+/// The bytes of one message. No two messages and no two packets are alike.
+pub fn content(window: u32, group: u8, message: u32, len: u32) -> Vec<u8> {
+    let own = window.wrapping_mul(77) ^ u32::from(group) << 5 ^ message.wrapping_mul(31);
+    (0..len).map(|i| (own ^ i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+pub struct Ring(Vec<Cell<u64>>);
+
+impl AckRing for Ring {
+    fn word(&self, position: u32) -> u64 {
+        self.0[position as usize].get()
+    }
+}
+
+pub struct SendingHost {
+    pub sender: Sender,
+    ring: Ring,
+    rtt: Rtt,
+    acks: Acks,
+    /// Messages of this window that are still to be queued.
+    unqueued: VecDeque<(u8, u32)>,
+    /// Data of queued messages that is still needed.
+    buffer: BTreeMap<MessageId, Vec<u8>>,
+    next_queue_ns: u64,
+    finished: bool,
+    began_ns: u64,
+    /// The same, of the window before.
+    closing_began_ns: u64,
+    /// Windows that began before the last one had ended.
+    pub begun_beside: u32,
+    wire_free_ns: u64,
+    refused: bool,
+    released: BTreeSet<MessageId>,
+}
+
+impl SendingHost {
+    pub fn new(scenario: &Scenario) -> Self {
+        Self {
+            sender: Sender::new(scenario.sender.clone()).unwrap(),
+            ring: Ring(vec![Cell::new(0); scenario.sender.ack_ring_words as usize]),
+            rtt: Rtt::default(),
+            acks: scenario.acks,
+            unqueued: scenario.windows[0].messages.iter().copied().collect(),
+            buffer: BTreeMap::new(),
+            next_queue_ns: 0,
+            finished: false,
+            began_ns: 0,
+            closing_began_ns: 0,
+            begun_beside: 0,
+            wire_free_ns: 0,
+            refused: false,
+            released: BTreeSet::new(),
+        }
+    }
+
+    /// Takes in a packet of the network.
+    pub fn arrive(&mut self, now_ns: u64, payload: &[u8]) {
+        let (header, kind) = Header::parse(payload).unwrap();
+        if kind == Kind::Ack {
+            if let Some(age_ns) = header.age_ns(now_ns) {
+                self.rtt = self.rtt.observe(age_ns);
+            }
+            if self.acks == Acks::Kernel {
+                let slot = header.slot();
+                let position = ack_ring::position(slot, self.ring.0.len() as u32);
+                let word = &self.ring.0[position as usize];
+                word.set(ack_ring::acknowledged(word.get(), slot).unwrap_or(word.get()));
+                return;
+            }
+        }
+        let refused = self.sender.on_packet(now_ns, payload);
+        assert_eq!(refused, Ok(()), "{header:?}");
+    }
+
+    /// Does everything that the library does when it wakes up. Returns the sent packets with their
+    /// times of departure.
+    pub fn work(
+        &mut self,
+        now_ns: u64,
+        scenario: &Scenario,
+        rng: &mut ChaCha8Rng,
+    ) -> Vec<(u64, Vec<u8>)> {
+        let backlog_ns = self.wire_free_ns.saturating_sub(now_ns);
+        for group in &scenario.sender.groups {
+            self.sender
+                .set_pace(group.group, Pace { rtt: self.rtt, backlog_ns, ..Pace::default() });
+        }
+        if self.acks == Acks::Kernel {
+            self.sender.scan_acks(now_ns, &self.ring);
+        }
+        self.sender.handle_timeout(now_ns);
+        self.change_msr(now_ns, scenario);
+        self.queue(now_ns, scenario);
+        while self.begins_beside(now_ns, scenario) {
+            self.queue(now_ns, scenario);
+        }
+        self.end_in_time(now_ns, scenario);
+        let mut sent = vec![];
+        // The library keeps four packets in the host's queue.
+        while self.wire_free_ns <= now_ns + 4 * scenario.wire_ns {
+            let Some(packet) = self.sender.next_packet(now_ns) else { break };
+            self.refused = rng.random_bool(scenario.refuse);
+            if self.refused {
+                self.sender.take_back(&packet);
+                break;
+            }
+            sent.push(self.depart(now_ns, scenario, &packet));
+        }
+        let mut out = [0; 524];
+        while let Some(len) = self.sender.next_control(now_ns, &mut out) {
+            sent.push((self.wire_free_ns.max(now_ns), out[..len].to_vec()));
+        }
+        self.release();
+        sent
+    }
+
+    fn queue(&mut self, now_ns: u64, scenario: &Scenario) {
+        while now_ns >= self.next_queue_ns
+            && let Some(&(group, len)) = self.unqueued.front()
+        {
+            match self.sender.queue(group, len) {
+                Ok(id) => {
+                    let data = content(self.sender.window(), id.group, id.id, len);
+                    assert_eq!(self.buffer.insert(id, data), None);
+                }
+                Err(QueueError::Full) => return,
+                Err(QueueError::Complete | QueueError::Failed) => return self.unqueued.clear(),
+                Err(error) => panic!("{error}"),
+            }
+            self.unqueued.pop_front();
+            self.next_queue_ns = now_ns + scenario.queue_pause_ns;
+        }
+        if self.unqueued.is_empty() && !self.finished {
+            self.finished = true;
+            match self.sender.window() as usize + 1 < scenario.windows.len() {
+                true => self.sender.finish_window(),
+                false => self.sender.finish(),
+            }
+        }
+    }
+
+    /// Begins the next window if it may begin before the present one has ended.
+    fn begins_beside(&mut self, now_ns: u64, scenario: &Scenario) -> bool {
+        let has_next = self.sender.window() as usize + 1 < scenario.windows.len();
+        let is_open = *self.sender.state() == State::Finishing && self.finished;
+        if !(has_next && is_open && self.sender.can_begin_window()) {
+            return false;
+        }
+        self.closing_began_ns = self.began_ns;
+        self.begun_beside += 1;
+        self.begin_window(now_ns, scenario)
+    }
+
+    fn change_msr(&mut self, now_ns: u64, scenario: &Scenario) {
+        for change in &scenario.msr_changes {
+            let now = self.sender.config().groups.iter().find(|g| g.group == change.group).unwrap();
+            if change.at_ns <= now_ns && now.msr != change.msr {
+                match self.sender.set_msr(change.group, change.msr) {
+                    Ok(()) | Err(MsrError::Ending) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+    }
+
+    fn deadline_ns(&self, scenario: &Scenario) -> Option<u64> {
+        let window = scenario.windows.get(self.sender.window() as usize)?;
+        Some(self.began_ns + window.deadline_ns?)
+    }
+
+    /// The deadline of the window before the present one, if it is open.
+    fn closing_deadline_ns(&self, scenario: &Scenario) -> Option<u64> {
+        let number = self.sender.closing_window()?;
+        Some(self.closing_began_ns + scenario.windows[number as usize].deadline_ns?)
+    }
+
+    fn end_in_time(&mut self, now_ns: u64, scenario: &Scenario) {
+        if self.deadline_ns(scenario).is_some_and(|at_ns| at_ns <= now_ns) {
+            self.unqueued.clear();
+            self.sender.end_now();
+        }
+        if self.closing_deadline_ns(scenario).is_some_and(|at_ns| at_ns <= now_ns) {
+            self.sender.end_closing_now();
+        }
+    }
+
+    /// Begins the next window; `false` if the last one has ended.
+    pub fn begin_window(&mut self, now_ns: u64, scenario: &Scenario) -> bool {
+        let next = self.sender.window() as usize + 1;
+        if self.sender.report().ended_by_receiver {
+            return self.end_with_nothing(now_ns);
+        }
+        let Some(window) = scenario.windows.get(next) else { return self.end_with_nothing(now_ns) };
+        let begun = self.sender.begin_window(|group| {
+            let number = window.messages.iter().filter(|message| message.0 == group.group).count();
+            let known = group.total.is_some().then_some(number as u32);
+            (known, scenario.windows[next - 1].messages.len() as u32)
+        });
+        assert!(begun, "the next window doesn't begin");
+        self.unqueued = window.messages.iter().copied().collect();
+        (self.finished, self.began_ns) = (false, now_ns);
+        true
+    }
+
+    /// Ends the stream with an empty window, if the last one ended before it was known to be the
+    /// last.
+    fn end_with_nothing(&mut self, now_ns: u64) -> bool {
+        if self.sender.is_last_window() {
+            return false;
+        }
+        assert!(self.sender.begin_window(|_| (Some(0), 0)));
+        self.sender.finish();
+        // The last window may have had enough before all of its messages were queued.
+        self.unqueued.clear();
+        (self.finished, self.began_ns) = (true, now_ns);
+        true
+    }
+
+    fn depart(&mut self, now_ns: u64, scenario: &Scenario, packet: &Packet) -> (u64, Vec<u8>) {
+        let departs_ns = self.wire_free_ns.max(now_ns);
+        self.wire_free_ns = departs_ns + scenario.wire_ns;
+        let mut header = packet.header;
+        header.stamp(0, departs_ns);
+        let (from, to) = (packet.offset as usize, (packet.offset + packet.len) as usize);
+        let mut payload = header.as_bytes().to_vec();
+        if packet.is_packed() {
+            for member in self.sender.packed_messages(packet) {
+                payload.extend_from_slice(&member_header(member.message.id, member.len));
+                payload.extend_from_slice(&self.buffer[&member.message]);
+            }
+            assert_eq!(payload.len(), HEADER_LEN + packet.len as usize);
+            assert!(packet.len <= self.sender.config().payload_bytes_max);
+            // Padding, as in a GSO buffer.
+            payload.resize(payload.len() + (header.slot() % 4) as usize, 0x55);
+        } else {
+            payload.extend_from_slice(&self.buffer[&packet.message][from..to]);
+        }
+        (departs_ns, payload)
+    }
+
+    fn release(&mut self) {
+        for id in self.sender.released() {
+            assert!(self.released.insert(id), "message {id:?} was released twice");
+            assert!(self.buffer.remove(&id).is_some());
+        }
+    }
+
+    /// When [`SendingHost::work`] is due again.
+    pub fn next_ns(&self, now_ns: u64, scenario: &Scenario) -> Option<u64> {
+        let queue = (!self.unqueued.is_empty() && self.next_queue_ns > now_ns)
+            .then_some(self.next_queue_ns);
+        // It polls the ring regularly, as the library does.
+        let busy = self.sender.in_flight() > 0 || self.wire_free_ns > now_ns || self.refused;
+        let wire = busy.then_some(now_ns + (4 * scenario.wire_ns).max(100_000));
+        let deadline = self.deadline_ns(scenario).filter(|_| !self.sender.has_ended());
+        let deadline = deadline.into_iter().chain(self.closing_deadline_ns(scenario));
+        let deadline = deadline.filter(|at_ns| *at_ns > now_ns).min();
+        [queue, wire, deadline, self.sender.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// The number of messages whose data the application still holds.
+    pub fn buffered(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// The same, of one window.
+    pub fn buffered_of(&self, window: u32) -> usize {
+        self.buffer.keys().filter(|id| id.window == window).count()
+    }
+}
