@@ -1,5 +1,6 @@
-//! The commands of `atp-sim`: run, figure, main-job and map.
+//! The commands of `atp-sim`: run, figure, book, main-job and map.
 
+mod book;
 mod documents;
 mod explicit_options;
 mod figure;
@@ -35,6 +36,8 @@ enum Command {
     Run(Box<run::Options>),
     /// Run the experiments of the paper's figures and write the results as JSON, CSV and SVG
     Figure(figure::Options),
+    /// Draw the pictures of the book's page of figures from the numbers beside them
+    Book(book::Options),
     /// Run the job of `cargo xtask run`: several senders to one host, beside exact requests
     MainJob(Box<main_job::Options>),
     /// Map where one scheme completes jobs sooner than another; write JSON, CSV and SVG
@@ -53,6 +56,7 @@ pub fn run() -> Result<()> {
     match cli.command {
         Command::Run(options) => run::run(&options, &explicit_options.unwrap_or_default()),
         Command::Figure(options) => figure::run(&options),
+        Command::Book(options) => book::run(&options),
         Command::MainJob(options) => main_job::run(&options),
         Command::Map(options) => map::run(&options),
     }

@@ -1,9 +1,10 @@
 //! Draws a figure as SVG.
 
 use super::{
-    Extent, Figure, Metric, Series,
+    Cell, Extent, Figure, Measured, Metric, Series,
     legend::{Area, DASHES, Entry, Failure, LEGEND, legend, style, wrapped},
     palette::look,
+    sweep::USUAL_REFERENCE,
 };
 use crate::statistics::Estimate;
 use plotters::{
@@ -54,31 +55,81 @@ fn draw(
     let (left, right) = below.split_horizontally(SIZE.0 as i32 - LEGEND);
     let entries: Vec<Entry> = series.iter().map(|series| entry(series, figure.metric)).collect();
     legend(&right, 20, &entries)?;
+    chart(&left, figure.axis, Quantity::value(figure.metric), series)
+}
+
+/// What a chart shows of a cell.
+#[derive(Clone, Copy)]
+pub(super) struct Quantity {
+    metric: Metric,
+    /// Whether the chart shows the ratio to the figure's reference.
+    is_ratio: bool,
+}
+
+impl Quantity {
+    pub(super) const fn value(metric: Metric) -> Self {
+        Self { metric, is_ratio: false }
+    }
+
+    pub(super) const fn ratio(metric: Metric) -> Self {
+        Self { metric, is_ratio: true }
+    }
+
+    /// Shares are in percent.
+    pub(super) fn of(self, cell: &Cell) -> Option<Estimate> {
+        let Measured { value, ratio } = cell.measured(self.metric);
+        match self.is_ratio {
+            true => ratio,
+            false => value.map(|value| self.metric.shown(&value)),
+        }
+    }
+
+    /// The label of the vertical axis.
+    fn label(self) -> String {
+        let label = self.metric.label();
+        if !self.is_ratio {
+            return label.to_owned();
+        }
+        let quantity = label.split_once(" [").map_or(label, |(quantity, _)| quantity);
+        format!("{quantity} / {USUAL_REFERENCE}'s")
+    }
+}
+
+/// Draws one quantity of all series. The vertical axis of ratios doesn't begin at 0, because most
+/// ratios are near 1.
+pub(super) fn chart(
+    area: &Area<'_>,
+    axis: &str,
+    quantity: Quantity,
+    series: &[Series],
+) -> Result<(), Failure> {
     let cells = || series.iter().flat_map(|series| &series.cells);
     let (from, to) = bounds(cells().map(|cell| cell.x))
         .ok_or("all cells have the same position on the horizontal axis")?;
-    let metric = figure.metric;
-    let values = || cells().filter_map(|cell| cell.measured(metric).value);
+    let values = || cells().filter_map(|cell| quantity.of(cell));
     let (least, most) = bounds(values().map(|value| value.mean)).unwrap_or((0.0, 1.0));
+    let lowest = values().map(|value| value.low()).fold(least, f64::min);
     let most = values().map(|value| value.high()).fold(most, f64::max);
-    let mut chart = ChartBuilder::on(&left);
+    let label = quantity.label();
+    let mut chart = ChartBuilder::on(area);
     chart.margin(12).x_label_area_size(36).y_label_area_size(72);
     if least > 0.0 && most / least > LINEAR_MAX {
         let range = (least / 1.3..most * 1.3).log_scale();
-        let y_label = format!("{} (logarithmic)", metric.label());
+        let y_label = format!("{label} (logarithmic)");
         let chart = chart.build_cartesian_2d(from..to, range)?;
-        lines_of(chart, [figure.axis, &y_label], metric, least / 1.3, series)
+        lines_of(chart, [axis, &y_label], quantity, least / 1.3, series)
     } else {
-        let range = 0.0..(most * 1.05).max(1e-9);
+        let bottom = if quantity.is_ratio { 0.95 * lowest } else { 0.0 };
+        let range = bottom..(most * 1.05).max(1e-9);
         let chart = chart.build_cartesian_2d(from..to, range)?;
-        lines_of(chart, [figure.axis, metric.label()], metric, 0.0, series)
+        lines_of(chart, [axis, &label], quantity, bottom, series)
     }
 }
 
 fn lines_of<Y: Ranged<ValueType = f64> + ValueFormatter<f64>>(
     mut chart: ChartContext<'_, SVGBackend<'_>, Cartesian2d<RangedCoordf64, Y>>,
     [x_label, y_label]: [&str; 2],
-    metric: Metric,
+    quantity: Quantity,
     bottom: f64,
     series: &[Series],
 ) -> Result<(), Failure> {
@@ -91,11 +142,8 @@ fn lines_of<Y: Ranged<ValueType = f64> + ValueFormatter<f64>>(
         .draw()?;
     for series in series {
         let look = look(&series.scheme);
-        let values: Vec<(f64, Estimate)> = series
-            .cells
-            .iter()
-            .filter_map(|cell| Some((cell.x, cell.measured(metric).value?)))
-            .collect();
+        let values: Vec<(f64, Estimate)> =
+            series.cells.iter().filter_map(|cell| Some((cell.x, quantity.of(cell)?))).collect();
         let points: Vec<(f64, f64)> = values.iter().map(|(x, value)| (*x, value.mean)).collect();
         let bar = |(x, value): &(f64, Estimate)| {
             let (low, high) = (value.low().max(bottom), value.high());
@@ -120,7 +168,7 @@ fn lines_of<Y: Ranged<ValueType = f64> + ValueFormatter<f64>>(
 }
 
 /// The number of seeds and the meaning of the error bars, for the title.
-fn interval_note(series: &[Series]) -> String {
+pub(super) fn interval_note(series: &[Series]) -> String {
     match series.iter().flat_map(|series| &series.cells).map(|cell| cell.seeds).max() {
         None | Some(0 | 1) => "; one seed".to_owned(),
         Some(seeds) => format!("; means of {seeds} seeds with 95 % intervals"),
@@ -129,7 +177,7 @@ fn interval_note(series: &[Series]) -> String {
 
 /// The legend's entry of a series. It counts the cells without a mean, because the line does not
 /// show them.
-fn entry(series: &Series, metric: Metric) -> Entry {
+pub(super) fn entry(series: &Series, metric: Metric) -> Entry {
     let look = look(&series.scheme);
     let missing = series.cells.iter().filter(|cell| cell.measured(metric).value.is_none()).count();
     let name = match missing {
@@ -154,7 +202,7 @@ fn thousands(value: &f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{Cell, Measured, figure};
+    use crate::figures::figure;
 
     fn series(scheme: &str, means: [Option<f64>; 3]) -> Series {
         let cell = |(x, mean): (f64, Option<f64>)| {

@@ -104,21 +104,25 @@ impl Metric {
         }
     }
 
+    /// The estimate as figures and tables show it: shares in percent.
+    pub(super) fn shown(self, estimate: &Estimate) -> Estimate {
+        let scale = if self.is_share() { 100.0 } else { 1.0 };
+        let Estimate { mean, half_width_95, least, most } = *estimate;
+        Estimate {
+            mean: scale * mean,
+            half_width_95: half_width_95.map(|half_width| scale * half_width),
+            least: scale * least,
+            most: scale * most,
+        }
+    }
+
     /// Formats an estimate of this quantity, shares in percent. From 1,000 on it has no decimal
     /// place.
     pub fn text(self, estimate: &Estimate) -> String {
-        let percent = |share: f64| 100.0 * share;
-        let Estimate { mean, half_width_95, least, most } = *estimate;
-        match self.is_share() {
-            true => Estimate {
-                mean: percent(mean),
-                half_width_95: half_width_95.map(percent),
-                least: percent(least),
-                most: percent(most),
-            }
-            .to_string(),
-            false if mean >= 1_000.0 => format!("{estimate:.0}"),
-            false => estimate.to_string(),
+        let shown = self.shown(estimate);
+        match !self.is_share() && shown.mean >= 1_000.0 {
+            true => format!("{shown:.0}"),
+            false => shown.to_string(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The paper's figures: their runs, and their files.
 
+mod book;
 mod causes;
 mod draw;
 mod dynamic;
@@ -18,6 +19,7 @@ mod write_timeline;
 
 use setups::{Workload, incast_of};
 
+pub use book::book_pictures;
 pub use extent::Extent;
 pub use metric::Metric;
 pub use paper::{NUMBERS, figure};

@@ -27,10 +27,21 @@ pub(super) fn look(series: &str) -> Look {
     let samples = scheme.is_some_and(|scheme| scheme.policy() == Policy::SampleSend);
     let is_dashed = samples || !condition.is_empty();
     let has_features = scheme.is_some_and(|scheme| scheme.features() != Features::default());
-    let color = scheme.map_or(BLACK, Scheme::color);
+    // With the default's receiver advice, the paper's scheme has the default's color. Other
+    // additions are dashed.
+    let additions = || name.split('+').skip(1);
+    let shows_default = additions().any(|addition| addition.starts_with("advice"));
+    let is_dashed = is_dashed || additions().any(|addition| !DEFAULTS.contains(&addition));
+    let default = || DEFAULT.parse().ok();
+    let color = if shows_default { scheme.and_then(|_| default()) } else { scheme };
+    let color = color.map_or(BLACK, Scheme::color);
     let [red, green, blue] = if has_features { color.map(|part| part / 2 + 110) } else { color };
     Look { color: RGBColor(red, green, blue), is_dashed }
 }
+
+/// ATP as daemon and library run it, and its additions to the paper's protocol.
+const DEFAULT: &str = "atp";
+const DEFAULTS: [&str; 2] = ["advice", "window"];
 
 /// The color of a series without a scheme, such as a job alone.
 const BLACK: [u8; 3] = [0, 0, 0];
@@ -59,5 +70,9 @@ mod tests {
         }
         assert_eq!(look("atp:paper"), look("atp:full:frugal"));
         assert_eq!(look("atp:base:paper"), look("atp:base"));
+        let of = ["", "+single", "+advice+window", "+advice+window+small-jobs"];
+        let looks = of.map(|additions| look(&format!("atp:paper{additions}")));
+        let is_twice = |look| looks.iter().filter(|other| *other == look).count() > 1;
+        assert!(!looks.iter().any(is_twice), "{looks:?}");
     }
 }

@@ -108,7 +108,7 @@ pub struct Series {
 }
 
 /// The usual reference of ratios.
-const USUAL_REFERENCE: &str = "dctcp-es";
+pub(super) const USUAL_REFERENCE: &str = "dctcp-es";
 
 impl Figure {
     /// The same figure of other schemes. Each gets the positions and settings of the first series.
