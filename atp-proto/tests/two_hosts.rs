@@ -9,7 +9,7 @@ use atp_common::{
 };
 use atp_proto::{
     GroupConfig, SendError, Terms,
-    pair::{Acks, ClockStep, End, MsrChange, Path, Request, Scenario, run},
+    pair::{Acks, ClockStep, End, Path, Request, Scenario, run},
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -35,9 +35,29 @@ fn msr(parts_per_billion: u32) -> Msr {
     Msr::from_parts_per_billion(parts_per_billion).unwrap()
 }
 
+/// The guarantee, whatever happens at once. `run` checks that a job that is complete has enough
+/// messages, each once, unaltered and in its window; that exact groups are in order; that memory
+/// keeps to its budget; and that both hosts come to an end.
+#[test]
+fn job__ends_truly_whatever_happens() {
+    let (mut done, mut failed) = (0, 0);
+    each_seed(10_000, &[], |seed| {
+        let scenario = Scenario::everything(seed);
+        match run(&scenario).result {
+            Ok(()) => done += 1,
+            Err(error) => {
+                assert!(scenario.may_fail(), "{error}");
+                failed += 1;
+            }
+        }
+    });
+    eprintln!("{done} jobs done, {failed} failed");
+    assert!(std::env::var("ATP_SEED").is_ok() || (done > 8_000 && failed > 200));
+}
+
 #[test]
 fn job__reaches_its_sampling_rate_over_any_network() {
-    each_seed(3_000, &[5_379], |seed| {
+    each_seed(1_000, &[5_379], |seed| {
         let End { result, .. } = run(&Scenario::random(seed));
         assert_eq!(result, Ok(()), "the network was bad, but not dead");
     });
@@ -387,14 +407,7 @@ fn job__whose_sampling_rate_changes_reaches_the_last_one() {
     each_seed(500, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
-        let groups = scenario.sender.groups.iter().filter(|group| !group.msr.is_exact());
-        scenario.msr_changes = groups
-            .map(|group| MsrChange {
-                at_ns: 10u64.pow(rng.random_range(4..8)),
-                group: group.group,
-                msr: msr(rng.random_range(0..=1_000_000_000)),
-            })
-            .collect();
+        scenario = scenario.with_msr_changes(rng);
         assert_eq!(run(&scenario).result, Ok(()));
     });
 }

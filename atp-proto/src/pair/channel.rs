@@ -1,5 +1,6 @@
 //! One direction of the network: loss, bursts of loss, duplication, reordering, delay, corruption.
 
+use atp_common::wire::HEADER_LEN;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
@@ -18,6 +19,8 @@ pub struct Path {
     pub duplicate: f64,
     /// The chance that a packet is delayed, and the longest delay.
     pub reorder: (f64, u64),
+    /// The chance that only the first bytes of a header come.
+    pub truncate: f64,
     /// The chance that bits flip. The UDP checksum detects it, and the packet is dropped.
     pub corrupt: f64,
     /// All packets of this time are lost.
@@ -34,6 +37,7 @@ impl Path {
             burst: (0.0, 0),
             duplicate: 0.0,
             reorder: (0.0, 0),
+            truncate: 0.0,
             corrupt: 0.0,
             blackout_ns: 0..0,
         }
@@ -52,6 +56,7 @@ impl Path {
             burst: (harsh(rng, 0.02), rng.random_range(1..50_000_000)),
             duplicate: harsh(rng, 0.1),
             reorder: (harsh(rng, 0.2), rng.random_range(1..=2 * delay_ns)),
+            truncate: 0.0,
             corrupt: harsh(rng, 0.05),
             blackout_ns: 0..0,
         }
@@ -68,6 +73,13 @@ pub struct Channel {
 impl Channel {
     pub fn new(path: Path) -> Self {
         Self { path, burst_until_ns: 0, last_arrival_ns: 0 }
+    }
+
+    /// Cuts a packet, if this is its fate.
+    pub fn cut(&self, payload: &[u8], rng: &mut ChaCha8Rng) -> Vec<u8> {
+        let is_cut = self.path.truncate > 0.0 && rng.random_bool(self.path.truncate);
+        let len = if is_cut { rng.random_range(0..HEADER_LEN) } else { payload.len() };
+        payload[..len].to_vec()
     }
 
     /// When a packet sent at `now_ns` arrives: never, once or twice.

@@ -2,9 +2,10 @@
 //!
 //! The sending host has a [`Sender`](crate::Sender), the receiving one an
 //! [`Endpoint`](crate::endpoint::Endpoint), as it ships. The network loses, delays, reorders and
-//! duplicates packets. [`run`] checks the guarantee after each end.
+//! duplicates packets, and may cut them. [`run`] checks the guarantee after each end.
 
 mod channel;
+mod everything;
 mod receiving;
 mod run;
 mod scenario;

@@ -181,7 +181,8 @@ impl Simulation<'_> {
             }
             for at_ns in self.forward.carry(departs_ns, &mut self.rng) {
                 if self.scenario.vanish_ns.is_none_or(|vanish_ns| at_ns < vanish_ns) {
-                    self.at(at_ns, Event::AtReceiver(payload.clone()));
+                    let payload = self.forward.cut(&payload, &mut self.rng);
+                    self.at(at_ns, Event::AtReceiver(payload));
                 }
             }
         }
@@ -211,7 +212,8 @@ impl Simulation<'_> {
             return;
         }
         for at_ns in self.back.carry(self.now_ns, &mut self.rng) {
-            self.at(at_ns, Event::AtSender(payload.clone()));
+            let payload = self.back.cut(&payload, &mut self.rng);
+            self.at(at_ns, Event::AtSender(payload));
         }
     }
 

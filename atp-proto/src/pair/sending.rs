@@ -71,7 +71,9 @@ impl SendingHost {
 
     /// Takes in a packet of the network.
     pub fn arrive(&mut self, now_ns: u64, payload: &[u8]) {
-        let (header, kind) = Header::parse(payload).unwrap();
+        let Ok((header, kind)) = Header::parse(payload) else {
+            return assert!(self.sender.on_packet(now_ns, payload).is_err());
+        };
         if kind == Kind::Ack {
             if let Some(age_ns) = header.age_ns(now_ns) {
                 self.rtt = self.rtt.observe(age_ns);

@@ -1,0 +1,86 @@
+//! Scenarios in which several things go wrong in one run.
+
+use super::{ClockStep, MsrChange, Scenario};
+use atp_common::{laws::rtt::Rtt, units::Msr};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+impl Scenario {
+    /// A bad network, and everything else drawn: windows that overlap, deadlines, requests, changes
+    /// of the sampling rate, packets that are cut, and one fault of a host.
+    pub fn everything(seed: u64) -> Self {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed ^ 0xe7e2_7417);
+        let mut scenario = Self::random(seed);
+        if rng.random_bool(0.2) {
+            scenario = scenario.with_short_messages();
+        }
+        if rng.random_bool(0.4) {
+            scenario = scenario.in_windows();
+            scenario.sender.overlap = rng.random_bool(0.5);
+        } else if rng.random_bool(0.2) {
+            scenario.windows[0].deadline_ns = Some(10u64.pow(rng.random_range(5..9)));
+        }
+        if rng.random_bool(0.25) {
+            scenario = scenario.with_requests();
+        }
+        if rng.random_bool(0.25) {
+            scenario = scenario.with_msr_changes(rng);
+        }
+        if rng.random_bool(0.3) {
+            scenario.forward.truncate = 0.03;
+            scenario.back.truncate = 0.03;
+        }
+        scenario.with_fault(rng)
+    }
+
+    /// Whether a host disappears, leaves or is replaced, so that the job may fail.
+    pub fn may_fail(&self) -> bool {
+        self.restart_ns.is_some() || self.leave_ns.is_some() || self.vanish_ns.is_some()
+    }
+
+    /// Draws one change of each approximate group's rate.
+    pub fn with_msr_changes(mut self, rng: &mut ChaCha8Rng) -> Self {
+        let groups = self.sender.groups.iter().filter(|group| !group.msr.is_exact());
+        self.msr_changes = groups
+            .map(|group| MsrChange {
+                at_ns: 10u64.pow(rng.random_range(4..8)),
+                group: group.group,
+                msr: Msr::from_parts_per_billion(rng.random_range(0..=1_000_000_000))
+                    .expect("at most 1"),
+            })
+            .collect();
+        self
+    }
+
+    /// Draws a fault of a host: in half of the runs there is none.
+    fn with_fault(mut self, rng: &mut ChaCha8Rng) -> Self {
+        match rng.random_range(0..14) {
+            0 | 1 => {
+                self.restart_ns = Some(10u64.pow(rng.random_range(1..9)));
+                // A sender that retransmits too early has copies on the way when the process
+                // changes. They are delivered twice.
+                self.sender.timer_granularity_ns = Rtt::TIMER_GRANULARITY_NS;
+            }
+            2 => self.leave_ns = Some(10u64.pow(rng.random_range(4..9))),
+            3 => self.vanish_ns = Some(rng.random_range(0..200_000_000)),
+            4 => {
+                self.forward.blackout_ns = 5_000_000..3_000_000_000;
+                self.back.blackout_ns = 8_000_000..3_500_000_000;
+            }
+            5 => {
+                let step_ns = 10u64.pow(rng.random_range(6..12));
+                let step = ClockStep { at_ns: rng.random_range(0..50_000_000), step_ns };
+                match rng.random_bool(0.5) {
+                    true => self.sender_clock = Some(step),
+                    false => self.receiver_clock = Some(step),
+                }
+            }
+            6 => {
+                self.full_ns = Some(10u64.pow(rng.random_range(5..10)) * 2);
+                self.refuses_places = rng.random_bool(0.5);
+            }
+            _ => {}
+        }
+        self
+    }
+}
