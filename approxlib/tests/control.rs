@@ -141,7 +141,7 @@ fn client__ignores_what_later_versions_add() {
     assert_eq!((refusal.kind, &refusal.message[..]), (RefusalKind::Unknown, "no"));
 }
 
-/// The greetings of daemons that share no version with this library.
+/// The answers to a hello of daemons that share no version with this library.
 fn other_versions() -> [Answer; 3] {
     let message = "the client speaks protocol versions 5 to 6, this daemon 7 to 8".to_owned();
     [
@@ -154,8 +154,8 @@ fn other_versions() -> [Answer; 3] {
 
 #[test]
 fn connect__names_another_version() {
-    for greeting in other_versions() {
-        let daemon = TestDaemon::greeting(greeting);
+    for hello_answer in other_versions() {
+        let daemon = TestDaemon::with_hello_answer(hello_answer);
         let error = Client::connect(&daemon.socket).unwrap_err();
         assert!(matches!(error, ClientError::OtherVersion { .. }), "{error}");
     }
@@ -164,8 +164,9 @@ fn connect__names_another_version() {
 /// An application keeps working when the daemon of its host is replaced by one of another version.
 #[test]
 fn connect__a_daemon_of_another_version_means_userspace() {
-    for (greeting, other) in other_versions().into_iter().zip(other_versions()) {
-        let (near, far) = (TestDaemon::greeting(greeting), TestDaemon::greeting(other));
+    for (hello_answer, other) in other_versions().into_iter().zip(other_versions()) {
+        let (near, far) =
+            (TestDaemon::with_hello_answer(hello_answer), TestDaemon::with_hello_answer(other));
         let receiver = Receiver::builder().control_socket(Some(far.socket.clone()));
         let receiver = receiver.bind("127.0.0.1:0").unwrap();
         assert_eq!(receiver.datapath(), "userspace");

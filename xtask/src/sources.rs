@@ -1,10 +1,13 @@
 //! The tracked files of the repository, as the rules of `tidy` and `book` read them.
 
+mod lines;
+
 use std::{path::Path, process::Command};
 
 use anyhow::{Context, Result};
 
 use crate::setup;
+pub use lines::Line;
 
 /// A tracked text file.
 pub struct Source {
@@ -32,23 +35,19 @@ impl Source {
         self.path.contains("/tests/") || self.path.ends_with("/tests.rs")
     }
 
-    /// The prose in one of its lines: a line of Markdown, or a comment of its own line.
-    pub fn prose<'a>(&self, line: &'a str) -> Option<&'a str> {
-        if self.is_markdown() {
-            return Some(line);
-        }
-        let comment = line.trim_start().strip_prefix("//").filter(|_| self.is_rust());
-        comment.map(|text| text.trim_start_matches(['/', '!']))
+    /// The lines of `text`, which is this file or its beginning.
+    pub fn lines<'a>(&self, text: &'a str) -> Vec<Line<'a>> {
+        lines::split(&self.path, text)
     }
 
-    /// The complaints of a rule about lines of `text`, which is this file or its beginning.
-    pub fn complaints<'a, C: IntoIterator<Item = String>>(
+    /// The complaints of a rule about the first lines of this file, or all.
+    pub fn complaints<L, C: IntoIterator<Item = String>>(
         &self,
-        text: &'a str,
-        mut rule: impl FnMut(&'a str) -> C,
+        lines: impl IntoIterator<Item = L>,
+        mut rule: impl FnMut(L) -> C,
     ) -> Vec<String> {
         let mut complaints = Vec::new();
-        for (number, line) in (1..).zip(text.lines()) {
+        for (number, line) in (1..).zip(lines) {
             let found = rule(line).into_iter();
             complaints.extend(found.map(|what| format!("{}:{number}: {what}", self.path)));
         }
@@ -62,7 +61,7 @@ pub fn each_line<'a, C: IntoIterator<Item = String>>(
     mut rule: impl FnMut(&Source, &'a str) -> C,
 ) -> Vec<String> {
     let complaints =
-        |source: &'a Source| source.complaints(&source.text, |line| rule(source, line));
+        |source: &'a Source| source.complaints(source.text.lines(), |line| rule(source, line));
     sources.into_iter().flat_map(complaints).collect()
 }
 

@@ -8,14 +8,14 @@ const PLAN_SHARE: f64 = 0.9;
 
 /// The risk that is left, over the looks of one plan or several.
 ///
-/// The spending function is that of O'Brien and Fleming's type (Lan and DeMets 1983). Looks pay for
-/// what the function grew since the last one, so that all of them together stay below alpha,
-/// whatever their number. The fraction of information is the variance that the plan wants over the
-/// present one (Mehta and Tsiatis 2001).
+/// The spending function is that of O'Brien and Fleming's type (Lan and DeMets 1983). Each look
+/// spends the growth of the function since the previous look. So any number of looks together stays
+/// below alpha. The information fraction is the variance that the plan wants, divided by the
+/// current variance (Mehta and Tsiatis 2001).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spending {
     left: f64,
-    /// Of the present plan.
+    /// The risk that the current plan has spent.
     spent: f64,
 }
 
@@ -24,7 +24,7 @@ impl Spending {
         Self { left: alpha, spent: 0.0 }
     }
 
-    /// The risk of the present plan's last look, if it had no look before.
+    /// The risk of the current plan's last look, if it had no look before.
     pub fn plan(&self) -> f64 {
         PLAN_SHARE * self.left
     }

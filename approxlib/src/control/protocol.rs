@@ -137,7 +137,7 @@ impl Request {
     /// The refusal to send back, if the packet is no valid request.
     pub fn parse(packet: &[u8], version: &mut Option<u32>) -> Result<Self, Refusal> {
         let bad = |message| Err(Refusal { kind: RefusalKind::BadRequest, message });
-        if let Ok(Greeting::Hello { protocol, protocol_min }) = serde_json::from_slice(packet) {
+        if let Ok(FirstRequest::Hello { protocol, protocol_min }) = serde_json::from_slice(packet) {
             let earliest = protocol_min.unwrap_or(protocol);
             let Some(shared) = shared_version(protocol, earliest) else {
                 return Err(Refusal {
@@ -165,7 +165,7 @@ impl Request {
 /// A [`Request::Hello`] of any version: it has at least these fields.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "request")]
-enum Greeting {
+enum FirstRequest {
     Hello { protocol: u32, protocol_min: Option<u32> },
 }
 

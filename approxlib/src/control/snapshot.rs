@@ -31,8 +31,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// The mapped snapshot pages of a daemon. Reading asks nobody, except for the name of a user who
-/// was not seen before.
+/// The mapped snapshot pages of a daemon. Reads from memory; looks up only the names of new users.
 #[derive(Debug)]
 pub struct Snapshot {
     public: Page,
@@ -40,7 +39,7 @@ pub struct Snapshot {
     /// The counts of each lane at the last read, for the achieved rates.
     last: HashMap<u16, Counted>,
     last_ticked_ns: u64,
-    /// Names of users by id, as far as they were asked for.
+    /// The names of users by id, as far as they were looked up.
     users: HashMap<u32, Option<String>>,
 }
 

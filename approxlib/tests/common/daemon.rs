@@ -64,12 +64,12 @@ impl TestDaemon {
         Self { _folder: Some(folder), ..started }
     }
 
-    /// Answers one client's hello with `greeting`, and no other request.
-    pub fn greeting(greeting: Answer) -> Self {
+    /// Answers one client's hello with `hello_answer`, and no other request.
+    pub fn with_hello_answer(hello_answer: Answer) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("atp.sock");
         let unexpected = |request, _| panic!("{request:?}");
-        Self { _folder: Some(folder), ..Self::serve(&path, greeting, unexpected) }
+        Self { _folder: Some(folder), ..Self::serve(&path, hello_answer, unexpected) }
     }
 
     /// As `start`, at `path`, replacing an earlier socket.
@@ -82,7 +82,7 @@ impl TestDaemon {
 
     fn serve(
         path: &Path,
-        greeting: Answer,
+        hello_answer: Answer,
         mut answer: impl FnMut(Request, Vec<OwnedFd>) -> Answer + Send + 'static,
     ) -> Self {
         let listener = listen_at(path);
@@ -92,11 +92,11 @@ impl TestDaemon {
             // SAFETY: accept has just created this descriptor, and no other value owns it.
             let socket = unsafe { OwnedFd::from_raw_fd(fd) };
             sender.send(socket.try_clone().unwrap()).unwrap();
-            let mut greeting = Some(greeting);
+            let mut hello_answer = Some(hello_answer);
             while let Some((request, fds)) = receive(&socket) {
                 let (bytes, fds) = match request {
-                    Request::Hello { protocol: PROTOCOL, .. } if greeting.is_some() => {
-                        greeting.take().unwrap()
+                    Request::Hello { protocol: PROTOCOL, .. } if hello_answer.is_some() => {
+                        hello_answer.take().unwrap()
                     }
                     request => answer(request, fds),
                 };

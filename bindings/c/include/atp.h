@@ -1742,7 +1742,7 @@ enum atp_status atp_job_shortfall(struct atp_job job, struct atp_shortfall *shor
 /**
  * Frees the handle. A job that has not ended is abandoned: messages that were not delivered are
  * lost. A call of another thread that waits, for room or for an end, returns ATP_ERROR_ENDED at
- * once. Of the receiver nothing is awaited.
+ * once. Doesn't wait for the receiver.
  */
 enum atp_status atp_job_free(struct atp_job job);
 

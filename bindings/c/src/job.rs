@@ -293,7 +293,7 @@ pub unsafe extern "C" fn atp_job_shortfall(
 
 /// Frees the handle. A job that has not ended is abandoned: messages that were not delivered are
 /// lost. A call of another thread that waits, for room or for an end, returns ATP_ERROR_ENDED at
-/// once. Of the receiver nothing is awaited.
+/// once. Doesn't wait for the receiver.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_job_free(job: atp_job) -> atp_status {
     calls::free(&JOBS, job.handle)

@@ -1,6 +1,6 @@
 /* Sends and receives over the loopback: groups, batches, memory of the caller, streams, a job that
- * ends short, a job without waiting, requests of the receiver, lost messages, and a receiver that another
- * thread closes. */
+ * ends short, a job without waiting, requests of the receiver, lost messages, and a receiver that
+ * another thread closes. */
 
 #include "check.h"
 

@@ -35,11 +35,11 @@ pub struct Receiver {
 
 struct Source {
     receiver: approxlib::Receiver,
-    /// Of a call that returned events before it.
+    /// The error of a call that had events to return. The next call without events raises it.
     failure: Option<Error>,
-    /// The same, if Python could not make an object of an event.
+    /// The exception of an event that has no Python object. The next call raises it.
     raised: Option<PyErr>,
-    /// The events behind that one.
+    /// The events after the one that raised.
     kept: VecDeque<Event>,
 }
 

@@ -1,5 +1,5 @@
-"""Installs the wheel into an empty new environment, runs the README's example there, then the tests:
-`python in_new_environment.py WHEEL FOLDER`. It prints outcomes as Rust's tests do.
+"""Installs the wheel into an empty new environment, runs the README's example there, then the
+tests: `python in_new_environment.py WHEEL FOLDER`. It prints outcomes as Rust's tests do.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 
 SEED = int(os.environ.get("ATP_TEST_SEED", "0")) or secrets.randbits(32)
 FILTER = os.environ.get("ATP_TEST_FILTER", "")
-# The exit code of Rust's test binaries after a failed test. Every other one is a failure of its own.
+# The exit code of Rust's test binaries after a failed test. Any other code is a failure by itself.
 TESTS_FAILED = 101
 _counts = {"passed": 0, "failed": 0, "skipped": 0}
 

@@ -43,12 +43,12 @@ fn corpus__of_wire_holds() {
 #[test]
 fn corpus__of_control_passes_the_hello() {
     let inputs = corpus::read("control").expect("a readable archive");
-    let greets = |input: &&Vec<u8>| {
+    let says_hello = |input: &&Vec<u8>| {
         let mut packets = input.split(|&byte| byte == b'\n');
         packets.any(|packet| Request::parse(packet, &mut None).is_ok())
     };
-    let greeting = inputs.values().filter(greets).count();
-    assert!(greeting >= 10, "{greeting} inputs say hello in the present protocol version");
+    let with_hello = inputs.values().filter(says_hello).count();
+    assert!(with_hello >= 10, "{with_hello} inputs say hello in the current protocol version");
 }
 
 /// The replay of a corpus that lost its inputs would succeed.

@@ -1,5 +1,6 @@
-"""What each policy for lost chunks does to a training: ``python policies.py``. After ``cargo xtask bench
-training`` its environment has all that this needs: ``target/torch-bench/bin/python``.
+"""The effect of each policy for lost chunks on a training: ``python policies.py``.
+
+It needs the environment of ``cargo xtask bench training``: ``target/torch-bench/bin/python``.
 
 All ranks are in this process, and no network is used. A step delivers just the minimal sampling
 rate: the first chunks in the order of sending, as a fast network does, or any, as a lossy one does.

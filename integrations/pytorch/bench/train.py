@@ -33,7 +33,7 @@ BATCH = 64
 LEARNING_RATES = {"mlp": 0.02, "conv": 0.01}
 """At twice the rate the accuracy of the convolutional network goes up and down, with gloo too."""
 MOMENTUM = 0.9
-PATIENCE = timedelta(seconds=60)
+TIMEOUT = timedelta(seconds=60)
 """A rank that waits for another one longer gives up."""
 BUCKET_BYTES = 4 << 20
 """All gradients are one bucket. With several, PowerSGD over gloo breaks: it begins exchanges in
@@ -143,8 +143,8 @@ def sent_bytes(device: str) -> int:
     raise ValueError(f"this host has no interface {device}")
 
 
-class Meeting:
-    """Where ranks wait for each other: a socket of this machine, apart from the network.
+class Barrier:
+    """The barrier of all ranks: a socket of this machine, apart from the network.
 
     Requests to PyTorch's store are held up by up to 0.2 s: Nagle's algorithm waits for an ACK.
     """
@@ -164,16 +164,16 @@ class Meeting:
         try:
             if self._is_first:
                 for other in self._others:
-                    self._heard(other)
+                    self._received(other)
             for other in self._others:
                 other.send(word)
-            return word if self._is_first else self._heard(self._others[0])
+            return word if self._is_first else self._received(self._others[0])
         except (EOFError, ConnectionError):
             raise ConnectionError("another rank ended") from None
 
-    def _heard(self, other: Connection) -> str:
-        if not other.poll(PATIENCE.total_seconds()):
-            raise TimeoutError(f"another rank didn't come within {PATIENCE.total_seconds():g} s")
+    def _received(self, other: Connection) -> str:
+        if not other.poll(TIMEOUT.total_seconds()):
+            raise TimeoutError(f"another rank didn't come within {TIMEOUT.total_seconds():g} s")
         return str(other.recv())
 
 
@@ -187,12 +187,12 @@ def train(told: dict[str, Any]) -> None:
     model = new_model(told["model"], seed)
     ddp = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATES[told["model"]], momentum=MOMENTUM)
-    meeting = Meeting(rank, ranks, told["meeting"])
+    barrier = Barrier(rank, ranks, told["barrier"])
     batches = data.batches(rank, ranks, seed)
     windows: list[tuple[int, int]] = []
     step_ns: list[int] = []
     with hooked(ddp, told) as counters:
-        meeting.word()
+        barrier.word()
         sent_before = sent_bytes(told["device"])
         while True:
             begun_ns = time.monotonic_ns()
@@ -211,7 +211,7 @@ def train(told: dict[str, Any]) -> None:
             if rank == 0:
                 evaluation = {"step": until, "seconds": seconds, "accuracy": data.accuracy(model)}
                 say("evaluation", evaluation)
-            if meeting.word("end" if ends else "go on") == "end":
+            if barrier.word("end" if ends else "go on") == "end":
                 break
     say(
         "end",
@@ -224,7 +224,7 @@ def train(told: dict[str, Any]) -> None:
         },
     )
     # The store is a part of rank 0.
-    meeting.word()
+    barrier.word()
 
 
 def main(told: dict[str, Any]) -> None:
@@ -235,12 +235,12 @@ def main(told: dict[str, Any]) -> None:
     os.environ.update(MASTER_ADDR=told["master"], MASTER_PORT=str(told["port"]))
     try:
         dist.init_process_group(
-            "gloo", rank=told["rank"], world_size=told["ranks"], timeout=PATIENCE
+            "gloo", rank=told["rank"], world_size=told["ranks"], timeout=TIMEOUT
         )
         train(told)
     except Exception as error:
         say("error", {"sentence": f"{type(error).__name__}: {error}".splitlines()[0]})
-        # Threads of a broken process group may wait for ever.
+        # Threads of a broken process group may wait forever.
         sys.stdout.flush()
         os._exit(1)
 

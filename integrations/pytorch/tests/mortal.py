@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from atp.collective import AllReduce, CollectiveError
+from atp.collective import Collective, CollectiveError
 from atp.collective.channel import Channel
 from rank_on_host import FolderStore
 from ranks import options
@@ -21,7 +21,7 @@ RANKS = 3
 DIES = 1
 STEP = 2
 PAUSE_S = 4
-"""Longer than a rank whose port is closed counts as present."""
+"""Longer than it takes to notice a rank whose port is closed."""
 LAST_BREATH_S = 1.0
 """The rank receives for so long before it dies: it owes no answer then."""
 
@@ -62,7 +62,7 @@ def main(told: dict[str, Any]) -> None:
     error = ""
     each = options(peer_timeout_s=told["peer_timeout_s"], timeout_s=told["timeout_s"])
     try:
-        with AllReduce(FolderStore(told["folder"]), rank, RANKS, each) as collective:
+        with Collective(FolderStore(told["folder"]), rank, RANKS, each) as collective:
             for step in range(STEP + 1):
                 array = np.ones(10_000, np.float32)
                 getattr(collective, told["operation"])("array", array).result()

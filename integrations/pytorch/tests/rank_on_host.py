@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from atp.collective import AllReduce, Options, Uniform
+from atp.collective import Collective, Options, Uniform
 from atp.collective.values import Array
 
 
@@ -63,7 +63,7 @@ def main(told: dict[str, Any]) -> None:
         peer_timeout_s=LIMIT_S,
     )
     digest, error = hashlib.sha256(), 0.0
-    with AllReduce(FolderStore(told["folder"]), rank, ranks, options) as collective:
+    with Collective(FolderStore(told["folder"]), rank, ranks, options) as collective:
         for step in range(told["steps"]):
             got = collective.all_reduce("array", array(seed, rank, step, elements)).result()
             digest.update(got.tobytes())

@@ -1,4 +1,4 @@
-"""Ranks of one process, and the store in which they meet."""
+"""Ranks of one process, and the store of their rendezvous."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from atp.collective import AllReduce, Options
+from atp.collective import Collective, Options
 from atp.collective.values import Array
 
 Outcome = TypeVar("Outcome")
@@ -76,7 +76,7 @@ def successes(outcomes: list[Outcome | BaseException]) -> list[Outcome]:
 
 def run(
     ranks: int,
-    each: Callable[[AllReduce], Outcome],
+    each: Callable[[Collective], Outcome],
     options_of: Callable[[int], Options] = lambda rank: options(),
 ) -> list[Outcome | BaseException]:
     """What ``each`` returned or raised at each rank."""
@@ -85,7 +85,7 @@ def run(
 
     def one(rank: int) -> None:
         try:
-            with AllReduce(store, rank, ranks, options_of(rank)) as collective:
+            with Collective(store, rank, ranks, options_of(rank)) as collective:
                 outcomes[rank] = each(collective)
         except BaseException as error:
             outcomes[rank] = error

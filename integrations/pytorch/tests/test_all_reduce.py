@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atp.collective import AllReduce, Magnitude, Options, Region, Uniform, strict_ends
+from atp.collective import Collective, Magnitude, Options, Region, Uniform, strict_ends
 from atp.collective.peers import Peers
 from atp.collective.values import Array
 from ranks import TYPES, arrays, options, run, successes, sums
@@ -17,7 +17,7 @@ Shape = int | tuple[int, ...]
 def reduced(ranks: int, seed: int, shape: Shape, dtype: str, each: Options) -> list[list[Array]]:
     """What each rank got, after a check that all ranks got the same bits."""
 
-    def one(collective: AllReduce) -> list[Array]:
+    def one(collective: Collective) -> list[Array]:
         mine = arrays(collective.rank, seed, shape, dtype)
         return [collective.all_reduce("array", array).result() for array in mine]
 
@@ -42,8 +42,8 @@ def test_exact_means_are_numpy_s(ranks: int, elements: int) -> None:
 
 
 def test_ranks_that_need_no_mean_leave_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for the mean of an empty part, so the others may leave before their reports have
-    come to rank 0."""
+    """No rank waits for the mean of an empty part, so the others may leave before their reports
+    have come to rank 0."""
     take_reports = Peers.take_reports
 
     def take_late_at_rank_0(self: Peers, peer: int, wait_s: float = 0.0) -> None:
@@ -52,7 +52,7 @@ def test_ranks_that_need_no_mean_leave_first(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(Peers, "take_reports", take_late_at_rank_0)
 
-    def one(collective: AllReduce) -> Array:
+    def one(collective: Collective) -> Array:
         return collective.all_reduce("array", np.empty(0)).result()
 
     for got in successes(run(3, one, lambda rank: options(groups=Uniform(1.0)))):
@@ -69,7 +69,7 @@ def test_shapes(dtype: str, shape: tuple[int, ...]) -> None:
 
 
 def test_an_order_of_memory_that_is_not_c_s() -> None:
-    def one(collective: AllReduce) -> Array:
+    def one(collective: Collective) -> Array:
         return collective.all_reduce("array", np.arange(6.0).reshape(2, 3).T).result()
 
     for got in successes(run(2, one, lambda rank: options(groups=Uniform(1.0)))):
@@ -119,7 +119,7 @@ def test_replicas_are_the_same_at_every_rate(msr: float, missing: str, seed: int
 def test_exact_regions_arrive_at_msr_0() -> None:
     regions = [Region(5_000, "weight"), Region(10, "bias", exact=True), Region(4_990, "more")]
 
-    def one(collective: AllReduce) -> Array:
+    def one(collective: Collective) -> Array:
         array = np.full(10_000, collective.rank + 1.0, np.float32)
         return collective.all_reduce("array", array, regions).result()
 
@@ -140,7 +140,7 @@ def test_what_was_lost_comes_with_a_later_step() -> None:
     """With error feedback, the sum over all steps misses no more than the last step's loss."""
     steps, elements = 20, 35_000
 
-    def one(collective: AllReduce) -> tuple[Array, Array]:
+    def one(collective: Collective) -> tuple[Array, Array]:
         random = np.random.default_rng(collective.rank)
         got, mine = np.zeros(elements), np.zeros(elements)
         for _ in range(steps):
@@ -159,7 +159,7 @@ def test_what_was_lost_comes_with_a_later_step() -> None:
 
 
 def test_several_arrays_at_once() -> None:
-    def one(collective: AllReduce) -> list[float]:
+    def one(collective: Collective) -> list[float]:
         pending = [
             collective.all_reduce(f"array {at}", np.full(1_000 * (at + 1), float(at), np.float32))
             for at in range(6)

@@ -1,4 +1,4 @@
-"""Whatever one rank does wrong, every rank gets one sentence, and none hangs."""
+"""A rank does something wrong: every rank gets one sentence, and none hangs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from atp.collective import (
-    AllReduce,
     ByLayer,
+    Collective,
     CollectiveError,
     Custom,
     Magnitude,
@@ -35,12 +35,12 @@ def ones(elements: int = 1_000, dtype: str = "float32") -> Array:
     return np.ones(elements, dtype)
 
 
-def reduce_once(collective: AllReduce) -> object:
+def reduce_once(collective: Collective) -> object:
     return collective.all_reduce("array", ones()).result()
 
 
 def sentences(
-    each: Callable[[AllReduce], object],
+    each: Callable[[Collective], object],
     options_of: Callable[[int], Options] = lambda rank: options(),
 ) -> list[str]:
     """The error of each rank, after a check that none is missing or late."""
@@ -58,7 +58,7 @@ def sentences(
 
 
 def test_ranks_disagree_on_lengths() -> None:
-    def each(collective: AllReduce) -> object:
+    def each(collective: Collective) -> object:
         return collective.all_reduce("array", ones(1_000 + collective.rank // 2)).result()
 
     for text in sentences(each):
@@ -66,7 +66,7 @@ def test_ranks_disagree_on_lengths() -> None:
 
 
 def test_ranks_disagree_on_types() -> None:
-    def each(collective: AllReduce) -> object:
+    def each(collective: Collective) -> object:
         dtype = "float64" if collective.rank == 1 else "float32"
         return collective.all_reduce("array", ones(dtype=dtype)).result()
 
@@ -91,7 +91,7 @@ def test_ranks_disagree_on_options() -> None:
 
 
 def test_ranks_disagree_on_regions() -> None:
-    def each(collective: AllReduce) -> object:
+    def each(collective: Collective) -> object:
         regions = [Region(500, exact=collective.rank == 1), Region(500)]
         return collective.all_reduce("array", ones(), regions).result()
 
@@ -101,7 +101,7 @@ def test_ranks_disagree_on_regions() -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_no_number(value: float) -> None:
-    def each(collective: AllReduce) -> object:
+    def each(collective: Collective) -> object:
         array = ones()
         array[7] = value if collective.rank == 1 else 1
         return collective.all_reduce("array", array).result()
@@ -111,7 +111,7 @@ def test_no_number(value: float) -> None:
 
 
 def test_no_number_may_arrive_everywhere() -> None:
-    def each(collective: AllReduce) -> Array:
+    def each(collective: Collective) -> Array:
         array = ones(50_000)
         array[40_000] = np.nan if collective.rank == 1 else 1
         return collective.all_reduce("array", array).result()
@@ -151,7 +151,7 @@ def test_a_group_function_is_wrong(
 def test_a_rank_stalls() -> None:
     over = threading.Event()
 
-    def each(collective: AllReduce) -> object:
+    def each(collective: Collective) -> object:
         reduce_once(collective)
         if collective.rank == 1:
             over.wait(6)
@@ -162,7 +162,7 @@ def test_a_rank_stalls() -> None:
 
 
 def test_a_rank_leaves() -> None:
-    def each(collective: AllReduce) -> object:
+    def each(collective: Collective) -> object:
         reduce_once(collective)
         if collective.rank == 1:
             raise CollectiveError("no more data")
@@ -173,7 +173,7 @@ def test_a_rank_leaves() -> None:
 
 
 def test_a_rank_fails_before_its_first_step() -> None:
-    def each(collective: AllReduce) -> object:
+    def each(collective: Collective) -> object:
         if collective.rank == 1:
             raise CollectiveError("no such file: \udcff")
         return reduce_once(collective)
@@ -184,7 +184,7 @@ def test_a_rank_fails_before_its_first_step() -> None:
 
 
 def test_ranks_reduce_arrays_in_another_order() -> None:
-    def each(collective: AllReduce) -> object:
+    def each(collective: Collective) -> object:
         names = ["weights", "biases"] if collective.rank else ["biases", "weights"]
         return [collective.all_reduce(name, ones()).result() for name in names]
 
@@ -200,7 +200,7 @@ TOO_LARGE = "messages of float16 hold 65504 at most: set wire='bfloat16' or wire
 def test_values_too_large_for_messages(operation: str, missing: str) -> None:
     """They are finite: the error names the type of messages, the value and the parameter."""
 
-    def each(collective: AllReduce) -> object:
+    def each(collective: Collective) -> object:
         array = ones()
         array[700] = -1e5 if collective.rank == 1 else 1
         regions = [Region(500, "first"), Region(300, "second"), Region(200, "third")]
@@ -215,7 +215,7 @@ def test_values_too_large_for_messages(operation: str, missing: str) -> None:
 def test_a_rotation_may_get_too_large_for_messages() -> None:
     """A rotated value is a mix of parameters, so the error names none."""
 
-    def each(collective: AllReduce) -> object:
+    def each(collective: Collective) -> object:
         regions = [Region(512, "first"), Region(512, "second")]
         array = np.full(1_024, 6e4, np.float32)
         return collective.all_reduce("array", array, regions).result()
@@ -228,7 +228,7 @@ def test_a_rotation_may_get_too_large_for_messages() -> None:
 def test_values_too_large_for_the_array_alone() -> None:
     """The sum stays at its owner, in single precision, and the array is of half precision."""
 
-    def each(collective: AllReduce) -> object:
+    def each(collective: Collective) -> object:
         array = np.full(1_000, 6e4, np.float16)
         return collective.reduce_scatter("array", array, op="sum", wire="float32").result()
 
@@ -237,7 +237,7 @@ def test_values_too_large_for_the_array_alone() -> None:
 
 
 def test_a_rank_closes() -> None:
-    def each(collective: AllReduce) -> object:
+    def each(collective: Collective) -> object:
         reduce_once(collective)
         if collective.rank == 1:
             collective.close()
@@ -261,7 +261,7 @@ def test_a_rank_is_missing() -> None:
 
 
 def test_wrong_arrays() -> None:
-    def each(collective: AllReduce) -> None:
+    def each(collective: Collective) -> None:
         reduce_once(collective)
         for name, array, regions, words in (
             ("array", ones(999), None, "give an array of another length another name"),
@@ -332,7 +332,7 @@ def test_ranks_agree_on_equal_options_of_other_types() -> None:
 
     assert json.dumps(of(0).agreement()) == json.dumps(of(1).agreement())
 
-    def each(collective: AllReduce) -> None:
+    def each(collective: Collective) -> None:
         number: type = np.int64 if collective.rank else int
         regions = [Region(number(500), exact=True), Region(number(500))]
         shards: Any = np.array([600, 400]) if collective.rank else [600, 400]
@@ -344,7 +344,7 @@ def test_ranks_agree_on_equal_options_of_other_types() -> None:
 
 @pytest.mark.parametrize("dtype", ["int64", "complex64", ">f4"])
 def test_wrong_types_with_a_type_for_messages(dtype: str) -> None:
-    def each(collective: AllReduce) -> None:
+    def each(collective: Collective) -> None:
         with pytest.raises(CollectiveError, match="array is of .*, not of float64"):
             collective.all_reduce("array", ones(dtype=dtype))
 
@@ -354,7 +354,7 @@ def test_wrong_types_with_a_type_for_messages(dtype: str) -> None:
 def test_sums_that_are_too_large() -> None:
     """Finite values of every rank, whose sum isn't."""
 
-    def each(collective: AllReduce) -> object:
+    def each(collective: Collective) -> object:
         array = np.full(1_000, 3e38, np.float32)
         return collective.all_reduce("array", array).result()
 
@@ -365,7 +365,7 @@ def test_sums_that_are_too_large() -> None:
 def test_lost_values_that_get_too_large() -> None:
     """Half precision holds each step's values, but not those of two steps."""
 
-    def each(collective: AllReduce) -> None:
+    def each(collective: Collective) -> None:
         for _ in range(3):
             collective.all_reduce("array", np.full(40_000, 40_000.0, np.float32)).result()
 
@@ -381,7 +381,7 @@ def test_a_group_function_is_not_asked_about_nothing() -> None:
     """All values are exact, and a list that has no elements has no type."""
     groups = Custom(lambda chunks: [0] * len(chunks), [0.5])
 
-    def each(collective: AllReduce) -> Array:
+    def each(collective: Collective) -> Array:
         return collective.all_reduce("array", ones(), [Region(1_000, exact=True)]).result()
 
     for outcome in run(2, each, lambda rank: options(groups=groups)):
@@ -403,7 +403,7 @@ def test_the_reason_reaches_every_rank_from_any_step(step: int) -> None:
 
         return options(groups=Custom(assign, [0.5]))
 
-    def each(collective: AllReduce) -> None:
+    def each(collective: Collective) -> None:
         for _ in range(step + 1):
             collective.all_reduce("array", ones(40_000)).result()
 
@@ -434,7 +434,7 @@ def test_wrong_bounds() -> None:
 
 def test_wrong_ranks() -> None:
     with pytest.raises(CollectiveError, match="there are 2 to 16 ranks"):
-        AllReduce(None, 0, 17)  # type: ignore[arg-type]
+        Collective(None, 0, 17)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -446,7 +446,7 @@ def test_wrong_ranks() -> None:
     ],
 )
 def test_arguments_that_are_wrong_change_nothing(arguments: dict[str, Any], words: str) -> None:
-    def one(collective: AllReduce) -> float:
+    def one(collective: Collective) -> float:
         with pytest.raises(CollectiveError, match=words):
             collective.all_reduce("array", np.ones(3, np.float32), **arguments)
         return float(collective.all_reduce("array", np.ones(3, np.float32)).result().sum())

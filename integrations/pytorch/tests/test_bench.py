@@ -27,7 +27,7 @@ def train(folder: Path, **changed: Any) -> list[list[dict[str, Any]]]:
     """The lines of both ranks."""
     told = {
         "ranks": 2, "device": "lo", "master": "127.0.0.1", "port": free_port(),
-        "meeting": str(folder / "meeting"), "model": "mlp", "seed": 1, "steps": STEPS,
+        "barrier": str(folder / "barrier"), "model": "mlp", "seed": 1, "steps": STEPS,
         "evaluate_every": 5, "limit_s": 60, "control_socket": None, **changed,
     }  # fmt: skip
     ranks = [

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from atp.collective import AllReduce, CollectiveError, Custom, Uniform
+from atp.collective import Collective, CollectiveError, Custom, Uniform
 from atp.collective.channel import Channel
 from atp.collective.groups import Chunks
 from atp.collective.peers import Peers
@@ -23,10 +23,10 @@ Name = Literal["all_reduce", "reduce_scatter"]
 OPERATIONS: list[Name] = ["all_reduce", "reduce_scatter"]
 STEPS = 3
 LATE_S = 4.0
-"""Longer than the time from one question to the next, and leaving."""
+"""Longer than the interval between keepalives, and the shutdown."""
 
 
-def begun(collective: AllReduce, operation: Name) -> Future[Array]:
+def begun(collective: Collective, operation: Name) -> Future[Array]:
     array = np.full(100_000, collective.rank + 1.0, np.float32)
     if operation == "all_reduce":
         return collective.all_reduce("array", array)
@@ -35,7 +35,7 @@ def begun(collective: AllReduce, operation: Name) -> Future[Array]:
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_steps_that_were_submitted_are_done(operation: Name) -> None:
-    def one(collective: AllReduce) -> list[bool]:
+    def one(collective: Collective) -> list[bool]:
         pending = [begun(collective, operation) for _ in range(STEPS)]
         collective.close()
         with pytest.raises(CollectiveError, match="the collective is closed"):
@@ -50,7 +50,7 @@ def test_a_step_whose_other_ranks_never_come(operation: Name) -> None:
     """Closing waits for it no longer than a step may take."""
     closed = threading.Event()
 
-    def one(collective: AllReduce) -> str:
+    def one(collective: Collective) -> str:
         if collective.rank == 1:
             assert closed.wait(20)
             return ""
@@ -68,7 +68,7 @@ def test_a_step_whose_other_ranks_never_come(operation: Name) -> None:
 
 
 def test_a_rank_that_is_done_leaves_while_others_wait() -> None:
-    """Rank 0 waits for the mean of rank 2 alone, and asks rank 1, which needs nothing more."""
+    """Rank 0 waits for the mean of rank 2 alone. Rank 1, which gets keepalives, needs nothing."""
     sent = threading.Event()
 
     def later(peers: Peers) -> None:
@@ -96,7 +96,7 @@ def test_a_rank_that_is_done_leaves_while_others_wait() -> None:
 
         peers.send, peers.end_window = hold, end  # type: ignore[method-assign, assignment]
 
-    def one(collective: AllReduce) -> float:
+    def one(collective: Collective) -> float:
         if collective.rank == 2:
             opened = collective._new_channel
 
@@ -108,7 +108,7 @@ def test_a_rank_that_is_done_leaves_while_others_wait() -> None:
             collective._new_channel = patched  # type: ignore[method-assign]
         mean = float(begun(collective, "all_reduce").result().mean())
         if collective.rank == 1:
-            time.sleep(LATE_S / 2)  # It has been asked by then.
+            time.sleep(LATE_S / 2)  # It has received a keepalive by then.
         assert collective.rank != 2 or sent.wait(2 * LATE_S)
         return mean
 
@@ -122,7 +122,7 @@ def test_more_steps_than_there_is_time_for() -> None:
         time.sleep(0.5)
         return np.zeros(len(chunks), np.int64)
 
-    def one(collective: AllReduce) -> list[BaseException | None]:
+    def one(collective: Collective) -> list[BaseException | None]:
         pending = [begun(collective, "all_reduce") for _ in range(12)]
         collective.close()
         return [step.exception(timeout=0) for step in pending]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atp.collective import AllReduce, Uniform
+from atp.collective import Collective, Uniform
 from mortal import DIES, RANKS
 from ranks import options, run
 
@@ -53,7 +53,7 @@ def test_a_rank_dies(tmp_path: Path, operation: str, dies_in: str) -> None:
 
 
 def test_a_rank_is_stopped_for_a_while(tmp_path: Path) -> None:
-    """It doesn't answer, but its port is open: it isn't gone."""
+    """It doesn't answer, but its port is open: it isn't lost."""
     case = {"operation": "all_reduce", "pauses_in": "_send_parts", "peer_timeout_s": ENDLESS_S}
     for line in outcomes(tmp_path, **case):
         assert json.loads(line)["error"] == ""
@@ -81,9 +81,9 @@ def outcomes(folder: Path, **case: Any) -> list[str]:
 
 @pytest.mark.parametrize("operation", ["all_reduce", "reduce_scatter"])
 def test_a_rank_is_slow(operation: str) -> None:
-    """The others' questions come before their next messages, and change nothing."""
+    """The others' keepalives come before their next messages, and change nothing."""
 
-    def one(collective: AllReduce) -> list[float]:
+    def one(collective: Collective) -> list[float]:
         means = []
         for step in range(3):
             if collective.rank == DIES:

@@ -25,7 +25,7 @@ REDUCTIONS = 48
 """Of four groups of parameters in twelve steps."""
 PEER_TIMEOUT_S = 2.0
 CLOSING_S = 10.0
-"""A question a second, the farewell, and a busy machine."""
+"""A keepalive a second, the abort, and a busy machine."""
 
 
 def over_atp(ranks: int, **case: Any) -> dict[str, Any]:

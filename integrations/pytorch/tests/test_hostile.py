@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atp.collective import CollectiveError, Region, manifest, meeting
+from atp.collective import CollectiveError, Region, manifest, rendezvous
 from atp.collective.inbox import AHEAD_MAX, EXACT, Inbox
 from atp.collective.layout import Layout, Shard
-from atp.collective.meeting import Meeting, meet
+from atp.collective.rendezvous import Rendezvous, join
 from atp.collective.messages import unpack
 from ranks import MemoryStore, options, run
 
@@ -120,10 +120,10 @@ def test_a_store_with_values_of_another_program(key: str, value: str) -> None:
     store = MemoryStore()
     store.set("here/session", '{"first_job": 7, "token": "00112233445566778899aabbccddeeff"}')
     store.set("here/rank/0", json.dumps(["127.0.0.1", 9, manifest.VERSION]))
-    meet(store, "here", 1, 2, ("127.0.0.1", 9), 0.1)
+    join(store, "here", 1, 2, ("127.0.0.1", 9), 0.1)
     store.set(f"here/{key}", value)
     with pytest.raises(CollectiveError, match="the store has values of another program"):
-        meet(store, "here", 1, 2, ("127.0.0.1", 9), 0.1)
+        join(store, "here", 1, 2, ("127.0.0.1", 9), 0.1)
 
 
 def test_every_rank_sees_a_rank_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,31 +141,31 @@ def test_every_rank_sees_a_rank_of_another_version(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_stranger_s_job_has_no_place() -> None:
-    known = Meeting(0, [("10.0.0.1", 5), ("10.0.0.2", 5)], 1_000, bytes(16))
+    known = Rendezvous(0, [("10.0.0.1", 5), ("10.0.0.2", 5)], 1_000, bytes(16))
     assert known.place(known.job(3, 1), ("10.0.0.2", 7)) == (3, 1)
     for job, address in (
         (known.job(3, 1), "10.0.0.9"),
         (known.job(3, 0), "10.0.0.1"),
         (known.job(3, 2), "10.0.0.2"),
         (known.job(-1, 1), "10.0.0.2"),
-        (known.job(meeting._SERIALS, 1), "10.0.0.2"),
+        (known.job(rendezvous._SERIALS, 1), "10.0.0.2"),
     ):
         assert known.place(job, (address, 7)) is None
 
 
-def test_a_farewell_is_one_line() -> None:
-    known = Meeting(0, [("10.0.0.1", 5), ("10.0.0.2", 5)], 1_000, bytes(16))
-    data = memoryview(known.farewell("") + b"a\nb\x1b[2J\xff" + b"c" * 5_000)
-    assert known.is_farewell(data)
-    assert str(known.reason(data, 1)).startswith("rank 1: a b [2J")
-    assert str(known.reason(data, 1)).isprintable()
+def test_an_abort_message_is_one_line() -> None:
+    known = Rendezvous(0, [("10.0.0.1", 5), ("10.0.0.2", 5)], 1_000, bytes(16))
+    data = memoryview(known.abort_message("") + b"a\nb\x1b[2J\xff" + b"c" * 5_000)
+    assert known.is_abort(data)
+    assert str(known.abort_reason(data, 1)).startswith("rank 1: a b [2J")
+    assert str(known.abort_reason(data, 1)).isprintable()
 
 
 def test_another_process_of_a_rank_s_host_changes_nothing() -> None:
-    """It knows the job id, which is in every packet, but not the greeting."""
-    inbox = Inbox(b"greeting")
+    """It knows the job id, which is in every packet, but not the hello."""
+    inbox = Inbox(b"hello")
     stranger, rank = 7, 8
-    for data in (b"ting", b"greetin", b"GREETING and more"):
+    for data in (b"llo", b"hell", b"HELLO and more"):
         inbox.add(1, Sent(data, 0, EXACT, stranger))  # type: ignore[arg-type]
     inbox.add(1, Sent(chunk(0, 10), 0, 1, stranger))  # type: ignore[arg-type]
     inbox.end_window(1, ("10.0.0.2", stranger), 0)
@@ -173,21 +173,21 @@ def test_another_process_of_a_rank_s_host_changes_nothing() -> None:
     inbox.add(1, Sent(chunk(1, 10), 0, 1, rank))  # type: ignore[arg-type]
     with pytest.raises(CollectiveError, match="rank 1 is too late with it"):
         inbox.take_window(1, 0, 0.0, "it", lambda: None)
-    inbox.add(1, Sent(b"greeting: a manifest", 0, EXACT, rank))  # type: ignore[arg-type]
+    inbox.add(1, Sent(b"hello: a manifest", 0, EXACT, rank))  # type: ignore[arg-type]
     inbox.end_window(1, ("10.0.0.2", rank), 0)
     inbox.leave(1, ("10.0.0.2", stranger))
     assert not inbox.has_left(1)
     taken = inbox.take_window(1, 0, time.monotonic() + 9, "it", lambda: None)
     assert [message.source[1] for message in taken] == [rank, rank]
-    # The first greeting holds.
-    inbox.add(1, Sent(b"greeting", 1, EXACT, stranger))  # type: ignore[arg-type]
+    # The first hello counts.
+    inbox.add(1, Sent(b"hello", 1, EXACT, stranger))  # type: ignore[arg-type]
     inbox.end_window(1, ("10.0.0.2", stranger), 1)
     with pytest.raises(CollectiveError, match="rank 1 is too late with it"):
         inbox.take_window(1, 1, 0.0, "it", lambda: None)
 
 
 def test_windows_of_the_future_take_no_memory() -> None:
-    inbox = Inbox(b"greeting")
+    inbox = Inbox(b"hello")
     for window in range(AHEAD_MAX + 50):
         inbox.add(1, Sent(b"12345", window, EXACT))  # type: ignore[arg-type]
         inbox.end_window(1, ("10.0.0.2", 9), window)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atp.collective import AllReduce, CollectiveError, Options, Region, Uniform, strict_ends
+from atp.collective import Collective, CollectiveError, Options, Region, Uniform, strict_ends
 from atp.collective.layout import Layout
 from atp.collective.shard_mean import ShardMean
 from atp.collective.values import WIRES, Array
@@ -102,7 +102,7 @@ def test_replicas_are_the_same(ranks: int, wire: str | None) -> None:
         msr_floor=strict_ends(steps, last=1),
     )  # fmt: skip
 
-    def one(collective: AllReduce) -> tuple[bytes, Array, Array]:
+    def one(collective: Collective) -> tuple[bytes, Array, Array]:
         random = np.random.default_rng(collective.rank)
         got, mine, bits = np.zeros(elements), np.zeros(elements), b""
         for _ in range(steps):
@@ -124,7 +124,7 @@ def test_replicas_are_the_same(ranks: int, wire: str | None) -> None:
 def test_small_and_empty_shards(elements: int) -> None:
     each = options(groups=Uniform(1.0), missing="feedback", mean_share=0.5)
 
-    def one(collective: AllReduce) -> Array:
+    def one(collective: Collective) -> Array:
         return collective.all_reduce("array", np.ones(elements, np.float32)).result()
 
     for got in run(3, one, lambda rank: each):

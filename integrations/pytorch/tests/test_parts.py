@@ -1,4 +1,4 @@
-"""The parts of an all-reduce by themselves: what is sent first, and what stands for a lost chunk."""
+"""The parts of an all-reduce by themselves: the order of chunks, and the value of a lost one."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def unknown(batch: Batch, lost: int) -> atp.WindowReport:
 
 
 @pytest.mark.parametrize("wire", ["float32", "float16"])
-def test_feedback_owes_the_share_that_was_lost_if_nobody_knows_which(wire: str) -> None:
+def test_feedback_owes_the_share_that_was_lost_if_no_rank_knows_which(wire: str) -> None:
     contribution = Contribution(shard(), options(missing="feedback", wire=wire), wire, 0)
     values = np.random.default_rng(7).standard_normal(ELEMENTS).astype(np.float32)
     (batch,) = contribution.batches(values, 0)
@@ -204,7 +204,7 @@ def test_feedback_needs_no_ids_if_nothing_was_lost() -> None:
     assert all(not any(message[HEAD_BYTES:]) for message in again.messages)
 
 
-def test_the_user_learns_of_losses_that_nobody_names() -> None:
+def test_the_user_learns_of_losses_that_no_report_names() -> None:
     stats = Stats()
     plan = planned("array", Kind.of(Operation.ALL_REDUCE, np.ones(95), None, None, None), options(), 2)
     channel = Channel(plan, 0, options(), Inbox(b"G"), lambda *_: None, stats, CollectiveError)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atp.collective import AllReduce, ByLayer, CollectiveError, Region, Uniform
+from atp.collective import ByLayer, Collective, CollectiveError, Region, Uniform
 from atp.collective.plan import CHUNKS_MAX, Kind, Operation, planned
 from atp.collective.values import Array
 from ranks import options, run, successes
@@ -49,7 +49,7 @@ def test_regions_that_are_more_than_that(last: int) -> None:
 def test_an_array_of_more_chunks_than_that() -> None:
     elements = 2 * 16 * (CHUNKS_MAX + 1)
 
-    def one(collective: AllReduce) -> Array:
+    def one(collective: Collective) -> Array:
         array = np.full(elements, collective.rank, np.float32)
         return collective.all_reduce("array", array).result()
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from atp.collective import AllReduce, CollectiveError, Options, Region, Uniform, strict_ends
+from atp.collective import Collective, CollectiveError, Options, Region, Uniform, strict_ends
 from atp.collective.values import Array
 from ranks import STEPS, TYPES, arrays, options, run, successes, sums
 
@@ -25,7 +25,7 @@ def scattered(
 ) -> list[list[Array]]:
     """The shard of each rank, for each step."""
 
-    def one(collective: AllReduce) -> list[Array]:
+    def one(collective: Collective) -> list[Array]:
         return [
             collective.reduce_scatter("array", array, shards=shards, op=op).result()
             for array in arrays(collective.rank, seed, shape, dtype)
@@ -115,7 +115,7 @@ def test_exact_regions_arrive_at_msr_0() -> None:
     """Of two shards, each with an exact end."""
     part = [Region(4_990, "weight"), Region(10, "bias", exact=True)]
 
-    def one(collective: AllReduce) -> Array:
+    def one(collective: Collective) -> Array:
         array = np.full(10_000, collective.rank + 1.0, np.float32)
         return collective.reduce_scatter("array", array, [*part, *part]).result()
 
@@ -128,7 +128,7 @@ def test_what_was_lost_comes_with_a_later_step() -> None:
     """With error feedback, the sum over all steps misses no more than the last step's loss."""
     steps, elements = 20, 35_000
 
-    def one(collective: AllReduce) -> tuple[Array, Array]:
+    def one(collective: Collective) -> tuple[Array, Array]:
         random = np.random.default_rng(collective.rank)
         got, mine = np.zeros(elements // 2), np.zeros(elements)
         for _ in range(steps):
@@ -158,7 +158,7 @@ def test_a_rank_that_is_ahead_learns_what_was_lost() -> None:
         rate_max_bytes_per_s=100_000,
     )
 
-    def one(collective: AllReduce) -> Array:
+    def one(collective: Collective) -> Array:
         pending = [
             collective.reduce_scatter("array", array, shards=shards, op="sum")
             for _ in range(STEPS)
@@ -173,7 +173,7 @@ def test_a_rank_that_is_ahead_learns_what_was_lost() -> None:
 
 
 def test_beside_an_all_reduce() -> None:
-    def one(collective: AllReduce) -> tuple[float, float]:
+    def one(collective: Collective) -> tuple[float, float]:
         array = np.full(1_000, float(collective.rank), np.float32)
         shard = collective.reduce_scatter("shards", array, op="sum")
         whole = collective.all_reduce("array", array)
@@ -193,11 +193,11 @@ ARRAY = np.ones(1_000, np.float32)
 
 
 def test_ranks_disagree_on_the_operation() -> None:
-    def sum_or_mean(collective: AllReduce) -> object:
+    def sum_or_mean(collective: Collective) -> object:
         op: Literal["mean", "sum"] = "sum" if collective.rank else "mean"
         return collective.reduce_scatter("array", ARRAY, op=op).result()
 
-    def all_or_shard(collective: AllReduce) -> object:
+    def all_or_shard(collective: Collective) -> object:
         if collective.rank:
             return collective.all_reduce("array", ARRAY).result()
         return collective.reduce_scatter("array", ARRAY).result()
@@ -210,7 +210,7 @@ def test_ranks_disagree_on_the_operation() -> None:
 
 
 def test_ranks_disagree_on_shards() -> None:
-    def one(collective: AllReduce) -> object:
+    def one(collective: Collective) -> object:
         shards = [400, 600] if collective.rank else [600, 400]
         return collective.reduce_scatter("array", ARRAY, shards=shards).result()
 
@@ -219,7 +219,7 @@ def test_ranks_disagree_on_shards() -> None:
 
 
 def test_wrong_shards_and_names() -> None:
-    def one(collective: AllReduce) -> None:
+    def one(collective: Collective) -> None:
         for shards in ([1_000], [500, 499], [-1, 1_001]):
             with pytest.raises(CollectiveError, match="1000 elements have to be divided among 2"):
                 collective.reduce_scatter("other", ARRAY, shards=shards)
@@ -234,7 +234,7 @@ def test_wrong_shards_and_names() -> None:
 
 
 def test_no_number() -> None:
-    def one(collective: AllReduce) -> object:
+    def one(collective: Collective) -> object:
         array = ARRAY.copy()
         array[900] = np.nan if collective.rank else 1  # in the shard of the same rank
         return collective.reduce_scatter("array", array).result()

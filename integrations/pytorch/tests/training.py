@@ -101,13 +101,13 @@ def train(rank: int, case: dict[str, Any]) -> torch.nn.Module:
         steps()
     else:
         known = {"model": own, "ddp": ddp, "none": None}[case.get("of", "model")]
-        with atp.torch.State(known, options(case), **meeting(rank, case)) as state:
+        with atp.torch.State(known, options(case), **named_store(rank, case)) as state:
             ddp.register_comm_hook(state, atp.torch.allreduce_hook)
             steps()
     return own
 
 
-def meeting(rank: int, case: dict[str, Any]) -> dict[str, Any]:
+def named_store(rank: int, case: dict[str, Any]) -> dict[str, Any]:
     """The store of this case, if it isn't the default."""
     if "store" not in case:
         return {}

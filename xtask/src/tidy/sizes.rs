@@ -9,7 +9,7 @@ const TEXT_COLUMNS_MAX: usize = 100;
 /// Documents and their greatest sizes, bytes.
 const DOCUMENTS: [(&str, usize); 2] = [("README.md", 7 * 1024), ("ARCHITECTURE.md", 12 * 1024)];
 /// Folders of Rust and their greatest sizes, lines.
-const FOLDERS: [(&str, usize); 1] = [("xtask/", 6_800)];
+const FOLDERS: [(&str, usize); 1] = [("xtask/", 6_900)];
 
 /// A file that holds one thing rarely needs more lines.
 pub fn long_files(sources: &[Source]) -> Vec<String> {
@@ -52,11 +52,11 @@ fn over(what: &str, number: usize, unit: &str, most: usize) -> Option<String> {
 pub fn long_lines(sources: &[Source]) -> Vec<String> {
     let complaints = |source: &Source| {
         let mut is_in_block = false;
-        source.complaints(&source.text, |line| {
-            let text = source.prose(line)?;
+        source.complaints(source.lines(&source.text), |line| {
+            let text = line.prose?;
             is_in_block ^= text.trim_start().starts_with("```");
             let may_be_long = is_in_block || is_table(text) || has_long_word(text);
-            let columns = line.chars().count();
+            let columns = line.text.chars().count();
             let is_wrong = columns > TEXT_COLUMNS_MAX && !may_be_long;
             is_wrong.then(|| format!("{columns} columns of text, {TEXT_COLUMNS_MAX} at most"))
         })
@@ -116,6 +116,7 @@ mod tests {
         let complaints = |path: &str, text: String| long_lines(&[source(path, &text)]).len();
         assert_eq!(complaints("a.rs", format!("    // {long}")), 1);
         assert_eq!(complaints("a.rs", format!("let a = \"{long}\";")), 0);
+        assert_eq!(complaints("a.py", format!("\"\"\"a\n{long}\n\"\"\"")), 1);
         assert_eq!(complaints("a.md", long.clone()), 1);
         assert_eq!(complaints("a.md", format!("| {long} |")), 0);
         assert_eq!(complaints("a.md", format!("```text\n{long}\n```")), 0);

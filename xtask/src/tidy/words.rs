@@ -1,7 +1,7 @@
 //! Words: names that were replaced by the field's terms don't come back, sentences name their
 //! subject, and nothing names a path of one machine.
 
-use crate::sources::{Source, each_line};
+use crate::sources::{Line, Source, each_line};
 
 /// Words that were replaced: a row each, which the file explains.
 const OLD: &str = include_str!("old-words.txt");
@@ -14,46 +14,50 @@ const SCHEMES: [&str; 7] = ["aeolus", "expresspass", "dctcp", "mlt", "ndp", "pfa
 const EXEMPT: [&str; 2] = ["CHANGELOG.md", "xtask/src/tidy/words.rs"];
 
 pub fn old_names(sources: &[Source]) -> Vec<String> {
-    let (names, phrases) = (replaced("name"), replaced("phrase"));
-    let rust = checked(sources).filter(|source| source.is_rust());
-    each_line(rust, |source, line| {
-        let code = code_of(line);
-        let named = |word: String| {
-            let mut rows = names.iter().filter(|row| source.path.starts_with(row.folder));
-            rows.find(|row| row.old == word)
-        };
-        let names = identifiers(code).flat_map(words).filter_map(named);
-        let phrases = phrases.iter().filter(|row| code.contains(row.old));
-        let complain = |row: &Replaced| format!("an old name, {}: write {}", row.old, row.new);
-        names.chain(phrases).map(complain).collect::<Vec<_>>()
-    })
+    let complaints = |source: &Source| {
+        let (names, phrases) = (replaced("name", source), replaced("phrase", source));
+        source.complaints(source.lines(&source.text), |Line { code, .. }| {
+            let named = |word| names.iter().find(|row| row.old == word);
+            let names = identifiers(code).flat_map(words).filter_map(named);
+            let phrases = phrases.iter().filter(|row| code.contains(row.old));
+            let complain = |row: &Replaced| format!("an old name, {}: write {}", row.old, row.new);
+            names.chain(phrases).map(complain).collect::<Vec<_>>()
+        })
+    };
+    checked(sources).flat_map(complaints).collect()
 }
 
 pub fn old_words(sources: &[Source]) -> Vec<String> {
-    let rows = replaced("prose");
-    each_line(checked(sources), |source, line| {
-        let text = source.prose(line).unwrap_or_default();
-        let lower = text.to_lowercase();
-        let old = rows.iter().filter(|row| lower.contains(row.old));
-        let hidden = HIDDEN_SUBJECTS.iter().find(|start| text.trim_start().starts_with(**start));
-        old.map(|row| format!("{}: write {}", row.old, row.new))
-            .chain(hidden.map(|start| format!("{start}...: name the subject")))
-            .collect::<Vec<_>>()
-    })
+    let complaints = |source: &Source| {
+        let rows = replaced("prose", source);
+        source.complaints(source.lines(&source.text), |line| {
+            let text = line.prose.unwrap_or_default().trim_start();
+            let lower = text.to_lowercase();
+            let old = rows.iter().filter(|row| lower.contains(row.old));
+            let hidden = HIDDEN_SUBJECTS.iter().find(|start| text.starts_with(**start));
+            old.map(|row| format!("{}: write {}", row.old, row.new))
+                .chain(hidden.map(|start| format!("{start}...: name the subject")))
+                .collect::<Vec<_>>()
+        })
+    };
+    checked(sources).flat_map(complaints).collect()
 }
 
 /// A row of the file of old words.
 struct Replaced {
-    folder: &'static str,
     old: &'static str,
     new: &'static str,
 }
 
-fn replaced(kind: &str) -> Vec<Replaced> {
+/// The rows that hold in a file.
+fn replaced(kind: &str, source: &Source) -> Vec<Replaced> {
     let rows = OLD.lines().filter(|line| !line.starts_with('#'));
     let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
     let of_kind = cells.filter_map(|cells| match *cells {
-        [found, folder, old, new] if found == kind => Some(Replaced { folder, old, new }),
+        [found, folder, old, new] => {
+            let holds = found == kind && source.path.starts_with(folder);
+            holds.then_some(Replaced { old, new })
+        }
         _ => None,
     });
     of_kind.collect()
@@ -61,13 +65,13 @@ fn replaced(kind: &str) -> Vec<Replaced> {
 
 /// The simulated network serves every scheme, so it names none.
 pub fn scheme_names(sources: &[Source]) -> Vec<String> {
-    let rule = |line| {
-        let mut words = identifiers(code_of(line)).flat_map(words);
+    let rule = |line: Line| {
+        let mut words = identifiers(line.code).flat_map(words);
         let scheme = words.find(|word| SCHEMES.contains(&word.as_str()))?;
         Some(format!("names the scheme {scheme}"))
     };
     let network = sources.iter().filter(|source| source.path.starts_with(NETWORK));
-    network.flat_map(|source| source.complaints(source.code(), rule)).collect()
+    network.flat_map(|source| source.complaints(source.lines(source.code()), rule)).collect()
 }
 
 /// Paths that exist on one machine only.
@@ -90,14 +94,6 @@ fn machine_path(line: &str) -> Option<&'static str> {
 
 fn checked(sources: &[Source]) -> impl Iterator<Item = &Source> {
     sources.iter().filter(|source| !EXEMPT.contains(&source.path.as_str()))
-}
-
-/// A line without its comment.
-fn code_of(line: &str) -> &str {
-    if line.trim_start().starts_with("//") {
-        return "";
-    }
-    line.split_once(" // ").map_or(line, |(code, _)| code)
 }
 
 fn identifiers(code: &str) -> impl Iterator<Item = &str> {
@@ -138,6 +134,17 @@ mod tests {
     }
 
     #[test]
+    fn old_names__are_found_in_python_and_c() {
+        let found = |path: &str, text: &str| old_names(&[source(path, text)]).len();
+        for old in ["class Meeting:", "def is_farewell(self):", "patience_s = 1", "AllReduce()"] {
+            assert_eq!(found("integrations/a.py", old), 1, "{old}");
+        }
+        assert_eq!(found("bindings/c/include/atp.h", "int patience_ms; /* patience */"), 1);
+        assert_eq!(found("atp-sim/src/a.rs", "AllReduce, Meeting"), 0);
+        assert_eq!(found("integrations/a.py", "wait()  # in a meeting"), 0);
+    }
+
+    #[test]
     fn old_names__hold_where_they_are_old() {
         assert_eq!(old_names(&[source("atp-sim/src/a.rs", "struct Place;")]).len(), 1);
         assert!(old_names(&[source("xtask/src/a.rs", "struct Place;")]).is_empty());
@@ -148,6 +155,9 @@ mod tests {
         assert_eq!(old_words(&[source("a.md", "after a Time-out")]).len(), 1);
         assert_eq!(old_words(&[source("a.rs", "    /// Whoever asks gets it.")]).len(), 1);
         assert!(old_words(&[source("a.rs", "let a = 1;")]).is_empty());
+        let meeting = "\"\"\"A greeting.\n\nNobody has patience.\n\"\"\"\n";
+        assert_eq!(old_words(&[source("a.py", meeting)]).len(), 3);
+        assert_eq!(old_words(&[source("a.h", "/* Whatever it\n * has patience for */")]).len(), 2);
     }
 
     #[test]

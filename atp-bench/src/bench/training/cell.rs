@@ -96,7 +96,7 @@ impl Conditions {
             "ranks": cell.ranks,
             "master": hosts[0].ipv4.to_string(),
             "port": STORE_PORT,
-            "meeting": testbed.folder().join("meeting"),
+            "barrier": testbed.folder().join("barrier"),
             "model": cell.model,
             "seed": cell.seed,
             "steps": cell.steps,

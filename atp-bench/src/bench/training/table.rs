@@ -21,7 +21,7 @@ const BASELINE: &str = "gloo";
 const NOTES: &str = "Medians over the seeds; percentiles are those of all seeds together. 95 % after: \
     training time until the first evaluation from which on all have 95 %. Of gloo: that time over \
     gloo's. Step percentiles leave out the first 10 steps. Published elsewhere: NetApprox trained \
-    VGG19 to 90 % in 46 instead of 75 minutes, 0.61 of the time; OptiReduce up to 70 % sooner, \
+    VGG19 to 90 % in 46 instead of 75 minutes, 0.61 of the time; OptiReduce up to 70 % faster, \
     0.3 of the time.";
 
 /// One line about an outcome.

@@ -17,7 +17,7 @@ class Delivery:
     events of a receiver."""
 
     order: Order = "unknown"
-    """``"shuffled"``, or ``"ordered"`` if the messages follow an order of the data, such as time."""
+    """``"shuffled"``, or ``"ordered"`` if the messages follow an order of the data, e.g. time."""
     shuffle_buffer: int | None = None
     """Of shuffled messages: the number among which each one was drawn; ``None`` for all of them."""
     shortest_first: bool = False

@@ -193,8 +193,8 @@ class GroupReport:
     lost: int
     msr: float
     lost_ids: tuple[range, ...] | UnknownIds
-    """The ids of the messages not delivered, if ``name_lost`` asked for them. ``UnknownIds`` also if
-    receipts didn't name all that the receiver has: they were lost, or it was restarted."""
+    """The ids of the messages not delivered, if ``name_lost`` asked for them. ``UnknownIds`` also
+    if receipts didn't name all that the receiver has: they were lost, or it was restarted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ class Report:
     groups: tuple[GroupReport, ...]
     windows: int
     windows_hurried: int
-    """Windows that yielded less to exact traffic, because they would have missed their deadlines."""
+    """Windows that yielded less to exact traffic, to meet their deadlines."""
     canceled: bool
     requests: int
     """Requests of the receiver that the job has handled, obeyed or not."""

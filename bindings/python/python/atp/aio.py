@@ -175,7 +175,7 @@ class _Opened(Generic[AnyJob]):
         return self.native.progress()
 
     async def finish(self) -> Report:
-        """Ends the input, and waits for the job's end. Of a job that has ended: its report again."""
+        """Ends the input, and waits for the job's end. Returns the report again if it has ended."""
         return await self._end(self.native.begin_finish)
 
     async def cancel(self) -> Report:

@@ -202,8 +202,8 @@ class Planner:
     def source_started(self, stratum: int, msr: float) -> Action | None:
         """A source starts, with its N (if announced) and its MSR. Leave out exact groups."""
     def source_heard(self, stratum: int) -> None:
-        """Counts a source without requests for it: one of an exact group, or one whose first message
-        came before its start. Its end is awaited too."""
+        """Counts a source without requests for it: one of an exact group, or one whose first
+        message came before its start. The plan waits for its end, too."""
     def source_ending(self, stratum: int) -> None:
         """The sender has handed over its last message: its MSR may only fall from now on."""
     def source_ended(self, stratum: int) -> None:
@@ -275,7 +275,7 @@ def send_csv(
 ) -> JobReport:
     """Sends a table to a receiver that answers a query of it: text, bytes, or the file at a
     ``Path``. The records are shuffled and sent without MRDF, so that those that arrive are a fair
-    sample. With ``ordered`` they keep their order, and incomplete answers warn. Records with a value
-    of several lines have a warning (``warnings``): a stray quote may have made one of several.
-    ``options`` are those of ``Job``, such as ``msr``, without ``groups``, ``messages`` and
+    sample. With ``ordered`` they keep their order, and incomplete answers warn. Records with a
+    value of several lines have a warning (``warnings``): a stray quote may have made one of
+    several. ``options`` are those of ``Job``, such as ``msr``, without ``groups``, ``messages`` and
     ``order``."""

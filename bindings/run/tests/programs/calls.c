@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
     CHECK(setsockopt(server, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0);
     errno = 77;
     CHECK(bind(server, address(&at), sizeof at) == 0 && errno == 77);
-    /* The first datagram waits until the library knows its peer, so that later ones are messages. */
+    /* The first datagram waits until the library knows its peer. So later ones are messages. */
     int client = new_client(0);
     send_byte(client, 'a');
     arrives(client, "a", 1);

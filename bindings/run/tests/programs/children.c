@@ -53,8 +53,8 @@ static void wait_for(int pipe) {
     check(read(pipe, &byte, 1) == 1, "read");
 }
 
-/* A child of vfork has the parent's memory, but descriptors of its own. It puts another socket in the
- * place of each descriptor, and makes calls that the library replaces. */
+/* A child of vfork has the parent's memory, but descriptors of its own. It puts another socket in
+ * the place of each descriptor, and makes calls that the library replaces. */
 static void make_sharing_child(int one, int other, int port) {
     int fds[2] = {one, other}, status = 1;
     struct sockaddr_in at = loopback(port);
@@ -111,7 +111,7 @@ int main(int argc, char **argv) {
         arrives(client, server, "child");
         tell(to_parent[1]);
         wait_for(to_child[0]);
-        /* Nobody receives ATP at the port, so the datagrams are plain after a while. */
+        /* The port's program receives no ATP, so the datagrams are plain after a while. */
         char bytes[16];
         do {
             send(client, "later", 5, MSG_NOSIGNAL);

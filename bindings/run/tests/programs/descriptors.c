@@ -1,5 +1,5 @@
-/* `descriptors PORT ATP_PORT` binds a mapped UDP port, copies and closes the descriptor in all ways,
- * and watches whether the library still receives at its own port. Prints "as expected". */
+/* `descriptors PORT ATP_PORT` binds a mapped UDP port, copies and closes the descriptor in all
+ * ways, and watches whether the library still receives at its own port. Prints "as expected". */
 #include "ports.h"
 #include <fcntl.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* `forks PORT` listens at a port, and makes children while others connect to the library. Each child
- * has the descriptors of the program alone. Prints how many had others. */
+/* `forks PORT` listens at a port, and makes children while others connect to the library. Each
+ * child has the descriptors of the program alone. Prints how many had others. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <stdio.h>

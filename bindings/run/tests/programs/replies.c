@@ -1,7 +1,8 @@
 /* `replies serve PORT` answers each datagram at its sender's address, and `replies serve-info PORT`
  * also from the address at which it arrived. `replies ask PORT` asks it from an unconnected, a
  * connected and a bound socket, and checks that the replies come from the server. `replies repeat
- * PORT ADDRESS` asks there, and repeats questions without a reply. A question "end" ends a server. */
+ * PORT ADDRESS` asks there, and repeats questions without a reply. The question "end" ends a
+ * server. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* `reply serve BYTES PORT` accepts a connection, reads a line of it, replies with so many bytes, and
- * ends at once. `reply ask PORT` sends a line, and reads the reply to its end. `reply shut PORT`
- * waits for the end of its input before, and shuts its connection down. */
+/* `reply serve BYTES PORT` accepts a connection, reads a line of it, replies with so many bytes,
+ * and ends at once. `reply ask PORT` sends a line, and reads the reply to its end. `reply shut
+ * PORT` waits for the end of its input before, and shuts its connection down. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>

@@ -6,10 +6,12 @@ chunks of which a share must arrive (MSR). The owner reduces what arrived. In ph
 result to every rank, exactly. So all ranks have the same bits at the end, at every MSR. A
 reduce-scatter ends with phase 1.
 
+``lost_rank`` is where a rank notices that another one died, ``shutdown`` how it leaves.
+
 ``atp.torch`` has the hooks for PyTorch. This package needs numpy only.
 """
 
-from atp.collective.allreduce import AllReduce
+from atp.collective.collective import Collective
 from atp.collective.errors import CollectiveError
 from atp.collective.groups import ByLayer, Chunks, Custom, GroupPolicy, Magnitude, Uniform
 from atp.collective.layout import Region
@@ -18,9 +20,9 @@ from atp.collective.stats import Stats
 from atp.collective.store import Store
 
 __all__ = [
-    "AllReduce",
     "ByLayer",
     "Chunks",
+    "Collective",
     "CollectiveError",
     "Custom",
     "GroupPolicy",

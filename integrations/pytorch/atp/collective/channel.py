@@ -96,15 +96,15 @@ class Channel:
             try:
                 reduced = self._reduce(step)
             except atp.Error as error:
-                step.done.set_exception(self._on_error(self.peers.explained(error)))
-            except BaseException as error:  # Whatever it is, nobody may wait for ever.
+                step.done.set_exception(self._on_error(self.peers.lost_ranks.explained(error)))
+            except BaseException as error:  # No caller may wait forever, whatever the error is.
                 step.done.set_exception(self._on_error(error))
             else:
                 step.done.set_result(reduced)
         self._refuse_the_rest()
 
     def _refuse_the_rest(self) -> None:
-        """Steps that were submitted beside the end."""
+        """Fails the steps that were submitted while the collective closed."""
         while not self._steps.empty():
             step = self._steps.get()
             if step is not None and step.done.set_running_or_notify_cancel():
@@ -155,7 +155,7 @@ class Channel:
     ) -> CollectiveError:
         """The error about a value that is sent: an element of the shard of ``owner``."""
         element = self._layout.shards[owner].start + error.element
-        # A rotated value mixes those of many parameters: none is to blame.
+        # A rotated value mixes many parameters, so the error names none.
         parameter = "" if is_rotated else limits.parameter_at(self._plan.regions, element)
         return CollectiveError(limits.in_messages(what, error.value, parameter, self._wire))
 
@@ -216,7 +216,7 @@ class Channel:
         self.peers.set_msrs(self._options.msrs(step))
         for peer, part in self._parts.items():
             shard = self._layout.shards[peer]
-            self.peers.send(peer, [self.inbox.greeting + own])
+            self.peers.send(peer, [self.inbox.hello + own])
             self.peers.take_reports(peer)
             try:
                 for batch in part.batches(flat[shard.start : shard.stop], chunk_seed(step, peer)):
@@ -232,8 +232,8 @@ class Channel:
     def _reduce_shard(
         self, step: int, flat: Array, own: bytes, deadline: float
     ) -> Reduction:
-        """Sums this rank's shard, its own values first, then in the order of ranks: the result is the
-        same in every run."""
+        """Sums this rank's shard, its own values first, then in the order of ranks: the result is
+        the same in every run."""
         shard = self._layout.shards[self._rank]
         wire = values.wire_type(self._wire)
         seed = chunk_seed(step, self._rank)
@@ -246,11 +246,11 @@ class Channel:
             what = f"its part of step {step} of {self._name}"
             began = time.monotonic()
             received = self.inbox.take_window(
-                rank, self._window, deadline, what, self.peers.check
+                rank, self._window, deadline, what, self.peers.lost_ranks.raise_if_lost
             )
             self._stats.add(waited_s=time.monotonic() - began)
             exact = [m for m in received if m.group == EXACT]
-            their = bytes(exact[0]).removeprefix(self.inbox.greeting) if exact else b""
+            their = bytes(exact[0]).removeprefix(self.inbox.hello) if exact else b""
             manifest.check(their, rank, own, self._rank, self._name)
             chunks = [m for m in received if m.group != EXACT] + exact[1:]
             rows, arrived = messages.unpack(chunks, shard, wire, rank)
@@ -288,7 +288,7 @@ class Channel:
             began = time.monotonic()
             received = self.inbox.take_exact(
                 rank, self._window + 1, self._means[rank].length, deadline, what,
-                self.peers.check,
+                self.peers.lost_ranks.raise_if_lost,
             )  # fmt: skip
             self._stats.add(waited_s=time.monotonic() - began)
             data = b"".join(message.data for message in received)

@@ -105,7 +105,7 @@ class Contribution:
             self._sent = Sent(rows, encoded, finite)
 
     def _order(self, chunks: Chunks, seed: int) -> Array:
-        """All chunks, those first whose loss would cost most: a good network leaves out the last ones."""
+        """All chunks, the most important first: the transport leaves out the last ones first."""
         exact = np.flatnonzero(self._shard.exact)
         if self._options.missing in ("zero", "feedback"):
             # NaN comes last in the order of numpy, and is exact anyway.
@@ -116,7 +116,7 @@ class Contribution:
         return np.concatenate((exact, self._lossy[order]))
 
     def on_report(self, report: atp.WindowReport) -> int:
-        """Adds what was lost to the next step. Returns the number of chunks of which nobody knows
+        """Adds what was lost to the next step. Returns the number of chunks of which no rank knows
         whether they were.
 
         Such a chunk is owed by the share of its group that was lost, which is right on average. To

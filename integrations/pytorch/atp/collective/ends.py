@@ -9,8 +9,8 @@ from typing import Any
 import atp
 from atp.collective.errors import CollectiveError
 from atp.collective.inbox import EXACT
-from atp.collective.meeting import Meeting, meet, own_address
 from atp.collective.options import Options
+from atp.collective.rendezvous import Rendezvous, join, own_address
 from atp.collective.store import Store
 
 STREAMS_MAX = 16_384
@@ -19,19 +19,19 @@ MESSAGE_BYTES_MAX = 2 << 20
 """The longest messages are pieces of means, and chunks."""
 BUFFER_BYTES = 4 << 20
 REFUSED_S = 1.0
-"""A rank is gone if its host says for so long that nothing listens at its port: each rank opens its
-port before others learn it, and never another one. Those that wait ask each second."""
+"""A rank is lost if its host says for so long that nothing listens at its port. Each rank opens its
+port before others learn it, and never another one. Ranks that wait send a keepalive each second."""
 
 
 class Ends:
     """A rank's receiver, and streams to the other ranks."""
 
     def __init__(self, store: Store, prefix: str, rank: int, ranks: int, options: Options):
-        """Waits until all ranks have told their addresses."""
+        """Waits until all ranks have published their addresses."""
         self._rank, self._ranks, self._options = rank, ranks, options
         self.receiver = self._bind()
         try:
-            self.meeting: Meeting = meet(
+            self.rendezvous: Rendezvous = join(
                 store, prefix, rank, ranks, self.receiver.address, options.timeout_s
             )
         except BaseException:
@@ -66,8 +66,8 @@ class Ends:
             if peer in without:
                 continue
             streams[peer] = atp.Stream(
-                self.meeting.addresses[peer],
-                id=self.meeting.job(serial, self._rank),
+                self.rendezvous.addresses[peer],
+                id=self.rendezvous.job(serial, self._rank),
                 groups=groups,
                 overlap_windows=True,
                 name_lost=self._options.missing == "feedback",

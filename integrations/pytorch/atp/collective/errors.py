@@ -6,8 +6,8 @@ _SENTENCE_CHARACTERS_MAX = 400
 
 
 class CollectiveError(RuntimeError):
-    """A reduction failed, and no later one of any rank works: the streams are closed. Or an argument
-    is wrong: then nothing was sent, and reductions go on."""
+    """A reduction failed, and no later one of any rank works: the streams are closed. Or an
+    argument is wrong: then nothing was sent, and reductions go on."""
 
 
 def one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the other ranks sent to one channel. The receiving thread fills it."""
+"""The received messages of one channel. The receiving thread fills it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from atp.collective.errors import CollectiveError
 
 EXACT = 0
 """The group of messages that all arrive, in order."""
-LOOK_S = 0.25
-"""A rank that waits looks so often whether the others still answer."""
+CHECK_S = 0.25
+"""The interval at which a rank that waits checks whether the others still answer."""
 AHEAD_MAX = 8
 """Windows that a rank can be ahead, generously: it needs the others for each step."""
 
@@ -26,18 +26,18 @@ class Inbox:
     """Messages by rank and window.
 
     Any process of a rank's host can send to this one, under a rank's job id. So a rank's stream is
-    the first one with an exact message that begins with ``greeting``, which only ranks know.
+    the first one with an exact message that begins with ``hello``, which only ranks know.
     Messages of other streams are never handed out.
     """
 
-    def __init__(self, greeting: bytes) -> None:
-        self.greeting = greeting
+    def __init__(self, hello: bytes) -> None:
+        self.hello = hello
         self._changed = threading.Condition()
         self._sources: dict[int, Source] = {}
-        """The stream of each rank that has sent the greeting."""
+        """The stream of each rank that has sent a hello."""
         self._messages: dict[Key, list[atp.Message]] = {}
         self._bytes: dict[Key, int] = {}
-        """Of exact messages."""
+        """The bytes of exact messages."""
         self._ended: set[Key] = set()
         self._left: set[int] = set()
         self._first = 0
@@ -47,13 +47,13 @@ class Inbox:
     def add(self, rank: int, message: atp.Message) -> None:
         key = rank, message.source, message.window
         if len(message) == 0:
-            return  # A question: the library has answered it.
+            return  # A keepalive: the library has answered it.
         with self._changed:
             if not self._may_be_of(rank, message.source, message.window):
                 return
             self._messages.setdefault(key, []).append(message)
             if message.group == EXACT:
-                if rank not in self._sources and self._is_greeting(message):
+                if rank not in self._sources and self._is_hello(message):
                     self._sources[rank] = message.source
                     self._forget(lambda key: key[0] == rank and key[1] != message.source)
                 self._bytes[key] = self._bytes.get(key, 0) + len(message)
@@ -63,8 +63,8 @@ class Inbox:
         is_near = self._first <= window < self._first + AHEAD_MAX
         return is_near and self._sources.get(rank, source) == source
 
-    def _is_greeting(self, message: atp.Message) -> bool:
-        return message.data[: len(self.greeting)] == self.greeting
+    def _is_hello(self, message: atp.Message) -> bool:
+        return message.data[: len(self.hello)] == self.hello
 
     def end_window(self, rank: int, source: Source, window: int) -> None:
         with self._changed:
@@ -73,7 +73,7 @@ class Inbox:
                 self._changed.notify_all()
 
     def leave(self, rank: int, source: Source) -> None:
-        """The stream has ended. One without a greeting isn't known to be the rank's."""
+        """The stream has ended. Without a hello, it may be the stream of another process."""
         with self._changed:
             if self._sources.get(rank) == source:
                 self._left.add(rank)
@@ -98,13 +98,13 @@ class Inbox:
         return self._failure
 
     def take_window(
-        self, rank: int, window: int, deadline: float, what: str, look: Callable[[], None]
+        self, rank: int, window: int, deadline: float, what: str, raise_if_lost: Callable[[], None]
     ) -> list[atp.Message]:
-        """The messages of a window, once it has ended. ``look`` raises if waiting is in vain."""
+        """The messages of a window, once it has ended."""
         while not self._wait(
             lambda: self._key(rank, window) in self._ended, rank, deadline, what
         ):
-            look()
+            raise_if_lost()
         return self._take(rank, window)
 
     def take_exact(
@@ -114,10 +114,10 @@ class Inbox:
         length: Callable[[list[atp.Message]], int],
         deadline: float,
         what: str,
-        look: Callable[[], None],
+        raise_if_lost: Callable[[], None],
     ) -> list[atp.Message]:
-        """The exact messages of a window, once all have arrived. ``length`` tells their bytes, as
-        far as those that are there say it."""
+        """The exact messages of a window, once all have arrived. ``length`` is their total length
+        in bytes, by the messages that have arrived so far."""
 
         def is_there() -> bool:
             key = self._key(rank, window)
@@ -126,7 +126,7 @@ class Inbox:
             return self._bytes.get(key, 0) >= length(self._messages.get(key, []))
 
         while not self._wait(is_there, rank, deadline, what):
-            look()
+            raise_if_lost()
         return self._take(rank, window)
 
     def _take(self, rank: int, window: int) -> list[atp.Message]:
@@ -148,7 +148,8 @@ class Inbox:
     def _wait(
         self, is_there: Callable[[], bool], rank: int, deadline: float, what: str
     ) -> bool:
-        """Waits for a moment. Whether it is there; raises if it won't come."""
+        """Waits for ``CHECK_S`` at most. Whether ``is_there``. Raises if the rank has left, or is
+        too late."""
         with self._changed:
             if is_there():
                 return True
@@ -159,5 +160,5 @@ class Inbox:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise CollectiveError(f"rank {rank} is too late with {what}: it may have stalled")
-            self._changed.wait(min(left, LOOK_S))
+            self._changed.wait(min(left, CHECK_S))
             return is_there()

@@ -28,7 +28,7 @@ _WORDS = {
 
 
 def pack(**fields: Any) -> bytes:
-    """``unfit``: a value that messages can't hold, and its parameter's name; ``None`` without one."""
+    """``unfit``: a value that messages can't hold, and its parameter's name, or ``None``."""
     return json.dumps({"version": VERSION, **fields}, sort_keys=True).encode()
 
 
@@ -61,7 +61,7 @@ def _parse(data: bytes, rank: int) -> dict[str, Any]:
         fields = json.loads(data)
     except (ValueError, RecursionError):
         raise wrong from None
-    # Without a word about the values, it doesn't follow that they are fit.
+    # A manifest without ``unfit`` doesn't say that its values are fit.
     if not isinstance(fields, dict) or "unfit" not in fields:
         raise wrong
     if fields["unfit"] is not None:

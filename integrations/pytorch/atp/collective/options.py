@@ -43,8 +43,8 @@ class Options:
     wire: str | None = None
     """Elements in messages: ``float16`` and ``bfloat16`` halve them. Default: the array's type."""
     chunk_bytes: int = 1_400
-    """The bytes of a chunk: with 4 more they should fit a packet. Chunks are longer if an array would
-    have more than 32,768 of them for one rank."""
+    """The bytes of a chunk: with 4 more they should fit a packet. Chunks are longer if an array
+    would have more than 32,768 of them for one rank."""
     nonfinite: Nonfinite = "error"
     """NaN and infinity are an error at every rank, or arrive at every rank. A ``GradScaler`` needs
     the latter."""

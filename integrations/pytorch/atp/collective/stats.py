@@ -18,11 +18,11 @@ class Stats:
     """Chunks that other ranks cut for this rank to reduce."""
     chunks_arrived: int = 0
     chunks_unknown: int = 0
-    """Chunks that this rank sent and whose receiver couldn't say whether they arrived. Error feedback
-    adds the share of them that was lost to the next step."""
+    """Chunks that this rank sent and whose receiver couldn't say whether they arrived. Error
+    feedback adds the share of them that was lost to the next step."""
     bytes_sent: int = 0
     """Bytes of chunks and means handed to the transport, those that it left out included. Not
-    counted: manifests, and the empty messages by which ranks look for each other."""
+    counted: manifests, and keepalives."""
     waited_s: float = 0.0
     """Time that buckets waited for other ranks, added up: buckets wait at the same time."""
 

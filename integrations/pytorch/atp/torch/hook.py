@@ -20,8 +20,8 @@ def allreduce_hook(
 ) -> torch.futures.Future[torch.Tensor]:
     """The mean of a bucket's gradients over all ranks.
 
-    The backward pass goes on while the bucket travels. PyTorch makes a ``RuntimeError`` of a failure;
-    leaving the state's ``with`` block raises ``CollectiveError`` for it.
+    The backward pass goes on while the bucket is in flight. PyTorch makes a ``RuntimeError`` of a
+    failure; leaving the state's ``with`` block raises ``CollectiveError`` for it.
     """
     buffer = bucket.buffer()
     devices = [buffer.device] if buffer.is_cuda else None

@@ -23,8 +23,8 @@ _NAMES_MAX = 3
 
 
 def require_dense(tensor: torch.Tensor, whose: Callable[[], str]) -> None:
-    """Raises ``CollectiveError`` for gradients or parameters whose elements can't be read as numbers
-    in a row. ``whose`` says of which parameters they are."""
+    """Raises ``CollectiveError`` for gradients or parameters whose elements can't be read as
+    numbers in a row. ``whose`` names their parameters."""
     if tensor.is_nested:
         raise _refused("nested gradients", whose(), "make its parameter a padded tensor")
     if tensor.layout != torch.strided:

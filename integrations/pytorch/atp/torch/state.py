@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from atp.collective import AllReduce, CollectiveError, Options, Region, Stats, Store
+from atp.collective import Collective, CollectiveError, Options, Region, Stats, Store
 from atp.torch import kinds
 from atp.torch.tensors import to_array
 
@@ -45,7 +45,7 @@ class State:
     - ``store`` is where they find each other. Default: that of ``init_process_group``.
     - ``exact(name, module, parameter)`` says whether a parameter's gradient must arrive whole.
       Default: ``is_exact``. Without the model, the name is empty and the module is ``None``.
-    - ``name`` tells apart trainings that meet in one store, which outlives each of them. All ranks
+    - ``name`` tells apart trainings that share a store, which outlives each of them. All ranks
       have the same one.
 
     Raises ``CollectiveError`` if this process isn't in the group, if the group has one rank or more
@@ -81,9 +81,9 @@ class State:
         _states[members] += 1
         group = "-".join(map(str, members))
         store_path = f"torch {group}/{name or ''}/{_states[members]}"
-        self.collective = AllReduce(store, rank, ranks, options, name=store_path)
+        self.collective = Collective(store, rank, ranks, options, name=store_path)
         self.step = 0
-        """The number of the present step of the hook, or of ``OuterStep``: ``msr_floor`` gets it.
+        """The number of the current step of the hook, or of ``OuterStep``: ``msr_floor`` gets it.
         Set it at every rank if a training goes on from a checkpoint."""
         self.is_checked = False
         """Whether the hook knows that the model's gradients can be reduced."""

@@ -18,8 +18,8 @@ from atp.collective.errors import CollectiveError, described, one_line
 from atp.collective.inbox import EXACT, Inbox
 from atp.collective.layout import Region, integer
 from atp.collective.options import Options
-from atp.collective.parting import FAREWELL_S, Tie, part, tell
 from atp.collective.plan import Kind, Operation, planned
+from atp.collective.shutdown import ABORT_TIMEOUT_S, PeerStream, abort, shut_down
 from atp.collective.stats import Stats
 from atp.collective.store import Store
 from atp.collective.values import Array
@@ -28,7 +28,7 @@ RANKS_MAX = 16
 BATCH = 256
 
 
-class AllReduce:
+class Collective:
     """Means of arrays over all ranks. All ranks reduce the same arrays in the same order.
 
     Raises ``CollectiveError`` if a rank is missing, or if ranks disagree. After an error no more
@@ -56,11 +56,11 @@ class AllReduce:
         self._failure: CollectiveError | None = None
         self._is_closed = False
         self._counts: dict[str, int] = {}
-        self._farewells: dict[int, atp.Stream] = {}
-        """Streams of a rank that failed before its first step."""
+        self._abort_streams: dict[int, atp.Stream] = {}
+        """The streams of a rank that failed before its first step."""
         self._process = os.getpid()
         self._ends = Ends(store, f"atp.collective/{name}", rank, ranks, self.options)
-        self._receiver, self._meeting = self._ends.receiver, self._ends.meeting
+        self._receiver, self._rendezvous = self._ends.receiver, self._ends.rendezvous
         self._thread = threading.Thread(target=self._receive, name="atp receive", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -149,15 +149,16 @@ class AllReduce:
                 channel.join(max(0.0, deadline - time.monotonic()))
             if any(channel.is_alive for channel in channels):
                 self._fail(CollectiveError(f"rank {self.rank} closed while steps were waiting"))
-                deadline = time.monotonic() + FAREWELL_S
+                deadline = time.monotonic() + ABORT_TIMEOUT_S
                 for channel in channels:
                     channel.join(max(0.0, deadline - time.monotonic()))
-            part(self._ties(), lambda: self._failure is not None, self.options.peer_timeout_s)
+            peer_timeout_s = self.options.peer_timeout_s
+            shut_down(self._peer_streams(), lambda: self._failure is not None, peer_timeout_s)
         finally:
             self._receiver.close()
             self._thread.join()
 
-    def __enter__(self) -> AllReduce:
+    def __enter__(self) -> Collective:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: Any) -> None:
@@ -197,7 +198,7 @@ class AllReduce:
     def _inbox(self, serial: int) -> Inbox:
         inbox = self._inboxes.get(serial)
         if inbox is None:
-            inbox = self._inboxes.setdefault(serial, Inbox(self._meeting.greeting))
+            inbox = self._inboxes.setdefault(serial, Inbox(self._rendezvous.hello))
             if self._failure is not None:
                 inbox.fail(self._failure)
         return inbox
@@ -210,11 +211,11 @@ class AllReduce:
                     self._on_event(event)
         except atp.ClosedError:
             return
-        except BaseException as error:  # Whatever it is, nobody may wait for ever.
+        except BaseException as error:  # No caller may wait forever, whatever the error is.
             self._fail(error)
 
     def _on_event(self, event: atp.Event) -> None:
-        place = self._meeting.place(event.job, event.source)
+        place = self._rendezvous.place(event.job, event.source)
         if place is None:
             return
         serial, rank = place
@@ -222,8 +223,8 @@ class AllReduce:
             return
         match event:
             case atp.Message():
-                if event.group == EXACT and self._meeting.is_farewell(event.data):
-                    self._fail(self._meeting.reason(event.data, rank), is_told=True)
+                if event.group == EXACT and self._rendezvous.is_abort(event.data):
+                    self._fail(self._rendezvous.abort_reason(event.data, rank), is_relayed=True)
                     return
                 self._inbox(serial).add(rank, event)
             case atp.WindowEnded(summary=summary):
@@ -231,12 +232,15 @@ class AllReduce:
             case atp.Finished():
                 self._inbox(serial).leave(rank, event.source)
 
-    def _fail(self, error: BaseException, is_told: bool = False) -> CollectiveError:
-        """Ends all channels, and tells the other ranks. Returns the first failure."""
+    def _fail(self, error: BaseException, is_relayed: bool = False) -> CollectiveError:
+        """Ends all channels, and sends the other ranks the reason. Returns the first failure.
+
+        ``is_relayed``: the reason came from another rank.
+        """
         if isinstance(error, CollectiveError):
             failure = error
         elif isinstance(error, atp.Error):
-            # Of the transport: it says where.
+            # The error of the transport, with its place.
             failure = CollectiveError(f"rank {self.rank}: {one_line(str(error))}")
         else:
             failure = CollectiveError(f"rank {self.rank} failed: {described(error)}")
@@ -247,31 +251,32 @@ class AllReduce:
             self._failure = failure
         for inbox in list(self._inboxes.values()):
             inbox.fail(failure)
-        # A rank that was told tells it again: else others see it leave before they know why.
-        if not is_told:
-            self._open_farewells()
-        farewell = self._meeting.farewell(str(failure))
-        tell([tie.stream for tie in self._ties()], farewell, 0.0 if is_told else FAREWELL_S)
+        # A rank relays the reason: else others see it leave before they know why.
+        if not is_relayed:
+            self._open_abort_streams()
+        message = self._rendezvous.abort_message(str(failure))
+        streams = [each.stream for each in self._peer_streams()]
+        abort(streams, message, 0.0 if is_relayed else ABORT_TIMEOUT_S)
         return failure
 
-    def _open_farewells(self) -> None:
+    def _open_abort_streams(self) -> None:
         """Others may wait for the first step of a rank that never begins one."""
         with self._lock:
             reached = {peer for channel in self._channels.values() for peer in list(channel.peers.streams)}
         try:
-            self._ends.open(self._farewells, 0, 0, without=reached)
+            self._ends.open(self._abort_streams, 0, 0, without=reached)
         except atp.Error:
             pass
 
-    def _ties(self) -> list[Tie]:
-        """Every stream, with what is known of its peer."""
+    def _peer_streams(self) -> list[PeerStream]:
+        """Every stream, with the state of its peer."""
         with self._lock:
             channels = list(self._channels.values())
-        ties = [
-            Tie(stream, partial(channel.inbox.has_left, peer))
+        streams = [
+            PeerStream(stream, partial(channel.inbox.has_left, peer))
             for channel in channels
             for peer, stream in list(channel.peers.streams.items())
         ]
-        for peer, stream in list(self._farewells.items()):
-            ties.append(Tie(stream, partial(self._inbox(0).has_left, peer)))
-        return ties
+        for peer, stream in list(self._abort_streams.items()):
+            streams.append(PeerStream(stream, partial(self._inbox(0).has_left, peer)))
+        return streams

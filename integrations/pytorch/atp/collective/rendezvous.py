@@ -1,4 +1,7 @@
-"""How ranks find each other, and tell each other's packets from those of strangers."""
+"""The rendezvous: ranks exchange their addresses and a secret token through the store.
+
+The token begins a rank's hello and abort messages, so no other process can forge them.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,15 @@ _SENTENCE_BYTES_MAX = 1_024
 
 
 @dataclass(frozen=True)
-class Meeting:
-    """What all ranks know of each other."""
+class Rendezvous:
+    """The addresses, job ids and token that all ranks share."""
 
     rank: int
     addresses: list[tuple[str, int]]
-    """Where each rank receives."""
+    """The address of each rank's receiver."""
     first_job: int
     token: bytes
-    """Secret: who sends it is a rank of this session."""
+    """Secret: only the ranks of this session can send it."""
 
     def job(self, serial: int, rank: int) -> int:
         """The job id of a rank's streams for one channel."""
@@ -47,37 +50,39 @@ class Meeting:
         return (serial, rank) if source[0] == self.addresses[rank][0] else None
 
     @property
-    def greeting(self) -> bytes:
+    def hello(self) -> bytes:
         """Begins the first message of a step."""
         return self.token + b"G"
 
     @property
-    def _goodbye(self) -> bytes:
+    def _abort_prefix(self) -> bytes:
         """Begins the last message of a rank that failed."""
         return self.token + b"F"
 
-    def farewell(self, sentence: str) -> bytes:
-        return self._goodbye + sentence.encode(errors="replace")[:_SENTENCE_BYTES_MAX]
+    def abort_message(self, reason: str) -> bytes:
+        """The last message of a rank that failed, with the reason."""
+        return self._abort_prefix + reason.encode(errors="replace")[:_SENTENCE_BYTES_MAX]
 
-    def is_farewell(self, data: memoryview) -> bool:
-        return data[: len(self._goodbye)] == self._goodbye
+    def is_abort(self, data: memoryview) -> bool:
+        return data[: len(self._abort_prefix)] == self._abort_prefix
 
-    def reason(self, data: memoryview, rank: int) -> CollectiveError:
-        told = bytes(data[len(self._goodbye) :][:_SENTENCE_BYTES_MAX]).decode(errors="replace")
-        sentence = one_line(told)
-        # A rank that names another one, or itself, says enough.
+    def abort_reason(self, data: memoryview, rank: int) -> CollectiveError:
+        """The error for an abort message of ``rank``."""
+        reason = bytes(data[len(self._abort_prefix) :][:_SENTENCE_BYTES_MAX])
+        sentence = one_line(reason.decode(errors="replace"))
+        # A rank may blame one rank, itself included.
         return CollectiveError(sentence if sentence.startswith("rank ") else f"rank {rank}: {sentence}")
 
 
-def meet(
+def join(
     store: Store,
     prefix: str,
     rank: int,
     ranks: int,
     address: tuple[str, int],
     timeout_s: float,
-) -> Meeting:
-    """Tells the other ranks this rank's address, and waits for theirs."""
+) -> Rendezvous:
+    """Publishes this rank's address, and waits for those of the other ranks."""
     if rank == 0:
         first_job = 1 + secrets.randbelow(_FIRST_JOB_END - 1)
         new = {"first_job": first_job, "token": secrets.token_hex(_TOKEN_BYTES)}
@@ -91,7 +96,7 @@ def meet(
         if [type(part) for part in told] != [str, int, int]:
             raise _foreign()
         host, port, version = told
-        # All ranks see it, so none waits for one that has gone.
+        # All ranks see the version, so none waits for a rank that has left.
         if version != VERSION:
             raise CollectiveError(
                 f"rank {other} has version {version} of atp.collective, rank {rank} has {VERSION}"
@@ -101,7 +106,7 @@ def meet(
             ip = ipaddress.ip_address(host)
         except ValueError:
             raise _foreign() from None
-        # It needs an interface, which each host numbers and names by itself.
+        # A link-local address needs an interface, which each host numbers by itself.
         if ip.version == 6 and ip.is_link_local:
             raise CollectiveError(
                 f"rank {other} gave {host}, which is an address of one link only: set its option "
@@ -115,7 +120,7 @@ def meet(
             f"rank {wrong} gave {addresses[wrong][0]}, which other hosts can't reach: set its "
             "option `address`"
         )
-    return Meeting(rank, addresses, first_job, token)
+    return Rendezvous(rank, addresses, first_job, token)
 
 
 def _session(text: str) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""Ranks tell each other their addresses."""
+"""The rendezvous: ranks exchange their addresses."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import pytest
 
 from atp.collective import CollectiveError
 from atp.collective.manifest import VERSION
-from atp.collective.meeting import Meeting, meet
+from atp.collective.rendezvous import Rendezvous, join
 from ranks import MemoryStore
 
 
-def met(rank: int, hosts: list[str]) -> Meeting:
-    """What ``rank`` knows when all ranks have told their addresses."""
+def joined(rank: int, hosts: list[str]) -> Rendezvous:
+    """The rendezvous of ``rank`` once all ranks have published their addresses."""
     store = MemoryStore()
     store.set("here/session", json.dumps({"first_job": 7, "token": "00" * 16}))
     for other, host in enumerate(hosts):
         store.set(f"here/rank/{other}", json.dumps([host, 9, VERSION]))
-    return meet(store, "here", rank, len(hosts), (hosts[rank], 9), 0.1)
+    return join(store, "here", rank, len(hosts), (hosts[rank], 9), 0.1)
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,14 @@ def met(rank: int, hosts: list[str]) -> Meeting:
 def test_every_rank_sees_an_address_that_others_cannot_reach(hosts: list[str], wrong: str) -> None:
     for rank in range(3):
         with pytest.raises(CollectiveError, match=f"rank {wrong}"):
-            met(rank, hosts)
+            joined(rank, hosts)
 
 
 @pytest.mark.parametrize("hosts", [["127.0.0.1", "127.0.1.1"], ["10.0.0.1", "10.0.0.2"]])
 def test_ranks_of_one_host_or_of_several(hosts: list[str]) -> None:
-    assert met(1, hosts).addresses == [(host, 9) for host in hosts]
+    assert joined(1, hosts).addresses == [(host, 9) for host in hosts]
 
 
 def test_an_address_of_another_program() -> None:
     with pytest.raises(CollectiveError, match="the store has values of another program"):
-        met(1, ["somewhere", "10.0.0.2"])
+        joined(1, ["somewhere", "10.0.0.2"])
