@@ -9,8 +9,10 @@ mod everything;
 mod receiving;
 mod run;
 mod scenario;
+mod seeds;
 mod sending;
 
 pub use channel::Path;
 pub use run::{End, run};
 pub use scenario::{Acks, ClockStep, MsrChange, Request, Scenario};
+pub use seeds::each_seed;

@@ -11,7 +11,7 @@ use crate::setup;
 const ALLOWED: [(&str, &[&str]); 22] = [
     ("atp-common", &[]),
     ("atp-ebpf", &["atp-common"]),
-    ("atp-proto", &["atp-common"]),
+    ("atp-proto", &["atp-common", "atp-proto"]), // itself: the tests choose features
     ("approxlib", &["atp-common", "atp-proto", "approxlib"]), // itself: the tests choose features
     ("atp-c", &["approxlib"]),
     ("atp-run", &["approxlib"]),
