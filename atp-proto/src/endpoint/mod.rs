@@ -51,6 +51,9 @@ use source::Source;
 use sources::Sources;
 use std::{net::SocketAddr, sync::Arc};
 
+/// Windows of a stream that can be open at once. Each has receipts of its own.
+const OPEN_WINDOWS_MAX: usize = 2;
+
 /// The receiving side of all jobs that arrive at one port.
 ///
 /// `L` is what the host keeps of each sender's lanes to advise them; `()` for nothing.
@@ -93,8 +96,10 @@ impl<L: Lanes> Endpoint<L> {
         for source in self.sources.iter_mut() {
             source.take_advice();
             let ends = source.ends();
-            if source.transport.receipt_due(now_ns) {
-                self.replies.control(ends, |out| source.transport.write_receipt(now_ns, out));
+            for _ in 0..OPEN_WINDOWS_MAX {
+                if source.transport.receipt_due(now_ns) {
+                    self.replies.control(ends, |out| source.transport.write_receipt(now_ns, out));
+                }
             }
             if source.transport.request_due(now_ns) {
                 self.replies.control(ends, |out| source.transport.write_request(now_ns, out));

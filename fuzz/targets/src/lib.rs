@@ -8,6 +8,7 @@
 pub mod c_interface;
 pub mod control;
 pub mod corpus;
+pub mod endpoint;
 pub mod memory;
 pub mod receiver;
 pub mod sender;
@@ -17,9 +18,10 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     ("c_interface", c_interface::run),
     ("control", control::run),
+    ("endpoint", endpoint::run),
     ("receiver", receiver::run),
     ("sender", sender::run),
     ("wire", wire::run),

@@ -25,6 +25,11 @@ fn corpus__of_control_holds() {
 }
 
 #[test]
+fn corpus__of_endpoint_holds() {
+    replay("endpoint");
+}
+
+#[test]
 fn corpus__of_receiver_holds() {
     replay("receiver");
 }

@@ -1,0 +1,276 @@
+//! Fuzzes an endpoint with many hostile senders: DATA, FINs, TERMS, PROBEs and damaged packets from
+//! a few addresses, messages that come complete in one buffer, silence, housekeeping, requests, and
+//! a receiver that leaves.
+//!
+//! Invariants:
+//!
+//! - Each message of a run is handed over once, unaltered. In every other input the jobs may be
+//!   streams, and messages are only compared with what was sent.
+//! - Senders and memory keep to their limits, and the allocator's memory to what arrived.
+//! - No address gets more than five times the bytes that came from it, before the receiver leaves.
+//! - A receiver that leaves is gone after five seconds.
+
+mod step;
+
+use crate::memory;
+use arbitrary::{Arbitrary, Unstructured};
+use atp_common::wire::{Advice, HEADER_LEN};
+use atp_proto::{
+    Message, ReceiverConfig,
+    endpoint::{
+        Admission, Arrived, Buffer, Datagram, Endpoint, Ends, Event, Host, Lanes, PeerIp, Request,
+        SourceLanes,
+    },
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    net::SocketAddr,
+};
+use step::{Origin, Step};
+
+const STEPS_MAX: usize = 200;
+/// More than the runs that steps name, so that each has a tombstone.
+const SOURCES_MAX: usize = 16;
+const BUDGET_BYTES: u64 = 1 << 22;
+/// The assemblers' least limit: a message of the greatest length always fits, with its bitmap.
+const ASSEMBLER_BYTES: u64 = 1 << 22;
+/// The memory of each sender, and of the tables.
+const SOURCE_BYTES: u64 = 1 << 16;
+/// See the target `receiver`.
+const PACKET_BYTES: u64 = 24_000;
+/// The longest stay of a receiver that leaves.
+const STAY_NS_MAX: u64 = 5_000_000_000;
+
+/// Reads `data` as settings and steps.
+pub fn run(data: &[u8]) {
+    let mut u = Unstructured::new(data);
+    let before = memory::bytes();
+    let Ok(settings) = u8::arbitrary(&mut u) else { return };
+    let mut fuzz = Fuzz::new(settings);
+    for _ in 0..STEPS_MAX {
+        if u.is_empty() {
+            break;
+        }
+        let Ok(step) = Step::arbitrary(&mut u) else { break };
+        fuzz.take(&step);
+        let held = u64::try_from(memory::bytes() - before).unwrap_or(0);
+        let most = fuzz.memory_bytes_max();
+        assert!(held <= most, "{held} bytes are held, {most} are allowed");
+    }
+    fuzz.leave();
+}
+
+struct Fuzz {
+    endpoint: Endpoint<Advised>,
+    host: FuzzHost,
+    /// Whether packets may be of streams.
+    windows: bool,
+    now_ns: u64,
+    slot: u32,
+    /// Address, job, window, group, id and content of what was handed over. The content is that of
+    /// a run.
+    got: BTreeSet<(SocketAddr, u32, u32, u8, u32, u8)>,
+    received: BTreeMap<SocketAddr, u64>,
+    sent: BTreeMap<SocketAddr, u64>,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Fuzz {
+    fn new(settings: u8) -> Self {
+        let transport = ReceiverConfig {
+            message_bytes_max: 1 << 16,
+            incomplete_messages_max: [2, 65_536][usize::from(settings & 1)],
+            receipt_messages: [1, 256][usize::from(settings >> 1 & 1)],
+            ..ReceiverConfig::default()
+        };
+        let of_one: HashSet<PeerIp> = HashSet::from([Origin::default().address().into()]);
+        let peers = if settings & 4 == 0 { HashSet::new() } else { of_one };
+        let admission = Admission {
+            sources_max: SOURCES_MAX,
+            memory_bytes_max: BUDGET_BYTES,
+            peers,
+            transport,
+            ..Admission::default()
+        };
+        let mut endpoint = Endpoint::new(admission);
+        endpoint.set_gives_advice(settings & 8 != 0);
+        Self {
+            endpoint,
+            host: FuzzHost { acknowledges: settings & 16 == 0 },
+            windows: settings & 32 != 0,
+            now_ns: 0,
+            slot: 0,
+            got: BTreeSet::new(),
+            received: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::Packet(origin, packet) => {
+                let bytes = packet.bytes(origin, &mut self.slot, self.windows);
+                self.packet(origin, &bytes);
+            }
+            Step::Flood(cookies, origin, packet) => {
+                for cookie in 0..cookies % 40 {
+                    let origin = Origin { cookie: origin.cookie.wrapping_add(cookie), ..*origin };
+                    let bytes = packet.bytes(&origin, &mut self.slot, self.windows);
+                    self.packet(&origin, &bytes);
+                }
+            }
+            Step::Complete(origin, message) => {
+                let packets = message.packets(origin, &mut self.slot, self.windows);
+                for packet in &packets {
+                    self.note(origin.address(), packet.len());
+                }
+                let ends = Ends { source: origin.address(), local: None };
+                let mut buffer = Merged { ends, packets };
+                self.endpoint.on_buffer(self.now_ns, &mut buffer, &mut self.host);
+            }
+            Step::Wait(ms) => self.now_ns += 1 + u64::from(*ms) * 1_000_000,
+            Step::Expire => self.endpoint.expire(self.now_ns),
+            Step::Request(origin, rate) => {
+                let rate = rate.map(step::rate);
+                let request = Request { source: origin.address(), job: origin.job(), rate };
+                self.endpoint.request(self.now_ns, &request);
+            }
+            Step::EndAdvice => self.endpoint.end_advice(),
+        }
+        self.endpoint.handle_timeout(self.now_ns);
+        let due_ns = self.endpoint.poll_timeout();
+        assert!(due_ns.is_none_or(|due_ns| due_ns > self.now_ns), "due at once after it was done");
+        self.collect();
+        self.check();
+    }
+
+    fn note(&mut self, from: SocketAddr, bytes: usize) {
+        *self.received.entry(from).or_default() += bytes as u64;
+        self.packets += 1;
+        self.bytes += bytes as u64;
+    }
+
+    fn packet(&mut self, origin: &Origin, bytes: &[u8]) {
+        self.note(origin.address(), bytes.len());
+        let (head, body) = bytes.split_at(HEADER_LEN.min(bytes.len()));
+        let ends = Ends { source: origin.address(), local: None };
+        let packet = Datagram { head, body, ends, traffic_class: 0 };
+        self.endpoint.on_packet(self.now_ns, &packet, &mut self.host);
+    }
+
+    /// Takes what the endpoint hands over, and counts what it sends.
+    fn collect(&mut self) {
+        for event in self.endpoint.take_events() {
+            let Event::Message(from, job, message) = event else { continue };
+            let Message { window, group, message, data } = message;
+            let content = data.first().copied().unwrap_or_default();
+            assert!(data.iter().all(|byte| *byte == content), "the message was altered");
+            let is_new = self.got.insert((from, job, window, group, message, content));
+            // Empty messages say nothing of their run. A receiver that joins a stream in the middle
+            // numbers its windows anew.
+            let may_come_again = data.is_empty() || self.windows;
+            assert!(is_new || may_come_again, "message {message} of {from} came twice");
+        }
+        let replies = self.endpoint.replies();
+        for (packet, to) in replies.packets() {
+            *self.sent.entry(to.source).or_default() += packet.len() as u64;
+        }
+        replies.clear();
+    }
+
+    fn check(&self) {
+        let stats = self.endpoint.stats();
+        assert!(stats.sources as usize <= SOURCES_MAX, "{stats:?}");
+        let r = stats.refusals;
+        let refused = r.malformed + r.unwanted + r.too_large + r.no_room + r.forgotten;
+        assert_eq!(stats.refused, refused);
+        for (to, sent) in &self.sent {
+            let received = self.received.get(to).copied().unwrap_or_default();
+            assert!(*sent <= 5 * received, "{sent} bytes were sent to {to} for {received}");
+        }
+    }
+
+    fn leave(&mut self) {
+        let left_ns = self.now_ns;
+        self.endpoint.leave(self.now_ns, 2_000_000_000);
+        while let Some(until_ns) = self.endpoint.stay(self.now_ns) {
+            assert!(until_ns > self.now_ns, "it waits for the past");
+            self.now_ns = until_ns;
+            assert!(self.now_ns <= left_ns + STAY_NS_MAX, "it doesn't leave");
+            self.endpoint.replies().clear();
+        }
+    }
+
+    fn memory_bytes_max(&self) -> u64 {
+        let sources = SOURCES_MAX as u64 * SOURCE_BYTES;
+        BUDGET_BYTES + ASSEMBLER_BYTES + sources + self.packets * PACKET_BYTES + self.bytes
+    }
+}
+
+struct FuzzHost {
+    acknowledges: bool,
+}
+
+/// The advice to each lane is the number of its packets.
+#[derive(Default)]
+struct Advised(SourceLanes<u64>);
+
+impl Lanes for Advised {
+    fn take_advice(&mut self, mut give: impl FnMut(u8, Advice)) {
+        self.0.iter_mut().for_each(|(group, packets)| give(group, Advice::of(*packets)));
+    }
+
+    fn clear(&mut self) -> impl Iterator<Item = u8> {
+        self.0.clear()
+    }
+}
+
+impl Host for FuzzHost {
+    type Lanes = Advised;
+
+    fn acknowledges(&self) -> bool {
+        self.acknowledges
+    }
+
+    fn on_data(&mut self, _: SocketAddr, lanes: &mut Advised, arrived: &Arrived<'_>) {
+        lanes.0.open(arrived.header.group(), || Some(0));
+        if let Some(packets) = lanes.0.get_mut(arrived.header.group()) {
+            *packets += u64::from(arrived.packets);
+        }
+    }
+}
+
+/// Packets in one buffer, whose bodies lie in one piece.
+struct Merged {
+    ends: Ends,
+    packets: Vec<Vec<u8>>,
+}
+
+impl Buffer for Merged {
+    fn ends(&self) -> Ends {
+        self.ends
+    }
+
+    fn traffic_class(&self) -> u8 {
+        0
+    }
+
+    fn packets(&self) -> impl ExactSizeIterator<Item = Datagram<'_>> {
+        self.packets.iter().map(|packet| {
+            let (head, body) = packet.split_at(HEADER_LEN.min(packet.len()));
+            Datagram { head, body, ends: self.ends, traffic_class: 0 }
+        })
+    }
+
+    fn contiguous_bytes(&self) -> Option<usize> {
+        Some(self.packets.iter().map(|packet| packet.len().saturating_sub(HEADER_LEN)).sum())
+    }
+
+    fn take_contiguous(&mut self) -> Vec<u8> {
+        let packets = std::mem::take(&mut self.packets);
+        packets.iter().flat_map(|packet| &packet[HEADER_LEN.min(packet.len())..]).copied().collect()
+    }
+}
