@@ -28,7 +28,7 @@ pub enum Step {
     Expire,
     /// A request of the application: a group and a rate, or the end.
     Request(Origin, Option<(u8, u16)>),
-    /// Whoever gave advice has gone.
+    /// The adviser has gone.
     EndAdvice,
 }
 
