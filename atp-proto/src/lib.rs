@@ -9,6 +9,7 @@
 //! - [`Sender`] is one flow: one destination of one job.
 //! - [`Receiver`] is one (source, job).
 //! - [`endpoint::Endpoint`] is one port of a receiving host: any number of receivers.
+//! - [`flow`] is what a sending host does between a sender and its socket.
 //! - [`Adviser`] is one line of a receiving host.
 
 #![deny(missing_docs)]
@@ -16,6 +17,7 @@
 
 mod adviser;
 pub mod endpoint;
+pub mod flow;
 mod list;
 mod packets;
 #[cfg(feature = "pair")]

@@ -20,7 +20,7 @@ fn msr(parts_per_billion: u32) -> Msr {
 
 #[test]
 fn job__reaches_its_sampling_rate_over_any_network() {
-    each_seed(1_000, &[5_379], |seed| {
+    each_seed(0..1_000, &[5_379], |seed| {
         let End { result, .. } = run(&Scenario::random(seed));
         assert_eq!(result, Ok(()), "the network was bad, but not dead");
     });
@@ -30,7 +30,7 @@ fn job__reaches_its_sampling_rate_over_any_network() {
 #[test]
 fn stream__of_overlapping_windows_over_any_network() {
     let mut begun_beside = 0;
-    each_seed(3_000, &[], |seed| {
+    each_seed(0..3_000, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         if seed % 4 == 1 {
             scenario = scenario.with_short_messages();
@@ -73,7 +73,7 @@ fn stream__of_overlapping_windows_takes_less_time() {
 #[test]
 fn stream__names_its_lost_messages() {
     let (mut asked, mut known) = (0, 0);
-    each_seed(1_000, &[], |seed| {
+    each_seed(0..1_000, &[], |seed| {
         let mut scenario = Scenario::random(seed).in_windows();
         scenario.sender.names_lost = true;
         let End { result, names_asked, names_known, .. } = run(&scenario);
@@ -88,7 +88,7 @@ fn stream__names_its_lost_messages() {
 #[test]
 fn job__of_short_messages_packed_or_not() {
     let mut packed = 0;
-    each_seed(600, &[], |seed| {
+    each_seed(0..600, &[], |seed| {
         let drawn = Scenario::random(seed).with_short_messages();
         for (packing, is_old_receiver) in [(true, false), (false, false), (true, true)] {
             let mut scenario = Scenario { is_old_receiver, ..drawn.clone() };
@@ -168,7 +168,7 @@ fn job__ends_as_soon_as_enough_is_delivered() {
 
 #[test]
 fn job__with_a_vanished_receiver_fails_and_says_what_is_short() {
-    each_seed(800, &[], |seed| {
+    each_seed(0..800, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         scenario.vanish_ns = Some(rng.random_range(0..200_000_000));
@@ -194,7 +194,7 @@ fn job__with_a_vanished_receiver_fails_and_says_what_is_short() {
 #[test]
 fn job__whose_receiver_leaves_ends_truly_or_with_an_error() {
     let mut failed = 0;
-    each_seed(800, &[], |seed| {
+    each_seed(0..800, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         scenario.leave_ns = Some(10u64.pow(rng.random_range(4..9)));
@@ -216,7 +216,7 @@ fn job__whose_receiver_leaves_ends_truly_or_with_an_error() {
 #[test]
 fn job__with_a_restarted_receiver_ends_truly_or_with_an_error() {
     let mut failed = 0;
-    each_seed(800, &[1_223], |seed| {
+    each_seed(0..800, &[1_223], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         scenario.restart_ns = Some(rng.random_range(0..100_000_000));
@@ -235,7 +235,7 @@ fn job__with_a_restarted_receiver_ends_truly_or_with_an_error() {
 
 #[test]
 fn job__survives_a_receiver_with_little_room() {
-    each_seed(500, &[], |seed| {
+    each_seed(0..500, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         scenario.receiver.incomplete_messages_max = 3;
         scenario.receiver.incomplete_idle_ns = 2_000_000_000;
@@ -248,7 +248,7 @@ fn job__survives_a_receiver_with_little_room() {
 /// attempt at a message brings all of it, so its packets must be kept during attempts at others.
 #[test]
 fn job__of_messages_that_fill_the_receivers_room() {
-    each_seed(300, &[536, 592], |seed| {
+    each_seed(0..300, &[536, 592], |seed| {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let (number, packets) = (rng.random_range(3..40), rng.random_range(100..500));
         let messages = vec![(0, packets * 1_000); number];
@@ -278,7 +278,7 @@ fn full_for(seed: u64, full_ns: u64) -> Scenario {
 #[test]
 fn job__survives_a_receiver_without_room_for_a_while() {
     let mut refused = 0;
-    each_seed(800, &[], |seed| {
+    each_seed(0..800, &[], |seed| {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let scenario = full_for(seed, 10u64.pow(rng.random_range(5..10)) * 2);
         let End { result, report, .. } = run(&scenario);
@@ -291,7 +291,7 @@ fn job__survives_a_receiver_without_room_for_a_while() {
 #[test]
 fn job__fails_if_the_receiver_never_has_room_and_says_so() {
     let mut failed = 0;
-    each_seed(400, &[], |seed| {
+    each_seed(0..400, &[], |seed| {
         let scenario = full_for(seed, u64::MAX);
         match run(&scenario).result {
             // It needs nothing of the receiver.
@@ -328,7 +328,7 @@ fn job__that_waits_for_room_sends_one_burst_per_pause() {
 #[test]
 fn stream__each_window_reaches_its_rate_or_says_so_in_time() {
     let mut in_time = 0;
-    each_seed(800, &[], |seed| {
+    each_seed(0..800, &[], |seed| {
         let scenario = Scenario::random(seed).in_windows();
         let windows = scenario.windows.len() as u32;
         // `run` checks that an incomplete window had a deadline, and that its summary is right.
@@ -351,7 +351,7 @@ fn stream__each_window_reaches_its_rate_or_says_so_in_time() {
 
 #[test]
 fn stream__continues_with_another_process() {
-    each_seed(400, &[], |seed| {
+    each_seed(0..400, &[], |seed| {
         let mut scenario = Scenario::random(seed).in_windows();
         // A small timer granularity causes wrong losses. Their retransmissions could reach the new
         // process after the old one saw the window's end, and would be delivered twice.
@@ -367,7 +367,7 @@ fn stream__continues_with_another_process() {
 
 #[test]
 fn job__whose_sampling_rate_changes_reaches_the_last_one() {
-    each_seed(500, &[], |seed| {
+    each_seed(0..500, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         scenario = scenario.with_msr_changes(rng);
@@ -378,7 +378,7 @@ fn job__whose_sampling_rate_changes_reaches_the_last_one() {
 #[test]
 fn job__survives_a_path_that_becomes_narrower() {
     let mut narrowed = 0;
-    each_seed(500, &[], |seed| {
+    each_seed(0..500, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         // The usual lengths of packets.
@@ -401,7 +401,7 @@ fn job__survives_a_path_that_becomes_narrower() {
 
 #[test]
 fn job__survives_clocks_that_jump() {
-    each_seed(500, &[], |seed| {
+    each_seed(0..500, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let mut step = || {
@@ -416,7 +416,7 @@ fn job__survives_clocks_that_jump() {
 
 #[test]
 fn job__survives_a_receiver_that_stalls() {
-    each_seed(500, &[], |seed| {
+    each_seed(0..500, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let from_ns = rng.random_range(0..20_000_000);
@@ -429,7 +429,7 @@ fn job__survives_a_receiver_that_stalls() {
 
 #[test]
 fn job__survives_a_blackout() {
-    each_seed(800, &[], |seed| {
+    each_seed(0..800, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         scenario.forward = Path { blackout_ns: 5_000_000..3_000_000_000, ..scenario.forward };
         scenario.back = Path { blackout_ns: 8_000_000..3_500_000_000, ..scenario.back };
@@ -441,7 +441,7 @@ fn job__survives_a_blackout() {
 #[test]
 fn job__obeys_its_receiver_over_any_network() {
     let (mut obeyed, mut ended) = (0, 0);
-    each_seed(1_500, &[], |seed| {
+    each_seed(0..1_500, &[], |seed| {
         let mut scenario = Scenario::random(seed).with_requests();
         match seed % 3 {
             0 => scenario = scenario.in_windows(),

@@ -3,13 +3,10 @@
 
 use super::{
     backlog::Backlog,
-    by_group::ByGroup,
     coverage::{Coverage, Lost, StrayAcks},
     job_progress::FlowProgress,
     maps::{ProgressPage, SharedAckRing, StatusPage},
-    pacer::Pacer,
-    prober::Prober,
-    read_lag::ReadLag,
+    userspace::Handover,
 };
 use crate::{
     control::{Client, SenderGrant},
@@ -27,7 +24,10 @@ use atp_common::{
     units::Rate,
     wire::{Flags, Header, PROBE_LEN},
 };
-use atp_proto::{GroupConfig, Pace, Sender};
+use atp_proto::{
+    GroupConfig, Pace, Sender,
+    flow::{ByGroup, LaneHandover, Pacer, Prober, ReadLag},
+};
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -239,7 +239,7 @@ impl Kernel {
 
     /// The next probe, if one is due, and its group.
     pub fn next_probe(&mut self, now_ns: u64, sender: &Sender) -> Option<(u8, [u8; PROBE_LEN])> {
-        let lanes = self.lanes.len();
+        let lanes = self.lanes.groups();
         for _ in 0..lanes {
             self.last_probed_lane = (self.last_probed_lane + 1) % lanes;
             let Some((group, lane)) = self.lanes.iter_mut().nth(self.last_probed_lane) else {
@@ -276,7 +276,7 @@ impl Kernel {
 
     /// Whether the flow has one lane only. Its backlog is limited by the socket, without a pacer.
     fn has_one_lane(&self) -> bool {
-        self.lanes.len() == 1
+        self.lanes.groups() == 1
     }
 
     /// Whether this side never holds packets back.
@@ -383,24 +383,6 @@ impl Kernel {
         }
         Handover { lanes, flow_progress: self.flow_progress, ring: self.ring }
     }
-}
-
-/// The state of one lane in a handover.
-#[derive(Clone, Copy)]
-pub struct LaneHandover {
-    pub rate: Rate,
-    pub rtt: Rtt,
-    /// The last epoch that packets carried.
-    pub epoch: u16,
-    /// Whether its law limits the packets in flight.
-    pub has_window: bool,
-}
-
-/// State for a userspace datapath that continues this flow.
-pub struct Handover {
-    pub lanes: ByGroup<LaneHandover>,
-    pub flow_progress: FlowProgress,
-    pub ring: SharedAckRing,
 }
 
 fn rtt(status: &LaneStatus) -> Rtt {

@@ -1,23 +1,17 @@
 //! The datapath of a flow: paces packets, and brings their acknowledgments back.
 //!
 //! - `kernel`: the daemon's eBPF programs do the work. This side shares memory with them (`maps`),
-//!   and sends probes (`prober`) on lanes so fast that packets get no ACKs of their own.
-//! - `userspace`: this process does the work, by the same laws (`pacer`, `epochs`).
+//!   and sends probes on lanes so fast that packets get no ACKs of their own.
+//! - `userspace`: this process does the work, by the same laws (`atp_proto::flow`).
 //!
 //! `coverage` notices when the programs don't see the flow's packets. Both use `backlog`, the limit
-//! of the socket's send buffer, `by_group`, `read_lag`, and `job_progress`, the sums over all flows
-//! of a job.
+//! of the socket's send buffer, and `job_progress`, the sums over all flows of a job.
 
 mod backlog;
-mod by_group;
 mod coverage;
-mod epochs;
 mod job_progress;
 mod kernel;
 mod maps;
-mod pacer;
-mod prober;
-mod read_lag;
 mod userspace;
 
 pub use backlog::send_buffer_bytes_max;
@@ -25,7 +19,7 @@ pub(crate) use coverage::ReturnPause;
 pub(crate) use job_progress::{FlowProgress, JobProgress};
 pub(crate) use kernel::{End, Kernel};
 pub(crate) use maps::{ArrivingPage, InterfacePage};
-pub(crate) use userspace::{Userspace, UserspaceSettings};
+pub(crate) use userspace::Userspace;
 
 use crate::udp::UdpSocket;
 use atp_common::{
@@ -73,7 +67,7 @@ impl Datapath {
     pub fn hold_until(&self, group: u8, now_ns: u64) -> Option<u64> {
         match self {
             Self::Kernel(kernel) => kernel.hold_until(group, now_ns),
-            Self::Userspace(userspace) => userspace.hold_until(group, now_ns),
+            Self::Userspace(userspace) => userspace.lanes.hold_until(group, now_ns),
         }
     }
 
@@ -89,7 +83,7 @@ impl Datapath {
     pub fn next_release(&self, now_ns: u64) -> Option<u64> {
         match self {
             Self::Kernel(kernel) => kernel.next_release(now_ns),
-            Self::Userspace(userspace) => userspace.next_release(now_ns),
+            Self::Userspace(userspace) => userspace.lanes.next_release(now_ns),
         }
     }
 
@@ -98,7 +92,7 @@ impl Datapath {
     pub fn traffic_class(&self, group: u8) -> u8 {
         match self {
             Self::Kernel(_) => 0,
-            Self::Userspace(userspace) => userspace.traffic_class(group),
+            Self::Userspace(userspace) => userspace.lanes.traffic_class(group),
         }
     }
 
@@ -107,7 +101,7 @@ impl Datapath {
     pub fn depart(&mut self, now_ns: u64, header: &mut Header, payload_bytes: u32) {
         match self {
             Self::Kernel(kernel) => kernel.depart(now_ns, header, payload_bytes),
-            Self::Userspace(userspace) => userspace.depart(now_ns, header, payload_bytes),
+            Self::Userspace(userspace) => userspace.lanes.depart(now_ns, header, payload_bytes),
         }
     }
 
@@ -115,7 +109,7 @@ impl Datapath {
     pub fn take_back(&mut self, header: &Header, payload_bytes: u32) {
         match self {
             Self::Kernel(kernel) => kernel.take_back(header, payload_bytes),
-            Self::Userspace(userspace) => userspace.take_back(header, payload_bytes),
+            Self::Userspace(userspace) => userspace.lanes.take_back(header, payload_bytes),
         }
     }
 
@@ -153,14 +147,14 @@ impl Datapath {
     /// Notes that a packet ended the thread's sleep.
     pub fn woken_by_packet(&mut self) {
         if let Self::Userspace(userspace) = self {
-            userspace.woken_by_packet();
+            userspace.lanes.woken_by_packet();
         }
     }
 
     /// Notes that a timer ended the thread's sleep, `late_ns` after its time.
     pub fn timer_was_late(&mut self, late_ns: u64) {
         if let Self::Userspace(userspace) = self {
-            userspace.timer_was_late(late_ns);
+            userspace.lanes.timer_was_late(late_ns);
         }
     }
 
@@ -178,7 +172,7 @@ impl Datapath {
     pub fn on_ack(&mut self, now_ns: u64, header: &Header, arrived: Option<u32>) {
         match self {
             Self::Kernel(kernel) => kernel.on_stray_ack(now_ns),
-            Self::Userspace(userspace) => userspace.on_ack(now_ns, header, arrived),
+            Self::Userspace(userspace) => userspace.lanes.on_ack(now_ns, header, arrived),
         }
     }
 
@@ -186,7 +180,7 @@ impl Datapath {
     pub fn lane(&self, group: u8) -> LaneStatus {
         match self {
             Self::Kernel(kernel) => kernel.status(group),
-            Self::Userspace(userspace) => userspace.status(group),
+            Self::Userspace(userspace) => userspace.lanes.status(group),
         }
     }
 
@@ -233,7 +227,7 @@ impl Datapath {
     pub fn must_poll_acks(&self) -> bool {
         match self {
             Self::Kernel(_) => true,
-            Self::Userspace(userspace) => userspace.reads_ring(),
+            Self::Userspace(userspace) => userspace.lanes.reads_ring(),
         }
     }
 }

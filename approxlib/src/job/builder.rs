@@ -10,7 +10,7 @@ use super::{
     thread::{SenderThread, Setup},
 };
 use crate::{
-    datapath::{JobProgress, UserspaceSettings},
+    datapath::JobProgress,
     error::Error,
     job_id::JobId,
     order::Order,
@@ -24,6 +24,7 @@ use atp_common::{
 };
 use atp_proto::{
     CompleteAt, ConfigError, GroupConfig, MESSAGES_MAX, PAYLOAD_BYTES_MAX, Sender, SenderConfig,
+    flow::LaneSettings,
 };
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -386,7 +387,7 @@ impl JobBuilder {
         }
         let socket = open::socket(peer)?;
         let payload_bytes = self.fitting_payload(&socket, peer)?;
-        let userspace = UserspaceSettings {
+        let userspace = LaneSettings {
             rate_max: Rate::from_bytes_per_s(self.rate_max_bytes_per_s),
             rules: self.rules,
             payload_bytes: payload_bytes + HEADER_LEN as u32,
@@ -465,7 +466,7 @@ impl JobBuilder {
         self,
         peer: SocketAddr,
         opened: OpenedFlow,
-        fallback: UserspaceSettings,
+        fallback: LaneSettings,
         config: SenderConfig,
     ) -> Result<Job, Error> {
         let OpenedFlow { datapath, socket, daemon, path, .. } = opened;

@@ -2,11 +2,11 @@
 
 use crate::{
     control::{Client, ClientError, FlowOpen, GroupOpen, KnownPath, SenderGrant, default_socket},
-    datapath::{Datapath, FlowProgress, JobProgress, Kernel, Userspace, UserspaceSettings},
+    datapath::{Datapath, FlowProgress, JobProgress, Kernel, Userspace},
     error::Error,
     udp::{UdpSocket, now_ns},
 };
-use atp_proto::GroupConfig;
+use atp_proto::{GroupConfig, flow::LaneSettings};
 use std::{
     io,
     net::SocketAddr,
@@ -67,7 +67,7 @@ impl DatapathChoice {
         &self,
         request: &FlowRequest<'_>,
         mut socket: UdpSocket,
-        userspace: &UserspaceSettings,
+        userspace: &LaneSettings,
     ) -> Result<OpenedFlow, Error> {
         match self {
             Self::Userspace => Ok(open_userspace(request, socket, userspace, None)),
@@ -97,7 +97,7 @@ impl Answer {
         path: &Path,
         request: &FlowRequest<'_>,
         socket: UdpSocket,
-        userspace: &UserspaceSettings,
+        userspace: &LaneSettings,
     ) -> Result<OpenedFlow, Error> {
         match self {
             Self::Granted(granted) => open_kernel(granted, path, request, socket, userspace),
@@ -171,7 +171,7 @@ impl Granted {
     pub fn into_kernel(
         self,
         groups: &[GroupConfig],
-        settings: &UserspaceSettings,
+        settings: &LaneSettings,
         flow_progress: FlowProgress,
     ) -> io::Result<Kernel> {
         let Self { client, grant, fds } = self;
@@ -225,7 +225,7 @@ fn open_kernel(
     path: &Path,
     request: &FlowRequest<'_>,
     socket: UdpSocket,
-    settings: &UserspaceSettings,
+    settings: &LaneSettings,
 ) -> Result<OpenedFlow, Error> {
     let (job, cookie, ack_ring_words) = granted.identity();
     let known = granted.grant.path;
@@ -245,7 +245,7 @@ fn open_kernel(
 fn open_userspace(
     request: &FlowRequest<'_>,
     socket: UdpSocket,
-    settings: &UserspaceSettings,
+    settings: &LaneSettings,
     daemon: Option<PathBuf>,
 ) -> OpenedFlow {
     let lanes = Userspace::new(

@@ -1,13 +1,16 @@
 //! Scenarios in which several things go wrong in one run.
 
-use super::{ClockStep, MsrChange, Scenario};
-use atp_common::{laws::rtt::Rtt, units::Msr};
+use super::{Acks, ClockStep, MsrChange, Scenario};
+use atp_common::{
+    laws::{RateLaw, rtt::Rtt},
+    units::Msr,
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 impl Scenario {
-    /// A bad network, and everything else drawn: windows that overlap, deadlines, requests, changes
-    /// of the sampling rate, packets that are cut, and one fault of a host.
+    /// A bad network, and everything else drawn: laws of lanes, windows that overlap, deadlines,
+    /// requests, changes of the sampling rate, packets that are cut, and one fault of a host.
     pub fn everything(seed: u64) -> Self {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed ^ 0xe7e2_7417);
         let mut scenario = Self::random(seed);
@@ -25,6 +28,11 @@ impl Scenario {
         }
         if rng.random_bool(0.25) {
             scenario = scenario.with_msr_changes(rng);
+        }
+        if scenario.acks == Acks::Library {
+            let laws = RateLaw::ALL;
+            let (law, _) = laws[rng.random_range(0..laws.len())];
+            scenario.law = rng.random_bool(0.7).then_some(law);
         }
         if rng.random_bool(0.3) {
             scenario.forward.truncate = 0.03;

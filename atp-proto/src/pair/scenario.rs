@@ -3,6 +3,7 @@
 use super::Path;
 use crate::{CompleteAt, GroupConfig, ReceiverConfig, SenderConfig};
 use atp_common::{
+    laws::RateLaw,
     units::Msr,
     wire::{GroupName, Order},
 };
@@ -71,6 +72,9 @@ pub struct Scenario {
     pub back: Path,
     /// Who acknowledges.
     pub acks: Acks,
+    /// The law by which the sending library paces its lanes itself, as without a daemon. Needs the
+    /// ACKs of the receiving library.
+    pub law: Option<RateLaw>,
     /// The windows; one for a job without windows.
     pub windows: Vec<Window>,
     /// The sending application's changes.
@@ -132,6 +136,7 @@ impl Scenario {
             forward: Path::perfect(100_000),
             back: Path::perfect(100_000),
             acks: Acks::Kernel,
+            law: None,
             windows: vec![Window { messages, deadline_ns: None }],
             msr_changes: vec![],
             requests: vec![],
@@ -243,6 +248,7 @@ impl Scenario {
             forward: Path::random(rng),
             back: Path::random(rng),
             acks: if rng.random_bool(0.6) { Acks::Kernel } else { Acks::Library },
+            law: None,
             windows: vec![Window { messages, deadline_ns: None }],
             msr_changes: vec![],
             requests: vec![],

@@ -1,11 +1,15 @@
 //! The sending host: the work of its library and kernel around the state machine.
 
 use super::{Acks, Scenario};
-use crate::{AckRing, MessageId, MsrError, Pace, Packet, QueueError, Sender, State};
+use crate::{
+    AckRing, MessageId, MsrError, Pace, Packet, QueueError, Sender, State,
+    flow::{Clock, LaneSettings, Lanes},
+};
 use atp_common::{
-    laws::rtt::Rtt,
+    laws::{RateLaw, Rules, rtt::Rtt},
     maps::ack_ring,
-    wire::{HEADER_LEN, Header, Kind, member_header},
+    units::Rate,
+    wire::{HEADER_LEN, Header, Kind, arrival, member_header},
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -32,6 +36,8 @@ pub struct SendingHost {
     pub sender: Sender,
     ring: Ring,
     rtt: Rtt,
+    /// The lanes, if the library paces them.
+    lanes: Option<Lanes>,
     acks: Acks,
     /// Messages of this window that are still to be queued.
     unqueued: VecDeque<(u8, u32)>,
@@ -55,6 +61,9 @@ impl SendingHost {
             sender: Sender::new(scenario.sender.clone()).unwrap(),
             ring: Ring(vec![Cell::new(0); scenario.sender.ack_ring_words as usize]),
             rtt: Rtt::default(),
+            lanes: scenario
+                .law
+                .map(|law| Lanes::new(settings(scenario, law), &scenario.sender.groups, None, 0)),
             acks: scenario.acks,
             unqueued: scenario.windows[0].messages.iter().copied().collect(),
             buffer: BTreeMap::new(),
@@ -88,6 +97,11 @@ impl SendingHost {
         }
         let refused = self.sender.on_packet(now_ns, payload);
         assert_eq!(refused, Ok(()), "{header:?}");
+        if kind == Kind::Ack
+            && let Some(lanes) = &mut self.lanes
+        {
+            lanes.on_ack(now_ns, &header, arrival(&payload[HEADER_LEN..]));
+        }
     }
 
     /// Does everything that the library does when it wakes up. Returns the sent packets with their
@@ -98,11 +112,7 @@ impl SendingHost {
         scenario: &Scenario,
         rng: &mut ChaCha8Rng,
     ) -> Vec<(u64, Vec<u8>)> {
-        let backlog_ns = self.wire_free_ns.saturating_sub(now_ns);
-        for group in &scenario.sender.groups {
-            self.sender
-                .set_pace(group.group, Pace { rtt: self.rtt, backlog_ns, ..Pace::default() });
-        }
+        self.set_paces(now_ns, scenario);
         if self.acks == Acks::Kernel {
             self.sender.scan_acks(now_ns, &self.ring);
         }
@@ -116,9 +126,19 @@ impl SendingHost {
         let mut sent = vec![];
         // The library keeps four packets in the host's queue.
         while self.wire_free_ns <= now_ns + 4 * scenario.wire_ns {
-            let Some(packet) = self.sender.next_packet(now_ns) else { break };
+            let lanes = self.lanes.as_ref();
+            let may_send =
+                |group| lanes.is_none_or(|lanes| lanes.hold_until(group, now_ns).is_none());
+            let Some(mut packet) = self.sender.next_packet_of(now_ns, may_send) else { break };
+            let payload_bytes = packet.len + HEADER_LEN as u32;
+            if let Some(lanes) = &mut self.lanes {
+                lanes.depart(now_ns, &mut packet.header, payload_bytes);
+            }
             self.refused = rng.random_bool(scenario.refuse);
             if self.refused {
+                if let Some(lanes) = &mut self.lanes {
+                    lanes.take_back(&packet.header, payload_bytes);
+                }
                 self.sender.take_back(&packet);
                 break;
             }
@@ -130,6 +150,20 @@ impl SendingHost {
         }
         self.release();
         sent
+    }
+
+    /// Runs the lanes' laws, or does what a daemon tells.
+    fn set_paces(&mut self, now_ns: u64, scenario: &Scenario) {
+        let backlog_ns = self.wire_free_ns.saturating_sub(now_ns);
+        if let Some(lanes) = &mut self.lanes {
+            let clock = Clock { now_ns, shared_ns: now_ns };
+            let _ = lanes.tick(clock, &mut self.sender, |_, own| own);
+            return lanes.set_paces(&mut self.sender, backlog_ns);
+        }
+        for group in &scenario.sender.groups {
+            self.sender
+                .set_pace(group.group, Pace { rtt: self.rtt, backlog_ns, ..Pace::default() });
+        }
     }
 
     fn queue(&mut self, now_ns: u64, scenario: &Scenario) {
@@ -238,7 +272,9 @@ impl SendingHost {
         let departs_ns = self.wire_free_ns.max(now_ns);
         self.wire_free_ns = departs_ns + scenario.wire_ns;
         let mut header = packet.header;
-        header.stamp(0, departs_ns);
+        if self.lanes.is_none() {
+            header.stamp(0, departs_ns);
+        }
         let (from, to) = (packet.offset as usize, (packet.offset + packet.len) as usize);
         let mut payload = header.as_bytes().to_vec();
         if packet.is_packed() {
@@ -270,10 +306,12 @@ impl SendingHost {
         // It polls the ring regularly, as the library does.
         let busy = self.sender.in_flight() > 0 || self.wire_free_ns > now_ns || self.refused;
         let wire = busy.then_some(now_ns + (4 * scenario.wire_ns).max(100_000));
+        let release_ns = self.lanes.as_ref().and_then(|lanes| lanes.next_release(now_ns));
         let deadline = self.deadline_ns(scenario).filter(|_| !self.sender.has_ended());
         let deadline = deadline.into_iter().chain(self.closing_deadline_ns(scenario));
         let deadline = deadline.filter(|at_ns| *at_ns > now_ns).min();
-        [queue, wire, deadline, self.sender.poll_timeout()].into_iter().flatten().min()
+        let due = [queue, wire, release_ns, deadline, self.sender.poll_timeout()];
+        due.into_iter().flatten().min()
     }
 
     /// The number of messages whose data the application still holds.
@@ -284,5 +322,17 @@ impl SendingHost {
     /// The same, of one window.
     pub fn buffered_of(&self, window: u32) -> usize {
         self.buffer.keys().filter(|id| id.window == window).count()
+    }
+}
+
+/// Lanes at most as fast as the host's wire.
+fn settings(scenario: &Scenario, law: RateLaw) -> LaneSettings {
+    let packet_bytes = u64::from(scenario.sender.payload_bytes_max) + 74;
+    LaneSettings {
+        rate_max: Rate::from_bytes_per_s(packet_bytes * 1_000_000_000 / scenario.wire_ns),
+        rules: Some(Rules::new(law)),
+        payload_bytes: scenario.sender.payload_bytes_max + HEADER_LEN as u32,
+        overhead_bytes: 28,
+        first_window: scenario.sender.initial_window_packets > 0,
     }
 }

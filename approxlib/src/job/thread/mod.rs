@@ -25,13 +25,13 @@ use super::{
     shared::{NewMessage, Outcome, Released, Shared},
 };
 use crate::{
-    datapath::{Datapath, UserspaceSettings},
+    datapath::Datapath,
     error::ShortCause,
     report::Timeline,
     udp::{BATCH, Interest, ReceiveBatch, SendBatch, SocketErrors, UdpSocket, now_ns, wait},
 };
 use atp_common::wire::{self, HEADER_LEN, Header, Kind, PROBE_LEN};
-use atp_proto::{Packet, QueueError, Sender};
+use atp_proto::{Packet, QueueError, Sender, flow::LaneSettings};
 use closed_port::ClosedPort;
 use packing::PackedPackets;
 use std::{
@@ -71,7 +71,7 @@ pub struct Setup {
     pub sender: Sender,
     pub datapath: Datapath,
     /// Settings for going on without the daemon.
-    pub fallback: UserspaceSettings,
+    pub fallback: LaneSettings,
     /// The daemon that serves the flow, or may serve it later.
     pub daemon: Option<PathBuf>,
     pub shared: Arc<Shared>,
@@ -85,7 +85,7 @@ pub struct SenderThread {
     peer: SocketAddr,
     sender: Sender,
     datapath: Datapath,
-    fallback: UserspaceSettings,
+    fallback: LaneSettings,
     switching: Switching,
     shared: Arc<Shared>,
     timeline: Timeline,

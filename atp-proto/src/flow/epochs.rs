@@ -1,18 +1,37 @@
-//! The counters of a userspace lane: packets sent and acknowledged, by epoch.
+//! The counters of a lane: packets sent and acknowledged, by epoch.
 
-use super::maps::SharedAckRing;
+use crate::AckRing;
 use atp_common::{
     laws::lane::{Counters, EPOCHS, EpochCount},
     maps::ack_ring,
 };
-use atp_proto::AckRing;
 use std::sync::Arc;
+
+/// A ring of delivery bits that others may still write, and its number of words.
+#[derive(Clone)]
+pub struct SharedRing {
+    ring: Arc<dyn AckRing + Send + Sync>,
+    words: u32,
+}
+
+impl SharedRing {
+    /// A ring of `words` words.
+    pub fn new(ring: Arc<dyn AckRing + Send + Sync>, words: u32) -> Self {
+        Self { ring, words }
+    }
+}
+
+impl AckRing for SharedRing {
+    fn word(&self, position: u32) -> u64 {
+        self.ring.word(position)
+    }
+}
 
 /// A ring of cells, one per epoch.
 pub struct EpochRing {
     cells: [Cell; EPOCHS],
     /// Delivery bits, which programs that a daemon left behind may still write.
-    ring: Option<Arc<SharedAckRing>>,
+    ring: Option<SharedRing>,
 }
 
 #[derive(Default)]
@@ -24,7 +43,7 @@ struct Cell {
 }
 
 impl EpochRing {
-    pub fn new(ring: Option<Arc<SharedAckRing>>) -> Self {
+    pub fn new(ring: Option<SharedRing>) -> Self {
         Self { cells: Default::default(), ring }
     }
 
@@ -64,7 +83,7 @@ impl EpochRing {
     fn acked_in_ring(&self, cell: &Cell) -> u64 {
         let Some(ring) = &self.ring else { return 0 };
         let acked = cell.slots.iter().filter(|&&slot| {
-            ack_ring::contains(ring.word(ack_ring::position(slot, ring.words())), slot)
+            ack_ring::contains(ring.word(ack_ring::position(slot, ring.words)), slot)
         });
         acked.count() as u64
     }
@@ -91,16 +110,17 @@ mod tests {
 
     #[test]
     fn read__counts_the_bits_that_programs_wrote_into_the_ring() {
-        use nix::sys::memfd::{MFdFlags, memfd_create};
-        use std::{fs::File, os::unix::fs::FileExt};
-        let file = File::from(memfd_create(c"ring", MFdFlags::MFD_CLOEXEC).unwrap());
-        file.set_len((4 + u64::from(atp_common::maps::RING_TAIL_WORDS)) * 8).unwrap();
         // The second lap of a ring of 128 slots: slots 130 to 137 without 132.
         let word = (130..138)
             .filter(|slot| *slot != 132)
             .fold(0, |word, slot| ack_ring::acknowledged(word, slot).unwrap());
-        file.write_at(&word.to_ne_bytes(), 0).unwrap();
-        let mut ring = EpochRing::new(Some(Arc::new(SharedAckRing::map(&file.into(), 4).unwrap())));
+        struct First(u64);
+        impl AckRing for First {
+            fn word(&self, position: u32) -> u64 {
+                if position == 0 { self.0 } else { 0 }
+            }
+        }
+        let mut ring = EpochRing::new(Some(SharedRing::new(Arc::new(First(word)), 4)));
         ring.open(5);
         for slot in 128..136 {
             ring.sent(5, slot, 100);

@@ -8,6 +8,7 @@ pub struct ByGroup<T> {
 }
 
 impl<T> ByGroup<T> {
+    /// A table of these values.
     pub fn new(values: impl IntoIterator<Item = (u8, T)>) -> Self {
         let values: Vec<_> = values.into_iter().collect();
         let mut positions = Box::new([0; 256]);
@@ -17,24 +18,29 @@ impl<T> ByGroup<T> {
         Self { values, positions }
     }
 
+    /// The value of a group.
     pub fn get(&self, group: u8) -> Option<&T> {
         let position = self.positions[usize::from(group)].checked_sub(1)?;
         self.values.get(usize::from(position)).map(|(_, value)| value)
     }
 
+    /// The value of a group.
     pub fn get_mut(&mut self, group: u8) -> Option<&mut T> {
         let position = self.positions[usize::from(group)].checked_sub(1)?;
         self.values.get_mut(usize::from(position)).map(|(_, value)| value)
     }
 
-    pub fn len(&self) -> usize {
+    /// The number of groups.
+    pub fn groups(&self) -> usize {
         self.values.len()
     }
 
+    /// All groups and their values.
     pub fn iter(&self) -> impl Iterator<Item = &(u8, T)> {
         self.values.iter()
     }
 
+    /// All groups and their values.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut (u8, T)> {
         self.values.iter_mut()
     }
@@ -52,6 +58,6 @@ mod tests {
             (Some(&"seven"), Some(&"last"), None)
         );
         *names.get_mut(0).unwrap() = "zero";
-        assert_eq!((names.get(0), names.len()), (Some(&"zero"), 3));
+        assert_eq!((names.get(0), names.groups()), (Some(&"zero"), 3));
     }
 }

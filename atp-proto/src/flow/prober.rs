@@ -27,6 +27,7 @@ const PROBE_TIMEOUT_NS_MIN: u64 = 4_000_000;
 /// A probe that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
+    /// Its number, counted by lane.
     pub number: u32,
     /// The slots that the probe covers.
     pub slots: Range<u32>,
