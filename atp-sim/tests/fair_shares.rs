@@ -135,8 +135,8 @@ fn shares__over_two_lines_are_below_max_min() {
     }
 }
 
-/// An approximate lane over two full lines loses packets at both, and reduces its rate. With ACKs of
-/// 0 to 16 more bytes it gets 0.13 to 0.18 of its max-min share under `paper`, and 0.01 to 0.35
+/// An approximate lane over two full lines loses packets at both, and reduces its rate. With ACKs
+/// of 0 to 16 more bytes it gets 0.13 to 0.18 of its max-min share under `paper`, and 0.01 to 0.35
 /// under `frugal`: less than a microsecond of the RTT decides. The laws have no rule against this.
 #[test]
 fn shares__of_an_approximate_lane_over_two_lines_are_small() {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::setup;
 
 /// The crates that each may depend on; a crate that isn't listed is an error.
-const ALLOWED: [(&str, &[&str]); 22] = [
+const ALLOWED: [(&str, &[&str]); 23] = [
     ("atp-common", &[]),
     ("atp-ebpf", &["atp-common"]),
     ("atp-proto", &["atp-common"]),
@@ -19,17 +19,21 @@ const ALLOWED: [(&str, &[&str]); 22] = [
     ("approx-answers", &[]),
     ("atp-options", &["atp-common"]),
     ("atp-output", &[]),
-    ("atp-user", &["atp-common", "atp-options", "atp-proto", "approxlib", "switch-profiles"]),
+    ("atp-datapath", &["atp-common", "atp-proto"]),
+    (
+        "atp-user",
+        &["atp-common", "atp-datapath", "atp-options", "atp-proto", "approxlib", "switch-profiles"],
+    ),
     ("atp-sim", &["atp-common", "atp-proto", "switch-profiles"]),
     ("testbed", &["atp-common", "approxlib", "switch-profiles"]),
     (
         "atp-bench",
-        &["atp-common", "approxlib", "atp-options", "atp-user", "switch-profiles", "testbed"],
+        &["atp-common", "approxlib", "atp-datapath", "atp-options", "switch-profiles", "testbed"],
     ),
     ("test-report", &[]),
     ("package-test", &[]),
     ("xtask", &["test-report"]),
-    ("atp-tests", &["atp-common", "approxlib", "atp-user", "testbed"]),
+    ("atp-tests", &["atp-common", "approxlib", "atp-datapath", "testbed"]),
     ("atp-ebpf-faults", &[]),
     ("fuzz-targets", &["atp-common", "atp-proto", "approxlib", "atp-c"]),
     ("atp-fuzz", &["fuzz-targets"]),
