@@ -11,8 +11,8 @@ use super::rank::{self, Trained};
 use super::row::{Cell, Outcome};
 use super::scheme::Scheme;
 use crate::bench::laws::machine_load;
-use crate::run::clock;
-use crate::run::exact::{self, Requests, Traffic, Window};
+use crate::job::clock;
+use crate::job::exact::{self, Requests, Traffic, Window};
 
 /// The port of PyTorch's store on the first rank's host.
 const STORE_PORT: u16 = 29_500;
