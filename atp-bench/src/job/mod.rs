@@ -1,11 +1,12 @@
-//! A measured job: its messages, its schemes, its processes in the hosts of a testbed, and the exact
-//! traffic beside it. `run` compares schemes with it, and benchmarks measure single jobs.
+//! A measured job: its messages, its schemes, its processes in the hosts of a testbed, and the
+//! exact traffic beside it. `run` compares schemes with it, and benchmarks measure single jobs.
 
 pub mod accepted;
 pub mod answer;
 pub mod clock;
 mod control;
 pub mod exact;
+pub mod exact_traffic;
 mod fleet;
 pub mod intervals;
 pub mod messages;

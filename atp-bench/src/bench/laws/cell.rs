@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use super::setting::Setting;
 use crate::job::clock;
-use crate::job::exact::{self, Latency, Traffic, Window};
+use crate::job::exact::{self, Latency, Window};
+use crate::job::exact_traffic::Traffic;
 use crate::job::messages::needed;
 use crate::job::progress::Progress;
 use crate::job::protocol::{JobSpec, ReceiverReport, SenderReport};
