@@ -29,7 +29,8 @@ impl Source {
 
     /// A file of tests or a file that only tests include.
     pub fn is_test(&self) -> bool {
-        self.path.contains("/tests/") || self.path.ends_with("/tests.rs")
+        ["/tests/", "/kernel-tests/"].iter().any(|folder| self.path.contains(folder))
+            || self.path.ends_with("/tests.rs")
     }
 
     /// The prose in one of its lines: a line of Markdown, or a comment of its own line.
