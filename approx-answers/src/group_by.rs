@@ -6,6 +6,7 @@ use std::hash::Hash;
 
 use crate::check::{contradictions, key_warnings, single, table_warnings, uncounted};
 use crate::room::Room;
+use crate::strata_methods::strata_methods;
 use crate::stratum::check_value;
 use crate::total::Total;
 use crate::uncounted::Uncounted;
@@ -226,23 +227,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         position
     }
 
-    /// Sets the number of messages that a stratum sent.
-    ///
-    /// # Errors
-    /// As [`Sample::set_messages_sent`].
-    pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
-        self.messages.set_messages_sent(stratum, messages)
-    }
-
-    /// Sets the exact number of records in all messages of a stratum, arrived or not. Answers then
-    /// warn if the sample contradicts it; those over all
-    /// keys ([`GroupBy::all`]) use it as [`Sample`] does.
-    ///
-    /// # Errors
-    /// As [`Sample::set_exact_records`].
-    pub fn set_exact_records(&mut self, stratum: u32, records: f64) -> Result<(), AnswerError> {
-        self.messages.set_exact_records(stratum, records)
-    }
+    strata_methods!(messages);
 
     /// As [`Sample::set_exact_records_of`].
     pub(crate) fn set_exact_records_of(
@@ -252,14 +237,6 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         messages: Option<u64>,
     ) -> Result<(), AnswerError> {
         self.messages.set_exact_records_of(stratum, records, messages)
-    }
-
-    /// Sets how the messages of a stratum were sent, and which of them are missing.
-    ///
-    /// # Errors
-    /// As [`Sample::set_delivery`].
-    pub fn set_delivery(&mut self, stratum: u32, delivery: &Delivery) -> Result<(), AnswerError> {
-        self.messages.set_delivery(stratum, delivery)
     }
 
     /// Takes all messages of a stratum out, and with them the keys that only it holds.
@@ -360,11 +337,6 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     /// Records of keys beyond the limit.
     pub fn uncounted_records(&self) -> u64 {
         self.uncounted.records()
-    }
-
-    /// All messages without regard to keys: their records and totals.
-    pub fn all(&self) -> &Sample {
-        &self.messages
     }
 
     /// The sum over a key's records in all messages, arrived or not.

@@ -48,6 +48,7 @@ mod room;
 mod sample;
 mod skewness;
 mod spread;
+mod strata_methods;
 mod stratum;
 mod students;
 mod table;

@@ -10,6 +10,7 @@ use crate::groups::{GROUPS, mix, variance};
 use crate::keyed::{Cell as _, Cells, Entry, InStratum, Keyed, OnRecord};
 use crate::part::Part;
 use crate::spread::Spread;
+use crate::strata_methods::strata_methods;
 use crate::stratum::Stratum;
 use crate::values::Values;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
@@ -70,30 +71,7 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         self.keyed.push(stratum, each, mix, || contents.get())
     }
 
-    /// Sets the number of messages that a stratum sent.
-    ///
-    /// # Errors
-    /// As [`Sample::set_messages_sent`].
-    pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
-        self.keyed.messages.set_messages_sent(stratum, messages)
-    }
-
-    /// Sets the exact number of records in all messages of a stratum, arrived or not. Answers then
-    /// warn if the sample contradicts it.
-    ///
-    /// # Errors
-    /// As [`Sample::set_exact_records`].
-    pub fn set_exact_records(&mut self, stratum: u32, records: f64) -> Result<(), AnswerError> {
-        self.keyed.messages.set_exact_records(stratum, records)
-    }
-
-    /// Sets how the messages of a stratum were sent, and which of them are missing.
-    ///
-    /// # Errors
-    /// As [`Sample::set_delivery`].
-    pub fn set_delivery(&mut self, stratum: u32, delivery: &Delivery) -> Result<(), AnswerError> {
-        self.keyed.messages.set_delivery(stratum, delivery)
-    }
+    strata_methods!(keyed.messages);
 
     /// As [`crate::Answering::remove_stratum`].
     pub(crate) fn remove_stratum(&mut self, stratum: u32) {
@@ -129,11 +107,6 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
     /// Warnings about the whole table of keys.
     pub fn warnings(&self) -> Vec<Warning> {
         self.keyed.table_warnings()
-    }
-
-    /// All messages without regard to keys.
-    pub fn all(&self) -> &Sample {
-        &self.keyed.messages
     }
 
     /// The value below which the share `rank` of a key's records lies, such as 0.5 for the median.

@@ -10,6 +10,7 @@ use crate::groups::variance;
 use crate::keyed::{Cell, Cells, Entry, InStratum, Keyed, OnRecord};
 use crate::part::Part;
 use crate::spread::Spread;
+use crate::strata_methods::strata_methods;
 use crate::stratum::Stratum;
 use crate::students::Students;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
@@ -109,35 +110,7 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         self.keyed.push(stratum, each, mix, || contents.borrow().finish())
     }
 
-    /// Sets the number of messages that a stratum sent.
-    ///
-    /// # Errors
-    /// As [`Sample::set_messages_sent`].
-    pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
-        self.keyed.messages.set_messages_sent(stratum, messages)
-    }
-
-    /// Sets the exact number of records in all messages of a stratum, arrived or not. Answers then
-    /// warn if the sample contradicts it.
-    ///
-    /// # Errors
-    /// As [`Sample::set_exact_records`].
-    pub fn set_exact_records(&mut self, stratum: u32, records: f64) -> Result<(), AnswerError> {
-        self.keyed.messages.set_exact_records(stratum, records)
-    }
-
-    /// Sets how the messages of a stratum were sent, and which of them are missing.
-    ///
-    /// # Errors
-    /// As [`Sample::set_delivery`].
-    pub fn set_delivery(&mut self, stratum: u32, delivery: &Delivery) -> Result<(), AnswerError> {
-        self.keyed.messages.set_delivery(stratum, delivery)
-    }
-
-    /// All messages without regard to keys.
-    pub fn all(&self) -> &Sample {
-        &self.keyed.messages
-    }
+    strata_methods!(keyed.messages);
 
     /// Whether all keys that arrived are counted.
     pub(crate) fn is_whole(&self) -> bool {

@@ -1,50 +1,7 @@
-//! Memory of one message: the allocator counts what this thread holds.
+//! Memory of one message, at its peak.
 
 use approx_answers::{Answering, Confidence, Delivery};
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-};
-
-struct Counting;
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-thread_local! {
-    /// Bytes that this thread holds, and the most that it held.
-    static BYTES: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
-}
-
-fn count(bytes: isize) {
-    let add = |(now, most): (isize, isize)| (now + bytes, most.max(now + bytes));
-    // The counter is gone while a thread ends; nothing reads it then.
-    BYTES.try_with(|count| count.set(add(count.get()))).ok();
-}
-
-// SAFETY: every call is passed on to `System`; counting allocates nothing. The default methods for
-// zeroed and for longer memory call these two.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller guarantees what `System` requires.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the caller guarantees what `System` requires.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-/// The most bytes that `work` holds beyond those that were there before.
-fn most_bytes<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let (before, _) = BYTES.get();
-    BYTES.set((before, before));
-    let done = work();
-    (done, (BYTES.get().1 - before) as usize)
-}
+use counting_allocator::peak_bytes;
 
 const ROWS: usize = 300_000;
 /// Far less than a byte for each row.
@@ -60,12 +17,12 @@ fn push_csv__many_short_rows_take_no_memory() {
         answering.set_messages_sent(0, 2).unwrap();
         answering.set_delivery(0, &Delivery::shuffled()).unwrap();
         let message = "1\n".repeat(ROWS);
-        let (pushed, bytes) = most_bytes(|| answering.push_csv(0, message.as_bytes()));
+        let (pushed, bytes) = peak_bytes(|| answering.push_csv(0, message.as_bytes()));
         assert_eq!(pushed, Ok(()), "{query}");
         assert!(bytes < BYTES_MAX, "{query}: {bytes} bytes for {ROWS} rows");
         // A bad last row leaves out all others.
         let bad = message.clone() + "1e99\n";
-        let (pushed, bytes) = most_bytes(|| answering.push_csv(0, bad.as_bytes()));
+        let (pushed, bytes) = peak_bytes(|| answering.push_csv(0, bad.as_bytes()));
         let is_text = query.starts_with("count") || query.starts_with("top");
         assert_eq!(pushed.is_err(), !is_text, "{query}");
         assert_eq!(answering.messages(), 1 + u64::from(is_text), "{query}");
@@ -86,7 +43,7 @@ fn push_message__long_keys_take_bounded_memory() {
             let key = format!("{key}{}", "k".repeat(KEY_BYTES));
             answering.push_message(0, [[key.as_str(), "1"]]).unwrap();
         };
-        let ((), bytes) = most_bytes(|| (0..KEYS).for_each(push));
+        let ((), bytes) = peak_bytes(|| (0..KEYS).for_each(push));
         assert!(bytes < 264 * KEY_BYTES, "{query}: {bytes} bytes");
         let few = if query.starts_with("median") { 240 } else { 250 };
         assert!(bytes > few * KEY_BYTES, "{query}: {bytes} bytes, so the bound wasn't reached");
@@ -97,7 +54,7 @@ fn push_message__long_keys_take_bounded_memory() {
 fn push_csv__many_short_values_take_no_memory() {
     let message = ",".repeat(ROWS);
     let mut answering = Answering::of_csv("sum(v)".parse().unwrap(), b"k,v\n").unwrap();
-    let (pushed, bytes) = most_bytes(|| answering.push_csv(0, message.as_bytes()));
+    let (pushed, bytes) = peak_bytes(|| answering.push_csv(0, message.as_bytes()));
     assert!(pushed.is_err() && bytes < BYTES_MAX, "{bytes} bytes for {ROWS} values");
 }
 
@@ -105,10 +62,10 @@ fn push_csv__many_short_values_take_no_memory() {
 fn of_csv__many_short_rows_are_no_header() {
     let header = "v\n".repeat(ROWS);
     let made = || Answering::of_csv("sum(v)".parse().unwrap(), header.as_bytes()).map(|_| ());
-    let (made, bytes) = most_bytes(made);
+    let (made, bytes) = peak_bytes(made);
     assert!(made.unwrap_err().to_string().contains("300000 records") && bytes < BYTES_MAX);
     let header = ",".repeat(2 << 20);
     let made = || Answering::of_csv("sum(v)".parse().unwrap(), header.as_bytes()).map(|_| ());
-    let (made, bytes) = most_bytes(made);
+    let (made, bytes) = peak_bytes(made);
     assert!(made.unwrap_err().to_string().contains("1048576 bytes") && bytes < BYTES_MAX);
 }

@@ -7,6 +7,7 @@ mod bench;
 mod chart_style;
 mod faults_table;
 mod installed;
+mod job;
 mod median;
 #[cfg(test)]
 mod parse_line;
@@ -37,16 +38,19 @@ enum Command {
     FaultsTable(faults_table::Args),
     /// One process of the main job in a host of the testbed, started by `run`
     #[command(hide = true)]
-    Worker(run::worker::Args),
+    Worker(job::worker::Args),
 }
 
 fn main() -> std::process::ExitCode {
     let outcome = match atp_output::parse::<Cli>().command {
-        Command::Run(args) => run::main(args),
+        Command::Run(args) => match args.engine() {
+            Some(run::Engine::Torch) => bench::demonstrate_training(),
+            None => run::main(args),
+        },
         Command::Bench(args) => bench::main(args),
         Command::Soak(args) => soak::main(&args),
         Command::FaultsTable(args) => faults_table::main(args),
-        Command::Worker(args) => run::worker::main(args),
+        Command::Worker(args) => job::worker::main(args),
     };
     atp_output::exit_code(outcome, |error| {
         atp_output::complain!("error: {}", atp_options::sentence(&error));

@@ -1,5 +1,4 @@
-//! Measures the memory of receivers and senders with a counting allocator. The count is that of the
-//! process, so these tests need a process of their own.
+//! The memory of receivers and senders.
 
 use atp_common::{
     units::Msr,
@@ -11,41 +10,16 @@ use atp_common::{
 use atp_proto::{
     Budget, GroupConfig, Outcome, Receiver, ReceiverConfig, Sender, SenderConfig, Share,
 };
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
-
-struct Counting;
-
-static BYTES: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed on to `System`; counting touches no memory of the caller.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller guarantees what `System` requires.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller guarantees what `System` requires.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-/// The count covers the whole process, so only one test runs at a time.
-static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+use counting_allocator::bytes;
+use std::sync::Arc;
 
 const SOURCES: usize = 1_000;
 const SOURCE_BYTES_MAX: usize = 10_000;
+
+/// The bytes that this thread holds beyond those of `before`.
+fn since(before: isize) -> usize {
+    usize::try_from(bytes() - before).unwrap()
+}
 
 fn header(kind: Kind, cookie: u32, message: u32, count: u32) -> Header {
     Header::new(&Fields {
@@ -89,13 +63,12 @@ fn claim(cookie: u32, message: u32) -> Receiver {
 
 #[test]
 fn receiver__memory_grows_with_the_packets_not_with_the_claimed_ids() {
-    let _alone = ALONE.lock().unwrap();
     let id_max = ReceiverConfig::default().messages_max - 1;
-    let before = BYTES.load(Ordering::Relaxed);
+    let before = bytes();
     let mut receivers = Vec::with_capacity(SOURCES);
     for cookie in 0..SOURCES {
         receivers.push(claim(cookie as u32, id_max));
-        let bytes = BYTES.load(Ordering::Relaxed) - before;
+        let bytes = since(before);
         let bytes_max = (cookie + 1) * SOURCE_BYTES_MAX + SOURCES * size_of::<Receiver>();
         assert!(bytes < bytes_max, "{} sources cost {bytes} bytes", cookie + 1);
     }
@@ -107,8 +80,7 @@ fn receiver__memory_grows_with_the_packets_not_with_the_claimed_ids() {
 #[test]
 fn receiver__memory_stays_within_the_budget() {
     const BUDGET_BYTES: u64 = 16 << 20;
-    let _alone = ALONE.lock().unwrap();
-    let before = BYTES.load(Ordering::Relaxed);
+    let before = bytes();
     let budget = Budget::new(BUDGET_BYTES);
     let share = budget.share();
     let mut receivers = Vec::new();
@@ -141,7 +113,7 @@ fn receiver__memory_stays_within_the_budget() {
             assert!(budget.bytes() <= BUDGET_BYTES);
         }
         receivers.push(receiver);
-        most_bytes = most_bytes.max(BYTES.load(Ordering::Relaxed) - before);
+        most_bytes = most_bytes.max(since(before));
     }
     assert!(refused > 10_000 && budget.bytes() > BUDGET_BYTES / 4, "{refused}, {budget:?}");
     println!("{most_bytes} bytes for {} accounted", budget.bytes());
@@ -156,7 +128,6 @@ fn receiver__memory_stays_within_the_budget() {
 #[test]
 fn receiver__memory_of_terms_stays_within_the_budget() {
     const BUDGET_BYTES: u64 = 4 << 20;
-    let _alone = ALONE.lock().unwrap();
     let budget = Budget::new(BUDGET_BYTES);
     let start = |cookie, share: &Arc<Share>| {
         let first = header(Kind::Data, cookie, 0, 1);
@@ -167,15 +138,14 @@ fn receiver__memory_of_terms_stays_within_the_budget() {
     };
     let share = budget.share();
     let mut receivers: Vec<_> = (0..100).map(|cookie| start(cookie, &share)).collect();
-    let (before, accounted_before) = (BYTES.load(Ordering::Relaxed), budget.bytes());
+    let (before, accounted_before) = (bytes(), budget.bytes());
     for receiver in &mut receivers {
         tell(receiver, 23);
         assert_eq!(receiver.take_terms(), None);
     }
-    let bytes = BYTES.load(Ordering::Relaxed) - before;
+    let bytes = since(before);
     let accounted = budget.bytes() - accounted_before;
-    // The harness of the tests allocates too.
-    assert!(accounted.abs_diff(bytes as u64) < 20_000, "{bytes} bytes for {accounted} accounted");
+    assert_eq!(accounted, bytes as u64);
     let room = BUDGET_BYTES / 8 - accounted_before;
     assert!((room - 2_000..=room).contains(&accounted), "{accounted} of {room} bytes");
     assert!(receivers.last().unwrap().stats().packets_no_room == 23);
@@ -231,19 +201,18 @@ fn terms(group: u8) -> TermsGroup {
 #[test]
 fn sender__memory_per_message_and_transmission() {
     const MESSAGES: usize = 40_000;
-    let _alone = ALONE.lock().unwrap();
     let group = |id| GroupConfig::new(id, Msr::from_parts_per_billion(900_000_000).unwrap());
-    let before = BYTES.load(Ordering::Relaxed);
+    let before = bytes();
     let groups = (0..=255).map(group).collect();
     let mut sender =
         Sender::new(SenderConfig { groups, ..SenderConfig::new(1, 2, group(0)) }).unwrap();
-    let of_groups = BYTES.load(Ordering::Relaxed) - before;
+    let of_groups = since(before);
     for i in 0..MESSAGES {
         sender.queue(i as u8, 1_400).unwrap();
     }
-    let of_messages = BYTES.load(Ordering::Relaxed) - before - of_groups;
+    let of_messages = since(before) - of_groups;
     while sender.next_packet(0).is_some() {}
-    let of_packets = BYTES.load(Ordering::Relaxed) - before - of_groups - of_messages;
+    let of_packets = since(before) - of_groups - of_messages;
     let each = [of_groups / 256, of_messages / MESSAGES, of_packets / MESSAGES];
     println!("bytes per group, message and packet in flight: {each:?}");
     // Vectors grow by doubling: they have up to twice the used size.

@@ -1,4 +1,4 @@
-//! The memory of hosts, flows, events and packets, counted by the allocator of this test's process.
+//! The memory of hosts, flows, events and packets.
 
 use atp_sim::{
     engine::{Calendar, Kind, MS, US},
@@ -7,45 +7,7 @@ use atp_sim::{
     scheme::{Packet, Packets, udp::UdpBody},
     simulation::{NewFlow, Simulation},
 };
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
-
-struct Counting;
-
-static BYTES: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every method forwards to `System` and counts.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's guarantees hold for `System` too.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's guarantees hold for `System` too.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-/// Serializes the tests, because the count is for the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// The result of `make`, and the number of bytes that it keeps allocated.
-fn cost<T>(make: impl FnOnce() -> T) -> (T, usize) {
-    let before = BYTES.load(Ordering::Relaxed);
-    let made = make();
-    (made, BYTES.load(Ordering::Relaxed) - before)
-}
+use counting_allocator::kept_bytes;
 
 fn point(scheme: &str) -> Point {
     Point { scheme: scheme.parse().unwrap(), ..Point::default() }
@@ -60,13 +22,12 @@ fn star(hosts: u32, point: &Point) -> Simulation {
 /// calendar.
 #[test]
 fn host__bytes_of_an_idle_host() {
-    let _alone = ALONE.lock().unwrap();
     for (scheme, bytes_max) in
         [("atp:paper", 1_500), ("pfabric-es", 1_500), ("ndp-es", 1_500), ("aeolus-es", 1_500)]
     {
         let point = point(scheme);
-        let (_small, few) = cost(|| star(1_000, &point));
-        let (_large, many) = cost(|| star(9_000, &point));
+        let (_small, few) = kept_bytes(|| star(1_000, &point));
+        let (_large, many) = kept_bytes(|| star(9_000, &point));
         let bytes = (many - few) / 8_000;
         println!("{scheme}: {bytes} bytes per host");
         assert!(bytes < bytes_max, "{scheme}: {bytes} bytes per host");
@@ -77,7 +38,6 @@ fn host__bytes_of_an_idle_host() {
 #[test]
 fn flow__bytes_before_and_after() {
     const FLOWS: u32 = 512;
-    let _alone = ALONE.lock().unwrap();
     for (name, idle_max, used_max) in [
         ("atp:paper", 6_800, 16_000),
         ("dctcp-es", 1_500, 5_000),
@@ -90,14 +50,14 @@ fn flow__bytes_before_and_after() {
         let point = point(name);
         let mut simulation = star(2 * FLOWS, &point);
         let scheme: Scheme = point.scheme;
-        let ((), idle) = cost(|| {
+        let ((), idle) = kept_bytes(|| {
             for source in 0..FLOWS {
                 let messages = Box::new((0..10).map(|number| (MS + number * US, 1_000)));
                 let new = NewFlow::new(source, source + FLOWS, messages, 5);
                 simulation.add(new, |route| scheme.ends(route, &point.environment(), 10));
             }
         });
-        let ((), used) = cost(|| assert!(simulation.run(1_000 * MS), "{name}"));
+        let ((), used) = kept_bytes(|| assert!(simulation.run(1_000 * MS), "{name}"));
         let (idle, used) = (idle / FLOWS as usize, (idle + used) / FLOWS as usize);
         println!("{name}: {idle} bytes per idle flow, {used} after ten messages");
         assert!(idle < idle_max && used < used_max, "{name}: {idle}, {used} bytes per flow");
@@ -108,14 +68,13 @@ fn flow__bytes_before_and_after() {
 #[test]
 fn event_and_packet__bytes_in_flight() {
     const NUMBER: u32 = 1 << 16;
-    let _alone = ALONE.lock().unwrap();
-    let (mut calendar, empty) = cost(Calendar::default);
-    let ((), near) = cost(|| {
+    let (mut calendar, empty) = kept_bytes(Calendar::default);
+    let ((), near) = kept_bytes(|| {
         for number in 0..NUMBER {
             calendar.add(u64::from(number) * 500, Kind::Arrival, 1, number);
         }
     });
-    let ((), far) = cost(|| {
+    let ((), far) = kept_bytes(|| {
         for number in 0..NUMBER {
             calendar.add(MS + u64::from(number), Kind::Wake, 1, number);
         }
@@ -125,7 +84,7 @@ fn event_and_packet__bytes_in_flight() {
         body: UdpBody { message: 0, number: 0, count: 1 }.into(),
     };
     let mut packets = Packets::default();
-    let ((), of_packets) = cost(|| {
+    let ((), of_packets) = kept_bytes(|| {
         for _ in 0..NUMBER {
             packets.insert(packet.clone());
         }

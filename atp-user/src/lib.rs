@@ -1,7 +1,7 @@
 //! The ATP daemon and command line.
 //!
-//! - `datapath` loads the eBPF programs and shares their maps;
-//! - `daemon` runs the control loop over the datapath and serves the control socket;
+//! - `daemon` runs the control loop over the datapath (crate `atp-datapath`) and serves the control
+//!   socket;
 //! - `doctor` checks whether this host, and the path to a peer, have what ATP needs;
 //! - `metrics` serves the daemon's state to Prometheus;
 //! - `logging` sends log lines to the journal or to standard error;
@@ -11,7 +11,6 @@
 
 pub mod cli;
 pub mod daemon;
-pub mod datapath;
 pub mod doctor;
 mod logging;
 pub mod metrics;

@@ -6,7 +6,7 @@ use atp_common::maps::{
     ACK_RING_WORDS, Config, Flow, GROUPS, JOB_ACTIVE, Job, LANE_NONE, LaneControl, PortEntry,
     RING_TAIL_WORDS, ack_ring,
 };
-use atp_user::datapath::{Datapath, EGRESS, INGRESS, Object, PacketLog, XDP, pacing::Backend};
+use atp_datapath::{Datapath, EGRESS, INGRESS, Object, PacketLog, XDP, pacing::Backend};
 use aya::{
     TestRunOptions,
     programs::{Program, TestRun},

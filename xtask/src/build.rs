@@ -14,7 +14,7 @@ use crate::setup::{self, ebpf_rust};
 const TARGET: &str = "bpfel-unknown-none";
 /// v3 has 32-bit compares and atomics that Linux 6.12 accepts; `btf_map`s need `--btf`.
 const RUSTFLAGS: [&str; 3] = ["-Ctarget-cpu=v3", "-Clink-arg=--btf", "-Cdebuginfo=2"];
-/// The variable that tells atp-user's build script where the programs to embed are.
+/// The variable that tells atp-datapath's build script where the programs to embed are.
 pub const OBJECT_VARIABLE: &str = "ATP_EBPF_OBJECT";
 
 #[derive(clap::Args)]

@@ -32,7 +32,8 @@ impl Source {
 
     /// A file of tests or a file that only tests include.
     pub fn is_test(&self) -> bool {
-        self.path.contains("/tests/") || self.path.ends_with("/tests.rs")
+        ["/tests/", "/kernel-tests/"].iter().any(|folder| self.path.contains(folder))
+            || self.path.ends_with("/tests.rs")
     }
 
     /// The lines of `text`, which is this file or its beginning.

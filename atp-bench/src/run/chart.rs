@@ -6,10 +6,10 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::scheme_name::SchemeName;
 use crate::chart_style::{
     BLUE, Failure, GRAY, GREEN, LIGHT, ORANGE, PURPLE, SKY, TEXT, VERMILION, style, title,
 };
+use crate::job::scheme_name::SchemeName;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 

@@ -2,28 +2,11 @@
 //! testbed to a receiver that aggregates them, beside exact traffic, which tolerates no loss. A
 //! table and a picture compare the schemes.
 
-mod accepted;
-mod answer;
 mod answer_table;
 mod chart;
-pub(crate) mod clock;
-mod control;
-pub(crate) mod exact;
-mod fleet;
 mod iface;
-mod intervals;
-pub(crate) mod messages;
-pub(crate) mod progress;
-pub(crate) mod protocol;
-mod query;
 mod report;
-pub(crate) mod scheme_name;
 mod scheme_report;
-mod schemes;
-pub(crate) mod session;
-mod table;
-mod tcp;
-pub mod worker;
 
 use std::ffi::OsString;
 use std::fs;
@@ -35,17 +18,17 @@ use atp_options::quantity;
 use atp_output::say;
 use switch_profiles::Profile;
 
-use crate::bench::demonstrate_training;
 use crate::installed;
+use crate::job::messages::Messages;
+use crate::job::msr;
+use crate::job::progress::Progress;
+use crate::job::query::QuerySpec;
+use crate::job::scheme_name::SchemeName;
+use crate::job::session::{Effort, Plan, Session};
+use crate::job::table::Table;
 use crate::result_file::ResultFile;
 use chart::Chart;
-use messages::Messages;
-use progress::Progress;
-use query::QuerySpec;
 use report::Report;
-use scheme_name::SchemeName;
-use session::{Effort, Plan, Session};
-use table::Table;
 use testbed::privilege::{self, Privilege};
 use testbed::{Launch, Options, Testbed, interrupt};
 
@@ -79,7 +62,7 @@ fn job_options() -> Vec<clap::Id> {
 
 /// A program that exchanges data over ATP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Engine {
+pub enum Engine {
     /// PyTorch, that of Debian: two ranks, one behind a slow link
     Torch,
 }
@@ -151,11 +134,18 @@ struct JobArgs {
     profile: Option<PathBuf>,
 }
 
+impl Args {
+    /// The program to run instead of the main job. The caller starts it.
+    pub const fn engine(&self) -> Option<Engine> {
+        self.engine
+    }
+}
+
+/// Runs the daemon or the main job. The engine is left to the caller.
 pub fn main(args: Args) -> Result<()> {
-    match (args.iface, args.engine) {
-        (Some(interface), _) => iface::main(&interface, &args.daemon_options),
-        (None, Some(Engine::Torch)) => demonstrate_training(),
-        (None, None) => main_job(args.job),
+    match args.iface {
+        Some(interface) => iface::main(&interface, &args.daemon_options),
+        None => main_job(args.job),
     }
 }
 
@@ -354,16 +344,6 @@ fn emax(text: &str) -> Result<f64, String> {
 fn confidence(text: &str) -> Result<f64, String> {
     let level = text.parse().map_err(|_| format!("`{text}` is no confidence, such as 0.95"))?;
     Confidence::new(level).map(Confidence::level).map_err(|error| error.to_string())
-}
-
-/// Parses the MSR of a measured job, which needs at least one message.
-pub fn msr(text: &str) -> Result<f64, String> {
-    match quantity::msr(text)? {
-        0.0 => {
-            Err("the MSR must be above 0: a job that needs no message measures nothing".to_owned())
-        }
-        msr => Ok(msr),
-    }
 }
 
 #[cfg(test)]

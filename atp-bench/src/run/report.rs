@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use super::answer_table;
 use super::chart::{Chart, SchemeResult};
-use super::exact::Latency;
-use super::messages::needed;
-use super::scheme_name::SchemeName;
 use super::scheme_report::{Measured, SchemeReport, in_percent, measured};
-use super::session::{JobRun, Plan, Run};
-use super::table::Table as Input;
 use crate::installed;
+use crate::job::exact::Latency;
+use crate::job::messages::needed;
+use crate::job::scheme_name::SchemeName;
+use crate::job::session::{JobRun, Plan, Run};
+use crate::job::table::Table as Input;
 use crate::median::{median, median_count};
 
 /// The measurements of a command. Every number is a median over the runs. Within a run it is the
@@ -285,13 +285,13 @@ fn ms(value: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::accepted::Accepted;
-    use super::super::answer::{Answers, QueryError};
-    use super::super::exact::Window;
-    use super::super::intervals::{Coverage, Interval};
-    use super::super::query::QuerySpec;
-    use super::super::session::{Effort, SchemeRun};
     use super::*;
+    use crate::job::accepted::Accepted;
+    use crate::job::answer::{Answers, QueryError};
+    use crate::job::exact::Window;
+    use crate::job::intervals::{Coverage, Interval};
+    use crate::job::query::QuerySpec;
+    use crate::job::session::{Effort, SchemeRun};
 
     const MS: u64 = 1_000_000;
 

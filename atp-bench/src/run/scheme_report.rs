@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::accepted::Accepted;
-use super::answer::{QueryError, answer_error};
-use super::intervals::{Coverage, Interval, truth};
-use super::query::Query;
-use super::session::{JobRun, Plan, SchemeRun};
-use super::table::Table as Input;
+use crate::job::accepted::Accepted;
+use crate::job::answer::{QueryError, answer_error};
+use crate::job::intervals::{Coverage, Interval, truth};
+use crate::job::query::Query;
+use crate::job::session::{JobRun, Plan, SchemeRun};
+use crate::job::table::Table as Input;
 use crate::median::{median, median_count};
 
 /// A scheme's numbers.

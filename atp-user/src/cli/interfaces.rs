@@ -1,8 +1,8 @@
 //! The interfaces that a command line names.
 
-use crate::datapath::DatapathError;
 use anyhow::{Context, Result, bail};
 use approxlib::Interface;
+use atp_datapath::DatapathError;
 
 /// The own names of the interfaces that are given by name or alternative name. Locks, logs and
 /// messages have these.

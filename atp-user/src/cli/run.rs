@@ -1,12 +1,10 @@
 //! `atp-user run`: runs the daemon.
 
 use super::interfaces;
-use crate::{
-    daemon::{self, Epochs, Options, PacingChoice, Switch},
-    datapath::{AckMark, PacketLog, XdpMode},
-};
+use crate::daemon::{self, Epochs, Options, PacingChoice, Switch};
 use anyhow::{Context, Result, bail};
 use atp_common::laws::{RateLaw, Rules};
+use atp_datapath::{AckMark, PacketLog, XdpMode};
 use atp_options::{law, quantity};
 use std::{
     net::SocketAddr,

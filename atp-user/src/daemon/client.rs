@@ -7,8 +7,8 @@ use super::{
     internal, refuse,
     socket_addresses::refuse_missing_socket,
 };
-use crate::datapath::{Route, RouteQuery};
 use approxlib::control::{PROTOCOL, REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request};
+use atp_datapath::{Route, RouteQuery};
 use std::{cell::RefCell, io, os::fd::OwnedFd, rc::Rc, time::Duration};
 use tokio::sync::Notify;
 

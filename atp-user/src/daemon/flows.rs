@@ -1,9 +1,9 @@
 //! The registry of sending sockets, by their index in the datapath.
 
 use super::{jobs::SessionId, refuse, status_page::StatusPage};
-use crate::datapath::{ProgressMap, RouteQuery};
 use approxlib::control::{Refusal, RefusalKind};
 use atp_common::maps::FLOWS;
+use atp_datapath::{ProgressMap, RouteQuery};
 use slab::Slab;
 use std::rc::Rc;
 

@@ -1,7 +1,6 @@
 //! Runs the control laws of all lanes: on every tick, counters go in, and rate, queue and epoch go
 //! to the datapath.
 
-use crate::datapath::{Lanes, Laws, RateChange, Sent};
 use atp_common::{
     laws::{
         burst,
@@ -13,6 +12,7 @@ use atp_common::{
     },
     units::{Rate, Share},
 };
+use atp_datapath::{Lanes, Laws, RateChange, Sent};
 use slab::Slab;
 use std::time::Duration;
 use switch_profiles::Profile;

@@ -5,15 +5,14 @@ use super::{
     interface_lock::InterfaceLock,
     listener::{self, SocketFile},
 };
-use crate::datapath;
 use anyhow::Result;
 use std::path::Path;
 
 /// Removes everything that no running daemon of this network namespace uses; returns a list of it.
 pub fn clean_up(socket: &Path, state_dir: &Path) -> Result<Vec<String>> {
     let mut removed = Vec::new();
-    for interface in datapath::own_qdiscs()? {
-        if datapath::has_daemon(&interface)? {
+    for interface in atp_datapath::own_qdiscs()? {
+        if atp_datapath::has_daemon(&interface)? {
             continue;
         }
         // A daemon that is starting or stopping holds the lock. Dropping this one removes the file.
@@ -21,7 +20,7 @@ pub fn clean_up(socket: &Path, state_dir: &Path) -> Result<Vec<String>> {
             true => Some(InterfaceLock::take(state_dir, &interface)?),
             false => None,
         };
-        datapath::remove_own_qdisc(&interface)?;
+        atp_datapath::remove_own_qdisc(&interface)?;
         removed.push(format!("the qdisc of {interface}"));
     }
     if listener::inspect(socket)? == SocketFile::Stale {

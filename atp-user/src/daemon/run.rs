@@ -10,16 +10,14 @@ use super::{
     ticks::Ticks,
     users::Users,
 };
-use crate::{
-    datapath::{self, AckMark, Datapath, Object, PacingRequest, PacketLog, XdpMode},
-    logging, metrics,
-};
+use crate::{logging, metrics};
 use anyhow::{Context, Result};
 use atp_common::{
     laws::{RateLaw, Rules, advice, yielding},
     maps::Config,
     units::Rate,
 };
+use atp_datapath::{AckMark, Datapath, Object, PacingRequest, PacketLog, XdpMode};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::{
     cell::RefCell, collections::BTreeMap, net::SocketAddr, path::PathBuf, rc::Rc, time::Duration,
@@ -351,7 +349,7 @@ fn rate_max(options: &Options) -> Result<Rate> {
     }
     let mut least = Rate::MAX;
     for interface in &options.interfaces {
-        least = least.min(datapath::interface_speed(interface)?);
+        least = least.min(atp_datapath::interface_speed(interface)?);
     }
     Ok(least)
 }

@@ -6,8 +6,8 @@ use super::{
     jobs::SessionId,
     quota,
 };
-use crate::datapath::ProgressMap;
 use approxlib::control::Refusal;
+use atp_datapath::ProgressMap;
 use std::{collections::HashMap, rc::Rc};
 
 /// The resources of one connection.

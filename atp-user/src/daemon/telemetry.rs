@@ -2,7 +2,7 @@
 //! a system call.
 
 use super::{clock::monotonic_ns, snapshot::SnapshotPages};
-use crate::datapath::Meter;
+use atp_datapath::Meter;
 use std::{
     io,
     sync::{

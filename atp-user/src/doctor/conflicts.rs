@@ -4,7 +4,7 @@ use super::{
     interface::Link,
     outcome::{Finding, Group},
 };
-use crate::datapath::{
+use atp_datapath::{
     EGRESS, INGRESS, XDP,
     netlink_query::Query,
     pacing::{OWN_MAJOR, PACKETS_PER_FLOW, options_of},

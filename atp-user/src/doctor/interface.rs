@@ -1,7 +1,7 @@
 //! Checks one network interface: its link, its driver and its offloads.
 
 use super::outcome::{Finding, Group};
-use crate::datapath::{
+use atp_datapath::{
     device,
     interface::{EthernetInterface, reported_speed_mbit_per_s},
     netlink_query::Query,

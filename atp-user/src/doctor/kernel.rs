@@ -1,16 +1,14 @@
 //! Checks the kernel's features, by trying them.
 
 use super::outcome::{Finding, Group};
-use crate::{
-    daemon::cgroup_mount_point,
-    datapath::{
-        Datapath, DatapathError, KERNEL_NEEDED, Object, PacingRequest, PacketLog, ProgramStats,
-        bpf, has_daemon,
-        mapped::MappedArray,
-        pacing::{Backend, PacingError},
-    },
-};
+use crate::daemon::cgroup_mount_point;
 use atp_common::maps::Config;
+use atp_datapath::{
+    Datapath, DatapathError, KERNEL_NEEDED, Object, PacingRequest, PacketLog, ProgramStats, bpf,
+    has_daemon,
+    mapped::MappedArray,
+    pacing::{Backend, PacingError},
+};
 use aya::util::KernelVersion;
 use bytemuck::Zeroable;
 use nix::time::{ClockId, clock_getres};

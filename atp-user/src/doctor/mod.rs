@@ -13,9 +13,9 @@ mod route;
 
 pub use outcome::{Finding, Group, Outcome, text, to_json};
 
-use crate::datapath::has_daemon;
 use anyhow::{Context, Result};
 use approxlib::{Interface, ScopedIp};
+use atp_datapath::has_daemon;
 use interface::Link;
 use route::{Route, route_to};
 use std::{io, path::PathBuf};

@@ -1,7 +1,7 @@
 //! Looks up the route that the kernel would choose for an address.
 
-use crate::datapath::{names_of_carriers, netlink_query::Query};
 use approxlib::ScopedIp;
+use atp_datapath::{names_of_carriers, netlink_query::Query};
 use netlink_packet_route::{
     AddressFamily, RouteNetlinkMessage,
     route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric},

@@ -6,7 +6,7 @@ mod journal;
 
 pub use background::{LastLines, in_time, say_lost};
 
-use crate::datapath::{LOG_TARGET, PacketLog};
+use atp_datapath::{LOG_TARGET, PacketLog};
 use journal::Journal;
 use nix::sys::stat::fstat;
 use std::{io::stderr, path::Path, sync::Mutex};

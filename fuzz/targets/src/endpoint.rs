@@ -12,7 +12,6 @@
 
 mod step;
 
-use crate::memory;
 use arbitrary::{Arbitrary, Unstructured};
 use atp_common::wire::{Advice, HEADER_LEN};
 use atp_proto::{
@@ -44,7 +43,7 @@ const STAY_NS_MAX: u64 = 5_000_000_000;
 /// Reads `data` as settings and steps.
 pub fn run(data: &[u8]) {
     let mut u = Unstructured::new(data);
-    let before = memory::bytes();
+    let before = counting_allocator::bytes();
     let Ok(settings) = u8::arbitrary(&mut u) else { return };
     let mut fuzz = Fuzz::new(settings);
     for _ in 0..STEPS_MAX {
@@ -53,7 +52,7 @@ pub fn run(data: &[u8]) {
         }
         let Ok(step) = Step::arbitrary(&mut u) else { break };
         fuzz.take(&step);
-        let held = u64::try_from(memory::bytes() - before).unwrap_or(0);
+        let held = u64::try_from(counting_allocator::bytes() - before).unwrap_or(0);
         let most = fuzz.memory_bytes_max();
         assert!(held <= most, "{held} bytes are held, {most} are allowed");
     }

@@ -9,7 +9,6 @@ pub mod c_interface;
 pub mod control;
 pub mod corpus;
 pub mod endpoint;
-pub mod memory;
 pub mod receiver;
 pub mod sender;
 pub mod wire;

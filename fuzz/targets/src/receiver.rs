@@ -17,7 +17,6 @@ mod arrivals;
 mod model;
 mod step;
 
-use crate::memory;
 use arbitrary::{Arbitrary, Unstructured};
 use arrivals::Lanes;
 use atp_common::{
@@ -44,7 +43,7 @@ const PACKET_BYTES: u64 = 24_000;
 /// Reads `data` as a configuration and steps.
 pub fn run(data: &[u8]) {
     let mut u = Unstructured::new(data);
-    let before = memory::bytes();
+    let before = counting_allocator::bytes();
     let Ok(config) = config(&mut u) else { return };
     let first = Data { foreign: false, ..Data::arbitrary(&mut u).unwrap_or_default() };
     // From the number of unread bytes, so that inputs of the corpus keep their meaning.
@@ -62,7 +61,7 @@ pub fn run(data: &[u8]) {
         }
         let Ok(step) = Step::arbitrary(&mut u) else { break };
         fuzz.take(&step);
-        let held = u64::try_from(memory::bytes() - before).unwrap_or(0);
+        let held = u64::try_from(counting_allocator::bytes() - before).unwrap_or(0);
         let most = fuzz.memory_bytes_max();
         assert!(held <= most, "{held} bytes are held, {most} are allowed");
     }

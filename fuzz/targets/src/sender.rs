@@ -12,7 +12,6 @@
 mod peer;
 mod step;
 
-use crate::memory;
 use arbitrary::{Arbitrary, Unstructured};
 use atp_common::{
     laws::Rules,
@@ -44,7 +43,7 @@ const MEMORY_BYTES_MAX: isize = 4 << 20;
 /// Reads `data` as a configuration and steps.
 pub fn run(data: &[u8]) {
     let mut u = Unstructured::new(data);
-    let before = memory::bytes();
+    let before = counting_allocator::bytes();
     let Ok(config) = config(&mut u) else { return };
     let Ok(sender) = Sender::new(config) else { return };
     let mut fuzz = Fuzz::new(sender);
@@ -61,7 +60,7 @@ pub fn run(data: &[u8]) {
         let Ok(step) = Step::arbitrary(&mut u) else { break };
         fuzz.take(step);
         fuzz.check();
-        let held = memory::bytes() - before;
+        let held = counting_allocator::bytes() - before;
         assert!(held <= MEMORY_BYTES_MAX, "{held} bytes are held");
     }
     fuzz.fall_silent();

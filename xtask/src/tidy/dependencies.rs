@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::setup;
 
 /// The crates that each may depend on; a crate that isn't listed is an error.
-const ALLOWED: [(&str, &[&str]); 22] = [
+const ALLOWED: [(&str, &[&str]); 24] = [
     ("atp-common", &[]),
     ("atp-ebpf", &["atp-common"]),
     ("atp-proto", &["atp-common", "atp-proto"]), // itself: the tests choose features
@@ -19,25 +19,36 @@ const ALLOWED: [(&str, &[&str]); 22] = [
     ("approx-answers", &[]),
     ("atp-options", &["atp-common"]),
     ("atp-output", &[]),
-    ("atp-user", &["atp-common", "atp-options", "atp-proto", "approxlib", "switch-profiles"]),
+    ("atp-datapath", &["atp-common", "atp-proto"]),
+    (
+        "atp-user",
+        &["atp-common", "atp-datapath", "atp-options", "atp-proto", "approxlib", "switch-profiles"],
+    ),
     ("atp-sim", &["atp-common", "atp-proto", "switch-profiles"]),
     ("testbed", &["atp-common", "approxlib", "switch-profiles"]),
     (
         "atp-bench",
-        &["atp-common", "approxlib", "atp-options", "atp-user", "switch-profiles", "testbed"],
+        &["atp-common", "approxlib", "atp-datapath", "atp-options", "switch-profiles", "testbed"],
     ),
+    ("counting-allocator", &[]),
     ("test-report", &[]),
     ("package-test", &[]),
     ("xtask", &["test-report"]),
-    ("atp-tests", &["atp-common", "approxlib", "atp-user", "testbed"]),
+    ("atp-tests", &["atp-common", "approxlib", "atp-datapath", "testbed"]),
     ("atp-ebpf-faults", &[]),
-    ("fuzz-targets", &["atp-common", "atp-proto", "approxlib", "atp-c"]),
+    ("fuzz-targets", &["atp-common", "atp-proto", "approxlib", "atp-c", "counting-allocator"]),
     ("atp-fuzz", &["fuzz-targets"]),
     ("atp-python", &["approxlib"]),
 ];
 /// The crates that only the tests of each may depend on.
-const ALLOWED_IN_TESTS: [(&str, &[&str]); 1] =
-    [("approx-answers", &["atp-common", "atp-proto", "atp-sim", "switch-profiles"])];
+const ALLOWED_IN_TESTS: [(&str, &[&str]); 3] = [
+    (
+        "approx-answers",
+        &["atp-common", "atp-proto", "atp-sim", "counting-allocator", "switch-profiles"],
+    ),
+    ("atp-proto", &["counting-allocator"]),
+    ("atp-sim", &["counting-allocator"]),
+];
 const WORKSPACES: [&str; 4] =
     ["Cargo.toml", "atp-ebpf/Cargo.toml", "fuzz/Cargo.toml", "tests/ebpf-faults/Cargo.toml"];
 

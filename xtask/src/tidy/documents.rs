@@ -1,5 +1,7 @@
 //! Documents: the ones that must be there, and what ARCHITECTURE.md leaves to the results.
 
+use std::collections::BTreeSet;
+
 use crate::sources::{Source, each_line};
 
 const REQUIRED: [&str; 8] = [
@@ -20,6 +22,24 @@ pub fn missing(sources: &[Source]) -> Vec<String> {
     let is_there = |name: &str| sources.iter().any(|source| source.path == name);
     let missing = REQUIRED.iter().filter(|name| !is_there(name));
     missing.map(|name| format!("{name} is missing")).collect()
+}
+
+/// The map of the code has a row for each crate. It has one for each other folder at the root, or
+/// for a folder inside of it.
+pub fn folders_without_row(sources: &[Source]) -> Vec<String> {
+    let map = sources.iter().find(|source| source.path == "ARCHITECTURE.md");
+    let map = map.map_or("", |source| &source.text);
+    let crates = sources.iter().filter_map(|source| source.path.strip_suffix("/Cargo.toml"));
+    let at_root = sources.iter().filter_map(|source| Some(source.path.split_once('/')?.0));
+    let at_root = at_root.filter(|folder| !folder.starts_with('.'));
+    let rows = crates.map(|folder| (folder, format!("\n| `{folder}` |")));
+    let rows = rows.chain(at_root.map(|folder| (folder, format!("\n| `{folder}"))));
+    let missing: BTreeSet<&str> =
+        rows.filter(|(_, row)| !map.contains(row)).map(|(folder, _)| folder).collect();
+    missing
+        .iter()
+        .map(|folder| format!("ARCHITECTURE.md: no row for the folder {folder}"))
+        .collect()
 }
 
 /// A measurement belongs to the results, with its command and its date.
@@ -59,6 +79,18 @@ mod tests {
     #[test]
     fn missing__names_each_document() {
         assert_eq!(missing(&[source("README.md", "")]).len(), REQUIRED.len() - 1);
+    }
+
+    #[test]
+    fn folders_without_row__are_crates_and_folders_at_the_root() {
+        let complaints = |path, map: &str| {
+            folders_without_row(&[source(path, ""), source("ARCHITECTURE.md", map)]).len()
+        };
+        assert_eq!(complaints("a/Cargo.toml", "\n| `a` | it |"), 0);
+        assert_eq!(complaints("a/b/Cargo.toml", "\n| `a` | both |"), 1);
+        assert_eq!(complaints("tools/b/c.py", "\n| `tools/b` | c |"), 0);
+        assert_eq!(complaints("tools/b/c.py", "tools"), 1);
+        assert_eq!(complaints(".ci/run", ""), 0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Imports: files don't import each other in a circle, and lower folders don't import higher ones.
 //!
-//! A module and its own children may name each other: they are one thing in several files. What
-//! a test module imports doesn't count.
+//! A module and its own children may name each other: they are one thing in several files. A circle
+//! that leaves them and comes back counts. What a test module imports doesn't count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ pub fn layers(sources: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for (folder, allowed) in LAYERS {
         for source in sources.iter().filter(|source| source.path.starts_with(folder)) {
-            for path in imports(source.code()) {
+            for path in imports(source.code(), &[]) {
                 let [first, module, ..] = path.as_slice() else { continue };
                 if *first == "crate" && is_module(module) && !allowed.contains(module) {
                     let at = &source.path;
@@ -63,9 +63,12 @@ fn modules(sources: &[Source]) -> Modules<'_> {
 
 fn graph<'a>(modules: &Modules<'a>) -> Graph<'a> {
     let imported = |(module, source): (&Vec<&'a str>, &&'a Source)| {
-        let targets = imports(source.code()).into_iter();
+        let is_child = |path: &&Vec<&str>| path.split_last().is_some_and(|(_, p)| p == module);
+        let children: Vec<_> =
+            modules.keys().filter(is_child).map(|path| path[path.len() - 1]).collect();
+        let targets = imports(source.code(), &children).into_iter();
         let targets = targets.filter_map(|path| resolve(modules, module, &path));
-        let others = targets.filter(|t| !t.starts_with(module) && !module.starts_with(t));
+        let others = targets.filter(|target| !module.starts_with(target));
         (source.path.as_str(), others.map(|target| modules[&target].path.as_str()).collect())
     };
     modules.iter().map(imported).collect()
@@ -92,12 +95,14 @@ fn resolve<'a>(
     lengths.map(|length| absolute[..length].to_vec()).find(|path| modules.contains_key(path))
 }
 
-/// Every path in `code` that begins with `crate::` or `super::`, as its words. Groups of `use` are
-/// taken apart.
-fn imports(code: &str) -> Vec<Vec<&str>> {
+/// Every path in `code` that begins with `crate::`, `super::` or a child, as its words. Groups of
+/// `use` are taken apart.
+fn imports<'a>(code: &'a str, children: &[&str]) -> Vec<Vec<&'a str>> {
+    let starts: Vec<String> =
+        ["crate", "super"].iter().chain(children).map(|word| format!("{word}::")).collect();
     let mut found = Vec::new();
     let mut rest = code;
-    while let Some(at) = ["crate::", "super::"].iter().filter_map(|word| rest.find(word)).min() {
+    while let Some(at) = starts.iter().filter_map(|start| rest.find(start)).min() {
         let is_path = !rest[..at].ends_with(|c: char| c.is_alphanumeric() || "_:$".contains(c));
         let line_start = rest[..at].rfind('\n').map_or(0, |at| at + 1);
         let is_comment = rest[line_start..at].trim_start().starts_with("//");
@@ -183,8 +188,8 @@ mod tests {
             &["crate", "units", "Rate"],
             &["super", "b", "C"],
         ];
-        assert_eq!(imports(code), expected);
-        assert!(imports("// crate::a::b\nuse other_crate::a; $crate::b").is_empty());
+        assert_eq!(imports(code, &[]), expected);
+        assert!(imports("// crate::a::b\nuse other_crate::a; $crate::b", &[]).is_empty());
     }
 
     #[test]
@@ -214,6 +219,20 @@ mod tests {
         ];
         assert_eq!(cycles(&files).len(), 1);
         assert!(cycles(&files[1..]).is_empty());
+    }
+
+    #[test]
+    fn cycles__are_found_through_a_child() {
+        let files = |run| {
+            [
+                source("x/src/main.rs", "mod bench;\nmod run;\nbench::main();"),
+                source("x/src/bench/mod.rs", "mod laws;\nlaws::main();\npub use laws::A;"),
+                source("x/src/bench/laws.rs", "use crate::run;\nuse super::table;"),
+                source("x/src/run.rs", run),
+            ]
+        };
+        assert_eq!(cycles(&files("use crate::bench::A;")).len(), 1);
+        assert!(cycles(&files("")).is_empty());
     }
 
     #[test]

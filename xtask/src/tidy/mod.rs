@@ -15,7 +15,7 @@ use crate::sources::{self, Source};
 
 type Rule = fn(&[Source]) -> Vec<String>;
 
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     sizes::long_files,
     sizes::long_documents,
     sizes::large_folders,
@@ -29,6 +29,7 @@ const RULES: [Rule; 15] = [
     words::scheme_names,
     words::machine_paths,
     documents::missing,
+    documents::folders_without_row,
     documents::measurements,
     documents::ignores_without_reason,
 ];

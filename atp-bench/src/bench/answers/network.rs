@@ -9,8 +9,8 @@ use testbed::{Daemon, Launch, Star, interrupt};
 use super::job::{self, Place, Row};
 use super::table::Table;
 use crate::bench::table as text_table;
+use crate::job::progress::Progress;
 use crate::result_file::ResultFile;
-use crate::run::progress::Progress;
 
 /// The rate of the senders, and that of the receiver's port, whose queue is short.
 const RATE_MAX: &str = "100mbit";

@@ -11,9 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use atp_common::maps::arrivals::ArrivalKey;
 use atp_common::maps::{Config, Flow, GROUPS, JOB_ACTIVE, Job, LaneControl, PortEntry};
-use atp_user::datapath::{
-    Datapath, EGRESS, INGRESS, Object, PacingRequest, PacketLog, XDP, XdpMode,
-};
+use atp_datapath::{Datapath, EGRESS, INGRESS, Object, PacingRequest, PacketLog, XDP, XdpMode};
 use nix::sched::{CloneFlags, unshare};
 
 use super::packet::{Ends, HERE, mapped};

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use atp_user::datapath::PacingRequest;
+use atp_datapath::PacingRequest;
 
 use super::options::{JsonOption, require_root};
 use crate::installed;

@@ -1,7 +1,7 @@
 //! The output of `bench datapath`.
 
+use atp_datapath::ProgramStats;
 use atp_output::note;
-use atp_user::datapath::ProgramStats;
 use comfy_table::Table;
 use serde::Serialize;
 

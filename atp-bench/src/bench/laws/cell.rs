@@ -9,13 +9,14 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use super::setting::Setting;
-use crate::run::clock;
-use crate::run::exact::{self, Latency, Traffic, Window};
-use crate::run::messages::needed;
-use crate::run::progress::Progress;
-use crate::run::protocol::{JobSpec, ReceiverReport, SenderReport};
-use crate::run::scheme_name::SchemeName;
-use crate::run::session::{Crew, START_LEAD_NS, dropped_share};
+use crate::job::clock;
+use crate::job::exact::{self, Latency, Window};
+use crate::job::exact_traffic::Traffic;
+use crate::job::messages::needed;
+use crate::job::progress::Progress;
+use crate::job::protocol::{JobSpec, ReceiverReport, SenderReport};
+use crate::job::scheme_name::SchemeName;
+use crate::job::session::{Crew, START_LEAD_NS, dropped_share};
 use testbed::Testbed;
 
 /// The parameters of a cell.

@@ -17,9 +17,9 @@ use atp_output::say;
 use switch_profiles::Profile;
 
 use super::options::{DaemonOption, JsonOption, require_root};
-use crate::run;
-use crate::run::messages::Messages;
-use crate::run::progress::Progress;
+use crate::job;
+use crate::job::messages::Messages;
+use crate::job::progress::Progress;
 pub use cell::machine_load;
 use cell::{Cell, Conditions, Run};
 use setting::Setting;
@@ -43,14 +43,14 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "RULE", value_parser = law::among(&Rule::ALL))]
     without: Vec<Rule>,
     /// Minimal sampling rates
-    #[arg(long, value_delimiter = ',', default_value = "0.5,0.8,0.95,0.99", value_parser = run::msr)]
+    #[arg(long, value_delimiter = ',', default_value = "0.5,0.8,0.95,0.99", value_parser = job::msr)]
     msr: Vec<f64>,
     /// Sizes of messages, in packets of 1400 bytes
     #[arg(long, value_delimiter = ',', value_name = "COUNT", default_value = "1,16",
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     packets: Vec<u32>,
     /// MSR of the job that begins later; 0.95 if the first has this MSR too
-    #[arg(long, value_name = "MSR", default_value = "0.5", value_parser = run::msr)]
+    #[arg(long, value_name = "MSR", default_value = "0.5", value_parser = job::msr)]
     beside: f64,
     /// Number of sending hosts; two jobs get half of them each
     #[arg(long, default_value = "4", value_parser = clap::value_parser!(u8).range(2..=32))]

@@ -88,7 +88,7 @@ impl Results {
 impl CellResults {
     fn new(cell: &Cell, runs: Vec<Run>) -> CellResults {
         let over = |value: fn(&Run) -> f64| median(runs.iter().map(value)).unwrap_or(0.0);
-        let of_exact = |value: fn(&crate::run::exact::Latency) -> f64| {
+        let of_exact = |value: fn(&crate::job::exact::Latency) -> f64| {
             median(runs.iter().filter_map(|run| run.exact.as_ref().map(value)))
         };
         CellResults {
@@ -130,7 +130,7 @@ impl CellResults {
 mod tests {
     use super::super::setting::Setting;
     use super::*;
-    use crate::run::exact::Latency;
+    use crate::job::exact::Latency;
 
     #[test]
     fn new__medians_of_runs() {

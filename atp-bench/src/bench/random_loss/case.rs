@@ -11,7 +11,7 @@ use serde::Serialize;
 use testbed::faults::{Injection, Trouble, wired_star};
 use testbed::{Daemon, Host, Launch};
 
-use crate::run::messages::needed;
+use crate::job::messages::needed;
 
 const MESSAGE_BYTES: usize = 1_400;
 /// A full message's packet, as rates count it.

@@ -13,8 +13,8 @@ use testbed::interrupt;
 
 use super::options::{DaemonOption, JsonOption, require_root};
 use super::table;
+use crate::job::{self, progress::Progress};
 use crate::median::median;
-use crate::run::{self, progress::Progress};
 use case::{Case, Datapath, Run};
 
 #[derive(clap::Args)]
@@ -23,10 +23,10 @@ pub struct Args {
     #[arg(long, default_value = "0.25", value_parser = loss)]
     loss: f64,
     /// Minimal sampling rates of jobs whose ACKs and receipts all arrive
-    #[arg(long, value_delimiter = ',', default_value = "0.9,1", value_parser = run::msr)]
+    #[arg(long, value_delimiter = ',', default_value = "0.9,1", value_parser = job::msr)]
     one_way: Vec<f64>,
     /// Minimal sampling rates of jobs that lose ACKs and receipts too
-    #[arg(long, value_delimiter = ',', default_value = "0.7", value_parser = run::msr)]
+    #[arg(long, value_delimiter = ',', default_value = "0.7", value_parser = job::msr)]
     both_ways: Vec<f64>,
     /// Number of messages, 1400 bytes each
     #[arg(long, default_value = "5715", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]

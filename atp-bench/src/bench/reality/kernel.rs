@@ -12,11 +12,11 @@ use atp_output::say;
 use switch_profiles::Profile;
 
 use super::{Args, MESSAGE_BYTES, Outcome, SAMPLE_US};
-use crate::run::clock;
-use crate::run::messages::{Messages, needed};
-use crate::run::progress::Progress;
-use crate::run::protocol::JobSpec;
-use crate::run::session::{Crew, START_LEAD_NS, dropped_share};
+use crate::job::clock;
+use crate::job::messages::{Messages, needed};
+use crate::job::progress::Progress;
+use crate::job::protocol::JobSpec;
+use crate::job::session::{Crew, START_LEAD_NS, dropped_share};
 use testbed::{Host, Launch, Options, Testbed};
 
 /// The measurements.

@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 use super::options::{DaemonOption, JsonOption, require_root};
 use super::{program_output, table};
 use crate::installed;
-use crate::run;
-use crate::run::scheme_name::SchemeName;
+use crate::job;
+use crate::job::scheme_name::SchemeName;
 use testbed::interrupt;
 
 #[derive(clap::Args)]
 pub struct Args {
     /// Minimal sampling rates
-    #[arg(long, value_delimiter = ',', default_value = "0.5,0.8,0.95,1", value_parser = run::msr)]
+    #[arg(long, value_delimiter = ',', default_value = "0.5,0.8,0.95,1", value_parser = job::msr)]
     msr: Vec<f64>,
     /// Number of sending hosts
     #[arg(long, default_value = "4", value_parser = clap::value_parser!(u8).range(1..=32))]

@@ -11,8 +11,9 @@ use super::rank::{self, Trained};
 use super::row::{Cell, Outcome};
 use super::scheme::Scheme;
 use crate::bench::laws::machine_load;
-use crate::run::clock;
-use crate::run::exact::{self, Requests, Traffic, Window};
+use crate::job::clock;
+use crate::job::exact::{self, Requests, Window};
+use crate::job::exact_traffic::Traffic;
 
 /// The port of PyTorch's store on the first rank's host.
 const STORE_PORT: u16 = 29_500;

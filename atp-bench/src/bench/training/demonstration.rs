@@ -15,8 +15,8 @@ use super::scheme::{Model, Scheme};
 use super::{draw, require_success, table};
 use crate::bench::require_root;
 use crate::installed;
+use crate::job::progress::Progress;
 use crate::result_file::ResultFile;
-use crate::run::progress::Progress;
 
 const SCENARIO: Scenario = Scenario::SlowLink;
 const MODEL: Model = Model::Mlp;

@@ -23,8 +23,8 @@ use testbed::interrupt;
 
 use super::options::{DaemonOption, require_root};
 use crate::installed;
+use crate::job::progress::Progress;
 use crate::result_file::ResultFile;
-use crate::run::progress::Progress;
 use cell::Conditions;
 use row::{Cell, Outcome, Rows};
 use scenario::Scenario;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use testbed::Options;
 
-use crate::run::exact::{self, Load};
+use crate::job::exact::{self, Load};
 use switch_profiles::Profile;
 
 /// The rate of every port and NIC, but that of a slow rank.

@@ -4,13 +4,13 @@
 mod wake;
 
 use super::quota;
-use crate::datapath::{ArrivalCounts, ArrivingMap, DatapathError};
 use atp_common::{
     laws::advice::{Span, WINDOW_NS},
     maps::{ADVISED_LANES, LINES, RECEIVER_LANES, arrivals::ArrivalKey},
     units::Rate,
     wire::Advice,
 };
+use atp_datapath::{ArrivalCounts, ArrivingMap, DatapathError};
 use atp_proto::{Adviser, AdviserConfig, Rest, WireBytes};
 use slab::Slab;
 use std::{

@@ -7,8 +7,8 @@ use super::{
     },
     Host,
 };
-use crate::datapath::{Route, RouteQuery};
 use approxlib::control::{CoverageStats, Refusal, RefusalKind, Reply};
+use atp_datapath::{Route, RouteQuery};
 use std::{
     io,
     time::{Duration, Instant},

@@ -23,7 +23,6 @@ use super::{
     socket_addresses::UdpEndpoints,
     telemetry::TelemetryThread,
 };
-use crate::datapath::{Datapath, DatapathError};
 use anyhow::{Context, Result as AnyResult};
 use approxlib::control::{CoverageStats, Refusal, RefusalKind, Reply, Request, Snapshot};
 use atp_common::{
@@ -31,6 +30,7 @@ use atp_common::{
     maps::{GroupProgress, HeardAdvice, PortEntry},
     units::{PodBool, Rate},
 };
+use atp_datapath::{Datapath, DatapathError};
 use std::{
     collections::HashMap,
     os::fd::{AsFd, OwnedFd},

@@ -17,13 +17,13 @@ use super::{
     },
     Host, RingMaker, tick_of, warn_on_error,
 };
-use crate::datapath::{Datapath, DatapathError, ProgressMap, RouteQuery};
 use approxlib::control::{GroupOpen, KnownPath, Refusal, RefusalKind, Reply, SenderGrant};
 use atp_common::{
     laws::{backlog, lane::Settings},
     maps::{ACK_RING_WORDS, Flow, GROUPS, GroupProgress, LANE_NONE, PortEntry},
     units::{Msr, Rate},
 };
+use atp_datapath::{Datapath, DatapathError, ProgressMap, RouteQuery};
 use std::{
     os::fd::{AsFd, OwnedFd},
     rc::Rc,

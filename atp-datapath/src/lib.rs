@@ -1,23 +1,29 @@
 //! The userspace side of the datapath: loads and attaches the eBPF programs, and writes their maps.
+//!
+//! [`Datapath`] is the loaded programs with their maps and interfaces. The control loop over it is
+//! in `atp-user`.
+
+#![deny(missing_docs)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod ack_mark;
 mod ack_rings;
 mod arrivals;
 mod attach;
-pub(crate) mod bpf;
-pub(crate) mod device;
+pub mod bpf;
+pub mod device;
 mod error;
 #[cfg(feature = "harness")]
 mod harness;
-pub(crate) mod interface;
+pub mod interface;
 mod lanes;
 mod laws;
 mod load;
 mod log;
 mod log_limit;
 mod log_line;
-pub(crate) mod mapped;
-pub(crate) mod netlink_query;
+pub mod mapped;
+pub mod netlink_query;
 mod network;
 mod object;
 pub mod pacing;
@@ -35,13 +41,13 @@ pub use error::DatapathError;
 pub use interface::interface_speed;
 pub use lanes::{Lanes, Sent};
 pub use laws::Laws;
-pub(crate) use load::KERNEL_NEEDED;
+pub use load::KERNEL_NEEDED;
 pub use log::PacketLog;
 pub use log_line::TARGET as LOG_TARGET;
 pub use object::Object;
 pub use pacing::{PacingRequest, own_qdiscs, remove_own_qdisc};
 pub use progress::ProgressMap;
-pub(crate) use route::names_of_carriers;
+pub use route::names_of_carriers;
 pub use route::{Route, RouteQuery};
 pub use stats::{Meter, ProgramStats};
 

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::super::clock;
-use super::super::fleet::Fleet;
-use super::super::protocol::{Order, Reply, Role};
-use super::{Load, Requests};
+use super::clock;
+use super::exact::{Load, Requests};
+use super::fleet::Fleet;
+use super::protocol::{Order, Reply, Role};
 use testbed::{Host, Testbed};
 
 /// The time for connections to open and caches to warm up.

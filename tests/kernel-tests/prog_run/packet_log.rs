@@ -3,12 +3,12 @@
 use crate::NEEDS;
 use anyhow::{Context, Result, ensure};
 use atp_common::wire::{Fields, Header};
+use atp_datapath::{EGRESS, INGRESS, PacketLog, XDP};
 use atp_tests::{
     capability::Suite,
     packets::{GROUP, Shape, data_fields},
     prog_run::{Rig, TC_DROP, TC_PASS},
 };
-use atp_user::datapath::{EGRESS, INGRESS, PacketLog, XDP};
 
 pub fn add(suite: &mut Suite) {
     suite.add("packet_log__off_leaves_no_code", NEEDS, off_leaves_no_code);

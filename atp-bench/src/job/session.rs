@@ -13,7 +13,8 @@ use anyhow::{Context, Result, bail, ensure};
 use super::accepted::Accepted;
 use super::answer::{Answers, QueryError};
 use super::clock;
-use super::exact::{self, Latency, Traffic, Window};
+use super::exact::{self, Latency, Window};
+use super::exact_traffic::Traffic;
 use super::fleet::Fleet;
 use super::intervals::{Coverage, Interval, coverage};
 use super::messages::needed;
@@ -26,7 +27,7 @@ use testbed::{Launch, Profile, Testbed, interrupt};
 
 /// The time limit of a measurement: at a light load, enough requests would take minutes.
 const MEASURED_S_MAX: f64 = 30.0;
-pub(crate) const START_LEAD_NS: u64 = 50_000_000;
+pub const START_LEAD_NS: u64 = 50_000_000;
 /// Factor over the ideal completion time after which a job counts as stuck.
 const STUCK_FACTOR: f64 = 30.0;
 const STUCK_MIN: Duration = Duration::from_secs(60);
@@ -302,7 +303,7 @@ fn law_options(profile: &Profile) -> Vec<String> {
 }
 
 /// The workers of one job.
-pub(crate) struct Crew {
+pub struct Crew {
     fleet: Fleet,
     receiver: usize,
     senders: Vec<usize>,
@@ -310,7 +311,7 @@ pub(crate) struct Crew {
 
 impl Crew {
     /// Starts the workers on the job's hosts, and waits until all are ready.
-    pub(crate) fn assemble(testbed: &Testbed, job: &JobSpec) -> Result<Crew> {
+    pub fn assemble(testbed: &Testbed, job: &JobSpec) -> Result<Crew> {
         let mut fleet = Fleet::new();
         let host = testbed.receiver();
         let bind = host.ipv4.into();
@@ -340,12 +341,12 @@ impl Crew {
     }
 
     /// Orders all workers to begin at this instant of the shared clock.
-    pub(crate) fn start(&mut self, at_ns: u64) -> Result<()> {
+    pub fn start(&mut self, at_ns: u64) -> Result<()> {
         self.fleet.order_all(Order::Start { at_ns })
     }
 
     /// Waits for all workers to end. `progress` gets the number of delivered messages.
-    pub(crate) fn results(
+    pub fn results(
         &mut self,
         deadline: Instant,
         mut progress: impl FnMut(usize),
@@ -398,7 +399,7 @@ fn outcome(
 }
 
 /// The share of the sent packets that did not arrive.
-pub(crate) fn dropped_share(received: &ReceiverReport, sent: &[SenderReport]) -> Result<f64> {
+pub fn dropped_share(received: &ReceiverReport, sent: &[SenderReport]) -> Result<f64> {
     let packets_sent: u64 = sent.iter().map(|sender| sender.packets_sent).sum();
     let lost_by_senders: Option<u64> = sent.iter().map(|sender| sender.packets_lost).sum();
     let arrived = received.packets_arrived.map(|arrived| packets_sent.saturating_sub(arrived));

@@ -10,6 +10,7 @@ use atp_common::{
     maps::{Config, LaneControl},
     wire::{Fields, Flags, Header},
 };
+use atp_datapath::pacing::Backend;
 use atp_tests::{
     capability::Suite,
     packets::{Parsed, Shape, data_fields},
@@ -18,7 +19,6 @@ use atp_tests::{
         TC_PASS, control, now_ns,
     },
 };
-use atp_user::datapath::pacing::Backend;
 
 pub fn add(suite: &mut Suite) {
     suite.add("pacing__fq_departures_keep_the_rate", NEEDS, fq_departures_keep_the_rate);

@@ -81,7 +81,7 @@ pub fn mtu_bytes(name: &str) -> Option<u32> {
 }
 
 /// The speed that an interface reports, in Mbit/s; `None` if it reports none.
-pub(crate) fn reported_speed_mbit_per_s(name: &str) -> Option<u32> {
+pub fn reported_speed_mbit_per_s(name: &str) -> Option<u32> {
     let megabits = link_speed_mbit_per_s(&control_socket().ok()?, name);
     megabits.filter(|megabits| *megabits > 0)
 }

@@ -10,6 +10,7 @@ use atp_common::{
         PROBE_SLOTS, ProbeBody,
     },
 };
+use atp_datapath::{EGRESS, INGRESS};
 use atp_tests::{
     capability::Suite,
     packets::{COOKIE, End, GROUP, LOCAL_RECEIVER, Parsed, RECEIVER, SENDER, Shape, data_fields},
@@ -17,7 +18,6 @@ use atp_tests::{
         DSCP, EPOCH, LANE, Rig, SkBuff, TC_DROP, TC_PASS, TC_REDIRECT, XDP_DROP, control, now_ns,
     },
 };
-use atp_user::datapath::{EGRESS, INGRESS};
 
 pub fn add(suite: &mut Suite) {
     suite.add("probe__arrivals_are_answered_in_place", NEEDS, arrivals_are_answered_in_place);

@@ -8,12 +8,10 @@
 mod client;
 mod latency;
 mod server;
-mod traffic;
 
 pub use client::{Client, Load, Requests};
 pub use latency::{Latency, Window, latency, times_ms};
 pub use server::serve;
-pub use traffic::Traffic;
 
 /// Ten segments of 1,448 bytes, the payload of an MTU of 1,500 with TCP timestamps.
 pub const REQUEST_BYTES: usize = 14_480;

@@ -6,12 +6,12 @@ use atp_common::{
     maps::{LANE_NONE, LaneControl},
     wire::{Fields, Flags, Header, Kind},
 };
+use atp_datapath::EGRESS;
 use atp_tests::{
     capability::Suite,
     packets::{GROUP, Parsed, Shape, data_fields},
     prog_run::{DSCP, EPOCH, LANE, Outcome, Rig, SkBuff, TC_DROP, TC_PASS, control, flow, now_ns},
 };
-use atp_user::datapath::EGRESS;
 
 pub fn add(suite: &mut Suite) {
     suite.add("egress__data_is_marked_and_stamped", NEEDS, data_is_marked_and_stamped);

@@ -8,9 +8,9 @@ pub(super) mod netlink;
 mod qdisc;
 
 pub use error::PacingError;
-pub(crate) use fq::PACKETS_PER_FLOW;
+pub use fq::PACKETS_PER_FLOW;
 pub use htb::class_of_lane;
-pub(crate) use qdisc::{OWN_MAJOR, options_of};
+pub use qdisc::{OWN_MAJOR, options_of};
 
 use atp_common::maps::{BACKEND_FQ, BACKEND_HTB};
 use netlink::Netlink;

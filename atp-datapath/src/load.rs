@@ -26,7 +26,7 @@ use aya::{
 use std::{error::Error, io, os::fd::AsFd, sync::Arc};
 
 /// The first kernel with TCX, the newest feature that the programs and their links need.
-pub(crate) const KERNEL_NEEDED: (u8, u8, &str) = (6, 6, "6.6");
+pub const KERNEL_NEEDED: (u8, u8, &str) = (6, 6, "6.6");
 
 pub fn load(
     object: &[u8],

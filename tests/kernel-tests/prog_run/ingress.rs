@@ -6,13 +6,13 @@ use atp_common::{
     maps::{Flow, PortEntry},
     wire::{Fields, Flags, Header, Kind},
 };
+use atp_datapath::{INGRESS, XdpMode, pacing::Backend};
 use atp_tests::{
     capability::Suite,
     chain::ForeignProgram,
     packets::{LOCAL_RECEIVER, Parsed, SENDER, Shape, data_fields},
     prog_run::{EPOCH, LANE, Rig, SkBuff, TC_PASS},
 };
-use atp_user::datapath::{INGRESS, XdpMode, pacing::Backend};
 use std::{
     process::Command,
     time::{Duration, Instant},

@@ -6,12 +6,12 @@ use atp_common::{
     maps::{ArrivedLane, LINES, arrivals::ArrivalKey},
     wire::{Advice, Fields, Flags, HEADER_LEN, Header, Kind},
 };
+use atp_datapath::{INGRESS, WireBytes};
 use atp_tests::{
     capability::Suite,
     packets::{COOKIE, GROUP, LOCAL_RECEIVER, RECEIVER, SENDER, Shape, data_fields},
     prog_run::{DSCP, Rig, SkBuff},
 };
-use atp_user::datapath::{INGRESS, WireBytes};
 
 pub fn add(suite: &mut Suite) {
     suite.add("arrivals__of_lanes_and_of_all", NEEDS, of_lanes_and_of_all);

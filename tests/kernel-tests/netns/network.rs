@@ -3,11 +3,11 @@
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::Client;
+use atp_datapath::{EGRESS, INGRESS};
 use atp_tests::{
     chain::{FOREIGN, ForeignProgram, order},
     kernel_lock,
 };
-use atp_user::datapath::{EGRESS, INGRESS};
 use aya::programs::TcAttachType;
 use std::{
     net::UdpSocket,

@@ -13,12 +13,12 @@ use atp_common::{
     units::{PodBool, Rate, Share},
     wire::{Advice, Fields, Flags, Header, Kind},
 };
+use atp_datapath::Lanes;
 use atp_tests::{
     capability::Suite,
     packets::{Parsed, Shape, data_fields},
     prog_run::{LANE, Rig, TC_DROP, TC_PASS, XDP_DROP, control, now_ns},
 };
-use atp_user::datapath::Lanes;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::{
