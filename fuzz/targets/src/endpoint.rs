@@ -1,5 +1,5 @@
 //! Fuzzes an endpoint with many hostile senders: DATA, FINs, TERMS, PROBEs and damaged packets from
-//! a few addresses, messages that come complete in one buffer, silence, housekeeping, requests, and
+//! a few addresses, packets that come again, messages that come complete in one buffer, silence, housekeeping, requests, and
 //! a receiver that leaves.
 //!
 //! Invariants:
@@ -69,6 +69,8 @@ struct Fuzz {
     /// Address, job, window, group, id and content of what was handed over. The content is that of
     /// a run.
     got: BTreeSet<(SocketAddr, u32, u32, u8, u32, u8)>,
+    /// The packets that came.
+    history: Vec<(Origin, Vec<u8>)>,
     received: BTreeMap<SocketAddr, u64>,
     sent: BTreeMap<SocketAddr, u64>,
     packets: u64,
@@ -101,6 +103,7 @@ impl Fuzz {
             now_ns: 0,
             slot: 0,
             got: BTreeSet::new(),
+            history: Vec::new(),
             received: BTreeMap::new(),
             sent: BTreeMap::new(),
             packets: 0,
@@ -130,6 +133,12 @@ impl Fuzz {
                 let mut buffer = Merged { ends, packets };
                 self.endpoint.on_buffer(self.now_ns, &mut buffer, &mut self.host);
             }
+            Step::Again(back) => {
+                let at = self.history.len().checked_sub(1 + usize::from(*back));
+                if let Some((origin, bytes)) = at.map(|at| self.history[at].clone()) {
+                    self.packet(&origin, &bytes);
+                }
+            }
             Step::Wait(ms) => self.now_ns += 1 + u64::from(*ms) * 1_000_000,
             Step::Expire => self.endpoint.expire(self.now_ns),
             Step::Request(origin, rate) => {
@@ -154,6 +163,7 @@ impl Fuzz {
 
     fn packet(&mut self, origin: &Origin, bytes: &[u8]) {
         self.note(origin.address(), bytes.len());
+        self.history.push((*origin, bytes.to_vec()));
         let (head, body) = bytes.split_at(HEADER_LEN.min(bytes.len()));
         let ends = Ends { source: origin.address(), local: None };
         let packet = Datagram { head, body, ends, traffic_class: 0 };
@@ -205,7 +215,7 @@ impl Fuzz {
 
     fn memory_bytes_max(&self) -> u64 {
         let sources = SOURCES_MAX as u64 * SOURCE_BYTES;
-        BUDGET_BYTES + ASSEMBLER_BYTES + sources + self.packets * PACKET_BYTES + self.bytes
+        BUDGET_BYTES + ASSEMBLER_BYTES + sources + self.packets * PACKET_BYTES + 3 * self.bytes
     }
 }
 

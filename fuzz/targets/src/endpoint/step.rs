@@ -22,6 +22,8 @@ pub enum Step {
     Flood(u8, Origin, Packet),
     /// A message whose packets come in one buffer.
     Complete(Origin, Complete),
+    /// The packet that came this many before the last one comes again.
+    Again(u8),
     /// A pause, milliseconds.
     Wait(u16),
     /// The library's housekeeping.
@@ -103,15 +105,20 @@ impl Packet {
             (_, false) => MORE,
         };
         let flags = crate::wire::flags(kind, self.flags & !unwanted);
-        let count = u32::from(self.count.max(1));
+        let count = u32::from(self.count % 4 + 1);
+        let (message, index, count) = match self.kind {
+            // The sum of all groups' messages, the attempt, and the only page.
+            PacketKind::Fin(messages, ..) => (messages, self.index.into(), 1),
+            _ => (self.message, u32::from(self.index) % count, count),
+        };
         let header = Header::new(&Fields {
             kind,
             flags,
             group: self.group % 3,
             job: origin.job(),
             cookie: origin.cookie().into(),
-            message: self.message.into(),
-            index: u32::from(self.index) % count,
+            message: message.into(),
+            index,
             count,
             epoch: 0,
             slot: slot.wrapping_sub(u32::from(self.slot % 8)),
