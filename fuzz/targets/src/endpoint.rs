@@ -1,6 +1,6 @@
 //! Fuzzes an endpoint with many hostile senders: DATA, FINs, TERMS, PROBEs and damaged packets from
-//! a few addresses, packets that come again, messages that come complete in one buffer, silence, housekeeping, requests, and
-//! a receiver that leaves.
+//! a few addresses, packets that come again, messages that come complete in one buffer, silence,
+//! housekeeping, requests, and a receiver that leaves.
 //!
 //! Invariants:
 //!
