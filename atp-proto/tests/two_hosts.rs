@@ -205,7 +205,8 @@ fn job__whose_receiver_leaves_ends_truly_or_with_an_error() {
                 assert_eq!(reason, Some(ResetReason::Gone));
                 failed += 1;
             }
-            // A receiver that leaves has nothing to say to a sender of which it knows no message.
+            // It left before it knew the sender, or it lingered for nobody and its last packets
+            // were lost.
             Err(SendError::PeerSilent { .. } | SendError::NotReading { .. }) => {}
             Err(error) => panic!("{error}"),
         }

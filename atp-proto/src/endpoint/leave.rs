@@ -1,6 +1,6 @@
 //! Leaving: tells the senders of unfinished jobs, and stays until those of ended jobs know.
 
-use super::{Endpoint, Lanes};
+use super::{Endpoint, Lanes, OPEN_WINDOWS_MAX};
 use crate::{StatedEnd, reset_header};
 use atp_common::wire::{HEADER_LEN, ResetReason};
 
@@ -18,16 +18,23 @@ pub struct Leaving {
 
 impl<L: Lanes> Endpoint<L> {
     /// Begins to leave: tells the senders of unfinished jobs, and those of ended jobs once more.
-    /// From now on only the latter get answers. `linger_ns`: how long to wait for a sender that may
-    /// not know of its job's end.
+    /// From now on only FINs of ended jobs are answered. Packets of a known unfinished job get a
+    /// RESET, those of an unknown one nothing. `linger_ns`: how long to wait for a sender that may
+    /// not know of its job's end. A second call does nothing.
     pub fn leave(&mut self, now_ns: u64, linger_ns: u64) {
+        if self.leaving.is_some() {
+            return;
+        }
         self.leaving = Some(Leaving { started_ns: now_ns, linger_ns, repeated_ns: now_ns });
         self.repeat_answers(now_ns);
         for source in self.sources.iter_mut().filter(|source| !source.transport.is_finished()) {
             let ends = source.ends();
-            self.replies.control(ends, |out| source.transport.write_receipt(now_ns, out));
+            // One of each open window.
+            for _ in 0..OPEN_WINDOWS_MAX {
+                self.replies.control(ends, |out| source.transport.write_receipt(now_ns, out));
+            }
         }
-        // The receipts go first.
+        // The receipts go first: as a bare header, a RESET would overtake them.
         for source in self.sources.iter().filter(|source| !source.transport.is_finished()) {
             let reset = reset_header(&source.first, ResetReason::Gone);
             self.replies.control(source.ends(), |out| {
@@ -39,9 +46,9 @@ impl<L: Lanes> Endpoint<L> {
         self.repeat_answers(now_ns);
     }
 
-    /// Repeats the answers that are due. Returns when to call this again; `None` if nobody needs
-    /// this endpoint any longer. Packets may arrive until then.
-    pub fn stay(&mut self, now_ns: u64) -> Option<u64> {
+    /// Repeats the answers that are due after [`Self::leave`]. Returns when to call this again, and
+    /// `None` once no sender needs this endpoint. Hand it the packets that arrive until then.
+    pub fn handle_leave_timeout(&mut self, now_ns: u64) -> Option<u64> {
         let newest_ns = self.sources.newest_unknown_end_ns(now_ns);
         let leaving = self.leaving.as_mut()?;
         let stay_left_ns = STAY_NS_MAX.saturating_sub(now_ns - leaving.started_ns);

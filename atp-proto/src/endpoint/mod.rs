@@ -12,7 +12,7 @@
 //! 2. The sender's transport ([`Receiver`](crate::Receiver)) takes the packet.
 //! 3. Complete messages become `events`; ACKs, receipts and RESETs become `replies`.
 //!
-//! `on_fin` answers a FIN, also the second one, and that of a sender that left the table. `leave`
+//! `on_fin` answers a FIN, also a repeated one, and that of a sender that left the table. `leave`
 //! is the end of the receiver itself.
 
 mod datagram;
@@ -63,7 +63,7 @@ pub struct Endpoint<L> {
     stats: Stats,
     replies: Replies,
     events: Vec<Event>,
-    /// Set when the receiver has begun to leave: only senders of ended jobs still get answers.
+    /// Set when the receiver has begun to leave.
     leaving: Option<Leaving>,
 }
 
@@ -74,7 +74,10 @@ impl<L: Lanes> Endpoint<L> {
         Self::with_budget(admission, Budget::new(bytes_max))
     }
 
-    /// An endpoint whose senders share `budget`, perhaps with those of other endpoints.
+    /// An endpoint whose senders share `budget`, perhaps with those of other endpoints. Then
+    /// [`Admission::memory_bytes_max`] has no effect, and [`Stats::memory_bytes`] is that of all. A
+    /// budget below [`ReceiverConfig::budget_bytes_min`](crate::ReceiverConfig::budget_bytes_min)
+    /// refuses long messages.
     pub fn with_budget(admission: Admission, budget: Arc<Budget>) -> Self {
         Self {
             resets: ResetLimiter::new(admission.secret),
@@ -91,8 +94,12 @@ impl<L: Lanes> Endpoint<L> {
         self.sources.set_gives_advice(gives_advice);
     }
 
-    /// Writes the receipts and requests that are due, with the advice that has changed.
+    /// Writes the receipts and requests that are due, and takes the advice that has changed. After
+    /// [`Self::leave`] there are none.
     pub fn handle_timeout(&mut self, now_ns: u64) {
+        if self.leaving.is_some() {
+            return;
+        }
         for source in self.sources.iter_mut() {
             source.take_advice();
             let ends = source.ends();
@@ -107,8 +114,12 @@ impl<L: Lanes> Endpoint<L> {
         }
     }
 
-    /// When [`Self::handle_timeout`] is due next; `None` if not before the next packet.
+    /// When [`Self::handle_timeout`] is due next; `None` if not before the next packet, request or
+    /// advice.
     pub fn poll_timeout(&self) -> Option<u64> {
+        if self.leaving.is_some() {
+            return None;
+        }
         self.sources.iter().filter_map(|source| source.transport.poll_timeout()).min()
     }
 
@@ -118,12 +129,12 @@ impl<L: Lanes> Endpoint<L> {
         self.sources.expire(now_ns);
     }
 
-    /// The packets to send. Clear them when they are sent.
+    /// The packets to send. Clear them after each batch: they are kept until then.
     pub fn replies(&mut self) -> &mut Replies {
         &mut self.replies
     }
 
-    /// The events for the application since the last call.
+    /// The events for the application since the last call. Take them after each batch.
     pub fn take_events(&mut self) -> impl Iterator<Item = Event> + '_ {
         self.events.drain(..)
     }
@@ -143,7 +154,7 @@ impl<L: Lanes> Endpoint<L> {
         self.sources.iter_mut().map(|source| (source.key.address, &mut source.lanes))
     }
 
-    /// Ends the advice to all lanes: who gave it has gone.
+    /// Ends the advice to all lanes: its giver has gone.
     pub fn end_advice(&mut self) {
         self.sources.iter_mut().for_each(Source::end_advice);
     }

@@ -1,5 +1,5 @@
-//! Answers FINs: the first one ends the job, later ones get the same answer again, also when their
-//! sender has left the table.
+//! Answers FINs. The one after which every group has enough, or a forced one, ends the job or the
+//! window. Repeated ones get the same answer again, also when their sender has left the table.
 
 use super::{
     Datagram, Endpoint, Lanes,

@@ -20,11 +20,12 @@ use std::{
 };
 
 /// Which senders are admitted.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Admission {
     /// The most senders at once.
     pub sources_max: usize,
-    /// The memory of all senders together, bytes.
+    /// The memory of all senders together, bytes; at least
+    /// [`ReceiverConfig::budget_bytes_min`].
     pub memory_bytes_max: u64,
     /// The jobs that are admitted; empty for any.
     pub jobs: HashSet<u32>,
@@ -32,25 +33,23 @@ pub struct Admission {
     pub peers: HashSet<PeerIp>,
     /// The limits of each sender.
     pub transport: ReceiverConfig,
-    /// A random number that strangers don't know.
+    /// A random number that strangers don't know: they must not choose whose RESETs are limited.
     pub secret: u64,
 }
 
-impl Default for Admission {
+impl Admission {
     /// All jobs and addresses, with the limits of a receiving library.
-    fn default() -> Self {
+    pub fn new(secret: u64) -> Self {
         Self {
             sources_max: 256,
             memory_bytes_max: 256 << 20,
             jobs: HashSet::new(),
             peers: HashSet::new(),
             transport: ReceiverConfig::default(),
-            secret: 0,
+            secret,
         }
     }
-}
 
-impl Admission {
     /// Whether a sender is one of those that the application named.
     fn wants(&self, key: &SourceKey) -> bool {
         let peers = [PeerIp::from(key.address), key.address.ip().into()];

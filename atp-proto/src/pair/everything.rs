@@ -1,9 +1,11 @@
 //! Scenarios in which several things go wrong in one run.
 
 use super::{Acks, ClockStep, MsrChange, Scenario};
+use crate::SendError;
 use atp_common::{
     laws::{RateLaw, rtt::Rtt},
     units::Msr,
+    wire::ResetReason,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -41,9 +43,19 @@ impl Scenario {
         scenario.with_fault(rng)
     }
 
-    /// Whether a host disappears, leaves or is replaced, so that the job may fail.
-    pub fn may_fail(&self) -> bool {
-        self.restart_ns.is_some() || self.leave_ns.is_some() || self.vanish_ns.is_some()
+    /// Whether this fault of a host may end the job with this error.
+    pub fn explains(&self, error: &SendError) -> bool {
+        match error {
+            SendError::PeerSilent { .. } | SendError::NotReading { .. } => {
+                self.vanish_ns.is_some() || self.leave_ns.is_some()
+            }
+            SendError::Reset { reason: Some(ResetReason::Gone), .. } => self.leave_ns.is_some(),
+            SendError::Reset { reason: Some(ResetReason::Forgotten), .. } => {
+                self.silence_ns.is_some()
+            }
+            SendError::ReceiverLostState { .. } => self.restart_ns.is_some(),
+            SendError::Reset { .. } | SendError::NoRoom { .. } => false,
+        }
     }
 
     /// Draws one change of each approximate group's rate.
@@ -64,7 +76,9 @@ impl Scenario {
     fn with_fault(mut self, rng: &mut ChaCha8Rng) -> Self {
         match rng.random_range(0..14) {
             0 | 1 => {
-                self.restart_ns = Some(10u64.pow(rng.random_range(1..9)));
+                // Most come when packets have arrived.
+                let scale_ns = self.forward.delay_ns + self.wire_ns;
+                self.restart_ns = Some(scale_ns * rng.random_range(1..60));
                 // A sender that retransmits too early has copies on the way when the process
                 // changes. They are delivered twice.
                 self.sender.timer_granularity_ns = Rtt::TIMER_GRANULARITY_NS;
@@ -86,6 +100,12 @@ impl Scenario {
             6 => {
                 self.full_ns = Some(10u64.pow(rng.random_range(5..10)) * 2);
                 self.refuses_places = rng.random_bool(0.5);
+            }
+            7 => {
+                // The sender is cut off and forgotten. It comes back before its tombstone is gone.
+                self.silence_ns = Some(5_000_000_000);
+                let from_ns = 10 * (self.forward.delay_ns + self.wire_ns);
+                self.forward.blackout_ns = from_ns..from_ns + 7_500_000_000;
             }
             _ => {}
         }

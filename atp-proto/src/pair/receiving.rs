@@ -3,7 +3,7 @@
 
 use super::{Acks, Scenario, sending::content};
 use crate::{
-    Account, Budget, Message, Part, Summary, Terms,
+    Account, Budget, Message, Part, ReceiverConfig, Summary, Terms,
     endpoint::{Admission, Arrived, Datagram, Endpoint, Ends, Event, Host, Lanes, Request},
 };
 use atp_common::wire::{
@@ -50,8 +50,12 @@ pub struct ReceivingHost {
     /// The sender that holds the only place.
     stranger: Option<Stranger>,
     housekeeping_ns: u64,
-    /// Whether the receiver has begun to leave.
-    left: bool,
+    /// Once the receiver has begun to leave: when it does something next; `None` when it is gone.
+    leaving: Option<Option<u64>>,
+    /// Packets read that were cut.
+    cut: u64,
+    /// Whether the application knows its sender, from an event of the present process.
+    knows_sender: bool,
 }
 
 impl ReceivingHost {
@@ -80,14 +84,16 @@ impl ReceivingHost {
             has_finished: false,
             stranger: refuses_places.then(Stranger::default),
             housekeeping_ns: 0,
-            left: false,
+            leaving: None,
+            cut: 0,
+            knows_sender: false,
         }
     }
 
     /// Replaces the process by a new one with the same port.
     pub fn restart(&mut self, scenario: &Scenario) {
         self.endpoint = endpoint(scenario, &self.budget);
-        self.requested = 0;
+        (self.requested, self.knows_sender, self.cut) = (0, false, 0);
         self.socket.clear();
         // The application keeps the messages of windows whose end it saw.
         let summaries = &self.summaries;
@@ -101,8 +107,14 @@ impl ReceivingHost {
         scenario: &Scenario,
         payload: Vec<u8>,
     ) -> Option<Vec<u8>> {
+        if self.leaving == Some(None) {
+            return None;
+        }
+        let len = payload.len();
         let Ok((header, kind)) = Header::parse(&payload) else {
-            self.socket.push_back(payload);
+            if self.socket.len() < scenario.socket_packets {
+                self.socket.push_back(payload);
+            }
             return None;
         };
         let is_packed = kind == Kind::Data && header.flags().contains(Flags::PACKED);
@@ -116,7 +128,6 @@ impl ReceivingHost {
         if is_terms && TermsBody::parse(&payload[HEADER_LEN..]).is_none_or(states_order) {
             return None;
         }
-        let len = payload.len();
         if self.socket.len() < scenario.socket_packets {
             self.socket.push_back(payload);
         }
@@ -131,6 +142,7 @@ impl ReceivingHost {
         for _ in 0..scenario.read_packets {
             let Some(payload) = self.socket.pop_front() else { break };
             let (head, body) = payload.split_at(HEADER_LEN.min(payload.len()));
+            self.cut += u64::from(head.len() < HEADER_LEN);
             let ends = Ends { source: source(), local: None };
             let packet = Datagram { head, body, ends, traffic_class: 0 };
             self.endpoint.on_packet(now_ns, &packet, &mut arrival);
@@ -143,14 +155,10 @@ impl ReceivingHost {
             self.endpoint.expire(now_ns);
         }
         if scenario.leave_ns.is_some_and(|leave_ns| leave_ns <= now_ns) {
-            match self.left {
-                false => self.endpoint.leave(now_ns, LINGER_NS),
-                true => _ = self.endpoint.stay(now_ns),
-            }
-            self.left = true;
-        } else {
-            self.endpoint.handle_timeout(now_ns);
+            self.endpoint.leave(now_ns, LINGER_NS);
+            self.leaving = Some(self.endpoint.handle_leave_timeout(now_ns));
         }
+        self.endpoint.handle_timeout(now_ns);
         self.check_stats(scenario);
         self.answers(scenario)
     }
@@ -158,10 +166,7 @@ impl ReceivingHost {
     /// When [`ReceivingHost::read`] is due again.
     pub fn next_ns(&self, now_ns: u64, scenario: &Scenario) -> Option<u64> {
         let stranger_ns = self.stranger.as_ref().map(|stranger| stranger.due_ns);
-        let leave_ns = match self.left {
-            true => Some(now_ns + 50_000_000),
-            false => scenario.leave_ns,
-        };
+        let leave_ns = self.leaving.unwrap_or(scenario.leave_ns);
         let due = [self.endpoint.poll_timeout(), stranger_ns, leave_ns].into_iter().flatten();
         if self.socket.is_empty() { due.min() } else { Some(now_ns) }
     }
@@ -199,8 +204,7 @@ impl ReceivingHost {
 
     /// Makes the requests that are due. A new process makes the last ones again.
     fn make_requests(&mut self, now_ns: u64, scenario: &Scenario) {
-        // An application knows its sender from an event.
-        if self.endpoint.stats().sources == 0 {
+        if !self.knows_sender {
             return;
         }
         let job = scenario.sender.job;
@@ -216,8 +220,8 @@ impl ReceivingHost {
     /// Nothing that a sender of this version sends is damaged, unwanted or too large.
     fn check_stats(&self, scenario: &Scenario) {
         let refusals = self.endpoint.stats().refusals;
-        assert_eq!((refusals.too_large, refusals.forgotten), (0, 0));
-        assert!(refusals.malformed == 0 || scenario.forward.truncate > 0.0);
+        assert_eq!((refusals.too_large, refusals.malformed), (0, self.cut));
+        assert!(refusals.forgotten == 0 || scenario.silence_ns.is_some());
         assert!(refusals.unwanted == 0 || scenario.leave_ns.is_some());
     }
 
@@ -226,6 +230,12 @@ impl ReceivingHost {
     fn take_events(&mut self, scenario: &Scenario) {
         let events: Vec<_> = self.endpoint.take_events().collect();
         for event in events {
+            let (Event::Started(from, ..)
+            | Event::TermsChanged(from, ..)
+            | Event::Message(from, ..)
+            | Event::WindowEnded(from, ..)
+            | Event::Finished(from, ..)) = &event;
+            self.knows_sender |= *from == source();
             match event {
                 Event::Started(from, _, terms) | Event::TermsChanged(from, _, terms) => {
                     assert_eq!(from, source());
@@ -279,11 +289,11 @@ const LINGER_NS: u64 = 2_000_000_000;
 
 fn endpoint(scenario: &Scenario, budget: &Arc<Budget>) -> Endpoint<DrawnAdvice> {
     let places = if scenario.full_ns.is_some() && scenario.refuses_places { 1 } else { 256 };
+    let silence_ns = scenario.silence_ns.unwrap_or(scenario.receiver.silence_ns);
     let admission = Admission {
         sources_max: places,
-        transport: scenario.receiver,
-        secret: scenario.seed,
-        ..Admission::default()
+        transport: ReceiverConfig { silence_ns, ..scenario.receiver },
+        ..Admission::new(scenario.seed)
     };
     let mut endpoint = Endpoint::with_budget(admission, budget.clone());
     endpoint.set_gives_advice(scenario.advises);

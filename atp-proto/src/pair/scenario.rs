@@ -105,7 +105,7 @@ pub struct Scenario {
     pub budget_bytes: u64,
     /// Until then other senders hold all of that memory.
     pub full_ns: Option<u64>,
-    /// Until then the receiver also has no place for a new sender.
+    /// Until then the receiver has no place for a new sender, instead of no memory.
     pub refuses_places: bool,
     /// When the receiving process is replaced by a new one.
     pub restart_ns: Option<u64>,
@@ -117,6 +117,8 @@ pub struct Scenario {
     pub advises: bool,
     /// When the receiving host disappears.
     pub vanish_ns: Option<u64>,
+    /// After this silence the receiver forgets a sender.
+    pub silence_ns: Option<u64>,
     /// When the application drops the receiver.
     pub leave_ns: Option<u64>,
 }
@@ -158,6 +160,7 @@ impl Scenario {
             without_order: false,
             advises: false,
             vanish_ns: None,
+            silence_ns: None,
             leave_ns: None,
         }
     }
@@ -271,6 +274,7 @@ impl Scenario {
             without_order: false,
             advises: false,
             vanish_ns: None,
+            silence_ns: None,
             leave_ns: None,
         }
         .with_packing(seed)

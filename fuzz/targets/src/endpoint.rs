@@ -4,16 +4,19 @@
 //!
 //! Invariants:
 //!
-//! - Each message of a run is handed over once, unaltered. In every other input the jobs may be
-//!   streams, and messages are only compared with what was sent.
+//! - Each message of a run is handed over once, unaltered, with the address and the job of its
+//!   sender. In every other input the jobs may be streams, and a message may come again.
+//! - Answers to the FINs of a run state the same end.
 //! - Senders and memory keep to their limits, and the allocator's memory to what arrived.
-//! - No address gets more than five times the bytes that came from it, before the receiver leaves.
-//! - A receiver that leaves is gone after five seconds.
+//! - No address gets more than five times the bytes that came from it, but for the last packets of
+//!   a receiver that leaves.
+//! - A receiver that leaves is gone after five seconds. Another one forgets all senders, frees
+//!   their memory, and serves a new one.
 
 mod step;
 
 use arbitrary::{Arbitrary, Unstructured};
-use atp_common::wire::{Advice, HEADER_LEN};
+use atp_common::wire::{Advice, FinBody, Flags, HEADER_LEN, Header, Kind};
 use atp_proto::{
     Message, ReceiverConfig,
     endpoint::{
@@ -28,11 +31,10 @@ use std::{
 use step::{Origin, Step};
 
 const STEPS_MAX: usize = 200;
-/// More than the runs that steps name, so that each has a tombstone.
+/// Half of the runs that steps name. Four times as many have tombstones: all of them.
 const SOURCES_MAX: usize = 16;
-const BUDGET_BYTES: u64 = 1 << 22;
-/// The assemblers' least limit: a message of the greatest length always fits, with its bitmap.
-const ASSEMBLER_BYTES: u64 = 1 << 22;
+/// Far longer than all pauses of an input: what was delivered once never comes again.
+const SILENCE_NS: u64 = 1 << 50;
 /// The memory of each sender, and of the tables.
 const SOURCE_BYTES: u64 = 1 << 16;
 /// See the target `receiver`.
@@ -56,11 +58,18 @@ pub fn run(data: &[u8]) {
         let most = fuzz.memory_bytes_max();
         assert!(held <= most, "{held} bytes are held, {most} are allowed");
     }
-    fuzz.leave();
+    fuzz.finish();
 }
 
 struct Fuzz {
     endpoint: Endpoint<Advised>,
+    budget_bytes: u64,
+    /// When the receiver began to leave.
+    left_ns: Option<u64>,
+    /// The ends that answers stated, by address, job, cookie, window and page.
+    ends: BTreeMap<(SocketAddr, u32, u32, u32, u16), Vec<u8>>,
+    /// Whether all addresses are admitted.
+    admits_all: bool,
     host: FuzzHost,
     /// Whether packets may be of streams.
     windows: bool,
@@ -82,6 +91,7 @@ impl Fuzz {
         let transport = ReceiverConfig {
             message_bytes_max: 1 << 16,
             incomplete_messages_max: [2, 65_536][usize::from(settings & 1)],
+            silence_ns: SILENCE_NS,
             receipt_messages: [1, 256][usize::from(settings >> 1 & 1)],
             ..ReceiverConfig::default()
         };
@@ -89,15 +99,20 @@ impl Fuzz {
         let peers = if settings & 4 == 0 { HashSet::new() } else { of_one };
         let admission = Admission {
             sources_max: SOURCES_MAX,
-            memory_bytes_max: BUDGET_BYTES,
+            memory_bytes_max: 0,
             peers,
             transport,
-            ..Admission::default()
+            ..Admission::new(1)
         };
+        let budget_bytes = transport.budget_bytes_min();
         let mut endpoint = Endpoint::new(admission);
         endpoint.set_gives_advice(settings & 8 != 0);
         Self {
             endpoint,
+            budget_bytes,
+            left_ns: None,
+            ends: BTreeMap::new(),
+            admits_all: settings & 4 == 0,
             host: FuzzHost { acknowledges: settings & 16 == 0 },
             windows: settings & 32 != 0,
             now_ns: 0,
@@ -117,9 +132,10 @@ impl Fuzz {
                 let bytes = packet.bytes(origin, &mut self.slot, self.windows);
                 self.packet(origin, &bytes);
             }
-            Step::Flood(cookies, origin, packet) => {
-                for cookie in 0..cookies % 40 {
-                    let origin = Origin { cookie: origin.cookie.wrapping_add(cookie), ..*origin };
+            Step::Flood(runs, origin, packet) => {
+                for run in 0..runs % 32 {
+                    let (host, cookie) = (origin.host.wrapping_add(run), run / 4);
+                    let origin = Origin { host, cookie, job: origin.job ^ (run >= 16) };
                     let bytes = packet.bytes(&origin, &mut self.slot, self.windows);
                     self.packet(&origin, &bytes);
                 }
@@ -147,10 +163,17 @@ impl Fuzz {
                 self.endpoint.request(self.now_ns, &request);
             }
             Step::EndAdvice => self.endpoint.end_advice(),
+            Step::Leave => {
+                self.left_ns.get_or_insert(self.now_ns);
+                self.endpoint.leave(self.now_ns, 2_000_000_000);
+                // Its last packets go to all senders, whatever came from them.
+                self.endpoint.replies().clear();
+            }
         }
         self.endpoint.handle_timeout(self.now_ns);
         let due_ns = self.endpoint.poll_timeout();
         assert!(due_ns.is_none_or(|due_ns| due_ns > self.now_ns), "due at once after it was done");
+        self.stay();
         self.collect();
         self.check();
     }
@@ -177,6 +200,8 @@ impl Fuzz {
             let Message { window, group, message, data } = message;
             let content = data.first().copied().unwrap_or_default();
             assert!(data.iter().all(|byte| *byte == content), "the message was altered");
+            let is_of = data.is_empty() || step::is_content_of(content, from, job);
+            assert!(is_of, "a message of another sender came as that of {from}");
             let is_new = self.got.insert((from, job, window, group, message, content));
             // Empty messages say nothing of their run. A receiver that joins a stream in the middle
             // numbers its windows anew.
@@ -186,6 +211,14 @@ impl Fuzz {
         let replies = self.endpoint.replies();
         for (packet, to) in replies.packets() {
             *self.sent.entry(to.source).or_default() += packet.len() as u64;
+            let Ok((header, Kind::FinAck)) = Header::parse(packet) else { continue };
+            if header.flags().contains(Flags::ENDED) {
+                let body = &packet[HEADER_LEN..];
+                let window = FinBody::parse(body).expect("a FIN-ACK is well-formed").window();
+                let run = (to.source, header.job(), header.cookie(), window, header.epoch());
+                let stated = self.ends.entry(run).or_insert_with(|| body.to_vec());
+                assert!(self.windows || stated == body, "another end was stated before");
+            }
         }
         replies.clear();
     }
@@ -194,6 +227,7 @@ impl Fuzz {
         let stats = self.endpoint.stats();
         assert!(stats.sources as usize <= SOURCES_MAX, "{stats:?}");
         let r = stats.refusals;
+        assert!(stats.memory_bytes <= self.budget_bytes, "{stats:?}");
         let refused = r.malformed + r.unwanted + r.too_large + r.no_room + r.forgotten;
         assert_eq!(stats.refused, refused);
         for (to, sent) in &self.sent {
@@ -202,20 +236,36 @@ impl Fuzz {
         }
     }
 
-    fn leave(&mut self) {
-        let left_ns = self.now_ns;
-        self.endpoint.leave(self.now_ns, 2_000_000_000);
-        while let Some(until_ns) = self.endpoint.stay(self.now_ns) {
-            assert!(until_ns > self.now_ns, "it waits for the past");
-            self.now_ns = until_ns;
-            assert!(self.now_ns <= left_ns + STAY_NS_MAX, "it doesn't leave");
-            self.endpoint.replies().clear();
+    /// The receiver's stay, if it has begun to leave.
+    fn stay(&mut self) {
+        let due_ns = self.endpoint.handle_leave_timeout(self.now_ns);
+        let Some(left_ns) = self.left_ns else { return assert_eq!(due_ns, None) };
+        if let Some(due_ns) = due_ns {
+            assert!(due_ns > self.now_ns, "it waits for the past");
+            assert!(due_ns <= left_ns + STAY_NS_MAX, "it doesn't leave");
+        }
+    }
+
+    /// After a long silence nothing is left, and a new sender is served.
+    fn finish(&mut self) {
+        if self.left_ns.is_some() {
+            return;
+        }
+        self.now_ns += 2 * SILENCE_NS;
+        self.endpoint.expire(self.now_ns);
+        let stats = self.endpoint.stats();
+        assert_eq!((stats.sources, stats.memory_bytes), (0, 0), "{stats:?}");
+        if self.admits_all {
+            let before = stats.messages;
+            let origin = Origin::default();
+            self.packet(&origin, &step::first_message(&origin));
+            assert_eq!(self.endpoint.stats().messages, before + 1, "a new sender isn't served");
         }
     }
 
     fn memory_bytes_max(&self) -> u64 {
         let sources = SOURCES_MAX as u64 * SOURCE_BYTES;
-        BUDGET_BYTES + ASSEMBLER_BYTES + sources + self.packets * PACKET_BYTES + 3 * self.bytes
+        2 * self.budget_bytes + sources + self.packets * PACKET_BYTES + 3 * self.bytes
     }
 }
 

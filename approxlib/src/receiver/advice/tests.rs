@@ -33,7 +33,7 @@ impl Host {
         let rate = Rate::from_bytes_per_s(rate_bytes_per_s);
         let mut own = OwnAdvice::with(rate, Some(counters), 96);
         own.arrival_lines = ArrivalLines::over_loopback();
-        let endpoint = Endpoint::new(Admission { sources_max: 1_000, ..Admission::default() });
+        let endpoint = Endpoint::new(Admission { sources_max: 1_000, ..Admission::new(1) });
         Self { own, endpoint, interface, counter, line_bytes: 0, drops: 0 }
     }
 

@@ -13,7 +13,7 @@ impl ReceiverThread {
         self.send_replies();
         loop {
             let now_ns = now_ns();
-            let until_ns = self.endpoint.stay(now_ns);
+            let until_ns = self.endpoint.handle_leave_timeout(now_ns);
             self.send_replies();
             let Some(until_ns) = until_ns else { return };
             if !self.answer_for(until_ns - now_ns) {

@@ -5,7 +5,7 @@ const S: u64 = 1_000_000_000;
 const SOURCES_MAX: usize = 8;
 
 fn sources() -> Sources<()> {
-    let limits = Admission { sources_max: SOURCES_MAX, ..Admission::default() };
+    let limits = Admission { sources_max: SOURCES_MAX, ..Admission::new(1) };
     let budget = Budget::new(limits.transport.budget_bytes_min());
     Sources::new(limits, budget)
 }

@@ -13,12 +13,15 @@ const MORE: u8 = 16;
 const WHOLE_WINDOW: u8 = 64;
 const WINDOW: u8 = 128;
 
+/// Runs of each job at each address.
+const COOKIES: u8 = 4;
+
 /// One step.
 #[derive(Debug, Arbitrary)]
 pub enum Step {
     /// A packet.
     Packet(Origin, Packet),
-    /// The same packet of this many runs.
+    /// The same packet of this many runs, of all addresses.
     Flood(u8, Origin, Packet),
     /// A message whose packets come in one buffer.
     Complete(Origin, Complete),
@@ -32,6 +35,8 @@ pub enum Step {
     Request(Origin, Option<(u8, u16)>),
     /// The adviser has gone.
     EndAdvice,
+    /// The application drops the receiver.
+    Leave,
 }
 
 /// Where a packet comes from.
@@ -54,11 +59,23 @@ impl Origin {
     }
 
     fn cookie(&self) -> u8 {
-        self.cookie % 4
+        self.cookie % COOKIES
+    }
+
+    /// The bytes of all messages of this run.
+    fn content(&self) -> u8 {
+        1 + self.host % 4 + 4 * u8::from(self.job) + 8 * self.cookie()
     }
 }
 
-/// One packet. Its body repeats the run's number, so that the application knows the run.
+/// Whether the content of a message is that of a run of this sender.
+pub fn is_content_of(content: u8, from: SocketAddr, job: u32) -> bool {
+    let bits = content - 1;
+    let origin = Origin { host: bits % 4, job: bits / 4 % 2 == 1, cookie: 0 };
+    (origin.address(), origin.job()) == (from, job)
+}
+
+/// One packet. Its body repeats the content of its run, so that the application knows the run.
 #[derive(Clone, Debug, Arbitrary)]
 pub struct Packet {
     pub kind: PacketKind,
@@ -86,7 +103,7 @@ impl Packet {
     pub fn bytes(&self, origin: &Origin, slot: &mut u32, windows: bool) -> Vec<u8> {
         *slot = slot.wrapping_add(1);
         let (kind, body) = match &self.kind {
-            PacketKind::Data(len) => (Kind::Data, vec![1 + origin.cookie(); usize::from(*len)]),
+            PacketKind::Data(len) => (Kind::Data, vec![origin.content(); usize::from(*len)]),
             PacketKind::Fin(messages, needed, delivered) => (Kind::Fin, {
                 let counts = [messages, needed, delivered].map(|count| u32::from(*count));
                 fin(self.group, counts)
@@ -178,7 +195,7 @@ impl Complete {
                 Some(window) => header.with_window(u32::from(window % 4)),
                 None => header,
             };
-            let body = vec![1 + origin.cookie(); 1 + usize::from(self.len)];
+            let body = vec![origin.content(); 1 + usize::from(self.len)];
             [header.as_bytes(), &body[..]].concat()
         };
         (0..here).map(packet).collect()
@@ -189,4 +206,22 @@ impl Complete {
 pub fn rate((group, parts): (u8, u16)) -> (u8, Msr) {
     let parts = u32::from(parts) * 15_000;
     (group % 3, Msr::from_parts_per_billion(parts).expect("at most 0.98"))
+}
+
+/// A message of one packet, of a run that no step names.
+pub fn first_message(origin: &Origin) -> Vec<u8> {
+    let header = Header::new(&Fields {
+        kind: Kind::Data,
+        flags: Flags::NONE,
+        group: 0,
+        job: origin.job(),
+        cookie: u32::MAX,
+        message: 0,
+        index: 0,
+        count: 1,
+        epoch: 0,
+        slot: 0,
+        time: 0,
+    });
+    [header.as_bytes(), &[origin.content()][..]].concat()
 }
