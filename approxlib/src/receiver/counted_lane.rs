@@ -22,7 +22,7 @@ pub struct CountedLane {
     pub line: Option<u32>,
     pub advised: Advice,
     /// The advice that its sender's transport has.
-    given: Advice,
+    pub given: Advice,
 }
 
 impl CountedLane {

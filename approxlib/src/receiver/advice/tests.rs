@@ -58,6 +58,12 @@ impl Host {
         self.counter.as_file().write_all_at(counted.as_bytes(), 0).unwrap();
         let drops = self.drops;
         self.own.tick(now_ns, &mut self.endpoint, true, || drops);
+        self.endpoint.handle_timeout(now_ns);
+        self.endpoint.replies().clear();
+        for (_, lanes) in self.endpoint.lanes_mut() {
+            let is_given = lanes.counted.iter_mut().all(|(_, lane)| lane.given == lane.advised);
+            assert!(is_given, "the transport has other advice");
+        }
     }
 
     fn lanes(&mut self, sender: u16) -> Option<&mut AdvisedLanes> {
