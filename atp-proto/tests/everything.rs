@@ -29,7 +29,7 @@ fn ends_truly(seeds: Range<u64>) {
         }
     });
     eprintln!("{done} done; failed by a restart, leaving, vanishing, silence: {failed:?}");
-    let each_fault_counts = failed.iter().all(|failed| *failed > 20);
+    let each_fault_counts = failed.iter().all(|failed| *failed > 5);
     assert!(std::env::var("ATP_SEED").is_ok() || (done > 4_000 && each_fault_counts));
 }
 

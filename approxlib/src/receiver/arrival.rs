@@ -1,4 +1,4 @@
-//! What this host does with DATA that arrives: counts its lane for advice.
+//! DATA that arrives at this host: counts its lane for advice.
 
 use super::{acknowledger::Advising, advised_lanes::AdvisedLanes};
 use atp_proto::endpoint::{Arrived, Host};

@@ -1,7 +1,10 @@
 //! The events of a receiver, and the summaries of jobs and windows.
 
 use crate::order::Order;
-use atp_proto::{Message, endpoint};
+use atp_proto::{
+    Message,
+    endpoint::{self, EventKind},
+};
 use serde::{Deserialize, Serialize};
 use std::{net::SocketAddr, ops::Range};
 
@@ -132,23 +135,19 @@ pub struct GroupSummary {
 }
 
 impl From<endpoint::Event> for Event {
-    fn from(event: endpoint::Event) -> Self {
-        match event {
-            endpoint::Event::Started(source, job, terms) => {
-                Self::Started { source, job, terms: terms.into() }
-            }
-            endpoint::Event::TermsChanged(source, job, terms) => {
+    fn from(endpoint::Event { source, job, kind }: endpoint::Event) -> Self {
+        match kind {
+            EventKind::Started(terms) => Self::Started { source, job, terms: terms.into() },
+            EventKind::TermsChanged(terms) => {
                 Self::TermsChanged { source, job, terms: terms.into() }
             }
-            endpoint::Event::Message(source, job, Message { window, group, message, data }) => {
+            EventKind::Message(Message { window, group, message, data }) => {
                 Self::Message { source, job, window, group, message, data }
             }
-            endpoint::Event::WindowEnded(source, job, summary) => {
+            EventKind::WindowEnded(summary) => {
                 Self::WindowEnded { source, job, summary: summary.into() }
             }
-            endpoint::Event::Finished(source, job, summary) => {
-                Self::Finished { source, job, summary: summary.into() }
-            }
+            EventKind::Finished(summary) => Self::Finished { source, job, summary: summary.into() },
         }
     }
 }

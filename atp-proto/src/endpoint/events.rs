@@ -1,23 +1,34 @@
-//! What an endpoint tells its application.
+//! The events of an endpoint, for its application.
 
 use super::source::Source;
 use crate::{Message, Summary, Terms};
 use std::net::SocketAddr;
 
-/// An event of one sender's job, with the sender's address (IPv4 as such, not mapped) and the job's
-/// id. A sender of which no message has arrived gives none: any host can send a packet.
+/// An event of one sender's job. A sender of which no message has arrived gives none: any host can
+/// send a packet.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub struct Event {
+    /// The sender's address, IPv4 as such and not mapped.
+    pub source: SocketAddr,
+    /// The job's id.
+    pub job: u32,
+    /// The event itself.
+    pub kind: EventKind,
+}
+
+/// The kinds of events.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventKind {
     /// The terms of the job, or of the next window.
-    Started(SocketAddr, u32, Terms),
+    Started(Terms),
     /// The terms of the current window have changed, or the sender has answered a request.
-    TermsChanged(SocketAddr, u32, Terms),
+    TermsChanged(Terms),
     /// A complete message.
-    Message(SocketAddr, u32, Message),
+    Message(Message),
     /// The end of a window that others follow.
-    WindowEnded(SocketAddr, u32, Summary),
+    WindowEnded(Summary),
     /// The end of the job.
-    Finished(SocketAddr, u32, Summary),
+    Finished(Summary),
 }
 
 /// Tells the terms of a sender, once the sender has delivered a message.
@@ -27,20 +38,25 @@ pub fn take_terms<L>(source: &mut Source<L>, events: &mut Vec<Event>) {
     }
     if let Some(terms) = source.transport.take_terms() {
         let (address, job) = source.name();
-        events.push(match terms.is_first {
-            true => Event::Started(address, job, terms),
-            false => Event::TermsChanged(address, job, terms),
-        });
+        let kind = match terms.is_first {
+            true => EventKind::Started(terms),
+            false => EventKind::TermsChanged(terms),
+        };
+        events.push(Event { source: address, job, kind });
     }
 }
 
 /// Hands over a sender's terms and its messages that are ready. Returns the number of messages.
 pub fn take_messages<L>(source: &mut Source<L>, events: &mut Vec<Event>) -> u64 {
     take_terms(source, events);
+    let Some(first) = source.transport.next_message() else { return 0 };
     let (address, job) = source.name();
     let before = events.len();
     let ready = std::iter::from_fn(|| source.transport.next_message());
-    events.extend(ready.map(|message| Event::Message(address, job, message)));
+    events.extend(std::iter::once(first).chain(ready).map(|message| {
+        let kind = EventKind::Message(message);
+        Event { source: address, job, kind }
+    }));
     (events.len() - before) as u64
 }
 
@@ -49,12 +65,13 @@ pub fn take_summaries<L>(source: &mut Source<L>, events: &mut Vec<Event>) {
     let has_messages = source.delivered() > 0;
     let (address, job) = source.name();
     while let Some(summary) = source.transport.take_summary() {
-        // Anybody can send a FIN. Without a message it is answered, but it ends nothing.
+        // Any host can send a FIN. Without a message it is answered, but it ends nothing.
         if has_messages {
-            events.push(match summary.more {
-                true => Event::WindowEnded(address, job, summary),
-                false => Event::Finished(address, job, summary),
-            });
+            let kind = match summary.more {
+                true => EventKind::WindowEnded(summary),
+                false => EventKind::Finished(summary),
+            };
+            events.push(Event { source: address, job, kind });
         }
     }
 }

@@ -1,9 +1,9 @@
-//! What the host does for the lanes that arrive: it counts them and advises them.
+//! The lanes that arrive at a host, which counts and advises them.
 
 use atp_common::wire::{Advice, Header};
 use std::net::SocketAddr;
 
-/// What the host keeps of one sender's lanes to advise them. Dropping it ends the advice.
+/// One sender's lanes, as the host keeps them to advise them. Dropping them ends the advice.
 pub trait Lanes: Default {
     /// Calls `give` with each group's advice that has changed since the last call.
     fn take_advice(&mut self, give: impl FnMut(u8, Advice));
@@ -23,7 +23,7 @@ impl Lanes for () {
 
 /// The host's part in the arrival of packets.
 pub trait Host {
-    /// What it keeps of each sender's lanes.
+    /// The lanes of one sender, as it keeps them.
     type Lanes: Lanes;
 
     /// Whether the endpoint acknowledges the packets. The host's kernel does so otherwise.

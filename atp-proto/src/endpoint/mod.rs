@@ -35,7 +35,7 @@ mod tombstones;
 
 pub use datagram::{Buffer, Datagram};
 pub use ends::{Ends, PeerIp, canonical};
-pub use events::Event;
+pub use events::{Event, EventKind};
 pub use lanes::{Arrived, Host, Lanes};
 pub use progress::{GroupArrivals, SourceProgress};
 pub use replies::Replies;
@@ -56,7 +56,7 @@ const OPEN_WINDOWS_MAX: usize = 2;
 
 /// The receiving side of all jobs that arrive at one port.
 ///
-/// `L` is what the host keeps of each sender's lanes to advise them; `()` for nothing.
+/// `L`: each sender's lanes, as the host keeps them to advise them; `()` for a host without advice.
 pub struct Endpoint<L> {
     sources: Sources<L>,
     resets: ResetLimiter,

@@ -42,7 +42,7 @@ pub struct Source<L> {
     pub transport: Transport,
     /// The first header from this sender, which names its job and cookie in a RESET.
     pub first: Header,
-    /// What the host keeps of its lanes.
+    /// Its lanes, as the host keeps them.
     pub lanes: L,
     /// The local address of its packets.
     pub local: Option<IpAddr>,

@@ -4,7 +4,7 @@
 use super::{Acks, Scenario, sending::content};
 use crate::{
     Account, Budget, Message, Part, ReceiverConfig, Summary, Terms,
-    endpoint::{Admission, Arrived, Datagram, Endpoint, Ends, Event, Host, Lanes, Request},
+    endpoint::{Admission, Arrived, Datagram, Endpoint, Ends, EventKind, Host, Lanes, Request},
 };
 use atp_common::wire::{
     Ack, Advice, Features, Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind, Order,
@@ -230,29 +230,23 @@ impl ReceivingHost {
     fn take_events(&mut self, scenario: &Scenario) {
         let events: Vec<_> = self.endpoint.take_events().collect();
         for event in events {
-            let (Event::Started(from, ..)
-            | Event::TermsChanged(from, ..)
-            | Event::Message(from, ..)
-            | Event::WindowEnded(from, ..)
-            | Event::Finished(from, ..)) = &event;
-            self.knows_sender |= *from == source();
-            match event {
-                Event::Started(from, _, terms) | Event::TermsChanged(from, _, terms) => {
-                    assert_eq!(from, source());
+            if event.source != source() {
+                let is_stranger =
+                    matches!(event.kind, EventKind::Message(_) | EventKind::Finished(_));
+                assert!(is_stranger, "{event:?}");
+                continue;
+            }
+            self.knows_sender = true;
+            match event.kind {
+                EventKind::Started(terms) | EventKind::TermsChanged(terms) => {
                     self.terms.push(terms);
                 }
-                Event::WindowEnded(from, _, summary) => {
-                    assert_eq!(from, source());
-                    self.summaries.push(summary);
-                }
-                Event::Finished(from, _, summary) if from == source() => {
+                EventKind::WindowEnded(summary) => self.summaries.push(summary),
+                EventKind::Finished(summary) => {
                     self.has_finished = true;
                     self.summaries.push(summary);
                 }
-                Event::Message(from, _, message) if from == source() => {
-                    self.take_message(scenario, message);
-                }
-                Event::Finished(..) | Event::Message(..) => {}
+                EventKind::Message(message) => self.take_message(scenario, message),
             }
         }
     }

@@ -20,8 +20,8 @@ use atp_common::wire::{Advice, FinBody, Flags, HEADER_LEN, Header, Kind};
 use atp_proto::{
     Message, ReceiverConfig,
     endpoint::{
-        Admission, Arrived, Buffer, Datagram, Endpoint, Ends, Event, Host, Lanes, PeerIp, Request,
-        SourceLanes,
+        Admission, Arrived, Buffer, Datagram, Endpoint, Ends, Event, EventKind, Host, Lanes,
+        PeerIp, Request, SourceLanes,
     },
 };
 use std::{
@@ -196,7 +196,9 @@ impl Fuzz {
     /// Takes what the endpoint hands over, and counts what it sends.
     fn collect(&mut self) {
         for event in self.endpoint.take_events() {
-            let Event::Message(from, job, message) = event else { continue };
+            let Event { source: from, job, kind: EventKind::Message(message) } = event else {
+                continue;
+            };
             let Message { window, group, message, data } = message;
             let content = data.first().copied().unwrap_or_default();
             assert!(data.iter().all(|byte| *byte == content), "the message was altered");
