@@ -1,7 +1,7 @@
 //! The options of a job: the table from which [`JobBuilder`] follows.
 //!
-//! A new option is a row here. The tests below name the places that still lack it: the bindings and
-//! their texts. `builder.rs` passes the options to the transport and to the datapath.
+//! A new option is a row here. The tests below name the places that still lack it: the bindings,
+//! their texts and the guide. `builder.rs` passes the options to the transport and the datapath.
 
 use super::{group::Group, open::DatapathChoice, requests::Requests};
 use crate::{job_id::JobId, order::Order};
@@ -220,7 +220,10 @@ mod tests {
 
     const PYTHON_KEYWORDS: &str = "bindings/python/src/options.rs";
     const PYTHON_TYPES: &str = "bindings/python/python/atp/_types.py";
+    const C_SOURCE: &str = "bindings/c/src/options.rs";
     const C_HEADER: &str = "bindings/c/include/atp.h";
+    const WRITE_HEADER: &str = "run: ATP_WRITE_HEADER=1 cargo test -p atp-c --test header";
+    const GUIDE: &str = "docs/src/guide/library.md";
 
     /// Options that the C interface doesn't have yet.
     const NOT_IN_C: [&str; 1] = ["refused_timeout"];
@@ -252,6 +255,35 @@ mod tests {
 
     fn finish(faults: &[String]) {
         assert!(faults.is_empty(), "the table of job options differs:\n{}", faults.join("\n"));
+    }
+
+    /// The compiler doesn't warn of a field that is only set.
+    #[test]
+    fn job_options__are_passed_on() {
+        let is_read = |name: &str| {
+            let field = format!("self.{name}");
+            let mut ends = include_str!("builder.rs").split(&field).skip(1);
+            ends.any(|end| !end.starts_with(|next: char| next == '_' || next.is_alphanumeric()))
+        };
+        let unread = JOB_OPTIONS.iter().filter(|(name, _)| !is_read(name));
+        let faults = unread.map(|(name, _)| {
+            format!(
+                "approxlib/src/job/builder.rs: pass self.{name} to the transport or the datapath"
+            )
+        });
+        finish(&faults.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn job_options__are_in_the_guide() {
+        let section = part(GUIDE, "## Options of a job\n", "\n## ");
+        let is_there =
+            |name: &str| ['`', '('].iter().any(|end| section.contains(&format!("`{name}{end}")));
+        let missing = JOB_OPTIONS.iter().filter(|(name, _)| !is_there(name));
+        let faults = missing.map(|(name, _)| {
+            format!("{GUIDE}: add `{name}` to the table of \"Options of a job\", with its task")
+        });
+        finish(&faults.collect::<Vec<_>>());
     }
 
     #[test]
@@ -305,34 +337,29 @@ mod tests {
                 _ => format!("ATP_{}", name.to_uppercase()),
             };
             let name = if *name == "rules" { "law" } else { name };
-            let end = |field: String| {
-                let declared = |before| fields.find(&format!("{before}{field};\n"));
-                declared(' ').or_else(|| declared('*'))
+            let names = ["", "_ms", "_us"].map(|unit| format!("{name}{unit};\n"));
+            // A pointer's name follows its asterisk.
+            let declared = |name: &String| {
+                [" ", "*"].iter().find_map(|before| fields.find(&format!("{before}{name}")))
             };
-            let same_unit = end(name.to_owned());
-            let other_unit = end(format!("{name}_ms")).or_else(|| end(format!("{name}_us")));
-            let is_flag = flags.contains(&format!("{flag} ="));
-            let is_in_c = same_unit.or(other_unit).is_some() || is_flag;
+            let field = names.iter().find_map(declared);
+            let is_in_c = field.is_some() || flags.contains(&format!("{flag} ="));
             if is_in_c == NOT_IN_C.contains(&name) {
                 faults.push(match is_in_c {
-                    true => format!("{name} is in {C_HEADER}: remove it from NOT_IN_C"),
+                    true => format!("{C_SOURCE}: {name} is there: remove it from NOT_IN_C"),
                     false => format!(
-                        "bindings/c/src/options.rs: add a flag {flag}, or a field {name}, \
-                         {name}_ms or {name}_us of atp_job_options; then run: ATP_WRITE_HEADER=1 \
-                         cargo test -p atp-c --test header"
+                        "{C_SOURCE}: add a flag {flag}, or a field {name}, {name}_ms or {name}_us \
+                         of atp_job_options, and {WRITE_HEADER}"
                     ),
                 });
             }
-            // The name of a flag says the default. Times have the default in another unit.
-            let Some(end) = same_unit.filter(|_| !OTHER_DEFAULT_IN_C.contains(&name)) else {
-                continue;
-            };
+            // The name of a flag says the default.
+            let Some(end) = field.filter(|_| !OTHER_DEFAULT_IN_C.contains(&name)) else { continue };
             let text = fields[..end].rsplit("/**").next().expect("a text above the field");
             let default = sentence(default);
             if !states(text, &default) {
                 faults.push(format!(
-                    "bindings/c/src/options.rs: end the text of {name} in {default:?}, and run: \
-                     ATP_WRITE_HEADER=1 cargo test -p atp-c --test header"
+                    "{C_SOURCE}: end the text of {name} in {default:?}, and {WRITE_HEADER}"
                 ));
             }
         }

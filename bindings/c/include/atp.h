@@ -620,7 +620,7 @@ typedef struct atp_job_options {
    */
   size_t groups_len;
   /**
-   * Streams only: how long a window may take. 0: without limit.
+   * Streams only: how long a window may take, milliseconds. Default: no limit.
    */
   uint64_t window_deadline_ms;
   /**
@@ -632,11 +632,11 @@ typedef struct atp_job_options {
    */
   uint64_t rate_max_bytes_per_s;
   /**
-   * How long the receiver may be silent. Default 10,000.
+   * How long the receiver may be silent, milliseconds. Default: 10 s.
    */
   uint64_t peer_timeout_ms;
   /**
-   * How late threads and timers of the hosts usually are, at most. Default 1,000.
+   * Assumed timer granularity of the hosts, microseconds. Default: 1 ms.
    */
   uint64_t timer_granularity_us;
   /**

@@ -146,15 +146,15 @@ pub struct atp_job_options {
     pub groups: *const atp_group,
     /// The number of groups.
     pub groups_len: usize,
-    /// Streams only: how long a window may take. 0: without limit.
+    /// Streams only: how long a window may take, milliseconds. Default: no limit.
     pub window_deadline_ms: u64,
     /// The socket of the daemon to use. Null: the default daemon, if it runs.
     pub control_socket: *const c_char,
     /// Without a daemon: the rate of the host's port. Default: 125,000,000 (1 Gbit/s).
     pub rate_max_bytes_per_s: u64,
-    /// How long the receiver may be silent. Default 10,000.
+    /// How long the receiver may be silent, milliseconds. Default: 10 s.
     pub peer_timeout_ms: u64,
-    /// How late threads and timers of the hosts usually are, at most. Default 1,000.
+    /// Assumed timer granularity of the hosts, microseconds. Default: 1 ms.
     pub timer_granularity_us: u64,
     /// Bytes of messages in the library before sending blocks. Default: 4 MiB.
     pub buffer_bytes: u64,

@@ -98,7 +98,7 @@ class JobOptions(TypedDict, total=False):
     """Give up after this long if the peer's host says that nothing listens on the port. Default:
     ``peer_timeout``, which is its maximum."""
     timer_granularity: Seconds
-    """How late threads and timers of the hosts usually are, at most. Default: 1 ms."""
+    """Assumed timer granularity of the hosts, 1 us to 25 ms. Default: 1 ms."""
     buffer_bytes: int
     """Bytes of messages in the library before ``send`` waits. Default: 4 MiB."""
     payload_bytes: int | None
