@@ -602,7 +602,8 @@ typedef struct atp_job_options {
    */
   double msr;
   /**
-   * The number of messages of group 0 (in each window), if it is known; 0 if not.
+   * The number of messages of group 0 (in each window), if it is known. Default: counted at the
+   * end.
    */
   uint32_t messages;
   /**
@@ -610,7 +611,8 @@ typedef struct atp_job_options {
    */
   uint32_t flags;
   /**
-   * The groups; the size of the first one is the distance from one to the next.
+   * The groups; the size of the first one is the distance from one to the next. Default: group 0
+   * only.
    */
   const struct atp_group *groups;
   /**
@@ -618,7 +620,7 @@ typedef struct atp_job_options {
    */
   size_t groups_len;
   /**
-   * Streams only: how long a window may take. 0: without limit.
+   * Streams only: how long a window may take, milliseconds. Default: no limit.
    */
   uint64_t window_deadline_ms;
   /**
@@ -626,41 +628,41 @@ typedef struct atp_job_options {
    */
   const char *control_socket;
   /**
-   * Without a daemon: the rate of the host's port. Default 125,000,000.
+   * Without a daemon: the rate of the host's port. Default: 125,000,000 (1 Gbit/s).
    */
   uint64_t rate_max_bytes_per_s;
   /**
-   * How long the receiver may be silent. Default 10,000.
+   * How long the receiver may be silent, milliseconds. Default: 10 s.
    */
   uint64_t peer_timeout_ms;
   /**
-   * How late threads and timers of the hosts usually are, at most. Default 1,000.
+   * Assumed timer granularity of the hosts, microseconds. Default: 1 ms.
    */
   uint64_t timer_granularity_us;
   /**
-   * Bytes of messages in the library before sending blocks. Default 4 MiB.
+   * Bytes of messages in the library before sending blocks. Default: 4 MiB.
    */
   uint64_t buffer_bytes;
   /**
-   * Message bytes of a packet, 1 to 8,900. Default: as many as the path takes.
+   * Message bytes of a packet, 1 to 8,900. Default: as many as the path's MTU allows.
    */
   uint32_t payload_bytes;
   /**
-   * The longest message, bytes. Default 64 MiB.
+   * The longest message, bytes. Default: 64 MiB.
    */
   uint32_t message_bytes_max;
   /**
    * The most packets in flight until the peer was heard; a few more are until the first advice.
-   * Default 16. UINT32_MAX: without limit.
+   * UINT32_MAX: without limit. Default: 16.
    */
   uint32_t initial_window_packets;
   /**
-   * A number of atp_order: the order of the messages of group 0.
+   * A number of atp_order: the order of the messages of group 0. Default: unknown.
    */
   uint32_t order;
   /**
-   * Without a daemon: the rate law, such as "paper". Null: "yield", the law for networks with
-   * one queue.
+   * Without a daemon: the rate law, such as "paper" on a network with the queues of a profile.
+   * Default: the law "yield".
    */
   const char *law;
   /**
@@ -669,6 +671,7 @@ typedef struct atp_job_options {
   const char *rules_off;
   /**
    * A number of atp_requests. The next three fields count with ATP_REQUESTS_WITHIN only.
+   * Default: obey.
    */
   uint32_t requests;
   /**

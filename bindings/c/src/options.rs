@@ -136,41 +136,44 @@ pub struct atp_job_options {
     /// The share of group 0 that must arrive, above 0 to 1, or ATP_MSR_ZERO. Default: group 0 is
     /// exact, or isn't there if `groups` has others.
     pub msr: f64,
-    /// The number of messages of group 0 (in each window), if it is known; 0 if not.
+    /// The number of messages of group 0 (in each window), if it is known. Default: counted at the
+    /// end.
     pub messages: u32,
     /// Bits of atp_flag.
     pub flags: u32,
-    /// The groups; the size of the first one is the distance from one to the next.
+    /// The groups; the size of the first one is the distance from one to the next. Default: group 0
+    /// only.
     pub groups: *const atp_group,
     /// The number of groups.
     pub groups_len: usize,
-    /// Streams only: how long a window may take. 0: without limit.
+    /// Streams only: how long a window may take, milliseconds. Default: no limit.
     pub window_deadline_ms: u64,
     /// The socket of the daemon to use. Null: the default daemon, if it runs.
     pub control_socket: *const c_char,
-    /// Without a daemon: the rate of the host's port. Default 125,000,000.
+    /// Without a daemon: the rate of the host's port. Default: 125,000,000 (1 Gbit/s).
     pub rate_max_bytes_per_s: u64,
-    /// How long the receiver may be silent. Default 10,000.
+    /// How long the receiver may be silent, milliseconds. Default: 10 s.
     pub peer_timeout_ms: u64,
-    /// How late threads and timers of the hosts usually are, at most. Default 1,000.
+    /// Assumed timer granularity of the hosts, microseconds. Default: 1 ms.
     pub timer_granularity_us: u64,
-    /// Bytes of messages in the library before sending blocks. Default 4 MiB.
+    /// Bytes of messages in the library before sending blocks. Default: 4 MiB.
     pub buffer_bytes: u64,
-    /// Message bytes of a packet, 1 to 8,900. Default: as many as the path takes.
+    /// Message bytes of a packet, 1 to 8,900. Default: as many as the path's MTU allows.
     pub payload_bytes: u32,
-    /// The longest message, bytes. Default 64 MiB.
+    /// The longest message, bytes. Default: 64 MiB.
     pub message_bytes_max: u32,
     /// The most packets in flight until the peer was heard; a few more are until the first advice.
-    /// Default 16. UINT32_MAX: without limit.
+    /// UINT32_MAX: without limit. Default: 16.
     pub initial_window_packets: u32,
-    /// A number of atp_order: the order of the messages of group 0.
+    /// A number of atp_order: the order of the messages of group 0. Default: unknown.
     pub order: u32,
-    /// Without a daemon: the rate law, such as "paper". Null: "yield", the law for networks with
-    /// one queue.
+    /// Without a daemon: the rate law, such as "paper" on a network with the queues of a profile.
+    /// Default: the law "yield".
     pub law: *const c_char,
     /// Without a daemon: rules of the law that are off, divided by commas. Null: none.
     pub rules_off: *const c_char,
     /// A number of atp_requests. The next three fields count with ATP_REQUESTS_WITHIN only.
+    /// Default: obey.
     pub requests: u32,
     /// 1 if a request may end the job.
     pub requests_may_end: u32,
@@ -323,6 +326,19 @@ pub unsafe extern "C" fn atp_receiver_options_init(
     call_once(|| unsafe { sized::init(options, struct_size) })
 }
 
+type Setter = fn(JobBuilder) -> JobBuilder;
+
+/// The flags of jobs, and the option that each one sets.
+const JOB_FLAGS: [(atp_flag, Setter); 7] = [
+    (ATP_NO_DAEMON, |builder| builder.control_socket(None)),
+    (ATP_TRY_EVERY_MESSAGE, |builder| builder.try_every_message(true)),
+    (ATP_NO_MRDF, |builder| builder.mrdf(false)),
+    (ATP_RANK_BY_BYTES, |builder| builder.rank_by_bytes(true)),
+    (ATP_NO_PACKING, |builder| builder.packing(false)),
+    (ATP_NAME_LOST, |builder| builder.name_lost(true)),
+    (ATP_OVERLAP_WINDOWS, |builder| builder.overlap_windows(true)),
+];
+
 /// The options as approxlib has them. Null is all defaults.
 ///
 /// # Safety
@@ -333,54 +349,70 @@ pub unsafe fn job_builder(options: *const atp_job_options) -> Outcome<JobBuilder
     }
     // SAFETY: the caller promises readable options.
     let options = unsafe { sized::read(options) }?;
-    let known = [ATP_NO_DAEMON, ATP_TRY_EVERY_MESSAGE, ATP_NO_MRDF, ATP_RANK_BY_BYTES];
-    let known = [&known[..], &[ATP_NO_PACKING, ATP_NAME_LOST, ATP_OVERLAP_WINDOWS]].concat();
-    check_flags(options.flags, &known)?;
-    let has = |flag: atp_flag| options.flags & flag as u32 != 0;
-    let mut builder = JobBuilder::default()
-        .try_every_message(has(ATP_TRY_EVERY_MESSAGE))
-        .mrdf(!has(ATP_NO_MRDF))
-        .rank_by_bytes(has(ATP_RANK_BY_BYTES))
-        .packing(!has(ATP_NO_PACKING))
-        .name_lost(has(ATP_NAME_LOST))
-        .overlap_windows(has(ATP_OVERLAP_WINDOWS))
-        .requests(requests(&options)?);
-    builder = match options.initial_window_packets {
-        0 => builder,
-        u32::MAX => builder.initial_window_packets(0),
-        packets => builder.initial_window_packets(packets),
-    };
+    // Every field: the compiler warns of an option that isn't used below.
+    let atp_job_options {
+        struct_size: _,
+        id,
+        msr,
+        messages,
+        flags,
+        groups: first_group,
+        groups_len,
+        window_deadline_ms,
+        control_socket,
+        rate_max_bytes_per_s,
+        peer_timeout_ms,
+        timer_granularity_us,
+        buffer_bytes,
+        payload_bytes,
+        message_bytes_max,
+        initial_window_packets,
+        order: order_number,
+        law,
+        rules_off,
+        // `requests` reads these four.
+        requests: _,
+        requests_may_end: _,
+        requests_msr_min: _,
+        requests_msr_max: _,
+    } = options;
+    check_flags(flags, &JOB_FLAGS.map(|(flag, _)| flag))?;
+    let mut builder = JobBuilder::default().requests(requests(&options)?);
     // SAFETY: the caller promises readable groups and texts.
     unsafe {
-        builder = builder.groups(groups(options.groups, options.groups_len)?);
-        if let Some(id) = text::optional_text(options.id, "id")? {
+        builder = builder.groups(groups(first_group, groups_len)?);
+        if let Some(id) = text::optional_text(id, "id")? {
             builder = builder.id(id);
         }
-        if let Some(path) = text::optional_path(options.control_socket) {
+        if let Some(path) = text::optional_path(control_socket) {
             builder = builder.control_socket(Some(path));
         }
-        builder = builder.rules(rules(options.law, options.rules_off)?);
+        if let Some(rules) = rules(law, rules_off)? {
+            builder = builder.rules(rules);
+        }
     }
-    if has(ATP_NO_DAEMON) {
-        builder = builder.control_socket(None);
+    // After the texts: ATP_NO_DAEMON overrides a socket.
+    let set_flags = JOB_FLAGS.into_iter().filter(|(flag, _)| flags & *flag as u32 != 0);
+    builder = set_flags.fold(builder, |builder, (_, apply)| apply(builder));
+    if order_number != 0 {
+        builder = builder.order(order(order_number, 0)?);
     }
-    if options.order != 0 {
-        builder = builder.order(order(options.order, 0)?);
-    }
-    if let Some(msr) = rate(options.msr) {
+    if let Some(msr) = rate(msr) {
         builder = builder.msr(msr);
     }
-    let ms = |ms| Duration::from_millis(ms);
-    builder = set(builder, options.messages, JobBuilder::messages);
-    builder = set(builder, options.window_deadline_ms, |b, time| b.window_deadline(ms(time)));
-    builder = set(builder, options.rate_max_bytes_per_s, JobBuilder::rate_max_bytes_per_s);
-    builder = set(builder, options.peer_timeout_ms, |b, time| b.peer_timeout(ms(time)));
-    builder = set(builder, options.timer_granularity_us, |b, time| {
+    let ms = Duration::from_millis;
+    builder = set(builder, messages, JobBuilder::messages);
+    builder = set(builder, window_deadline_ms, |b, time| b.window_deadline(ms(time)));
+    builder = set(builder, rate_max_bytes_per_s, JobBuilder::rate_max_bytes_per_s);
+    builder = set(builder, peer_timeout_ms, |b, time| b.peer_timeout(ms(time)));
+    builder = set(builder, timer_granularity_us, |b, time| {
         b.timer_granularity(Duration::from_micros(time))
     });
-    builder = set(builder, options.buffer_bytes, JobBuilder::buffer_bytes);
-    builder = set(builder, options.payload_bytes, JobBuilder::payload_bytes);
-    Ok(set(builder, options.message_bytes_max, JobBuilder::message_bytes_max))
+    builder = set(builder, buffer_bytes, JobBuilder::buffer_bytes);
+    builder = set(builder, payload_bytes, JobBuilder::payload_bytes);
+    builder = set(builder, message_bytes_max, JobBuilder::message_bytes_max);
+    let packets = |packets| if packets == u32::MAX { 0 } else { packets };
+    Ok(set(builder, initial_window_packets, |b, n| b.initial_window_packets(packets(n))))
 }
 
 /// The options as approxlib has them. Null is all defaults.
@@ -523,18 +555,25 @@ fn ip_address(peer: &str) -> Outcome<ScopedIp> {
     })
 }
 
+/// The chosen law and its rules; `None` if both texts are null.
+///
 /// # Safety
 /// Both are null or texts.
-unsafe fn rules(law: *const c_char, off: *const c_char) -> Outcome<Rules> {
+unsafe fn rules(law: *const c_char, off: *const c_char) -> Outcome<Option<Rules>> {
     // SAFETY: the caller promises the same.
     let (law, off) =
         unsafe { (text::optional_text(law, "law")?, text::optional_text(off, "rules_off")?) };
+    if law.is_none() && off.is_none() {
+        return Ok(None);
+    }
     let law = law.map(|name| among(&RateLaw::ALL, "rate law", name)).transpose()?;
     let off = off.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty());
-    off.map(|name| among(&Rule::ALL, "rule", name))
+    let rules = off
+        .map(|name| among(&Rule::ALL, "rule", name))
         .try_fold(Rules::new(law.unwrap_or(RateLaw::UNKNOWN_NETWORK)), |rules, rule| {
-            Ok(rules.without(rule?))
-        })
+            Outcome::Ok(rules.without(rule?))
+        })?;
+    Ok(Some(rules))
 }
 
 fn among<T: Copy>(all: &[(T, &str)], kind: &str, name: &str) -> Outcome<T> {
@@ -545,3 +584,6 @@ fn among<T: Copy>(all: &[(T, &str)], kind: &str, name: &str) -> Outcome<T> {
         Failure::new(ATP_ERROR_ARGUMENT, text)
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,59 +72,60 @@ class JobOptions(TypedDict, total=False):
     """The options of a job. Those that are left out have the library's defaults."""
 
     id: int | str | None
-    """A number or a name. Default: drawn, or the cgroup's job."""
+    """A number or a name. Default: the job of the process's cgroup if a daemon knows one, else a
+    random id."""
     messages: int | None
     """N of group 0. Default: counted at the end."""
     msr: float
-    """The minimal sampling rate of group 0. Default 1."""
+    """The minimal sampling rate of group 0. Default: 1."""
     order: Order
-    """The order of the messages of group 0, as in ``Group``. Default unknown."""
+    """The order of the messages of group 0, as in ``Group``. Default: unknown."""
     groups: Iterable[Group]
-    """The job's groups. With them, group 0 is there if it is listed, or set by ``msr`` or
-    ``messages``."""
+    """The job's groups. With them, group 0 is there if it is listed, or set by ``msr``,
+    ``messages`` or ``order``. Default: group 0 only."""
     try_every_message: bool
-    """The job isn't complete before every message was tried once. Default off."""
+    """The job isn't complete before every message was tried once. Default: off."""
     window_deadline: Seconds | None
-    """For streams: time per window. Default: none."""
+    """For streams: time per window. Default: no limit."""
     control_socket: str | PathLike[str] | None
-    """The daemon's socket; ``None`` works without a daemon. Default: the default daemon, if it
-    runs."""
+    """The daemon's socket; ``None`` works without a daemon. Default: the default daemon if
+    it takes the job, else none."""
     rate_max_bytes_per_s: int
-    """Without a daemon: the port's rate. Default 125,000,000."""
+    """Without a daemon: the port's rate. Default: 125,000,000 (1 Gbit/s)."""
     peer_timeout: Seconds
-    """Give up after this long without an answer. Default 10 s."""
+    """Give up after this long without an answer. Default: 10 s."""
     refused_timeout: Seconds
     """Give up after this long if the peer's host says that nothing listens on the port. Default:
     ``peer_timeout``, which is its maximum."""
     timer_granularity: Seconds
-    """How late threads and timers of the hosts usually are, at most. Default 1 ms."""
+    """Assumed timer granularity of the hosts, 1 us to 25 ms. Default: 1 ms."""
     buffer_bytes: int
-    """Bytes of messages in the library before ``send`` waits. Default 4 MiB."""
+    """Bytes of messages in the library before ``send`` waits. Default: 4 MiB."""
     payload_bytes: int | None
-    """Message bytes per packet. Default: the path's MTU, without headers."""
+    """Message bytes per packet. Default: as many as the path's MTU allows."""
     message_bytes_max: int
-    """The longest message. Default 64 MiB."""
+    """The longest message. Default: 64 MiB."""
     mrdf: bool
-    """Whether to send the message with the least remaining data first. Default on."""
+    """Whether to send the message with the least remaining data first. Default: on."""
     packing: bool
-    """Whether short messages share packets. Default on."""
+    """Whether short messages share packets. Default: on."""
     initial_window_packets: int
     """The most packets in flight until the peer or its host was heard; a few more are until the
-    first advice. 0: no limit. Default 16."""
+    first advice. 0: no limit. Default: 16."""
     rank_by_bytes: bool
-    """MRDF compares messages by bytes instead of by packets. Default off."""
+    """MRDF compares messages by bytes instead of by packets. Default: off."""
     rules: str
-    """Without a daemon: the rate law. Default ``"paper"``."""
+    """Without a daemon: the rate law. Default: the law ``"yield"``."""
     overlap_windows: bool
     """For streams: whether a window may begin while the last one ends. At most two are open.
-    Default off."""
+    Default: off."""
     timeout: Seconds | None
     """How long the opening may take, with the resolution of a name: ``TimedOutError`` after that.
     Default: no limit."""
     name_lost: bool
-    """Whether reports name the lost messages: ``GroupReport.lost_ids``. Default off."""
+    """Whether reports name the lost messages: ``GroupReport.lost_ids``. Default: off."""
     requests: Literal["obey", "refuse"] | RequestBounds
-    """What the receiver may ask for. Default ``"obey"``."""
+    """What the receiver may ask for. Default: ``"obey"``."""
 
 
 class ReceiverOptions(TypedDict, total=False):
