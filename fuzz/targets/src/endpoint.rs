@@ -61,6 +61,9 @@ pub fn run(data: &[u8]) {
     fuzz.finish();
 }
 
+/// Address, job, window, group, id and content of a message. The content is that of a run.
+type Got = (SocketAddr, u32, u32, u8, u32, u8);
+
 struct Fuzz {
     endpoint: Endpoint<Advised>,
     budget_bytes: u64,
@@ -75,9 +78,8 @@ struct Fuzz {
     windows: bool,
     now_ns: u64,
     slot: u32,
-    /// Address, job, window, group, id and content of what was handed over. The content is that of
-    /// a run.
-    got: BTreeSet<(SocketAddr, u32, u32, u8, u32, u8)>,
+    /// What was handed over.
+    got: BTreeSet<Got>,
     /// The packets that came.
     history: Vec<(Origin, Vec<u8>)>,
     received: BTreeMap<SocketAddr, u64>,
@@ -218,6 +220,13 @@ impl Fuzz {
                 let body = &packet[HEADER_LEN..];
                 let window = FinBody::parse(body).expect("a FIN-ACK is well-formed").window();
                 let run = (to.source, header.job(), header.cookie(), window, header.epoch());
+                // A run without a message has no tombstone: it may begin anew, and end otherwise.
+                let content = step::content_of(to.source, header.job(), header.cookie());
+                let of_run =
+                    |got: &&Got| (got.0, got.1, got.5) == (to.source, header.job(), content);
+                if !self.got.iter().any(|got| of_run(&got)) {
+                    continue;
+                }
                 let stated = self.ends.entry(run).or_insert_with(|| body.to_vec());
                 assert!(self.windows || stated == body, "another end was stated before");
             }

@@ -68,6 +68,13 @@ impl Origin {
     }
 }
 
+/// The content of the messages of a run.
+pub fn content_of(from: SocketAddr, job: u32, cookie: u32) -> u8 {
+    let of_host = |host: &u8| Origin { host: *host, ..Origin::default() }.address() == from;
+    let host = (0..4).find(of_host).expect("an address of the steps");
+    Origin { host, job: job == 2, cookie: cookie as u8 }.content()
+}
+
 /// Whether the content of a message is that of a run of this sender.
 pub fn is_content_of(content: u8, from: SocketAddr, job: u32) -> bool {
     let bits = content - 1;
