@@ -2,8 +2,8 @@
 //!
 //! A source address proves nothing, so strangers must not be able to fill the table. No address
 //! gets all places ([`Places`]). A newcomer without a place replaces a sender whose job has ended,
-//! or else a silent one, beginning with the one that has delivered least. Senders that still send
-//! are never replaced.
+//! or else a silent one: first of addresses with more than a quarter of the places, then the one
+//! that has delivered least. Senders that still send are never replaced.
 
 use super::{
     Ends, Lanes, PeerIp,
@@ -256,9 +256,9 @@ impl<L: Lanes> Sources<L> {
         Ok(self.sources.len() - 1)
     }
 
-    /// Evicts the first sender by eviction rank, to make room for one of `newcomer`. Among equals,
-    /// addresses with many senders go first. Returns `false` if none may be evicted. An address
-    /// with many senders can replace its own only.
+    /// Evicts a sender to make room for one of `newcomer`: first those whose job has ended, then
+    /// those of addresses with many senders, then by [`Source::eviction_rank`]. Returns `false` if
+    /// none may be evicted. An address with many senders can replace its own only.
     fn make_room(&mut self, now_ns: u64, newcomer: Network) -> bool {
         let places = &self.places;
         let may_replace_others = !places.is_large(newcomer);
