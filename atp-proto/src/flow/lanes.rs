@@ -54,10 +54,12 @@ pub struct LaneSettings {
 
 impl LaneSettings {
     /// The rules of lanes, new ones or those of a daemon that is gone. A daemon whose lanes had no
-    /// window was told of priority queues.
+    /// window was told of priority queues. A lane without a rate had no status yet, which says
+    /// nothing.
     fn rules_after(&self, previous: Option<&ByGroup<LaneHandover>>) -> Rules {
-        let had_no_window =
-            previous.is_some_and(|lanes| lanes.iter().all(|(_, lane)| !lane.has_window));
+        let lanes = previous.into_iter().flat_map(ByGroup::iter).map(|(_, lane)| lane);
+        let mut known = lanes.filter(|lane| lane.rate != Rate::default()).peekable();
+        let had_no_window = known.peek().is_some() && known.all(|lane| !lane.has_window);
         let law = if had_no_window { RateLaw::DEFAULT } else { RateLaw::UNKNOWN_NETWORK };
         self.rules.unwrap_or(Rules::new(law))
     }
@@ -394,6 +396,39 @@ mod tests {
             flow.lanes.get(0).unwrap().pacer.ahead_ns(0)
         };
         (0..50).map(step).collect()
+    }
+
+    /// A daemon that was told of priority queues gives way to `paper`, any other to `yield`.
+    #[test]
+    fn rules_after__a_daemon_that_is_gone() {
+        let settings = |rules| LaneSettings {
+            rate_max: Rate::from_bytes_per_s(125_000_000),
+            rules,
+            payload_bytes: 1_432,
+            overhead_bytes: 28,
+            first_window: false,
+        };
+        let lane = |bytes_per_s, has_window| LaneHandover {
+            rate: Rate::from_bytes_per_s(bytes_per_s),
+            rtt: Rtt::default(),
+            epoch: 0,
+            has_window,
+        };
+        let (paper, yielding) = (RateLaw::DEFAULT, RateLaw::UNKNOWN_NETWORK);
+        for (lanes, law) in [
+            (vec![], yielding),
+            (vec![lane(1_000, true)], yielding),
+            (vec![lane(1_000, false)], paper),
+            (vec![lane(0, false)], yielding),
+            (vec![lane(0, false), lane(1_000, false)], paper),
+            (vec![lane(1_000, false), lane(1_000, true)], yielding),
+        ] {
+            let lanes = ByGroup::new((0..).zip(lanes));
+            assert_eq!(settings(None).rules_after(Some(&lanes)), Rules::new(law));
+            let named = Rules::new(RateLaw::Tfrc);
+            assert_eq!(settings(Some(named)).rules_after(Some(&lanes)), named);
+        }
+        assert_eq!(settings(None).rules_after(None), Rules::new(yielding));
     }
 
     #[test]

@@ -54,7 +54,16 @@ fn registry(packets: Option<LevelFilter>) -> Filtered {
 fn filter(asked: Option<&str>, packets: Option<LevelFilter>) -> Targets {
     let asked = asked.filter(|asked| !asked.trim().is_empty()).and_then(|asked| asked.parse().ok());
     let filter = asked.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
-    filter.with_targets(packets.map(|level| (LOG_TARGET, level)))
+    with_datapath(filter).with_targets(packets.map(|level| (LOG_TARGET, level)))
+}
+
+/// The datapath is a crate of its own, and logs as a part of the daemon.
+fn with_datapath(filter: Targets) -> Targets {
+    let of = |crate_name| filter.iter().find(|(target, _)| *target == crate_name);
+    match (of("atp_user"), of("atp_datapath")) {
+        (Some((_, level)), None) => filter.with_target("atp_datapath", level),
+        _ => filter,
+    }
 }
 
 fn journal() -> Option<Journal> {
@@ -95,6 +104,9 @@ mod tests {
             (Some("warn"), None, "atp_user", Level::INFO, false),
             (Some("warn,atp_user=debug"), None, "atp_user::daemon", Level::DEBUG, true),
             (Some("warn,atp_user=debug"), None, "approxlib", Level::INFO, false),
+            (Some("warn,atp_user=debug"), None, "atp_datapath::hook", Level::DEBUG, true),
+            (Some("atp_user=info"), None, "atp_datapath::network", Level::WARN, true),
+            (Some("atp_user=debug,atp_datapath=off"), None, "atp_datapath", Level::WARN, false),
             (None, Some(LevelFilter::TRACE), LOG_TARGET, Level::TRACE, true),
             (None, Some(LevelFilter::DEBUG), LOG_TARGET, Level::TRACE, false),
             (Some("off"), Some(LevelFilter::DEBUG), LOG_TARGET, Level::DEBUG, true),

@@ -8,9 +8,8 @@ const PIECE_CHARS_MIN: usize = 10;
 
 /// Messages of the page that no program prints.
 pub fn complaints(sources: &[Source]) -> Vec<String> {
-    let is_program = |source: &&Source| {
-        (source.is_rust() || source.path.ends_with(".py")) && !source.path.contains("/tests/")
-    };
+    let is_program =
+        |source: &&Source| (source.is_rust() || source.path.ends_with(".py")) && !source.is_test();
     let programs = sources.iter().filter(is_program);
     let programs: String = programs.map(|source| as_printed(&source.text)).collect();
     let page = sources.iter().filter(|source| source.path == PAGE);
