@@ -18,6 +18,11 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
 };
 
+/// Of IPv4 and UDP.
+const OVERHEAD_BYTES: u32 = 28;
+/// Of Ethernet. Lanes count it.
+const LINK_HEADER_BYTES: u32 = 14;
+
 /// The bytes of one message. No two messages and no two packets are alike.
 pub fn content(window: u32, group: u8, message: u32, len: u32) -> Vec<u8> {
     let own = window.wrapping_mul(77) ^ u32::from(group) << 5 ^ message.wrapping_mul(31);
@@ -38,6 +43,8 @@ pub struct SendingHost {
     rtt: Rtt,
     /// The lanes, if the library paces them.
     lanes: Option<Lanes>,
+    /// By group: when its first packet left, and the bytes that left since.
+    paced: BTreeMap<u8, (u64, u64)>,
     acks: Acks,
     /// Messages of this window that are still to be queued.
     unqueued: VecDeque<(u8, u32)>,
@@ -57,10 +64,12 @@ pub struct SendingHost {
 
 impl SendingHost {
     pub fn new(scenario: &Scenario) -> Self {
+        assert!(scenario.law.is_none() || scenario.acks == Acks::Library, "nobody counts ACKs");
         Self {
             sender: Sender::new(scenario.sender.clone()).unwrap(),
             ring: Ring(vec![Cell::new(0); scenario.sender.ack_ring_words as usize]),
             rtt: Rtt::default(),
+            paced: BTreeMap::new(),
             lanes: scenario
                 .law
                 .map(|law| Lanes::new(settings(scenario, law), &scenario.sender.groups, None, 0)),
@@ -142,6 +151,7 @@ impl SendingHost {
                 self.sender.take_back(&packet);
                 break;
             }
+            self.check_pacing(now_ns, scenario, &packet);
             sent.push(self.depart(now_ns, scenario, &packet));
         }
         let mut out = [0; 524];
@@ -150,6 +160,25 @@ impl SendingHost {
         }
         self.release();
         sent
+    }
+
+    /// A lane sends no more than Rmax allows since its first packet, and what may leave early: the
+    /// pacer's 120 us, and what uneven gaps add up to. Each is 0.17 packets off on average.
+    fn check_pacing(&mut self, now_ns: u64, scenario: &Scenario, packet: &Packet) {
+        let (Some(lanes), Some(law)) = (&self.lanes, scenario.law) else { return };
+        let settings = settings(scenario, law);
+        let group = packet.header.group();
+        let status = lanes.status(group);
+        assert!(status.rate_bytes_per_s <= settings.rate_max.bytes_per_s(), "{status:?}");
+        let (began_ns, bytes) = self.paced.entry(group).or_insert((now_ns, 0));
+        *bytes += u64::from(packet.len + HEADER_LEN as u32 + OVERHEAD_BYTES + LINK_HEADER_BYTES);
+        let allowed = settings.rate_max.bytes_in(now_ns - *began_ns + 120_000);
+        let packet_bytes = u64::from(settings.packet_bytes());
+        let packets = 4 + 2 * (*bytes / packet_bytes).isqrt();
+        assert!(
+            *bytes <= allowed + packets * packet_bytes,
+            "{bytes} bytes of group {group} left, {allowed} may"
+        );
     }
 
     /// Runs the lanes' laws, or does what a daemon tells.
@@ -325,14 +354,15 @@ impl SendingHost {
     }
 }
 
-/// Lanes at most as fast as the host's wire.
+/// Lanes at most half as fast as the host's wire, so that the pacer holds packets back.
 fn settings(scenario: &Scenario, law: RateLaw) -> LaneSettings {
-    let packet_bytes = u64::from(scenario.sender.payload_bytes_max) + 74;
+    let payload_bytes = scenario.sender.payload_bytes_max + HEADER_LEN as u32;
+    let packet_bytes = u64::from(payload_bytes + OVERHEAD_BYTES + LINK_HEADER_BYTES);
     LaneSettings {
-        rate_max: Rate::from_bytes_per_s(packet_bytes * 1_000_000_000 / scenario.wire_ns),
+        rate_max: Rate::from_bytes_per_s(packet_bytes * 500_000_000 / scenario.wire_ns),
         rules: Some(Rules::new(law)),
-        payload_bytes: scenario.sender.payload_bytes_max + HEADER_LEN as u32,
-        overhead_bytes: 28,
+        payload_bytes,
+        overhead_bytes: OVERHEAD_BYTES,
         first_window: scenario.sender.initial_window_packets > 0,
     }
 }
