@@ -1,8 +1,8 @@
 //! The queue of events from the receiver thread to the application. Events move in batches.
 
-use super::{ReceiverStats, SourceProgress, events::Event, requests::REQUESTS_MAX};
+use super::{ReceiverStats, SourceProgress, events, requests::REQUESTS_MAX};
 use crate::{error::Error, signal::Signal, udp::fits_gro_buffer};
-use atp_proto::endpoint::Request;
+use atp_proto::endpoint::{Event, Request};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::{
     collections::VecDeque,
@@ -119,16 +119,16 @@ impl EventQueue {
     /// thread's next step.
     pub fn put(
         &self,
-        events: &mut Vec<Event>,
+        events: impl Iterator<Item = Event>,
         memory: &mut Vec<Vec<u8>>,
         stats: ReceiverStats,
     ) -> NextStep {
-        let bytes: u64 = events.iter().map(Event::bytes).sum();
         let mut state = self.lock();
         memory.append(&mut state.memory);
         state.stats = stats;
+        let mut bytes = 0;
+        state.events.extend(events.inspect(|event| bytes += events::bytes(event)));
         state.bytes += bytes;
-        state.events.extend(events.drain(..));
         let has_events = !state.events.is_empty();
         state.thread_waits = state.bytes > self.bytes_max;
         let next = NextStep {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     fn asked(queue: &EventQueue) -> Option<u64> {
-        queue.put(&mut Vec::new(), &mut Vec::new(), ReceiverStats::default()).progress_asked
+        queue.put([].into_iter(), &mut Vec::new(), ReceiverStats::default()).progress_asked
     }
 
     #[test]

@@ -192,23 +192,19 @@ impl From<atp_proto::Terms> for Terms {
     }
 }
 
-impl Event {
-    /// The memory of this event, counted against the receiver's buffer.
-    pub(crate) fn bytes(&self) -> u64 {
-        let own = size_of::<Self>() as u64;
-        match self {
-            Self::Message { data, .. } => own + data.len() as u64,
-            Self::Started { terms, .. } | Self::TermsChanged { terms, .. } => {
-                let names: usize = terms.groups.iter().map(|group| group.name.len()).sum();
-                own + (terms.groups.len() * size_of::<GroupTerms>() + names) as u64
-            }
-            Self::WindowEnded { summary, .. } | Self::Finished { summary, .. } => {
-                let lost: usize = summary.groups.iter().map(|group| group.lost.len()).sum();
-                own + (lost * size_of::<Range<u32>>()) as u64
-                    + (summary.groups.len() * size_of::<GroupSummary>()) as u64
-            }
+/// The memory of an event, counted against the receiver's buffer.
+pub fn bytes(event: &endpoint::Event) -> u64 {
+    let more = match &event.kind {
+        EventKind::Message(message) => message.data.len(),
+        EventKind::Started(terms) | EventKind::TermsChanged(terms) => {
+            size_of_val(terms.groups.as_slice())
         }
-    }
+        EventKind::WindowEnded(summary) | EventKind::Finished(summary) => {
+            let lost: usize = summary.groups.iter().map(|group| group.lost.len()).sum();
+            lost * size_of::<Range<u32>>() + size_of_val(summary.groups.as_slice())
+        }
+    };
+    (size_of::<endpoint::Event>() + more) as u64
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ pub use events::{Event, GroupSummary, GroupTerms, Summary, Terms};
 pub use requests::RateRequest;
 
 use crate::error::Error;
+use atp_proto::endpoint;
 use event_queue::EventQueue;
 use std::{
     collections::VecDeque,
@@ -75,7 +76,7 @@ pub struct Receiver {
     datapath: &'static str,
     queue: Arc<EventQueue>,
     /// Events taken from the queue, but not yet returned by `recv`.
-    ready: VecDeque<Event>,
+    ready: VecDeque<endpoint::Event>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -110,7 +111,7 @@ impl Receiver {
             let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
             self.queue.take(&mut self.ready, deadline)?;
         }
-        Ok(self.ready.pop_front())
+        Ok(self.ready.pop_front().map(Event::from))
     }
 
     /// A descriptor for `poll`, `epoll` and their like. It is readable when [`Receiver::recv`] may

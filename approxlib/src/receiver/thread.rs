@@ -13,7 +13,6 @@ use super::{
     arrival::Arrival,
     coalescing::Coalescing,
     event_queue::{EventQueue, NextStep},
-    events::Event,
     send_replies::send_replies,
 };
 use crate::{
@@ -57,19 +56,13 @@ pub struct ReceiverThread {
 struct Buffers {
     receive: GroBatch,
     send: SendBatch,
-    events: Vec<Event>,
     /// Memory of messages that the application has recycled.
     memory: Vec<Vec<u8>>,
 }
 
 impl Buffers {
     fn new() -> Self {
-        Self {
-            receive: GroBatch::new(),
-            send: SendBatch::new(),
-            events: Vec::new(),
-            memory: Vec::new(),
-        }
+        Self { receive: GroBatch::new(), send: SendBatch::new(), memory: Vec::new() }
     }
 }
 
@@ -122,9 +115,9 @@ impl ReceiverThread {
             if now_ns >= self.housekeeping_due_ns {
                 self.housekeeping(now_ns);
             }
-            let Buffers { receive, events, memory, .. } = &mut self.buffers;
-            events.extend(self.endpoint.take_events().map(Event::from));
-            next = self.queue.put(events, memory, self.endpoint.stats());
+            let Buffers { receive, memory, .. } = &mut self.buffers;
+            let stats = self.endpoint.stats();
+            next = self.queue.put(self.endpoint.take_events(), memory, stats);
             receive.refill(memory);
             if next.has_requests {
                 for request in self.queue.take_requests() {
