@@ -88,7 +88,7 @@ pub struct LaneHandover {
     pub has_window: bool,
 }
 
-/// What a daemon's datapath leaves to the lanes that continue it.
+/// The state of a daemon's datapath, for the lanes that continue it.
 pub struct Handover {
     /// By group.
     pub lanes: ByGroup<LaneHandover>,

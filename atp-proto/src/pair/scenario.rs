@@ -70,7 +70,7 @@ pub struct Scenario {
     pub forward: Path,
     /// The path of answers.
     pub back: Path,
-    /// Who acknowledges.
+    /// The source of acknowledgments.
     pub acks: Acks,
     /// The law by which the sending library paces its lanes itself, as without a daemon. Needs the
     /// ACKs of the receiving library.
@@ -251,10 +251,7 @@ impl Scenario {
             forward: Path::random(rng),
             back: Path::random(rng),
             acks: if rng.random_bool(0.6) { Acks::Kernel } else { Acks::Library },
-            law: None,
             windows: vec![Window { messages, deadline_ns: None }],
-            msr_changes: vec![],
-            requests: vec![],
             queue_pause_ns: [0, 0, wire_ns, 20 * wire_ns][rng.random_range(0..4)],
             wire_ns,
             refuse: [0.0, 0.05][rng.random_range(0..2)],
@@ -262,20 +259,7 @@ impl Scenario {
             // At worst the library reads at a third of the wire's speed.
             read_every_ns: wire_ns * reads,
             read_packets: rng.random_range(reads as usize / 3..8) + 1,
-            stall_ns: 0..0,
-            narrow: None,
-            sender_clock: None,
-            receiver_clock: None,
-            budget_bytes: 1 << 30,
-            full_ns: None,
-            refuses_places: false,
-            restart_ns: None,
-            is_old_receiver: false,
-            without_order: false,
-            advises: false,
-            vanish_ns: None,
-            silence_ns: None,
-            leave_ns: None,
+            ..Self::perfect(vec![], Msr::EXACT)
         }
         .with_packing(seed)
         .with_advice(seed)

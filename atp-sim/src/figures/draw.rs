@@ -58,7 +58,7 @@ fn draw(
     chart(&left, figure.axis, Quantity::value(figure.metric), series)
 }
 
-/// What a chart shows of a cell.
+/// The quantity of a cell that a chart shows.
 #[derive(Clone, Copy)]
 pub(super) struct Quantity {
     metric: Metric,

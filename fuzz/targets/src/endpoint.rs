@@ -78,7 +78,7 @@ struct Fuzz {
     windows: bool,
     now_ns: u64,
     slot: u32,
-    /// What was handed over.
+    /// The messages that were handed over.
     got: BTreeSet<Got>,
     /// The packets that came.
     history: Vec<(Origin, Vec<u8>)>,
