@@ -2,10 +2,11 @@
 //!
 //! The sending host has a [`Sender`](crate::Sender), the receiving one an
 //! [`Endpoint`](crate::endpoint::Endpoint), as it ships. The network loses, delays, reorders and
-//! duplicates packets, and may cut them. [`run`] checks the guarantee after each end.
+//! duplicates packets, marks them, and may cut them. [`run`] checks the guarantee after each end.
 
 mod channel;
 mod everything;
+mod probes;
 mod receiving;
 mod run;
 mod scenario;

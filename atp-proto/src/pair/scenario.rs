@@ -75,6 +75,10 @@ pub struct Scenario {
     /// The law by which the sending library paces its lanes itself, as without a daemon. Needs the
     /// ACKs of the receiving library.
     pub law: Option<RateLaw>,
+    /// Packets leave without ACKs of their own at times, as those of a fast lane under a daemon,
+    /// and probes ask about them. The sender reads all ACKs from a ring then. Needs a wire on which
+    /// a probe per millisecond is little.
+    pub probes: bool,
     /// The windows; one for a job without windows.
     pub windows: Vec<Window>,
     /// The sending application's changes.
@@ -139,6 +143,7 @@ impl Scenario {
             back: Path::perfect(100_000),
             acks: Acks::Kernel,
             law: None,
+            probes: false,
             windows: vec![Window { messages, deadline_ns: None }],
             msr_changes: vec![],
             requests: vec![],

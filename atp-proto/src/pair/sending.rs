@@ -1,22 +1,22 @@
 //! The sending host: the work of its library and kernel around the state machine.
 
-use super::{Acks, Scenario};
+use super::{
+    Acks, Scenario,
+    probes::{Probing, Ring},
+};
 use crate::{
-    AckRing, MessageId, MsrError, Pace, Packet, QueueError, Sender, State,
+    MessageId, MsrError, Pace, Packet, QueueError, Sender, State,
     flow::{Clock, LaneSettings, Lanes},
 };
 use atp_common::{
     laws::{RateLaw, Rules, rtt::Rtt},
-    maps::ack_ring,
+    maps::ack_ring::SLOTS_PER_WORD,
     units::Rate,
     wire::{HEADER_LEN, Header, Kind, arrival, member_header},
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use std::{
-    cell::Cell,
-    collections::{BTreeMap, BTreeSet, VecDeque},
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Of IPv4 and UDP.
 const OVERHEAD_BYTES: u32 = 28;
@@ -29,14 +29,6 @@ pub fn content(window: u32, group: u8, message: u32, len: u32) -> Vec<u8> {
     (0..len).map(|i| (own ^ i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
-pub struct Ring(Vec<Cell<u64>>);
-
-impl AckRing for Ring {
-    fn word(&self, position: u32) -> u64 {
-        self.0[position as usize].get()
-    }
-}
-
 pub struct SendingHost {
     pub sender: Sender,
     ring: Ring,
@@ -45,7 +37,10 @@ pub struct SendingHost {
     lanes: Option<Lanes>,
     /// By group: when its first packet left, and the bytes that left since.
     paced: BTreeMap<u8, (u64, u64)>,
-    acks: Acks,
+    /// Whether a daemon's programs take in the ACKs, and write them to the ring.
+    has_ring: bool,
+    /// Packets without ACKs of their own, if there are any.
+    probing: Option<Probing>,
     /// Messages of this window that are still to be queued.
     unqueued: VecDeque<(u8, u32)>,
     /// Data of queued messages that is still needed.
@@ -67,13 +62,14 @@ impl SendingHost {
         assert!(scenario.law.is_none() || scenario.acks == Acks::Library, "nobody counts ACKs");
         Self {
             sender: Sender::new(scenario.sender.clone()).unwrap(),
-            ring: Ring(vec![Cell::new(0); scenario.sender.ack_ring_words as usize]),
+            ring: Ring::new(scenario.sender.ack_ring_words),
             rtt: Rtt::default(),
             paced: BTreeMap::new(),
             lanes: scenario
                 .law
                 .map(|law| Lanes::new(settings(scenario, law), &scenario.sender.groups, None, 0)),
-            acks: scenario.acks,
+            has_ring: scenario.acks == Acks::Kernel || scenario.probes,
+            probing: scenario.probes.then(|| Probing::new(scenario)),
             unqueued: scenario.windows[0].messages.iter().copied().collect(),
             buffer: BTreeMap::new(),
             next_queue_ns: 0,
@@ -96,13 +92,14 @@ impl SendingHost {
             if let Some(age_ns) = header.age_ns(now_ns) {
                 self.rtt = self.rtt.observe(age_ns);
             }
-            if self.acks == Acks::Kernel {
-                let slot = header.slot();
-                let position = ack_ring::position(slot, self.ring.0.len() as u32);
-                let word = &self.ring.0[position as usize];
-                word.set(ack_ring::acknowledged(word.get(), slot).unwrap_or(word.get()));
-                return;
+            if self.has_ring {
+                return self.ring.merge(header.slot(), 1 << (header.slot() % SLOTS_PER_WORD));
             }
+        }
+        if kind == Kind::ProbeAck
+            && let Some(probing) = &mut self.probing
+        {
+            return probing.on_answer(&self.ring, &header, &payload[HEADER_LEN..]);
         }
         let refused = self.sender.on_packet(now_ns, payload);
         assert_eq!(refused, Ok(()), "{header:?}");
@@ -122,7 +119,10 @@ impl SendingHost {
         rng: &mut ChaCha8Rng,
     ) -> Vec<(u64, Vec<u8>)> {
         self.set_paces(now_ns, scenario);
-        if self.acks == Acks::Kernel {
+        if let Some(probing) = &mut self.probing {
+            probing.read(now_ns, &mut self.sender, &self.ring);
+            probing.set_no_ack(now_ns, &mut self.sender, scenario);
+        } else if self.has_ring {
             self.sender.scan_acks(now_ns, &self.ring);
         }
         self.sender.handle_timeout(now_ns);
@@ -133,6 +133,14 @@ impl SendingHost {
         }
         self.end_in_time(now_ns, scenario);
         let mut sent = vec![];
+        let leaves_ns = self.wire_free_ns.max(now_ns);
+        if let Some(probing) = &mut self.probing
+            && let Some(probe) =
+                probing.next(now_ns, leaves_ns, &mut self.sender, !rng.random_bool(scenario.refuse))
+        {
+            self.wire_free_ns = leaves_ns + scenario.wire_ns;
+            sent.push((leaves_ns, probe.to_vec()));
+        }
         // The library keeps four packets in the host's queue.
         while self.wire_free_ns <= now_ns + 4 * scenario.wire_ns {
             let lanes = self.lanes.as_ref();
@@ -143,8 +151,14 @@ impl SendingHost {
             if let Some(lanes) = &mut self.lanes {
                 lanes.depart(now_ns, &mut packet.header, payload_bytes);
             }
+            if let Some(probing) = &mut self.probing {
+                probing.sent(&packet);
+            }
             self.refused = rng.random_bool(scenario.refuse);
             if self.refused {
+                if let Some(probing) = &mut self.probing {
+                    probing.take_back(&packet);
+                }
                 if let Some(lanes) = &mut self.lanes {
                     lanes.take_back(&packet.header, payload_bytes);
                 }
@@ -301,8 +315,10 @@ impl SendingHost {
         let departs_ns = self.wire_free_ns.max(now_ns);
         self.wire_free_ns = departs_ns + scenario.wire_ns;
         let mut header = packet.header;
-        if self.lanes.is_none() {
-            header.stamp(0, departs_ns);
+        match &mut self.probing {
+            Some(probing) => probing.depart(departs_ns, &mut header),
+            None if self.lanes.is_none() => header.stamp(0, departs_ns),
+            None => {}
         }
         let (from, to) = (packet.offset as usize, (packet.offset + packet.len) as usize);
         let mut payload = header.as_bytes().to_vec();
