@@ -83,7 +83,7 @@ impl Probing {
     /// Draws the groups whose packets have no ACKs of their own for now.
     pub fn set_no_ack(&self, now_ns: u64, sender: &mut Sender, scenario: &Scenario) {
         for group in &scenario.sender.groups {
-            let drawn = (scenario.seed ^ u64::from(group.group) << 20 ^ now_ns / NO_ACK_NS)
+            let drawn = (scenario.seed ^ u64::from(group.group) << 20 ^ (now_ns / NO_ACK_NS))
                 .wrapping_mul(0x9e37_79b9_7f4a_7c15);
             sender.set_no_ack(group.group, drawn >> 62 > 0);
         }
