@@ -258,8 +258,6 @@ fn later(a: u32, b: u32) -> u32 {
 fn answer_unended(fin: &Header, window: u32, groups: &[FinGroup], out: &mut [u8]) -> usize {
     debug_assert!(groups.len() <= FIN_GROUPS_MAX);
     let header = Header::new(&Fields {
-        kind: Kind::FinAck,
-        flags: Flags::NONE,
         group: fin.group(),
         job: fin.job(),
         cookie: fin.cookie(),
@@ -269,6 +267,7 @@ fn answer_unended(fin: &Header, window: u32, groups: &[FinGroup], out: &mut [u8]
         epoch: fin.epoch(),
         slot: fin.slot(),
         time: fin.time(),
+        ..Fields::of(Kind::FinAck)
     });
     let Some((head, body)) = out.split_at_mut_checked(HEADER_LEN) else { return 0 };
     head.copy_from_slice(header.as_bytes());

@@ -1,6 +1,6 @@
 //! The results of a receiver: outcomes of packets, messages, counters, summaries.
 
-use atp_common::wire::{Fields, Flags, Header, Kind, ResetReason};
+use atp_common::wire::{Fields, Header, Kind, ResetReason};
 use std::ops::Range;
 
 /// The outcome of a DATA packet.
@@ -114,16 +114,12 @@ pub struct GroupSummary {
 /// A RESET for the sender of `header`: a bare header.
 pub fn reset_header(header: &Header, reason: ResetReason) -> Header {
     Header::new(&Fields {
-        kind: Kind::Reset,
-        flags: Flags::NONE,
         group: header.group(),
         job: header.job(),
         cookie: header.cookie(),
         message: header.message(),
-        index: 0,
-        count: 0,
         epoch: reason as u16,
         slot: header.slot(),
-        time: 0,
+        ..Fields::of(Kind::Reset)
     })
 }

@@ -175,17 +175,10 @@ fn check_packed(body: &[u8]) {
     let Some(first) = body.first_chunk().map(|id| u32::from_be_bytes(*id)) else { return };
     let count = u32::from(body[body.len() - 1]);
     let header = Header::new(&Fields {
-        kind: Kind::Data,
         flags: Flags::PACKED,
-        group: 0,
-        job: 0,
-        cookie: 0,
         message: first,
-        index: 0,
         count,
-        epoch: 0,
-        slot: 0,
-        time: 0,
+        ..Fields::of(Kind::Data)
     });
     let Some(packed) = PackedBody::parse(&header, body) else { return };
     assert!(count >= 2 && packed.members().count() == count as usize);

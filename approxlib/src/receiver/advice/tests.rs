@@ -92,19 +92,7 @@ fn address(sender: u16) -> SocketAddr {
 }
 
 fn header(group: u8, flags: Flags) -> Header {
-    Header::new(&Fields {
-        kind: Kind::Data,
-        flags,
-        group,
-        job: 1,
-        cookie: 7,
-        message: 0,
-        index: 0,
-        count: 1,
-        epoch: 0,
-        slot: 0,
-        time: 0,
-    })
+    Header::new(&Fields { flags, group, job: 1, cookie: 7, count: 1, ..Fields::of(Kind::Data) })
 }
 
 /// The packets of a millisecond at the rate that a sender is advised, and at most the line's.
