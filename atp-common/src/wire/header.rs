@@ -183,16 +183,16 @@ impl Header {
         bytemuck::cast_ref(self)
     }
 
-    /// The same header with a segmentation number (6 bits, wrapping): how often the message was
-    /// divided into packets anew because the path's MTU became smaller. Packets of different
-    /// segmentations don't fit together.
+    /// Sets the segmentation number (6 bits, wrapping): how often the message was divided into
+    /// packets anew because the path's MTU became smaller. Packets of different segmentations don't
+    /// fit together.
     pub const fn with_segmentation(mut self, segmentation: u8) -> Self {
         self.count = u24(self.count() | (segmentation as u32) << COUNT_BITS & U24_MAX);
         self
     }
 
-    /// The same DATA header with the number of its window in the high bits of the index, and the
-    /// flags that say so.
+    /// Sets the number of a DATA packet's window in the high bits of the index, and the flags that
+    /// say so.
     pub const fn with_window(mut self, window: u32) -> Self {
         self.flags |= Flags::WINDOW.0;
         if window < WINDOWS {

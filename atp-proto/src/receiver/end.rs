@@ -105,7 +105,7 @@ impl Receiver {
             self.stats.packets_refused += 1;
             return 0;
         }
-        self.heard(now_ns, header, body.bytes());
+        self.note_packet(now_ns, header, body.bytes());
         if self.window.end.is_none() {
             self.note_page(header, body, page);
             self.end_if_enough(now_ns);

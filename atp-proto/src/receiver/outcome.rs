@@ -36,20 +36,20 @@ pub enum DropReason {
     /// The job or its window has ended.
     Ended,
     /// This receiver joined a stream in the middle, and no packet has told it which window the
-    /// stream is in; or the stream is in another one than it takes for the present one.
+    /// stream is in; or the stream is in another one than it takes for the current one.
     UnknownWindow,
 }
 
 /// A complete message for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its window, counted from 0.
+    /// The message's window, counted from 0.
     pub window: u32,
-    /// Its group.
+    /// The message's group.
     pub group: u8,
-    /// Its id, counted from 0 in its group and window.
+    /// The message's id, counted from 0 in its group and window.
     pub message: u32,
-    /// Its data.
+    /// The message's data.
     pub data: Vec<u8>,
 }
 

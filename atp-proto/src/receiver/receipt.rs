@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn due_ns__sooner_the_farther_advice_has_moved() {
+    fn due_ns__earlier_the_farther_advice_has_moved() {
         let mut host = Host::new();
         host.write(64_000, 1_300);
         for (moved, due_ns) in

@@ -289,7 +289,7 @@ fn write_receipt__announces_and_gives_advice() {
     let receipt = |receiver: &mut Receiver| {
         let mut out = [0; 100];
         // Receipts may have three times the bytes that came.
-        receiver.heard(4, &Header::new(&FIELDS), 200);
+        receiver.note_packet(4, &Header::new(&FIELDS), 200);
         let len = receiver.write_receipt(5, &mut out);
         let (header, kind) = Header::parse(&out[..len]).unwrap();
         assert_eq!(kind, Kind::Receipt);
@@ -316,7 +316,7 @@ fn write_receipt__announces_and_gives_advice() {
     advised.sort_unstable();
     let (of_four, of_nine) = ((4, ADVICE, Advice::NONE), (9, ADVICE, Advice::of(6_400)));
     assert_eq!(advised, [of_four, of_four, of_nine, of_nine]);
-    // A lane without a complete message hears of its advice too.
+    // A lane without a complete message gets its advice too.
     receiver.on_data(0, &in_group(7, 0, 2), &[1; 50]);
     receiver.set_advice(7, Advice::of(640));
     assert!((0..2).any(|_| receipt(&mut receiver) == (7, ADVICE, Advice::of(640))));

@@ -93,7 +93,7 @@ struct Fuzz {
     latest_slot: u32,
     /// The time field of the last REQUEST.
     asked: u32,
-    /// The number of the receiver's present window.
+    /// The number of the receiver's current window.
     window: u32,
     /// The ends that answers stated, by window and page.
     ends: BTreeMap<(u32, u16), (Flags, u32, Vec<FinGroup>)>,

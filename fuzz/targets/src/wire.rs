@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
         Ok((header, kind)) => check_header(&header, kind, &data[..HEADER_LEN]),
         Err(error) => assert_eq!(error == ParseError::Short, data.len() < HEADER_LEN),
     }
-    // Bodies are also read without a header before them, because a fuzzer finds such bodies sooner.
+    // Bodies are also read without a header before them, because a fuzzer finds such bodies faster.
     for body in [data, data.get(HEADER_LEN..).unwrap_or_default()] {
         check_receipt(body);
         check_fin(body);

@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 const MS: u64 = 1_000_000;
 /// A thousandth of a line of 200 Mbit/s.
 const LINE_BYTES_PER_MS: u64 = 25_000;
-/// Of a full packet, and on the wire.
+/// The bytes of a full packet's body. Headers add 98 bytes on the wire.
 const BODY_BYTES: u64 = 1_440;
 const PACKET_BYTES: u64 = BODY_BYTES + 98;
 

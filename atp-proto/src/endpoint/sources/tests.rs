@@ -27,7 +27,7 @@ fn ends(source: SocketAddr) -> Ends {
     Ends { source, local: None }
 }
 
-/// Why a packet found no place: the tombstone, or `None` for want of room.
+/// The tombstone of a packet that found no place; `None` if there was no room for it.
 type Rejected = Option<Tombstone>;
 
 fn admit(sources: &mut Sources<()>, now_ns: u64, header: &Header) -> Result<(), Rejected> {

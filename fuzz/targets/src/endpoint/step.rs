@@ -21,7 +21,7 @@ const COOKIES: u8 = 4;
 pub enum Step {
     /// A packet.
     Packet(Origin, Packet),
-    /// The same packet of this many runs, of all addresses.
+    /// A packet that comes in this many runs, from all addresses.
     Flood(u8, Origin, Packet),
     /// A message whose packets come in one buffer.
     Complete(Origin, Complete),
@@ -170,7 +170,7 @@ pub struct Complete {
     pub message: u8,
     pub packets: u8,
     pub len: u8,
-    /// Of a stream: the window's number, if the packets name it.
+    /// The window's number in a stream, if the packets name it.
     pub window: Option<u8>,
     /// Whether the last packet is missing.
     pub is_short: bool,

@@ -15,7 +15,7 @@ pub const GROUPS: [u8; 5] = [0, 1, 2, 30, 255];
 pub enum Step {
     /// One DATA packet.
     Data(Data),
-    /// The same DATA packet for this many messages in a row.
+    /// A DATA packet for this many messages in a row.
     Repeat(u8, Data),
     /// One page of a FIN.
     Fin(Fin),
