@@ -20,7 +20,7 @@ use atp_common::{
         rtt::Rtt,
         yielding::{Window, overdue_ns},
     },
-    maps::{GroupProgress, HeardAdvice, LaneStatus},
+    maps::{GroupProgress, LaneStatus, ReceivedAdvice},
     units::Rate,
     wire::{Flags, Header, PROBE_LEN},
 };
@@ -75,7 +75,7 @@ struct KernelLane {
     /// The progress that the daemon knows.
     published: GroupProgress,
     /// The advice that the daemon knows.
-    advice: HeardAdvice,
+    advice: ReceivedAdvice,
     rate: Rate,
     /// Keeps the packets of a slow lane from filling the socket that it shares with faster lanes.
     /// The kernel paces exactly; this pacer only limits the lane's backlog.
@@ -112,7 +112,7 @@ impl Kernel {
         let lane = |group: &GroupConfig| {
             let lane = KernelLane {
                 published: GroupProgress::default(),
-                advice: HeardAdvice::default(),
+                advice: ReceivedAdvice::default(),
                 rate: Rate::default(),
                 pacer: Pacer::new(now_ns, BACKLOG_NS),
                 window: Window::new(packet_bytes),
@@ -179,8 +179,8 @@ impl Kernel {
                 lane.published = total;
                 self.progress.write(*group, total);
             }
-            if let Some((advice, heard_ns)) = sender.advice(*group) {
-                let advice = HeardAdvice::new(advice, heard_ns, sender.acks_lost());
+            if let Some((advice, received_ns)) = sender.advice(*group) {
+                let advice = ReceivedAdvice::new(advice, received_ns, sender.acks_lost());
                 if advice != lane.advice {
                     lane.advice = advice;
                     self.progress.write_advice(*group, advice);
@@ -332,7 +332,7 @@ impl Kernel {
         }
     }
 
-    /// The present status of a group's lane, or the last one before it was closed.
+    /// The current status of a group's lane, or the last one before it was closed.
     pub fn status(&self, group: u8) -> LaneStatus {
         let status = self.status.read(group);
         match self.lanes.get(group) {
