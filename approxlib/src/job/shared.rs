@@ -6,7 +6,8 @@
 
 mod state;
 
-pub use state::{Command, NewMessage, Outcome};
+pub use atp_proto::flow::Command;
+pub use state::{NewMessage, Outcome};
 
 use super::{buffer_pool::BufferPool, data::Data, progress::Progress};
 use crate::{error::Shortfall, report::WindowReport, signal::Signal};

@@ -24,7 +24,7 @@ impl Scenario {
             scenario = scenario.in_windows();
             scenario.sender.overlap = rng.random_bool(0.5);
         } else if rng.random_bool(0.2) {
-            scenario.windows[0].deadline_ns = Some(10u64.pow(rng.random_range(5..9)));
+            scenario.window_deadline_ns = Some(10u64.pow(rng.random_range(5..9)));
         }
         if rng.random_bool(0.25) {
             scenario = scenario.with_requests();
@@ -41,7 +41,7 @@ impl Scenario {
             scenario.forward.truncate = 0.03;
             scenario.back.truncate = 0.03;
         }
-        scenario.with_fault(rng).with_network()
+        scenario.with_cancel().with_fault(rng).with_network()
     }
 
     /// Whether this fault of a host may end the job with this error.
@@ -83,6 +83,16 @@ impl Scenario {
                     .expect("at most 1"),
             })
             .collect();
+        self.msr_changes.sort_by_key(|change| change.at_ns);
+        self
+    }
+
+    /// Draws whether the application cancels the job, and when. It has random numbers of its own, so
+    /// that the rest of a seed's scenario stays the same.
+    fn with_cancel(mut self) -> Self {
+        let rng = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0xca_9ce1);
+        let drawn_ns = 10u64.pow(rng.random_range(5..9)) * rng.random_range(1..10);
+        self.cancel_ns = rng.random_bool(0.1).then_some(drawn_ns);
         self
     }
 

@@ -1,9 +1,10 @@
 //! Two hosts and a network between them in virtual time: deterministic, from one seed. For tests.
 //!
-//! The sending host has a [`Sender`](crate::Sender), the receiving one an
-//! [`Endpoint`](crate::endpoint::Endpoint), as it ships. The network loses, delays, reorders and
-//! duplicates packets, marks them, and may cut them. [`run`] checks the guarantee after each end.
+//! The sending host has a [`Job`](crate::flow::Job) and [`Lanes`](crate::flow::Lanes), the receiving
+//! one an [`Endpoint`](crate::endpoint::Endpoint), as they ship. The network loses, delays, reorders,
+//! duplicates and marks packets, and may cut them. [`run`] checks the guarantee after each end.
 
+mod application;
 mod channel;
 mod everything;
 mod probes;

@@ -1,7 +1,7 @@
 //! The receiving host: its kernel, the endpoint of its library, and an application that checks what
 //! it gets.
 
-use super::{Acks, Scenario, probes::Recorded, sending::content};
+use super::{Acks, Scenario, application::content, probes::Recorded};
 use crate::{
     Account, Budget, Message, Part, ReceiverConfig, Summary, Terms,
     endpoint::{Admission, Arrived, Datagram, Endpoint, Ends, EventKind, Host, Lanes, Request},
@@ -282,7 +282,8 @@ impl ReceivingHost {
             // Only a forced end may leave gaps.
             let in_order = last.is_none_or(|last| last.2 < message);
             let gapless = last.map_or(0, |last| last.2 + 1) == message;
-            let forced = scenario.windows[window as usize].deadline_ns.is_some()
+            let forced = scenario.window_deadline_ns.is_some()
+                || scenario.cancel_ns.is_some()
                 || scenario.requests.iter().any(|request| request.rate.is_none());
             assert!(in_order && (gapless || forced), "message {message} of {group} early");
         }

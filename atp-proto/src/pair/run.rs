@@ -7,7 +7,7 @@ use super::{
     scenario::ClockStep,
     sending::SendingHost,
 };
-use crate::{EndedWindow, GroupConfig, LostIds, Report, SendError, Sender, State, Summary, Terms};
+use crate::{EndedWindow, GroupConfig, LostIds, Report, SendError, Summary, Terms};
 use atp_common::{units::Msr, wire::HEADER_LEN};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -111,30 +111,19 @@ impl Simulation<'_> {
                 at_ns < NS_MAX && self.number < EVENTS_MAX,
                 "doesn't end: {} ns, {:#?}",
                 self.now_ns,
-                self.sending.sender
+                self.sending.job.sender
             );
             self.restart_if_due();
             self.handle(event);
             if self.number.is_multiple_of(16) {
                 self.check_bounds();
             }
-            if let Some(ended) = self.sending.sender.take_ended_window() {
-                self.check_window(&ended);
-                self.work();
-            }
-            match self.sending.sender.state().clone() {
-                State::Done | State::Ended => {
-                    self.check_window(&present_window(&self.sending.sender));
-                    if !self.sending.begin_window(self.sender_now_ns(), self.scenario) {
-                        return self.end(Ok(()));
-                    }
-                    self.work();
-                }
-                State::Failed(error) => return self.end(Err(error)),
-                State::Open | State::Finishing => {}
+            if let Some(outcome) = self.sending.job.outcome() {
+                let result = outcome.map_err(SendError::clone);
+                return self.end(result);
             }
         }
-        panic!("nothing more will happen: {:?}", self.sending.sender)
+        panic!("nothing more will happen: {:?}", self.sending.job.sender)
     }
 
     fn handle(&mut self, event: Event) {
@@ -166,7 +155,7 @@ impl Simulation<'_> {
                 self.read_ns = None;
                 if !self.scenario.stall_ns.contains(&self.now_ns) {
                     let now_ns = clock_ns(self.now_ns, self.scenario.receiver_clock);
-                    self.receiving.present_window = self.sending.sender.window();
+                    self.receiving.present_window = self.sending.job.sender.window();
                     for answer in self.receiving.read(now_ns, self.scenario) {
                         self.answer(answer);
                     }
@@ -179,7 +168,8 @@ impl Simulation<'_> {
     fn work(&mut self) {
         let now_ns = self.sender_now_ns();
         let ahead_ns = now_ns - self.now_ns;
-        let sent = self.sending.work(now_ns, self.scenario, &mut self.rng);
+        let (sent, ended) = self.sending.work(now_ns, self.scenario, &mut self.rng);
+        ended.iter().for_each(|ended| self.check_window(now_ns, ended));
         for (departs_ns, payload) in sent {
             let departs_ns = departs_ns - ahead_ns;
             if self.is_too_long(departs_ns, &payload) {
@@ -243,23 +233,27 @@ impl Simulation<'_> {
     }
 
     fn check_bounds(&self) {
-        let config = self.sending.sender.config();
-        assert!(self.sending.sender.in_flight() <= config.window_packets());
+        let config = self.sending.job.sender.config();
+        assert!(self.sending.job.sender.in_flight() <= config.window_packets());
         assert!(self.sending.buffered() <= config.buffer_messages_max as usize);
-        for (group, report) in config.groups.iter().zip(self.sending.sender.report().groups) {
+        for (group, report) in config.groups.iter().zip(self.sending.job.sender.report().groups) {
             // NetApprox §4.2, Eq. 1, never above 1 - MSR.
             assert!(report.target_loss_rate <= group.msr.slack_share());
             assert!(report.delivered + report.lost <= report.messages);
         }
     }
 
-    /// Checks an ended window: it has enough messages, or its end was forced.
-    fn check_window(&mut self, ended: &EndedWindow) {
+    /// Checks an ended window: it has enough messages, or its end was forced, and not before its
+    /// deadline.
+    fn check_window(&mut self, now_ns: u64, ended: &EndedWindow) {
         let EndedWindow { window, is_done, .. } = *ended;
         self.windows_done += u32::from(is_done);
         assert_eq!(self.sending.buffered_of(window), 0, "data was not released at the end");
-        let deadline = self.scenario.windows.get(window as usize).and_then(|w| w.deadline_ns);
-        assert!(is_done || deadline.is_some(), "{ended:?}");
+        let began_ns = self.sending.began_ns.get(&window);
+        let deadline_ns =
+            began_ns.zip(self.scenario.window_deadline_ns).map(|(from, ns)| from + ns);
+        let is_over = deadline_ns.is_some_and(|at_ns| at_ns <= now_ns);
+        assert!(is_done || is_over || self.sending.application.has_canceled(), "{ended:?}");
         let got = |group: u8| {
             self.receiving.got.range((window, group, 0)..=(window, group, u32::MAX)).count() as u32
         };
@@ -289,7 +283,7 @@ impl Simulation<'_> {
             let expected: Vec<u32> = (0..group.messages).filter(missing).collect();
             assert_eq!(lost, expected, "the receiver names the wrong messages as lost");
             assert_eq!(group.delivered, got(group.group));
-            if self.sending.sender.config().names_lost {
+            if self.sending.job.sender.config().names_lost {
                 self.names_asked += 1;
                 self.names_known += u32::from(matches!(named, LostIds::Known(_)));
             }
@@ -318,18 +312,34 @@ impl Simulation<'_> {
         }
     }
 
+    /// Checks that the end of each window was reported, but for an empty one at the end.
+    fn check_reports(&self) {
+        let sending = &self.sending;
+        let (reported, last) =
+            (sending.application.windows_reported(), sending.job.sender.window());
+        let groups = sending.job.sender.report().groups;
+        let is_empty = groups.iter().all(|group| group.messages == 0);
+        assert!(reported == last + 1 || (is_empty && reported == last), "{reported} of {last}");
+        let is_cut =
+            sending.application.has_canceled() || sending.job.sender.is_ended_by_receiver();
+        assert!(is_cut || reported as usize == self.scenario.windows.len(), "{reported} windows");
+    }
+
     fn end(self, result: Result<(), SendError>) -> End {
         if result.is_ok() && self.scenario.restart_ns.is_none() {
             let last = self.receiving.summaries.last();
             assert!(last.is_none_or(|last| !last.more), "the receiver waits for a window");
         }
+        if result.is_ok() {
+            self.check_reports();
+        }
         assert_eq!(self.sending.buffered(), 0, "data was not released at the end");
         End {
             result,
-            report: self.sending.sender.report(),
+            report: self.sending.job.sender.report(),
             summaries: self.receiving.summaries,
             terms: self.receiving.terms,
-            groups: self.sending.sender.config().groups.clone(),
+            groups: self.sending.job.sender.config().groups.clone(),
             got: self.receiving.got.len(),
             windows_done: self.windows_done,
             begun_beside: self.sending.begun_beside,
@@ -343,17 +353,6 @@ impl Simulation<'_> {
 /// The time of a clock that jumps ahead once.
 fn clock_ns(now_ns: u64, clock: Option<ClockStep>) -> u64 {
     clock.filter(|step| now_ns >= step.at_ns).map_or(now_ns, |step| now_ns + step.step_ns)
-}
-
-/// The outcome of the present window, which has ended.
-fn present_window(sender: &Sender) -> EndedWindow {
-    let groups = sender.report().groups;
-    EndedWindow {
-        window: sender.window(),
-        is_done: *sender.state() == State::Done,
-        lost_ids: sender.lost_ids(),
-        groups,
-    }
 }
 
 fn need(msr: Msr, messages: u32) -> u32 {

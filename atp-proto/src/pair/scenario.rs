@@ -24,8 +24,6 @@ pub enum Acks {
 pub struct Window {
     /// Groups and lengths of the messages, in the order of queueing.
     pub messages: Vec<(u8, u32)>,
-    /// The time from its beginning until its end is forced.
-    pub deadline_ns: Option<u64>,
 }
 
 /// A change of a group's sampling rate by the application.
@@ -81,7 +79,13 @@ pub struct Scenario {
     pub probes: bool,
     /// The windows; one for a job without windows.
     pub windows: Vec<Window>,
-    /// The sending application's changes.
+    /// The time from a window's first message until its end is forced.
+    pub window_deadline_ns: Option<u64>,
+    /// The application ends the last window's input, and the job's once that window has ended.
+    pub finishes_late: bool,
+    /// When the application cancels the job.
+    pub cancel_ns: Option<u64>,
+    /// The sending application's changes, by time.
     pub msr_changes: Vec<MsrChange>,
     /// By time.
     pub requests: Vec<Request>,
@@ -144,7 +148,10 @@ impl Scenario {
             acks: Acks::Kernel,
             law: None,
             probes: false,
-            windows: vec![Window { messages, deadline_ns: None }],
+            windows: vec![Window { messages }],
+            window_deadline_ns: None,
+            finishes_late: false,
+            cancel_ns: None,
             msr_changes: vec![],
             requests: vec![],
             queue_pause_ns: 0,
@@ -181,20 +188,17 @@ impl Scenario {
         self.sender.groups.iter().any(|config| config.group == group && config.msr.is_exact())
     }
 
-    /// The same job as a stream of up to four windows, some of which have a deadline.
+    /// The same job as a stream of up to four windows, which may have a deadline.
     pub fn in_windows(mut self) -> Self {
         let rng = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0x77);
         self.sender.windows = true;
         let all = std::mem::take(&mut self.windows[0].messages);
         let number = rng.random_range(1..=4);
-        self.windows = (0..number)
-            .map(|window| Window {
-                messages: all.iter().skip(window).step_by(number).copied().collect(),
-                deadline_ns: rng
-                    .random_bool(0.4)
-                    .then(|| 10u64.pow(rng.random_range(5..9)) * rng.random_range(1..10)),
-            })
-            .collect();
+        let every = |window| all.iter().skip(window).step_by(number).copied().collect();
+        self.windows = (0..number).map(|window| Window { messages: every(window) }).collect();
+        let drawn_ns = 10u64.pow(rng.random_range(5..9)) * rng.random_range(1..10);
+        self.window_deadline_ns = rng.random_bool(0.5).then_some(drawn_ns);
+        self.finishes_late = rng.random_bool(0.3);
         let first = &self.windows[0].messages;
         for group in &mut self.sender.groups {
             let number = first.iter().filter(|message| message.0 == group.group).count();
@@ -256,7 +260,7 @@ impl Scenario {
             forward: Path::random(rng),
             back: Path::random(rng),
             acks: if rng.random_bool(0.6) { Acks::Kernel } else { Acks::Library },
-            windows: vec![Window { messages, deadline_ns: None }],
+            windows: vec![Window { messages }],
             queue_pause_ns: [0, 0, wire_ns, 20 * wire_ns][rng.random_range(0..4)],
             wire_ns,
             refuse: [0.0, 0.05][rng.random_range(0..2)],

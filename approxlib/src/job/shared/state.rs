@@ -5,39 +5,14 @@ use crate::{
     job::{buffer_pool::BufferPool, data::Data, progress::Progress},
     report::{Report, WindowReport},
 };
-use atp_common::units::Msr;
-use atp_proto::MsrError;
+use atp_proto::{MsrError, flow::Command};
 use std::collections::VecDeque;
 
 /// A message for the sender thread.
-#[derive(Debug)]
-pub struct NewMessage {
-    /// The number of its window.
-    pub window: u32,
-    pub group: u8,
-    pub data: Data,
-}
+pub type NewMessage = atp_proto::flow::NewMessage<Data>;
 
 /// How a job ended.
 pub type Outcome = Result<Report, Box<Shortfall>>;
-
-/// A request of the application to the sender thread.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Command {
-    /// No more messages follow.
-    Finish,
-    /// No more messages follow in this window.
-    FinishWindow,
-    /// End the job now, with the messages delivered so far.
-    Cancel,
-    /// Begin the next window, with the announced N of some groups.
-    BeginWindow { messages: Vec<(u8, u32)> },
-    /// Change a group's sampling rate from the window of this number on; answered by
-    /// `Shared::set_msr_answer`.
-    SetMsr { window: u32, group: u8, msr: Msr },
-    /// The application dropped the job: end at once.
-    Abandon,
-}
 
 /// The state under the lock.
 #[derive(Debug, Default)]
@@ -118,7 +93,8 @@ impl State {
         self.held_bytes += data.len() as u64;
         self.held_messages += 1;
         self.untried_messages += 1;
-        self.waiting.push(NewMessage { window: self.window, group, data });
+        let (window, len_bytes) = (self.window, data.len() as u32);
+        self.waiting.push(NewMessage { window, group, len_bytes, data });
         None
     }
 

@@ -2,11 +2,11 @@
 //! is nothing to do.
 //!
 //! [`SenderThread::run`] repeats one round: receive, take in new messages and commands, tick the
-//! datapath, send, report, sleep. Its steps lie in the child modules:
+//! datapath, send, report, sleep. A [`Job`] decides what the messages and commands do, and when
+//! windows begin and end. The steps of a round lie in the child modules:
 //!
 //! - `transmit` sends control packets and data, and `packing` assembles packed packets;
 //! - `closed_port` slows down while nothing listens at the peer;
-//! - `windows` executes the application's commands and begins and ends windows;
 //! - `switching` moves the flow between the daemon's datapath and userspace;
 //! - `reporting` publishes progress and detects the end of the job;
 //! - `store` holds the bytes of messages that may still have to be sent.
@@ -17,7 +17,6 @@ mod reporting;
 mod store;
 mod switching;
 mod transmit;
-mod windows;
 
 use super::{
     buffer_pool::BufferPool,
@@ -31,7 +30,10 @@ use crate::{
     udp::{BATCH, Interest, ReceiveBatch, SendBatch, SocketErrors, UdpSocket, now_ns, wait},
 };
 use atp_common::wire::{self, HEADER_LEN, Header, Kind, PROBE_LEN};
-use atp_proto::{Packet, QueueError, Sender, flow::LaneSettings};
+use atp_proto::{
+    Packet, Sender,
+    flow::{Job, LaneSettings},
+};
 use closed_port::ClosedPort;
 use packing::PackedPackets;
 use std::{
@@ -44,7 +46,6 @@ use std::{
 };
 use store::Store;
 use switching::Switching;
-use windows::{Pending, Windows};
 
 /// Batches received before the thread sends again.
 const READS_PER_ROUND: usize = 8;
@@ -83,7 +84,7 @@ pub struct SenderThread {
     /// Shared with the thread that registers it.
     socket: Arc<UdpSocket>,
     peer: SocketAddr,
-    sender: Sender,
+    job: Job<Data>,
     datapath: Datapath,
     fallback: LaneSettings,
     switching: Switching,
@@ -94,13 +95,8 @@ pub struct SenderThread {
     closed_port: ClosedPort,
     /// When the first message came.
     started_ns: Option<u64>,
-    /// What the application has given, and waits for the next window.
-    pending: Pending,
     /// Messages released since the last exchange with the application.
     released: Released,
-    /// Whether the transport has asked the receiver to confirm the end.
-    finishing: bool,
-    windows: Windows,
     /// Since when this host has refused every packet, and the error number.
     refused_by_host: Option<(u64, i32)>,
     /// Whether the log says that the receiver has no room.
@@ -167,10 +163,12 @@ impl SenderThread {
         let Setup { socket, peer, sender, datapath, fallback, daemon, shared, window_deadline } =
             setup;
         let switching = Switching::new(daemon, &sender.config().groups);
+        let deadline_ns =
+            |deadline: Duration| u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX);
         let this = Self {
             socket: Arc::new(socket),
             peer,
-            sender,
+            job: Job::new(sender, window_deadline.map(deadline_ns)),
             datapath,
             fallback,
             switching,
@@ -180,10 +178,7 @@ impl SenderThread {
             socket_errors: SocketErrors::default(),
             closed_port: ClosedPort::default(),
             started_ns: None,
-            pending: Pending::default(),
             released: Released::default(),
-            finishing: false,
-            windows: Windows::new(window_deadline),
             refused_by_host: None,
             no_room_logged: false,
             poll_due_ns: 0,
@@ -202,7 +197,7 @@ impl SenderThread {
         // The application gets its memory back before it hears of the end: it may wait for this
         // thread then, and the callbacks are its own.
         self.buffers.store = Store::default();
-        self.pending = Pending::default();
+        self.job.drop_waiting();
         self.shared.set_outcome(outcome);
     }
 
@@ -212,31 +207,28 @@ impl SenderThread {
             // Receive first: room that receipts free is given back before this thread sleeps.
             self.receive(now_ns);
             self.log_no_room();
-            if !self.exchange(now_ns) {
+            self.exchange(now_ns);
+            if self.job.is_abandoned() {
                 return Err(self.shortfall(ShortCause::Abandoned));
             }
-            self.obey_end();
-            self.end_in_time(now_ns);
-            self.hurry(now_ns);
-            self.datapath.tick(now_ns, &mut self.sender, &self.socket);
+            self.work(now_ns);
+            self.datapath.tick(now_ns, &mut self.job.sender, &self.socket);
             self.switch(now_ns);
-            if self.sender.poll_timeout().is_some_and(|due_ns| due_ns <= now_ns) {
-                self.sender.handle_timeout(now_ns);
+            if self.job.sender.poll_timeout().is_some_and(|due_ns| due_ns <= now_ns) {
+                self.job.sender.handle_timeout(now_ns);
             }
             let blocked = match self.send_control(now_ns) {
                 true => self.send_data(now_ns),
                 false => Blocked::SocketFull,
             };
             if blocked == Blocked::WindowFull {
-                self.windows.note_full();
+                self.job.note_full();
             }
             self.observe(now_ns);
-            self.report_closing();
             if let Some(outcome) = self.ended(now_ns) {
                 return outcome;
             }
-            let is_runnable = self.pending.is_waiting() && self.sender.can_begin_window();
-            if !is_runnable && (blocked != Blocked::No || now_ns >= self.poll_due_ns) {
+            if !self.job.is_runnable() && (blocked != Blocked::No || now_ns >= self.poll_due_ns) {
                 self.sleep(now_ns, blocked);
             }
         }
@@ -248,7 +240,7 @@ impl SenderThread {
                 Ok(0) => return,
                 Ok(_) => {
                     for packet in self.buffers.receive.packets() {
-                        on_packet(&mut self.sender, &mut self.datapath, now_ns, packet);
+                        on_packet(&mut self.job.sender, &mut self.datapath, now_ns, packet);
                     }
                     if !self.buffers.receive.is_full() {
                         return;
@@ -264,53 +256,49 @@ impl SenderThread {
 
     /// Says once why the job waits.
     fn log_no_room(&mut self) {
-        if self.sender.refusals() > 0 && !std::mem::replace(&mut self.no_room_logged, true) {
+        if self.job.sender.refusals() > 0 && !std::mem::replace(&mut self.no_room_logged, true) {
             tracing::warn!(
                 peer = %self.peer,
-                timeout_s = self.sender.config().peer_timeout_ns as f64 / 1e9,
+                timeout_s = self.job.sender.config().peer_timeout_ns as f64 / 1e9,
                 "the receiver has no room: trying again until the timeout"
             );
         }
     }
 
-    /// Gives room back to the application, and takes its new messages and commands. Returns `false`
-    /// if the application has dropped the job.
-    fn exchange(&mut self, now_ns: u64) -> bool {
+    /// Gives room back to the application, and takes its new messages and commands.
+    fn exchange(&mut self, now_ns: u64) {
         self.release();
-        let mut messages = std::mem::take(&mut self.buffers.new_messages);
         let released = std::mem::take(&mut self.released);
-        let untried = self.sender.untried_messages();
-        let pool = &mut self.buffers.pool;
-        let commands = self.shared.exchange(&mut messages, released, untried, pool);
-        self.pending.messages.extend(messages.drain(..));
-        self.pending.commands.extend(commands);
-        self.buffers.new_messages = messages;
-        self.report_closing();
-        self.handle_pending(now_ns)
+        let untried = self.job.sender.untried_messages();
+        let Buffers { new_messages, pool, .. } = &mut self.buffers;
+        let commands = self.shared.exchange(new_messages, released, untried, pool);
+        if !new_messages.is_empty() {
+            self.started_ns.get_or_insert(now_ns);
+        }
+        if !commands.is_empty() {
+            // Poll the descriptors in this round: the command's wakeup is still in the eventfd.
+            self.poll_due_ns = now_ns;
+        }
+        self.job.give(new_messages.drain(..));
+        commands.into_iter().for_each(|command| self.job.command(command));
     }
 
-    fn queue(&mut self, NewMessage { group, data, .. }: NewMessage) {
-        let len = data.len();
-        match self.sender.queue(group, len as u32) {
-            Ok(id) => self.buffers.store.insert(id, data),
-            Err(error) => {
-                // `Job::send` has checked lengths and numbers. A job that has ended needs no more
-                // messages, nor does the empty window at the end of a stream; any other refusal is
-                // a bug.
-                let is_over = matches!(error, QueueError::Complete | QueueError::Failed)
-                    || self.windows.is_empty_end();
-                if !is_over {
-                    tracing::error!(group, len, %error, "the transport did not queue a message");
-                }
-                self.released.messages += 1;
-                self.released.bytes += len as u64;
+    /// Lets the job go on with its messages and commands.
+    fn work(&mut self, now_ns: u64) {
+        let Self { job, buffers, released, .. } = self;
+        job.work(now_ns, |id, data| match id {
+            Some(id) => buffers.store.insert(id, data),
+            None => {
+                released.messages += 1;
+                released.bytes += data.len() as u64;
             }
-        }
+        });
+        self.tell_events();
     }
 
     fn release(&mut self) {
-        let Self { sender, buffers, released, .. } = self;
-        for id in sender.released() {
+        let Self { job, buffers, released, .. } = self;
+        for id in job.sender.released() {
             released.messages += 1;
             let data = buffers.store.remove(id);
             released.bytes += data.len() as u64;
@@ -338,7 +326,7 @@ impl SenderThread {
         // Waking for each acknowledgment costs more than reading them together.
         let is_short = until_ns - now_ns <= SHORT_PAUSE_NS;
         let readable =
-            !(is_short && matches!(blocked, Blocked::Until(_))) || self.sender.waits_for_acks();
+            !(is_short && matches!(blocked, Blocked::Until(_))) || self.job.sender.waits_for_acks();
         let interest = Interest {
             socket: self.socket.as_fd(),
             readable,
@@ -367,17 +355,17 @@ impl SenderThread {
     }
 
     fn wake_at(&self, now_ns: u64, blocked: Blocked) -> u64 {
-        let in_flight = self.sender.in_flight() > 0;
+        let in_flight = self.job.sender.in_flight() > 0;
         let law_ns = match (in_flight, self.datapath.must_poll_acks()) {
-            (true, true) if self.sender.waits_for_acks() => {
+            (true, true) if self.job.sender.waits_for_acks() => {
                 self.datapath.ack_poll_ns().unwrap_or(ACK_POLL_NS)
             }
             (true, true) => ACK_POLL_NS,
             (true, false) => LAW_NS,
             (false, _) => IDLE_NS,
         };
-        let until_ns = self.sender.poll_timeout().unwrap_or(u64::MAX).min(now_ns + law_ns);
-        let until_ns = until_ns.min(self.next_deadline_ns().unwrap_or(u64::MAX));
+        let until_ns = self.job.sender.poll_timeout().unwrap_or(u64::MAX).min(now_ns + law_ns);
+        let until_ns = until_ns.min(self.job.next_deadline_ns().unwrap_or(u64::MAX));
         match blocked {
             Blocked::Until(at_ns) => until_ns.min(at_ns),
             _ => until_ns,

@@ -4,15 +4,15 @@ use super::SenderThread;
 use crate::{
     error::{ShortCause, Shortfall},
     job::{Progress, shared::Outcome},
-    report::{GroupReport, Report, Sample},
+    report::{GroupReport, Report, Sample, WindowReport},
     udp::{PATH_MTU_BYTES_MIN, now_ns},
 };
 use atp_common::maps::LaneStatus;
-use atp_proto::{LostIds, State};
+use atp_proto::{LostIds, SendError, flow::Event};
 
 impl SenderThread {
     pub(super) fn observe(&mut self, now_ns: u64) {
-        let (groups, datapath) = (&self.sender.config().groups, &self.datapath);
+        let (groups, datapath) = (&self.job.sender.config().groups, &self.datapath);
         let sampled = self.timeline.observe(now_ns, |at_s| {
             groups.iter().map(move |group| sample(at_s, group.group, &datapath.lane(group.group)))
         });
@@ -22,7 +22,7 @@ impl SenderThread {
     }
 
     pub(super) fn publish(&self) {
-        let report = self.sender.report();
+        let report = self.job.sender.report();
         let rate =
             |group: &atp_proto::GroupReport| self.datapath.lane(group.group).rate_bytes_per_s;
         self.shared.set_progress(Progress {
@@ -42,12 +42,12 @@ impl SenderThread {
             return Some(Err(self.shortfall(ShortCause::PathNarrowed { mtu_bytes })));
         }
         if let Some((since_ns, errno)) = self.refused_by_host
-            && now_ns.saturating_sub(since_ns) >= self.sender.config().peer_timeout_ns
+            && now_ns.saturating_sub(since_ns) >= self.job.sender.config().peer_timeout_ns
         {
             return Some(Err(self.shortfall(ShortCause::CannotSend { errno })));
         }
         if let Some(silence_ns) = self.withheld_ns(now_ns)
-            && silence_ns >= self.sender.config().peer_timeout_ns
+            && silence_ns >= self.job.sender.config().peer_timeout_ns
         {
             self.note_errors(now_ns);
             return Some(Err(self.shortfall(ShortCause::PeerSilent {
@@ -56,31 +56,45 @@ impl SenderThread {
                 host_unreachable: true,
             })));
         }
-        match self.sender.state() {
-            State::Done | State::Ended => self.window_ended(),
-            State::Failed(error) => {
-                let error = error.clone();
+        self.job.report_ends();
+        self.tell_events();
+        match self.job.outcome()?.map_err(SendError::clone) {
+            Ok(()) => Some(Ok(self.report())),
+            Err(error) => {
                 self.note_errors(now_ns);
                 let report = self.report();
                 Some(Err(Shortfall::new(self.peer, &error, self.socket_errors, report).into()))
             }
-            State::Finishing => {
-                if !std::mem::replace(&mut self.finishing, true) {
-                    self.shared.set_complete(self.sender.window());
-                }
-                None
+        }
+    }
+
+    /// Tells the application what happened to its windows.
+    pub(super) fn tell_events(&mut self) {
+        while let Some(event) = self.job.next_event() {
+            match event {
+                Event::Complete(window) => self.shared.set_complete(window),
+                Event::WindowEnded(ended) => self.shared.set_window_outcome(WindowReport {
+                    window: ended.window,
+                    complete: ended.is_done,
+                    groups: group_reports(&ended.groups, ended.lost_ids),
+                }),
+                Event::MsrAnswer(answer) => self.shared.set_msr_answer(answer),
+                Event::Hurried(window) => tracing::info!(
+                    window,
+                    peer = %self.peer,
+                    "the window would miss its deadline: it yields less to exact traffic"
+                ),
             }
-            State::Open => None,
         }
     }
 
     /// For how long this host has let no packet out. The transport's timeouts don't tell: few
     /// packets are in flight meanwhile, or none.
     fn withheld_ns(&self, now_ns: u64) -> Option<u64> {
-        if self.sender.has_ended() && self.sender.is_last_window() {
+        if self.job.sender.has_ended() && self.job.sender.is_last_window() {
             return None;
         }
-        let since_ns = self.datapath.withheld_since_ns(self.sender.in_flight())?;
+        let since_ns = self.datapath.withheld_since_ns(self.job.sender.in_flight())?;
         Some(now_ns.saturating_sub(since_ns))
     }
 
@@ -88,12 +102,8 @@ impl SenderThread {
         Box::new(Shortfall::local(self.peer, cause, self.report()))
     }
 
-    pub(super) fn group_reports(&self) -> Vec<GroupReport> {
-        group_reports(&self.sender.report().groups, self.sender.lost_ids())
-    }
-
     pub(super) fn report(&self) -> Report {
-        let (report, config) = (self.sender.report(), self.sender.config());
+        let (report, config) = (self.job.sender.report(), self.job.sender.config());
         let now_ns = now_ns();
         Report {
             job: config.job,
@@ -106,23 +116,19 @@ impl SenderThread {
             packets_arrived: report.packets_arrived,
             refusals: report.refusals,
             bytes_sent: report.bytes_sent,
-            groups: self.group_reports(),
-            windows: self.windows.ended(),
-            windows_hurried: self.windows.hurried(),
+            groups: group_reports(&report.groups, self.job.sender.lost_ids()),
+            windows: self.job.windows_ended(),
+            windows_hurried: self.job.windows_hurried(),
             requests: report.requests,
             ended_by_receiver: report.ended_by_receiver,
-            canceled: self.windows.left_out()
-                || (*self.sender.state() == State::Ended && self.sender.is_last_window()),
+            canceled: self.job.was_cut(),
             timeline: self.timeline.samples().to_vec(),
         }
     }
 }
 
 /// The outcomes of groups. `lost_ids`: what the transport says of each.
-pub fn group_reports(
-    groups: &[atp_proto::GroupReport],
-    lost_ids: Vec<LostIds>,
-) -> Vec<GroupReport> {
+fn group_reports(groups: &[atp_proto::GroupReport], lost_ids: Vec<LostIds>) -> Vec<GroupReport> {
     let report = |(group, lost_ids): (&atp_proto::GroupReport, _)| GroupReport {
         group: group.group,
         messages: group.messages,

@@ -81,7 +81,7 @@ impl SenderThread {
     pub(super) fn on_hang_up(&mut self) {
         let now_ns = now_ns();
         // The status page says whether an operator ended the job.
-        self.datapath.tick(now_ns, &mut self.sender, &self.socket);
+        self.datapath.tick(now_ns, &mut self.job.sender, &self.socket);
         let end = self.datapath.end().unwrap_or(End::DaemonGone);
         self.leave_kernel(now_ns, end);
     }
@@ -100,8 +100,8 @@ impl SenderThread {
         let handover = Some(kernel.into_handover());
         let lanes = Userspace::new(self.fallback, &groups, alone(), handover, now_ns);
         self.datapath = Datapath::Userspace(lanes.into());
-        self.sender.stop_probing();
-        let (job, peer) = (self.sender.config().job, self.peer);
+        self.job.sender.stop_probing();
+        let (job, peer) = (self.job.sender.config().job, self.peer);
         match end {
             End::DaemonGone => {
                 tracing::warn!(
@@ -139,7 +139,7 @@ impl SenderThread {
         let Some(daemon) = self.switching.daemon.clone() else { return };
         let groups = Arc::new(Mutex::new(self.lanes_to_continue()));
         let (socket, present) = (Arc::downgrade(&self.socket), groups.clone());
-        let (job, cookie) = (self.sender.config().job, self.sender.config().cookie);
+        let (job, cookie) = (self.job.sender.config().job, self.job.sender.config().cookie);
         let registrar = Registrar::start(pause, move || {
             // Holds no strong reference while it waits: the job's end frees the port. The state of
             // the lanes is as late as possible.
@@ -183,7 +183,7 @@ impl SenderThread {
 
     /// The groups with the MSR that decides whether their lanes are exact.
     fn groups_of_lanes(&self) -> Vec<GroupConfig> {
-        let mut groups = self.sender.config().groups.clone();
+        let mut groups = self.job.sender.config().groups.clone();
         for group in &mut groups {
             if group.msr.is_exact() && !self.switching.exact.contains(&group.group) {
                 group.msr = Msr::BELOW_EXACT;
@@ -196,7 +196,7 @@ impl SenderThread {
         let groups = self.groups_of_lanes();
         let groups = groups.iter().map(|group| {
             let lane = self.datapath.lane(group.group);
-            let progress = self.sender.progress(group.group).unwrap_or_default();
+            let progress = self.job.sender.progress(group.group).unwrap_or_default();
             GroupOpen {
                 group: group.group,
                 msr_parts_per_billion: group.msr.parts_per_billion(),
@@ -211,7 +211,7 @@ impl SenderThread {
 
     fn return_to_kernel(&mut self, now_ns: u64, granted: Granted) {
         self.switching.returning = None;
-        let config = self.sender.config();
+        let config = self.job.sender.config();
         if granted.identity() != (config.job, config.cookie, config.ack_ring_words) {
             tracing::warn!(job = config.job, "the ATP daemon granted another flow: not using it");
             self.switching.daemon = None;
@@ -227,7 +227,7 @@ impl SenderThread {
             }
         };
         // Takes in the last acknowledgments of the earlier ring.
-        self.datapath.tick(now_ns, &mut self.sender, &self.socket);
+        self.datapath.tick(now_ns, &mut self.job.sender, &self.socket);
         let groups = self.groups_of_lanes();
         let fresh = Userspace::new(self.fallback, &groups, FlowProgress::new(None), None, now_ns);
         let before = std::mem::replace(&mut self.datapath, Datapath::Userspace(fresh.into()));
@@ -235,7 +235,7 @@ impl SenderThread {
         let kernel = kernel.with_progress(userspace.into_progress());
         self.datapath = Datapath::Kernel(kernel.into());
         tracing::info!(
-            job = self.sender.config().job,
+            job = self.job.sender.config().job,
             peer = %self.peer,
             pacing = self.datapath.pacing(),
             "the ATP daemon serves this job again"

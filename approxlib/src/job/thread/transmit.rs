@@ -22,7 +22,7 @@ impl SenderThread {
         loop {
             let Buffers { control, control_len, send, .. } = &mut self.buffers;
             if *control_len == 0 {
-                let Some(len) = self.sender.next_control(now_ns, &mut control[..]) else {
+                let Some(len) = self.job.sender.next_control(now_ns, &mut control[..]) else {
                     return true;
                 };
                 *control_len = len;
@@ -46,12 +46,12 @@ impl SenderThread {
     /// Sends batches of probes and data, and returns why it stopped.
     pub(super) fn send_data(&mut self, now_ns: u64) -> Blocked {
         for _ in 0..BATCHES_PER_ROUND {
-            let room = match self.closed_port.next_packet_ns(self.sender.answers()) {
+            let room = match self.closed_port.next_packet_ns(self.job.sender.answers()) {
                 Some(at_ns) if at_ns > now_ns => return Blocked::Until(at_ns),
                 Some(_) => 1,
                 None => (BATCH - 1).max(GSO_BUFFERS * self.gso_packets_max()),
             };
-            self.buffers.probe = self.datapath.next_probe(now_ns, &self.sender);
+            self.buffers.probe = self.datapath.next_probe(now_ns, &self.job.sender);
             let blocked = self.choose_packets(now_ns, room);
             let chosen = self.buffers.packets.len();
             let probes = usize::from(self.buffers.probe.is_some());
@@ -60,7 +60,7 @@ impl SenderThread {
             }
             let (left, error) = self.send_chosen();
             if let Some((group, _)) = self.buffers.probe {
-                self.datapath.probe_sent(now_ns, &mut self.sender, group, left > 0);
+                self.datapath.probe_sent(now_ns, &mut self.job.sender, group, left > 0);
             }
             let sent = left.saturating_sub(probes);
             self.datapath.data_sent(now_ns, sent);
@@ -84,7 +84,7 @@ impl SenderThread {
         let packets = &mut self.buffers.packets;
         packets.clear();
         if self.datapath.is_unpaced() {
-            self.sender.next_packets(now_ns, room, packets);
+            self.job.sender.next_packets(now_ns, room, packets);
             packing::pad(packets);
             for packet in &mut *packets {
                 let payload_bytes = payload_bytes(packet);
@@ -95,7 +95,7 @@ impl SenderThread {
         while packets.len() < room {
             let datapath = &self.datapath;
             let may_send = |group| datapath.hold_until(group, now_ns).is_none();
-            let Some(mut packet) = self.sender.next_packet_of(now_ns, may_send) else {
+            let Some(mut packet) = self.job.sender.next_packet_of(now_ns, may_send) else {
                 // There is no packet, or pacing holds all of them.
                 let held_ns = datapath.next_release(now_ns);
                 return held_ns.map_or_else(|| self.nothing_to_send(), Blocked::Until);
@@ -109,7 +109,7 @@ impl SenderThread {
 
     /// Why there is no packet, although none is held by pacing.
     fn nothing_to_send(&self) -> Blocked {
-        let is_full = self.sender.is_full() && self.sender.waits_for_acks();
+        let is_full = self.job.sender.is_full() && self.job.sender.waits_for_acks();
         if is_full { Blocked::WindowFull } else { Blocked::Nothing }
     }
 
@@ -117,7 +117,7 @@ impl SenderThread {
         self.prepend_headers();
         let Buffers { store, packets, packed, send, probe, gso_unsupported, .. } =
             &mut self.buffers;
-        packed.assemble(packets, &self.sender, store);
+        packed.assemble(packets, &self.job.sender, store);
         let mut packed = packed.packets();
         let (datapath, gso_unsupported) = (&self.datapath, *gso_unsupported);
         // The probe goes first: behind a burst that fills a queue it would be dropped.
@@ -176,7 +176,7 @@ impl SenderThread {
     fn take_back(&mut self, sent: usize) {
         for packet in self.buffers.packets[sent..].iter().rev() {
             self.datapath.take_back(&packet.header, payload_bytes(packet));
-            self.sender.take_back(packet);
+            self.job.sender.take_back(packet);
         }
     }
 
@@ -218,28 +218,29 @@ impl SenderThread {
         let Some(mtu_bytes) = self.socket_errors.mtu_bytes else { return };
         let headers = self.socket.overhead_bytes() + HEADER_LEN;
         let room = (mtu_bytes as usize).saturating_sub(headers) as u32;
-        if mtu_bytes as usize >= PATH_MTU_BYTES_MIN && room < self.sender.config().payload_bytes_max
+        if mtu_bytes as usize >= PATH_MTU_BYTES_MIN
+            && room < self.job.sender.config().payload_bytes_max
         {
             tracing::debug!(peer = %self.peer, mtu_bytes, "the path's MTU shrank");
-            self.sender.set_payload_bytes(now_ns, room);
+            self.job.sender.set_payload_bytes(now_ns, room);
         }
     }
 
     pub(super) fn note_errors(&mut self, now_ns: u64) {
         let new = self.socket.take_errors();
         if new.port_unreachable {
-            self.closed_port.refused(now_ns, self.sender.answers());
+            self.closed_port.refused(now_ns, self.job.sender.answers());
         }
         let is_first = new.port_unreachable && !self.socket_errors.port_unreachable;
-        if is_first && self.sender.report().packets_arrived == 0 {
+        if is_first && self.job.sender.report().packets_arrived == 0 {
             tracing::warn!(
                 peer = %self.peer,
-                timeout_s = self.sender.config().peer_timeout_ns as f64 / 1e9,
+                timeout_s = self.job.sender.config().peer_timeout_ns as f64 / 1e9,
                 "nothing listens at the receiver's port: trying again until the timeout"
             );
         }
         if new.port_unreachable {
-            self.sender.on_port_unreachable();
+            self.job.sender.on_port_unreachable();
         }
         // A router's answer shows that packets left: the programs must have counted them.
         if new.host_unreachable_from_here {
