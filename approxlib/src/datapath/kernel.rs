@@ -316,7 +316,7 @@ impl Kernel {
         }
         if header.flags().contains(Flags::NO_ACK) {
             // The datapath doesn't stamp these packets.
-            header.set_no_ack(lane.status.epoch as u16);
+            header.set_no_ack(lane.status.epoch);
             self.probers.sent(header.group(), header.slot());
         }
     }
@@ -360,8 +360,8 @@ impl Kernel {
         let lane = |(group, _): &(u8, KernelLane)| {
             let status = self.status(*group);
             let rate = Rate::from_bytes_per_s(status.rate_bytes_per_s);
-            let (epoch, has_window) = (status.epoch as u16, status.has(LaneStatus::WINDOW));
-            (*group, LaneHandover { rate, rtt: rtt(&status), epoch, has_window })
+            let (epoch, law) = (status.epoch, status.law());
+            (*group, LaneHandover { rate, rtt: rtt(&status), epoch, law })
         };
         let lanes = ByGroup::new(self.lanes.iter().map(lane));
         if let Some(End::NotCovered(lost)) = self.end {

@@ -1,3 +1,4 @@
+use crate::laws::RateLaw;
 use bytemuck::{Pod, Zeroable};
 
 /// The controller's state of one group's lane of a flow, for the library; element `group` of a page
@@ -23,8 +24,10 @@ pub struct LaneStatus {
     pub queue: u32,
     /// How many epochs were evaluated.
     pub epochs_evaluated: u32,
-    /// The epoch for the headers of packets without an ACK (16 bits used).
-    pub epoch: u32,
+    /// The epoch for the headers of packets without an ACK.
+    pub epoch: u16,
+    /// The law by which a host goes on after this lane: see [`LaneStatus::law`].
+    pub law_word: u16,
     /// How many packets may leave together in one GSO buffer; 0 or 1: one.
     pub burst_packets: u32,
     /// Not 0: the lane is closed, and the library itself has to pace and mark its packets from now
@@ -51,8 +54,35 @@ impl LaneStatus {
     /// A value of `closed`: an operator ended the job. The flow stays in userspace.
     pub const CLOSED_BY_OPERATOR: u32 = 2;
 
+    /// The word of a rate law: its number plus 1.
+    pub const fn word_of(law: RateLaw) -> u16 {
+        law as u16 + 1
+    }
+
+    /// The lane's rate law. `None` before the status was first written, and of a daemon that
+    /// doesn't tell.
+    pub fn law(&self) -> Option<RateLaw> {
+        let mut laws = RateLaw::ALL.iter().map(|(law, _)| *law);
+        laws.find(|law| Self::word_of(*law) == self.law_word)
+    }
+
     /// Whether a flag is set.
     pub const fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn law__of_each_word() {
+        for (law, _) in RateLaw::ALL {
+            let law_word = LaneStatus::word_of(law);
+            assert_eq!(LaneStatus { law_word, ..LaneStatus::default() }.law(), Some(law));
+        }
+        assert_eq!(LaneStatus::default().law(), None);
+        assert_eq!(LaneStatus { law_word: u16::MAX, ..LaneStatus::default() }.law(), None);
     }
 }

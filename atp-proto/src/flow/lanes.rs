@@ -53,15 +53,12 @@ pub struct LaneSettings {
 }
 
 impl LaneSettings {
-    /// The rules of lanes, new ones or those of a daemon that is gone. A daemon whose lanes had no
-    /// window was told of priority queues. A lane without a rate had no status yet, which says
-    /// nothing.
+    /// The rules of lanes, new ones or those of a daemon that is gone. A daemon's lanes have one law
+    /// and keep it: it fits the network that the daemon was told of.
     fn rules_after(&self, previous: Option<&ByGroup<LaneHandover>>) -> Rules {
-        let lanes = previous.into_iter().flat_map(ByGroup::iter).map(|(_, lane)| lane);
-        let mut known = lanes.filter(|lane| lane.rate != Rate::default()).peekable();
-        let had_no_window = known.peek().is_some() && known.all(|lane| !lane.has_window);
-        let law = if had_no_window { RateLaw::DEFAULT } else { RateLaw::UNKNOWN_NETWORK };
-        self.rules.unwrap_or(Rules::new(law))
+        let mut lanes = previous.into_iter().flat_map(ByGroup::iter);
+        let law = lanes.find_map(|(_, lane)| lane.law);
+        self.rules.unwrap_or(Rules::new(law.unwrap_or(RateLaw::UNKNOWN_NETWORK)))
     }
 
     /// Bytes on the wire of a full packet.
@@ -84,8 +81,8 @@ pub struct LaneHandover {
     pub rtt: Rtt,
     /// The last epoch that packets carried.
     pub epoch: u16,
-    /// Whether its law limits the packets in flight.
-    pub has_window: bool,
+    /// Its rate law; `None` if the daemon has not told it.
+    pub law: Option<RateLaw>,
 }
 
 /// The state of a daemon's datapath, for the lanes that continue it.
@@ -343,7 +340,8 @@ impl PacedLane {
             loss_q16: self.law.loss().q16(),
             queue: u32::from(self.law.queue()),
             epochs_evaluated: self.law.epochs_evaluated(),
-            epoch: u32::from(self.law.epoch()),
+            epoch: self.law.epoch(),
+            law_word: LaneStatus::word_of(self.rules.law()),
             burst_packets: 1,
             ..LaneStatus::default()
         }
@@ -398,7 +396,6 @@ mod tests {
         (0..50).map(step).collect()
     }
 
-    /// A daemon that was told of priority queues gives way to `paper`, any other to `yield`.
     #[test]
     fn rules_after__a_daemon_that_is_gone() {
         let settings = |rules| LaneSettings {
@@ -408,27 +405,18 @@ mod tests {
             overhead_bytes: 28,
             first_window: false,
         };
-        let lane = |bytes_per_s, has_window| LaneHandover {
-            rate: Rate::from_bytes_per_s(bytes_per_s),
-            rtt: Rtt::default(),
-            epoch: 0,
-            has_window,
-        };
-        let (paper, yielding) = (RateLaw::DEFAULT, RateLaw::UNKNOWN_NETWORK);
-        for (lanes, law) in [
-            (vec![], yielding),
-            (vec![lane(1_000, true)], yielding),
-            (vec![lane(1_000, false)], paper),
-            (vec![lane(0, false)], yielding),
-            (vec![lane(0, false), lane(1_000, false)], paper),
-            (vec![lane(1_000, false), lane(1_000, true)], yielding),
-        ] {
-            let lanes = ByGroup::new((0..).zip(lanes));
+        let lane = |law| LaneHandover { rate: Rate::default(), rtt: Rtt::default(), epoch: 0, law };
+        let mut cases = vec![(vec![], RateLaw::UNKNOWN_NETWORK), (vec![None], RateLaw::Yield)];
+        for (law, _) in RateLaw::ALL {
+            cases.extend([(vec![Some(law)], law), (vec![None, Some(law)], law)]);
+        }
+        let named = Rules::new(RateLaw::Pi);
+        for (laws, law) in cases {
+            let lanes = ByGroup::new((0..).zip(laws.into_iter().map(lane)));
             assert_eq!(settings(None).rules_after(Some(&lanes)), Rules::new(law));
-            let named = Rules::new(RateLaw::Tfrc);
             assert_eq!(settings(Some(named)).rules_after(Some(&lanes)), named);
         }
-        assert_eq!(settings(None).rules_after(None), Rules::new(yielding));
+        assert_eq!(settings(None).rules_after(None), Rules::new(RateLaw::UNKNOWN_NETWORK));
     }
 
     #[test]

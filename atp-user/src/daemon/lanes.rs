@@ -361,7 +361,8 @@ impl ActiveLane {
             loss_q16: self.law.loss().q16(),
             queue: u32::from(self.law.queue()),
             epochs_evaluated: self.law.epochs_evaluated(),
-            epoch: u32::from(self.law.epoch()),
+            epoch: self.law.epoch(),
+            law_word: LaneStatus::word_of(self.law.rules().law()),
             burst_packets: self.burst_packets,
             flags: self.flags(tick.laws.is_some(), tick.paced_by_departure),
             ..LaneStatus::default()
@@ -396,7 +397,7 @@ impl ActiveLane {
             too_far_packets: tick.lanes.too_far_packets(index),
             tlr_q16: status.tlr_q16,
             loss_q16: status.loss_q16,
-            epoch: status.epoch,
+            epoch: status.epoch.into(),
             epochs_evaluated: status.epochs_evaluated,
             dscp: LaneControl::dscp_in(queue, tick.profile.dscp_of_queue(queue)),
             burst_packets: status.burst_packets,

@@ -201,7 +201,7 @@ impl SenderThread {
                 group: group.group,
                 msr_parts_per_billion: group.msr.parts_per_billion(),
                 messages: progress.messages,
-                epoch: (lane.epoch as u16).wrapping_add(EPOCHS_AHEAD),
+                epoch: lane.epoch.wrapping_add(EPOCHS_AHEAD),
                 rate_bytes_per_s: lane.rate_bytes_per_s,
                 first_window: false,
             }
