@@ -295,7 +295,7 @@ impl SenderThread {
             Ok(id) => self.buffers.store.insert(id, data),
             Err(error) => {
                 // `Job::send` has checked lengths and numbers. A job that has ended needs no more
-                // messages, nor does the empty window at the end of a stream; any other refusal is
+                // messages, nor does the empty window at the end of a job; any other refusal is
                 // a bug.
                 let is_over = matches!(error, QueueError::Complete | QueueError::Failed)
                     || self.windows.is_empty_end();

@@ -1,4 +1,4 @@
-//! Executes the application's commands, and begins and ends the windows of a stream.
+//! Executes the application's commands, and begins and ends the windows of a job.
 
 use super::{SenderThread, reporting::group_reports};
 use crate::{
@@ -27,7 +27,7 @@ impl Pending {
     }
 }
 
-/// The state of a stream's windows. A job without windows has one that lasts until the job's end.
+/// The state of a job's windows. A job without windows has one that lasts until the job's end.
 #[derive(Debug)]
 pub struct Windows {
     /// How long a window may take from its first message.
@@ -48,12 +48,12 @@ pub struct Windows {
     closing_deadline_ns: Option<u64>,
     /// Whether the end of the present window was reported to the application.
     reported: bool,
-    /// The present window is the empty one at the end of a stream, which has no report.
+    /// The current window is the empty one at the end of a job, which has no report.
     is_empty_end: bool,
     /// The application wants no window after this one. If the receiver already expects another, an
     /// empty one follows.
     is_last: bool,
-    /// The application has canceled the stream.
+    /// The application has canceled the job.
     is_canceled: bool,
     /// The cancel has left out messages of a window before the empty one at the end.
     left_out: bool,
@@ -98,7 +98,7 @@ impl Windows {
         }
     }
 
-    /// Whether the present window is the empty one at the end of a stream.
+    /// Whether the current window is the empty one at the end of a job.
     pub fn is_empty_end(&self) -> bool {
         self.is_empty_end
     }
@@ -348,7 +348,7 @@ impl SenderThread {
         }
     }
 
-    /// If the last window has ended already, ends the stream with an empty one: the receiver was
+    /// If the last window has ended already, ends the job with an empty one: the receiver was
     /// told that another window follows.
     fn end_with_empty_window(&mut self) {
         if !matches!(self.sender.state(), State::Done | State::Ended) {
