@@ -98,7 +98,8 @@ impl AsyncJob {
         group: u8,
         messages: &[M],
     ) -> Result<Range<u32>, Error> {
-        let mut ids = self.job.send_all(group, &messages[..0])?;
+        // It doesn't wait for a window: the first message of the next one has the id 0.
+        let mut ids = self.job.try_send_all(group, &messages[..0])?;
         for message in messages {
             ids.end = self.send_in(group, message.as_ref()).await? + 1;
         }

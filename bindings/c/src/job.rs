@@ -81,7 +81,8 @@ pub unsafe extern "C" fn atp_job_id(
 
 /// Queues a copy of a message. Blocks while the buffer is full. The message's id, if it is wanted,
 /// counts from 0 in each group and window. The first message after atp_job_end_window begins the
-/// next window.
+/// next window. After atp_job_begin_end_window it is ATP_ERROR_WINDOW_ENDING until the window's
+/// report was read; with ATP_OVERLAP_WINDOWS it blocks instead while two windows have not ended.
 ///
 /// Calls for this job in other threads wait for it, but for atp_job_progress and the calls that end
 /// the job: after those it returns ATP_ERROR_ENDED, and its message isn't sent.

@@ -226,7 +226,7 @@ int main(void) {
     FAILS(atp_job_send((atp_job){0}, 0, "a", 1, NULL), ATP_ERROR_HANDLE, "open it first");
     FAILS(atp_job_free((atp_job){~0ull}), ATP_ERROR_HANDLE, "freed");
     FAILS(atp_receiver_close((atp_receiver){good.handle}), ATP_ERROR_HANDLE, "receiver");
-    FAILS(atp_job_end_window(job, NULL), ATP_ERROR_HANDLE, "open it first");
+    FAILS(atp_job_end_window((atp_job){0}, NULL), ATP_ERROR_HANDLE, "open it first");
     ATP_INIT(&event);
     event.memory = good.handle;
     FAILS(atp_event_free(&event), ATP_ERROR_HANDLE, "event");
