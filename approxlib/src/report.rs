@@ -36,8 +36,8 @@ pub struct Report {
     pub groups: Vec<GroupReport>,
     /// Windows that have ended; 1 for a job without windows.
     pub windows: u32,
-    /// Windows that yielded less to exact traffic than the law `yield` says, because they would have
-    /// missed their deadlines.
+    /// Windows that yielded less to exact traffic than the law `yield` says, because they would
+    /// have missed their deadlines.
     #[serde(default)]
     pub windows_hurried: u32,
     /// Whether [`Job::cancel`](crate::Job::cancel), or the deadline of the last window, ended the

@@ -160,8 +160,8 @@ impl Job {
     }
 
     /// Ends the input: no more messages follow, in the current window or another one. Waits until
-    /// the receiver confirms that it has `ceil(MSR * N)` messages of every group. N is the number of
-    /// messages sent, even if more were announced.
+    /// the receiver confirms that it has `ceil(MSR * N)` messages of every group. N is the number
+    /// of messages sent, even if more were announced.
     ///
     /// After [`Job::end_window`] the receiver expects another window, so an empty one follows. The
     /// report counts it, its groups are those of the empty window, and the receiver's

@@ -35,8 +35,8 @@ impl Job {
     /// `ceil(MSR * N)` messages, or the window's deadline has passed. [`WindowReport::complete`]
     /// tells which. Reports of earlier windows that were not taken are dropped.
     ///
-    /// Each window has its own messages, sampling rate and end. Examples are windowed analytics, and
-    /// training with one window per step:
+    /// Each window has its own messages, sampling rate and end. Examples are windowed analytics,
+    /// and training with one window per step:
     ///
     /// ```no_run
     /// # fn main() -> Result<(), approxlib::Error> {

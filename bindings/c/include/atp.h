@@ -657,8 +657,8 @@ typedef struct atp_job_options {
    */
   uint32_t message_bytes_max;
   /**
-   * The most packets in flight until the peer has answered; a few more are until the first advice.
-   * UINT32_MAX: without limit. Default: 16.
+   * The most packets in flight until the peer has answered; a few more are until the first
+   * advice. UINT32_MAX: without limit. Default: 16.
    */
   uint32_t initial_window_packets;
   /**

@@ -165,8 +165,8 @@ pub struct atp_job_options {
     pub payload_bytes: u32,
     /// The longest message, bytes. Default: 64 MiB.
     pub message_bytes_max: u32,
-    /// The most packets in flight until the peer has answered; a few more are until the first advice.
-    /// UINT32_MAX: without limit. Default: 16.
+    /// The most packets in flight until the peer has answered; a few more are until the first
+    /// advice. UINT32_MAX: without limit. Default: 16.
     pub initial_window_packets: u32,
     /// A number of atp_order: the order of the messages of group 0. Default: unknown.
     pub order: u32,
