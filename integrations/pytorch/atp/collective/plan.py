@@ -16,7 +16,7 @@ from atp.collective.options import Options
 from atp.collective.values import Array
 
 CHUNKS_MAX = 1 << 15
-"""Chunks of a part, that is, for one rank. A stream holds 65,536 messages (``MESSAGES_HELD_MAX``
+"""Chunks of a part, that is, for one rank. A job holds 65,536 messages (``MESSAGES_HELD_MAX``
 of the library), which is room for the parts of two steps. With more chunks it waits until some
 arrive, also some that may be lost."""
 CHUNK_BYTES_MAX = 1 << 20
