@@ -1,7 +1,10 @@
 //! The application of a receiving host: its messages, terms, summary and requests.
 
 use atp_common::units::{Msr, Rate};
-use atp_proto::{GroupConfig, Message, Receiver, ReceiverConfig, Summary, Terms};
+use atp_proto::{
+    GroupConfig, ReceiverConfig, Summary, Terms,
+    endpoint::{Event, EventKind, Request},
+};
 use atp_sim::{
     engine::{MS, US},
     net::{
@@ -33,22 +36,25 @@ struct Seen {
 struct Impatient {
     enough: usize,
     seen: Rc<RefCell<Seen>>,
+    request: Option<Request>,
 }
 
 impl Application for Impatient {
-    fn take(&mut self, message: Message) {
-        self.seen.borrow_mut().messages.push(message.message);
-    }
-
-    fn run(&mut self, now_ns: u64, receiver: &mut Receiver) {
+    fn take(&mut self, _: u64, Event { source, job, kind }: Event) {
         let mut seen = self.seen.borrow_mut();
-        seen.terms.extend(receiver.take_terms());
-        if seen.summary.is_none() {
-            seen.summary = receiver.take_summary();
+        match kind {
+            EventKind::Started(terms) | EventKind::TermsChanged(terms) => seen.terms.push(terms),
+            EventKind::Message(message) => seen.messages.push(message.message),
+            EventKind::WindowEnded(_) => {}
+            EventKind::Finished(summary) => seen.summary = Some(summary),
         }
         if seen.messages.len() >= self.enough {
-            receiver.request_end(now_ns);
+            self.request = Some(Request { source, job, rate: None });
         }
+    }
+
+    fn next_request(&mut self) -> Option<Request> {
+        self.request.take()
     }
 }
 
@@ -64,7 +70,7 @@ fn run(enough: usize, announce_terms: bool) -> Seen {
     let queues = PortQueues::of_profile(&profile, Unit::default(), 1_500_000);
     let mut simulation = Simulation::new(&Star { hosts: 2 }.topology(&lines), queues);
     let seen = Rc::new(RefCell::new(Seen::default()));
-    let application = Impatient { enough, seen: seen.clone() };
+    let application = Impatient { enough, seen: seen.clone(), request: None };
     let messages = (0..MESSAGES).map(|_| (0, 1_400));
     simulation.add(NewFlow::new(0, 1, Box::new(messages), 0), |route| {
         let msr = Msr::from_parts_per_billion(900_000_000).expect("a rate");

@@ -1,13 +1,15 @@
 //! A receiver that plans: it looks at the answer while messages arrive, and makes requests.
 
+use std::collections::VecDeque;
+
 use approx_answers::{AcceptedError, Action, Confidence, Planner};
-use atp_proto::{GroupSummary, Receiver};
+use atp_proto::GroupSummary;
 use atp_sim::experiment::{fraction_from_msr, msr_from_fraction};
 
 use crate::answers::{Answers, Question};
 use crate::data::Message;
 use crate::facts;
-use crate::simulated::{Reader, Terms};
+use crate::simulated::{Ask, Reader, Terms};
 
 /// The plan of a job, and the answer so far.
 pub struct Plan {
@@ -17,7 +19,7 @@ pub struct Plan {
     /// The messages of each flow.
     messages: Vec<Vec<Message>>,
     /// Requests of each flow that its receiver hasn't made.
-    requests: Vec<Vec<Action>>,
+    requests: Vec<VecDeque<Action>>,
 }
 
 impl Plan {
@@ -30,7 +32,7 @@ impl Plan {
             question,
             answers: question.answers(),
             messages,
-            requests: vec![Vec::new(); flows],
+            requests: vec![VecDeque::new(); flows],
         }
     }
 
@@ -42,9 +44,9 @@ impl Plan {
         for action in self.planner.look(ask).expect("an answer") {
             match action {
                 Action::Raise { stratum, .. } | Action::Lower { stratum, .. } => {
-                    self.requests[stratum as usize].push(action);
+                    self.requests[stratum as usize].push_back(action);
                 }
-                Action::End => self.requests.iter_mut().for_each(|all| all.push(action)),
+                Action::End => self.requests.iter_mut().for_each(|all| all.push_back(action)),
                 _ => {}
             }
         }
@@ -65,15 +67,13 @@ impl Reader for Plan {
         self.look();
     }
 
-    fn run(&mut self, now_ns: u64, flow: usize, receiver: &mut Receiver) {
-        for request in std::mem::take(&mut self.requests[flow]) {
-            match request {
-                Action::Raise { msr, .. } | Action::Lower { msr, .. } => {
-                    receiver.request_msr(now_ns, 0, msr_from_fraction(msr).expect("a rate"));
-                }
-                _ => receiver.request_end(now_ns),
+    fn next_request(&mut self, flow: usize) -> Option<Ask> {
+        Some(match self.requests[flow].pop_front()? {
+            Action::Raise { msr, .. } | Action::Lower { msr, .. } => {
+                Ask::Msr(msr_from_fraction(msr).expect("a rate"))
             }
-        }
+            _ => Ask::End,
+        })
     }
 
     fn end(&mut self, flow: usize, terms: Option<&Terms>, group: &GroupSummary) {

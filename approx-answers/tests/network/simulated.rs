@@ -1,11 +1,13 @@
 //! One job on a simulated network: the state machines and the laws of ATP, unchanged.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
-use atp_common::units::Rate;
+use atp_common::units::{Msr, Rate};
 use atp_common::wire::{Order, TermsGroup};
-use atp_proto::{GroupConfig, GroupSummary, Message, Receiver, ReceiverConfig};
+use atp_proto::endpoint::{Event, EventKind, Request};
+use atp_proto::{GroupConfig, GroupSummary, ReceiverConfig};
 use atp_sim::engine::{MS, S, US};
 use atp_sim::experiment::msr_from_fraction;
 use atp_sim::net::topology::{Lines, Star};
@@ -72,14 +74,22 @@ pub struct Delivered {
     pub sent_bytes: u64,
 }
 
+/// A request to a sender.
+pub enum Ask {
+    /// Another sampling rate.
+    Msr(Msr),
+    /// The end of the job.
+    End,
+}
+
 /// The application that reads the messages of all flows.
 pub trait Reader {
     /// A message of a flow has arrived.
     fn take(&mut self, flow: usize, message: u32);
     /// The terms of a flow have arrived, or have changed.
     fn tell(&mut self, flow: usize, terms: &Terms);
-    /// Runs after each packet.
-    fn run(&mut self, now_ns: u64, flow: usize, receiver: &mut Receiver);
+    /// The next request to the sender of a flow, asked for after each packet.
+    fn next_request(&mut self, flow: usize) -> Option<Ask>;
     /// The flow has ended.
     fn end(&mut self, flow: usize, terms: Option<&Terms>, group: &GroupSummary);
 }
@@ -88,7 +98,9 @@ pub trait Reader {
 impl Reader for () {
     fn take(&mut self, _flow: usize, _message: u32) {}
     fn tell(&mut self, _flow: usize, _terms: &Terms) {}
-    fn run(&mut self, _now_ns: u64, _flow: usize, _receiver: &mut Receiver) {}
+    fn next_request(&mut self, _flow: usize) -> Option<Ask> {
+        None
+    }
     fn end(&mut self, _flow: usize, _terms: Option<&Terms>, _group: &GroupSummary) {}
 }
 
@@ -102,6 +114,8 @@ struct App<R> {
     ended: Rc<RefCell<Vec<Option<Ended>>>>,
     taken: u32,
     terms: Option<Terms>,
+    /// The sender, as the first event named it.
+    sender: Option<(SocketAddr, u32)>,
 }
 
 impl<R> std::fmt::Debug for App<R> {
@@ -111,24 +125,36 @@ impl<R> std::fmt::Debug for App<R> {
 }
 
 impl<R: Reader> Application for App<R> {
-    fn take(&mut self, message: Message) {
-        self.taken += 1;
-        self.reader.borrow_mut().take(self.flow, message.message);
+    fn take(&mut self, now_ns: u64, Event { source, job, kind }: Event) {
+        self.sender = Some((source, job));
+        let mut reader = self.reader.borrow_mut();
+        match kind {
+            EventKind::Started(terms) | EventKind::TermsChanged(terms) => {
+                let [group] = terms.groups[..] else { panic!("one group: {terms:?}") };
+                reader.tell(self.flow, &group);
+                self.terms = Some(group);
+            }
+            EventKind::Message(message) => {
+                self.taken += 1;
+                reader.take(self.flow, message.message);
+            }
+            EventKind::WindowEnded(summary) => panic!("a window: {summary:?}"),
+            EventKind::Finished(summary) => {
+                let [group] = &summary.groups[..] else { panic!("one group: {summary:?}") };
+                assert_eq!(group.delivered, self.taken);
+                reader.end(self.flow, self.terms.as_ref(), group);
+                self.ended.borrow_mut()[self.flow] = Some((now_ns, (self.terms, group.clone())));
+            }
+        }
     }
 
-    fn run(&mut self, now_ns: u64, receiver: &mut Receiver) {
-        if let Some(terms) = receiver.take_terms() {
-            let [group] = terms.groups[..] else { panic!("one group: {terms:?}") };
-            self.reader.borrow_mut().tell(self.flow, &group);
-            self.terms = Some(group);
-        }
-        if let Some(summary) = receiver.take_summary() {
-            let [group] = &summary.groups[..] else { panic!("one group: {summary:?}") };
-            assert_eq!(group.delivered, self.taken);
-            self.reader.borrow_mut().end(self.flow, self.terms.as_ref(), group);
-            self.ended.borrow_mut()[self.flow] = Some((now_ns, (self.terms, group.clone())));
-        }
-        self.reader.borrow_mut().run(now_ns, self.flow, receiver);
+    fn next_request(&mut self) -> Option<Request> {
+        let (source, job) = self.sender?;
+        let rate = match self.reader.borrow_mut().next_request(self.flow)? {
+            Ask::Msr(msr) => Some((0, msr)),
+            Ask::End => None,
+        };
+        Some(Request { source, job, rate })
     }
 }
 
@@ -159,7 +185,7 @@ pub fn run<R: Reader + 'static>(
         let messages: Vec<(u64, u32)> = flow.lengths.iter().map(at).collect();
         let new = NewFlow::new(flow.host, receiver, Box::new(messages.into_iter()), 0);
         let (reader, ended) = (reader.clone(), ended.clone());
-        let app = App { flow: number, reader, ended, taken: 0, terms: None };
+        let app = App { flow: number, reader, ended, taken: 0, terms: None, sender: None };
         let mut lossy = || (network.lost, ChaCha8Rng::seed_from_u64(draws.random()));
         let ((share, there), (_, back)) = (lossy(), lossy());
         simulation.add(new, |route| {

@@ -21,11 +21,10 @@ pub struct Replies {
 impl Replies {
     /// Adds the control packet that `write` writes; `write` returns its length, 0 for none.
     pub fn control(&mut self, to: Ends, write: impl FnOnce(&mut [u8]) -> usize) {
-        let start = self.bytes.len();
-        self.bytes.resize(start + CONTROL_BYTES, 0);
-        let len = write(&mut self.bytes[start..]);
-        self.bytes.truncate(start + len);
+        let mut packet = [0; CONTROL_BYTES];
+        let len = write(&mut packet);
         if len > 0 {
+            self.bytes.extend_from_slice(&packet[..len]);
             self.controls.push((len, to));
         }
     }

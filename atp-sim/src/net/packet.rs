@@ -1,5 +1,7 @@
 //! Packets: a label that the network reads, and a body that only hosts read.
 
+use atp_common::dscp;
+
 /// A host's number.
 pub type HostId = u32;
 /// A flow's number: one sender and one receiver.
@@ -94,6 +96,15 @@ impl Ecn {
         if is_capable { Self::Capable } else { Self::NotCapable }
     }
 
+    /// The field's bits.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::NotCapable => 0b00,
+            Self::Capable => 0b10,
+            Self::Experienced => 0b11,
+        }
+    }
+
     /// Whether switches may mark the packet.
     pub fn is_capable(self) -> bool {
         self != Self::NotCapable
@@ -127,5 +138,10 @@ impl Label {
             switches: 0,
             content: Content::Control,
         }
+    }
+
+    /// The IP header's traffic class: DSCP and ECN field.
+    pub const fn traffic_class(&self) -> u8 {
+        dscp::replace(self.ecn.bits(), self.dscp)
     }
 }

@@ -1,7 +1,8 @@
-//! ATP: the state machines of atp-proto and the laws of atp-common, unchanged.
+//! ATP: the hosts of atp-proto and the laws of atp-common, unchanged.
 //!
-//! This folder does the work of the kernel's programs around these parts: pacing by departure time,
-//! stamping, counting and acknowledging. Packets drive the epochs, as with `--epochs kernel`.
+//! The receiver runs the library's endpoint, with a port for each flow. The sender does the work of
+//! the kernel's programs: pacing by departure time, stamping and counting. Packets drive the
+//! epochs, as with `--epochs kernel`.
 
 mod application;
 mod body;
@@ -20,7 +21,7 @@ use crate::net::PortQueues;
 use atp_common::{
     laws::Variant,
     units::Rate,
-    wire::{Ack, HEADER_LEN, Header, arrival},
+    wire::{HEADER_LEN, Header, Kind, arrival},
 };
 use atp_proto::{GroupConfig, ReceiverConfig};
 
@@ -79,29 +80,20 @@ const OVERHEAD_BYTES: u32 = 28;
 /// The link's header, which a lane's rate also counts.
 const LINK_HEADER_BYTES: u32 = 14;
 
-/// The ACK of a DATA packet of `data_len` bytes, its header included, that came at `now_ns`.
-fn ack(route: Route, data: Header, data_len: u32, marked: bool, now_ns: u64) -> Packet {
-    let ack = Ack::answering(data, marked, now_ns);
-    let len = Ack::len(data_len as usize);
-    let (header, arrived) = (*ack.header(), arrival(&ack.bytes(len)[HEADER_LEN..]));
-    route.packet(
-        wire_bytes(len as u32 + OVERHEAD_BYTES),
-        route.path(header.slot()),
-        AtpBody { header, arrived, payload_bytes: 0, members: None, control: None },
-    )
-}
-
-/// A control packet from the bytes that the state machine wrote, header and body.
+/// A packet without data from the bytes that the state machine wrote, header and body.
 ///
 /// # Panics
 /// If `payload` doesn't begin with a header.
 fn control(route: Route, payload: &[u8]) -> Packet {
-    let (header, _) = Header::parse(payload).expect("our own packet");
+    let (header, kind) = Header::parse(payload).expect("our own packet");
     let body = &payload[HEADER_LEN..];
-    let control = (!body.is_empty()).then(|| body.into());
+    let (arrived, control) = match kind {
+        Kind::Ack => (arrival(body), None),
+        _ => (None, (!body.is_empty()).then(|| body.into())),
+    };
     route.packet(
         wire_bytes(payload.len() as u32 + OVERHEAD_BYTES),
         route.path(header.slot()),
-        AtpBody { header, arrived: None, payload_bytes: 0, members: None, control },
+        AtpBody { header, arrived, payload_bytes: 0, members: None, control },
     )
 }

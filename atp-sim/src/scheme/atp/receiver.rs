@@ -1,35 +1,39 @@
-//! The receiving host: the datapath acknowledges packets, and the library receives and answers.
+//! The receiving host: adapts the simulated packets to the library's endpoint, and does the
+//! counting of its daemon.
 
-use super::{Application, AtpBody, GROUP, ack, control};
+use super::{Application, AtpBody, GROUP, control};
 use crate::{
     engine::NS,
-    net::FlowId,
-    scheme::{Body, Context, Endpoint, Packet, Route},
+    net::{FlowId, HostId, Label},
+    scheme::{Body, Context, Endpoint, HostState, Packet, PacketBody, Route},
 };
 use atp_common::{
     laws::advice::Span,
-    wire::{FinBody, Flags, HEADER_LEN, Header, Kind, TermsBody, member_header},
+    wire::{Advice, Flags, member_header},
 };
-use atp_proto::{Adviser, Receiver, ReceiverConfig};
+use atp_proto::{
+    ReceiverConfig,
+    endpoint::{self, Admission, Arrived, Datagram, Ends, EventKind, Host, Lanes},
+};
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// The bytes of messages: only their lengths matter here.
 static ZEROS: [u8; 65_536] = [0; 65_536];
 
-/// More than the length of any control packet.
-const CONTROL_BYTES_MAX: usize = 1_196;
+/// The port of all senders. Each has a receiver of its own.
+const PORT: u16 = 1;
 
-/// The receiver of a flow.
-#[derive(Debug)]
+/// The receiver of a flow, with a port of its own. Senders that share places and memory of one port
+/// are `atp_proto::pair`'s part.
 pub struct AtpReceiver {
     /// The route back to the sender.
     route: Route,
-    config: ReceiverConfig,
-    receiver: Option<Receiver>,
+    endpoint: endpoint::Endpoint<FlowLane>,
     application: Option<Box<dyn Application>>,
     /// Whether the host gives advice, and how.
     advice: Option<HostAdvice>,
-    /// Whether the flow is an approximate lane.
-    is_lane: bool,
+    /// Whether the adviser knows the flow.
+    is_advised: bool,
 }
 
 /// The advice of a receiving host.
@@ -53,10 +57,15 @@ impl HostAdvice {
 impl AtpReceiver {
     /// Makes a receiver without data. `route` is the flow's.
     pub fn new(route: Route, config: ReceiverConfig, advice: Option<HostAdvice>) -> Self {
-        let route = route.back();
-        let config = ReceiverConfig { gives_advice: advice.is_some(), ..config };
-        let (receiver, application) = (None, None);
-        Self { route, config, receiver, application, advice, is_lane: false }
+        let transport = ReceiverConfig { gives_advice: advice.is_some(), ..config };
+        let admission = Admission { transport, ..Admission::new(0) };
+        Self {
+            route: route.back(),
+            endpoint: endpoint::Endpoint::new(admission),
+            application: None,
+            advice,
+            is_advised: false,
+        }
     }
 
     /// The receiver of an application.
@@ -65,144 +74,177 @@ impl AtpReceiver {
         Self { application: Some(application), ..self }
     }
 
-    /// The host's adviser, if it gives advice.
-    fn adviser<'a>(&self, context: &'a mut Context<'_>) -> Option<&'a mut Adviser<FlowId>> {
-        let advice = self.advice?;
-        Some(context.host.adviser(advice))
-    }
-
-    /// Does the work of the host's datapath: counts a DATA packet.
-    fn count(&mut self, context: &mut Context<'_>, packet: &Packet, flags: Flags) {
-        let (now_ns, wire_bytes) = (context.now_ns(), packet.label.wire_bytes);
-        if flags.contains(Flags::ORDERED) {
-            return;
-        }
-        self.is_lane = true;
-        if let Some(adviser) = self.adviser(context) {
-            let backlogged = flags.contains(Flags::BACKLOGGED);
-            adviser.on_data(Span::at(now_ns), self.route.flow, wire_bytes.into(), backlogged);
-        }
-    }
-
-    fn answer(&self, context: &mut Context<'_>, payload: &[u8]) {
-        context.out.push(control(self.route, payload));
-    }
-
-    fn write_receipt(&mut self, context: &mut Context<'_>) {
-        let now_ns = context.now_ns();
-        if self.is_lane
-            && let Some(adviser) = self.adviser(context)
-        {
-            let advice = adviser.advice(now_ns, self.route.flow);
-            if let Some(receiver) = &mut self.receiver {
-                receiver.set_advice(GROUP, advice);
+    /// Gives a packet to the endpoint.
+    fn take(&mut self, context: &mut Context<'_>, label: &Label, packet: &AtpBody) {
+        let AtpBody { header, payload_bytes, members, control, .. } = packet;
+        let packed;
+        let body = match (members, control) {
+            (Some(members), _) => {
+                packed = packed_body(members, *payload_bytes);
+                &packed
             }
-        }
-        let Some(receiver) = self.receiver.as_mut() else { return };
-        if receiver.receipt_due(context.now_ns()) {
-            let mut out = [0; CONTROL_BYTES_MAX];
-            let len = receiver.write_receipt(context.now_ns(), &mut out);
-            if len > 0 {
-                self.answer(context, &out[..len]);
-            }
-        }
-    }
-
-    /// Hands the complete messages over to the application.
-    fn deliver(&mut self, context: &mut Context<'_>) {
-        let Some(receiver) = self.receiver.as_mut() else { return };
-        while let Some(message) = receiver.next_message() {
-            *context.delivered += 1;
-            if let Some(application) = &mut self.application {
-                application.take(message);
-            }
-        }
-        if let Some(application) = &mut self.application {
-            application.run(context.now_ns(), receiver);
-        }
-    }
-
-    fn write_request(&mut self, context: &mut Context<'_>) {
-        let Some(receiver) = self.receiver.as_mut() else { return };
-        if receiver.request_due(context.now_ns()) {
-            let mut out = [0; CONTROL_BYTES_MAX];
-            let len = receiver.write_request(context.now_ns(), &mut out);
-            if len > 0 {
-                self.answer(context, &out[..len]);
-            }
-        }
-    }
-
-    fn take_fin(&mut self, context: &mut Context<'_>, header: &Header, body: &[u8]) {
-        let (Some(receiver), Some(body)) = (self.receiver.as_mut(), FinBody::parse(body)) else {
-            return;
+            (None, Some(control)) => &control[..],
+            (None, None) => &ZEROS[..*payload_bytes as usize],
         };
-        let mut out = [0; CONTROL_BYTES_MAX];
-        let len = receiver.on_fin(context.now_ns(), header, &body, &mut out);
-        if len > 0 {
-            self.answer(context, &out[..len]);
+        let datagram = Datagram {
+            head: header.as_bytes(),
+            body,
+            ends: Ends { source: address(self.route.destination), local: None },
+            traffic_class: label.traffic_class(),
+        };
+        let mut arrival = Arrival {
+            now_ns: context.now_ns(),
+            flow: self.route.flow,
+            wire_bytes: label.wire_bytes,
+            advice: self.advice,
+            host: context.host,
+            is_counted: false,
+        };
+        self.endpoint.on_packet(arrival.now_ns, &datagram, &mut arrival);
+        if packet.is_approximate() && !arrival.is_counted {
+            arrival.count_unadvised();
         }
     }
+
+    /// Hands the events over to the application, and takes its requests.
+    fn deliver(&mut self, context: &mut Context<'_>) {
+        let now_ns = context.now_ns();
+        for event in self.endpoint.take_events() {
+            *context.delivered += u32::from(matches!(event.kind, EventKind::Message(_)));
+            if let Some(application) = &mut self.application {
+                application.take(now_ns, event);
+            }
+        }
+        let Some(application) = &mut self.application else { return };
+        while let Some(request) = application.next_request() {
+            self.endpoint.request(now_ns, &request);
+        }
+    }
+
+    /// Writes the adviser's advice to the flow's lane, or removes an ended lane from the adviser.
+    fn advise(&mut self, context: &mut Context<'_>) {
+        let Some(advice) = self.advice else { return };
+        let (now_ns, flow) = (context.now_ns(), self.route.flow);
+        let lane = self.endpoint.lanes_mut().find_map(|(_, lane)| lane.open.as_mut());
+        let was_advised = std::mem::replace(&mut self.is_advised, lane.is_some());
+        match lane {
+            Some(lane) => lane.advised = context.host.adviser(advice).advice(now_ns, flow),
+            None if was_advised => context.host.adviser(advice).remove(flow),
+            None => {}
+        }
+    }
+
+    /// Does what is due, and sends the endpoint's packets.
+    fn answer(&mut self, context: &mut Context<'_>) {
+        self.advise(context);
+        self.endpoint.handle_timeout(context.now_ns());
+        let replies = self.endpoint.replies();
+        context.out.extend(replies.packets().map(|(packet, _)| control(self.route, packet)));
+        replies.clear();
+    }
+}
+
+/// The address of a sending host.
+fn address(host: HostId) -> SocketAddr {
+    (Ipv4Addr::from_bits(10 << 24 | host), PORT).into()
+}
+
+/// The body of a packed packet.
+fn packed_body(members: &[(u32, u16)], bytes: u32) -> Vec<u8> {
+    let mut body = Vec::with_capacity(bytes as usize);
+    for &(message, len) in members {
+        body.extend_from_slice(&member_header(message, len));
+        body.extend_from_slice(&ZEROS[..usize::from(len)]);
+    }
+    body
 }
 
 impl Endpoint for AtpReceiver {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
-        let Body::Atp(AtpBody { header, payload_bytes, members, control, .. }) = &packet.body
-        else {
-            return;
-        };
-        let now_ns = context.now_ns();
-        if header.kind() == Ok(Kind::Data) {
-            self.count(context, packet, header.flags());
-        }
-        if self.receiver.is_none() && header.kind() == Ok(Kind::Terms) {
-            return;
-        }
-        let receiver =
-            self.receiver.get_or_insert_with(|| Receiver::new(self.config, now_ns, header));
-        match header.kind() {
-            Ok(Kind::Data) => {
-                match members {
-                    Some(members) => {
-                        let mut data = Vec::with_capacity(*payload_bytes as usize);
-                        for &(message, len) in members {
-                            data.extend_from_slice(&member_header(message, len));
-                            data.extend_from_slice(&ZEROS[..usize::from(len)]);
-                        }
-                        receiver.on_data(now_ns, header, &data);
-                    }
-                    None => {
-                        receiver.on_data(now_ns, header, &ZEROS[..*payload_bytes as usize]);
-                    }
-                }
-                let marked = packet.label.ecn.is_marked();
-                let data_len = payload_bytes + HEADER_LEN as u32;
-                context.out.push(ack(self.route, *header, data_len, marked, now_ns));
-            }
-            Ok(Kind::Fin) => {
-                if let Some(adviser) = self.adviser(context) {
-                    adviser.remove(self.route.flow);
-                }
-                self.take_fin(context, header, control.as_deref().unwrap_or(&[]));
-            }
-            Ok(Kind::Terms) => {
-                if let Some(body) = TermsBody::parse(control.as_deref().unwrap_or(&[])) {
-                    receiver.on_terms(now_ns, header, &body);
-                }
-            }
-            _ => {}
-        }
+        let Body::Atp(body) = &packet.body else { return };
+        self.take(context, &packet.label, body);
         self.deliver(context);
-        self.write_receipt(context);
-        self.write_request(context);
+        self.answer(context);
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
-        self.write_receipt(context);
-        self.write_request(context);
+        self.answer(context);
     }
 
     fn wake_ps(&self) -> Option<u64> {
-        Some(self.receiver.as_ref()?.poll_timeout()?.saturating_mul(NS))
+        Some(self.endpoint.poll_timeout()?.saturating_mul(NS))
+    }
+}
+
+/// The host's part in the arrival of a packet.
+struct Arrival<'a> {
+    now_ns: u64,
+    flow: FlowId,
+    wire_bytes: u32,
+    advice: Option<HostAdvice>,
+    host: &'a mut HostState,
+    /// Whether the packet was counted as one of the flow's lane.
+    is_counted: bool,
+}
+
+impl Arrival<'_> {
+    /// Counts late DATA of an ended job, and DATA that the endpoint refused.
+    fn count_unadvised(&mut self) {
+        if let Some(advice) = self.advice {
+            let adviser = self.host.adviser(advice);
+            adviser.on_unadvised(Span::at(self.now_ns), self.wire_bytes.into());
+        }
+    }
+}
+
+impl Host for Arrival<'_> {
+    type Lanes = FlowLane;
+
+    fn acknowledges(&self) -> bool {
+        true
+    }
+
+    fn on_data(&mut self, _: SocketAddr, lane: &mut FlowLane, arrived: &Arrived<'_>) {
+        let flags = arrived.header.flags();
+        if flags.contains(Flags::ORDERED) {
+            return;
+        }
+        if let Some(advice) = self.advice {
+            self.is_counted = true;
+            lane.open.get_or_insert_default();
+            let backlogged = flags.contains(Flags::BACKLOGGED);
+            let span = Span::at(self.now_ns);
+            let adviser = self.host.adviser(advice);
+            adviser.on_data(span, self.flow, self.wire_bytes.into(), backlogged);
+        }
+    }
+}
+
+/// The only lane of a flow.
+#[derive(Debug, Default)]
+struct FlowLane {
+    /// Set while approximate DATA arrives at a host that gives advice.
+    open: Option<AdvisedLane>,
+}
+
+#[derive(Debug, Default)]
+struct AdvisedLane {
+    advised: Advice,
+    /// The advice that the endpoint has.
+    given: Advice,
+}
+
+impl Lanes for FlowLane {
+    fn take_advice(&mut self, mut give: impl FnMut(u8, Advice)) {
+        if let Some(AdvisedLane { advised, given }) = &mut self.open
+            && advised != given
+        {
+            *given = *advised;
+            give(GROUP, *advised);
+        }
+    }
+
+    fn clear(&mut self) -> impl Iterator<Item = u8> {
+        self.open.take().into_iter().map(|_| GROUP)
     }
 }
