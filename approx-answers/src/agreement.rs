@@ -10,8 +10,9 @@ use crate::part::Part;
 
 /// Strata that are alike agree as often as they did with at least this probability.
 const CHANCE_MIN: f64 = 0.01;
-/// The same of few strata. It halves the misses without a warning where a fifth of the others'
-/// messages differ, at few more false doubts. Those of four strata would double.
+/// The least such probability where few strata are left. It halves the misses without a warning
+/// where a fifth of the others' messages differ, at few more false doubts. The false doubts of four
+/// strata would double.
 const CHANCE_MIN_OF_FEW: f64 = 0.05;
 const FEW_STRATA: usize = 3;
 

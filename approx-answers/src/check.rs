@@ -164,9 +164,9 @@ pub(crate) fn table_warnings(
 
 /// A warning if keys that no arrived message holds are likely.
 ///
-/// Of the keys that one message of a stratum holds, `m/N` are seen. So those that were seen stand
-/// for `(N - m) / m` unseen ones each, which may be keys of complete strata. Keys of several
-/// messages are seen more often, which makes this an upper bound.
+/// A message that arrived shows `m/N` of the keys that one message of its stratum holds. So the
+/// keys that were seen stand for `(N - m) / m` unseen ones each, which may be keys of complete
+/// strata. Keys of several messages are seen more often, which makes this an upper bound.
 fn unseen(messages: &Sample, singles: impl Iterator<Item = u32>) -> Option<Warning> {
     let mut keys = 0.0;
     for stratum in singles {

@@ -20,7 +20,7 @@ pub(crate) struct CsvText<R> {
     taken: usize,
     quotes: CsvQuotes,
     columns: Columns,
-    /// The present line has nothing but carriage returns so far. They alone end no line here.
+    /// The current line has nothing but carriage returns so far. They alone end no line here.
     is_empty: bool,
 }
 

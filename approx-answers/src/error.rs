@@ -84,7 +84,7 @@ pub enum AnswerError {
         /// Messages that were sent.
         sent: u64,
     },
-    /// Nothing arrived.
+    /// No message arrived.
     #[error("no message has arrived: wait for one")]
     NoMessages,
     /// A mean over no records, or a ratio with a zero denominator.
@@ -151,7 +151,7 @@ pub enum QueryError {
     Arguments {
         /// The function.
         function: &'static str,
-        /// Its arguments.
+        /// The arguments that the function takes.
         needs: &'static str,
     },
     /// There is text after the query.

@@ -19,7 +19,7 @@ enum Column {
     X,
     /// The total of a column.
     Y,
-    /// The same, which is a number of records: those with a value or a key.
+    /// The total of a column that counts records: those with a value or a key.
     YOfRecords,
 }
 

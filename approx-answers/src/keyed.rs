@@ -15,7 +15,7 @@ use crate::{AnswerError, Sample, Warning};
 /// Takes a record: its key and its value.
 pub(crate) type OnRecord<'a, L> = &'a mut dyn FnMut(&L, f64) -> Result<(), AnswerError>;
 
-/// What a group of messages holds of a key.
+/// The content of a key in a group of messages.
 pub(crate) trait Cell: Clone + Default {
     /// A cell whose draws follow from this number.
     fn seeded(_seed: u64) -> Self {
@@ -34,7 +34,7 @@ pub(crate) trait Cell: Clone + Default {
 /// The messages and cells of a key in one stratum.
 #[derive(Clone, Debug)]
 pub(crate) struct InStratum<C> {
-    /// Its messages with the key.
+    /// The stratum's messages with the key.
     pub messages: u64,
     /// The cells of its groups.
     pub groups: Vec<C>,

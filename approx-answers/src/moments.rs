@@ -5,7 +5,7 @@ use crate::total::Total;
 /// Sums of the squares of m messages that cancel leave this share of them behind, times sqrt(m):
 /// a random walk of rounding errors.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
-/// The same of third powers, over sqrt(m).
+/// Sums of third powers that cancel leave this share of them behind, divided by sqrt(m).
 const ROUNDING_OF_CUBES: f64 = 4.0 * ROUNDING;
 /// Totals of equal records differ by this share, in the order in which they were added up.
 const ROUNDING_OF_TOTALS: f64 = 1e-13;
@@ -62,7 +62,7 @@ pub struct Moments {
     /// that `nonzero` counts, the most that were found alike.
     common: (f64, f64),
     alike: u64,
-    /// The same of `x` and of `y` alone.
+    /// The most messages with one `x`, and the most with one `y`.
     alike_x: Alike,
     alike_y: Alike,
     /// The smallest and the largest `x`.
@@ -220,7 +220,7 @@ impl Moments {
         }
     }
 
-    /// The same messages with `x` in the place of `y`, and no `x`.
+    /// The moments of these messages with `x` in the place of `y`, and no `x`.
     pub(crate) fn x_as_y(&self) -> Self {
         Self {
             messages: self.messages,
@@ -242,12 +242,12 @@ impl Moments {
         self.nonzero
     }
 
-    /// Of these messages, the number of those that were found to have one ratio `y / x`.
+    /// The number of nonzero messages that were found to have one ratio `y / x`.
     pub(crate) fn alike(&self) -> u64 {
         self.alike
     }
 
-    /// The same with one `y`.
+    /// The number of nonzero messages that were found to have one `y`.
     pub(crate) fn alike_y(&self) -> u64 {
         self.alike_y.messages
     }

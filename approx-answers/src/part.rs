@@ -9,7 +9,7 @@ pub(crate) struct Part {
     pub stratum: u32,
     pub sent: Option<u64>,
     pub arrived: u64,
-    /// Its messages with records of the answer: those that hold the key.
+    /// Messages of the stratum with records of the answer: those that hold the key.
     pub nonzero: u64,
     /// The part of the variance is `square * (1/m - 1/N)`.
     pub square: f64,
@@ -25,7 +25,7 @@ pub(crate) struct Part {
     pub is_bounded: bool,
     /// Beside that, messages hold no more than those that arrived.
     pub is_full: bool,
-    /// Of `nonzero` messages, those that are known to agree with each other.
+    /// Messages of `nonzero` that are known to agree with each other.
     pub alike: u64,
 }
 
@@ -43,8 +43,8 @@ impl Part {
         Self::of_moments(number, stratum, &stratum.moments, slope, scale)
     }
 
-    /// The same of a ratio over several strata, to which `slope` belongs. A stratum whose messages
-    /// have a ratio of their own may differ from it.
+    /// The part of an incomplete stratum in a ratio over several strata, to which `slope` belongs.
+    /// A stratum whose messages have a ratio of their own may differ from it.
     pub fn of_ratio(number: u32, stratum: &Stratum, slope: f64, scale: f64) -> Self {
         let moments = &stratum.moments;
         let own = moments.mean_y() / moments.mean_x();

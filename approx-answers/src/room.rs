@@ -12,10 +12,10 @@ const SHARE_KEPT: f64 = 7.0 / 8.0;
 /// The bytes of all keys, and their bounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Of keys, their cells, and what these hold.
+    /// The bytes of keys, their cells, and the values in the cells.
     pub bytes: usize,
     pub bytes_max: usize,
-    /// Of what cells hold: their values.
+    /// The bytes of the values in cells.
     pub held_bytes: usize,
     pub exact_bytes_max: usize,
 }

@@ -91,7 +91,8 @@ impl Sample {
         self.set_exact_records_of(stratum, records, None)
     }
 
-    /// The same of a number of messages: it has no part in the answer if fewer were sent.
+    /// Sets the exact number of records in `messages` messages: it has no part in the answer if
+    /// fewer were sent.
     pub(crate) fn set_exact_records_of(
         &mut self,
         stratum: u32,
@@ -185,7 +186,7 @@ impl Sample {
         &self,
         is_enough: impl Fn(&Stratum) -> bool,
     ) -> Result<Vec<(u32, &Stratum)>, AnswerError> {
-        let is_part = |stratum: &Stratum| !stratum.is_empty() && !stratum.is_unheard();
+        let is_part = |stratum: &Stratum| !stratum.is_empty() && !stratum.is_unknown();
         let parts = self.strata.iter().filter(|(_, stratum)| is_part(stratum));
         let parts: Vec<(u32, &Stratum)> = parts.map(|(&number, part)| (number, part)).collect();
         if let Some(&(stratum, part)) = parts.iter().find(|(_, part)| !is_enough(part)) {
@@ -194,7 +195,7 @@ impl Sample {
                 None => AnswerError::NoMessages,
             });
         }
-        if parts.is_empty() && self.strata.values().any(Stratum::is_unheard) {
+        if parts.is_empty() && self.strata.values().any(Stratum::is_unknown) {
             return Err(AnswerError::NoMessages);
         }
         Ok(parts)

@@ -51,7 +51,7 @@ impl Stratum {
     }
 
     /// A stratum of which nothing but its delivery is known.
-    pub fn is_unheard(&self) -> bool {
+    pub fn is_unknown(&self) -> bool {
         self.sent.is_none() && self.arrived() == 0 && self.exact_x.is_none()
     }
 

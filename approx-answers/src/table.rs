@@ -25,7 +25,7 @@ pub struct Table {
     /// Whole records each. They may differ in their number of packets, so send them without MRDF:
     /// it would deliver the short ones.
     pub messages: Vec<Vec<u8>>,
-    /// Its numbers of records and messages.
+    /// The table's numbers of records and messages.
     pub totals: Totals,
     /// Records with a value of several lines.
     pub long_records: LongRecords,

@@ -279,7 +279,7 @@ fn with_either(one: &Entry<Total>, other: &Entry<Total>) -> u64 {
     one.messages.max(other.messages)
 }
 
-/// The same in one stratum.
+/// Messages of one stratum with one of two keys, at least.
 fn with_either_in(one: Option<&InStratum<Total>>, other: Option<&InStratum<Total>>) -> u64 {
     let messages = |own: Option<&InStratum<Total>>| own.map_or(0, |own| own.messages);
     messages(one).max(messages(other))

@@ -22,7 +22,7 @@ pub enum Warning {
     KeyUnseenIn {
         /// The first such stratum.
         stratum: u32,
-        /// Its messages that arrived.
+        /// Messages of the stratum that arrived.
         messages: u64,
     },
     /// Many keys occur in one message of the incomplete strata each, so others are likely to be in
@@ -34,7 +34,7 @@ pub enum Warning {
     },
     /// Records whose key was beyond the limit, or beyond 256 MiB, aren't counted.
     UncountedRecords {
-        /// Those records.
+        /// The number of uncounted records.
         records: u64,
         /// The limit on keys.
         limit: usize,
@@ -55,7 +55,7 @@ pub enum Warning {
     NotShuffled {
         /// The first such stratum.
         stratum: u32,
-        /// Its order.
+        /// The order of the stratum's messages.
         order: Order,
         /// Messages that are missing; `None` if the number sent is unknown.
         missing: Option<u64>,
@@ -80,7 +80,7 @@ pub enum Warning {
     ThinStratum {
         /// The stratum.
         stratum: u32,
-        /// Its messages that arrived.
+        /// Messages of the stratum that arrived.
         messages: u64,
     },
     /// The interval of a ratio's denominator contains 0.
@@ -95,8 +95,8 @@ pub enum Warning {
         /// The share of the variance that the most extreme message holds.
         share: f64,
         /// The absolute skewness of the estimate, as far as it comes from strata with extreme
-        /// messages, or twice its correlation with its own variance.
-        /// Of m of N messages with the skewness G1, the latter is `2 G1 sqrt(1/m - 1/N)`.
+        /// messages, or twice its correlation with its own variance: `2 G1 sqrt(1/m - 1/N)` for m
+        /// of N messages with the skewness G1.
         skewness: f64,
         /// The most that has no warning.
         limit: f64,
@@ -128,7 +128,7 @@ pub enum Warning {
     EndOfRange,
     /// Keys whose rows lack the query's numbers, or whose denominators add up to 0, have no answer.
     KeysWithoutValue {
-        /// Those keys, of which 1,000 are known at most.
+        /// The number of such keys, of which 1,000 are known at most.
         keys: u64,
         /// The first of them.
         first: String,

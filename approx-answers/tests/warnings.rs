@@ -72,7 +72,7 @@ fn count__of_few_of_very_many_messages_is_finite() {
     assert!((0.07..0.09).contains(&share), "{share}");
 }
 
-/// Of a job with some empty messages, the sample has none with a known probability.
+/// The half-width covers each number of empty messages that more than 5 % of samples miss.
 #[test]
 fn count__of_equal_messages_covers_as_it_states() {
     let sent = 200u64;

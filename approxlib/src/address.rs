@@ -38,7 +38,7 @@ pub enum AddressError {
     NoScope {
         /// The address.
         text: String,
-        /// The same, with an interface.
+        /// An example of such an address with its interface.
         example: String,
     },
     /// It names an interface, but isn't a link-local address.
@@ -98,7 +98,7 @@ pub fn socket_address(text: &str) -> Result<SocketAddr, AddressError> {
     complete(ip.at(port))
 }
 
-/// The same address, unless it is a link-local one without its interface.
+/// Returns the address, unless it is a link-local one without its interface.
 pub(crate) fn complete(address: SocketAddr) -> Result<SocketAddr, AddressError> {
     match ScopedIp::from(address).lacks_scope() {
         false => Ok(address),
@@ -141,7 +141,7 @@ impl ScopedIp {
         }
     }
 
-    /// The same address.
+    /// Returns the address, unless it lacks its interface.
     ///
     /// # Errors
     /// [`AddressError::NoScope`] if it [lacks its interface](Self::lacks_scope).

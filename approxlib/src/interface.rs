@@ -22,9 +22,9 @@ const IFLA_ALT_IFNAME: u16 = 53;
 /// An interface of this thread's network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its own name, also if it was looked up by an alternative one.
+    /// The interface's own name, also if it was looked up by an alternative one.
     pub name: String,
-    /// Its index, which is the scope of its link-local addresses.
+    /// The interface's index, which is the scope of its link-local addresses.
     pub index: u32,
 }
 

@@ -65,7 +65,6 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 
 fn packet(kind: Kind, flags: Flags, group: u8, slot: u32, body: &[u8]) -> Vec<u8> {
     let header = Header::new(&Fields {
-        kind,
         flags,
         group,
         job: 7,
@@ -74,9 +73,8 @@ fn packet(kind: Kind, flags: Flags, group: u8, slot: u32, body: &[u8]) -> Vec<u8
         message: if kind == Kind::Fin { 201 } else { slot },
         index: u32::from(kind == Kind::Fin),
         count: 1,
-        epoch: 0,
         slot,
-        time: 0,
+        ..Fields::of(kind)
     });
     [header.as_bytes(), body].concat()
 }

@@ -376,8 +376,8 @@ fn job__returns_to_a_daemon_that_is_back() {
 #[test]
 fn first_timeout__is_that_of_the_known_path() {
     let shared = Shared::new();
-    let unheard = LaneStatus { rate_bytes_per_s: 12_500_000, queue: 2, ..LaneStatus::default() };
-    map(&shared.status)[..size_of::<LaneStatus>()].copy_from_slice(bytemuck::bytes_of(&unheard));
+    let opened = LaneStatus { rate_bytes_per_s: 12_500_000, queue: 2, ..LaneStatus::default() };
+    map(&shared.status)[..size_of::<LaneStatus>()].copy_from_slice(bytemuck::bytes_of(&opened));
     let covered = Arc::new(AtomicBool::new(true));
     count_packets(&shared.ring, covered.clone());
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();

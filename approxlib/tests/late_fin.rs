@@ -26,7 +26,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// A relay, for one job.
 struct Relay {
     address: SocketAddr,
-    /// Hears of the FIN that is held back.
+    /// Receives a notice of the FIN that is held back.
     held: mpsc::Receiver<()>,
 }
 

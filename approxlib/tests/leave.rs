@@ -31,17 +31,14 @@ impl Scripted {
     fn send(&self, kind: Kind, flags: Flags, attempt: u32, body: &[u8]) {
         let is_fin = u32::from(kind == Kind::Fin);
         let header = Header::new(&Fields {
-            kind,
             flags,
-            group: 0,
             job: 7,
             cookie: 99,
             message: is_fin,
             index: attempt,
             count: 1,
-            epoch: 0,
             slot: attempt,
-            time: 0,
+            ..Fields::of(kind)
         });
         self.0.send(&[header.as_bytes(), body].concat()).unwrap();
     }

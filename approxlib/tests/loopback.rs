@@ -281,7 +281,7 @@ fn finish__a_closed_port_is_named_as_such() {
 }
 
 #[test]
-fn finish__a_port_that_was_closed_ends_the_job_sooner() {
+fn finish__a_port_that_was_closed_ends_the_job_earlier() {
     let closed = ClosedPort::hold();
     // The test fails by its own limit if the long timeout is what ends the job.
     let mut job = Job::builder()

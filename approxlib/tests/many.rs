@@ -3,7 +3,7 @@
 mod common;
 
 use approxlib::{Error, Event, Job, Receiver, Refusals, ShortCause};
-use atp_common::wire::{Fields, Flags, HEADER_LEN, Header, Kind};
+use atp_common::wire::{Fields, HEADER_LEN, Header, Kind};
 use common::message;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -122,19 +122,7 @@ fn receiver__a_few_forged_packets_do_not_keep_others_out() {
 }
 
 fn forged(cookie: u32) -> Header {
-    Header::new(&Fields {
-        kind: Kind::Data,
-        flags: Flags::NONE,
-        group: 0,
-        job: 1,
-        cookie,
-        message: 0xff_ffff,
-        index: 0,
-        count: 1,
-        epoch: 0,
-        slot: 0,
-        time: 0,
-    })
+    Header::new(&Fields { job: 1, cookie, message: 0xff_ffff, count: 1, ..Fields::of(Kind::Data) })
 }
 
 #[test]
@@ -164,9 +152,8 @@ fn receiver__a_slow_application_slows_the_sender_and_loses_no_message() {
 /// A packet with a header that is partly valid, or random bytes.
 fn malformed(random: &mut ChaCha8Rng) -> Vec<u8> {
     let count = 1 + random.next_u32() % [3, 1 << 20][random.random_range(0..2)];
+    let kind = Kind::ALL[random.random_range(0..Kind::ALL.len())];
     let header = Header::new(&Fields {
-        kind: Kind::ALL[random.random_range(0..Kind::ALL.len())],
-        flags: Flags::NONE,
         group: random.random(),
         job: random.random_range(0..3),
         cookie: random.random_range(0..3),
@@ -177,6 +164,7 @@ fn malformed(random: &mut ChaCha8Rng) -> Vec<u8> {
         // Half of the slots are multiples of 32, where probes may begin.
         slot: random.random::<u32>() & [!0, !31][random.random_range(0..2)],
         time: random.random(),
+        ..Fields::of(kind)
     });
     let mut packet = header.as_bytes().to_vec();
     packet.resize(HEADER_LEN + random.random_range(0..1_400), 0);

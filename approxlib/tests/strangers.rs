@@ -3,7 +3,7 @@
 mod common;
 
 use approxlib::{Error, Event, Job, Receiver, ReceiverBuilder, ShortCause};
-use atp_common::wire::{Fields, FinBody, FinGroup, Flags, Header, Kind, ResetReason};
+use atp_common::wire::{Fields, FinBody, FinGroup, Header, Kind, ResetReason};
 use common::message;
 use std::{
     net::UdpSocket,
@@ -33,17 +33,13 @@ fn stranger(address: &str, receiver: &Receiver) -> UdpSocket {
 fn packet(kind: Kind, body: &[u8]) -> Vec<u8> {
     let message = u32::from(kind == Kind::Fin);
     let header = Header::new(&Fields {
-        kind,
-        flags: Flags::NONE,
-        group: 0,
         job: 7,
         cookie: 99,
         message,
         index: u32::from(kind == Kind::Fin),
         count: 1,
-        epoch: 0,
         slot: message,
-        time: 0,
+        ..Fields::of(kind)
     });
     [header.as_bytes(), body].concat()
 }
@@ -125,17 +121,12 @@ fn job__that_is_not_named_fails_at_once() {
 /// A packet of a run of its own.
 fn packet_of(cookie: u32, message: u32, count: u32, body: &[u8]) -> Vec<u8> {
     let header = Header::new(&Fields {
-        kind: Kind::Data,
-        flags: Flags::NONE,
-        group: 0,
         job: 7,
         cookie,
         message,
-        index: 0,
         count,
-        epoch: 0,
         slot: message,
-        time: 0,
+        ..Fields::of(Kind::Data)
     });
     [header.as_bytes(), body].concat()
 }

@@ -13,7 +13,7 @@ pub enum DatapathError {
     /// The object's file can't be read.
     #[error("can't read the eBPF object {}: {source}", path.display())]
     ObjectFile {
-        /// Its path.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the read.
         source: io::Error,
@@ -49,7 +49,7 @@ pub enum DatapathError {
         "the kernel's verifier refused the program {program}: {reason}; build the object again with `cargo xtask build`, and report this error if it persists"
     )]
     Refused {
-        /// Its name.
+        /// The program's name.
         program: &'static str,
         /// The last message of the verifier.
         reason: String,

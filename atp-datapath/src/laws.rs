@@ -8,7 +8,7 @@ use super::{
     table::{Table, mismatch},
 };
 use atp_common::{
-    maps::{HeardAdvice, LANES, LaneLaw},
+    maps::{LANES, LaneLaw, ReceivedAdvice},
     units::Share,
 };
 use aya::{
@@ -110,13 +110,13 @@ impl Laws {
 
     /// Writes the target loss rate and the advice of a lane's law, and returns the law as the
     /// programs left it. A program may be changing it: some fields can be older than others.
-    pub fn exchange(&self, lane: u16, tlr: Share, advice: HeardAdvice) -> LaneLaw {
+    pub fn exchange(&self, lane: u16, tlr: Share, advice: ReceivedAdvice) -> LaneLaw {
         let tlr_at = offset_of!(LaneLaw, tlr_q16);
         self.memory.u32(usize::from(lane), tlr_at).store(tlr.q16(), Relaxed);
         let advice_at = offset_of!(LaneLaw, advice);
         self.memory.u32(usize::from(lane), advice_at).store(advice.advice, Relaxed);
-        let heard_at = offset_of!(LaneLaw, heard_ns);
-        self.memory.u64(usize::from(lane), heard_at).store(advice.heard_ns, Relaxed);
+        let received_at = offset_of!(LaneLaw, heard_ns);
+        self.memory.u64(usize::from(lane), received_at).store(advice.received_ns, Relaxed);
         let acks_lost_at = offset_of!(LaneLaw, acks_lost_q16);
         self.memory.u32(usize::from(lane), acks_lost_at).store(advice.acks_lost_q16, Relaxed);
         let mut law: LaneLaw = bytemuck::Zeroable::zeroed();

@@ -28,7 +28,7 @@ impl Object {
         Ok(Self(Bytes::Read(words, bytes.len())))
     }
 
-    /// Its bytes, aligned to eight.
+    /// The object's bytes, aligned to eight.
     pub fn bytes(&self) -> &[u8] {
         match &self.0 {
             Bytes::Embedded(bytes) => bytes,

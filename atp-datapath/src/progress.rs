@@ -2,17 +2,17 @@
 //! the methods of `GroupProgress` say how far its values are trusted.
 
 use super::{DatapathError, bpf, mapped::MappedArray};
-use atp_common::maps::{GROUPS, GroupProgress, HeardAdvice};
+use atp_common::maps::{GROUPS, GroupProgress, ReceivedAdvice};
 use std::{
     mem::offset_of,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::atomic::Ordering::Relaxed,
 };
 
-/// The progress of all groups, then the advice that their lanes have heard.
+/// The progress of all groups, then the advice that their lanes have received.
 const ELEMENTS: u32 = 2 * GROUPS as u32;
 
-const _: () = assert!(size_of::<HeardAdvice>() == size_of::<GroupProgress>());
+const _: () = assert!(size_of::<ReceivedAdvice>() == size_of::<GroupProgress>());
 
 /// A client's progress by group. The client gets the descriptor and maps it read-write.
 #[derive(Debug)]
@@ -43,15 +43,15 @@ impl ProgressMap {
         }
     }
 
-    /// The advice to a group's lane that the client has heard. The time may be of another write
+    /// The advice to a group's lane that the client has received. The time may be of another write
     /// than the advice; the next tick corrects that.
-    pub fn read_advice(&self, group: u8) -> HeardAdvice {
+    pub fn read_advice(&self, group: u8) -> ReceivedAdvice {
         let element = GROUPS + usize::from(group);
-        let advice = self.memory.u32(element, offset_of!(HeardAdvice, advice));
-        let heard_ns = self.memory.u64(element, offset_of!(HeardAdvice, heard_ns));
-        let acks_lost = self.memory.u32(element, offset_of!(HeardAdvice, acks_lost_q16));
-        HeardAdvice {
-            heard_ns: heard_ns.load(Relaxed),
+        let advice = self.memory.u32(element, offset_of!(ReceivedAdvice, advice));
+        let received_ns = self.memory.u64(element, offset_of!(ReceivedAdvice, received_ns));
+        let acks_lost = self.memory.u32(element, offset_of!(ReceivedAdvice, acks_lost_q16));
+        ReceivedAdvice {
+            received_ns: received_ns.load(Relaxed),
             advice: advice.load(Relaxed),
             acks_lost_q16: acks_lost.load(Relaxed),
         }

@@ -31,8 +31,8 @@ pub struct RouteQuery {
 pub struct Route {
     /// The name of the interface to which the route leads.
     pub name: String,
-    /// Its index. If it is a VLAN, the interfaces below follow: the programs there see its packets
-    /// with their tags.
+    /// The interface's index. If it is a VLAN, the interfaces below follow: the programs there see
+    /// its packets with their tags.
     pub interfaces: Vec<u32>,
 }
 

@@ -82,7 +82,7 @@ impl Meter {
         Ok(Self { counters, programs: programs.collect::<Result<_, DatapathError>>()? })
     }
 
-    /// Reads everything. `read_ns` is the present time.
+    /// Reads everything. `read_ns` is the current time.
     ///
     /// # Errors
     /// If the kernel refuses a value.
@@ -112,7 +112,7 @@ fn are_run_times_on() -> bool {
 /// The kernel's statistics of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramStats {
-    /// Its name.
+    /// The program's name.
     pub name: String,
     /// Instructions that the verifier processed.
     pub verified_instructions: u32,

@@ -1,5 +1,5 @@
 //! Consumes ACKs and answers to PROBEs: updates delivery bits, epoch counters and the lane's RTT.
-//! The same functions run under XDP and under tc ingress, because they only read the packet.
+//! The functions run under XDP and under tc ingress, because they only read the packet.
 
 use crate::{
     atomic,
@@ -172,7 +172,7 @@ fn count_acked(state: *mut LaneState, header: &Header) {
 /// Updates the RTT without a lock: of two processors at once, one may lose its sample, which hardly
 /// matters to a filter of gain 1/8. Retransmissions count too, because egress stamps them anew.
 ///
-/// Its own function: with the packet log, the caller's stack has no room for it.
+/// A function of its own: with the packet log, the caller's stack has no room for it.
 #[inline(never)]
 fn observe_rtt(state: *mut LaneState, header: &Header, arrived: u64) {
     // SAFETY: no arguments; CLOCK_MONOTONIC.

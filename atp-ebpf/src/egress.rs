@@ -211,7 +211,7 @@ fn send_no_ack(
     let departure_ns = pace::schedule(ctx, config, control, state, now_ns, bytes, number)?;
     mark_dscp::of_lane(datagram, dscp);
     // The epoch may have changed since the library read it. Older epochs than the previous one are
-    // ignored: such packets count in the present epoch, where they will never be acknowledged.
+    // ignored: such packets count in the current epoch, where they will never be acknowledged.
     let named = header.epoch();
     let epoch = if present.wrapping_sub(named) <= 1 { named } else { present };
     count_no_ack(state, epoch, packets, bytes, Header::time_of(departure_ns));

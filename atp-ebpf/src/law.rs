@@ -133,7 +133,7 @@ fn step(index: u32, law: *mut LaneLaw) {
     }
 }
 
-/// Lets the next packet leave sooner if the rate has risen. A packet scheduled at the same moment
+/// Lets the next packet leave earlier if the rate has risen. A packet scheduled at the same moment
 /// keeps the old rate's departure; the next rise corrects that.
 #[inline(always)]
 unsafe fn hasten(state: *mut LaneState, now_ns: u64, before: Rate, rate: Rate) {

@@ -33,7 +33,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The same choice as options of a command line.
+    /// The choice as options of a command line.
     pub fn options(&self) -> Vec<String> {
         let variant = name_of(&Variant::ALL, self.variant);
         let mut options: Vec<String> = ["--variant", variant].map(str::to_owned).into();
@@ -78,7 +78,7 @@ pub fn among<T: Copy + Send + Sync + 'static>(
     parser(all, |_, name| PossibleValue::new(name))
 }
 
-/// The same, with a line about each name in the help text.
+/// A parser that accepts the names in `all`, with a line about each in the help text.
 fn described<T: Copy + Send + Sync + 'static>(
     all: &'static [(T, &'static str)],
     about: fn(T) -> &'static str,

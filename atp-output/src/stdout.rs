@@ -41,7 +41,7 @@ impl fmt::Display for OutputError {
     }
 }
 
-/// Its text has its cause.
+/// The text contains the cause, so `source` isn't there.
 impl std::error::Error for OutputError {}
 
 impl From<io::Error> for OutputError {

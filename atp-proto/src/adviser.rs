@@ -103,7 +103,7 @@ impl<L: Copy + Eq + Hash> Adviser<L> {
         }
     }
 
-    /// The advice to a lane, from a computation with the present lanes that is not older than the
+    /// The advice to a lane, from a computation with the current lanes that is not older than the
     /// interval. None for an unknown lane. That of a silent lane stays what it was: its sender may
     /// have been held up, and would return at its own rate, which may be the line's. It doesn't
     /// follow the line either, as receipts tell of every change.

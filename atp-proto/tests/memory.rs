@@ -3,7 +3,7 @@
 use atp_common::{
     units::Msr,
     wire::{
-        Fields, FinBody, FinGroup, Flags, GroupName, Header, Kind, Order, TERMS_GROUPS_MAX,
+        Fields, FinBody, FinGroup, GroupName, Header, Kind, Order, TERMS_GROUPS_MAX,
         TERMS_PAGES_MAX, TermsBody, TermsGroup,
     },
 };
@@ -22,19 +22,7 @@ fn since(before: isize) -> usize {
 }
 
 fn header(kind: Kind, cookie: u32, message: u32, count: u32) -> Header {
-    Header::new(&Fields {
-        kind,
-        flags: Flags::NONE,
-        group: 0,
-        job: 1,
-        cookie,
-        message,
-        index: 0,
-        count,
-        epoch: 0,
-        slot: 0,
-        time: 0,
-    })
+    Header::new(&Fields { job: 1, cookie, message, count, ..Fields::of(kind) })
 }
 
 /// A receiver of one message of one byte, after everything that a receiver does for a message.
@@ -91,17 +79,13 @@ fn receiver__memory_stays_within_the_budget() {
         let mut receiver = Receiver::with_share(ReceiverConfig::default(), 0, &first, share);
         for n in 0..20_000u32 {
             let fields = |message, count| Fields {
-                kind: Kind::Data,
-                flags: Flags::NONE,
                 group: n as u8,
                 job: 1,
                 cookie,
                 message,
-                index: 0,
                 count,
-                epoch: 0,
                 slot: n,
-                time: 0,
+                ..Fields::of(Kind::Data)
             };
             let far = fields(n / 256 * 65_536, 1);
             let endless = fields(n / 256 * 65_536 + 1, 20);
@@ -169,17 +153,13 @@ fn tell(receiver: &mut Receiver, pages: usize) {
     for (page, groups) in groups.chunks(TERMS_GROUPS_MAX).take(pages).enumerate() {
         let len = TermsBody::write(&mut out, 0, 0, groups.iter().copied()).unwrap();
         let header = Header::new(&Fields {
-            kind: Kind::Terms,
-            flags: Flags::NONE,
             group: groups[0].group,
             job: receiver.job(),
             cookie: receiver.cookie(),
-            message: 0,
             index: 1,
             count: TERMS_PAGES_MAX as u32,
             epoch: page as u16,
-            slot: 0,
-            time: 0,
+            ..Fields::of(Kind::Terms)
         });
         receiver.on_terms(0, &header, &TermsBody::parse(&out[..len]).unwrap());
     }

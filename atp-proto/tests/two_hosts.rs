@@ -156,6 +156,24 @@ fn job__over_a_quiet_network_sends_nothing_twice() {
     }
 }
 
+// A fast lane's packets have no ACKs of their own. The answer to one group's probe says nothing
+// about another group's packets.
+#[test]
+fn job__with_probes_over_a_quiet_network_sends_nothing_twice() {
+    for acks in [Acks::Kernel, Acks::Library] {
+        // The second group begins when the first has sent many probes.
+        let messages = (0..20_000u32).map(|n| (u8::from(n >= 8_000 && n % 2 == 1), 1_000));
+        let scenario = Scenario::perfect(messages.collect(), Msr::EXACT);
+        let mut scenario = Scenario { acks, probes: true, wire_ns: 1_000, ..scenario };
+        scenario.sender.packing = false;
+        scenario.sender.groups[0].total = None;
+        scenario.sender.groups.push(GroupConfig::new(1, Msr::EXACT));
+        let End { result, report, .. } = run(&scenario);
+        assert_eq!(result, Ok(()));
+        assert_eq!((report.packets_sent, report.packets_lost), (20_000, 0), "{report:?}");
+    }
+}
+
 #[test]
 fn job__ends_as_soon_as_enough_is_delivered() {
     let scenario = Scenario::perfect(vec![(0, 1_000); 1_000], msr(500_000_000));

@@ -155,17 +155,16 @@ fn every_kind() -> Vec<Written> {
 /// A packed packet of two messages, with padding.
 fn packed() -> Written {
     let header = Header::new(&Fields {
-        kind: Kind::Data,
         flags: Flags::PACKED,
         group: 1,
         job: 2,
         cookie: 3,
         message: 40,
-        index: 0,
         count: 2,
         epoch: 5,
         slot: 6,
         time: 7,
+        ..Fields::of(Kind::Data)
     });
     let body = [&member_header(40, 3)[..], b"abc", &member_header(39, 0), b"pad"].concat();
     Written { header, payload: [&header.as_bytes()[..], &body].concat() }
@@ -369,17 +368,14 @@ fn dissector__prints_the_header() -> Result<()> {
     // Every reason of a RESET, and two unknown ones.
     written.extend((0..=8).map(|reason| {
         let header = Header::new(&Fields {
-            kind: Kind::Reset,
-            flags: Flags::NONE,
             group: 1,
             job: 2,
             cookie: 3,
             message: 4,
-            index: 0,
-            count: 0,
             epoch: reason,
             slot: 5,
             time: 6,
+            ..Fields::of(Kind::Reset)
         });
         Written { header, payload: header.as_bytes().to_vec() }
     }));

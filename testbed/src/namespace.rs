@@ -117,7 +117,7 @@ impl Namespace {
     /// Runs `work` on a thread inside. Sockets and threads made there stay inside.
     ///
     /// # Errors
-    /// Those of `work`, and the kernel's refusal to enter.
+    /// The error of `work`, or the kernel's refusal to enter.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         thread::scope(|scope| {
             let inside = scope.spawn(|| {

@@ -234,8 +234,8 @@ mod tests {
         stubborn.args(["-c", "trap '' TERM; echo; while :; do sleep 1; done"]);
         stubborn.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut stubborn = Process::spawn(stubborn, Signal::SIGKILL).unwrap();
-        let heard = stubborn.child().stdout.take().unwrap().read_exact(&mut [0]);
-        heard.expect("the shell says when its trap is set");
+        let is_set = stubborn.child().stdout.take().unwrap().read_exact(&mut [0]);
+        is_set.expect("the shell says when its trap is set");
         let obedient = || Process::spawn(sleeper(), Signal::SIGKILL).unwrap();
         assert!(stop_all(&mut [&mut obedient(), &mut obedient()], Duration::from_secs(60)));
         let mut obedient = obedient();

@@ -1,7 +1,7 @@
 //! Builds and checks packets for the eBPF programs with etherparse, an independent implementation.
 
 use anyhow::{Context, Result, ensure};
-use atp_common::wire::{Fields, Flags, HEADER_LEN, Header, Kind};
+use atp_common::wire::{Fields, HEADER_LEN, Header, Kind};
 use etherparse::{
     IpDscp, IpEcn, IpHeaders, Ipv4Header, Ipv6FlowLabel, Ipv6Header, NetHeaders, PacketBuilder,
     PacketHeaders, TransportHeader, VlanId, ip_number,
@@ -150,8 +150,6 @@ impl Shape {
 /// The fields of a DATA header on the test flow.
 pub const fn data_fields(slot: u32) -> Fields {
     Fields {
-        kind: Kind::Data,
-        flags: Flags::NONE,
         group: GROUP,
         job: JOB,
         cookie: COOKIE,
@@ -161,6 +159,7 @@ pub const fn data_fields(slot: u32) -> Fields {
         epoch: 0xffff,
         slot,
         time: 0xffff_ffff,
+        ..Fields::of(Kind::Data)
     }
 }
 

@@ -70,7 +70,7 @@ pub struct SkBuff {
     /// The index of its device.
     pub ifindex: u32,
     unused_3: [u32; 27],
-    /// Its departure time, under fq.
+    /// The departure time, under fq.
     pub tstamp: u64,
     /// Length on the wire.
     pub wire_len: u32,

@@ -22,9 +22,9 @@ struct Open {
 
 /// The messages that each stratum needs, so that the answer's variance is at most `variance`.
 ///
-/// Of one stratum it is `m* = N z^2 S^2 / (z^2 S^2 + N e^2)` with the upper confidence bound of
-/// S^2. Several strata share by Neyman's allocation, `m_h ~ N_h S_h`, between the messages that
-/// arrived and those that were sent. Strata that haven't said their N aren't in the plan.
+/// One stratum needs `m* = N z^2 S^2 / (z^2 S^2 + N e^2)`, with the upper confidence bound of S^2.
+/// Several strata share by Neyman's allocation, `m_h ~ N_h S_h`, between the messages that arrived
+/// and those that were sent. Strata that haven't said their N aren't in the plan.
 pub(super) fn needed(spread: &Spread, variance: f64) -> BTreeMap<u32, f64> {
     let mut needed = BTreeMap::new();
     let mut variance = variance - spread.fixed;

@@ -1,6 +1,6 @@
 //! `emax`: the sampling rate from an accepted error.
 //!
-//! A planner has no clock and no socket. It hears of sources and of arrived messages, and answers
+//! A planner has no clock and no socket. It is told of sources and of arrived messages, and answers
 //! with requests for the senders.
 
 mod accepted;

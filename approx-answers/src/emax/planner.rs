@@ -14,10 +14,10 @@ use crate::{AnswerError, Confidence, Estimate, Warning};
 /// three up to 1 % of the job's messages may differ from so many.
 const AGREEING_MIN: u64 = 300;
 
-/// The next look has this multiple of the present look's messages, unless the plan ends before
+/// The next look has this multiple of the current look's messages, unless the plan ends before
 /// twice that. Looks cost confidence, and a look shortly before the last one costs most.
 const LOOK_FACTOR: f64 = 4.0;
-/// If a plan's last look wasn't enough.
+/// The same multiple after a plan's last look, if that wasn't enough.
 const EXTEND_FACTOR: f64 = 1.25;
 /// After a doubt about the tail, a plan ends below this share of the limit on skewness: with twice
 /// the messages. An end at the limit would choose samples that lack the largest values.
@@ -208,8 +208,8 @@ impl Planner {
         }
     }
 
-    /// No message of a source will arrive any more. A short job may end before its start is heard
-    /// of, so the source may be unknown.
+    /// No message of a source will arrive any more. The start of a short job may not be known
+    /// then, so the source may be new.
     pub fn source_ended(&mut self, stratum: u32) {
         self.sources.entry(stratum).or_default().has_ended = true;
     }
@@ -420,12 +420,12 @@ fn is_in_doubt(answers: &[Estimate]) -> bool {
     answers.iter().flat_map(|answer| &answer.warnings).any(Warning::is_doubt)
 }
 
-/// Nothing shows yet how many messages the answer needs.
+/// Whether nothing shows yet how many messages the answer needs.
 fn is_open(answer: &Estimate) -> bool {
     is_inconclusive(answer) || !answer.half_width().is_finite()
 }
 
-/// Nothing but more messages of every stratum helps.
+/// Whether the answer needs more messages of every stratum.
 fn needs_all(answer: &Estimate) -> bool {
     // Thin strata alone need some more, unless the ends of the range are open as well.
     let is_thin = answer.spread.parts.iter().any(Part::is_thin)

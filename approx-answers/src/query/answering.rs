@@ -60,7 +60,7 @@ pub struct Answers {
     /// `by`, the only row has no key. A key without an answer, such as a mean of no values, has no
     /// row, and a warning tells its name.
     pub rows: Vec<(Option<String>, Estimate)>,
-    /// Of `top`: whether the sample shows that these keys are the largest.
+    /// Whether the sample shows that the keys of a `top` query are the largest; `None` otherwise.
     pub separates: Option<bool>,
     /// Keys in at least this many messages have a row with a probability of at least 95 %; in `top`
     /// they were counted. `None` without keys, with keys beyond the limits

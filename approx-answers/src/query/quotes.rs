@@ -22,7 +22,7 @@ pub struct CsvQuotes {
     at: At,
     /// Line feeds so far.
     lines: u64,
-    /// Those before the quote that was opened last.
+    /// Line feeds before the quote that was opened last.
     lines_before: u64,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for QuoteError {
 }
 
 impl CsvQuotes {
-    /// Of a file, which may begin with a byte order mark. The default is one of rows, where such a
+    /// Checks a file, which may begin with a byte order mark. The default checks rows, where such a
     /// mark is part of a value.
     pub const fn of_file() -> Self {
         Self { at: At::Mark(0), lines: 0, lines_before: 0 }

@@ -9,7 +9,7 @@ use crate::rows::Row;
 
 /// The least share of intervals that contain the truth.
 const COVERED_MIN: f64 = 0.93;
-/// Otherwise the least share of misses with a warning.
+/// The least share of misses with a warning, where fewer intervals contain the truth.
 const WARNED_MIN: f64 = 0.95;
 /// The largest share of jobs with a warning, of fair samples without heavy tails.
 const FALSE_ALARMS_MAX: f64 = 0.05;

@@ -60,7 +60,7 @@ const TREND: Row = Row { table: Table::Trend, order: Order::InTime, mrdf: true, 
 const BY_KEY: Row = Row { order: Order::ByKey, mrdf: true, ..PLAIN };
 const TWO_SIZES: Row = Row { table: Table::TwoSizes, ..PLAIN };
 const EMAX: Row = Row { messages: 1_000, end: End::Emax(0.02), ..PLAIN };
-/// Of records sorted by key, those of this key end near the MSR.
+/// The key whose records end near the MSR, if records are sorted by key.
 const KEY: u32 = 4;
 
 /// All rows, in the order of the table.

@@ -14,7 +14,7 @@ enum Column {
     Shares(&'static [f64]),
     /// Exponential values, each of which occurs once.
     Continuous,
-    /// The same, rounded to whole numbers.
+    /// Exponential values, rounded to whole numbers.
     Rounded,
 }
 

@@ -32,7 +32,7 @@ pub const REQUEST_BYTES_MAX: usize = 32 * 1024;
 /// | descriptor | content | mapping |
 /// |---|---|---|
 /// | ACK ring of the flow | frozen BPF array of u64 | read-only |
-/// | progress map of the connection | BPF array of 256 [`GroupProgress`](atp_common::maps::GroupProgress), then 256 [`HeardAdvice`](atp_common::maps::HeardAdvice) | read-write |
+/// | progress map of the connection | BPF array of 256 [`GroupProgress`](atp_common::maps::GroupProgress), then 256 [`ReceivedAdvice`](atp_common::maps::ReceivedAdvice) | read-write |
 /// | status page of the flow | sealed memfd of 256 [`LaneStatus`](atp_common::maps::LaneStatus) | read-only |
 ///
 /// [`Reply::Receiver`] brings one descriptor or, if the daemon gives advice, three. In this order:

@@ -68,7 +68,7 @@ pub struct LaneStats {
     pub job: u32,
     /// The index of its flow. The lanes of one socket share it.
     pub flow: u32,
-    /// Its socket and process; `None` unless the reader is root or the daemon's own user.
+    /// The lane's socket and process; `None` unless the reader is root or the daemon's own user.
     pub identity: Option<LaneIdentity>,
     /// Seconds from the start of the daemon until the lane was opened. With the index it tells a
     /// lane from all others of this daemon.
@@ -92,7 +92,7 @@ pub struct LaneStats {
     pub queue: u8,
     /// The DSCP of its packets; `None` if they keep the application's.
     pub dscp: Option<u8>,
-    /// The number of the present epoch.
+    /// The number of the current epoch.
     pub epoch: u16,
     /// The number of epochs evaluated.
     pub epochs_evaluated: u32,

@@ -7,7 +7,7 @@
 //! queue isn't empty.
 
 /// How long a flow waits for the count after its packets have left the socket. Errors of this host,
-/// which explain why packets were dropped uncounted, arrive sooner.
+/// which explain why packets were dropped uncounted, arrive earlier.
 const GRACE_NS: u64 = 20_000_000;
 /// A flow that sends again this soon after an error of this host has not paused: retransmission
 /// timeouts are a second at most.
@@ -78,7 +78,7 @@ impl Coverage {
         self.withheld_since_ns
     }
 
-    /// Evaluates the present count. `queue_is_empty` tells whether no packet waits in the socket or
+    /// Evaluates the current count. `queue_is_empty` tells whether no packet waits in the socket or
     /// below it; it is asked only if the answer matters. The queue must stay empty from one check
     /// to another, so a thread that runs late finds the host's errors before it decides.
     pub fn check(

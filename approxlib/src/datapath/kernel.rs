@@ -20,13 +20,13 @@ use atp_common::{
         rtt::Rtt,
         yielding::{Window, overdue_ns},
     },
-    maps::{GroupProgress, HeardAdvice, LaneStatus},
+    maps::{GroupProgress, LaneStatus, ReceivedAdvice},
     units::Rate,
     wire::{Flags, Header, PROBE_LEN},
 };
 use atp_proto::{
     GroupConfig, Pace, Sender,
-    flow::{ByGroup, LaneHandover, Pacer, Prober, ReadLag},
+    flow::{ByGroup, LaneHandover, Pacer, Probers, ReadLag},
 };
 use std::{
     io,
@@ -53,8 +53,7 @@ pub struct Kernel {
     overhead_bytes: u32,
     /// Bytes on the wire of a full packet.
     packet_bytes: u32,
-    /// The index of the lane that was checked for a probe last: lanes take turns round-robin.
-    last_probed_lane: usize,
+    probers: Probers,
     coverage: Coverage,
     stray_acks: StrayAcks,
     read_lag: ReadLag,
@@ -76,12 +75,11 @@ struct KernelLane {
     /// The progress that the daemon knows.
     published: GroupProgress,
     /// The advice that the daemon knows.
-    advice: HeardAdvice,
+    advice: ReceivedAdvice,
     rate: Rate,
     /// Keeps the packets of a slow lane from filling the socket that it shares with faster lanes.
     /// The kernel paces exactly; this pacer only limits the lane's backlog.
     pacer: Pacer,
-    prober: Prober,
     window: Window,
     /// The status as of the last tick.
     status: LaneStatus,
@@ -114,10 +112,9 @@ impl Kernel {
         let lane = |group: &GroupConfig| {
             let lane = KernelLane {
                 published: GroupProgress::default(),
-                advice: HeardAdvice::default(),
+                advice: ReceivedAdvice::default(),
                 rate: Rate::default(),
                 pacer: Pacer::new(now_ns, BACKLOG_NS),
-                prober: Prober::new(grant.job, grant.cookie, group.group),
                 window: Window::new(packet_bytes),
                 status: LaneStatus::default(),
                 backlog_ns: 0,
@@ -135,7 +132,7 @@ impl Kernel {
             backlog: Backlog::new(packet_bytes),
             overhead_bytes: packet_bytes - payload_bytes,
             packet_bytes,
-            last_probed_lane: 0,
+            probers: Probers::new(grant.job, grant.cookie, groups.iter().map(|group| group.group)),
             coverage: Coverage::default(),
             stray_acks: StrayAcks::default(),
             read_lag: ReadLag::default(),
@@ -182,8 +179,8 @@ impl Kernel {
                 lane.published = total;
                 self.progress.write(*group, total);
             }
-            if let Some((advice, heard_ns)) = sender.advice(*group) {
-                let advice = HeardAdvice::new(advice, heard_ns, sender.acks_lost());
+            if let Some((advice, received_ns)) = sender.advice(*group) {
+                let advice = ReceivedAdvice::new(advice, received_ns, sender.acks_lost());
                 if advice != lane.advice {
                     lane.advice = advice;
                     self.progress.write_advice(*group, advice);
@@ -221,14 +218,13 @@ impl Kernel {
     /// Checks which probes were answered, then reads the ring. In this order the ring holds the
     /// bits of every answer found.
     fn take_acks(&mut self, now_ns: u64, sender: &mut Sender) {
-        let ring = &self.ring;
-        let mut answered = Vec::new();
-        for (group, lane) in self.lanes.iter_mut() {
-            let timeout_ns = rtt(&lane.status).timeout_ns(Rtt::TIMER_GRANULARITY_NS);
-            let is_answered = |number| ring.is_answered(number);
-            let probes = lane.prober.take_answered(now_ns, timeout_ns, is_answered);
-            answered.extend(probes.into_iter().map(|probe| (*group, probe)));
-        }
+        let (ring, lanes) = (&self.ring, &self.lanes);
+        let timeout_ns = |group| {
+            let status = lanes.get(group).map(|lane| lane.status).unwrap_or_default();
+            rtt(&status).timeout_ns(Rtt::TIMER_GRANULARITY_NS)
+        };
+        let is_answered = |number| ring.is_answered(number);
+        let answered = self.probers.take_answered(now_ns, timeout_ns, is_answered);
         let in_flight = sender.in_flight();
         sender.scan_acks(now_ns, ring);
         self.read_lag.read(now_ns, sender.in_flight() < in_flight);
@@ -239,18 +235,8 @@ impl Kernel {
 
     /// The next probe, if one is due, and its group.
     pub fn next_probe(&mut self, now_ns: u64, sender: &Sender) -> Option<(u8, [u8; PROBE_LEN])> {
-        let lanes = self.lanes.groups();
-        for _ in 0..lanes {
-            self.last_probed_lane = (self.last_probed_lane + 1) % lanes;
-            let Some((group, lane)) = self.lanes.iter_mut().nth(self.last_probed_lane) else {
-                continue;
-            };
-            let oldest = sender.oldest_in_flight(*group);
-            if let Some(packet) = lane.prober.next_probe(now_ns, lane.backlog_ns, oldest) {
-                return Some((*group, packet));
-            }
-        }
-        None
+        let backlog_ns = |group| self.lanes.get(group).map_or(0, |lane| lane.backlog_ns);
+        self.probers.next_probe(now_ns, backlog_ns, |group| sender.oldest_in_flight(group))
     }
 
     /// The daemon's advice, bounded because another process writes the page.
@@ -266,11 +252,11 @@ impl Kernel {
 
     /// Records whether a group's probe left.
     pub fn probe_sent(&mut self, now_ns: u64, sender: &mut Sender, group: u8, left: bool) {
-        let Some(lane) = self.lanes.get_mut(group) else { return };
+        let Some(lane) = self.lanes.get(group) else { return };
         if left {
             sender.probe_sent(now_ns + lane.backlog_ns, group);
         } else {
-            lane.prober.take_back_probe();
+            self.probers.take_back_probe(group);
         }
     }
 
@@ -331,7 +317,7 @@ impl Kernel {
         if header.flags().contains(Flags::NO_ACK) {
             // The datapath doesn't stamp these packets.
             header.set_no_ack(lane.status.epoch);
-            lane.prober.sent(header.slot());
+            self.probers.sent(header.group(), header.slot());
         }
     }
 
@@ -342,11 +328,11 @@ impl Kernel {
             lane.pacer.take_back(lane.paced_bytes(bytes, header), lane.rate);
         }
         if header.flags().contains(Flags::NO_ACK) {
-            lane.prober.take_back(header.slot());
+            self.probers.take_back(header.group(), header.slot());
         }
     }
 
-    /// The present status of a group's lane, or the last one before it was closed.
+    /// The current status of a group's lane, or the last one before it was closed.
     pub fn status(&self, group: u8) -> LaneStatus {
         let status = self.status.read(group);
         match self.lanes.get(group) {

@@ -4,8 +4,8 @@
 use crate::control::INTERFACE_WORDS;
 use atp_common::{
     maps::{
-        ANSWER_WORDS, ArrivingLane, ArrivingLanes, GROUPS, GroupProgress, HeardAdvice, LaneStatus,
-        RECEIVER_LANES, RING_TAIL_WORDS,
+        ANSWER_WORDS, ArrivingLane, ArrivingLanes, GROUPS, GroupProgress, LaneStatus,
+        RECEIVER_LANES, RING_TAIL_WORDS, ReceivedAdvice,
     },
     wire::Advice,
 };
@@ -93,8 +93,9 @@ impl AckRing for SharedAckRing {
 /// The progress of each group and the advice to its lane, written for the daemon.
 pub struct ProgressPage {
     progress: Table<GroupProgress>,
-    /// The same memory: these elements follow those of the progress, and have their length.
-    advice: Table<HeardAdvice>,
+    /// The advice to each lane, in the memory of the progress, behind it. The elements have the
+    /// same length.
+    advice: Table<ReceivedAdvice>,
 }
 
 impl ProgressPage {
@@ -107,7 +108,7 @@ impl ProgressPage {
         self.progress.write(usize::from(group), progress);
     }
 
-    pub fn write_advice(&self, group: u8, advice: HeardAdvice) {
+    pub fn write_advice(&self, group: u8, advice: ReceivedAdvice) {
         self.advice.write(GROUPS + usize::from(group), advice);
     }
 }

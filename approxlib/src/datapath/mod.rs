@@ -176,7 +176,7 @@ impl Datapath {
         }
     }
 
-    /// The present status of a group's lane.
+    /// The current status of a group's lane.
     pub fn lane(&self, group: u8) -> LaneStatus {
         match self {
             Self::Kernel(kernel) => kernel.status(group),

@@ -48,7 +48,7 @@ impl Registration {
     }
 }
 
-/// Who gives advice to the lanes that arrive.
+/// The adviser of the lanes that arrive.
 pub enum Advising<'a> {
     /// The daemon, to the lanes that its programs see.
     Daemon(&'a ArrivingLanes),
@@ -120,7 +120,7 @@ impl Acknowledger {
         }
     }
 
-    /// Who gives advice: the daemon, if it serves the receiver and gives any, or else `own`.
+    /// The adviser: the daemon, if it serves the receiver and gives advice, or else `own`.
     pub fn advising<'a>(&'a self, own: &'a mut OwnAdvice) -> Advising<'a> {
         match self {
             Self::Kernel { registration, .. } => {

@@ -7,9 +7,9 @@ use atp_proto::endpoint::{Lanes, SourceLanes};
 /// The lanes of one sender.
 #[derive(Default)]
 pub struct AdvisedLanes {
-    /// Those that get the daemon's advice.
+    /// Lanes that get the daemon's advice.
     pub by_daemon: SourceLanes<AdvisedLane>,
-    /// Those that get this library's advice.
+    /// Lanes that get this library's advice.
     pub counted: SourceLanes<CountedLane>,
 }
 

@@ -23,7 +23,7 @@ pub struct EventQueue {
     arrived: Condvar,
     /// Wakes those that wait for a [`ProgressAnswer`].
     answered: Condvar,
-    /// The same, for an application that polls.
+    /// Wakes an application that polls.
     readable: Signal,
     /// Wakes the receiver thread.
     wake: EventFd,
@@ -49,8 +49,8 @@ struct State {
     thread_gone: bool,
 }
 
-/// The answers to [`Receiver::progress`](crate::Receiver::progress). Callers of several threads have
-/// numbers, so that none takes the answer away from another.
+/// The answers to [`Receiver::progress`](crate::Receiver::progress). Callers of several threads
+/// have numbers, so that none takes the answer away from another.
 #[derive(Debug, Default)]
 struct ProgressAnswer {
     /// How often the application has asked.

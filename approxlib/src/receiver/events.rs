@@ -27,7 +27,7 @@ pub enum Event {
         /// N, MSR and name of each group.
         terms: Terms,
     },
-    /// The terms of the present window have changed, or the sender has answered a
+    /// The terms of the current window have changed, or the sender has answered a
     /// [request](crate::Receiver::request_msr), perhaps without a change.
     TermsChanged {
         /// The sender's address.
@@ -88,7 +88,7 @@ pub struct Terms {
 pub struct GroupTerms {
     /// The group's id.
     pub group: u8,
-    /// Its name, which may be empty.
+    /// The group's name, which may be empty.
     pub name: String,
     /// Whether its messages are delivered in order, and all of them.
     pub exact: bool,

@@ -24,13 +24,13 @@ pub struct ArrivalLines {
 }
 
 impl ArrivalLines {
-    /// Those of the calling thread's network namespace.
+    /// The interfaces of the calling thread's network namespace.
     pub fn new() -> Self {
         let loopback = nix::net::if_::if_nametoindex("lo").unwrap_or(0);
         Self { loopback, own: OwnAddresses::default() }
     }
 
-    /// Those of a host whose only interface is the loopback, as if it led to others.
+    /// The interfaces of a host that has only the loopback, as if it led to others.
     #[cfg(test)]
     pub fn over_loopback() -> Self {
         Self { loopback: 0, own: OwnAddresses::default() }

@@ -22,7 +22,7 @@ pub struct Accepted {
     pub level: f64,
     /// The MSR that was agreed last before the end was asked for: the mean over all messages.
     pub msr: f64,
-    /// The same in a sentence.
+    /// The outcome in a sentence.
     pub report: String,
 }
 

@@ -26,7 +26,7 @@ pub struct Fleet {
     workers: Vec<Worker>,
     said: Receiver<(usize, Option<Reply>)>,
     /// Replies that were read but not handled yet.
-    heard: VecDeque<(usize, Option<Reply>)>,
+    received: VecDeque<(usize, Option<Reply>)>,
     saying: Sender<(usize, Option<Reply>)>,
 }
 
@@ -41,7 +41,7 @@ struct Worker {
 impl Fleet {
     pub fn new() -> Fleet {
         let (saying, said) = channel();
-        Fleet { workers: Vec::new(), said, heard: VecDeque::new(), saying }
+        Fleet { workers: Vec::new(), said, received: VecDeque::new(), saying }
     }
 
     /// Starts a worker inside `host`. Returns its number, counted from 0.
@@ -88,7 +88,7 @@ impl Fleet {
                 bail!("{}: {error}", self.workers[number].name);
             }
             let is_end = number == worker && reply.is_none();
-            self.heard.push_back((number, reply));
+            self.received.push_back((number, reply));
             if is_end {
                 break;
             }
@@ -96,9 +96,9 @@ impl Fleet {
         Ok(())
     }
 
-    fn hear(&mut self) -> Result<(usize, Option<Reply>), RecvTimeoutError> {
-        match self.heard.pop_front() {
-            Some(heard) => Ok(heard),
+    fn receive(&mut self) -> Result<(usize, Option<Reply>), RecvTimeoutError> {
+        match self.received.pop_front() {
+            Some(received) => Ok(received),
             None => self.said.recv_timeout(LOOK_UP),
         }
     }
@@ -129,7 +129,7 @@ impl Fleet {
     pub fn next(&mut self, deadline: Instant) -> Result<(usize, Reply)> {
         loop {
             ensure!(!interrupt::interrupted(), "interrupted");
-            let (number, reply) = match self.hear() {
+            let (number, reply) = match self.receive() {
                 Ok(said) => said,
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => continue,
                 Err(_) => bail!("no reply in time from {}", self.unfinished().join(", ")),

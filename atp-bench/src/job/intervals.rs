@@ -28,7 +28,7 @@ pub struct Interval {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Coverage {
     pub intervals: usize,
-    /// Those that contain the answer of the full table.
+    /// Intervals that contain the answer of the full table.
     pub containing: usize,
     /// The mean half-width of intervals, as a share of the answer. Intervals without ends and
     /// answers of 0 are left out.
@@ -118,7 +118,7 @@ impl Estimators {
     /// Adds an arrived message.
     ///
     /// # Errors
-    /// It isn't CSV, or more messages arrive than were sent.
+    /// The message isn't CSV, or more messages arrive than were sent.
     pub fn push(&mut self, index: usize, message: &[u8]) -> Result<()> {
         let reader = ReaderBuilder::new().has_headers(false).from_reader(message);
         let rows: Vec<StringRecord> = reader.into_records().collect::<Result<_, _>>()?;

@@ -68,7 +68,7 @@ impl SchemeName {
         if self == SchemeName::AtpPaper { "paper" } else { "default" }
     }
 
-    /// Packets in flight until an ATP lane hears from its peer; 0: without limit.
+    /// Packets in flight until an ATP lane receives something from its peer; 0: without limit.
     pub fn initial_window_packets(self) -> u32 {
         if self == SchemeName::AtpPaper { 0 } else { 16 }
     }

@@ -94,7 +94,7 @@ pub fn coverage(schemes: &Schemes<'_>) -> Table {
     table
 }
 
-/// What the accepted error took under each scheme: medians over all jobs.
+/// The cost of the accepted error under each scheme: medians over all jobs.
 pub fn accepted(schemes: &Schemes<'_>, messages: usize) -> Table {
     let header = ["scheme", "jobs that met it", "error reached", "looks", "MSR", "messages"];
     let mut table = table(header.map(str::to_owned), 1);

@@ -18,7 +18,7 @@ pub struct DaemonState {
 }
 
 impl DaemonState {
-    /// The present state.
+    /// The current state.
     pub fn of(daemon: &Daemon) -> Result<Self> {
         let process = daemon.process_id();
         // The daemon opens sockets for a moment, to look at the network. A leak stays.

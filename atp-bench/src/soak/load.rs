@@ -16,7 +16,7 @@ use testbed::{Daemon, Family, Namespace, PORT, Pair};
 pub const SENDERS: usize = 4;
 /// The highest rate of a lane, as an option.
 pub const RATE_MAX: &str = "20mbit";
-/// The same.
+/// The highest rate of a lane, bytes per second.
 pub const RATE_MAX_BYTES_PER_S: u64 = 20_000_000 / 8;
 /// Each job's messages, so that a job takes about two seconds.
 const MESSAGES: u32 = 4_000;
@@ -90,7 +90,7 @@ impl Load {
         Ok(Self { stop, senders: senders.into(), receiver })
     }
 
-    /// Lets the present jobs end, and returns how all of them did.
+    /// Lets the current jobs end, and returns how all of them did.
     pub fn finish(self) -> Result<Counts> {
         self.stop.store(true, Relaxed);
         let mut total = Counts::default();

@@ -46,7 +46,7 @@ pub const fn packets(packets_max: u32, line: Rate, packet_bytes: u32, rtt_min_ns
 
 /// The most packets in flight of a sender that was answered and awaits its first advice: as many of
 /// `packet_bytes` as `line` sends in a millisecond, and 16 at least. A sender of a fast lane asks
-/// for an ACK about once in that time, and a busy host reads them no sooner.
+/// for an ACK about once in that time, and a busy host reads them no faster.
 ///
 /// Overflow: a rate of 5 * 10^10.
 pub const fn awaiting_packets(line: Rate, packet_bytes: u32) -> u32 {
@@ -59,14 +59,14 @@ pub const fn awaiting_packets(line: Rate, packet_bytes: u32) -> u32 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EarlierRtt {
     last: Rtt,
-    /// The minimum of the present period, and of the one before; 0 if nothing was measured.
+    /// The minimum of the current period, and of the one before; 0 if nothing was measured.
     minima_ns: [u64; 2],
-    /// The number of the present period.
+    /// The number of the current period.
     period: u64,
 }
 
 impl EarlierRtt {
-    /// Takes in the present estimate of a job whose newest sample is `sample_ns`.
+    /// Takes in the current estimate of a job whose newest sample is `sample_ns`.
     pub fn note(&mut self, now_ns: u64, rtt: Rtt, sample_ns: u64) {
         self.turn(now_ns);
         self.last = rtt;
@@ -78,7 +78,7 @@ impl EarlierRtt {
         self.last
     }
 
-    /// The minimum of the present period and the one before, nanoseconds; 0 if nothing was
+    /// The minimum of the current period and the one before, nanoseconds; 0 if nothing was
     /// measured in them.
     pub fn min_ns(&mut self, now_ns: u64) -> u64 {
         self.turn(now_ns);

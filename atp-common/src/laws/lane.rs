@@ -1,7 +1,7 @@
 //! Controls a lane: opens epochs, evaluates them, and sets the lane's rate and queue.
 //!
 //! The datapath counts packets under the epoch in their header. The controller opens a new epoch
-//! every `max(RTT, minimum)`. It reads a closed epoch no sooner than one smoothed RTT after the
+//! every `max(RTT, minimum)`. It reads a closed epoch no earlier than one smoothed RTT after the
 //! epoch's last packet left, and applies the laws.
 
 use super::{
@@ -105,9 +105,9 @@ pub trait Counters {
 pub struct Evaluation {
     /// Which epoch.
     pub epoch: u16,
-    /// Its counts.
+    /// The epoch's counts.
     pub count: EpochCount,
-    /// Its loss.
+    /// The epoch's loss rate.
     pub loss: Share,
 }
 
@@ -142,8 +142,8 @@ pub struct Lane {
     first_queue: u8,
     /// How many epochs in a row had no mark, [`UNMARKED_EPOCHS`] at most.
     unmarked_epochs: u8,
-    /// Whether advice was heard: one of the constants of `advice`.
-    heard_advice: u8,
+    /// Whether advice was received: one of the constants of `advice`.
+    received_advice: u8,
     /// The share of ACKs that the network loses.
     acks_lost: Share,
     /// The first epoch whose packets all left under advice.
@@ -194,7 +194,7 @@ impl Lane {
             queue,
             first_queue: queue,
             unmarked_epochs: 0,
-            heard_advice: advice::NEVER,
+            received_advice: advice::NEVER,
             acks_lost: Share::ZERO,
             advised_from: 0,
             draining: 0,
@@ -204,7 +204,7 @@ impl Lane {
         }
     }
 
-    /// The same lane, continuing at a rate from elsewhere, without slow start.
+    /// Continues at a rate from elsewhere, without slow start.
     pub fn at_rate(mut self, rate: Rate) -> Self {
         self.rate = rate.min(self.settings.rate_max);
         self.opened_rate = self.rate;
@@ -212,21 +212,21 @@ impl Lane {
         self
     }
 
-    /// The same lane with `epoch` open instead of epoch 0, for a flow whose packets have carried
-    /// earlier epochs. The caller opens its counter.
+    /// Opens `epoch` instead of epoch 0, for a flow whose packets have carried earlier epochs. The
+    /// caller opens its counter.
     pub const fn at_epoch(mut self, epoch: u16) -> Self {
         (self.epoch, self.unevaluated) = (epoch, epoch);
         self
     }
 
-    /// The same lane, for a sender that limits its first window. An exact lane sends at Rmax until
+    /// Makes a lane for a sender that limits its first window. An exact lane sends at Rmax until
     /// its RTT is known, or an epoch is evaluated. Other lanes begin at Rmax anyway.
     pub const fn with_first_window(mut self) -> Self {
         self.first_window = self.settings.exact;
         self
     }
 
-    /// The same lane, in a host whose queue holds up to `least_packets` of its packets or more, at
+    /// Makes a lane for a host whose queue holds up to `least_packets` of its packets or more, at
     /// unknown departures. Laws but TFRC's don't look at the RTT, and a lane with a window has no
     /// backlog.
     pub const fn with_backlog(mut self, least_packets: u64) -> Self {
@@ -326,7 +326,7 @@ impl Lane {
     }
 
     /// Does the work that is due at `view.now_ns`: evaluates the epochs whose ACKs are due, then
-    /// opens the next epoch if the present one is over. Returns the last evaluation, if any.
+    /// opens the next epoch if the current one is over. Returns the last evaluation, if any.
     pub fn tick(&mut self, view: &View, counters: &mut impl Counters) -> Option<Evaluation> {
         let mut last = None;
         self.begin(view, counters);

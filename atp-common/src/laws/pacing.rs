@@ -13,16 +13,16 @@ pub const CATCH_UP_NS: u64 = 10_000_000;
 /// The departure of a packet that is ready now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// It leaves at `at_ns`, and the lane's clock becomes `clock_ns`.
+    /// The packet leaves at `at_ns`, and the lane's clock becomes `clock_ns`.
     At {
-        /// When it leaves.
+        /// When the packet leaves, nanoseconds.
         at_ns: u64,
         /// The first moment at which the next packet may leave.
         clock_ns: u64,
     },
-    /// Its departure would be too far ahead: drop it and leave the clock alone. Without this guard,
-    /// a backlog moves departures past fq's horizon, and goodput collapses to 0.29 of the rate
-    /// instead of 0.99.
+    /// The packet's departure would be too far ahead: drop it and leave the clock alone. Without
+    /// this guard, a backlog moves departures past fq's horizon, and goodput collapses to 0.29 of
+    /// the rate instead of 0.99.
     TooFar,
 }
 

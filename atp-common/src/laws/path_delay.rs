@@ -19,12 +19,12 @@ const FORWARD_ORIGIN_NS: u64 = 1 << 42;
 /// Marks a forward delay as known: these have 32 bits.
 const IS_KNOWN: u64 = 1 << 32;
 
-/// The least sample of the present period and the previous one. All zero before the first sample.
+/// The least sample of the current period and the previous one. All zero before the first sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 struct Least {
     period: u64,
-    /// Of this period, and of the one before; 0: none was measured.
+    /// The least samples of this period and of the one before, nanoseconds; 0: none was measured.
     minima_ns: [u64; 2],
 }
 
@@ -32,7 +32,7 @@ impl Least {
     const UNKNOWN: Self = Self { period: 0, minima_ns: [0; 2] };
 
     /// Takes in a sample of a period; one of 0 counts as 1. Periods without any leave the estimate
-    /// of the last one. A sample that another processor has overtaken counts in the present one.
+    /// of the last one. A sample that another processor has overtaken counts in the current one.
     #[inline(always)]
     const fn observe(self, period: u64, sample_ns: u64) -> Self {
         let sample_ns = if sample_ns == 0 { 1 } else { sample_ns };
@@ -81,7 +81,7 @@ impl Least {
 pub struct PathDelay {
     /// Round-trip times.
     rtt: Least,
-    /// Of delays from departure to arrival, by two clocks, plus [`FORWARD_ORIGIN_NS`].
+    /// Delays from departure to arrival, by two clocks, plus [`FORWARD_ORIGIN_NS`].
     forward: Least,
     /// The first packet's forward delay, in a header's units of time, and [`IS_KNOWN`].
     reference: u64,
@@ -151,7 +151,7 @@ impl PathDelay {
         }
     }
 
-    /// The least RTT of the present and the previous period, nanoseconds; 0 before any sample.
+    /// The least RTT of the current and the previous period, nanoseconds; 0 before any sample.
     #[inline(always)]
     pub const fn idle_ns(self) -> u64 {
         self.rtt.ns()

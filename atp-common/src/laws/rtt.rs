@@ -124,7 +124,7 @@ impl RttMeter {
         Self { rtt, acked_departure_ns: 0, skips_overtaken: deep_queues }
     }
 
-    /// The same meter, going on from an estimate from elsewhere.
+    /// Goes on from an estimate from elsewhere.
     pub const fn at_estimate(self, rtt: Rtt) -> Self {
         Self { rtt, ..self }
     }

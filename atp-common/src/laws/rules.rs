@@ -15,7 +15,7 @@ pub enum Rule {
     /// A loss that equals the target raises the rate. Without the rule, such a loss leaves the rate
     /// unchanged, at TLR 0 permanently.
     RaiseAtTarget,
-    /// An epoch is evaluated no sooner than one smoothed RTT after its last packet left. Without
+    /// An epoch is evaluated no earlier than one smoothed RTT after its last packet left. Without
     /// it, an epoch is evaluated as soon as it ends, with ACKs still in flight.
     EvaluateLate,
     /// TLR is at most 1 - MSR. Without it, at most 1.
@@ -152,13 +152,13 @@ impl Rules {
         Self::variant(Variant::FixPrio, law).without(Rule::DynamicTarget)
     }
 
-    /// The same with a rule switched off.
+    /// Switches a rule off.
     pub const fn without(self, rule: Rule) -> Self {
         Self { off: self.off | rule.bit(), ..self }
     }
 
-    /// The same with another m of Eq. 2 (NetApprox §4.2): the share of the distance to Rmax by
-    /// which the rate grows in an epoch. A share of 0 means the default.
+    /// Sets m of Eq. 2 (NetApprox §4.2): the share of the distance to Rmax by which the rate grows
+    /// in an epoch. A share of 0 means the default.
     pub const fn with_step(self, step: Share) -> Self {
         Self { step_q16: step.q16(), ..self }
     }

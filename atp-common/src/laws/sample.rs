@@ -14,7 +14,7 @@ pub struct EpochCount {
     pub sent_bytes: u64,
     /// ACKs that came back with this number.
     pub acked_packets: u64,
-    /// Of these, ACKs of packets that arrived with the ECN mark.
+    /// ACKs of packets that arrived with the ECN mark; a part of `acked_packets`.
     pub marked_packets: u64,
 }
 
@@ -52,7 +52,7 @@ impl EpochCount {
 pub struct EpochSample {
     /// Which epoch.
     pub epoch: u16,
-    /// The epoch that is open now. Packets at the present rate left in it, or in an older one.
+    /// The epoch that is open now. Packets at the current rate left in it, or in an older one.
     pub open_epoch: u16,
     /// The epoch's counts.
     pub count: EpochCount,

@@ -1,6 +1,6 @@
 //! Small jobs in a deep queue, within a budget of their host.
 //!
-//! A job whose need fits the initial window has sent everything before it hears anything, so no
+//! A job whose need fits the initial window has sent everything before anything comes back, so no
 //! law can shape it. In a queue of a few packets, the synchronized bursts of such jobs lose whole
 //! windows, and wait for timeouts. A deep queue between the exact queue and the approximate ones
 //! holds them. The budget bounds what that costs other approximate traffic: a burst, and half of

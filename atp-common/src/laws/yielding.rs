@@ -5,7 +5,7 @@
 //! exact packets wait in it. With exactly as many, every packet that waits holds the next one back,
 //! so a queue of others slows the lane down within one RTT.
 //!
-//! The RTT of an idle path is the least of the present and the previous period ([`PathDelay`]).
+//! The RTT of an idle path is the least of the current and the previous period ([`PathDelay`]).
 //! Lanes that fill the line together would learn their own queue as part of it. So all lanes of all
 //! hosts slow down at the same time, once in a second: their queue drains, and each learns the
 //! path's RTT again.
@@ -53,7 +53,7 @@ impl Window {
         self.packet_bytes_q8 = mean_q8 - (mean_q8 >> GAIN_SHIFT) + (packet_q8 >> GAIN_SHIFT);
     }
 
-    /// What `rate` sends in `path_ns` and until its ACK is read, in packets, and one at least.
+    /// The packets that `rate` sends in `path_ns` and until its ACK is read, one at least.
     /// `rate`: that of a drain while there is one. `path_ns`: the path's own time
     /// ([`PathDelay::covered_ns`]). `read_late_ns`: the mean time from the arrival of an ACK to its
     /// reading. 0: no limit, because no RTT is known yet (`path_ns` is 0).

@@ -1,5 +1,5 @@
 //! The maps of receiver advice: counts of arrivals, the lanes that a receiving library has
-//! admitted, and what a sending library has heard.
+//! admitted, and the advice that a sending library has received.
 
 use crate::{units::Share, wire::Advice};
 use bytemuck::{Pod, Zeroable};
@@ -18,7 +18,7 @@ pub const LINES: usize = 64;
 pub struct ArrivedBytes {
     /// All bytes; only grows, and wraps.
     pub all: [u64; LINES],
-    /// Those with the DSCP of an approximate queue.
+    /// Bytes with the DSCP of an approximate queue; only grows, and wraps.
     pub approximate: [u64; LINES],
 }
 
@@ -32,7 +32,7 @@ pub struct ArrivedLane {
     pub interface: u32,
     /// Whether the last packet was flagged BACKLOGGED; 0 or 1.
     pub backlogged: u32,
-    /// Those of `bytes` with the DSCP of an approximate queue.
+    /// The part of `bytes` with the DSCP of an approximate queue.
     pub approximate_bytes: u64,
     /// Zero. Lanes that arrive on different processors don't share a cache line.
     pub reserved: [u64; 5],
@@ -91,30 +91,30 @@ const _: () = assert!(size_of::<ArrivingLanes>() == size_of::<ArrivingLane>());
 /// slow it down, or hide half of the lane's losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct HeardAdvice {
+pub struct ReceivedAdvice {
     /// When the newest receipt came, nanoseconds of CLOCK_MONOTONIC; 0: never.
-    pub heard_ns: u64,
+    pub received_ns: u64,
     /// [`Advice::to_wire`].
     pub advice: u32,
     /// The share of ACKs that the network loses, Q16.
     pub acks_lost_q16: u32,
 }
 
-const _: () = assert!(size_of::<HeardAdvice>() == 16);
+const _: () = assert!(size_of::<ReceivedAdvice>() == 16);
 
-impl HeardAdvice {
-    /// The advice that a sender heard, and when.
-    pub const fn new(advice: Advice, heard_ns: u64, acks_lost: Share) -> Self {
-        Self { heard_ns, advice: advice.to_wire(), acks_lost_q16: acks_lost.q16() }
+impl ReceivedAdvice {
+    /// The advice that a sender received, and when.
+    pub const fn new(advice: Advice, received_ns: u64, acks_lost: Share) -> Self {
+        Self { received_ns, advice: advice.to_wire(), acks_lost_q16: acks_lost.q16() }
     }
 
-    /// The same advice, heard no later than now: a sender must not prolong it.
+    /// The advice as if received no later than now: a sender must not prolong it.
     pub const fn until(self, now_ns: u64) -> Self {
-        let heard_ns = if self.heard_ns < now_ns { self.heard_ns } else { now_ns };
-        Self { heard_ns, ..self }
+        let received_ns = if self.received_ns < now_ns { self.received_ns } else { now_ns };
+        Self { received_ns, ..self }
     }
 
-    /// The same without advice.
+    /// Takes the advice out, and keeps the share of lost ACKs.
     pub const fn without_advice(self) -> Self {
         Self { advice: Advice::NONE.to_wire(), ..self }
     }

@@ -1,7 +1,7 @@
 //! Records the arrivals of a lane at its receiver until the sender's PROBE: a ring of delivery bits
 //! like [`super::ack_ring`], and counts of the lane's last epochs.
 //!
-//! The same functions run in two places. eBPF keeps the record in a map by [`ArrivalKey`] and
+//! These functions run in two places. eBPF keeps the record in a map by [`ArrivalKey`] and
 //! writes it with atomic operations. A receiving library without a daemon keeps it in its own
 //! memory.
 

@@ -76,7 +76,7 @@ pub struct EpochCell {
 
 const _: () = assert!(size_of::<EpochCell>() == 64);
 
-/// If a library sends no PROBE for this long, its lane is evaluated with the counts so far.
+/// The longest time without a PROBE. Then a lane is evaluated with the counts so far.
 const NO_PROBE_NS_MAX: u64 = 200_000_000;
 
 impl EpochCell {

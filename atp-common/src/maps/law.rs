@@ -17,9 +17,9 @@ pub struct LaneLaw {
     pub runs: u64,
     /// The target loss rate, Q16: written by the daemon (NetApprox §4.2, Eq. 1).
     pub tlr_q16: u32,
-    /// The newest advice, as in [`HeardAdvice`](super::HeardAdvice): written by the daemon.
+    /// The newest advice, as in [`ReceivedAdvice`](super::ReceivedAdvice): written by the daemon.
     pub advice: u32,
-    /// When it was heard; written by the daemon.
+    /// When the advice was received; written by the daemon.
     pub heard_ns: u64,
     /// The share of ACKs that the network loses, Q16: written by the daemon.
     pub acks_lost_q16: u32,

@@ -17,8 +17,8 @@ pub mod snapshot;
 mod status;
 
 pub use advice::{
-    ADVISED_LANES, ArrivedBytes, ArrivedLane, ArrivingLane, ArrivingLanes, HeardAdvice, LINES,
-    RECEIVER_LANES,
+    ADVISED_LANES, ArrivedBytes, ArrivedLane, ArrivingLane, ArrivingLanes, LINES, RECEIVER_LANES,
+    ReceivedAdvice,
 };
 pub use config::{BACKEND_FQ, BACKEND_HTB, Config};
 pub use counter::Counter;

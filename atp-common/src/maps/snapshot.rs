@@ -115,7 +115,7 @@ const _: () = assert!(size_of::<CoverageEntry>() == 280);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct ProgramEntry {
-    /// Its name.
+    /// The program's name.
     pub name: [u8; 16],
     /// The time of all runs, nanoseconds.
     pub run_ns: u64,
@@ -127,7 +127,7 @@ pub struct ProgramEntry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct InterfaceEntry {
-    /// Its name.
+    /// The interface's name.
     pub name: [u8; 16],
     /// The hook that consumes ACKs, `native` or `tc`; `gone` or `not covered` if it can't be used.
     pub hook: [u8; 16],
@@ -141,7 +141,7 @@ const _: () = assert!(size_of::<InterfaceEntry>() == 32);
 pub struct JobEntry {
     /// When it was created, nanoseconds of CLOCK_MONOTONIC; 0: there is none.
     pub created_ns: u64,
-    /// Its id.
+    /// The job's id.
     pub id: u32,
     /// The user who created it.
     pub uid: u32,
@@ -159,7 +159,7 @@ const _: () = assert!(size_of::<JobEntry>() == 24);
 pub struct JobIdentity {
     /// [`JobEntry::created_ns`] of the job that this entry describes.
     pub created_ns: u64,
-    /// Its name; empty if it has none.
+    /// The job's name; empty if it has none.
     pub name: [u8; 64],
     /// The path of its cgroup; empty if it has none.
     pub cgroup: [u8; 4096],
@@ -177,11 +177,11 @@ pub struct LaneEntry {
     pub job: u32,
     /// The index of its flow: lanes of one socket share it.
     pub flow: u32,
-    /// Its group.
+    /// The lane's group.
     pub group: u32,
-    /// Its queue at the switches.
+    /// The lane's queue at the switches.
     pub queue: u32,
-    /// Its rate, bytes per second.
+    /// The lane's rate, bytes per second.
     pub rate_bytes_per_s: u64,
     /// Smoothed round-trip time, nanoseconds; 0 before the first ACK.
     pub rtt_smoothed_ns: u64,
@@ -199,7 +199,7 @@ pub struct LaneEntry {
     pub tlr_q16: u32,
     /// Loss of the last evaluated epoch, Q16.
     pub loss_q16: u32,
-    /// The present epoch.
+    /// The current epoch.
     pub epoch: u32,
     /// How many epochs were evaluated.
     pub epochs_evaluated: u32,

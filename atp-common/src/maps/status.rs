@@ -31,7 +31,7 @@ pub struct LaneStatus {
     /// How many packets may leave together in one GSO buffer; 0 or 1: one.
     pub burst_packets: u32,
     /// Not 0: the lane is closed, and the library itself has to pace and mark its packets from now
-    /// on. The library reads this sooner than the end of its connection to the daemon. See
+    /// on. The library reads this earlier than the end of its connection to the daemon. See
     /// [`LaneStatus::CLOSED`].
     pub closed: u32,
     /// [`LaneStatus::ACKS_EACH`], [`LaneStatus::UNEVEN_GAPS`] and [`LaneStatus::WINDOW`]. Libraries

@@ -62,22 +62,20 @@ pub fn arrival(body: &[u8]) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Fields, Flags, Kind};
+    use crate::wire::{Fields, Kind};
 
     #[test]
     fn answering__echoes_the_header_and_adds_the_time() {
         let data = Header::new(&Fields {
-            kind: Kind::Data,
-            flags: Flags::NONE,
             group: 1,
             job: 2,
             cookie: 3,
             message: 4,
-            index: 0,
             count: 1,
             epoch: 5,
             slot: 6,
             time: 7,
+            ..Fields::of(Kind::Data)
         });
         let ack = Ack::answering(data, true, 0x1234_5678 << 10);
         assert_eq!(*ack.header(), data.into_ack(true));

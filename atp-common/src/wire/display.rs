@@ -178,17 +178,15 @@ mod tests {
     #[test]
     fn header__prints_features_and_advice_of_a_receipt() {
         let header = Header::new(&Fields {
-            kind: Kind::Receipt,
-            flags: Flags::NONE,
             group: 9,
             job: 1,
             cookie: 2,
             message: Advice::of(125_000_000).to_wire(),
             index: 4,
-            count: 0,
             epoch: Features::ADVICE.bits(),
             slot: 64,
             time: 8,
+            ..Fields::of(Kind::Receipt)
         });
         let line = "RECEIPT job 1 group 9 number 4 slot 64 time 8 features 2 \
                     advice 125000000 bytes/s";

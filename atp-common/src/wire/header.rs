@@ -105,6 +105,26 @@ pub struct Fields {
     pub time: u32,
 }
 
+impl Fields {
+    /// The fields of a packet of this kind: no flags, and 0 in all others. DATA and ACK need a
+    /// count besides.
+    pub const fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            flags: Flags::NONE,
+            group: 0,
+            job: 0,
+            cookie: 0,
+            message: 0,
+            index: 0,
+            count: 0,
+            epoch: 0,
+            slot: 0,
+            time: 0,
+        }
+    }
+}
+
 impl Header {
     /// Reads a header from the start of a UDP payload, and rejects anything else.
     pub fn parse(payload: &[u8]) -> Result<(Self, Kind), ParseError> {
@@ -163,16 +183,16 @@ impl Header {
         bytemuck::cast_ref(self)
     }
 
-    /// The same header with a segmentation number (6 bits, wrapping): how often the message was
-    /// divided into packets anew because the path's MTU became smaller. Packets of different
-    /// segmentations don't fit together.
+    /// Sets the segmentation number (6 bits, wrapping): how often the message was divided into
+    /// packets anew because the path's MTU became smaller. Packets of different segmentations don't
+    /// fit together.
     pub const fn with_segmentation(mut self, segmentation: u8) -> Self {
         self.count = u24(self.count() | (segmentation as u32) << COUNT_BITS & U24_MAX);
         self
     }
 
-    /// The same DATA header with the number of its window in the high bits of the index, and the
-    /// flags that say so.
+    /// Sets the number of a DATA packet's window in the high bits of the index, and the flags that
+    /// say so.
     pub const fn with_window(mut self, window: u32) -> Self {
         self.flags |= Flags::WINDOW.0;
         if window < WINDOWS {
@@ -351,19 +371,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const EMPTY: Header = Header::new(&Fields {
-        kind: Kind::Reset,
-        flags: Flags::NONE,
-        group: 0,
-        job: 0,
-        cookie: 0,
-        message: 0,
-        index: 0,
-        count: 0,
-        epoch: 0,
-        slot: 0,
-        time: 0,
-    });
+    const EMPTY: Header = Header::new(&Fields::of(Kind::Reset));
 
     fn fields() -> impl Strategy<Value = Fields> {
         let kinds = proptest::sample::select(&Kind::ALL[..]);
@@ -444,17 +452,11 @@ mod tests {
     #[test]
     fn kind__rejects_each_wrong_byte() {
         let good = Header::new(&Fields {
-            kind: Kind::Data,
-            flags: Flags::NONE,
-            group: 0,
             job: 1,
             cookie: 2,
             message: 3,
-            index: 0,
             count: 1,
-            epoch: 0,
-            slot: 0,
-            time: 0,
+            ..Fields::of(Kind::Data)
         });
         assert_eq!(good.kind(), Ok(Kind::Data));
         assert_eq!(Header { magic: 0, ..good }.kind(), Err(ParseError::NotAtp));

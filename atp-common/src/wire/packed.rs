@@ -81,17 +81,16 @@ mod tests {
 
     fn header(message: u32, count: u32) -> Header {
         Header::new(&Fields {
-            kind: Kind::Data,
             flags: Flags::PACKED,
             group: 1,
             job: 2,
             cookie: 3,
             message,
-            index: 0,
             count,
             epoch: 4,
             slot: 5,
             time: 6,
+            ..Fields::of(Kind::Data)
         })
     }
 
@@ -151,17 +150,16 @@ mod tests {
         let good = header(7, 2);
         assert!(PackedBody::parse(&good, &bytes).is_some());
         let fields = Fields {
-            kind: Kind::Data,
             flags: Flags::PACKED,
             group: 1,
             job: 2,
             cookie: 3,
             message: 7,
-            index: 0,
             count: 2,
             epoch: 4,
             slot: 5,
             time: 6,
+            ..Fields::of(Kind::Data)
         };
         let wrong = [
             Header::new(&Fields { flags: Flags::NONE, ..fields }),

@@ -45,7 +45,7 @@ pub struct EpochArrivals {
     pub epoch: u16,
     /// Packets that arrived, each slot once.
     pub arrived: u32,
-    /// Of these, packets with the ECN mark.
+    /// Packets that arrived with the ECN mark; a part of `arrived`.
     pub marked: u32,
 }
 

@@ -6,7 +6,7 @@
 //!                   bits (8): message 64 * index + i of the group is complete if bit i is set
 //! ```
 //!
-//! *cumulative* applies to the header's group; *delivered* counts all groups of the present window.
+//! *cumulative* applies to the header's group; *delivered* counts all groups of the current window.
 //! The header's epoch field holds the receiver's [`super::Features`]. Its time field holds the
 //! receiver's clock when it got the run's first packet, which tells its process from another one.
 //!
@@ -38,7 +38,7 @@ pub struct ReceiptWord {
 pub struct ReceiptBody<'a> {
     /// Every message below this id, of the header's group, is complete.
     pub cumulative: u32,
-    /// Complete messages in all groups of the present window.
+    /// Complete messages in all groups of the current window.
     pub delivered: u32,
     /// DATA packets that arrived, duplicates included, wrapping.
     pub packets_arrived: u32,

@@ -43,7 +43,7 @@ const SHORTEST_FIRST: u8 = 4;
 pub struct TermsGroup {
     /// The group's id.
     pub group: u8,
-    /// Its messages are delivered in order.
+    /// Whether the group's messages are delivered in order.
     pub exact: bool,
     /// N, if it is known.
     pub messages: Option<u32>,

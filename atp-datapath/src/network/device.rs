@@ -167,7 +167,7 @@ impl Device {
         Ok(live.pacer.apply_all(wanted)?)
     }
 
-    /// Its state for the control loop.
+    /// The interface's state for the control loop.
     pub fn state(&self) -> DeviceState {
         let live = self.live.as_ref();
         let covered = live.filter(|live| live.is_covered && live.pacer.is_in_place());

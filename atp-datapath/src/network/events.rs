@@ -7,7 +7,7 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd},
 };
 
-/// A socket that hears of links, and of qdiscs where that isn't too much.
+/// A netlink socket that reports changes of links, and of qdiscs where these are few.
 #[derive(Debug)]
 pub struct Events(Socket);
 
@@ -18,11 +18,11 @@ const IFINDEX_AT: usize = HEADER_BYTES + 4;
 impl Events {
     /// Subscribes. With HTB, each change of a class would be a notification in the group of qdiscs,
     /// thousands per second. The thread then looks at qdiscs once a second only.
-    pub fn open(hears_qdiscs: bool) -> io::Result<Self> {
+    pub fn open(with_qdiscs: bool) -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind(&SocketAddr::new(0, 0))?;
         socket.add_membership(libc::RTNLGRP_LINK)?;
-        if hears_qdiscs {
+        if with_qdiscs {
             socket.add_membership(libc::RTNLGRP_TC)?;
         }
         socket.set_non_blocking(true)?;

@@ -75,7 +75,7 @@ struct DeviceState {
     name: String,
     /// `native`, `tc`, `gone`, or `not covered`.
     status: &'static str,
-    /// Its number, while it is there with programs and qdisc.
+    /// The interface's index, while it is there with programs and qdisc.
     covered_ifindex: Option<u32>,
     speed: Option<Rate>,
     /// Whether the interface has reported its speed.

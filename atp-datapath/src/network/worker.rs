@@ -22,8 +22,8 @@ use std::{
 /// The time between two looks at all interfaces. The kernel sends no notification when programs are
 /// removed or put ahead.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The same with lanes in HTB, which sends no notifications here: their packets leave unpaced while
-/// the qdisc is missing.
+/// The time between two looks with lanes in HTB, which sends no notifications here: their packets
+/// leave unpaced while the qdisc is missing.
 const LOOK_EVERY_WITH_CLASSES: Duration = Duration::from_millis(200);
 /// The least time between two looks: notifications can come in great numbers.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(20);

@@ -14,7 +14,7 @@ pub enum PacingError {
         interface: String,
         /// The qdisc's kind.
         kind: String,
-        /// Its handle's major number.
+        /// The major number of the qdisc's handle.
         handle: u16,
     },
     /// The kernel has none of the requested qdiscs.

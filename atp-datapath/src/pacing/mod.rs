@@ -109,7 +109,7 @@ impl Backend {
         }
     }
 
-    /// Its kernel module.
+    /// The kernel module of the qdisc.
     const fn module(self) -> &'static str {
         match self {
             Self::Fq => "sch_fq",
@@ -117,7 +117,7 @@ impl Backend {
         }
     }
 
-    /// Its number in the programs' `Config`.
+    /// The backend's number in the programs' `Config`.
     pub const fn in_config(self) -> u32 {
         match self {
             Self::Fq => BACKEND_FQ,

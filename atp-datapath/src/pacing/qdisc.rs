@@ -16,9 +16,9 @@ const TCA_OPTIONS: u16 = 2;
 /// An interface by name and index.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    /// Its name.
+    /// The interface's name.
     pub name: String,
-    /// Its index.
+    /// The interface's index.
     pub index: u32,
 }
 
@@ -44,11 +44,11 @@ impl Interface {
 pub struct Qdisc {
     /// `fq_codel`, `mq`, `noqueue`...
     pub kind: String,
-    /// Its place: [`TcHandle::ROOT`], or a class of another qdisc.
+    /// The parent to which the qdisc is attached: [`TcHandle::ROOT`], or a class of another qdisc.
     pub parent: TcHandle,
     /// Major number of its handle; 0 for the system's default qdisc.
     pub major: u16,
-    /// Its attributes of four bytes.
+    /// Attributes of four bytes, by type.
     pub numbers: Vec<(u16, u32)>,
 }
 

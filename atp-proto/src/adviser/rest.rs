@@ -7,7 +7,7 @@ use atp_common::maps::ArrivedLane;
 pub struct WireBytes {
     /// All of them.
     pub all: u64,
-    /// Those with the DSCP of an approximate queue.
+    /// Bytes with the DSCP of an approximate queue.
     pub approximate: u64,
 }
 

@@ -26,7 +26,7 @@ impl<L: Lanes> Endpoint<L> {
             .iter_mut()
             .filter(|s| s.key.job == job && canonical(s.key.address) == source)
             .filter(|s| !s.transport.is_finished());
-        let Some(source) = of_request.max_by_key(|s| s.transport.heard_ns()) else { return };
+        let Some(source) = of_request.max_by_key(|s| s.transport.received_ns()) else { return };
         match rate {
             Some((group, msr)) => source.transport.request_msr(now_ns, group, msr),
             None => source.transport.request_end(now_ns),

@@ -42,7 +42,7 @@ pub struct Source<L> {
     pub transport: Transport,
     /// The first header from this sender, which names its job and cookie in a RESET.
     pub first: Header,
-    /// Its lanes, as the host keeps them.
+    /// The sender's lanes, as the host keeps them.
     pub lanes: L,
     /// The local address of its packets.
     pub local: Option<IpAddr>,
@@ -83,7 +83,7 @@ impl<L> Source<L> {
         Ends { source: self.key.address, local: self.local }
     }
 
-    /// Its address and its job, as events name them.
+    /// The sender's address and job, as events name them.
     pub fn name(&self) -> (SocketAddr, u32) {
         (canonical(self.key.address), self.key.job)
     }
@@ -127,14 +127,14 @@ impl<L> Source<L> {
     pub fn may_be_evicted(&self, now_ns: u64) -> bool {
         let doublings = u64::from(u64::BITS - self.delivered().leading_zeros());
         let idle_limit_ns = IDLE_LIMIT_NS + doublings * IDLE_LIMIT_STEP_NS;
-        let silence_ns = now_ns.saturating_sub(self.transport.heard_ns());
+        let silence_ns = now_ns.saturating_sub(self.transport.received_ns());
         self.transport.is_finished() || silence_ns >= idle_limit_ns
     }
 
     /// The order of eviction: senders whose job has ended, then those that delivered least, then
     /// those that have been silent longest.
     pub fn eviction_rank(&self) -> (bool, u64, u64) {
-        (!self.transport.is_finished(), self.delivered(), self.transport.heard_ns())
+        (!self.transport.is_finished(), self.delivered(), self.transport.received_ns())
     }
 }
 

@@ -135,10 +135,10 @@ impl<L: Lanes> Sources<L> {
         self.places.memory_bytes()
     }
 
-    /// Makes room in the memory after a packet of `refused` was refused for want of it. Drops the
-    /// incomplete messages of all senders that seem to be abandoned. Then evicts the run of the
-    /// same address that holds most, if its job has ended, or if it is an earlier run of the same
-    /// job that has fallen silent: such a run has crashed, and sends no end.
+    /// Frees memory after a packet of `refused` found none. Drops the incomplete messages of all
+    /// senders that seem to be abandoned. Then evicts the run of the same address that holds most,
+    /// if its job has ended, or if it is an earlier run of the same job that has fallen silent:
+    /// such a run has crashed, and sends no end.
     pub fn free_memory(&mut self, now_ns: u64, refused: &SourceKey) {
         if now_ns >= self.search_due_ns {
             self.search_due_ns = now_ns + SEARCH_NS;
@@ -267,8 +267,8 @@ impl<L: Lanes> Sources<L> {
         };
         let candidates = self.sources.iter().enumerate().filter(|(_, s)| may_be_replaced(s));
         let first = candidates.min_by_key(|(_, source)| {
-            let (is_running, delivered, heard_ns) = source.eviction_rank();
-            (is_running, !places.is_large(source.network()), delivered, heard_ns)
+            let (is_running, delivered, received_ns) = source.eviction_rank();
+            (is_running, !places.is_large(source.network()), delivered, received_ns)
         });
         let Some((index, _)) = first else { return false };
         self.evict(now_ns, index);

@@ -15,7 +15,7 @@ pub struct Stats {
     pub acks_sent: u64,
     /// Packets refused: malformed, of unwanted jobs, too large, contradictory, or beyond a limit.
     pub refused: u64,
-    /// The same by reason.
+    /// Packets refused, by reason.
     #[serde(default)]
     pub refusals: Refusals,
     /// Packets that mean nothing any more, or not yet: of jobs and windows that have ended, with
@@ -38,13 +38,15 @@ pub struct Stats {
 pub struct Refusals {
     /// Not ATP's, damaged, or in contradiction to earlier packets of their message.
     pub malformed: u64,
-    /// Of jobs or addresses that the receiver doesn't admit, or for a receiver that is leaving.
+    /// Packets of jobs or addresses that the receiver doesn't admit, or for a receiver that is
+    /// leaving.
     pub unwanted: u64,
-    /// Of messages that are longer, or of jobs that have more messages, than the receiver accepts.
+    /// Packets of messages that are longer, or of jobs that have more messages, than the receiver
+    /// accepts.
     pub too_large: u64,
     /// Beyond the limits of senders and memory. Their senders try again later.
     pub no_room: u64,
-    /// Of senders that the receiver has forgotten, because they were silent for too long.
+    /// Packets of senders that the receiver has forgotten, because they were silent for too long.
     pub forgotten: u64,
 }
 

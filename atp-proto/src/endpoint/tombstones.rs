@@ -110,7 +110,7 @@ impl Tombstones {
 mod tests {
     use super::*;
     use crate::{Receiver, ReceiverConfig};
-    use atp_common::wire::{Fields, FinBody, FinGroup, Flags, Header, Kind};
+    use atp_common::wire::{Fields, FinBody, FinGroup, Header, Kind};
 
     fn key(cookie: u32) -> SourceKey {
         SourceKey { address: "10.0.0.1:1000".parse().unwrap(), job: 1, cookie }
@@ -118,19 +118,8 @@ mod tests {
 
     /// The tombstone of a job without messages.
     fn ended(cookie: u32) -> Tombstone {
-        let fin = Header::new(&Fields {
-            kind: Kind::Fin,
-            flags: Flags::NONE,
-            group: 0,
-            job: 1,
-            cookie,
-            message: 0,
-            index: 1,
-            count: 1,
-            epoch: 0,
-            slot: 0,
-            time: 0,
-        });
+        let fin =
+            Header::new(&Fields { job: 1, cookie, index: 1, count: 1, ..Fields::of(Kind::Fin) });
         let mut body = [0; 20];
         FinBody::write(&mut body, 0, &[FinGroup::default()]).unwrap();
         let mut receiver = Receiver::new(ReceiverConfig::default(), 0, &fin);

@@ -4,7 +4,7 @@
 //! - [`Job`]: executes the application's commands, and begins, ends and reports windows.
 //! - [`Lanes`]: paces, stamps, marks and counts the packets of each lane, and runs the laws. For a
 //!   host without a daemon.
-//! - [`Prober`]: probes about packets without ACKs of their own. For a host whose daemon's programs
+//! - [`Probers`]: probes about packets without ACKs of their own. For a host whose daemon's programs
 //!   do the rest.
 //! - [`Pacer`], [`ReadLag`] and [`ByGroup`]: what both kinds of hosts use.
 
@@ -21,5 +21,5 @@ pub use epochs::SharedRing;
 pub use job::{Command, Event, Job, NewMessage};
 pub use lanes::{Clock, Handover, LaneHandover, LaneSettings, Lanes};
 pub use pacer::Pacer;
-pub use prober::{Probe, Prober};
+pub use prober::{Probe, Probers};
 pub use read_lag::ReadLag;

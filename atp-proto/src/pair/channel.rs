@@ -1,4 +1,5 @@
-//! One direction of the network: loss, bursts of loss, duplication, reordering, delay, corruption.
+//! One direction of the network: a queue, loss, bursts of loss, marks, duplication, reordering,
+//! delay, corruption.
 
 use atp_common::wire::HEADER_LEN;
 use rand::RngExt;
@@ -23,6 +24,11 @@ pub struct Path {
     pub truncate: f64,
     /// The chance that bits flip. The UDP checksum detects it, and the packet is dropped.
     pub corrupt: f64,
+    /// The chance that a packet is marked (ECN).
+    pub mark: f64,
+    /// The time of one packet on the slowest line, and the packets that wait before it. It drops
+    /// further ones, and marks each behind half of them.
+    pub queue: Option<(u64, u64)>,
     /// All packets of this time are lost.
     pub blackout_ns: std::ops::Range<u64>,
 }
@@ -39,6 +45,8 @@ impl Path {
             reorder: (0.0, 0),
             truncate: 0.0,
             corrupt: 0.0,
+            mark: 0.0,
+            queue: None,
             blackout_ns: 0..0,
         }
     }
@@ -58,21 +66,32 @@ impl Path {
             reorder: (harsh(rng, 0.2), rng.random_range(1..=2 * delay_ns)),
             truncate: 0.0,
             corrupt: harsh(rng, 0.05),
+            mark: 0.0,
+            queue: None,
             blackout_ns: 0..0,
         }
     }
 }
 
+/// A packet that comes through.
+pub struct Arrival {
+    pub at_ns: u64,
+    /// Whether it is marked.
+    pub marked: bool,
+}
+
 /// One direction of the network.
 pub struct Channel {
     path: Path,
+    /// When the slowest line has sent all that waits.
+    free_ns: u64,
     burst_until_ns: u64,
     last_arrival_ns: u64,
 }
 
 impl Channel {
     pub fn new(path: Path) -> Self {
-        Self { path, burst_until_ns: 0, last_arrival_ns: 0 }
+        Self { path, free_ns: 0, burst_until_ns: 0, last_arrival_ns: 0 }
     }
 
     /// Cuts a packet, if this is its fate.
@@ -82,9 +101,10 @@ impl Channel {
         payload[..len].to_vec()
     }
 
-    /// When a packet sent at `now_ns` arrives: never, once or twice.
-    pub fn carry(&mut self, now_ns: u64, rng: &mut ChaCha8Rng) -> Vec<u64> {
+    /// The arrivals of a packet sent at `now_ns`: none, one or two.
+    pub fn carry(&mut self, now_ns: u64, rng: &mut ChaCha8Rng) -> Vec<Arrival> {
         let path = self.path.clone();
+        let Some((through_ns, marked)) = self.queue(now_ns) else { return vec![] };
         if now_ns < self.burst_until_ns {
             return vec![];
         }
@@ -95,8 +115,21 @@ impl Channel {
         if lost || path.blackout_ns.contains(&now_ns) {
             return vec![];
         }
+        let marked = marked || path.mark > 0.0 && rng.random_bool(path.mark);
         let copies = 1 + usize::from(rng.random_bool(path.duplicate));
-        (0..copies).map(|_| self.arrival(now_ns, &path, rng)).collect()
+        let arrival = |_| Arrival { at_ns: self.arrival(through_ns, &path, rng), marked };
+        (0..copies).map(arrival).collect()
+    }
+
+    /// When a packet has left the slowest line, and whether it is marked; `None` if it is dropped.
+    fn queue(&mut self, now_ns: u64) -> Option<(u64, bool)> {
+        let Some((packet_ns, packets)) = self.path.queue else { return Some((now_ns, false)) };
+        let waiting = self.free_ns.saturating_sub(now_ns) / packet_ns;
+        if waiting > packets {
+            return None;
+        }
+        self.free_ns = self.free_ns.max(now_ns) + packet_ns;
+        Some((self.free_ns, waiting > packets / 2))
     }
 
     fn arrival(&mut self, now_ns: u64, path: &Path, rng: &mut ChaCha8Rng) -> u64 {

@@ -11,8 +11,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 impl Scenario {
-    /// A bad network, and everything else drawn: laws of lanes, windows that overlap, deadlines,
-    /// requests, changes of the sampling rate, packets that are cut, and one fault of a host.
+    /// A bad network, and everything else drawn: laws of lanes, probes, windows that overlap,
+    /// deadlines, requests, changes of the sampling rate, a queue, marks, packets that are cut, and
+    /// one fault of a host.
     pub fn everything(seed: u64) -> Self {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed ^ 0xe7e2_7417);
         let mut scenario = Self::random(seed);
@@ -40,8 +41,7 @@ impl Scenario {
             scenario.forward.truncate = 0.03;
             scenario.back.truncate = 0.03;
         }
-        scenario = scenario.with_cancel();
-        scenario.with_fault(rng)
+        scenario.with_cancel().with_fault(rng).with_network()
     }
 
     /// Whether this fault of a host may end the job with this error.
@@ -59,6 +59,19 @@ impl Scenario {
         }
     }
 
+    /// Draws probes, marks and a queue. It has random numbers of its own, so that the rest of a
+    /// seed's scenario stays the same.
+    fn with_network(mut self) -> Self {
+        let rng = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0x9_0be5);
+        // Only fast lanes use probes.
+        self.probes = self.law.is_none() && self.wire_ns <= 10_000;
+        self.forward.mark = [0.0, 0.0, 0.1, 1.0][rng.random_range(0..4)];
+        let packet_ns = self.wire_ns * rng.random_range(1..4);
+        self.forward.queue =
+            rng.random_bool(0.3).then(|| (packet_ns, 1 << rng.random_range(2..10)));
+        self
+    }
+
     /// Draws one change of each approximate group's rate.
     pub fn with_msr_changes(mut self, rng: &mut ChaCha8Rng) -> Self {
         let groups = self.sender.groups.iter().filter(|group| !group.msr.is_exact());
@@ -74,7 +87,7 @@ impl Scenario {
         self
     }
 
-    /// Draws whether the application cancels the job, and when. It has random numbers of its own, so
+    /// Draws whether and when the application cancels the job. It has random numbers of its own, so
     /// that the rest of a seed's scenario stays the same.
     fn with_cancel(mut self) -> Self {
         let rng = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0xca_9ce1);

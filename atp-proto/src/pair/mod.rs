@@ -1,12 +1,13 @@
 //! Two hosts and a network between them in virtual time: deterministic, from one seed. For tests.
 //!
 //! The sending host has a [`Job`](crate::flow::Job) and [`Lanes`](crate::flow::Lanes), the receiving
-//! one an [`Endpoint`](crate::endpoint::Endpoint), as they ship. The network loses, delays, reorders and
-//! duplicates packets, and may cut them. [`run`] checks the guarantee after each end.
+//! one an [`Endpoint`](crate::endpoint::Endpoint), as they ship. The network loses, delays, reorders,
+//! duplicates and marks packets, and may cut them. [`run`] checks the guarantee after each end.
 
 mod application;
 mod channel;
 mod everything;
+mod probes;
 mod receiving;
 mod run;
 mod scenario;

@@ -1,7 +1,7 @@
 //! The receiving host: its kernel, the endpoint of its library, and an application that checks what
 //! it gets.
 
-use super::{Acks, Scenario, application::content};
+use super::{Acks, Scenario, application::content, probes::Recorded};
 use crate::{
     Account, Budget, Message, Part, ReceiverConfig, Summary, Terms,
     endpoint::{Admission, Arrived, Datagram, Endpoint, Ends, EventKind, Host, Lanes, Request},
@@ -19,6 +19,8 @@ use std::{
 
 /// The bytes of a header's epoch field, in which receipts announce features.
 const EPOCH: Range<usize> = 22..24;
+/// The traffic class of a marked packet (RFC 3168).
+const CONGESTION_EXPERIENCED: u8 = 3;
 /// How often the library forgets senders.
 const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 
@@ -31,7 +33,10 @@ fn source() -> SocketAddr {
 pub struct ReceivingHost {
     endpoint: Endpoint<DrawnAdvice>,
     acks: Acks,
-    socket: VecDeque<Vec<u8>>,
+    /// Packets, and whether each is marked.
+    socket: VecDeque<(Vec<u8>, bool)>,
+    /// What the programs have recorded of packets without ACKs of their own.
+    recorded: Recorded,
     /// The messages that the application got: window, group, id.
     pub got: BTreeSet<(u32, u8, u32)>,
     /// The summaries of ended windows.
@@ -76,6 +81,7 @@ impl ReceivingHost {
             others,
             acks: scenario.acks,
             socket: VecDeque::new(),
+            recorded: Recorded::default(),
             got: BTreeSet::new(),
             summaries: vec![],
             terms: vec![],
@@ -106,6 +112,7 @@ impl ReceivingHost {
         now_ns: u64,
         scenario: &Scenario,
         payload: Vec<u8>,
+        marked: bool,
     ) -> Option<Vec<u8>> {
         if self.leaving == Some(None) {
             return None;
@@ -113,10 +120,14 @@ impl ReceivingHost {
         let len = payload.len();
         let Ok((header, kind)) = Header::parse(&payload) else {
             if self.socket.len() < scenario.socket_packets {
-                self.socket.push_back(payload);
+                self.socket.push_back((payload, marked));
             }
             return None;
         };
+        let by_kernel = self.acks == Acks::Kernel;
+        if by_kernel && kind == Kind::Probe {
+            return Some(self.recorded.answer(&header));
+        }
         let is_packed = kind == Kind::Data && header.flags().contains(Flags::PACKED);
         if scenario.is_old_receiver && (is_packed || kind == Kind::Terms) {
             return None;
@@ -129,10 +140,14 @@ impl ReceivingHost {
             return None;
         }
         if self.socket.len() < scenario.socket_packets {
-            self.socket.push_back(payload);
+            self.socket.push_back((payload, marked));
         }
-        let acknowledges = self.acks == Acks::Kernel && kind == Kind::Data;
-        acknowledges.then(|| Ack::answering(header, false, now_ns).bytes(len).to_vec())
+        let acknowledges = by_kernel && kind == Kind::Data;
+        if acknowledges && header.flags().contains(Flags::NO_ACK) {
+            self.recorded.record(&header, marked);
+            return None;
+        }
+        acknowledges.then(|| Ack::answering(header, marked, now_ns).bytes(len).to_vec())
     }
 
     /// Reads some packets as the library does. Returns its answers.
@@ -140,11 +155,12 @@ impl ReceivingHost {
         self.make_room(now_ns, scenario);
         let mut arrival = Arrival { acks: self.acks, now_ns, advises: scenario.advises };
         for _ in 0..scenario.read_packets {
-            let Some(payload) = self.socket.pop_front() else { break };
+            let Some((payload, marked)) = self.socket.pop_front() else { break };
             let (head, body) = payload.split_at(HEADER_LEN.min(payload.len()));
             self.cut += u64::from(head.len() < HEADER_LEN);
             let ends = Ends { source: source(), local: None };
-            let packet = Datagram { head, body, ends, traffic_class: 0 };
+            let traffic_class = if marked { CONGESTION_EXPERIENCED } else { 0 };
+            let packet = Datagram { head, body, ends, traffic_class };
             self.endpoint.on_packet(now_ns, &packet, &mut arrival);
             assert!(self.budget.bytes() <= scenario.budget_bytes);
             self.take_events(scenario);

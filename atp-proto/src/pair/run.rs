@@ -1,7 +1,11 @@
 //! The event loop, and the invariants of every run.
 
 use super::{
-    Scenario, channel::Channel, receiving::ReceivingHost, scenario::ClockStep, sending::SendingHost,
+    Scenario,
+    channel::{Arrival, Channel},
+    receiving::ReceivingHost,
+    scenario::ClockStep,
+    sending::SendingHost,
 };
 use crate::{EndedWindow, GroupConfig, LostIds, Report, SendError, Summary, Terms};
 use atp_common::{units::Msr, wire::HEADER_LEN};
@@ -14,7 +18,8 @@ const EVENTS_MAX: u64 = 5_000_000;
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    AtReceiver(Vec<u8>),
+    /// A packet, and whether it is marked.
+    AtReceiver(Vec<u8>, bool),
     AtSender(Vec<u8>),
     Send,
     Read,
@@ -123,9 +128,10 @@ impl Simulation<'_> {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::AtReceiver(payload) => {
+            Event::AtReceiver(payload, marked) => {
                 let now_ns = clock_ns(self.now_ns, self.scenario.receiver_clock);
-                if let Some(ack) = self.receiving.arrive(now_ns, self.scenario, payload) {
+                let answer = self.receiving.arrive(now_ns, self.scenario, payload, marked);
+                if let Some(ack) = answer {
                     self.answer(ack);
                 }
                 self.wake_reader();
@@ -169,10 +175,10 @@ impl Simulation<'_> {
             if self.is_too_long(departs_ns, &payload) {
                 continue;
             }
-            for at_ns in self.forward.carry(departs_ns, &mut self.rng) {
+            for Arrival { at_ns, marked } in self.forward.carry(departs_ns, &mut self.rng) {
                 if self.scenario.vanish_ns.is_none_or(|vanish_ns| at_ns < vanish_ns) {
                     let payload = self.forward.cut(&payload, &mut self.rng);
-                    self.at(at_ns, Event::AtReceiver(payload));
+                    self.at(at_ns, Event::AtReceiver(payload, marked));
                 }
             }
         }
@@ -201,7 +207,7 @@ impl Simulation<'_> {
         if self.scenario.vanish_ns.is_some_and(|vanish_ns| self.now_ns >= vanish_ns) {
             return;
         }
-        for at_ns in self.back.carry(self.now_ns, &mut self.rng) {
+        for Arrival { at_ns, .. } in self.back.carry(self.now_ns, &mut self.rng) {
             let payload = self.back.cut(&payload, &mut self.rng);
             self.at(at_ns, Event::AtSender(payload));
         }

@@ -73,6 +73,10 @@ pub struct Scenario {
     /// The law by which the sending library paces its lanes itself, as without a daemon. Needs the
     /// ACKs of the receiving library.
     pub law: Option<RateLaw>,
+    /// Packets leave without ACKs of their own at times, as those of a fast lane under a daemon,
+    /// and probes ask about them. The sender reads all ACKs from a ring then. Needs a wire on which
+    /// a probe per millisecond is little.
+    pub probes: bool,
     /// The windows; one for a job without windows.
     pub windows: Vec<Window>,
     /// The time from a window's first message until its end is forced.
@@ -143,6 +147,7 @@ impl Scenario {
             back: Path::perfect(100_000),
             acks: Acks::Kernel,
             law: None,
+            probes: false,
             windows: vec![Window { messages }],
             window_deadline_ns: None,
             finishes_late: false,

@@ -1,35 +1,28 @@
 //! The sending host: the work of its library and kernel around the job.
 
-use super::{Acks, Scenario, application::Application};
+use super::{
+    Acks, Scenario,
+    application::Application,
+    probes::{Probing, Ring},
+};
 use crate::{
-    AckRing, EndedWindow, MessageId, Pace, Packet, Sender, State,
+    EndedWindow, MessageId, Pace, Packet, Sender, State,
     flow::{Clock, Job, LaneSettings, Lanes},
 };
 use atp_common::{
     laws::{RateLaw, Rules, rtt::Rtt},
-    maps::ack_ring,
+    maps::ack_ring::SLOTS_PER_WORD,
     units::Rate,
     wire::{HEADER_LEN, Header, Kind, arrival, member_header},
 };
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use std::{
-    cell::Cell,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Of IPv4 and UDP.
 const OVERHEAD_BYTES: u32 = 28;
 /// Of Ethernet. Lanes count it.
 const LINK_HEADER_BYTES: u32 = 14;
-
-pub struct Ring(Vec<Cell<u64>>);
-
-impl AckRing for Ring {
-    fn word(&self, position: u32) -> u64 {
-        self.0[position as usize].get()
-    }
-}
 
 pub struct SendingHost {
     pub job: Job<Vec<u8>>,
@@ -40,7 +33,10 @@ pub struct SendingHost {
     lanes: Option<Lanes>,
     /// By group: when its first packet left, and the bytes that left since.
     paced: BTreeMap<u8, (u64, u64)>,
-    acks: Acks,
+    /// Whether a daemon's programs take in the ACKs, and write them to the ring.
+    has_ring: bool,
+    /// Packets without ACKs of their own, if there are any.
+    probing: Option<Probing>,
     /// Data of queued messages that is still needed.
     buffer: BTreeMap<MessageId, Vec<u8>>,
     /// When the first message of each window was queued.
@@ -61,13 +57,14 @@ impl SendingHost {
                 scenario.window_deadline_ns,
             ),
             application: Application::new(scenario),
-            ring: Ring(vec![Cell::new(0); scenario.sender.ack_ring_words as usize]),
+            ring: Ring::new(scenario.sender.ack_ring_words),
             rtt: Rtt::default(),
             paced: BTreeMap::new(),
             lanes: scenario
                 .law
                 .map(|law| Lanes::new(settings(scenario, law), &scenario.sender.groups, None, 0)),
-            acks: scenario.acks,
+            has_ring: scenario.acks == Acks::Kernel || scenario.probes,
+            probing: scenario.probes.then(|| Probing::new(scenario)),
             buffer: BTreeMap::new(),
             began_ns: BTreeMap::new(),
             begun_beside: 0,
@@ -86,13 +83,14 @@ impl SendingHost {
             if let Some(age_ns) = header.age_ns(now_ns) {
                 self.rtt = self.rtt.observe(age_ns);
             }
-            if self.acks == Acks::Kernel {
-                let slot = header.slot();
-                let position = ack_ring::position(slot, self.ring.0.len() as u32);
-                let word = &self.ring.0[position as usize];
-                word.set(ack_ring::acknowledged(word.get(), slot).unwrap_or(word.get()));
-                return;
+            if self.has_ring {
+                return self.ring.merge(header.slot(), 1 << (header.slot() % SLOTS_PER_WORD));
             }
+        }
+        if kind == Kind::ProbeAck
+            && let Some(probing) = &mut self.probing
+        {
+            return probing.on_answer(&self.ring, &header, &payload[HEADER_LEN..]);
         }
         let refused = self.job.sender.on_packet(now_ns, payload);
         assert_eq!(refused, Ok(()), "{header:?}");
@@ -119,8 +117,12 @@ impl SendingHost {
             let before = self.tell_events(&mut ended);
             assert!(self.application.has_answers(), "a change of a rate has no answer");
             self.set_paces(now_ns, scenario);
-            if self.acks == Acks::Kernel {
-                self.job.sender.scan_acks(now_ns, &self.ring);
+            let sender = &mut self.job.sender;
+            if let Some(probing) = &mut self.probing {
+                probing.read(now_ns, sender, &self.ring);
+                probing.set_no_ack(now_ns, sender, scenario);
+            } else if self.has_ring {
+                sender.scan_acks(now_ns, &self.ring);
             }
             self.job.sender.handle_timeout(now_ns);
             self.send(now_ns, scenario, rng, &mut sent);
@@ -173,6 +175,14 @@ impl SendingHost {
         rng: &mut ChaCha8Rng,
         sent: &mut Vec<(u64, Vec<u8>)>,
     ) {
+        let leaves_ns = self.wire_free_ns.max(now_ns);
+        if let Some(probing) = &mut self.probing
+            && let left = !rng.random_bool(scenario.refuse)
+            && let Some(probe) = probing.next(now_ns, leaves_ns, &mut self.job.sender, left)
+        {
+            self.wire_free_ns = leaves_ns + scenario.wire_ns;
+            sent.push((leaves_ns, probe.to_vec()));
+        }
         // The library keeps four packets in the host's queue.
         while self.wire_free_ns <= now_ns + 4 * scenario.wire_ns {
             let lanes = self.lanes.as_ref();
@@ -188,10 +198,16 @@ impl SendingHost {
             if let Some(lanes) = &mut self.lanes {
                 lanes.depart(now_ns, &mut packet.header, payload_bytes);
             }
+            if let Some(probing) = &mut self.probing {
+                probing.sent(&packet);
+            }
             self.refused = rng.random_bool(scenario.refuse);
             if self.refused {
                 if let Some(lanes) = &mut self.lanes {
                     lanes.take_back(&packet.header, payload_bytes);
+                }
+                if let Some(probing) = &mut self.probing {
+                    probing.take_back(&packet);
                 }
                 self.job.sender.take_back(&packet);
                 break;
@@ -243,8 +259,10 @@ impl SendingHost {
         let departs_ns = self.wire_free_ns.max(now_ns);
         self.wire_free_ns = departs_ns + scenario.wire_ns;
         let mut header = packet.header;
-        if self.lanes.is_none() {
-            header.stamp(0, departs_ns);
+        match &mut self.probing {
+            Some(probing) => probing.depart(departs_ns, &mut header),
+            None if self.lanes.is_none() => header.stamp(0, departs_ns),
+            None => {}
         }
         let (from, to) = (packet.offset as usize, (packet.offset + packet.len) as usize);
         let mut payload = header.as_bytes().to_vec();

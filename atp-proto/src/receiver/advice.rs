@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// soon.
 const MOVED_DIVISOR: u128 = 8;
 /// Advice that is more than three halves of what the last receipt said, or less than two thirds,
-/// should be said sooner: another lane ended or began.
+/// should be said earlier: another lane ended or began.
 const FAR: (u128, u128) = (3, 2);
 
 /// How far advice is from what receipts have said.
@@ -17,7 +17,7 @@ pub(crate) enum Moved {
     No,
     /// The next receipt should come after the usual delay.
     Some,
-    /// The next receipt should come sooner.
+    /// The next receipt should come earlier.
     Far,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct GivenAdvice {
 }
 
 impl GivenAdvice {
-    /// Sets the present advice to a lane.
+    /// Sets the current advice to a lane.
     pub(crate) fn set(&mut self, group: u8, advice: Advice) {
         self.lanes.entry(group).or_default().advice = advice;
     }

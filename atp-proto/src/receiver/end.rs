@@ -105,7 +105,7 @@ impl Receiver {
             self.stats.packets_refused += 1;
             return 0;
         }
-        self.heard(now_ns, header, body.bytes());
+        self.note_packet(now_ns, header, body.bytes());
         if self.window.end.is_none() {
             self.note_page(header, body, page);
             self.end_if_enough(now_ns);
@@ -258,8 +258,6 @@ fn later(a: u32, b: u32) -> u32 {
 fn answer_unended(fin: &Header, window: u32, groups: &[FinGroup], out: &mut [u8]) -> usize {
     debug_assert!(groups.len() <= FIN_GROUPS_MAX);
     let header = Header::new(&Fields {
-        kind: Kind::FinAck,
-        flags: Flags::NONE,
         group: fin.group(),
         job: fin.job(),
         cookie: fin.cookie(),
@@ -269,6 +267,7 @@ fn answer_unended(fin: &Header, window: u32, groups: &[FinGroup], out: &mut [u8]
         epoch: fin.epoch(),
         slot: fin.slot(),
         time: fin.time(),
+        ..Fields::of(Kind::FinAck)
     });
     let Some((head, body)) = out.split_at_mut_checked(HEADER_LEN) else { return 0 };
     head.copy_from_slice(header.as_bytes());

@@ -1,4 +1,4 @@
-//! The groups of the present window: their complete messages, and those that wait for earlier ones.
+//! The groups of the current window: their complete messages, and those that wait for earlier ones.
 
 use super::{delivered::Delivered, sparse::Sparse};
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@
 //! | `terms` | what the sender tells of the job: N, MSR and name of each group |
 //! | `requests` | what the application asks of the sender |
 //! | `end`, `stated_end` | FIN, and FIN-ACK |
-//! | `window`, `place` | the windows that are open: the present one, and perhaps the one before |
+//! | `window`, `place` | the windows that are open: the current one, and perhaps the one before |
 //! | `outcome` | the types that callers get |
 
 mod advice;
@@ -73,17 +73,17 @@ pub struct Receiver {
     cookie: u32,
     /// The memory of the sender's address.
     share: Option<Arc<Share>>,
-    /// The present window, or the one that ended last; while the one before is worked on, that.
+    /// The current window, or the one that ended last; while the one before is worked on, that.
     window: Window,
     /// The window before it, if windows overlap. It may have ended.
     closing: Option<Box<Window>>,
-    /// How the present window's number is known.
+    /// How the current window's number is known.
     known: Known,
     /// The clock when this receiver began, as on the wire. It tells this process from another one.
     begun: u32,
     /// The slot of the first packet that came.
     first_slot: u32,
-    /// This process joined in the present window, so that the one before it may be open too.
+    /// This process joined in the current window, so that the one before it may be open too.
     may_open_before: bool,
     /// Messages that are ready for the application.
     ready: VecDeque<Message>,
@@ -94,7 +94,7 @@ pub struct Receiver {
     /// The latest slot that was read.
     slot: u32,
     /// When the sender's last packet came.
-    heard_ns: u64,
+    received_ns: u64,
     /// Bytes that may be sent to the source.
     credit_bytes: u64,
     terms: KnownTerms,
@@ -133,7 +133,7 @@ impl Receiver {
             given_advice: GivenAdvice::default(),
             stats: ReceiverStats::default(),
             slot: first.slot(),
-            heard_ns: now_ns,
+            received_ns: now_ns,
             credit_bytes: 0,
             requests: Requests::default(),
             summaries: VecDeque::new(),
@@ -158,7 +158,7 @@ impl Receiver {
             return Outcome::Dropped(DropReason::Foreign);
         }
         let place = self.place_of_data(header);
-        self.heard(now_ns, header, data.len());
+        self.note_packet(now_ns, header, data.len());
         self.stats.packets_arrived += 1;
         let in_place = |receiver: &mut Self| receiver.on_data_of_window(now_ns, header, data);
         let outcome = match place {
@@ -254,7 +254,7 @@ impl Receiver {
     /// slots. Only for messages that [`Receiver::accepts_complete`] accepts.
     pub fn on_complete(&mut self, now_ns: u64, first: &Header, data: Vec<u8>) -> Outcome {
         let packets = first.count();
-        self.heard(now_ns, first, data.len() + (packets as usize - 1) * HEADER_LEN);
+        self.note_packet(now_ns, first, data.len() + (packets as usize - 1) * HEADER_LEN);
         let last = first.slot().wrapping_add(packets - 1);
         self.note_read(last);
         self.stats.packets_arrived += u64::from(packets);
@@ -376,7 +376,7 @@ impl Receiver {
         due_ns.filter(|_| self.credit_bytes >= RECEIPT_BYTES_MIN)
     }
 
-    /// When the next receipt of a window is due. Those of the present one carry the advice.
+    /// When the next receipt of a window is due. Those of the current one carry the advice.
     fn receipt_due_ns_of(&self, window: &Window) -> Option<u64> {
         let moved = match window.number == self.window.number {
             true => self.given_advice.moved(),
@@ -456,7 +456,7 @@ impl Receiver {
 
     /// Whether the sender has been silent for so long before the end that it counts as gone.
     fn is_abandoned(&self, now_ns: u64) -> bool {
-        let silence_ns = now_ns.saturating_sub(self.heard_ns);
+        let silence_ns = now_ns.saturating_sub(self.received_ns);
         !self.is_finished() && silence_ns >= self.config.silence_ns
     }
 
@@ -469,8 +469,8 @@ impl Receiver {
     }
 
     /// When the last packet of the sender came.
-    pub fn heard_ns(&self) -> u64 {
-        self.heard_ns
+    pub fn received_ns(&self) -> u64 {
+        self.received_ns
     }
 
     /// The memory that it holds of its address's share, bytes.
@@ -485,17 +485,17 @@ impl Receiver {
         self.stats
     }
 
-    /// The number of complete messages of `group` in the present window.
+    /// The number of complete messages of `group` in the current window.
     pub fn delivered(&self, group: u8) -> u32 {
         self.window.groups.delivered(group)
     }
 
-    /// The number of complete messages of each group in the present window, of groups with any.
+    /// The number of complete messages of each group in the current window, of groups with any.
     pub fn delivered_by_group(&self) -> impl Iterator<Item = (u8, u32)> + '_ {
         self.window.groups.iter().map(|group| (group.id, group.delivered.number()))
     }
 
-    /// The present window, counted from 0, or the one that ended last.
+    /// The current window, counted from 0, or the one that ended last.
     pub fn window(&self) -> u32 {
         self.window.number
     }
@@ -504,15 +504,15 @@ impl Receiver {
         header.job() == self.job && header.cookie() == self.cookie
     }
 
-    /// Notes a packet of the sender, and the bytes that may be sent for it.
-    fn heard_bytes(&mut self, now_ns: u64, body_bytes: usize) {
-        self.heard_ns = now_ns;
+    /// Notes the time of a packet of the sender, and the bytes that may be sent for it.
+    fn note_bytes(&mut self, now_ns: u64, body_bytes: usize) {
+        self.received_ns = now_ns;
         let bytes = (HEADER_LEN + body_bytes) as u64;
         self.credit_bytes = (self.credit_bytes + AMPLIFICATION_MAX * bytes).min(CREDIT_BYTES_MAX);
     }
 
-    fn heard(&mut self, now_ns: u64, header: &Header, body_bytes: usize) {
-        self.heard_bytes(now_ns, body_bytes);
+    fn note_packet(&mut self, now_ns: u64, header: &Header, body_bytes: usize) {
+        self.note_bytes(now_ns, body_bytes);
         self.note_read(header.slot());
     }
 

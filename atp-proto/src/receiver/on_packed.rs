@@ -49,17 +49,13 @@ mod tests {
 
     fn header(flags: Flags, first: u32, count: u32) -> Header {
         Header::new(&Fields {
-            kind: Kind::Data,
             flags: flags.with(Flags::PACKED),
-            group: 0,
             job: 1,
             cookie: 2,
             message: first,
-            index: 0,
             count,
-            epoch: 0,
             slot: first,
-            time: 0,
+            ..Fields::of(Kind::Data)
         })
     }
 

@@ -1,6 +1,6 @@
 //! The results of a receiver: outcomes of packets, messages, counters, summaries.
 
-use atp_common::wire::{Fields, Flags, Header, Kind, ResetReason};
+use atp_common::wire::{Fields, Header, Kind, ResetReason};
 use std::ops::Range;
 
 /// The outcome of a DATA packet.
@@ -36,20 +36,20 @@ pub enum DropReason {
     /// The job or its window has ended.
     Ended,
     /// This receiver joined a stream in the middle, and no packet has told it which window the
-    /// stream is in; or the stream is in another one than it takes for the present one.
+    /// stream is in; or the stream is in another one than it takes for the current one.
     UnknownWindow,
 }
 
 /// A complete message for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its window, counted from 0.
+    /// The message's window, counted from 0.
     pub window: u32,
-    /// Its group.
+    /// The message's group.
     pub group: u8,
-    /// Its id, counted from 0 in its group and window.
+    /// The message's id, counted from 0 in its group and window.
     pub message: u32,
-    /// Its data.
+    /// The message's data.
     pub data: Vec<u8>,
 }
 
@@ -114,16 +114,12 @@ pub struct GroupSummary {
 /// A RESET for the sender of `header`: a bare header.
 pub fn reset_header(header: &Header, reason: ResetReason) -> Header {
     Header::new(&Fields {
-        kind: Kind::Reset,
-        flags: Flags::NONE,
         group: header.group(),
         job: header.job(),
         cookie: header.cookie(),
         message: header.message(),
-        index: 0,
-        count: 0,
         epoch: reason as u16,
         slot: header.slot(),
-        time: 0,
+        ..Fields::of(Kind::Reset)
     })
 }

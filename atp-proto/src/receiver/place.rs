@@ -10,7 +10,7 @@ pub(crate) enum Place {
     Closing,
 }
 
-/// How the number of the present window is known.
+/// How the number of the current window is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     /// Not in full: it is that of the last DATA, modulo [`WINDOWS`]. No DATA is taken.

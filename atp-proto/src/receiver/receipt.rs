@@ -10,7 +10,7 @@ use super::{
     group::{Group, Groups},
 };
 use atp_common::wire::{
-    Features, Fields, Flags, HEADER_LEN, Header, Kind, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord,
+    Features, Fields, HEADER_LEN, Header, Kind, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord,
     U24_MAX, WINDOWS,
 };
 use std::collections::VecDeque;
@@ -188,8 +188,6 @@ impl Receipts {
         let (group, cumulative) = next.unwrap_or((advice.first_group().unwrap_or(0), 0));
         self.choose_words(groups, group, (room / WORD_LEN).min(RECEIPT_WORDS_MAX));
         let header = Header::new(&Fields {
-            kind: Kind::Receipt,
-            flags: Flags::NONE,
             group,
             job: reported.job,
             cookie: reported.cookie,
@@ -199,6 +197,7 @@ impl Receipts {
             epoch: reported.features.bits(),
             slot: reported.slot,
             time: reported.begun,
+            ..Fields::of(Kind::Receipt)
         });
         let header = header.with_segmentation((reported.window % WINDOWS) as u8);
         out[..HEADER_LEN].copy_from_slice(header.as_bytes());
@@ -411,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn due_ns__sooner_the_farther_advice_has_moved() {
+    fn due_ns__earlier_the_farther_advice_has_moved() {
         let mut host = Host::new();
         host.write(64_000, 1_300);
         for (moved, due_ns) in

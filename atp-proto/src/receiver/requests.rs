@@ -7,8 +7,8 @@ use super::Receiver;
 use atp_common::{
     units::Msr,
     wire::{
-        Fields, Flags, HEADER_LEN, Header, Kind, REQUEST_GROUP_LEN, REQUEST_GROUPS_MAX,
-        REQUEST_LEN_MIN, RequestBody,
+        Fields, HEADER_LEN, Header, Kind, REQUEST_GROUP_LEN, REQUEST_GROUPS_MAX, REQUEST_LEN_MIN,
+        RequestBody,
     },
 };
 use std::collections::BTreeMap;
@@ -150,17 +150,12 @@ impl Receiver {
         requests.earliest_ns = now_ns + CHANGE_NS;
         requests.due_ns = now_ns + requests.interval_ns;
         let header = Header::new(&Fields {
-            kind: Kind::Request,
-            flags: Flags::NONE,
             group: rates.first().map_or(0, |(group, _)| *group),
             job: self.job,
             cookie: self.cookie,
-            message: 0,
-            index: 0,
-            count: 0,
-            epoch: 0,
             slot: self.slot,
             time,
+            ..Fields::of(Kind::Request)
         });
         head.copy_from_slice(header.as_bytes());
         self.credit_bytes -= (HEADER_LEN + body_len) as u64;

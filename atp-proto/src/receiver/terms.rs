@@ -43,7 +43,7 @@ fn bytes_of(groups: &Vec<TermsGroup>) -> u64 {
     (groups.capacity() * size_of::<TermsGroup>()) as u64
 }
 
-/// The terms of the present window.
+/// The terms of the current window.
 #[derive(Debug)]
 pub(crate) struct KnownTerms {
     /// The revision that is known in full; 0 for none.
@@ -54,7 +54,7 @@ pub(crate) struct KnownTerms {
     /// The sender has told some terms of the run: it takes REQUESTs.
     was_told: bool,
     /// The bytes of `arriving` and `unseen`. Sources are unproven, and a hostile one may tell terms
-    /// that are never complete, or of which the application never hears.
+    /// that are never complete, or that the application never gets.
     account: Account,
 }
 
@@ -127,7 +127,7 @@ fn is_later_revision(a: u32, b: u32) -> bool {
 
 impl Receiver {
     /// Takes in one page of TERMS. Afterwards a receipt is due, and [`Receiver::take_terms`] may
-    /// have the terms. Terms of another window than the present one are dropped, and
+    /// have the terms. Terms of another window than the current one are dropped, and
     /// those for which the sender's address has no memory left: the sender repeats them.
     pub fn on_terms(&mut self, now_ns: u64, header: &Header, body: &TermsBody<'_>) {
         if !self.is_ours(header) {
@@ -154,7 +154,7 @@ impl Receiver {
             return;
         }
         // Their slot is DATA's, which TERMS may have overtaken: it isn't read yet.
-        self.heard_bytes(now_ns, body.bytes());
+        self.note_bytes(now_ns, body.bytes());
         if header.index() != self.terms.revision && !self.terms.account.fits(PAGE_BYTES_MAX) {
             // The sender repeats the page.
             self.stats.packets_no_room += 1;
@@ -179,7 +179,7 @@ impl Receiver {
         }
     }
 
-    /// Whether terms are of the present window.
+    /// Whether terms are of the current window.
     fn is_present(&mut self, header: &Header, body: &TermsBody<'_>) -> bool {
         self.place_of_told(body.window, header.slot()) == Some(Place::Present)
     }

@@ -12,19 +12,7 @@ fn flagged(flags: Flags, message: u32, count: u32, index: u32, slot: u32) -> Hea
     Header::new(&Fields { flags, message, index, count, slot, ..FIELDS })
 }
 
-const FIELDS: Fields = Fields {
-    kind: Kind::Data,
-    flags: Flags::NONE,
-    group: 0,
-    job: 1,
-    cookie: 2,
-    message: 0,
-    index: 0,
-    count: 1,
-    epoch: 0,
-    slot: 0,
-    time: 0,
-};
+const FIELDS: Fields = Fields { job: 1, cookie: 2, count: 1, ..Fields::of(Kind::Data) };
 
 fn receiver() -> Receiver {
     let config =
@@ -159,19 +147,7 @@ fn write_receipt__is_no_amplifier() {
 fn on_data__of_another_window_hands_over_held_messages() {
     let mut receiver = receiver();
     let data = |flags: Flags, message: u32, slot: u32| {
-        let fields = Fields {
-            kind: Kind::Data,
-            flags,
-            group: 0,
-            job: 1,
-            cookie: 2,
-            message,
-            index: 0,
-            count: 1,
-            epoch: 0,
-            slot,
-            time: 0,
-        };
+        let fields = Fields { flags, message, slot, ..FIELDS };
         Header::new(&fields)
     };
     let waits = data(Flags::ORDERED, 3, 1);
@@ -192,19 +168,7 @@ fn on_data__of_another_window_hands_over_held_messages() {
 #[test]
 fn on_fin__of_a_window_before_changes_nothing() {
     let mut receiver = receiver();
-    let fields = Fields {
-        kind: Kind::Data,
-        flags: Flags::NONE,
-        group: 0,
-        job: 1,
-        cookie: 2,
-        message: 0,
-        index: 0,
-        count: 1,
-        epoch: 0,
-        slot: 20,
-        time: 0,
-    };
+    let fields = Fields { slot: 20, ..FIELDS };
     let second = Header::new(&fields).with_window(2);
     assert_eq!(receiver.on_data(0, &second, &[1]), Outcome::Complete);
     // A FIN of window 0, with a slot before the packet's.
@@ -325,7 +289,7 @@ fn write_receipt__announces_and_gives_advice() {
     let receipt = |receiver: &mut Receiver| {
         let mut out = [0; 100];
         // Receipts may have three times the bytes that came.
-        receiver.heard(4, &Header::new(&FIELDS), 200);
+        receiver.note_packet(4, &Header::new(&FIELDS), 200);
         let len = receiver.write_receipt(5, &mut out);
         let (header, kind) = Header::parse(&out[..len]).unwrap();
         assert_eq!(kind, Kind::Receipt);
@@ -352,7 +316,7 @@ fn write_receipt__announces_and_gives_advice() {
     advised.sort_unstable();
     let (of_four, of_nine) = ((4, ADVICE, Advice::NONE), (9, ADVICE, Advice::of(6_400)));
     assert_eq!(advised, [of_four, of_four, of_nine, of_nine]);
-    // A lane without a complete message hears of its advice too.
+    // A lane without a complete message gets its advice too.
     receiver.on_data(0, &in_group(7, 0, 2), &[1; 50]);
     receiver.set_advice(7, Advice::of(640));
     assert!((0..2).any(|_| receipt(&mut receiver) == (7, ADVICE, Advice::of(640))));

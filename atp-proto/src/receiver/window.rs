@@ -1,4 +1,4 @@
-//! The windows of a stream that are open: the present one, and if windows overlap, the one before
+//! The windows of a stream that are open: the current one, and if windows overlap, the one before
 //! it.
 //!
 //! Everything works on `Receiver::window`. For the window before it, [`Receiver::in_closing`] puts
@@ -68,7 +68,7 @@ impl Window {
 }
 
 impl Receiver {
-    /// Works on the window before the present one, if it is known.
+    /// Works on the window before the current one, if it is known.
     pub(super) fn in_closing<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let closing = self.closing.as_deref_mut()?;
         std::mem::swap(&mut self.window, closing);
@@ -139,7 +139,7 @@ impl Receiver {
         Err(if is_elsewhere { DropReason::UnknownWindow } else { DropReason::Ended })
     }
 
-    /// Whether DATA of a window that is `ahead` of the present one begins it. A packet that is 63
+    /// Whether DATA of a window that is `ahead` of the current one begins it. A packet that is 63
     /// windows old seems to be 1 ahead: its slot shows that it is old.
     fn may_begin(&self, ahead: i32, header: &Header) -> bool {
         let slot = header.slot();
@@ -150,7 +150,7 @@ impl Receiver {
         is_later && may_follow && !self.is_finished() && header.message() < self.config.messages_max
     }
 
-    /// Opens the window before the present one, if this process joined in the present one: its
+    /// Opens the window before the current one, if this process joined in the current one: its
     /// sender may wait for the end of that window.
     fn open_closing(&mut self) {
         if self.may_open_before && self.closing.is_none() {
@@ -160,15 +160,15 @@ impl Receiver {
         }
     }
 
-    /// Whether DATA surely belongs to the present window, without beginning one.
+    /// Whether DATA surely belongs to the current window, without beginning one.
     pub(super) fn is_surely_present(&self, header: &Header) -> bool {
         self.known != Known::Modulo
             && header.may_be_of_window(self.window.number)
             && self.window.is_recent(header.slot())
     }
 
-    /// Begins the window that is `ahead` of the present one. The one before it may be open too: the
-    /// present one, or one of which nothing has arrived.
+    /// Begins the window that is `ahead` of the current one. The one before it may be open too: the
+    /// current one, or one of which nothing has arrived.
     fn begin_window_beside(&mut self, ahead: u32) {
         self.may_open_before = false;
         let number = self.window.number.wrapping_add(ahead);
@@ -189,7 +189,7 @@ impl Receiver {
         self.terms.begin_window();
     }
 
-    /// Makes a window of which nothing has arrived the present one. Those before it have ended.
+    /// Makes a window of which nothing has arrived the current one. Those before it have ended.
     fn skip_to(&mut self, number: u32) {
         self.drop_closing();
         self.release_all();
@@ -197,7 +197,7 @@ impl Receiver {
         self.window = self.window_beside(number, ended_slot.or(self.window.before_slot));
     }
 
-    /// A window beside the present one.
+    /// A window beside the current one.
     fn window_beside(&self, number: u32, before_slot: Option<u32>) -> Window {
         Window {
             number,
@@ -207,7 +207,7 @@ impl Receiver {
         }
     }
 
-    /// Forgets the window before the present one.
+    /// Forgets the window before the current one.
     pub(super) fn drop_closing(&mut self) {
         // As at the end of a window: receipts have named held messages.
         self.in_closing(Self::release_all);

@@ -6,7 +6,6 @@
 //! ACKs of the last packets before a receipt may come after it. That error cancels out between two
 //! receipts, unless the rate has changed. It is small beside an interval of many RTTs.
 
-use super::Sender;
 use atp_common::units::Share;
 
 /// The shortest interval between two counts.
@@ -40,7 +39,14 @@ pub(crate) struct AckLoss {
 impl AckLoss {
     /// Takes in the counts of a receipt that is newer than all others. `arrived`: by the receipt,
     /// wrapping. `acked`: by ACKs. `sent`: all packets so far.
-    fn on_receipt(&mut self, now_ns: u64, smoothed_ns: u64, arrived: u32, acked: u64, sent: u64) {
+    pub(super) fn on_receipt(
+        &mut self,
+        now_ns: u64,
+        smoothed_ns: u64,
+        arrived: u32,
+        acked: u64,
+        sent: u64,
+    ) {
         let Some(since_ns) = self.since_ns else { return self.begin(now_ns, arrived, acked, sent) };
         let packets = arrived.wrapping_sub(self.arrived);
         let sent_packets = sent.saturating_sub(self.sent);
@@ -67,7 +73,8 @@ impl AckLoss {
         (self.arrived, self.acked) = (arrived, acked);
     }
 
-    fn share(&self) -> Share {
+    /// The share of ACKs that the network loses. Zero until receipts show otherwise.
+    pub(super) fn share(&self) -> Share {
         if self.arrived_sum == 0 {
             return Share::ZERO;
         }
@@ -76,19 +83,14 @@ impl AckLoss {
     }
 }
 
-impl Sender {
-    /// The share of ACKs that the network loses, for the laws of the flow's lanes. Zero until
-    /// receipts show otherwise.
-    pub fn acks_lost(&self) -> Share {
-        self.ack_loss.share()
-    }
-
-    /// Takes in the count of a receipt that is newer than all others.
-    pub(super) fn count_acks_lost(&mut self, now_ns: u64, arrived: u32) {
-        let smoothed_ns = self.lanes.longest_smoothed_ns();
-        let (acked, sent) = (self.report.packets_acked, self.report.packets_sent);
-        self.ack_loss.on_receipt(now_ns, smoothed_ns, arrived, acked, sent);
-    }
+/// The number of arrived packets of which a receipt tells the low 32 bits. `before`: the number
+/// before it. A number that went back, or that exceeds the packets sent by an eighth, is that of a
+/// receiver that counts from 0 again.
+pub(super) fn full_count(before: u64, low: u32, sent: u64) -> u64 {
+    let ahead = low.wrapping_sub(before as u32);
+    let count = before + u64::from(ahead);
+    let has_gone_on = ahead as i32 >= 0 && count <= sent + sent / 8 + 64;
+    if has_gone_on { count } else { low.into() }
 }
 
 #[cfg(test)]
@@ -156,5 +158,15 @@ mod tests {
             loss.on_receipt(receipt * 20 * MS, MS, arrived, sent / 2, sent);
         }
         assert_eq!(loss.share(), Share::ZERO);
+    }
+
+    #[test]
+    fn full_count__goes_on_beyond_32_bits_and_begins_again() {
+        let wrap = 1 << 32;
+        assert_eq!(full_count(wrap - 6, 5, wrap + 10), wrap + 5);
+        assert_eq!(full_count(3 * wrap + 7, 7, 3 * wrap + 9), 3 * wrap + 7);
+        // Another process.
+        assert_eq!(full_count(1_000, 3, 1_100), 3);
+        assert_eq!(full_count(3 * (wrap / 4), 3, 3 * (wrap / 4) + 100), 3);
     }
 }

@@ -1,6 +1,5 @@
-//! Keeps the features and the advice that receipts announce, and states the lanes' backlogs.
+//! Keeps the features and the advice that receipts announce.
 
-use super::Sender;
 use atp_common::wire::{Advice, Features, Header};
 
 /// The content of receipts about features and advice.
@@ -41,31 +40,17 @@ impl ReceiverAdvice {
     pub(crate) fn wants_backlogs(&self) -> bool {
         self.features.contains(Features::ADVICE)
     }
-}
 
-impl Sender {
-    /// The receiver's present advice to a group's lane, and when the newest receipt came. The
-    /// caller's lane decides how long it counts. `None` before any receipt, and for an unknown
-    /// group.
-    pub fn advice(&self, group: u8) -> Option<(Advice, u64)> {
-        let ReceiverAdvice { heard_ns, lanes, .. } = &self.receiver_advice;
-        let advice = lanes[usize::from(self.group_index(group)?)];
-        (*heard_ns > 0).then_some((advice, *heard_ns))
-    }
-
-    /// Whether a lane has more to send after the packet that its message `key` just handed out. The
-    /// message is still in the schedule.
-    pub(super) fn has_more(&self, key: u32) -> bool {
-        let message = self.window.ledger.message(key);
-        let waiting = self.window.groups[usize::from(message.group)].schedule.len();
-        message.packets.has_pending() || waiting > 1
+    /// The current advice to a lane, and when the newest receipt came; `None` before any.
+    pub(crate) fn of_lane(&self, lane: u8) -> Option<(Advice, u64)> {
+        (self.heard_ns > 0).then_some((self.lanes[usize::from(lane)], self.heard_ns))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{
-        Packet, SenderConfig,
+        Packet, Sender, SenderConfig,
         tests::{config, fields, send_all},
     };
     use super::*;

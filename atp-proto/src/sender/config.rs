@@ -8,8 +8,6 @@ use atp_common::{
 };
 use thiserror::Error;
 
-use super::on_request::RequestPolicy;
-
 /// One group of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupConfig {
@@ -140,6 +138,23 @@ pub struct SenderConfig {
 
 /// The longest payload: a receiver has room for it in one packet.
 pub const PAYLOAD_BYTES_MAX: u32 = 8_900;
+
+/// What the receiver may change. Default [`RequestPolicy::OBEY`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestPolicy {
+    /// The lowest and the highest sampling rate that the receiver may set. Requests beyond them set
+    /// the nearer one. `None`: it may set none.
+    pub msr: Option<(Msr, Msr)>,
+    /// It may end the job.
+    pub may_end: bool,
+}
+
+impl RequestPolicy {
+    /// The receiver may change everything.
+    pub const OBEY: Self = Self { msr: Some((Msr::NONE, Msr::EXACT)), may_end: true };
+    /// It may change nothing.
+    pub const REFUSE: Self = Self { msr: None, may_end: false };
+}
 
 impl SenderConfig {
     /// The defaults, for a job of one group.

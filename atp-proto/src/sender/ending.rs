@@ -8,7 +8,7 @@ const INTERVAL_NS_MAX: u64 = 100_000_000;
 /// FINs that tell the receiver of the job's end. Nothing repeats them, so each is sent twice.
 const CONFIRMATIONS: u8 = 2;
 
-/// The FINs of the present window, and their answers.
+/// The FINs of the current window, and their answers.
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
     /// The number of the last attempt; FINs carry it in their index field. A window counts on from
@@ -88,6 +88,11 @@ impl Ending {
         self.fin_sent
     }
 
+    /// Whether the end has begun: a FIN was sent, or the end is forced.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.fin_sent || self.forced
+    }
+
     /// Whether a FIN of this window was ever sent.
     pub(crate) fn was_fin_sent(&self) -> bool {
         self.fin_sent || self.fin_sent_before
@@ -139,7 +144,7 @@ impl Ending {
         is_all.then_some(&stated.delivered)
     }
 
-    /// Whether an answer to the present attempt stated that the receiver's window has ended.
+    /// Whether an answer to the current attempt stated that the receiver's window has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
     }
@@ -251,12 +256,12 @@ impl Ending {
         self.delivered.extend(delivered);
     }
 
-    /// Notes that every page of the present attempt was answered.
+    /// Notes that every page of the current attempt was answered.
     pub(crate) fn set_answered(&mut self) {
         self.answered = true;
     }
 
-    /// Takes in the answer to a page of the present attempt. Returns whether every page is answered
+    /// Takes in the answer to a page of the current attempt. Returns whether every page is answered
     /// now.
     pub(crate) fn on_answer(&mut self, page: usize, ended: bool) -> bool {
         self.ended |= ended;
@@ -271,8 +276,8 @@ impl Ending {
         self.next_ns = 0;
     }
 
-    /// Whether the index field of a FIN-ACK names the present attempt.
-    pub(crate) fn is_present(&self, attempt: u32) -> bool {
+    /// Whether the index field of a FIN-ACK names the current attempt.
+    pub(crate) fn is_current(&self, attempt: u32) -> bool {
         attempt == self.index()
     }
 }

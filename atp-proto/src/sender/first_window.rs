@@ -10,7 +10,7 @@
 //! So one packet more follows after each timer granularity. Its ACK shows that the earlier ones are
 //! lost. In a long silence the packets follow at longer and longer intervals.
 
-use super::Sender;
+use super::{config::SenderConfig, peer::Peer};
 
 /// The number of extra packets after which the interval between them doubles.
 const DOUBLE_AFTER: u32 = 64;
@@ -30,7 +30,7 @@ pub(crate) struct FirstWindow {
     /// When the peer or its host was first known to answer.
     answered_ns: Option<u64>,
     /// The most packets in flight from then on.
-    pub(super) awaiting_packets: u32,
+    awaiting_packets: u32,
     /// When a packet was handed out last.
     sent_ns: u64,
     /// One packet more may be sent than the window allows.
@@ -40,67 +40,64 @@ pub(crate) struct FirstWindow {
 }
 
 impl FirstWindow {
+    /// Sets the most packets in flight from the first answer until the first advice.
+    pub(super) fn set_awaiting_packets(&mut self, packets: u32) {
+        self.awaiting_packets = packets;
+    }
+
     /// Notes that packets were handed out.
     pub(super) fn on_sent(&mut self, now_ns: u64) {
         (self.sent_ns, self.extra) = (now_ns, false);
     }
-}
 
-impl Sender {
-    /// Ends the first window's limit, unless nothing was heard or advice is to be awaited.
-    pub(super) fn open_first_window(&mut self, now_ns: u64) {
-        if self.first_window.is_open || !self.silence.was_heard() {
+    /// Ends the limit, unless nothing was heard or advice is to be awaited. `is_exact`: all groups
+    /// are.
+    pub(super) fn open(&mut self, now_ns: u64, peer: &Peer, is_exact: bool) {
+        if self.is_open || !peer.silence.was_heard() {
             return;
         }
-        let answered_ns = *self.first_window.answered_ns.get_or_insert(now_ns);
-        let is_exact = self.window.groups.iter().all(|group| group.exact);
-        let until_ns = match self.receiver_advice.is_awaited() {
+        let answered_ns = *self.answered_ns.get_or_insert(now_ns);
+        let until_ns = match peer.advice.is_awaited() {
             Some(true) => answered_ns.saturating_add(ADVICE_NS_MAX),
             Some(false) => 0,
             None => answered_ns.saturating_add(RECEIPT_NS_MAX),
         };
-        self.first_window.is_open = is_exact || now_ns >= until_ns;
+        self.is_open = is_exact || now_ns >= until_ns;
     }
 
-    /// The number of packets that the first window has room for; `None` if there is no limit.
-    pub(super) fn first_window_room(&self) -> Option<u32> {
-        let packets = match self.config.initial_window_packets {
+    /// The number of packets that the window has room for beside those in flight; `None` if there
+    /// is no limit.
+    pub(super) fn room(&self, config: &SenderConfig, peer: &Peer, in_flight: u32) -> Option<u32> {
+        let packets = match config.initial_window_packets {
             0 => 0,
-            packets if self.silence.was_heard() => packets.max(self.first_window.awaiting_packets),
+            packets if peer.silence.was_heard() => packets.max(self.awaiting_packets),
             packets => packets,
         };
-        let is_limited = packets > 0 && !self.first_window.is_open;
-        let room = packets.saturating_sub(self.in_flight());
-        is_limited.then_some(room.max(self.first_window.extra.into()))
+        let is_limited = packets > 0 && !self.is_open;
+        let room = packets.saturating_sub(in_flight);
+        is_limited.then_some(room.max(self.extra.into()))
     }
 
-    /// When a full first window grows by a packet, if there is anything to send.
-    pub(super) fn first_window_due_ns(&self) -> Option<u64> {
-        let waits = self.first_window_room() == Some(0) && {
-            self.windows().any(|window| window.next_message(|_| true).is_some())
-        };
-        let FirstWindow { sent_ns, grown, .. } = self.first_window;
-        let doublings = (grown / DOUBLE_AFTER).min(DOUBLINGS_MAX);
-        let wait_ns = self.config.timer_granularity_ns.saturating_mul(1 << doublings);
-        waits.then_some(sent_ns.saturating_add(wait_ns))
+    /// When a full window that has more to send grows by a packet.
+    pub(super) fn grows_ns(&self, timer_granularity_ns: u64) -> u64 {
+        let doublings = (self.grown / DOUBLE_AFTER).min(DOUBLINGS_MAX);
+        let wait_ns = timer_granularity_ns.saturating_mul(1 << doublings);
+        self.sent_ns.saturating_add(wait_ns)
     }
 
-    /// Grows a full first window, if that is due.
-    pub(super) fn grow_first_window(&mut self, now_ns: u64) {
-        if self.first_window_due_ns().is_some_and(|at_ns| at_ns <= now_ns) {
-            self.first_window.extra = true;
-            self.first_window.grown = self.first_window.grown.saturating_add(1);
-        }
+    /// Grows by a packet.
+    pub(super) fn grow(&mut self) {
+        self.extra = true;
+        self.grown = self.grown.saturating_add(1);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{
-        SenderConfig,
+        Sender, SenderConfig,
         tests::{MS, ack, config, send_all},
     };
-    use super::*;
 
     #[test]
     fn first_window__grows_by_a_packet_after_each_granularity() {

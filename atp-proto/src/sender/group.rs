@@ -164,6 +164,27 @@ impl Group {
     }
 }
 
+/// The indices of groups in the configuration, which are also those of their lanes, by id.
+#[derive(Debug)]
+pub(crate) struct GroupIndices {
+    /// The index plus one, 0 for an unknown group.
+    by_id: Box<[u16; 256]>,
+}
+
+impl GroupIndices {
+    pub(crate) fn new(groups: &[GroupConfig]) -> Self {
+        let mut by_id = Box::new([0; 256]);
+        for (number, group) in (1..).zip(groups) {
+            by_id[usize::from(group.group)] = number;
+        }
+        Self { by_id }
+    }
+
+    pub(crate) fn index(&self, group: u8) -> Option<u8> {
+        self.by_id[usize::from(group)].checked_sub(1).map(|index| index as u8)
+    }
+}
+
 /// Whether all messages are tried, also unneeded ones: always for an MSR of 0.
 fn tries_all(config: GroupConfig, complete_at: CompleteAt) -> bool {
     complete_at == CompleteAt::EveryMessageTried || config.msr.parts_per_billion() == 0

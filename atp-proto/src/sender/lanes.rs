@@ -30,7 +30,7 @@ struct Lane {
     no_ack: bool,
 }
 
-/// The times of one lane at present: the loss detector's input.
+/// The current times of one lane: the loss detector's input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
     pub(crate) rtt: Rtt,

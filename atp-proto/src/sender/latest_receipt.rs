@@ -15,7 +15,7 @@ pub(crate) struct LatestReceipt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Earlier,
-    /// Of a process before the present one.
+    /// Of a process before the current one.
     OfEarlierProcess,
     /// A duplicate of it.
     Same,

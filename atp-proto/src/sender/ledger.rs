@@ -35,10 +35,10 @@ pub(crate) struct Message {
     pub(crate) state: MessageState,
     /// In the attempt's order of sending; see [`Message::index_at`].
     pub(crate) packets: PacketStates,
-    /// When it began to await its receipt, nanoseconds.
-    pub(crate) complete_ns: u64,
-    /// The next slot when it began to await its receipt.
-    pub(crate) complete_slot: u32,
+    /// When its latest packet was acknowledged. If all of them are, it awaits its receipt since.
+    pub(crate) acked_ns: u64,
+    /// The next slot at that time.
+    pub(crate) acked_slot: u32,
 }
 
 impl Message {
@@ -53,8 +53,8 @@ impl Message {
             segmentation: 0,
             state: MessageState::Untried,
             packets: PacketStates::new(count),
-            complete_ns: 0,
-            complete_slot: 0,
+            acked_ns: 0,
+            acked_slot: 0,
         }
     }
 
@@ -68,6 +68,11 @@ impl Message {
         self.segmentation = self.segmentation.wrapping_add(u8::from(!is_same));
         self.packets =
             if is_same { PacketStates::all_lost(count) } else { PacketStates::new(count) };
+    }
+
+    /// Notes that a packet was acknowledged. `next_slot`: that of the next packet.
+    pub(crate) fn note_ack(&mut self, now_ns: u64, next_slot: u32) {
+        (self.acked_ns, self.acked_slot) = (now_ns, next_slot);
     }
 
     /// The index of the packet at `position` in the attempt's order of sending.

@@ -52,7 +52,7 @@ pub(crate) struct LossDetector {
 struct Lane {
     /// The largest number of an acknowledged transmission, with its departure.
     largest_acked: Option<(u32, u64)>,
-    /// How many times the margins are doubled at present.
+    /// How many times the margins are doubled now.
     widenings: u32,
     /// When the margins changed last.
     margins_changed_ns: u64,

@@ -1,7 +1,6 @@
 //! The ids of the messages that an ended window has lost.
 
 use super::{
-    Sender,
     group::Group,
     report::{LostIds, UnknownIds},
     told_by::ToldBy,
@@ -9,16 +8,9 @@ use super::{
 };
 use std::ops::Range;
 
-impl Sender {
-    /// The ids of the messages that were not delivered in the present window, for each group in the
-    /// order of [`Sender::report`].
-    pub fn lost_ids(&self) -> Vec<LostIds> {
-        self.window.lost_ids(self.config.names_lost)
-    }
-}
-
 impl Window {
-    /// The same as [`Sender::lost_ids`].
+    /// The ids of the messages that were not delivered, by group. `names_lost`: receipts were to
+    /// name them.
     pub(super) fn lost_ids(&self, names_lost: bool) -> Vec<LostIds> {
         let of_group = |group: &Group| {
             if !names_lost {
@@ -75,7 +67,7 @@ fn find(group: &Group, from: u32, messages: u32, named: bool) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{SenderConfig, config::GroupConfig, tests};
+    use super::super::{Sender, SenderConfig, config::GroupConfig, tests};
     use super::*;
     use atp_common::units::Msr;
     use proptest::prelude::*;

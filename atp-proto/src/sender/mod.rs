@@ -10,29 +10,46 @@
 //!
 //! # The files, in the order of a message's life
 //!
-//! | file | phase |
+//! [`Sender`] calls the phases in their order. A phase has its own state. The arguments of its
+//! methods are all else that it reads or changes.
+//!
+//! | `Sender` | the order of phases |
 //! |---|---|
-//! | `queue` | the application queues a message; it enters the `ledger` and its group's `schedule` |
-//! | `send` | the `schedule` names the next message; its packets take slots of `sent_packets` |
+//! | `job` | the application queues messages, begins windows and ends them |
+//! | `send` | the next packets are handed out: DATA, FIN, TERMS |
+//! | `on_ack` | acknowledgments, answers to PROBEs, losses |
+//! | `on_packet` | packets of the peer: receipts, FIN-ACKs, REQUESTs, RESETs |
+//! | `on_timeout` | timeouts |
+//! | `settings`, `status` | a running sender is changed and described |
+//!
+//! | [`Windows`], [`Window`] | messages, from one window to the next |
+//! |---|---|
+//! | `queue` | a queued message enters the `ledger` and its `group`'s `schedule`; the next is chosen |
+//! | `handout` | its packets take slots |
 //! | `pack` | several short messages share a packet; `members` are those messages |
-//! | `on_ack` | the peer's host acknowledges packets |
-//! | `on_probe` | packets without an ACK become known: PROBEs about them are answered |
-//! | `on_loss` | `loss`, the detector, declares packets lost; they become sendable again |
-//! | `on_receipt` | the peer's application has messages; they leave the ledger |
-//! | `terms` | the peer learns N, MSR and name of each group |
-//! | `on_request` | the peer asks for other sampling rates, or for the end |
+//! | `update` | acknowledged and lost packets change the message's place |
+//! | `receipt` | the peer's application has messages; they leave the ledger |
+//! | `missing` | messages that wait too long for their receipt are retransmitted |
+//! | `fin` | FIN and FIN-ACK end the window or the job; `ending` has the state of that |
+//! | `lost_ids` | receipts name the messages that an ended window has lost, as `naming` asks |
+//!
+//! | [`Transmissions`] | slots, lane by lane |
+//! |---|---|
+//! | `sent_packets` | the transmissions in flight, and the later ones |
+//! | `lanes` | each lane's pace, an input of the loss detector |
+//! | `loss` | the detector declares transmissions lost |
+//! | `black_hole` | the path has become narrower |
+//!
+//! | [`Peer`] | the receiver and its host |
+//! |---|---|
+//! | `silence` | nothing is heard |
+//! | `no_room` | the receiver has no room: sending pauses |
+//! | `latest_receipt` | receipts are put in order |
 //! | `ack_loss` | receipts show how many ACKs were lost |
 //! | `advice` | receipts also carry the receiving host's advice to lanes |
-//! | `missing` | acknowledged messages that wait too long for their receipt are retransmitted |
-//! | `no_room` | the peer has no room: sending pauses |
-//! | `window` | the next window begins, perhaps while the end of the last one is confirmed |
-//! | `end` | FIN and FIN-ACK end the window or the job |
-//! | `naming`, `lost_ids` | receipts name the messages that the ended window has lost |
 //!
-//! `on_packet` hands each packet of the peer to its phase, and `on_timeout` each timeout. `update`
-//! is the step that all phases share: it files a message whose packets changed their states.
-//! `settings` changes a running sender, and `status` describes it. `lanes` keeps each lane's pace,
-//! an input of the loss detector.
+//! [`FirstWindow`] limits the packets in flight at the start, and the [`Announcement`] in `terms`
+//! tells the peer N, MSR and name of each group.
 
 mod ack_loss;
 mod advice;
@@ -40,10 +57,12 @@ mod awaiting_receipt;
 mod black_hole;
 mod buckets;
 mod config;
-mod end;
 mod ending;
+mod fin;
 mod first_window;
 mod group;
+mod handout;
+mod job;
 mod lanes;
 mod latest_receipt;
 mod ledger;
@@ -54,14 +73,12 @@ mod missing;
 mod naming;
 mod no_room;
 mod on_ack;
-mod on_loss;
 mod on_packet;
-mod on_probe;
-mod on_receipt;
-mod on_request;
 mod on_timeout;
 mod pack;
+mod peer;
 mod queue;
+mod receipt;
 mod report;
 mod schedule;
 mod send;
@@ -73,66 +90,44 @@ mod terms;
 #[cfg(test)]
 mod tests;
 mod told_by;
+mod transmissions;
 mod update;
 mod window;
+mod windows;
 
 pub use config::{
-    CompleteAt, ConfigError, GroupConfig, MESSAGES_MAX, PAYLOAD_BYTES_MAX, Pace, SenderConfig,
+    CompleteAt, ConfigError, GroupConfig, MESSAGES_MAX, PAYLOAD_BYTES_MAX, Pace, RequestPolicy,
+    SenderConfig,
 };
-pub use on_request::RequestPolicy;
+pub use handout::Packet;
 pub use pack::PackedMessage;
 pub use report::{
     GroupReport, LostIds, MessageId, MsrError, PacketRefused, QueueError, Report, SendError, Short,
     State, UnknownIds,
 };
-pub use send::Packet;
 pub use sent_packets::AckRing;
-pub use window::EndedWindow;
+pub use windows::EndedWindow;
 
-use ack_loss::AckLoss;
-use advice::ReceiverAdvice;
-use black_hole::BlackHoleDetector;
 use first_window::FirstWindow;
-use group::Group;
-use lanes::Lanes;
-use latest_receipt::LatestReceipt;
-use loss::LossDetector;
-use no_room::NoRoom;
-use pack::Support;
-use sent_packets::SentPackets;
-use silence::Silence;
+use group::GroupIndices;
+use peer::Peer;
 use terms::Announcement;
+use transmissions::Transmissions;
 use window::Window;
+use windows::Windows;
 
 /// The sending side of one flow: one destination of one job.
 #[derive(Debug)]
 pub struct Sender {
     config: SenderConfig,
-    /// The present window; while a phase works on the closing one, that.
-    window: Window,
-    /// The window before it, while its end is confirmed.
-    closing: Option<Box<Window>>,
-    /// By id: the group's index plus one, 0 for an unknown group.
-    group_indices: Box<[u16; 256]>,
-    sent_packets: SentPackets,
-    /// Whether the receiver takes packed packets.
-    support: Support,
-    /// Whether the receiver takes windows that overlap.
-    takes_overlap: bool,
-    lanes: Lanes,
-    loss_detector: LossDetector,
-    silence: Silence,
+    indices: GroupIndices,
+    windows: Windows,
+    transmissions: Transmissions,
+    peer: Peer,
     first_window: FirstWindow,
-    black_hole: BlackHoleDetector,
-    no_room: NoRoom,
-    latest_receipt: Option<LatestReceipt>,
-    receiver_advice: ReceiverAdvice,
     announcement: Announcement,
-    ack_loss: AckLoss,
     /// Counters. Its groups stay empty: [`Sender::report`] fills them in.
     report: Report,
-    /// Buffer for the slots that a scan finds, reused by every scan.
-    newly_acked: Vec<u32>,
 }
 
 impl Sender {
@@ -140,38 +135,15 @@ impl Sender {
     pub fn new(mut config: SenderConfig) -> Result<Self, ConfigError> {
         config.check()?;
         config.groups.sort_by_key(|group| group.group);
-        let groups: Vec<_> =
-            config.groups.iter().map(|g| Group::new(*g, g.msr.is_exact(), &config)).collect();
-        let mut group_indices = Box::new([0; 256]);
-        for (number, group) in (1..).zip(&config.groups) {
-            group_indices[usize::from(group.group)] = number;
-        }
-        let lanes = groups.len();
         Ok(Self {
-            lanes: Lanes::new(lanes, config.cookie, config.timer_granularity_ns),
-            loss_detector: LossDetector::new(lanes),
-            config,
-            window: Window::new(0, 0, groups),
-            closing: None,
-            group_indices,
-            sent_packets: SentPackets::new(lanes),
-            support: Support::default(),
-            takes_overlap: false,
-            silence: Silence::default(),
+            indices: GroupIndices::new(&config.groups),
+            windows: Windows::new(Window::first(&config)),
+            transmissions: Transmissions::new(&config),
+            peer: Peer::new(config.groups.len()),
             first_window: FirstWindow::default(),
-            black_hole: BlackHoleDetector::default(),
-            no_room: NoRoom::default(),
-            latest_receipt: None,
-            receiver_advice: ReceiverAdvice::new(lanes),
             announcement: Announcement::default(),
-            ack_loss: AckLoss::default(),
             report: Report::default(),
-            newly_acked: Vec::new(),
+            config,
         })
-    }
-
-    /// The index of a group in the configuration, which is also that of its lane.
-    fn group_index(&self, group: u8) -> Option<u8> {
-        self.group_indices[usize::from(group)].checked_sub(1).map(|index| index as u8)
     }
 }

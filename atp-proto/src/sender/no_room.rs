@@ -7,9 +7,6 @@
 //! wait for a receipt, as any other packet that the peer's host acknowledged, and receipts show
 //! that they are missing.
 
-use super::{PacketRefused, Sender, report::SendError};
-use atp_common::wire::Header;
-
 /// The first pause is this many round trips: others need about as long to make room.
 const PAUSE_RTTS: u64 = 4;
 /// The first pause, at least.
@@ -24,29 +21,31 @@ pub(crate) struct NoRoom {
     refused_ns: Option<(u64, u64)>,
     /// The length of the last pause.
     pause_ns: u64,
-    /// The end of the present pause.
+    /// The end of the current pause.
     paused_until_ns: Option<u64>,
     /// Packets before this slot were sent before the last pause.
     resumed_slot: Option<u32>,
 }
 
-/// A refusal, and the sender's present state.
+/// A refusal, and the sender's current state.
 pub(crate) struct Refusal {
-    now_ns: u64,
+    pub(super) now_ns: u64,
     /// The slot of the refused packet.
-    slot: u32,
-    next_slot: u32,
-    rtt_ns: u64,
-    /// After this long without a refusal, the receiver had room.
-    quiet_ns: u64,
+    pub(super) slot: u32,
+    pub(super) next_slot: u32,
+    pub(super) rtt_ns: u64,
+    /// How long the peer may be silent.
+    pub(super) peer_timeout_ns: u64,
     /// Spreads the pauses of many senders.
-    seed: u32,
+    pub(super) seed: u32,
 }
 
 impl NoRoom {
     /// Takes in a refusal. Returns for how long the receiver has accepted nothing.
     pub(crate) fn on_refusal(&mut self, refusal: &Refusal) -> u64 {
-        let &Refusal { now_ns, slot, next_slot, rtt_ns, quiet_ns, seed } = refusal;
+        let &Refusal { now_ns, slot, next_slot, rtt_ns, peer_timeout_ns, seed } = refusal;
+        // After this long without a refusal, the receiver had room.
+        let quiet_ns = (peer_timeout_ns / 2).max(2 * PAUSE_NS_MAX);
         let earlier = self.refused_ns.filter(|(_, last_ns)| {
             // Time without a refusal is no time of refusal: the receiver may have had room, or this
             // process was stopped.
@@ -77,51 +76,19 @@ impl NoRoom {
         self.refused_ns = None;
     }
 
-    /// The end of the present pause, if there is one.
+    /// The end of the current pause, if there is one.
     pub(crate) fn paused_until_ns(&self) -> Option<u64> {
         self.paused_until_ns
+    }
+
+    /// Whether the sender waits until the receiver may have room.
+    pub(crate) fn is_paused(&self, now_ns: u64) -> bool {
+        self.paused_until_ns.is_some_and(|until_ns| until_ns > now_ns)
     }
 
     /// Ends a pause that is over.
     pub(crate) fn resume(&mut self, now_ns: u64) {
         self.paused_until_ns = self.paused_until_ns.filter(|until_ns| *until_ns > now_ns);
-    }
-}
-
-impl Sender {
-    /// Takes in a RESET that says that the receiver has no room at present.
-    pub(super) fn on_no_room(&mut self, now_ns: u64, header: &Header) -> Result<(), PacketRefused> {
-        let (slot, next_slot) = (header.slot(), self.sent_packets.next_slot());
-        if (slot.wrapping_sub(next_slot) as i32) >= 0 {
-            return Err(PacketRefused::Impossible);
-        }
-        // The receiving library runs, and reads.
-        self.silence.end();
-        self.in_each_window(|sender| sender.window.awaiting_receipt.on_receipt(now_ns));
-        self.report.refusals += 1;
-        let oldest = self.windows().next();
-        let is_of_ended_window = oldest.is_some_and(|oldest| !self.is_in_or_after(oldest, slot));
-        if is_of_ended_window || self.has_ended() {
-            return Ok(());
-        }
-        let refused_ns = self.no_room.on_refusal(&Refusal {
-            now_ns,
-            slot,
-            next_slot,
-            rtt_ns: self.lanes.longest_smoothed_ns(),
-            quiet_ns: (self.config.peer_timeout_ns / 2).max(2 * PAUSE_NS_MAX),
-            seed: self.config.cookie,
-        });
-        if refused_ns >= self.config.peer_timeout_ns {
-            let short = self.short();
-            self.fail(SendError::NoRoom { refused_ns, short });
-        }
-        Ok(())
-    }
-
-    /// Whether the sender waits until the receiver may have room.
-    pub(super) fn is_paused(&self, now_ns: u64) -> bool {
-        self.no_room.paused_until_ns().is_some_and(|until_ns| until_ns > now_ns)
     }
 }
 
@@ -132,7 +99,8 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn refusal(now_ms: u64, slot: u32, next_slot: u32) -> Refusal {
-        Refusal { now_ns: now_ms * MS, slot, next_slot, rtt_ns: MS, quiet_ns: 5_000 * MS, seed: 7 }
+        let peer_timeout_ns = 10_000 * MS;
+        Refusal { now_ns: now_ms * MS, slot, next_slot, rtt_ns: MS, peer_timeout_ns, seed: 7 }
     }
 
     fn pause_ms(no_room: &NoRoom, now_ms: u64) -> u64 {

@@ -1,6 +1,6 @@
 //! Handles timeouts: losses by silence, messages without a receipt, and giving up.
 
-use super::{Sender, SenderConfig, loss::TIMEOUT_NS_MAX, report::SendError};
+use super::{Sender, loss::TIMEOUT_NS_MAX, missing::Stuck, report::SendError};
 
 /// The shortest absence that counts, longer than any timeout.
 const ABSENCE_NS_MIN: u64 = 2 * TIMEOUT_NS_MAX;
@@ -12,14 +12,19 @@ impl Sender {
         if self.has_ended() {
             return None;
         }
+        let Self { config, windows, transmissions, peer, announcement, .. } = self;
+        let base_timeout_ns = transmissions.lanes.base_timeout_ns();
+        let receipts_ns = windows.iter().filter_map(|w| w.receipt_timeout_ns(base_timeout_ns));
+        // Windows end in order.
+        let ending = windows.iter().find(|window| !window.is_over());
         let timeouts = [
-            self.loss_timeout_ns(),
-            self.windows().filter_map(|window| self.receipt_timeout_ns(window)).min(),
-            self.next_fin_timeout_ns(),
-            self.no_room.paused_until_ns(),
-            self.first_window_due_ns(),
-            self.window_timeout_ns(),
-            self.terms_timeout_ns(),
+            transmissions.loss_timeout_ns(peer.timeouts_doubling(config)),
+            receipts_ns.min(),
+            ending.and_then(|window| self.fin_timeout_ns(window)),
+            peer.no_room.paused_until_ns(),
+            self.first_window_grows_ns(),
+            transmissions.overdue_timeout_ns(),
+            announcement.timeout_ns(&self.facts()),
             self.silence_timeout_ns(),
         ];
         timeouts.into_iter().flatten().min()
@@ -30,13 +35,15 @@ impl Sender {
     /// or end a pause.
     pub fn handle_timeout(&mut self, now_ns: u64) {
         self.exclude_absence(now_ns);
-        self.no_room.resume(now_ns);
+        self.peer.no_room.resume(now_ns);
         self.detect_losses(now_ns);
-        self.note_overdue(now_ns);
-        self.open_first_window(now_ns);
-        self.grow_first_window(now_ns);
+        self.transmissions.note_overdue(now_ns);
+        self.first_window.open(now_ns, &self.peer, self.windows.current.is_exact());
+        if self.first_window_grows_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+            self.first_window.grow();
+        }
         self.narrow_if_black_hole(now_ns);
-        self.in_each_window(|sender| sender.probe_for_receipt(now_ns));
+        self.probe_for_receipts(now_ns);
         self.give_up_if_silent(now_ns);
     }
 
@@ -44,23 +51,45 @@ impl Sender {
     /// process or its whole machine was stopped. The peer wasn't silent then. A timeout stays due
     /// while its packet can't leave, and calls go on.
     fn exclude_absence(&mut self, now_ns: u64) {
-        let called_ns = self.silence.note_call(now_ns);
+        let called_ns = self.peer.silence.note_call(now_ns);
         let due_ns = self.poll_timeout().map(|due_ns| due_ns.max(called_ns));
         let absent_ns = due_ns.map_or(0, |due_ns| now_ns.saturating_sub(due_ns));
         if absent_ns > ABSENCE_NS_MIN {
-            self.silence.exclude_absence(now_ns, absent_ns);
-            self.in_each_window(|sender| {
-                sender.window.awaiting_receipt.exclude_absence(now_ns, absent_ns);
-            });
+            self.peer.silence.exclude_absence(now_ns, absent_ns);
+            for window in self.windows.each_mut() {
+                window.awaiting_receipt.exclude_absence(now_ns, absent_ns);
+            }
         }
+    }
+
+    /// When a full first window grows by a packet, if there is anything to send.
+    fn first_window_grows_ns(&self) -> Option<u64> {
+        let Self { config, windows, transmissions, peer, first_window, .. } = self;
+        let waits = first_window.room(config, peer, transmissions.sent.in_flight()) == Some(0)
+            && windows.iter().any(|window| window.next_message(|_| true).is_some());
+        waits.then(|| first_window.grows_ns(config.timer_granularity_ns))
     }
 
     /// Makes packets shorter if the path seems to have become narrower.
     fn narrow_if_black_hole(&mut self, now_ns: u64) {
-        let (timeouts, silent_ns) = (self.silence.timeouts(), self.silence.length_ns(now_ns));
-        let narrower = self.black_hole.evaluate(timeouts, silent_ns, self.config.payload_bytes_max);
+        let silence = &self.peer.silence;
+        let (timeouts, silent_ns) = (silence.timeouts(), silence.length_ns(now_ns));
+        let black_hole = &mut self.transmissions.black_hole;
+        let narrower = black_hole.evaluate(timeouts, silent_ns, self.config.payload_bytes_max);
         if let Some(payload_bytes) = narrower {
             self.set_payload_bytes(now_ns, payload_bytes);
+        }
+    }
+
+    /// Retransmits messages that have waited too long for their receipt.
+    fn probe_for_receipts(&mut self, now_ns: u64) {
+        let Self { config, windows, transmissions, report, .. } = self;
+        let timeout_ns = transmissions.lanes.base_timeout_ns();
+        let probed = windows
+            .each_mut()
+            .try_for_each(|window| window.probe_for_receipt(now_ns, timeout_ns, config, report));
+        if let Err(Stuck(silence_ns)) = probed {
+            self.fail(|short| SendError::NotReading { silence_ns, short });
         }
     }
 
@@ -68,26 +97,17 @@ impl Sender {
     /// packet in flight gets the time for an answer: the job may have paused before it. FINs are
     /// repeated soon enough.
     fn silence_timeout_ns(&self) -> Option<u64> {
-        let silent_ns = self.silence.lasts_until_ns(self.silence_ns_max())?;
-        let lanes = 0..self.config.groups.len();
-        let oldest = |lane| Some(self.sent_packets.find_in_flight(lane as u8)?.1.departs_ns);
-        let asked_ns = lanes.filter_map(oldest).min()?;
-        Some(silent_ns.max(asked_ns.saturating_add(self.lanes.base_timeout_ns())))
-    }
-
-    /// How long the peer may be silent.
-    fn silence_ns_max(&self) -> u64 {
-        let SenderConfig { peer_timeout_ns, refused_timeout_ns, .. } = self.config;
-        match self.silence.is_refused() {
-            true => peer_timeout_ns.min(refused_timeout_ns),
-            false => peer_timeout_ns,
-        }
+        let Self { config, transmissions, peer, .. } = self;
+        let silent_ns = peer.silence.lasts_until_ns(peer.silence_ns_max(config))?;
+        let asked_ns = transmissions.oldest_departs_ns()?;
+        let answered_ns = asked_ns.saturating_add(transmissions.lanes.base_timeout_ns());
+        Some(silent_ns.max(answered_ns))
     }
 
     /// Notes that the peer's host said that nothing listens on the port (ICMP port unreachable).
     /// Anyone on the path can say so: it shortens a silence, and ends nothing by itself.
     pub fn on_port_unreachable(&mut self) {
-        self.silence.on_refused();
+        self.peer.silence.on_refused();
     }
 
     /// Fails the job if the peer has been silent for too long.
@@ -95,11 +115,10 @@ impl Sender {
         if self.has_ended() {
             return;
         }
-        if let Some(silence_ns) = self.silence.confirmed_ns(now_ns)
-            && silence_ns >= self.silence_ns_max()
+        if let Some(silence_ns) = self.peer.silence.confirmed_ns(now_ns)
+            && silence_ns >= self.peer.silence_ns_max(&self.config)
         {
-            let short = self.short();
-            self.fail(SendError::PeerSilent { silence_ns, short });
+            self.fail(|short| SendError::PeerSilent { silence_ns, short });
         }
     }
 }
@@ -108,7 +127,7 @@ impl Sender {
 mod tests {
     use super::*;
     use crate::sender::{
-        State,
+        SenderConfig, State,
         tests::{self, MS, config},
     };
 

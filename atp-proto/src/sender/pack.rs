@@ -1,5 +1,4 @@
-//! Packs several whole messages into one packet, and learns whether the receiver takes such
-//! packets.
+//! Packs several whole messages into one packet.
 //!
 //! A packed packet takes the next messages of one group in the schedule's order, up to the first
 //! that isn't a whole one-packet message or doesn't fit. It never skips a message, and never waits
@@ -9,29 +8,17 @@
 //! without an ACK. Before the first receipt the sender assumes that it does, because short jobs
 //! live in the first round trips. Two rules bound the cost of a wrong assumption: the first packet
 //! of a flow is never packed, and after a timeout nothing is, until a receipt comes.
+//! [`Peer::may_take_packed`] has both.
+//!
+//! [`Peer::may_take_packed`]: super::peer::Peer::may_take_packed
 
 use super::{
-    Sender,
+    handout::{Handout, Packet, Place},
     members::Member,
     report::MessageId,
-    send::Packet,
-    sent_packets::{Transmission, TransmissionState},
+    sent_packets::Transmission,
 };
-use atp_common::wire::{Features, MEMBER_HEADER_LEN};
-
-/// The receiver's support of packed packets, as the sender knows it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Support {
-    /// No receipt has come.
-    #[default]
-    Assumed,
-    /// No receipt has come, and something timed out.
-    Doubted,
-    /// The last receipt announced it.
-    Announced,
-    /// A receipt came without it.
-    Missing,
-}
+use atp_common::wire::MEMBER_HEADER_LEN;
 
 /// A message in a packed packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,55 +31,26 @@ pub struct PackedMessage {
 
 const MEMBER_BYTES: u32 = MEMBER_HEADER_LEN as u32;
 
-impl Sender {
-    /// The messages in a packed packet, in the packet's order; none in any other packet. Only for a
-    /// packet that was just handed out.
-    pub fn packed_messages(&self, packet: &Packet) -> impl Iterator<Item = PackedMessage> + '_ {
-        let transmission = self.sent_packets.get(packet.header.slot());
-        let members = transmission.into_iter().flat_map(|t| self.sent_packets.members(t));
-        let MessageId { window, group, .. } = packet.message;
-        members.map(move |member| PackedMessage {
-            message: MessageId { window, group, id: member.message },
-            len: member.len_bytes,
-        })
-    }
-
-    /// Whether the next packet may be packed.
-    pub(super) fn may_pack(&self) -> bool {
-        self.config.packing
-            && match self.support {
-                Support::Assumed => self.report.packets_sent > 0,
-                Support::Announced => true,
-                Support::Doubted | Support::Missing => false,
-            }
-    }
-
-    /// Whether a message may share a packet that has `room_bytes` left: it has one packet, which it
-    /// has had from the start. Receivers distinguish segmentations by the header.
-    fn fits(&self, key: u32, room_bytes: u32) -> bool {
-        let message = self.window.ledger.message(key);
-        message.packets.count == 1
-            && message.segmentation == 0
-            && message.len_bytes + MEMBER_BYTES <= room_bytes
-    }
-
+impl Handout<'_> {
     /// Hands out the message `first`, the next one, with as many more of its group as fit. `None`
-    /// if it can't share a packet. `fresh_only`: see [`Sender::next_message`].
-    pub(super) fn pack(&mut self, now_ns: u64, first: u32, fresh_only: bool) -> Option<Packet> {
+    /// if it can't share a packet. `fresh_only`: see [`Window::next_message`].
+    ///
+    /// [`Window::next_message`]: super::window::Window::next_message
+    pub(super) fn pack(&mut self, first: u32, fresh_only: bool) -> Option<Packet> {
         let mut room_bytes = self.config.payload_bytes_max;
         let group = self.window.ledger.message(first).group;
         // No second message could fit.
         if !self.fits(first, room_bytes.saturating_sub(MEMBER_BYTES)) {
             return None;
         }
-        let (first_member, mut members) = (self.sent_packets.next_member(), 0);
+        let (first_member, mut members) = (self.transmissions.sent.next_member(), 0);
         let (mut key, mut bytes, mut any_lost) = (first, 0, false);
         loop {
-            let Some(member) = self.hand_out_whole(now_ns, key) else {
+            let Some(member) = self.hand_out_whole(key) else {
                 debug_assert!(false, "a scheduled message without a packet to send");
                 break;
             };
-            self.sent_packets.push_member(member);
+            self.transmissions.sent.push_member(member);
             (members, any_lost) = (members + 1, any_lost | member.was_lost);
             room_bytes -= MEMBER_BYTES + u32::from(member.len_bytes);
             bytes += u32::from(member.len_bytes);
@@ -106,38 +64,41 @@ impl Sender {
             return None;
         }
         let message = self.window.ledger.message(first);
-        let (id, attempt, no_ack) = (message.id, message.attempt, self.lanes.is_no_ack(group));
+        let (id, attempt) = (message.id, message.attempt);
         if members == 1 {
-            self.sent_packets.forget_members_from(first_member);
+            self.transmissions.sent.forget_members_from(first_member);
             members = 0;
         }
-        let slot = self.sent_packets.push(Transmission {
-            departs_ns: now_ns + self.lanes.backlog_ns(group),
-            number: 0,
-            group,
+        let transmission = Transmission {
             message: id.id,
-            index: 0,
-            position: 0,
             attempt,
-            state: TransmissionState::InFlight,
-            odd_window: self.window.is_odd(),
-            no_ack,
             first_member,
             members,
-        });
-        self.report.packets_sent += 1;
-        self.report.packets_retransmitted += u64::from(any_lost);
-        self.report.bytes_sent += u64::from(bytes);
-        self.report.messages_packed += u64::from(members);
+            ..self.transmission(group)
+        };
+        let slot = self.transmissions.sent.push(transmission);
+        self.counters.packets_sent += 1;
+        self.counters.packets_retransmitted += u64::from(any_lost);
+        self.counters.bytes_sent += u64::from(bytes);
+        self.counters.messages_packed += u64::from(members);
         // Unlike elsewhere, the members have left the schedule already.
         let has_more = self.window.groups[usize::from(group)].schedule.len() > 0;
-        let header = self.header(first, 0, slot, any_lost, members, has_more);
+        let place = Place { index: 0, slot, was_lost: any_lost, members, has_more };
         let len = bytes + u32::from(members) * MEMBER_BYTES;
-        Some(Packet { header, message: id, offset: 0, len })
+        Some(Packet { header: self.header(first, &place), message: id, offset: 0, len })
+    }
+
+    /// Whether a message may share a packet that has `room_bytes` left: it has one packet, which it
+    /// has had from the start. Receivers distinguish segmentations by the header.
+    fn fits(&self, key: u32, room_bytes: u32) -> bool {
+        let message = self.window.ledger.message(key);
+        message.packets.count == 1
+            && message.segmentation == 0
+            && message.len_bytes + MEMBER_BYTES <= room_bytes
     }
 
     /// Hands out the only packet of a message.
-    fn hand_out_whole(&mut self, now_ns: u64, key: u32) -> Option<Member> {
+    fn hand_out_whole(&mut self, key: u32) -> Option<Member> {
         let message = self.window.ledger.message_mut(key);
         let before = message.priority();
         let (_, was_lost) = message.packets.hand_out()?;
@@ -147,50 +108,17 @@ impl Sender {
             attempt: message.attempt,
             was_lost,
         };
-        self.update_message(now_ns, key, before);
+        self.window.update(key, before);
         Some(member)
-    }
-
-    /// Takes in the features that a receipt announced. Without support, packed packets in flight
-    /// are lost for certain.
-    pub(super) fn on_features(&mut self, now_ns: u64, features: Features) {
-        // It stays: a window that overlaps the one before goes on.
-        self.takes_overlap |= features.contains(Features::OVERLAP);
-        let support = match features.contains(Features::PACKED) {
-            _ if self.support == Support::Missing => return,
-            true => Support::Announced,
-            false => Support::Missing,
-        };
-        self.support = support;
-        if support == Support::Announced {
-            return;
-        }
-        for slot in self.sent_packets.packed_in_flight() {
-            if let Some(&transmission) = self.sent_packets.get(slot) {
-                self.lose(now_ns, slot, &transmission);
-            }
-        }
-    }
-
-    /// Notes a timeout.
-    pub(super) fn doubt_support(&mut self) {
-        if self.support == Support::Assumed {
-            self.support = Support::Doubted;
-        }
-    }
-
-    /// Whether the loss of a transmission says something about the path: a packed one may be lost
-    /// because the receiver doesn't know such packets.
-    pub(super) fn is_path_loss(&self, transmission: &Transmission) -> bool {
-        transmission.members == 0 || self.support == Support::Announced
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{SenderConfig, tests::*};
-    use super::*;
-    use atp_common::wire::{Fields, Flags, HEADER_LEN, Header, Kind, ReceiptBody, ReceiptWord};
+    use super::super::{Packet, Sender, SenderConfig, tests::*};
+    use atp_common::wire::{
+        Features, Fields, Flags, HEADER_LEN, Header, Kind, ReceiptBody, ReceiptWord,
+    };
 
     /// Packets of 100 bytes: six members of 10 bytes fit.
     fn packing() -> SenderConfig {
@@ -334,7 +262,6 @@ mod tests {
         }
         // Unknown features change nothing.
         sender.on_packet(7 * MS, &receipt(1, 0xfffd, 1)).unwrap();
-        assert_eq!(sender.support, Support::Announced);
         assert_eq!(send_all(&mut sender, 7 * MS).len(), 1);
     }
 

@@ -178,7 +178,7 @@ pub enum State {
 pub struct GroupReport {
     /// The group's id.
     pub group: u8,
-    /// N: the configured total, or messages queued (in the present window).
+    /// N: the configured total, or messages queued (in the current window).
     pub messages: u32,
     /// Messages that the receiver is known to have.
     pub delivered: u32,

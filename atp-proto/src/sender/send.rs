@@ -1,39 +1,15 @@
-//! Hands out packets: chooses the next message, gives its packets slots, and writes their headers.
+//! Hands out packets: DATA in the order of the schedule, FIN and TERMS when they are due.
 
 use super::{
-    Sender,
-    loss::REORDER_PACKETS,
+    PackedMessage, Packet, Sender,
+    ending::Attempt,
+    handout::Handout,
     report::MessageId,
-    sent_packets::{Transmission, TransmissionState},
+    sent_packets::TransmissionState,
+    terms::{Announcement, Facts},
     window::Window,
 };
-use crate::packets::PacketState;
-use atp_common::wire::{Fields, Flags, Header, Kind};
-
-/// The most packets whose ACKs are overdue, in windows: if a queue holds all packets up, or the
-/// path is broken, a lane doesn't go on forever. Beyond these, as many as find a lost packet.
-const OVERDUE_WINDOWS: u32 = 3;
-
-/// One DATA packet: `header`, then `len` bytes of `message` from `offset`. If the header is flagged
-/// PACKED, the body holds several messages, which [`Sender::packed_messages`] names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet {
-    /// Complete except for epoch and time, which the datapath stamps.
-    pub header: Header,
-    /// The message that it is part of; the first one of a packed packet.
-    pub message: MessageId,
-    /// The position of its data in the message, bytes; 0 in a packed packet.
-    pub offset: u32,
-    /// The length of its body, bytes. The caller may lengthen a packed packet by padding.
-    pub len: u32,
-}
-
-impl Packet {
-    /// Whether the packet holds several messages.
-    pub const fn is_packed(&self) -> bool {
-        self.header.flags().contains(Flags::PACKED)
-    }
-}
+use atp_common::wire::Flags;
 
 impl Sender {
     /// The next packet to send, in the order of MRDF or of queueing. It counts as in flight from
@@ -71,194 +47,64 @@ impl Sender {
         number: usize,
         mut take: impl FnMut(Packet),
     ) -> usize {
-        self.note_overdue(now_ns);
-        let of_closing = self
-            .in_closing(|sender| sender.hand_out_of_window(now_ns, &may_send, number, &mut take));
-        match of_closing {
-            None | Some(0) => self.hand_out_of_window(now_ns, &may_send, number, &mut take),
-            Some(handed) => handed,
-        }
-    }
-
-    fn hand_out_of_window(
-        &mut self,
-        now_ns: u64,
-        may_send: impl Fn(u8) -> bool,
-        number: usize,
-        mut take: impl FnMut(Packet),
-    ) -> usize {
-        if self.has_ended() || self.sends_only_fin() || self.is_paused(now_ns) {
-            return 0;
-        }
-        let mut room = self.config.window_packets().saturating_sub(self.sent_packets.span());
-        if room == 0 {
-            self.sent_packets.reclaim(|_| true);
-            room = self.config.window_packets().saturating_sub(self.sent_packets.span());
-        }
-        self.open_first_window(now_ns);
-        room = room.min(self.first_window_room().unwrap_or(room));
-        let next = self.window.next_message(|group| may_send(group) && self.has_lane_room(group));
-        let Some((key, fresh_only)) = next.filter(|_| room > 0) else {
-            return 0;
-        };
-        self.first_window.on_sent(now_ns);
-        self.announcement.on_sent(now_ns);
-        if number > 0
-            && self.may_pack()
-            && let Some(packet) = self.pack(now_ns, key, fresh_only)
-        {
-            take(packet);
-            return 1;
-        }
-        let message = self.window.ledger.message(key);
-        let (group, before, is_fresh) =
-            (message.group, message.priority(), message.packets.new > 0);
-        let departs_ns = now_ns + self.lanes.backlog_ns(group);
-        let no_ack = self.lanes.is_no_ack(group);
-        let lane_room = self.lane_room(group).unwrap_or(room);
-        let (number, odd_window) = (number.min(room.min(lane_room) as usize), self.window.is_odd());
-        let mut handed = 0;
-        while handed < number {
-            let message = self.window.ledger.message_mut(key);
-            let Some((position, was_lost)) = message.packets.hand_out() else { break };
-            let index = message.index_at(position);
-            let slot = self.sent_packets.push(Transmission {
-                departs_ns,
-                number: 0,
-                group,
-                message: message.id.id,
-                index,
-                position,
-                attempt: message.attempt,
-                state: TransmissionState::InFlight,
-                odd_window,
-                no_ack,
-                members: 0,
-                first_member: 0,
+        let Self {
+            config, windows, transmissions, peer, first_window, announcement, report, ..
+        } = self;
+        transmissions.note_overdue(now_ns);
+        for window in windows.each_mut() {
+            if window.is_over() || window.sends_only_fin() || peer.no_room.is_paused(now_ns) {
+                continue;
+            }
+            let mut room = transmissions.slots_left(config.window_packets());
+            first_window.open(now_ns, peer, window.is_exact());
+            let first_room = first_window.room(config, peer, transmissions.sent.in_flight());
+            room = room.min(first_room.unwrap_or(room));
+            let next = window.next_message(|lane| {
+                may_send(config.groups[usize::from(lane)].group)
+                    && transmissions.has_lane_room(lane)
             });
-            let was_last_new = is_fresh && message.packets.new == 0;
-            let packet = self.packet(key, index, slot, was_lost);
-            self.report.packets_sent += 1;
-            self.report.packets_retransmitted += u64::from(was_lost);
-            self.report.bytes_sent += u64::from(packet.len);
-            take(packet);
-            handed += 1;
-            // Only lost packets of the message are left: another message may come first.
-            if was_last_new {
-                break;
+            let Some((key, fresh_only)) = next.filter(|_| room > 0) else { continue };
+            first_window.on_sent(now_ns);
+            announcement.on_sent(now_ns);
+            let may_pack = config.packing && peer.may_take_packed(report.packets_sent);
+            let lane = window.ledger.message(key).group;
+            let mut handout = Handout {
+                now_ns,
+                config,
+                window,
+                transmissions,
+                counters: report,
+                states_backlogs: peer.advice.wants_backlogs(),
+            };
+            if may_pack && let Some(packet) = handout.pack(key, fresh_only) {
+                take(packet);
+                return 1;
             }
+            let room = room.min(handout.transmissions.lane_room(lane).unwrap_or(room));
+            return handout.packets_of(key, number.min(room as usize), take);
         }
-        self.update_message(now_ns, key, before);
-        handed
+        0
     }
 
-    /// The number of packets that a lane's window has room for; `None` if it has no window.
-    fn lane_room(&self, lane: u8) -> Option<u32> {
-        let packets = self.lanes.window_packets(lane);
-        let (in_flight, overdue) = self.sent_packets.lane_in_flight(lane);
-        let ignored = packets.saturating_mul(OVERDUE_WINDOWS).saturating_add(REORDER_PACKETS);
-        let awaited = in_flight - overdue.min(ignored);
-        (packets > 0).then(|| packets.saturating_sub(awaited))
-    }
-
-    /// Makes room in the lanes' windows for packets whose ACKs are overdue. With a packet or two in
-    /// flight no later packet overtakes a lost one, and a lane would be silent until the timeout.
-    pub(super) fn note_overdue(&mut self, now_ns: u64) {
-        for lane in 0..self.config.groups.len() {
-            let lane = lane as u8;
-            if self.lanes.window_packets(lane) > 0 {
-                self.sent_packets.set_overdue(lane, now_ns, self.lanes.overdue_ns(lane));
-            }
-        }
-    }
-
-    /// When an overdue ACK makes room in a full window.
-    pub(super) fn window_timeout_ns(&self) -> Option<u64> {
-        let is_full = |lane: &u8| self.lane_room(*lane) == Some(0);
-        let overdue_ns = |lane| {
-            let (_, departs_ns) = self.sent_packets.first_awaited(lane)?;
-            Some(departs_ns.saturating_add(self.lanes.overdue_ns(lane)))
-        };
-        let lanes = (0..self.config.groups.len()).map(|lane| lane as u8);
-        lanes.filter(is_full).filter_map(overdue_ns).min()
-    }
-
-    fn has_lane_room(&self, group: u8) -> bool {
-        self.group_index(group).and_then(|lane| self.lane_room(lane)) != Some(0)
-    }
-
-    /// Whether a lane's window is full and the lane has more to send: its ACKs are awaited.
-    pub fn waits_for_acks(&self) -> bool {
-        let is_full = |group| !self.has_lane_room(group);
-        self.windows().any(|window| window.next_message(is_full).is_some())
-    }
-
-    /// Whether all windows are full: no new message could be sent now.
-    pub fn is_full(&self) -> bool {
-        self.config.groups.iter().all(|group| !self.has_lane_room(group.group))
-    }
-
-    fn packet(&self, key: u32, index: u32, slot: u32, was_lost: bool) -> Packet {
-        let message = self.window.ledger.message(key);
-        let offset = index * message.payload_bytes;
-        let has_more = self.has_more(key);
-        let header = self.header(key, index, slot, was_lost, 0, has_more);
-        let len = (message.len_bytes - offset).min(message.payload_bytes);
-        Packet { header, message: message.id, offset, len }
-    }
-
-    /// The header of a packet of the message `key`, or of a packed packet that begins with it if
-    /// there are `members`. `has_more`: the lane has more to send after it.
-    pub(super) fn header(
-        &self,
-        key: u32,
-        index: u32,
-        slot: u32,
-        was_lost: bool,
-        members: u16,
-        has_more: bool,
-    ) -> Header {
-        let message = self.window.ledger.message(key);
-        let group = &self.window.groups[usize::from(message.group)];
-        let backlogged = self.receiver_advice.wants_backlogs() && has_more;
-        let flag = |set: bool, flag: Flags| if set { flag } else { Flags::NONE };
-        let header = Header::new(&Fields {
-            kind: Kind::Data,
-            flags: flag(was_lost, Flags::RETRANSMIT)
-                .with(flag(group.exact, Flags::ORDERED))
-                .with(flag(members > 0, Flags::PACKED))
-                .with(flag(backlogged, Flags::BACKLOGGED))
-                .with(flag(self.lanes.is_no_ack(message.group), Flags::NO_ACK)),
-            group: message.id.group,
-            job: self.config.job,
-            cookie: self.config.cookie,
-            message: message.id.id,
-            index,
-            count: if members > 0 { members.into() } else { message.packets.count },
-            epoch: 0,
-            slot,
-            time: 0,
+    /// The messages in a packed packet, in the packet's order; none in any other packet. Only for a
+    /// packet that was just handed out.
+    pub fn packed_messages(&self, packet: &Packet) -> impl Iterator<Item = PackedMessage> + '_ {
+        let sent = &self.transmissions.sent;
+        let members = sent.get(packet.header.slot()).into_iter().flat_map(|t| sent.members(t));
+        let MessageId { window, group, .. } = packet.message;
+        members.map(move |member| PackedMessage {
+            message: MessageId { window, group, id: member.message },
+            len: member.len_bytes,
         })
-        .with_segmentation(message.segmentation);
-        match self.config.windows {
-            true => header.with_window(self.window.number),
-            false => header,
-        }
     }
 
     /// Takes back a packet that did not leave: the socket refused it, or the host dropped it.
     /// Packets that are taken back in reverse order give their slots back too.
     pub fn take_back(&mut self, packet: &Packet) {
-        let slot = packet.header.slot();
-        let Some(&transmission) = self.sent_packets.get(slot) else { return };
-        self.in_window_of(&transmission, |sender| {
-            sender.take_back_of_window(packet, &transmission)
-        });
-    }
-
-    fn take_back_of_window(&mut self, packet: &Packet, &transmission: &Transmission) {
-        let slot = packet.header.slot();
-        let same = self.message_id(&transmission) == packet.message
+        let sent = &mut self.transmissions.sent;
+        let Some(&transmission) = sent.get(packet.header.slot()) else { return };
+        let Some(window) = self.windows.of(&transmission) else { return };
+        let same = window.message_id(&transmission) == packet.message
             && transmission.index == packet.header.index()
             && transmission.state == TransmissionState::InFlight;
         if !same {
@@ -269,48 +115,96 @@ impl Sender {
         self.report.packets_retransmitted -= u64::from(was_lost);
         self.report.bytes_sent -= match transmission.members {
             0 => u64::from(packet.len),
-            _ => self.sent_packets.members(&transmission).map(|m| u64::from(m.len_bytes)).sum(),
+            _ => sent.members(&transmission).map(|member| u64::from(member.len_bytes)).sum(),
         };
         self.report.messages_packed -= u64::from(transmission.members);
-        // The last message is put back first.
-        for n in (0..transmission.parts()).rev() {
-            let part = self.sent_packets.part(&transmission, n);
-            let was_lost = if transmission.members == 0 { was_lost } else { part.was_lost };
-            let Some(key) = self.part_key(transmission.group, &part) else { continue };
-            let message = self.window.ledger.message_mut(key);
-            if message.packets.state(part.position) == PacketState::InFlight {
-                let before = message.priority();
-                let state = if was_lost { PacketState::Lost } else { PacketState::New };
-                message.packets.set(part.position, state);
-                self.update_message(transmission.departs_ns, key, before);
+        window.take_back(&transmission, was_lost, sent);
+        sent.take_back(packet.header.slot());
+    }
+
+    /// Writes the next control packet (FIN or TERMS), header and body, into `out` and returns its
+    /// length. `None` if none is due. 524 bytes are always enough, 84 for one group. Once the job
+    /// has ended, the last FINs tell the receiver so: no answer follows them.
+    pub fn next_control(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
+        if let Some(len) = self.next_fin(now_ns, true, out) {
+            return Some(len);
+        }
+        if let Some(len) = self.windows.current.next_confirmation(now_ns, &self.config, out) {
+            return Some(len);
+        }
+        // Windows end in order.
+        if self.windows.closing().is_none()
+            && let Some(len) = self.next_fin(now_ns, false, out)
+        {
+            return Some(len);
+        }
+        if let Some(len) = self.windows.current.next_confirmation(now_ns, &self.config, out) {
+            return Some(len);
+        }
+        let (facts, announcement) = self.facts_and_announcement();
+        announcement.next(now_ns, &facts, out)
+    }
+
+    /// Writes the next FIN of the current window or of the one before it, if it is due.
+    fn next_fin(&mut self, now_ns: u64, of_closing: bool, out: &mut [u8]) -> Option<usize> {
+        let timeout_ns = match of_closing {
+            true => self.fin_timeout_ns(self.windows.before_current()?),
+            false => self.fin_timeout_ns(&self.windows.current),
+        };
+        let is_due = timeout_ns.is_some_and(|at_ns| at_ns <= now_ns);
+        if is_due && !of_closing {
+            let (facts, announcement) = self.facts_and_announcement();
+            if announcement.fin_waits_until_ns(&facts).is_some()
+                && let Some(len) = announcement.next_before_fin(now_ns, &facts, out)
+            {
+                return Some(len);
             }
         }
-        self.sent_packets.take_back(slot);
+        let Self { config, windows, transmissions, peer, report, .. } = self;
+        let window = match of_closing {
+            true => windows.before_current_mut()?,
+            false => &mut windows.current,
+        };
+        if !is_due {
+            // The reason for a FIN may have disappeared between two of its pages.
+            window.ending.stop_pages();
+            return None;
+        }
+        let start = Attempt {
+            now_ns,
+            timeout_ns: transmissions.lanes.base_timeout_ns(),
+            backlog_ns: transmissions.lanes.longest_backlog_ns(),
+            packets_sent: report.packets_sent,
+            pages: window.fin_pages(),
+        };
+        let sent = &mut transmissions.sent;
+        let len = window.next_fin(&start, config, sent, &mut peer.silence, out);
+        windows.void_ended(sent);
+        len
     }
-}
 
-impl Window {
-    /// The next message to send, and whether its group sends only messages that were never tried in
-    /// full: the configuration may want that of a group that has enough. Otherwise such a group
-    /// sends nothing more.
-    pub(super) fn next_message(&self, may_send: impl Fn(u8) -> bool) -> Option<(u32, bool)> {
-        // While needed messages are still to be queued, unneeded ones are sent as well, but last:
-        // otherwise they would fill the buffer forever.
-        let ending = self
-            .groups
-            .iter()
-            .all(|group| group.is_all_queued() || group.has_enough() && !group.tries_all);
-        let candidates = self.groups.iter().filter_map(|group| {
-            let enough = group.has_enough();
-            if enough && ending && !group.tries_all || !may_send(group.config.group) {
-                return None;
-            }
-            let fresh_only = enough && ending;
-            let (rank, key) = group.schedule.first(fresh_only)?;
-            // An exact group's ranks are ids, not remaining data.
-            Some(((enough, !group.exact, rank), (key, fresh_only)))
-        });
-        candidates.min_by_key(|(order, _)| *order).map(|(_, next)| next)
+    /// When the next FIN of an open window is due.
+    pub(super) fn fin_timeout_ns(&self, window: &Window) -> Option<u64> {
+        let paused_until_ns = self.peer.no_room.paused_until_ns().unwrap_or(0);
+        let is_current = window.number == self.windows.current.number;
+        let terms_ns = is_current.then(|| self.announcement.fin_waits_until_ns(&self.facts()));
+        let terms_ns = terms_ns.flatten().unwrap_or(0);
+        Some(window.fin_timeout_ns()?.max(paused_until_ns).max(terms_ns))
+    }
+
+    /// The facts on which the announcement of terms depends.
+    pub(super) fn facts(&self) -> Facts<'_> {
+        let Self { config, windows, transmissions, report, .. } = self;
+        let packets_sent = report.packets_sent;
+        Facts { config, window: &windows.current, transmissions, packets_sent }
+    }
+
+    /// The same, and the announcement.
+    fn facts_and_announcement(&mut self) -> (Facts<'_>, &mut Announcement) {
+        let Self { config, windows, transmissions, report, announcement, .. } = self;
+        let packets_sent = report.packets_sent;
+        let facts = Facts { config, window: &windows.current, transmissions, packets_sent };
+        (facts, announcement)
     }
 }
 
@@ -321,7 +215,7 @@ mod tests {
         tests::{MS, ack, config, send_all},
     };
     use super::*;
-    use crate::{GroupConfig, Pace};
+    use crate::{GroupConfig, Pace, sender::loss::REORDER_PACKETS};
     use atp_common::laws::rtt::Rtt;
     use proptest::prelude::*;
 
@@ -357,9 +251,9 @@ mod tests {
                 let after = awaited(&sender, window_packets);
                 prop_assert!(after <= window_packets.max(before));
                 // All that is left waits for ACKs of its lane, unless slots are scarce.
-                let has_slots = sender.sent_packets.span() < sender.config.window_packets();
+                let has_slots = sender.transmissions.sent.span() < sender.config.window_packets();
                 if packets.len() < batch && has_slots {
-                    let has_more = sender.windows().any(|w| w.next_message(|_| true).is_some());
+                    let has_more = sender.windows.iter().any(|w| w.next_message(|_| true).is_some());
                     prop_assert_eq!(has_more, sender.waits_for_acks());
                     prop_assert!(!has_more || after >= window_packets);
                 }
@@ -370,13 +264,13 @@ mod tests {
                         ack(&mut sender, now_ns, &packet);
                     }
                 }
-                let has_more = sender.windows().any(|w| w.next_message(|_| true).is_some());
+                let has_more = sender.windows.iter().any(|w| w.next_message(|_| true).is_some());
                 if sender.in_flight() == 0 && !has_more {
                     break;
                 }
             }
             prop_assert_eq!(sender.in_flight(), 0);
-            prop_assert!(sender.windows().all(|w| w.next_message(|_| true).is_none()));
+            prop_assert!(sender.windows.iter().all(|w| w.next_message(|_| true).is_none()));
         }
     }
 
@@ -422,7 +316,7 @@ mod tests {
 
     /// The packets in flight that take room in the window of lane 0.
     fn awaited(sender: &Sender, window_packets: u32) -> u32 {
-        let (in_flight, overdue) = sender.sent_packets.lane_in_flight(0);
+        let (in_flight, overdue) = sender.transmissions.sent.lane_in_flight(0);
         in_flight - overdue.min(3 * window_packets + REORDER_PACKETS)
     }
 

@@ -4,7 +4,7 @@
 //! by TERMS alone. The sender repeats them until a receipt names their revision. A receiver that
 //! was restarted names none, and gets them again.
 
-use super::{Sender, group::Group, window::Window};
+use super::{config::SenderConfig, group::Group, transmissions::Transmissions, window::Window};
 use atp_common::wire::{
     COUNT_MAX, Features, Fields, Flags, HEADER_LEN, Header, Kind, Order, TERMS_GROUPS_MAX,
     TermsBody, TermsGroup,
@@ -23,7 +23,7 @@ const INTERVAL_NS_MAX: u64 = 1_000_000_000;
 /// The terms as the receiver knows them.
 #[derive(Debug)]
 pub(crate) struct Announcement {
-    /// The number of the present revision, 1 to [`COUNT_MAX`].
+    /// The number of the current revision, 1 to [`COUNT_MAX`].
     revision: u32,
     /// A receipt named this revision.
     is_known: bool,
@@ -41,12 +41,10 @@ pub(crate) struct Announcement {
     packets_before: u64,
     /// The time field of the latest REQUEST.
     answered: Option<u32>,
-    /// The present revision answers a REQUEST.
+    /// The current revision answers a REQUEST.
     is_answer: bool,
     /// When the next revision may leave.
     earliest_ns: u64,
-    /// The window of the terms.
-    window: u32,
     /// A receipt named a revision of this window whose orders are those of now.
     is_order_known: bool,
     /// When all pages of the revision were last sent.
@@ -71,7 +69,6 @@ impl Default for Announcement {
             answered: None,
             is_answer: false,
             earliest_ns: 0,
-            window: 0,
             is_order_known: false,
             sent_ns: None,
             sent_before_fin: 0,
@@ -82,8 +79,8 @@ impl Default for Announcement {
 
 impl Announcement {
     /// Begins a window, whose N may differ. Its terms follow its first DATA.
-    pub(crate) fn begin_window(&mut self, number: u32, packets_sent: u64) {
-        (self.window, self.packets_before) = (number, packets_sent);
+    pub(crate) fn begin_window(&mut self, packets_sent: u64) {
+        self.packets_before = packets_sent;
         self.sent_before_fin = 0;
         self.is_order_known = false;
         self.is_answer = false;
@@ -135,7 +132,7 @@ impl Announcement {
         }
     }
 
-    /// The receiver doesn't know the present revision any more: it is due again.
+    /// The receiver doesn't know the current revision any more: it is due again.
     fn forget_known(&mut self) {
         if std::mem::take(&mut self.is_known) {
             self.is_order_known = false;
@@ -161,117 +158,128 @@ impl Announcement {
     }
 }
 
-impl Sender {
+impl Announcement {
     /// When the terms are due, if that is a matter of time.
-    pub(super) fn terms_timeout_ns(&self) -> Option<u64> {
-        self.wants_terms().then_some(self.announcement.due_ns).flatten()
+    pub(super) fn timeout_ns(&self, facts: &Facts) -> Option<u64> {
+        self.is_wanted(facts).then_some(self.due_ns).flatten()
     }
 
     /// Whether the receiver has to be told. FIN says the same to a window that ends.
-    fn wants_terms(&self) -> bool {
-        let Announcement { is_known, is_unsupported, packets_before, is_answer, .. } =
-            self.announcement;
-        self.config.announce_terms
-            && !(is_known || is_unsupported || self.has_ended())
-            && self.report.packets_sent > packets_before
-            && (is_answer || !(self.window.ending.is_fin_sent() || self.window.ending.is_forced()))
+    fn is_wanted(&self, facts: &Facts) -> bool {
+        let Facts { config, window, packets_sent, .. } = facts;
+        config.announce_terms
+            && !(self.is_known || self.is_unsupported || window.is_over())
+            && *packets_sent > self.packets_before
+            && (self.is_answer || !window.ending.has_begun())
     }
 
-    /// When the window's first FIN may leave, as far as its terms decide: an answer of incomplete
-    /// messages depends on their order, which FIN doesn't say. `None` if they decide nothing.
-    pub(super) fn fin_awaits_terms_until_ns(&self, window: &Window) -> Option<u64> {
-        let terms = &self.announcement;
+    /// When the first FIN of the current window may leave, as far as its terms decide: an answer of
+    /// incomplete messages depends on their order, which FIN doesn't say. `None` if they decide
+    /// nothing.
+    pub(super) fn fin_waits_until_ns(&self, facts: &Facts) -> Option<u64> {
         let states = |group: &Group| group.config.order != Order::Unknown && !group.exact;
-        let is_first = !(window.ending.is_fin_sent() || window.ending.is_forced());
-        let is_awaited = terms.window == window.number
-            && is_first
-            && self.wants_terms()
-            && !(terms.is_order_known || terms.without_order)
-            && window.groups.iter().any(states);
+        let is_awaited = !facts.window.ending.has_begun()
+            && self.is_wanted(facts)
+            && !(self.is_order_known || self.without_order)
+            && facts.window.groups.iter().any(states);
         if !is_awaited {
             return None;
         }
-        let timeout_ns = self.lanes.base_timeout_ns();
-        let sent_ns = terms.sent_ns.filter(|_| terms.next_page.is_none());
-        Some(match (sent_ns, self.may_send_terms_before_fin()) {
-            (Some(sent_ns), true) => (sent_ns + timeout_ns).max(terms.earliest_ns),
+        let timeout_ns = facts.transmissions.lanes.base_timeout_ns();
+        let sent_ns = self.sent_ns.filter(|_| self.next_page.is_none());
+        Some(match (sent_ns, self.may_be_sent_before_fin()) {
+            (Some(sent_ns), true) => (sent_ns + timeout_ns).max(self.earliest_ns),
             (Some(sent_ns), false) => sent_ns + timeout_ns,
-            (None, true) => terms.earliest_ns,
+            (None, true) => self.earliest_ns,
             (None, false) => 0,
         })
     }
 
-    fn may_send_terms_before_fin(&self) -> bool {
-        self.announcement.sent_before_fin < SENT_BEFORE_FIN_MAX
+    fn may_be_sent_before_fin(&self) -> bool {
+        self.sent_before_fin < SENT_BEFORE_FIN_MAX
     }
 
     /// Writes the next page of TERMS that a due FIN awaits; `None` if they were sent often enough.
-    pub(super) fn next_terms_before_fin(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
-        if !self.may_send_terms_before_fin() {
+    pub(super) fn next_before_fin(
+        &mut self,
+        now_ns: u64,
+        facts: &Facts,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        if !self.may_be_sent_before_fin() {
             return None;
         }
-        self.announcement.due_ns = Some(now_ns);
-        let len = self.next_terms(now_ns, out)?;
-        if self.announcement.next_page.is_none() {
-            self.announcement.sent_before_fin += 1;
+        self.due_ns = Some(now_ns);
+        let len = self.next(now_ns, facts, out)?;
+        if self.next_page.is_none() {
+            self.sent_before_fin += 1;
         }
         Some(len)
     }
 
     /// Writes the next page of TERMS, if one is due.
-    pub(super) fn next_terms(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
-        if !self.wants_terms() {
-            self.announcement.next_page = None;
+    pub(super) fn next(&mut self, now_ns: u64, facts: &Facts, out: &mut [u8]) -> Option<usize> {
+        if !self.is_wanted(facts) || self.due(now_ns) > now_ns {
+            self.next_page = None;
             return None;
         }
-        let due_ns = self.announcement.due(now_ns);
-        if due_ns > now_ns {
-            self.announcement.next_page = None;
-            return None;
-        }
-        let page = self.announcement.next_page.unwrap_or(0);
-        let len = self.write_terms(now_ns, page, out)?;
-        let is_last = page + 1 == self.terms_pages();
-        self.announcement.next_page = (!is_last).then_some(page + 1);
+        let page = self.next_page.unwrap_or(0);
+        let len = self.write(now_ns, facts, page, out)?;
+        let is_last = page + 1 == facts.pages();
+        self.next_page = (!is_last).then_some(page + 1);
         if is_last {
-            self.announcement.sent_ns = Some(now_ns);
-            let interval_ns_min = INTERVAL_NS_MIN.max(self.lanes.base_timeout_ns());
+            let lanes = &facts.transmissions.lanes;
+            self.sent_ns = Some(now_ns);
+            let interval_ns_min = INTERVAL_NS_MIN.max(lanes.base_timeout_ns());
             let interval_ns_max = INTERVAL_NS_MAX.max(interval_ns_min);
-            let interval_ns = 2 * self.announcement.interval_ns;
-            self.announcement.interval_ns = interval_ns.clamp(interval_ns_min, interval_ns_max);
-            self.announcement.earliest_ns = now_ns + PAGE_NS * (page as u64 + 1);
-            let backlog_ns = self.lanes.longest_backlog_ns();
-            self.announcement.due_ns =
-                Some(now_ns + self.announcement.interval_ns.saturating_add(backlog_ns));
+            self.interval_ns = (2 * self.interval_ns).clamp(interval_ns_min, interval_ns_max);
+            self.earliest_ns = now_ns + PAGE_NS * (page as u64 + 1);
+            let wait_ns = self.interval_ns.saturating_add(lanes.longest_backlog_ns());
+            self.due_ns = Some(now_ns + wait_ns);
         }
         Some(len)
     }
 
-    fn terms_pages(&self) -> usize {
-        self.window.groups.len().div_ceil(TERMS_GROUPS_MAX)
-    }
-
-    fn write_terms(&self, now_ns: u64, page: usize, out: &mut [u8]) -> Option<usize> {
+    fn write(&self, now_ns: u64, facts: &Facts, page: usize, out: &mut [u8]) -> Option<usize> {
+        let Facts { config, window, transmissions, .. } = facts;
         let (head, body) = out.split_at_mut_checked(HEADER_LEN)?;
-        let groups = self.window.groups.chunks(TERMS_GROUPS_MAX).nth(page)?;
-        let answered = self.announcement.answered.unwrap_or(0);
-        let terms = groups.iter().map(|group| terms(group, self.announcement.without_order));
-        let body_len = TermsBody::write(body, self.window.number, answered, terms)?;
+        let groups = window.groups.chunks(TERMS_GROUPS_MAX).nth(page)?;
+        let answered = self.answered.unwrap_or(0);
+        let terms = groups.iter().map(|group| terms(group, self.without_order));
+        let body_len = TermsBody::write(body, window.number, answered, terms)?;
         let header = Header::new(&Fields {
             kind: Kind::Terms,
             flags: Flags::NONE,
             group: groups[0].config.group,
-            job: self.config.job,
-            cookie: self.config.cookie,
+            job: config.job,
+            cookie: config.cookie,
             message: 0,
-            index: self.announcement.revision,
-            count: self.terms_pages() as u32,
+            index: self.revision,
+            count: facts.pages() as u32,
             epoch: page as u16,
-            slot: self.sent_packets.next_slot().wrapping_sub(1),
+            slot: transmissions.sent.next_slot().wrapping_sub(1),
             time: Header::time_of(now_ns),
         });
         head.copy_from_slice(header.as_bytes());
         Some(HEADER_LEN + body_len)
+    }
+}
+
+/// The sender's facts on which the announcement depends.
+#[derive(Clone, Copy)]
+pub(crate) struct Facts<'a> {
+    pub(crate) config: &'a SenderConfig,
+    /// The current window: its terms are announced.
+    pub(crate) window: &'a Window,
+    pub(crate) transmissions: &'a Transmissions,
+    /// DATA packets handed out so far.
+    pub(crate) packets_sent: u64,
+}
+
+impl Facts<'_> {
+    /// The number of TERMS, or pages, for all groups.
+    fn pages(&self) -> usize {
+        self.window.groups.len().div_ceil(TERMS_GROUPS_MAX)
     }
 }
 

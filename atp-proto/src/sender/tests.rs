@@ -325,7 +325,7 @@ fn receipt__releases_messages_and_retransmits_those_the_application_never_got() 
     assert_eq!((again.message, again.header.slot()), (id(1), 4));
     // The old acknowledgment, repeated, doesn't count for the new attempt.
     ack(&mut sender, 3 * MS, &packets[1]);
-    assert_eq!(sender.window.groups[0].awaiting_receipt, 0);
+    assert_eq!(sender.windows.current.groups[0].awaiting_receipt, 0);
 }
 
 #[test]

@@ -1,21 +1,16 @@
-//! The windows of a stream that are open: the present one, and while its end is being confirmed,
-//! the one before it.
-//!
-//! Every phase works on `Sender::window`. For the closing window, [`Sender::in_window`] puts that
-//! one there while the phase runs.
+//! One window of a stream: its messages, its state and its end.
 
 use super::{
-    Sender,
     awaiting_receipt::AwaitingReceipt,
     buckets::Ranks,
-    config::{GroupConfig, SenderConfig},
+    config::{CompleteAt, GroupConfig, SenderConfig},
     ending::Ending,
     group::Group,
     ledger::Ledger,
-    report::{GroupReport, LostIds, State},
-    sent_packets::Transmission,
+    report::{GroupReport, SendError, Short, State},
     told_by::ToldBy,
 };
+use atp_common::units::Msr;
 
 /// One window of a stream; the only one of another job.
 #[derive(Debug)]
@@ -33,14 +28,14 @@ pub(crate) struct Window {
     pub(crate) ending: Ending,
     /// Messages that have a receipt.
     pub(crate) delivered: u32,
-    /// Those that had one before the receiver's present process named any.
+    /// Those that had one before the receiver's current process named any.
     pub(crate) named_before: u32,
     /// Whose messages receipts have named, and whose counts are final.
     pub(crate) told_by: ToldBy,
 }
 
 impl Window {
-    pub(crate) fn new(number: u32, before_slot: u32, groups: Vec<Group>) -> Self {
+    fn new(number: u32, before_slot: u32, groups: Vec<Group>, ending: Ending) -> Self {
         Self {
             number,
             before_slot,
@@ -49,15 +44,51 @@ impl Window {
             groups,
             ranks: Ranks::default(),
             awaiting_receipt: AwaitingReceipt::new(),
-            ending: Ending::default(),
+            ending,
             delivered: 0,
             named_before: 0,
             told_by: ToldBy::Nobody,
         }
     }
 
+    /// The first window, or the only one.
+    pub(crate) fn first(config: &SenderConfig) -> Self {
+        let new = |group: &GroupConfig| Group::new(*group, group.msr.is_exact(), config);
+        let mut ending = Ending::default();
+        if !config.windows {
+            ending.set_last();
+        }
+        Self::new(0, 0, config.groups.iter().map(new).collect(), ending)
+    }
+
+    /// The window after this one, which begins after the slot `before_slot`. `sizes` gives each
+    /// group's N, known or expected.
+    pub(crate) fn next(
+        &self,
+        config: &SenderConfig,
+        before_slot: u32,
+        sizes: impl Fn(&GroupConfig) -> (Option<u32>, u32),
+    ) -> Self {
+        let mut announced = 0;
+        let next = |(group, configured): (&Group, &GroupConfig)| {
+            let (total, expected) = sizes(&group.config);
+            // The receiver would refuse an N above the limit, so it isn't announced.
+            let total = total.filter(|total| *total <= config.messages_max - announced);
+            announced += total.unwrap_or(0);
+            let next = GroupConfig { total, expected, msr: configured.msr, ..group.config };
+            Group::new(next, group.exact, config)
+        };
+        let groups = self.groups.iter().zip(&config.groups).map(next).collect();
+        Self::new(self.number.wrapping_add(1), before_slot, groups, self.ending.next_window())
+    }
+
     pub(crate) fn is_odd(&self) -> bool {
         self.number % 2 == 1
+    }
+
+    /// Whether all groups are exact.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.groups.iter().all(|group| group.exact)
     }
 
     /// Whether it has ended, or its job has failed.
@@ -65,158 +96,96 @@ impl Window {
         matches!(self.state, State::Done | State::Ended | State::Failed(_))
     }
 
+    /// Whether no more data is sent: the end is forced, or the receiver has confirmed it.
+    pub(crate) fn sends_only_fin(&self) -> bool {
+        self.ending.is_forced() || self.ending.is_settled()
+    }
+
+    /// Whether a slot that was sent is of this window or of a later one. `next_slot`: that of the
+    /// next packet.
+    pub(crate) fn is_in_or_after(&self, slot: u32, next_slot: u32) -> bool {
+        // A window may have more slots than serial arithmetic tells apart.
+        let last_slot = next_slot.wrapping_sub(1);
+        let in_window = last_slot.wrapping_sub(self.before_slot);
+        self.number == 0 || last_slot.wrapping_sub(slot) < in_window
+    }
+
+    /// The groups that have less than they need.
+    pub(crate) fn short(&self) -> Vec<Short> {
+        self.groups.iter().filter_map(Group::short).collect()
+    }
+
+    pub(crate) fn reports(&self) -> Vec<GroupReport> {
+        self.groups.iter().map(Group::report).collect()
+    }
+
+    /// Announces that no more messages come. Returns whether the terms have changed by that.
+    pub(crate) fn finish(&mut self) -> bool {
+        if self.state != State::Open {
+            return false;
+        }
+        self.state = State::Finishing;
+        let told = |group: &Group| group.is_total_known().then(|| group.messages());
+        let before: Vec<_> = self.groups.iter().map(told).collect();
+        for group in &mut self.groups {
+            group.closed = true;
+        }
+        !self.groups.iter().map(told).eq(before)
+    }
+
+    /// Forces the end: from now on only FIN is sent.
+    pub(crate) fn end_now(&mut self) {
+        if !self.is_over() && !self.sends_only_fin() {
+            self.state = State::Finishing;
+            self.ending.force();
+        }
+    }
+
+    /// Forces the end, and doesn't wait for the names of lost messages any more.
+    pub(crate) fn cancel(&mut self) {
+        match !self.is_over() && self.ending.is_settled() {
+            true => self.end(),
+            false => self.end_now(),
+        }
+    }
+
+    /// Makes the window need no more messages, unless its end is forced already: its receiver has
+    /// decided by what it needed, or will.
+    pub(crate) fn need_nothing(&mut self, complete_at: CompleteAt) {
+        if !(self.is_over() || self.sends_only_fin()) {
+            for group in &mut self.groups {
+                group.set_msr(Msr::NONE, complete_at);
+            }
+        }
+    }
+
+    /// Ends the window with the counts that the receiver has stated.
+    pub(crate) fn end(&mut self) {
+        for group in &mut self.groups {
+            group.forgotten = group.delivered;
+        }
+        let enough = self.groups.iter().all(|group| group.delivered_by_fin >= group.needed());
+        if self.ending.is_last() {
+            self.ending.confirm();
+        }
+        self.close(if enough { State::Done } else { State::Ended });
+    }
+
+    /// Fails, unless the receiver has confirmed the end.
+    pub(crate) fn fail(&mut self, error: SendError) {
+        if self.is_over() {
+            return;
+        }
+        match self.ending.is_settled() {
+            true => self.end(),
+            false => self.close(State::Failed(error)),
+        }
+    }
+
     /// Releases all messages.
-    pub(crate) fn close(&mut self) {
+    fn close(&mut self, state: State) {
+        self.state = state;
         self.awaiting_receipt.clear();
         self.ledger.release_all();
     }
-}
-
-/// A window that ended while the next one was open: see [`Sender::take_ended_window`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EndedWindow {
-    /// Counted from 0.
-    pub window: u32,
-    /// Every group has what it needs.
-    pub is_done: bool,
-    /// The groups, by id.
-    pub groups: Vec<GroupReport>,
-    /// For each of `groups`, what [`Sender::lost_ids`] says of a job.
-    pub lost_ids: Vec<LostIds>,
-}
-
-impl Sender {
-    /// The open windows, the older one first.
-    pub(super) fn windows(&self) -> impl Iterator<Item = &Window> {
-        self.closing.as_deref().into_iter().chain([&self.window])
-    }
-
-    /// Works on the window of this number, if it is open.
-    pub(super) fn in_window<T>(
-        &mut self,
-        number: u32,
-        work: impl FnOnce(&mut Self) -> T,
-    ) -> Option<T> {
-        if self.window.number == number {
-            return Some(work(self));
-        }
-        let is_closing = self.closing.as_ref().is_some_and(|closing| closing.number == number);
-        if is_closing { self.in_closing(work) } else { None }
-    }
-
-    /// Works on the window of a transmission, if it is open.
-    pub(super) fn in_window_of<T>(
-        &mut self,
-        transmission: &Transmission,
-        work: impl FnOnce(&mut Self) -> T,
-    ) -> Option<T> {
-        match self.window.is_odd() == transmission.odd_window {
-            true => Some(work(self)),
-            false => self.in_closing(work),
-        }
-    }
-
-    /// Works on the closing window, if there is one.
-    pub(super) fn in_closing<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        let closing = self.closing.as_deref_mut()?;
-        let was_over = closing.is_over();
-        std::mem::swap(&mut self.window, closing);
-        let result = work(self);
-        let closing = self.closing.as_deref_mut()?;
-        std::mem::swap(&mut self.window, closing);
-        if !was_over && closing.is_over() {
-            let is_odd = closing.is_odd();
-            self.sent_packets.void_window(is_odd);
-        }
-        Some(result)
-    }
-
-    /// Works on each open window, the older one first.
-    pub(super) fn in_each_window(&mut self, mut work: impl FnMut(&mut Self)) {
-        self.in_closing(&mut work);
-        work(self);
-    }
-
-    /// Whether the next window may begin: the present one has ended, or it only waits for its end,
-    /// and the receiver takes windows that overlap.
-    pub fn can_begin_window(&self) -> bool {
-        let overlaps =
-            self.config.overlap && self.takes_overlap && self.window.state == State::Finishing;
-        let is_over = matches!(self.window.state, State::Done | State::Ended);
-        !self.is_last_window() && self.closing.is_none() && (is_over || overlaps)
-    }
-
-    /// Begins the next window of a stream, if [`Sender::can_begin_window`] allows it. `sizes` gives
-    /// each group's N, known or expected. Ids are counted from 0 again. Returns whether it began.
-    ///
-    /// If the present window has not ended, it goes on beside the next one, and
-    /// [`Sender::take_ended_window`] tells its end.
-    pub fn begin_window(&mut self, sizes: impl Fn(&GroupConfig) -> (Option<u32>, u32)) -> bool {
-        if !self.can_begin_window() {
-            return false;
-        }
-        let before_slot = self.sent_packets.next_slot().wrapping_sub(1);
-        let groups = next_groups(&self.window.groups, &self.config, sizes);
-        let next = Window {
-            ending: self.window.ending.next_window(),
-            ..Window::new(self.window.number.wrapping_add(1), before_slot, groups)
-        };
-        let mut last = std::mem::replace(&mut self.window, next);
-        if last.is_over() {
-            self.sent_packets.void_all();
-            self.window.ledger.take_released(&mut last.ledger);
-        } else {
-            self.closing = Some(last.into());
-        }
-        self.announcement.begin_window(self.window.number, self.report.packets_sent);
-        true
-    }
-
-    /// Whether a slot that was sent is of a window or of a later one.
-    pub(super) fn is_in_or_after(&self, window: &Window, slot: u32) -> bool {
-        // A window may have more slots than serial arithmetic tells apart.
-        let last_slot = self.sent_packets.next_slot().wrapping_sub(1);
-        let in_window = last_slot.wrapping_sub(window.before_slot);
-        window.number == 0 || last_slot.wrapping_sub(slot) < in_window
-    }
-
-    /// The number of the window before the present one, if it has not ended.
-    pub fn closing_window(&self) -> Option<u32> {
-        self.closing.as_ref().filter(|closing| !closing.is_over()).map(|closing| closing.number)
-    }
-
-    /// Takes the outcome of a window that has ended while the next one was open. The window after
-    /// that can begin then.
-    pub fn take_ended_window(&mut self) -> Option<EndedWindow> {
-        let has_ended =
-            |closing: &mut Box<Window>| matches!(closing.state, State::Done | State::Ended);
-        let ended = self.closing.take_if(has_ended)?;
-        let mut ended = *ended;
-        self.window.ledger.take_released(&mut ended.ledger);
-        let groups: Vec<_> = ended.groups.iter().map(Group::report).collect();
-        Some(EndedWindow {
-            window: ended.number,
-            is_done: ended.state == State::Done,
-            lost_ids: ended.lost_ids(self.config.names_lost),
-            groups,
-        })
-    }
-}
-
-/// The groups of the window after the one of `groups`.
-fn next_groups(
-    groups: &[Group],
-    config: &SenderConfig,
-    sizes: impl Fn(&GroupConfig) -> (Option<u32>, u32),
-) -> Vec<Group> {
-    let mut announced = 0;
-    let next = |(group, configured): (&Group, &GroupConfig)| {
-        let (total, expected) = sizes(&group.config);
-        // The receiver would refuse an N above the limit, so it isn't announced.
-        let total = total.filter(|total| *total <= config.messages_max - announced);
-        announced += total.unwrap_or(0);
-        let next = GroupConfig { total, expected, msr: configured.msr, ..group.config };
-        Group::new(next, group.exact, config)
-    };
-    groups.iter().zip(&config.groups).map(next).collect()
 }

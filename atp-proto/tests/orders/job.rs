@@ -66,7 +66,7 @@ impl Events {
 /// The job, and how much may happen to it.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Of each group: messages in a window, and its MSR in parts per billion.
+    /// Each group's messages in a window, and its MSR in parts per billion.
     pub groups: Vec<(u32, u32)>,
     pub windows: u32,
     pub overlap: bool,

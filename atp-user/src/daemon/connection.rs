@@ -51,7 +51,7 @@ impl Connection {
         Self { open: Some((socket, slot)), user }
     }
 
-    /// Its user.
+    /// The client's user.
     pub fn user(&self) -> &User {
         &self.user
     }
@@ -74,7 +74,7 @@ impl Connection {
         self.shut_down(Shutdown::Both);
     }
 
-    /// Reads no further request. The present one still gets its reply.
+    /// Reads no further request. The current one still gets its reply.
     pub fn stop_listening(&self) {
         self.shut_down(Shutdown::Read);
     }

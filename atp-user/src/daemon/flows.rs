@@ -13,14 +13,14 @@ pub struct FlowRecord {
     pub session: SessionId,
     /// The session's user.
     pub uid: u32,
-    /// Its job's index.
+    /// The job's index.
     pub job: usize,
-    /// Its entry in the datapath's map.
+    /// The flow's entry in the datapath's map.
     pub entry: atp_common::maps::Flow,
     /// The progress map of its session. Here as well, because the control loop reads it for every
     /// lane.
     pub progress: Rc<ProgressMap>,
-    /// Its route, for lookups.
+    /// The flow's route, for lookups.
     pub route: RouteQuery,
     /// The page in which its library reads the state of its lanes.
     pub status: StatusPage,

@@ -15,7 +15,7 @@ const INFOS_MAX: usize = 32;
 /// One job.
 #[derive(Debug)]
 pub struct JobRecord {
-    /// Its id, in the header of every packet.
+    /// The job's id, in the header of every packet.
     pub id: u32,
     /// A name for lists and statistics.
     pub name: Option<String>,

@@ -27,7 +27,7 @@ pub struct Ends {
     pub uid: u32,
     /// The flow's source address.
     pub local: [u8; 16],
-    /// Its destination address.
+    /// The flow's destination address.
     pub remote: [u8; 16],
     /// The interface of a link-local address; 0 if neither is one.
     pub scope: u32,

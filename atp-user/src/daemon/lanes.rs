@@ -8,7 +8,7 @@ use atp_common::{
         yielding,
     },
     maps::{
-        GroupProgress, HeardAdvice, LANES, LaneControl, LaneLaw, LaneStatus, snapshot::LaneEntry,
+        GroupProgress, LANES, LaneControl, LaneLaw, LaneStatus, ReceivedAdvice, snapshot::LaneEntry,
     },
     units::{Rate, Share},
 };
@@ -20,11 +20,11 @@ use switch_profiles::Profile;
 /// An open lane.
 pub struct ActiveLane {
     law: Lane,
-    /// Its flow's index.
+    /// The flow's index.
     pub flow: usize,
-    /// Its group.
+    /// The lane's group.
     pub group: u8,
-    /// Its HTB class, if that is the backend.
+    /// The lane's HTB class, if that is the backend.
     htb_class: u32,
     /// The values last written to the datapath.
     written: LaneControl,
@@ -35,7 +35,7 @@ pub struct ActiveLane {
     burst_bytes_max: u32,
     /// Packets of the epochs before the previous one.
     sent_before: Sent,
-    /// Its entry on the snapshot page, with the fields that don't change.
+    /// The lane's entry on the snapshot page, with the fields that don't change.
     entry: LaneEntry,
     /// Whether its law has nothing to do until a packet leaves.
     is_at_rest: bool,
@@ -62,7 +62,7 @@ const REST: Duration = Duration::from_millis(64);
 pub struct Tick<'a> {
     /// Nanoseconds of CLOCK_MONOTONIC.
     pub now_ns: u64,
-    /// The same time on the clock that hosts share.
+    /// The time of the tick in nanoseconds of the clock that hosts share.
     pub shared_ns: u64,
     /// Whether packets leave at the time that the lane's clock gives them (fq).
     pub paced_by_departure: bool,
@@ -188,7 +188,7 @@ impl LaneTable {
         &mut self,
         tick: &Tick<'_>,
         progress: impl Fn(&ActiveLane) -> GroupProgress,
-        advice: impl Fn(&ActiveLane) -> Option<HeardAdvice>,
+        advice: impl Fn(&ActiveLane) -> Option<ReceivedAdvice>,
         publish: impl Fn(u16, &ActiveLane, LaneStatus, &LaneEntry),
     ) -> Vec<RateChange> {
         let mut changes = Vec::new();
@@ -203,7 +203,7 @@ impl LaneTable {
             }
             let before = lane.written.rate_bytes_per_s;
             let progress = progress(lane);
-            let advice = advice(lane).map(|heard| heard.until(tick.now_ns));
+            let advice = advice(lane).map(|advice| advice.until(tick.now_ns));
             lane.tick(index, tick, progress, advice.unwrap_or_default());
             let status = lane.status(index, tick);
             publish(index, lane, status, &lane.entry(index, tick, &status, progress));
@@ -220,11 +220,11 @@ impl LaneTable {
 
 /// A lane to open.
 pub struct NewLane {
-    /// Its job's id.
+    /// The job's id.
     pub job_id: u32,
-    /// Its flow's index.
+    /// The flow's index.
     pub flow: usize,
-    /// Its group.
+    /// The lane's group.
     pub group: u8,
     /// The settings of its law.
     pub settings: Settings,
@@ -259,13 +259,19 @@ impl ActiveLane {
         false
     }
 
-    fn tick(&mut self, index: u16, tick: &Tick<'_>, progress: GroupProgress, advice: HeardAdvice) {
+    fn tick(
+        &mut self,
+        index: u16,
+        tick: &Tick<'_>,
+        progress: GroupProgress,
+        advice: ReceivedAdvice,
+    ) {
         self.tlr = progress.target_loss_rate(self.law.rules());
         if let Some(laws) = tick.laws {
             self.law = laws.exchange(index, self.tlr, advice).lane;
             return;
         }
-        self.law.advise(advice.advice(), advice.heard_ns);
+        self.law.advise(advice.advice(), advice.received_ns);
         self.law.set_acks_lost(advice.acks_lost());
         if self.law.has_window() {
             let idle_ns = tick.lanes.path(index).idle_ns();
@@ -314,7 +320,7 @@ impl ActiveLane {
         }
     }
 
-    /// Its law, in the form that the programs run.
+    /// The lane's law, in the form that the programs run.
     fn program_law(&self, profile: &Profile) -> LaneLaw {
         LaneLaw {
             holder: LaneLaw::DAEMON,

@@ -14,7 +14,7 @@ use std::{collections::HashMap, rc::Rc};
 pub struct Session {
     /// The connection itself.
     pub connection: Rc<Connection>,
-    /// Its user.
+    /// The connection's user.
     pub uid: u32,
     /// The map in which its library reports progress; created with the first flow.
     pub progress: Option<Rc<ProgressMap>>,

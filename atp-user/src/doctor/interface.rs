@@ -21,9 +21,9 @@ const INTERRUPT_DELAY_US_MAX: u32 = 100;
 /// A link as the kernel reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// Its name.
+    /// The link's name.
     pub name: String,
-    /// Its index.
+    /// The link's index.
     pub index: u32,
     /// Whether it is up.
     pub is_up: bool,

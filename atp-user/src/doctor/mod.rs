@@ -21,7 +21,7 @@ use route::{Route, route_to};
 use std::{io, path::PathBuf};
 use switch_profiles::Profile;
 
-/// What to check on this host.
+/// The scope of the checks on this host.
 pub struct LocalOptions {
     /// The interfaces, by name or alternative name; empty for every Ethernet interface that is up.
     pub interfaces: Vec<String>,

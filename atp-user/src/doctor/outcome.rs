@@ -26,14 +26,14 @@ pub enum Outcome {
     Fine,
     /// ATP works, but less well.
     Degraded {
-        /// How.
+        /// What works less well.
         how: String,
-        /// What to do.
+        /// The remedy.
         what_to_do: String,
     },
     /// ATP needs it.
     Missing {
-        /// What to do.
+        /// The remedy.
         what_to_do: String,
     },
     /// The check could not run.
@@ -125,7 +125,7 @@ impl Group {
 }
 
 impl Finding {
-    /// The same finding, about an interface.
+    /// Names the interface that the finding is about.
     #[must_use]
     pub fn on(self, interface: &str) -> Self {
         Self { interface: Some(interface.to_owned()), ..self }
@@ -149,7 +149,7 @@ impl Finding {
         }
     }
 
-    /// What to do, unless the outcome is fine.
+    /// The remedy, unless the outcome is fine.
     pub fn advice(&self) -> Option<&str> {
         match &self.outcome {
             Outcome::Fine | Outcome::NotChecked { .. } => None,

@@ -14,10 +14,10 @@ use std::{io, net::IpAddr};
 pub struct Route {
     /// The outgoing interface's index.
     pub ifindex: u32,
-    /// Its name.
+    /// The outgoing interface's name.
     pub interface: String,
-    /// Its name and, if it is a VLAN, those of the interfaces below: a daemon there sees its
-    /// packets.
+    /// The outgoing interface's name and, if it is a VLAN, those of the interfaces below: a daemon
+    /// there sees its packets.
     pub carriers: Vec<String>,
     /// The source address of packets, if the kernel names one.
     pub source: Option<IpAddr>,

@@ -144,7 +144,7 @@ fn groups(registry: &mut Registry, stats: &HostStats) {
             lanes.first().map(|lane| lane.group.msr)
         }),
         // The lanes of one connection share these three: the largest is the group's.
-        ("group_messages", None, "N of the group's present window, once it is known", |lanes| {
+        ("group_messages", None, "N of the group's current window, once it is known", |lanes| {
             known(max(lanes, |lane| f64::from(lane.group.messages)))
         }),
         ("group_delivered_messages", None, "Messages with a receipt", |lanes| {

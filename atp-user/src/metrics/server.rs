@@ -36,7 +36,7 @@ struct Times {
     /// From its begin, or the last answer, to the end of a request's header. Clients that wait
     /// silently take few places for this time only.
     header: Duration,
-    /// Of the whole connection, so that one that never ends leaves its place.
+    /// The time of the whole connection, so that one that never ends leaves its place.
     connection: Duration,
 }
 

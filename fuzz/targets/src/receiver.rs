@@ -93,7 +93,7 @@ struct Fuzz {
     latest_slot: u32,
     /// The time field of the last REQUEST.
     asked: u32,
-    /// The number of the receiver's present window.
+    /// The number of the receiver's current window.
     window: u32,
     /// The ends that answers stated, by window and page.
     ends: BTreeMap<(u32, u16), (Flags, u32, Vec<FinGroup>)>,
@@ -148,17 +148,13 @@ impl Fuzz {
         let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
         let pages = u32::from(byte(1) % 3) + 1;
         let header = Header::new(&Fields {
-            kind: Kind::Terms,
-            flags: Flags::NONE,
-            group: 0,
             job: JOB,
             cookie: COOKIE,
-            message: 0,
             index: u32::from(byte(0) % 8),
             count: pages,
             epoch: u16::from(byte(2) % 4),
             slot: self.slot.wrapping_sub((byte(3) % 4).into()),
-            time: 0,
+            ..Fields::of(Kind::Terms)
         });
         let groups =
             (byte(4) % 16..).take(usize::from(byte(4) / 16 % 8) + 1).map(|group| TermsGroup {

@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
         Ok((header, kind)) => check_header(&header, kind, &data[..HEADER_LEN]),
         Err(error) => assert_eq!(error == ParseError::Short, data.len() < HEADER_LEN),
     }
-    // Bodies are also read without a header before them, because a fuzzer finds such bodies sooner.
+    // Bodies are also read without a header before them, because a fuzzer finds such bodies faster.
     for body in [data, data.get(HEADER_LEN..).unwrap_or_default()] {
         check_receipt(body);
         check_fin(body);
@@ -175,17 +175,10 @@ fn check_packed(body: &[u8]) {
     let Some(first) = body.first_chunk().map(|id| u32::from_be_bytes(*id)) else { return };
     let count = u32::from(body[body.len() - 1]);
     let header = Header::new(&Fields {
-        kind: Kind::Data,
         flags: Flags::PACKED,
-        group: 0,
-        job: 0,
-        cookie: 0,
         message: first,
-        index: 0,
         count,
-        epoch: 0,
-        slot: 0,
-        time: 0,
+        ..Fields::of(Kind::Data)
     });
     let Some(packed) = PackedBody::parse(&header, body) else { return };
     assert!(count >= 2 && packed.members().count() == count as usize);

@@ -8,9 +8,9 @@ use toml::Spanned;
 
 /// Limits in packets.
 pub(super) struct Limits {
-    /// Of each queue, queue 0 first.
+    /// The limit of each queue, queue 0 first.
     pub(super) queues: Vec<PerRole<u32>>,
-    /// Of queues 1 to 7 together.
+    /// The limit of queues 1 to 7 together.
     pub(super) approximate: Option<PerRole<u32>>,
 }
 

@@ -35,7 +35,7 @@ pub enum ProfileError {
     /// The file can't be read.
     #[error("can't read the switch profile {path}")]
     Unreadable {
-        /// Its path.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the read.
         source: io::Error,
@@ -464,8 +464,8 @@ mod tests {
     }
 
     proptest! {
-        /// Of all sets of queues, all eight and queue 0 alone are profiles. An error names the
-        /// first missing queue.
+        /// Only all eight queues, and queue 0 alone, are profiles. An error names the first missing
+        /// queue.
         #[test]
         fn parse__takes_one_queue_or_eight(
             mut numbers in subsequence((0..8).collect::<Vec<u8>>(), 0..=8),

@@ -23,7 +23,7 @@ use switch::Switch;
 
 /// A full frame on an Ethernet line, with preamble and gap.
 const FRAME_BYTES_ON_WIRE: u64 = 1_538;
-/// The same frame as Linux's shapers count it.
+/// A full frame as Linux's shapers count it.
 const FRAME_BYTES_OF_SHAPERS: u64 = 1_514;
 
 /// The maximum number of senders: two cores carry every host.

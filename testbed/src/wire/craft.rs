@@ -1,7 +1,7 @@
 //! Hand-made packets.
 
 use anyhow::{Context, Result};
-use atp_common::wire::{Fields, Flags, Header, Kind};
+use atp_common::wire::{Fields, Header, Kind};
 use etherparse::PacketBuilder;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::SocketAddrV4;
@@ -10,19 +10,7 @@ const TTL: u8 = 64;
 
 /// The fields of the only packet of message `message` of a job.
 pub const fn data(job: u32, cookie: u32, message: u32) -> Fields {
-    Fields {
-        kind: Kind::Data,
-        flags: Flags::NONE,
-        group: 0,
-        job,
-        cookie,
-        message,
-        index: 0,
-        count: 1,
-        epoch: 0,
-        slot: message,
-        time: 0,
-    }
+    Fields { job, cookie, message, count: 1, slot: message, ..Fields::of(Kind::Data) }
 }
 
 /// An ATP header followed by `body`.

@@ -85,7 +85,7 @@ fn life__panic_leaves_nothing() -> Result<()> {
     let doomed = thread::spawn(move || {
         let testbed = build().expect("builds");
         let sleeper = start_sleeper(&testbed).expect("starts");
-        tell.send(Traces::of(&testbed, &sleeper)).expect("is heard");
+        tell.send(Traces::of(&testbed, &sleeper)).expect("the test waits for it");
         // Not `panic!`, whose message would look like a failed test.
         std::panic::resume_unwind(Box::new("on purpose"));
     });

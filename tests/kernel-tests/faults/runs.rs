@@ -299,7 +299,7 @@ impl<'a> Staying<'a> {
     pub fn start(host: &'a Host, daemon: &'a Daemon, plan: Plan) -> Result<Self> {
         let with_last = Load { messages: plan.load.messages + 1, ..plan.load };
         let address = host.endpoint(plan.family, plan.port);
-        // It hears nothing while answers are lost and the sender still tries.
+        // The receiver gets nothing while answers are lost and the sender still tries.
         let timeout = format!("{}s", 2 * plan.timeout_s + 5);
         let options = ["--senders", "2", "--timeout", &timeout];
         let receiving = Receiving::start_at(host, daemon, address, with_last, &options)?;

@@ -45,7 +45,7 @@ crate::trials! {
 
 const SENDERS: u8 = 4;
 const MSR: f64 = 0.8;
-/// Of each sender: 0.8 s at a quarter of 200 Mbit/s.
+/// The load of each sender: 0.8 s at a quarter of 200 Mbit/s.
 const LOAD: Load = Load::lines(3_600, 1_400);
 
 /// The outcome of all jobs of a run.
@@ -152,7 +152,7 @@ fn advice__of_a_wrong_line_rate() -> Result<()> {
 fn advice__of_a_lying_receiver() -> Result<()> {
     let lies = run("40mbit", &["--rate-max", "400gbit", "--advice", "on"])?;
     let advised = advice_mbit_per_s(&lies);
-    ensure!(advised.iter().any(|mbit| *mbit > 10_000), "no lie was heard: {advised:?}");
+    ensure!(advised.iter().any(|mbit| *mbit > 10_000), "no lie was received: {advised:?}");
     let fastest = lies.lanes.iter().map(|lane| lane.rate_bytes_per_s).max();
     ensure!(fastest.is_some_and(|rate| rate <= 5_000_000), "faster than Rmax: {fastest:?}");
     Ok(())

@@ -10,7 +10,7 @@
 //! | `ATP_EMULATED=1` | the machine is too slow for a lane's rate |
 //!
 //! The tests run beside each other, so the assertions compare counts and ratios rather than times.
-//! Those that need a quiet machine run alone.
+//! Tests that need a quiet machine run alone.
 
 mod advice;
 mod advice_lanes;

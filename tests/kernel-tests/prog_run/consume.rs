@@ -176,7 +176,7 @@ fn rtt_is_observed() -> Result<()> {
     })
 }
 
-/// Of two packets with the same RTT, one waited on its way, and of the other one the ACK did. The
+/// A packet waits on its way in one round trip, and its ACK in another of the same RTT. The
 /// receiver's clock has nothing to do with the sender's.
 fn tells_the_wait_of_an_ack() -> Result<()> {
     at_both(|consumer| {

@@ -9,7 +9,7 @@ use atp_common::{
         lane::{Counters, EpochCount, Lane, Settings, View},
         queue,
     },
-    maps::{HeardAdvice, LaneControl, LaneLaw},
+    maps::{LaneControl, LaneLaw, ReceivedAdvice},
     units::{PodBool, Rate, Share},
     wire::{Advice, Fields, Flags, Header, Kind},
 };
@@ -100,10 +100,10 @@ fn open_as(rig: &Rig, lane: Lane) {
 
 /// The law as the programs left it, which gets this target from now on, and no advice.
 fn law(rig: &Rig, tlr: Share) -> LaneLaw {
-    exchange(rig, tlr, HeardAdvice::default())
+    exchange(rig, tlr, ReceivedAdvice::default())
 }
 
-fn exchange(rig: &Rig, tlr: Share, advice: HeardAdvice) -> LaneLaw {
+fn exchange(rig: &Rig, tlr: Share, advice: ReceivedAdvice) -> LaneLaw {
     rig.datapath.laws().expect("loaded").exchange(LANE, tlr, advice)
 }
 
@@ -144,7 +144,7 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
     let lanes = rig.datapath.lanes();
     let (mut in_flight, mut runs, mut evaluated) = (VecDeque::new(), 0, 0);
     let mut rates = Vec::new();
-    let (mut tlr, mut advice) = (Share::ZERO, HeardAdvice::default());
+    let (mut tlr, mut advice) = (Share::ZERO, ReceivedAdvice::default());
     for slot in first_slot..first_slot + PACKETS {
         // Phases without loss, with some, and with heavy loss.
         let loss = [0.0, 0.1, 0.6][slot as usize / 300 % 3];
@@ -154,7 +154,7 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
             let bytes_per_s = rng.random_range(1_000..1_000_000_000);
             let given = if rng.random() { Advice::of(bytes_per_s) } else { Advice::NONE };
             let acks_lost = Share::from_q16(rng.random_range(0..=65_536));
-            advice = HeardAdvice::new(given, now_ns(), acks_lost);
+            advice = ReceivedAdvice::new(given, now_ns(), acks_lost);
             exchange(rig, tlr, advice);
         }
         // At the end, packets without ACKs and without probes: their epochs get no feedback.
@@ -215,7 +215,7 @@ fn follow(
     own: &mut Lane,
     runs: &mut u64,
     tlr: Share,
-    advice: HeardAdvice,
+    advice: ReceivedAdvice,
 ) -> Result<bool> {
     let theirs = exchange(rig, tlr, advice);
     ensure!(theirs.holder == LaneLaw::FREE, "it is held by {}", theirs.holder);
@@ -228,7 +228,7 @@ fn follow(
     let rtt = lanes.rtt(LANE);
     let view = View { now_ns: theirs.ran_ns, last_departure_ns: lanes.left_ns(LANE), rtt, tlr };
     let evaluated = own.epochs_evaluated();
-    own.advise(advice.advice(), advice.heard_ns);
+    own.advise(advice.advice(), advice.received_ns);
     own.set_acks_lost(advice.acks_lost());
     // The moment when the program read the clock of drains isn't known.
     own.set_draining(theirs.lane.is_draining());

@@ -419,8 +419,8 @@ fn egress_leaves_no_ack_packets_unchanged() -> Result<()> {
     Ok(())
 }
 
-/// A packet may name the present epoch, or the previous one while it is open. Packets that name
-/// another epoch count into the present one.
+/// A packet may name the current epoch, or the previous one while it is open. Packets that name
+/// another epoch count into the current one.
 fn counts_into_the_named_epoch() -> Result<()> {
     let rig = Rig::new()?;
     let lanes = rig.datapath.lanes();

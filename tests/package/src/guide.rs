@@ -18,7 +18,7 @@ const FIRST_PAGE: &str = "- [The daemon](";
 /// A block of commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Its page without folder and extension, and its line there: `check:8`.
+    /// The block's page without folder and extension, and its line there: `check:8`.
     pub place: String,
     /// The lines of the block.
     pub commands: String,

@@ -49,7 +49,7 @@ const fn tool(name: &'static str, version: &'static str) -> CargoTool {
 }
 
 impl CargoTool {
-    /// Its path, once it is installed.
+    /// The tool's path, once it is installed.
     pub fn path(&self) -> PathBuf {
         self.find().unwrap_or_else(|| self.path_in(&paths().tools))
     }

@@ -83,7 +83,7 @@ pub const TEST_KERNEL: &[Need] = &[Need::Iproute2, Need::Ethtool, Need::EbpfRust
 pub const TEST_VM: &[Need] = &[Need::Qemu, Need::VmKernel, Need::VirtmeNg];
 /// Finds and installs one kind of need. Each kind has its own file.
 trait Provider {
-    /// Its name in messages.
+    /// The need's name in messages.
     fn name(&self) -> String;
 
     /// Needs that come first.

@@ -107,7 +107,7 @@ impl Provider for Python {
 }
 
 impl PipPackage {
-    /// Its program, once it is installed.
+    /// The path of the package's program, once it is installed.
     pub fn path(&self) -> PathBuf {
         paths().venv.join("bin").join(self.program)
     }

@@ -3,70 +3,102 @@
 /// A line of a file. A comment behind code is neither code nor prose.
 pub struct Line<'a> {
     pub text: &'a str,
-    pub code: &'a str,
+    /// The line without comments and docstrings.
+    pub code: String,
     /// Markdown, a comment on lines of its own, or a docstring.
     pub prose: Option<&'a str>,
 }
 
-/// How comments begin: those to the end of the line, and longer ones, with their end.
-struct Marks {
-    comment: &'static str,
-    block: Option<[&'static str; 2]>,
+/// How a comment or a string begins and ends.
+#[derive(Clone, Copy)]
+struct Mark {
+    begin: &'static str,
+    end: &'static str,
+    is_string: bool,
+    /// Whether it may have several lines.
+    is_long: bool,
 }
 
-/// Begins and ends a docstring.
-const DOCSTRING: &str = "\"\"\"";
-
-fn marks(extension: &str) -> Option<Marks> {
-    let (comment, block) = match extension {
-        // Rust here has no block comments, and strings with `/*`.
-        "rs" => ("//", None),
-        "c" | "h" | "cpp" | "go" => ("//", Some(["/*", "*/"])),
-        "py" | "pyi" => ("#", Some([DOCSTRING, DOCSTRING])),
-        _ => return None,
-    };
-    Some(Marks { comment, block })
+const fn comment(begin: &'static str, end: &'static str, is_long: bool) -> Mark {
+    Mark { begin, end, is_string: false, is_long }
 }
+
+const fn string(begin: &'static str, end: &'static str) -> Mark {
+    Mark { begin, end, is_string: true, is_long: end.len() == 3 }
+}
+
+const SLASHES: Mark = comment("//", "\n", false);
+/// Rust here has no block comments, and apostrophes of lifetimes. The character `"` is `'"'`.
+const RUST: &[Mark] = &[SLASHES, string("'\"", "'"), string("\"", "\"")];
+const C: &[Mark] = &[SLASHES, comment("/*", "*/", true), string("\"", "\""), string("'", "'")];
+const PYTHON: &[Mark] = &[
+    comment("#", "\n", false),
+    string("\"\"\"", "\"\"\""),
+    string("'''", "'''"),
+    string("\"", "\""),
+    string("'", "'"),
+];
 
 pub fn split<'a>(path: &str, text: &'a str) -> Vec<Line<'a>> {
     let (_, extension) = path.rsplit_once('.').unwrap_or_default();
-    let Some(marks) = marks(extension) else {
+    let marks = match extension {
+        "rs" => RUST,
+        "c" | "h" | "cpp" | "go" => C,
+        "py" | "pyi" => PYTHON,
+        _ => &[],
+    };
+    if marks.is_empty() {
         let prose = |line| (extension == "md").then_some(line);
-        return text.lines().map(|text| Line { text, code: "", prose: prose(text) }).collect();
-    };
-    // Whether the open block is prose: a string of Python isn't.
+        let line = |text| Line { text, code: String::new(), prose: prose(text) };
+        return text.lines().map(line).collect();
+    }
     let mut open = None;
-    let split = |text: &'a str| {
-        let words = text.trim_start();
-        let begins = |mark: &str| words.starts_with(mark);
-        let is_comment = open.is_none() && begins(marks.comment);
-        let is_block = marks.block.is_some_and(|[begin, _]| begins(begin));
-        let is_prose = open.unwrap_or(is_comment || is_block);
-        if !is_comment {
-            open = marks.open_after(text, open, is_prose);
-        }
-        let prose = is_prose.then(|| words.trim_start_matches(['/', '!', '*', '#', '"']));
-        Line { text, code: if is_prose { "" } else { marks.code(text) }, prose }
-    };
-    text.lines().map(split).collect()
+    text.lines().map(|text| split_line(text, marks, &mut open)).collect()
 }
 
-impl Marks {
-    /// The block that is open at the end of a line.
-    fn open_after(&self, line: &str, mut open: Option<bool>, is_prose: bool) -> Option<bool> {
-        let [begin, end] = self.block?;
-        let mut rest = line;
-        while let Some((_, after)) = rest.split_once(if open.is_some() { end } else { begin }) {
-            (open, rest) = (if open.is_some() { None } else { Some(is_prose) }, after);
+/// `open` is the comment or string that goes on from line to line, and whether it is prose.
+fn split_line<'a>(text: &'a str, marks: &[Mark], open: &mut Option<(Mark, bool)>) -> Line<'a> {
+    let mut code = String::new();
+    let mut prose = open.is_some_and(|(_, is_prose)| is_prose).then_some(text);
+    let mut at = 0;
+    while let Some(char) = text[at..].chars().next() {
+        let (before, rest) = text.split_at(at);
+        let was_open = *open;
+        let mut length = char.len_utf8();
+        match was_open {
+            None => {
+                if let Some(mark) = marks.iter().find(|mark| rest.starts_with(mark.begin)) {
+                    let is_prose = mark.begins_prose(before);
+                    *open = Some((*mark, is_prose));
+                    prose = prose.or(is_prose.then_some(rest));
+                    length = mark.begin.len();
+                }
+            }
+            Some((mark, _)) if rest.starts_with(mark.end) => {
+                *open = None;
+                length = mark.end.len();
+            }
+            Some((mark, _)) if mark.is_string && char == '\\' => {
+                length = rest.chars().take(2).map(char::len_utf8).sum();
+            }
+            Some(_) => {}
         }
-        open
+        if open.or(was_open).is_none_or(|(mark, is_prose)| mark.is_string && !is_prose) {
+            code += &rest[..length];
+        }
+        at += length;
     }
+    *open = open.filter(|(mark, _)| mark.is_long || mark.is_string && text.ends_with('\\'));
+    let marks = ['/', '!', '*', '#', '"', '\''];
+    Line { text, code, prose: prose.map(|words| words.trim_start().trim_start_matches(marks)) }
+}
 
-    /// A line without the comment behind its code.
-    fn code<'a>(&self, line: &'a str) -> &'a str {
-        let begins = [self.comment].into_iter().chain(self.block.map(|[begin, _]| begin));
-        let before = |code: &'a str, mark| code.split(&format!(" {mark} ")).next().unwrap_or(code);
-        begins.fold(line, before)
+impl Mark {
+    /// Whether it begins a line, and is a comment or a docstring. A docstring may have a prefix.
+    fn begins_prose(self, before: &str) -> bool {
+        let is_prefix = |c: char| self.is_string && c.is_alphabetic();
+        before.trim_start().trim_end_matches(is_prefix).is_empty()
+            && (self.is_long || !self.is_string)
     }
 }
 
@@ -94,9 +126,27 @@ mod tests {
 
     #[test]
     fn split__takes_comments_from_code_and_marks_from_prose() {
-        assert_eq!(split("a.py", "a = b // c  # d")[0].code, "a = b // c ");
-        assert_eq!(split("a.c", "int a; /* b */")[0].code, "int a;");
+        assert_eq!(split("a.py", "a = b // c  # d")[0].code, "a = b // c  ");
+        assert_eq!(split("a.c", "int a;/* b */ int c; // d")[0].code, "int a; int c; ");
         assert_eq!(split("a.py", "    \"\"\"Whoever.\"\"\"")[0].prose, Some("Whoever.\"\"\""));
         assert_eq!(split("a.h", " * Whoever.\n")[0].prose, None);
+    }
+
+    #[test]
+    fn split__finds_no_comments_in_strings_and_no_strings_in_comments() {
+        let code = |path: &str, text: &str| split(path, text).pop().unwrap().code;
+        for line in [r#"f("a // b");"#, r#"f("\" /* a");"#, r#"f('"', " // a");"#] {
+            assert_eq!([code("a.c", line), code("a.rs", line)], [line, line]);
+            assert_eq!(kinds("a.c", &format!("{line}\nint a;")), "cc");
+        }
+        assert_eq!(kinds("a.c", "// a \" /*\nint a; // a /*\nint b; /* \"\n*/ int c;"), "pccc");
+        assert_eq!(code("a.c", "f(\"a \\\n// b\"); // c"), "// b\"); ");
+        let line = r##"f("#", '"""', "\"#")"##;
+        assert_eq!(code("a.py", &format!("{line}# a")), line);
+        assert_eq!(
+            kinds("a.py", "a = 1  # b \"\"\"\nb = 2\n'''c\nd'''\nr\"\"\"e\n\"\"\""),
+            "ccpppp"
+        );
+        assert_eq!(split("a.py", "    r\"\"\"Whoever")[0].prose, Some("Whoever"));
     }
 }

@@ -27,49 +27,30 @@ pub enum Place {
 
 /// The capabilities, as skips name them. Where the name ends with an underscore, a value follows.
 const NAMES: [&str; 24] = [
-    // uid 0 in the first user namespace
-    "root",
-    // the compiled programs
-    "ebpf_object",
-    // the daemon's binary
-    "atp_user",
-    // a mounted cgroup v2 hierarchy
-    "cgroup2",
-    // user namespaces for the user who runs the tests
-    "userns",
-    // page faults that a process handles itself
-    "userfaultfd",
-    // Wireshark's command line
-    "tshark",
-    // compilers, for programs that use libatp
-    "cc",
+    "root",        // uid 0 in the first user namespace
+    "ebpf_object", // the compiled programs
+    "atp_user",    // the daemon's binary
+    "cgroup2",     // a mounted cgroup v2 hierarchy
+    "userns",      // user namespaces for the user who runs the tests
+    "userfaultfd", // page faults that a process handles itself
+    "tshark",      // Wireshark's command line
+    "cc",          // compilers, for programs that use libatp
     "c++",
     "go",
     "pkg-config",
-    // interpreters and installers, for programs under atp-run
-    "node",
+    "node", // interpreters and installers, for programs under atp-run
     "npm",
     "python3",
-    // the registries of their packages can be reached
-    "registries",
-    // the libraries of the address and the undefined-behavior sanitizer
-    "sanitizers",
-    // a queueing discipline
-    "sch_",
-    // a congestion control of TCP
-    "tcp_",
-    // a paper's data beside the clone, which can't be downloaded
-    "published_",
-    // that Linux or a newer one
-    "kernel_",
-    // the table of the main job
-    "flights_table",
-    // the package from PyPI, in our environment
-    "samplics",
-    // the wheels, beside Debian's PyTorch
-    "collective_packages",
-    // PyPI's PyTorch, which has FSDP2
-    "pypi_torch",
+    "registries",          // the registries of their packages can be reached
+    "sanitizers",          // the libraries of the address and the undefined-behavior sanitizer
+    "sch_",                // a queueing discipline
+    "tcp_",                // a congestion control of TCP
+    "published_",          // a paper's data beside the clone, which can't be downloaded
+    "kernel_",             // that Linux or a newer one
+    "flights_table",       // the table of the main job
+    "samplics",            // the package from PyPI, in our environment
+    "collective_packages", // the wheels, beside Debian's PyTorch
+    "pypi_torch",          // PyPI's PyTorch, which has FSDP2
 ];
 
 impl Place {

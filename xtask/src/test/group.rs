@@ -73,7 +73,7 @@ impl Group {
     /// The exit status of the child; `None` while it runs. The rest of the group ends with it.
     ///
     /// # Errors
-    /// Those of [`check`]. The group is ended then.
+    /// The error of [`check`], which ends the group.
     pub fn poll(&mut self) -> Result<Option<ExitStatus>> {
         check().inspect_err(|_| self.end())?;
         let status = self.child.try_wait()?;

@@ -15,8 +15,8 @@ use super::{Choice, Run, Rung, repeat, stage};
 use crate::setup::{self, Machine};
 use test_report::{Reader, Tally};
 
-/// The limit of each binary: three times what an idle machine of two cores needs. A hang is ended
-/// sooner (`hung`).
+/// The limit of each binary: three times what an idle machine of two cores needs. `hung` ends a
+/// hang earlier.
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 /// How many tests run beside each other: most wait for daemons and for the kernel's locks.
 const TESTS_PER_PROCESSOR: usize = 2;

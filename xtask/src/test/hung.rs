@@ -44,7 +44,7 @@ impl Life {
         }
     }
 
-    /// What a program did that hangs; `None` if it doesn't hang.
+    /// Describes a program that hangs; `None` if it doesn't.
     pub fn trouble(&self, now: Instant) -> Option<String> {
         let silent = now.duration_since(self.last);
         (silent > HANGS_AFTER).then(|| {

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn tree__has_descendants_outside_of_the_group() {
-        let process = |id: i32, parent, group| Process {
+        let process = |(id, parent, group): (i32, i32, i32)| Process {
             folder: PathBuf::from(id.to_string()),
             id,
             parent,
@@ -114,15 +114,8 @@ mod tests {
             ticks: 1,
         };
         // Children may come before their parents: numbers of processes begin anew.
-        let all = vec![
-            process(3, 12, 3),
-            process(10, 1, 10),
-            process(12, 11, 12),
-            process(11, 10, 10),
-            process(20, 1, 20),
-            process(21, 1, 10),
-        ];
-        let found = tree(all, Pid::from_raw(10));
+        let all = [(3, 12, 3), (10, 1, 10), (12, 11, 12), (11, 10, 10), (20, 1, 20), (21, 1, 10)];
+        let found = tree(all.map(process).into(), Pid::from_raw(10));
         assert_eq!(found.iter().map(|process| process.id).collect::<Vec<_>>(), [3, 10, 12, 11, 21]);
     }
 

@@ -138,7 +138,7 @@ fn watch(
     let mut started = Instant::now();
     let (mut life, mut processor) = (Life::new(started), Duration::ZERO);
     let mut pressure = processor_pressure();
-    let (mut heard, mut looked, mut reported) = (started, started, started);
+    let (mut received, mut looked, mut reported) = (started, started, started);
     let mut ends_if_hung = matches!(watched, Watched::AtOnce);
     loop {
         std::thread::sleep(POLL);
@@ -152,7 +152,7 @@ fn watch(
             }
             ends_if_hung |= matches!(watched, Watched::From(is_test) if is_test(line));
             life.line(now);
-            heard = now;
+            received = now;
         });
         if let Some(status) = status {
             tail.finish(each);
@@ -178,9 +178,9 @@ fn watch(
             tail.finish(each);
             return Ok(End { trouble: Some(trouble), by_itself: false });
         }
-        if now - heard.max(reported) > REPORT_INTERVAL {
+        if now - received.max(reported) > REPORT_INTERVAL {
             reported = now;
-            let (silent, used) = ((now - heard).as_secs(), processor.as_secs());
+            let (silent, used) = ((now - received).as_secs(), processor.as_secs());
             atp_output::note!(
                 "  ... still running: {silent} s without output, {used} s of processor time"
             );

@@ -83,7 +83,7 @@ impl List {
         (sum(|row| row.passes), sum(|row| row.failures), sum(|row| row.skips))
     }
 
-    /// Those that failed come first.
+    /// A line for each test. Tests that failed come first.
     fn lines(&self) -> Vec<String> {
         let mut rows: Vec<_> = self.0.iter().collect();
         rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.failures));

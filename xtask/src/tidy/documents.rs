@@ -34,12 +34,9 @@ pub fn folders_without_row(sources: &[Source]) -> Vec<String> {
     let at_root = at_root.filter(|folder| !folder.starts_with('.'));
     let rows = crates.map(|folder| (folder, format!("\n| `{folder}` |")));
     let rows = rows.chain(at_root.map(|folder| (folder, format!("\n| `{folder}"))));
-    let missing: BTreeSet<&str> =
-        rows.filter(|(_, row)| !map.contains(row)).map(|(folder, _)| folder).collect();
-    missing
-        .iter()
-        .map(|folder| format!("ARCHITECTURE.md: no row for the folder {folder}"))
-        .collect()
+    let missing = rows.filter(|(_, row)| !map.contains(row)).map(|(folder, _)| folder);
+    let complain = |folder| format!("ARCHITECTURE.md: no row for the folder {folder}");
+    BTreeSet::from_iter(missing).into_iter().map(complain).collect()
 }
 
 /// A measurement belongs to the results, with its command and its date.

@@ -34,7 +34,7 @@ pub fn layers(sources: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for (folder, allowed) in LAYERS {
         for source in sources.iter().filter(|source| source.path.starts_with(folder)) {
-            for path in imports(source.code(), &[]) {
+            for path in imports(&code(source), &[]) {
                 let [first, module, ..] = path.as_slice() else { continue };
                 if *first == "crate" && is_module(module) && !allowed.contains(module) {
                     let at = &source.path;
@@ -66,8 +66,9 @@ fn graph<'a>(modules: &Modules<'a>) -> Graph<'a> {
         let is_child = |path: &&Vec<&str>| path.split_last().is_some_and(|(_, p)| p == module);
         let children: Vec<_> =
             modules.keys().filter(is_child).map(|path| path[path.len() - 1]).collect();
-        let targets = imports(source.code(), &children).into_iter();
-        let targets = targets.filter_map(|path| resolve(modules, module, &path));
+        let code = code(source);
+        let paths = imports(&code, &children).into_iter();
+        let targets = paths.filter_map(|path| resolve(modules, module, &path));
         let others = targets.filter(|target| !module.starts_with(target));
         (source.path.as_str(), others.map(|target| modules[&target].path.as_str()).collect())
     };
@@ -95,19 +96,22 @@ fn resolve<'a>(
     lengths.map(|length| absolute[..length].to_vec()).find(|path| modules.contains_key(path))
 }
 
-/// Every path in `code` that begins with `crate::`, `super::` or a child, as its words. Groups of
-/// `use` are taken apart.
+/// The code before the test module, without comments.
+fn code(source: &Source) -> String {
+    source.lines(source.code()).into_iter().map(|line| line.code + "\n").collect()
+}
+
+/// Every path in `code` that begins with `crate::`, `super::`, `self::` or a child, as its words.
+/// Groups of `use` are taken apart.
 fn imports<'a>(code: &'a str, children: &[&str]) -> Vec<Vec<&'a str>> {
     let starts: Vec<String> =
-        ["crate", "super"].iter().chain(children).map(|word| format!("{word}::")).collect();
+        ["crate", "super", "self"].iter().chain(children).map(|word| format!("{word}::")).collect();
     let mut found = Vec::new();
     let mut rest = code;
     while let Some(at) = starts.iter().filter_map(|start| rest.find(start)).min() {
         let is_path = !rest[..at].ends_with(|c: char| c.is_alphanumeric() || "_:$".contains(c));
-        let line_start = rest[..at].rfind('\n').map_or(0, |at| at + 1);
-        let is_comment = rest[line_start..at].trim_start().starts_with("//");
         let (end, paths) = tree(&rest[at..]);
-        if is_path && !is_comment {
+        if is_path {
             found.extend(paths);
         }
         rest = &rest[at + end..];
@@ -189,7 +193,7 @@ mod tests {
             &["super", "b", "C"],
         ];
         assert_eq!(imports(code, &[]), expected);
-        assert!(imports("// crate::a::b\nuse other_crate::a; $crate::b", &[]).is_empty());
+        assert!(imports("use other_crate::a; $crate::b", &[]).is_empty());
     }
 
     #[test]
@@ -207,6 +211,20 @@ mod tests {
         );
         assert!(cycles(&files("use crate::Top;")).is_empty());
         assert!(cycles(&files("#[cfg(test)]\nmod tests { use crate::a::A; }")).is_empty());
+    }
+
+    #[test]
+    fn cycles__are_found_behind_self_and_not_in_comments() {
+        let files = |a: &str| {
+            [
+                source("x/src/a/mod.rs", a),
+                source("x/src/a/child.rs", "use crate::b::B;"),
+                source("x/src/b.rs", "use crate::a::A;"),
+            ]
+        };
+        assert_eq!(cycles(&files("pub use self::child::C;")).len(), 1);
+        assert_eq!(cycles(&files("use self::{child::C, other::D};")).len(), 1);
+        assert!(cycles(&files("mod a {} // see self::child::C")).is_empty());
     }
 
     #[test]

@@ -55,17 +55,14 @@ pub fn long_lines(sources: &[Source]) -> Vec<String> {
         source.complaints(source.lines(&source.text), |line| {
             let text = line.prose?;
             is_in_block ^= text.trim_start().starts_with("```");
-            let may_be_long = is_in_block || is_table(text) || has_long_word(text);
+            let may_be_long =
+                is_in_block || text.trim_start().starts_with('|') || has_long_word(text);
             let columns = line.text.chars().count();
             let is_wrong = columns > TEXT_COLUMNS_MAX && !may_be_long;
             is_wrong.then(|| format!("{columns} columns of text, {TEXT_COLUMNS_MAX} at most"))
         })
     };
     sources.iter().flat_map(complaints).collect()
-}
-
-fn is_table(text: &str) -> bool {
-    text.trim_start().starts_with('|')
 }
 
 /// A link or a path that no line break can shorten.

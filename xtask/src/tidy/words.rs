@@ -18,7 +18,7 @@ pub fn old_names(sources: &[Source]) -> Vec<String> {
         let (names, phrases) = (replaced("name", source), replaced("phrase", source));
         source.complaints(source.lines(&source.text), |Line { code, .. }| {
             let named = |word| names.iter().find(|row| row.old == word);
-            let names = identifiers(code).flat_map(words).filter_map(named);
+            let names = identifiers(&code).flat_map(words).filter_map(named);
             let phrases = phrases.iter().filter(|row| code.contains(row.old));
             let complain = |row: &Replaced| format!("an old name, {}: write {}", row.old, row.new);
             names.chain(phrases).map(complain).collect::<Vec<_>>()
@@ -66,7 +66,7 @@ fn replaced(kind: &str, source: &Source) -> Vec<Replaced> {
 /// The simulated network serves every scheme, so it names none.
 pub fn scheme_names(sources: &[Source]) -> Vec<String> {
     let rule = |line: Line| {
-        let mut words = identifiers(line.code).flat_map(words);
+        let mut words = identifiers(&line.code).flat_map(words);
         let scheme = words.find(|word| SCHEMES.contains(&word.as_str()))?;
         Some(format!("names the scheme {scheme}"))
     };
@@ -103,18 +103,14 @@ fn identifiers(code: &str) -> impl Iterator<Item = &str> {
 
 /// `LaneLosses_ns` -> `lane`, `losses`, `ns`
 fn words(identifier: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut was_lower = false;
+    let mut spaced = String::new();
     for c in identifier.chars() {
-        if c == '_' || (c.is_uppercase() && was_lower) {
-            words.push(String::new());
+        if c.is_uppercase() && spaced.ends_with(|c: char| c.is_lowercase() || c.is_numeric()) {
+            spaced.push('_');
         }
-        was_lower = c.is_lowercase() || c.is_numeric();
-        if c != '_' {
-            words.last_mut().expect("it has one word from the start").extend(c.to_lowercase());
-        }
+        spaced.push(c);
     }
-    words
+    spaced.to_lowercase().split('_').map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -275,7 +275,7 @@ fn look__a_complete_job_meets_any_error() {
     assert_eq!(planner.report().unwrap().reached, 0.0);
 }
 
-/// Of two samples with the same skewness, the one that was in doubt before isn't enough.
+/// After a doubt about the tail, a sample of the same skewness isn't enough.
 #[test]
 fn look__after_a_doubt_about_the_tail_asks_for_twice_the_messages() {
     // 1 of 20 messages is large, which is a skewness of 4.13 / sqrt(m).

@@ -28,10 +28,10 @@ use std::{
 /// The time between two computations, as in the daemon.
 const TICK_NS: u64 = 2_000_000;
 
-/// What the application states of the receiver's line.
+/// The properties of the receiver's line, as the application states them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LineOptions {
-    /// Its rate, bytes per second; 0 for no advice.
+    /// The line's rate, bytes per second; 0 for no advice.
     pub rate_bytes_per_s: u64,
     /// The packets that an approximate queue at its other end holds; 0 for one queue, which
     /// exact traffic shares.

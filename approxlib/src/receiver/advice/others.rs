@@ -28,8 +28,8 @@ pub struct Sample {
     pub at_ns: u64,
     /// Bytes on the wire that have arrived.
     pub line_bytes: u64,
-    /// Packets that the socket has dropped for want of room. The line has counted them, this
-    /// receiver hasn't.
+    /// Packets that the socket has dropped because its buffer was full. The line has counted them,
+    /// this receiver hasn't.
     pub socket_drops: u32,
     /// Whether no packet waited in the socket.
     pub is_drained: bool,

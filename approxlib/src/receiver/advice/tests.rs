@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 const MS: u64 = 1_000_000;
 /// A thousandth of a line of 200 Mbit/s.
 const LINE_BYTES_PER_MS: u64 = 25_000;
-/// Of a full packet, and on the wire.
+/// The bytes of a full packet's body. Headers add 98 bytes on the wire.
 const BODY_BYTES: u64 = 1_440;
 const PACKET_BYTES: u64 = BODY_BYTES + 98;
 
@@ -92,19 +92,7 @@ fn address(sender: u16) -> SocketAddr {
 }
 
 fn header(group: u8, flags: Flags) -> Header {
-    Header::new(&Fields {
-        kind: Kind::Data,
-        flags,
-        group,
-        job: 1,
-        cookie: 7,
-        message: 0,
-        index: 0,
-        count: 1,
-        epoch: 0,
-        slot: 0,
-        time: 0,
-    })
+    Header::new(&Fields { flags, group, job: 1, cookie: 7, count: 1, ..Fields::of(Kind::Data) })
 }
 
 /// The packets of a millisecond at the rate that a sender is advised, and at most the line's.

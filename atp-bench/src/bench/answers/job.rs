@@ -53,7 +53,7 @@ pub struct Answer {
     /// Messages that arrived, of those sent.
     pub messages: u64,
     pub messages_sent: u64,
-    /// Its own and those of the whole report.
+    /// Warnings about this answer and about the whole report.
     pub warnings: Vec<serde_json::Value>,
 }
 

@@ -15,7 +15,7 @@ pub fn share(process: u32, work: impl FnOnce() -> Result<()>) -> Result<f64> {
     Ok((cpu_s(process)? - before_s).max(0.0) / started.elapsed().as_secs_f64())
 }
 
-/// The same during a time in which the benchmark does nothing.
+/// The share of a core that a process uses in a time in which the benchmark does nothing.
 pub fn share_for(process: u32, time: Duration) -> Result<f64> {
     share(process, || {
         thread::sleep(time);
@@ -23,7 +23,7 @@ pub fn share_for(process: u32, time: Duration) -> Result<f64> {
     })
 }
 
-/// Seconds of processor time of the present threads of a process.
+/// Seconds of processor time of the current threads of a process.
 fn cpu_s(process: u32) -> Result<f64> {
     let mut total_s = 0.0;
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {

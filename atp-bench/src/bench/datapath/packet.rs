@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use atp_common::checksum;
-use atp_common::wire::{Fields, Flags, Header, Kind};
+use atp_common::wire::{Fields, Header, Kind};
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -45,19 +45,7 @@ pub struct Form {
 
 /// An ATP header of a test packet.
 pub fn header(kind: Kind, job: u32, cookie: u32, slot: u32) -> Header {
-    Header::new(&Fields {
-        kind,
-        flags: Flags::NONE,
-        group: 0,
-        job,
-        cookie,
-        message: slot,
-        index: 0,
-        count: 1,
-        epoch: 0,
-        slot,
-        time: 0,
-    })
+    Header::new(&Fields { job, cookie, message: slot, count: 1, slot, ..Fields::of(kind) })
 }
 
 /// A UDP datagram in a frame.

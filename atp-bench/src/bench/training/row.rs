@@ -97,7 +97,7 @@ impl Cell {
         format!("{DEFINITION} {}", told.unwrap_or_default())
     }
 
-    /// Its name in messages.
+    /// The cell's name in messages.
     pub fn name(&self) -> String {
         let scenario = self.scenario.name();
         match self.model {

@@ -25,9 +25,10 @@ pub const fn available(line_bytes_per_s: u64, others_bytes_per_s: u64, depth_pac
     if left < least { least } else { left }
 }
 
-/// What `unadvised` traffic leaves of the part that `lanes` lanes can use. It is in the approximate
-/// queues too, and gets no advice. At most one lane's share is subtracted for it: lanes yield to
-/// what is subtracted, so that traffic that doesn't yield would take the line from them.
+/// The rate that unadvised traffic leaves to `lanes` lanes, of the part that they can use. Such
+/// traffic is in the approximate queues too, and gets no advice. At most one lane's share is
+/// subtracted for it: lanes yield to what is subtracted, so that traffic that doesn't yield would
+/// take the line from them.
 pub const fn left_beside(
     unadvised_bytes_per_s: u64,
     available_bytes_per_s: u64,

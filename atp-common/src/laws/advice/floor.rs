@@ -31,7 +31,7 @@ const WAIT: u8 = 32;
 pub struct Floor {
     /// The packets of this measurement.
     sent_packets: u32,
-    /// Those of them that arrived.
+    /// Packets of this measurement that arrived.
     acked_packets: u32,
     /// The least loss since an eighth was measured, Q16.
     loss: u32,
@@ -168,7 +168,7 @@ mod tests {
         assert!(divisors(|_| 0.99, 5_000).last() > Some(&1_000));
     }
 
-    /// A try that failed isn't repeated sooner if the law decides meanwhile, and one that didn't
+    /// A try that failed isn't repeated earlier if the law decides meanwhile, and one that didn't
     /// isn't forgotten.
     #[test]
     fn observe__the_law_decides_now_and_then() {

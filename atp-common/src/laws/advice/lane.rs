@@ -12,9 +12,9 @@ const RAISE_PERCENT: u64 = 20;
 /// to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Its begin.
+    /// The span's beginning, nanoseconds.
     pub since_ns: u64,
-    /// Its end, not before `since_ns`: the time of the count.
+    /// The span's end, nanoseconds, not before `since_ns`: the time of the count.
     pub until_ns: u64,
 }
 
@@ -25,10 +25,10 @@ impl Span {
     }
 }
 
-/// Arrived bytes over a sliding window, from the counts of the present and the previous window.
+/// Arrived bytes over a sliding window, from the counts of the current and the previous window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
-    /// The number of the present window.
+    /// The number of the current window.
     window: u64,
     /// Bytes in it so far.
     bytes: u64,
@@ -39,7 +39,7 @@ pub struct Arrivals {
 impl Arrivals {
     /// Counts `bytes` that arrived in `span`. `window_ns`: at least 1, always the same.
     ///
-    /// Each window gets its part of a span that began before it. Otherwise the present one, of
+    /// Each window gets its part of a span that began before it. Otherwise the current one, of
     /// which only the last part counts, would have half a span too much: at ticks of 2 ms and
     /// windows of 10 ms, all rates would be a tenth too high.
     pub fn add(&mut self, span: Span, window_ns: u64, bytes: u64) {
@@ -88,9 +88,9 @@ pub struct LaneArrivals {
     /// Bytes per second on the wire; 0 before the first.
     advice_bytes_per_s: u64,
     backlogged: bool,
-    /// Whether it took what it was advised, before that rose.
+    /// Whether the lane took its advice, before the advice rose.
     took_advice: bool,
-    /// The present demand, bytes per second. Only [`super::fill()`] uses it.
+    /// The current demand, bytes per second. Only [`super::fill()`] uses it.
     pub(super) demand_bytes_per_s: u64,
 }
 

@@ -26,7 +26,7 @@ pub struct AdviceLimit {
     /// Bytes per second on the wire; 0 for none.
     advice_bytes_per_s: u64,
     /// When the last receipt came.
-    heard_ns: u64,
+    received_ns: u64,
     /// The lane's mean packet, as paced.
     packet_bytes: u64,
 }
@@ -34,13 +34,13 @@ pub struct AdviceLimit {
 impl AdviceLimit {
     /// No advice yet. `packet_bytes`: a full packet, as paced.
     pub const fn new(packet_bytes: u32) -> Self {
-        Self { advice_bytes_per_s: 0, heard_ns: 0, packet_bytes: packet_bytes as u64 }
+        Self { advice_bytes_per_s: 0, received_ns: 0, packet_bytes: packet_bytes as u64 }
     }
 
-    /// Takes in the advice of the newest receipt, which came at `heard_ns`.
-    pub const fn hear(&mut self, advice: Advice, heard_ns: u64) {
+    /// Takes in the advice of the newest receipt, which came at `received_ns`.
+    pub const fn receive(&mut self, advice: Advice, received_ns: u64) {
         self.advice_bytes_per_s = advice.bytes_per_s();
-        self.heard_ns = heard_ns;
+        self.received_ns = received_ns;
     }
 
     /// Whether there is advice.
@@ -62,7 +62,7 @@ impl AdviceLimit {
         let rtts_ns = 4 * rtt.smoothed_ns;
         let longer_ns = if packets_ns > rtts_ns { packets_ns } else { rtts_ns };
         let lifetime_ns = if longer_ns > LIFETIME_NS_MIN { longer_ns } else { LIFETIME_NS_MIN };
-        if now_ns.saturating_sub(self.heard_ns) > lifetime_ns {
+        if now_ns.saturating_sub(self.received_ns) > lifetime_ns {
             self.advice_bytes_per_s = 0;
         }
     }
@@ -153,7 +153,7 @@ mod tests {
 
     fn limit(advice: Advice, packet_bytes: u32) -> AdviceLimit {
         let mut limit = AdviceLimit::new(packet_bytes);
-        limit.hear(advice, 0);
+        limit.receive(advice, 0);
         limit
     }
 

@@ -10,24 +10,25 @@ use crate::{
 /// Advised lanes from this share of Rmax on have even gaps: few of them fit a port.
 const EVEN_GAPS_SHARE: u64 = 8;
 
-/// No advice was heard yet.
+/// No advice was received yet.
 pub(super) const NEVER: u8 = 0;
-/// Advice was heard, and epochs from before it remain to be evaluated.
+/// Advice was received, and epochs from before it remain to be evaluated.
 const FIRST: u8 = 1;
 /// All epochs from before the first advice are evaluated.
 const KNOWN: u8 = 2;
 
 impl Lane {
-    /// Takes in the advice of the flow's newest receipt about this lane, which came at `heard_ns`.
+    /// Takes in the advice to this lane from the flow's newest receipt, which came at
+    /// `received_ns`.
     ///
     /// Until the first advice, all lanes of a port send at Rmax, and what they lose says nothing of
     /// their shares. So the first advice lifts the law's rate to it, but for exact and polite
     /// lanes. Later advice doesn't: a receiver could overrule the law again and again.
-    pub const fn advise(&mut self, advice: Advice, heard_ns: u64) {
-        self.advice.hear(advice, heard_ns);
-        let is_first = self.advice.is_advised() && self.heard_advice == NEVER;
+    pub const fn advise(&mut self, advice: Advice, received_ns: u64) {
+        self.advice.receive(advice, received_ns);
+        let is_first = self.advice.is_advised() && self.received_advice == NEVER;
         if is_first && !self.settings.exact.is_true() && !self.is_polite() {
-            self.heard_advice = FIRST;
+            self.received_advice = FIRST;
             self.advised_from = self.epoch.wrapping_add(1);
             let advised = self.advice.limited(Rate::MAX, self.settings.rate_max, self.advice_floor);
             if advised.bytes_per_s() > self.rate.bytes_per_s() {
@@ -64,12 +65,12 @@ impl Lane {
 
     /// Whether packets of this epoch, which is evaluated now, left before the first advice.
     pub(super) const fn is_before_advice(&mut self, epoch: u16) -> bool {
-        if self.heard_advice != FIRST {
+        if self.received_advice != FIRST {
             return false;
         }
         let before = self.advised_from.wrapping_sub(epoch) as usize;
         if before == 0 || before > EPOCHS {
-            self.heard_advice = KNOWN;
+            self.received_advice = KNOWN;
             return false;
         }
         true

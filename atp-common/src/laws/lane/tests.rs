@@ -485,14 +485,14 @@ fn set_acks_lost__exact_lanes_hide_nothing() {
 }
 
 #[test]
-fn with_first_window__exact_lane_sends_at_rmax_until_it_hears_or_loses_something() {
+fn with_first_window__exact_lane_sends_at_rmax_until_it_receives_or_loses_something() {
     let exact = Settings { exact: PodBool::TRUE, ..settings() };
     let new = |settings| Lane::new(settings, Share::ZERO, 0).with_first_window();
     assert_eq!(new(settings()), Lane::new(settings(), Share::ZERO, 0), "an approximate lane");
     let first = Lane::new(exact, Share::ZERO, 0).rate();
     let view = |now_ns, rtt| View { now_ns, last_departure_ns: 0, rtt, tlr: Share::ZERO };
-    let (mut heard, mut silent) = (new(exact), new(exact));
-    assert!(first < exact.rate_max && heard.rate() == exact.rate_max);
+    let (mut known, mut silent) = (new(exact), new(exact));
+    assert!(first < exact.rate_max && known.rate() == exact.rate_max);
     let mut ring = Ring::default();
     ring.0[0].sent_packets = 16;
     silent.tick(&view(MS, Rtt::default()), &mut ring);
@@ -501,8 +501,8 @@ fn with_first_window__exact_lane_sends_at_rmax_until_it_hears_or_loses_something
         silent.tick(&view(ms * MS, Rtt::default()), &mut ring);
     }
     assert!(silent.epochs_evaluated() > 0 && silent.rate() <= first, "all ACKs are missing");
-    heard.tick(&view(MS, rtt(MS)), &mut Ring::default());
-    assert!(heard.rate() < exact.rate_max);
+    known.tick(&view(MS, rtt(MS)), &mut Ring::default());
+    assert!(known.rate() < exact.rate_max);
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub struct Dctcp {
     /// else [`NO_CUT`].
     cut: u32,
     alpha: Alpha,
-    /// The present rate times this is the window; 0 if there is none yet.
+    /// The current rate times this is the window; 0 if there is none yet.
     window_ns: u64,
     /// The RTT at the last call of [`Self::same_window`].
     rtt_ns: u64,

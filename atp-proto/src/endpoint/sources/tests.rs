@@ -15,19 +15,7 @@ fn header(kind: Kind, cookie: u32, message: u32, count: u32) -> Header {
 }
 
 fn header_of_job(job: u32, kind: Kind, cookie: u32, message: u32, count: u32) -> Header {
-    Header::new(&Fields {
-        kind,
-        flags: Flags::NONE,
-        group: 0,
-        job,
-        cookie,
-        message,
-        index: 0,
-        count,
-        epoch: 0,
-        slot: 0,
-        time: 0,
-    })
+    Header::new(&Fields { job, cookie, message, count, ..Fields::of(kind) })
 }
 
 /// Every cookie has an address of its own.
@@ -39,7 +27,7 @@ fn ends(source: SocketAddr) -> Ends {
     Ends { source, local: None }
 }
 
-/// Why a packet found no place: the tombstone, or `None` for want of room.
+/// The tombstone of a packet that found no place; `None` if there was no room for it.
 type Rejected = Option<Tombstone>;
 
 fn admit(sources: &mut Sources<()>, now_ns: u64, header: &Header) -> Result<(), Rejected> {

@@ -19,7 +19,7 @@ pub struct Frame<'a> {
     pub time_ns: u64,
     /// The type of its first header.
     pub link: Linktype,
-    /// Its bytes, as far as they were captured.
+    /// The packet's bytes, as far as they were captured.
     pub bytes: &'a [u8],
 }
 

@@ -14,11 +14,11 @@ const SLL2_LEN: usize = 20;
 pub struct Datagram<'a> {
     /// The time of the capture, nanoseconds since 1970.
     pub time_ns: u64,
-    /// Its source.
+    /// The source address.
     pub source: SocketAddr,
-    /// Its destination.
+    /// The destination address.
     pub destination: SocketAddr,
-    /// Its payload, as far as it was captured.
+    /// The payload, as far as it was captured.
     pub payload: &'a [u8],
     /// The number of payload bytes that the capture lacks.
     pub missing: usize,

@@ -11,11 +11,11 @@ use std::net::SocketAddr;
 pub struct Packet<'a> {
     /// The time of the capture, nanoseconds since 1970.
     pub time_ns: u64,
-    /// Its source.
+    /// The source address.
     pub source: SocketAddr,
-    /// Its destination.
+    /// The destination address.
     pub destination: SocketAddr,
-    /// Its header, which can be invalid.
+    /// The header, which can be invalid.
     pub header: Header,
     /// The part after the header.
     pub body: Body<'a>,

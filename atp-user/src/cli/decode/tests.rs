@@ -61,17 +61,16 @@ fn pcapng(link: u32, packets: &[Vec<u8>]) -> Vec<u8> {
 
 fn data(job: u32, message: u32) -> Vec<u8> {
     let fields = Fields {
-        kind: Kind::Data,
         flags: Flags::RETRANSMIT,
         group: 1,
         job,
         cookie: 0xdead_beef,
         message,
-        index: 0,
         count: 2,
         epoch: 3,
         slot: 4,
         time: 5,
+        ..Fields::of(Kind::Data)
     };
     [&Header::new(&fields).as_bytes()[..], &[9; 10]].concat()
 }

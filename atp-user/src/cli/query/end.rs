@@ -10,7 +10,7 @@ pub enum Verdict {
     /// It is, or no error was accepted.
     #[default]
     Fine,
-    /// Its interval is narrow enough, but a warning or a sender puts it in doubt.
+    /// The interval is narrow enough, but a warning or a sender puts it in doubt.
     InDoubt,
     /// An interval is too wide, or few messages carry it.
     NotMet,

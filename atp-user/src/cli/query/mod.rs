@@ -45,7 +45,7 @@ pub struct Live {
     confidence: Confidence,
     /// Once a header is known that has the query's columns.
     answering: Option<(Vec<u8>, Answering)>,
-    /// Of all messages that wait for the header of their sender.
+    /// Bytes of all messages that wait for the header of their sender.
     waiting_bytes: usize,
     strata: Strata,
     planner: Option<Planner>,

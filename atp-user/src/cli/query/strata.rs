@@ -25,12 +25,12 @@ pub struct Stratum {
     /// The number of messages with records, once it is known.
     pub sent: Option<u64>,
     pub terms: Option<RowsTerms>,
-    /// Its messages in the answer.
+    /// The sender's messages in the answer.
     pub counted: u64,
-    /// Those that were taken out of the answer, because N isn't known.
+    /// Messages that were taken out of the answer, because N isn't known.
     pub taken_out: u64,
     pub has_ended: bool,
-    /// Its end came before its groups had what they need, and nobody here asked for it.
+    /// Whether the sender ended before its groups had what they need, unasked.
     pub is_canceled: bool,
 }
 

@@ -66,9 +66,9 @@ pub struct App {
 /// Changes per second between two values.
 #[derive(Default)]
 pub struct Rates {
-    /// Of the event counters.
+    /// Rates of the event counters, by name.
     pub counters: BTreeMap<String, f64>,
-    /// Of the programs.
+    /// Rates of the programs, by name.
     pub programs: BTreeMap<String, ProgramRates>,
     at_s: f64,
 }

@@ -68,7 +68,7 @@ impl Column {
         self.facts().0
     }
 
-    /// Its width in cells.
+    /// The column's width in cells.
     pub const fn width(self) -> u16 {
         self.facts().1
     }

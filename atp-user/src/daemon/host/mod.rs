@@ -27,7 +27,7 @@ use anyhow::{Context, Result as AnyResult};
 use approxlib::control::{CoverageStats, Refusal, RefusalKind, Reply, Request, Snapshot};
 use atp_common::{
     laws::{RateLaw, Rules, lane::Settings},
-    maps::{GroupProgress, HeardAdvice, PortEntry},
+    maps::{GroupProgress, PortEntry, ReceivedAdvice},
     units::{PodBool, Rate},
 };
 use atp_datapath::{Datapath, DatapathError};
@@ -202,7 +202,7 @@ impl Host {
         let changes = self.lanes.tick(
             &tick,
             |lane| progress_of(flows, lane.flow, lane.group),
-            |lane| heard_of(flows, lane.flow, lane.group, follows_advice),
+            |lane| received_advice(flows, lane.flow, lane.group, follows_advice),
             |index, lane, status, entry| {
                 if let Some(flow) = flows.get(lane.flow) {
                     flow.status.write(lane.group, status);
@@ -343,10 +343,15 @@ fn progress_of(flows: &Flows, flow: usize, group: u8) -> GroupProgress {
     flows.get(flow).map_or_else(GroupProgress::default, |flow| flow.progress.read(group))
 }
 
-/// The advice that a lane's sender has heard in receipts. A host that follows no advice hears none.
-fn heard_of(flows: &Flows, flow: usize, group: u8, follows_advice: bool) -> Option<HeardAdvice> {
-    let heard = flows.get(flow)?.progress.read_advice(group);
-    Some(if follows_advice { heard } else { heard.without_advice() })
+/// The advice that a lane's sender has received. A host that follows no advice reports none.
+fn received_advice(
+    flows: &Flows,
+    flow: usize,
+    group: u8,
+    follows_advice: bool,
+) -> Option<ReceivedAdvice> {
+    let advice = flows.get(flow)?.progress.read_advice(group);
+    Some(if follows_advice { advice } else { advice.without_advice() })
 }
 
 /// Logs an error in clean-up that has no caller to return it to.

@@ -43,7 +43,7 @@ pub const RATE_BYTES_PER_S_MAX: u64 = 125_000_000;
 /// The longest time of the train that fills the path.
 pub const TIME_MAX: Duration = Duration::from_secs(2);
 
-/// What to probe.
+/// The path to probe, and how.
 pub struct ProbeOptions {
     /// The answerer's address.
     pub peer: SocketAddr,

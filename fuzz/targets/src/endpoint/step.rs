@@ -21,7 +21,7 @@ const COOKIES: u8 = 4;
 pub enum Step {
     /// A packet.
     Packet(Origin, Packet),
-    /// The same packet of this many runs, of all addresses.
+    /// A packet that comes in this many runs, from all addresses.
     Flood(u8, Origin, Packet),
     /// A message whose packets come in one buffer.
     Complete(Origin, Complete),
@@ -136,7 +136,6 @@ impl Packet {
             _ => (self.message, u32::from(self.index) % count, count),
         };
         let header = Header::new(&Fields {
-            kind,
             flags,
             group: self.group % 3,
             job: origin.job(),
@@ -144,9 +143,8 @@ impl Packet {
             message: message.into(),
             index,
             count,
-            epoch: 0,
             slot: slot.wrapping_sub(u32::from(self.slot % 8)),
-            time: 0,
+            ..Fields::of(kind)
         });
         let mut bytes = [header.as_bytes(), &body[..]].concat();
         if let PacketKind::Cut(len) = self.kind {
@@ -172,7 +170,7 @@ pub struct Complete {
     pub message: u8,
     pub packets: u8,
     pub len: u8,
-    /// Of a stream: the window's number, if the packets name it.
+    /// The window's number in a stream, if the packets name it.
     pub window: Option<u8>,
     /// Whether the last packet is missing.
     pub is_short: bool,
@@ -186,7 +184,6 @@ impl Complete {
         let packet = |index| {
             *slot = slot.wrapping_add(1);
             let header = Header::new(&Fields {
-                kind: Kind::Data,
                 flags: Flags::NO_ACK,
                 group: self.group % 3,
                 job: origin.job(),
@@ -194,9 +191,8 @@ impl Complete {
                 message: self.message.into(),
                 index,
                 count,
-                epoch: 0,
                 slot: *slot,
-                time: 0,
+                ..Fields::of(Kind::Data)
             });
             let header = match self.window.filter(|_| windows) {
                 Some(window) => header.with_window(u32::from(window % 4)),
@@ -218,17 +214,10 @@ pub fn rate((group, parts): (u8, u16)) -> (u8, Msr) {
 /// A message of one packet, of a run that no step names.
 pub fn first_message(origin: &Origin) -> Vec<u8> {
     let header = Header::new(&Fields {
-        kind: Kind::Data,
-        flags: Flags::NONE,
-        group: 0,
         job: origin.job(),
         cookie: u32::MAX,
-        message: 0,
-        index: 0,
         count: 1,
-        epoch: 0,
-        slot: 0,
-        time: 0,
+        ..Fields::of(Kind::Data)
     });
     [header.as_bytes(), &[origin.content()][..]].concat()
 }

@@ -5,7 +5,7 @@ use atp_common::wire::{Flags, HEADER_LEN, Header, Kind, ReceiptBody};
 use atp_proto::Message;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The present window's messages, by group and id.
+/// The current window's messages, by group and id.
 #[derive(Debug, Default)]
 pub struct Model {
     /// Windows overlap. The model then knows only which messages were handed over: by window, group

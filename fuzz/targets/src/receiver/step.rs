@@ -15,7 +15,7 @@ pub const GROUPS: [u8; 5] = [0, 1, 2, 30, 255];
 pub enum Step {
     /// One DATA packet.
     Data(Data),
-    /// The same DATA packet for this many messages in a row.
+    /// A DATA packet for this many messages in a row.
     Repeat(u8, Data),
     /// One page of a FIN.
     Fin(Fin),
@@ -116,7 +116,6 @@ impl Data {
         let count = self.count.max(1);
         let slot = self.slot.of(last_slot);
         Header::new(&Fields {
-            kind: Kind::Data,
             flags: self.flags,
             group: self.group,
             job: JOB,
@@ -127,7 +126,7 @@ impl Data {
             // 64 slots per epoch, and close epochs.
             epoch: (slot / 64) as u16,
             slot,
-            time: 0,
+            ..Fields::of(Kind::Data)
         })
         .with_segmentation(self.segmentation)
     }
@@ -159,18 +158,13 @@ impl<'a> Arbitrary<'a> for Probe {
 impl Probe {
     pub fn header(&self, last_slot: u32) -> Header {
         Header::new(&Fields {
-            kind: Kind::Probe,
-            flags: Flags::NONE,
             group: self.group,
             job: JOB,
             cookie: COOKIE,
             message: last_slot.wrapping_add(1),
-            index: 0,
-            count: 0,
-            epoch: 0,
             // A PROBE takes no slot of its own.
             slot: self.slot.of(&mut last_slot.clone()) & !31,
-            time: 0,
+            ..Fields::of(Kind::Probe)
         })
     }
 }
@@ -236,7 +230,6 @@ impl Fin {
         let groups = self.groups_or_one();
         let messages = groups.iter().fold(0u32, |sum, group| sum.wrapping_add(group.messages));
         Header::new(&Fields {
-            kind: Kind::Fin,
             flags: self.flags,
             group: groups[0].group,
             job: JOB,
@@ -246,7 +239,7 @@ impl Fin {
             count: self.pages.max(1),
             epoch: self.page,
             slot: self.slot.of(last_slot),
-            time: 0,
+            ..Fields::of(Kind::Fin)
         })
     }
 

@@ -10,19 +10,7 @@ use atp_proto::{Packet, Sender};
 use std::collections::VecDeque;
 
 fn fields(kind: Kind) -> Fields {
-    Fields {
-        kind,
-        flags: Flags::NONE,
-        group: 0,
-        job: JOB,
-        cookie: COOKIE,
-        message: 0,
-        index: 0,
-        count: 1,
-        epoch: 0,
-        slot: 0,
-        time: 0,
-    }
+    Fields { job: JOB, cookie: COOKIE, count: 1, ..Fields::of(kind) }
 }
 
 /// An ACK of one of the packets `sent`, or a false one.
