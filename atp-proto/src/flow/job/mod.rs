@@ -7,8 +7,8 @@
 //! 2. calls [`Job::work`], then sends what the sender and the lanes let out;
 //! 3. calls [`Job::report_ends`], and takes the events and the outcome.
 //!
-//! Lanes stay beside the job. A flow moves between [`Lanes`](super::Lanes) and a daemon's lanes while
-//! its job goes on, and a daemon's lanes are pages that the library maps.
+//! Lanes stay beside the job. A flow moves between [`Lanes`](super::Lanes) and a daemon's lanes
+//! while its job goes on, and a daemon's lanes are pages that the library maps.
 
 mod deadlines;
 #[cfg(test)]
