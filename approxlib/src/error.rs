@@ -74,15 +74,13 @@ pub enum Error {
     /// A message was sent after the end of the job's input.
     #[error("the job takes no more messages: its input was ended, or the job was canceled")]
     Ended,
-    /// The receiver has ended the stream.
-    #[error(
-        "the receiver has ended the stream: it needs no more windows; `finish` gives the report"
-    )]
+    /// The receiver has ended the job before the window.
+    #[error("the receiver has ended the job: it needs no more windows; `finish` gives the report")]
     EndedByReceiver,
-    /// A message was sent while the end of the stream's window is awaited.
+    /// A message was sent while the end of the window is awaited.
     #[error(
-        "the stream's window is ending: wait for its end (end_window or try_window), then send the \
-         next window's messages"
+        "the window is ending: wait for its end (end_window or try_window), then send the next \
+         window's messages"
     )]
     WindowEnding,
     /// The sampling rate can't be changed; the source says why.
@@ -90,7 +88,7 @@ pub enum Error {
     MsrRefused(#[from] MsrError),
     /// The group has its announced number of messages already.
     #[error(
-        "the group has all of its {messages} messages: announce a larger number, or use a stream"
+        "the group has all of its {messages} messages: announce a larger number, or end the window"
     )]
     TooMany {
         /// N of the group, or the most that a job can have.

@@ -14,9 +14,8 @@
 //!
 //! | type | purpose |
 //! |---|---|
-//! | [`Job`], [`JobBuilder`] | send messages to one receiver |
+//! | [`Job`], [`JobBuilder`] | send messages to one receiver, in windows or without |
 //! | [`Group`] | messages of a job with an MSR of their own |
-//! | [`Stream`] | a job divided into windows |
 //! | [`Fanout`] | one job to several receivers |
 //! | [`Receiver`], [`Event`] | receive messages of any number of jobs |
 //! | [`Report`], [`Summary`] | the outcome, at the sender and at the receiver |
@@ -49,7 +48,7 @@
 //!             sum += u32::from_be_bytes(data.try_into().unwrap());
 //!         }
 //!         Some(Event::Finished { summary, .. }) => break summary,
-//!         Some(_) => {} // The start, and the ends of a stream's windows.
+//!         Some(_) => {} // The start, and the ends of windows.
 //!         None => panic!("no event for five seconds"),
 //!     }
 //! };
@@ -96,7 +95,7 @@ pub use atp_proto::{LostIds, UnknownIds};
 pub use datapath::send_buffer_bytes_max;
 pub use error::{Error, ShortCause, ShortGroup, Shortfall};
 pub use interface::Interface;
-pub use job::{Fanout, Group, Job, JobBuilder, JobHandle, Progress, Requests, Stream};
+pub use job::{Fanout, Group, Job, JobBuilder, JobHandle, Progress, Requests};
 pub use job_id::JobId;
 pub use order::Order;
 pub use peer::{Addresses, ToAddresses};

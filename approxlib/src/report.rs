@@ -32,16 +32,16 @@ pub struct Report {
     pub refusals: u64,
     /// Message bytes in the packets sent, retransmissions included, headers not.
     pub bytes_sent: u64,
-    /// One entry per group. For a stream: of its last window.
+    /// One entry per group, of the last window.
     pub groups: Vec<GroupReport>,
-    /// Windows of a stream that have ended; 1 for a job without windows.
+    /// Windows that have ended; 1 for a job without windows.
     pub windows: u32,
-    /// Windows of a stream that yielded less to exact traffic than the law `yield` says, because
-    /// they would have missed their deadlines.
+    /// Windows that yielded less to exact traffic than the law `yield` says, because they would
+    /// have missed their deadlines.
     #[serde(default)]
     pub windows_hurried: u32,
-    /// Whether [`Job::cancel`](crate::Job::cancel) ended the job before its groups had the messages
-    /// that they need.
+    /// Whether [`Job::cancel`](crate::Job::cancel), or the deadline of the last window, ended the
+    /// job before its groups had the messages that they need.
     pub canceled: bool,
     /// Requests of the receiver that the job has handled, obeyed or not.
     #[serde(default)]
@@ -55,7 +55,7 @@ pub struct Report {
     pub timeline: Vec<Sample>,
 }
 
-/// The outcome of one window of a stream, from [`Stream::end_window`](crate::Stream::end_window).
+/// The outcome of one window, from [`Job::end_window`](crate::Job::end_window).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WindowReport {
     /// The window's number, counted from 0.

@@ -202,3 +202,36 @@ async fn job__lets_other_tasks_run() {
     finish(&mut job).await;
     assert_eq!(receiving.await.unwrap().len(), id as usize);
 }
+
+/// Windows that overlap: a message of the third one waits until the first has ended.
+#[tokio::test]
+async fn end_window__in_tasks() {
+    let builder = Receiver::builder().control_socket(None);
+    let mut receiver = builder.bind_async("127.0.0.1:0").await.unwrap();
+    let address = receiver.local_addr().unwrap();
+    let receiving = tokio::spawn(async move {
+        let mut ended = 0;
+        loop {
+            match timeout(SOON, receiver.recv()).await.expect("an event").unwrap() {
+                Event::WindowEnded { .. } => ended += 1,
+                Event::Finished { .. } => return (ended, receiver),
+                _ => {}
+            }
+        }
+    });
+    let mut job = job().overlap_windows(true).connect_async(address).await.unwrap();
+    assert!(job.next_window().await.unwrap().is_none());
+    for _ in 0..5 {
+        assert_eq!(timeout(SOON, job.send(b"a message")).await.expect("a window").unwrap(), 0);
+        timeout(SOON, job.begin_end_window()).await.expect("a window").unwrap();
+    }
+    for window in 0..3 {
+        let report = timeout(SOON, job.next_window()).await.expect("a window").unwrap().unwrap();
+        assert_eq!((report.window, report.complete), (window, true));
+    }
+    job.send(b"a message").await.unwrap();
+    let last = timeout(SOON, job.end_window()).await.expect("a window").unwrap();
+    assert_eq!((last.window, last.groups[0].delivered), (5, 1));
+    finish(&mut job).await;
+    assert_eq!(receiving.await.unwrap().0, 6);
+}

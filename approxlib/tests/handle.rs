@@ -45,17 +45,17 @@ fn abandon__stops_a_thread_that_waits_for_an_end() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let builder = Job::builder().control_socket(None).peer_timeout(Duration::from_secs(600));
     let peer = silent.local_addr().unwrap();
-    let (mut job, mut stream) =
-        (builder.clone().connect(peer).unwrap(), builder.stream(peer).unwrap());
-    let handles = [job.handle(), stream.job().handle()];
+    let (mut job, mut with_windows) =
+        (builder.clone().connect(peer).unwrap(), builder.connect(peer).unwrap());
+    let handles = [job.handle(), with_windows.handle()];
     let threads = [
         thread::spawn(move || {
             job.send(&[0; LEN]).unwrap();
             job.finish().map(|_| ()).unwrap_err()
         }),
         thread::spawn(move || {
-            stream.send(&[0; LEN]).unwrap();
-            stream.end_window().map(|_| ()).unwrap_err()
+            with_windows.send(&[0; LEN]).unwrap();
+            with_windows.end_window().map(|_| ()).unwrap_err()
         }),
     ];
     for (handle, waiting) in handles.iter().zip(threads) {

@@ -124,12 +124,12 @@ fn window_deadline__is_no_complete_end_although_an_earlier_fin_is_answered_last(
         }
     });
     let builder = Job::builder().control_socket(None).messages(MESSAGES).msr(0.8).packing(false);
-    let builder = builder.window_deadline(Duration::from_millis(300));
-    let mut stream = builder.stream(relay.address).unwrap();
+    let builder = builder.windows(true).window_deadline(Duration::from_millis(300));
+    let mut job = builder.connect(relay.address).unwrap();
     for id in 0..MESSAGES {
-        let _ = stream.send(&message(id, 700));
+        let _ = job.send(&message(id, 700));
     }
-    let window = stream.end_window().unwrap();
+    let window = job.end_window().unwrap();
     let (summary, _receiver) = received.join().unwrap();
     assert_eq!(summary.delivered, window.groups[0].delivered);
     assert!(!summary.complete && !window.complete, "{window:?}\n{summary:?}");

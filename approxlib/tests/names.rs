@@ -37,8 +37,6 @@ fn connect__says_which_name_has_no_address() {
 fn connect__refuses_what_no_job_can_have() {
     let job = || Job::builder().control_socket(None);
     for (job, words) in [
-        (job().overlap_windows(true), "overlap_windows is an option of streams"),
-        (job().window_deadline(Duration::from_secs(1)), "window_deadline is an option of streams"),
         (job().payload_bytes(0), "choose 1 to 8900"),
         (job().payload_bytes(8_901), "choose 1 to 8900"),
         (job().payload_bytes(1), "a larger payload_bytes, or a smaller message_bytes_max"),
@@ -51,8 +49,6 @@ fn connect__refuses_what_no_job_can_have() {
         let error = job().connect(address).unwrap_err();
         assert!(matches!(error, Error::Peer(_)), "{error}");
     }
-    let stream = job().overlap_windows(true).window_deadline(Duration::from_secs(1));
-    drop(stream.stream("127.0.0.1:9").unwrap());
 }
 
 /// A receiver that admits a job by name admits no other.

@@ -1,8 +1,8 @@
-//! Streams whose windows overlap: the next is sent while the end of the last is confirmed.
+//! Jobs whose windows overlap: the next is sent while the end of the last is confirmed.
 
 mod common;
 
-use approxlib::{Error, Event, Job, JobBuilder, LostIds, Receiver, Stream, Summary};
+use approxlib::{Error, Event, Job, JobBuilder, LostIds, Receiver, Summary};
 use common::{LossyNetwork, message};
 use nix::poll::{PollFd, PollFlags, poll};
 use std::{
@@ -53,29 +53,29 @@ fn network(loss: f64) -> (LossyNetwork, SocketAddr, JoinHandle<(Got, Receiver)>)
     (network, address, receive(receiver))
 }
 
-fn send(stream: &mut Stream, window: u32, number: u32) {
+fn send(job: &mut Job, window: u32, number: u32) {
     for id in 0..number {
-        assert_eq!(stream.send(&message(id + 1_000 * window, LEN)).unwrap(), id);
+        assert_eq!(job.send(&message(id + 1_000 * window, LEN)).unwrap(), id);
     }
 }
 
 #[test]
-fn stream__windows_end_in_order_while_the_next_is_sent() {
+fn windows__windows_end_in_order_while_the_next_is_sent() {
     let (_network, address, receiving) = network(0.2);
-    let mut stream = builder().msr(0.7).stream(address).unwrap();
+    let mut job = builder().msr(0.7).connect(address).unwrap();
     let mut reports = vec![];
-    assert_eq!(stream.next_window().unwrap(), None);
+    assert_eq!(job.next_window().unwrap(), None);
     for window in 0..30 {
-        send(&mut stream, window, 60 + window);
-        stream.begin_end_window();
-        while let Some(report) = stream.try_window().unwrap() {
+        send(&mut job, window, 60 + window);
+        job.begin_end_window().unwrap();
+        while let Some(report) = job.try_window().unwrap() {
             reports.push(report);
         }
     }
-    while let Some(report) = stream.next_window().unwrap() {
+    while let Some(report) = job.next_window().unwrap() {
         reports.push(report);
     }
-    let report = stream.finish().unwrap();
+    let report = job.finish().unwrap();
     let ((messages, summaries), _receiver) = receiving.join().unwrap();
     assert_eq!((reports.len(), report.windows as usize), (30, summaries.len()));
     for (window, report) in (0..).zip(&reports) {
@@ -91,21 +91,21 @@ fn stream__windows_end_in_order_while_the_next_is_sent() {
 /// Windows with deadlines, of announced size: a window that is late doesn't hold up the others for
 /// longer than its deadline.
 #[test]
-fn stream__of_windows_with_deadlines() {
+fn windows__of_windows_with_deadlines() {
     let (_network, address, receiving) = network(0.4);
     let deadline = Duration::from_millis(30);
-    let mut stream = builder().messages(40).window_deadline(deadline).stream(address).unwrap();
+    let mut job = builder().messages(40).window_deadline(deadline).connect(address).unwrap();
     let mut complete = 0;
     for window in 0..20 {
-        send(&mut stream, window, 40);
-        stream.begin_end_window();
+        send(&mut job, window, 40);
+        job.begin_end_window().unwrap();
         if window > 0 {
-            complete += u32::from(stream.next_window().unwrap().unwrap().complete);
+            complete += u32::from(job.next_window().unwrap().unwrap().complete);
         }
     }
-    assert_eq!(stream.next_window().unwrap().unwrap().window, 19);
+    assert_eq!(job.next_window().unwrap().unwrap().window, 19);
     assert!(complete < 20);
-    stream.finish().unwrap();
+    job.finish().unwrap();
     let ((messages, summaries), _receiver) = receiving.join().unwrap();
     assert_eq!(summaries.len(), 21);
     for summary in &summaries[..20] {
@@ -114,16 +114,16 @@ fn stream__of_windows_with_deadlines() {
     }
 }
 
-/// Empty windows between others, and a stream that ends with two windows open.
+/// Empty windows between others, and a job that ends with two windows open.
 #[test]
-fn stream__of_empty_windows_and_an_early_finish() {
+fn windows__of_empty_windows_and_an_early_finish() {
     let (_network, address, receiving) = network(0.1);
-    let mut stream = builder().msr(0.9).stream(address).unwrap();
+    let mut job = builder().msr(0.9).connect(address).unwrap();
     for window in 0..12 {
-        send(&mut stream, window, if window % 3 == 1 { 0 } else { 50 });
-        stream.begin_end_window();
+        send(&mut job, window, if window % 3 == 1 { 0 } else { 50 });
+        job.begin_end_window().unwrap();
     }
-    let report = stream.finish().unwrap();
+    let report = job.finish().unwrap();
     let ((messages, summaries), _receiver) = receiving.join().unwrap();
     assert_eq!(report.windows as usize, summaries.len());
     assert!((12..=13).contains(&summaries.len()), "{}", summaries.len());
@@ -132,18 +132,18 @@ fn stream__of_empty_windows_and_an_early_finish() {
 }
 
 #[test]
-fn stream__canceled_with_two_windows_open() {
+fn windows__canceled_with_two_windows_open() {
     let (_network, address, receiving) = network(0.3);
     // So slow that the first window lasts until the cancel.
-    let mut stream = builder().rate_max_bytes_per_s(1_000_000).stream(address).unwrap();
-    send(&mut stream, 0, 900);
-    stream.begin_end_window();
-    send(&mut stream, 1, 900);
+    let mut job = builder().rate_max_bytes_per_s(1_000_000).connect(address).unwrap();
+    send(&mut job, 0, 900);
+    job.begin_end_window().unwrap();
+    send(&mut job, 1, 900);
     // A sender of which nothing has arrived gives no event.
-    while stream.job().progress().delivered == 0 {
+    while job.progress().delivered == 0 {
         thread::sleep(Duration::from_millis(5));
     }
-    let report = stream.cancel().unwrap();
+    let report = job.cancel().unwrap();
     assert!(report.canceled);
     let ((_, summaries), _receiver) = receiving.join().unwrap();
     assert!(summaries.last().is_some_and(|summary| summary.delivered < 900));
@@ -155,48 +155,48 @@ fn cancel__of_windows_that_lack_messages_is_reported() {
     for delivered in [0, 200, 400] {
         let (_network, address, _receiving) = network(0.3);
         // The first window takes a second.
-        let mut stream = builder().rate_max_bytes_per_s(1_000_000).stream(address).unwrap();
-        send(&mut stream, 0, 1_500);
-        stream.begin_end_window();
+        let mut job = builder().rate_max_bytes_per_s(1_000_000).connect(address).unwrap();
+        send(&mut job, 0, 1_500);
+        job.begin_end_window().unwrap();
         if delivered != 200 {
-            send(&mut stream, 1, 900);
+            send(&mut job, 1, 900);
         }
-        while stream.job().progress().delivered < delivered {
+        while job.progress().delivered < delivered {
             thread::sleep(Duration::from_millis(1));
         }
-        let report = stream.cancel().unwrap();
+        let report = job.cancel().unwrap();
         assert!(report.canceled, "after {delivered} of 1,500 messages: {report:?}");
     }
 }
 
 #[test]
-fn try_send__reports_that_two_windows_are_open() {
+fn try_send__takes_nothing_while_two_windows_are_open() {
     // The peer never answers: no window ends.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let mut stream = builder().stream(silent.local_addr().unwrap()).unwrap();
+    let mut job = builder().connect(silent.local_addr().unwrap()).unwrap();
     for _ in 0..2 {
-        assert_eq!(stream.try_send_all(0, &[b"a message"]).unwrap(), 0..1);
-        stream.begin_end_window();
+        assert_eq!(job.try_send_all(0, &[b"a message"]).unwrap(), 0..1);
+        job.begin_end_window().unwrap();
     }
-    let error = stream.try_send_all(0, &[b"a message"]).unwrap_err();
-    assert!(matches!(error, Error::WindowEnding), "{error}");
+    assert_eq!(job.try_send_all(0, &[b"a message"]).unwrap(), 0..0);
+    assert_eq!(job.try_send_in(0, b"a message").unwrap(), None);
 }
 
 #[test]
-fn stream__ended_by_its_receiver() {
+fn windows__ended_by_its_receiver() {
     let mut receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
     let address = receiver.local_addr().unwrap();
     let sending = thread::spawn(move || {
-        let mut stream = builder().msr(0.5).stream(address).unwrap();
+        let mut job = builder().msr(0.5).connect(address).unwrap();
         for window in 0..100_000 {
-            match stream.send(&message(1_000 * window, LEN)) {
+            match job.send(&message(1_000 * window, LEN)) {
                 Ok(_) => {}
                 Err(error) => panic!("{error}"),
             }
-            stream.begin_end_window();
-            match stream.next_window() {
+            job.begin_end_window().unwrap();
+            match job.next_window() {
                 Ok(_) => {}
-                Err(Error::EndedByReceiver) => return stream.finish().unwrap(),
+                Err(Error::EndedByReceiver) => return job.finish().unwrap(),
                 Err(error) => panic!("{error}"),
             }
         }
@@ -215,7 +215,7 @@ fn stream__ended_by_its_receiver() {
 /// The input ends while the end of a window is being confirmed: a FIN has said that another
 /// follows. A send after that began a window that nobody ended.
 #[test]
-fn stream__ends_although_a_send_follows_the_end_of_input() {
+fn windows__ends_although_a_send_follows_the_end_of_input() {
     for round in 0..20 {
         let mut receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
         let network = LossyNetwork::start(receiver.local_addr().unwrap(), 0.3, round);
@@ -226,26 +226,26 @@ fn stream__ends_although_a_send_follows_the_end_of_input() {
                     receiver.recv(Some(Duration::from_millis(10))).unwrap();
                 }
             });
-            let mut stream = builder().msr(0.7).stream(network.address).unwrap();
-            send(&mut stream, 0, 5);
-            stream.begin_end_window();
+            let mut job = builder().msr(0.7).connect(network.address).unwrap();
+            send(&mut job, 0, 5);
+            job.begin_end_window().unwrap();
             // In some rounds a FIN has left, and isn't answered.
             thread::sleep(Duration::from_micros(500 * (round / 2)));
             match round % 2 {
-                0 => stream.job().begin_cancel(),
-                _ => stream.job().begin_finish(),
+                0 => job.begin_cancel(),
+                _ => job.begin_finish(),
             }
-            let refused = stream.send(&message(0, LEN)).unwrap_err();
+            let refused = job.send(&message(0, LEN)).unwrap_err();
             assert!(matches!(refused, Error::Ended), "{refused}");
             let deadline = Instant::now() + Duration::from_secs(20);
             let has_ended = loop {
-                match stream.try_outcome().unwrap() {
+                match job.try_outcome().unwrap() {
                     None if Instant::now() < deadline => thread::sleep(Duration::from_millis(1)),
                     outcome => break outcome.is_some(),
                 }
             };
             over.store(true, Ordering::Relaxed);
-            assert!(has_ended, "the stream doesn't end, in round {round}");
+            assert!(has_ended, "the job doesn't end, in round {round}");
         });
     }
 }
@@ -255,21 +255,21 @@ fn stream__ends_although_a_send_follows_the_end_of_input() {
 fn set_msr__waits_for_no_window() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let builder = builder().msr(0.9).peer_timeout(Duration::from_secs(3));
-    let mut stream = builder.stream(silent.local_addr().unwrap()).unwrap();
-    send(&mut stream, 0, 10);
-    stream.begin_end_window();
-    send(&mut stream, 1, 10);
-    stream.set_msr(0, 0.5).unwrap();
-    assert!(matches!(stream.set_msr(7, 0.5), Err(Error::MsrRefused(_))));
-    stream.begin_end_window();
-    assert!(!stream.try_begin_end_window(), "two windows are open");
-    stream.set_msr(0, 0.7).unwrap();
-    assert!(matches!(stream.set_msr(7, 0.5), Err(Error::MsrRefused(_))));
-    stream.job().begin_cancel();
-    while stream.try_outcome().is_ok_and(|outcome| outcome.is_none()) {
+    let mut job = builder.connect(silent.local_addr().unwrap()).unwrap();
+    send(&mut job, 0, 10);
+    job.begin_end_window().unwrap();
+    send(&mut job, 1, 10);
+    job.set_msr(0, 0.5).unwrap();
+    assert!(matches!(job.set_msr(7, 0.5), Err(Error::MsrRefused(_))));
+    job.begin_end_window().unwrap();
+    assert!(!job.try_begin_end_window().unwrap(), "two windows are open");
+    job.set_msr(0, 0.7).unwrap();
+    assert!(matches!(job.set_msr(7, 0.5), Err(Error::MsrRefused(_))));
+    job.begin_cancel();
+    while job.try_outcome().is_ok_and(|outcome| outcome.is_none()) {
         thread::sleep(Duration::from_millis(1));
     }
-    assert!(matches!(stream.set_msr(0, 0.8), Err(Error::MsrRefused(_))));
+    assert!(matches!(job.set_msr(0, 0.8), Err(Error::MsrRefused(_))));
 }
 
 /// A rate that is set after the end of a window's input holds from the next one on, and one that is
@@ -277,28 +277,28 @@ fn set_msr__waits_for_no_window() {
 #[test]
 fn set_msr__holds_from_the_window_being_filled_on() {
     let (_network, address, receiving) = network(0.3);
-    let mut stream = builder().msr(0.9).stream(address).unwrap();
+    let mut job = builder().msr(0.9).connect(address).unwrap();
     let (mut rates, mut rate, mut reports) = (vec![], 0.9, vec![]);
     for window in 0..40 {
         if window % 4 == 1 {
             rate = f64::from(20 + window) / 100.0;
-            stream.set_msr(0, rate).unwrap();
+            job.set_msr(0, rate).unwrap();
         }
-        send(&mut stream, window, 30);
+        send(&mut job, window, 30);
         if window % 4 == 3 {
             rate = f64::from(30 + window) / 100.0;
-            stream.set_msr(0, rate).unwrap();
+            job.set_msr(0, rate).unwrap();
         }
         rates.push(rate);
-        stream.begin_end_window();
-        while let Some(report) = stream.try_window().unwrap() {
+        job.begin_end_window().unwrap();
+        while let Some(report) = job.try_window().unwrap() {
             reports.push(report);
         }
     }
-    while let Some(report) = stream.next_window().unwrap() {
+    while let Some(report) = job.next_window().unwrap() {
         reports.push(report);
     }
-    stream.finish().unwrap();
+    job.finish().unwrap();
     assert_eq!(reports.iter().map(|report| report.groups[0].msr).collect::<Vec<_>>(), rates);
     assert!(reports.iter().all(|report| report.complete));
     receiving.join().unwrap();
@@ -309,19 +309,19 @@ fn set_msr__holds_from_the_window_being_filled_on() {
 fn send_owned__of_a_window_that_never_begins() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let builder = builder().peer_timeout(Duration::from_secs(1));
-    let mut stream = builder.stream(silent.local_addr().unwrap()).unwrap();
-    send(&mut stream, 0, 1);
-    stream.begin_end_window();
-    let changed = stream.job().changed_fd().unwrap().try_clone_to_owned().unwrap();
+    let mut job = builder.connect(silent.local_addr().unwrap()).unwrap();
+    send(&mut job, 0, 1);
+    job.begin_end_window().unwrap();
+    let changed = job.changed_fd().unwrap().try_clone_to_owned().unwrap();
     let was_told = Arc::new(AtomicBool::new(true));
     let told = was_told.clone();
     let look = move |_| told.store(is_readable(&changed), Ordering::Relaxed);
-    stream.send_owned(0, vec![7; LEN], look).unwrap();
-    assert!(stream.try_window().unwrap().is_none());
-    while stream.try_window().is_ok() {
+    job.send_owned(0, vec![7; LEN], look).unwrap();
+    assert!(job.try_window().unwrap().is_none());
+    while job.try_window().is_ok() {
         thread::sleep(Duration::from_millis(5));
     }
-    drop(stream);
+    drop(job);
     assert!(!was_told.load(Ordering::Relaxed));
 }
 

@@ -29,9 +29,9 @@ fn progress__counts_by_job_window_and_group() {
     let address = receiver.local_addr().unwrap();
     let builder = || Job::builder().control_socket(None);
     let mut job = builder().id(3).connect(address).unwrap();
-    let mut stream = builder().id(4).stream(address).unwrap();
+    let mut with_windows = builder().id(4).connect(address).unwrap();
     (0..40).for_each(|_| _ = job.send(b"a message").unwrap());
-    (0..7).for_each(|_| _ = stream.send(b"a message").unwrap());
+    (0..7).for_each(|_| _ = with_windows.send(b"a message").unwrap());
     let of =
         |receiver: &Receiver, job| receiver.progress().unwrap().into_iter().find(|p| p.job == job);
     let arrivals = |delivered| vec![GroupArrivals { group: 0, delivered }];
@@ -39,12 +39,12 @@ fn progress__counts_by_job_window_and_group() {
     let found = soon(|| of(&receiver, 3).filter(|p| p.groups == arrivals(40)));
     assert_eq!((found.source.ip(), found.window), (address.ip(), 0));
     soon(|| of(&receiver, 4).filter(|p| p.groups == arrivals(7)));
-    stream.end_window().unwrap();
-    stream.send(b"a message").unwrap();
+    with_windows.end_window().unwrap();
+    with_windows.send(b"a message").unwrap();
     soon(|| of(&receiver, 4).filter(|p| p.window == 1 && p.groups == arrivals(1)));
     job.finish().unwrap();
     soon(|| of(&receiver, 3).is_none().then_some(()));
-    stream.finish().unwrap();
+    with_windows.finish().unwrap();
     soon(|| receiver.progress().unwrap().is_empty().then_some(()));
     let mut events = 0;
     while let Some(event) = receiver.recv(Some(Duration::ZERO)).unwrap() {

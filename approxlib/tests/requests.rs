@@ -144,18 +144,18 @@ fn request_end__ends_a_job_that_still_sends() {
 }
 
 #[test]
-fn request_end__ends_a_stream_in_and_between_windows() {
+fn request_end__ends_a_job_in_and_between_windows() {
     for between in [false, true] {
         let (mut receiver, address) = receiver();
-        let mut stream = Job::builder().control_socket(None).msr(0.5).stream(address).unwrap();
+        let mut sender = Job::builder().control_socket(None).msr(0.5).connect(address).unwrap();
         for _ in 0..10 {
-            stream.send(b"a message").unwrap();
+            sender.send(b"a message").unwrap();
         }
         // A sender whose terms are unknown gets no request: the window may be over before them.
         started(&mut receiver);
-        stream.end_window().unwrap();
+        sender.end_window().unwrap();
         if !between {
-            stream.send(b"of the next window").unwrap();
+            sender.send(b"of the next window").unwrap();
         }
         loop {
             match next(&mut receiver) {
@@ -171,15 +171,15 @@ fn request_end__ends_a_stream_in_and_between_windows() {
         }
         // The window that was open ends with its part.
         let mut ended = 0;
-        while stream.send(b"a message").is_ok() {
-            match stream.end_window() {
+        while sender.send(b"a message").is_ok() {
+            match sender.end_window() {
                 Ok(_) => ended += 1,
                 Err(Error::EndedByReceiver) => break,
                 Err(error) => panic!("{error}"),
             }
         }
         assert!(ended <= 1, "{ended}");
-        assert!(stream.finish().unwrap().ended_by_receiver);
+        assert!(sender.finish().unwrap().ended_by_receiver);
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use approxlib::{Error, Event, Job, JobBuilder, Receiver, Stream};
+use approxlib::{Error, Event, Job, JobBuilder, Receiver};
 use common::receive;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::{
@@ -76,20 +76,20 @@ fn try_send_owned__gives_back_what_it_does_not_take() {
     assert_eq!(released.load(Ordering::Relaxed), 3);
 }
 
-fn end_window(stream: &mut Stream) -> approxlib::WindowReport {
-    stream.begin_end_window();
+fn end_window(job: &mut Job) -> approxlib::WindowReport {
+    job.begin_end_window().unwrap();
     loop {
-        if let Some(report) = stream.try_window().unwrap() {
+        if let Some(report) = job.try_window().unwrap() {
             return report;
         }
-        wait(stream.job());
+        wait(job);
     }
 }
 
 #[test]
 fn try_window__returns_each_window_once() {
     let mut receiver = bind();
-    let mut stream = job().stream(receiver.local_addr().unwrap()).unwrap();
+    let mut job = job().connect(receiver.local_addr().unwrap()).unwrap();
     let receiving = thread::spawn(move || {
         let mut ended = 0;
         loop {
@@ -101,14 +101,14 @@ fn try_window__returns_each_window_once() {
             }
         }
     });
-    assert!(stream.try_window().unwrap().is_none(), "no window's end was asked for");
+    assert!(job.try_window().unwrap().is_none(), "no window's end was asked for");
     for window in 0..3 {
-        assert_eq!(stream.try_send_all(0, &[b"one", b"two"]).unwrap(), 0..2);
-        let report = end_window(&mut stream);
+        assert_eq!(job.try_send_all(0, &[b"one", b"two"]).unwrap(), 0..2);
+        let report = end_window(&mut job);
         assert_eq!((report.window, report.groups[0].delivered), (window, 2));
-        assert!(stream.try_window().unwrap().is_none());
+        assert!(job.try_window().unwrap().is_none());
     }
-    stream.finish().unwrap();
+    job.finish().unwrap();
     assert_eq!(receiving.join().unwrap().0, 3);
 }
 
@@ -116,19 +116,19 @@ fn try_window__returns_each_window_once() {
 fn try_window__refuses_messages_and_keeps_a_failure() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let builder = job().peer_timeout(Duration::from_secs(1));
-    let mut stream = builder.stream(silent.local_addr().unwrap()).unwrap();
-    stream.send(b"message").unwrap();
-    stream.begin_end_window();
-    assert!(stream.try_window().unwrap().is_none());
-    assert!(matches!(stream.send(b"of the next"), Err(Error::WindowEnding)));
-    assert!(matches!(stream.try_send_all(0, &[b"too"]), Err(Error::WindowEnding)));
+    let mut job = builder.connect(silent.local_addr().unwrap()).unwrap();
+    job.send(b"message").unwrap();
+    job.begin_end_window().unwrap();
+    assert!(job.try_window().unwrap().is_none());
+    assert!(matches!(job.send(b"of the next"), Err(Error::WindowEnding)));
+    assert!(matches!(job.try_send_all(0, &[b"too"]), Err(Error::WindowEnding)));
     let failed = loop {
-        match stream.try_window() {
-            Ok(None) => wait(stream.job()),
+        match job.try_window() {
+            Ok(None) => wait(&job),
             other => break other,
         }
     };
     assert!(matches!(failed, Err(Error::Short(_))));
-    assert!(matches!(stream.end_window(), Err(Error::Short(_))));
-    assert!(matches!(stream.finish(), Err(Error::Short(_))), "the failure was told twice");
+    assert!(matches!(job.end_window(), Err(Error::Short(_))));
+    assert!(matches!(job.finish(), Err(Error::Short(_))), "the failure was told twice");
 }

@@ -11,7 +11,7 @@ use crate::setup::{self, MATURIN, Need, TORCH_PYTHON, output};
 
 /// The wheels that `pip install` needs.
 pub struct Wheels {
-    /// `atp`: jobs, streams, receivers and answers.
+    /// `atp`: jobs, receivers and answers.
     pub atp: PathBuf,
     /// `atp-torch`: all-reduce, and the hook of PyTorch.
     pub torch: PathBuf,

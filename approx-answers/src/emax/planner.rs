@@ -17,7 +17,7 @@ const AGREEING_MIN: u64 = 300;
 /// The next look has this multiple of the current look's messages, unless the plan ends before
 /// twice that. Looks cost confidence, and a look shortly before the last one costs most.
 const LOOK_FACTOR: f64 = 4.0;
-/// The same multiple after a plan's last look, if that wasn't enough.
+/// The multiple after a plan's last look, if that wasn't enough.
 const EXTEND_FACTOR: f64 = 1.25;
 /// After a doubt about the tail, a plan ends below this share of the limit on skewness: with twice
 /// the messages. An end at the limit would choose samples that lack the largest values.

@@ -1,5 +1,5 @@
 use super::{Descriptor, blocking, resolve};
-use crate::{Error, Job, JobBuilder, Progress, Report, ToAddresses};
+use crate::{Error, Job, JobBuilder, Progress, Report, ToAddresses, WindowReport};
 use std::{net::SocketAddr, ops::Range};
 
 /// A [`Job`] for tokio.
@@ -41,7 +41,7 @@ impl JobBuilder {
 }
 
 impl AsyncJob {
-    /// Takes a job into the present runtime.
+    /// Takes a job into the current runtime.
     ///
     /// # Errors
     /// [`Error::Thread`] if its descriptor can't be registered.
@@ -76,8 +76,8 @@ impl AsyncJob {
         self.send_in(0, message).await
     }
 
-    /// Queues a message of `group`, and returns its id: see [`Job::send_in`]. Waits while the
-    /// buffer is full. If the future is dropped before it is ready, the job has not taken the
+    /// Queues a message of `group`, and returns its id: see [`Job::send_in`]. Waits where that
+    /// blocks. If the future is dropped before it is ready, the job has not taken the
     /// message.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl AsyncJob {
     pub async fn send_in(&mut self, group: u8, message: &[u8]) -> Result<u32, Error> {
         let Self { changed, job } = self;
         let mut waiting = Some(job.copied(message)?);
-        changed.until(|| job.try_put_waiting(group, &mut waiting)).await
+        changed.until(|| job.try_put(group, &mut waiting)).await
     }
 
     /// Queues several messages of `group`, and returns their ids. If the future is dropped before
@@ -98,7 +98,8 @@ impl AsyncJob {
         group: u8,
         messages: &[M],
     ) -> Result<Range<u32>, Error> {
-        let mut ids = self.job.send_all(group, &messages[..0])?;
+        // It doesn't wait for a window: the first message of the next one has the id 0.
+        let mut ids = self.job.try_send_all(group, &messages[..0])?;
         for message in messages {
             ids.end = self.send_in(group, message.as_ref()).await? + 1;
         }
@@ -125,7 +126,7 @@ impl AsyncJob {
         let message = job.owned(bytes, release);
         async move {
             let mut waiting = Some(message?);
-            changed.until(|| job.try_put_waiting(group, &mut waiting)).await
+            changed.until(|| job.try_put(group, &mut waiting)).await
         }
     }
 
@@ -136,6 +137,47 @@ impl AsyncJob {
     /// As [`Job::set_msr`].
     pub fn set_msr(&mut self, group: u8, msr: f64) -> Result<(), Error> {
         self.job.set_msr(group, msr)
+    }
+
+    /// Announces N of a group for the next window: see [`Job::set_messages`].
+    pub fn set_messages(&mut self, group: u8, messages: u32) {
+        self.job.set_messages(group, messages);
+    }
+
+    /// Ends the input of the current window, and waits for the window's end: see
+    /// [`Job::end_window`]. If the future is dropped before it is ready, the window goes on to its
+    /// end, and a further call waits for it; with overlapping windows that is
+    /// [`AsyncJob::next_window`].
+    ///
+    /// # Errors
+    /// As [`Job::end_window`].
+    pub async fn end_window(&mut self) -> Result<WindowReport, Error> {
+        self.begin_end_window().await?;
+        let Self { changed, job } = self;
+        changed.until(|| job.try_last_window()).await
+    }
+
+    /// Ends the input of the current window: see [`Job::begin_end_window`]. Waits where that
+    /// blocks.
+    ///
+    /// # Errors
+    /// As [`Job::begin_end_window`].
+    pub async fn begin_end_window(&mut self) -> Result<(), Error> {
+        let Self { changed, job } = self;
+        changed.until(|| Ok(job.try_begin_end_window()?.then_some(()))).await
+    }
+
+    /// Waits for the end of the oldest window that was ended and not reported: see
+    /// [`Job::next_window`]. `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`Job::end_window`].
+    pub async fn next_window(&mut self) -> Result<Option<WindowReport>, Error> {
+        let Self { changed, job } = self;
+        if !job.awaits_window() {
+            return Ok(None);
+        }
+        changed.until(|| job.try_window()).await.map(Some)
     }
 
     /// Ends the input, and waits for the job's end: see [`Job::finish`]. If the future is dropped

@@ -1,13 +1,14 @@
 //! Opens a job by its options: a socket, a datapath, the sender thread.
 
 use super::{
-    Job, Stream,
+    Job,
     group::Group,
     known_path,
     open::{self, OpenedFlow},
     options::JobBuilder,
     shared::{Limits, Shared},
     thread::{SenderThread, Setup},
+    windows::WindowInput,
 };
 use crate::{
     datapath::JobProgress,
@@ -48,27 +49,15 @@ impl JobBuilder {
     ///   from this host.
     /// - [`Error::Daemon`]: no daemon answers at the socket that was named, or the daemon refused.
     pub fn connect(self, peer: impl ToAddresses) -> Result<Job, Error> {
-        self.open_first(&resolve(&peer)?, false, None)
-    }
-
-    /// Opens a stream to the receiver at `peer`: a job of windows, each with its own messages and
-    /// its own end. Sends nothing yet.
-    ///
-    /// # Errors
-    /// As [`JobBuilder::connect`].
-    pub fn stream(self, peer: impl ToAddresses) -> Result<Stream, Error> {
-        let overlaps = self.overlap_windows;
-        let job = self.open_first(&resolve(&peer)?, true, None)?;
-        Ok(Stream::new(job, overlaps))
+        self.open_first(&resolve(&peer)?, None)
     }
 
     pub(super) fn open_first(
         &self,
         peers: &[SocketAddr],
-        windows: bool,
         job_progress: Option<&Arc<JobProgress>>,
     ) -> Result<Job, Error> {
-        first_reachable(peers, |peer| self.clone().open(peer, windows, job_progress))
+        first_reachable(peers, |peer| self.clone().open(peer, job_progress))
     }
 
     fn group_configs(&self) -> Result<Vec<GroupConfig>, Error> {
@@ -87,19 +76,11 @@ impl JobBuilder {
         Ok(configs)
     }
 
-    fn open(
-        self,
-        peer: SocketAddr,
-        windows: bool,
-        job_progress: Option<&Arc<JobProgress>>,
-    ) -> Result<Job, Error> {
+    fn open(self, peer: SocketAddr, job_progress: Option<&Arc<JobProgress>>) -> Result<Job, Error> {
         let groups = self.group_configs()?;
         let is_broadcast = peer.ip() == Ipv4Addr::BROADCAST;
         if peer.port() == 0 || peer.ip().is_multicast() || is_broadcast {
             return Err(Error::Peer(peer));
-        }
-        if !windows {
-            self.check_no_windows()?;
         }
         if self.rate_max_bytes_per_s < RATE_MAX_BYTES_PER_S_MIN {
             return Err(Error::RateMax(self.rate_max_bytes_per_s));
@@ -121,17 +102,8 @@ impl JobBuilder {
             job_progress,
         };
         let opened = self.control_socket.open(&request, socket, &userspace)?;
-        let config = SenderConfig { windows, ..self.transport(&opened, groups, payload_bytes)? };
+        let config = self.transport(&opened, groups, payload_bytes)?;
         self.start(peer, opened, userspace, config)
-    }
-
-    /// Checks that a job without windows has no option of streams.
-    fn check_no_windows(&self) -> Result<(), ConfigError> {
-        match (self.overlap_windows, self.window_deadline) {
-            (true, _) => Err(ConfigError::NoWindows("overlap_windows")),
-            (_, Some(_)) => Err(ConfigError::NoWindows("window_deadline")),
-            (false, None) => Ok(()),
-        }
     }
 
     fn fitting_payload(&self, socket: &UdpSocket, peer: SocketAddr) -> Result<u32, Error> {
@@ -156,6 +128,8 @@ impl JobBuilder {
         payload_bytes: u32,
     ) -> Result<SenderConfig, Error> {
         let first = groups[0];
+        // A job that announces N ends by itself, and tells the receiver then what follows.
+        let is_announced = groups.iter().all(|group| group.total.is_some());
         Ok(SenderConfig {
             groups,
             complete_at: match self.try_every_message {
@@ -179,6 +153,7 @@ impl JobBuilder {
             announce_terms: true,
             requests: self.requests.policy()?,
             names_lost: self.name_lost,
+            windows: self.windows || self.overlap_windows || !is_announced,
             overlap: self.overlap_windows,
             ..SenderConfig::new(opened.job, opened.cookie, first)
         })
@@ -193,6 +168,7 @@ impl JobBuilder {
     ) -> Result<Job, Error> {
         let OpenedFlow { datapath, socket, daemon, path, .. } = opened;
         let id = config.job;
+        let windows = WindowInput::new(!config.windows, self.overlap_windows);
         let mut sender = Sender::new(config)?;
         known_path::apply(path, &mut sender, fallback.packet_bytes());
         let limits = Limits { buffer_bytes: self.buffer_bytes, buffer_messages: MESSAGES_HELD_MAX };
@@ -220,6 +196,7 @@ impl JobBuilder {
             shared,
             pool: Default::default(),
             copies: Vec::new(),
+            windows,
             thread: Some(thread),
         })
     }

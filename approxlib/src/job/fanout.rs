@@ -12,7 +12,8 @@ use crate::{
 ///
 /// Each receiver gets its own messages, and the MSR holds for each of them. The target loss rate is
 /// that of the whole job: it counts the messages to all receivers (NetApprox §4.2). Receivers with
-/// another MSR, because they asked for it or by [`Job::set_msr`], have a rate of their own.
+/// another MSR, because they asked for it or by [`Job::set_msr`], have a rate of their own. The
+/// windows of each receiver end on their own: `job.to(0).end_window()`.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), approxlib::Error> {
@@ -39,7 +40,7 @@ impl JobBuilder {
         let job_progress = JobProgress::new();
         let mut jobs = Vec::with_capacity(peers.len());
         for peer in peers {
-            let job = self.open_first(&resolve(peer)?, false, Some(&job_progress))?;
+            let job = self.open_first(&resolve(peer)?, Some(&job_progress))?;
             // The flows share the first one's id, also if the daemon chose it.
             self = self.id(job.id());
             jobs.push(job);

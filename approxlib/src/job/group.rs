@@ -44,8 +44,8 @@ impl Group {
         self
     }
 
-    /// Announces N, the number of messages of this group from this sender. For a stream: in each
-    /// window. Default: N is the number of messages sent by the end.
+    /// Announces N, the number of messages of this group from this sender, in each window. Default:
+    /// N is the number of messages sent by the end.
     pub const fn messages(mut self, messages: u32) -> Self {
         self.messages = Some(messages);
         self

@@ -24,10 +24,10 @@ mod options;
 mod owned;
 mod progress;
 mod requests;
+mod send;
 mod shared;
-mod stream;
 mod thread;
-mod try_send;
+mod windows;
 
 pub use fanout::Fanout;
 pub use group::Group;
@@ -35,25 +35,20 @@ pub use handle::JobHandle;
 pub use options::JobBuilder;
 pub use progress::Progress;
 pub use requests::Requests;
-pub use stream::Stream;
 
 use crate::{
     error::{Error, ShortCause, Shortfall},
     report::Report,
 };
-use atp_common::wire::HEADER_LEN;
 use atp_proto::MsrError;
-use data::{Data, MessageCopy};
+use data::MessageCopy;
 pub(crate) use group::parse_msr;
-use owned::OwnedMessage;
 use shared::{Command, Outcome, PutError, Shared};
-use std::{io, net::SocketAddr, ops::Range, os::fd::BorrowedFd, sync::Arc, thread::JoinHandle};
-
-/// The bytes of copies that `Job::send_all` makes before it hands them to the sender thread: few
-/// enough to be in the processor's first cache.
-const HAND_OVER_BYTES: usize = 8 << 10;
+use std::{io, net::SocketAddr, os::fd::BorrowedFd, sync::Arc, thread::JoinHandle};
+use windows::WindowInput;
 
 /// The sending side of an approximate job: messages to one receiver, of which a share must arrive.
+/// It may end [windows](Job::end_window) before its own end.
 ///
 /// A background thread (`atp-sender`) transmits while the application does something else. Dropping
 /// a job before [`Job::finish`] abandons it: messages that were not delivered yet are lost.
@@ -83,6 +78,7 @@ pub struct Job {
     pool: buffer_pool::BufferPool,
     /// Memory that is reused in every [`Job::send_all`].
     copies: Vec<MessageCopy>,
+    windows: WindowInput,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -112,92 +108,9 @@ impl Job {
         &self.pacing
     }
 
-    /// Sends a message of group 0: see [`Job::send_in`].
-    ///
-    /// # Errors
-    /// As [`Job::send_in`].
-    pub fn send(&mut self, message: &[u8]) -> Result<u32, Error> {
-        self.send_in(0, message)
-    }
-
-    /// Queues a message of `group` for sending, and returns its id. Ids count from 0 in each group
-    /// and window.
-    ///
-    /// The data is copied once. The call blocks while the buffer is full
-    /// ([`JobBuilder::buffer_bytes`]).
-    ///
-    /// If N was announced and the receiver has `ceil(MSR * N)` messages of every group, the job is
-    /// complete. Further messages are then accepted and discarded.
-    ///
-    /// # Errors
-    /// - [`Error::TooLarge`]: the message is longer than [`JobBuilder::message_bytes_max`].
-    /// - [`Error::TooMany`]: the group already has its N messages.
-    /// - [`Error::NoGroup`]: the job was opened without this group.
-    /// - [`Error::Short`]: the job has failed.
-    /// - [`Error::Ended`]: the input was ended before.
-    pub fn send_in(&mut self, group: u8, message: &[u8]) -> Result<u32, Error> {
-        let data = self.copied(message)?;
-        Ok(self.put(group, std::iter::once(data))?.start)
-    }
-
-    /// Queues several messages of `group` for sending, and returns their ids. As [`Job::send_in`]
-    /// for each of them, at a lower cost for short messages.
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), approxlib::Error> {
-    /// let mut job = approxlib::Job::builder().connect("10.0.0.9:4747")?;
-    /// let values: Vec<[u8; 8]> = (0..1_000u64).map(u64::to_be_bytes).collect();
-    /// job.send_all(0, &values)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Job::send_in`]. With [`Error::TooLarge`] no message is queued; with another error, the
-    /// first ones may be.
-    pub fn send_all<M: AsRef<[u8]>>(
-        &mut self,
-        group: u8,
-        messages: &[M],
-    ) -> Result<Range<u32>, Error> {
-        for message in messages {
-            self.check_len(message.as_ref().len())?;
-        }
-        let mut ids = self.put(group, std::iter::empty())?;
-        let mut copies = std::mem::take(&mut self.copies);
-        let mut left = messages.iter().peekable();
-        while left.peek().is_some() {
-            let mut bytes = 0;
-            while let Some(message) = left.next_if(|_| bytes < HAND_OVER_BYTES) {
-                bytes += message.as_ref().len() + HEADER_LEN;
-                copies.push(self.pool.copy(message.as_ref()));
-            }
-            ids.end = self.put(group, copies.drain(..).map(Data::Copied))?.end;
-        }
-        self.copies = copies;
-        Ok(ids)
-    }
-
-    /// As [`Job::send_in`], but returns `None` instead of blocking while the buffer is full. The
-    /// job has not taken the message then, and a further call copies it again. [`Job::changed_fd`]
-    /// shows when to try.
-    ///
-    /// # Errors
-    /// As [`Job::send_in`].
-    pub fn try_send_in(&mut self, group: u8, message: &[u8]) -> Result<Option<u32>, Error> {
-        let data = self.copied(message)?;
-        self.try_put_waiting(group, &mut Some(data))
-    }
-
-    /// A copy of a message, if it isn't too long.
-    pub(crate) fn copied(&mut self, message: &[u8]) -> Result<Data, Error> {
-        self.check_len(message.len())?;
-        Ok(Data::Copied(self.pool.copy(message)))
-    }
-
-    /// A descriptor for `poll`, `epoll` and their like. It is readable when a call that returned
-    /// `None` may return something: [`Job::try_send_in`], [`Job::try_outcome`]. Only such a call
-    /// makes it unreadable again, and after the job's end none does.
+    /// A descriptor for `poll`, `epoll` and their like. It is readable when a `try_` call that gave
+    /// nothing may give something, such as [`Job::try_send_in`] and [`Job::try_outcome`]. Only such
+    /// a call makes it unreadable again, and after the job's end none does.
     ///
     /// # Errors
     /// [`Error::Thread`] if this process can't have another descriptor.
@@ -212,103 +125,10 @@ impl Job {
         self.shared.forget_waits();
     }
 
-    /// Takes a waiting message if there is room for it, and returns its id.
-    pub(crate) fn try_put_waiting(
-        &mut self,
-        group: u8,
-        waiting: &mut Option<Data>,
-    ) -> Result<Option<u32>, Error> {
-        let Some(data) = waiting.take() else { return Ok(None) };
-        match self.shared.try_put(group, data, &mut self.pool) {
-            Ok(Ok(id)) => Ok(Some(id)),
-            Ok(Err(data)) => {
-                *waiting = Some(data);
-                Ok(None)
-            }
-            Err(error) => Err(refused(group, error)),
-        }
-    }
-
-    /// As [`Job::send_in`], but without a copy: packets are read from the application's memory. The
-    /// job drops its reference when the receiver has the message, or doesn't need it.
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), approxlib::Error> {
-    /// use std::sync::Arc;
-    /// let mut job = approxlib::Job::builder().connect("10.0.0.9:4747")?;
-    /// let block: Arc<[u8]> = vec![0; 1 << 20].into();
-    /// job.send_shared(0, block.clone())?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Job::send_in`].
-    pub fn send_shared(&mut self, group: u8, message: Arc<[u8]>) -> Result<u32, Error> {
-        self.check_len(message.len())?;
-        Ok(self.put(group, std::iter::once(Data::Shared(message)))?.start)
-    }
-
-    /// As [`Job::send_shared`], for memory of any kind: of C, of another runtime, of a pool. The
-    /// job takes `bytes`, and calls `release` with them when it no longer needs them. It does so
-    /// once for each message, also if this call fails or the job ends early: in this call, or in
-    /// the job's thread.
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), approxlib::Error> {
-    /// use std::sync::mpsc;
-    /// let mut job = approxlib::Job::builder().connect("10.0.0.9:4747")?;
-    /// let (free, blocks) = mpsc::channel::<Vec<u8>>();
-    /// (0..4).for_each(|_| free.send(vec![0; 1 << 20]).unwrap());
-    /// for mut block in blocks.iter().take(1_000) {
-    ///     block.fill(7);
-    ///     let free = free.clone();
-    ///     job.send_owned(0, block, move |block| drop(free.send(block)))?;
-    /// }
-    /// job.finish()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// `release` must not wait for this job, nor for the task that waits for it. Its panic is
-    /// logged. If the length of `bytes` changes meanwhile, the job ends with [`Error::Thread`].
-    ///
-    /// # Errors
-    /// As [`Job::send_in`].
-    pub fn send_owned<B, F>(&mut self, group: u8, bytes: B, release: F) -> Result<u32, Error>
-    where
-        B: AsRef<[u8]> + Send + 'static,
-        F: FnOnce(B) + Send + 'static,
-    {
-        let message = self.owned(bytes, release)?;
-        Ok(self.put(group, std::iter::once(message))?.start)
-    }
-
-    /// A message in memory of the application, if it isn't too long.
-    pub(crate) fn owned<B, F>(&self, bytes: B, release: F) -> Result<Data, Error>
-    where
-        B: AsRef<[u8]> + Send + 'static,
-        F: FnOnce(B) + Send + 'static,
-    {
-        let message = OwnedMessage::new(bytes, release);
-        self.check_len(message.bytes().len())?;
-        Ok(Data::Owned(message))
-    }
-
-    fn check_len(&self, bytes: usize) -> Result<(), Error> {
-        let bytes_max = self.message_bytes_max;
-        if bytes > bytes_max { Err(Error::TooLarge { bytes, bytes_max }) } else { Ok(()) }
-    }
-
-    fn put(
-        &mut self,
-        group: u8,
-        messages: impl Iterator<Item = Data>,
-    ) -> Result<Range<u32>, Error> {
-        self.shared.put(group, messages, &mut self.pool).map_err(|error| refused(group, error))
-    }
-
-    /// Changes the minimal sampling rate of a group while the job runs.
+    /// Changes the minimal sampling rate of a group, from the current window on. After
+    /// [`Job::end_window`], or after [`Job::begin_end_window`] with overlapping windows, that is
+    /// the window of the next message. The call waits for the job's thread only, never for the
+    /// network.
     ///
     /// - An exact group (opened with an MSR of 1) stays exact: its rate can't change.
     /// - An approximate group may be raised to 1. Its packets stay approximate traffic.
@@ -317,13 +137,8 @@ impl Job {
     /// # Errors
     /// [`Error::Msr`] if `msr` is not between 0 and 1; [`Error::MsrRefused`] with the reason.
     pub fn set_msr(&mut self, group: u8, msr: f64) -> Result<(), Error> {
-        self.set_msr_from(group, msr, false)
-    }
-
-    /// The same, from the next window of a stream on.
-    fn set_msr_from(&self, group: u8, msr: f64, is_of_next: bool) -> Result<(), Error> {
         let msr = group::parse_msr(msr)?;
-        match self.shared.set_msr(group, msr, is_of_next) {
+        match self.shared.set_msr(group, msr, self.windows.is_between()) {
             Some(answer) => Ok(answer?),
             None => Err(Error::MsrRefused(MsrError::Ending)),
         }
@@ -344,9 +159,13 @@ impl Job {
         self.shared.progress()
     }
 
-    /// Ends the input: no more messages follow. Waits until the receiver confirms that it has
-    /// `ceil(MSR * N)` messages of every group. N is the number of messages sent, even if more were
-    /// announced.
+    /// Ends the input: no more messages follow, in the current window or another one. Waits until
+    /// the receiver confirms that it has `ceil(MSR * N)` messages of every group. N is the number
+    /// of messages sent, even if more were announced.
+    ///
+    /// After [`Job::end_window`] the receiver expects another window, so an empty one follows. The
+    /// report counts it, its groups are those of the empty window, and the receiver's
+    /// [`Event::Finished`](crate::Event::Finished) belongs to it.
     ///
     /// # Errors
     /// [`Error::Short`] if the job ends below its minimal sampling rate, for example because the

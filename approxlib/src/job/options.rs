@@ -78,15 +78,14 @@ job_options! {
         "the job of the process's cgroup if a daemon knows one, else a random id",
         |id: impl Into<JobId>| Some(id.into().number());
 
-        /// Announces N, the number of messages of group 0 from this sender. For a stream: in each
-        /// window.
+        /// Announces N, the number of messages of group 0 from this sender, in each window.
         ///
         /// An announced N makes the target loss rate right from the first packet, and lets the job
         /// complete before all messages were sent. If [`Job::finish`](crate::Job::finish) is called
         /// after fewer messages, N is the number of messages sent.
         ///
-        /// A job has at most 2^24 - 1 messages in all groups together, announced or not. Longer
-        /// jobs are streams: see [`JobBuilder::stream`].
+        /// A window has at most 2^24 - 1 messages in all groups together, announced or not. Longer
+        /// jobs have several: see [`Job::end_window`](crate::Job::end_window).
         messages: Option<u32> = None, "counted at the end", |messages: u32| Some(messages);
 
         /// The minimal sampling rate (MSR) of group 0, the group of
@@ -101,11 +100,11 @@ job_options! {
         /// job is complete as soon as every group has `ceil(MSR * N)` messages.
         try_every_message: bool = false, "off", |on: bool| on;
 
-        /// For a stream only: how long a window may take from its first message.
+        /// How long a window, or a job without windows, may take from its first message.
         ///
         /// A window that misses its deadline ends with the messages delivered by then, if its N was
-        /// announced. Otherwise N is unknown until
-        /// [`Stream::end_window`](super::Stream::end_window), and the window ends at that call.
+        /// announced. Otherwise N is unknown until [`Job::end_window`](crate::Job::end_window) or
+        /// [`Job::finish`](crate::Job::finish), and the window ends at that call.
         window_deadline: Option<Duration> = None, "no limit", |deadline: Duration| Some(deadline);
 
         /// The control socket of the daemon to use; `None` uses no daemon. The default daemon is at
@@ -182,12 +181,21 @@ job_options! {
         /// [`GroupSummary::lost`](crate::GroupSummary::lost).
         name_lost: bool = false, "off", |on: bool| on;
 
-        /// For a stream only: whether the next window may begin while the last one ends: see
-        /// [`Stream::next_window`](crate::Stream::next_window). At most two windows are open. If
-        /// the receiver is of a version that can't follow, windows don't overlap.
+        /// Whether windows may follow the first one if every group announces N. Other jobs don't
+        /// need the option.
+        ///
+        /// A window with an announced N ends by itself, and the receiver is told then whether
+        /// another one follows. Without the option, that is the end of the job, and
+        /// [`Job::end_window`](crate::Job::end_window) is refused.
+        windows: bool = false, "off", |on: bool| on;
+
+        /// Whether the next window may begin while the last one ends: see
+        /// [`Job::next_window`](crate::Job::next_window). At most two windows are open. If the
+        /// receiver is of a version that can't follow, windows don't overlap. The option includes
+        /// [`JobBuilder::windows`].
         overlap_windows: bool = false, "off", |on: bool| on;
 
-        /// The most packets in flight until the receiver or its host was heard: 16 are about one
+        /// The most packets in flight until the receiver or its host has answered: 16 are about one
         /// bandwidth-delay product of a fast network. If the daemon knows the RTT of an earlier job
         /// to the host, it is one and a half of them at most. For up to 25 ms more, until the first
         /// advice, the limit is this or what the line sends in a millisecond, the larger one. 0 is

@@ -17,6 +17,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use state::{GroupCount, RoomRequest, State};
 use std::{
     io,
+    iter::Peekable,
     ops::Range,
     os::fd::{AsFd, BorrowedFd},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -75,97 +76,53 @@ impl Shared {
         Ok(Self { state: Mutex::new(state), changed, changed_signal, wake, limits })
     }
 
-    /// Accepts messages of `group`, one after the other, after waiting for room. Returns their ids.
-    /// After an error the messages before it stay accepted. Moves memory of released messages into
-    /// `pool`.
+    /// Accepts messages of `group`, one after the other, and returns their ids. `waits`: for room;
+    /// otherwise it stops at the first message for which there is none, and the signal shows when
+    /// there may be. The messages that were not accepted stay in `messages`, also after an error.
+    /// Moves memory of released messages into `pool`.
     pub fn put(
         &self,
         group: u8,
-        mut messages: impl Iterator<Item = Data>,
+        messages: &mut Peekable<impl Iterator<Item = Data>>,
+        waits: bool,
         pool: &mut BufferPool,
     ) -> Result<Range<u32>, PutError> {
+        if !waits {
+            self.changed_signal.clear();
+        }
         // Dropping a message may call the application, which may call the job: not under the lock.
-        let mut unwanted = Vec::new();
-        let (mut state, ids) = self.accept(group, &mut messages, &mut unwanted);
-        pool.refill(&mut state.pool);
-        let wakes = state.must_wake_thread();
-        drop(state);
-        if wakes {
-            self.wake_thread();
-        }
-        ids
-    }
-
-    /// As [`Self::put`] with one message, but gives it back instead of waiting for room. The signal
-    /// shows when there may be room.
-    pub fn try_put(
-        &self,
-        group: u8,
-        message: Data,
-        pool: &mut BufferPool,
-    ) -> Result<Result<u32, Data>, PutError> {
-        self.changed_signal.clear();
-        let mut state = self.lock();
-        let request = RoomRequest::of(&message);
-        let (done, unwanted) = match self.may_accept(&state, group, request) {
-            Err(error) => (Err(error), Some(message)),
-            Ok(false) => (Ok(Err(message)), None),
-            Ok(true) => {
-                let id = state.groups[usize::from(group)].map_or(0, |group| group.accepted);
-                (Ok(Ok(id)), state.accept(group, message))
-            }
-        };
-        if matches!(done, Ok(Err(_))) {
-            state.request_room(request);
-        }
-        pool.refill(&mut state.pool);
-        let wakes = state.must_wake_thread();
-        self.set_signal_again(&state);
-        drop(state);
-        // Dropping a message may call the application: not under the lock.
-        drop(unwanted);
-        if wakes {
-            self.wake_thread();
-        }
-        done
-    }
-
-    /// As [`Self::put`], but stops at the first message that would have to wait for room, and drops
-    /// it and those after it. The signal shows when there may be room.
-    pub fn try_put_all(
-        &self,
-        group: u8,
-        messages: &mut impl Iterator<Item = Data>,
-        pool: &mut BufferPool,
-    ) -> Result<Range<u32>, PutError> {
-        self.changed_signal.clear();
-        // Dropping a message may call the application: not under the lock.
         let mut unwanted = Vec::new();
         let mut state = self.lock();
         let first = state.groups[usize::from(group)].map_or(0, |group| group.accepted);
         let mut ids = Ok(first..first);
-        for data in messages {
-            let request = RoomRequest::of(&data);
+        while let Some(request) = messages.peek().map(RoomRequest::of) {
             match self.may_accept(&state, group, request) {
-                Ok(true) => unwanted.extend(state.accept(group, data)),
+                Ok(true) => {
+                    unwanted.extend(messages.next().and_then(|data| state.accept(group, data)));
+                    ids = ids.map(|ids| ids.start..ids.end + 1);
+                }
                 Ok(false) => {
                     state.request_room(request);
-                    unwanted.push(data);
-                    break;
+                    if !waits {
+                        break;
+                    }
+                    if state.must_wake_thread() {
+                        self.wake_thread();
+                    }
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
                 Err(error) => {
-                    unwanted.push(data);
                     ids = Err(error);
                     break;
                 }
             }
-            ids = ids.map(|ids| ids.start..ids.end + 1);
         }
         pool.refill(&mut state.pool);
         let wakes = state.must_wake_thread();
-        self.set_signal_again(&state);
+        if !waits {
+            self.set_signal_again(&state);
+        }
         drop(state);
-        drop(unwanted);
         if wakes {
             self.wake_thread();
         }
@@ -180,38 +137,6 @@ impl Shared {
         if has_room || has_window || may_begin || state.outcome.is_some() || state.thread_gone {
             self.changed_signal.set();
         }
-    }
-
-    fn accept(
-        &self,
-        group: u8,
-        messages: &mut impl Iterator<Item = Data>,
-        unwanted: &mut Vec<Data>,
-    ) -> (MutexGuard<'_, State>, Result<Range<u32>, PutError>) {
-        let mut state = self.lock();
-        let first = state.groups[usize::from(group)].map_or(0, |group| group.accepted);
-        let mut ids = first..first;
-        for data in messages {
-            let request = RoomRequest::of(&data);
-            loop {
-                match self.may_accept(&state, group, request) {
-                    Ok(true) => break,
-                    Ok(false) => {}
-                    Err(error) => {
-                        unwanted.push(data);
-                        return (state, Err(error));
-                    }
-                }
-                state.request_room(request);
-                if state.must_wake_thread() {
-                    self.wake_thread();
-                }
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-            unwanted.extend(state.accept(group, data));
-            ids.end += 1;
-        }
-        (state, Ok(ids))
     }
 
     /// Whether a message of `group` is accepted now, or has to wait for room.
@@ -258,7 +183,7 @@ impl Shared {
         self.wake_thread();
     }
 
-    /// Changes a sampling rate from the present window on, or from the next one on, and waits for
+    /// Changes a sampling rate from the current window on, or from the next one on, and waits for
     /// the answer of the sender thread; `None` if the job has ended.
     pub fn set_msr(&self, group: u8, msr: Msr, is_of_next: bool) -> Option<Result<(), MsrError>> {
         let state = self.lock();
@@ -316,7 +241,7 @@ impl Shared {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.input_ended {
-            // Another thread has ended the stream: no window follows.
+            // Another thread has ended the job: no window follows.
             return;
         }
         (state.window, state.wants_window) = (state.window.wrapping_add(1), false);
@@ -328,7 +253,7 @@ impl Shared {
                 group.max = *max;
             }
         }
-        // The receiver may have ended the stream meanwhile.
+        // The receiver may have ended the job meanwhile.
         state.complete = matches!(state.outcome, Some(Ok(_)));
         self.push_command(state, Command::BeginWindow { messages });
     }

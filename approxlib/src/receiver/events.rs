@@ -13,12 +13,12 @@ use std::{net::SocketAddr, ops::Range};
 /// A job of one sender gives `Message` events, then one `Finished`. `Started` comes behind the
 /// first messages. A job that is over before its terms arrive gives no `Started`, and a sender of
 /// an older version none at all. Neither `Started` nor `TermsChanged` comes after the end of its
-/// run: a later one is of another run with the same address and job. Each window of a stream but
+/// run: a later one is of another run with the same address and job. Each window of a job but
 /// the last ends with `WindowEnded`. A sender of which no message has arrived gives no event: any
 /// host can send the packet that ends a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A sender has told the terms of its job, or of the next window of its stream.
+    /// A sender has told the terms of its job, or of the job's next window.
     Started {
         /// The sender's address.
         source: SocketAddr,
@@ -43,8 +43,8 @@ pub enum Event {
         source: SocketAddr,
         /// The job's id.
         job: u32,
-        /// The window of a stream, counted from 0; 0 for other jobs. A receiver that was started in
-        /// the middle of a stream takes no message before it knows the number.
+        /// The window, counted from 0; 0 for a job without windows. A receiver that was started in
+        /// the middle of a job takes no message before it knows the number.
         window: u32,
         /// The message's group. Messages of an exact group are delivered in order.
         group: u8,
@@ -53,7 +53,7 @@ pub enum Event {
         /// The message.
         data: Vec<u8>,
     },
-    /// A sender has ended a window of its stream. Another window follows.
+    /// A sender has ended a window of its job. Another window follows.
     WindowEnded {
         /// The sender's address.
         source: SocketAddr,
@@ -69,7 +69,7 @@ pub enum Event {
         source: SocketAddr,
         /// The job's id.
         job: u32,
-        /// The outcome of the job. For a stream: of its last window.
+        /// The outcome of the job's last window.
         summary: Summary,
     },
 }
@@ -77,7 +77,7 @@ pub enum Event {
 /// The terms of one sender's job, or of a window of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
-    /// The window of a stream, counted from 0.
+    /// The window, counted from 0.
     pub window: u32,
     /// One entry per group, by id.
     pub groups: Vec<GroupTerms>,
@@ -106,7 +106,7 @@ pub struct GroupTerms {
 /// The outcome of one sender's job, or of a window of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The window of a stream, counted from 0.
+    /// The window, counted from 0.
     pub window: u32,
     /// Whether every group has `ceil(MSR * N)` messages. If not, the sender canceled the job, or
     /// the window's deadline had passed.

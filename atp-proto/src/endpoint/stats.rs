@@ -36,7 +36,7 @@ pub struct Stats {
 /// Packets that a receiver has refused, by reason. [`Stats::refused`] is their sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusals {
-    /// Not ATP's, damaged, or in contradiction to earlier packets of their message.
+    /// Packets that aren't ATP's, are damaged, or contradict earlier packets of their message.
     pub malformed: u64,
     /// Packets of jobs or addresses that the receiver doesn't admit, or for a receiver that is
     /// leaving.
@@ -44,7 +44,7 @@ pub struct Refusals {
     /// Packets of messages that are longer, or of jobs that have more messages, than the receiver
     /// accepts.
     pub too_large: u64,
-    /// Beyond the limits of senders and memory. Their senders try again later.
+    /// Packets beyond the limits of senders and memory. Their senders try again later.
     pub no_room: u64,
     /// Packets of senders that the receiver has forgotten, because they were silent for too long.
     pub forgotten: u64,

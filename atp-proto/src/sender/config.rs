@@ -91,10 +91,10 @@ pub struct SenderConfig {
     pub packing: bool,
     /// When the job is complete.
     pub complete_at: CompleteAt,
-    /// The job is a stream of windows: see [`Sender::begin_window`](super::Sender::begin_window).
-    /// Default off.
+    /// Other windows may follow the first one: see
+    /// [`Sender::begin_window`](super::Sender::begin_window). Default off.
     pub windows: bool,
-    /// The next window of a stream may begin while the end of the last one is confirmed, if the
+    /// The next window may begin while the end of the last one is confirmed, if the
     /// receiver can follow. At most two windows are open. Default off.
     pub overlap: bool,
     /// Tells the receiver N, MSR and name of each group, and takes its requests. Default off: the
@@ -240,9 +240,12 @@ pub enum ConfigError {
          message_bytes_max"
     )]
     Message(u32),
-    /// A job without windows has an option of streams.
-    #[error("{0} is an option of streams: open a stream, or leave it out")]
-    NoWindows(&'static str),
+    /// A job that ends with its first window was asked to end a window.
+    #[error(
+        "every group announces its messages, so the job ends with its first window: set the option \
+         windows to end several"
+    )]
+    OneWindow,
     /// The ring's size.
     #[error("invalid acknowledgment ring of {0} words: choose a power of two from 4 to 2^24")]
     Ring(u32),

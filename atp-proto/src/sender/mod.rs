@@ -22,7 +22,7 @@
 //! | `on_timeout` | timeouts |
 //! | `settings`, `status` | a running sender is changed and described |
 //!
-//! | [`Windows`], [`Window`] | messages, from one window to the next |
+//! | `Windows`, `Window` | messages, from one window to the next |
 //! |---|---|
 //! | `queue` | a queued message enters the `ledger` and its `group`'s `schedule`; the next is chosen |
 //! | `handout` | its packets take slots |
@@ -33,14 +33,14 @@
 //! | `fin` | FIN and FIN-ACK end the window or the job; `ending` has the state of that |
 //! | `lost_ids` | receipts name the messages that an ended window has lost, as `naming` asks |
 //!
-//! | [`Transmissions`] | slots, lane by lane |
+//! | `Transmissions` | slots, lane by lane |
 //! |---|---|
 //! | `sent_packets` | the transmissions in flight, and the later ones |
 //! | `lanes` | each lane's pace, an input of the loss detector |
 //! | `loss` | the detector declares transmissions lost |
 //! | `black_hole` | the path has become narrower |
 //!
-//! | [`Peer`] | the receiver and its host |
+//! | `Peer` | the receiver and its host |
 //! |---|---|
 //! | `silence` | nothing is heard |
 //! | `no_room` | the receiver has no room: sending pauses |
@@ -48,7 +48,7 @@
 //! | `ack_loss` | receipts show how many ACKs were lost |
 //! | `advice` | receipts also carry the receiving host's advice to lanes |
 //!
-//! [`FirstWindow`] limits the packets in flight at the start, and the [`Announcement`] in `terms`
+//! `FirstWindow` limits the packets in flight at the start, and the `Announcement` in `terms`
 //! tells the peer N, MSR and name of each group.
 
 mod ack_loss;

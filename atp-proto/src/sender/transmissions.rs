@@ -138,8 +138,8 @@ impl Transmissions {
         self.sent.reclaim(|lost| crowded || lost.departs_ns.saturating_add(keep_ns) <= now_ns);
     }
 
-    /// Takes in the acknowledgment of a remembered transmission of `window`. `was_lost`: it had been
-    /// declared lost.
+    /// Takes in the acknowledgment of a remembered transmission of `window`. `was_lost`: it had
+    /// been declared lost.
     pub(crate) fn on_ack(
         &mut self,
         now_ns: u64,

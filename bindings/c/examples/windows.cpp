@@ -1,4 +1,4 @@
-// Handles that free themselves, and errors as exceptions (C++17). Sends a stream of two windows to
+// Handles that free themselves, and errors as exceptions (C++17). Sends a job of two windows to
 // itself, and prints what arrived: windows.cpp with -latp.
 
 #include <atp.h>
@@ -38,7 +38,7 @@ template <typename Handle, atp_status (*Free)(Handle)> class Owned {
     Handle handle_{};
 };
 
-using Stream = Owned<atp_stream, atp_stream_free>;
+using Job = Owned<atp_job, atp_job_free>;
 using Receiver = Owned<atp_receiver, atp_receiver_close>;
 
 struct Event : atp_event {
@@ -62,16 +62,16 @@ void run() {
     atp_job_options options;
     check(atp_job_options_init(&options, sizeof options));
     options.msr = 0.9;
-    Stream stream;
-    check(atp_stream_connect(address_of(receiver).c_str(), &options, stream.out()));
+    Job job;
+    check(atp_job_connect(address_of(receiver).c_str(), &options, job.out()));
     for (int window = 0; window < 2; window++) {
         for (int i = 0; i < 10; i++) {
             std::string_view message = "a message";
-            check(atp_stream_send(*stream, 0, message.data(), message.size(), nullptr));
+            check(atp_job_send(*job, 0, message.data(), message.size(), nullptr));
         }
-        check(atp_stream_end_window(*stream, nullptr));
+        check(atp_job_end_window(*job, nullptr));
     }
-    check(atp_stream_finish(*stream, nullptr));
+    check(atp_job_finish(*job, nullptr));
 
     for (std::uint32_t kind = 0, messages = 0; kind != ATP_EVENT_FINISHED;) {
         Event event;

@@ -2,7 +2,7 @@
  *
  * Generated from bindings/c/src: don't edit it. The guide is docs/src/guide/c.md.
  *
- * Every function can be called from any thread. Calls on one job or stream wait for each other.
+ * Every function can be called from any thread. Calls on one job wait for each other.
  * Functions that return atp_status return ATP_OK, ATP_AGAIN, or an error, which is negative;
  * atp_last_error has its sentence. After an error, output parameters are unchanged.
  */
@@ -61,7 +61,7 @@ typedef enum atp_status {
    */
   ATP_ERROR_ARGUMENT = -5,
   /**
-   * The job or stream has ended: only its report can be read.
+   * The job has ended: only its report can be read.
    */
   ATP_ERROR_STATE = -6,
   /**
@@ -149,7 +149,7 @@ typedef enum atp_status {
    */
   ATP_ERROR_SHORT = -36,
   /**
-   * The receiver has ended the stream: atp_stream_finish has the report.
+   * The receiver has ended the job: atp_job_finish has the report.
    */
   ATP_ERROR_ENDED_BY_RECEIVER = -37,
   /**
@@ -161,7 +161,7 @@ typedef enum atp_status {
    */
   ATP_ERROR_REQUEST_BOUNDS = -39,
   /**
-   * The end of the stream's window is awaited.
+   * The end of the window is awaited.
    */
   ATP_ERROR_WINDOW_ENDING = -40,
   /**
@@ -223,11 +223,16 @@ typedef enum atp_flag {
    */
   ATP_NAME_LOST = 32,
   /**
-   * Streams only: a window may begin while the last one ends: see atp_stream_next_window. At
-   * most two windows are open. A receiver of a version that can't follow gets them one after the
-   * other.
+   * Jobs: a window may begin while the last one ends: see atp_job_next_window. At most two
+   * windows are open. A receiver of a version that can't follow gets them one after the other.
+   * Includes ATP_WINDOWS.
    */
   ATP_OVERLAP_WINDOWS = 64,
+  /**
+   * Jobs whose groups all announce their messages: windows may follow the first one. Without the
+   * flag, the end of the first window is the job's. Other jobs don't need it.
+   */
+  ATP_WINDOWS = 128,
 } atp_flag;
 
 /**
@@ -259,7 +264,7 @@ typedef enum atp_event_kind {
    */
   ATP_EVENT_MESSAGE = 1,
   /**
-   * A window of a stream has ended, and another one follows.
+   * A window of a job has ended, and another one follows.
    */
   ATP_EVENT_WINDOW_ENDED = 2,
   /**
@@ -267,7 +272,7 @@ typedef enum atp_event_kind {
    */
   ATP_EVENT_FINISHED = 3,
   /**
-   * A sender has told the terms of its job, or of a window of its stream.
+   * A sender has told the terms of its job, or of the job's next window.
    */
   ATP_EVENT_STARTED = 4,
   /**
@@ -584,7 +589,7 @@ typedef struct atp_group {
 } atp_group;
 
 /**
- * Options of a job or a stream. A number of 0 is the default: begin with atp_job_options_init or
+ * Options of a job. A number of 0 is the default: begin with atp_job_options_init or
  * ATP_INIT.
  */
 typedef struct atp_job_options {
@@ -620,7 +625,7 @@ typedef struct atp_job_options {
    */
   size_t groups_len;
   /**
-   * Streams only: how long a window may take, milliseconds. Default: no limit.
+   * How long a window, or a job without windows, may take, milliseconds. Default: no limit.
    */
   uint64_t window_deadline_ms;
   /**
@@ -652,8 +657,8 @@ typedef struct atp_job_options {
    */
   uint32_t message_bytes_max;
   /**
-   * The most packets in flight until the peer was heard; a few more are until the first advice.
-   * UINT32_MAX: without limit. Default: 16.
+   * The most packets in flight until the peer has answered; a few more are until the first
+   * advice. UINT32_MAX: without limit. Default: 16.
    */
   uint32_t initial_window_packets;
   /**
@@ -689,7 +694,8 @@ typedef struct atp_job_options {
 } atp_job_options;
 
 /**
- * A job: messages to one receiver, of which a share must arrive. Free it with atp_job_free.
+ * A job: messages to one receiver, of which a share must arrive. It may end windows before its own
+ * end: see atp_job_end_window. Free it with atp_job_free.
  */
 typedef struct atp_job {
   /**
@@ -697,6 +703,211 @@ typedef struct atp_job {
    */
   uint64_t handle;
 } atp_job;
+
+/**
+ * The outcome of a job, or of a window. A window has its number, `complete` and its groups; its
+ * other fields are 0.
+ */
+typedef struct atp_report {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The job's id.
+   */
+  uint32_t job;
+  /**
+   * The number of the window, or of windows that have ended in the report of a job.
+   */
+  uint32_t windows;
+  /**
+   * 1 if every group has the messages that it needs.
+   */
+  uint32_t complete;
+  /**
+   * 1 if the job was canceled before that.
+   */
+  uint32_t canceled;
+  /**
+   * The number of groups: see atp_job_report_group.
+   */
+  size_t groups_len;
+  /**
+   * The number of samples: see atp_job_report_sample.
+   */
+  size_t samples_len;
+  /**
+   * Seconds from the first message to the confirmed end.
+   */
+  double elapsed_s;
+  /**
+   * Packets with data sent, retransmissions included.
+   */
+  uint64_t packets_sent;
+  /**
+   * Packets with data retransmitted.
+   */
+  uint64_t packets_retransmitted;
+  /**
+   * Messages that shared a packet, once for each time that they were sent.
+   */
+  uint64_t messages_packed;
+  /**
+   * Packets with data that reached the receiving library.
+   */
+  uint64_t packets_arrived;
+  /**
+   * Packets that the receiver had no room for at first.
+   */
+  uint64_t refusals;
+  /**
+   * Message bytes sent, retransmissions included.
+   */
+  uint64_t bytes_sent;
+  /**
+   * "ebpf" or "userspace".
+   */
+  char datapath[16];
+  /**
+   * "fq", "htb" or "userspace".
+   */
+  char pacing[16];
+  /**
+   * Requests of the receiver that the job has handled, obeyed or not.
+   */
+  uint64_t requests;
+  /**
+   * 1 if the job ended because the receiver asked for it. Its groups then need no message.
+   */
+  uint32_t ended_by_receiver;
+  /**
+   * Windows that yielded less to exact traffic, because they would have missed their deadlines.
+   */
+  uint32_t windows_hurried;
+} atp_report;
+
+/**
+ * The outcome of one group.
+ */
+typedef struct atp_group_report {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * The group's id.
+   */
+  uint32_t group;
+  /**
+   * N, the number of messages.
+   */
+  uint32_t messages;
+  /**
+   * Messages known to be delivered.
+   */
+  uint32_t delivered;
+  /**
+   * The messages that must be delivered: ceil(MSR * N).
+   */
+  uint32_t needed;
+  /**
+   * Messages not delivered.
+   */
+  uint32_t lost;
+  /**
+   * 1 if the ids of the messages not delivered are known: see atp_job_report_lost.
+   */
+  uint32_t lost_known;
+  /**
+   * The minimal sampling rate that was agreed last.
+   */
+  double msr;
+} atp_group_report;
+
+/**
+ * Ids from `start` to before `end`. Its layout never changes.
+ */
+typedef struct atp_range {
+  /**
+   * The first id.
+   */
+  uint32_t start;
+  /**
+   * The id after the last.
+   */
+  uint32_t end;
+} atp_range;
+
+/**
+ * The state of a group's lane at one moment.
+ */
+typedef struct atp_sample {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * Seconds since the job was opened.
+   */
+  double at_s;
+  /**
+   * The target loss rate, 0 to 1.
+   */
+  double tlr;
+  /**
+   * The loss of the last evaluated epoch, 0 to 1.
+   */
+  double loss;
+  /**
+   * The smoothed round-trip time, microseconds; NaN before the first measurement.
+   */
+  double rtt_us;
+  /**
+   * The lane's rate.
+   */
+  uint64_t rate_bytes_per_s;
+  /**
+   * The group's id.
+   */
+  uint32_t group;
+  /**
+   * The lane's queue in the switches, 0 to 7.
+   */
+  uint32_t queue;
+} atp_sample;
+
+/**
+ * Why a job ended short. The groups that are short are those of its report that have fewer
+ * messages than they need.
+ */
+typedef struct atp_shortfall {
+  /**
+   * The size of the structure.
+   */
+  size_t struct_size;
+  /**
+   * A number of atp_short_cause.
+   */
+  uint32_t cause;
+  /**
+   * The number of the refusal (protocol/end.md; 0 if unknown), the path's MTU in bytes, or the
+   * error number of the kernel; 0 for other causes.
+   */
+  uint32_t detail;
+  /**
+   * For how long the peer was silent, read nothing or had no room.
+   */
+  double silence_s;
+  /**
+   * 1 if the peer's host said that nothing listens on the port.
+   */
+  uint32_t port_unreachable;
+  /**
+   * 1 if a router said that the peer's host is unreachable.
+   */
+  uint32_t host_unreachable;
+} atp_shortfall;
 
 /**
  * An event, from atp_receiver_recv. Free it with atp_event_free.
@@ -723,7 +934,7 @@ typedef struct atp_event {
    */
   struct atp_address source;
   /**
-   * The window of a stream, counted from 0; 0 for other jobs.
+   * The window, counted from 0; 0 for a job without windows.
    */
   uint32_t window;
   /**
@@ -760,20 +971,6 @@ typedef struct atp_event {
    */
   size_t groups_len;
 } atp_event;
-
-/**
- * Ids from `start` to before `end`. Its layout never changes.
- */
-typedef struct atp_range {
-  /**
-   * The first id.
-   */
-  uint32_t start;
-  /**
-   * The id after the last.
-   */
-  uint32_t end;
-} atp_range;
 
 /**
  * The outcome of one group of a job or window, at the receiver.
@@ -886,7 +1083,7 @@ typedef struct atp_bytes {
 typedef void (*atp_release)(void *context, const void *data, size_t len);
 
 /**
- * A job's or a stream's progress.
+ * A job's progress.
  */
 typedef struct atp_progress {
   /**
@@ -906,206 +1103,14 @@ typedef struct atp_progress {
    */
   uint64_t packets_sent;
   /**
-   * Messages known to be delivered, of all groups of the present window.
+   * Messages known to be delivered, of all groups of the current window.
    */
   uint32_t delivered;
   /**
-   * 1 if the job, or the present window, needs no more messages: further ones are dropped.
+   * 1 if the job, or the current window, needs no more messages: further ones are dropped.
    */
   uint32_t complete;
 } atp_progress;
-
-/**
- * The outcome of a job, or of a window of a stream. A window has its number, `complete` and its
- * groups; its other fields are 0.
- */
-typedef struct atp_report {
-  /**
-   * The size of the structure.
-   */
-  size_t struct_size;
-  /**
-   * The job's id.
-   */
-  uint32_t job;
-  /**
-   * The number of the window, or of windows that have ended in the report of a stream.
-   */
-  uint32_t windows;
-  /**
-   * 1 if every group has the messages that it needs.
-   */
-  uint32_t complete;
-  /**
-   * 1 if the job was canceled before that.
-   */
-  uint32_t canceled;
-  /**
-   * The number of groups: see atp_job_report_group.
-   */
-  size_t groups_len;
-  /**
-   * The number of samples: see atp_job_report_sample.
-   */
-  size_t samples_len;
-  /**
-   * Seconds from the first message to the confirmed end.
-   */
-  double elapsed_s;
-  /**
-   * Packets with data sent, retransmissions included.
-   */
-  uint64_t packets_sent;
-  /**
-   * Packets with data retransmitted.
-   */
-  uint64_t packets_retransmitted;
-  /**
-   * Messages that shared a packet, once for each time that they were sent.
-   */
-  uint64_t messages_packed;
-  /**
-   * Packets with data that reached the receiving library.
-   */
-  uint64_t packets_arrived;
-  /**
-   * Packets that the receiver had no room for at first.
-   */
-  uint64_t refusals;
-  /**
-   * Message bytes sent, retransmissions included.
-   */
-  uint64_t bytes_sent;
-  /**
-   * "ebpf" or "userspace".
-   */
-  char datapath[16];
-  /**
-   * "fq", "htb" or "userspace".
-   */
-  char pacing[16];
-  /**
-   * Requests of the receiver that the job has handled, obeyed or not.
-   */
-  uint64_t requests;
-  /**
-   * 1 if the job ended because the receiver asked for it. Its groups then need no message.
-   */
-  uint32_t ended_by_receiver;
-  /**
-   * Windows of a stream that yielded less to exact traffic, because they would have missed their
-   * deadlines.
-   */
-  uint32_t windows_hurried;
-} atp_report;
-
-/**
- * The outcome of one group.
- */
-typedef struct atp_group_report {
-  /**
-   * The size of the structure.
-   */
-  size_t struct_size;
-  /**
-   * The group's id.
-   */
-  uint32_t group;
-  /**
-   * N, the number of messages.
-   */
-  uint32_t messages;
-  /**
-   * Messages known to be delivered.
-   */
-  uint32_t delivered;
-  /**
-   * The messages that must be delivered: ceil(MSR * N).
-   */
-  uint32_t needed;
-  /**
-   * Messages not delivered.
-   */
-  uint32_t lost;
-  /**
-   * 1 if the ids of the messages not delivered are known: see atp_job_report_lost.
-   */
-  uint32_t lost_known;
-  /**
-   * The minimal sampling rate that was agreed last.
-   */
-  double msr;
-} atp_group_report;
-
-/**
- * The state of a group's lane at one moment.
- */
-typedef struct atp_sample {
-  /**
-   * The size of the structure.
-   */
-  size_t struct_size;
-  /**
-   * Seconds since the job was opened.
-   */
-  double at_s;
-  /**
-   * The target loss rate, 0 to 1.
-   */
-  double tlr;
-  /**
-   * The loss of the last evaluated epoch, 0 to 1.
-   */
-  double loss;
-  /**
-   * The smoothed round-trip time, microseconds; NaN before the first measurement.
-   */
-  double rtt_us;
-  /**
-   * The lane's rate.
-   */
-  uint64_t rate_bytes_per_s;
-  /**
-   * The group's id.
-   */
-  uint32_t group;
-  /**
-   * The lane's queue in the switches, 0 to 7.
-   */
-  uint32_t queue;
-} atp_sample;
-
-/**
- * Why a job ended short. The groups that are short are those of its report that have fewer
- * messages than they need.
- */
-typedef struct atp_shortfall {
-  /**
-   * The size of the structure.
-   */
-  size_t struct_size;
-  /**
-   * A number of atp_short_cause.
-   */
-  uint32_t cause;
-  /**
-   * The number of the refusal (protocol/end.md; 0 if unknown), the path's MTU in bytes, or the
-   * error number of the kernel; 0 for other causes.
-   */
-  uint32_t detail;
-  /**
-   * For how long the peer was silent, read nothing or had no room.
-   */
-  double silence_s;
-  /**
-   * 1 if the peer's host said that nothing listens on the port.
-   */
-  uint32_t port_unreachable;
-  /**
-   * 1 if a router said that the peer's host is unreachable.
-   */
-  uint32_t host_unreachable;
-} atp_shortfall;
 
 /**
  * Options of a receiver. A number of 0 is the default: begin with atp_receiver_options_init or
@@ -1405,8 +1410,7 @@ typedef struct atp_receiver_stats {
 } atp_receiver_stats;
 
 /**
- * The messages of one group that have arrived, of one sender's job or of the present window of its
- * stream.
+ * The messages of one group that have arrived, of the current window of one sender's job.
  */
 typedef struct atp_group_arrivals {
   /**
@@ -1422,7 +1426,7 @@ typedef struct atp_group_arrivals {
    */
   uint32_t job;
   /**
-   * The window of a stream, counted from 0; 0 for other jobs.
+   * The window, counted from 0; 0 for a job without windows.
    */
   uint32_t window;
   /**
@@ -1434,17 +1438,6 @@ typedef struct atp_group_arrivals {
    */
   uint32_t delivered;
 } atp_group_arrivals;
-
-/**
- * A stream: a job of windows, each with messages and an end of its own. Free it with
- * atp_stream_free.
- */
-typedef struct atp_stream {
-  /**
-   * 0 is no stream. Numbers aren't used twice.
-   */
-  uint64_t handle;
-} atp_stream;
 
 #ifdef __cplusplus
 extern "C" {
@@ -1517,6 +1510,109 @@ enum atp_status atp_job_connect_csv(const char *peer,
                                     uint64_t *long_records);
 
 /**
+ * Ends the input without waiting, neither for the receiver nor for other calls:
+ * atp_job_try_outcome or atp_job_finish tells the outcome.
+ */
+enum atp_status atp_job_begin_finish(struct atp_job job);
+
+/**
+ * Ends the job without waiting, neither for the receiver nor for other calls:
+ * atp_job_try_outcome or atp_job_cancel tells the outcome. A thread that waits in atp_job_finish
+ * returns as for atp_job_cancel. ATP_ERROR_STATE once the job has ended.
+ */
+enum atp_status atp_job_begin_cancel(struct atp_job job);
+
+/**
+ * The outcome of a job that has ended: ATP_OK with the report, or an error as of atp_job_finish.
+ * ATP_AGAIN before the end. `report` may be null.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_job_try_outcome(struct atp_job job, struct atp_report *report);
+
+/**
+ * Ends the input, and waits until the receiver confirms ceil(MSR * N) messages of every group.
+ * After atp_job_end_window an empty window ends the job; the report is that window's.
+ *
+ * ATP_ERROR_SHORT if the job ends below that; its report and atp_job_shortfall say why.
+ * ATP_ERROR_ENDED if another call cancels it meanwhile: atp_job_report says what was delivered.
+ * `report` may be null. The handle stays until atp_job_free.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_job_finish(struct atp_job job, struct atp_report *report);
+
+/**
+ * Ends the job now, and waits for the receiver's confirmation: for the peer timeout at most, after
+ * which it is ATP_ERROR_SHORT. A call of another thread that waits for room returns
+ * ATP_ERROR_ENDED at once, and atp_job_finish with this call. `report` may be null.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_job_cancel(struct atp_job job, struct atp_report *report);
+
+/**
+ * The report of a job that has ended, also below its rate; before that, of its last window.
+ *
+ * # Safety
+ * `report` is null or as it says.
+ */
+enum atp_status atp_job_report(struct atp_job job, struct atp_report *report);
+
+/**
+ * The group at `index` of that report.
+ *
+ * # Safety
+ * `group` is null or as it says.
+ */
+enum atp_status atp_job_report_group(struct atp_job job,
+                                     size_t index,
+                                     struct atp_group_report *group);
+
+/**
+ * Copies the ids of the messages of the group at `index` that were not delivered, as ranges in
+ * ascending order: the first `len` ranges. `found` gets the number of all; 0 ranges say that every
+ * message was delivered. With `len` 0 it only counts them.
+ *
+ * ATP_ERROR_LOST_UNKNOWN, and nothing written, if the ids aren't known: the job was opened without
+ * ATP_NAME_LOST, its end isn't confirmed, or receipts didn't name all that the receiver has.
+ *
+ * # Safety
+ * `ranges` is null or has `len` writable elements; `found` is null or writable.
+ */
+enum atp_status atp_job_report_lost(struct atp_job job,
+                                    size_t index,
+                                    struct atp_range *ranges,
+                                    size_t len,
+                                    size_t *found);
+
+/**
+ * The sample at `index` of that report.
+ *
+ * # Safety
+ * `sample` is null or as it says.
+ */
+enum atp_status atp_job_report_sample(struct atp_job job, size_t index, struct atp_sample *sample);
+
+/**
+ * Why the job ended short; the cause ATP_SHORT_NONE if it didn't.
+ *
+ * # Safety
+ * `shortfall` is null or as it says.
+ */
+enum atp_status atp_job_shortfall(struct atp_job job, struct atp_shortfall *shortfall);
+
+/**
+ * Frees the handle. A job that has not ended is abandoned: messages that were not delivered are
+ * lost. A call of another thread that waits, for room or for an end, returns ATP_ERROR_ENDED at
+ * once. Doesn't wait for the receiver.
+ */
+enum atp_status atp_job_free(struct atp_job job);
+
+/**
  * The group at `index` of an event that ends a job or window. ATP_ERROR_ARGUMENT if there is none.
  *
  * # Safety
@@ -1568,7 +1664,9 @@ enum atp_status atp_job_id(struct atp_job job, uint32_t *id, const char **datapa
 
 /**
  * Queues a copy of a message. Blocks while the buffer is full. The message's id, if it is wanted,
- * counts from 0 in each group.
+ * counts from 0 in each group and window. The first message after atp_job_end_window begins the
+ * next window. After atp_job_begin_end_window it is ATP_ERROR_WINDOW_ENDING until the window's
+ * report was read; with ATP_OVERLAP_WINDOWS it blocks instead while two windows have not ended.
  *
  * Calls for this job in other threads wait for it, but for atp_job_progress and the calls that end
  * the job: after those it returns ATP_ERROR_ENDED, and its message isn't sent.
@@ -1625,8 +1723,8 @@ enum atp_status atp_job_send_owned(struct atp_job job,
                                    uint32_t *id);
 
 /**
- * Changes the minimal sampling rate of a group. An exact group stays exact. After
- * atp_job_begin_finish the rate may only fall.
+ * Changes the minimal sampling rate of a group, from the current window on. An exact group stays
+ * exact. After atp_job_begin_finish the rate may only fall.
  */
 enum atp_status atp_job_set_msr(struct atp_job job, uint32_t group, double msr);
 
@@ -1639,115 +1737,14 @@ enum atp_status atp_job_set_msr(struct atp_job job, uint32_t group, double msr);
 enum atp_status atp_job_progress(struct atp_job job, struct atp_progress *progress);
 
 /**
- * A descriptor for poll, epoll and their like. It is readable when atp_job_try_send or
- * atp_job_try_outcome may do more than ATP_AGAIN. It belongs to the job: don't read or close it,
- * and don't use it after the job's end.
+ * A descriptor for poll, epoll and their like. It is readable when a call that returned ATP_AGAIN
+ * may do more, such as atp_job_try_send and atp_job_try_outcome. It belongs to the job: don't read
+ * or close it, and don't use it after the job's end.
  *
  * # Safety
  * `fd` is null or writable.
  */
 enum atp_status atp_job_changed_fd(struct atp_job job, int *fd);
-
-/**
- * Ends the input without waiting, neither for the receiver nor for other calls:
- * atp_job_try_outcome or atp_job_finish tells the outcome.
- */
-enum atp_status atp_job_begin_finish(struct atp_job job);
-
-/**
- * Ends the job without waiting, neither for the receiver nor for other calls:
- * atp_job_try_outcome or atp_job_cancel tells the outcome. A thread that waits in atp_job_finish
- * returns as for atp_job_cancel. ATP_ERROR_STATE once the job has ended.
- */
-enum atp_status atp_job_begin_cancel(struct atp_job job);
-
-/**
- * The outcome of a job that has ended: ATP_OK with the report, or an error as of atp_job_finish.
- * ATP_AGAIN before the end. `report` may be null.
- *
- * # Safety
- * `report` is null or as it says.
- */
-enum atp_status atp_job_try_outcome(struct atp_job job, struct atp_report *report);
-
-/**
- * Ends the input, and waits until the receiver confirms ceil(MSR * N) messages of every group.
- * ATP_ERROR_SHORT if the job ends below that; its report and atp_job_shortfall say why.
- * ATP_ERROR_ENDED if another call cancels it meanwhile: atp_job_report says what was delivered.
- * `report` may be null. The handle stays until atp_job_free.
- *
- * # Safety
- * `report` is null or as it says.
- */
-enum atp_status atp_job_finish(struct atp_job job, struct atp_report *report);
-
-/**
- * Ends the job now, and waits for the receiver's confirmation: for the peer timeout at most, after
- * which it is ATP_ERROR_SHORT. A call of another thread that waits for room returns
- * ATP_ERROR_ENDED at once, and atp_job_finish with this call. `report` may be null.
- *
- * # Safety
- * `report` is null or as it says.
- */
-enum atp_status atp_job_cancel(struct atp_job job, struct atp_report *report);
-
-/**
- * The report of a job that has ended, also below its rate.
- *
- * # Safety
- * `report` is null or as it says.
- */
-enum atp_status atp_job_report(struct atp_job job, struct atp_report *report);
-
-/**
- * The group at `index` of the job's report.
- *
- * # Safety
- * `group` is null or as it says.
- */
-enum atp_status atp_job_report_group(struct atp_job job,
-                                     size_t index,
-                                     struct atp_group_report *group);
-
-/**
- * Copies the ids of the messages of the group at `index` that were not delivered, as ranges in
- * ascending order: the first `len` ranges. `found` gets the number of all; 0 ranges say that every
- * message was delivered. With `len` 0 it only counts them.
- *
- * ATP_ERROR_LOST_UNKNOWN, and nothing written, if the ids aren't known: the job was opened without
- * ATP_NAME_LOST, its end isn't confirmed, or receipts didn't name all that the receiver has.
- *
- * # Safety
- * `ranges` is null or has `len` writable elements; `found` is null or writable.
- */
-enum atp_status atp_job_report_lost(struct atp_job job,
-                                    size_t index,
-                                    struct atp_range *ranges,
-                                    size_t len,
-                                    size_t *found);
-
-/**
- * The sample at `index` of the job's report.
- *
- * # Safety
- * `sample` is null or as it says.
- */
-enum atp_status atp_job_report_sample(struct atp_job job, size_t index, struct atp_sample *sample);
-
-/**
- * Why the job ended short; the cause ATP_SHORT_NONE if it didn't.
- *
- * # Safety
- * `shortfall` is null or as it says.
- */
-enum atp_status atp_job_shortfall(struct atp_job job, struct atp_shortfall *shortfall);
-
-/**
- * Frees the handle. A job that has not ended is abandoned: messages that were not delivered are
- * lost. A call of another thread that waits, for room or for an end, returns ATP_ERROR_ENDED at
- * once. Doesn't wait for the receiver.
- */
-enum atp_status atp_job_free(struct atp_job job);
 
 /**
  * Sets the options of a job to their defaults: atp_job_options_init(&options, sizeof options).
@@ -2027,107 +2024,32 @@ const char *atp_status_name(int32_t status);
 const char *atp_version(void);
 
 /**
- * Opens a stream, as atp_job_connect opens a job.
- *
- * # Safety
- * Pointers are null or as they say, with all that they point to.
- */
-enum atp_status atp_stream_connect(const char *peer,
-                                   const struct atp_job_options *options,
-                                   struct atp_stream *stream);
-
-/**
- * Queues a copy of a message in the present window, as atp_job_send. The first message after
- * atp_stream_end_window begins the next window.
- *
- * # Safety
- * As atp_job_send.
- */
-enum atp_status atp_stream_send(struct atp_stream stream,
-                                uint32_t group,
-                                const void *data,
-                                size_t len,
-                                uint32_t *message);
-
-/**
- * As atp_stream_send, but returns ATP_AGAIN instead of blocking while the buffer is full, and
- * ATP_ERROR_WINDOW_ENDING while the next window can't begin. atp_stream_changed_fd shows when to
- * try again.
- *
- * # Safety
- * As atp_job_send.
- */
-enum atp_status atp_stream_try_send(struct atp_stream stream,
-                                    uint32_t group,
-                                    const void *data,
-                                    size_t len,
-                                    uint32_t *message);
-
-/**
- * Queues copies of several messages in the present window, as atp_job_send_many.
- *
- * # Safety
- * As atp_job_send_many.
- */
-enum atp_status atp_stream_send_many(struct atp_stream stream,
-                                     uint32_t group,
-                                     const struct atp_bytes *messages,
-                                     size_t len,
-                                     uint32_t *first);
-
-/**
- * Queues a message in the present window without a copy, as atp_job_send_owned.
- *
- * # Safety
- * As atp_job_send_owned.
- */
-enum atp_status atp_stream_send_owned(struct atp_stream stream,
-                                      uint32_t group,
-                                      struct atp_bytes message,
-                                      atp_release release,
-                                      void *context,
-                                      uint32_t *id);
-
-/**
- * Changes the minimal sampling rate of a group, from the present window on.
- */
-enum atp_status atp_stream_set_msr(struct atp_stream stream, uint32_t group, double msr);
-
-/**
  * Announces the number of messages of a group for the next window and those after it.
  */
-enum atp_status atp_stream_set_messages(struct atp_stream stream,
-                                        uint32_t group,
-                                        uint32_t messages);
+enum atp_status atp_job_set_messages(struct atp_job job, uint32_t group, uint32_t messages);
 
 /**
- * The stream's progress, at most 50 ms old, also after its end. It waits for no other call.
- *
- * # Safety
- * `progress` is null or as it says.
- */
-enum atp_status atp_stream_progress(struct atp_stream stream, struct atp_progress *progress);
-
-/**
- * Ends the present window, and waits for its end: every group has its messages, or the deadline
- * has passed (`complete` is 0 then, which is no error). `report` may be null.
+ * Ends the current window, and waits for its end: every group has its messages, or the deadline
+ * has passed (`complete` is 0 then, which is no error). `report` may be null. The next message
+ * begins the next window. ATP_ERROR_OPTIONS if the number of messages was announced without
+ * ATP_WINDOWS.
  *
  * # Safety
  * `report` is null or as it says.
  */
-enum atp_status atp_stream_end_window(struct atp_stream stream, struct atp_report *report);
+enum atp_status atp_job_end_window(struct atp_job job, struct atp_report *report);
 
 /**
- * Ends the input of the present window without waiting for its end: atp_stream_next_window or
- * atp_stream_try_window is the second step. Further calls before that change nothing.
+ * Ends the input of the current window without waiting for its end: atp_job_next_window or
+ * atp_job_try_window is the second step. Further calls before that change nothing.
  *
  * With ATP_OVERLAP_WINDOWS messages of the next window may follow at once, and each call ends a
  * window. It then waits while two windows have not ended.
  */
-enum atp_status atp_stream_begin_end_window(struct atp_stream stream);
+enum atp_status atp_job_begin_end_window(struct atp_job job);
 
 /**
- * Waits for the end of the oldest window that atp_stream_begin_end_window has ended and whose
+ * Waits for the end of the oldest window that atp_job_begin_end_window has ended and whose
  * report was not read: ATP_OK with the report, which is that of the window. ATP_AGAIN if there is
  * no such window. `report` may be null.
  *
@@ -2136,115 +2058,16 @@ enum atp_status atp_stream_begin_end_window(struct atp_stream stream);
  * # Safety
  * `report` is null or as it says.
  */
-enum atp_status atp_stream_next_window(struct atp_stream stream, struct atp_report *report);
+enum atp_status atp_job_next_window(struct atp_job job, struct atp_report *report);
 
 /**
- * As atp_stream_next_window, but returns ATP_AGAIN instead of waiting. atp_stream_changed_fd shows
+ * As atp_job_next_window, but returns ATP_AGAIN instead of waiting. atp_job_changed_fd shows
  * when to try again.
  *
  * # Safety
  * `report` is null or as it says.
  */
-enum atp_status atp_stream_try_window(struct atp_stream stream, struct atp_report *report);
-
-/**
- * A descriptor as that of atp_job_changed_fd, for atp_stream_try_send, atp_stream_try_window and
- * atp_stream_try_outcome.
- *
- * # Safety
- * `fd` is null or writable.
- */
-enum atp_status atp_stream_changed_fd(struct atp_stream stream, int *fd);
-
-/**
- * Ends the stream with the present window without waiting: atp_stream_try_outcome or
- * atp_stream_finish tells the outcome.
- */
-enum atp_status atp_stream_begin_finish(struct atp_stream stream);
-
-/**
- * Ends the stream now without waiting, as atp_job_begin_cancel.
- */
-enum atp_status atp_stream_begin_cancel(struct atp_stream stream);
-
-/**
- * The outcome of a stream that has ended, as atp_job_try_outcome.
- *
- * # Safety
- * `report` is null or as it says.
- */
-enum atp_status atp_stream_try_outcome(struct atp_stream stream, struct atp_report *report);
-
-/**
- * Ends the stream with the present window, as atp_job_finish. After atp_stream_end_window an empty
- * window ends the stream; the report is that window's.
- *
- * # Safety
- * `report` is null or as it says.
- */
-enum atp_status atp_stream_finish(struct atp_stream stream, struct atp_report *report);
-
-/**
- * Ends the stream now, as atp_job_cancel.
- *
- * # Safety
- * `report` is null or as it says.
- */
-enum atp_status atp_stream_cancel(struct atp_stream stream, struct atp_report *report);
-
-/**
- * The report of the stream's end, or before that of its last window.
- *
- * # Safety
- * `report` is null or as it says.
- */
-enum atp_status atp_stream_report(struct atp_stream stream, struct atp_report *report);
-
-/**
- * The group at `index` of that report.
- *
- * # Safety
- * `group` is null or as it says.
- */
-enum atp_status atp_stream_report_group(struct atp_stream stream,
-                                        size_t index,
-                                        struct atp_group_report *group);
-
-/**
- * Copies the lost ids of the group at `index` of that report, as atp_job_report_lost, with its
- * ATP_ERROR_LOST_UNKNOWN.
- *
- * # Safety
- * `ranges` is null or has `len` writable elements; `found` is null or writable.
- */
-enum atp_status atp_stream_report_lost(struct atp_stream stream,
-                                       size_t index,
-                                       struct atp_range *ranges,
-                                       size_t len,
-                                       size_t *found);
-
-/**
- * The sample at `index` of that report.
- *
- * # Safety
- * `sample` is null or as it says.
- */
-enum atp_status atp_stream_report_sample(struct atp_stream stream,
-                                         size_t index,
-                                         struct atp_sample *sample);
-
-/**
- * Why the stream ended short; the cause ATP_SHORT_NONE if it didn't.
- *
- * # Safety
- * `shortfall` is null or as it says.
- */
-enum atp_status atp_stream_shortfall(struct atp_stream stream, struct atp_shortfall *shortfall);
-
-/**
- * Frees the handle. A stream that has not ended is abandoned, as by atp_job_free.
- */
-enum atp_status atp_stream_free(struct atp_stream stream);
+enum atp_status atp_job_try_window(struct atp_job job, struct atp_report *report);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -25,11 +25,11 @@ static MEMORY: Table<Memory> = Table::new("event");
 pub enum atp_event_kind {
     /// A complete message.
     ATP_EVENT_MESSAGE = 1,
-    /// A window of a stream has ended, and another one follows.
+    /// A window of a job has ended, and another one follows.
     ATP_EVENT_WINDOW_ENDED = 2,
     /// A job has ended.
     ATP_EVENT_FINISHED = 3,
-    /// A sender has told the terms of its job, or of a window of its stream.
+    /// A sender has told the terms of its job, or of the job's next window.
     ATP_EVENT_STARTED = 4,
     /// The terms have changed.
     ATP_EVENT_TERMS_CHANGED = 5,
@@ -51,7 +51,7 @@ pub struct atp_event {
     pub job: u32,
     /// The sender's address.
     pub source: atp_address,
-    /// The window of a stream, counted from 0; 0 for other jobs.
+    /// The window, counted from 0; 0 for a job without windows.
     pub window: u32,
     /// A message's group.
     pub group: u32,

@@ -1,22 +1,28 @@
-//! Jobs.
+//! Opens jobs, and sends their messages.
 
 use crate::{
-    calls,
-    event::atp_range,
-    memory::{atp_bytes, atp_release},
-    options::atp_job_options,
-    report::{atp_group_report, atp_progress, atp_report, atp_sample, atp_shortfall},
+    memory::{Lent, atp_bytes, atp_release},
+    options::{self, atp_job_options},
+    report::atp_progress,
     sender::Sender,
-    sized::put,
-    status::{atp_status, call_once},
+    sized::{Out, put},
+    status::{
+        Failure, atp_status,
+        atp_status::{ATP_AGAIN, ATP_OK},
+        call, call_once, in_release,
+    },
     table::Table,
+    text,
 };
-use approxlib::Job;
-use std::ffi::{c_char, c_int, c_void};
+use std::{
+    ffi::{c_char, c_int, c_void},
+    os::fd::AsRawFd,
+};
 
-pub(crate) static JOBS: Table<Sender<Job>> = Table::new("job");
+pub(crate) static JOBS: Table<Sender> = Table::new("job");
 
-/// A job: messages to one receiver, of which a share must arrive. Free it with atp_job_free.
+/// A job: messages to one receiver, of which a share must arrive. It may end windows before its own
+/// end: see atp_job_end_window. Free it with atp_job_free.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct atp_job {
@@ -35,10 +41,18 @@ pub unsafe extern "C" fn atp_job_connect(
     options: *const atp_job_options,
     job: *mut atp_job,
 ) -> atp_status {
-    // SAFETY: the caller promises the same.
-    unsafe {
-        calls::open(&JOBS, peer, options, job.is_null(), |handle| put(job, atp_job { handle }))
-    }
+    call_once(|| {
+        if job.is_null() {
+            return Err(Failure::null("job"));
+        }
+        // SAFETY: the caller promises a text and options.
+        let (peer, builder) =
+            unsafe { (text::text(peer, "peer")?, options::job_builder(options)?) };
+        let handle = Sender::open(&JOBS, builder, peer)?;
+        // SAFETY: the caller promises it.
+        unsafe { put(job, atp_job { handle }) };
+        Ok(())
+    })
 }
 
 /// The job's id, and its datapath: "ebpf" or "userspace". Either may be null. The text is valid
@@ -66,7 +80,9 @@ pub unsafe extern "C" fn atp_job_id(
 }
 
 /// Queues a copy of a message. Blocks while the buffer is full. The message's id, if it is wanted,
-/// counts from 0 in each group.
+/// counts from 0 in each group and window. The first message after atp_job_end_window begins the
+/// next window. After atp_job_begin_end_window it is ATP_ERROR_WINDOW_ENDING until the window's
+/// report was read; with ATP_OVERLAP_WINDOWS it blocks instead while two windows have not ended.
 ///
 /// Calls for this job in other threads wait for it, but for atp_job_progress and the calls that end
 /// the job: after those it returns ATP_ERROR_ENDED, and its message isn't sent.
@@ -81,8 +97,15 @@ pub unsafe extern "C" fn atp_job_send(
     len: usize,
     message: *mut u32,
 ) -> atp_status {
-    // SAFETY: the caller promises the same.
-    unsafe { calls::send(&JOBS, job.handle, group, data, len, message) }
+    call_once(|| {
+        let group = options::group_id(group)?;
+        // SAFETY: the caller promises the bytes.
+        let bytes = unsafe { text::list(data.cast::<u8>(), len, "data") }?;
+        let id = JOBS.find(job.handle)?.with(|job| job.send_in(group, bytes))?;
+        // SAFETY: the caller promises it.
+        unsafe { put(message, id) };
+        Ok(())
+    })
 }
 
 /// As atp_job_send, but returns ATP_AGAIN instead of blocking. atp_job_changed_fd shows when to try
@@ -98,8 +121,16 @@ pub unsafe extern "C" fn atp_job_try_send(
     len: usize,
     message: *mut u32,
 ) -> atp_status {
-    // SAFETY: the caller promises the same.
-    unsafe { calls::try_send(&JOBS, job.handle, group, data, len, message) }
+    call(|| {
+        let group = options::group_id(group)?;
+        // SAFETY: the caller promises the bytes.
+        let bytes = unsafe { text::list(data.cast::<u8>(), len, "data") }?;
+        let sent = JOBS.find(job.handle)?.with(|job| job.try_send_in(group, bytes))?;
+        let Some(id) = sent else { return Ok(ATP_AGAIN) };
+        // SAFETY: the caller promises it.
+        unsafe { put(message, id) };
+        Ok(ATP_OK)
+    })
 }
 
 /// Queues copies of several messages, which costs less for short ones. Blocks while the buffer is
@@ -116,8 +147,16 @@ pub unsafe extern "C" fn atp_job_send_many(
     len: usize,
     first: *mut u32,
 ) -> atp_status {
-    // SAFETY: the caller promises the same.
-    unsafe { calls::send_many(&JOBS, job.handle, group, messages, len, first) }
+    call_once(|| {
+        let group = options::group_id(group)?;
+        // SAFETY: the caller promises the elements.
+        let messages = unsafe { text::list(messages, len, "messages") }?;
+        messages.iter().try_for_each(atp_bytes::check)?;
+        let ids = JOBS.find(job.handle)?.with(|job| job.send_all(group, messages))?;
+        // SAFETY: the caller promises it.
+        unsafe { put(first, ids.start) };
+        Ok(())
+    })
 }
 
 /// Queues a message without a copy. Blocks while the buffer is full. The memory must stay as it is
@@ -135,15 +174,29 @@ pub unsafe extern "C" fn atp_job_send_owned(
     context: *mut c_void,
     id: *mut u32,
 ) -> atp_status {
-    // SAFETY: the caller promises the same.
-    unsafe { calls::send_owned(&JOBS, job.handle, group, message, release, context, id) }
+    // Without a callback, or inside of one, the memory stays the caller's: a callback that sends
+    // again would be called again without an end.
+    let takes = release.is_some() && !in_release();
+    let lent = takes.then(|| Lent::new(message, release, context));
+    call_once(|| {
+        let lent = lent.ok_or_else(|| Failure::null("release"))?;
+        lent.check()?;
+        let group = options::group_id(group)?;
+        let number = JOBS.find(job.handle)?.with(|job| job.send_owned(group, lent, drop))?;
+        // SAFETY: the caller promises it.
+        unsafe { put(id, number) };
+        Ok(())
+    })
 }
 
-/// Changes the minimal sampling rate of a group. An exact group stays exact. After
-/// atp_job_begin_finish the rate may only fall.
+/// Changes the minimal sampling rate of a group, from the current window on. An exact group stays
+/// exact. After atp_job_begin_finish the rate may only fall.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_job_set_msr(job: atp_job, group: u32, msr: f64) -> atp_status {
-    calls::set_msr(&JOBS, job.handle, group, msr)
+    call_once(|| {
+        let group = options::group_id(group)?;
+        JOBS.find(job.handle)?.with(|job| job.set_msr(group, msr))
+    })
 }
 
 /// The job's progress, at most 50 ms old, also after its end. It waits for no other call.
@@ -152,149 +205,30 @@ pub extern "C" fn atp_job_set_msr(job: atp_job, group: u32, msr: f64) -> atp_sta
 /// `progress` is null or as it says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atp_job_progress(job: atp_job, progress: *mut atp_progress) -> atp_status {
-    // SAFETY: the caller promises the same.
-    unsafe { calls::progress(&JOBS, job.handle, progress) }
+    call_once(|| {
+        // SAFETY: the caller promises the structure.
+        let out = unsafe { Out::new(progress) }?;
+        out.write(&JOBS.find(job.handle)?.handle().progress().into());
+        Ok(())
+    })
 }
 
-/// A descriptor for poll, epoll and their like. It is readable when atp_job_try_send or
-/// atp_job_try_outcome may do more than ATP_AGAIN. It belongs to the job: don't read or close it,
-/// and don't use it after the job's end.
+/// A descriptor for poll, epoll and their like. It is readable when a call that returned ATP_AGAIN
+/// may do more, such as atp_job_try_send and atp_job_try_outcome. It belongs to the job: don't read
+/// or close it, and don't use it after the job's end.
 ///
 /// # Safety
 /// `fd` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atp_job_changed_fd(job: atp_job, fd: *mut c_int) -> atp_status {
-    // SAFETY: the caller promises the same.
-    unsafe { calls::changed_fd(&JOBS, job.handle, fd) }
-}
-
-/// Ends the input without waiting, neither for the receiver nor for other calls:
-/// atp_job_try_outcome or atp_job_finish tells the outcome.
-#[unsafe(no_mangle)]
-pub extern "C" fn atp_job_begin_finish(job: atp_job) -> atp_status {
-    calls::begin_finish(&JOBS, job.handle)
-}
-
-/// Ends the job without waiting, neither for the receiver nor for other calls:
-/// atp_job_try_outcome or atp_job_cancel tells the outcome. A thread that waits in atp_job_finish
-/// returns as for atp_job_cancel. ATP_ERROR_STATE once the job has ended.
-#[unsafe(no_mangle)]
-pub extern "C" fn atp_job_begin_cancel(job: atp_job) -> atp_status {
-    calls::begin_cancel(&JOBS, job.handle)
-}
-
-/// The outcome of a job that has ended: ATP_OK with the report, or an error as of atp_job_finish.
-/// ATP_AGAIN before the end. `report` may be null.
-///
-/// # Safety
-/// `report` is null or as it says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atp_job_try_outcome(job: atp_job, report: *mut atp_report) -> atp_status {
-    // SAFETY: the caller promises the same.
-    unsafe { calls::try_outcome(&JOBS, job.handle, report) }
-}
-
-/// Ends the input, and waits until the receiver confirms ceil(MSR * N) messages of every group.
-/// ATP_ERROR_SHORT if the job ends below that; its report and atp_job_shortfall say why.
-/// ATP_ERROR_ENDED if another call cancels it meanwhile: atp_job_report says what was delivered.
-/// `report` may be null. The handle stays until atp_job_free.
-///
-/// # Safety
-/// `report` is null or as it says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atp_job_finish(job: atp_job, report: *mut atp_report) -> atp_status {
-    // SAFETY: the caller promises the same.
-    unsafe { calls::finish(&JOBS, job.handle, report) }
-}
-
-/// Ends the job now, and waits for the receiver's confirmation: for the peer timeout at most, after
-/// which it is ATP_ERROR_SHORT. A call of another thread that waits for room returns
-/// ATP_ERROR_ENDED at once, and atp_job_finish with this call. `report` may be null.
-///
-/// # Safety
-/// `report` is null or as it says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atp_job_cancel(job: atp_job, report: *mut atp_report) -> atp_status {
-    // SAFETY: the caller promises the same.
-    unsafe { calls::cancel(&JOBS, job.handle, report) }
-}
-
-/// The report of a job that has ended, also below its rate.
-///
-/// # Safety
-/// `report` is null or as it says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atp_job_report(job: atp_job, report: *mut atp_report) -> atp_status {
-    // SAFETY: the caller promises the same.
-    unsafe { calls::report(&JOBS, job.handle, report) }
-}
-
-/// The group at `index` of the job's report.
-///
-/// # Safety
-/// `group` is null or as it says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atp_job_report_group(
-    job: atp_job,
-    index: usize,
-    group: *mut atp_group_report,
-) -> atp_status {
-    // SAFETY: the caller promises the same.
-    unsafe { calls::report_group(&JOBS, job.handle, index, group) }
-}
-
-/// Copies the ids of the messages of the group at `index` that were not delivered, as ranges in
-/// ascending order: the first `len` ranges. `found` gets the number of all; 0 ranges say that every
-/// message was delivered. With `len` 0 it only counts them.
-///
-/// ATP_ERROR_LOST_UNKNOWN, and nothing written, if the ids aren't known: the job was opened without
-/// ATP_NAME_LOST, its end isn't confirmed, or receipts didn't name all that the receiver has.
-///
-/// # Safety
-/// `ranges` is null or has `len` writable elements; `found` is null or writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atp_job_report_lost(
-    job: atp_job,
-    index: usize,
-    ranges: *mut atp_range,
-    len: usize,
-    found: *mut usize,
-) -> atp_status {
-    // SAFETY: the caller promises the same.
-    unsafe { calls::report_lost(&JOBS, job.handle, index, ranges, len, found) }
-}
-
-/// The sample at `index` of the job's report.
-///
-/// # Safety
-/// `sample` is null or as it says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atp_job_report_sample(
-    job: atp_job,
-    index: usize,
-    sample: *mut atp_sample,
-) -> atp_status {
-    // SAFETY: the caller promises the same.
-    unsafe { calls::report_sample(&JOBS, job.handle, index, sample) }
-}
-
-/// Why the job ended short; the cause ATP_SHORT_NONE if it didn't.
-///
-/// # Safety
-/// `shortfall` is null or as it says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atp_job_shortfall(
-    job: atp_job,
-    shortfall: *mut atp_shortfall,
-) -> atp_status {
-    // SAFETY: the caller promises the same.
-    unsafe { calls::shortfall(&JOBS, job.handle, shortfall) }
-}
-
-/// Frees the handle. A job that has not ended is abandoned: messages that were not delivered are
-/// lost. A call of another thread that waits, for room or for an end, returns ATP_ERROR_ENDED at
-/// once. Doesn't wait for the receiver.
-#[unsafe(no_mangle)]
-pub extern "C" fn atp_job_free(job: atp_job) -> atp_status {
-    calls::free(&JOBS, job.handle)
+    call_once(|| {
+        if fd.is_null() {
+            return Err(Failure::null("fd"));
+        }
+        let own = |job: &mut approxlib::Job| Ok(job.changed_fd()?.as_raw_fd());
+        let number = JOBS.find(job.handle)?.with(own)?;
+        // SAFETY: the caller promises it.
+        unsafe { put(fd, number) };
+        Ok(())
+    })
 }

@@ -12,8 +12,8 @@
 
 mod address;
 mod answers;
-mod calls;
 mod csv;
+mod ending;
 mod event;
 mod forks;
 mod inbox;
@@ -27,13 +27,14 @@ mod requests;
 mod sender;
 mod sized;
 mod status;
-mod stream;
 mod table;
 mod text;
+mod window;
 
 pub use address::{atp_address, atp_address_text};
 pub use answers::*;
 pub use csv::{atp_csv_options, atp_job_connect_csv};
+pub use ending::*;
 pub use event::{
     atp_event, atp_event_free, atp_event_group, atp_event_kind, atp_event_terms, atp_group_summary,
     atp_group_terms, atp_range,
@@ -51,4 +52,4 @@ pub use report::{
 };
 pub use requests::*;
 pub use status::{atp_last_error, atp_status, atp_status_name, atp_version};
-pub use stream::*;
+pub use window::*;

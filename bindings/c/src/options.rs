@@ -35,10 +35,13 @@ pub enum atp_flag {
     ATP_NO_PACKING = 16,
     /// Jobs: the report names the messages that were not delivered: see atp_job_report_lost.
     ATP_NAME_LOST = 32,
-    /// Streams only: a window may begin while the last one ends: see atp_stream_next_window. At
-    /// most two windows are open. A receiver of a version that can't follow gets them one after the
-    /// other.
+    /// Jobs: a window may begin while the last one ends: see atp_job_next_window. At most two
+    /// windows are open. A receiver of a version that can't follow gets them one after the other.
+    /// Includes ATP_WINDOWS.
     ATP_OVERLAP_WINDOWS = 64,
+    /// Jobs whose groups all announce their messages: windows may follow the first one. Without the
+    /// flag, the end of the first window is the job's. Other jobs don't need it.
+    ATP_WINDOWS = 128,
 }
 
 use atp_flag::*;
@@ -124,7 +127,7 @@ pub fn order_to_c(order: Order) -> (u32, u32) {
     }
 }
 
-/// Options of a job or a stream. A number of 0 is the default: begin with atp_job_options_init or
+/// Options of a job. A number of 0 is the default: begin with atp_job_options_init or
 /// ATP_INIT.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -146,7 +149,7 @@ pub struct atp_job_options {
     pub groups: *const atp_group,
     /// The number of groups.
     pub groups_len: usize,
-    /// Streams only: how long a window may take, milliseconds. Default: no limit.
+    /// How long a window, or a job without windows, may take, milliseconds. Default: no limit.
     pub window_deadline_ms: u64,
     /// The socket of the daemon to use. Null: the default daemon, if it runs.
     pub control_socket: *const c_char,
@@ -162,8 +165,8 @@ pub struct atp_job_options {
     pub payload_bytes: u32,
     /// The longest message, bytes. Default: 64 MiB.
     pub message_bytes_max: u32,
-    /// The most packets in flight until the peer was heard; a few more are until the first advice.
-    /// UINT32_MAX: without limit. Default: 16.
+    /// The most packets in flight until the peer has answered; a few more are until the first
+    /// advice. UINT32_MAX: without limit. Default: 16.
     pub initial_window_packets: u32,
     /// A number of atp_order: the order of the messages of group 0. Default: unknown.
     pub order: u32,
@@ -329,7 +332,7 @@ pub unsafe extern "C" fn atp_receiver_options_init(
 type Setter = fn(JobBuilder) -> JobBuilder;
 
 /// The flags of jobs, and the option that each one sets.
-const JOB_FLAGS: [(atp_flag, Setter); 7] = [
+const JOB_FLAGS: [(atp_flag, Setter); 8] = [
     (ATP_NO_DAEMON, |builder| builder.control_socket(None)),
     (ATP_TRY_EVERY_MESSAGE, |builder| builder.try_every_message(true)),
     (ATP_NO_MRDF, |builder| builder.mrdf(false)),
@@ -337,6 +340,7 @@ const JOB_FLAGS: [(atp_flag, Setter); 7] = [
     (ATP_NO_PACKING, |builder| builder.packing(false)),
     (ATP_NAME_LOST, |builder| builder.name_lost(true)),
     (ATP_OVERLAP_WINDOWS, |builder| builder.overlap_windows(true)),
+    (ATP_WINDOWS, |builder| builder.windows(true)),
 ];
 
 /// The options as approxlib has them. Null is all defaults.

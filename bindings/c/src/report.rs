@@ -6,7 +6,7 @@ use approxlib::{
 };
 use std::ffi::c_char;
 
-/// A job's or a stream's progress.
+/// A job's progress.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct atp_progress {
@@ -18,14 +18,14 @@ pub struct atp_progress {
     pub rate_bytes_per_s: u64,
     /// Packets with data sent, retransmissions included.
     pub packets_sent: u64,
-    /// Messages known to be delivered, of all groups of the present window.
+    /// Messages known to be delivered, of all groups of the current window.
     pub delivered: u32,
-    /// 1 if the job, or the present window, needs no more messages: further ones are dropped.
+    /// 1 if the job, or the current window, needs no more messages: further ones are dropped.
     pub complete: u32,
 }
 
-/// The outcome of a job, or of a window of a stream. A window has its number, `complete` and its
-/// groups; its other fields are 0.
+/// The outcome of a job, or of a window. A window has its number, `complete` and its groups; its
+/// other fields are 0.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct atp_report {
@@ -33,7 +33,7 @@ pub struct atp_report {
     pub struct_size: usize,
     /// The job's id.
     pub job: u32,
-    /// The number of the window, or of windows that have ended in the report of a stream.
+    /// The number of the window, or of windows that have ended in the report of a job.
     pub windows: u32,
     /// 1 if every group has the messages that it needs.
     pub complete: u32,
@@ -65,8 +65,7 @@ pub struct atp_report {
     pub requests: u64,
     /// 1 if the job ended because the receiver asked for it. Its groups then need no message.
     pub ended_by_receiver: u32,
-    /// Windows of a stream that yielded less to exact traffic, because they would have missed their
-    /// deadlines.
+    /// Windows that yielded less to exact traffic, because they would have missed their deadlines.
     pub windows_hurried: u32,
 }
 

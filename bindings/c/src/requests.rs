@@ -10,8 +10,7 @@ use crate::{
 use approxlib::RateRequest;
 use std::net::SocketAddr;
 
-/// The messages of one group that have arrived, of one sender's job or of the present window of its
-/// stream.
+/// The messages of one group that have arrived, of the current window of one sender's job.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct atp_group_arrivals {
@@ -21,7 +20,7 @@ pub struct atp_group_arrivals {
     pub source: atp_address,
     /// The job's id.
     pub job: u32,
-    /// The window of a stream, counted from 0; 0 for other jobs.
+    /// The window, counted from 0; 0 for a job without windows.
     pub window: u32,
     /// The group's id.
     pub group: u32,

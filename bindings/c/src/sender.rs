@@ -1,94 +1,22 @@
-//! The common part of jobs and streams: one lock, the end, and the report that remains after it.
+//! A job behind a handle: one lock, the end, and the report that remains after it.
 
 use crate::{
     forks,
-    memory::{Lent, ReleaseLater, atp_bytes},
+    memory::ReleaseLater,
     report::{self, atp_report, atp_shortfall},
     sized::{Out, SizeFirst},
     status::{Failure, Outcome, atp_status::*},
     table::Table,
 };
-use approxlib::{Error, Job, JobBuilder, JobHandle, Report, Shortfall, Stream, WindowReport};
-use std::{
-    ops::Range,
-    sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+use approxlib::{Error, Job, JobBuilder, JobHandle, Report, Shortfall, WindowReport};
+use std::sync::{
+    Condvar, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
 };
 
-/// A job or a stream of approxlib.
-pub trait Sending: Sized + Send + 'static {
-    /// Its name in errors.
-    const KIND: &'static str;
-
-    fn open(builder: JobBuilder, peer: &str) -> Result<Self, Error>;
-    fn job(&self) -> &Job;
-    fn send_in(&mut self, group: u8, message: &[u8]) -> Result<u32, Error>;
-    fn try_send_in(&mut self, group: u8, message: &[u8]) -> Result<Option<u32>, Error>;
-    fn send_all(&mut self, group: u8, messages: &[atp_bytes]) -> Result<Range<u32>, Error>;
-    fn send_lent(&mut self, group: u8, message: Lent) -> Result<u32, Error>;
-    fn set_msr(&mut self, group: u8, msr: f64) -> Result<(), Error>;
-    fn try_outcome(&mut self) -> Result<Option<Report>, Error>;
-    fn finish(self) -> Result<Report, Error>;
-    fn cancel(self) -> Result<Report, Error>;
-}
-
-macro_rules! sending {
-    ($type:ident, $kind:literal, $open:ident, |$this:ident| $job:expr) => {
-        impl Sending for $type {
-            const KIND: &'static str = $kind;
-
-            fn open(builder: JobBuilder, peer: &str) -> Result<Self, Error> {
-                builder.$open(peer)
-            }
-
-            fn job(&self) -> &Job {
-                let $this = self;
-                $job
-            }
-
-            fn send_in(&mut self, group: u8, message: &[u8]) -> Result<u32, Error> {
-                $type::send_in(self, group, message)
-            }
-
-            fn try_send_in(&mut self, group: u8, message: &[u8]) -> Result<Option<u32>, Error> {
-                $type::try_send_in(self, group, message)
-            }
-
-            fn send_all(&mut self, group: u8, messages: &[atp_bytes]) -> Result<Range<u32>, Error> {
-                $type::send_all(self, group, messages)
-            }
-
-            fn send_lent(&mut self, group: u8, message: Lent) -> Result<u32, Error> {
-                $type::send_owned(self, group, message, drop)
-            }
-
-            fn set_msr(&mut self, group: u8, msr: f64) -> Result<(), Error> {
-                $type::set_msr(self, group, msr)
-            }
-
-            fn try_outcome(&mut self) -> Result<Option<Report>, Error> {
-                $type::try_outcome(self)
-            }
-
-            fn finish(self) -> Result<Report, Error> {
-                $type::finish(self)
-            }
-
-            fn cancel(self) -> Result<Report, Error> {
-                $type::cancel(self)
-            }
-        }
-    };
-}
-
-sending!(Job, "job", connect, |this| this);
-sending!(Stream, "stream", stream, |this| Stream::job(this));
-
-/// A job or a stream behind a handle.
-pub struct Sender<S> {
-    state: Mutex<State<S>>,
+/// A job behind a handle.
+pub struct Sender {
+    state: Mutex<State>,
     /// The outcome is there, for calls that wait for one that waits for the end.
     over: Condvar,
     /// For calls that don't wait for the one that uses the state.
@@ -101,41 +29,40 @@ pub struct Sender<S> {
     is_over: AtomicBool,
 }
 
-struct State<S> {
+struct State {
     /// `None` once `is_taken`.
-    sending: Option<S>,
+    job: Option<Job>,
     /// Once `is_over`.
     outcome: Option<Outcome>,
-    /// Of the job's end, or of a stream's last window.
+    /// Of the job's end, or of its last window.
     report: Option<Report>,
     shortfall: Option<atp_shortfall>,
 }
 
-impl<S: Sending> Sender<S> {
-    /// Opens a job or stream, and returns its handle.
+impl Sender {
+    /// Opens a job, and returns its handle.
     pub fn open(table: &Table<Self>, builder: JobBuilder, peer: &str) -> Outcome<u64> {
         forks::count()?;
-        let sending = S::open(builder, peer)?;
-        let handle = sending.job().handle();
-        let sending = Some(sending);
-        let state = State { sending, outcome: None, report: None, shortfall: None };
+        let job = builder.connect(peer)?;
+        let handle = job.handle();
+        let state = State { job: Some(job), outcome: None, report: None, shortfall: None };
         let (state, over) = (Mutex::new(state), Condvar::new());
         let [is_taken, is_canceled, is_over] = [false; 3].map(AtomicBool::new);
         Ok(table.add(Self { state, over, handle, is_taken, is_canceled, is_over }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<S>> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the job or stream for its end.
-    fn take(&self) -> Option<S> {
-        let sending = self.lock().sending.take();
+    /// Takes the job for its end.
+    fn take(&self) -> Option<Job> {
+        let job = self.lock().job.take();
         self.is_taken.store(true, Ordering::Relaxed);
-        sending
+        job
     }
 
-    /// The job's or stream's handle for calls that wait for no other, also while it ends.
+    /// The job's handle for calls that wait for no other, also while it ends.
     pub fn handle(&self) -> &JobHandle {
         &self.handle
     }
@@ -143,7 +70,7 @@ impl<S: Sending> Sender<S> {
     /// Ends the input without waiting, unless another call ends it or has ended it.
     pub fn begin_finish(&self) -> Outcome {
         if self.is_taken.load(Ordering::Relaxed) {
-            return Err(ended::<S>());
+            return Err(ended());
         }
         self.handle.begin_finish();
         Ok(())
@@ -152,34 +79,34 @@ impl<S: Sending> Sender<S> {
     /// Ends it now without waiting, also while another call waits for its end.
     pub fn begin_cancel(&self) -> Outcome {
         if self.is_over.load(Ordering::Relaxed) {
-            return Err(ended::<S>());
+            return Err(ended());
         }
         self.is_canceled.store(true, Ordering::Release);
         self.handle.begin_cancel();
         Ok(())
     }
 
-    /// Uses the job or stream, unless it has ended.
-    pub fn with<T>(&self, work: impl FnOnce(&mut S) -> Result<T, Error>) -> Outcome<T> {
+    /// Uses the job, unless it has ended.
+    pub fn with<T>(&self, work: impl FnOnce(&mut Job) -> Result<T, Error>) -> Outcome<T> {
         let _later = ReleaseLater::begin();
         let mut state = self.lock();
-        let done = work(state.sending.as_mut().ok_or_else(ended::<S>)?);
+        let done = work(state.job.as_mut().ok_or_else(ended)?);
         done.map_err(|error| state.keep(error))
     }
 
     /// Ends the input, waits for the end, and keeps the report.
     pub fn finish(&self, out: Option<&Out<atp_report>>) -> Outcome {
         // Other threads needn't wait for the end to learn that it has begun.
-        let sending = self.take().ok_or_else(ended::<S>)?;
+        let job = self.take().ok_or_else(ended)?;
         let over = Over(self);
-        let outcome = sending.finish();
-        // The deadline of a stream's last window ends it like a cancel.
+        let outcome = job.finish();
+        // The deadline of the last window ends the job like a cancel.
         let was_canceled = self.is_canceled.load(Ordering::Acquire)
             && outcome.as_ref().is_ok_and(|report| report.canceled);
         self.lock().keep_outcome(outcome, out.filter(|_| !was_canceled))?;
         drop(over);
         if was_canceled {
-            let text = format!("another call has canceled the {}: read its report", S::KIND);
+            let text = "another call has canceled the job: read its report";
             return Err(Failure::new(ATP_ERROR_ENDED, text));
         }
         Ok(())
@@ -189,14 +116,14 @@ impl<S: Sending> Sender<S> {
     /// the end.
     pub fn cancel(&self, out: Option<&Out<atp_report>>) -> Outcome {
         self.begin_cancel()?;
-        if let Some(sending) = self.take() {
+        if let Some(job) = self.take() {
             let over = Over(self);
-            let outcome = sending.cancel();
+            let outcome = job.cancel();
             let kept = self.lock().keep_outcome(outcome, out);
             drop(over);
             return kept;
         }
-        let is_open = |state: &mut State<S>| state.outcome.is_none();
+        let is_open = |state: &mut State| state.outcome.is_none();
         let state = self.over.wait_while(self.lock(), is_open);
         let state = state.unwrap_or_else(PoisonError::into_inner);
         state.outcome.clone().unwrap_or(Ok(()))?;
@@ -209,14 +136,14 @@ impl<S: Sending> Sender<S> {
     /// Keeps the report of a job that has ended without a call that waits; `None` before its end.
     pub fn end_if(&self, out: Option<&Out<atp_report>>) -> Outcome<Option<()>> {
         let mut state = self.lock();
-        let sending = state.sending.as_mut().ok_or_else(ended::<S>)?;
-        let Some(outcome) = sending.try_outcome().transpose() else { return Ok(None) };
-        let sending = state.sending.take();
+        let job = state.job.as_mut().ok_or_else(ended)?;
+        let Some(outcome) = job.try_outcome().transpose() else { return Ok(None) };
+        let job = state.job.take();
         self.is_taken.store(true, Ordering::Relaxed);
         self.is_over.store(true, Ordering::Relaxed);
         let kept = state.keep_outcome(outcome, out);
         drop(state);
-        drop(sending);
+        drop(job);
         kept.map(Some)
     }
 
@@ -224,11 +151,11 @@ impl<S: Sending> Sender<S> {
     /// reports.
     pub fn end_window(
         &self,
-        end: impl FnOnce(&mut S) -> Result<Option<WindowReport>, Error>,
+        end: impl FnOnce(&mut Job) -> Result<Option<WindowReport>, Error>,
         out: Option<&Out<atp_report>>,
     ) -> Outcome<Option<()>> {
         let mut state = self.lock();
-        let window = end(state.sending.as_mut().ok_or_else(ended::<S>)?);
+        let window = end(state.job.as_mut().ok_or_else(ended)?);
         let Some(window) = window.map_err(|error| state.keep(error))? else { return Ok(None) };
         let (report, shown) = report::of_window(window);
         state.report = Some(report);
@@ -241,11 +168,7 @@ impl<S: Sending> Sender<S> {
     /// Reads the report, if there is one.
     pub fn report<T>(&self, read: impl FnOnce(&Report) -> Outcome<T>) -> Outcome<T> {
         let state = self.lock();
-        let kind = S::KIND;
-        let none = || {
-            let text = format!("the {kind} has no report: it has not ended yet");
-            Failure::new(ATP_ERROR_STATE, text)
-        };
+        let none = || Failure::new(ATP_ERROR_STATE, "the job has no report: it has not ended yet");
         read(state.report.as_ref().ok_or_else(none)?)
     }
 
@@ -262,9 +185,9 @@ impl<S: Sending> Sender<S> {
 }
 
 /// Tells of the end, when it is dropped, the calls that wait for it: also after a panic.
-struct Over<'a, S: Sending>(&'a Sender<S>);
+struct Over<'a>(&'a Sender);
 
-impl<S: Sending> Drop for Over<'_, S> {
+impl Drop for Over<'_> {
     fn drop(&mut self) {
         let fault = || Err(Failure::new(ATP_ERROR_INTERNAL, "the call that ended it has a fault"));
         self.0.is_over.store(true, Ordering::Relaxed);
@@ -273,7 +196,7 @@ impl<S: Sending> Drop for Over<'_, S> {
     }
 }
 
-impl<S> State<S> {
+impl State {
     /// Keeps what is known of a job that has failed.
     fn keep(&mut self, error: Error) -> Failure {
         if let Error::Short(shortfall) = &error {
@@ -303,9 +226,8 @@ impl<S> State<S> {
     }
 }
 
-fn ended<S: Sending>() -> Failure {
-    let kind = S::KIND;
-    let text = format!("the {kind} has ended: read its report, free it, and open another one");
+fn ended() -> Failure {
+    let text = "the job has ended: read its report, free it, and open another one";
     Failure::new(ATP_ERROR_STATE, text)
 }
 

@@ -26,7 +26,7 @@ pub enum atp_status {
     ATP_ERROR_TEXT = -4,
     /// An argument is out of its range.
     ATP_ERROR_ARGUMENT = -5,
-    /// The job or stream has ended: only its report can be read.
+    /// The job has ended: only its report can be read.
     ATP_ERROR_STATE = -6,
     /// The receiver was closed during the call.
     ATP_ERROR_CLOSED = -7,
@@ -70,13 +70,13 @@ pub enum atp_status {
     ATP_ERROR_THREAD = -35,
     /// The job ended below its minimal sampling rate: see atp_job_shortfall.
     ATP_ERROR_SHORT = -36,
-    /// The receiver has ended the stream: atp_stream_finish has the report.
+    /// The receiver has ended the job: atp_job_finish has the report.
     ATP_ERROR_ENDED_BY_RECEIVER = -37,
     /// The name of a group is too long or has a control character.
     ATP_ERROR_GROUP_NAME = -38,
     /// The bounds of a request's sampling rate are the wrong way round.
     ATP_ERROR_REQUEST_BOUNDS = -39,
-    /// The end of the stream's window is awaited.
+    /// The end of the window is awaited.
     ATP_ERROR_WINDOW_ENDING = -40,
     /// A job to several receivers has none.
     ATP_ERROR_NO_PEERS = -41,

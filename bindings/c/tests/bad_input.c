@@ -42,9 +42,7 @@ static void forks(void) {
     atp_receiver receiver = bind_loopback(address);
     atp_job_options options = loopback_options();
     atp_job job;
-    atp_stream stream;
     CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
-    CHECK(atp_stream_connect(address, &options, &stream) == ATP_OK);
     CHECK(atp_job_send(job, 0, "a", 1, NULL) == ATP_OK);
     atp_event event;
     ATP_INIT(&event);
@@ -56,7 +54,6 @@ static void forks(void) {
         FAILS(atp_job_send(job, 0, "a", 1, NULL), ATP_ERROR_FORKED, "forked");
         FAILS(atp_job_finish(job, NULL), ATP_ERROR_FORKED, "parent");
         FAILS(atp_job_free(job), ATP_ERROR_FORKED, "job");
-        FAILS(atp_stream_free(stream), ATP_ERROR_FORKED, "stream");
         FAILS(atp_receiver_close(receiver), ATP_ERROR_FORKED, "receiver");
         FAILS(atp_event_free(&event), ATP_ERROR_FORKED, "event");
         /* It may open its own. */
@@ -71,7 +68,7 @@ static void forks(void) {
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     CHECK(atp_event_free(&event) == ATP_OK);
     CHECK(atp_job_finish(job, NULL) == ATP_OK && atp_job_free(job) == ATP_OK);
-    CHECK(atp_stream_free(stream) == ATP_OK && atp_receiver_close(receiver) == ATP_OK);
+    CHECK(atp_receiver_close(receiver) == ATP_OK);
 #endif
 }
 
@@ -179,7 +176,6 @@ int main(void) {
     atp_job_options options = loopback_options();
     atp_job job = {0};
     atp_job good;
-    atp_stream stream = {0};
     atp_bytes bytes = {"a", 1};
     CHECK(atp_last_error()[0] == '\0');
     queries();
@@ -190,7 +186,6 @@ int main(void) {
     /* Null pointers. */
     FAILS(atp_job_connect(NULL, NULL, &job), ATP_ERROR_NULL, "peer");
     FAILS(atp_job_connect(address, NULL, NULL), ATP_ERROR_NULL, "job");
-    FAILS(atp_stream_connect(address, NULL, NULL), ATP_ERROR_NULL, "stream");
     FAILS(atp_job_options_init(NULL, sizeof options), ATP_ERROR_NULL, "atp_job_options");
     FAILS(atp_receiver_options_init(NULL, 8), ATP_ERROR_NULL, "atp_receiver_options");
     FAILS(atp_job_send(good, 0, NULL, 1, NULL), ATP_ERROR_NULL, "data");
@@ -230,9 +225,8 @@ int main(void) {
     /* Handles. */
     FAILS(atp_job_send((atp_job){0}, 0, "a", 1, NULL), ATP_ERROR_HANDLE, "open it first");
     FAILS(atp_job_free((atp_job){~0ull}), ATP_ERROR_HANDLE, "freed");
-    FAILS(atp_stream_free((atp_stream){good.handle}), ATP_ERROR_HANDLE, "stream");
     FAILS(atp_receiver_close((atp_receiver){good.handle}), ATP_ERROR_HANDLE, "receiver");
-    FAILS(atp_stream_end_window(stream, NULL), ATP_ERROR_HANDLE, "stream");
+    FAILS(atp_job_end_window((atp_job){0}, NULL), ATP_ERROR_HANDLE, "open it first");
     ATP_INIT(&event);
     event.memory = good.handle;
     FAILS(atp_event_free(&event), ATP_ERROR_HANDLE, "event");
@@ -249,12 +243,9 @@ int main(void) {
     FAILS(atp_job_connect("[fe80::1%lo]:9", NULL, &job), ATP_ERROR_SOCKET, "[fe80::1%");
     FAILS(atp_job_connect("127.0.0.1:0", NULL, &job), ATP_ERROR_PEER, "127.0.0.1:0");
     FAILS(atp_receiver_bind("192.0.2.1:1", NULL, &receiver), ATP_ERROR_SOCKET, "192.0.2.1:1");
-    options = loopback_options();
-    options.flags |= ATP_OVERLAP_WINDOWS;
-    FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_OPTIONS, "option of streams");
-    options = loopback_options();
-    options.window_deadline_ms = 5;
-    FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_OPTIONS, "option of streams");
+    /* A job that announces its messages has one window. */
+    FAILS(atp_job_end_window(good, NULL), ATP_ERROR_OPTIONS, "set the option windows");
+    FAILS(atp_job_begin_end_window(good), ATP_ERROR_OPTIONS, "set the option windows");
     options = loopback_options();
     options.msr = NAN;
     FAILS(atp_job_connect(address, &options, &job), ATP_ERROR_MSR, "NaN");

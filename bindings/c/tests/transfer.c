@@ -1,4 +1,4 @@
-/* Sends and receives over the loopback: groups, batches, memory of the caller, streams, a job that
+/* Sends and receives over the loopback: groups, batches, memory of the caller, windows, a job that
  * ends short, a job without waiting, requests of the receiver, lost messages, and a receiver that
  * another thread closes. */
 
@@ -21,7 +21,7 @@ static void release(void *context, const void *data, size_t len) {
     atomic_fetch_add(&released, 1);
 }
 
-/* Receives until a job or a stream ends. Returns the number of messages; `last` keeps the end. */
+/* Receives until a job ends. Returns the number of messages; `last` keeps the end. */
 static uint32_t receive(atp_receiver receiver, uint64_t *sum, atp_event *last) {
     uint32_t messages = 0;
     for (;;) {
@@ -131,27 +131,28 @@ static void groups(void) {
     CHECK(atp_receiver_close(receiver) == ATP_ERROR_HANDLE);
 }
 
-static void streams(void) {
+static void windows(void) {
     char address[64];
     atp_receiver receiver = bind_loopback(address);
     atp_job_options options = loopback_options();
     options.msr = 0.5;
     options.window_deadline_ms = 5000;
-    atp_stream stream;
-    CHECK(atp_stream_connect(address, &options, &stream) == ATP_OK);
-    CHECK(atp_job_send((atp_job){stream.handle}, 0, "a", 1, NULL) == ATP_ERROR_HANDLE);
+    options.messages = 20;
+    options.flags |= ATP_WINDOWS;
+    atp_job job;
+    CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
     atp_report report;
     for (uint32_t window = 0; window < 3; window++) {
-        CHECK(atp_stream_set_messages(stream, 0, 20) == ATP_OK);
+        CHECK(atp_job_set_messages(job, 0, 20) == ATP_OK);
         for (uint32_t i = 0; i < 20; i++) {
-            CHECK(atp_stream_send(stream, 0, "\1\1", 2, NULL) == ATP_OK);
+            CHECK(atp_job_send(job, 0, "\1\1", 2, NULL) == ATP_OK);
         }
         ATP_INIT(&report);
-        CHECK(atp_stream_end_window(stream, &report) == ATP_OK);
+        CHECK(atp_job_end_window(job, &report) == ATP_OK);
         CHECK(report.windows == window && report.complete == 1 && report.groups_len == 1);
     }
-    CHECK(atp_stream_finish(stream, &report) == ATP_OK);
-    CHECK(atp_stream_free(stream) == ATP_OK);
+    CHECK(atp_job_finish(job, &report) == ATP_OK);
+    CHECK(atp_job_free(job) == ATP_OK);
     uint64_t sum = 0;
     atp_event end;
     uint32_t messages = receive(receiver, &sum, &end);
@@ -516,7 +517,7 @@ int main(void) {
     alarm(300); /* a deadlock fails */
     zeroed_options();
     groups();
-    streams();
+    windows();
     ends_short();
     without_waiting();
     requests();

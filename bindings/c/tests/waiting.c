@@ -28,16 +28,17 @@ static void two_windows_open(void) {
     for (uint32_t windows = 1; windows <= 2; windows++) {
         atp_job_options options = loopback_options();
         options.flags |= windows == 2 ? ATP_OVERLAP_WINDOWS : 0;
-        atp_stream stream;
-        CHECK(atp_stream_connect(address, &options, &stream) == ATP_OK);
+        atp_job job;
+        CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
         for (uint32_t window = 0; window < windows; window++) {
             uint32_t id = 7;
-            CHECK(atp_stream_try_send(stream, 0, "a", 1, &id) == ATP_OK && id == 0);
-            CHECK(atp_stream_begin_end_window(stream) == ATP_OK);
-            CHECK(atp_stream_try_window(stream, NULL) == ATP_AGAIN);
+            CHECK(atp_job_try_send(job, 0, "a", 1, &id) == ATP_OK && id == 0);
+            CHECK(atp_job_begin_end_window(job) == ATP_OK);
+            CHECK(atp_job_try_window(job, NULL) == ATP_AGAIN);
         }
-        CHECK(atp_stream_try_send(stream, 0, "a", 1, NULL) == ATP_ERROR_WINDOW_ENDING);
-        CHECK(atp_stream_free(stream) == ATP_OK);
+        atp_status full = windows == 2 ? ATP_AGAIN : ATP_ERROR_WINDOW_ENDING;
+        CHECK(atp_job_try_send(job, 0, "a", 1, NULL) == full);
+        CHECK(atp_job_free(job) == ATP_OK);
     }
     close(silent);
 }
@@ -50,35 +51,35 @@ static void overlapping_windows(void) {
     atp_job_options options = loopback_options();
     options.flags |= ATP_OVERLAP_WINDOWS;
     options.msr = 0.5;
-    atp_stream stream;
-    CHECK(atp_stream_connect(address, &options, &stream) == ATP_OK);
+    atp_job job;
+    CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
     atp_report report;
     ATP_INIT(&report);
-    CHECK(atp_stream_next_window(stream, &report) == ATP_AGAIN);
+    CHECK(atp_job_next_window(job, &report) == ATP_AGAIN);
     for (uint32_t window = 0; window < WINDOWS; window++) {
         for (uint32_t i = 0; i < IN_WINDOW; i++) {
             uint32_t id = 0;
-            CHECK(atp_stream_send(stream, 0, &window, sizeof window, &id) == ATP_OK && id == i);
+            CHECK(atp_job_send(job, 0, &window, sizeof window, &id) == ATP_OK && id == i);
         }
-        CHECK(atp_stream_begin_end_window(stream) == ATP_OK);
+        CHECK(atp_job_begin_end_window(job) == ATP_OK);
         if (window > 0) {
-            CHECK(atp_stream_next_window(stream, &report) == ATP_OK);
+            CHECK(atp_job_next_window(job, &report) == ATP_OK);
             CHECK(report.windows == window - 1 && report.complete == 1);
         }
     }
     int fd = -1;
-    CHECK(atp_stream_changed_fd(stream, &fd) == ATP_OK);
-    while (atp_stream_try_window(stream, &report) == ATP_AGAIN) {
+    CHECK(atp_job_changed_fd(job, &fd) == ATP_OK);
+    while (atp_job_try_window(job, &report) == ATP_AGAIN) {
         struct pollfd changed = {.fd = fd, .events = POLLIN};
         CHECK(poll(&changed, 1, 5000) == 1);
     }
     CHECK(report.windows == WINDOWS - 1);
     atp_group_report group;
     ATP_INIT(&group);
-    CHECK(atp_stream_report_group(stream, 0, &group) == ATP_OK);
+    CHECK(atp_job_report_group(job, 0, &group) == ATP_OK);
     CHECK(group.messages == IN_WINDOW && group.delivered >= IN_WINDOW / 2);
-    CHECK(atp_stream_begin_finish(stream) == ATP_OK);
-    while (atp_stream_try_outcome(stream, &report) == ATP_AGAIN) {
+    CHECK(atp_job_begin_finish(job) == ATP_OK);
+    while (atp_job_try_outcome(job, &report) == ATP_AGAIN) {
         struct pollfd changed = {.fd = fd, .events = POLLIN};
         CHECK(poll(&changed, 1, 5000) == 1);
     }
@@ -98,7 +99,7 @@ static void overlapping_windows(void) {
         CHECK(atp_event_free(&event) == ATP_OK);
     }
     CHECK(ended == WINDOWS);
-    CHECK(atp_stream_free(stream) == ATP_OK && atp_receiver_close(receiver) == ATP_OK);
+    CHECK(atp_job_free(job) == ATP_OK && atp_receiver_close(receiver) == ATP_OK);
 }
 
 static void *fill(void *job) {
@@ -148,8 +149,8 @@ static void *finish(void *job) {
     return (void *)(intptr_t)atp_job_finish(*(atp_job *)job, NULL);
 }
 
-static void *end_window(void *stream) {
-    return (void *)(intptr_t)atp_stream_end_window(*(atp_stream *)stream, NULL);
+static void *end_window(void *job) {
+    return (void *)(intptr_t)atp_job_end_window(*(atp_job *)job, NULL);
 }
 
 static atp_status joined(pthread_t thread) {
@@ -164,25 +165,19 @@ static void a_moment(void) {
 
 /* A thread waits for an end that never comes: freeing the handle ends its wait, without a peer. */
 static void free_while_a_thread_waits_for_an_end(void) {
-    for (int is_stream = 0; is_stream < 2; is_stream++) {
+    void *(*const waits[])(void *) = {finish, end_window};
+    for (int how = 0; how < 2; how++) {
         char address[64];
         int silent = bind_silent(address);
         atp_job_options options = loopback_options();
         options.peer_timeout_ms = 600000;
-        atp_job job = {0};
-        atp_stream stream = {0};
+        atp_job job;
+        CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
+        CHECK(atp_job_send(job, 0, "a", 1, NULL) == ATP_OK);
         pthread_t thread;
-        if (is_stream) {
-            CHECK(atp_stream_connect(address, &options, &stream) == ATP_OK);
-            CHECK(atp_stream_send(stream, 0, "a", 1, NULL) == ATP_OK);
-            CHECK(pthread_create(&thread, NULL, end_window, &stream) == 0);
-        } else {
-            CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
-            CHECK(atp_job_send(job, 0, "a", 1, NULL) == ATP_OK);
-            CHECK(pthread_create(&thread, NULL, finish, &job) == 0);
-        }
+        CHECK(pthread_create(&thread, NULL, waits[how], &job) == 0);
         a_moment();
-        CHECK((is_stream ? atp_stream_free(stream) : atp_job_free(job)) == ATP_OK);
+        CHECK(atp_job_free(job) == ATP_OK);
         atp_status status = joined(thread);
         /* Without luck the thread has found no handle any more. */
         CHECK(status == ATP_ERROR_ENDED || status == ATP_ERROR_HANDLE);

@@ -3,9 +3,8 @@
 use crate::{
     arguments::{self, Copied, Group},
     buffers::{Buffer, ZERO_COPY_BYTES},
-    handle::Handle,
 };
-use approxlib::Error;
+use approxlib::{Error, Job};
 use pyo3::{exceptions::PyTypeError, prelude::*};
 use std::ops::Range;
 
@@ -61,7 +60,7 @@ impl Batch {
     }
 
     /// Sends until the buffer is full. Returns the ids of the messages taken.
-    pub fn try_send(&mut self, handle: &mut Handle) -> Result<Range<u32>, Error> {
+    pub fn try_send(&mut self, job: &mut Job) -> Result<Range<u32>, Error> {
         let mut ids: Option<Range<u32>> = None;
         loop {
             let left = &self.messages[self.taken..];
@@ -70,10 +69,10 @@ impl Batch {
             // An empty batch comes here too, for the job's answer.
             let (new, wanted) = match left.first() {
                 Some(message) if copied == 0 => {
-                    let id = handle.try_send_owned(self.group, message.clone())?;
+                    let id = job.try_send_owned(self.group, message.clone(), drop)?;
                     (id.map_or(0..0, |id| id..id + 1), 1)
                 }
-                _ => (handle.try_send_all(self.group, &left[..copied])?, copied),
+                _ => (job.try_send_all(self.group, &left[..copied])?, copied),
             };
             self.taken += new.len();
             let is_full = new.len() < wanted;

@@ -1,12 +1,11 @@
-//! The classes `Job` and `Stream`.
+//! The class `Job`.
 
 use crate::{
     address,
     arguments::{self, Copied, Group},
     buffers::release_pending,
     errors::raise,
-    exceptions::{closed, is_own, timed_out},
-    handle::{End, Handle},
+    exceptions::{is_own, timed_out},
     options,
     parts::Parts,
     sender::Sender,
@@ -31,37 +30,35 @@ pub struct Job {
     report: PyOnceLock<Py<PyAny>>,
 }
 
+/// How an application ends a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Finish,
+    Cancel,
+}
+
 impl Job {
-    fn open(
-        peer: &Bound<'_, PyAny>,
-        options: Option<&Bound<'_, PyDict>>,
-        is_stream: bool,
-    ) -> PyResult<Self> {
+    fn open(peer: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let (py, options, peer) = (peer.py(), options::job(options)?, address::given(peer)?);
-        let options::Job { builder, message_bytes_max, overlaps, deadline } = options;
-        let open = move || match is_stream {
-            false => builder.connect(peer).map(Handle::Job),
-            true => builder.stream(peer).map(|stream| Handle::Stream(stream, overlaps)),
-        };
-        let opened = wait::on_thread(py, deadline, open)?;
+        let options::Job { builder, message_bytes_max, deadline } = options;
+        let opened = wait::on_thread(py, deadline, move || builder.connect(peer))?;
         let late = || timed_out(py, "the job could not be opened in time: try again", vec![]);
-        let handle = opened.ok_or_else(late)?.map_err(|error| raise(py, error))?;
-        let job = handle.job();
+        let job = opened.ok_or_else(late)?.map_err(|error| raise(py, error))?;
         Ok(Self {
             id: job.id(),
             peer: job.peer(),
             datapath: job.datapath().to_owned(),
             pacing: job.pacing().to_owned(),
-            sender: Arc::new(Sender::new(handle, message_bytes_max as usize)),
+            sender: Arc::new(Sender::new(job, message_bytes_max as usize)),
             report: PyOnceLock::new(),
         })
     }
 
     /// The report of a job that has ended; `None` before its end.
     fn try_end(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let ended = self.sender.handle.take_ended(py, |handle| handle.try_outcome().transpose())?;
-        let Some((outcome, handle)) = ended else { return Ok(None) };
-        py.detach(|| drop(handle));
+        let ended = self.sender.job.take_ended(py, |job| job.try_outcome().transpose())?;
+        let Some((outcome, job)) = ended else { return Ok(None) };
+        py.detach(|| drop(job));
         // The job's thread has ended, and has released every buffer.
         release_pending(py);
         let report = types::report(py, &outcome.map_err(|error| raise(py, error))?)?.unbind();
@@ -69,7 +66,7 @@ impl Job {
     }
 
     fn end(&self, py: Python<'_>, end: End, deadline: Option<Instant>) -> PyResult<Py<PyAny>> {
-        self.sender.handle.with(py, |handle| handle.begin(end))?;
+        self.begin(py, end)?;
         self.until(py, deadline, || self.try_end(py))
     }
 
@@ -86,28 +83,25 @@ impl Job {
         done.ok_or_else(|| timed_out(py, text, vec![]))
     }
 
-    fn stream<T: Send>(
-        &self,
-        py: Python<'_>,
-        call: impl FnOnce(&mut approxlib::Stream) -> T + Send,
-    ) -> PyResult<T> {
-        let call = |handle: &mut Handle| handle.stream().map(call);
-        self.sender.handle.with(py, call)?.ok_or_else(|| closed("stream"))
-    }
-
     /// The report that `attempt` may give.
-    fn try_window<'py>(
+    fn window<'py>(
         &self,
         py: Python<'py>,
-        attempt: impl FnOnce(&mut approxlib::Stream) -> Result<Option<WindowReport>, Error> + Send,
+        attempt: impl FnOnce(&mut approxlib::Job) -> Result<Option<WindowReport>, Error> + Send,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let report = self.stream(py, attempt)?.map_err(|error| raise(py, error))?;
+        let report = self.sender.job.with(py, attempt)?.map_err(|error| raise(py, error))?;
         report.map(|report| types::window_report(py, &report)).transpose()
     }
 
-    fn begin_end_window(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<()> {
-        let begin = || Ok(self.stream(py, approxlib::Stream::try_begin_end_window)?.then_some(()));
-        self.until(py, deadline, begin)
+    fn begin_end(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<()> {
+        self.until(py, deadline, || Ok(self.try_begin_end_window(py)?.then_some(())))
+    }
+
+    fn begin(&self, py: Python<'_>, end: End) -> PyResult<()> {
+        self.sender.job.with(py, |job| match end {
+            End::Finish => job.begin_finish(),
+            End::Cancel => job.begin_cancel(),
+        })
     }
 }
 
@@ -116,7 +110,7 @@ impl Job {
     #[new]
     #[pyo3(signature = (peer, **options))]
     fn new(peer: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        Self::open(peer, options, false)
+        Self::open(peer, options)
     }
 
     /// The job's id.
@@ -146,7 +140,7 @@ impl Job {
     /// Whether `finish` or `cancel` has ended the job, or its failure.
     #[getter]
     fn ended(&self, py: Python<'_>) -> PyResult<bool> {
-        self.sender.handle.has_ended(py)
+        self.sender.job.has_ended(py)
     }
 
     /// The report of a job that has ended; `None` before its end, or if it failed.
@@ -212,13 +206,79 @@ impl Job {
     /// Changes a group's minimal sampling rate.
     fn set_msr(&self, py: Python<'_>, group: Group, msr: &Bound<'_, PyAny>) -> PyResult<()> {
         let msr = arguments::number("msr", msr)?;
-        let done = self.sender.handle.with_detached(py, |handle| handle.set_msr(group.0, msr))?;
+        let done = self.sender.job.with_detached(py, |job| job.set_msr(group.0, msr))?;
         done.map_err(|error| raise(py, error))
     }
 
     /// What was sent and delivered up to now.
     fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        types::progress(py, &self.sender.handle.with(py, |handle| handle.progress())?)
+        types::progress(py, &self.sender.job.with(py, |job| job.progress())?)
+    }
+
+    /// Announces N of a group for the next window and those after it.
+    fn set_messages(
+        &self,
+        py: Python<'_>,
+        group: Group,
+        messages: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let messages = arguments::integer("messages", messages, u32::MAX.into())? as u32;
+        self.sender.job.with(py, |job| job.set_messages(group.0, messages))
+    }
+
+    /// Ends the input of the window, and waits for the window's end.
+    #[pyo3(signature = (*, timeout = None))]
+    fn end_window<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let deadline = arguments::deadline(timeout)?;
+        self.begin_end(py, deadline)?;
+        self.until(py, deadline, || self.try_last_window(py))
+    }
+
+    /// `end_window` without waiting for its end. With overlapping windows it waits while two
+    /// windows have not ended.
+    fn begin_end_window(&self, py: Python<'_>) -> PyResult<()> {
+        self.begin_end(py, None)
+    }
+
+    /// `begin_end_window`, or `False` where that would wait.
+    fn try_begin_end_window(&self, py: Python<'_>) -> PyResult<bool> {
+        let begun = self.sender.job.with(py, approxlib::Job::try_begin_end_window)?;
+        begun.map_err(|error| raise(py, error))
+    }
+
+    /// Waits for the end of the oldest window that was ended and not reported; `None` if there is
+    /// none.
+    #[pyo3(signature = (*, timeout = None))]
+    fn next_window<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let deadline = arguments::deadline(timeout)?;
+        if !self.awaits_window(py)? {
+            return Ok(None);
+        }
+        self.until(py, deadline, || self.try_window(py)).map(Some)
+    }
+
+    /// Whether `next_window` has a window to wait for.
+    #[getter]
+    fn awaits_window(&self, py: Python<'_>) -> PyResult<bool> {
+        self.sender.job.with(py, |job| job.awaits_window())
+    }
+
+    /// The report of the window that was ended last, once all have ended; `None` before that.
+    fn try_last_window<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.window(py, approxlib::Job::try_last_window)
+    }
+
+    /// The report of a window that has ended, once; `None` before its end.
+    fn try_window<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.window(py, approxlib::Job::try_window)
     }
 
     /// Ends the input, and waits for the job's end.
@@ -240,12 +300,12 @@ impl Job {
 
     /// `finish` without waiting; `try_outcome` is its second step.
     fn begin_finish(&self, py: Python<'_>) -> PyResult<()> {
-        self.sender.handle.with(py, |handle| handle.begin(End::Finish))
+        self.begin(py, End::Finish)
     }
 
     /// `cancel` without waiting; `try_outcome` is its second step.
     fn begin_cancel(&self, py: Python<'_>) -> PyResult<()> {
-        self.sender.handle.with(py, |handle| handle.begin(End::Cancel))
+        self.begin(py, End::Cancel)
     }
 
     /// The report of a job that has ended, once; `None` before its end.
@@ -255,7 +315,7 @@ impl Job {
 
     /// The descriptor that is readable when a call that didn't wait may give another answer.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        self.sender.handle.with(py, |_| ())?;
+        self.sender.job.with(py, |_| ())?;
         Ok(self.sender.changed(py)?.as_raw_fd())
     }
 
@@ -271,7 +331,7 @@ impl Job {
         _traceback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
         // In a forked child, the job is the parent's: the block ends as it would without it.
-        if !self.sender.handle.is_of_this_process() || self.sender.handle.has_ended(py)? {
+        if !self.sender.job.is_of_this_process() || self.sender.job.has_ended(py)? {
             return Ok(false);
         }
         let end = if exception.is_none() { End::Finish } else { End::Cancel };
@@ -285,89 +345,5 @@ impl Job {
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let (class, job) = (slf.get_type().name()?.to_string(), slf.get());
         Ok(format!("<atp.{class} {} to {}>", job.id, job.peer))
-    }
-}
-
-/// A job of windows: see `atp/_native.pyi`.
-#[pyclass(frozen, extends = Job, subclass, module = "atp")]
-pub struct Stream;
-
-#[pymethods]
-impl Stream {
-    #[new]
-    #[pyo3(signature = (peer, **options))]
-    fn new(
-        peer: &Bound<'_, PyAny>,
-        options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<PyClassInitializer<Self>> {
-        let job = Job::open(peer, options, true)?;
-        Ok(PyClassInitializer::from(job).add_subclass(Self))
-    }
-
-    /// Announces N of a group for the next window and those after it.
-    fn set_messages(
-        slf: &Bound<'_, Self>,
-        group: Group,
-        messages: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        let messages = arguments::integer("messages", messages, u32::MAX.into())? as u32;
-        slf.as_super().get().sender.handle.with(slf.py(), |handle| {
-            if let Some(stream) = handle.stream() {
-                stream.set_messages(group.0, messages);
-            }
-        })
-    }
-
-    /// Ends the input of the window, and waits for the window's end.
-    #[pyo3(signature = (*, timeout = None))]
-    fn end_window<'py>(
-        slf: &Bound<'py, Self>,
-        timeout: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let (py, job, deadline) = (slf.py(), slf.as_super().get(), arguments::deadline(timeout)?);
-        job.begin_end_window(py, deadline)?;
-        job.until(py, deadline, || job.try_window(py, approxlib::Stream::try_last_window))
-    }
-
-    /// `end_window` without waiting for its end. With overlapping windows it waits while two
-    /// windows have not ended.
-    fn begin_end_window(slf: &Bound<'_, Self>) -> PyResult<()> {
-        slf.as_super().get().begin_end_window(slf.py(), None)
-    }
-
-    /// `begin_end_window`, or `False` where that would wait.
-    fn try_begin_end_window(slf: &Bound<'_, Self>) -> PyResult<bool> {
-        slf.as_super().get().stream(slf.py(), approxlib::Stream::try_begin_end_window)
-    }
-
-    /// Waits for the end of the oldest window that was ended and not reported; `None` if there is
-    /// none.
-    #[pyo3(signature = (*, timeout = None))]
-    fn next_window<'py>(
-        slf: &Bound<'py, Self>,
-        timeout: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let (py, job, deadline) = (slf.py(), slf.as_super().get(), arguments::deadline(timeout)?);
-        if !Self::awaits_window(slf)? {
-            return Ok(None);
-        }
-        let next = || job.try_window(py, approxlib::Stream::try_window);
-        job.until(py, deadline, next).map(Some)
-    }
-
-    /// Whether `next_window` has a window to wait for.
-    #[getter]
-    fn awaits_window(slf: &Bound<'_, Self>) -> PyResult<bool> {
-        slf.as_super().get().stream(slf.py(), |stream| stream.awaits_window())
-    }
-
-    /// The report of the window that was ended last, once all have ended; `None` before that.
-    fn try_last_window<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        slf.as_super().get().try_window(slf.py(), approxlib::Stream::try_last_window)
-    }
-
-    /// The report of a window that has ended, once; `None` before its end.
-    fn try_window<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        slf.as_super().get().try_window(slf.py(), approxlib::Stream::try_window)
     }
 }

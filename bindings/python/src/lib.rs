@@ -14,7 +14,6 @@ mod buffers;
 mod errors;
 mod exceptions;
 mod guarded;
-mod handle;
 mod job;
 mod message;
 mod options;
@@ -34,7 +33,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("ZERO_COPY_BYTES", buffers::ZERO_COPY_BYTES)?;
     module.add_class::<job::Job>()?;
-    module.add_class::<job::Stream>()?;
     module.add_class::<message::Message>()?;
     module.add_class::<parts::Parts>()?;
     module.add_class::<receiver::Receiver>()?;

@@ -19,14 +19,13 @@ const MESSAGE_BYTES_MAX: u32 = 64 << 20;
 pub struct Job {
     pub builder: JobBuilder,
     pub message_bytes_max: u32,
-    pub overlaps: bool,
     /// When the opening has taken too long.
     pub deadline: Option<Instant>,
 }
 
 /// The options of a job. Options that have no default value take `None`.
 pub fn job(options: Options<'_, '_>) -> PyResult<Job> {
-    let (mut message_bytes_max, mut overlaps, mut opens_until) = (MESSAGE_BYTES_MAX, false, None);
+    let (mut message_bytes_max, mut opens_until) = (MESSAGE_BYTES_MAX, None);
     let mut builder = JobBuilder::default();
     for (name, value) in options.into_iter().flatten() {
         let name = name.extract::<String>()?;
@@ -62,10 +61,8 @@ pub fn job(options: Options<'_, '_>) -> PyResult<Job> {
             "rules" => builder.rules(rules(&value)?),
             "name_lost" => builder.name_lost(truth(&name, &value)?),
             "requests" => builder.requests(requests(&value)?),
-            "overlap_windows" => {
-                overlaps = truth(&name, &value)?;
-                builder.overlap_windows(overlaps)
-            }
+            "windows" => builder.windows(truth(&name, &value)?),
+            "overlap_windows" => builder.overlap_windows(truth(&name, &value)?),
             "timeout" => {
                 opens_until = deadline(Some(&value).filter(|value| !value.is_none()))?;
                 builder
@@ -74,7 +71,7 @@ pub fn job(options: Options<'_, '_>) -> PyResult<Job> {
         };
     }
     let builder = builder.message_bytes_max(message_bytes_max);
-    Ok(Job { builder, message_bytes_max, overlaps, deadline: opens_until })
+    Ok(Job { builder, message_bytes_max, deadline: opens_until })
 }
 
 /// The options of a receiver.

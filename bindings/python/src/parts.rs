@@ -40,10 +40,10 @@ impl Parts {
         if self.is_over.load(Ordering::Relaxed) {
             return Ok(Part::End);
         }
-        let sent = self.sender.handle.with(py, |handle| {
+        let sent = self.sender.job.with(py, |job| {
             let mut kept = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(batch) = kept.as_mut() else { return Ok(Part::End) };
-            let sent = batch.try_send(handle);
+            let sent = batch.try_send(job);
             let left = batch.left();
             self.left.store(left, Ordering::Relaxed);
             let ids = sent?;

@@ -7,11 +7,10 @@ use crate::{
     errors::raise,
     exceptions::{closed, split, timed_out},
     guarded::Guarded,
-    handle::Handle,
     turn::Turn,
     types, wait,
 };
-use approxlib::Error;
+use approxlib::{Error, Job};
 use pyo3::{prelude::*, sync::PyOnceLock};
 use std::{
     ops::Range,
@@ -20,7 +19,7 @@ use std::{
 };
 
 pub struct Sender {
-    pub handle: Guarded<Handle>,
+    pub job: Guarded<Job>,
     message_bytes_max: usize,
     /// Of the batches of several threads.
     turn: Turn,
@@ -29,21 +28,20 @@ pub struct Sender {
 }
 
 impl Sender {
-    pub fn new(handle: Handle, message_bytes_max: usize) -> Self {
-        let handle = Guarded::new("job", handle);
-        Self { handle, message_bytes_max, turn: Turn::default(), changed: PyOnceLock::new() }
+    pub fn new(job: Job, message_bytes_max: usize) -> Self {
+        let job = Guarded::new("job", job);
+        Self { job, message_bytes_max, turn: Turn::default(), changed: PyOnceLock::new() }
     }
 
     pub fn one(&self, data: &Bound<'_, PyAny>, group: Group, copy: Copied) -> PyResult<Batch> {
         // First: a forked child takes no buffer.
-        self.handle.check_process()?;
+        self.job.check_process()?;
         Batch::one(data, self.message_bytes_max, group, copy)
     }
 
     pub fn changed(&self, py: Python<'_>) -> PyResult<BorrowedFd<'_>> {
-        let own =
-            |handle: &mut Handle| handle.changed_fd()?.try_clone_to_owned().map_err(Error::Thread);
-        let make = || self.handle.with(py, own)?.map_err(|error| raise(py, error));
+        let own = |job: &mut Job| job.changed_fd()?.try_clone_to_owned().map_err(Error::Thread);
+        let make = || self.job.with(py, own)?.map_err(|error| raise(py, error));
         Ok(self.changed.get_or_try_init(py, make)?.as_fd())
     }
 
@@ -55,13 +53,13 @@ impl Sender {
         copy: Copied,
     ) -> PyResult<Batch> {
         // First: a forked child takes no buffer.
-        self.handle.check_process()?;
+        self.job.check_process()?;
         Batch::several(name, messages, self.message_bytes_max, group, copy)
     }
 
     /// Sends a part of the batch. Returns the ids of the messages that the job has taken.
     pub fn try_send(&self, py: Python<'_>, batch: &mut Batch) -> PyResult<Range<u32>> {
-        let sent = self.handle.with(py, |handle| batch.try_send(handle))?;
+        let sent = self.job.with(py, |job| batch.try_send(job))?;
         sent.map_err(|error| raise(py, error))
     }
 
@@ -71,7 +69,7 @@ impl Sender {
         py: Python<'_>,
         attempt: impl FnMut() -> PyResult<Option<T>>,
     ) -> PyResult<T> {
-        self.handle.check_process()?;
+        self.job.check_process()?;
         let _turn = self.turn.wait(py, None)?;
         let sent = self.until(py, None, attempt)?;
         sent.ok_or_else(|| closed("job"))
@@ -108,7 +106,7 @@ impl Sender {
     }
 
     pub fn forget_waits(&self, py: Python<'_>) -> PyResult<()> {
-        self.handle.with(py, |handle| handle.job().forget_waits())
+        self.job.with(py, |job| job.forget_waits())
     }
 
     /// Sends the batch. At the deadline the exception tells the ids of the messages taken so far.

@@ -21,11 +21,6 @@ def connect(receiver: atp.Receiver | tuple[str, int], **options: Any) -> atp.Job
     return atp.Job(peer, control_socket=None, **options)
 
 
-def stream(receiver: atp.Receiver | tuple[str, int], **options: Any) -> atp.Stream:
-    peer = receiver.address if isinstance(receiver, atp.Receiver) else receiver
-    return atp.Stream(peer, control_socket=None, **options)
-
-
 def receive(receiver: atp.Receiver) -> tuple[list[atp.Message], list[atp.WindowEnded], atp.Summary]:
     """All events of one job."""
     messages: list[atp.Message] = []

@@ -48,15 +48,15 @@ def test_a_job_and_a_receiver_share_a_loop() -> None:
     assert sum(isinstance(event, atp.Message) for event in run(main())) == 308
 
 
-def test_a_stream_ends_window_by_window() -> None:
+def test_a_job_ends_window_by_window() -> None:
     async def main() -> list[int]:
         async with atp.aio.Receiver("127.0.0.1:0", control_socket=None) as receiver:
             receiving = asyncio.create_task(receive(receiver))
-            async with atp.aio.Stream(receiver.address, control_socket=None) as stream:
+            async with atp.aio.Job(receiver.address, control_socket=None) as job:
                 windows = []
                 for _ in range(3):
-                    await stream.send(b"part")
-                    windows.append((await stream.end_window()).window)
+                    await job.send(b"part")
+                    windows.append((await job.end_window()).window)
             ended = [e for e in await receiving if isinstance(e, atp.WindowEnded)]
             assert len(ended) == 3
             return windows

@@ -1,4 +1,4 @@
-"""Jobs and streams: messages, groups, windows, reports, and their use as context managers."""
+"""Jobs: messages, groups, windows, reports, and their use as context managers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 import atp
-from ends import LIMIT_S, Call, bind, connect, receive, silent_peer, stream
+from ends import LIMIT_S, Call, bind, connect, receive, silent_peer
 
 NOT_ASKED = atp.UnknownIds("not_asked", "")
 
@@ -65,10 +65,10 @@ def test_groups_have_rates_of_their_own() -> None:
         job.cancel()
 
 
-def test_a_stream_ends_window_by_window() -> None:
+def test_a_job_ends_window_by_window() -> None:
     with bind() as receiver:
         receiving = Call(lambda: receive(receiver))
-        with stream(receiver, msr=0.9, window_deadline=timedelta(seconds=10)) as windows:
+        with connect(receiver, msr=0.9, window_deadline=timedelta(seconds=10)) as windows:
             reports = []
             for number in (20, 30):
                 assert windows.send_many([b"part"] * number) == range(number)
@@ -81,17 +81,35 @@ def test_a_stream_ends_window_by_window() -> None:
 
 
 def test_a_window_that_is_ending_takes_no_messages() -> None:
-    with silent_peer() as peer, stream(peer.getsockname(), peer_timeout=0.5) as windows:
+    with silent_peer() as peer, connect(peer.getsockname(), peer_timeout=0.5) as windows:
         windows.send(b"part")
         windows.begin_end_window()
         assert windows.try_window() is None
-        with pytest.raises(atp.WindowEndingError, match="the stream's window is ending"):
+        with pytest.raises(atp.WindowEndingError, match="the window is ending"):
             windows.send(b"of the next")
         with pytest.raises(atp.ShortError):
             windows.end_window()
         with pytest.raises(atp.ShortError):  # Once more: the failure isn't lost.
             windows.finish()
         assert windows.ended
+
+
+def test_a_job_that_announces_n_has_one_window_without_the_option() -> None:
+    with bind() as receiver:
+        receiving = Call(lambda: receive(receiver))
+        with connect(receiver, messages=20) as job:
+            assert job.send_many([b"part"] * 20) == range(20)
+            for end in (job.end_window, job.begin_end_window, job.try_begin_end_window):
+                with pytest.raises(atp.OptionsError, match="set the option windows"):
+                    end()
+        assert receiving.result()[1] == []
+        assert job.report is not None and job.report.windows == 1
+        receiving = Call(lambda: receive(receiver))
+        with connect(receiver, messages=20, windows=True) as job:
+            for window in range(2):
+                assert job.send_many([b"part"] * 20) == range(20)
+                assert job.end_window().window == window
+        assert len(receiving.result()[1]) == 2
 
 
 def test_a_short_job_names_group_and_shortfall() -> None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 import atp
-from ends import LIMIT_S, Call, bind, connect, receive, silent_peer, stream
+from ends import LIMIT_S, Call, bind, connect, receive, silent_peer
 
 SOON_S = 0.1
 
@@ -40,7 +40,7 @@ def test_calls_go_on_after_a_timeout() -> None:
     """The receiver is bound after the timeouts: nothing was lost before."""
     with bind() as taken:
         address = taken.address
-    windows = stream(address, peer_timeout=LIMIT_S)
+    windows = connect(address, peer_timeout=LIMIT_S)
     assert windows.send_many([b"message"] * 5) == range(5)
     for _ in range(2):
         with pytest.raises(atp.TimedOutError):
@@ -65,7 +65,7 @@ def test_a_job_opens_within_its_timeout() -> None:
 def test_two_windows_are_open_at_once() -> None:
     """No window ends. Without overlap, messages of a second one are refused."""
     with silent_peer() as peer:
-        windows = stream(peer.getsockname(), peer_timeout=600.0, overlap_windows=True)
+        windows = connect(peer.getsockname(), peer_timeout=600.0, overlap_windows=True)
         assert not windows.awaits_window and windows.next_window() is None
         for _ in range(2):
             assert windows.send(b"part") == 0
@@ -78,7 +78,7 @@ def test_two_windows_are_open_at_once() -> None:
         assert not windows.try_begin_end_window()
         with pytest.raises(atp.TimedOutError):
             windows.next_window(timeout=SOON_S)
-        alone = stream(peer.getsockname(), peer_timeout=600.0)
+        alone = connect(peer.getsockname(), peer_timeout=600.0)
         alone.send(b"part")
         alone.begin_end_window()
         with pytest.raises(atp.WindowEndingError):
@@ -89,7 +89,7 @@ def test_a_window_is_sent_before_the_end_of_the_last() -> None:
     with bind() as receiver:
         receiving = Call(lambda: receive(receiver))
         reports = []
-        with stream(receiver, msr=0.5, overlap_windows=True) as windows:
+        with connect(receiver, msr=0.5, overlap_windows=True) as windows:
             for number in range(20):
                 assert windows.send_many([bytes([number])] * 30, timeout=LIMIT_S) == range(30)
                 windows.begin_end_window()
@@ -109,7 +109,7 @@ def test_windows_of_a_task_overlap() -> None:
     async def main() -> list[int]:
         async with atp.aio.Receiver("127.0.0.1:0", control_socket=None) as receiver:
             options: atp.JobOptions = {"control_socket": None, "overlap_windows": True}
-            async with atp.aio.Stream(receiver.address, **options) as windows:
+            async with atp.aio.Job(receiver.address, **options) as windows:
                 # No report is taken meanwhile: each window waits until the one before the last
                 # has ended.
                 for _ in range(20):

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import atp
-from ends import LIMIT_S, Call, bind, connect, receive, silent_peer, stream
+from ends import LIMIT_S, Call, bind, connect, receive, silent_peer
 
 INTERRUPTED = """
 import os, signal, socket, threading, time
@@ -43,7 +43,6 @@ def interrupted(call):
 
 receiver = atp.Receiver("127.0.0.1:0", control_socket=None)
 job = atp.Job(silent.getsockname(), buffer_bytes=100_000, **options)
-stream = atp.Stream(silent.getsockname(), **options)
 """
 
 CALLS = {
@@ -68,19 +67,19 @@ assert job.try_outcome() is None
 interrupted(job.finish)
 interrupted(job.cancel)""",
     "end_window": """
-stream.send(b"message")
-interrupted(stream.end_window)
-assert stream.try_window() is None
-interrupted(stream.end_window)""",
+job.send(b"message")
+interrupted(job.end_window)
+assert job.try_window() is None
+interrupted(job.end_window)""",
     "next_window": """
-windows = atp.Stream(silent.getsockname(), overlap_windows=True, **options)
+windows = atp.Job(silent.getsockname(), overlap_windows=True, **options)
 windows.send(b"message")
 windows.begin_end_window()
 interrupted(windows.next_window)
 assert windows.awaits_window
 interrupted(windows.next_window)""",
     "begin_end_window": """
-windows = atp.Stream(silent.getsockname(), overlap_windows=True, **options)
+windows = atp.Job(silent.getsockname(), overlap_windows=True, **options)
 for _ in range(2):
     windows.send(b"message")
     windows.begin_end_window()
@@ -94,7 +93,6 @@ mute.bind(path)
 mute.listen()
 options["control_socket"] = path
 interrupted(lambda: atp.Job(silent.getsockname(), **options))
-interrupted(lambda: atp.Stream(silent.getsockname(), **options))
 interrupted(lambda: atp.Receiver("127.0.0.1:0", control_socket=path))""",
     # Its sender never hears of the end.
     "close": """
@@ -140,7 +138,7 @@ def test_set_msr_waits_for_no_window() -> None:
     """Nor for room, nor for the peer: none of them comes."""
     with silent_peer() as peer:
         for overlaps in (False, True):
-            windows = stream(peer.getsockname(), msr=0.9, overlap_windows=overlaps)
+            windows = connect(peer.getsockname(), msr=0.9, overlap_windows=overlaps)
             for _ in range(1 + overlaps):
                 windows.send(b"message")
                 windows.begin_end_window()
@@ -322,12 +320,12 @@ def test_what_has_ended_says_so() -> None:
             use()
     receiver.close()
     with silent_peer() as peer:
-        windows = stream(peer.getsockname(), peer_timeout=0.2)
+        windows = connect(peer.getsockname(), peer_timeout=0.2)
         with pytest.raises(atp.ShortError):
             windows.send(b"message")
             windows.finish()
-        of_stream: list[Callable[[], Any]] = [windows.end_window, windows.try_window]
-        for use in [*of_stream, lambda: windows.set_messages(0, 1)]:
+        of_windows: list[Callable[[], Any]] = [windows.end_window, windows.try_window]
+        for use in [*of_windows, lambda: windows.set_messages(0, 1)]:
             with pytest.raises(atp.ClosedError):
                 use()
 

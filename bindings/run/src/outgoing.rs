@@ -1,11 +1,11 @@
-//! Datagrams to a mapped port: a stream for each destination, if ATP answers there.
+//! Datagrams to a mapped port: a job for each destination, if ATP answers there.
 
 use crate::{
     address, datagram,
     map::Rule,
     shared::{Shared, lock, pass_calls_of_this_thread, warn},
 };
-use approxlib::{Error, Job, Stream};
+use approxlib::{Error, Job};
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     sync::{
@@ -19,7 +19,7 @@ use std::{
 
 /// The job with which a sender asks whether ATP answers. Receivers hand its message to nobody.
 pub const PROBE_JOB: &str = "atp-run probe";
-/// Messages that wait for the stream's thread.
+/// Messages that wait for the job's thread.
 const QUEUE_MAX: usize = 8_192;
 /// Pauses between probes of a destination that doesn't answer.
 pub const PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -201,7 +201,7 @@ impl Worker {
         peer
     }
 
-    /// Sends what the program had queued for a stream that has failed. Later datagrams would
+    /// Sends what the program had queued for a job that has failed. Later datagrams would
     /// otherwise overtake it by minutes.
     fn send_queued_plainly(&self) {
         self.send_plainly(self.messages.try_iter());
@@ -226,20 +226,20 @@ impl Worker {
 
     fn send_windows(&self) -> Result<(), Error> {
         let builder = Job::builder().msr(self.rule.msr).peer_timeout(PEER_TIMEOUT);
-        let mut stream = builder.stream(self.peer())?;
-        // The present address: a host may get another one.
+        let mut job = builder.connect(self.peer())?;
+        // The current address: a host may get another one.
         let source = address::source_to(self.to);
         loop {
-            let sent = self.send_window(&mut stream, source)?;
+            let sent = self.send_window(&mut job, source)?;
             if self.is_ending() {
-                let report = stream.finish()?;
+                let report = job.finish()?;
                 self.shared.counts.add(&report.groups);
                 return Ok(());
             }
             if sent > 0 {
-                let report = stream.end_window()?;
+                let report = job.end_window()?;
                 self.shared.counts.add(&report.groups);
-                if stream.try_outcome()?.is_some() {
+                if job.try_outcome()?.is_some() {
                     return Err(Error::EndedByReceiver);
                 }
             }
@@ -247,7 +247,7 @@ impl Worker {
     }
 
     /// Sends the datagrams of one window, which begins with its first datagram.
-    fn send_window(&self, stream: &mut Stream, source: Option<IpAddr>) -> Result<u64, Error> {
+    fn send_window(&self, job: &mut Job, source: Option<IpAddr>) -> Result<u64, Error> {
         let (mut sent, mut deadline) = (0, None);
         loop {
             let left = match deadline {
@@ -264,7 +264,7 @@ impl Worker {
                     if let Some(source) = source {
                         datagram::set_source(&mut message, source);
                     }
-                    if let Err(error) = stream.send(&message) {
+                    if let Err(error) = job.send(&message) {
                         self.send_plainly([message].into_iter());
                         return Err(error);
                     }

@@ -66,7 +66,6 @@ pub fn run(data: &[u8]) {
 struct Caller {
     seen: Vec<u64>,
     jobs: Vec<u64>,
-    streams: Vec<u64>,
     receivers: Vec<u64>,
     /// Events by their memory, also freed ones.
     events: Vec<u64>,
@@ -183,12 +182,8 @@ impl Caller {
         assert!(open.contains(&handle) || (status as i32) < 0, "{handle} is not open: {status:?}");
     }
 
-    fn expect_sender(&self, stream: bool, handle: u64, status: atp_status) {
-        self.expect(if stream { &self.streams } else { &self.jobs }, handle, status);
-    }
-
     fn opened(&self) -> usize {
-        self.jobs.len() + self.streams.len() + self.receivers.len()
+        self.jobs.len() + self.receivers.len()
     }
 
     fn step(&mut self, step: &Step) {
@@ -196,7 +191,7 @@ impl Caller {
             Step::Bind { size, sources_max, peer } => {
                 self.bind(*size, sources_max.value(), &peer.0)
             }
-            Step::Connect { stream, peer, options } => self.connect(*stream, &peer.0, options),
+            Step::Connect { deadline, peer, options } => self.connect(*deadline, &peer.0, options),
             Step::Recv { on, size } => self.recv(*on, *size),
             Step::RecvBatch { on, size, len } => self.recv_batch(*on, *size, *len),
             Step::EventGroup { event, index, size } => self.event_group(*event, *index, *size),
@@ -229,12 +224,12 @@ impl Caller {
                 self.expect(&self.receivers, handle, status);
             }
             Step::Arrivals { on, size, len } => self.arrivals(*on, *size, *len),
-            Step::Free { on, stream } => self.free(self.handle(*on), *stream),
+            Step::Free { on } => self.free(self.handle(*on)),
             _ => self.send(step),
         }
     }
 
-    /// Opens a receiver, and a job and a stream to it.
+    /// Opens a receiver, and two jobs to it.
     fn open(&mut self) {
         self.bind(Size::Right, 0, &None);
         self.connect(false, &None, &Options::usual());
@@ -272,7 +267,7 @@ impl Caller {
         self.receivers.push(receiver.handle);
     }
 
-    fn connect(&mut self, stream: bool, peer: &Option<Vec<u8>>, drawn: &Options) {
+    fn connect(&mut self, deadline: bool, peer: &Option<Vec<u8>>, drawn: &Options) {
         // A smaller size leaves out the peer's timeout, which would be 10 s.
         if self.opened() >= OPEN_MAX || matches!(drawn.size, Size::Any(8..=4_096)) {
             return;
@@ -307,7 +302,7 @@ impl Caller {
         options.buffer_bytes = drawn.buffer_bytes.value().into();
         options.payload_bytes = drawn.payload_bytes.value().into();
         options.message_bytes_max = drawn.message_bytes_max.value().into();
-        if stream {
+        if deadline {
             options.window_deadline_ms = u64::from(drawn.window_deadline_ms % 20) + 2;
         }
         options.law = pointer(&law);
@@ -318,72 +313,38 @@ impl Caller {
         }
         let mut memory = Memory::of(options, drawn.size);
         let (at, peer) = (memory.at::<atp_job_options>(), pointer(&peer));
-        let (mut job, mut opened) = (atp_job { handle: 0 }, atp_stream { handle: 0 });
-        let status = match stream {
-            true => call!(atp_stream_connect(peer, at, &raw mut opened)),
-            false => call!(atp_job_connect(peer, at, &raw mut job)),
-        };
-        if status == atp_status::ATP_OK {
-            let (open, handle) = match stream {
-                true => (&mut self.streams, opened.handle),
-                false => (&mut self.jobs, job.handle),
-            };
-            open.push(handle);
-            self.seen.push(handle);
+        let mut job = atp_job { handle: 0 };
+        if call!(atp_job_connect(peer, at, &raw mut job)) == atp_status::ATP_OK {
+            self.jobs.push(job.handle);
+            self.seen.push(job.handle);
         }
     }
 
     fn send(&mut self, step: &Step) {
         let block = vec![7; usize::from(u16::MAX)];
         let none = null_mut::<u32>();
-        let (handle, is_stream, status) = match *step {
-            Step::Send { on, stream, group, len, null } => {
+        let (handle, status) = match *step {
+            Step::Send { on, group, len, null } => {
                 let (handle, group) = (self.handle(on), group_id(group));
                 let data = if null { std::ptr::null() } else { block.as_ptr().cast() };
-                let mut id = 0;
-                let status = match stream {
-                    true => call!(atp_stream_send(
-                        atp_stream { handle },
-                        group,
-                        data,
-                        len.into(),
-                        &raw mut id
-                    )),
-                    false => call!(atp_job_send(
-                        atp_job { handle },
-                        group,
-                        data,
-                        len.into(),
-                        &raw mut id
-                    )),
-                };
-                (handle, stream, status)
+                let (job, mut id) = (atp_job { handle }, 0);
+                (handle, call!(atp_job_send(job, group, data, len.into(), &raw mut id)))
             }
             Step::TrySend { on, group, len } => {
                 let (handle, data) = (self.handle(on), block.as_ptr().cast());
-                let job = atp_job { handle };
-                (
-                    handle,
-                    false,
-                    call!(atp_job_try_send(job, group_id(group), data, len.into(), none)),
-                )
+                let (job, group) = (atp_job { handle }, group_id(group));
+                (handle, call!(atp_job_try_send(job, group, data, len.into(), none)))
             }
-            Step::SendMany { on, stream, group, ref lens, null } => {
+            Step::SendMany { on, group, ref lens, null } => {
                 let (handle, group) = (self.handle(on), group_id(group));
                 let bytes =
                     |len: &u8| atp_bytes { data: block.as_ptr().cast(), len: usize::from(*len) };
                 let messages: Vec<atp_bytes> = lens.iter().map(bytes).collect();
                 let at = if null { std::ptr::null() } else { messages.as_ptr() };
-                let len = messages.len();
-                let status = match stream {
-                    true => {
-                        call!(atp_stream_send_many(atp_stream { handle }, group, at, len, none))
-                    }
-                    false => call!(atp_job_send_many(atp_job { handle }, group, at, len, none)),
-                };
-                (handle, stream, status)
+                let (job, len) = (atp_job { handle }, messages.len());
+                (handle, call!(atp_job_send_many(job, group, at, len, none)))
             }
-            Step::SendOwned { on, stream, group, len, null } => {
+            Step::SendOwned { on, group, len, null } => {
                 let (handle, group) = (self.handle(on), group_id(group));
                 let data = match null {
                     true => std::ptr::null_mut(),
@@ -394,54 +355,28 @@ impl Caller {
                 let bytes = atp_bytes { data: data.cast(), len: len.into() };
                 let context = std::ptr::from_ref(&*self.returned).cast_mut().cast();
                 self.lent += 1;
-                let status = match stream {
-                    true => call!(atp_stream_send_owned(
-                        atp_stream { handle },
-                        group,
-                        bytes,
-                        Some(release),
-                        context,
-                        none
-                    )),
-                    false => call!(atp_job_send_owned(
-                        atp_job { handle },
-                        group,
-                        bytes,
-                        Some(release),
-                        context,
-                        none
-                    )),
-                };
-                (handle, stream, status)
+                let (job, back) = (atp_job { handle }, Some(release as _));
+                (handle, call!(atp_job_send_owned(job, group, bytes, back, context, none)))
             }
             _ => return self.control(step),
         };
-        self.expect_sender(is_stream, handle, status);
+        self.expect(&self.jobs, handle, status);
     }
 
     fn control(&mut self, step: &Step) {
-        let (handle, is_stream, status) = match *step {
-            Step::SetMsr { on, stream, group, msr } => {
-                let (handle, group) = (self.handle(on), group_id(group));
-                let status = match stream {
-                    true => call!(atp_stream_set_msr(atp_stream { handle }, group, msr.0)),
-                    false => call!(atp_job_set_msr(atp_job { handle }, group, msr.0)),
-                };
-                (handle, stream, status)
+        let (handle, status) = match *step {
+            Step::SetMsr { on, group, msr } => {
+                let handle = self.handle(on);
+                (handle, call!(atp_job_set_msr(atp_job { handle }, group_id(group), msr.0)))
             }
             Step::SetMessages { on, group, messages } => {
-                let handle = self.handle(on);
-                let stream = atp_stream { handle };
-                (handle, true, call!(atp_stream_set_messages(stream, group_id(group), messages)))
+                let (handle, group) = (self.handle(on), group_id(group));
+                (handle, call!(atp_job_set_messages(atp_job { handle }, group, messages)))
             }
-            Step::Progress { on, stream, size } => {
+            Step::Progress { on, size } => {
                 let handle = self.handle(on);
                 let mut memory = Memory::new(size, size_of::<atp_progress>());
-                let status = match stream {
-                    true => call!(atp_stream_progress(atp_stream { handle }, memory.at())),
-                    false => call!(atp_job_progress(atp_job { handle }, memory.at())),
-                };
-                (handle, stream, status)
+                (handle, call!(atp_job_progress(atp_job { handle }, memory.at())))
             }
             Step::Begin { on, cancel } => {
                 let handle = self.handle(on);
@@ -450,33 +385,31 @@ impl Caller {
                     true => call!(atp_job_begin_cancel(job)),
                     false => call!(atp_job_begin_finish(job)),
                 };
-                (handle, false, status)
+                (handle, status)
             }
             Step::TryOutcome { on, size } => {
                 let handle = self.handle(on);
                 let mut memory = Memory::new(size, size_of::<atp_report>());
-                (handle, false, call!(atp_job_try_outcome(atp_job { handle }, memory.at())))
+                (handle, call!(atp_job_try_outcome(atp_job { handle }, memory.at())))
             }
-            Step::End { on, stream, cancel, size } => {
+            Step::End { on, cancel, size } => {
                 let handle = self.handle(on);
                 let mut memory = Memory::new(size, size_of::<atp_report>());
-                let (job, of_stream) = (atp_job { handle }, atp_stream { handle });
-                let status = match (stream, cancel) {
-                    (true, true) => call!(atp_stream_cancel(of_stream, memory.at())),
-                    (true, false) => call!(atp_stream_finish(of_stream, memory.at())),
-                    (false, true) => call!(atp_job_cancel(job, memory.at())),
-                    (false, false) => call!(atp_job_finish(job, memory.at())),
+                let job = atp_job { handle };
+                let status = match cancel {
+                    true => call!(atp_job_cancel(job, memory.at())),
+                    false => call!(atp_job_finish(job, memory.at())),
                 };
-                (handle, stream, status)
+                (handle, status)
             }
             Step::EndWindow { on, size } => {
                 let handle = self.handle(on);
                 let mut memory = Memory::new(size, size_of::<atp_report>());
-                (handle, true, call!(atp_stream_end_window(atp_stream { handle }, memory.at())))
+                (handle, call!(atp_job_end_window(atp_job { handle }, memory.at())))
             }
-            Step::Report { on, stream, index, size } => {
+            Step::Report { on, index, size } => {
                 let (handle, index) = (self.handle(on), usize::from(index));
-                let (job, of_stream) = (atp_job { handle }, atp_stream { handle });
+                let job = atp_job { handle };
                 let mut reports = [
                     size_of::<atp_report>(),
                     size_of::<atp_group_report>(),
@@ -485,47 +418,30 @@ impl Caller {
                 ]
                 .map(|bytes| Memory::new(size, bytes));
                 let [report, group, sample, shortfall] = &mut reports;
-                let status = if stream {
-                    call!(atp_stream_report(of_stream, report.at()));
-                    call!(atp_stream_report_group(of_stream, index, group.at()));
-                    call!(atp_stream_report_sample(of_stream, index, sample.at()));
-                    call!(atp_stream_shortfall(of_stream, shortfall.at()))
-                } else {
-                    call!(atp_job_report(job, report.at()));
-                    call!(atp_job_report_group(job, index, group.at()));
-                    call!(atp_job_report_sample(job, index, sample.at()));
-                    call!(atp_job_shortfall(job, shortfall.at()))
-                };
-                (handle, stream, status)
+                call!(atp_job_report(job, report.at()));
+                call!(atp_job_report_group(job, index, group.at()));
+                call!(atp_job_report_sample(job, index, sample.at()));
+                (handle, call!(atp_job_shortfall(job, shortfall.at())))
             }
-            Step::ReportLost { on, stream, index, len, null } => {
+            Step::ReportLost { on, index, len, null } => {
                 let (handle, index) = (self.handle(on), usize::from(index));
                 let mut ranges = vec![atp_range { start: 7, end: 7 }; usize::from(len) + 1];
                 let at = if null { null_mut() } else { ranges.as_mut_ptr() };
-                let (len, mut found) = (usize::from(len), 0);
-                let (job, of_stream) = (atp_job { handle }, atp_stream { handle });
-                let found_at = &raw mut found;
-                let status = match stream {
-                    true => call!(atp_stream_report_lost(of_stream, index, at, len, found_at)),
-                    false => call!(atp_job_report_lost(job, index, at, len, found_at)),
-                };
+                let (job, len, mut found) = (atp_job { handle }, usize::from(len), 0);
+                let status = call!(atp_job_report_lost(job, index, at, len, &raw mut found));
                 let behind = ranges[len];
                 assert_eq!((behind.start, behind.end), (7, 7), "it wrote behind the ranges");
-                (handle, stream, status)
+                (handle, status)
             }
             _ => unreachable!("{step:?} is handled before"),
         };
-        self.expect_sender(is_stream, handle, status);
+        self.expect(&self.jobs, handle, status);
     }
 
-    fn free(&mut self, handle: u64, stream: bool) {
-        let status = match stream {
-            true => call!(atp_stream_free(atp_stream { handle })),
-            false => call!(atp_job_free(atp_job { handle })),
-        };
-        let open = if stream { &mut self.streams } else { &mut self.jobs };
-        assert_eq!(open.contains(&handle), status == atp_status::ATP_OK, "freeing {handle}");
-        open.retain(|open| *open != handle);
+    fn free(&mut self, handle: u64) {
+        let status = call!(atp_job_free(atp_job { handle }));
+        assert_eq!(self.jobs.contains(&handle), status == atp_status::ATP_OK, "freeing {handle}");
+        self.jobs.retain(|open| *open != handle);
     }
 
     /// Frees everything. All memory that was lent must come back.
@@ -535,9 +451,7 @@ impl Caller {
             self.open_events.push(handle);
             self.free_event(handle);
         }
-        for (stream, open) in [(false, self.jobs.clone()), (true, self.streams.clone())] {
-            open.into_iter().for_each(|handle| self.free(handle, stream));
-        }
+        self.jobs.clone().into_iter().for_each(|handle| self.free(handle));
         for handle in std::mem::take(&mut self.receivers) {
             let status = call!(atp_receiver_close(atp_receiver { handle }));
             assert_eq!(status, atp_status::ATP_OK);
@@ -558,9 +472,9 @@ mod tests {
     fn steps__can_exchange_a_message() {
         let mut caller = Caller::default();
         caller.open();
-        // The handles 3, 4 and 5 of three are the receiver, the job and the stream.
-        for (on, stream) in [(4, false), (5, true)] {
-            caller.step(&Step::Send { on, stream, group: 0, len: 5, null: false });
+        // The handles 3, 4 and 5 of three are the receiver and the jobs.
+        for on in [4, 5] {
+            caller.step(&Step::Send { on, group: 0, len: 5, null: false });
         }
         for _ in 0..1_000 {
             if caller.events.len() < 2 {
@@ -575,7 +489,7 @@ mod tests {
         (0..6).for_each(|event| {
             caller.step(&Step::EventTerms { event, index: 0, size: Size::Right });
         });
-        caller.step(&Step::ReportLost { on: 4, stream: false, index: 0, len: 3, null: false });
+        caller.step(&Step::ReportLost { on: 4, index: 0, len: 3, null: false });
         caller.end();
     }
 }

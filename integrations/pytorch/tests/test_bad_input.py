@@ -396,7 +396,7 @@ def test_the_reason_reaches_every_rank_from_any_step(step: int) -> None:
         calls = itertools.count()
 
         def assign(chunks: Chunks) -> list[int]:
-            # The second of the two streams of a step.
+            # The second of the two jobs of a step.
             if rank == 1 and next(calls) == 2 * step + 1:
                 raise ValueError("no\nidea")
             return [0] * len(chunks)

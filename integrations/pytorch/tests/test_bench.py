@@ -75,7 +75,7 @@ def test_power_sgd_trains_more_than_a_megabyte(tmp_path: Path) -> None:
 
 
 def test_atp_and_gloo_train_alike(tmp_path: Path) -> None:
-    """The same accuracies at MSR 1, with two ranks. `test_torch.py` compares the bits."""
+    """At MSR 1 both reach equal accuracies, with two ranks. `test_torch.py` compares the bits."""
     alike = []
     for number, hook in enumerate([ATP, {"hook": "gloo"}]):
         folder = tmp_path / str(number)

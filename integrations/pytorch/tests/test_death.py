@@ -40,7 +40,7 @@ of busy threads on each core, and all tests at once have a few dozen."""
     ],
 )
 def test_a_rank_dies(tmp_path: Path, operation: str, dies_in: str) -> None:
-    """Its host says that nothing listens there, so the others don't wait for the peer timeout."""
+    """The host says that nothing listens there, so the others don't wait for the peer timeout."""
     case = {"operation": operation, "dies_in": dies_in, "peer_timeout_s": ENDLESS_S}
     printed = outcomes(tmp_path, **case)
     assert printed.pop(DIES) == ""

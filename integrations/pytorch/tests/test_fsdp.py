@@ -22,7 +22,7 @@ needs_fsdp2 = pytest.mark.skipif(not HAS_FSDP2, reason=NEEDED)
 
 SCRIPT = "fsdp_training.py"
 REDUCTIONS = 48
-"""Of four groups of parameters in twelve steps."""
+"""The reductions of four groups of parameters in twelve steps."""
 PEER_TIMEOUT_S = 2.0
 CLOSING_S = 10.0
 """A keepalive a second, the abort, and a busy machine."""

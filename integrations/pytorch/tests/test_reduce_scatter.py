@@ -112,7 +112,7 @@ def test_a_chunk_arrives_whole_or_not_at_all(
 
 
 def test_exact_regions_arrive_at_msr_0() -> None:
-    """Of two shards, each with an exact end."""
+    """Two shards have an exact end each."""
     part = [Region(4_990, "weight"), Region(10, "bias", exact=True)]
 
     def one(collective: Collective) -> Array:

@@ -19,7 +19,7 @@ crate::trials! {
     fn independent_of_pacing:
     groups__each_has_a_lane_and_a_queue_v4,
     groups__all_256,
-    groups__stream_of_windows,
+    groups__of_several_windows,
 }
 
 /// Message ids by group in the order of arrival, the ends of windows, and the group of each message
@@ -120,20 +120,20 @@ fn groups__all_256() -> Result<()> {
     Ok(())
 }
 
-fn groups__stream_of_windows() -> Result<()> {
+fn groups__of_several_windows() -> Result<()> {
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&["--rate-max", "20mbit"])?, pair.b.daemon(&[])?);
     let (report, (_, ends, _)) = run(&pair, &a, &b, Family::V4, |peer, socket| {
         let builder = Job::builder().msr(0.8).control_socket(Some(socket));
-        let mut stream = builder.stream(peer)?;
+        let mut job = builder.connect(peer)?;
         for window in 0..4 {
             for id in 0..200 {
-                stream.send(&message(0, id))?;
+                job.send(&message(0, id))?;
             }
-            let report = stream.end_window()?;
+            let report = job.end_window()?;
             ensure!(report.complete && report.window == window, "{report:?}");
         }
-        Ok(stream.finish()?)
+        Ok(job.finish()?)
     })?;
     ensure!(report.datapath == "ebpf" && report.windows == 5, "{}", report.windows);
     ensure!(ends.len() == 5 && ends[..4].iter().all(|end| end.delivered >= 160), "{ends:?}");

@@ -1,8 +1,8 @@
-//! Tests streams of overlapping windows on the kernel datapath, through a network that loses,
+//! Tests jobs of overlapping windows on the kernel datapath, through a network that loses,
 //! reorders and duplicates packets.
 
 use anyhow::{Result, ensure};
-use approxlib::{Event, Job, LostIds, Receiver, Stream, Summary, WindowReport};
+use approxlib::{Event, Job, LostIds, Receiver, Summary, WindowReport};
 use std::{thread, time::Duration};
 use testbed::{
     Family, PORT, TIMEOUT,
@@ -39,10 +39,10 @@ fn end_in_order(family: Family) -> Result<()> {
     let send = || -> Result<Vec<WindowReport>> {
         let socket = Some(from_daemon.socket().to_owned());
         let builder = Job::builder().msr(0.8).overlap_windows(true).name_lost(true);
-        let mut stream = builder.control_socket(socket).stream(address)?;
-        ensure!(stream.job().datapath() == "ebpf", "{}", stream.job().datapath());
-        let reports = send_windows(&mut stream)?;
-        stream.finish()?;
+        let mut job = builder.control_socket(socket).connect(address)?;
+        ensure!(job.datapath() == "ebpf", "{}", job.datapath());
+        let reports = send_windows(&mut job)?;
+        job.finish()?;
         Ok(reports)
     };
     let (reports, summaries) = thread::scope(|scope| {
@@ -64,22 +64,22 @@ fn end_in_order(family: Family) -> Result<()> {
 }
 
 /// Sends windows, one ahead of the one whose report it awaits.
-fn send_windows(stream: &mut Stream) -> Result<Vec<WindowReport>> {
+fn send_windows(job: &mut Job) -> Result<Vec<WindowReport>> {
     let mut reports = Vec::new();
     for window in 0..WINDOWS {
         for _ in 0..MESSAGES {
-            stream.send(&window.to_be_bytes().repeat(200))?;
+            job.send(&window.to_be_bytes().repeat(200))?;
         }
-        stream.begin_end_window();
+        job.begin_end_window()?;
         if window > 0 {
-            reports.extend(stream.next_window()?);
+            reports.extend(job.next_window()?);
         }
     }
-    reports.extend(stream.next_window()?);
+    reports.extend(job.next_window()?);
     Ok(reports)
 }
 
-/// Receives the stream, and checks that each message names its window.
+/// Receives the job, and checks that each message names its window.
 fn receive(receiver: &mut Receiver) -> Result<Vec<Summary>> {
     let mut summaries = Vec::new();
     loop {

@@ -18,16 +18,10 @@ type Graph<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 pub fn cycles(sources: &[Source]) -> Vec<String> {
     let graph = graph(&modules(sources));
-    let mut complaints = Vec::new();
     let mut seen = BTreeSet::new();
-    for &start in graph.keys() {
-        if let Some(cycle) = cycle_through(&graph, start)
-            && seen.insert(cycle.iter().copied().collect::<BTreeSet<_>>())
-        {
-            complaints.push(format!("files import each other: {}", cycle.join(" -> ")));
-        }
-    }
-    complaints
+    let cycles = graph.keys().filter_map(|start| cycle_through(&graph, start));
+    let new = cycles.filter(|cycle| seen.insert(BTreeSet::from_iter(cycle.clone())));
+    new.map(|cycle| format!("files import each other: {}", cycle.join(" -> "))).collect()
 }
 
 pub fn layers(sources: &[Source]) -> Vec<String> {

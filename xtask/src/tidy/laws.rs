@@ -35,11 +35,9 @@ pub fn untested_equations(sources: &[Source]) -> Vec<String> {
             }
         }
     }
-    cited
-        .iter()
-        .filter(|(equation, _)| !tested.contains(equation))
-        .map(|(equation, path)| format!("{path}: cites Eq. {equation}, and no test does"))
-        .collect()
+    let untested = cited.iter().filter(|(equation, _)| !tested.contains(equation));
+    let complain = |(equation, path)| format!("{path}: cites Eq. {equation}, and no test does");
+    untested.map(complain).collect()
 }
 
 /// The numbers in `Eq. 1`, `Eq. 2 and 3`, `Eq. 2, 3`; other documents than the paper don't count.

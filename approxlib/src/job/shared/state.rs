@@ -69,7 +69,7 @@ impl RoomRequest {
     }
 }
 
-/// Messages of one group in the present window.
+/// Messages of one group in the current window.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupCount {
     pub accepted: u32,

@@ -8,6 +8,23 @@ fn shared(rate_bytes_per_s: u64) -> Shared {
     shared
 }
 
+/// Accepts messages, and waits for room.
+fn put(
+    shared: &Shared,
+    group: u8,
+    messages: impl IntoIterator<Item = Data>,
+) -> Result<Range<u32>, PutError> {
+    shared.put(group, &mut messages.into_iter().peekable(), true, &mut BufferPool::default())
+}
+
+/// Accepts a message if there is room.
+fn try_put(shared: &Shared, message: &[u8]) -> Result<Range<u32>, PutError> {
+    let mut messages = std::iter::once(Data::Shared(message.into())).peekable();
+    let accepted = shared.put(0, &mut messages, false, &mut BufferPool::default());
+    assert_eq!(messages.next().is_none(), matches!(&accepted, Ok(ids) if !ids.is_empty()));
+    accepted
+}
+
 /// The number of messages that are accepted until the next would have to wait.
 fn accepted(shared: &Shared, is_copy: bool) -> u32 {
     let (mut pool, bytes) = (BufferPool::default(), [7; 1 << 10]);
@@ -18,7 +35,7 @@ fn accepted(shared: &Shared, is_copy: bool) -> u32 {
             true => Data::Copied(pool.copy(&bytes)),
             false => Data::Shared(bytes.into()),
         };
-        shared.put(0, std::iter::once(data), &mut pool).unwrap();
+        put(shared, 0, [data]).unwrap();
         number += 1;
     }
     number
@@ -50,12 +67,11 @@ fn put__limits_waiting_copies_to_the_cache_on_fast_lanes_only() {
 fn put__messages_up_to_the_first_that_is_refused() {
     let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 1 << 16 };
     let shared = Shared::new(limits, std::iter::once((0, 10))).unwrap();
-    let mut pool = BufferPool::default();
     let messages = |number| std::iter::repeat_with(|| Data::Shared([7; 9].into())).take(number);
-    assert_eq!(shared.put(0, messages(0), &mut pool).unwrap(), 0..0);
-    assert_eq!(shared.put(0, messages(8), &mut pool).unwrap(), 0..8);
-    assert!(matches!(shared.put(1, messages(1), &mut pool), Err(PutError::NoGroup)));
-    assert!(matches!(shared.put(0, messages(3), &mut pool), Err(PutError::TooMany(10))));
+    assert_eq!(put(&shared, 0, messages(0)).unwrap(), 0..0);
+    assert_eq!(put(&shared, 0, messages(8)).unwrap(), 0..8);
+    assert!(matches!(put(&shared, 1, messages(1)), Err(PutError::NoGroup)));
+    assert!(matches!(put(&shared, 0, messages(3)), Err(PutError::TooMany(10))));
     let mut taken = Vec::new();
     shared.exchange(&mut taken, Released::default(), 0, &mut BufferPool::default());
     assert_eq!(taken.len(), 10);
@@ -66,26 +82,19 @@ fn put__messages_up_to_the_first_that_is_refused() {
 fn try_outcome__leaves_the_signal_set_while_a_message_would_fit() {
     let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 1 };
     let shared = Shared::new(limits, std::iter::once((0, u32::MAX))).unwrap();
-    let put = || {
-        let message = Data::Shared([7; 9].into());
-        shared.try_put(0, message, &mut BufferPool::default()).unwrap()
-    };
-    let is_readable = || {
-        let mut fds = [PollFd::new(shared.changed_fd().unwrap(), PollFlags::POLLIN)];
-        poll(&mut fds, 0u8) == Ok(1)
-    };
-    assert!(is_readable() && put().is_ok() && put().is_err() && !is_readable());
+    let put = || try_put(&shared, &[7; 9]);
+    let is_readable = || is_readable(&shared);
+    assert!(is_readable());
+    assert_eq!(put().unwrap(), 0..1);
+    assert!(put().unwrap().is_empty() && !is_readable());
     let released = Released { messages: 1, bytes: 9 };
     shared.exchange(&mut Vec::new(), released, 0, &mut BufferPool::default());
     assert!(is_readable());
     assert!(shared.try_outcome().is_none() && is_readable());
-    assert_eq!(put().unwrap(), 1);
-    assert!(put().is_err() && !is_readable());
+    assert_eq!(put().unwrap(), 1..2);
+    assert!(put().unwrap().is_empty() && !is_readable());
     shared.command(Command::Finish);
-    assert!(matches!(
-        shared.try_put(0, Data::default(), &mut BufferPool::default()),
-        Err(PutError::Ended)
-    ));
+    assert!(matches!(put(), Err(PutError::Ended)));
 }
 
 /// Several tasks may wait for the end of one job, and one of them takes it.
@@ -93,10 +102,7 @@ fn try_outcome__leaves_the_signal_set_while_a_message_would_fit() {
 fn try_outcome__leaves_the_signal_set_after_the_end() {
     let limits = Limits { buffer_bytes: 1_000, buffer_messages: 1 };
     let shared = Shared::new(limits, std::iter::once((0, 1))).unwrap();
-    let is_readable = || {
-        let mut fds = [PollFd::new(shared.changed_fd().unwrap(), PollFlags::POLLIN)];
-        poll(&mut fds, 0u8) == Ok(1)
-    };
+    let is_readable = || is_readable(&shared);
     assert!(is_readable() && shared.try_outcome().is_none() && !is_readable());
     shared.set_thread_gone();
     for _ in 0..2 {
@@ -104,19 +110,13 @@ fn try_outcome__leaves_the_signal_set_after_the_end() {
     }
 }
 
-/// A short message that finds room must not make a longer one wait for ever.
+/// A short message that finds room must not make a longer one wait forever.
 #[test]
 fn try_put__of_a_short_message_keeps_the_request_of_a_long_one() {
     let limits = Limits { buffer_bytes: 1_000, buffer_messages: 100 };
     let shared = Shared::new(limits, std::iter::once((0, u32::MAX))).unwrap();
-    let put = |bytes| {
-        let message = Data::Shared(vec![7; bytes].into());
-        shared.try_put(0, message, &mut BufferPool::default()).unwrap().is_ok()
-    };
-    let is_readable = || {
-        let mut fds = [PollFd::new(shared.changed_fd().unwrap(), PollFlags::POLLIN)];
-        poll(&mut fds, 0u8) == Ok(1)
-    };
+    let put = |bytes| !try_put(&shared, &vec![7; bytes]).unwrap().is_empty();
+    let is_readable = || is_readable(&shared);
     assert!(is_readable() && put(900) && !put(800) && put(50) && !is_readable());
     let released = Released { messages: 1, bytes: 900 };
     shared.exchange(&mut Vec::new(), released, 0, &mut BufferPool::default());
@@ -130,7 +130,7 @@ fn put__messages_that_wait_for_room_wake_the_thread_before() {
     let shared = Shared::new(limits, std::iter::once((0, u32::MAX))).unwrap();
     let messages = std::iter::repeat_with(|| Data::Shared([7; 9].into())).take(20);
     std::thread::scope(|scope| {
-        let putting = scope.spawn(|| shared.put(0, messages, &mut BufferPool::default()));
+        let putting = scope.spawn(|| put(&shared, 0, messages));
         let (mut taken, mut number, mut released) = (Vec::new(), 0, Released::default());
         while number < 20 {
             shared.exchange(&mut taken, released, 0, &mut BufferPool::default());
@@ -156,10 +156,7 @@ fn put__messages_that_wait_for_room_wake_the_thread_before() {
 fn forget_waits__leaves_the_signal_to_calls_that_wait() {
     let limits = Limits { buffer_bytes: 1 << 22, buffer_messages: 1 };
     let shared = Shared::new(limits, std::iter::once((0, u32::MAX))).unwrap();
-    let put = || {
-        let message = Data::Shared([7; 9].into());
-        shared.try_put(0, message, &mut BufferPool::default()).unwrap().is_ok()
-    };
+    let put = || !try_put(&shared, &[7; 9]).unwrap().is_empty();
     let report = |window| WindowReport { window, complete: true, groups: vec![] };
     assert!(is_readable(&shared) && put());
     shared.command(Command::FinishWindow);

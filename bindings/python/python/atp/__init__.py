@@ -3,7 +3,7 @@
 A sender states the minimal sampling rate (MSR), the share of its messages that must be delivered.
 ``Job.finish`` returns a report if at least that share arrived, and raises ``ShortError`` if not.
 
-``Job``, ``Stream`` and ``Receiver`` wait in their calls; ``atp.aio`` has the same for asyncio.
+``Job`` and ``Receiver`` wait in their calls; ``atp.aio`` has the same for asyncio.
 ``atp.answers`` turns what arrived into answers with confidence intervals.
 """
 
@@ -35,7 +35,7 @@ from atp._errors import (
     TooManyError,
     WindowEndingError,
 )
-from atp._native import ZERO_COPY_BYTES, Job, Message, Receiver, Stream, __version__
+from atp._native import ZERO_COPY_BYTES, Job, Message, Receiver, __version__
 from atp._types import (
     Address,
     Event,
@@ -112,7 +112,6 @@ __all__ = [
     "SocketError",
     "SourceProgress",
     "SplitError",
-    "Stream",
     "Summary",
     "Terms",
     "TermsChanged",

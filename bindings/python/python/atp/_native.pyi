@@ -25,7 +25,8 @@ ZERO_COPY_BYTES: int
 says otherwise."""
 
 class Job:
-    """The sending side of a job: messages to one receiver, of which a share must arrive.
+    """The sending side of a job: messages to one receiver, of which a share must arrive. It may end
+    windows before its own end, each with its own messages.
 
     Leaving a ``with`` block finishes the job; with an exception it cancels the job.
     """
@@ -72,6 +73,26 @@ class Job:
         self, messages: Iterable[MessageData], group: int = 0, *, copy: bool | None = None
     ) -> range: ...
     def set_msr(self, group: int, msr: float) -> None: ...
+    def set_messages(self, group: int, messages: int) -> None: ...
+    def end_window(self, *, timeout: Seconds | None = None) -> WindowReport:
+        """Ends the input of the window, and waits for its end. The next message begins the next
+        window. After a ``TimedOutError`` the window
+        goes on: call it again or, with ``overlap_windows``, ``next_window``."""
+    def begin_end_window(self) -> None:
+        """Ends the input of the window. With ``overlap_windows`` messages of the next may follow,
+        and the call waits while two windows have not ended."""
+    def try_begin_end_window(self) -> bool:
+        """``begin_end_window``, or ``False`` where that would wait."""
+    def next_window(self, *, timeout: Seconds | None = None) -> WindowReport | None:
+        """Waits for the end of the oldest window whose input was ended and whose report was not
+        returned. ``None`` if there is none."""
+    def try_window(self) -> WindowReport | None:
+        """``next_window`` without waiting: ``None`` also before the end."""
+    @property
+    def awaits_window(self) -> bool:
+        """Whether ``next_window`` has a window to wait for."""
+    def try_last_window(self) -> WindowReport | None:
+        """The report of the window that was ended last, once all have ended; ``None`` before."""
     def progress(self) -> Progress: ...
     def finish(self, *, timeout: Seconds | None = None) -> Report:
         """Ends the input, and waits for the end. After a ``TimedOutError`` the job goes on, and
@@ -94,29 +115,6 @@ class Job:
         traceback: TracebackType | None,
         /,
     ) -> None: ...
-
-class Stream(Job):
-    """A job of windows, each with its own messages and its own end."""
-
-    def set_messages(self, group: int, messages: int) -> None: ...
-    def end_window(self, *, timeout: Seconds | None = None) -> WindowReport:
-        """Ends the input of the window, and waits for its end. After a ``TimedOutError`` the window
-        goes on: call it again or, with ``overlap_windows``, ``next_window``."""
-    def begin_end_window(self) -> None:
-        """Ends the input of the window. With ``overlap_windows`` messages of the next may follow,
-        and the call waits while two windows have not ended."""
-    def try_begin_end_window(self) -> bool:
-        """``begin_end_window``, or ``False`` where that would wait."""
-    def next_window(self, *, timeout: Seconds | None = None) -> WindowReport | None:
-        """Waits for the end of the oldest window whose input was ended and whose report was not
-        returned. ``None`` if there is none."""
-    def try_window(self) -> WindowReport | None:
-        """``next_window`` without waiting: ``None`` also before the end."""
-    @property
-    def awaits_window(self) -> bool:
-        """Whether ``next_window`` has a window to wait for."""
-    def try_last_window(self) -> WindowReport | None:
-        """The report of the window that was ended last, once all have ended; ``None`` before."""
 
 @final
 class Parts:

@@ -48,7 +48,7 @@ class Group:
     id: int
     msr: float = 1.0
     messages: int | None = None
-    """N, if it is known. For a stream: in each window."""
+    """N in each window, if it is known."""
     name: str = ""
     """For people, at most 32 bytes: the receiver gets it in ``Started``."""
     order: Order = "unknown"
@@ -75,7 +75,7 @@ class JobOptions(TypedDict, total=False):
     """A number or a name. Default: the job of the process's cgroup if a daemon knows one, else a
     random id."""
     messages: int | None
-    """N of group 0. Default: counted at the end."""
+    """N of group 0 in each window. Default: counted at the end."""
     msr: float
     """The minimal sampling rate of group 0. Default: 1."""
     order: Order
@@ -86,7 +86,7 @@ class JobOptions(TypedDict, total=False):
     try_every_message: bool
     """The job isn't complete before every message was tried once. Default: off."""
     window_deadline: Seconds | None
-    """For streams: time per window. Default: no limit."""
+    """Time per window, or of a job without windows. Default: no limit."""
     control_socket: str | PathLike[str] | None
     """The daemon's socket; ``None`` works without a daemon. Default: the default daemon if
     it takes the job, else none."""
@@ -110,15 +110,18 @@ class JobOptions(TypedDict, total=False):
     packing: bool
     """Whether short messages share packets. Default: on."""
     initial_window_packets: int
-    """The most packets in flight until the peer or its host was heard; a few more are until the
+    """The most packets in flight until the peer or its host has answered; a few more are until the
     first advice. 0: no limit. Default: 16."""
     rank_by_bytes: bool
     """MRDF compares messages by bytes instead of by packets. Default: off."""
     rules: str
     """Without a daemon: the rate law. Default: the law ``"yield"``."""
+    windows: bool
+    """Whether windows may follow the first one if every group announces N; other jobs don't need
+    it. Without it the end of the first window is the job's. Default: off."""
     overlap_windows: bool
-    """For streams: whether a window may begin while the last one ends. At most two are open.
-    Default: off."""
+    """Whether a window may begin while the last one ends, at most two at a time. It includes
+    ``windows``. Default: off."""
     timeout: Seconds | None
     """How long the opening may take, with the resolution of a name: ``TimedOutError`` after that.
     Default: no limit."""
@@ -259,11 +262,11 @@ class Progress:
     messages: int
     """Messages accepted by ``send``."""
     delivered: int
-    """Messages known to be delivered, of the present window."""
+    """Messages known to be delivered, of the current window."""
     rate_bytes_per_s: int
     packets_sent: int
     complete: bool
-    """The job, or the present window, needs no more messages."""
+    """The job, or the current window, needs no more messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +280,7 @@ class GroupArrivals:
 
 @dataclass(frozen=True, slots=True)
 class SourceProgress:
-    """The progress of one sender's job, or of the present window of its stream."""
+    """The progress of the current window of one sender's job."""
 
     source: tuple[str, int]
     job: int
@@ -347,7 +350,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A sender has told the terms of its job, or of the next window of its stream."""
+    """A sender has told the terms of its job, or of the job's next window."""
 
     source: tuple[str, int]
     job: int
@@ -365,7 +368,7 @@ class TermsChanged:
 
 @dataclass(frozen=True, slots=True)
 class WindowEnded:
-    """A sender has ended a window of its stream. Another window follows."""
+    """A sender has ended a window of its job. Another window follows."""
 
     source: tuple[str, int]
     job: int

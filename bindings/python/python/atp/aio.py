@@ -1,4 +1,4 @@
-"""``Job``, ``Stream`` and ``Receiver`` for asyncio.
+"""``Job`` and ``Receiver`` for asyncio.
 
 They wait for the descriptors of the native classes, and call those methods that don't wait.
 Cancelling a task loses no message that was handed over. ``recv``, ``finish``, ``cancel`` and
@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Generic, Self, TypeVar, Unpack
+from typing import Self, TypeVar, Unpack
 
 from atp import _native
 from atp._error import Error
@@ -31,7 +31,6 @@ from atp._types import (
 )
 
 T = TypeVar("T")
-AnyJob = TypeVar("AnyJob", _native.Job, _native.Stream)
 
 
 class _Readable:
@@ -76,14 +75,12 @@ class _Readable:
                 future.set_result(None)
 
 
-class _Opened(Generic[AnyJob]):
-    """What ``Job`` and ``Stream`` share. Opened by ``async with`` or ``await open()``."""
-
-    _native_class: type[AnyJob]
+class Job:
+    """A job for asyncio: see ``atp.Job``. Opened by ``async with`` or ``await open()``."""
 
     def __init__(self, peer: Address, **options: Unpack[JobOptions]) -> None:
-        self._open: Callable[[], AnyJob] = lambda: self._native_class(peer, **options)
-        self._job: AnyJob | None = None
+        self._open = lambda: _native.Job(peer, **options)
+        self._job: _native.Job | None = None
         self._opening = asyncio.Lock()
         self._turn = asyncio.Lock()
 
@@ -119,7 +116,7 @@ class _Opened(Generic[AnyJob]):
             pass  # The exception that ended the block says more.
 
     @property
-    def native(self) -> AnyJob:
+    def native(self) -> _native.Job:
         """The job itself: its id, its peer, its descriptor."""
         if self._job is None:
             raise ValueError("the job isn't open: use `async with`, or await its open()")
@@ -174,37 +171,6 @@ class _Opened(Generic[AnyJob]):
         """What was sent and delivered up to now."""
         return self.native.progress()
 
-    async def finish(self) -> Report:
-        """Ends the input, and waits for the job's end. Returns the report again if it has ended."""
-        return await self._end(self.native.begin_finish)
-
-    async def cancel(self) -> Report:
-        """Ends the job now, with the messages delivered so far. Of a job that has ended: its report
-        again."""
-        return await self._end(self.native.begin_cancel)
-
-    async def _end(self, begin: Callable[[], None]) -> Report:
-        try:
-            begin()
-            return await self._changed.until(self.native.try_outcome)
-        except ClosedError:
-            # Another task has got the report, perhaps before this one began.
-            if self.report is not None:
-                return self.report
-            raise
-
-
-class Job(_Opened[_native.Job]):
-    """A job for asyncio: see ``atp.Job``."""
-
-    _native_class = _native.Job
-
-
-class Stream(_Opened[_native.Stream]):
-    """A stream for asyncio: see ``atp.Stream``."""
-
-    _native_class = _native.Stream
-
     def set_messages(self, group: int, messages: int) -> None:
         """Announces N of a group for the next window and those after it."""
         self.native.set_messages(group, messages)
@@ -225,6 +191,25 @@ class Stream(_Opened[_native.Stream]):
         if not self.native.awaits_window:
             return None
         return await self._changed.until(self.native.try_window)
+
+    async def finish(self) -> Report:
+        """Ends the input, and waits for the job's end. Returns the report again if it has ended."""
+        return await self._end(self.native.begin_finish)
+
+    async def cancel(self) -> Report:
+        """Ends the job now, with the messages delivered so far. Of a job that has ended: its report
+        again."""
+        return await self._end(self.native.begin_cancel)
+
+    async def _end(self, begin: Callable[[], None]) -> Report:
+        try:
+            begin()
+            return await self._changed.until(self.native.try_outcome)
+        except ClosedError:
+            # Another task has got the report, perhaps before this one began.
+            if self.report is not None:
+                return self.report
+            raise
 
 
 class Receiver:

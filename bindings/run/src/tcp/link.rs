@@ -12,7 +12,7 @@ use crate::{
     names::{self, Protocol},
     shared::{Shared, lock, pass_calls_of_this_thread, warn},
 };
-use approxlib::{Error, GroupReport, Job, ResetReason, ShortCause, Stream};
+use approxlib::{Error, GroupReport, Job, ResetReason, ShortCause};
 use std::{
     collections::HashSet,
     io::{self, ErrorKind, Write},
@@ -323,7 +323,7 @@ impl Link {
     /// Sends frames in windows until the stream ends or has another framing.
     fn send_frames(&mut self, cutter: &mut Cutter) -> io::Result<Stop> {
         let mut bytes = vec![0; BYTES_MAX];
-        let mut stream: Option<Stream> = None;
+        let mut job: Option<Job> = None;
         let mut window_end: Option<Instant> = None;
         let stop = loop {
             let left = window_end.map(|end| end.saturating_duration_since(Instant::now()));
@@ -334,7 +334,7 @@ impl Link {
                 Got::Reset => break Stop::Reset,
                 Got::Nothing => {}
             }
-            match self.send_whole(cutter, &mut stream) {
+            match self.send_whole(cutter, &mut job) {
                 Ok(0) => {}
                 Ok(_) => {
                     window_end.get_or_insert_with(|| Instant::now() + self.rule.window);
@@ -342,15 +342,15 @@ impl Link {
                 Err(Fault::Framing(why)) => break Stop::Unframed(why),
                 Err(Fault::Atp(error)) => return Err(self.broken(error)),
             }
-            if let Some(stream) = &mut stream
+            if let Some(job) = &mut job
                 && window_end.take_if(|end| Instant::now() >= *end).is_some()
             {
-                let report = stream.end_window().map_err(|error| self.broken(error))?;
+                let report = job.end_window().map_err(|error| self.broken(error))?;
                 self.count(&report.groups)?;
             }
         };
-        if let Some(stream) = stream {
-            let report = stream.finish().map_err(|error| self.broken(error))?;
+        if let Some(job) = job {
+            let report = job.finish().map_err(|error| self.broken(error))?;
             if report.ended_by_receiver {
                 return Err(ErrorKind::ConnectionReset.into());
             }
@@ -360,18 +360,18 @@ impl Link {
     }
 
     /// Sends the whole frames that have arrived, and returns their number.
-    fn send_whole(&self, cutter: &mut Cutter, stream: &mut Option<Stream>) -> Result<u64, Fault> {
+    fn send_whole(&self, cutter: &mut Cutter, job: &mut Option<Job>) -> Result<u64, Fault> {
         let mut sent = 0;
         while let Some(frame) = cutter.next_frame().map_err(Fault::Framing)? {
-            let stream = match stream {
-                Some(stream) => stream,
+            let job = match job {
+                Some(job) => job,
                 None => {
-                    let job = Job::builder().id(self.job).msr(self.rule.msr);
-                    let job = job.peer_timeout(READ_TIMEOUT);
-                    stream.insert(job.stream(self.atp).map_err(Fault::Atp)?)
+                    let builder = Job::builder().id(self.job).msr(self.rule.msr);
+                    let builder = builder.peer_timeout(READ_TIMEOUT);
+                    job.insert(builder.connect(self.atp).map_err(Fault::Atp)?)
                 }
             };
-            stream.send(frame).map_err(Fault::Atp)?;
+            job.send(frame).map_err(Fault::Atp)?;
             self.shared.counts.sent_as_messages.fetch_add(1, Ordering::Relaxed);
             sent += 1;
         }

@@ -1,4 +1,4 @@
-//! Calls on streams that don't wait, and windows that overlap.
+//! Calls on jobs that don't wait, and windows that overlap.
 
 use super::{
     Caller, Memory, call, check,
@@ -26,35 +26,35 @@ impl Caller {
         | Step::TryOutcome { on, .. }
         | Step::Look { on }) = step;
         let handle = self.handle(*on);
-        let stream = atp_stream { handle };
+        let job = atp_job { handle };
         let status = match step {
             Step::TrySend { group, len, .. } => {
                 let (data, mut id) = (vec![7; usize::from(*len)], 0);
                 let at = data.as_ptr().cast();
                 let (group, len) = (group_id(*group), data.len());
-                call!(atp_stream_try_send(stream, group, at, len, &raw mut id))
+                call!(atp_job_try_send(job, group, at, len, &raw mut id))
             }
-            Step::BeginEnd { .. } => call!(atp_stream_begin_end_window(stream)),
+            Step::BeginEnd { .. } => call!(atp_job_begin_end_window(job)),
             Step::Window { size, waits, .. } => {
                 let mut memory = Memory::new(*size, size_of::<atp_report>());
                 match waits {
-                    true => call!(atp_stream_next_window(stream, memory.at())),
-                    false => call!(atp_stream_try_window(stream, memory.at())),
+                    true => call!(atp_job_next_window(job, memory.at())),
+                    false => call!(atp_job_try_window(job, memory.at())),
                 }
             }
             Step::Begin { cancel, .. } => match cancel {
-                true => call!(atp_stream_begin_cancel(stream)),
-                false => call!(atp_stream_begin_finish(stream)),
+                true => call!(atp_job_begin_cancel(job)),
+                false => call!(atp_job_begin_finish(job)),
             },
             Step::TryOutcome { size, .. } => {
                 let mut memory = Memory::new(*size, size_of::<atp_report>());
-                call!(atp_stream_try_outcome(stream, memory.at()))
+                call!(atp_job_try_outcome(job, memory.at()))
             }
             Step::Look { .. } => {
                 let mut fd = -1;
-                call!(atp_stream_changed_fd(stream, &raw mut fd))
+                call!(atp_job_changed_fd(job, &raw mut fd))
             }
         };
-        self.expect_sender(true, handle, status);
+        self.expect(&self.jobs, handle, status);
     }
 }

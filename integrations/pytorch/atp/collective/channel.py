@@ -1,6 +1,6 @@
-"""One array that is reduced in every step: in PyTorch, a bucket. It has a stream to each rank.
+"""One array that is reduced in every step: in PyTorch, a bucket. It has a job to each rank.
 
-A step of an all-reduce is two windows of each stream. The first one (an even number) has this
+A step of an all-reduce is two windows of each job. The first one (an even number) has this
 rank's part of the peer's shard. The second one has the mean of this rank's own shard, exactly. A
 step of a reduce-scatter is the first window alone.
 """
@@ -56,15 +56,15 @@ class Channel:
         rank: int,
         options: Options,
         inbox: Inbox,
-        open_streams: Callable[[dict[int, atp.Stream], int], None],
+        open_jobs: Callable[[dict[int, atp.Job], int], None],
         stats: Stats,
         on_error: Callable[[BaseException], CollectiveError],
     ):
-        """``open_streams(streams, part_bytes)`` opens a stream to each rank, and adds it to
-        ``streams``. ``part_bytes``: the length of the longest part."""
+        """``open_jobs(jobs, part_bytes)`` opens a job to each rank, and adds it to
+        ``jobs``. ``part_bytes``: the length of the longest part."""
         self._plan, self._rank, self._options = plan, rank, options
         self._layout, self._name, self._wire = plan.layout, plan.name, plan.wire
-        self.inbox, self._open_streams, self._stats = inbox, open_streams, stats
+        self.inbox, self._open_jobs, self._stats = inbox, open_jobs, stats
         self._on_error = on_error
         self.peers = Peers(plan.name, plan.windows, options, inbox, self._on_report)
         self._parts: dict[int, Contribution] = {}
@@ -161,10 +161,10 @@ class Channel:
 
     def _open(self) -> None:
         largest = max(shard.elements for shard in self._layout.shards)
-        self._open_streams(self.peers.streams, largest * values.item_bytes(self._wire))
+        self._open_jobs(self.peers.jobs, largest * values.item_bytes(self._wire))
         self._parts = {
             peer: Contribution(self._layout.shards[peer], self._options, self._wire, self._rank)
-            for peer in self.peers.streams
+            for peer in self.peers.jobs
         }
         self._means = [
             ShardMean(

@@ -19,7 +19,7 @@ from atp.collective.inbox import EXACT, Inbox
 from atp.collective.layout import Region, integer
 from atp.collective.options import Options
 from atp.collective.plan import Kind, Operation, planned
-from atp.collective.shutdown import ABORT_TIMEOUT_S, PeerStream, abort, shut_down
+from atp.collective.shutdown import ABORT_TIMEOUT_S, PeerJob, abort, shut_down
 from atp.collective.stats import Stats
 from atp.collective.store import Store
 from atp.collective.values import Array
@@ -56,8 +56,8 @@ class Collective:
         self._failure: CollectiveError | None = None
         self._is_closed = False
         self._counts: dict[str, int] = {}
-        self._abort_streams: dict[int, atp.Stream] = {}
-        """The streams of a rank that failed before its first step."""
+        self._abort_jobs: dict[int, atp.Job] = {}
+        """The jobs of a rank that failed before its first step."""
         self._process = os.getpid()
         self._ends = Ends(store, f"atp.collective/{name}", rank, ranks, self.options)
         self._receiver, self._rendezvous = self._ends.receiver, self._ends.rendezvous
@@ -77,7 +77,7 @@ class Collective:
         """The mean of ``array`` over all ranks, as a new array of its shape and type: ``float64``,
         ``float32`` or ``float16``, in the order of C. Half precision is summed in single precision.
 
-        ``name``, the type and the regions are the same in every step: they stand for streams. Don't
+        ``name``, the type and the regions are the same in every step: they stand for jobs. Don't
         change the array before the future is done. ``step`` counts from 0; by default, by name.
         ``wire`` is the type of the elements in messages, if it isn't the array's and ``Options``
         have none.
@@ -153,7 +153,7 @@ class Collective:
                 for channel in channels:
                     channel.join(max(0.0, deadline - time.monotonic()))
             peer_timeout_s = self.options.peer_timeout_s
-            shut_down(self._peer_streams(), lambda: self._failure is not None, peer_timeout_s)
+            shut_down(self._peer_jobs(), lambda: self._failure is not None, peer_timeout_s)
         finally:
             self._receiver.close()
             self._thread.join()
@@ -190,7 +190,7 @@ class Collective:
             self.rank,
             self.options,
             self._inbox(serial),
-            lambda streams, part_bytes: self._ends.open(streams, serial, part_bytes),
+            lambda jobs, part_bytes: self._ends.open(jobs, serial, part_bytes),
             self.stats,
             self._fail,
         )
@@ -253,30 +253,30 @@ class Collective:
             inbox.fail(failure)
         # A rank relays the reason: else others see it leave before they know why.
         if not is_relayed:
-            self._open_abort_streams()
+            self._open_abort_jobs()
         message = self._rendezvous.abort_message(str(failure))
-        streams = [each.stream for each in self._peer_streams()]
-        abort(streams, message, 0.0 if is_relayed else ABORT_TIMEOUT_S)
+        jobs = [each.job for each in self._peer_jobs()]
+        abort(jobs, message, 0.0 if is_relayed else ABORT_TIMEOUT_S)
         return failure
 
-    def _open_abort_streams(self) -> None:
+    def _open_abort_jobs(self) -> None:
         """Others may wait for the first step of a rank that never begins one."""
         with self._lock:
-            reached = {peer for channel in self._channels.values() for peer in list(channel.peers.streams)}
+            reached = {peer for channel in self._channels.values() for peer in list(channel.peers.jobs)}
         try:
-            self._ends.open(self._abort_streams, 0, 0, without=reached)
+            self._ends.open(self._abort_jobs, 0, 0, without=reached)
         except atp.Error:
             pass
 
-    def _peer_streams(self) -> list[PeerStream]:
-        """Every stream, with the state of its peer."""
+    def _peer_jobs(self) -> list[PeerJob]:
+        """Every job, with the state of its peer."""
         with self._lock:
             channels = list(self._channels.values())
-        streams = [
-            PeerStream(stream, partial(channel.inbox.has_left, peer))
+        jobs = [
+            PeerJob(job, partial(channel.inbox.has_left, peer))
             for channel in channels
-            for peer, stream in list(channel.peers.streams.items())
+            for peer, job in list(channel.peers.jobs.items())
         ]
-        for peer, stream in list(self._abort_streams.items()):
-            streams.append(PeerStream(stream, partial(self._inbox(0).has_left, peer)))
-        return streams
+        for peer, job in list(self._abort_jobs.items()):
+            jobs.append(PeerJob(job, partial(self._inbox(0).has_left, peer)))
+        return jobs

@@ -1,4 +1,4 @@
-"""Where a rank's streams end: its own receiver, and those of the other ranks."""
+"""Where a rank's jobs end: its own receiver, and those of the other ranks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from atp.collective.options import Options
 from atp.collective.rendezvous import Rendezvous, join, own_address
 from atp.collective.store import Store
 
-STREAMS_MAX = 16_384
-"""Streams that a receiver takes. One host may have three quarters of them."""
+JOBS_MAX = 16_384
+"""Jobs that a receiver takes. One host may have three quarters of them."""
 MESSAGE_BYTES_MAX = 2 << 20
 """The longest messages are pieces of means, and chunks."""
 BUFFER_BYTES = 4 << 20
@@ -24,7 +24,7 @@ port before others learn it, and never another one. Ranks that wait send a keepa
 
 
 class Ends:
-    """A rank's receiver, and streams to the other ranks."""
+    """A rank's receiver, and jobs to the other ranks."""
 
     def __init__(self, store: Store, prefix: str, rank: int, ranks: int, options: Options):
         """Waits until all ranks have published their addresses."""
@@ -40,17 +40,17 @@ class Ends:
 
     @property
     def arrays_max(self) -> int:
-        """Each array has a stream from every other rank."""
-        return STREAMS_MAX * 3 // 4 // (self._ranks - 1)
+        """Each array has a job from every other rank."""
+        return JOBS_MAX * 3 // 4 // (self._ranks - 1)
 
     def open(
         self,
-        streams: dict[int, atp.Stream],
+        jobs: dict[int, atp.Job],
         serial: int,
         part_bytes: int,
         without: Collection[int] = (),
     ) -> None:
-        """Opens a stream to each rank that isn't in ``without``, and adds it to ``streams``.
+        """Opens a job to each rank that isn't in ``without``, and adds it to ``jobs``.
 
         ``serial``: the number of the array. ``part_bytes``: the length of the longest part.
         """
@@ -65,7 +65,7 @@ class Ends:
             peer = (self._rank + distance) % self._ranks
             if peer in without:
                 continue
-            streams[peer] = atp.Stream(
+            jobs[peer] = atp.Job(
                 self.rendezvous.addresses[peer],
                 id=self.rendezvous.job(serial, self._rank),
                 groups=groups,
@@ -84,7 +84,7 @@ class Ends:
         try:
             receiver = atp.Receiver(
                 (host, 0),
-                sources_max=STREAMS_MAX,
+                sources_max=JOBS_MAX,
                 message_bytes_max=MESSAGE_BYTES_MAX,
                 **self._daemon(),
             )

@@ -6,7 +6,7 @@ _SENTENCE_CHARACTERS_MAX = 400
 
 
 class CollectiveError(RuntimeError):
-    """A reduction failed, and no later one of any rank works: the streams are closed. Or an
+    """A reduction failed, and no later one of any rank works: the jobs are closed. Or an
     argument is wrong: then nothing was sent, and reductions go on."""
 
 

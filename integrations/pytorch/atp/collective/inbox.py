@@ -17,24 +17,24 @@ AHEAD_MAX = 8
 """Windows that a rank can be ahead, generously: it needs the others for each step."""
 
 Source = tuple[str, int]
-"""The address of a stream: host and port."""
+"""The address of a job: host and port."""
 Key = tuple[int, Source, int]
-"""A rank, its stream and a window."""
+"""A rank, its job and a window."""
 
 
 class Inbox:
     """Messages by rank and window.
 
-    Any process of a rank's host can send to this one, under a rank's job id. So a rank's stream is
+    Any process of a rank's host can send to this one, under a rank's job id. So a rank's job is
     the first one with an exact message that begins with ``hello``, which only ranks know.
-    Messages of other streams are never handed out.
+    Messages of other jobs are never handed out.
     """
 
     def __init__(self, hello: bytes) -> None:
         self.hello = hello
         self._changed = threading.Condition()
         self._sources: dict[int, Source] = {}
-        """The stream of each rank that has sent a hello."""
+        """The job of each rank that has sent a hello."""
         self._messages: dict[Key, list[atp.Message]] = {}
         self._bytes: dict[Key, int] = {}
         """The bytes of exact messages."""
@@ -73,14 +73,14 @@ class Inbox:
                 self._changed.notify_all()
 
     def leave(self, rank: int, source: Source) -> None:
-        """The stream has ended. Without a hello, it may be the stream of another process."""
+        """The job has ended. Without a hello, it may be the job of another process."""
         with self._changed:
             if self._sources.get(rank) == source:
                 self._left.add(rank)
                 self._changed.notify_all()
 
     def has_left(self, rank: int) -> bool:
-        """Whether the rank has ended its stream."""
+        """Whether the rank has ended its job."""
         return rank in self._left
 
     def _key(self, rank: int, window: int) -> Key | None:

@@ -125,7 +125,7 @@ class Layout:
         self.digest = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
         """Equal for equal layouts."""
         self.chunks = max(shard.chunks for shard in self.shards)
-        """Those of the shard that has most."""
+        """The number of chunks of the shard that has most."""
 
 
 def _borders(elements: int, ranks: int, shards: Sequence[int] | None) -> list[int]:

@@ -4,8 +4,8 @@ A rank calls it whenever it waits. The three signs of a lost rank, and where eac
 
 | sign | error | found by |
 |---|---|---|
-| a stream to the rank ended: timeout, or a closed port | doesn't answer | ``raise_if_lost`` |
-| the rank ended its stream before it sent everything | left before | ``Inbox``, ``reason`` |
+| a job to the rank ended: timeout, or a closed port | doesn't answer | ``raise_if_lost`` |
+| the rank ended its job before it sent everything | left before | ``Inbox``, ``reason`` |
 | the rank answers, but sends nothing before the deadline | is too late | ``Inbox``, ``Peers`` |
 
 A rank that fails sends an abort message with the reason. Then that reason is the error.
@@ -22,7 +22,7 @@ from atp.collective.inbox import EXACT, Inbox
 
 POLL_S = 0.002
 REASON_TIMEOUT_S = 1.0
-"""How long a rank whose stream has ended waits for the reason."""
+"""How long a rank whose job has ended waits for the reason."""
 KEEPALIVE_S = 1.0
 """The interval between the keepalives of a rank that waits."""
 
@@ -32,10 +32,10 @@ class LostRankDetector:
     first."""
 
     def __init__(
-        self, name: str, peer_timeout_s: float, inbox: Inbox, streams: Mapping[int, atp.Stream]
+        self, name: str, peer_timeout_s: float, inbox: Inbox, jobs: Mapping[int, atp.Job]
     ):
-        """``streams``: the stream to each rank, which the channel opens later."""
-        self._name, self._inbox, self._streams = name, inbox, streams
+        """``jobs``: the job to each rank, which the channel opens later."""
+        self._name, self._inbox, self._jobs = name, inbox, jobs
         self._keepalive_s = min(KEEPALIVE_S, peer_timeout_s / 4)
         self._next_keepalive = 0.0
         self._step = 0
@@ -47,9 +47,9 @@ class LostRankDetector:
     def raise_if_lost(self) -> None:
         """Raises if a rank doesn't answer: its host or process may have died. A rank that has left
         is done, and needs no answer."""
-        for peer, stream in self._remaining():
+        for peer, job in self._remaining():
             try:
-                stream.try_outcome()
+                job.try_outcome()
             except atp.ShortError as error:
                 reason = self.reason([peer], _reason_timeout_s(error))
                 # The rank has left in the meantime, or another one has failed.
@@ -60,18 +60,18 @@ class LostRankDetector:
         self._send_keepalives()
 
     def explained(self, error: atp.Error) -> BaseException:
-        """An error of a stream, as one about its rank."""
+        """An error of a job, as one about its rank."""
         # A rank that has left may be done. Another one is more likely the cause.
-        for peer, stream in [*self._remaining(), *self._streams.items()]:
+        for peer, job in [*self._remaining(), *self._jobs.items()]:
             try:
-                stream.try_outcome()
+                job.try_outcome()
             except atp.Error as ended:
                 return self.reason([peer], _reason_timeout_s(ended)) or _lost(peer, ended)
         return self._inbox.failure or error
 
     def reason(self, peers: Sequence[int], timeout_s: float) -> CollectiveError | None:
-        """Why the stream to one of ``peers`` may have ended. A rank that leaves ends its own
-        streams before it refuses those of others, but the receiving thread may hand that over
+        """Why the job to one of ``peers`` may have ended. A rank that leaves ends its own
+        jobs before it refuses those of others, but the receiving thread may hand that over
         later."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -87,9 +87,9 @@ class LostRankDetector:
                 return None
             time.sleep(POLL_S)
 
-    def _remaining(self) -> list[tuple[int, atp.Stream]]:
-        """The ranks that haven't left, and the streams to them."""
-        return [each for each in self._streams.items() if not self._inbox.has_left(each[0])]
+    def _remaining(self) -> list[tuple[int, atp.Job]]:
+        """The ranks that haven't left, and the jobs to them."""
+        return [each for each in self._jobs.items() if not self._inbox.has_left(each[0])]
 
     def _send_keepalives(self) -> None:
         """Sends each rank an empty message now and then while this one waits.
@@ -100,11 +100,11 @@ class LostRankDetector:
         if time.monotonic() < self._next_keepalive:
             return
         self._delay_keepalives()
-        for _, stream in self._remaining():
+        for _, job in self._remaining():
             try:
-                stream.try_send_many([b""], EXACT)
+                job.try_send_many([b""], EXACT)
             except atp.Error:
-                pass  # The stream has just ended: the next check says why.
+                pass  # The job has just ended: the next check says why.
 
     def _delay_keepalives(self) -> None:
         self._next_keepalive = time.monotonic() + self._keepalive_s

@@ -73,7 +73,7 @@ def unpack(
 
 
 def _as_bytes(rows: Array) -> Array:
-    """The same memory. There may be no rows."""
+    """The memory of the rows, as bytes. There may be no rows."""
     return rows.view(np.uint8).reshape(len(rows), rows.shape[1] * rows.itemsize)
 
 

@@ -1,4 +1,4 @@
-"""The streams of one channel to the other ranks. ``lost_rank`` checks whether the ranks answer."""
+"""The jobs of one channel to the other ranks. ``lost_rank`` checks whether the ranks answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPORT_S = 0.002
 
 
 class Peers:
-    """The streams of a channel. In each step, ``begin`` is called first."""
+    """The jobs of a channel. In each step, ``begin`` is called first."""
 
     def __init__(
         self,
@@ -31,13 +31,13 @@ class Peers:
         """``on_report``: gets each report of a window with parts, and its rank."""
         self._name, self._windows, self._options = name, windows, options
         self._inbox, self._on_report = inbox, on_report
-        self.streams: dict[int, atp.Stream] = {}
+        self.jobs: dict[int, atp.Job] = {}
         self._confirmed: dict[int, int] = {}
         """The last window with parts that the peer has confirmed."""
         self._msrs = [float(msr) for msr in options.groups.msrs]
         self._step = 0
         self._deadline = 0.0
-        self.lost_ranks = LostRankDetector(name, options.peer_timeout_s, inbox, self.streams)
+        self.lost_ranks = LostRankDetector(name, options.peer_timeout_s, inbox, self.jobs)
 
     def begin(self, step: int, deadline: float) -> None:
         """``deadline``: the end of what the step may take, ``time.monotonic``."""
@@ -49,8 +49,8 @@ class Peers:
         for group, (before, now) in enumerate(zip(self._msrs, msrs, strict=True), start=1):
             is_exact = self._options.groups.msrs[group - 1] == 1
             if before != now and not is_exact:
-                for stream in self.streams.values():
-                    stream.set_msr(group, now)
+                for job in self.jobs.values():
+                    job.set_msr(group, now)
         self._msrs = msrs
 
     def send(
@@ -64,25 +64,25 @@ class Peers:
         """Raises if the peer takes nothing until the deadline."""
         left_s = max(0.0, self._deadline - time.monotonic())
         try:
-            self.streams[peer].send_many(messages, group, copy=copy, timeout=left_s)
+            self.jobs[peer].send_many(messages, group, copy=copy, timeout=left_s)
         except atp.TimedOutError as error:
             raise self._late(peer, f"reading step {self._step} of {self._name}") from error
 
     def end_window(self, peer: int) -> None:
-        self.streams[peer].begin_end_window()
+        self.jobs[peer].begin_end_window()
 
     def take_reports(self, peer: int, wait_s: float = 0.0) -> None:
         """Hands over the reports of lost messages. Waits for one report at most."""
-        stream = self.streams[peer]
+        job = self.jobs[peer]
         try:
-            report = stream.next_window(timeout=wait_s) if wait_s > 0 else stream.try_window()
+            report = job.next_window(timeout=wait_s) if wait_s > 0 else job.try_window()
         except atp.TimedOutError:
             return
         while report is not None:
             if report.window % self._windows == 0:
                 self._confirmed[peer] = report.window
                 self._on_report(peer, report)
-            report = stream.try_window()
+            report = job.try_window()
 
     def await_reports(
         self, window: int, what: str, then: Callable[[int], None], *, owes: bool = True
@@ -90,7 +90,7 @@ class Peers:
         """Waits until the peers have confirmed the parts that were sent as ``window``. Calls
         ``then`` for each peer that has. ``owes``: whether ``then`` sends something that the peers
         need."""
-        waiting = list(self.streams)
+        waiting = list(self.jobs)
         while waiting:
             for peer in list(waiting):
                 self.take_reports(peer)

@@ -16,9 +16,9 @@ from atp.collective.options import Options
 from atp.collective.values import Array
 
 CHUNKS_MAX = 1 << 15
-"""Of a part, that is, for one rank. A stream holds 65,536 messages (``MESSAGES_HELD_MAX`` of the
-library), which is room for the parts of two steps. With more chunks it waits until some arrive,
-also some that may be lost."""
+"""Chunks of a part, that is, for one rank. A job holds 65,536 messages (``MESSAGES_HELD_MAX``
+of the library), which is room for the parts of two steps. With more chunks it waits until some
+arrive, also some that may be lost."""
 CHUNK_BYTES_MAX = 1 << 20
 WORTH_IT = 0.9
 """Wider chunks have to be fewer by a tenth. Short regions have a chunk each, however wide."""
@@ -105,7 +105,7 @@ class Plan:
     windows: int
     """Windows of a step: the same in all steps, so that a window's number says what it has."""
     regions: tuple[Region, ...]
-    """Those that the caller gave, with their names. Those of the layout are merged."""
+    """The regions that the caller gave, with their names. The layout merges them."""
 
 
 def planned(name: str, kind: Kind, options: Options, ranks: int) -> Plan:

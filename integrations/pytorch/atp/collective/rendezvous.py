@@ -39,7 +39,7 @@ class Rendezvous:
     """Secret: only the ranks of this session can send it."""
 
     def job(self, serial: int, rank: int) -> int:
-        """The job id of a rank's streams for one channel."""
+        """The id of a rank's jobs for one channel."""
         return self.first_job + serial * _RANKS + rank
 
     def place(self, job: int, source: tuple[str, int]) -> tuple[int, int] | None:

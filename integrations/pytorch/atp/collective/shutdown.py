@@ -15,92 +15,92 @@ import atp
 from atp.collective.inbox import EXACT
 
 SHUTDOWN_TIMEOUT_S = 2.0
-"""How long a rank that closes waits for its streams to end."""
+"""How long a rank that closes waits for its jobs to end."""
 ABORT_TIMEOUT_S = 2.0
 """How long a rank that failed tries to send the reason."""
 POLL_S = 0.005
 
 
 @dataclass
-class PeerStream:
-    """A stream to a rank, and whether that rank has ended its own stream to this one."""
+class PeerJob:
+    """A job to a rank, and whether that rank has ended its own job to this one."""
 
-    stream: atp.Stream
+    job: atp.Job
     has_peer_left: Callable[[], bool]
 
 
 def shut_down(
-    streams: Collection[PeerStream], has_failed: Callable[[], bool], peer_timeout_s: float
+    jobs: Collection[PeerJob], has_failed: Callable[[], bool], peer_timeout_s: float
 ) -> None:
-    """Ends all streams.
+    """Ends all jobs.
 
     A rank leaves once it has all of its results. So a rank that has left needs nothing more, even
     if it didn't answer before it left: the answer may have been lost.
     """
-    _wait_for(streams, lambda each: has_failed() or _is_confirmed(each), peer_timeout_s)
-    for each in streams:
-        _try(each.stream.begin_finish if has_failed() else each.stream.begin_cancel)
+    _wait_for(jobs, lambda each: has_failed() or _is_confirmed(each), peer_timeout_s)
+    for each in jobs:
+        _try(each.job.begin_finish if has_failed() else each.job.begin_cancel)
     timeout_s = ABORT_TIMEOUT_S if has_failed() else SHUTDOWN_TIMEOUT_S
-    _wait_for(streams, _has_ended, min(timeout_s, peer_timeout_s))
-    for each in streams:
-        _try(partial(each.stream.finish, timeout=0))
+    _wait_for(jobs, _has_ended, min(timeout_s, peer_timeout_s))
+    for each in jobs:
+        _try(partial(each.job.finish, timeout=0))
 
 
-def abort(streams: Collection[atp.Stream], message: bytes, timeout_s: float) -> None:
-    """Ends the streams with the abort message. A stream that has no room for it waits for its
+def abort(jobs: Collection[atp.Job], message: bytes, timeout_s: float) -> None:
+    """Ends the jobs with the abort message. A job that has no room for it waits for its
     window, for ``timeout_s`` at most."""
-    waiting = list(streams)
+    waiting = list(jobs)
     deadline = time.monotonic() + timeout_s
-    while waiting := [stream for stream in waiting if not _try_abort(stream, message)]:
+    while waiting := [job for job in waiting if not _try_abort(job, message)]:
         if time.monotonic() >= deadline:
             return
         time.sleep(POLL_S)
 
 
-def _try_abort(stream: atp.Stream, message: bytes) -> bool:
-    """Whether the stream has the message, or has ended."""
+def _try_abort(job: atp.Job, message: bytes) -> bool:
+    """Whether the job has the message, or has ended."""
     try:
-        if not stream.try_send_many([message], EXACT):
-            stream.try_window()
+        if not job.try_send_many([message], EXACT):
+            job.try_window()
             return False
-        stream.begin_finish()
-    except Exception:  # The stream has ended.
+        job.begin_finish()
+    except Exception:  # The job has ended.
         pass
     return True
 
 
-def _is_confirmed(each: PeerStream) -> bool:
+def _is_confirmed(each: PeerJob) -> bool:
     """Whether the peer has confirmed all windows, or needs them no more."""
     if each.has_peer_left():
         return True
     try:
-        while each.stream.try_window() is not None:
+        while each.job.try_window() is not None:
             pass
-        return not each.stream.awaits_window
+        return not each.job.awaits_window
     except atp.Error:
         return True
 
 
-def _has_ended(each: PeerStream) -> bool:
+def _has_ended(each: PeerJob) -> bool:
     if each.has_peer_left():
         return True
     try:
-        return each.stream.try_outcome() is not None
+        return each.job.try_outcome() is not None
     except atp.Error:
         return True
 
 
 def _wait_for(
-    streams: Collection[PeerStream], holds: Callable[[PeerStream], bool], timeout_s: float
+    jobs: Collection[PeerJob], holds: Callable[[PeerJob], bool], timeout_s: float
 ) -> None:
-    """Waits until ``holds`` is true of all streams, or for ``timeout_s``."""
+    """Waits until ``holds`` is true of all jobs, or for ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
-    while not all([holds(each) for each in streams]) and time.monotonic() < deadline:
+    while not all([holds(each) for each in jobs]) and time.monotonic() < deadline:
         time.sleep(POLL_S)
 
 
 def _try(work: Callable[[], object]) -> None:
-    """A stream that has failed needs no end."""
+    """A job that has failed needs no end."""
     try:
         work()
     except atp.Error:

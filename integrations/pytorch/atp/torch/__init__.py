@@ -1,7 +1,7 @@
 """Gradients over ATP: ``ddp.register_comm_hook(atp.torch.State(model), atp.torch.allreduce_hook)``,
 and for FSDP2 ``atp.torch.shard_over_atp(atp.torch.State(), model)``.
 
-A state has the streams to the other ranks. ``atp.collective`` has the options and the policies.
+A state has the jobs to the other ranks. ``atp.collective`` has the options and the policies.
 """
 
 from atp.collective import (

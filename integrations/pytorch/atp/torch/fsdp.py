@@ -15,7 +15,7 @@ NEEDED = "FSDP2 over ATP needs PyTorch 2.15 or newer"
 def shard_over_atp(state: State, model: torch.nn.Module) -> None:
     """Carries the gradients of a model over ATP. Call it once all ``fully_shard`` were called.
 
-    Each module that ``fully_shard`` wrapped gets a stream to each rank. The process group of the
+    Each module that ``fully_shard`` wrapped gets a job to each rank. The process group of the
     state is that over which the modules are sharded. The state needs no model: the names and kinds
     of parameters are those in ``model``. A step of a module is one reduction of its gradients.
     """

@@ -113,7 +113,7 @@ class AtpReduceScatter(ReduceScatter):
         return None
 
     def _layout(self, elements: int, ranks: int) -> tuple[str, list[Region]]:
-        """The streams' name and the regions. Each rank's shard has a part of each parameter."""
+        """The jobs' name and the regions. Each rank's shard has a part of each parameter."""
         regions = list(self._regions()) * ranks
         if sum(region.elements for region in regions) != elements:
             # Parameters without a gradient are left out, and nothing says which. So all are exact.

@@ -34,7 +34,7 @@ def is_exact(name: str, module: torch.nn.Module | None, parameter: torch.nn.Para
 
 
 class State:
-    """The streams of one model's gradients. Leaving a ``with`` block ends all threads.
+    """The jobs of one model's gradients. Leaving a ``with`` block ends all threads.
 
     Make a state in every rank of the group, with the same options.
 
