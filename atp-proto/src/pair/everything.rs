@@ -87,7 +87,7 @@ impl Scenario {
         self
     }
 
-    /// Draws whether the application cancels the job, and when. It has random numbers of its own, so
+    /// Draws whether and when the application cancels the job. It has random numbers of its own, so
     /// that the rest of a seed's scenario stays the same.
     fn with_cancel(mut self) -> Self {
         let rng = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0xca_9ce1);

@@ -7,8 +7,8 @@
 //! 2. calls [`Job::work`], then sends what the sender and the lanes let out;
 //! 3. calls [`Job::report_ends`], and takes the events and the outcome.
 //!
-//! Lanes stay beside the job: a flow changes between [`Lanes`](super::Lanes) and those of a daemon
-//! while its job goes on, and the daemon's need memory of the kernel.
+//! Lanes stay beside the job. A flow moves between [`Lanes`](super::Lanes) and a daemon's lanes
+//! while its job goes on, and a daemon's lanes are pages that the library maps.
 
 mod deadlines;
 #[cfg(test)]
@@ -26,11 +26,11 @@ use windows::Windows;
 pub struct NewMessage<D> {
     /// The number of its window.
     pub window: u32,
-    /// Its group.
+    /// The group.
     pub group: u8,
     /// The length of the data.
     pub len_bytes: u32,
-    /// Bytes, or where they are.
+    /// The bytes, or where they are.
     pub data: D,
 }
 
@@ -54,7 +54,7 @@ pub enum Command {
         window: u32,
         /// The group.
         group: u8,
-        /// Its new rate.
+        /// The new rate.
         msr: Msr,
     },
     /// The application has dropped the job: see [`Job::is_abandoned`].
@@ -64,25 +64,26 @@ pub enum Command {
 /// News for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A window needs no more messages. Its number.
+    /// The window of this number needs no more messages.
     Complete(u32),
-    /// A window has ended, every one in order. The empty window at the end of a stream has no such
-    /// event.
+    /// A window has ended. Each is reported once, in order; the empty window at the end of a stream
+    /// is not.
     WindowEnded(EndedWindow),
     /// The answer to the oldest [`Command::SetMsr`] without one.
     MsrAnswer(Result<(), MsrError>),
-    /// A window would miss its deadline, for the first time in this job: its lanes yield less to
-    /// exact traffic. Its number.
+    /// The window of this number would miss its deadline, the first of this job that would: its
+    /// lanes yield less to exact traffic.
     Hurried(u32),
 }
 
-/// A sender with what its application wants of it. `D` is a message's data, or where it lies.
+/// A sender with its application's messages and commands. `D` is a message's data, or says where
+/// that is.
 #[derive(Debug)]
 pub struct Job<D> {
     /// The host gives packets and timeouts to the sender itself. Only the job queues messages, and
     /// begins and ends windows.
     pub sender: Sender,
-    /// Messages and commands in order, the first of a window that can't begin yet.
+    /// Messages and commands that wait for a window that can't begin yet.
     messages: VecDeque<NewMessage<D>>,
     commands: VecDeque<Command>,
     is_abandoned: bool,
