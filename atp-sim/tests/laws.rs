@@ -203,3 +203,18 @@ fn polite__loses_as_often_as_its_equation_says() {
         }
     }
 }
+
+/// A host's daemon takes its law from the profile of its switches.
+#[test]
+fn run__in_one_queue_atp_has_the_profile_s_law() {
+    let of = |scheme: &str| {
+        let profile = Some(switch_profiles::Profile::one_queue());
+        let network_spec = NetworkSpec::Star(Star { hosts: 4 });
+        let scheme = scheme.parse().unwrap();
+        let outcome = Point { scheme, profile, network_spec, ..Point::default() }.run();
+        let times = outcome.jobs.iter().map(|job| job.completion_ps).collect::<Vec<_>>();
+        (outcome.events, outcome.packets_dropped, times)
+    };
+    assert_eq!(of("atp"), of("atp:full:yield+advice+window"));
+    assert_ne!(of("atp"), of("atp:paper+advice+window"));
+}

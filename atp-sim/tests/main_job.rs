@@ -124,11 +124,12 @@ fn main_job__in_one_queue_the_profile_s_law_is_fair() {
     let ratio = mean(&in_one_queue(tcp.clone()), of) / mean(&tcp, of);
     assert!((ratio - 1.0).abs() < 0.01, "TCP takes {ratio} of its time");
     let tcp_s = mean(&in_one_queue(tcp), exact);
-    let fair = in_one_queue(atp(&format!("atp:full:{law}+advice+window")));
+    let fair = in_one_queue(atp("atp"));
+    assert_eq!(fair.run(), in_one_queue(atp(&format!("atp:full:{law}+advice+window"))).run());
     assert!(mean(&fair, of) < 1.1, "{}", mean(&fair, of));
     let fair_s = mean(&fair, exact);
     assert!(fair_s < tcp_s, "exact requests take {fair_s} s, beside TCP {tcp_s} s");
-    let greedy_s = mean(&in_one_queue(atp("atp")), exact);
+    let greedy_s = mean(&in_one_queue(atp("atp:paper+advice+window")), exact);
     assert!(greedy_s > 2.0 * tcp_s, "exact requests take {greedy_s} s, beside TCP {tcp_s} s");
 }
 
@@ -182,11 +183,10 @@ fn main_job__senders_and_receivers_of_different_settings() {
         MainJob { profile, sender_profile, receiver_profile, seed: 1, ..atp(name) }.run()
     };
     let alone = with(MainJobTransport::Alone).run();
-    let yields = "atp:full:yield+advice+window";
     for switch in [&one_queue, &default] {
         // Both ends yield to the same exact traffic. DSCP 0 is in the same FIFO on any switch.
-        let both = of(switch, yields, stated(&one_queue), stated(&default));
-        let once = of(switch, yields, stated(&one_queue), DaemonProfile::Unstated);
+        let both = of(switch, "atp", stated(&one_queue), stated(&default));
+        let once = of(switch, "atp", stated(&one_queue), DaemonProfile::Unstated);
         let ratio = both.of_ideal / once.of_ideal;
         assert!(once.of_ideal < 1.1 && (1.15..1.35).contains(&ratio), "{both:?} {once:?}");
         assert!(both.dropped_share + once.dropped_share < 0.001, "{both:?} {once:?}");

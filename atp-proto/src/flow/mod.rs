@@ -4,6 +4,8 @@
 //! - [`Job`]: executes the application's commands, and begins, ends and reports windows.
 //! - [`Lanes`]: paces, stamps, marks and counts the packets of each lane, and runs the laws. For a
 //!   host without a daemon.
+//! - [`PacedLane`]: one such lane, whatever keeps its counters. [`Lanes`] keeps them by itself; the
+//!   simulator's host has the memory of a daemon's programs.
 //! - [`Probers`]: probes about packets without ACKs of their own. For a host whose daemon's programs
 //!   do the rest.
 //! - [`Pacer`], [`ReadLag`] and [`ByGroup`]: what both kinds of hosts use.
@@ -11,15 +13,20 @@
 mod by_group;
 mod epochs;
 mod job;
+mod lane;
+mod lane_memory;
 mod lanes;
 mod pacer;
 mod prober;
 mod read_lag;
+mod thread_memory;
 
 pub use by_group::ByGroup;
 pub use epochs::SharedRing;
 pub use job::{Command, Event, Job, NewMessage};
-pub use lanes::{Clock, Handover, LaneHandover, LaneSettings, Lanes};
+pub use lane::{Clock, LaneNews, LawInput, PacedLane};
+pub use lane_memory::LaneMemory;
+pub use lanes::{Handover, LaneHandover, LaneSettings, Lanes};
 pub use pacer::Pacer;
 pub use prober::{Probe, Probers};
 pub use read_lag::ReadLag;

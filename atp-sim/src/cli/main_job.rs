@@ -62,12 +62,13 @@ pub struct Options {
     /// their queue
     #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = whole_number(0, 10))]
     reverse_flows: u64,
-    /// The queue profile of the switch: default, paper, one-queue or a file; the law is the
-    /// scheme's in any of them [default: the scheme's own]
+    /// The queue profile of the switch: default, paper, one-queue or a file [default: the scheme's
+    /// own]
     #[arg(long, value_name = "FILE", value_parser = profile)]
     profile: Option<Profile>,
     /// The queue profile of the senders' daemons: a name or a file as above, or none for a daemon
-    /// without one; the law is the scheme's [default: the switch's]
+    /// without one. It gives the scheme atp its law, as a daemon does; without a profile that is
+    /// yield [default: the switch's]
     #[arg(long, value_name = "FILE", value_parser = daemon_profile)]
     sender_profile: Option<DaemonProfile>,
     /// The queue profile of the receiver's daemon, as above: one of one queue, or none, subtracts

@@ -73,8 +73,8 @@ pub struct Options {
     #[arg(long, value_name = "CHOICE", default_value_t, help_heading = NETWORK)]
     load_balancing: LoadBalancing,
     /// The queue profile of ATP's switches: default, paper, one-queue, or a file in the format of
-    /// switch-profiles/default.toml; the law is the scheme's in any of them. One queue for all
-    /// traffic is that of other schemes too, except pFabric, NDP and Aeolus
+    /// switch-profiles/default.toml. The scheme atp takes its law from it, as a daemon does. One
+    /// queue for all traffic is that of other schemes too, except pFabric, NDP and Aeolus
     /// [default: paper for atp:paper and other names with a colon, default for the rest]
     #[arg(long, value_name = "FILE", help_heading = NETWORK, value_parser = profile)]
     profile: Option<Profile>,

@@ -1,5 +1,6 @@
 //! Parses option values. Each error names the valid values.
 
+use atp_common::laws::RateLaw;
 use atp_sim::{experiment::DaemonProfile, workload::Sizes};
 use std::{
     fmt::{self, Display},
@@ -31,7 +32,15 @@ impl fmt::Display for NamedSizes {
 
 /// Loads a queue profile: a shipped one by its name, or a file.
 pub fn profile(name: &str) -> Result<Profile, String> {
-    Profile::load(name.as_ref()).map_err(|error| format!("{:#}", anyhow::Error::from(error)))
+    let profile = Profile::load(name.as_ref());
+    let profile = profile.map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
+    match profile.law() {
+        Some(law) if RateLaw::ALL.iter().all(|known| known.1 != law) => Err(format!(
+            "{name} has the law {law:?}, which isn't known: choose one of {}",
+            RateLaw::ALL.map(|known| known.1).join(", ")
+        )),
+        _ => Ok(profile),
+    }
 }
 
 /// Loads the queue profile of a daemon, which may have none.

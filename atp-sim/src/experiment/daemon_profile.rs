@@ -1,5 +1,7 @@
 //! The queue profile of a host's daemon, which may be another one than the switch's.
 
+use crate::scheme::LawChoice;
+use atp_common::laws::RateLaw;
 use switch_profiles::Profile;
 
 /// The queue profile that the daemon of a host was started with.
@@ -24,6 +26,14 @@ impl DaemonProfile {
     /// one queue, and without a profile.
     pub(super) fn depth_packets(&self, switch: &Profile) -> u32 {
         self.known(switch).map_or(0, Profile::advised_depth_packets)
+    }
+
+    /// The laws that the daemon runs: `chosen`, or those that fit the network as it knows it.
+    pub(super) fn laws(&self, chosen: LawChoice, switch: &Profile) -> LawChoice {
+        match self.known(switch) {
+            Some(profile) => chosen.on(profile),
+            None => chosen.or_law(RateLaw::UNKNOWN_NETWORK),
+        }
     }
 
     /// Whether lanes write DSCPs that the switch has no approximate queue for.

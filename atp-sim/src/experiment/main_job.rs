@@ -54,7 +54,7 @@ pub struct MainJob {
     pub exact_load: f64,
     /// The queues of the switch's ports.
     pub profile: Profile,
-    /// The profile of the sending hosts' daemons. The law is the transport's.
+    /// The profile of the sending hosts' daemons, which states their law if the transport doesn't.
     pub sender_profile: DaemonProfile,
     /// The profile of the receiving host's daemon, which its advice follows.
     pub receiver_profile: DaemonProfile,
@@ -304,6 +304,7 @@ impl MainJob {
         let group =
             GroupConfig { total: Some(self.messages), ..GroupConfig::new(0, self.exact_msr()) };
         let rate_max = Rate::from_bytes_per_s(self.rate_bytes_per_s);
+        let laws = self.sender_profile.laws(laws, &self.profile);
         let of_dscps = self.sender_profile.of_dscps(&self.profile);
         let mut settings = AtpSettings::new(laws, route.flow, group, rate_max, &of_dscps);
         let depth_packets = self.sender_profile.depth_packets(&self.profile);

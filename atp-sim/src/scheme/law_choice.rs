@@ -4,6 +4,7 @@
 use super::Additions;
 use atp_common::laws::{RateLaw, Rule, Rules, Variant};
 use std::fmt;
+use switch_profiles::Profile;
 
 /// A choice of control laws. The default is that of daemon and library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +85,20 @@ impl LawChoice {
         Ok(choice)
     }
 
+    /// The choice of a host whose daemon knows `profile`, which may state a law.
+    pub fn on(self, profile: &Profile) -> Self {
+        let stated = profile.law().and_then(|name| find(&RateLaw::ALL, name));
+        self.or_law(stated.unwrap_or_default())
+    }
+
+    /// The choice of a host that runs `law`, unless the scheme's name chose the laws.
+    pub fn or_law(self, law: RateLaw) -> Self {
+        match self.queues {
+            Queues::Default => Self { law, ..self },
+            Queues::Paper => self,
+        }
+    }
+
     /// The rules of lanes with this choice.
     pub fn rules(self) -> Rules {
         let rules = Rules::variant(self.variant, self.law);
@@ -124,4 +139,30 @@ fn name_of<T: PartialEq>(all: &[(T, &'static str)], wanted: &T) -> &'static str 
 
 fn names<T>(all: &[(T, &'static str)]) -> String {
     all.iter().map(|known| known.1).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheme::Scheme;
+
+    #[test]
+    fn on__takes_the_profile_s_law_unless_the_name_chose_laws() {
+        let law_on = |profile: &Profile, name: &str| {
+            name.parse::<Scheme>().unwrap().laws().on(profile).rules().law()
+        };
+        let one_queue = Profile::one_queue();
+        for (name, law) in [
+            ("atp", RateLaw::Yield),
+            ("atp+single", RateLaw::Yield),
+            ("atp:paper", RateLaw::Paper),
+            ("atp:paper+advice+window", RateLaw::Paper),
+            ("atp:full:polite", RateLaw::Tfrc),
+        ] {
+            assert_eq!(law_on(&one_queue, name), law, "{name}");
+        }
+        assert_eq!(law_on(&Profile::default(), "atp"), RateLaw::DEFAULT);
+        let default = LawChoice::default();
+        assert_eq!(default.or_law(RateLaw::Yield).rules().law(), RateLaw::Yield);
+    }
 }

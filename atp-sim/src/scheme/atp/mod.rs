@@ -1,8 +1,8 @@
 //! ATP: the hosts of atp-proto and the laws of atp-common, unchanged.
 //!
-//! The receiver runs the library's endpoint, with a port for each flow. The sender does the work of
-//! the kernel's programs: pacing by departure time, stamping and counting. Packets drive the
-//! epochs, as with `--epochs kernel`.
+//! The receiver runs the library's endpoint, with a port for each flow. The sender runs the
+//! library's lane in the memory of the kernel's programs. Packets drive the epochs, as with
+//! `--epochs kernel`.
 
 mod application;
 mod body;
@@ -55,14 +55,14 @@ pub static SPEC: Spec = Spec {
     ends: |route, environment, choices, total| {
         let rate_max = Rate::from_bytes_per_s(environment.bits_per_s / 8);
         let group = GroupConfig { total: Some(total), ..GroupConfig::new(0, environment.msr) };
-        let mut settings =
-            AtpSettings::new(choices.laws, route.flow, group, rate_max, environment.profile);
+        let laws = choices.laws.on(environment.profile);
+        let mut settings = AtpSettings::new(laws, route.flow, group, rate_max, environment.profile);
         settings.config.timer_granularity_ns = environment.timer_granularity_ns;
         settings.clock_ns = CLOCK_NS;
         let receipt_delay_ns = environment.receipt_delay_ns;
         let config = ReceiverConfig { receipt_delay_ns, ..Default::default() };
         let depth_packets = environment.profile.advised_depth_packets();
-        let advice = choices.laws.additions.advice_interval_ns;
+        let advice = laws.additions.advice_interval_ns;
         let advice = advice.map(|interval_ns| HostAdvice::new(interval_ns, depth_packets));
         let sender = AtpSender::new(route, settings, 0);
         (Box::new(sender), Box::new(AtpReceiver::new(route, config, advice)))

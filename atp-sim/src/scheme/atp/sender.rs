@@ -1,4 +1,5 @@
-//! The sending host: the library's state machine and the datapath.
+//! The sending host: adapts simulated packets to the library's sender, and to a lane in the memory
+//! of the kernel's programs.
 
 use super::{
     AtpBody, GROUP, LINK_HEADER_BYTES, OVERHEAD_BYTES, control,
@@ -14,19 +15,19 @@ use atp_common::{
     dscp,
     laws::{
         Rules, advice,
-        lane::{Lane, Settings, View},
+        lane::{Lane, Settings},
         queue,
-        yielding::{self, Window},
     },
     maps::LaneState,
-    units::{Rate, Share},
-    wire::{Flags, HEADER_LEN, Header, Kind},
+    units::Rate,
+    wire::{HEADER_LEN, Header, Kind},
 };
-use atp_proto::{GroupConfig, Pace, Sender, SenderConfig, State};
+use atp_proto::{
+    GroupConfig, Sender, SenderConfig, State,
+    flow::{Clock, LaneMemory, LaneNews, LawInput, PacedLane},
+};
 use switch_profiles::Profile;
 
-/// Horizon of departures. The host asks for one packet at a time, so no departure comes close.
-const HORIZON_NS: u64 = 1_000_000_000;
 /// The ticks of controllers begin this much later from flow to flow.
 const ADVICE_PHASE_NS: u64 = 700_001;
 /// Minimum epoch. With kernel epochs, the RTT of a fabric is longer.
@@ -103,11 +104,8 @@ impl AtpSettings {
 pub struct AtpSender {
     route: Route,
     sender: Sender,
-    lane: Lane,
-    state: LaneState,
-    rules: Rules,
+    lane: PacedLane<LaneState>,
     dscp_of_queue: [u8; dscp::QUEUES],
-    tlr: Share,
     /// The longest first window, and the bytes of its packets; `None` without a first window. A
     /// sender with one uses RTTs of earlier jobs.
     first_window: Option<(u32, u32)>,
@@ -122,7 +120,6 @@ pub struct AtpSender {
     advice_tick_ns: u64,
     /// When the controller looks for advice next.
     advice_due_ns: u64,
-    window: Window,
     /// See [`AtpSettings::clock_ns`].
     clock_ns: u64,
     reader: Reader,
@@ -138,9 +135,10 @@ impl AtpSender {
         let AtpSettings { dscp_of_queue, small_jobs_dscp, deep_queues, clock_ns, .. } = settings;
         let group = config.groups[0];
         let payload_bytes = config.payload_bytes_max + HEADER_LEN as u32;
-        let lane = Settings {
+        let packet_bytes = payload_bytes + OVERHEAD_BYTES + LINK_HEADER_BYTES;
+        let of_law = Settings {
             rate_max,
-            packet_bytes: payload_bytes + OVERHEAD_BYTES + LINK_HEADER_BYTES,
+            packet_bytes,
             epoch_ns_min,
             rules,
             exact: group.msr.is_exact().into(),
@@ -150,27 +148,22 @@ impl AtpSender {
         let small_job =
             small_jobs_dscp.and_then(|dscp| SmallJob::of(&group, config.payload_bytes_max, dscp));
         let packets = config.initial_window_packets;
-        let first_window = (packets > 0).then_some((packets, lane.packet_bytes));
-        let starts_at_once = first_window.is_some() && group.msr.is_exact();
-        let packet_bytes = lane.packet_bytes;
-        let lane = Lane::new(lane, tlr, now_ps / NS);
-        let lane = if starts_at_once { lane.with_first_window() } else { lane };
+        let first_window = (packets > 0).then_some((packets, packet_bytes));
+        let law = Lane::new(of_law, tlr, now_ps / NS);
+        let law = if first_window.is_some() { law.with_first_window() } else { law };
+        let memory = LaneState { rtt_meter: law.rtt_meter(), ..LaneState::default() };
         Self {
             route,
-            lane,
+            lane: PacedLane::new(law, memory, tlr, packet_bytes),
             first_window,
             sender: Sender::new(config).expect("a valid configuration"),
-            state: LaneState { rtt_meter: lane.rtt_meter(), ..LaneState::default() },
-            rules,
             dscp_of_queue,
-            tlr,
             due_ns: now_ps / NS,
             may_have: false,
             numbers_sent: 0,
             sent_bytes: 0,
             small_job,
             advice_tick_ns,
-            window: Window::new(packet_bytes),
             clock_ns,
             reader: Reader::new(route.flow, settings.read_interval_ns),
             // Controllers of different hosts don't tick at the same time.
@@ -181,57 +174,28 @@ impl AtpSender {
     /// Runs the control laws, if they are due, and sets the lane's window.
     fn tick(&mut self, now_ns: u64) {
         let is_due = now_ns >= self.due_ns;
-        if self.lane.has_window() {
-            self.drain(now_ns);
-        } else if !is_due {
+        if !is_due && !self.lane.law().has_window() {
             return;
         }
+        let law = is_due.then(|| LawInput {
+            progress: self.sender.progress(GROUP).unwrap_or_default(),
+            acks_lost: self.sender.acks_lost(),
+        });
+        self.lane.tick(self.clock(now_ns), LaneNews { advice: None, law });
         if is_due {
-            self.run_laws(now_ns);
+            self.due_ns = self.lane.law().due_ns(now_ns, self.lane.memory().rtt());
         }
-        let window_packets = self.window_packets();
-        let rtt = self.state.rtt_meter.rtt;
-        let overdue_ns = yielding::overdue_ns(rtt, self.reader.mean_late_ns());
-        self.sender.set_pace(GROUP, Pace { rtt, backlog_ns: 0, window_packets, overdue_ns });
-    }
-
-    /// Begins and ends drains.
-    fn drain(&mut self, now_ns: u64) {
-        let before = self.lane.rate();
-        let shared_ns = self.clock_ns + now_ns;
-        self.lane.set_draining(yielding::drains(shared_ns, self.state.path.idle_ns()));
-        self.state.hasten(now_ns, before, self.lane.rate());
-    }
-
-    /// The lane's window.
-    fn window_packets(&self) -> u32 {
-        let (path_ns, read_late_ns) = (self.state.path.covered_ns(), self.reader.mean_late_ns());
-        match self.lane.has_window() {
-            true => self.window.packets(self.lane.rate(), path_ns, read_late_ns),
-            false => 0,
-        }
-    }
-
-    fn run_laws(&mut self, now_ns: u64) {
-        let progress = self.sender.progress(GROUP).unwrap_or_default();
-        self.tlr = progress.target_loss_rate(self.rules);
-        let rtt = self.state.rtt_meter.rtt;
-        let last_departure_ns = self.state.left_ns;
-        let view = View { now_ns, last_departure_ns, rtt, tlr: self.tlr };
-        let before = self.lane.rate();
-        self.lane.set_acks_lost(self.sender.acks_lost());
-        self.lane.tick(&view, &mut self.state);
-        self.state.hasten(now_ns, before, self.lane.rate());
-        self.due_ns = self.lane.due_ns(now_ns, rtt);
+        self.sender.set_pace(GROUP, self.lane.pace(0, self.reader.mean_late_ns()));
     }
 
     /// Takes in the advice of receipts.
     fn take_advice(&mut self, now_ns: u64) {
-        if let Some((advice, heard_ns)) = self.sender.advice(GROUP) {
-            let before = self.lane.rate();
-            self.lane.advise(advice, heard_ns);
-            self.state.hasten(now_ns, before, self.lane.rate());
-        }
+        let advice = self.sender.advice(GROUP);
+        self.lane.tick(self.clock(now_ns), LaneNews { advice, law: None });
+    }
+
+    fn clock(&self, now_ns: u64) -> Clock {
+        Clock { now_ns, shared_ns: self.clock_ns + now_ns }
     }
 
     /// Reads what arrived, handles timeouts, and sends control packets.
@@ -277,15 +241,12 @@ impl AtpSender {
     /// Does the work of the host's datapath: counts an ACK, and measures the RTT.
     fn count_ack(&mut self, context: &mut Context<'_>, header: &Header, arrived: Option<u32>) {
         let now_ns = context.now_ns();
-        self.state.note_acked(header.epoch(), header.flags().contains(Flags::CONGESTION));
-        if let Some(age_ns) = header.age_ns(now_ns) {
-            self.state.rtt_meter = self.state.rtt_meter.on_ack(now_ns, age_ns);
-            let forward = header.forward_delay(arrived);
-            self.state.path = self.state.path.observe(now_ns, age_ns, forward);
-            if self.first_window.is_some() {
-                let rtt = self.state.rtt_meter.rtt;
-                context.host.note_rtt(self.route.destination, now_ns, rtt, age_ns);
-            }
+        self.lane.on_ack(now_ns, header, arrived);
+        if self.first_window.is_some()
+            && let Some(age_ns) = header.age_ns(now_ns)
+        {
+            let rtt = self.lane.memory().rtt();
+            context.host.note_rtt(self.route.destination, now_ns, rtt, age_ns);
         }
     }
 
@@ -331,7 +292,7 @@ impl Endpoint for AtpSender {
     }
 
     fn ready_ps(&self) -> Option<u64> {
-        self.may_have.then_some(self.state.clock_ns * NS)
+        self.may_have.then_some(self.lane.memory().clock_ns * NS)
     }
 
     fn next_packet(&mut self, now_ps: u64) -> Option<Packet> {
@@ -344,16 +305,11 @@ impl Endpoint for AtpSender {
         let payload_bytes = packet.len + HEADER_LEN as u32;
         let paced_bytes = payload_bytes + OVERHEAD_BYTES + LINK_HEADER_BYTES;
         // The line is free at the packet's departure time, so the packet leaves now.
-        let rate = self.lane.rate();
         let mut header = packet.header;
-        let clock_bytes = self.lane.paced_bytes(paced_bytes, header.pacing_number());
-        let _ = self.state.depart(now_ns, clock_bytes, rate, HORIZON_NS);
-        header.stamp(self.lane.epoch(), now_ns);
-        self.state.note_sent(self.lane.epoch(), paced_bytes);
-        self.window.on_sent(paced_bytes);
+        self.lane.depart(now_ns, &mut header, paced_bytes);
         self.numbers_sent = self.numbers_sent.wrapping_add(1);
         self.sent_bytes += u64::from(paced_bytes);
-        let queue = self.lane.queue();
+        let queue = self.lane.law().queue();
         let granted = self.small_job.as_mut().and_then(|job| job.spend(packet.len));
         let path = self.route.path(self.numbers_sent);
         let label = Label {
@@ -391,12 +347,13 @@ impl Endpoint for AtpSender {
     }
 
     fn probe(&self) -> Option<Probe> {
+        let law = self.lane.law();
         Some(Probe {
-            tlr: self.tlr,
-            loss: self.lane.loss(),
-            rate: self.lane.rate(),
-            queue: self.lane.queue(),
-            epochs_evaluated: self.lane.epochs_evaluated(),
+            tlr: self.lane.tlr(),
+            loss: law.loss(),
+            rate: law.rate(),
+            queue: law.queue(),
+            epochs_evaluated: law.epochs_evaluated(),
             sent_bytes: self.sent_bytes,
         })
     }
