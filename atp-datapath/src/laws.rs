@@ -115,7 +115,7 @@ impl Laws {
         self.memory.u32(usize::from(lane), tlr_at).store(tlr.q16(), Relaxed);
         let advice_at = offset_of!(LaneLaw, advice);
         self.memory.u32(usize::from(lane), advice_at).store(advice.advice, Relaxed);
-        let received_at = offset_of!(LaneLaw, heard_ns);
+        let received_at = offset_of!(LaneLaw, received_ns);
         self.memory.u64(usize::from(lane), received_at).store(advice.received_ns, Relaxed);
         let acks_lost_at = offset_of!(LaneLaw, acks_lost_q16);
         self.memory.u32(usize::from(lane), acks_lost_at).store(advice.acks_lost_q16, Relaxed);

@@ -107,11 +107,11 @@ fn step(index: u32, law: *mut LaneLaw) {
             tlr: Share::from_q16((&raw const (*law).tlr_q16).read_volatile()),
         };
         let advice = Advice::from_wire((&raw const (*law).advice).read_volatile());
-        let heard_ns = (&raw const (*law).heard_ns).read_volatile();
+        let received_ns = (&raw const (*law).received_ns).read_volatile();
         let acks_lost_q16 = (&raw const (*law).acks_lost_q16).read_volatile();
         let lane = &mut (*law).lane;
         let before = lane.rate();
-        lane.advise(advice, heard_ns);
+        lane.advise(advice, received_ns);
         lane.set_acks_lost(Share::from_q16(acks_lost_q16));
         if lane.has_window() {
             let idle_ns = PathDelay::idle_ns_at(&raw const (*state).path);

@@ -15,7 +15,7 @@
 //! - [`experiment`]: one point of a figure, from its description to its results.
 //! - [`runs`]: runs points on all cores, and keeps their results in a file.
 //! - [`figures`]: the paper's figures.
-//! - [`map`]: maps of where one scheme completes jobs sooner than another.
+//! - [`map`]: maps of where one scheme completes jobs faster than another.
 //!
 //! [`parallel`], [`files`] and [`statistics`] are helpers: work on all cores, atomic writes, and
 //! means with their intervals.

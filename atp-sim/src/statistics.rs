@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(Estimate::of_ratios([(Some(1.0), Some(0.0))]), None);
     }
 
-    /// Of many intervals from three normally distributed values, 95 % contain the true mean.
+    /// The intervals from three normally distributed values contain the true mean in 95 % of cases.
     #[test]
     fn of__intervals_contain_the_true_mean() {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);

@@ -99,7 +99,7 @@ fn queueing__is_m_d_1() {
     }
 }
 
-/// The same seed gives the same outcome, and another seed gives another outcome.
+/// A seed gives one outcome, and another seed gives another.
 #[test]
 fn seed__determines_the_outcome() {
     for scheme in schemes() {

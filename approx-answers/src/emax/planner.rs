@@ -149,7 +149,7 @@ impl Planner {
     }
 
     /// The planner looks at no answer, and so asks for no end, before it knows this many sources.
-    /// [`Planner::source_heard`] counts those that it makes no requests for. Default 0.
+    /// [`Planner::source_known`] counts those that it makes no requests for. Default 0.
     ///
     /// ```
     /// use approx_answers::{AcceptedError, Confidence, Planner};
@@ -182,7 +182,7 @@ impl Planner {
     /// unless the source has it or has started before.
     ///
     /// Leave out exact groups, which keep their rate:
-    /// [`Planner::source_heard`] counts them.
+    /// [`Planner::source_known`] counts them.
     pub fn source_started(&mut self, stratum: u32, msr: f64) -> Option<Action> {
         let source = self.sources.entry(stratum).or_default();
         if source.msr.is_some() {
@@ -197,7 +197,7 @@ impl Planner {
 
     /// Counts a source for [`Planner::with_sources`], without requests for it: one of an exact
     /// group, or one whose first message came before its start. The plan then awaits its end too.
-    pub fn source_heard(&mut self, stratum: u32) {
+    pub fn source_known(&mut self, stratum: u32) {
         self.sources.entry(stratum).or_default();
     }
 

@@ -35,7 +35,7 @@ pub struct FlowRequest<'a> {
     pub id: Option<u32>,
     pub groups: &'a [GroupConfig],
     pub peer: SocketAddr,
-    /// Whether the packets in flight are limited until the peer is heard.
+    /// Whether the packets in flight are limited until the peer answers.
     pub first_window: bool,
     /// The sums over the job's flows, if it has several.
     pub job_progress: Option<&'a Arc<JobProgress>>,

@@ -136,7 +136,7 @@ job_options! {
         ///
         /// | hosts | value | effect |
         /// |---|---|---|
-        /// | both ends poll without sleeping | down to 50 us | incasts of first packets end sooner |
+        /// | both ends poll without sleeping | down to 50 us | incasts of first packets end earlier |
         /// | virtual machines, often descheduled | more than 1 ms | fewer needless retransmissions |
         ///
         /// A smaller value sends more duplicates. If the receiving process is replaced while a
@@ -163,7 +163,7 @@ job_options! {
         mrdf: bool = true, "on", |on: bool| on;
 
         /// Whether MRDF compares messages by bytes, in classes of 64, instead of by packets. A job
-        /// whose messages differ in length completes sooner, but it leaves out the longest
+        /// whose messages differ in length completes faster, but it leaves out the longest
         /// messages: the delivered ones are no fair sample.
         rank_by_bytes: bool = false, "off", |on: bool| on;
 

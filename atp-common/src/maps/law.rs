@@ -20,7 +20,7 @@ pub struct LaneLaw {
     /// The newest advice, as in [`ReceivedAdvice`](super::ReceivedAdvice): written by the daemon.
     pub advice: u32,
     /// When the advice was received; written by the daemon.
-    pub heard_ns: u64,
+    pub received_ns: u64,
     /// The share of ACKs that the network loses, Q16: written by the daemon.
     pub acks_lost_q16: u32,
     /// Zero.

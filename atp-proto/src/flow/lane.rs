@@ -63,8 +63,8 @@ impl<M: LaneMemory> PacedLane<M> {
             let idle_ns = self.memory.path().idle_ns();
             self.law.set_draining(yielding::drains(clock.shared_ns, idle_ns));
         }
-        if let Some((advice, heard_ns)) = news.advice {
-            self.law.advise(advice, heard_ns);
+        if let Some((advice, received_ns)) = news.advice {
+            self.law.advise(advice, received_ns);
         }
         if let Some(input) = news.law {
             self.run_law(clock.now_ns, &input);
@@ -184,17 +184,12 @@ mod tests {
         lane.tick(clock, LaneNews { advice, law: Some(input) });
         let step = |slot| {
             let mut header = Header::new(&Fields {
-                kind: Kind::Data,
-                flags: Flags::NONE,
-                group: 0,
                 job: 1,
                 cookie: 2,
                 message: slot,
-                index: 0,
                 count: 1,
-                epoch: 0,
                 slot,
-                time: 0,
+                ..Fields::of(Kind::Data)
             });
             let before_ns = lane.memory.pacer.ahead_ns(0);
             lane.depart(MS, &mut header, 1_442);

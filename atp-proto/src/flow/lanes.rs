@@ -67,9 +67,9 @@ impl LaneSettings {
 /// The state with which a lane continues that of a daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneHandover {
-    /// Its last rate.
+    /// The daemon's last rate of the lane.
     pub rate: Rate,
-    /// Its RTT.
+    /// The lane's RTT.
     pub rtt: Rtt,
     /// The last epoch that packets carried.
     pub epoch: u16,

@@ -7,7 +7,7 @@
 use super::ByGroup;
 use atp_common::{
     maps::ANSWER_WORDS,
-    wire::{Fields, Flags, Header, Kind, PROBE_LEN, PROBE_SLOTS, U24_MAX, probe_packet},
+    wire::{Fields, Header, Kind, PROBE_LEN, PROBE_SLOTS, U24_MAX, probe_packet},
 };
 use std::{collections::VecDeque, ops::Range};
 
@@ -140,19 +140,7 @@ struct Prober {
 impl Prober {
     /// For the lane of a flow's group.
     fn new(job: u32, cookie: u32, group: u8) -> Self {
-        let header = Fields {
-            kind: Kind::Probe,
-            flags: Flags::NONE,
-            group,
-            job,
-            cookie,
-            message: 0,
-            index: 0,
-            count: 0,
-            epoch: 0,
-            slot: 0,
-            time: 0,
-        };
+        let header = Fields { group, job, cookie, ..Fields::of(Kind::Probe) };
         Self {
             header,
             sent_to: 0,

@@ -25,7 +25,7 @@ impl ReadLag {
     }
 
     /// Notes that a timer ended the thread's sleep, `late_ns` after its time. A packet wakes a
-    /// thread no sooner.
+    /// thread no earlier.
     pub fn timer_was_late(&mut self, late_ns: u64) {
         self.timer_ns = smoothed(self.timer_ns, late_ns.min(SAMPLE_NS_MAX));
     }

@@ -43,11 +43,11 @@ pub struct ReceivingHost {
     pub summaries: Vec<Summary>,
     /// The terms that the application got.
     pub terms: Vec<Terms>,
-    /// The requests that the application has made of the present process.
+    /// The requests that the application has made of the current process.
     requested: usize,
     /// The window of the sender.
     pub present_window: u32,
-    /// Whether the present process saw the end of the job.
+    /// Whether the current process saw the end of the job.
     pub has_finished: bool,
     budget: Arc<Budget>,
     /// The memory that another address holds.
@@ -59,7 +59,7 @@ pub struct ReceivingHost {
     leaving: Option<Option<u64>>,
     /// Packets read that were cut.
     cut: u64,
-    /// Whether the application knows its sender, from an event of the present process.
+    /// Whether the application knows its sender, from an event of the current process.
     knows_sender: bool,
 }
 
@@ -391,17 +391,12 @@ impl Stranger {
 
     fn packet(&self, now_ns: u64, kind: Kind, body: &[u8], endpoint: &mut Endpoint<DrawnAdvice>) {
         let header = Header::new(&Fields {
-            kind,
-            flags: Flags::NONE,
-            group: 0,
             job: 1,
             cookie: 1,
             message: if kind == Kind::Fin { self.message } else { self.message - 1 },
-            index: 0,
             count: 1,
-            epoch: 0,
             slot: self.message,
-            time: 0,
+            ..Fields::of(kind)
         });
         let ends = Ends { source: SocketAddr::from(([10, 0, 0, 2], 1_000)), local: None };
         let packet = Datagram { head: header.as_bytes(), body, ends, traffic_class: 0 };

@@ -46,7 +46,7 @@ pub struct End {
     pub begun_beside: u32,
     /// Groups of ended windows whose sender should name the lost messages.
     pub names_asked: u32,
-    /// Those of them where it does.
+    /// Groups of ended windows whose sender names the lost messages.
     pub names_known: u32,
     /// When it ended.
     pub at_ns: u64,

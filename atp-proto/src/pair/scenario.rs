@@ -33,7 +33,7 @@ pub struct MsrChange {
     pub at_ns: u64,
     /// The group's id.
     pub group: u8,
-    /// Its new rate.
+    /// The group's new rate.
     pub msr: Msr,
 }
 

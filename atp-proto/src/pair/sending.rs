@@ -19,9 +19,9 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of IPv4 and UDP.
+/// The bytes of the headers of IPv4 and UDP.
 const OVERHEAD_BYTES: u32 = 28;
-/// Of Ethernet. Lanes count it.
+/// The bytes of Ethernet's header. Lanes count it.
 const LINK_HEADER_BYTES: u32 = 14;
 
 pub struct SendingHost {

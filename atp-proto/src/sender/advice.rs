@@ -7,20 +7,20 @@ use atp_common::wire::{Advice, Features, Header};
 pub(crate) struct ReceiverAdvice {
     features: Features,
     /// When the newest receipt came.
-    heard_ns: u64,
+    received_ns: u64,
     /// By index of the group.
     lanes: Vec<Advice>,
 }
 
 impl ReceiverAdvice {
     pub(crate) fn new(lanes: usize) -> Self {
-        Self { features: Features::default(), heard_ns: 0, lanes: vec![Advice::NONE; lanes] }
+        Self { features: Features::default(), received_ns: 0, lanes: vec![Advice::NONE; lanes] }
     }
 
     /// Takes in the header of a receipt that is newer than all others. `group`: the index of the
     /// group that it names.
     pub(crate) fn on_receipt(&mut self, now_ns: u64, header: &Header, group: Option<u8>) {
-        (self.features, self.heard_ns) = (Features::from_wire(header.epoch()), now_ns);
+        (self.features, self.received_ns) = (Features::from_wire(header.epoch()), now_ns);
         if let Some(group) = group {
             self.lanes[usize::from(group)] = match self.wants_backlogs() {
                 true => Advice::from_wire(header.message()),
@@ -33,7 +33,7 @@ impl ReceiverAdvice {
     /// `None` before any receipt.
     pub(crate) fn is_awaited(&self) -> Option<bool> {
         let has_none = || self.lanes.iter().all(|lane| *lane == Advice::NONE);
-        (self.heard_ns > 0).then(|| self.wants_backlogs() && has_none())
+        (self.received_ns > 0).then(|| self.wants_backlogs() && has_none())
     }
 
     /// Whether the receiver understands statements of a backlog.
@@ -43,7 +43,7 @@ impl ReceiverAdvice {
 
     /// The current advice to a lane, and when the newest receipt came; `None` before any.
     pub(crate) fn of_lane(&self, lane: u8) -> Option<(Advice, u64)> {
-        (self.heard_ns > 0).then_some((self.lanes[usize::from(lane)], self.heard_ns))
+        (self.received_ns > 0).then_some((self.lanes[usize::from(lane)], self.received_ns))
     }
 }
 

@@ -13,7 +13,7 @@ use thiserror::Error;
 pub struct GroupConfig {
     /// The group's id.
     pub group: u8,
-    /// Its minimal sampling rate (MSR). A group that begins at 1 is exact: its messages are
+    /// The minimal sampling rate (MSR). A group that begins at 1 is exact: its messages are
     /// delivered in order, and travel as traffic that is not approximate.
     pub msr: Msr,
     /// N, the number of messages, if it is known from the start. The target loss rate is then right
@@ -83,7 +83,7 @@ pub struct SenderConfig {
     /// on.
     pub mrdf: bool,
     /// MRDF compares one-packet messages that were never sent by bytes, in classes of 64, and other
-    /// messages by their packets' bytes. Jobs of short messages complete sooner, but what is left
+    /// messages by their packets' bytes. Jobs of short messages complete faster, but what is left
     /// out are the longest messages: a biased sample. Default off.
     pub rank_by_bytes: bool,
     /// Packs several whole messages of one group into a packet, if the receiver takes such packets.
@@ -106,10 +106,10 @@ pub struct SenderConfig {
     /// [`Sender::lost_ids`](super::Sender::lost_ids). Without losses of receipts that takes no
     /// longer. Default off.
     pub names_lost: bool,
-    /// The most packets in flight until the peer or its host was heard, and one packet more after
+    /// The most packets in flight until the peer or its host answered, and one packet more after
     /// each timer granularity of silence. Until the first advice the limit is this or
     /// [`Sender::set_awaiting_packets`](super::Sender::set_awaiting_packets), the larger one.
-    /// Timeouts double once at most until the peer was heard. 0 for no limit, and timeouts that
+    /// Timeouts double once at most until the peer answered. 0 for no limit, and timeouts that
     /// double each time. Default 0.
     pub initial_window_packets: u32,
     /// The timer granularity (RFC 6298's G): how late the timers and threads of the two hosts

@@ -1,7 +1,7 @@
 //! Ends a job or a window: sends FIN until a FIN-ACK confirms that every group has what it needs.
 //!
 //! FIN is sent as soon as the needed messages have reached the peer's *host*. It arrives behind the
-//! data, and its answer comes sooner than the next receipt would. If the receiver lacks messages,
+//! data, and its answer comes earlier than the next receipt would. If the receiver lacks messages,
 //! the sender continues. A job of many groups sends FIN in pages. The receiver states the end
 //! itself (ENDED): in every answer from then on it says how the end was reached, and what it
 //! counted. The sender reads nothing else. A sum over other answers would not do, because different

@@ -1,4 +1,4 @@
-//! Limits the first window: the packets in flight until the peer or its host is heard, and then
+//! Limits the first window: the packets in flight until the peer or its host answers, and then
 //! until the first advice.
 //!
 //! Advice comes some milliseconds after the first ACK, as it passes through processes of both
@@ -22,7 +22,7 @@ const RECEIPT_NS_MAX: u64 = 2_000_000;
 /// It awaits the first advice for this time, once a receipt has announced that there is advice.
 const ADVICE_NS_MAX: u64 = 25_000_000;
 
-/// The state of a sender that has heard nothing, or no advice.
+/// The state of a sender that has received nothing, or no advice.
 #[derive(Debug, Default)]
 pub(crate) struct FirstWindow {
     /// Whether there is no limit any more.
@@ -50,10 +50,10 @@ impl FirstWindow {
         (self.sent_ns, self.extra) = (now_ns, false);
     }
 
-    /// Ends the limit, unless nothing was heard or advice is to be awaited. `is_exact`: all groups
+    /// Ends the limit, unless nothing was received or advice is to be awaited. `is_exact`: all groups
     /// are.
     pub(super) fn open(&mut self, now_ns: u64, peer: &Peer, is_exact: bool) {
-        if self.is_open || !peer.silence.was_heard() {
+        if self.is_open || !peer.silence.has_answered() {
             return;
         }
         let answered_ns = *self.answered_ns.get_or_insert(now_ns);
@@ -70,7 +70,7 @@ impl FirstWindow {
     pub(super) fn room(&self, config: &SenderConfig, peer: &Peer, in_flight: u32) -> Option<u32> {
         let packets = match config.initial_window_packets {
             0 => 0,
-            packets if peer.silence.was_heard() => packets.max(self.awaiting_packets),
+            packets if peer.silence.has_answered() => packets.max(self.awaiting_packets),
             packets => packets,
         };
         let is_limited = packets > 0 && !self.is_open;

@@ -121,7 +121,6 @@ impl Handout<'_> {
         let no_ack = self.transmissions.lanes.is_no_ack(message.group);
         let flag = |set: bool, flag: Flags| if set { flag } else { Flags::NONE };
         let header = Header::new(&Fields {
-            kind: Kind::Data,
             flags: flag(was_lost, Flags::RETRANSMIT)
                 .with(flag(group.exact, Flags::ORDERED))
                 .with(flag(members > 0, Flags::PACKED))
@@ -133,9 +132,8 @@ impl Handout<'_> {
             message: message.id.id,
             index,
             count: if members > 0 { members.into() } else { message.packets.count },
-            epoch: 0,
             slot,
-            time: 0,
+            ..Fields::of(Kind::Data)
         })
         .with_segmentation(message.segmentation);
         match self.config.windows {

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, ops::Range};
 /// One message of a packed transmission.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member {
-    /// Its id in the transmission's group.
+    /// The message's id in the transmission's group.
     pub(crate) message: u32,
     pub(crate) len_bytes: u16,
     /// The message's attempt.

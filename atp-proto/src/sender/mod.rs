@@ -42,7 +42,7 @@
 //!
 //! | `Peer` | the receiver and its host |
 //! |---|---|
-//! | `silence` | nothing is heard |
+//! | `silence` | nothing is received |
 //! | `no_room` | the receiver has no room: sending pauses |
 //! | `latest_receipt` | receipts are put in order |
 //! | `ack_loss` | receipts show how many ACKs were lost |

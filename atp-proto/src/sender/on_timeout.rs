@@ -169,7 +169,7 @@ mod tests {
             refused_timeout_ns: 1_000 * MS,
             ..config()
         };
-        let failed_ms = |refused: bool, heard: bool, limits: &SenderConfig| {
+        let failed_ms = |refused: bool, received: bool, limits: &SenderConfig| {
             let mut sender = tests::sender(limits.clone());
             sender.queue(0, 10).unwrap();
             sender.queue(0, 10).unwrap();
@@ -177,16 +177,19 @@ mod tests {
             if refused {
                 sender.on_port_unreachable();
             }
-            if heard {
+            if received {
                 tests::ack(&mut sender, 0, &packet);
             }
             fail_by_silence(&mut sender, 0) / MS
         };
         let refused = failed_ms(true, false, &limits);
         assert!((1_000..=1_050).contains(&refused), "{refused}");
-        for (refused, heard) in [(false, false), (true, true)] {
-            let at = failed_ms(refused, heard, &limits);
-            assert!((10_000..=10_050).contains(&at), "refused {refused}, heard {heard}: {at}");
+        for (refused, received) in [(false, false), (true, true)] {
+            let at = failed_ms(refused, received, &limits);
+            assert!(
+                (10_000..=10_050).contains(&at),
+                "refused {refused}, received {received}: {at}"
+            );
         }
         let longer = SenderConfig { refused_timeout_ns: u64::MAX, ..limits };
         assert!((10_000..=10_050).contains(&failed_ms(true, false, &longer)));

@@ -25,7 +25,7 @@ use atp_common::wire::MEMBER_HEADER_LEN;
 pub struct PackedMessage {
     /// The message.
     pub message: MessageId,
-    /// Its length, bytes.
+    /// The message's length, bytes.
     pub len: u16,
 }
 

@@ -120,7 +120,7 @@ impl Peer {
     /// How often timeouts are doubled. A sender with an initial window has few packets in the
     /// network until it hears something, and may retransmit them soon.
     pub(crate) fn timeouts_doubling(&self, config: &SenderConfig) -> u32 {
-        let is_starting = config.initial_window_packets > 0 && !self.silence.was_heard();
+        let is_starting = config.initial_window_packets > 0 && !self.silence.has_answered();
         self.silence.timeouts().min(if is_starting { 1 } else { u32::MAX })
     }
 

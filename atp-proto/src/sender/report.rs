@@ -12,7 +12,7 @@ use thiserror::Error;
 pub struct MessageId {
     /// The number of its window, 0 for a job without windows.
     pub window: u32,
-    /// Its group.
+    /// The message's group.
     pub group: u8,
     /// Counted from 0 in the order of queueing, in its group and window.
     pub id: u32,

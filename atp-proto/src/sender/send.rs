@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn initial_window__until_something_is_heard() {
+    fn initial_window__until_something_is_received() {
         let config = SenderConfig { initial_window_packets: 5, ..config() };
         // With more messages, the window would grow before the first timeout.
         let mut sender = Sender::new(config.clone()).unwrap();
@@ -355,7 +355,7 @@ mod tests {
         let gaps_ns: Vec<_> = timeouts_ns.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!((20 * MS..40 * MS).contains(&gaps_ns[0]), "{gaps_ns:?}");
         assert!(gaps_ns[1..].iter().all(|gap_ns| *gap_ns == 2 * gaps_ns[0]), "{gaps_ns:?}");
-        // Anything that is heard ends the limit, but for that before the first advice.
+        // Anything that is received ends the limit, but for that before the first advice.
         (0..40).for_each(|_| _ = sender.queue(0, 10).unwrap());
         ack(&mut sender, timeouts_ns[5] + MS, &last[0]);
         sender.set_awaiting_packets(16);

@@ -28,11 +28,11 @@ pub(crate) enum TransmissionState {
 pub(crate) struct Transmission {
     /// When it leaves this host, estimated, nanoseconds. Never before an earlier one of its lane.
     pub(crate) departs_ns: u64,
-    /// Its number in its lane.
+    /// The transmission's number in its lane.
     pub(crate) number: u32,
     /// The index of its message's group in the configuration, and of its lane.
     pub(crate) group: u8,
-    /// Its message's attempt.
+    /// The message's attempt.
     pub(crate) attempt: u8,
     pub(crate) state: TransmissionState,
     /// The number of its window is odd.
@@ -105,7 +105,7 @@ struct Lane {
     in_flight: u32,
     /// No transmission before this slot is in flight.
     oldest_in_flight: u32,
-    /// Those in flight before this slot are overdue.
+    /// Transmissions in flight before this slot are overdue.
     overdue_until: u32,
     overdue: u32,
     /// The number of the next transmission.
@@ -304,7 +304,7 @@ impl SentPackets {
         Some(found)
     }
 
-    /// The same as [`SentPackets::first_in_flight`], but without remembering the position for the
+    /// Finds what [`SentPackets::first_in_flight`] finds, but doesn't remember the position for the
     /// next call.
     pub(crate) fn find_in_flight(&self, lane: u8) -> Option<(u32, Transmission)> {
         let Lane { in_flight, oldest_in_flight, .. } = self.lanes[usize::from(lane)];

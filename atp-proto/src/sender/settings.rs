@@ -56,7 +56,7 @@ impl Sender {
         }
     }
 
-    /// Changes the most packets in flight until something is heard, of a sender that has such a
+    /// Changes the most packets in flight until something is received, of a sender that has such a
     /// limit.
     pub fn set_initial_window_packets(&mut self, packets: u32) {
         if self.config.initial_window_packets > 0 {

@@ -16,7 +16,7 @@ pub(crate) struct Silence {
     absent_until_ns: u64,
     /// When this process last looked at its timeouts.
     called_ns: u64,
-    /// Whether the peer's host has refused a packet since it was last heard.
+    /// Whether the peer's host has refused a packet since its last answer.
     is_refused: bool,
 }
 
@@ -32,13 +32,13 @@ impl Silence {
         self.is_refused = true;
     }
 
-    /// Whether the peer's host has refused a packet since it was last heard.
+    /// Whether the peer's host has refused a packet since its last answer.
     pub(crate) fn is_refused(&self) -> bool {
         self.is_refused
     }
 
     /// Whether the peer or its host ever sent something.
-    pub(crate) fn was_heard(&self) -> bool {
+    pub(crate) fn has_answered(&self) -> bool {
         self.answers > 0
     }
 
@@ -83,7 +83,7 @@ impl Silence {
         (self.timeouts >= TIMEOUTS_MIN).then(|| self.since_ns.saturating_add(timeout_ns))
     }
 
-    /// Excludes a time in which this process did not run: it heard nothing then.
+    /// Excludes a time in which this process did not run: it received nothing then.
     pub(crate) fn exclude_absence(&mut self, now_ns: u64, absent_ns: u64) {
         self.since_ns = (self.since_ns + absent_ns).min(now_ns);
         self.absent_until_ns = now_ns;

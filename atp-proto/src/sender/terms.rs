@@ -6,8 +6,8 @@
 
 use super::{config::SenderConfig, group::Group, transmissions::Transmissions, window::Window};
 use atp_common::wire::{
-    COUNT_MAX, Features, Fields, Flags, HEADER_LEN, Header, Kind, Order, TERMS_GROUPS_MAX,
-    TermsBody, TermsGroup,
+    COUNT_MAX, Features, Fields, HEADER_LEN, Header, Kind, Order, TERMS_GROUPS_MAX, TermsBody,
+    TermsGroup,
 };
 
 /// The first interval of repetition, at least.
@@ -106,7 +106,7 @@ impl Announcement {
         self.due(now_ns);
     }
 
-    /// When the pages are due: at once, but however often terms change, not sooner than the last
+    /// When the pages are due: at once, but however often terms change, not earlier than the last
     /// revision allows.
     fn due(&mut self, now_ns: u64) -> u64 {
         *self.due_ns.get_or_insert(now_ns.max(self.earliest_ns))
@@ -248,17 +248,15 @@ impl Announcement {
         let terms = groups.iter().map(|group| terms(group, self.without_order));
         let body_len = TermsBody::write(body, window.number, answered, terms)?;
         let header = Header::new(&Fields {
-            kind: Kind::Terms,
-            flags: Flags::NONE,
             group: groups[0].config.group,
             job: config.job,
             cookie: config.cookie,
-            message: 0,
             index: self.revision,
             count: facts.pages() as u32,
             epoch: page as u16,
             slot: transmissions.sent.next_slot().wrapping_sub(1),
             time: Header::time_of(now_ns),
+            ..Fields::of(Kind::Terms)
         });
         head.copy_from_slice(header.as_bytes());
         Some(HEADER_LEN + body_len)

@@ -54,19 +54,7 @@ pub(super) fn ack(sender: &mut Sender, now_ns: u64, packet: &Packet) {
 }
 
 pub(super) fn fields(kind: Kind) -> Fields {
-    Fields {
-        kind,
-        flags: Flags::NONE,
-        group: 0,
-        job: 1,
-        cookie: 2,
-        message: 0,
-        index: 1,
-        count: 0,
-        epoch: 0,
-        slot: 0,
-        time: 0,
-    }
+    Fields { job: 1, cookie: 2, index: 1, ..Fields::of(kind) }
 }
 
 /// A receipt, numbered `number`, for the first 64 messages.
@@ -361,7 +349,7 @@ fn end__fin_is_sent_once_the_host_has_enough_and_its_answer_ends_the_job() {
     assert_eq!(sender.report().groups[0].delivered, 1);
     assert_eq!((sender.poll_timeout(), sender.next_packet(12 * MS)), (None, None));
     assert!(sender.released().eq([id(0)]));
-    // The receiver hears that the sender knows, twice, and answers neither.
+    // The receiver learns that the sender knows, twice, and answers neither.
     for _ in 0..2 {
         let (known, _) = Header::parse(&control(&mut sender, 12 * MS).unwrap()).unwrap();
         assert_eq!((known.flags(), known.index()), (Flags::ENDED, 2));

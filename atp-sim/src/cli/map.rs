@@ -1,4 +1,4 @@
-//! `atp-sim map`: maps where one scheme completes jobs sooner than another.
+//! `atp-sim map`: maps where one scheme completes jobs faster than another.
 
 use super::{
     repeat::RepeatOptions,
@@ -157,17 +157,17 @@ const EQUAL_WITHIN: f64 = 0.02;
 fn summary(drawn: &MapResult, Comparison { scheme, against }: Comparison) -> String {
     let ratios: Vec<Estimate> =
         drawn.cells.iter().filter_map(|cell| Measure::Completion.ratio(cell)).collect();
-    let is_sooner = |ratio: &&Estimate| ratio.mean < 1.0 - EQUAL_WITHIN && ratio.high() < 1.0;
-    let is_later = |ratio: &&Estimate| ratio.mean > 1.0 + EQUAL_WITHIN && ratio.low() > 1.0;
-    let sooner = ratios.iter().filter(is_sooner).count();
-    let later = ratios.iter().filter(is_later).count();
+    let is_faster = |ratio: &&Estimate| ratio.mean < 1.0 - EQUAL_WITHIN && ratio.high() < 1.0;
+    let is_slower = |ratio: &&Estimate| ratio.mean > 1.0 + EQUAL_WITHIN && ratio.low() > 1.0;
+    let faster = ratios.iter().filter(is_faster).count();
+    let slower = ratios.iter().filter(is_slower).count();
     let never = drawn.cells.len() - ratios.len();
     let wasted = |of: Measure| {
         let shares: Vec<f64> = drawn.cells.iter().filter_map(|cell| of.of(cell)).collect();
         100.0 * shares.iter().sum::<f64>() / shares.len().max(1) as f64
     };
     format!(
-        "{scheme} completes jobs sooner than {against} in {sooner} of {} cells and later in {later}; in \
+        "{scheme} completes jobs faster than {against} in {faster} of {} cells and slower in {slower}; in \
          {never}, a job never completed. On average, {scheme} wasted {:.1} % of its data and {against} \
          {:.1} %.",
         drawn.cells.len(),

@@ -40,7 +40,7 @@ enum Command {
     Book(book::Options),
     /// Run the job of `cargo xtask run`: several senders to one host, beside exact requests
     MainJob(Box<main_job::Options>),
-    /// Map where one scheme completes jobs sooner than another; write JSON, CSV and SVG
+    /// Map where one scheme completes jobs faster than another; write JSON, CSV and SVG
     Map(Box<map::Options>),
 }
 

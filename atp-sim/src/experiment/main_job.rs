@@ -77,7 +77,7 @@ pub struct MainJob {
 pub struct MainJobOutcome {
     /// The time until each sender's needed messages had arrived: that of the last one, seconds.
     pub completion_s: f64,
-    /// The same time of the first one.
+    /// The time until the first sender's needed messages had arrived, seconds.
     pub first_s: f64,
     /// The completion time of the ideal: the needed message bytes on what exact requests leave.
     pub of_ideal: f64,

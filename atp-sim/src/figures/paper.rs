@@ -17,12 +17,12 @@ pub fn figure(number: u32, extent: Extent) -> Option<Figure> {
     let figure = match number {
         5 => Figure {
             title: "Completion by MSR, FBKV, all-to-all".to_owned(),
-            claim: "ATP completes sooner than every other scheme, UDP included",
+            claim: "ATP completes faster than every other scheme, UDP included",
             ..overall(number, KeyValue, Metric::CompletionUs, extent)
         },
         6 => Figure {
             title: "Completion by MSR, FBHD, all-to-all".to_owned(),
-            claim: "ATP completes sooner than every other scheme, UDP included",
+            claim: "ATP completes faster than every other scheme, UDP included",
             ..overall(number, Hadoop, Metric::CompletionUs, extent)
         },
         7 => Figure {
@@ -64,7 +64,7 @@ fn incast(extent: Extent) -> Figure {
     Figure {
         number: 9,
         title: "Completion by MSR, FBKV, all to one".to_owned(),
-        claim: "ATP completes sooner than DCTCP with either policy",
+        claim: "ATP completes faster than DCTCP with either policy",
         axis: "MSR",
         metric: Metric::CompletionUs,
         runs,

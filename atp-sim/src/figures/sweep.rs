@@ -111,7 +111,7 @@ pub struct Series {
 pub(super) const USUAL_REFERENCE: &str = "dctcp-es";
 
 impl Figure {
-    /// The same figure of other schemes. Each gets the positions and settings of the first series.
+    /// Shows other schemes in the figure. Each gets the positions and settings of the first series.
     pub fn of_schemes(mut self, schemes: &[Scheme]) -> Self {
         let first = self.runs.first().map(|run| run.series.clone());
         let runs = self.runs.into_iter().filter(|run| Some(&run.series) == first.as_ref());

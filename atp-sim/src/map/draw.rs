@@ -60,7 +60,7 @@ impl Head {
             _ => format!("Means of {seeds} seeds; below a ratio, ± half of its 95 % interval."),
         };
         let rest = format!(
-            "Blue: {scheme} is sooner; orange: {against} is. {seeds} Parameters that are not varied: load {}, \
+            "Blue: {scheme} is faster; orange: {against} is. {seeds} Parameters that are not varied: load {}, \
              {} senders per receiver, {}, MSR {}, share of exact hosts {}, buffer {} kB.",
             base.load,
             base.fan_in,

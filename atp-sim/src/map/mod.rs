@@ -1,4 +1,4 @@
-//! Maps of where one scheme completes jobs sooner than another: sweeps over two parameters, drawn
+//! Maps of where one scheme completes jobs faster than another: sweeps over two parameters, drawn
 //! as heat maps.
 
 mod axis;

@@ -60,7 +60,7 @@ pub struct MapResult {
 /// The quantity of a panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// The ratio of mean completion times. Below 1, the scheme is sooner than the other one.
+    /// The ratio of mean completion times. Below 1, the scheme is faster than the other one.
     Completion,
     /// The ratio of the slowest jobs' completion times.
     Slowest,

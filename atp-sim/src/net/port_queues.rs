@@ -86,7 +86,7 @@ impl PortQueues {
         self
     }
 
-    /// The same queues with another ECN threshold. Queues that mark no packets still mark none.
+    /// Sets another ECN threshold. Queues that mark no packets still mark none.
     #[must_use]
     pub fn with_ecn_threshold(mut self, packets: u32) -> Self {
         for queueing in [&mut self.to_hosts, &mut self.between_switches] {
@@ -105,7 +105,7 @@ impl PortQueues {
         self
     }
 
-    /// The same queues, of which none marks packets.
+    /// Lets no queue mark packets.
     #[must_use]
     pub fn without_marks(mut self) -> Self {
         self.each_priority(|limits| {

@@ -54,7 +54,7 @@ mod tests {
             prop_assert_ne!(collisions(&paths(seed), 6), collisions(&paths(other), 6));
         }
 
-        /// Of 18,336 pairs of flows, a sixth shares one of six lines. The number is 16 chi² +
+        /// A sixth of 18,336 pairs of flows shares one of six lines. The number is 16 chi² +
         /// 2,976, and chi² has five degrees of freedom: above 3,760 (chi² of 49) with probability
         /// 2.2e-9, so that one of the 256 cases fails in 6 of ten million runs.
         #[test]

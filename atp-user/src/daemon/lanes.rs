@@ -329,7 +329,7 @@ impl ActiveLane {
             runs: 0,
             tlr_q16: self.tlr.q16(),
             advice: 0,
-            heard_ns: 0,
+            received_ns: 0,
             acks_lost_q16: 0,
             reserved: 0,
             dscp_by_queue: std::array::from_fn(|queue| profile.dscp_of_queue(queue as u8)),

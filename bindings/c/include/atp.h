@@ -1205,7 +1205,7 @@ typedef struct atp_query_options {
   double error_absolute;
   /**
    * With an accepted error: the number of sources to await. Before atp_query_source_started,
-   * atp_query_source_heard or atp_query_source_ended has named so many, the plan doesn't look at
+   * atp_query_source_known or atp_query_source_ended has named so many, the plan doesn't look at
    * the answers, and so asks for no end. 0: it may end when the first source's messages suffice.
    */
   uint32_t sources;
@@ -1846,7 +1846,7 @@ enum atp_status atp_query_answers(struct atp_query query, struct atp_answers *an
 
 /**
  * Tells the plan that a source starts, with the sampling rate that ATP_EVENT_STARTED names. Leave
- * out exact groups, which keep their rate: atp_query_source_heard counts them. Their receiver can
+ * out exact groups, which keep their rate: atp_query_source_known counts them. Their receiver can
  * only end the job.
  */
 enum atp_status atp_query_source_started(struct atp_query query, uint32_t stratum, double msr);
@@ -1855,7 +1855,7 @@ enum atp_status atp_query_source_started(struct atp_query query, uint32_t stratu
  * Counts a source among atp_query_options.sources, without requests for it: one of an exact group,
  * or one whose first message came before its start. The plan then awaits its end too.
  */
-enum atp_status atp_query_source_heard(struct atp_query query, uint32_t stratum);
+enum atp_status atp_query_source_known(struct atp_query query, uint32_t stratum);
 
 /**
  * Tells the plan that the sender of a source has handed over its last message: its sampling rate

@@ -31,7 +31,7 @@ pub struct atp_answers {
     pub warnings_len: usize,
     /// 1 if the query is a `top`. Other queries have no order of ranks.
     pub is_ranking: u32,
-    /// Of a `top`: 1 if the sample shows that these keys are the largest.
+    /// 1 if the query is a `top` and the sample shows that these keys are the largest.
     pub separates: u32,
     /// Keys in at least this many messages have a row with a probability of at least 95 %; in
     /// `top` they were counted. 0: all messages arrived. UINT64_MAX: the query has no keys, or some
@@ -124,7 +124,7 @@ unsafe impl SizeFirst for atp_estimate {
 struct Kept {
     rows: Vec<Row>,
     overall: Result<Option<Row>, AnswerError>,
-    /// Of all rows together.
+    /// The warnings of all rows together.
     _warnings: Texts,
 }
 

@@ -34,7 +34,7 @@ pub struct atp_csv_options {
     /// 1 if the records keep the order of the file: incomplete answers then have a warning. By
     /// default they are shuffled, so that those that arrive are a fair sample.
     pub ordered: u32,
-    /// Of shuffled records: the seed. Default: drawn.
+    /// The seed of shuffled records. Default: drawn.
     pub seed: u64,
 }
 
@@ -53,7 +53,7 @@ unsafe impl SizeFirst for atp_csv_options {
 /// message 1. Blocks while a name is resolved and while the buffer is full. atp_job_finish then
 /// ends the job.
 ///
-/// Of `options`, `messages`, `order` and `groups` stay unset. Messages are sent without MRDF, which
+/// In `options`, `messages`, `order` and `groups` stay unset. Messages are sent without MRDF, which
 /// would deliver the short ones. `csv_options` and `options` may be null: all defaults.
 ///
 /// `long_records` gets the number of records with a value of several lines. A stray quote may have

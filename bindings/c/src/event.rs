@@ -123,7 +123,7 @@ pub struct atp_group_terms {
     pub name: *const c_char,
     /// A number of atp_order, as the sender states it.
     pub order: u32,
-    /// Of ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
+    /// With ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
     pub shuffle_buffer: u32,
     /// 1 if short messages come first and the messages differ in length: no fair sample arrives.
     pub shortest_first: u32,

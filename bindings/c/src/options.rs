@@ -78,7 +78,7 @@ pub struct atp_group {
     pub name: *const c_char,
     /// A number of atp_order: the order in which the messages are sent, for the receiver.
     pub order: u32,
-    /// Of ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
+    /// With ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
     pub shuffle_buffer: u32,
 }
 

@@ -51,7 +51,7 @@ pub struct atp_query_options {
     /// The accepted error in the unit of the answer. Only one of the two may be set.
     pub error_absolute: f64,
     /// With an accepted error: the number of sources to await. Before atp_query_source_started,
-    /// atp_query_source_heard or atp_query_source_ended has named so many, the plan doesn't look at
+    /// atp_query_source_known or atp_query_source_ended has named so many, the plan doesn't look at
     /// the answers, and so asks for no end. 0: it may end when the first source's messages suffice.
     pub sources: u32,
     /// With an accepted error: 1 if the plan ends also while a warning puts an answer in doubt. By
@@ -69,7 +69,7 @@ pub struct atp_delivery {
     pub struct_size: usize,
     /// A number of atp_order, as atp_group_terms has it.
     pub order: u32,
-    /// Of ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
+    /// With ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
     pub shuffle_buffer: u32,
     /// 1 if the sender preferred short messages and they differ in length: see atp_group_terms.
     pub shortest_first: u32,
@@ -109,7 +109,7 @@ pub struct atp_action {
     pub stratum: u32,
     /// The new sampling rate of that stratum, 0 to 1.
     pub msr: f64,
-    /// Of ATP_ACTION_WAIT: messages of all strata that must have arrived.
+    /// With ATP_ACTION_WAIT: messages of all strata that must have arrived.
     pub messages: u64,
 }
 
@@ -180,7 +180,7 @@ struct Asked {
     answering: Answering,
     confidence: Confidence,
     planner: Option<Planner>,
-    /// Those that the program hasn't taken yet.
+    /// Actions that the program hasn't taken yet.
     actions: VecDeque<Action>,
 }
 
@@ -404,7 +404,7 @@ pub unsafe extern "C" fn atp_query_answers(
 }
 
 /// Tells the plan that a source starts, with the sampling rate that ATP_EVENT_STARTED names. Leave
-/// out exact groups, which keep their rate: atp_query_source_heard counts them. Their receiver can
+/// out exact groups, which keep their rate: atp_query_source_known counts them. Their receiver can
 /// only end the job.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_query_source_started(query: atp_query, stratum: u32, msr: f64) -> atp_status {
@@ -424,10 +424,10 @@ pub extern "C" fn atp_query_source_started(query: atp_query, stratum: u32, msr: 
 /// Counts a source among atp_query_options.sources, without requests for it: one of an exact group,
 /// or one whose first message came before its start. The plan then awaits its end too.
 #[unsafe(no_mangle)]
-pub extern "C" fn atp_query_source_heard(query: atp_query, stratum: u32) -> atp_status {
+pub extern "C" fn atp_query_source_known(query: atp_query, stratum: u32) -> atp_status {
     call_once(|| {
         with(query, |asked| {
-            asked.planner()?.source_heard(stratum);
+            asked.planner()?.source_known(stratum);
             Ok(())
         })
     })

@@ -58,13 +58,13 @@ pub struct atp_receiver_stats {
     pub reserved: u32,
     /// Not ATP's, damaged, or in contradiction to earlier packets of their message.
     pub refused_malformed: u64,
-    /// Of jobs or addresses that the receiver doesn't admit.
+    /// Packets of jobs or addresses that the receiver doesn't admit.
     pub refused_unwanted: u64,
-    /// Of messages or jobs beyond what the receiver accepts.
+    /// Packets of messages or jobs beyond the receiver's limits.
     pub refused_too_large: u64,
     /// Beyond the limits of senders and memory. Their senders try again later.
     pub refused_no_room: u64,
-    /// Of senders that were silent for too long.
+    /// Packets of senders that were silent for too long.
     pub refused_forgotten: u64,
     /// Packets that mean nothing any more, or not yet: most are of jobs that have ended.
     pub ignored: u64,

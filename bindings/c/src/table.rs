@@ -25,7 +25,7 @@ const NUMBER_BITS: u32 = 48;
 pub struct Table<T> {
     /// In error messages.
     kind: &'static str,
-    /// Those of this process; null before the first.
+    /// The shelf of this process; null before the first handle.
     shelf: AtomicPtr<Shelf<T>>,
 }
 

@@ -276,7 +276,7 @@ static void awaited_sources(void) {
     for (int how = 0; how < 2; how++) {
         atp_query query = open_planned("avg(value)", 2);
         CHECK(add_until_end(query, 2000, 0) == 2000);
-        CHECK((how ? atp_query_source_started(query, 1, 0.95) : atp_query_source_heard(query, 1)) ==
+        CHECK((how ? atp_query_source_started(query, 1, 0.95) : atp_query_source_known(query, 1)) ==
               ATP_OK);
         CHECK(add_until_end(query, 1, 0) == 1);
         atp_plan_report plan;

@@ -148,7 +148,7 @@ static void queries(void) {
     ATP_INIT(&action);
     ATP_INIT(&plan);
     FAILS(atp_query_source_started(query, 0, 1), ATP_ERROR_STATE, "error_relative");
-    FAILS(atp_query_source_heard(query, 0), ATP_ERROR_STATE, "error_relative");
+    FAILS(atp_query_source_known(query, 0), ATP_ERROR_STATE, "error_relative");
     FAILS(atp_query_next_action(query, &action), ATP_ERROR_STATE, "error_relative");
     FAILS(atp_query_plan_report(query, &plan), ATP_ERROR_STATE, "error_relative");
     FAILS(atp_query_source_started(query, 0, 2), ATP_ERROR_ARGUMENT, "0 to 1");

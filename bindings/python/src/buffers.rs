@@ -46,7 +46,7 @@ pub struct Buffer(Arc<Memory>);
 enum Memory {
     /// `None` only while it is dropped.
     Exported(Option<Exported>),
-    /// Of an exporter whose bytes aren't in one piece.
+    /// A copy of an exporter's bytes that aren't in one piece.
     Copied(Vec<u8>),
 }
 

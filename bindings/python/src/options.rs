@@ -131,7 +131,7 @@ fn groups(value: &Bound<'_, PyAny>) -> PyResult<Vec<Group>> {
     groups.map(|group| one_group(&group?)).collect()
 }
 
-/// Of an `atp.Group`.
+/// Reads an `atp.Group`.
 fn one_group(value: &Bound<'_, PyAny>) -> PyResult<Group> {
     let field = |name| {
         value.getattr(name).map_err(|_| {

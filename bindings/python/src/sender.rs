@@ -21,7 +21,7 @@ use std::{
 pub struct Sender {
     pub job: Guarded<Job>,
     message_bytes_max: usize,
-    /// Of the batches of several threads.
+    /// The turns of several threads' batches.
     turn: Turn,
     /// Readable when a call that had to wait may go on. Made when a call first waits.
     changed: PyOnceLock<OwnedFd>,

@@ -139,7 +139,7 @@ def test_a_query_answers_from_a_lossy_job() -> None:
                     lines = bytes(event).decode().splitlines()
                     answering.push_message(0, (line.split(",") for line in lines))
                 case atp.Finished(summary=summary):
-                    # The start of a short job may not be heard of.
+                    # The start of a short job may stay unknown.
                     answering.set_messages_sent(0, 200)
                     answering.set_delivery(0, Delivery.of(group, summary.groups[0]))
                     break
@@ -305,7 +305,7 @@ def test_a_planner_says_what_it_reached() -> None:
 def test_a_planner_awaits_its_sources() -> None:
     hears: list[Callable[[Planner], object]] = [
         lambda planner: planner.source_started(1, 0.9),
-        lambda planner: planner.source_heard(1),
+        lambda planner: planner.source_known(1),
     ]
     for hear in hears:
         sample, planner = Sample(), Planner(relative=0.1, sources=2)
@@ -333,13 +333,13 @@ def test_a_planner_is_used_while_it_looks() -> None:
     def ask(level: float) -> list[Estimate]:
         assert planner.report is None and not planner.is_look_due(1_000_000)
         assert planner.look(ask) == []  # One look at a time, or each would cost confidence.
-        heard.append(planner.source_started(len(heard) + 1, 1.0))
+        received.append(planner.source_started(len(received) + 1, 1.0))
         planner.source_ended(0)
         return [sample.mean(level)]
 
-    heard: list[atp.answers.Action | None] = []
+    received: list[atp.answers.Action | None] = []
     planner.look(ask)
-    assert heard == [Lower(stratum=1, msr=0.9), Lower(stratum=2, msr=0.9)]
+    assert received == [Lower(stratum=1, msr=0.9), Lower(stratum=2, msr=0.9)]
     # The look has kept what was told meanwhile.
     again = Planner(absolute=1e-9)
     again.source_started(0, 0.5)
@@ -574,7 +574,7 @@ def test_no_numbers_cause_a_panic(rng: random.Random) -> None:
             lambda: top.largest(number(), number()),
             lambda: answering.answers(number()),
             lambda: planner.source_started(rng.randrange(3), number()),
-            lambda: planner.source_heard(rng.randrange(20)),
+            lambda: planner.source_known(rng.randrange(20)),
             lambda: planner.source_ended(rng.randrange(20)),
             lambda: planner.look(lambda level: [sample.mean(level), sample.sum(level)]),
             lambda: [planner.is_look_due(number()), planner.report],

@@ -209,7 +209,7 @@ def test_an_array_of_any_length_aborts_no_process() -> None:
 
 
 def test_an_array_of_objects_is_no_message() -> None:
-    """Its elements are addresses of this process."""
+    """The elements of such an array are addresses of this process."""
     objects: Any = numpy.array([None, "text"], dtype=object)
     with bind() as receiver, connect(receiver) as job:
         for message in (objects, memoryview(objects), objects[::-1]):

@@ -220,7 +220,7 @@ def test_an_event_that_cannot_be_made_loses_no_other(monkeypatch: pytest.MonkeyP
         with connect(receiver) as job:
             job.send_many([b"message"] * 6)
             monkeypatch.setattr("atp._types.Started", fail)
-            # A job that ends sooner may end without it.
+            # A job that ends earlier may end without it.
             take_until_a_failure(receiver)
             monkeypatch.setattr("atp._types.Finished", fail)
         take_until_a_failure(receiver)

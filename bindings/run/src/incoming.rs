@@ -117,7 +117,7 @@ struct Inlet {
 /// The socket that stands for a sender.
 struct Outlet {
     socket: UdpSocket,
-    /// Its last message.
+    /// The number of the sender's last message.
     used: u64,
 }
 

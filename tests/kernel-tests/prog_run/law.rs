@@ -83,7 +83,7 @@ fn open_as(rig: &Rig, lane: Lane) {
         advice: 0,
         acks_lost_q16: 0,
         reserved: 0,
-        heard_ns: 0,
+        received_ns: 0,
         dscp_by_queue: DSCP_BY_QUEUE,
     });
     rig.datapath.lanes().store_control(

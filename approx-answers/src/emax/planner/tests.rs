@@ -43,7 +43,7 @@ fn look__awaits_the_sources_that_were_announced() {
     type Hear = (&'static str, fn(&mut Planner));
     let hear: [Hear; 3] = [
         ("started", |planner| _ = planner.source_started(1, 0.9)),
-        ("heard", |planner| planner.source_heard(1)),
+        ("received", |planner| planner.source_known(1)),
         ("ended", |planner| planner.source_ended(1)),
     ];
     for (how, hear) in hear {
@@ -61,15 +61,15 @@ fn look__awaits_the_sources_that_were_announced() {
 }
 
 #[test]
-fn source_heard__makes_no_requests_before_the_start() {
+fn source_known__makes_no_requests_before_the_start() {
     let mut planner = planner(0.05, &[]);
-    planner.source_heard(0);
+    planner.source_known(0);
     let actions = look(&mut planner, &sample(40, 10_000, 20.0));
     assert!(matches!(actions[..], [Action::Wait { .. }]), "{actions:?}");
     let lower = planner.source_started(0, 1.0);
     assert_eq!(lower, Some(Action::Lower { stratum: 0, msr: 0.95 }));
     // Its end is awaited as well.
-    planner.source_heard(1);
+    planner.source_known(1);
     planner.source_ended(0);
     assert!(!planner.is_look_due(0));
 }

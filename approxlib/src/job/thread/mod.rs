@@ -194,7 +194,7 @@ impl SenderThread {
         let _ = nix::sys::prctl::set_timerslack(1_000);
         let outcome = self.run_rounds();
         self.publish();
-        // The application gets its memory back before it hears of the end: it may wait for this
+        // The application gets its memory back before it learns of the end: it may wait for this
         // thread then, and the callbacks are its own.
         self.buffers.store = Store::default();
         self.job.drop_waiting();

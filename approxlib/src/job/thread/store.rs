@@ -87,7 +87,7 @@ fn parity(id: MessageId) -> usize {
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
     pub bytes: &'a [u8],
-    /// The same bytes with the header's room in front; `None` if the memory is shared.
+    /// The bytes with room for a header in front; `None` if the memory is shared.
     pub packet: Option<&'a [u8]>,
 }
 

@@ -294,17 +294,15 @@ mod tests {
     fn header(no_ack: bool, group: u8, epoch: u16) -> Header {
         let flags = if no_ack { Flags::NO_ACK } else { Flags::NONE };
         Header::new(&Fields {
-            kind: Kind::Data,
             flags,
             group,
             job: 1,
             cookie: 2,
             message: 3,
-            index: 0,
             count: 1,
             epoch,
             slot: 4,
-            time: 0,
+            ..Fields::of(Kind::Data)
         })
     }
 

@@ -240,19 +240,7 @@ impl World {
 }
 
 fn fields() -> Fields {
-    Fields {
-        kind: Kind::Fin,
-        flags: Flags::NONE,
-        group: 0,
-        job: 1,
-        cookie: 2,
-        message: 0,
-        index: 0,
-        count: 1,
-        epoch: 0,
-        slot: 0,
-        time: 0,
-    }
+    Fields { job: 1, cookie: 2, count: 1, ..Fields::of(Kind::Fin) }
 }
 
 proptest! {

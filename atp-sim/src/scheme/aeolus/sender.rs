@@ -37,7 +37,7 @@ pub struct AeolusSender {
     /// The last time with data to send or to be acknowledged.
     busy_ps: u64,
     /// The time of the receiver's last packet, or of the timer's last restart.
-    heard_ps: u64,
+    received_ps: u64,
     timeouts: u32,
     sent_ps: u64,
 }
@@ -79,7 +79,7 @@ impl AeolusSender {
             is_finished: false,
             transmission: 0,
             busy_ps: 0,
-            heard_ps: 0,
+            received_ps: 0,
             timeouts: 0,
             sent_ps: 0,
         }
@@ -109,7 +109,7 @@ impl AeolusSender {
         self.phase = Phase::Requesting;
         self.due = Some(Control::Request);
         self.unscheduled_bytes = self.settings.unscheduled_bytes;
-        (self.heard_ps, self.timeouts) = (now_ps, 0);
+        (self.received_ps, self.timeouts) = (now_ps, 0);
     }
 
     /// Sends a stop if no more credits are needed.
@@ -119,7 +119,7 @@ impl AeolusSender {
             self.busy_ps = now_ps;
         } else if wants && self.due.is_none() && now_ps >= self.idle_until_ps() {
             (self.phase, self.due) = (Phase::Stopping(u64::MAX), Some(Control::Stop));
-            (self.heard_ps, self.timeouts) = (now_ps, 0);
+            (self.received_ps, self.timeouts) = (now_ps, 0);
         }
     }
 
@@ -134,14 +134,14 @@ impl AeolusSender {
             Phase::Stopping(_) => true,
             Phase::Requesting | Phase::Credited => !self.is_idle(),
         };
-        waits.then(|| self.heard_ps + (self.settings.timeout_ps() << self.timeouts.min(6)))
+        waits.then(|| self.received_ps + (self.settings.timeout_ps() << self.timeouts.min(6)))
     }
 
     fn take_report(&mut self, now_ps: u64, report: &AeolusReport, reordering: u64) {
         self.unacknowledged.take_report(report, reordering);
         // Later credits don't acknowledge a stop.
         if !matches!(self.phase, Phase::Stopping(_)) {
-            (self.heard_ps, self.timeouts) = (now_ps, 0);
+            (self.received_ps, self.timeouts) = (now_ps, 0);
         }
     }
 
@@ -181,7 +181,7 @@ impl AeolusSender {
     }
 
     fn control(&mut self, now_ps: u64, control: Control) -> Packet {
-        self.heard_ps = now_ps;
+        self.received_ps = now_ps;
         self.transmission += 1;
         let transmission = self.transmission;
         self.is_unprobed = false;
@@ -261,7 +261,7 @@ impl Endpoint for AeolusSender {
         if self.timeout_ps().is_some_and(|at_ps| at_ps <= now_ps) {
             let is_stopping = matches!(self.phase, Phase::Stopping(_));
             self.due = Some(if is_stopping { Control::Stop } else { Control::Request });
-            (self.heard_ps, self.timeouts) = (now_ps, self.timeouts + 1);
+            (self.received_ps, self.timeouts) = (now_ps, self.timeouts + 1);
         }
     }
 

@@ -63,19 +63,7 @@ mod tests {
     use atp_common::wire::{Fields, Flags, Header, Kind};
 
     fn body() -> AtpBody {
-        let header = Header::new(&Fields {
-            kind: Kind::Ack,
-            flags: Flags::NONE,
-            group: 0,
-            job: 0,
-            cookie: 0,
-            message: 0,
-            index: 0,
-            count: 1,
-            epoch: 0,
-            slot: 0,
-            time: 0,
-        });
+        let header = Header::new(&Fields { count: 1, ..Fields::of(Kind::Ack) });
         AtpBody { header, arrived: None, payload_bytes: 0, members: None, control: None }
     }
 

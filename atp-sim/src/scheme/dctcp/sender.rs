@@ -85,7 +85,7 @@ pub struct DctcpSender {
     smoothed_ps: f64,
     variation_ps: f64,
     timeouts: u32,
-    heard_ps: u64,
+    received_ps: u64,
     sent_ps: u64,
 }
 
@@ -109,7 +109,7 @@ impl DctcpSender {
             smoothed_ps: 0.0,
             variation_ps: 0.0,
             timeouts: 0,
-            heard_ps: 0,
+            received_ps: 0,
             sent_ps: 0,
         }
     }
@@ -127,7 +127,7 @@ impl DctcpSender {
 
     /// The time of the retransmission timeout.
     fn retransmit_ps(&self) -> Option<u64> {
-        (!self.in_flight.is_empty()).then(|| self.heard_ps + self.timeout_ps())
+        (!self.in_flight.is_empty()).then(|| self.received_ps + self.timeout_ps())
     }
 
     /// Updates the RTT estimate (RFC 6298).
@@ -197,7 +197,7 @@ impl DctcpSender {
             bytes += self.remove(first).map_or(0, |acked| u64::from(acked.segment.bytes));
         }
         forget_below(&mut self.lost, self.cumulative);
-        (self.timeouts, self.heard_ps) = (0, now_ps);
+        (self.timeouts, self.received_ps) = (0, now_ps);
         // A window grows only if it is at least half full.
         let was_full = (self.in_flight_bytes + bytes) as f64 * 2.0 >= self.window.bytes();
         self.window.on_ack(bytes, echo, self.reach());
@@ -217,7 +217,7 @@ impl DctcpSender {
         self.in_flight_bytes += u64::from(bytes);
         self.sent_ps = now_ps;
         if self.in_flight.len() == 1 {
-            self.heard_ps = now_ps;
+            self.received_ps = now_ps;
         }
         let body = DctcpBody::Segment { sequence, bytes, messages, transmission, sent_ps };
         let path = self.route.path(transmission as u32);
@@ -261,7 +261,7 @@ impl Endpoint for DctcpSender {
                 self.lost.insert(sequence, lost.segment);
             }
         }
-        (self.timeouts, self.heard_ps) = (self.timeouts + 1, context.now_ps);
+        (self.timeouts, self.received_ps) = (self.timeouts + 1, context.now_ps);
     }
 
     fn wake_ps(&self) -> Option<u64> {

@@ -12,7 +12,7 @@ const GAIN: f64 = 1.0 / 16.0;
 pub struct Window {
     bytes: f64,
     threshold: f64,
-    /// DCTCP's estimate of the share of marked bytes, and the counts of the present window.
+    /// DCTCP's estimate of the share of marked bytes, and the counts of the current window.
     alpha: f64,
     acked_bytes: u64,
     marked_bytes: u64,

@@ -29,7 +29,7 @@ pub struct MltSender {
     transmissions: u64,
     /// The time from which the next packet may be sent.
     due_ps: u64,
-    heard_ps: u64,
+    received_ps: u64,
     /// Whether the last transmission was acknowledged, or timed out.
     is_acked: bool,
     /// Whether the application has no more messages.
@@ -54,7 +54,7 @@ impl MltSender {
             missing: VecDeque::new(),
             transmissions: 0,
             due_ps: 0,
-            heard_ps: 0,
+            received_ps: 0,
             is_acked: true,
             finished: false,
             probes: 0,
@@ -91,7 +91,7 @@ impl MltSender {
     /// The time when a missing acknowledgment of the last transmission reduces the rate.
     fn ack_timeout_ps(&self) -> Option<u64> {
         let waits = !self.is_acked && !self.stopped;
-        waits.then(|| self.heard_ps + self.settings.timeout_ps())
+        waits.then(|| self.received_ps + self.settings.timeout_ps())
     }
 
     /// The time of the next probe, once everything was sent.
@@ -103,7 +103,7 @@ impl MltSender {
 impl Endpoint for MltSender {
     fn arrive(&mut self, context: &mut Context<'_>, packet: &Packet) {
         let Body::Mlt(body) = &packet.body else { return };
-        self.heard_ps = context.now_ps;
+        self.received_ps = context.now_ps;
         match body {
             MltBody::Ack { transmission, wire_bytes, echo } => {
                 self.is_acked |= *transmission == self.transmissions;
@@ -156,7 +156,7 @@ impl Endpoint for MltSender {
             }
         };
         if self.is_acked {
-            (self.is_acked, self.heard_ps) = (false, now_ps);
+            (self.is_acked, self.received_ps) = (false, now_ps);
         }
         self.transmissions += 1;
         let data = MltBody::Data { contents, transmission: self.transmissions };

@@ -29,7 +29,7 @@ pub struct NdpSender {
     pulled: u32,
     transmissions: u64,
     sent_ps: u64,
-    heard_ps: u64,
+    received_ps: u64,
     /// Number of pull timeouts since the last packet from the receiver.
     pull_timeouts: u32,
     stopped: bool,
@@ -66,7 +66,7 @@ impl NdpSender {
             pulled: 0,
             transmissions: 0,
             sent_ps: 0,
-            heard_ps: 0,
+            received_ps: 0,
             pull_timeouts: 0,
             stopped: false,
         }
@@ -82,7 +82,7 @@ impl NdpSender {
     }
 
     fn take_pulled(&mut self, now_ps: u64, pulled: u32) {
-        (self.heard_ps, self.pull_timeouts) = (now_ps, 0);
+        (self.received_ps, self.pull_timeouts) = (now_ps, 0);
         self.add_credit(pulled.saturating_sub(self.pulled));
         self.pulled = self.pulled.max(pulled);
     }
@@ -117,7 +117,9 @@ impl NdpSender {
 
     fn pull_timeout_ps(&self) -> Option<u64> {
         let waits = self.credit == 0 && self.in_flight.is_empty() && self.has_data();
-        waits.then(|| self.heard_ps + (self.settings.pull_timeout_ps << self.pull_timeouts.min(10)))
+        waits.then(|| {
+            self.received_ps + (self.settings.pull_timeout_ps << self.pull_timeouts.min(10))
+        })
     }
 
     fn packet(&self, wire_bytes: u32, path: u32, body: NdpBody) -> Packet {
@@ -160,7 +162,7 @@ impl Endpoint for NdpSender {
             self.remove_answered();
         }
         if self.pull_timeout_ps().is_some_and(|at_ps| at_ps <= now_ps) {
-            (self.heard_ps, self.pull_timeouts) = (now_ps, self.pull_timeouts + 1);
+            (self.received_ps, self.pull_timeouts) = (now_ps, self.pull_timeouts + 1);
             self.add_credit(1);
         }
     }
@@ -202,7 +204,7 @@ impl Endpoint for NdpSender {
             self.sent_ps = self.sent_ps.max(context.now_ps);
         }
         if self.segments.is_empty() {
-            self.heard_ps = context.now_ps;
+            self.received_ps = context.now_ps;
         }
         self.messages.queue(bytes);
     }

@@ -219,7 +219,7 @@ impl Live {
             self.set_delivery(stratum, None);
             self.set_totals(stratum);
             if let Some(planner) = &mut self.planner {
-                planner.source_heard(stratum);
+                planner.source_known(stratum);
             }
         }
     }
@@ -256,7 +256,7 @@ impl Live {
         let Some(planner) = &mut self.planner else { return Ok(()) };
         if terms.exact {
             // It keeps its rate.
-            planner.source_heard(stratum);
+            planner.source_known(stratum);
             return Ok(());
         }
         let action = planner.source_started(stratum, terms.msr);

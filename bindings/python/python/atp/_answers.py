@@ -19,7 +19,7 @@ class Delivery:
     order: Order = "unknown"
     """``"shuffled"``, or ``"ordered"`` if the messages follow an order of the data, e.g. time."""
     shuffle_buffer: int | None = None
-    """Of shuffled messages: the number among which each one was drawn; ``None`` for all of them."""
+    """The number of shuffled messages among which each one was drawn; ``None`` for all of them."""
     shortest_first: bool = False
     """The sender preferred short messages, and its messages differ in length."""
     lost: tuple[range, ...] | None = None
@@ -42,7 +42,7 @@ class Answers:
     """Each key with its answer, in the order of the keys; the largest first for ``top``. Without
     ``by``, the only row has no key."""
     separates: bool | None
-    """Of ``top``: whether the sample shows that these keys are the largest."""
+    """Whether the sample of a ``top`` shows that these keys are the largest."""
     keys_seen_from: int | None
     """Keys in at least this many messages have a row with a probability of at least 95 %; in
     ``top`` they were counted. ``None`` without keys, with keys beyond the limit, if the number of

@@ -55,7 +55,7 @@ class Group:
     """The order in which the messages are sent, which the receiver gets in ``Started``. The library
     doesn't change it. Of an incomplete group whose messages aren't shuffled, answers warn."""
     shuffle_buffer: int | None = None
-    """Of shuffled messages: the number among which each one was drawn; ``None`` for all of them."""
+    """The number of shuffled messages among which each one was drawn; ``None`` for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +335,7 @@ class GroupTerms:
     order: Order
     """As the sender states it."""
     shuffle_buffer: int | None
-    """Of shuffled messages: the number among which each one was drawn; ``None`` for all of them."""
+    """The number of shuffled messages among which each one was drawn; ``None`` for all of them."""
     shortest_first: bool
     """Short messages come first, and the messages differ in length: no fair sample arrives."""
 
@@ -389,15 +389,15 @@ class Refusals:
     """Packets that a receiver has refused, by reason."""
 
     malformed: int
-    """Not ATP's, damaged, or in contradiction to earlier packets of their message."""
+    """Packets that aren't ATP's, are damaged, or contradict earlier packets of their message."""
     unwanted: int
-    """Of jobs or addresses that the receiver doesn't admit."""
+    """Packets of jobs or addresses that the receiver doesn't admit."""
     too_large: int
-    """Of messages or jobs beyond what the receiver accepts."""
+    """Packets of messages or jobs beyond the receiver's limits."""
     no_room: int
-    """Beyond the limits of senders and memory. Their senders try again later."""
+    """Packets beyond the limits of senders and memory. Their senders try again later."""
     forgotten: int
-    """Of senders that were silent for too long."""
+    """Packets of senders that were silent for too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,7 +410,7 @@ class ReceiverStats:
     refused: int
     """Packets refused, for any reason."""
     refusals: Refusals
-    """The same by reason."""
+    """Packets refused, by reason."""
     ignored: int
     """Packets that mean nothing any more, or not yet: most are of jobs that have ended."""
     messages: int

@@ -48,12 +48,12 @@ class Estimate:
         symmetric."""
     @property
     def standard_error(self) -> float:
-        """Of ``value``; infinite if nothing shows how messages vary."""
+        """The standard error of ``value``; infinite if nothing shows how messages vary."""
     @property
     def confidence(self) -> float: ...
     @property
     def degrees_of_freedom(self) -> float:
-        """Of Student's t; infinite if every message arrived."""
+        """The degrees of freedom of Student's t; infinite if every message arrived."""
     @property
     def messages(self) -> int:
         """Messages that arrived."""
@@ -186,7 +186,7 @@ class Planner:
     """Turns an accepted error into requests to the senders of a job.
 
     It looks at no answer, and so asks for no end, before ``sources`` sources are known: those of
-    ``source_started``, ``source_heard`` and ``source_ended``."""
+    ``source_started``, ``source_known`` and ``source_ended``."""
 
     def __new__(
         cls,
@@ -201,7 +201,7 @@ class Planner:
         then continues up to the senders' own MSRs. In both cases the error isn't met."""
     def source_started(self, stratum: int, msr: float) -> Action | None:
         """A source starts, with its N (if announced) and its MSR. Leave out exact groups."""
-    def source_heard(self, stratum: int) -> None:
+    def source_known(self, stratum: int) -> None:
         """Counts a source without requests for it: one of an exact group, or one whose first
         message came before its start. The plan waits for its end, too."""
     def source_ending(self, stratum: int) -> None:
@@ -220,7 +220,7 @@ class Planner:
         """The answers of a planned query. After the plan's end their intervals are as much wider
         as the looks cost."""
     def overall(self, answering: Answering) -> Estimate | None:
-        """The same of ``Answering.overall``."""
+        """The answer of ``Answering.overall``, with the plan's intervals."""
     @property
     def report(self) -> Report | None:
         """The result, once the error was met or all sources ended."""

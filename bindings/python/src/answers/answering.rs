@@ -88,7 +88,7 @@ impl Answering {
         Ok(Self(Locked::new(answering)))
     }
 
-    /// Of a table in CSV, whose columns `header` names.
+    /// Answers a query of a table in CSV, whose columns `header` names.
     #[staticmethod]
     fn of_csv(query: &Bound<'_, PyAny>, header: &Bound<'_, PyAny>) -> PyResult<Self> {
         let parsed = parsed(query)?;

@@ -13,7 +13,7 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
     Started { stratum: u32, msr: f64 },
-    Heard { stratum: u32 },
+    Known { stratum: u32 },
     Ending { stratum: u32 },
     Ended { stratum: u32 },
 }
@@ -61,7 +61,7 @@ impl Plan {
 fn apply(planner: &mut Planner, change: Change) -> Option<Action> {
     match change {
         Change::Started { stratum, msr } => return planner.source_started(stratum, msr),
-        Change::Heard { stratum } => planner.source_heard(stratum),
+        Change::Known { stratum } => planner.source_known(stratum),
         Change::Ending { stratum } => planner.source_ending(stratum),
         Change::Ended { stratum } => planner.source_ended(stratum),
     }

@@ -106,8 +106,8 @@ impl Planner {
         first.map_or(Ok(None), |first| action(py, first))
     }
 
-    fn source_heard(&self, stratum: Stratum) {
-        self.0.lock().change(Change::Heard { stratum: stratum.0 });
+    fn source_known(&self, stratum: Stratum) {
+        self.0.lock().change(Change::Known { stratum: stratum.0 });
     }
 
     fn source_ending(&self, stratum: Stratum) {

@@ -46,7 +46,7 @@ use std::{
 };
 
 const MAGIC: [u8; 8] = *b"atp-run3";
-/// The client's library carries the connection: the server's connects to its program. Sooner, the
+/// The client's library carries the connection: the server's connects to its program. Before, the
 /// program would see an empty connection beside the plain one.
 const GO: u8 = 1;
 /// In place of a job: the connection is plain, and the kernel refuses it.
@@ -97,7 +97,7 @@ fn reachable(mut local: SocketAddr) -> SocketAddr {
     local
 }
 
-/// The same address with another port.
+/// Sets the port of an address.
 fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address.set_port(port);
     address

@@ -111,7 +111,7 @@ int main(int argc, char **argv) {
         repeat(socket(AF_INET, SOCK_DGRAM, 0), &server);
         return 0;
     }
-    /* Of several addresses of this host, the one to others. A test without a network has one. */
+    /* The address of this host to others. A test without a network has one. */
     struct sockaddr_in outside = {.sin_family = AF_INET, .sin_port = htons(9)};
     CHECK(inet_pton(AF_INET, "192.0.2.1", &outside.sin_addr) == 1);
     int route = socket(AF_INET, SOCK_DGRAM, 0);

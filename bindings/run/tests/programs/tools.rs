@@ -37,7 +37,7 @@ pub fn ports(settings: &str) -> Result<Ports> {
     ports_with(settings, PROBE)
 }
 
-/// The same for datagrams to a program without the library.
+/// The ports of a program without the library that receives datagrams.
 pub fn ports_alone(settings: &str) -> Result<Ports> {
     ports_with(settings, PROBE_ALONE)
 }
@@ -136,7 +136,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Its next line.
+    /// The server's next line.
     pub fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         ensure!(self.output.read_line(&mut line)? > 0, "the server has ended");

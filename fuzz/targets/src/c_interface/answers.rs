@@ -180,7 +180,7 @@ impl Caller {
             Step::Source { on, stratum, call, msr } => {
                 let (query, stratum) = (self.query(*on), u32::from(stratum % 3));
                 let status = match call % 4 {
-                    1 if *call >= 128 => call!(atp_query_source_heard(query, stratum)),
+                    1 if *call >= 128 => call!(atp_query_source_known(query, stratum)),
                     0 | 1 => call!(atp_query_source_started(query, stratum, msr.0)),
                     2 => call!(atp_query_source_ending(query, stratum)),
                     _ => call!(atp_query_source_ended(query, stratum)),
