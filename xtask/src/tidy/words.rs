@@ -7,6 +7,8 @@ use crate::sources::{Line, Source, each_line};
 const OLD: &str = include_str!("old-words.txt");
 /// Beginnings of a comment's or a paragraph's first sentence that hide its subject.
 const HIDDEN_SUBJECTS: [&str; 4] = ["Whoever ", "Whatever ", "Nobody ", "That which "];
+/// Beginnings of a doc comment's paragraph that do, too.
+const HIDDEN_IN_DOCS: [&str; 5] = ["Its ", "Those ", "Theirs ", "The same ", "Of "];
 /// The folder of the simulated network and the schemes that it must not name.
 const NETWORK: &str = "atp-sim/src/net/";
 const SCHEMES: [&str; 7] = ["aeolus", "expresspass", "dctcp", "mlt", "ndp", "pfabric", "udp"];
@@ -30,11 +32,17 @@ pub fn old_names(sources: &[Source]) -> Vec<String> {
 pub fn old_words(sources: &[Source]) -> Vec<String> {
     let complaints = |source: &Source| {
         let rows = replaced("prose", source);
+        let mut before = "";
         source.complaints(source.lines(&source.text), |line| {
             let text = line.prose.unwrap_or_default().trim_start();
+            let is_doc = !source.is_markdown()
+                && !["// ", "# "].iter().any(|mark| line.text.trim_start().starts_with(mark));
+            let in_docs = HIDDEN_IN_DOCS.iter().filter(|_| is_doc && before.is_empty());
+            before = text;
             let lower = text.to_lowercase();
             let old = rows.iter().filter(|row| lower.contains(row.old));
-            let hidden = HIDDEN_SUBJECTS.iter().find(|start| text.starts_with(**start));
+            let mut starts = HIDDEN_SUBJECTS.iter().chain(in_docs);
+            let hidden = starts.find(|start| text.starts_with(**start));
             old.map(|row| format!("{}: write {}", row.old, row.new))
                 .chain(hidden.map(|start| format!("{start}...: name the subject")))
                 .collect::<Vec<_>>()
@@ -154,6 +162,15 @@ mod tests {
         let meeting = "\"\"\"A greeting.\n\nNobody has patience.\n\"\"\"\n";
         assert_eq!(old_words(&[source("a.py", meeting)]).len(), 3);
         assert_eq!(old_words(&[source("a.h", "/* Whatever it\n * has patience for */")]).len(), 2);
+    }
+
+    #[test]
+    fn old_words__name_the_subject_of_a_doc_comment() {
+        let found = |path: &str, text: &str| old_words(&[source(path, text)]).len();
+        assert_eq!(found("a.rs", "/// Its id.\n///\n/// Those of jobs.\n/// Of lanes."), 2);
+        assert_eq!(found("a.py", "\"\"\"The same in ms.\"\"\"\n# Of all."), 1);
+        assert_eq!(found("a.h", "/**\n * Of all lanes.\n */"), 1);
+        assert_eq!(found("a.md", "Of all lanes") + found("a.rs", "// Its id.\n/// Often."), 0);
     }
 
     #[test]
