@@ -45,8 +45,8 @@ pub struct LaneSettings {
 }
 
 impl LaneSettings {
-    /// The rules of lanes, new ones or those of a daemon that is gone. A daemon's lanes have one law
-    /// and keep it: it fits the network that the daemon was told of.
+    /// The rules of lanes, new ones or those of a daemon that is gone. A daemon's lanes have one
+    /// law and keep it: it fits the network that the daemon was told of.
     fn rules_after(&self, previous: Option<&ByGroup<LaneHandover>>) -> Rules {
         let mut lanes = previous.into_iter().flat_map(ByGroup::iter);
         let law = lanes.find_map(|(_, lane)| lane.law);
@@ -73,7 +73,7 @@ pub struct LaneHandover {
     pub rtt: Rtt,
     /// The last epoch that packets carried.
     pub epoch: u16,
-    /// Its rate law; `None` if the daemon has not told it.
+    /// The rate law; `None` if the daemon has not told it.
     pub law: Option<RateLaw>,
 }
 

@@ -28,7 +28,7 @@ const PROBE_TIMEOUT_NS_MIN: u64 = 4_000_000;
 /// A probe that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// Its number in the flow.
+    /// The probe's number in the flow.
     pub number: u32,
     /// The slots that the probe covers.
     pub slots: Range<u32>,
@@ -305,9 +305,9 @@ mod tests {
         for slot in 0..10_000u32 {
             probers.sent(3, slot);
             now_ns += 1_000;
-            let is_probed =
+            let has_probe =
                 slot % 64 == 63 && probers.next_probe(now_ns, |_| 0, |_| Some(0)).is_some();
-            probes += u32::from(is_probed);
+            probes += u32::from(has_probe);
             probers.take_answered(now_ns, |_| MS, |_| true);
         }
         assert_eq!(probes, 10_000 / 128);

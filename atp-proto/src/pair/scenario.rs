@@ -188,7 +188,7 @@ impl Scenario {
         self.sender.groups.iter().any(|config| config.group == group && config.msr.is_exact())
     }
 
-    /// The same job as a stream of up to four windows, which may have a deadline.
+    /// Divides the job into up to four windows, which may have a deadline.
     pub fn in_windows(mut self) -> Self {
         let rng = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0x77);
         self.sender.windows = true;

@@ -50,8 +50,8 @@ impl FirstWindow {
         (self.sent_ns, self.extra) = (now_ns, false);
     }
 
-    /// Ends the limit, unless nothing was received or advice is to be awaited. `is_exact`: all groups
-    /// are.
+    /// Ends the limit, unless nothing was received or advice is to be awaited. `is_exact`: all
+    /// groups are.
     pub(super) fn open(&mut self, now_ns: u64, peer: &Peer, is_exact: bool) {
         if self.is_open || !peer.silence.has_answered() {
             return;

@@ -15,9 +15,9 @@ pub(crate) struct LatestReceipt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Earlier,
-    /// Of a process before the current one.
+    /// The receipt is of a process before the current one.
     OfEarlierProcess,
-    /// A duplicate of it.
+    /// The receipt is a duplicate of the latest one.
     Same,
     Later,
     /// The first one, or one of another process that reads on.

@@ -28,9 +28,9 @@ pub(crate) struct Window {
     pub(crate) ending: Ending,
     /// Messages that have a receipt.
     pub(crate) delivered: u32,
-    /// Those that had one before the receiver's current process named any.
+    /// Messages that had a receipt before the receiver's current process named any.
     pub(crate) named_before: u32,
-    /// Whose messages receipts have named, and whose counts are final.
+    /// The processes whose receipts have named messages, and whose counts are final.
     pub(crate) told_by: ToldBy,
 }
 

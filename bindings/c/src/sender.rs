@@ -34,7 +34,7 @@ struct State {
     job: Option<Job>,
     /// Once `is_over`.
     outcome: Option<Outcome>,
-    /// Of the job's end, or of its last window.
+    /// The report of the job's end, or of its last window.
     report: Option<Report>,
     shortfall: Option<atp_shortfall>,
 }

@@ -66,7 +66,7 @@ pub enum Command {
 pub enum Event {
     /// The window of this number needs no more messages.
     Complete(u32),
-    /// A window has ended. Each is reported once, in order; the empty window at the end of a stream
+    /// A window has ended. Each is reported once, in order; the empty window at the end of a job
     /// is not.
     WindowEnded(EndedWindow),
     /// The answer to the oldest [`Command::SetMsr`] without one.
@@ -171,7 +171,7 @@ impl<D> Job<D> {
             Ok(id) => place(Some(id), data),
             Err(error) => {
                 // The application has checked lengths and numbers. A job that has ended needs no
-                // more messages, nor does the empty window at the end of a stream; any other
+                // more messages, nor does the empty window at the end of a job; any other
                 // refusal is a bug.
                 let is_over = matches!(error, QueueError::Complete | QueueError::Failed)
                     || self.windows.is_empty_end();
@@ -186,7 +186,7 @@ impl<D> Job<D> {
     fn execute(&mut self, command: &Command) {
         match command {
             Command::Abandon => {}
-            Command::Finish => self.end_stream(),
+            Command::Finish => self.end_job(),
             Command::FinishWindow => self.sender.finish_window(),
             Command::Cancel => self.cancel(),
             Command::BeginWindow { messages } => self.begin_window(messages),

@@ -267,7 +267,7 @@ proptest! {
             prop_assert_eq!(queued + world.not_needed, given);
             prop_assert_eq!(reported, world.window + 1);
         }
-        // An empty window may have ended the stream.
+        // An empty window may have ended the job.
         let is_empty = !world.queued.contains_key(&last);
         prop_assert!(reported == last + 1 || (reported == last && is_empty));
         prop_assert_eq!(world.job.windows_ended(), last + 1);

@@ -13,7 +13,7 @@ pub struct Windows {
     is_reported: bool,
     /// The application knows that the current window needs no more messages.
     is_told_complete: bool,
-    /// The current window is the empty one at the end of a stream, which has no report.
+    /// The current window is the empty one at the end of a job, which has no report.
     is_empty_end: bool,
     /// No window of the application follows the current one. If the receiver already expects
     /// another, an empty one follows.
@@ -65,8 +65,8 @@ impl Windows {
 }
 
 impl<D> Job<D> {
-    /// Ends the stream with the current window, or with an empty one.
-    pub(super) fn end_stream(&mut self) {
+    /// Ends the job with the current window, or with an empty one.
+    pub(super) fn end_job(&mut self) {
         self.windows.is_last = true;
         self.sender.finish();
         self.end_with_empty_window();
@@ -126,7 +126,7 @@ impl<D> Job<D> {
         }
     }
 
-    /// If the last window has ended already, ends the stream with an empty one: the receiver was
+    /// If the last window has ended already, ends the job with an empty one: the receiver was
     /// told that another window follows.
     fn end_with_empty_window(&mut self) {
         if !matches!(self.sender.state(), State::Done | State::Ended) {

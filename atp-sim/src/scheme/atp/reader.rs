@@ -60,7 +60,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atp_common::wire::{Fields, Flags, Header, Kind};
+    use atp_common::wire::{Fields, Header, Kind};
 
     fn body() -> AtpBody {
         let header = Header::new(&Fields { count: 1, ..Fields::of(Kind::Ack) });
