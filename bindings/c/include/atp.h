@@ -454,7 +454,7 @@ typedef struct atp_answers {
    */
   uint32_t is_ranking;
   /**
-   * Of a `top`: 1 if the sample shows that these keys are the largest.
+   * 1 if the query is a `top` and the sample shows that these keys are the largest.
    */
   uint32_t separates;
   /**
@@ -548,7 +548,7 @@ typedef struct atp_csv_options {
    */
   uint32_t ordered;
   /**
-   * Of shuffled records: the seed. Default: drawn.
+   * The seed of shuffled records. Default: drawn.
    */
   uint64_t seed;
 } atp_csv_options;
@@ -583,7 +583,7 @@ typedef struct atp_group {
    */
   uint32_t order;
   /**
-   * Of ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
+   * With ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
    */
   uint32_t shuffle_buffer;
 } atp_group;
@@ -1044,7 +1044,7 @@ typedef struct atp_group_terms {
    */
   uint32_t order;
   /**
-   * Of ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
+   * With ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
    */
   uint32_t shuffle_buffer;
   /**
@@ -1245,7 +1245,7 @@ typedef struct atp_delivery {
    */
   uint32_t order;
   /**
-   * Of ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
+   * With ATP_ORDER_SHUFFLED: the messages among which each one was drawn. 0: all of them.
    */
   uint32_t shuffle_buffer;
   /**
@@ -1287,7 +1287,7 @@ typedef struct atp_action {
    */
   double msr;
   /**
-   * Of ATP_ACTION_WAIT: messages of all strata that must have arrived.
+   * With ATP_ACTION_WAIT: messages of all strata that must have arrived.
    */
   uint64_t messages;
 } atp_action;
@@ -1388,11 +1388,11 @@ typedef struct atp_receiver_stats {
    */
   uint64_t refused_malformed;
   /**
-   * Of jobs or addresses that the receiver doesn't admit.
+   * Packets of jobs or addresses that the receiver doesn't admit.
    */
   uint64_t refused_unwanted;
   /**
-   * Of messages or jobs beyond what the receiver accepts.
+   * Packets of messages or jobs beyond the receiver's limits.
    */
   uint64_t refused_too_large;
   /**
@@ -1400,7 +1400,7 @@ typedef struct atp_receiver_stats {
    */
   uint64_t refused_no_room;
   /**
-   * Of senders that were silent for too long.
+   * Packets of senders that were silent for too long.
    */
   uint64_t refused_forgotten;
   /**
@@ -1489,7 +1489,7 @@ enum atp_status atp_answers_free(struct atp_answers *answers);
  * message 1. Blocks while a name is resolved and while the buffer is full. atp_job_finish then
  * ends the job.
  *
- * Of `options`, `messages`, `order` and `groups` stay unset. Messages are sent without MRDF, which
+ * In `options`, `messages`, `order` and `groups` stay unset. Messages are sent without MRDF, which
  * would deliver the short ones. `csv_options` and `options` may be null: all defaults.
  *
  * `long_records` gets the number of records with a value of several lines. A stray quote may have
