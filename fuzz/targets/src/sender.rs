@@ -1,5 +1,6 @@
-//! Fuzzes a sender with a hostile peer, between the application's steps. The peer knows the job and
-//! the cookie, and sends false receipts, ACKs, PROBE-ACKs, FIN-ACKs, RESETs and ring words.
+//! Fuzzes a job at its sender with a hostile peer, between the application's steps. The peer knows
+//! the job and the cookie, and sends false receipts, ACKs, PROBE-ACKs, FIN-ACKs, RESETs and ring
+//! words.
 //!
 //! Invariants:
 //!
@@ -7,11 +8,15 @@
 //! - The target loss rate stays in [0, 1 - MSR].
 //! - No more packets are in flight than the window allows.
 //! - Every packet is part of a buffered message, and every id is released once.
-//! - A terminal state stays, and the job ends once the peer is silent.
+//! - A window's terminal state stays, each window is reported once and in order, and each change of
+//!   a rate is answered at once.
+//! - The job ends once the peer is silent.
 
+mod application;
 mod peer;
 mod step;
 
+use application::Application;
 use arbitrary::{Arbitrary, Unstructured};
 use atp_common::{
     laws::Rules,
@@ -20,7 +25,8 @@ use atp_common::{
     wire::{HEADER_LEN, Header, Kind, MEMBER_HEADER_LEN, Order, PROBE_SLOTS, TermsBody},
 };
 use atp_proto::{
-    AckRing, CompleteAt, GroupConfig, MessageId, Packet, QueueError, Sender, SenderConfig, State,
+    AckRing, CompleteAt, GroupConfig, MessageId, Packet, Sender, SenderConfig, State,
+    flow::{Command, Event, Job},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -34,6 +40,8 @@ const STEPS_MAX: usize = 200;
 const SILENT_STEPS_MAX: usize = 20_000;
 const BUFFER_MESSAGES: u32 = 300;
 const LEN_BYTES_MAX: u32 = 20_000;
+/// The time that a window may take, if windows have deadlines.
+const DEADLINE_NS: u64 = 100_000_000;
 const PAYLOAD_BYTES_MIN: u32 = 200;
 /// The most unanswered PROBEs of the library.
 const PROBES_MAX: usize = 32;
@@ -46,7 +54,9 @@ pub fn run(data: &[u8]) {
     let before = counting_allocator::bytes();
     let Ok(config) = config(&mut u) else { return };
     let Ok(sender) = Sender::new(config) else { return };
-    let mut fuzz = Fuzz::new(sender);
+    // From the number of unread bytes, so that inputs of the corpus keep their meaning.
+    let deadline_ns = u.len().is_multiple_of(2).then_some(DEADLINE_NS);
+    let mut fuzz = Fuzz::new(Job::new(sender, deadline_ns));
     for _ in 0..STEPS_MAX {
         if u.is_empty() {
             break;
@@ -115,7 +125,9 @@ impl AckRing for Ring<'_> {
 }
 
 struct Fuzz {
-    sender: Sender,
+    /// The data of a message is its length.
+    job: Job<u32>,
+    application: Application,
     now_ns: u64,
     /// The acknowledgment ring of the datapath.
     ring: Vec<u64>,
@@ -128,14 +140,16 @@ struct Fuzz {
     fin: Option<(Header, Vec<u8>)>,
     /// PROBEs without an answer: group, slots, time of departure.
     probes: VecDeque<(u8, Range<u32>, u64)>,
-    ended: Option<State>,
+    /// The current window and its terminal state, if it has ended.
+    ended: Option<(u32, State)>,
 }
 
 impl Fuzz {
-    fn new(sender: Sender) -> Self {
+    fn new(job: Job<u32>) -> Self {
         Self {
-            ring: vec![0; sender.config().ack_ring_words as usize],
-            sender,
+            ring: vec![0; job.sender.config().ack_ring_words as usize],
+            application: Application::default(),
+            job,
             now_ns: 1,
             buffer: BTreeMap::new(),
             released: BTreeSet::new(),
@@ -158,7 +172,7 @@ impl Fuzz {
             }
             Step::TakeBack => {
                 if let Some(packet) = self.sent.pop_back() {
-                    self.sender.take_back(&packet);
+                    self.job.sender.take_back(&packet);
                 }
             }
             Step::Control => {
@@ -166,30 +180,39 @@ impl Fuzz {
             }
             Step::Timeout { ms } => {
                 self.now_ns += u64::from(ms) * 1_000_000;
-                self.sender.handle_timeout(self.now_ns);
+                self.job.sender.handle_timeout(self.now_ns);
             }
             Step::Due => self.due(),
-            Step::Finish => self.sender.finish(),
-            Step::FinishWindow => self.sender.finish_window(),
-            Step::EndNow => self.sender.end_now(),
-            Step::BeginWindow { total } => self.begin_window(total),
+            Step::Finish => self.application.end(&mut self.job, Command::Finish),
+            Step::FinishWindow => self.application.finish_window(&mut self.job),
+            // The end comes by a deadline or, without one, by a cancel.
+            Step::EndNow => match self.job.next_deadline_ns() {
+                Some(at_ns) => self.now_ns = self.now_ns.max(at_ns),
+                None => self.application.end(&mut self.job, Command::Cancel),
+            },
+            Step::BeginWindow { total } => {
+                self.application.begin_window(&mut self.job, total.map(|n| u32::from(n) % 90));
+            }
             Step::SetMsr { group, parts } => {
                 if let Some(msr) = Msr::from_parts_per_billion(parts % 1_000_000_001) {
-                    self.sender.set_msr(self.group(group), msr).ok();
+                    let group = self.group(group);
+                    self.application.set_msr(&mut self.job, group, msr);
                 }
             }
             Step::Narrow { bytes } => {
-                self.sender.set_payload_bytes(self.now_ns, u32::from(bytes).max(PAYLOAD_BYTES_MIN));
+                self.job
+                    .sender
+                    .set_payload_bytes(self.now_ns, u32::from(bytes).max(PAYLOAD_BYTES_MIN));
             }
-            Step::Pace { group, pace } => self.sender.set_pace(self.group(group), pace.into()),
+            Step::Pace { group, pace } => self.job.sender.set_pace(self.group(group), pace.into()),
             Step::Ring(marks) => self.scan(&marks),
-            Step::NoAck { group, on } => self.sender.set_no_ack(self.group(group), on),
+            Step::NoAck { group, on } => self.job.sender.set_no_ack(self.group(group), on),
             Step::SendProbe { group, slots } => self.send_probe(group, slots),
             Step::AnswerProbe { which, words } => self.answer_probe(which, words),
-            Step::StopProbing => self.sender.stop_probing(),
+            Step::StopProbing => self.job.sender.stop_probing(),
             Step::Ack(ack) => self.arrive(&peer::ack(&ack, &self.sent)),
             Step::Receipt(receipt) => {
-                self.arrive(&peer::receipt(&receipt, &self.sender, self.slot()))
+                self.arrive(&peer::receipt(&receipt, &self.job.sender, self.slot()))
             }
             Step::FinAck(answer) => self.arrive(&peer::fin_ack(&answer, self.fin.as_ref())),
             Step::Reset { sure, reason } => {
@@ -199,19 +222,39 @@ impl Fuzz {
             }
             Step::Raw { kind, bytes } => self.arrive(&peer::raw(kind, &bytes)),
         }
-        if let Some(ended) = self.sender.take_ended_window() {
-            assert_eq!(ended.window.wrapping_add(1), self.sender.window());
-            assert_eq!(ended.groups.len(), ended.lost_ids.len());
-        }
-        for id in self.sender.released() {
-            assert!(self.buffer.remove(&id).is_some(), "{id:?} was released, but not queued");
-            assert!(self.released.insert(id), "{id:?} was released twice");
+        self.work();
+    }
+
+    /// Lets the job go on, as the library does in each round.
+    fn work(&mut self) {
+        loop {
+            let Self { job, buffer, released, .. } = self;
+            job.work(self.now_ns, |id, len_bytes| {
+                if let Some(id) = id {
+                    assert!(!released.contains(&id));
+                    assert_eq!(buffer.insert(id, len_bytes), None, "{id:?} was given twice");
+                }
+            });
+            job.report_ends();
+            while let Some(event) = job.next_event() {
+                self.application.on_event(&event);
+                if let Event::WindowEnded(ended) = event {
+                    let of_window = |id: &&MessageId| id.window == ended.window;
+                    job.sender.released().for_each(|id| release(buffer, released, id));
+                    assert_eq!(buffer.keys().find(of_window), None, "held after the end");
+                }
+            }
+            job.sender.released().for_each(|id| release(buffer, released, id));
+            assert!(self.application.has_answers(), "a change of a rate has no answer");
+            if !self.job.is_runnable() {
+                return;
+            }
         }
     }
 
     /// One of the configured groups, mostly.
     fn group(&self, choice: u8) -> u8 {
-        let groups = &self.sender.config().groups;
+        let groups = &self.job.sender.config().groups;
         groups.get(usize::from(choice) % (groups.len() + 1)).map_or(choice, |group| group.group)
     }
 
@@ -221,22 +264,16 @@ impl Fuzz {
 
     fn queue(&mut self, group: u8, len_bytes: u32) {
         // Enough packets for every rule, but a short run.
-        let payload_bytes = self.sender.config().payload_bytes_max;
+        let payload_bytes = self.job.sender.config().payload_bytes_max;
         let len_bytes = len_bytes % (40 * payload_bytes + 1).min(LEN_BYTES_MAX);
-        let had_ended = self.sender.has_ended();
-        match self.sender.queue(self.group(group), len_bytes) {
-            Ok(id) => {
-                assert!(!had_ended && !self.released.contains(&id));
-                assert_eq!(self.buffer.insert(id, len_bytes), None, "{id:?} was given twice");
-            }
-            Err(QueueError::Full) => assert!(!self.sender.has_room(len_bytes)),
-            Err(_) => {}
-        }
+        let group = self.group(group);
+        self.application.queue(&mut self.job, group, len_bytes);
+        self.work();
     }
 
     fn send(&mut self) -> bool {
-        let had_ended = self.sender.has_ended();
-        let Some(packet) = self.sender.next_packet(self.now_ns) else { return false };
+        let had_ended = self.job.sender.has_ended();
+        let Some(packet) = self.job.sender.next_packet(self.now_ns) else { return false };
         assert!(!had_ended, "a packet after the end");
         let (header, kind) = Header::parse(packet.header.as_bytes()).expect("it is well-formed");
         let window = self.window_of(&header);
@@ -252,24 +289,24 @@ impl Fuzz {
         assert!(packet.len > 0 || len_bytes == 0, "an empty packet of {len_bytes} bytes");
         let is_last = header.index() + 1 == header.count();
         assert_eq!(is_last, packet.offset + packet.len == len_bytes);
-        assert!(packet.len <= self.sender.config().payload_bytes_max);
+        assert!(packet.len <= self.job.sender.config().payload_bytes_max);
         self.remember(packet);
         true
     }
 
     /// The number of the window of a packet that was just handed out.
     fn window_of(&self, header: &Header) -> u32 {
-        let present = self.sender.window();
-        let is_present = header.may_be_of_window(present);
-        let window = if is_present { present } else { present.wrapping_sub(1) };
+        let current = self.job.sender.window();
+        let is_current = header.may_be_of_window(current);
+        let window = if is_current { current } else { current.wrapping_sub(1) };
         assert!(header.may_be_of_window(window));
-        assert!(window == present || self.sender.closing_window() == Some(window));
+        assert!(window == current || self.job.sender.closing_window() == Some(window));
         window
     }
 
     /// Checks that a packed packet holds several buffered messages of one group, each once.
     fn check_packed(&self, packet: &Packet) {
-        let members: Vec<_> = self.sender.packed_messages(packet).collect();
+        let members: Vec<_> = self.job.sender.packed_messages(packet).collect();
         let ids: BTreeSet<_> = members.iter().map(|member| member.message).collect();
         assert_eq!((ids.len(), members.len()), (members.len(), packet.header.count() as usize));
         assert!(members.len() >= 2 && members[0].message == packet.message, "{members:?}");
@@ -280,7 +317,7 @@ impl Fuzz {
         }
         let bytes: usize = members.iter().map(|m| MEMBER_HEADER_LEN + usize::from(m.len)).sum();
         assert_eq!(bytes, packet.len as usize);
-        assert!(packet.len <= self.sender.config().payload_bytes_max);
+        assert!(packet.len <= self.job.sender.config().payload_bytes_max);
     }
 
     fn remember(&mut self, packet: Packet) {
@@ -292,29 +329,17 @@ impl Fuzz {
 
     fn control(&mut self) -> bool {
         let mut out = [0; 524];
-        let Some(len) = self.sender.next_control(self.now_ns, &mut out) else { return false };
+        let Some(len) = self.job.sender.next_control(self.now_ns, &mut out) else { return false };
         let (header, kind) = Header::parse(&out[..len]).expect("it is well-formed");
         assert_eq!(header.cookie(), COOKIE);
         if kind == Kind::Terms {
             let body = TermsBody::parse(&out[HEADER_LEN..len]).expect("so is its body");
-            assert_eq!(body.window, self.sender.window());
+            assert_eq!(body.window, self.job.sender.window());
             return true;
         }
         assert_eq!(kind, Kind::Fin);
         self.fin = Some((header, out[HEADER_LEN..len].to_vec()));
         true
-    }
-
-    fn begin_window(&mut self, total: Option<u8>) {
-        let total = total.map(|total| u32::from(total) % 90);
-        if self.sender.begin_window(|_| (total, 40)) {
-            let closing = self.sender.closing_window();
-            assert!(
-                self.buffer.keys().all(|id| Some(id.window) == closing),
-                "a window began with unreleased messages"
-            );
-            self.ended = None;
-        }
     }
 
     fn scan(&mut self, marks: &[(u8, bool, u32)]) {
@@ -324,7 +349,7 @@ impl Fuzz {
             let lap = if honest { slot / 32 } else { bits };
             self.ring[(slot / 32) as usize % words] = u64::from(lap) << 32 | u64::from(bits);
         }
-        self.sender.scan_acks(self.now_ns, &Ring(&self.ring));
+        self.job.sender.scan_acks(self.now_ns, &Ring(&self.ring));
     }
 
     /// Sends a PROBE as the library does, about slots that have left.
@@ -335,7 +360,7 @@ impl Fuzz {
         let end = start.wrapping_add(end.wrapping_sub(start).min(PROBE_SLOTS));
         self.probes.push_back((group, start..end, self.now_ns));
         self.probes.truncate(PROBES_MAX);
-        self.sender.probe_sent(self.now_ns, group);
+        self.job.sender.probe_sent(self.now_ns, group);
     }
 
     /// Takes in any answer to a PROBE, as the datapath and the library do.
@@ -351,19 +376,19 @@ impl Fuzz {
             let word = &mut self.ring[ack_ring::position(slot, words_of_ring) as usize];
             *word = ack_ring::merged(*word, slot, bits).unwrap_or(*word);
         }
-        self.sender.scan_acks(self.now_ns, &Ring(&self.ring));
-        self.sender.probe_answered(self.now_ns, group, slots, left_ns);
+        self.job.sender.scan_acks(self.now_ns, &Ring(&self.ring));
+        self.job.sender.probe_answered(self.now_ns, group, slots, left_ns);
     }
 
     fn arrive(&mut self, payload: &[u8]) {
-        let before = self.sender.report().packets_refused;
-        let refused = self.sender.on_packet(self.now_ns, payload).is_err();
-        assert_eq!(self.sender.report().packets_refused, before + u64::from(refused));
+        let before = self.job.sender.report().packets_refused;
+        let refused = self.job.sender.on_packet(self.now_ns, payload).is_err();
+        assert_eq!(self.job.sender.report().packets_refused, before + u64::from(refused));
     }
 
     /// Checks the invariants that hold after every step.
     fn check(&mut self) {
-        let sender = &self.sender;
+        let sender = &self.job.sender;
         assert!(sender.in_flight() <= sender.config().window_packets());
         let groups = &sender.config().groups;
         let oldest = groups.iter().filter_map(|group| sender.oldest_in_flight(group.group));
@@ -380,61 +405,79 @@ impl Fuzz {
         }
         assert!(report.packets_retransmitted <= report.packets_sent);
         assert!(report.packets_lost_wrongly <= report.packets_acked);
+        let window = sender.window();
         if sender.has_ended() {
             self.check_end();
         } else {
-            assert_eq!(self.ended, None, "it continued after its end");
+            let has_ended = self.ended.as_ref().is_some_and(|(ended, _)| *ended == window);
+            assert!(!has_ended, "it continued after its end");
         }
     }
 
     fn check_end(&mut self) {
-        let state = self.sender.state().clone();
+        let state = self.job.sender.state().clone();
         if state == State::Done {
-            let groups = self.sender.report().groups;
+            let groups = self.job.sender.report().groups;
             assert!(groups.iter().all(|group| group.delivered >= group.needed), "{groups:?}");
         }
         assert!(self.buffer.is_empty(), "messages are held after the end: {:?}", self.buffer);
-        assert_eq!(self.sender.poll_timeout(), None);
-        let ended = self.ended.get_or_insert_with(|| state.clone());
-        assert_eq!(*ended, state, "a terminal state changed");
+        assert_eq!(self.job.sender.poll_timeout(), None);
+        let now = (self.job.sender.window(), state);
+        match &self.ended {
+            Some(ended) if ended.0 == now.0 => assert_eq!(*ended, now, "a terminal state changed"),
+            _ => self.ended = Some(now),
+        }
     }
 
     /// Waits until a timeout is due, and handles it.
     fn due(&mut self) {
-        if let Some(at_ns) = self.sender.poll_timeout() {
+        let timeout_ns = self.job.sender.poll_timeout();
+        let due_ns = timeout_ns.into_iter().chain(self.job.next_deadline_ns()).min();
+        if let Some(at_ns) = due_ns {
             self.now_ns = self.now_ns.max(at_ns);
-            self.sender.handle_timeout(self.now_ns);
+            self.job.sender.handle_timeout(self.now_ns);
         }
     }
 
     /// Continues to send PROBEs, as the caller of a sender with NO_ACK packets must.
     fn probe_all(&mut self) {
-        for group in self.sender.config().groups.iter().map(|group| group.group).collect::<Vec<_>>()
+        for group in
+            self.job.sender.config().groups.iter().map(|group| group.group).collect::<Vec<_>>()
         {
-            if self.sender.oldest_in_flight(group).is_some() {
-                self.sender.probe_sent(self.now_ns, group);
+            if self.job.sender.oldest_in_flight(group).is_some() {
+                self.job.sender.probe_sent(self.now_ns, group);
             }
         }
     }
 
     /// Checks that the job ends after the application finished it and the peer fell silent.
     fn fall_silent(&mut self) {
-        self.sender.finish();
+        self.application.end(&mut self.job, Command::Finish);
+        self.work();
         for _ in 0..SILENT_STEPS_MAX {
-            if self.sender.has_ended() {
-                break;
-            }
             while self.send() {}
             while self.control() {}
-            if self.sender.has_ended() {
-                // The last FIN gave up the wait for names.
-                break;
+            // The last FIN may have given up the wait for names.
+            self.work();
+            if self.job.outcome().is_some() {
+                return;
             }
             self.probe_all();
-            assert!(self.sender.poll_timeout().is_some(), "no timeout: it would wait forever");
+            let timeout_ns = self.job.sender.poll_timeout();
+            let due_ns = timeout_ns.into_iter().chain(self.job.next_deadline_ns()).min();
+            assert!(due_ns.is_some(), "no timeout: it would wait forever");
             self.take(Step::Due);
             self.check();
         }
-        assert!(self.sender.has_ended(), "no end: {:?}", self.sender.report());
+        panic!("no end: {:?}", self.job.sender.report());
     }
+}
+
+fn release(
+    buffer: &mut BTreeMap<MessageId, u32>,
+    released: &mut BTreeSet<MessageId>,
+    id: MessageId,
+) {
+    assert!(buffer.remove(&id).is_some(), "{id:?} was released, but not queued");
+    assert!(released.insert(id), "{id:?} was released twice");
 }
