@@ -99,7 +99,10 @@ impl Live {
     pub fn on_event(&mut self, event: &Event, receiver: &Receiver) -> Result<()> {
         match event {
             Event::Message { source, window: 1.., .. } => {
-                self.leave_out(1, format_args!("{source} sends a stream, and a query takes none"));
+                self.leave_out(
+                    1,
+                    format_args!("{source} sends several windows, and a query takes one"),
+                );
             }
             Event::Message { source, job, group, message, data, .. } => {
                 let place = (*group, *message);
