@@ -99,7 +99,10 @@ impl Live {
     pub fn on_event(&mut self, event: &Event, receiver: &Receiver) -> Result<()> {
         match event {
             Event::Message { source, window: 1.., .. } => {
-                self.leave_out(1, format_args!("{source} sends a stream, and a query takes none"));
+                self.leave_out(
+                    1,
+                    format_args!("{source} sends several windows: a query takes one"),
+                );
             }
             Event::Message { source, job, group, message, data, .. } => {
                 let place = (*group, *message);
@@ -268,7 +271,7 @@ impl Live {
         let stratum = self.strata.number(source, job);
         let of = self.strata.of_mut(stratum);
         if mem::replace(&mut of.has_ended, true) {
-            // A later window of a stream.
+            // A later window of the job.
             return;
         }
         let rows = summary.groups.iter().find(|group| group.group == ROWS_GROUP);
