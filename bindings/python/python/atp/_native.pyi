@@ -109,7 +109,7 @@ class Job:
         """Ends the input, and waits for the end. After a ``TimedOutError`` the job goes on, and
         the call may be made again. The report is ``canceled`` if the deadline of the last window
         has passed, and ``ended_by_receiver`` if the receiver has ended the job: neither is an
-        error."""
+        error. After ``end_window`` its groups are those of an empty last window."""
     def cancel(self, *, timeout: Seconds | None = None) -> Report:
         """Ends the job now, and waits for the receiver's confirmation."""
     def begin_finish(self) -> None:
