@@ -5,12 +5,13 @@
 //! 1. [`Job::send_in`] copies the message and puts it into [`shared`], the state that the
 //!    application's thread and the sender thread have in common. It blocks there while the buffer
 //!    is full.
-//! 2. [`thread`] takes it out and queues it in the transport (`atp_proto::Sender`).
+//! 2. [`thread`] takes it out. Once its window has begun, `atp_proto::flow::Job` queues it in the
+//!    transport (`atp_proto::Sender`).
 //! 3. `thread::transmit` asks the transport which packets to send, and the datapath when they may
 //!    leave. It gives them to the socket in batches (`crate::udp`).
 //! 4. `thread` reads acknowledgments and receipts, and releases the message's memory.
-//! 5. `thread::reporting` notices the end of the job and writes the report, for which
-//!    [`Job::finish`] waits.
+//! 5. `flow::Job` notices the ends of windows and of the job. `thread::reporting` writes the
+//!    reports, for which [`Job::end_window`] and [`Job::finish`] wait.
 
 mod buffer_pool;
 mod builder;

@@ -44,8 +44,6 @@ pub struct Probers {
     number: u32,
     /// The index of the lane that was checked last: lanes take turns round-robin.
     last_lane: usize,
-    /// The most probes of one lane without an answer.
-    waiting_max: usize,
 }
 
 impl Probers {
@@ -53,8 +51,7 @@ impl Probers {
     pub fn new(job: u32, cookie: u32, groups: impl IntoIterator<Item = u8>) -> Self {
         let lane = |group| (group, Prober::new(job, cookie, group));
         let lanes = ByGroup::new(groups.into_iter().map(lane));
-        let waiting_max = (WAITING_MAX / lanes.groups().max(1)).max(1);
-        Self { lanes, number: 0, last_lane: 0, waiting_max }
+        Self { lanes, number: 0, last_lane: 0 }
     }
 
     /// Records a packet of a group without an ACK of its own that leaves.
@@ -95,13 +92,14 @@ impl Probers {
         backlog_ns: impl Fn(u8) -> u64,
         oldest: impl Fn(u8) -> Option<u32>,
     ) -> Option<(u8, [u8; PROBE_LEN])> {
+        let waiting: usize = self.lanes.iter().map(|(_, lane)| lane.waiting.len()).sum();
+        if waiting >= WAITING_MAX {
+            return None;
+        }
         let number = self.number.wrapping_add(1) & U24_MAX;
         for _ in 0..self.lanes.groups() {
             self.last_lane = (self.last_lane + 1) % self.lanes.groups();
             let Some((group, lane)) = self.lanes.iter_mut().nth(self.last_lane) else { continue };
-            if lane.waiting.len() >= self.waiting_max {
-                continue;
-            }
             let (backlog_ns, oldest) = (backlog_ns(*group), oldest(*group));
             if let Some(packet) = lane.next_probe(now_ns, number, backlog_ns, oldest) {
                 self.number = number;
@@ -333,10 +331,10 @@ mod tests {
 
     #[test]
     fn next_probe__few_wait_at_once_over_all_lanes() {
-        let mut probers = Probers::new(1, 2, 0..4);
+        let mut probers = Probers::new(1, 2, 0..=255);
         let mut waiting = 0;
         for round in 0..1_000 {
-            (0..4).for_each(|group| probers.sent(group, round));
+            (0..=255).for_each(|group| probers.sent(group, round));
             let probe = probers.next_probe((1 + u64::from(round)) * 2 * MS, |_| 0, |_| Some(0));
             waiting += usize::from(probe.is_some());
         }

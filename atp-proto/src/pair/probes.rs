@@ -5,15 +5,13 @@ use super::Scenario;
 use crate::{AckRing, Packet, Sender, flow::Probers};
 use atp_common::{
     maps::{
+        ANSWER_WORDS,
         ack_ring::{self, SLOTS_PER_WORD},
         arrivals::{self, Arrivals, Run},
     },
     wire::{Flags, HEADER_LEN, Header, PROBE_LEN, PROBE_WORDS, ProbeBody},
 };
-use std::{
-    cell::Cell,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::{cell::Cell, collections::BTreeMap};
 
 /// How long a group's packets have ACKs of their own, or have none: a lane's rate changes.
 const NO_ACK_NS: u64 = 20_000_000;
@@ -41,11 +39,15 @@ impl AckRing for Ring {
     }
 }
 
+const fn answer_word(number: u32) -> usize {
+    (number % ANSWER_WORDS) as usize
+}
+
 /// The sending host's probes.
 pub struct Probing {
     probers: Probers,
-    /// The numbers of the probes that were answered.
-    answered: BTreeSet<u32>,
+    /// The ring's words for answers: at a number's place, the number plus 1.
+    answered: [u32; ANSWER_WORDS as usize],
     timeout_ns: u64,
 }
 
@@ -55,7 +57,7 @@ impl Probing {
         let groups = config.groups.iter().map(|group| group.group);
         Self {
             probers: Probers::new(config.job, config.cookie, groups),
-            answered: BTreeSet::new(),
+            answered: [0; ANSWER_WORDS as usize],
             timeout_ns: config.timer_granularity_ns,
         }
     }
@@ -66,13 +68,13 @@ impl Probing {
         for word in 0..PROBE_WORDS {
             ring.merge(header.slot().wrapping_add(word as u32 * SLOTS_PER_WORD), body.word(word));
         }
-        self.answered.insert(header.index());
+        self.answered[answer_word(header.index())] = header.index() + 1;
     }
 
     /// Reads the ring after the answers, as the library does, so that it holds the bits of each.
     pub fn read(&mut self, now_ns: u64, sender: &mut Sender, ring: &Ring) {
         let answered = &self.answered;
-        let is_answered = |number| answered.contains(&number);
+        let is_answered = |number| answered[answer_word(number)] == number + 1;
         let answers = self.probers.take_answered(now_ns, |_| self.timeout_ns, is_answered);
         sender.scan_acks(now_ns, ring);
         for (group, probe) in answers {

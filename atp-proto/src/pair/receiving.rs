@@ -46,7 +46,7 @@ pub struct ReceivingHost {
     /// The requests that the application has made of the current process.
     requested: usize,
     /// The window of the sender.
-    pub present_window: u32,
+    pub current_window: u32,
     /// Whether the current process saw the end of the job.
     pub has_finished: bool,
     budget: Arc<Budget>,
@@ -86,7 +86,7 @@ impl ReceivingHost {
             summaries: vec![],
             terms: vec![],
             requested: 0,
-            present_window: 0,
+            current_window: 0,
             has_finished: false,
             stranger: refuses_places.then(Stranger::default),
             housekeeping_ns: 0,
@@ -272,7 +272,7 @@ impl ReceivingHost {
         // A process that joined in the middle only knows whether the window's number is odd.
         let window = match scenario.restart_ns {
             None => window,
-            Some(_) => self.present_window - (self.present_window + window) % 2,
+            Some(_) => self.current_window - (self.current_window + window) % 2,
         };
         let len = scenario.len_of(window, group, message).expect("it was sent");
         let expected = content(window, group, message, len);

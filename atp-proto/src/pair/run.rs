@@ -155,7 +155,7 @@ impl Simulation<'_> {
                 self.read_ns = None;
                 if !self.scenario.stall_ns.contains(&self.now_ns) {
                     let now_ns = clock_ns(self.now_ns, self.scenario.receiver_clock);
-                    self.receiving.present_window = self.sending.job.sender.window();
+                    self.receiving.current_window = self.sending.job.sender.window();
                     for answer in self.receiving.read(now_ns, self.scenario) {
                         self.answer(answer);
                     }

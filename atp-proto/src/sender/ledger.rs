@@ -102,7 +102,7 @@ impl Message {
         }
     }
 
-    /// The group's priority in the schedule; `None` if it has nothing to send.
+    /// The message's priority in the schedule; `None` if it has nothing to send.
     pub(crate) fn priority(&self) -> Option<Priority> {
         let packets = &self.packets;
         packets.has_pending().then(|| Priority {

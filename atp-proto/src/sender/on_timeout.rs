@@ -77,7 +77,7 @@ impl Sender {
         let black_hole = &mut self.transmissions.black_hole;
         let narrower = black_hole.evaluate(timeouts, silent_ns, self.config.payload_bytes_max);
         if let Some(payload_bytes) = narrower {
-            self.set_payload_bytes(now_ns, payload_bytes);
+            self.set_payload_bytes(payload_bytes);
         }
     }
 

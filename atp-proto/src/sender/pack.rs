@@ -271,7 +271,7 @@ mod tests {
         let mut sender = with_lengths(config, [100; 40]);
         send_all(&mut sender, 0);
         sender.on_packet(1, &receipt(1, 1, 1)).unwrap();
-        sender.set_payload_bytes(1, 500);
+        sender.set_payload_bytes(500);
         sender.handle_timeout(10 * MS);
         let packets = send_all(&mut sender, 10 * MS);
         assert_eq!(packets.len(), 39usize.div_ceil(4));

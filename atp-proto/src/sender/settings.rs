@@ -41,7 +41,7 @@ impl Sender {
 
     /// Segments messages into packets of at most `payload_bytes` from now on: the path has become
     /// narrower. Messages with longer packets begin anew, also those that were sent in part.
-    pub fn set_payload_bytes(&mut self, _now_ns: u64, payload_bytes: u32) {
+    pub fn set_payload_bytes(&mut self, payload_bytes: u32) {
         let Self { config, windows, announcement, .. } = self;
         let payload_bytes_min = config.message_bytes_max.div_ceil(COUNT_MAX).max(1);
         config.payload_bytes_max = payload_bytes.max(payload_bytes_min);

@@ -2044,9 +2044,16 @@ enum atp_status atp_job_end_window(struct atp_job job, struct atp_report *report
  * atp_job_try_window is the second step. Further calls before that change nothing.
  *
  * With ATP_OVERLAP_WINDOWS messages of the next window may follow at once, and each call ends a
- * window. It then waits while two windows have not ended.
+ * window. It then waits while two windows have not ended. ATP_ERROR_OPTIONS as of
+ * atp_job_end_window.
  */
 enum atp_status atp_job_begin_end_window(struct atp_job job);
+
+/**
+ * As atp_job_begin_end_window, but returns ATP_AGAIN instead of waiting while two windows have not
+ * ended. atp_job_changed_fd shows when to try again.
+ */
+enum atp_status atp_job_try_begin_end_window(struct atp_job job);
 
 /**
  * Waits for the end of the oldest window that atp_job_begin_end_window has ended and whose

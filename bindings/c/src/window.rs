@@ -49,10 +49,20 @@ pub unsafe extern "C" fn atp_job_end_window(job: atp_job, report: *mut atp_repor
 ///
 /// With ATP_OVERLAP_WINDOWS messages of the next window may follow at once, and each call ends a
 /// window. If nothing was sent since the last call, that window is empty, and the call waits while
-/// two windows have not ended.
+/// two windows have not ended. ATP_ERROR_OPTIONS as of atp_job_end_window.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_job_begin_end_window(job: atp_job) -> atp_status {
     call_once(|| JOBS.find(job.handle)?.with(Job::begin_end_window))
+}
+
+/// As atp_job_begin_end_window, but returns ATP_AGAIN instead of waiting while two windows have not
+/// ended. atp_job_changed_fd shows when to try again.
+#[unsafe(no_mangle)]
+pub extern "C" fn atp_job_try_begin_end_window(job: atp_job) -> atp_status {
+    call(|| {
+        let has_begun = JOBS.find(job.handle)?.with(Job::try_begin_end_window)?;
+        Ok(if has_begun { ATP_OK } else { ATP_AGAIN })
+    })
 }
 
 /// Waits for the end of the oldest window that atp_job_begin_end_window has ended and whose

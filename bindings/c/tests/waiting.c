@@ -38,6 +38,8 @@ static void two_windows_open(void) {
         }
         atp_status full = windows == 2 ? ATP_AGAIN : ATP_ERROR_WINDOW_ENDING;
         CHECK(atp_job_try_send(job, 0, "a", 1, NULL) == full);
+        atp_status ended = windows == 2 ? ATP_AGAIN : ATP_OK;
+        CHECK(atp_job_try_begin_end_window(job) == ended);
         CHECK(atp_job_free(job) == ATP_OK);
     }
     close(silent);

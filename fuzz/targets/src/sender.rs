@@ -200,9 +200,7 @@ impl Fuzz {
                 }
             }
             Step::Narrow { bytes } => {
-                self.job
-                    .sender
-                    .set_payload_bytes(self.now_ns, u32::from(bytes).max(PAYLOAD_BYTES_MIN));
+                self.job.sender.set_payload_bytes(u32::from(bytes).max(PAYLOAD_BYTES_MIN));
             }
             Step::Pace { group, pace } => self.job.sender.set_pace(self.group(group), pace.into()),
             Step::Ring(marks) => self.scan(&marks),

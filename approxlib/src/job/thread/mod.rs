@@ -248,7 +248,7 @@ impl SenderThread {
                 }
                 Err(_) => {
                     self.note_errors(now_ns);
-                    self.fit_path(now_ns);
+                    self.fit_path();
                 }
             }
         }
@@ -347,7 +347,7 @@ impl SenderThread {
         }
         if ready.error {
             self.note_errors(now_ns);
-            self.fit_path(now_ns);
+            self.fit_path();
         }
         if ready.hung_up {
             self.on_hang_up();

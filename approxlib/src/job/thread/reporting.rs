@@ -36,6 +36,9 @@ impl SenderThread {
 
     /// The job's outcome, if it has ended.
     pub(super) fn ended(&mut self, now_ns: u64) -> Option<Outcome> {
+        // A window that has ended has its report, also if the job fails in this round.
+        self.job.report_ends();
+        self.tell_events();
         if let Some(mtu_bytes) = self.socket_errors.mtu_bytes
             && (mtu_bytes as usize) < PATH_MTU_BYTES_MIN
         {
@@ -56,8 +59,6 @@ impl SenderThread {
                 host_unreachable: true,
             })));
         }
-        self.job.report_ends();
-        self.tell_events();
         match self.job.outcome()?.map_err(SendError::clone) {
             Ok(()) => Some(Ok(self.report())),
             Err(error) => {

@@ -204,7 +204,7 @@ impl SenderThread {
                 if errno == libc::EMSGSIZE {
                     self.socket_errors.mtu_bytes =
                         self.socket.path_mtu_bytes().map(|mtu| mtu as u32);
-                    self.fit_path(now_ns);
+                    self.fit_path();
                     return Blocked::No;
                 }
             }
@@ -214,7 +214,7 @@ impl SenderThread {
 
     /// Shortens packets to the path MTU, if it is now smaller. A path too narrow for ATP ends the
     /// job: see `ended`.
-    pub(super) fn fit_path(&mut self, now_ns: u64) {
+    pub(super) fn fit_path(&mut self) {
         let Some(mtu_bytes) = self.socket_errors.mtu_bytes else { return };
         let headers = self.socket.overhead_bytes() + HEADER_LEN;
         let room = (mtu_bytes as usize).saturating_sub(headers) as u32;
@@ -222,7 +222,7 @@ impl SenderThread {
             && room < self.job.sender.config().payload_bytes_max
         {
             tracing::debug!(peer = %self.peer, mtu_bytes, "the path's MTU shrank");
-            self.job.sender.set_payload_bytes(now_ns, room);
+            self.job.sender.set_payload_bytes(room);
         }
     }
 

@@ -101,7 +101,7 @@ impl Live {
             Event::Message { source, window: 1.., .. } => {
                 self.leave_out(
                     1,
-                    format_args!("{source} sends several windows: a query takes one"),
+                    format_args!("{source} sends several windows, and a query takes one"),
                 );
             }
             Event::Message { source, job, group, message, data, .. } => {

@@ -34,7 +34,10 @@ impl Caller {
                 let (group, len) = (group_id(*group), data.len());
                 call!(atp_job_try_send(job, group, at, len, &raw mut id))
             }
-            Step::BeginEnd { .. } => call!(atp_job_begin_end_window(job)),
+            Step::BeginEnd { on } => match on % 2 {
+                0 => call!(atp_job_begin_end_window(job)),
+                _ => call!(atp_job_try_begin_end_window(job)),
+            },
             Step::Window { size, waits, .. } => {
                 let mut memory = Memory::new(*size, size_of::<atp_report>());
                 match waits {
