@@ -88,7 +88,8 @@ pub enum Error {
     MsrRefused(#[from] MsrError),
     /// The group has its announced number of messages already.
     #[error(
-        "the group has all of its {messages} messages: announce a larger number, or end the window"
+        "the group has all of its {messages} messages: announce a larger number, or send the \
+         others in another window (end_window)"
     )]
     TooMany {
         /// N of the group, or the most that a job can have.

@@ -52,7 +52,7 @@ fn stream__of_overlapping_windows_over_any_network() {
     assert!(std::env::var("ATP_SEED").is_ok() || begun_beside > 1_000, "only {begun_beside}");
 }
 
-/// Over a quiet network, a stream of short windows saves most of the round trips between windows.
+/// Over a quiet network, a job of short windows saves most of the round trips between windows.
 #[test]
 fn stream__of_overlapping_windows_takes_less_time() {
     let at_ns = |overlap| {

@@ -5,8 +5,10 @@ use std::{net::SocketAddr, ops::Range};
 /// A [`Job`] for tokio.
 ///
 /// Dropping a future of a job loses no message that the job had accepted. The job continues in its
-/// own thread, and every method may be called again. Dropping the job itself before its end
-/// abandons it, as with [`Job`], and waits for its thread to stop.
+/// own thread, and every method may be called again. Two differ: [`AsyncJob::send_all`] may have
+/// taken its first messages, and with overlapping windows [`AsyncJob::end_window`] would end
+/// another window. Dropping the job itself before its end abandons it, as with [`Job`], and waits
+/// for its thread to stop.
 ///
 /// ```no_run
 /// # async fn send() -> Result<(), approxlib::Error> {
@@ -139,7 +141,8 @@ impl AsyncJob {
         self.job.set_msr(group, msr)
     }
 
-    /// Announces N of a group for the next window: see [`Job::set_messages`].
+    /// Announces N of a group for the windows that begin after this call: see
+    /// [`Job::set_messages`].
     pub fn set_messages(&mut self, group: u8, messages: u32) {
         self.job.set_messages(group, messages);
     }

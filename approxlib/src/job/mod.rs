@@ -133,7 +133,8 @@ impl Job {
     ///
     /// - An exact group (opened with an MSR of 1) stays exact: its rate can't change.
     /// - An approximate group may be raised to 1. Its packets stay approximate traffic.
-    /// - Once the sender has asked the receiver to confirm the end, the rate can only fall.
+    /// - Once the sender has asked the receiver to confirm the end, the rate can only fall. A job
+    ///   with an announced N asks by itself.
     ///
     /// # Errors
     /// [`Error::Msr`] if `msr` is not between 0 and 1; [`Error::MsrRefused`] with the reason.
@@ -163,6 +164,9 @@ impl Job {
     /// Ends the input: no more messages follow, in the current window or another one. Waits until
     /// the receiver confirms that it has `ceil(MSR * N)` messages of every group. N is the number
     /// of messages sent, even if more were announced.
+    ///
+    /// The report has fewer messages if the deadline of the last window has passed, or the receiver
+    /// has ended the job: [`Report::canceled`] or [`Report::ended_by_receiver`] tells which.
     ///
     /// After [`Job::end_window`] the receiver expects another window, so an empty one follows. The
     /// report counts it, its groups are those of the empty window, and the receiver's

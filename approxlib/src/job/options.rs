@@ -104,7 +104,7 @@ job_options! {
         ///
         /// A window that misses its deadline ends with the messages delivered by then, if its N was
         /// announced. Otherwise N is unknown until [`Job::end_window`](crate::Job::end_window) or
-        /// [`Job::finish`](crate::Job::finish), and the window ends at that call.
+        /// [`Job::finish`](crate::Job::finish), and the deadline takes effect at that call.
         window_deadline: Option<Duration> = None, "no limit", |deadline: Duration| Some(deadline);
 
         /// The control socket of the daemon to use; `None` uses no daemon. The default daemon is at
@@ -181,12 +181,14 @@ job_options! {
         /// [`GroupSummary::lost`](crate::GroupSummary::lost).
         name_lost: bool = false, "off", |on: bool| on;
 
-        /// Whether windows may follow the first one if every group announces N. Other jobs don't
-        /// need the option.
+        /// Lets a job end several windows although every group announces N. Jobs in which a group
+        /// announces no N don't need the option.
         ///
         /// A window with an announced N ends by itself, and the receiver is told then whether
-        /// another one follows. Without the option, that is the end of the job, and
-        /// [`Job::end_window`](crate::Job::end_window) is refused.
+        /// another one follows. Without the option the job ends with its first window, and
+        /// [`Job::end_window`](crate::Job::end_window) returns
+        /// [`Error::Options`](crate::Error::Options). With it, call `end_window` after each window:
+        /// it gives the report, and only then do messages begin the next window.
         windows: bool = false, "off", |on: bool| on;
 
         /// Whether the next window may begin while the last one ends: see

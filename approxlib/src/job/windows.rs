@@ -79,8 +79,10 @@ impl Job {
 
     /// Ends the input of the current window without waiting for its end: [`Job::end_window`] in two
     /// steps. [`Job::next_window`] or [`Job::try_window`] is the second. Further calls before that
-    /// change nothing; with overlapping windows, each call ends a window, which is empty if nothing
-    /// was sent since the last call, and waits while two windows have not ended.
+    /// change nothing, and messages are [`Error::WindowEnding`].
+    ///
+    /// With overlapping windows each call ends a window. If nothing was sent since the last call,
+    /// that window is empty, and the call waits while two windows have not ended.
     ///
     /// # Errors
     /// [`Error::Options`]: as [`Job::end_window`].
@@ -178,7 +180,9 @@ impl Job {
         self.windows.awaited > 0
     }
 
-    /// Announces N, the number of messages of a group, for the next window and those after it.
+    /// Announces N, the number of messages of a group, for the windows that begin after this call.
+    /// The first one began when the job was opened: its N is the option
+    /// [`messages`](crate::JobBuilder::messages).
     ///
     /// Without a call, the number given to the builder holds. Without that too, N is the number of
     /// messages sent in the window; until the window's end, the previous window's N is the

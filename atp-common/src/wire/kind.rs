@@ -145,7 +145,8 @@ impl Flags {
     /// In DATA with [`Self::WINDOW`]: the window's number is below [`super::WINDOWS`], so the header
     /// names it in full.
     pub const WHOLE_WINDOW: Self = Self(64);
-    /// In DATA of a stream: the header names the packet's window: see [`super::Header::window`].
+    /// In DATA of a job that may have several windows: the header names the packet's window. See
+    /// [`super::Header::window`].
     /// The bit is ENDED in FIN.
     pub const WINDOW: Self = Self(128);
     /// In FIN-ACK: the receiver accepts nothing more of this window; its counts are final. In FIN:

@@ -7,8 +7,8 @@
 //! The path of a packet:
 //!
 //! 1. `on_packet` finds the packet's sender in `sources`. A newcomer takes a place (`places`), or
-//!    that of a sender whose job has ended or that is silent. A sender that left the table has a
-//!    tombstone (`tombstones`).
+//!    `sources` evicts a sender whose job has ended or that is silent. A sender that left the table
+//!    has a tombstone (`tombstones`).
 //! 2. The sender's transport ([`Receiver`](crate::Receiver)) takes the packet.
 //! 3. Complete messages become `events`; ACKs, receipts and RESETs become `replies`.
 //!
@@ -51,7 +51,7 @@ use source::Source;
 use sources::Sources;
 use std::{net::SocketAddr, sync::Arc};
 
-/// Windows of a stream that can be open at once. Each has receipts of its own.
+/// Windows of a job that can be open at once. Each has receipts of its own.
 const OPEN_WINDOWS_MAX: usize = 2;
 
 /// The receiving side of all jobs that arrive at one port.

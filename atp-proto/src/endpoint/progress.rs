@@ -4,14 +4,14 @@ use super::{Endpoint, Lanes};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// The progress of one sender's job, or of the current window of its stream.
+/// The progress of one sender's job, in its current window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceProgress {
     /// The sender's address.
     pub source: SocketAddr,
     /// The job's id.
     pub job: u32,
-    /// The window of a stream, counted from 0; 0 for other jobs.
+    /// The window, counted from 0; 0 for a job without windows.
     pub window: u32,
     /// One entry per group of which a message has arrived, by id.
     pub groups: Vec<GroupArrivals>,

@@ -18,7 +18,7 @@ use atp_common::{
 pub struct Clock {
     /// Monotonic.
     pub now_ns: u64,
-    /// That of a clock which the hosts of a network share well enough: drains depend on it.
+    /// CLOCK_REALTIME or a like clock: lanes of different hosts drain at the same moments by it.
     pub shared_ns: u64,
 }
 

@@ -10,7 +10,7 @@ use atp_common::{
 pub trait LaneMemory: Counters {
     /// An epoch is evaluated this many mean deviations after its acknowledgments are due.
     const ACK_WAIT_VARIATIONS: u64;
-    /// Whether an ACK's time is that of its reading by the sender, not that of its arrival.
+    /// Whether an ACK is timed when the sender's thread reads it, not when it arrives.
     const TIMES_READING: bool;
 
     /// The RTT, by the lane's ACKs.
@@ -32,14 +32,14 @@ pub trait LaneMemory: Counters {
     /// [`Header::forward_delay`](atp_common::wire::Header::forward_delay).
     fn measure(&mut self, now_ns: u64, age_ns: u64, forward: Option<u32>);
 
-    /// Makes the next packet wait until `rate` allows it after one of `bytes` that leaves now.
+    /// Notes that a packet of `bytes` leaves now: the next waits until `rate` allows it.
     fn depart(&mut self, now_ns: u64, bytes: u32, rate: Rate);
 
     /// Adapts the next packet's wait to a new rate.
     fn hasten(&mut self, now_ns: u64, before: Rate, rate: Rate);
 }
 
-/// The horizon of departures.
+/// The latest departure that a packet gets, counted from now.
 const HORIZON_NS: u64 = 1_000_000_000;
 
 /// The memory of the kernel's programs, where packets leave at the time that the lane's clock gives

@@ -45,8 +45,9 @@ pub struct LaneSettings {
 }
 
 impl LaneSettings {
-    /// The rules of lanes, new ones or those of a daemon that is gone. A daemon's lanes have one
-    /// law and keep it: it fits the network that the daemon was told of.
+    /// The rules of the lanes. Rules that the application chose hold. Otherwise lanes that continue
+    /// a daemon's keep its law, which fits the network that the daemon was told of, and new ones
+    /// have `yield`.
     fn rules_after(&self, previous: Option<&ByGroup<LaneHandover>>) -> Rules {
         let mut lanes = previous.into_iter().flat_map(ByGroup::iter);
         let law = lanes.find_map(|(_, lane)| lane.law);
@@ -119,8 +120,8 @@ impl Lanes {
         Self { settings, lanes, ring, read_lag: ReadLag::default(), any_acked: false }
     }
 
-    /// Runs the laws. `total`: the progress of a group over all flows of the job, from that of this
-    /// flow. Returns the sum of the lanes' rates.
+    /// Runs the laws. `total` turns this flow's progress of a group into that of all flows of the
+    /// job. Returns the sum of the lanes' rates.
     pub fn tick(
         &mut self,
         clock: Clock,
@@ -142,8 +143,8 @@ impl Lanes {
         Rate::from_bytes_per_s(total_bytes_per_s)
     }
 
-    /// Tells the sender the lanes' windows and times. `backlog_ns`: how long a packet that leaves
-    /// now waits in this host.
+    /// Gives the sender each lane's RTT, backlog and limit of packets in flight. `backlog_ns`: how
+    /// long a packet that leaves now waits in this host.
     pub fn set_paces(&self, sender: &mut Sender, backlog_ns: u64) {
         for (group, lane) in self.lanes.iter() {
             sender.set_pace(*group, lane.pace(backlog_ns, self.read_lag.mean_ns()));

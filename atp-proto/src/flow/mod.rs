@@ -4,10 +4,10 @@
 //! - [`Job`]: executes the application's commands, and begins, ends and reports windows.
 //! - [`Lanes`]: paces, stamps, marks and counts the packets of each lane, and runs the laws. For a
 //!   host without a daemon.
-//! - [`PacedLane`]: one such lane, whatever keeps its counters. [`Lanes`] keeps them by itself; the
-//!   simulator's host has the memory of a daemon's programs.
-//! - [`Probers`]: probes about packets without ACKs of their own. For a host whose daemon's programs
-//!   do the rest.
+//! - [`PacedLane`]: one lane with its law. Its counts are in a [`LaneMemory`]: that of the
+//!   library's thread, or of the kernel's programs. The simulator uses the second.
+//! - [`Probers`]: probes about packets without ACKs of their own. For a host with a daemon, whose
+//!   programs do the rest.
 //! - [`Pacer`], [`ReadLag`] and [`ByGroup`]: what both kinds of hosts use.
 
 mod by_group;

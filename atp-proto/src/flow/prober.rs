@@ -20,7 +20,7 @@ const PACKETS_MIN: u32 = 64;
 const INTERVAL_NS: u64 = 1_000_000;
 /// How many slots of the previous probe the next one repeats.
 const OVERLAP: u32 = 32;
-/// The most probes of a flow without an answer: half of the answers' numbers that its ring keeps.
+/// The most probes of a flow without an answer: half as many as the ring keeps answers.
 const WAITING_MAX: usize = ANSWER_WORDS as usize / 2;
 /// A probe counts as lost when a later one was answered, or after two timeouts, at least this long.
 const PROBE_TIMEOUT_NS_MIN: u64 = 4_000_000;

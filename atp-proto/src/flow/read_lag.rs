@@ -3,7 +3,7 @@
 
 /// One part in eight of each sample, as in RFC 6298.
 const GAIN_SHIFT: u32 = 3;
-/// A thread that slept longer than this between two reads had nothing to read.
+/// Longer sleeps count as this one: nothing was there to read before.
 const SAMPLE_NS_MAX: u64 = 10_000_000;
 
 /// The mean time from the arrival of an ACK to its reading.
@@ -25,13 +25,14 @@ impl ReadLag {
     }
 
     /// Notes that a timer ended the thread's sleep, `late_ns` after its time. A packet wakes a
-    /// thread no earlier.
+    /// thread as late as a timer does.
     pub fn timer_was_late(&mut self, late_ns: u64) {
         self.timer_ns = smoothed(self.timer_ns, late_ns.min(SAMPLE_NS_MAX));
     }
 
     /// Notes that the thread has read all acknowledgments there were, and whether there were any.
-    /// They came at any time since the last read, unless the first of them woke the thread.
+    /// They are taken to have come halfway since the last read, or, if a packet woke the thread, as
+    /// long ago as timers are late.
     pub fn read(&mut self, now_ns: u64, any: bool) {
         let since_ns = now_ns.saturating_sub(self.read_ns).min(SAMPLE_NS_MAX);
         let sample_ns = match std::mem::take(&mut self.woken) {

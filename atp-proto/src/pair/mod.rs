@@ -2,7 +2,7 @@
 //!
 //! The sending host has a [`Job`](crate::flow::Job) and [`Lanes`](crate::flow::Lanes), the receiving
 //! one an [`Endpoint`](crate::endpoint::Endpoint), as they ship. The network loses, delays, reorders,
-//! duplicates and marks packets, and may cut them. [`run`] checks the guarantee after each end.
+//! duplicates and marks packets, and may shorten them. [`run`] checks the guarantee after each end.
 
 mod application;
 mod channel;

@@ -35,8 +35,8 @@ pub enum DropReason {
     Malformed,
     /// The job or its window has ended.
     Ended,
-    /// This receiver joined a stream in the middle, and no packet has told it which window the
-    /// stream is in; or the stream is in another one than it takes for the current one.
+    /// This receiver joined a job in the middle, and no packet has told it which window the job is
+    /// in; or the job is in another one than it takes for the current one.
     UnknownWindow,
 }
 
@@ -70,7 +70,7 @@ pub struct ReceiverStats {
     pub packets_refused: u64,
     /// DATA packets after the end of the job or their window.
     pub packets_late: u64,
-    /// DATA packets that came before another packet told the stream's window.
+    /// DATA packets that came before another packet told the job's window.
     pub packets_window_unknown: u64,
     /// Packets of another job or with another cookie.
     pub packets_foreign: u64,

@@ -15,9 +15,9 @@ pub(crate) enum Place {
 pub(crate) enum Known {
     /// Not in full: it is that of the last DATA, modulo [`WINDOWS`]. No DATA is taken.
     Modulo,
-    /// DATA named it in full, so it is below [`WINDOWS`]. The stream may have gone on to any other.
+    /// DATA named it in full, so it is below [`WINDOWS`]. The job may have gone on to any other.
     ByData,
-    /// A FIN or TERMS told it, or this process has followed the stream from there.
+    /// A FIN or TERMS told it, or this process has followed the job from there.
     Told,
 }
 

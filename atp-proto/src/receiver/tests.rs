@@ -336,7 +336,7 @@ fn spend__is_bounded_by_three_times_the_received_bytes() {
     assert!(!receiver.spend(1) && receiver.spend(0));
 }
 
-/// DATA of a window of a stream.
+/// DATA of a window of a job that has several.
 fn of_window(window: u32, message: u32, slot: u32) -> Header {
     header(message, 1, 0, slot).with_window(window)
 }
@@ -423,7 +423,7 @@ fn on_fin__of_another_number_renumbers_no_window() {
     assert!(fin_of_window(&mut receiver, 130, 1, 505));
 }
 
-/// The first packet of a process may be so old that the stream has gone on by many windows.
+/// The first packet of a process may be so old that the job has gone on by many windows.
 #[test]
 fn on_fin__of_a_later_window_is_joined() {
     let config = receiver().config;

@@ -1,5 +1,4 @@
-//! The windows of a stream that are open: the current one, and if windows overlap, the one before
-//! it.
+//! The open windows of a job: the current one, and if windows overlap, the one before it.
 //!
 //! Everything works on `Receiver::window`. For the window before it, [`Receiver::in_closing`] puts
 //! that one there.
@@ -18,7 +17,7 @@ use super::{
 use atp_common::wire::{Header, WINDOWS};
 use std::sync::Arc;
 
-/// One window of a stream; the only one of another job.
+/// One window of a job, which has at least one.
 #[derive(Debug)]
 pub(crate) struct Window {
     /// Counted from 0.
@@ -134,7 +133,7 @@ impl Receiver {
             _ => {}
         }
         // It was sent after all that was read, so it is of a window that can't follow: this process
-        // joined at an old packet, and the stream is elsewhere.
+        // joined at an old packet, and the job is elsewhere.
         let is_elsewhere = ahead != 1 && !self.is_finished() && is_later(slot, self.slot);
         Err(if is_elsewhere { DropReason::UnknownWindow } else { DropReason::Ended })
     }
@@ -224,7 +223,7 @@ impl Receiver {
     }
 
     /// The open window that a FIN or TERMS of this slot names by its full number. They may begin
-    /// the next window. If the stream is elsewhere, this process joins it there.
+    /// the next window. If the job is elsewhere, this process joins it there.
     pub(super) fn place_of_told(&mut self, number: u32, slot: u32) -> Option<Place> {
         if self.known == Known::Modulo {
             let is_old = is_later(self.first_slot, slot);
@@ -255,10 +254,10 @@ impl Receiver {
         Some(self.join(number, slot))
     }
 
-    /// Joins a stream in the middle. DATA names its window modulo [`WINDOWS`], so that of earlier
+    /// Joins a job in the middle. DATA names its window modulo [`WINDOWS`], so that of earlier
     /// slots may be of any earlier window.
     fn join(&mut self, number: u32, slot: u32) -> Place {
-        // DATA of the window after it has come if the stream's windows overlap.
+        // DATA of the window after it has come if the job's windows overlap.
         let is_closing = self.known == Known::Modulo
             && self.stats.packets_arrived > 0
             && ahead(number, self.window.number) == -1;

@@ -37,7 +37,7 @@ impl Sender {
         self.windows.can_begin(self.config.overlap && self.peer.takes_overlap())
     }
 
-    /// Begins the next window of a stream, if [`Sender::can_begin_window`] allows it. `sizes` gives
+    /// Begins the next window of the job, if [`Sender::can_begin_window`] allows it. `sizes` gives
     /// each group's N, known or expected. Ids are counted from 0 again. Returns whether it began.
     ///
     /// If the current window has not ended, it goes on beside the next one, and
@@ -69,8 +69,8 @@ impl Sender {
     /// queued messages, unless the job is ending already with its configured N. Further calls do
     /// nothing.
     ///
-    /// In a stream this window ends the job. If a FIN of this window was sent before, the job ends
-    /// with the next window, which may be empty.
+    /// The current window ends the job. If a FIN of this window was sent before that said that
+    /// others follow, the job ends with the next window, which may be empty.
     pub fn finish(&mut self) {
         self.windows.current.ending.set_last();
         self.finish_window();

@@ -5,13 +5,13 @@
 //! sequence. An acknowledgment therefore names one transmission, never one of several. Slots are in
 //! the order of sending, and a scan of the acknowledgment ring reads neighboring words.
 //!
-//! A job may be a stream of *windows*. Each window has its own messages and its own end. Slots, and
+//! A job may have several *windows*. Each window has its own messages and its own end. Slots, and
 //! the knowledge about the path, continue from one window to the next.
 //!
 //! # The files, in the order of a message's life
 //!
-//! [`Sender`] calls the phases in their order. A phase has its own state. The arguments of its
-//! methods are all else that it reads or changes.
+//! [`Sender`] calls the phases in their order. A phase reads and changes its own state and its
+//! arguments, nothing else.
 //!
 //! | `Sender` | the order of phases |
 //! |---|---|
@@ -35,7 +35,7 @@
 //!
 //! | `Transmissions` | slots, lane by lane |
 //! |---|---|
-//! | `sent_packets` | the transmissions in flight, and the later ones |
+//! | `sent_packets` | the transmissions from the oldest remembered one to the latest |
 //! | `lanes` | each lane's pace, an input of the loss detector |
 //! | `loss` | the detector declares transmissions lost |
 //! | `black_hole` | the path has become narrower |

@@ -66,9 +66,9 @@ impl Sender {
         if window.is_some_and(|window| window.is_impossible(header, receipt, &self.indices)) {
             return Err(PacketRefused::Impossible);
         }
-        // Of any receipt, also of a window that has ended: streams of short windows may get no
+        // Of any receipt, also of a window that has ended: jobs of short windows may get no
         // others. A restarted receiver counts its receipts from 1 again, or it joined at an old
-        // packet, and the terms tell it where the stream is.
+        // packet, and the terms tell it where the job is.
         self.peer.silence.end();
         let features = Features::from_wire(header.epoch());
         if self.peer.on_features(features) {

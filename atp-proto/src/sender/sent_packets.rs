@@ -1,4 +1,5 @@
-//! The transmissions in flight, and the later ones, in order of sending. Each has one slot.
+//! The transmissions from the oldest remembered one to the latest, in order of sending. Each has
+//! one slot.
 
 use super::members::{Member, Members};
 use atp_common::maps::ack_ring::{self, SLOTS_PER_WORD};

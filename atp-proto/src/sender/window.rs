@@ -1,4 +1,4 @@
-//! One window of a stream: its messages, its state and its end.
+//! One window of a job: its messages, its state and its end.
 
 use super::{
     awaiting_receipt::AwaitingReceipt,
@@ -12,7 +12,7 @@ use super::{
 };
 use atp_common::units::Msr;
 
-/// One window of a stream; the only one of another job.
+/// One window of a job, which has at least one.
 #[derive(Debug)]
 pub(crate) struct Window {
     /// Counted from 0.

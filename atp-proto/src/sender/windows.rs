@@ -1,5 +1,5 @@
-//! The windows of a stream that are open: the current one, and while its end is being confirmed,
-//! the one before it.
+//! The open windows of a job: the current one, and while its end is being confirmed, the one before
+//! it.
 
 use super::{
     report::{GroupReport, LostIds, MessageId, SendError, Short, State},

@@ -188,7 +188,7 @@ pub fn main(args: Args) -> Result<()> {
                 let refused = Refusals::default();
                 reports.push(SenderReport { source, job, summary, refused });
             }
-            // The stream continues. The report covers its last window.
+            // The job goes on. The report covers its last window.
             Some(
                 Event::Started { .. } | Event::TermsChanged { .. } | Event::WindowEnded { .. },
             ) => {}

@@ -46,7 +46,9 @@ pub unsafe extern "C" fn atp_job_try_outcome(job: atp_job, report: *mut atp_repo
 }
 
 /// Ends the input, and waits until the receiver confirms ceil(MSR * N) messages of every group.
-/// After atp_job_end_window an empty window ends the job; the report is that window's.
+/// After atp_job_end_window an empty window ends the job, and the report has the groups of that
+/// window. The report has fewer messages if the deadline of the last window has passed
+/// (`canceled`), or the receiver has ended the job (`ended_by_receiver`).
 ///
 /// ATP_ERROR_SHORT if the job ends below that; its report and atp_job_shortfall say why.
 /// ATP_ERROR_ENDED if another call cancels it meanwhile: atp_job_report says what was delivered.

@@ -189,8 +189,10 @@ pub unsafe extern "C" fn atp_job_send_owned(
     })
 }
 
-/// Changes the minimal sampling rate of a group, from the current window on. An exact group stays
-/// exact. After atp_job_begin_finish the rate may only fall.
+/// Changes the minimal sampling rate of a group, from the current window on; after
+/// atp_job_end_window, from the next one on. An exact group stays exact. Once the sender has asked
+/// the receiver to confirm the end, the rate can only fall. A job with announced numbers of
+/// messages asks by itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_job_set_msr(job: atp_job, group: u32, msr: f64) -> atp_status {
     call_once(|| {

@@ -39,8 +39,9 @@ pub enum atp_flag {
     /// windows are open. A receiver of a version that can't follow gets them one after the other.
     /// Includes ATP_WINDOWS.
     ATP_OVERLAP_WINDOWS = 64,
-    /// Jobs whose groups all announce their messages: windows may follow the first one. Without the
-    /// flag, the end of the first window is the job's. Other jobs don't need it.
+    /// Jobs: several windows may end although every group announces its messages. Without the flag
+    /// such a job ends with its first window, and atp_job_end_window is ATP_ERROR_OPTIONS. Jobs in
+    /// which a group announces none don't need it.
     ATP_WINDOWS = 128,
 }
 
@@ -134,7 +135,8 @@ pub fn order_to_c(order: Order) -> (u32, u32) {
 pub struct atp_job_options {
     /// The size of the structure.
     pub struct_size: usize,
-    /// The job's id: a decimal number, or a name. Null: drawn.
+    /// The job's id: a decimal number, or a name. Null: the job of the process's cgroup if a daemon
+    /// knows one, else a random id.
     pub id: *const c_char,
     /// The share of group 0 that must arrive, above 0 to 1, or ATP_MSR_ZERO. Default: group 0 is
     /// exact, or isn't there if `groups` has others.
@@ -149,9 +151,11 @@ pub struct atp_job_options {
     pub groups: *const atp_group,
     /// The number of groups.
     pub groups_len: usize,
-    /// How long a window, or a job without windows, may take, milliseconds. Default: no limit.
+    /// How long a window, or a job without windows, may take from its first message, milliseconds.
+    /// If N isn't announced, the deadline takes effect at atp_job_end_window or atp_job_finish.
+    /// Default: no limit.
     pub window_deadline_ms: u64,
-    /// The socket of the daemon to use. Null: the default daemon, if it runs.
+    /// The socket of the daemon to use. Null: the default daemon if it takes the job, else none.
     pub control_socket: *const c_char,
     /// Without a daemon: the rate of the host's port. Default: 125,000,000 (1 Gbit/s).
     pub rate_max_bytes_per_s: u64,

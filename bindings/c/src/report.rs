@@ -37,7 +37,7 @@ pub struct atp_report {
     pub windows: u32,
     /// 1 if every group has the messages that it needs.
     pub complete: u32,
-    /// 1 if the job was canceled before that.
+    /// 1 if a cancel, or the deadline of the last window, ended the job before that.
     pub canceled: u32,
     /// The number of groups: see atp_job_report_group.
     pub groups_len: usize,

@@ -14,7 +14,7 @@ use std::{
 pub enum atp_status {
     /// Done.
     ATP_OK = 0,
-    /// Nothing at present: no room, no event within the timeout, or the job hasn't ended.
+    /// Nothing at present: no room, no event within the timeout, or the job or window hasn't ended.
     ATP_AGAIN = 1,
     /// A pointer that is needed is null.
     ATP_ERROR_NULL = -1,

@@ -13,7 +13,8 @@ use crate::{
 };
 use approxlib::{Error, Job, WindowReport};
 
-/// Announces the number of messages of a group for the next window and those after it.
+/// Announces the number of messages of a group for the windows that begin after this call. The
+/// first one began when the job was opened: its number is in the options.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_job_set_messages(job: atp_job, group: u32, messages: u32) -> atp_status {
     call_once(|| {
@@ -47,8 +48,8 @@ pub unsafe extern "C" fn atp_job_end_window(job: atp_job, report: *mut atp_repor
 /// atp_job_try_window is the second step. Further calls before that change nothing.
 ///
 /// With ATP_OVERLAP_WINDOWS messages of the next window may follow at once, and each call ends a
-/// window. It then waits while two windows have not ended. ATP_ERROR_OPTIONS as of
-/// atp_job_end_window.
+/// window. If nothing was sent since the last call, that window is empty, and the call waits while
+/// two windows have not ended. ATP_ERROR_OPTIONS as of atp_job_end_window.
 #[unsafe(no_mangle)]
 pub extern "C" fn atp_job_begin_end_window(job: atp_job) -> atp_status {
     call_once(|| JOBS.find(job.handle)?.with(Job::begin_end_window))

@@ -78,8 +78,8 @@ impl Job {
         attempt: impl FnMut() -> PyResult<Option<T>>,
     ) -> PyResult<T> {
         let done = self.sender.until(py, deadline, attempt)?;
-        let text = "the end was not confirmed before the timeout: the job goes on, and the call may \
-                    be made again";
+        let text = "the end was not confirmed before the timeout: the job goes on; call again \
+                    (with overlap_windows next_window, not end_window)";
         done.ok_or_else(|| timed_out(py, text, vec![]))
     }
 
@@ -215,7 +215,7 @@ impl Job {
         types::progress(py, &self.sender.job.with(py, |job| job.progress())?)
     }
 
-    /// Announces N of a group for the next window and those after it.
+    /// Announces N of a group for the windows that begin after this call.
     fn set_messages(
         &self,
         py: Python<'_>,
@@ -238,8 +238,8 @@ impl Job {
         self.until(py, deadline, || self.try_last_window(py))
     }
 
-    /// `end_window` without waiting for its end. With overlapping windows it waits while two
-    /// windows have not ended.
+    /// `end_window` without waiting for its end. With overlapping windows, a call for an empty
+    /// window waits while two windows have not ended.
     fn begin_end_window(&self, py: Python<'_>) -> PyResult<()> {
         self.begin_end(py, None)
     }

@@ -21,7 +21,7 @@ pub struct Message {
     /// The job's id.
     #[pyo3(get)]
     job: u32,
-    /// The window of a stream, counted from 0; 0 for other jobs.
+    /// The window, counted from 0; 0 for a job without windows.
     #[pyo3(get)]
     window: u32,
     /// The message's group.

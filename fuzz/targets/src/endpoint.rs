@@ -5,7 +5,7 @@
 //! Invariants:
 //!
 //! - Each message of a run is handed over once, unaltered, with the address and the job of its
-//!   sender. In every other input the jobs may be streams, and a message may come again.
+//!   sender. In every other input jobs may have several windows, and a message may come again.
 //! - Answers to the FINs of a run state the same end.
 //! - Senders and memory keep to their limits, and the allocator's memory to what arrived.
 //! - No address gets more than five times the bytes that came from it, but for the last packets of
@@ -74,7 +74,7 @@ struct Fuzz {
     /// Whether all addresses are admitted.
     admits_all: bool,
     host: FuzzHost,
-    /// Whether packets may be of streams.
+    /// Whether packets may be of jobs with several windows.
     windows: bool,
     now_ns: u64,
     slot: u32,
@@ -207,7 +207,7 @@ impl Fuzz {
             let is_of = data.is_empty() || step::is_content_of(content, from, job);
             assert!(is_of, "a message of another sender came as that of {from}");
             let is_new = self.got.insert((from, job, window, group, message, content));
-            // Empty messages say nothing of their run. A receiver that joins a stream in the middle
+            // Empty messages say nothing of their run. A receiver that joins a job in the middle
             // numbers its windows anew.
             let may_come_again = data.is_empty() || self.windows;
             assert!(is_new || may_come_again, "message {message} of {from} came twice");

@@ -9,8 +9,8 @@
 //! - At most three times the received bytes are sent.
 //! - Memory is bounded by the received packets.
 //!
-//! Every other input is a stream of windows. For these only the number of complete messages is
-//! compared with the model, and that each is handed over once. All answers after the end of a
+//! Every other input is a job with several windows. For these only the number of complete messages
+//! is compared with the model, and that each is handed over once. All answers after the end of a
 //! window state the same end.
 
 mod arrivals;
@@ -228,7 +228,7 @@ impl Fuzz {
         self.collect(false);
     }
 
-    /// Most DATA of a stream names its window: any, counted from the receiver's.
+    /// Most DATA of a job with several windows names its window: any, counted from the receiver's.
     fn in_window(&self, data: &Data, header: Header) -> Header {
         let ahead = u32::from(data.segmentation);
         let names_none = ahead == 0 && header.flags().contains(Flags::WHOLE_WINDOW);

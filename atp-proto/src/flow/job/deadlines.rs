@@ -12,7 +12,7 @@ pub struct Deadlines {
     current: Option<Deadline>,
     /// The deadline of the window before, while its end is confirmed beside the current one.
     closing_ns: Option<u64>,
-    /// Full windows of packets held the job back in the last round.
+    /// The limits of packets in flight held the job back in the last round.
     was_full: bool,
     /// The current level of urgency.
     level: u8,
@@ -58,7 +58,7 @@ impl Deadlines {
         self.closing_ns = last.filter(|_| is_beside).map(|last| last.at_ns);
     }
 
-    /// Notes that full windows of packets hold the job back until the next round.
+    /// Notes that the limits of packets in flight hold the job back until the next round.
     pub fn note_full(&mut self) {
         self.was_full = true;
     }

@@ -7,7 +7,7 @@
 //! 2. calls [`Job::work`], then sends what the sender and the lanes let out;
 //! 3. calls [`Job::report_ends`], and takes the events and the outcome.
 //!
-//! Lanes stay beside the job. A flow moves between [`Lanes`](super::Lanes) and a daemon's lanes
+//! The job doesn't own the lanes. A flow moves between [`Lanes`](super::Lanes) and a daemon's lanes
 //! while its job goes on, and a daemon's lanes are pages that the library maps.
 
 mod deadlines;
@@ -45,7 +45,8 @@ pub enum Command {
     Cancel,
     /// Begin the next window, with the announced N of some groups.
     BeginWindow {
-        /// Group and N. An N of [`MESSAGES_MAX`](crate::MESSAGES_MAX) or more is none.
+        /// Group and N. An N of [`MESSAGES_MAX`](crate::MESSAGES_MAX) or more
+        /// means that N is unknown.
         messages: Vec<(u8, u32)>,
     },
     /// Change a group's sampling rate. [`Event::MsrAnswer`] answers it.
@@ -69,10 +70,10 @@ pub enum Event {
     /// A window has ended. Each is reported once, in order; the empty window at the end of a job
     /// is not.
     WindowEnded(EndedWindow),
-    /// The answer to the oldest [`Command::SetMsr`] without one.
+    /// The answer to the oldest [`Command::SetMsr`] that has no answer yet.
     MsrAnswer(Result<(), MsrError>),
-    /// The window of this number would miss its deadline, the first of this job that would: its
-    /// lanes yield less to exact traffic.
+    /// The window of this number is the first of this job that would miss its deadline: its lanes
+    /// yield less to exact traffic.
     Hurried(u32),
 }
 
@@ -128,8 +129,9 @@ impl<D> Job<D> {
         }
     }
 
-    /// Queues messages and executes commands, up to the first of a window that can't begin yet.
-    /// Then ends the job if its receiver asked for that, and windows whose deadlines have passed.
+    /// Queues messages and executes commands, and stops at the first that belongs to a window which
+    /// can't begin yet. Then ends the job if its receiver asked for that, and windows whose
+    /// deadlines have passed.
     ///
     /// `place` takes the data of each message with its id, or with `None` if the job doesn't need
     /// it.
@@ -234,7 +236,7 @@ impl<D> Job<D> {
         self.deadlines.next_ns(&self.sender)
     }
 
-    /// Notes that full windows of packets hold the job back until the next round.
+    /// Notes that the limits of packets in flight hold the job back until the next round.
     pub fn note_full(&mut self) {
         self.deadlines.note_full();
     }

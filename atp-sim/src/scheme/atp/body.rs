@@ -13,7 +13,7 @@ pub struct AtpBody {
     pub header: Header,
     /// In an ACK: when its packet arrived, in the header's units of time.
     pub arrived: Option<u32>,
-    /// Bytes behind the header that are of messages, and of their headers in a packed packet.
+    /// Bytes behind the header: messages, and in a packed packet their headers.
     pub payload_bytes: u32,
     /// Numbers and lengths of the messages of a packed packet.
     pub members: Option<Box<[(u32, u16)]>>,

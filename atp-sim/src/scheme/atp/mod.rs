@@ -1,7 +1,7 @@
 //! ATP: the hosts of atp-proto and the laws of atp-common, unchanged.
 //!
-//! The receiver runs the library's endpoint, with a port for each flow. The sender runs the
-//! library's lane in the memory of the kernel's programs. Packets drive the epochs, as with
+//! The receiver runs the library's endpoint, with a port for each flow. The sender runs a
+//! `PacedLane` whose memory is that of the kernel's programs. Packets drive the epochs, as with
 //! `--epochs kernel`.
 
 mod application;
@@ -69,8 +69,8 @@ pub static SPEC: Spec = Spec {
     },
 };
 
-/// The hosts' CLOCK_REALTIME at the beginning. Jobs of a fabric take milliseconds, as drains of
-/// `yield` do, so most jobs see none: they begin between two full seconds.
+/// The hosts' CLOCK_REALTIME at the beginning. `yield` drains for milliseconds at each full second.
+/// The clock begins half a second after one, so most jobs see no drain.
 const CLOCK_NS: u64 = 500_000_000;
 
 /// The only group of a job.

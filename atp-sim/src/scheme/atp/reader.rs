@@ -3,7 +3,7 @@
 
 use super::AtpBody;
 
-/// The reads begin this much later from flow to flow.
+/// Each flow's reads begin this much after those of the flow before it.
 const PHASE_NS: u64 = 370_001;
 
 /// The packets that arrived and weren't read yet, and the time of the next read.

@@ -20,11 +20,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// The bytes of messages: only their lengths matter here.
 static ZEROS: [u8; 65_536] = [0; 65_536];
 
-/// The port of all senders. Each has a receiver of its own.
+/// Every sending host uses this port.
 const PORT: u16 = 1;
 
-/// The receiver of a flow, with a port of its own. Senders that share places and memory of one port
-/// are `atp_proto::pair`'s part.
+/// The receiver of a flow, with a port of its own. The tests of `atp_proto::pair` cover ports whose
+/// places and memory other senders hold.
 pub struct AtpReceiver {
     /// The route back to the sender.
     route: Route,
@@ -43,7 +43,7 @@ pub struct HostAdvice {
     pub interval_ns: u64,
     /// The packets that an approximate queue of the switch's port to the host holds.
     pub depth_packets: u32,
-    /// The line's rate that the host knows, as a share of the right one.
+    /// The rate that the host takes its line to have, divided by the true one.
     pub known_line_share: f64,
 }
 

@@ -28,7 +28,7 @@ use atp_proto::{
 };
 use switch_profiles::Profile;
 
-/// The ticks of controllers begin this much later from flow to flow.
+/// Each flow's controller begins its ticks this much after that of the flow before it.
 const ADVICE_PHASE_NS: u64 = 700_001;
 /// Minimum epoch. With kernel epochs, the RTT of a fabric is longer.
 const EPOCH_NS_MIN: u64 = 2_000;
@@ -110,7 +110,7 @@ pub struct AtpSender {
     /// sender with one uses RTTs of earlier jobs.
     first_window: Option<(u32, u32)>,
     due_ns: u64,
-    /// Whether the state machine may have a packet: an event came since it last had none.
+    /// Whether to ask the state machine for a packet: something happened since it last had none.
     may_have: bool,
     numbers_sent: u32,
     sent_bytes: u64,
@@ -282,8 +282,8 @@ impl Endpoint for AtpSender {
     }
 
     fn wake_ps(&self) -> Option<u64> {
-        // The laws also run while a packet waits for its departure, because a higher rate advances
-        // it.
+        // The laws also run while a packet waits for its departure, because a higher rate lets it
+        // leave earlier.
         let is_busy = (self.sender.in_flight() > 0 || self.may_have) && !self.sender.has_ended();
         let law_ns = is_busy.then_some(self.due_ns);
         let read_ns = self.reader.wake_ns(self.sender.poll_timeout(), self.sender.has_ended());

@@ -49,8 +49,8 @@ impl SmallJob {
         }
     }
 
-    /// Takes the bytes of a packet, with the headers of its members if it is packed. Returns the
-    /// code point of the queue, if the host granted them.
+    /// Pays for a packet of `bytes`, the headers of its members included if it is packed, from the
+    /// bytes that the host granted. Returns the code point of the queue if they were enough.
     pub fn spend(&mut self, bytes: u32) -> Option<u8> {
         self.granted_bytes = self.granted_bytes.checked_sub(bytes.into())?;
         Some(self.dscp)

@@ -271,7 +271,7 @@ impl Live {
         let stratum = self.strata.number(source, job);
         let of = self.strata.of_mut(stratum);
         if mem::replace(&mut of.has_ended, true) {
-            // A later window of a stream.
+            // A later window of the job.
             return;
         }
         let rows = summary.groups.iter().find(|group| group.group == ROWS_GROUP);

@@ -220,7 +220,7 @@ fn on_event__leaves_out_what_is_no_table() {
         (1, rows_of_2(b"a,\xff\n"), "isn't CSV"),
         (2, vec![message(2, ROWS_GROUP, b"k,1\n"), ended(2, 2, [1..2])], "no CSV header"),
         (9, vec![header(2), ended(2, 9, [0..9])], "no message with records arrived"),
-        (1, vec![other_window], "a stream"),
+        (1, vec![other_window], "several windows"),
         // Fewer than have arrived.
         (1, vec![started(1, Order::Ordered, 3)], "the terms of 127.0.0.1:1"),
         (0, vec![second_header(b"key,value\n")], ""),

@@ -77,11 +77,11 @@ class EndedError(Error, ValueError):
 
 
 class EndedByReceiverError(Error, ValueError):
-    """The receiver has ended the stream: ``finish`` gives the report."""
+    """The receiver has ended the job: ``finish`` gives the report."""
 
 
 class WindowEndingError(Error, RuntimeError):
-    """The stream's window is ending: the next one has not begun."""
+    """The window is ending: take its report before sending on."""
 
 
 class TooManyError(Error, ValueError):

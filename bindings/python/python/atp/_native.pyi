@@ -71,16 +71,26 @@ class Job:
         ids told so far are all that were taken, and the iterator goes on with the others."""
     def try_send_many(
         self, messages: Iterable[MessageData], group: int = 0, *, copy: bool | None = None
-    ) -> range: ...
-    def set_msr(self, group: int, msr: float) -> None: ...
-    def set_messages(self, group: int, messages: int) -> None: ...
+    ) -> range:
+        """Sends the first messages for which there is room now, and returns their ids, perhaps
+        none. While a window ends it raises ``WindowEndingError``, unless windows overlap."""
+    def set_msr(self, group: int, msr: float) -> None:
+        """Changes a group's minimal sampling rate from the current window on; after ``end_window``,
+        from the next one on. An exact group stays exact. Once the sender has asked the receiver to
+        confirm the end, the rate can only fall."""
+    def set_messages(self, group: int, messages: int) -> None:
+        """Announces N of a group for the windows that begin after this call. The first one began
+        when the job was opened: its N is the option ``messages``."""
     def end_window(self, *, timeout: Seconds | None = None) -> WindowReport:
         """Ends the input of the window, and waits for its end. The next message begins the next
-        window. After a ``TimedOutError`` the window
-        goes on: call it again or, with ``overlap_windows``, ``next_window``."""
+        window. After a ``TimedOutError`` the window goes on: call it again.
+
+        With ``overlap_windows`` call ``begin_end_window`` and ``next_window`` instead: another
+        ``end_window`` would end another window."""
     def begin_end_window(self) -> None:
-        """Ends the input of the window. With ``overlap_windows`` messages of the next may follow,
-        and the call waits while two windows have not ended."""
+        """Ends the input of the window. Until its report was taken, sending raises
+        ``WindowEndingError``. With ``overlap_windows`` messages of the next may follow; if nothing
+        was sent since the last call, this one waits while two windows have not ended."""
     def try_begin_end_window(self) -> bool:
         """``begin_end_window``, or ``False`` where that would wait."""
     def next_window(self, *, timeout: Seconds | None = None) -> WindowReport | None:
@@ -93,15 +103,22 @@ class Job:
         """Whether ``next_window`` has a window to wait for."""
     def try_last_window(self) -> WindowReport | None:
         """The report of the window that was ended last, once all have ended; ``None`` before."""
-    def progress(self) -> Progress: ...
+    def progress(self) -> Progress:
+        """The progress up to now. Waits for nothing."""
     def finish(self, *, timeout: Seconds | None = None) -> Report:
         """Ends the input, and waits for the end. After a ``TimedOutError`` the job goes on, and
-        the call may be made again."""
+        the call may be made again. The report is ``canceled`` if the deadline of the last window
+        has passed, and ``ended_by_receiver`` if the receiver has ended the job: neither is an
+        error. After ``end_window`` its groups are those of an empty last window."""
     def cancel(self, *, timeout: Seconds | None = None) -> Report:
         """Ends the job now, and waits for the receiver's confirmation."""
-    def begin_finish(self) -> None: ...
-    def begin_cancel(self) -> None: ...
-    def try_outcome(self) -> Report | None: ...
+    def begin_finish(self) -> None:
+        """The first step of ``finish``, which doesn't wait. ``try_outcome`` is the second."""
+    def begin_cancel(self) -> None:
+        """The first step of ``cancel``, which doesn't wait. ``try_outcome`` is the second."""
+    def try_outcome(self) -> Report | None:
+        """The report of a job that has ended, once; ``None`` before its end. It raises as
+        ``finish`` does."""
     def fileno(self) -> int:
         """Readable when a call that didn't wait may succeed now."""
     def forget_waits(self) -> None:

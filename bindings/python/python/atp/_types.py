@@ -86,7 +86,8 @@ class JobOptions(TypedDict, total=False):
     try_every_message: bool
     """The job isn't complete before every message was tried once. Default: off."""
     window_deadline: Seconds | None
-    """Time per window, or of a job without windows. Default: no limit."""
+    """The most time of a window, or of a job without windows, from its first message. If N isn't
+    announced, it takes effect at ``end_window`` or ``finish``. Default: no limit."""
     control_socket: str | PathLike[str] | None
     """The daemon's socket; ``None`` works without a daemon. Default: the default daemon if
     it takes the job, else none."""
@@ -117,8 +118,9 @@ class JobOptions(TypedDict, total=False):
     rules: str
     """Without a daemon: the rate law. Default: the law ``"yield"``."""
     windows: bool
-    """Whether windows may follow the first one if every group announces N; other jobs don't need
-    it. Without it the end of the first window is the job's. Default: off."""
+    """Whether a job may end several windows although every group announces N; other jobs don't need
+    it. Without it such a job ends with its first window, and ``end_window`` raises
+    ``OptionsError``. Default: off."""
     overlap_windows: bool
     """Whether a window may begin while the last one ends, at most two at a time. It includes
     ``windows``. Default: off."""
@@ -260,7 +262,7 @@ class Progress:
     """The progress of a running job, at most 50 ms old."""
 
     messages: int
-    """Messages accepted by ``send``."""
+    """Messages accepted by ``send``, of all groups and windows."""
     delivered: int
     """Messages known to be delivered, of the current window."""
     rate_bytes_per_s: int

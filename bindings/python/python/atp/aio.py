@@ -1,9 +1,10 @@
 """``Job`` and ``Receiver`` for asyncio.
 
 They wait for the descriptors of the native classes, and call those methods that don't wait.
-Cancelling a task loses no message that was handed over. ``recv``, ``finish``, ``cancel`` and
-``end_window`` may be called again, and go on. ``send_many`` would send its first messages twice:
-``send_parts`` tells which ones the job has taken.
+Cancelling a task loses no message that was handed over. Call ``recv``, ``finish``, ``cancel`` or
+``end_window`` again to go on. With ``overlap_windows`` that is ``next_window``, as ``end_window``
+would end another window. ``send_many`` would send its first messages twice: ``send_parts`` tells
+which ones the job has taken.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ class Job:
         return self.native.progress()
 
     def set_messages(self, group: int, messages: int) -> None:
-        """Announces N of a group for the next window and those after it."""
+        """Announces N of a group for the windows that begin after this call."""
         self.native.set_messages(group, messages)
 
     async def end_window(self) -> WindowReport:

@@ -106,7 +106,7 @@ pub enum PacketKind {
 }
 
 impl Packet {
-    /// `windows`: whether the packet may be of a stream.
+    /// `windows`: whether the packet may be of a job with several windows.
     pub fn bytes(&self, origin: &Origin, slot: &mut u32, windows: bool) -> Vec<u8> {
         *slot = slot.wrapping_add(1);
         let (kind, body) = match &self.kind {
@@ -170,14 +170,14 @@ pub struct Complete {
     pub message: u8,
     pub packets: u8,
     pub len: u8,
-    /// The window's number in a stream, if the packets name it.
+    /// The window's number, if the packets name it.
     pub window: Option<u8>,
     /// Whether the last packet is missing.
     pub is_short: bool,
 }
 
 impl Complete {
-    /// `windows`: whether the message may be of a stream.
+    /// `windows`: whether the message may be of a job with several windows.
     pub fn packets(&self, origin: &Origin, slot: &mut u32, windows: bool) -> Vec<Vec<u8>> {
         let count = u32::from(self.packets % 8) + 1;
         let here = count - u32::from(self.is_short && count > 1);
