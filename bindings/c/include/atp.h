@@ -37,7 +37,7 @@ typedef enum atp_status {
    */
   ATP_OK = 0,
   /**
-   * Nothing at present: no room, no event within the timeout, or the job hasn't ended.
+   * Nothing at present: no room, no event within the timeout, or the job or window hasn't ended.
    */
   ATP_AGAIN = 1,
   /**
@@ -229,8 +229,9 @@ typedef enum atp_flag {
    */
   ATP_OVERLAP_WINDOWS = 64,
   /**
-   * Jobs whose groups all announce their messages: windows may follow the first one. Without the
-   * flag, the end of the first window is the job's. Other jobs don't need it.
+   * Jobs: several windows may end although every group announces its messages. Without the flag
+   * such a job ends with its first window, and atp_job_end_window is ATP_ERROR_OPTIONS. Jobs in
+   * which a group announces none don't need it.
    */
   ATP_WINDOWS = 128,
 } atp_flag;
@@ -598,7 +599,8 @@ typedef struct atp_job_options {
    */
   size_t struct_size;
   /**
-   * The job's id: a decimal number, or a name. Null: drawn.
+   * The job's id: a decimal number, or a name. Null: the job of the process's cgroup if a daemon
+   * knows one, else a random id.
    */
   const char *id;
   /**
@@ -625,11 +627,13 @@ typedef struct atp_job_options {
    */
   size_t groups_len;
   /**
-   * How long a window, or a job without windows, may take, milliseconds. Default: no limit.
+   * How long a window, or a job without windows, may take from its first message, milliseconds.
+   * If N isn't announced, the deadline takes effect at atp_job_end_window or atp_job_finish.
+   * Default: no limit.
    */
   uint64_t window_deadline_ms;
   /**
-   * The socket of the daemon to use. Null: the default daemon, if it runs.
+   * The socket of the daemon to use. Null: the default daemon if it takes the job, else none.
    */
   const char *control_socket;
   /**
@@ -726,7 +730,7 @@ typedef struct atp_report {
    */
   uint32_t complete;
   /**
-   * 1 if the job was canceled before that.
+   * 1 if a cancel, or the deadline of the last window, ended the job before that.
    */
   uint32_t canceled;
   /**
@@ -1533,7 +1537,9 @@ enum atp_status atp_job_try_outcome(struct atp_job job, struct atp_report *repor
 
 /**
  * Ends the input, and waits until the receiver confirms ceil(MSR * N) messages of every group.
- * After atp_job_end_window an empty window ends the job; the report is that window's.
+ * After atp_job_end_window an empty window ends the job, and the report has the groups of that
+ * window. The report has fewer messages if the deadline of the last window has passed
+ * (`canceled`), or the receiver has ended the job (`ended_by_receiver`).
  *
  * ATP_ERROR_SHORT if the job ends below that; its report and atp_job_shortfall say why.
  * ATP_ERROR_ENDED if another call cancels it meanwhile: atp_job_report says what was delivered.
@@ -1723,8 +1729,10 @@ enum atp_status atp_job_send_owned(struct atp_job job,
                                    uint32_t *id);
 
 /**
- * Changes the minimal sampling rate of a group, from the current window on. An exact group stays
- * exact. After atp_job_begin_finish the rate may only fall.
+ * Changes the minimal sampling rate of a group, from the current window on; after
+ * atp_job_end_window, from the next one on. An exact group stays exact. Once the sender has asked
+ * the receiver to confirm the end, the rate can only fall. A job with announced numbers of
+ * messages asks by itself.
  */
 enum atp_status atp_job_set_msr(struct atp_job job, uint32_t group, double msr);
 
@@ -2024,7 +2032,8 @@ const char *atp_status_name(int32_t status);
 const char *atp_version(void);
 
 /**
- * Announces the number of messages of a group for the next window and those after it.
+ * Announces the number of messages of a group for the windows that begin after this call. The
+ * first one began when the job was opened: its number is in the options.
  */
 enum atp_status atp_job_set_messages(struct atp_job job, uint32_t group, uint32_t messages);
 
@@ -2044,8 +2053,8 @@ enum atp_status atp_job_end_window(struct atp_job job, struct atp_report *report
  * atp_job_try_window is the second step. Further calls before that change nothing.
  *
  * With ATP_OVERLAP_WINDOWS messages of the next window may follow at once, and each call ends a
- * window. It then waits while two windows have not ended. ATP_ERROR_OPTIONS as of
- * atp_job_end_window.
+ * window. If nothing was sent since the last call, that window is empty, and the call waits while
+ * two windows have not ended. ATP_ERROR_OPTIONS as of atp_job_end_window.
  */
 enum atp_status atp_job_begin_end_window(struct atp_job job);
 

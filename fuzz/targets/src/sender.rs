@@ -16,7 +16,7 @@ mod application;
 mod peer;
 mod step;
 
-use application::Application;
+use application::{Application, Data};
 use arbitrary::{Arbitrary, Unstructured};
 use atp_common::{
     laws::Rules,
@@ -125,8 +125,7 @@ impl AckRing for Ring<'_> {
 }
 
 struct Fuzz {
-    /// The data of a message is its length.
-    job: Job<u32>,
+    job: Job<Data>,
     application: Application,
     now_ns: u64,
     /// The acknowledgment ring of the datapath.
@@ -145,7 +144,7 @@ struct Fuzz {
 }
 
 impl Fuzz {
-    fn new(job: Job<u32>) -> Self {
+    fn new(job: Job<Data>) -> Self {
         Self {
             ring: vec![0; job.sender.config().ack_ring_words as usize],
             application: Application::default(),
@@ -227,12 +226,19 @@ impl Fuzz {
     fn work(&mut self) {
         loop {
             let Self { job, buffer, released, .. } = self;
-            job.work(self.now_ns, |id, len_bytes| {
+            let mut refused = None;
+            job.work(self.now_ns, |id, Data { window, len_bytes }| {
+                if id.is_none() {
+                    refused = Some(window);
+                }
                 if let Some(id) = id {
+                    assert_eq!(id.window, window, "{id:?} is in another window");
                     assert!(!released.contains(&id));
                     assert_eq!(buffer.insert(id, len_bytes), None, "{id:?} was given twice");
                 }
             });
+            let current = job.sender.window();
+            assert!(refused.is_none_or(|window| window <= current), "its window hasn't begun");
             job.report_ends();
             while let Some(event) = job.next_event() {
                 self.application.on_event(&event);

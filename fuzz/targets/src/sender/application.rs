@@ -7,6 +7,15 @@ use atp_proto::{
     flow::{Command, Event, Job, NewMessage},
 };
 
+/// What the target needs to know of a message.
+#[derive(Debug)]
+pub struct Data {
+    /// The number of the window for which it was given.
+    pub window: u32,
+    /// The message's length.
+    pub len_bytes: u32,
+}
+
 /// What the application has asked for, and what it was told.
 #[derive(Debug, Default)]
 pub struct Application {
@@ -23,14 +32,15 @@ pub struct Application {
 
 impl Application {
     /// Gives a message, if the job takes messages and has room.
-    pub fn queue(&mut self, job: &mut Job<u32>, group: u8, len_bytes: u32) {
+    pub fn queue(&mut self, job: &mut Job<Data>, group: u8, len_bytes: u32) {
         if !self.has_ended && !self.is_between && job.sender.has_room(len_bytes) {
-            job.give([NewMessage { window: self.window, group, len_bytes, data: len_bytes }]);
+            let (window, data) = (self.window, Data { window: self.window, len_bytes });
+            job.give([NewMessage { window, group, len_bytes, data }]);
         }
     }
 
     /// Ends the input of the window.
-    pub fn finish_window(&mut self, job: &mut Job<u32>) {
+    pub fn finish_window(&mut self, job: &mut Job<Data>) {
         if !self.has_ended && !self.is_between && job.sender.config().windows {
             self.is_between = true;
             job.command(Command::FinishWindow);
@@ -38,7 +48,7 @@ impl Application {
     }
 
     /// Begins the next window, one at most beyond those that are open.
-    pub fn begin_window(&mut self, job: &mut Job<u32>, total: Option<u32>) {
+    pub fn begin_window(&mut self, job: &mut Job<Data>, total: Option<u32>) {
         if !self.has_ended && self.is_between && self.window == job.sender.window() {
             (self.window, self.is_between) = (self.window + 1, false);
             let groups = job.sender.config().groups.iter().map(|group| group.group);
@@ -48,14 +58,14 @@ impl Application {
     }
 
     /// Changes a rate, between two windows that of the next one.
-    pub fn set_msr(&mut self, job: &mut Job<u32>, group: u8, msr: Msr) {
+    pub fn set_msr(&mut self, job: &mut Job<Data>, group: u8, msr: Msr) {
         let window = self.window + u32::from(self.is_between);
         self.unanswered += 1;
         job.command(Command::SetMsr { window, group, msr });
     }
 
     /// Finishes or cancels the job. A job may be canceled after it was finished.
-    pub fn end(&mut self, job: &mut Job<u32>, command: Command) {
+    pub fn end(&mut self, job: &mut Job<Data>, command: Command) {
         if !self.has_ended || command == Command::Cancel {
             self.has_ended = true;
             job.command(command);
