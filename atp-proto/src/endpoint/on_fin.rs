@@ -1,5 +1,6 @@
 //! Answers FINs. The one after which every group has enough, or a forced one, ends the job or the
-//! window. Repeated ones get the same answer again, also when their sender has left the table.
+//! window. Later attempts get the same answer: from `receiver/end.rs` or,
+//! when their sender has left the table, from its tombstone.
 
 use super::{
     Datagram, Endpoint, Lanes,

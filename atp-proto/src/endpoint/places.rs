@@ -1,4 +1,4 @@
-//! The receiver's places and memory, by the network address that holds them.
+//! The receiver's places and memory, by the network address that holds them. `sources` evicts.
 //!
 //! Both follow the dynamic threshold of [`Budget`]. An address may take a place while it
 //! holds at most three times as many as are free. One address alone gets about three quarters of

@@ -1,4 +1,5 @@
-//! One lane: its law, which runs on the counts and measurements that the sending host keeps.
+//! One lane: computes its target loss rate and runs its law, on the counts and measurements that
+//! the sending host keeps.
 
 use super::{lane_memory::LaneMemory, thread_memory::ThreadMemory};
 use crate::Pace;
