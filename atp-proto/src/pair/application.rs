@@ -13,7 +13,7 @@ pub fn content(window: u32, group: u8, message: u32, len: u32) -> Vec<u8> {
     (0..len).map(|i| (own ^ i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
-/// What it has given to its job.
+/// The sending application: how far it is in the scenario.
 pub struct Application {
     /// The window that it is in.
     window: u32,

@@ -35,7 +35,7 @@ pub struct ReceivingHost {
     acks: Acks,
     /// Packets, and whether each is marked.
     socket: VecDeque<(Vec<u8>, bool)>,
-    /// What the programs have recorded of packets without ACKs of their own.
+    /// The programs' record of packets without ACKs of their own.
     recorded: Recorded,
     /// The messages that the application got: window, group, id.
     pub got: BTreeSet<(u32, u8, u32)>,

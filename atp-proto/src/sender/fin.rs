@@ -23,7 +23,7 @@ use atp_common::wire::{
     FIN_GROUPS_MAX, Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind,
 };
 
-/// What follows from the answer to a FIN.
+/// The consequence of an answer to a FIN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Nothing, or the end.

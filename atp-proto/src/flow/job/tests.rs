@@ -20,10 +20,10 @@ enum Step {
     Give(u32),
     /// The end of its window's input, and perhaps the beginning of the next with a known N.
     NextWindow(Option<u32>),
-    /// A sampling rate from so many windows after its own on.
+    /// A sampling rate, and how many windows later it begins to hold.
     SetMsr(u32, u32),
     Cancel,
-    /// The job's round, in which so many packets leave and arrive, and so many FINs.
+    /// A round of the job, with the numbers of DATA packets and FINs that leave and arrive.
     Round(usize, usize),
     Pass(u64),
 }

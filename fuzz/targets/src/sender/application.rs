@@ -7,7 +7,7 @@ use atp_proto::{
     flow::{Command, Event, Job, NewMessage},
 };
 
-/// What the target needs to know of a message.
+/// A message's window and length, in place of its bytes.
 #[derive(Debug)]
 pub struct Data {
     /// The number of the window for which it was given.
@@ -16,7 +16,7 @@ pub struct Data {
     pub len_bytes: u32,
 }
 
-/// What the application has asked for, and what it was told.
+/// The state of the application: its window, and the answers that it awaits.
 #[derive(Debug, Default)]
 pub struct Application {
     /// The number of the window for which it gives messages.
