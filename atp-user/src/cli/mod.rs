@@ -14,6 +14,7 @@ mod send;
 mod shuffled;
 mod stats;
 mod stop;
+mod underway;
 
 use crate::logging;
 use anyhow::Result;

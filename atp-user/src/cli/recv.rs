@@ -3,6 +3,7 @@
 use super::{
     csv_output::CsvOutput,
     query::{Live, Verdict},
+    underway::Underway,
 };
 use anyhow::{Context, Error, Result, bail};
 use approx_answers::{AcceptedError, Confidence, Query};
@@ -64,7 +65,8 @@ pub struct Args {
         value_parser = confidence
     )]
     confidence: Confidence,
-    /// The number of senders to wait for; the command ends when all have finished. The exit code
+    /// The number of senders to wait for; the command ends when they have finished, and every other
+    /// sender that began before that has finished or sent no message for 5 s. The exit code
     /// of a query is 3 if other senders are in its answer too, or one that hasn't ended or was
     /// canceled, or if messages or keys were left out
     #[arg(
@@ -123,6 +125,9 @@ const IN_DOUBT: u8 = 3;
 /// The exit code of an answer whose interval is wider than accepted.
 const NOT_MET: u8 = 4;
 
+/// The longest time without a message for which the command waits for senders beyond --senders.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
+
 /// The number of checks for new packets within one idle timeout.
 const CHECKS_PER_TIMEOUT: u32 = 8;
 
@@ -163,8 +168,23 @@ pub fn main(args: Args) -> Result<()> {
     tracing::info!(address = %receiver.local_addr()?, "receiving");
     let mut reports = Vec::new();
     let (mut messages, mut table) = (0u64, CsvOutput::default());
-    while reports.len() < args.senders as usize {
-        let event = next_event(&mut receiver, args.timeout)?;
+    let (mut underway, silence) = (Underway::default(), args.timeout.min(SILENCE_MAX));
+    loop {
+        // A sender that began before the last awaited one ended has a job to complete.
+        let enough = reports.len() >= args.senders as usize;
+        if enough && !underway.any_left(Instant::now(), silence) {
+            break;
+        }
+        let event = match enough {
+            false => next_event(&mut receiver, args.timeout)?,
+            true => match receiver.recv(Some(silence / CHECKS_PER_TIMEOUT))? {
+                None => continue,
+                some => some,
+            },
+        };
+        if let Some(event) = &event {
+            underway.on_event(event, Instant::now());
+        }
         if let (Some(live), Some(event)) = (&mut live, &event) {
             live.on_event(event, &receiver)?;
         }
