@@ -83,6 +83,15 @@ fn unshare_user() -> Result<(), Errno> {
     unshare(CloneFlags::CLONE_NEWUSER)
 }
 
+/// Makes the calling thread another user's, for good. The threads that it starts are that user's too,
+/// the others of the process aren't.
+pub fn become_user(uid: u32) -> Result<()> {
+    // The C library's function would change every thread of the process.
+    // SAFETY: the calling thread's user ids are changed.
+    let changed = unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) };
+    Ok(Errno::result(changed).map(drop).with_context(|| format!("can't become user {uid}"))?)
+}
+
 fn try_in_child() -> io::Result<()> {
     let mut command = Command::new("true");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use approxlib::{Error, Job, Receiver};
-use testbed::{Daemon, Family, Namespace, PORT, Pair};
+use testbed::{Daemon, Family, Host, Namespace, PORT, privilege::become_user};
 
 /// Sending threads, each with a job of one lane.
 pub const SENDERS: usize = 4;
@@ -60,11 +60,13 @@ pub struct Load {
 
 impl Load {
     /// Starts the receiver and the senders.
-    pub fn start(pair: &Pair, [a, b]: &[Daemon; 2]) -> Result<Self> {
+    ///
+    /// The senders are threads of user `uid`.
+    pub fn start(from: &Host, to: &Host, [a, b]: &[Daemon; 2], uid: u32) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let to = pair.b.endpoint(Family::V4, PORT);
+        let address = to.endpoint(Family::V4, PORT);
         let socket = Some(b.socket().to_owned());
-        let mut receiver = pair.b.namespace.enter(|| {
+        let mut receiver = to.namespace.enter(|| {
             let at = SocketAddr::from(([0, 0, 0, 0], PORT));
             Ok(Receiver::builder().control_socket(socket).bind(at)?)
         })?;
@@ -79,9 +81,10 @@ impl Load {
         };
         let senders = MSRS.map(|msr| {
             let sender = Sender {
-                from: pair.a.namespace.clone(),
+                from: from.namespace.clone(),
                 socket: a.socket().to_owned(),
-                to,
+                to: address,
+                uid,
                 msr,
                 stop: stop.clone(),
             };
@@ -111,6 +114,7 @@ struct Sender {
     /// The socket of the sending host's daemon.
     socket: PathBuf,
     to: SocketAddr,
+    uid: u32,
     msr: f64,
     stop: Arc<AtomicBool>,
 }
@@ -118,6 +122,7 @@ struct Sender {
 impl Sender {
     fn run(&self) -> Result<Counts> {
         self.from.enter(|| {
+            become_user(self.uid)?;
             let mut counts = Counts::default();
             while !self.stop.load(Relaxed) {
                 match self.job() {

@@ -1,17 +1,19 @@
 //! `cargo xtask soak`: two hosts under load, whose routes, qdiscs and interfaces change all the
-//! time. In the end nothing may be left behind: descriptors, memory, qdiscs.
+//! time. With `--strangers`, other users and hosts attack instead. In the end nothing may be left
+//! behind: descriptors, memory, qdiscs.
 
 mod change;
 mod host_state;
 mod load;
+mod strangers;
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use atp_output::say;
 use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use testbed::{Daemon, Pair};
+use testbed::{Daemon, Pair, Star};
 
 use crate::bench::{DaemonOption, require_root, table};
 use change::{Change, SecondCable};
@@ -29,10 +31,17 @@ pub struct Args {
     /// The seed of the order of changes, to replay a run
     #[arg(long)]
     seed: Option<u64>,
+    /// Let strangers attack, in place of the changes: other users, another host, forged packets
+    #[arg(long, conflicts_with_all = ["every", "seed"])]
+    strangers: bool,
     #[command(flatten)]
     daemon: DaemonOption,
 }
 
+/// The user of the senders.
+const ROOT: u32 = 0;
+/// The user of the senders beside strangers.
+const HONEST_USER: u32 = 1_000;
 /// A change lasts so long before it is undone.
 const CHANGE_TIME: Duration = Duration::from_secs(5);
 /// After a change, and after it is undone, packets may leave faster than their lanes for so long.
@@ -45,6 +54,9 @@ const GROWTH_MAX_KIB: u64 = 8 * 1024;
 
 pub fn main(args: &Args) -> Result<()> {
     require_root("makes network namespaces and loads eBPF programs")?;
+    if args.strangers {
+        return beside_strangers(args);
+    }
     let seed = args.seed.unwrap_or_else(rand::random);
     say!("seed {seed}: replay with --seed {seed}");
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -88,6 +100,45 @@ pub fn main(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Honest jobs of an ordinary user, while strangers of each kind are at work. No job may fail.
+fn beside_strangers(args: &Args) -> Result<()> {
+    let mut launch = args.daemon.launch()?;
+    let options = ["--profile", "default", "--rate-max", RATE_MAX, "--metrics", strangers::METRICS];
+    launch.options.extend(options.map(Into::into));
+    let star = Star::new(3)?;
+    let [from, to, _] = &star.hosts[..] else { bail!("not three hosts") };
+    let daemons = [Daemon::start(from, &launch)?, Daemon::start(to, &launch)?];
+    let attack = |time: Duration| -> Result<Counts> {
+        let load = Load::start(from, to, &daemons, HONEST_USER)?;
+        let (counts, done) = strangers::beside(&star, &daemons, || {
+            std::thread::sleep(time);
+            load.finish()
+        })?;
+        say!("{}", table(["stranger", "what it did", "count"], 2, done));
+        Ok(counts)
+    };
+    // Much is made at first use.
+    say!("warm-up: {}", attack(Duration::from_secs(20))?);
+    let before = idle_states(&daemons)?;
+    let counts = attack(Duration::from_secs(args.minutes * 60))?;
+    let after = idle_states(&daemons)?;
+    let rows = before.iter().zip(&after).zip(["sender", "receiver"]);
+    let rows = rows.flat_map(|((before, after), name)| DaemonState::rows(name, before, after));
+    say!("{}", table(["daemon", "", "before", "after"], 2, rows));
+    say!("jobs: {counts}");
+    for daemon in daemons {
+        daemon.stop()?;
+    }
+    for (before, after) in before.iter().zip(&after) {
+        before.expect_no_more(after, GROWTH_MAX_KIB)?;
+    }
+    ensure!(counts.short == 0 && counts.failed == 0, "strangers broke jobs: {counts}");
+    ensure!(counts.complete > 0, "no job was complete");
+    ensure!(counts.in_ebpf == counts.complete, "strangers drove jobs out of the kernel: {counts}");
+    say!("every job kept its guarantee, and nothing was left behind");
+    Ok(())
+}
+
 fn pick(random: &mut ChaCha8Rng) -> Change {
     Change::ALL[random.random_range(0..Change::ALL.len())]
 }
@@ -108,7 +159,7 @@ fn run(
     changes: &[Change],
     every: Duration,
 ) -> Result<Soaked> {
-    let load = Load::start(pair, daemons)?;
+    let load = Load::start(&pair.a, &pair.b, daemons, ROOT)?;
     let mut watch = RateWatch { last: None, highest_share: 0.0 };
     for (index, change) in changes.iter().enumerate() {
         let started = Instant::now();

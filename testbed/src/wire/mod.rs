@@ -2,7 +2,9 @@
 
 mod capture;
 mod craft;
+mod forged;
 pub mod link;
 
 pub use capture::{Capture, Checksum, Frame};
 pub use craft::{data, payload, spoof_v4};
+pub use forged::{Claim, MARK, forged, is_for_sender, wrong_cookie};

@@ -1,10 +1,7 @@
 //! Sends forged packets from an attacker's place, until the job ends.
 
-use crate::{
-    packet::{Claim, forged, is_for_sender},
-    table::{Attacker, Row},
-};
-use anyhow::{Result, ensure};
+use crate::table::{Attacker, Row};
+use anyhow::Result;
 use atp_common::wire::{Header, Kind};
 use std::{
     net::{SocketAddrV4, UdpSocket},
@@ -14,7 +11,8 @@ use std::{
 };
 use testbed::{
     Star,
-    wire::{Capture, spoof_v4},
+    privilege::become_user,
+    wire::{Capture, Claim, forged, is_for_sender, spoof_v4, wrong_cookie},
 };
 
 /// Packets of one burst.
@@ -23,7 +21,7 @@ const BURST: u32 = 20;
 const BURSTS_MAX: u32 = 10_000;
 const PAUSE: Duration = Duration::from_millis(10);
 /// The user `nobody`.
-const NOBODY: libc::uid_t = 65_534;
+const NOBODY: u32 = 65_534;
 
 /// An attack on the job from host 0 to host 1 of a star. Host 2 is the attacker's.
 pub struct Attack<'a> {
@@ -50,7 +48,7 @@ impl Attack<'_> {
         };
         namespace.enter(|| {
             if self.row.attacker == Attacker::LocalUser {
-                become_nobody()?;
+                become_user(NOBODY)?;
             }
             let mut sent = 0;
             for burst in 0..BURSTS_MAX {
@@ -110,24 +108,4 @@ impl Attack<'_> {
             }
         }
     }
-}
-
-/// A cookie that equals the job's with probability 2^-32.
-const fn wrong_cookie(number: u32) -> u32 {
-    number.wrapping_mul(2_654_435_761) | 1
-}
-
-/// Changes the user of this thread, which ends with its attack.
-fn become_nobody() -> Result<()> {
-    // The C library's function would change every thread of the process.
-    // SAFETY: the calling thread's user ids are changed.
-    let changed = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
-    ensure!(changed == 0, "{}", std::io::Error::last_os_error());
-    let raw = socket2::Socket::new(
-        socket2::Domain::IPV4,
-        socket2::Type::RAW,
-        Some(socket2::Protocol::UDP),
-    );
-    ensure!(raw.is_err(), "the local user has privileges");
-    Ok(())
 }

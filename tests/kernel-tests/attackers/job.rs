@@ -2,7 +2,6 @@
 
 use crate::{
     attack::Attack,
-    packet::{Claim, MARK},
     table::{Loss, Row},
 };
 use anyhow::{Context, Result, ensure};
@@ -14,7 +13,10 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
-use testbed::{Daemon, Family, Host, Load, PORT, Process, Sending, Star, TIMEOUT, wait_for};
+use testbed::{
+    Daemon, Family, Host, Load, PORT, Process, Sending, Star, TIMEOUT, wait_for,
+    wire::{Claim, MARK},
+};
 
 /// A load of at least 0.9 s at [`RATE`].
 const LOAD: Load = Load::lines(1_400, 1_000);

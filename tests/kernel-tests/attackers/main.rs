@@ -7,7 +7,6 @@
 
 mod attack;
 mod job;
-mod packet;
 mod table;
 
 use atp_tests::took::timed;

@@ -1,5 +1,6 @@
 //! Forged packets: for each kind, the contents that would do most harm if they were believed.
 
+use super::craft::payload;
 use anyhow::{Context, Result};
 use atp_common::{
     units::Msr,
@@ -8,9 +9,8 @@ use atp_common::{
         RequestBody, TermsBody, TermsGroup, probe_packet,
     },
 };
-use testbed::wire;
 
-/// The beginning of every forged message. No message of a [`testbed::Load`] begins with it.
+/// The beginning of every forged message. No message of a [`crate::Load`] begins with it.
 pub const MARK: &[u8] = b"stranger";
 
 /// What a packet says about the job that it attacks.
@@ -32,6 +32,11 @@ pub const fn is_for_sender(kind: Kind) -> bool {
         }
         Kind::Data | Kind::Probe | Kind::Fin | Kind::Terms => false,
     }
+}
+
+/// A cookie that equals the job's with probability 2^-32.
+pub const fn wrong_cookie(number: u32) -> u32 {
+    number.wrapping_mul(2_654_435_761) | 1
 }
 
 /// The `number`th forged packet of a kind.
@@ -96,5 +101,5 @@ pub fn forged(kind: Kind, claim: Claim, number: u32) -> Result<Vec<u8>> {
         }
     };
     body.truncate(len.context("the body is too long")?);
-    Ok(wire::payload(&fields, &body))
+    Ok(payload(&fields, &body))
 }

@@ -1,0 +1,237 @@
+//! Strangers at work: a local user who takes what it can get, and hosts that forge packets.
+
+use std::{
+    fs::{self, Permissions},
+    io::{Read, Write},
+    net::{SocketAddrV4, TcpStream, UdpSocket},
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::fs::PermissionsExt,
+    },
+    path::Path,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use approxlib::control::{Client, ClientError};
+use atp_common::wire::Kind;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+use testbed::{
+    Daemon, Host, Namespace, PORT, Star, one_group,
+    privilege::become_user,
+    wire::{Claim, forged, is_for_sender, spoof_v4, wrong_cookie},
+};
+
+/// The address of each daemon's metrics.
+pub const METRICS: &str = "127.0.0.1:9464";
+/// The user `nobody`.
+const STRANGER: u32 = 65_534;
+/// The user that scrapes the metrics.
+const SCRAPER: u32 = 1_001;
+/// The time between two attempts of a local stranger.
+const PAUSE: Duration = Duration::from_millis(500);
+/// The time between two bursts of ten packets.
+const BURST_PAUSE: Duration = Duration::from_millis(20);
+/// The most attempts to get one more of something.
+const ATTEMPTS_MAX: usize = 1_200;
+
+/// A row: the stranger, what it did, and how often.
+pub type Done = [String; 3];
+
+/// A stranger: who it is and what it counts, where it is, and one turn of its work.
+struct Stranger<'a> {
+    who: &'static str,
+    what: &'static str,
+    namespace: &'a Namespace,
+    uid: u32,
+    pause: Duration,
+    work: Box<dyn FnMut() -> Result<u64> + Send + 'a>,
+}
+
+/// Does `work` beside strangers, whose counts are the second result.
+pub fn beside<T>(
+    star: &Star,
+    daemons: &[Daemon; 2],
+    work: impl FnOnce() -> Result<T>,
+) -> Result<(T, Vec<Done>)> {
+    for daemon in daemons {
+        let folder = daemon.socket().parent().context("a socket without a folder")?;
+        fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+    }
+    let (stop, targets) = (AtomicBool::new(false), Mutex::default());
+    thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            while !stop.load(Relaxed) {
+                let seen = running(&star.hosts[0], &daemons[0])?;
+                *targets.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+                thread::sleep(PAUSE);
+            }
+            anyhow::Ok(())
+        });
+        let strangers = strangers(star, daemons[0].socket(), &targets).into_iter();
+        let stop = &stop;
+        let strangers: Vec<_> =
+            strangers.map(|stranger| scope.spawn(|| stranger.run(stop))).collect();
+        let done = work();
+        stop.store(true, Relaxed);
+        let panicked = |_| anyhow!("a stranger panicked");
+        watch.join().map_err(panicked)??;
+        let counts = strangers.into_iter().map(|stranger| stranger.join().map_err(panicked)?);
+        Ok((done?, counts.collect::<Result<_>>()?))
+    })
+}
+
+impl Stranger<'_> {
+    /// Works until `stop`.
+    fn run(self, stop: &AtomicBool) -> Result<Done> {
+        let Self { who, what, namespace, uid, pause, mut work } = self;
+        namespace.enter(|| {
+            become_user(uid)?;
+            let mut count = 0;
+            while !stop.load(Relaxed) {
+                count += work().with_context(|| format!("{who}: {what}"))?;
+                thread::sleep(pause);
+            }
+            ensure!(count > 0, "{who}: no {what}");
+            Ok([who.to_owned(), what.to_owned(), count.to_string()])
+        })
+    }
+}
+
+/// The strangers of the sending host and of the third host, and a user that scrapes metrics.
+fn strangers<'a>(star: &'a Star, control: &'a Path, targets: &'a Targets) -> Vec<Stranger<'a>> {
+    let [from, to, other] = [0, 1, 2].map(|index| &star.hosts[index]);
+    let receiver = SocketAddrV4::new(to.ipv4, PORT);
+    let local = |what, work| {
+        let namespace = &from.namespace;
+        Stranger { who: "local user", what, namespace, uid: STRANGER, pause: PAUSE, work }
+    };
+    let flood = |who, host: &'a Host, uid, forges| {
+        let mut number = 0;
+        let work = move || burst(&mut number, targets, receiver, forges);
+        let (namespace, pause) = (&host.namespace, BURST_PAUSE);
+        Stranger { who, what: "packets", namespace, uid, pause, work: Box::new(work) }
+    };
+    vec![
+        local("jobs taken", Box::new(|| take_jobs(control))),
+        local("registrations left", Box::new(move || leave_registrations(control, receiver))),
+        local("connections held", Box::new(|| hold_connections(control))),
+        local("idle scrapes held", Box::new(hold_scrapes)),
+        Stranger {
+            who: "(a scraper)",
+            what: "scrapes",
+            namespace: &from.namespace,
+            uid: SCRAPER,
+            pause: PAUSE,
+            work: Box::new(scrape),
+        },
+        flood("local user", from, STRANGER, false),
+        flood("other host", other, 0, false),
+        flood("other host that forges addresses", other, 0, true),
+    ]
+}
+
+/// The running senders: the address and the job of each, as far as strangers can learn them.
+type Targets = Mutex<Vec<(SocketAddrV4, u32)>>;
+
+fn running(from: &Host, daemon: &Daemon) -> Result<Vec<(SocketAddrV4, u32)>> {
+    let jobs = Client::connect(daemon.socket())?.job_list()?;
+    let ports = from.ports_connected_to(PORT)?.into_iter();
+    let of_port = |(port, job): (u16, _)| (SocketAddrV4::new(from.ipv4, port), job);
+    // Each job meets each address in the course of time: both lists change all the time.
+    Ok(ports.zip(jobs.iter().map(|job| job.id).cycle()).map(of_port).collect())
+}
+
+/// Sends each kind of packet to both ends of a running job. Returns the number of packets.
+fn burst(number: &mut u32, targets: &Targets, receiver: SocketAddrV4, forges: bool) -> Result<u64> {
+    let target = {
+        let targets = targets.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = *number as usize % targets.len().max(1);
+        targets.get(index).copied()
+    };
+    let Some((sender, job)) = target else { return Ok(0) };
+    *number = number.wrapping_add(1);
+    let claim = Claim { job, cookie: wrong_cookie(*number), messages: 4_000, slot: *number };
+    let mut sent = 0;
+    for kind in Kind::ALL {
+        let packet = forged(kind, claim, *number % 1_000_000)?;
+        let (source, end) = match is_for_sender(kind) {
+            true => (receiver, sender),
+            false => (sender, receiver),
+        };
+        sent += match forges {
+            true => spoof_v4(source, end, &[packet]).map(|()| 1)?,
+            // Fails where an answer said that the last packet reached no socket.
+            false => u64::from(UdpSocket::bind("0.0.0.0:0")?.send_to(&packet, end).is_ok()),
+        };
+    }
+    Ok(sent)
+}
+
+/// Creates jobs until the daemon refuses, then ends them.
+fn take_jobs(control: &Path) -> Result<u64> {
+    let client = Client::connect(control)?;
+    let mut jobs = Vec::new();
+    for _ in 0..ATTEMPTS_MAX {
+        match client.job_create(None, None, None) {
+            Ok(job) => jobs.push(job.id),
+            Err(ClientError::Refused(_)) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    jobs.iter().try_for_each(|job| client.job_end(*job))?;
+    Ok(jobs.len() as u64)
+}
+
+/// Registers sockets, closes them, and keeps the connections for a while.
+fn leave_registrations(control: &Path, receiver: SocketAddrV4) -> Result<u64> {
+    let mut clients = Vec::new();
+    for _ in 0..100 {
+        let socket = UdpSocket::bind("0.0.0.0:0")?;
+        socket.connect(receiver)?;
+        // Refused while another stranger has all connections.
+        let Ok(client) = Client::connect(control) else { break };
+        if client.sender_open(None, &one_group(500_000_000, 1), socket.as_fd()).is_ok() {
+            clients.push(client);
+        }
+    }
+    thread::sleep(PAUSE);
+    Ok(clients.len() as u64)
+}
+
+/// Holds as many silent connections as it gets.
+fn hold_connections(control: &Path) -> Result<u64> {
+    let mut held: Vec<OwnedFd> = Vec::new();
+    for _ in 0..ATTEMPTS_MAX {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let client = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
+        if connect(client.as_raw_fd(), &UnixAddr::new(control)?).is_ok() {
+            held.push(client);
+        }
+    }
+    thread::sleep(PAUSE);
+    Ok(held.len() as u64)
+}
+
+/// Holds idle connections to the metrics.
+fn hold_scrapes() -> Result<u64> {
+    let held: Vec<_> = (0..150).filter_map(|_| TcpStream::connect(METRICS).ok()).collect();
+    thread::sleep(PAUSE);
+    Ok(held.len() as u64)
+}
+
+/// Scrapes the metrics as an honest user does.
+fn scrape() -> Result<u64> {
+    let mut connection = TcpStream::connect(METRICS)?;
+    connection.set_read_timeout(Some(Duration::from_secs(30)))?;
+    connection.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).context("no answer to a scrape")?;
+    ensure!(answer.starts_with("HTTP/1.1 200") && answer.contains("atp_"), "not metrics: {answer}");
+    Ok(1)
+}
