@@ -103,7 +103,7 @@ pub fn main(args: &Args) -> Result<()> {
 /// Honest jobs of an ordinary user, while strangers of each kind are at work. No job may fail.
 fn beside_strangers(args: &Args) -> Result<()> {
     let mut launch = args.daemon.launch()?;
-    let options = ["--profile", "default", "--rate-max", RATE_MAX, "--metrics", strangers::METRICS];
+    let options = ["--profile", "default", "--rate-max", RATE_MAX, "--metrics"];
     launch.options.extend(options.map(Into::into));
     let star = Star::new(3)?;
     let [from, to, _] = &star.hosts[..] else { bail!("not three hosts") };

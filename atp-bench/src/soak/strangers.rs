@@ -28,7 +28,7 @@ use testbed::{
 };
 
 /// The address of each daemon's metrics.
-pub const METRICS: &str = "127.0.0.1:9464";
+pub const METRICS: &str = "127.0.0.1:9747";
 /// The user `nobody`.
 const STRANGER: u32 = 65_534;
 /// The user that scrapes the metrics.
