@@ -147,8 +147,14 @@ impl Hosts {
         Server::start(&mut on(&self.host(2).namespace, &ask), "connected")
     }
 
-    /// Opens connections to the library's port from the stranger's host, as many as it answers.
-    fn open(&self, count: usize, answer: &[u8], read: usize) -> Result<Vec<TcpStream>> {
+    /// Opens connections to the library's port from a host, as many as it answers.
+    fn open(
+        &self,
+        host: &Host,
+        count: usize,
+        answer: &[u8],
+        read: usize,
+    ) -> Result<Vec<TcpStream>> {
         let to = SocketAddr::from((self.host(0).ipv4, self.ports.atp));
         let open = || -> Result<TcpStream> {
             let stream = TcpStream::connect_timeout(&to, HANGS / 10)?;
@@ -158,7 +164,7 @@ impl Hosts {
             (&stream).read_exact(&mut vec![0; read])?;
             Ok(stream)
         };
-        self.host(1).namespace.enter(|| Ok((0..count).map_while(|_| open().ok()).collect()))
+        host.namespace.enter(|| Ok((0..count).map_while(|_| open().ok()).collect()))
     }
 }
 
@@ -181,7 +187,10 @@ pub fn leave_descriptors() -> Result<()> {
     let [of_server, of_client] =
         ["server", "client"].map(|name| hosts.folder.path().join(format!("report of {name}")));
     let mut server = hosts.serve(&of_server)?;
-    let idle = hosts.open(CONNECTIONS, b"", 0)?;
+    let stranger = hosts.host(1);
+    // The oldest one of all, which waits beside them.
+    let mut early = hosts.open(hosts.host(2), 1, b"", 0)?;
+    let idle = hosts.open(stranger, CONNECTIONS, b"", 0)?;
     for (under, line) in [(true, "carried"), (false, "plain")] {
         echo(&mut hosts.ask(under, &of_client)?, line).context(line)?;
         server.line().context("the server beside idle connections")?;
@@ -189,7 +198,12 @@ pub fn leave_descriptors() -> Result<()> {
     let (threads, descriptors) = (entries(&server, "task")?, entries(&server, "fd")?);
     ensure!(idle.len() == CONNECTIONS, "{} connections were accepted", idle.len());
     ensure!(threads < 20 && descriptors < 100, "{threads} threads, {descriptors} descriptors");
-    let agreed = hosts.open(CONNECTIONS, GO, 4)?;
+    let early = early.first_mut().context("an early connection")?;
+    let mut job = [0; 4];
+    early.write_all(GO)?;
+    early.read_exact(&mut job)?;
+    ensure!(job != [0; 4], "strangers took the place of another host's connection");
+    let agreed = hosts.open(stranger, CONNECTIONS, GO, 4)?;
     let mut client = hosts.ask(true, &of_client)?;
     for (client, line) in [(&mut client, "beside"), (&mut hosts.ask(false, &of_client)?, "alone")] {
         echo(client, line).context(line)?;
