@@ -5,37 +5,50 @@
 //! | 0, 1 | [`MARK`], whose last byte is the version |
 //! | 2, 3 | the port of the program's socket, big-endian; 0 if it is unknown |
 //! | 4 to 7 | a digest of the IP address from which the sender sends; 0 if that is unknown |
+//! | 8 to 15 | the secret of the sending process: it [claims](crate::claims) the port by this |
 //!
 //! ATP sends from a port of its own, and a server answers to the port that it is told. A router
 //! that translates addresses (NAT) doesn't know that port. The digest tells whether one is there.
 
-use std::net::{IpAddr, SocketAddr};
+use crate::secret::Secret;
+use std::{
+    net::{IpAddr, SocketAddr},
+    ops::Range,
+};
 
 /// No text begins with it.
-const MARK: [u8; 2] = [0xae, 1];
+const MARK: [u8; 2] = [0xae, 2];
 
 /// The bytes before those of the datagram.
-pub const HEAD_BYTES: usize = 8;
+pub const HEAD_BYTES: usize = 16;
+
+/// Ports that only privileged users may bind, by default. No message claims one.
+pub const RESERVED_PORTS: Range<u16> = 1..1_024;
 
 /// A message that was opened.
-#[derive(Debug, PartialEq)]
+#[derive(PartialEq)]
 pub struct Opened<'a> {
-    /// The program's socket; ATP's own if the address was translated.
-    pub sender: SocketAddr,
+    /// The program's socket, as the sender claims it. `None` if it knows none, or if the address
+    /// was translated: another host behind the router may have the port.
+    pub claimed: Option<SocketAddr>,
+    pub holder: Secret,
     pub datagram: &'a [u8],
     /// A router has translated the sender's address.
     pub is_translated: bool,
 }
 
-/// The beginning of a message from the program's socket at `port`.
-pub fn head(port: u16) -> [u8; HEAD_BYTES] {
-    let [high, low] = port.to_be_bytes();
-    [MARK[0], MARK[1], high, low, 0, 0, 0, 0]
+/// The beginning of a message from the program's socket at `port`, of the process `holder`.
+pub fn head(port: u16, holder: Secret) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[..2].copy_from_slice(&MARK);
+    head[2..4].copy_from_slice(&port.to_be_bytes());
+    head[8..].copy_from_slice(&holder.bytes());
+    head
 }
 
 /// Notes the address from which the message will be sent.
 pub fn set_source(message: &mut [u8], source: IpAddr) {
-    if let Some(place) = message.get_mut(4..HEAD_BYTES) {
+    if let Some(place) = message.get_mut(4..8) {
         place.copy_from_slice(&digest(source));
     }
 }
@@ -46,21 +59,21 @@ pub fn bytes(message: &[u8]) -> Option<&[u8]> {
 }
 
 /// Opens a message that came from `source`. `None`: this version of `atp-run` didn't send it.
-pub fn open(mut source: SocketAddr, message: &[u8]) -> Option<Opened<'_>> {
+pub fn open(source: SocketAddr, message: &[u8]) -> Option<Opened<'_>> {
     let (head, datagram) = message.split_first_chunk::<HEAD_BYTES>()?;
-    let &[first, second, high, low, ref from @ ..] = head;
+    let &[first, second, high, low, from @ .., _, _, _, _, _, _, _, _] = head;
     if [first, second] != MARK {
         return None;
     }
-    let is_translated = *from != [0; 4] && *from != digest(source.ip());
-    match u16::from_be_bytes([high, low]) {
-        // The sender knew none.
-        0 => {}
-        // Another host behind the router may have it.
-        _ if is_translated => {}
-        port => source.set_port(port),
-    }
-    Some(Opened { sender: source, datagram, is_translated })
+    let holder = Secret::of(*head.last_chunk()?);
+    let is_translated = from != [0; 4] && from != digest(source.ip());
+    let port = Some(u16::from_be_bytes([high, low])).filter(|port| *port != 0 && !is_translated);
+    let claimed = port.map(|port| {
+        let mut claimed = source;
+        claimed.set_port(port);
+        claimed
+    });
+    Some(Opened { claimed, holder, datagram, is_translated })
 }
 
 /// Four bytes of an IP address: of IPv4 all.
@@ -78,43 +91,47 @@ fn digest(ip: IpAddr) -> [u8; 4] {
 mod tests {
     use super::*;
 
+    const HOLDER: Secret = Secret::of([7; 8]);
+
     fn message(port: u16, source: &str, datagram: &[u8]) -> Vec<u8> {
-        let mut message = [&head(port)[..], datagram].concat();
+        let mut message = [&head(port, HOLDER)[..], datagram].concat();
         set_source(&mut message, source.parse().unwrap());
         message
     }
 
-    fn opened<'a>(sender: &str, datagram: &'a [u8], is_translated: bool) -> Option<Opened<'a>> {
-        Some(Opened { sender: sender.parse().unwrap(), datagram, is_translated })
+    /// Whether the message of `source` claims that, and what is in it.
+    fn opens_as(source: &str, message: &[u8], claimed: Option<&str>, is_translated: bool) -> bool {
+        let claimed = claimed.map(|claimed| claimed.parse().unwrap());
+        let datagram = &message[HEAD_BYTES..];
+        let opened = Opened { claimed, holder: HOLDER, datagram, is_translated };
+        open(source.parse().unwrap(), message) == Some(opened)
     }
 
     #[test]
     fn open__gives_the_port_of_the_socket() {
-        let source = "[fe80::1%3]:9".parse().unwrap();
-        let known = message(8_125, "fe80::1", b"abc");
-        assert_eq!(open(source, &known), opened("[fe80::1%3]:8125", b"abc", false));
-        assert_eq!(open(source, &head(0)), opened("[fe80::1%3]:9", b"", false));
+        let (source, known) = ("[fe80::1%3]:9", message(8_125, "fe80::1", b"abc"));
+        assert!(opens_as(source, &known, Some("[fe80::1%3]:8125"), false));
+        assert!(opens_as(source, &head(0, HOLDER), None, false));
         // A socket of IPv6 that hears IPv4.
-        let mapped = "[::ffff:10.0.0.1]:9".parse().unwrap();
         let known = message(7, "10.0.0.1", b"a");
-        assert_eq!(open(mapped, &known), opened("[::ffff:10.0.0.1]:7", b"a", false));
+        assert!(opens_as("[::ffff:10.0.0.1]:9", &known, Some("[::ffff:10.0.0.1]:7"), false));
     }
 
     #[test]
     fn open__leaves_a_translated_address() {
-        let source = "192.0.2.1:9".parse().unwrap();
         let known = message(8_125, "10.0.0.1", b"abc");
         assert_eq!((bytes(&known), bytes(b"")), (Some(&b"abc"[..]), None));
-        assert_eq!(open(source, &known), opened("192.0.2.1:9", b"abc", true));
+        assert!(opens_as("192.0.2.1:9", &known, None, true));
     }
 
     #[test]
     fn open__takes_no_message_without_a_head() {
         let source = "10.0.0.1:9".parse().unwrap();
-        let mut other_version = head(7);
+        let known = head(7, HOLDER);
+        let mut other_version = known;
         other_version[1] += 1;
-        for message in [&b""[..], b"a", &head(7)[..7], b"hits:1|c\nhits:1|c", &other_version] {
-            assert_eq!(open(source, message), None, "{message:?}");
+        for message in [&b""[..], b"a", &known[..15], b"hits:1|c\nhits:1|c", &other_version] {
+            assert!(open(source, message).is_none(), "{message:?}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! child closes them: it has none of the threads that serve them.
 
 use crate::{
-    next,
+    limit, next,
     shared::{Inside, enter, lock},
 };
 use libc::c_int;
@@ -22,7 +22,7 @@ use std::{
 pub const FDS_MAX: usize = 65_536;
 const WORD_BITS: usize = u64::BITS as usize;
 /// The lowest number, if the process may have twice as many descriptors.
-const FIRST_MAX: libc::rlim_t = 4_096;
+const FIRST_MAX: usize = 4_096;
 
 /// A bit for each descriptor: a fork may interrupt a thread that holds a lock.
 static OWN: [AtomicU64; FDS_MAX / WORD_BITS] = [const { AtomicU64::new(0) }; FDS_MAX / WORD_BITS];
@@ -138,11 +138,9 @@ pub fn keep(fd: RawFd) -> RawFd {
 }
 
 fn moved(fd: RawFd) -> Option<RawFd> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the memory is there; the library's own descriptor has no other user yet.
+    let first = (limit::descriptors() / 2).min(FIRST_MAX);
+    // SAFETY: the library's own descriptor has no other user yet.
     unsafe {
-        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        let first = (limit.rlim_cur / 2).min(FIRST_MAX) as usize;
         let moved = next::fcntl(fd, libc::F_DUPFD_CLOEXEC, first);
         if moved < 0 {
             return None;

@@ -2,8 +2,8 @@
 
 use crate::{
     address,
-    datagram::{self, Opened},
-    descriptors,
+    claims::Claims,
+    datagram, descriptors, limit,
     map::Rule,
     names::{self, Ends, Protocol},
     next,
@@ -27,8 +27,11 @@ use std::{
 
 /// A thread looks so often whether its socket was closed.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Senders with a socket of their own. Beyond that, the longest idle one is closed.
+/// Senders with a socket of their own, unless the process may have few descriptors. Beyond that,
+/// the longest idle one is closed.
 const SENDERS_MAX: usize = 256;
+/// The share of the process's descriptors, one part of so many, that is the limit then.
+const DESCRIPTORS_PER_SENDER: usize = 8;
 /// How long a full socket is left alone.
 const FULL_PAUSE: Duration = Duration::from_millis(1);
 /// The kernel's account of a datagram is larger by about this.
@@ -76,8 +79,14 @@ impl Incoming {
         let failed = move |error| warn(format_args!("port {}: {error}", local.port()));
         // Senders that know the port can ask at once.
         let first = port::try_open(|| port::bind(at)).map_err(failed).ok()?;
-        let inlet =
-            Inlet { shared, local, ending: ending.clone(), outlets: HashMap::new(), uses: 0 };
+        let inlet = Inlet {
+            shared,
+            local,
+            ending: ending.clone(),
+            claims: Claims::default(),
+            outlets: HashMap::new(),
+            uses: 0,
+        };
         let run = move || {
             pass_calls_of_this_thread();
             let later = || port::open_later(|| port::bind(at), || !inlet.ending.is_asked());
@@ -108,6 +117,7 @@ struct Inlet {
     shared: &'static Shared,
     local: SocketAddr,
     ending: Arc<Ending>,
+    claims: Claims,
     /// A socket for each sender, by the sender's address.
     outlets: HashMap<SocketAddr, Outlet>,
     /// Messages handed over.
@@ -144,6 +154,7 @@ impl Inlet {
                     self.take(&receiver, source, job, &data);
                     receiver.recycle(data);
                 }
+                Ok(Some(Event::Finished { source, .. })) => self.claims.end(source),
                 Ok(_) => {}
                 Err(error) => {
                     warn(format_args!("port {}: {error}", self.local.port()));
@@ -167,22 +178,42 @@ impl Inlet {
             }
             return;
         };
-        if opened.is_translated {
+        let sender = opened.claimed.map_or(Ok(source), |claimed| {
+            let admitted = self.claims.admits(claimed, opened.holder, source, Instant::now());
+            if admitted { Ok(claimed) } else { Err(claimed) }
+        });
+        if opened.is_translated || sender.is_err() {
             receiver.request_end(source, job);
         }
-        if let Err(error) = self.hand_over(&opened)
+        let sender = sender.unwrap_or_else(|claimed| {
+            self.note_refused(claimed, source);
+            source
+        });
+        if sender == source {
+            self.claims.give_back(source);
+        }
+        if let Err(error) = self.hand_over(sender, opened.datagram)
             && !self.ending.is_asked()
         {
             warn(format_args!("a message of {source} is lost: {error}"));
         }
     }
 
-    fn hand_over(&mut self, message: &Opened<'_>) -> io::Result<()> {
-        let data = message.datagram;
+    fn note_refused(&self, claimed: SocketAddr, source: SocketAddr) {
+        if self.shared.counts.claims_refused.fetch_add(1, Ordering::Relaxed) == 0 {
+            warn(format_args!(
+                "port {}: messages that claim a port of another process, or one below 1024, get \
+                 the port of ATP and are counted; the first, of {source}, claimed {claimed}",
+                self.local.port()
+            ));
+        }
+    }
+
+    fn hand_over(&mut self, sender: SocketAddr, data: &[u8]) -> io::Result<()> {
         while self.is_full(data.len()) && !self.ending.is_asked() {
             thread::sleep(FULL_PAUSE);
         }
-        self.outlet(message.sender)?.send(data)?;
+        self.outlet(sender)?.send(data)?;
         self.shared.counts.received.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -205,12 +236,13 @@ impl Inlet {
     fn outlet(&mut self, sender: SocketAddr) -> io::Result<&UdpSocket> {
         self.uses += 1;
         if !self.outlets.contains_key(&sender) {
-            if self.outlets.len() >= SENDERS_MAX {
+            let max = SENDERS_MAX.min(limit::descriptors() / DESCRIPTORS_PER_SENDER).max(1);
+            while self.outlets.len() >= max {
                 let oldest = self.outlets.iter().min_by_key(|(_, outlet)| outlet.used);
-                let oldest = oldest.map(|(sender, _)| *sender);
+                let Some(oldest) = oldest.map(|(sender, _)| *sender) else { break };
                 // Its name stays until the port has another: the program may not have read its
                 // datagrams, and must not take them for the loopback's.
-                oldest.and_then(|oldest| self.outlets.remove(&oldest));
+                self.outlets.remove(&oldest);
             }
             let socket = self.open_outlet()?;
             let ends = self.ends_with(sender);

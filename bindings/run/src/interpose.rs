@@ -278,7 +278,7 @@ interpose! {
             && address::is_tcp(fd)
         {
             let (before, inside) = (errno(), enter());
-            let new = || Listening::start(&state.shared, local, rule, framing);
+            let new = || Listening::start(&state.shared, &state.places, local, rule, framing);
             if !state.has_beside(fd)
                 && let Some(listening) = state.take_closing(local).or_else(new)
             {

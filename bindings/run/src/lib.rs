@@ -8,9 +8,11 @@
 //! A connection to a TCP port with a rule is carried likewise: see `tcp`.
 
 mod address;
+mod claims;
 mod cutter;
 mod datagram;
 mod descriptors;
+mod destinations;
 mod elsewhere;
 mod ender;
 mod framing;
@@ -18,11 +20,13 @@ mod holders;
 mod incoming;
 mod interpose;
 mod leaving;
+mod limit;
 mod map;
 mod names;
 mod next;
 mod outgoing;
 mod port;
+mod secret;
 mod sending;
 mod shared;
 mod state;

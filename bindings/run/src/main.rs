@@ -4,6 +4,8 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 #[cfg(test)]
+mod claims;
+#[cfg(test)]
 mod cutter;
 #[cfg(test)]
 mod datagram;
@@ -13,6 +15,8 @@ mod program;
 #[cfg(test)]
 #[path = "tcp/record.rs"]
 mod record;
+#[cfg(test)]
+mod secret;
 mod watch;
 
 use anyhow::{Context, Result, ensure};

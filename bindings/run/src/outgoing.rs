@@ -7,12 +7,9 @@ use crate::{
 };
 use approxlib::{Error, Job};
 use std::{
+    collections::VecDeque,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
-    sync::{
-        Arc, Condvar, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
-    },
+    sync::{Arc, Condvar, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -42,41 +39,61 @@ pub enum Verdict {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
+    /// The next datagram asks whether ATP answers, and waits.
+    Unknown,
     Probing,
     Atp,
-    Plain,
-    Ended,
+    /// A datagram after `again` asks, and doesn't wait.
+    Plain {
+        again: Instant,
+    },
 }
 
-/// A destination of datagrams.
+/// A destination of datagrams. It has a thread while it probes, or while a stream is open.
 pub struct Destination {
-    queue: SyncSender<Vec<u8>>,
-    phase: Mutex<Phase>,
+    shared: &'static Shared,
+    to: SocketAddr,
+    rule: Rule,
+    state: Mutex<State>,
+    /// The phase has changed, there is room in the queue, or the thread has ended.
     changed: Condvar,
-    is_ending: AtomicBool,
-    /// How long the first datagram waits.
-    probe: Duration,
+    /// The first message is in the queue, or the stream is to end.
+    asked: Condvar,
     /// The address from which messages come.
     source: Option<IpAddr>,
 }
 
+struct State {
+    phase: Phase,
+    is_working: bool,
+    /// The thread ends after the queued messages, and takes no more.
+    is_ending: bool,
+    /// Messages that wait for the job's thread.
+    queue: VecDeque<Vec<u8>>,
+    /// The pause before the next probe, if the present one isn't answered.
+    pause: Duration,
+    used: Instant,
+}
+
 impl Destination {
-    pub fn start(shared: &'static Shared, to: SocketAddr, rule: Rule) -> Arc<Self> {
-        let (queue, messages) = sync_channel(QUEUE_MAX);
-        let destination = Arc::new(Self {
-            queue,
-            phase: Mutex::new(Phase::Probing),
+    pub fn new(shared: &'static Shared, to: SocketAddr, rule: Rule) -> Arc<Self> {
+        let state = State {
+            phase: Phase::Unknown,
+            is_working: false,
+            is_ending: false,
+            queue: VecDeque::new(),
+            pause: PAUSE_MIN,
+            used: Instant::now(),
+        };
+        Arc::new(Self {
+            shared,
+            to,
+            rule,
+            state: Mutex::new(state),
             changed: Condvar::new(),
-            is_ending: AtomicBool::new(false),
-            probe: rule.probe,
+            asked: Condvar::new(),
             source: address::source_to(to),
-        });
-        let worker = Worker { shared, destination: destination.clone(), rule, to, messages };
-        let thread = thread::Builder::new().name("atp-run-sender".to_owned());
-        if thread.spawn(move || worker.run()).is_err() {
-            destination.set(Phase::Ended);
-        }
-        destination
+        })
     }
 
     /// Whether the receiver would see the address of the program's socket as that of the messages.
@@ -85,46 +102,119 @@ impl Destination {
         own.is_none_or(|own| own.is_unspecified() || Some(own) == self.source)
     }
 
-    /// Takes a message, if ATP answers at the destination.
-    pub fn offer(&self, message: Vec<u8>, waits: bool) -> Verdict {
-        if self.phase_after_probe(if waits { self.probe } else { Duration::ZERO }) != Phase::Atp {
-            return Verdict::Plain;
+    /// Whether a datagram now has to ask whether ATP answers.
+    pub fn needs_thread(&self) -> bool {
+        let state = lock(&self.state);
+        let is_due = match state.phase {
+            Phase::Unknown => true,
+            Phase::Plain { again } => Instant::now() >= again,
+            Phase::Probing | Phase::Atp => false,
+        };
+        is_due && !state.is_working
+    }
+
+    /// Starts the thread, unless another one was faster. Keeps `place` until the thread has ended.
+    pub fn start(self: &Arc<Self>, place: impl Send + 'static) {
+        let mut state = lock(&self.state);
+        if state.is_working {
+            return;
         }
-        match self.queue.try_send(message) {
-            Ok(()) => Verdict::Taken,
-            Err(TrySendError::Full(message)) if waits => match self.queue.send(message) {
-                Ok(()) => Verdict::Taken,
-                Err(_) => Verdict::Plain,
-            },
-            Err(TrySendError::Full(_)) => Verdict::Again,
-            Err(TrySendError::Disconnected(_)) => Verdict::Plain,
+        state.is_working = true;
+        if state.phase == Phase::Unknown {
+            state.phase = Phase::Probing;
+        }
+        drop(state);
+        let worker = Worker { destination: self.clone() };
+        let run = move || {
+            pass_calls_of_this_thread();
+            worker.run();
+            drop(place);
+        };
+        let thread = thread::Builder::new().name("atp-run-sender".to_owned());
+        if thread.spawn(run).is_err() {
+            self.rest(Phase::Plain { again: Instant::now() + PAUSE_MAX });
         }
     }
 
-    /// Waits for the first probe's outcome, for up to `timeout`.
-    fn phase_after_probe(&self, timeout: Duration) -> Phase {
-        let is_probing = |phase: &mut Phase| *phase == Phase::Probing;
-        let waited = self.changed.wait_timeout_while(lock(&self.phase), timeout, is_probing);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+    /// There is no place for a thread: later datagrams are plain, and one after a pause asks.
+    pub fn put_off(&self) {
+        let mut state = lock(&self.state);
+        if !state.is_working {
+            state.phase = Phase::Plain { again: Instant::now() + PAUSE_MIN };
+        }
+    }
+
+    pub fn is_working(&self) -> bool {
+        lock(&self.state).is_working
+    }
+
+    pub fn is_probing(&self) -> bool {
+        lock(&self.state).phase == Phase::Probing
+    }
+
+    /// When the last datagram was sent.
+    pub fn used(&self) -> Instant {
+        lock(&self.state).used
+    }
+
+    /// Waits for the first probe's outcome, for the time of the rule at most; whether it is there.
+    pub fn wait_for_probe(&self) -> bool {
+        let is_probing = |state: &mut State| state.phase == Phase::Probing;
+        let waited =
+            self.changed.wait_timeout_while(lock(&self.state), self.rule.probe, is_probing);
+        waited.unwrap_or_else(PoisonError::into_inner).0.phase == Phase::Atp
+    }
+
+    /// Takes a message, if ATP answers at the destination.
+    pub fn offer(&self, message: Vec<u8>, waits: bool) -> Verdict {
+        let mut state = lock(&self.state);
+        state.used = Instant::now();
+        while state.phase == Phase::Atp && !state.is_ending {
+            if state.queue.len() < QUEUE_MAX {
+                state.queue.push_back(message);
+                // The thread waits for the first one only.
+                if state.queue.len() == 1 {
+                    self.asked.notify_one();
+                }
+                return Verdict::Taken;
+            }
+            if !waits {
+                return Verdict::Again;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Verdict::Plain
     }
 
     fn set(&self, phase: Phase) {
-        *lock(&self.phase) = phase;
+        lock(&self.state).phase = phase;
         self.changed.notify_all();
     }
 
-    /// Asks the thread to end after the queued messages.
-    pub fn end(&self) {
-        self.is_ending.store(true, Ordering::Relaxed);
-        // An empty message wakes the thread; with a full queue it is awake.
-        let _ = self.queue.try_send(Vec::new());
+    /// The thread ends.
+    fn rest(&self, phase: Phase) {
+        let mut state = lock(&self.state);
+        state.phase = phase;
+        (state.is_working, state.is_ending) = (false, false);
+        drop(state);
         self.changed.notify_all();
+    }
+
+    /// Asks the thread to end after the queued messages; whether that is new.
+    pub fn end(&self) -> bool {
+        let mut state = lock(&self.state);
+        let is_new = state.is_working && !state.is_ending;
+        state.is_ending |= state.is_working;
+        drop(state);
+        self.asked.notify_one();
+        self.changed.notify_all();
+        is_new
     }
 
     pub fn wait_for_end(&self, deadline: Instant) {
         let left = deadline.saturating_duration_since(Instant::now());
-        let is_running = |phase: &mut Phase| *phase != Phase::Ended;
-        drop(self.changed.wait_timeout_while(lock(&self.phase), left, is_running));
+        let is_working = |state: &mut State| state.is_working;
+        drop(self.changed.wait_timeout_while(lock(&self.state), left, is_working));
     }
 }
 
@@ -140,105 +230,149 @@ pub fn answers(peer: SocketAddr, timeout: Duration) -> bool {
 
 /// The thread of a destination.
 struct Worker {
-    shared: &'static Shared,
     destination: Arc<Destination>,
-    rule: Rule,
-    to: SocketAddr,
-    messages: Receiver<Vec<u8>>,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The program's threads would wait for room.
+        if thread::panicking() {
+            self.rest(PAUSE_MAX);
+        }
+    }
+}
+
+/// A queue's next message, or why there is none.
+enum Next {
+    Message(Vec<u8>),
+    Late,
+    Ending,
 }
 
 impl Worker {
-    fn run(self) {
-        pass_calls_of_this_thread();
-        let mut pause = PAUSE_MIN;
-        while !self.is_ending() {
-            if answers(self.peer(), self.rule.probe) {
-                pause = PAUSE_MIN;
-                self.destination.set(Phase::Atp);
-                if let Err(error) = self.send_windows() {
-                    let to = self.to;
-                    match error {
-                        Error::Ended | Error::EndedByReceiver => {
-                            pause = REFUSED_PAUSE;
-                            warn(format_args!(
-                                "datagrams to {to} are sent plainly: a router on the path translates \
-                                 addresses, or the receiver runs another version of atp-run"
-                            ));
-                        }
-                        error => {
-                            if let Error::Short(shortfall) = &error {
-                                self.shared.counts.add(&shortfall.report.groups);
-                            }
-                            warn(format_args!("datagrams to {to} are sent plainly: {error}"));
-                        }
-                    }
-                }
-            }
-            self.destination.set(Phase::Plain);
-            self.send_queued_plainly();
-            if !self.is_ending() {
-                self.sleep(pause);
-                pause = (pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+    fn run(&self) {
+        let destination = &*self.destination;
+        if !answers(self.peer(), destination.rule.probe) {
+            let mut state = lock(&destination.state);
+            let pause = state.pause;
+            state.pause = (pause * 2).min(PAUSE_MAX);
+            drop(state);
+            return self.rest(pause);
+        }
+        lock(&destination.state).pause = PAUSE_MIN;
+        destination.set(Phase::Atp);
+        match self.send_windows() {
+            // Other destinations need the thread, or the process ends.
+            Ok(()) => destination.rest(Phase::Unknown),
+            Err(error) => {
+                let refused = matches!(error, Error::Ended | Error::EndedByReceiver);
+                self.complain(error);
+                self.rest(if refused { REFUSED_PAUSE } else { PAUSE_MIN });
             }
         }
-        self.destination.set(Phase::Ended);
+    }
+
+    /// Ends the thread. Later datagrams are plain, and one after `pause` asks again.
+    fn rest(&self, pause: Duration) {
+        let plain = Phase::Plain { again: Instant::now() + pause };
+        self.destination.set(plain);
+        self.send_queued_plainly();
+        self.destination.rest(plain);
+    }
+
+    fn complain(&self, error: Error) {
+        let to = self.destination.to;
+        match error {
+            Error::Ended | Error::EndedByReceiver => warn(format_args!(
+                "datagrams to {to} are sent plainly: a router on the path translates addresses, or \
+                 the receiver runs another version of atp-run"
+            )),
+            error => {
+                if let Error::Short(shortfall) = &error {
+                    self.destination.shared.counts.add(&shortfall.report.groups);
+                }
+                warn(format_args!("datagrams to {to} are sent plainly: {error}"));
+            }
+        }
     }
 
     fn is_ending(&self) -> bool {
-        self.destination.is_ending.load(Ordering::Relaxed)
+        lock(&self.destination.state).is_ending
     }
 
-    fn sleep(&self, pause: Duration) {
-        let waits = |_: &mut Phase| !self.is_ending();
-        let phase = lock(&self.destination.phase);
-        drop(self.destination.changed.wait_timeout_while(phase, pause, waits));
+    /// The next message of the queue. Waits for it until `deadline`.
+    fn next(&self, deadline: Option<Instant>) -> Next {
+        let destination = &*self.destination;
+        let mut state = lock(&destination.state);
+        loop {
+            if let Some(message) = state.queue.pop_front() {
+                if state.queue.len() == QUEUE_MAX - 1 {
+                    destination.changed.notify_all();
+                }
+                return Next::Message(message);
+            }
+            if state.is_ending {
+                return Next::Ending;
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            state = match left {
+                Some(Duration::ZERO) => return Next::Late,
+                Some(left) => {
+                    let waited = destination.asked.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => destination.asked.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
     }
 
     /// Where the destination's messages go.
     fn peer(&self) -> SocketAddr {
-        let mut peer = self.to;
-        peer.set_port(self.rule.atp_port);
+        let mut peer = self.destination.to;
+        peer.set_port(self.destination.rule.atp_port);
         peer
     }
 
     /// Sends what the program had queued for a job that has failed. Later datagrams would
     /// otherwise overtake it by minutes.
     fn send_queued_plainly(&self) {
-        self.send_plainly(self.messages.try_iter());
+        let queued = std::mem::take(&mut lock(&self.destination.state).queue);
+        self.send_plainly(queued.into_iter());
     }
 
     fn send_plainly(&self, messages: impl Iterator<Item = Vec<u8>>) {
-        let any: IpAddr = match self.to {
+        let to = self.destination.to;
+        let any: IpAddr = match to {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let mut socket = None;
         for message in messages {
-            // The empty message that wakes this thread is none.
             let Some(datagram) = datagram::bytes(&message) else { continue };
             if socket.is_none() {
                 socket = UdpSocket::bind((any, 0)).ok();
             }
             // A plain datagram may be lost.
-            drop(socket.as_ref().map(|socket| socket.send_to(datagram, self.to)));
+            drop(socket.as_ref().map(|socket| socket.send_to(datagram, to)));
         }
     }
 
     fn send_windows(&self) -> Result<(), Error> {
-        let builder = Job::builder().msr(self.rule.msr).peer_timeout(PEER_TIMEOUT);
+        let destination = &*self.destination;
+        let builder = Job::builder().msr(destination.rule.msr).peer_timeout(PEER_TIMEOUT);
         let mut job = builder.connect(self.peer())?;
         // The current address: a host may get another one.
-        let source = address::source_to(self.to);
+        let source = address::source_to(destination.to);
         loop {
             let sent = self.send_window(&mut job, source)?;
             if self.is_ending() {
                 let report = job.finish()?;
-                self.shared.counts.add(&report.groups);
+                destination.shared.counts.add(&report.groups);
                 return Ok(());
             }
             if sent > 0 {
                 let report = job.end_window()?;
-                self.shared.counts.add(&report.groups);
+                destination.shared.counts.add(&report.groups);
                 if job.try_outcome()?.is_some() {
                     return Err(Error::EndedByReceiver);
                 }
@@ -246,21 +380,12 @@ impl Worker {
         }
     }
 
-    /// Sends the datagrams of one window, which begins with its first datagram.
+    /// Sends the datagrams of one window, which begins with its first datagram; their number.
     fn send_window(&self, job: &mut Job, source: Option<IpAddr>) -> Result<u64, Error> {
         let (mut sent, mut deadline) = (0, None);
         loop {
-            let left = match deadline {
-                None if self.is_ending() => Duration::ZERO,
-                None => Duration::from_secs(3_600),
-                Some(deadline) if !self.is_ending() => {
-                    Instant::saturating_duration_since(&deadline, Instant::now())
-                }
-                Some(_) => Duration::ZERO,
-            };
-            match self.messages.recv_timeout(left) {
-                Ok(message) if message.is_empty() => {}
-                Ok(mut message) => {
+            match self.next(deadline) {
+                Next::Message(mut message) => {
                     if let Some(source) = source {
                         datagram::set_source(&mut message, source);
                     }
@@ -269,11 +394,9 @@ impl Worker {
                         return Err(error);
                     }
                     sent += 1;
-                    deadline.get_or_insert_with(|| Instant::now() + self.rule.window);
+                    deadline.get_or_insert_with(|| Instant::now() + self.destination.rule.window);
                 }
-                Err(RecvTimeoutError::Timeout) if sent > 0 || self.is_ending() => return Ok(sent),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(sent),
+                Next::Late | Next::Ending => return Ok(sent),
             }
             // A busy program would hold a window open.
             if deadline.is_some_and(|at| Instant::now() >= at) && !self.is_ending() {

@@ -38,8 +38,13 @@ pub fn send_to(
         return None;
     }
     let own = own_address(fd);
+    if !state.may_carry(fd, own) {
+        state.note_plain();
+        set_errno(before);
+        return None;
+    }
     let mut message = Vec::with_capacity(datagram::HEAD_BYTES + len);
-    message.extend_from_slice(&datagram::head(own.map_or(0, |own| own.port())));
+    message.extend_from_slice(&datagram::head(own.map_or(0, |own| own.port()), state.holder));
     for part in parts.iter().filter(|part| part.iov_len > 0) {
         if part.iov_base.is_null() {
             return None;

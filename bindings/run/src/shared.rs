@@ -38,6 +38,8 @@ pub fn canonical(mut address: SocketAddr) -> SocketAddr {
 pub struct Counts {
     pub connections_carried: AtomicU64,
     pub connections_plain: AtomicU64,
+    /// Connections of other libraries, or of strangers, for which there was no place.
+    pub connections_refused: AtomicU64,
     pub sent_as_messages: AtomicU64,
     pub sent_plainly: AtomicU64,
     pub delivered: AtomicU64,
@@ -45,6 +47,10 @@ pub struct Counts {
     pub received: AtomicU64,
     /// Messages that are no datagrams of this version.
     pub refused: AtomicU64,
+    /// Messages whose port another process has claimed, or that takes privileges.
+    pub claims_refused: AtomicU64,
+    /// Destinations of datagrams that made room for others.
+    pub destinations_evicted: AtomicU64,
 }
 
 impl Counts {
@@ -58,7 +64,8 @@ impl Counts {
 
     /// Whether anything was counted.
     pub fn are_there(&self) -> bool {
-        let connections = [&self.connections_carried, &self.connections_plain];
+        let connections =
+            [&self.connections_carried, &self.connections_plain, &self.connections_refused];
         let counts = [&self.sent_as_messages, &self.sent_plainly, &self.received, &self.refused];
         let mut counts = counts.into_iter().chain(connections);
         counts.any(|count| count.load(Ordering::Relaxed) > 0)

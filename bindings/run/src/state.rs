@@ -1,7 +1,9 @@
 //! The state of a process: the rules, the sockets, and counts for the report.
 
 use crate::{
+    datagram::RESERVED_PORTS,
     descriptors::{self, FDS_MAX},
+    destinations::Destinations,
     ender::Ender,
     framing::Framing,
     holders::Holders,
@@ -9,11 +11,13 @@ use crate::{
     leaving,
     map::{self, Rule, Rules},
     names, next,
-    outgoing::{Destination, Verdict},
+    outgoing::Verdict,
+    secret::Secret,
     shared::{Counts, Shared, calls_pass, canonical, enter, lock, pass_calls_of_this_thread, warn},
     tcp::{
         client::{self, Client},
         life::Life,
+        places::Places,
         server::Listening,
     },
     threads::Threads,
@@ -44,12 +48,15 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct State {
     rules: Rules,
     exit_timeout: Duration,
-    pub destinations: Mutex<HashMap<SocketAddr, Arc<Destination>>>,
+    /// By which this process, and its children of `fork`, claim the ports of their sockets.
+    pub holder: Secret,
+    destinations: Destinations,
     /// The receivers beside the program's sockets. Copies of a descriptor share one.
     bound: Mutex<HashMap<RawFd, Arc<Beside>>>,
     /// Receivers of listening sockets that were closed, while connections remain.
     closing: Mutex<Vec<Listening>>,
     pub client: Client,
+    pub places: Places,
     pub shared: Shared,
     /// Ends all of that with the process; `None` inside if there is no room for its thread.
     ender: OnceLock<Option<&'static Ender>>,
@@ -106,12 +113,13 @@ pub fn current() -> Option<&'static State> {
 
 fn start() {
     let text = std::env::var(map::VARIABLE).unwrap_or_default();
-    match map::parse(&text) {
-        Ok(rules) if rules.is_empty() => {}
-        Ok(rules) => {
+    let parsed = map::parse(&text).and_then(|rules| Ok((rules, Secret::draw()?)));
+    match parsed {
+        Ok((rules, _)) if rules.is_empty() => {}
+        Ok((rules, holder)) => {
             let named =
                 std::env::var(EXIT_TIMEOUT_VARIABLE).ok().and_then(|text| text.parse().ok());
-            begin(rules, named.map_or(EXIT_TIMEOUT, Duration::from_secs));
+            begin(rules, named.map_or(EXIT_TIMEOUT, Duration::from_secs), holder);
             // SAFETY: the functions are part of this library, which is never unloaded.
             unsafe {
                 libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(begin_child));
@@ -123,15 +131,17 @@ fn start() {
     }
 }
 
-fn begin(rules: Rules, exit_timeout: Duration) {
+fn begin(rules: Rules, exit_timeout: Duration, holder: Secret) {
     names::begin();
     let state = State {
         rules,
         exit_timeout,
-        destinations: Mutex::default(),
+        holder,
+        destinations: Destinations::default(),
         bound: Mutex::default(),
         closing: Mutex::default(),
         client: Client::default(),
+        places: Places::default(),
         shared: Shared::default(),
         ender: OnceLock::new(),
         holders: Holders::none_yet(),
@@ -167,7 +177,7 @@ extern "C" fn after_fork() {
 extern "C" fn begin_child() {
     let _inside = descriptors::after_fork_in_child();
     if let Some(state) = current() {
-        begin(state.rules.clone(), state.exit_timeout);
+        begin(state.rules.clone(), state.exit_timeout, state.holder);
     }
 }
 
@@ -268,6 +278,23 @@ impl State {
         connected
     }
 
+    /// Whether datagrams of a socket become messages. No message claims a reserved port. A socket
+    /// that is bound to a mapped port and not connected is a server's. It answers to the addresses
+    /// from which datagrams seem to come, so a stranger would choose its destinations.
+    pub fn may_carry(&self, fd: RawFd, own: Option<SocketAddr>) -> bool {
+        own.is_none_or(|own| {
+            let is_servers = self.udp_rule(own.port()).is_some() && connected(fd) == 0;
+            !is_servers && !RESERVED_PORTS.contains(&own.port())
+        })
+    }
+
+    /// Counts a datagram of a socket that may carry none.
+    pub fn note_plain(&self) {
+        let _inside = enter();
+        self.begin_ender();
+        self.shared.counts.sent_plainly.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Hands the message of a datagram to the stream to `to`, if there is one. `from`: the address
     /// of the program's socket.
     pub fn offer(
@@ -278,20 +305,9 @@ impl State {
         message: Vec<u8>,
         waits: bool,
     ) -> Verdict {
-        let to = canonical(to);
-        let destination = {
-            let mut destinations = lock(&self.destinations);
-            let new = || {
-                self.begin_ender();
-                Destination::start(&self.shared, to, rule)
-            };
-            destinations.entry(to).or_insert_with(new).clone()
-        };
-        let verdict = if destination.is_from(from) {
-            destination.offer(message, waits)
-        } else {
-            Verdict::Plain
-        };
+        self.begin_ender();
+        let verdict =
+            self.destinations.offer(&self.shared, from, canonical(to), rule, message, waits);
         let counter = match verdict {
             Verdict::Taken => &self.shared.counts.sent_as_messages,
             Verdict::Plain => &self.shared.counts.sent_plainly,
@@ -380,9 +396,7 @@ fn end_work() {
     let lives = state.lives();
     lives.iter().for_each(|life| life.leave());
     leaving::leave(&state.carried(&lives, deadline), &state.holders);
-    // They stay in place: later datagrams are plain.
-    let destinations: Vec<_> = lock(&state.destinations).values().cloned().collect();
-    end_all(&destinations, deadline);
+    state.destinations.end_all(deadline);
     state.client.links.wait_for_end(deadline);
     let deadline = deadline.max(Instant::now() + RECEIVERS_TIMEOUT);
     lives.iter().for_each(|life| life.end_after_connections(deadline));
@@ -400,17 +414,13 @@ fn end_work() {
     }
 }
 
-/// Ends streams of datagrams after what is queued.
-fn end_all(destinations: &[Arc<Destination>], deadline: Instant) {
-    destinations.iter().for_each(|destination| destination.end());
-    destinations.iter().for_each(|destination| destination.wait_for_end(deadline));
-}
-
 fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()> {
     let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let line = format!(
         "{{\"pid\":{},\"sent_as_messages\":{},\"sent_plainly\":{},\"delivered\":{},\"lost\":{},\
-         \"received\":{},\"refused\":{},\"connections_carried\":{},\"connections_plain\":{}}}\n",
+         \"received\":{},\"refused\":{},\"connections_carried\":{},\"connections_plain\":{},\
+         \"connections_refused\":{},\"destinations_evicted\":{},\
+         \"claims_refused\":{}}}\n",
         std::process::id(),
         number(&counts.sent_as_messages),
         number(&counts.sent_plainly),
@@ -420,6 +430,9 @@ fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()>
         number(&counts.refused),
         number(&counts.connections_carried),
         number(&counts.connections_plain),
+        number(&counts.connections_refused),
+        number(&counts.destinations_evicted),
+        number(&counts.claims_refused),
     );
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file)?;
     file.write_all(line.as_bytes())

@@ -41,12 +41,13 @@ const ALLOWED: [(&str, &[&str]); 24] = [
     ("atp-python", &["approxlib"]),
 ];
 /// The crates that only the tests of each may depend on.
-const ALLOWED_IN_TESTS: [(&str, &[&str]); 3] = [
+const ALLOWED_IN_TESTS: [(&str, &[&str]); 4] = [
     (
         "approx-answers",
         &["atp-common", "atp-proto", "atp-sim", "counting-allocator", "switch-profiles"],
     ),
     ("atp-proto", &["counting-allocator"]),
+    ("atp-run", &["testbed"]),
     ("atp-sim", &["counting-allocator"]),
 ];
 const WORKSPACES: [&str; 4] =

@@ -2,7 +2,7 @@
 
 use super::{
     GO, Hello, NOBODY,
-    link::{Link, Links, Pair},
+    link::{Agreement, Link, Links, Pair},
     reachable,
     socket::{self, TCP_CLOSE, ToProgram},
     with_port,
@@ -14,6 +14,7 @@ use crate::{
     names::{self, Ends, Protocol},
     next,
     outgoing::{PAUSE_MAX, PAUSE_MIN, answers},
+    secret::Secret,
     shared::{Shared, canonical, lock, warn},
 };
 use std::{
@@ -27,6 +28,8 @@ use std::{
 
 /// How long the other library may take to connect to its program.
 const JOB_TIMEOUT: Duration = Duration::from_secs(2);
+/// Destinations without a library that are remembered.
+const SILENT_MAX: usize = 1_024;
 /// How long the loopback may take for the program's own connection.
 const OWN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -54,8 +57,14 @@ impl Client {
             silent.remove(&to);
             return;
         }
+        if silent.len() >= SILENT_MAX {
+            let now = Instant::now();
+            silent.retain(|_, silence| now < silence.until);
+        }
         let pause = silent.get(&to).map_or(PAUSE_MIN, |last| (last.pause * 2).min(PAUSE_MAX));
-        silent.insert(to, Silence { until: Instant::now() + pause, pause });
+        if silent.len() < SILENT_MAX {
+            silent.insert(to, Silence { until: Instant::now() + pause, pause });
+        }
     }
 }
 
@@ -90,7 +99,7 @@ struct Offer {
     own: TcpListener,
     /// The family of the program's socket.
     domain: i32,
-    job: u32,
+    agreement: Agreement,
     atp: SocketAddr,
     to: SocketAddr,
     rule: Rule,
@@ -119,6 +128,8 @@ fn ask(client: &Client, fd: RawFd, to: SocketAddr, rule: Rule, framing: Framing)
         // Its program has stopped listening.
         ErrorKind::UnexpectedEof,
         ErrorKind::ConnectionReset,
+        // It had no place.
+        ErrorKind::BrokenPipe,
         ErrorKind::NetworkUnreachable,
         ErrorKind::HostUnreachable,
     ];
@@ -128,8 +139,8 @@ fn ask(client: &Client, fd: RawFd, to: SocketAddr, rule: Rule, framing: Framing)
         warn(format_args!("the connection to {to} is plain: {atp}: {error}"));
     }
     client.note(atp, private.is_ok());
-    let (private, job) = private.ok()?;
-    Some(Offer { private, own, domain, job, atp, to, rule, framing })
+    let (private, agreement) = private.ok()?;
+    Some(Offer { private, own, domain, agreement, atp, to, rule, framing })
 }
 
 /// Whether the socket was never connected, nor is it connecting.
@@ -137,8 +148,12 @@ pub fn is_fresh(fd: RawFd) -> bool {
     socket::state(fd) == Some(TCP_CLOSE)
 }
 
-/// Connects to the library at `atp`, which then connects to its program. Gives the job.
-fn open_private(atp: SocketAddr, rule: Rule, framing: Framing) -> io::Result<(TcpStream, u32)> {
+/// Connects to the library at `atp`, which then connects to its program.
+fn open_private(
+    atp: SocketAddr,
+    rule: Rule,
+    framing: Framing,
+) -> io::Result<(TcpStream, Agreement)> {
     let private = TcpStream::connect_timeout(&atp, rule.probe)?;
     private.set_read_timeout(Some(rule.probe))?;
     private.set_nodelay(true)?;
@@ -148,18 +163,26 @@ fn open_private(atp: SocketAddr, rule: Rule, framing: Framing) -> io::Result<(Tc
     }
     (&private).write_all(&[GO])?;
     private.set_read_timeout(Some(JOB_TIMEOUT))?;
-    let mut job = [0; 4];
-    match (&private).read_exact(&mut job) {
-        Ok(()) if u32::from_be_bytes(job) == NOBODY => {
+    let (mut job, mut secret) = ([0; 4], [0; Secret::LEN]);
+    let mut read = (&private).read_exact(&mut job);
+    if read.is_ok() {
+        if u32::from_be_bytes(job) == NOBODY {
             return Err(ErrorKind::ConnectionRefused.into());
         }
-        Ok(()) => {}
+        read = (&private).read_exact(&mut secret);
+    }
+    if read.is_err() {
         // Its process has ended or hangs. The program may have seen the connection, so this end
         // sees it break: there is no second one.
-        Err(_) => drop(private.shutdown(Shutdown::Both)),
+        drop(private.shutdown(Shutdown::Both));
     }
     private.set_read_timeout(None)?;
-    Ok((private, u32::from_be_bytes(job)))
+    let agreement = Agreement {
+        job: u32::from_be_bytes(job),
+        secret: Secret::of(secret),
+        source: private.local_addr()?.ip().to_canonical(),
+    };
+    Ok((private, agreement))
 }
 
 impl Offer {
@@ -171,8 +194,8 @@ impl Offer {
         let ends = Ends { peer: self.to, local: self.private.local_addr()?, interface: 0 };
         names::note(Protocol::Tcp, far, ends);
         let pair = Arc::new(Pair::new(program, self.private));
-        let (job, atp, to) = (self.job, self.atp, self.to);
-        let link = Link::new(shared, pair, job, atp, to, self.rule, self.framing);
+        let (agreement, atp, to) = (self.agreement, self.atp, self.to);
+        let link = Link::new(shared, pair, agreement, atp, to, self.rule, self.framing);
         link.start(links, far).inspect_err(|_| names::forget(Protocol::Tcp, far))
     }
 

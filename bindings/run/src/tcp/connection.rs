@@ -5,12 +5,15 @@ use super::{
     record::{BYTES_MAX, Record},
     socket::{self, OnPanic, ToProgram, is_pause},
 };
-use crate::shared::{lock, pass_calls_of_this_thread};
+use crate::{
+    secret::Secret,
+    shared::{lock, pass_calls_of_this_thread},
+};
 use std::{
     io::{self, ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
     sync::{
-        Condvar, Mutex, PoisonError,
+        Condvar, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
@@ -34,6 +37,10 @@ enum Piece {
 
 /// A carried connection, for the threads that receive messages and that end the process.
 pub struct Connection {
+    /// The messages of its client begin with this.
+    secret: Secret,
+    /// The client's sending socket: the first one that knew the secret.
+    source: OnceLock<SocketAddr>,
     queue: SyncSender<Piece>,
     passed: Mutex<Passed>,
     changed: Condvar,
@@ -73,6 +80,8 @@ impl Connection {
         socket::begin_private(&private)?;
         let (queue, pieces) = sync_channel(QUEUE_MAX);
         let connection = Self {
+            secret: Secret::draw()?,
+            source: OnceLock::new(),
             queue,
             passed: Mutex::default(),
             changed: Condvar::new(),
@@ -94,8 +103,20 @@ impl Connection {
         !self.is_closed.load(Ordering::Relaxed)
     }
 
+    /// Whether a message is of this connection's client, whose address `source` has.
+    pub fn admits(&self, source: SocketAddr, message: &[u8]) -> bool {
+        let begins = message.first_chunk().is_some_and(|first| Secret::of(*first) == self.secret);
+        begins && *self.source.get_or_init(|| source) == source
+    }
+
+    /// Whether the client sends from there.
+    pub fn is_from(&self, source: SocketAddr) -> bool {
+        self.source.get() == Some(&source)
+    }
+
     /// Takes a message for the program. Waits while that doesn't read.
-    pub fn take(&self, message: Vec<u8>) {
+    pub fn take(&self, mut message: Vec<u8>) {
+        message.drain(..Secret::LEN);
         if self.queue.send(Piece::Bytes(message)).is_ok() {
             self.taken.fetch_add(1, Ordering::Relaxed);
         }
@@ -179,7 +200,8 @@ impl Connection {
         Pieces(pieces): Pieces,
         job: u32,
     ) -> io::Result<()> {
-        (&self.private).write_all(&job.to_be_bytes())?;
+        let job = job.to_be_bytes();
+        (&self.private).write_all(&[&job[..], &self.secret.bytes()].concat())?;
         self.spawn(scope, "atp-run-replies", || self.pass_replies())?;
         self.spawn(scope, "atp-run-writer", || self.pass_pieces(pieces))
     }

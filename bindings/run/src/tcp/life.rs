@@ -4,12 +4,13 @@ use super::connection::Connection;
 use crate::shared::lock;
 use std::{
     collections::HashMap,
+    net::IpAddr,
     sync::{Arc, Condvar, Mutex},
     time::Instant,
 };
 
-/// The connections by their jobs.
-pub type Jobs = Mutex<HashMap<u32, Arc<Connection>>>;
+/// The connections by their clients' addresses and jobs. A client chooses its jobs' ids freely.
+pub type Jobs = Mutex<HashMap<(IpAddr, u32), Arc<Connection>>>;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 enum Phase {

@@ -6,17 +6,19 @@ use super::{
     socket::{self, OnDrop, OnPanic, ToProgram, is_pause},
 };
 use crate::{
+    address,
     cutter::Cutter,
     framing::Framing,
     map::Rule,
     names::{self, Protocol},
+    secret::Secret,
     shared::{Shared, lock, pass_calls_of_this_thread, warn},
 };
 use approxlib::{Error, GroupReport, Job, ResetReason, ShortCause};
 use std::{
     collections::HashSet,
     io::{self, ErrorKind, Write},
-    net::{SocketAddr, TcpStream},
+    net::{IpAddr, SocketAddr, TcpStream},
     sync::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -162,11 +164,20 @@ impl Pair {
     }
 }
 
+/// How the server's library knows the messages of a connection.
+#[derive(Clone, Copy)]
+pub struct Agreement {
+    pub job: u32,
+    pub secret: Secret,
+    /// It takes messages from this address alone.
+    pub source: IpAddr,
+}
+
 /// The way of frames from a program's connection.
 pub struct Link {
     shared: &'static Shared,
     pair: Arc<Pair>,
-    job: u32,
+    agreement: Agreement,
     atp: SocketAddr,
     to: SocketAddr,
     rule: Rule,
@@ -180,7 +191,7 @@ enum Stop {
     End,
     /// The program has reset its connection.
     Reset,
-    /// The stream has another framing.
+    /// The stream has another framing, or its job would be refused.
     Unframed(String),
 }
 
@@ -188,13 +199,13 @@ impl Link {
     pub fn new(
         shared: &'static Shared,
         pair: Arc<Pair>,
-        job: u32,
+        agreement: Agreement,
         atp: SocketAddr,
         to: SocketAddr,
         rule: Rule,
         framing: Framing,
     ) -> Self {
-        Self { shared, pair, job, atp, to, rule, framing, delivered: 0 }
+        Self { shared, pair, agreement, atp, to, rule, framing, delivered: 0 }
     }
 
     /// Starts the connection's threads. `far`: the address at which this library has taken it.
@@ -330,7 +341,12 @@ impl Link {
             let timeout = left.map_or(LOOK_INTERVAL, |left| left.min(LOOK_INTERVAL));
             match self.read(&mut bytes, timeout)? {
                 Got::Bytes(0) => break Stop::End,
-                Got::Bytes(len) => cutter.push(&bytes[..len]),
+                Got::Bytes(len) => {
+                    cutter.push(&bytes[..len]);
+                    if job.is_none() && !self.sends_from_source() {
+                        break Stop::Unframed("this host's address has changed".to_owned());
+                    }
+                }
                 Got::Reset => break Stop::Reset,
                 Got::Nothing => {}
             }
@@ -359,19 +375,28 @@ impl Link {
         Ok(stop)
     }
 
+    /// Whether a job would send from the address of the connection to the other library.
+    fn sends_from_source(&self) -> bool {
+        let source = address::source_to(self.atp);
+        source.is_some_and(|source| source.to_canonical() == self.agreement.source)
+    }
+
     /// Sends the whole frames that have arrived, and returns their number.
     fn send_whole(&self, cutter: &mut Cutter, job: &mut Option<Job>) -> Result<u64, Fault> {
-        let mut sent = 0;
+        let (mut sent, mut message) = (0, Vec::new());
         while let Some(frame) = cutter.next_frame().map_err(Fault::Framing)? {
             let job = match job {
                 Some(job) => job,
                 None => {
-                    let builder = Job::builder().id(self.job).msr(self.rule.msr);
+                    let builder = Job::builder().id(self.agreement.job).msr(self.rule.msr);
                     let builder = builder.peer_timeout(READ_TIMEOUT);
                     job.insert(builder.connect(self.atp).map_err(Fault::Atp)?)
                 }
             };
-            job.send(frame).map_err(Fault::Atp)?;
+            message.clear();
+            message.extend_from_slice(&self.agreement.secret.bytes());
+            message.extend_from_slice(frame);
+            job.send(&message).map_err(Fault::Atp)?;
             self.shared.counts.sent_as_messages.fetch_add(1, Ordering::Relaxed);
             sent += 1;
         }

@@ -17,10 +17,15 @@
 //! |---|---|
 //! | server, first | [`Hello`] |
 //! | client, if its rule has the same framing and ATP answers | [`GO`] |
-//! | server, once it is connected to its program | the job in which the frames arrive, u32, big-endian; [`NOBODY`] if no program listens |
+//! | server, once it is connected to its program | the job in which the frames arrive, u32, big-endian; [`NOBODY`] if no program listens or there is no place |
+//! | server, after a job | the secret of the connection, 8 bytes |
 //! | server, then | [`record::Record`]s: the program's replies, and their end |
 //! | client, after its last frame was confirmed | the number of messages delivered, u64, big-endian |
 //! | client, then | [`record::Record`]s: the bytes that are no frame, all after them, and their end |
+//!
+//! A message begins with the secret, and a frame follows. Job ids are public, so the server's
+//! library takes frames by the secret, from the IP address of the connection between the libraries,
+//! and from the port that has proven to know the secret first.
 //!
 //! Each program sees an end only after the other library has told one. Anything else that ends a
 //! connection is a reset: the death of a process or of a thread, a failed job, a connection that
@@ -30,10 +35,13 @@
 //! of a server's process waits until the client's host has the replies and their end. The receiver
 //! of messages ends after that, so the client's last frames are still confirmed.
 
+mod carrier;
 pub mod client;
 pub mod connection;
+mod door;
 pub mod life;
 mod link;
+pub mod places;
 mod record;
 pub mod server;
 mod socket;
@@ -45,11 +53,11 @@ use std::{
     time::Duration,
 };
 
-const MAGIC: [u8; 8] = *b"atp-run3";
+const MAGIC: [u8; 8] = *b"atp-run4";
 /// The client's library carries the connection: the server's connects to its program. Before, the
 /// program would see an empty connection beside the plain one.
 const GO: u8 = 1;
-/// In place of a job: the connection is plain, and the kernel refuses it.
+/// In place of a job: the connection is plain. The kernel refuses it if no program listens.
 const NOBODY: u32 = 0;
 /// A thread looks so often whether the process is ending.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);

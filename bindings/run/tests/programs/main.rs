@@ -10,6 +10,7 @@ mod exits;
 mod relay;
 mod replies;
 mod statsd;
+mod strangers;
 mod streams;
 mod tools;
 #[path = "../../../tests/trials.rs"]
@@ -34,7 +35,8 @@ fn main() -> ExitCode {
     // SAFETY: it has no arguments and always succeeds.
     let is_root = unsafe { libc::geteuid() } == 0;
     let root = cc.clone().or((!is_root).then(|| "needs root".to_owned()));
-    let tests: [(&str, Test, &Option<String>); 53] = [
+    let hosts = root.clone().or(missing("ip")).or(missing("ethtool"));
+    let tests: [(&str, Test, &Option<String>); 60] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("calls__look_nothing_up_after_the_start", calls::are_looked_up, &tools),
@@ -45,6 +47,13 @@ fn main() -> ExitCode {
         ("replies__reach_a_client_of_a_server_alone", || replies::reach(true, false), &cc),
         ("replies__come_through_a_router_that_translates", replies::through_translation, &cc),
         ("replies__to_strangers_are_none", replies::to_strangers, &cc),
+        ("strangers__make_no_destinations", strangers::make_no_destinations, &hosts),
+        ("strangers__leave_few_threads", strangers::leave_few_threads, &hosts),
+        ("strangers__leave_descriptors", strangers::leave_descriptors, &hosts),
+        ("strangers__insert_no_frame", strangers::insert_no_frame, &hosts),
+        ("strangers__speak_for_no_port", strangers::speak_for_no_port, &hosts),
+        ("datagrams__of_reserved_ports_are_plain", strangers::have_reserved_ports, &hosts),
+        ("frames__of_another_version_stay_tcp", strangers::of_another_version, &cc),
         ("datagrams__of_a_lost_receiver_are_sent_plainly", datagrams::of_a_lost_receiver, &cc),
         ("descriptors__end_the_receiver_with_the_last", descriptors::end_the_receiver, &cc),
         ("calls_around_libc__are_reported_once", bypass::is_reported, &cc),

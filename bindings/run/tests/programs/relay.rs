@@ -13,9 +13,9 @@ use std::{
 
 /// Less than a reply has: the rest stays with the sender until the relay reads.
 const RECEIVE_BUFFER_BYTES: usize = 4_096;
-/// The bytes with which the server's library answers: its hello and a job.
+/// The bytes with which the server's library answers: its hello, and a job with its secret.
 const HELLO_LEN: usize = 12;
-const JOB_LEN: usize = 4;
+const JOB_LEN: usize = 4 + 8;
 
 /// Passes datagrams to `at` on to the port `to`, each sender's from a socket of its own at `from`,
 /// and the replies back.

@@ -72,7 +72,7 @@ pub fn to_strangers() -> Result<()> {
     let mut serve = command(true, &ports, Some(&report), &program);
     serve.args(["serve", &ports.program.to_string()]).stderr(File::create(&complaints)?);
     let server = Server::start(&mut serve, "bound")?;
-    for message in [&b"hits:1|c"[..], b"", b"\xae\x02\x00\x07\x7f\x00\x00\x01of another version"] {
+    for message in [&b"hits:1|c"[..], b"", b"\xae\x03\x00\x07\x7f\x00\x00\x01of another version"] {
         let mut job = Job::builder().connect((Ipv4Addr::LOCALHOST, ports.atp))?;
         job.send(message)?;
         let mut tries_left = 1_000;

@@ -6,7 +6,7 @@ use socket2::{Domain, Socket, Type};
 use std::{
     fs,
     hash::{BuildHasher, RandomState},
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     net::{self, Ipv4Addr},
     ops::RangeInclusive,
     os::{
@@ -127,11 +127,15 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn start(command: &mut Command, ready: &str) -> Result<Self> {
+    pub fn spawn(command: &mut Command) -> Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let output = BufReader::new(child.stdout.take().context("a pipe")?);
         let input = child.stdin.take();
-        let mut server = Self { child, input, output };
+        Ok(Self { child, input, output })
+    }
+
+    pub fn start(command: &mut Command, ready: &str) -> Result<Self> {
+        let mut server = Self::spawn(command)?;
         while !server.line()?.contains(ready) {}
         Ok(server)
     }
@@ -147,6 +151,16 @@ impl Server {
     pub fn signal(&self, signal: i32) {
         // SAFETY: the child wasn't waited for, so the number is its own.
         unsafe { libc::kill(self.child.id() as i32, signal) };
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Writes a line to its input.
+    pub fn write(&mut self, line: &str) -> Result<()> {
+        let input = self.input.as_mut().context("its input has ended")?;
+        Ok(writeln!(input, "{line}")?)
     }
 
     /// Ends its input, for which it waits.

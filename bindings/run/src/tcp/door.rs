@@ -1,0 +1,168 @@
+//! The port to which other libraries connect.
+//!
+//! Strangers reach it too. A connection has no thread before its other end has agreed, and the one
+//! that has waited for longest makes room for a new one.
+
+use super::{
+    GO, Hello, LOOK_INTERVAL, NOBODY, carrier::Carrier, places::share_of, socket::is_pause,
+};
+use crate::shared::{pass_calls_of_this_thread, warn};
+use std::{
+    collections::HashMap,
+    io::{self, Read, Write},
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    os::fd::AsRawFd,
+    sync::{Arc, atomic::Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long the other end may take to find that it can carry the connection.
+const GO_TIMEOUT: Duration = Duration::from_secs(60);
+
+pub fn listen(at: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(at)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// The port, and the connections whose other ends haven't agreed yet: the oldest one first.
+pub struct Door {
+    carrier: Arc<Carrier>,
+    waiting: Vec<Waiting>,
+}
+
+struct Waiting {
+    private: TcpStream,
+    share: IpAddr,
+    since: Instant,
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.carrier.places.remove_door();
+    }
+}
+
+impl Door {
+    pub fn new(carrier: Carrier) -> Self {
+        carrier.places.add_door();
+        Self { carrier: Arc::new(carrier), waiting: Vec::new() }
+    }
+
+    pub fn run(mut self, listener: TcpListener, at: SocketAddr) {
+        pass_calls_of_this_thread();
+        let (carrier, mut listener) = (self.carrier.clone(), Some(listener));
+        while !carrier.life.has_ended() {
+            // New connections are those of another process that listens at the program's port now.
+            if carrier.life.is_closing() {
+                listener = None;
+            } else if listener.is_none() {
+                listener = listen(at).ok();
+            }
+            self.look(listener.as_ref());
+        }
+    }
+
+    /// Waits a while for a new connection, or for an answer of one that waits.
+    fn look(&mut self, listener: Option<&TcpListener>) {
+        let waiting = self.waiting.iter().map(|waiting| waiting.private.as_raw_fd());
+        let all = waiting.chain(listener.map(AsRawFd::as_raw_fd));
+        let mut ready: Vec<_> =
+            all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+        // SAFETY: so many entries are there.
+        let count = unsafe {
+            let len = ready.len() as libc::nfds_t;
+            libc::poll(ready.as_mut_ptr(), len, LOOK_INTERVAL.as_millis() as i32)
+        };
+        if count < 0 {
+            return thread::sleep(LOOK_INTERVAL);
+        }
+        let is_ready: Vec<_> = ready.iter().map(|ready| ready.revents != 0).collect();
+        let mut is_ready = is_ready.into_iter();
+        for waiting in std::mem::take(&mut self.waiting) {
+            if is_ready.next() == Some(true) {
+                self.read_answer(waiting);
+            } else if waiting.since.elapsed() < GO_TIMEOUT {
+                self.waiting.push(waiting);
+            }
+        }
+        if let Some(listener) = listener
+            && is_ready.next() == Some(true)
+        {
+            self.accept_from(listener);
+        }
+    }
+
+    fn accept_from(&mut self, listener: &TcpListener) {
+        match listener.accept() {
+            Ok((private, from)) => {
+                let max = self.carrier.places.waiting_max();
+                while self.waiting.len() >= max {
+                    let oldest = self.waiting.remove(self.oldest_of_most());
+                    self.refuse(&oldest.private);
+                }
+                // One that has gone already, for instance, needs no place.
+                if greet(&private, &self.carrier).is_ok() {
+                    let (share, since) = (share_of(from.ip()), Instant::now());
+                    self.waiting.push(Waiting { private, share, since });
+                }
+            }
+            Err(error) if is_pause(&error) => {}
+            // For instance too many descriptors.
+            Err(_) => thread::sleep(LOOK_INTERVAL),
+        }
+    }
+
+    /// The oldest connection of the address that has the most: no host takes the others' places.
+    fn oldest_of_most(&self) -> usize {
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        for waiting in &self.waiting {
+            *counts.entry(waiting.share).or_default() += 1;
+        }
+        let most = counts.values().max();
+        let is_of_most = |waiting: &Waiting| counts.get(&waiting.share) == most;
+        self.waiting.iter().position(is_of_most).unwrap_or(0)
+    }
+
+    /// The other end may find another framing, or no answer of ATP. It connects plainly then.
+    fn read_answer(&mut self, waiting: Waiting) {
+        let mut go = [0];
+        match (&waiting.private).read(&mut go) {
+            Ok(1) if go == [GO] => self.carry(waiting),
+            Err(error) if is_pause(&error) => self.waiting.push(waiting),
+            _ => {}
+        }
+    }
+
+    fn carry(&self, Waiting { private, share, .. }: Waiting) {
+        let Some(place) = self.carrier.places.take(share) else {
+            return self.refuse(&private);
+        };
+        let Ok(copy) = private.try_clone() else { return self.refuse(&private) };
+        let carrier = self.carrier.clone();
+        let run = move || {
+            pass_calls_of_this_thread();
+            if let Err(error) = carrier.serve(private) {
+                warn(format_args!("port {}: {error}", carrier.local.port()));
+            }
+            drop(place);
+        };
+        if thread::Builder::new().name("atp-run-connection".to_owned()).spawn(run).is_err() {
+            self.refuse(&copy);
+        }
+    }
+
+    /// The other end's program connects plainly.
+    fn refuse(&self, private: &TcpStream) {
+        self.carrier.shared.counts.connections_refused.fetch_add(1, Ordering::Relaxed);
+        // It may have gone.
+        drop((&*private).write_all(&NOBODY.to_be_bytes()));
+    }
+}
+
+fn greet(private: &TcpStream, carrier: &Carrier) -> io::Result<()> {
+    private.set_nonblocking(true)?;
+    private.set_nodelay(true)?;
+    Hello { framing: carrier.framing }.write(private)
+}

@@ -1,0 +1,442 @@
+//! Programs that strangers on other hosts try to stop, to starve or to speak for.
+
+use crate::tools::{Ports, Server, command, compile, counted, ports, ports_alone};
+use anyhow::{Context, Result, ensure};
+use approxlib::{Job, JobId};
+use std::{
+    collections::HashSet,
+    fs,
+    io::{Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    path::Path,
+    process::Command,
+    thread,
+    time::Duration,
+};
+use testbed::{
+    DEVICE, Host, Namespace, Pair, Star,
+    wire::{Capture, Frame},
+};
+
+/// A program that doesn't answer for so long hangs.
+const HANGS: Duration = Duration::from_secs(60);
+const RULE: &str = "tcp:lines,msr:1";
+/// The first bytes of a library that accepts connections.
+const HELLO_LEN: usize = 12;
+/// The client's answer: carry the connection.
+const GO: &[u8] = &[1];
+
+/// A command that runs on a host.
+fn on(namespace: &Namespace, command: &Command) -> Command {
+    let mut inside = namespace.command(command.get_program());
+    inside.args(command.get_args());
+    inside
+}
+
+/// The number of entries of the process's folder below /proc.
+fn entries(server: &Server, folder: &str) -> Result<usize> {
+    Ok(fs::read_dir(format!("/proc/{}/{folder}", server.id()))?.count())
+}
+
+/// Datagrams from the mapped port of 200 addresses: the server answers each of them at once, and
+/// an honest client after them.
+pub fn make_no_destinations() -> Result<()> {
+    const STRANGERS: u8 = 200;
+    let (pair, folder) = (Pair::new()?, tempfile::tempdir()?);
+    let (program, ports) = (compile("replies", folder.path())?, ports("msr:1")?);
+    let mut serve = command(true, &ports, None, &program);
+    let serve = serve.args(["serve", &ports.program.to_string()]);
+    let server = Server::start(&mut on(&pair.b.namespace, serve), "bound")?;
+    let threads = entries(&server, "task")?;
+    let to = SocketAddr::from((pair.b.ipv4, ports.program));
+    let addresses: Vec<_> =
+        (0..STRANGERS).map(|number| Ipv4Addr::new(10, 99, 0, 10 + number)).collect();
+    for address in &addresses {
+        pair.a.namespace.run(&format!("ip address add {address}/24 dev {DEVICE}"))?;
+    }
+    let (strangers, honest, _silent) = pair.a.namespace.enter(|| {
+        let bind = |at: (Ipv4Addr, u16)| -> Result<UdpSocket> {
+            let socket = UdpSocket::bind(at)?;
+            socket.set_read_timeout(Some(HANGS))?;
+            Ok(socket)
+        };
+        // Where ATP would be, something takes the packets and doesn't answer.
+        let silent = bind((Ipv4Addr::UNSPECIFIED, ports.atp))?;
+        let strangers = addresses.iter().map(|address| bind((*address, ports.program)));
+        Ok((strangers.collect::<Result<Vec<_>>>()?, bind((pair.a.ipv4, 0))?, silent))
+    })?;
+    for stranger in &strangers {
+        stranger.send_to(b"stranger", to)?;
+    }
+    honest.send_to(b"honest", to)?;
+    let mut bytes = [0; 16];
+    let (len, from) = honest.recv_from(&mut bytes).context("an honest client gets no reply")?;
+    ensure!((&bytes[..len], from) == (&b"honest"[..], to), "another reply, from {from}");
+    for stranger in &strangers {
+        stranger.recv(&mut bytes).context("a reply to the mapped port")?;
+    }
+    let after = entries(&server, "task")?;
+    ensure!(after == threads, "the server has {after} threads, {threads} before the strangers");
+    Ok(())
+}
+
+/// A program that sends to 300 destinations without ATP has few threads, and waits for few probes.
+pub fn leave_few_threads() -> Result<()> {
+    const COUNT: usize = 300;
+    let (host, folder) = (Namespace::new()?, tempfile::tempdir()?);
+    let (program, ports) = (compile("strangers", folder.path())?, ports_alone("msr:1")?);
+    let bind = |port| Ok(UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?);
+    let receiver = host.enter(|| bind(ports.program))?;
+    let _silent = host.enter(|| bind(ports.atp))?;
+    receiver.set_read_timeout(Some(HANGS))?;
+    let report = folder.path().join("report");
+    let mut scatter = command(true, &ports, Some(&report), &program);
+    let scatter = scatter.args(["scatter", &ports.program.to_string(), &COUNT.to_string()]);
+    let receive = || -> Result<()> {
+        let (mut numbers, mut bytes) = (HashSet::new(), [0; 4]);
+        while numbers.len() < COUNT {
+            receiver.recv(&mut bytes).with_context(|| format!("{} arrived", numbers.len()))?;
+            ensure!(numbers.insert(bytes), "a datagram came twice");
+        }
+        Ok(())
+    };
+    let mut client = thread::scope(|scope| {
+        let received = scope.spawn(receive);
+        let client = Server::start(&mut on(&host, scatter), "sent")?;
+        received.join().map_err(|_| anyhow::anyhow!("the receiver's thread"))??;
+        anyhow::Ok(client)
+    })?;
+    let threads = entries(&client, "task")?;
+    ensure!(threads < COUNT / 2, "{threads} threads for {COUNT} destinations");
+    client.go_on();
+    client.ends_well()?;
+    ensure!(counted(&report, "sent_plainly")? == COUNT as u64, "the report has another number");
+    Ok(())
+}
+
+/// Three hosts: a server's, a stranger's and that of an honest client.
+struct Hosts {
+    star: Star,
+    folder: tempfile::TempDir,
+    ports: Ports,
+}
+
+impl Hosts {
+    fn new() -> Result<Self> {
+        let (star, folder) = (Star::new(3)?, tempfile::tempdir()?);
+        compile("strangers", folder.path())?;
+        Ok(Self { star, folder, ports: ports(RULE)? })
+    }
+
+    fn host(&self, index: usize) -> &Host {
+        &self.star.hosts[index]
+    }
+
+    fn serve(&self, report: &Path) -> Result<Server> {
+        let program = self.folder.path().join("strangers");
+        let mut serve = command(true, &self.ports, Some(report), &program);
+        serve.args(["serve", &self.ports.program.to_string()]);
+        Server::start(&mut on(&self.host(0).namespace, &serve), "listening")
+    }
+
+    /// A client on the honest host.
+    fn ask(&self, under: bool, report: &Path) -> Result<Server> {
+        let program = self.folder.path().join("strangers");
+        let mut ask = command(under, &self.ports, Some(report), &program);
+        ask.args(["ask", &self.host(0).ipv4.to_string(), &self.ports.program.to_string()]);
+        Server::start(&mut on(&self.host(2).namespace, &ask), "connected")
+    }
+
+    /// Opens connections to the library's port from a host, as many as it answers.
+    fn open(
+        &self,
+        host: &Host,
+        count: usize,
+        answer: &[u8],
+        read: usize,
+    ) -> Result<Vec<TcpStream>> {
+        let to = SocketAddr::from((self.host(0).ipv4, self.ports.atp));
+        let open = || -> Result<TcpStream> {
+            let stream = TcpStream::connect_timeout(&to, HANGS / 10)?;
+            stream.set_read_timeout(Some(HANGS / 10))?;
+            (&stream).read_exact(&mut [0; HELLO_LEN])?;
+            (&stream).write_all(answer)?;
+            (&stream).read_exact(&mut vec![0; read])?;
+            Ok(stream)
+        };
+        host.namespace.enter(|| Ok((0..count).map_while(|_| open().ok()).collect()))
+    }
+}
+
+/// A line of a client comes back.
+fn echo(client: &mut Server, line: &str) -> Result<()> {
+    client.write(line)?;
+    let back = client.line()?;
+    ensure!(back == line, "{back:?} came back, not {line:?}");
+    Ok(())
+}
+
+/// The stranger's 1,000 connections, idle or agreed, leave the server's program its descriptors,
+/// and other hosts their places.
+pub fn leave_descriptors() -> Result<()> {
+    const CONNECTIONS: usize = 1_100;
+    /// The stranger's share of 192 places, which is the limit with 1,024 descriptors.
+    const CARRIED: usize = 144;
+    raise_limit()?;
+    let hosts = Hosts::new()?;
+    let [of_server, of_client] =
+        ["server", "client"].map(|name| hosts.folder.path().join(format!("report of {name}")));
+    let mut server = hosts.serve(&of_server)?;
+    let stranger = hosts.host(1);
+    // The oldest one of all, which waits beside them.
+    let mut early = hosts.open(hosts.host(2), 1, b"", 0)?;
+    let idle = hosts.open(stranger, CONNECTIONS, b"", 0)?;
+    for (under, line) in [(true, "carried"), (false, "plain")] {
+        echo(&mut hosts.ask(under, &of_client)?, line).context(line)?;
+        server.line().context("the server beside idle connections")?;
+    }
+    let (threads, descriptors) = (entries(&server, "task")?, entries(&server, "fd")?);
+    ensure!(idle.len() == CONNECTIONS, "{} connections were accepted", idle.len());
+    ensure!(threads < 20 && descriptors < 100, "{threads} threads, {descriptors} descriptors");
+    let early = early.first_mut().context("an early connection")?;
+    let mut job = [0; 4];
+    early.write_all(GO)?;
+    early.read_exact(&mut job)?;
+    ensure!(job != [0; 4], "strangers took the place of another host's connection");
+    let agreed = hosts.open(stranger, CONNECTIONS, GO, 4)?;
+    let mut client = hosts.ask(true, &of_client)?;
+    for (client, line) in [(&mut client, "beside"), (&mut hosts.ask(false, &of_client)?, "alone")] {
+        echo(client, line).context(line)?;
+        server.line().context("the server beside agreed connections")?;
+    }
+    let descriptors = entries(&server, "fd")?;
+    ensure!(descriptors < 1_024 * 3 / 4, "{descriptors} descriptors");
+    ensure!(agreed.len() == CONNECTIONS, "{} connections were answered", agreed.len());
+    client.write("end")?;
+    server.ends_well()?;
+    let refused = counted(&of_server, "connections_refused")? as usize;
+    let expected = 2 * CONNECTIONS - CARRIED;
+    // The last idle connections were there until the end.
+    ensure!((expected - 64..=expected).contains(&refused), "{refused} refused");
+    drop((idle, agreed));
+    Ok(())
+}
+
+/// Users of the client's host and of another one, who know a connection's job, insert nothing.
+pub fn insert_no_frame() -> Result<()> {
+    let hosts = Hosts::new()?;
+    let [of_server, of_client] =
+        ["server", "client"].map(|name| hosts.folder.path().join(format!("report of {name}")));
+    let capture = Capture::start(hosts.host(0))?;
+    let mut server = hosts.serve(&of_server)?;
+    let mut client = hosts.ask(true, &of_client)?;
+    echo(&mut client, "transfer 1 to alice")?;
+    let to = SocketAddr::from((hosts.host(0).ipv4, hosts.ports.atp));
+    let frames = capture.finish()?;
+    let job = frames.iter().filter(|frame| frame.destination == to).find_map(job_of_data);
+    let job = job.context("no job was captured")?;
+    let line = &b"transfer 999 to mallory\n"[..];
+    for host in [hosts.host(2), hosts.host(1)] {
+        // As it is, and in the place after a secret.
+        for message in [line, &[&[0; 8], line].concat()] {
+            host.namespace.enter(|| {
+                become_nobody()?;
+                let mut job = Job::builder().id(job).connect(to)?;
+                job.send(message)?;
+                // The library asks for the end. A job that it takes ends by itself.
+                drop(job.finish());
+                Ok(())
+            })?;
+        }
+    }
+    client.write("transfer 2 to bob")?;
+    for expected in ["read transfer 1 to alice", "read transfer 2 to bob"] {
+        let read = server.line()?;
+        ensure!(read == expected, "the server {read:?}, not {expected:?}");
+    }
+    let back = client.line()?;
+    ensure!(back == "transfer 2 to bob", "{back:?} came back");
+    client.write("end")?;
+    server.ends_well()?;
+    let refused = counted(&of_server, "refused")?;
+    ensure!(refused == 4, "{refused} messages were refused");
+    Ok(())
+}
+
+/// The job of a DATA packet, as a daemon shows it to all users, but for probes.
+fn job_of_data(frame: &Frame) -> Option<u32> {
+    let [_, kind, _, _, job @ .., _, _, _, _] = frame.header.as_bytes().first_chunk::<12>()?;
+    let job = u32::from_be_bytes(*job);
+    (kind & 0xf == 1 && job != JobId::from("atp-run probe").number()).then_some(job)
+}
+
+/// The calling thread, and those that it starts, have no rights of root from now on.
+fn become_nobody() -> Result<()> {
+    const NOBODY: libc::c_long = 65_534;
+    // SAFETY: no memory. The calls change this thread alone, unlike those of libc.
+    let done = unsafe {
+        libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY)
+            | libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY)
+    };
+    ensure!(done == 0, "this thread keeps root's rights");
+    Ok(())
+}
+
+/// A server of datagrams, an honest client, and the addresses of both.
+struct Speakers {
+    pair: Pair,
+    folder: tempfile::TempDir,
+    ports: Ports,
+    server: Server,
+}
+
+impl Speakers {
+    fn start() -> Result<Self> {
+        let (pair, folder) = (Pair::new()?, tempfile::tempdir()?);
+        let (program, ports) = (compile("strangers", folder.path())?, ports("msr:1")?);
+        let mut receive = command(true, &ports, Some(&folder.path().join("server")), &program);
+        let receive = receive.args(["receive", &ports.program.to_string()]);
+        let server = Server::start(&mut on(&pair.b.namespace, receive), "bound")?;
+        Ok(Self { pair, folder, ports, server })
+    }
+
+    /// A client on the other host, and its socket's port.
+    fn tell(&self, own: u16) -> Result<(Server, u16)> {
+        let (program, report) =
+            (self.folder.path().join("strangers"), self.folder.path().join("client"));
+        let mut tell = command(true, &self.ports, Some(&report), &program);
+        let (to, port) = (self.pair.b.ipv4.to_string(), self.ports.program.to_string());
+        let tell = tell.args(["tell", &to, &port, &own.to_string()]);
+        let mut client = Server::spawn(&mut on(&self.pair.a.namespace, tell))?;
+        let port = client.line()?;
+        let port = port.strip_prefix("port ").context("the client names its port")?.parse()?;
+        Ok((client, port))
+    }
+
+    /// Sends a message of ATP as a user of the client's host, and waits for the job's end.
+    fn forge(&self, message: &[u8]) -> Result<()> {
+        self.pair.a.namespace.enter(|| {
+            become_nobody()?;
+            let mut job = Job::builder().connect((self.pair.b.ipv4, self.ports.atp))?;
+            job.send(message)?;
+            drop(job.finish());
+            Ok(())
+        })
+    }
+
+    /// The message of a datagram from `port` of the client's host, in this and the former version.
+    fn claims(&self, port: u16, datagram: &[u8]) -> [Vec<u8>; 2] {
+        let [high, low] = port.to_be_bytes();
+        let (source, secret) = (self.pair.a.ipv4.octets(), [7; 8]);
+        [
+            [&[0xae, 2, high, low], &source[..], &secret, datagram].concat(),
+            [&[0xae, 1, high, low], &source[..], datagram].concat(),
+        ]
+    }
+
+    /// The server has read a datagram of this port, and nothing before it.
+    fn receives(&mut self, port: u16, datagram: &str) -> Result<()> {
+        let (received, from) = (self.server.line()?, self.pair.a.ipv4);
+        ensure!(received == format!("{from}:{port} {datagram}"), "{datagram} became {received:?}");
+        Ok(())
+    }
+
+    /// Ends the server; its count of this name.
+    fn count(self, name: &str) -> Result<u64> {
+        let to = (self.pair.b.ipv4, self.ports.program);
+        self.pair.a.namespace.enter(|| {
+            let socket = UdpSocket::bind((self.pair.a.ipv4, 0))?;
+            Ok(socket.send_to(b"end", to)?)
+        })?;
+        self.server.ends_well()?;
+        counted(&self.folder.path().join("server"), name)
+    }
+}
+
+/// A user of a client's host speaks neither as another's port nor as a reserved one.
+pub fn speak_for_no_port() -> Result<()> {
+    let mut speakers = Speakers::start()?;
+    let (mut client, port) = speakers.tell(0)?;
+    echo(&mut client, "honest")?;
+    speakers.receives(port, "honest")?;
+    for claimed in [port, 123] {
+        for message in speakers.claims(claimed, b"forged") {
+            speakers.forge(&message)?;
+        }
+        let received = speakers.server.line()?;
+        let from = received.strip_suffix(" forged").context("another datagram")?;
+        let from: SocketAddr = from.parse()?;
+        ensure!(from.ip() == speakers.pair.a.ipv4, "a datagram from {from}");
+        ensure!(![port, 123].contains(&from.port()), "a stranger speaks as {from}");
+    }
+    // No reply of the stranger's went there.
+    echo(&mut client, "honest too")?;
+    speakers.receives(port, "honest too")?;
+    client.go_on();
+    client.ends_well()?;
+    // The port is free again.
+    speakers.forge(&speakers.claims(port, b"later")[0])?;
+    speakers.receives(port, "later")?;
+    let (sent, refused) = (
+        counted(&speakers.folder.path().join("client"), "sent_as_messages")?,
+        speakers.count("claims_refused")?,
+    );
+    ensure!((sent, refused) == (2, 2), "{sent} messages, {refused} refused claims");
+    Ok(())
+}
+
+/// Datagrams of a program that has a reserved port are plain, and come from that.
+pub fn have_reserved_ports() -> Result<()> {
+    const OWN: u16 = 1_000;
+    let mut speakers = Speakers::start()?;
+    let (mut client, port) = speakers.tell(OWN)?;
+    ensure!(port == OWN, "the client has the port {port}");
+    echo(&mut client, "privileged")?;
+    speakers.receives(OWN, "privileged")?;
+    client.go_on();
+    client.ends_well()?;
+    let plain = counted(&speakers.folder.path().join("client"), "sent_plainly")?;
+    ensure!(plain == 1, "{plain} plain datagrams");
+    Ok(())
+}
+
+/// A library of another version is refused: the connection is plain.
+pub fn of_another_version() -> Result<()> {
+    let (folder, ports) = (tempfile::tempdir()?, ports(RULE)?);
+    let program = compile("strangers", folder.path())?;
+    let mut serve = command(false, &ports, None, &program);
+    let serve = serve.args(["serve", &ports.program.to_string()]);
+    let _server = Server::start(serve, "listening")?;
+    let other = TcpListener::bind((Ipv4Addr::LOCALHOST, ports.atp))?;
+    let greet = thread::spawn(move || -> Result<()> {
+        let (mut client, _) = other.accept()?;
+        client.write_all(b"atp-run3\0\0\0\0")?;
+        let answered = client.read(&mut [0; 1]).is_ok_and(|len| len > 0);
+        ensure!(!answered, "the client's library takes another version's connection");
+        Ok(())
+    });
+    let (report, complaints) = (folder.path().join("report"), folder.path().join("complaints"));
+    let mut ask = command(true, &ports, Some(&report), &program);
+    ask.args(["ask", "127.0.0.1", &ports.program.to_string()]);
+    let mut client = Server::start(ask.stderr(fs::File::create(&complaints)?), "connected")?;
+    echo(&mut client, "plain")?;
+    client.go_on();
+    client.ends_well()?;
+    greet.join().map_err(|_| anyhow::anyhow!("the other version's thread"))??;
+    let (plain, said) = (counted(&report, "connections_plain")?, fs::read_to_string(complaints)?);
+    ensure!(plain == 1 && said.contains("it isn't atp-run of this version"), "it said {said:?}");
+    Ok(())
+}
+
+/// The test's process has the strangers' connections.
+fn raise_limit() -> Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the memory is there.
+    let done = unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        limit.rlim_cur = limit.rlim_max.min(8_192);
+        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit)
+    };
+    ensure!(done == 0, "the limit of descriptors");
+    Ok(())
+}
