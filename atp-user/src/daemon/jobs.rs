@@ -1,4 +1,9 @@
-//! The registry of jobs, with their ids and cgroups. `host` copies each change to the datapath.
+//! The registry of jobs. `host` copies each change to the datapath.
+//!
+//! A job is known by its user and its id: an id is a public name that anybody can choose, so users
+//! would lock each other out if they shared all ids. Only the id of a job that is bound to a cgroup
+//! belongs to no other job: egress knows the job of an unregistered packet by its id alone. Root
+//! alone binds jobs.
 
 use super::{clock::monotonic_ns, quota, refuse};
 use approxlib::control::{JobInfo, Refusal, RefusalKind};
@@ -9,13 +14,16 @@ use std::path::PathBuf;
 /// A connection of the control socket.
 pub type SessionId = u64;
 
+/// The id and the user of a job.
+pub type JobKey = (u32, u32);
+
 /// The most jobs in one reply. They fit even if every cgroup path has its maximum of 4096 bytes.
 const INFOS_MAX: usize = 32;
 
 /// One job.
 #[derive(Debug)]
 pub struct JobRecord {
-    /// The job's id, in the header of every packet.
+    /// The job's id, in the header of every packet. Another user's job may have the same.
     pub id: u32,
     /// A name for lists and statistics.
     pub name: Option<String>,
@@ -81,13 +89,7 @@ impl Jobs {
             );
         }
         let id = match new.id {
-            Some(id) if self.by_id(id).is_some() => {
-                return refuse(
-                    RefusalKind::InUse,
-                    format!("job {id} already exists: choose another id"),
-                );
-            }
-            Some(id) => id,
+            Some(id) => self.check_id(id, &new).map(|()| id)?,
             None => self.unused_id(),
         };
         let NewJob { name, cgroup, uid, ephemeral, .. } = new;
@@ -110,9 +112,18 @@ impl Jobs {
         self.0.get_mut(index)
     }
 
-    /// The job of an id.
-    pub fn by_id(&self, id: u32) -> Option<(usize, &JobRecord)> {
-        self.0.iter().find(|(_, job)| job.id == id)
+    /// The job of a user with this id.
+    pub fn of_user(&self, id: u32, uid: u32) -> Option<(usize, &JobRecord)> {
+        self.with_id(id).find(|(_, job)| job.uid == uid)
+    }
+
+    /// The job with this id that is bound to a cgroup.
+    pub fn bound(&self, id: u32) -> Option<(usize, &JobRecord)> {
+        self.with_id(id).find(|(_, job)| job.cgroup.is_some())
+    }
+
+    fn with_id(&self, id: u32) -> impl Iterator<Item = (usize, &JobRecord)> {
+        self.0.iter().filter(move |(_, job)| job.id == id)
     }
 
     /// Whether any job is bound to a cgroup.
@@ -127,21 +138,39 @@ impl Jobs {
         })
     }
 
-    /// The job of an id, if user `uid` owns it. Root owns every job.
-    pub fn owned(&self, id: u32, uid: u32) -> Result<(usize, &JobRecord), Refusal> {
-        let Some((index, job)) = self.by_id(id) else {
-            return refuse(
+    /// The job with this id that user `asker` may end: its own one. Root may end every job: that of
+    /// user `wanted`, or else the only one with this id.
+    pub fn owned(&self, id: u32, asker: u32, wanted: Option<u32>) -> Result<usize, Refusal> {
+        let mut uids: Vec<u32> = self.with_id(id).map(|(_, job)| job.uid).collect();
+        uids.sort_unstable();
+        let uid = match (wanted, &uids[..]) {
+            (Some(uid), _) => uid,
+            (None, [uid]) if asker == 0 => *uid,
+            (None, [_, ..]) if asker == 0 => {
+                let users = uids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+                return refuse(
+                    RefusalKind::BadRequest,
+                    format!("the users {users} each have a job {id}: name one of them (--user)"),
+                );
+            }
+            (None, _) => asker,
+        };
+        let owned = self.of_user(id, uid).map(|(index, _)| index);
+        match (owned, &uids[..]) {
+            (Some(index), _) if asker == 0 || asker == uid => Ok(index),
+            (Some(_), _) => refuse(
+                RefusalKind::NotYours,
+                format!("job {id} belongs to user {uid}: ask as that user or as root"),
+            ),
+            (None, [other, ..]) if wanted.is_none() => refuse(
+                RefusalKind::NotYours,
+                format!("job {id} belongs to user {other}: ask as that user or as root"),
+            ),
+            (None, _) => refuse(
                 RefusalKind::UnknownJob,
                 format!("job {id} doesn't exist on this host: `atp-user job list` lists the jobs"),
-            );
-        };
-        if uid != 0 && uid != job.uid {
-            return refuse(
-                RefusalKind::NotYours,
-                format!("job {id} belongs to user {}: ask as that user or as root", job.uid),
-            );
+            ),
         }
-        Ok((index, job))
     }
 
     /// Counts a closed sending socket; returns whether the job ends with it.
@@ -152,13 +181,18 @@ impl Jobs {
         })
     }
 
-    /// Jobs with id `from` and above, sorted, as many as one reply holds, and the id of the
-    /// next one. The names and cgroups of other users' jobs are for those who `may_identify`.
-    pub fn infos(&self, from: u32, uid: u32, may_identify: bool) -> (Vec<JobInfo>, Option<u32>) {
-        let mut jobs: Vec<_> =
-            self.0.iter().map(|(_, job)| job).filter(|job| job.id >= from).collect();
-        jobs.sort_unstable_by_key(|job| job.id);
-        let next = jobs.get(INFOS_MAX).map(|job| job.id);
+    /// Jobs from this key on, sorted, as many as one reply holds, and the key of the next one. The
+    /// names and cgroups of other users' jobs are for those who `may_identify`.
+    pub fn infos(
+        &self,
+        from: JobKey,
+        uid: u32,
+        may_identify: bool,
+    ) -> (Vec<JobInfo>, Option<JobKey>) {
+        let jobs = self.0.iter().map(|(_, job)| job);
+        let mut jobs: Vec<_> = jobs.filter(|job| job.key() >= from).collect();
+        jobs.sort_unstable_by_key(|job| job.key());
+        let next = jobs.get(INFOS_MAX).map(|job| job.key());
         let info = |job: &JobRecord| match may_identify || job.uid == uid {
             true => job.info(),
             false => JobInfo { name: None, cgroup: None, ..job.info() },
@@ -166,10 +200,29 @@ impl Jobs {
         (jobs.into_iter().take(INFOS_MAX).map(info).collect(), next)
     }
 
+    /// Refuses an id that its user has already, or that a bound job would share.
+    fn check_id(&self, id: u32, new: &NewJob) -> Result<(), Refusal> {
+        let other = match &new.cgroup {
+            Some(_) => self.with_id(id).next(),
+            None => self.bound(id).or_else(|| self.of_user(id, new.uid)),
+        };
+        let Some((_, other)) = other else { return Ok(()) };
+        let message = match (&other.cgroup, other.uid == new.uid) {
+            (None, true) => format!("job {id} already exists: choose another id"),
+            (None, false) => format!(
+                "user {} has a job {id}, and a cgroup's job shares its id with no other: choose \
+                 another id, or end that job",
+                other.uid
+            ),
+            (Some(_), _) => format!("job {id} is bound to a cgroup: choose another id"),
+        };
+        refuse(RefusalKind::InUse, message)
+    }
+
     fn unused_id(&self) -> u32 {
         loop {
             let id = rand::random_range(1..=u32::MAX);
-            if self.by_id(id).is_none() {
+            if self.with_id(id).next().is_none() {
                 return id;
             }
         }
@@ -177,6 +230,11 @@ impl Jobs {
 }
 
 impl JobRecord {
+    /// What tells the job from all others.
+    pub const fn key(&self) -> JobKey {
+        (self.id, self.uid)
+    }
+
     /// The job as a reply describes it.
     pub fn info(&self) -> JobInfo {
         JobInfo {
@@ -206,7 +264,7 @@ mod tests {
             jobs.create(NewJob::default()).unwrap();
         }
         assert_eq!(kind(jobs.create(NewJob::default())), RefusalKind::NoRoom);
-        let (mut ids, mut from) = (Vec::new(), Some(0));
+        let (mut ids, mut from) = (Vec::new(), Some((0, 0)));
         while let Some(page) = from {
             let (infos, next) = jobs.infos(page, 0, true);
             ids.extend(infos.iter().map(|job| job.id));
@@ -235,8 +293,10 @@ mod tests {
             let name = Some("\"".repeat(64));
             jobs.create(NewJob { cgroup, name, ..NewJob::default() }).unwrap();
         }
-        let (jobs, next) = jobs.infos(0, 0, true);
-        let bytes = serde_json::to_vec(&Reply::Jobs { jobs, next }).unwrap().len();
+        let (jobs, next) = jobs.infos((0, 0), 0, true);
+        let (next, next_uid) = next.unzip();
+        let page = Reply::Jobs { jobs, next, next_uid };
+        let bytes = serde_json::to_vec(&page).unwrap().len();
         assert!(bytes < PACKET_BYTES_MAX, "{bytes}");
     }
 
@@ -249,7 +309,7 @@ mod tests {
             jobs.create(NewJob { uid, name, cgroup, ..NewJob::default() }).unwrap();
         }
         for (uid, may_identify) in [(1000, false), (1001, false), (1002, false), (0, true)] {
-            for job in jobs.infos(0, uid, may_identify).0 {
+            for job in jobs.infos((0, 0), uid, may_identify).0 {
                 let is_named = (job.name.is_some(), job.cgroup.is_some());
                 let expected = may_identify || job.uid == uid;
                 assert_eq!(is_named, (expected, expected), "{job:?} for {uid}");
@@ -296,9 +356,56 @@ mod tests {
     #[test]
     fn owned__only_by_its_user_or_root() {
         let mut jobs = Jobs::default();
-        jobs.create(NewJob { id: Some(1), uid: 1000, ..NewJob::default() }).unwrap();
-        assert!(jobs.owned(1, 1000).is_ok() && jobs.owned(1, 0).is_ok());
-        assert_eq!(kind(jobs.owned(1, 1001)), RefusalKind::NotYours);
-        assert_eq!(kind(jobs.owned(2, 0)), RefusalKind::UnknownJob);
+        let one = jobs.create(NewJob { id: Some(1), uid: 1000, ..NewJob::default() }).unwrap();
+        assert_eq!((jobs.owned(1, 1000, None), jobs.owned(1, 0, None)), (Ok(one), Ok(one)));
+        assert_eq!(kind(jobs.owned(1, 1001, None)), RefusalKind::NotYours);
+        assert_eq!(kind(jobs.owned(1, 1001, Some(1000))), RefusalKind::NotYours);
+        for (asker, wanted) in [(0, None), (0, Some(1000)), (1000, None)] {
+            assert_eq!(kind(jobs.owned(2, asker, wanted)), RefusalKind::UnknownJob);
+        }
+        // Each user ends its own one, and root says which.
+        let other = jobs.create(NewJob { id: Some(1), uid: 1001, ..NewJob::default() }).unwrap();
+        assert_eq!((jobs.owned(1, 1000, None), jobs.owned(1, 1001, None)), (Ok(one), Ok(other)));
+        assert_eq!(jobs.owned(1, 0, Some(1001)), Ok(other));
+        let refusal = jobs.owned(1, 0, None).unwrap_err();
+        assert_eq!(refusal.kind, RefusalKind::BadRequest);
+        assert!(refusal.message.starts_with("the users 1000, 1001 each"), "{}", refusal.message);
+        assert_eq!(kind(jobs.owned(1, 0, Some(1002))), RefusalKind::UnknownJob);
+    }
+
+    /// A page ends between two jobs of one id, and the list misses and repeats none.
+    #[test]
+    fn infos__pages_by_id_and_user() {
+        let mut jobs = Jobs::default();
+        for uid in 0..3 * INFOS_MAX as u32 {
+            for id in [7, 8] {
+                jobs.create(NewJob { id: Some(id), uid, ..NewJob::default() }).unwrap();
+            }
+        }
+        let (mut listed, mut from) = (Vec::new(), Some((0, 0)));
+        while let Some(page) = from {
+            let (infos, next) = jobs.infos(page, 0, true);
+            listed.extend(infos.iter().map(|job| (job.id, job.uid)));
+            from = next;
+        }
+        let users = |id| (0..3 * INFOS_MAX as u32).map(move |uid| (id, uid));
+        assert_eq!(listed, users(7).chain(users(8)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn create__gives_each_user_its_own_ids_except_those_of_cgroups() {
+        let mut jobs = Jobs::default();
+        let mut create = |id, uid, cgroup: Option<u64>| {
+            let cgroup = cgroup.map(|id| (PathBuf::from("/cg"), id));
+            jobs.create(NewJob { id: Some(id), uid, cgroup, ..NewJob::default() })
+        };
+        create(7, 1000, None).unwrap();
+        create(7, 1001, None).unwrap();
+        assert_eq!(kind(create(7, 1000, None)), RefusalKind::InUse);
+        create(8, 0, Some(77)).unwrap();
+        for (id, uid, cgroup) in [(7, 0, Some(78)), (8, 1000, None), (8, 0, None), (8, 0, Some(78))]
+        {
+            assert_eq!(kind(create(id, uid, cgroup)), RefusalKind::InUse, "{id} of {uid}");
+        }
     }
 }

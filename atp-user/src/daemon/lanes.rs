@@ -117,6 +117,7 @@ impl LaneTable {
             entry: LaneEntry {
                 opened_ns: new.now_ns,
                 job: new.job_id,
+                job_uid_plus_one: u64::from(new.job_uid) + 1,
                 flow: new.flow as u32,
                 group: u32::from(new.group),
                 ..LaneEntry::default()
@@ -222,6 +223,8 @@ impl LaneTable {
 pub struct NewLane {
     /// The job's id.
     pub job_id: u32,
+    /// The job's user.
+    pub job_uid: u32,
     /// The flow's index.
     pub flow: usize,
     /// The lane's group.

@@ -45,8 +45,13 @@ impl Host {
         Ok((Reply::Job(info), Vec::new()))
     }
 
-    pub(super) fn job_end(&mut self, id: u32, peer: Peer) -> Result<Answer, Refusal> {
-        let (index, _) = self.jobs.owned(id, peer.uid)?;
+    pub(super) fn job_end(
+        &mut self,
+        id: u32,
+        uid: Option<u32>,
+        peer: Peer,
+    ) -> Result<Answer, Refusal> {
+        let index = self.jobs.owned(id, peer.uid, uid)?;
         let flows = self.flows.of_job(index);
         // Libraries pace and mark in userspace once their connection ends. So it ends before the
         // flows close. The page comes first, because it says that nobody shall register again.

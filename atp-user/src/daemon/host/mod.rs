@@ -177,11 +177,13 @@ impl Host {
     ) -> Result<Answer, Refusal> {
         match request {
             Request::JobCreate { id, name, cgroup } => self.job_create(id, name, cgroup, peer),
-            Request::JobList { from } => {
+            Request::JobList { from, from_uid } => {
+                let from = (from, from_uid.unwrap_or(0));
                 let (jobs, next) = self.jobs.infos(from, peer.uid, sees_everything(peer));
-                Ok((Reply::Jobs { jobs, next }, Vec::new()))
+                let (next, next_uid) = next.unzip();
+                Ok((Reply::Jobs { jobs, next, next_uid }, Vec::new()))
             }
-            Request::JobEnd { id } => self.job_end(id, peer),
+            Request::JobEnd { id, uid } => self.job_end(id, uid, peer),
             Request::ReceiverOpen {} => self.receiver_open(endpoints?, peer),
             Request::Hello { .. }
             | Request::SenderOpen { .. }

@@ -7,7 +7,7 @@ use super::{
         connection::{Answer, Peer},
         flows::FlowRecord,
         internal,
-        jobs::NewJob,
+        jobs::{JobRecord, NewJob},
         known_paths::Ends,
         lanes::{ActiveLane, NewLane},
         quota, refuse,
@@ -161,42 +161,41 @@ impl Host {
         granted
     }
 
-    /// The job of a sender: the named one, that of its cgroup, or a new one that ends with its last
-    /// socket. Returns whether the job is new.
+    /// The job of a sender: the user's one with this id, that of its cgroup, or a new one that ends
+    /// with its last socket. Returns whether the job is new.
     fn job_of_sender(&mut self, id: Option<u32>, peer: Peer) -> Result<(usize, bool), Refusal> {
         // Most hosts bind no job, and need not read the cgroups of every sender.
         let cgroups = match self.jobs.are_bound() {
             true => cgroup::ids_of_process(peer.pid),
             false => Vec::new(),
         };
-        let own = self.jobs.of_cgroups(&cgroups).map(|(index, _)| index);
-        let existing = match id {
-            Some(id) if self.jobs.by_id(id).is_some() => {
-                let (index, job) = self.jobs.owned(id, peer.uid)?;
-                // Egress would drop every packet of this socket.
-                if job.cgroup.is_some() && own != Some(index) {
-                    return refuse(
-                        RefusalKind::NotYours,
-                        format!(
-                            "job {id} is bound to a cgroup that this process is not in: start the process there"
-                        ),
-                    );
-                }
-                Some(index)
-            }
-            Some(_) => None,
-            None => own,
-        };
-        if let Some(own) = own
-            && existing != Some(own)
+        let own = self.jobs.of_cgroups(&cgroups).map(|(index, job)| (index, job.id));
+        // Refused as a mistake of the request: a library that went on in userspace would send
+        // packets that egress drops.
+        if let Some((_, own)) = own
+            && id.is_some_and(|id| id != own)
         {
-            let id = self.jobs.get(own).map_or(0, |job| job.id);
             return refuse(
-                RefusalKind::NotYours,
-                format!("this process is in the cgroup of job {id}: it can send for that job only"),
+                RefusalKind::BadRequest,
+                format!(
+                    "this process is in the cgroup of job {own}: it can send for that job only"
+                ),
             );
         }
-        match existing {
+        if own.is_none()
+            && let Some(id) = id
+            && self.jobs.bound(id).is_some()
+        {
+            return refuse(
+                RefusalKind::BadRequest,
+                format!(
+                    "job {id} is bound to a cgroup that this process is not in: start the process there"
+                ),
+            );
+        }
+        let own = own.map(|(index, _)| index);
+        let of_user = |id| self.jobs.of_user(id, peer.uid).map(|(index, _)| index);
+        match own.or_else(|| id.and_then(of_user)) {
             Some(index) => Ok((index, false)),
             None => {
                 let new = NewJob { id, uid: peer.uid, ephemeral: true, ..NewJob::default() };
@@ -277,7 +276,7 @@ impl Host {
         let Some(flow) = self.flows.get_mut(index) else {
             return Err(internal("the flow has ended"));
         };
-        let job_id = self.jobs.get(flow.job).map_or(0, |job| job.id);
+        let (job_id, job_uid) = self.jobs.get(flow.job).map_or((0, 0), JobRecord::key);
         if self.lanes.is_empty() {
             self.first_lane.notify_one();
         }
@@ -288,6 +287,7 @@ impl Host {
             let burst_bytes_max = if msr.is_exact() { 0 } else { self.burst_bytes_max };
             let lane = NewLane {
                 job_id,
+                job_uid,
                 flow: index,
                 group,
                 settings: Settings { exact: msr.is_exact().into(), ..self.settings },
