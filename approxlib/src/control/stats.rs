@@ -31,8 +31,8 @@ pub struct HostStats {
     pub coverage: CoverageStats,
     /// Entries that this reader has left out so far, because the daemon was writing them.
     pub skipped_entries: u64,
-    /// The host's jobs, by ascending id and user. Names and cgroups are for root and the daemon's own
-    /// user.
+    /// The host's jobs, by ascending id and user. Names and cgroups are for root and the daemon's
+    /// own user.
     pub jobs: Vec<JobInfo>,
     /// The lanes in use, by ascending index.
     pub lanes: Vec<LaneStats>,
