@@ -161,12 +161,6 @@ impl LaneTable {
     pub fn is_empty(&self) -> bool {
         self.lanes.is_empty()
     }
-
-    /// All lanes, with their indices.
-    pub fn iter(&self) -> impl Iterator<Item = (u16, &ActiveLane)> {
-        self.lanes.iter().map(|(index, lane)| (index as u16, lane))
-    }
-
     /// A lane's entry on the snapshot page.
     pub fn entry(&self, index: u16, tick: &Tick<'_>, progress: GroupProgress) -> Option<LaneEntry> {
         let lane = self.lanes.get(usize::from(index))?;

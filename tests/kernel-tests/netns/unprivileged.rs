@@ -84,7 +84,7 @@ fn unprivileged__takes_no_id_from_others() -> Result<()> {
     const SQUATTER: libc::uid_t = 1_001;
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
-    let squatted = as_user(SQUATTER, &a, |path| {
+    let squatted = as_user(SQUATTER, a.socket(), |path| {
         Ok(Client::connect(path)?.job_create(Some(7), None, None)?)
     })?;
     let receiving = Receiving::start(&pair.b, &b, Family::V4, LOAD)?;
@@ -221,16 +221,15 @@ const CONNECTIONS_OF_A_USER: usize = 832;
 
 /// Runs `work` on a thread with the user id of `nobody`.
 fn as_nobody<T: Send>(daemon: &Daemon, work: impl FnOnce(&Path) -> Result<T> + Send) -> Result<T> {
-    as_user(NOBODY, daemon, work)
+    as_user(NOBODY, daemon.socket(), work)
 }
 
-/// Runs `work` on a thread with this user id.
-fn as_user<T: Send>(
+/// Runs `work` with a daemon's socket on a thread with this user id.
+pub fn as_user<T: Send>(
     uid: libc::uid_t,
-    daemon: &Daemon,
+    socket: &Path,
     work: impl FnOnce(&Path) -> Result<T> + Send,
 ) -> Result<T> {
-    let socket = daemon.socket().to_owned();
     let folder = socket.parent().context("a socket without a folder")?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
     thread::scope(|scope| {
@@ -239,7 +238,7 @@ fn as_user<T: Send>(
             // SAFETY: the calling thread's user ids are changed, and it ends here.
             let changed = unsafe { libc::syscall(libc::SYS_setresuid, -1, uid, -1) };
             ensure!(changed == 0, "{}", std::io::Error::last_os_error());
-            work(&socket)
+            work(socket)
         });
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
@@ -247,7 +246,7 @@ fn as_user<T: Send>(
 
 const NOBODY: libc::uid_t = 65_534;
 
-fn kind<T>(refused: &Result<T, ClientError>) -> Option<RefusalKind> {
+pub fn kind<T>(refused: &Result<T, ClientError>) -> Option<RefusalKind> {
     match refused {
         Err(ClientError::Refused(refusal)) => Some(refusal.kind),
         _ => None,
@@ -260,7 +259,7 @@ fn refused(host: &Host, daemon: &Daemon, line: &str) -> Result<()> {
     expect_refusal(&Process::captured(line, command)?.end(TIMEOUT)?, "refused")
 }
 
-fn expect_refusal(finished: &Finished, word: &str) -> Result<()> {
+pub fn expect_refusal(finished: &Finished, word: &str) -> Result<()> {
     ensure!(finished.status.code() == Some(1), "{finished:?}");
     let error = finished.stderr.lines().find(|line| line.starts_with("error: "));
     ensure!(

@@ -9,8 +9,8 @@ use super::{
         internal,
         jobs::{JobRecord, NewJob},
         known_paths::Ends,
-        lanes::{ActiveLane, NewLane},
-        quota, refuse,
+        lanes::NewLane,
+        refuse,
         sessions::Session,
         socket_addresses::{Endpoint, UdpEndpoints},
         status_page::StatusPage,
@@ -113,8 +113,8 @@ impl Host {
     /// Reserves an index for a new flow, and returns the maker of its ACK ring.
     ///
     /// Another thread creates the ring: that takes longer than the control loop can wait.
-    pub fn reserve_flow(&mut self) -> Result<(usize, RingMaker), Refusal> {
-        Ok((self.flows.reserve()?, self.rings.clone()))
+    pub fn reserve_flow(&mut self, peer: Peer) -> Result<(usize, RingMaker), Refusal> {
+        Ok((self.flows.reserve(peer.tenant)?, self.rings.clone()))
     }
 
     /// Opens a flow at a reserved index. Frees the index if that fails.
@@ -198,8 +198,8 @@ impl Host {
         match own.or_else(|| id.and_then(of_user)) {
             Some(index) => Ok((index, false)),
             None => {
-                let new = NewJob { id, uid: peer.uid, ephemeral: true, ..NewJob::default() };
-                Ok((self.add_job(new)?, true))
+                let new = NewJob { id, ephemeral: true, ..NewJob::default() };
+                Ok((self.add_job(new, peer)?, true))
             }
         }
     }
@@ -212,8 +212,7 @@ impl Host {
         ring: OwnedFd,
         peer: Peer,
     ) -> Result<Answer, Refusal> {
-        self.sessions.check_flows(peer.uid)?;
-        self.check_lanes(open.groups.len(), peer.uid)?;
+        let lanes = self.lane_budget.take(peer.tenant, open.groups.len())?;
         // Zero is left out, because a forger would guess it first.
         let cookie = open.cookie.unwrap_or_else(|| rand::random_range(1..=u32::MAX));
         let (local, remote) = (open.local.address, open.remote.address);
@@ -243,6 +242,7 @@ impl Host {
                 progress,
                 route: open.route,
                 status,
+                lanes,
             },
         );
         session.flows.push(flow);
@@ -257,16 +257,6 @@ impl Host {
         }
         self.count_coverage(|coverage| coverage.returned_flows += u64::from(open.returns()));
         Ok((Reply::Sender(grant), vec![ring, progress_fd, status_fd]))
-    }
-
-    /// Refuses lanes that exceed the user's limit.
-    fn check_lanes(&self, more: usize, uid: u32) -> Result<(), Refusal> {
-        let of_user = |lane: &ActiveLane| {
-            let session = self.flows.get(lane.flow).map(|flow| flow.session);
-            session.and_then(|session| self.sessions.get(session)).is_some_and(|s| s.uid == uid)
-        };
-        let used = self.lanes.iter().filter(|(_, lane)| of_user(lane)).count();
-        quota::check(uid, used + more - 1, quota::LANES_MAX, "lanes")
     }
 
     /// Opens the flow's lanes and registers them in the datapath. The port comes last: from then on
