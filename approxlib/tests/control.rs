@@ -35,8 +35,12 @@ fn client__sends_requests_and_reads_every_kind_of_reply() {
     let daemon = TestDaemon::start(move |request, _| {
         let answer = match &request {
             Request::JobCreate { .. } => Reply::Job(job()),
-            Request::JobList { from: 0 } => Reply::Jobs { jobs: vec![job()], next: Some(8) },
-            Request::JobList { .. } => Reply::Jobs { jobs: vec![job()], next: None },
+            Request::JobList { from: 0, .. } => {
+                Reply::Jobs { jobs: vec![job()], next: Some(7), next_uid: Some(1000) }
+            }
+            Request::JobList { .. } => {
+                Reply::Jobs { jobs: vec![job()], next: None, next_uid: None }
+            }
             _ => Reply::Done,
         };
         sender.send(request).unwrap();
@@ -46,22 +50,45 @@ fn client__sends_requests_and_reads_every_kind_of_reply() {
     assert_eq!((client.version(), client.pacing()), ("test", "fq"));
     assert_eq!(client.job_create(Some(7), Some("mean".into()), None).unwrap(), job());
     assert_eq!(client.job_list().unwrap().len(), 2);
-    client.job_end(7).unwrap();
+    client.job_end(7, None).unwrap();
+    client.job_end(7, Some(1000)).unwrap();
     client.stop().unwrap();
     let create = Request::JobCreate { id: Some(7), name: Some("mean".into()), cgroup: None };
-    let jobs = [Request::JobList { from: 0 }, Request::JobList { from: 8 }];
+    let jobs = [
+        Request::JobList { from: 0, from_uid: None },
+        Request::JobList { from: 7, from_uid: Some(1000) },
+    ];
     let mut expected = vec![create];
     expected.extend(jobs);
-    expected.extend([Request::JobEnd { id: 7 }, Request::Stop {}]);
+    expected.extend([None, Some(1000)].map(|uid| Request::JobEnd { id: 7, uid }));
+    expected.push(Request::Stop {});
     assert_eq!(requests.try_iter().collect::<Vec<_>>(), expected);
 }
 
 #[test]
 fn client__ends_a_list_that_has_no_end() {
-    let endless = Reply::Jobs { jobs: vec![job()], next: Some(8) };
-    let daemon = TestDaemon::start(move |_, _| reply(&endless));
-    let error = Client::connect(&daemon.socket).unwrap().job_list().unwrap_err();
-    assert!(matches!(error, ClientError::InvalidReply(_)), "{error}");
+    for next_uid in [None, Some(1000)] {
+        let endless = Reply::Jobs { jobs: vec![job()], next: Some(8), next_uid };
+        let daemon = TestDaemon::start(move |_, _| reply(&endless));
+        let error = Client::connect(&daemon.socket).unwrap().job_list().unwrap_err();
+        assert!(matches!(error, ClientError::InvalidReply(_)), "{error}");
+    }
+}
+
+/// A daemon of an earlier version knows no users in these requests, and refuses unknown fields.
+#[test]
+fn request__names_users_only_if_asked_to() {
+    let earlier = [
+        (Request::JobList { from: 0, from_uid: None }, r#"{"request":"job-list","from":0}"#),
+        (Request::JobEnd { id: 7, uid: None }, r#"{"request":"job-end","id":7}"#),
+    ];
+    for (request, text) in earlier {
+        assert_eq!(serde_json::to_string(&request).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Request>(text).unwrap(), request);
+    }
+    let page = r#"{"reply":"jobs","jobs":[],"next":8}"#;
+    let read = Reply::Jobs { jobs: Vec::new(), next: Some(8), next_uid: None };
+    assert_eq!(serde_json::from_str::<Reply>(page).unwrap(), read);
 }
 
 #[test]
@@ -119,7 +146,7 @@ fn client__refuses_invalid_replies() {
         || (b"{".to_vec(), Vec::new()),
         || (br#"{"reply":"surprise"}"#.to_vec(), Vec::new()),
         || (vec![b' '; 193 * 1024], Vec::new()),
-        || reply(&Reply::Jobs { jobs: Vec::new(), next: None }),
+        || reply(&Reply::Jobs { jobs: Vec::new(), next: None, next_uid: None }),
     ];
     for answer in answers {
         let daemon = TestDaemon::start(move |_, _| answer());

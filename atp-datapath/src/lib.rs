@@ -104,7 +104,7 @@ pub struct Datapath {
     flows: Table<u32, Flow>,
     ack_rings: Table<u32, u32>,
     jobs: Table<u32, Job>,
-    job_ids: Table<u32, u32>,
+    bound_ids: Table<u32, u32>,
     cgroups: Table<u64, u32>,
     lanes: Lanes,
     laws: Laws,
@@ -204,11 +204,12 @@ impl Datapath {
         self.flows.set(index, flow)
     }
 
-    /// Adds a job: by index, by id and, if it has one, by cgroup.
+    /// Adds a job: by index and, if it is bound to a cgroup, by cgroup and by id, which is then
+    /// the id of no other job.
     pub fn add_job(&self, index: u32, job: &Job) -> Result<(), DatapathError> {
         self.jobs.set(index, job)?;
-        self.job_ids.set(job.id, &index)?;
         if job.cgroup != 0 {
+            self.bound_ids.set(job.id, &index)?;
             self.cgroups.set(job.cgroup, &index)?;
             self.bump_generation();
         }
@@ -218,8 +219,8 @@ impl Datapath {
     /// Removes a job. `cgroup` is 0 if it was bound to none.
     pub fn remove_job(&self, index: u32, id: u32, cgroup: u64) -> Result<(), DatapathError> {
         self.jobs.set(index, &Job::default())?;
-        self.job_ids.remove(id)?;
         if cgroup != 0 {
+            self.bound_ids.remove(id)?;
             self.cgroups.remove(cgroup)?;
             self.bump_generation();
         }

@@ -77,7 +77,7 @@ pub fn load(
         flows: Table::take(&mut ebpf, "FLOWS")?,
         ack_rings: Table::take(&mut ebpf, "ACK_RINGS")?,
         jobs: Table::take(&mut ebpf, "JOBS")?,
-        job_ids: Table::take(&mut ebpf, "JOB_IDS")?,
+        bound_ids: Table::take(&mut ebpf, "BOUND_IDS")?,
         cgroups: Table::take(&mut ebpf, "CGROUPS")?,
         lanes: Lanes::take(&mut ebpf)?,
         laws: Laws::take(&mut ebpf)?,

@@ -10,7 +10,7 @@ use crate::{
     counters::{count, count_many},
     flow::{self, End},
     law, log,
-    maps::{self, ACK_RINGS, JOB_IDS, JOBS},
+    maps::{self, ACK_RINGS, BOUND_IDS},
     mark_dscp, pace,
     parse::{self, Datagram, UDP_LEN},
     probe, stamp,
@@ -135,13 +135,9 @@ fn check_unregistered(
         return Err(Verdict::Foreign);
     }
     // SAFETY: the element is read at once.
-    let claimed = unsafe { JOB_IDS.get(header.job()) }.copied().unwrap_or(cgroup::NO_JOB);
-    let job_of_socket = cgroup::job_of_socket(ctx, config);
-    if claimed != job_of_socket {
-        let is_bound = JOBS.get(claimed).is_some_and(|job| job.cgroup != 0);
-        if is_bound || job_of_socket != cgroup::NO_JOB {
-            return Err(Verdict::Drop(Event::NotOfCgroup));
-        }
+    let claimed = unsafe { BOUND_IDS.get(header.job()) }.copied().unwrap_or(cgroup::NO_JOB);
+    if claimed != cgroup::job_of_socket(ctx, config) {
+        return Err(Verdict::Drop(Event::NotOfCgroup));
     }
     log::write(ctx, Event::NoFlow);
     Err(Verdict::Foreign)

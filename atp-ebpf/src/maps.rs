@@ -27,13 +27,14 @@ pub static PORTS: Array<PortEntry> = Array::with_max_entries(1 << 16, 0);
 #[map]
 pub static FLOWS: Array<Flow> = Array::with_max_entries(layout::FLOWS, 0);
 
-/// The jobs, by the index that flows, `JOB_IDS` and `CGROUPS` hold. Written by the daemon.
+/// The jobs, by the index that flows, `BOUND_IDS` and `CGROUPS` hold. Written by the daemon.
 #[map]
 pub static JOBS: Array<Job> = Array::with_max_entries(layout::JOBS, 0);
 
-/// Index of a job by its id, which an unregistered sender may claim.
+/// Index of a job that is bound to a cgroup, by its id, which an unregistered sender may claim.
+/// The ids of other jobs are names that each user chooses.
 #[map]
-pub static JOB_IDS: HashMap<u32, u32> = HashMap::with_max_entries(layout::JOBS, 0);
+pub static BOUND_IDS: HashMap<u32, u32> = HashMap::with_max_entries(layout::JOBS, 0);
 
 /// Index of a job by the id of its cgroup.
 #[map]

@@ -85,12 +85,12 @@ impl ClientError {
     /// Whether a job or receiver that chooses its datapath automatically continues in userspace.
     ///
     /// It continues if the daemon can't be reached, or can't serve this socket: for lack of room,
-    /// because of its port or namespace, or for a reason unknown to this version. It fails if the
-    /// request itself was refused, because that is an error of the caller.
+    /// because of its port, namespace or user, or for a reason unknown to this version. It fails if
+    /// the request itself was refused, because that is an error of the caller.
     pub(crate) fn allows_userspace(&self) -> bool {
-        use RefusalKind::{BadRequest, NotYours, UnknownJob};
+        use RefusalKind::{BadRequest, UnknownJob};
         match self {
-            Self::Refused(refusal) => !matches!(refusal.kind, BadRequest | UnknownJob | NotYours),
+            Self::Refused(refusal) => !matches!(refusal.kind, BadRequest | UnknownJob),
             _ => true,
         }
     }
@@ -114,17 +114,23 @@ impl ClientError {
         matches!(self, Self::OtherVersion { .. })
     }
 
-    /// Reports a daemon of another version, once per process: an application may open thousands of
-    /// jobs, and continues in userspace.
-    pub(crate) fn report_other_version(&self) {
+    /// Whether the daemon keeps the job's id for another user, as daemons did whose users shared
+    /// all ids.
+    fn is_id_of_another_user(&self) -> bool {
+        matches!(self, Self::Refused(refusal) if refusal.kind == RefusalKind::NotYours)
+    }
+
+    /// Reports a daemon of another version, or one that shares ids between users, once per process:
+    /// an application may open thousands of jobs, and continues in userspace.
+    pub(crate) fn report_once(&self) {
         static REPORTED: Once = Once::new();
-        if self.is_other_version() {
+        if self.is_other_version() || self.is_id_of_another_user() {
             REPORTED.call_once(|| tracing::warn!("continuing in userspace: {self}"));
         }
     }
 
     /// Whether a socket could not be registered because its port is in use. Nothing else of a flow
-    /// can be in use: an existing job is joined, or belongs to another user.
+    /// can be in use: an existing job of the user is joined.
     pub(crate) fn is_port_in_use(&self) -> bool {
         matches!(self, Self::Refused(refusal) if refusal.kind == RefusalKind::InUse)
     }
@@ -234,18 +240,23 @@ impl Client {
     /// # Errors
     /// If the daemon doesn't answer.
     pub fn job_list(&self) -> Result<Vec<JobInfo>, ClientError> {
-        collect(|from| match self.request(&Request::JobList { from }, &[])?.0 {
-            Reply::Jobs { jobs, next } => Ok((jobs, next)),
-            other => Err(unexpected(&other)),
+        collect(|(from, from_uid)| {
+            match self.request(&Request::JobList { from, from_uid }, &[])?.0 {
+                Reply::Jobs { jobs, next, next_uid } => {
+                    Ok((jobs, next.map(|next| (next, next_uid))))
+                }
+                other => Err(unexpected(&other)),
+            }
         })
     }
 
     /// Ends a job: see [`Request::JobEnd`].
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if there is no such job, or it belongs to another user.
-    pub fn job_end(&self, id: u32) -> Result<(), ClientError> {
-        self.done(&Request::JobEnd { id }, &[])
+    /// [`ClientError::Refused`] if there is no such job, it belongs to another user, or root names
+    /// no user and several users have such a job.
+    pub fn job_end(&self, id: u32, uid: Option<u32>) -> Result<(), ClientError> {
+        self.done(&Request::JobEnd { id, uid }, &[])
     }
 
     /// Registers a bound and connected UDP socket for sending: see [`Request::SenderOpen`]. Returns

@@ -85,18 +85,29 @@ pub enum Request {
     JobList {
         /// The lowest id to list.
         from: u32,
+        /// The lowest user of a job with that id; without it, any user.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from_uid: Option<u32>,
     },
     /// Ends a job. The daemon closes the connections that send for it, and their libraries continue
     /// in userspace.
     JobEnd {
         /// The job's id.
         id: u32,
+        /// The job's user, if several users have a job with this id. Only root may name another
+        /// user.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        uid: Option<u32>,
     },
     /// Registers a sending socket. It comes with one descriptor: a bound and connected UDP socket,
     /// from which the daemon reads both addresses.
     ///
-    /// Without an id the job is that of the caller's cgroup, or else a new one. A job created this
+    /// Each user has job ids of its own: the job is the caller's one with this id, or else a new
+    /// one. Without an id it is that of the caller's cgroup, or else a new one. A job created this
     /// way ends with its last sending socket.
+    ///
+    /// The id of a job that is bound to a cgroup is that cgroup's alone. The daemon refuses it to
+    /// others ([`RefusalKind::BadRequest`]), because its programs would drop their packets.
     ///
     /// The daemon refuses ([`RefusalKind::NotCovered`]) if the socket's packets leave by an
     /// interface without its programs.
@@ -216,10 +227,13 @@ pub enum Reply {
     Job(JobInfo),
     /// Answers `JobList`.
     Jobs {
-        /// The jobs, by ascending id.
+        /// The jobs, by ascending id and user.
         jobs: Vec<JobInfo>,
         /// `from` of the next request; `None` after the last job.
         next: Option<u32>,
+        /// `from_uid` of the next request.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next_uid: Option<u32>,
     },
     /// Answers `SenderOpen`, with [`SENDER_FDS`] descriptors.
     Sender(SenderGrant),
@@ -248,7 +262,7 @@ pub struct Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RefusalKind {
-    /// The request is malformed or contradictory.
+    /// The request is malformed, contradictory, or names a job that its caller can't send for.
     BadRequest,
     /// There is no job with this id.
     UnknownJob,

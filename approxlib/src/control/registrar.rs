@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn start__ends_with_an_error_that_cannot_pass() {
-        let (registrar, made) = attempts(&[RefusalKind::NotYours]);
+        let (registrar, made) = attempts(&[RefusalKind::BadRequest]);
         assert!(registrar.found.recv_timeout(Duration::from_secs(20)).is_err());
         assert_eq!(made.load(SeqCst), 1);
     }

@@ -148,7 +148,7 @@ impl Snapshot {
     fn jobs(&self) -> Vec<JobInfo> {
         let mut jobs: Vec<JobInfo> =
             (0..JOBS as usize).filter_map(|index| self.job(index)).collect();
-        jobs.sort_unstable_by_key(|job| job.id);
+        jobs.sort_unstable_by_key(|job| (job.id, job.uid));
         jobs
     }
 
@@ -231,6 +231,7 @@ fn lane_stats(index: u16, entry: &LaneEntry) -> LaneStats {
     LaneStats {
         lane: index,
         job: entry.job,
+        job_uid: entry.job_uid_plus_one.checked_sub(1).and_then(|uid| uid.try_into().ok()),
         flow: entry.flow,
         identity: None,
         opened_s: 0.0,

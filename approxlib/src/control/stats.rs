@@ -31,7 +31,8 @@ pub struct HostStats {
     pub coverage: CoverageStats,
     /// Entries that this reader has left out so far, because the daemon was writing them.
     pub skipped_entries: u64,
-    /// The host's jobs, by ascending id. Names and cgroups are for root and the daemon's own user.
+    /// The host's jobs, by ascending id and user. Names and cgroups are for root and the daemon's
+    /// own user.
     pub jobs: Vec<JobInfo>,
     /// The lanes in use, by ascending index.
     pub lanes: Vec<LaneStats>,
@@ -66,6 +67,10 @@ pub struct LaneStats {
     pub lane: u16,
     /// The id of its job.
     pub job: u32,
+    /// The user of its job: each user has job ids of its own. `None` from a daemon of an earlier
+    /// version.
+    #[serde(default)]
+    pub job_uid: Option<u32>,
     /// The index of its flow. The lanes of one socket share it.
     pub flow: u32,
     /// The lane's socket and process; `None` unless the reader is root or the daemon's own user.
@@ -109,6 +114,13 @@ pub struct LaneStats {
     pub burst_packets: u32,
     /// Packets dropped because their departure time lay too far in the future.
     pub too_far_packets: u64,
+}
+
+impl LaneStats {
+    /// Whether the lane is one of `job`.
+    pub fn is_of(&self, job: &JobInfo) -> bool {
+        self.job == job.id && self.job_uid.is_none_or(|uid| uid == job.uid)
+    }
 }
 
 /// The socket and process of a lane.

@@ -128,10 +128,11 @@ fn open_at(
             Ok(Answer::Userspace { later: true })
         }
         Err(Error::Daemon(error)) if error.is_other_version() => {
-            error.report_other_version();
+            error.report_once();
             Ok(Answer::Userspace { later: false })
         }
         Err(Error::Daemon(error)) if !required && error.allows_userspace() => {
+            error.report_once();
             tracing::info!(
                 peer = %request.peer,
                 reason = %error,

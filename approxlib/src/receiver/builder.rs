@@ -225,7 +225,7 @@ impl ReceiverBuilder {
         match Acknowledger::register(&path, socket) {
             Ok(registered) => Ok(registered),
             Err(error) if error.is_other_version() => {
-                error.report_other_version();
+                error.report_once();
                 Ok(Acknowledger::USERSPACE)
             }
             Err(error) if !required && error.allows_userspace() => {

@@ -217,8 +217,10 @@ pub struct LaneEntry {
     pub msr_parts_per_billion: u32,
     /// The receiver's advice, bytes per second on the wire; 0 if there is none.
     pub advice_bytes_per_s: u64,
+    /// One above the user of its job; 0 from a daemon of an earlier version.
+    pub job_uid_plus_one: u64,
     /// Zero: room for the flow's coverage.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 3],
 }
 
 const _: () = assert!(size_of::<LaneEntry>() == 160);

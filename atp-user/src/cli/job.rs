@@ -7,6 +7,7 @@ use approxlib::{
     control::{Client, JobInfo},
 };
 use atp_output::{say, write};
+use nix::unistd::User;
 use std::path::{Path, PathBuf};
 
 /// The subcommands of `job`.
@@ -43,6 +44,9 @@ pub enum Command {
     End {
         /// The job's id, a number or the name that stands for it
         id: JobId,
+        /// The job's user, a number or a name, if several users have a job with this id: for root
+        #[arg(long, value_name = "USER", value_parser = user_id)]
+        user: Option<u32>,
         #[command(flatten)]
         control: ControlSocket,
     },
@@ -72,12 +76,22 @@ pub fn main(command: Command) -> Result<()> {
                 write(jobs.iter().map(|job| line(job) + "\n").collect::<String>())?;
             }
         }
-        Command::End { id, control } => {
-            Client::connect(&control.socket)?.job_end(id.number())?;
+        Command::End { id, user, control } => {
+            Client::connect(&control.socket)?.job_end(id.number(), user)?;
             say!("job {id} ended");
         }
     }
     Ok(())
+}
+
+/// The id of a user that a number or a name stands for.
+fn user_id(text: &str) -> Result<u32> {
+    if let Ok(uid) = text.parse() {
+        return Ok(uid);
+    }
+    let user = User::from_name(text).with_context(|| format!("can't look up the user {text}"))?;
+    let user = user.with_context(|| format!("there is no user {text}: give a name or a number"))?;
+    Ok(user.uid.as_raw())
 }
 
 /// The absolute path of a cgroup: the daemon runs in another folder.

@@ -77,9 +77,6 @@ impl Args {
     }
 }
 
-/// Threads for blocking system calls, outside the control loop.
-const BLOCKING_THREADS: usize = 8;
-
 /// Runs the daemon until it is stopped.
 pub fn main(args: Args) -> Result<()> {
     let packet_log = args.packet_log();
@@ -103,12 +100,15 @@ pub fn main(args: Args) -> Result<()> {
         metrics: args.metrics,
         object: args.object,
     };
-    tokio::runtime::Builder::new_current_thread()
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS)
+        .max_blocking_threads(daemon::BLOCKING_THREADS)
         .build()
-        .context("can't start the event loop")?
-        .block_on(daemon::run(options))
+        .context("can't start the event loop")?;
+    let ended = runtime.block_on(daemon::run(options));
+    // Doesn't wait for threads that still close descriptors of clients.
+    runtime.shutdown_background();
+    ended
 }
 
 /// The rules of all lanes. A profile may state the law that fits its queues. Without a profile the

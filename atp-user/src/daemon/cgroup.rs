@@ -55,6 +55,33 @@ pub fn ids_of_process(pid: i32) -> Vec<u64> {
         .collect()
 }
 
+/// The id of the cgroup of the container that process `pid` is in; `None` if this process can't see
+/// it.
+pub fn id_of_container(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let path = container_path(v2_path(&text)?);
+    let folder = mount_point().ok()?.join(path.trim_start_matches('/'));
+    fs::metadata(folder).ok().map(|metadata| metadata.ino())
+}
+
+/// The part of a cgroup's path that its container can't choose: up to a unit of systemd, or to a
+/// folder with the 64 digits of a container's id.
+fn container_path(path: &str) -> &str {
+    let ends_container = |folder: &str| {
+        let digits = folder.split(|letter: char| !letter.is_ascii_hexdigit());
+        let is_unit = [".scope", ".service"].iter().any(|end| folder.ends_with(end));
+        is_unit || digits.into_iter().any(|digits| digits.len() == 64)
+    };
+    let mut end = 0;
+    for folder in path.split_inclusive('/') {
+        end += folder.len();
+        if ends_container(folder.trim_end_matches('/')) {
+            break;
+        }
+    }
+    &path[..end]
+}
+
 /// The mount point of cgroup v2. Some machines have it below a v1 tree.
 pub fn mount_point() -> Result<PathBuf> {
     let table = fs::read_to_string("/proc/self/mountinfo").context("can't read the mount table")?;
@@ -95,6 +122,27 @@ mod tests {
         let Ok(root) = mount_point() else { return };
         let error = id_of(&root).unwrap_err().to_string();
         assert!(error.contains("every process"), "{error}");
+    }
+
+    #[test]
+    fn container_path__ends_where_the_container_begins() {
+        let id = "0123456789abcdef".repeat(4);
+        for (path, container) in [
+            (
+                format!("/system.slice/docker-{id}.scope/sub.service"),
+                format!("/system.slice/docker-{id}.scope"),
+            ),
+            (format!("/docker/{id}/system.slice"), format!("/docker/{id}")),
+            ("/machine.slice/a.service/payload/b".into(), "/machine.slice/a.service".into()),
+            ("/user.slice/user@7.service/x.scope".into(), "/user.slice/user@7.service".into()),
+            ("/lxc.payload.a/b".into(), "/lxc.payload.a/b".into()),
+            ("/".into(), "/".into()),
+        ] {
+            assert_eq!(
+                container_path(&path).trim_end_matches('/'),
+                container.trim_end_matches('/')
+            );
+        }
     }
 
     #[test]

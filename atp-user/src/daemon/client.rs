@@ -25,8 +25,9 @@ pub async fn serve(
     host: Rc<RefCell<Host>>,
     stop: Option<Rc<Notify>>,
 ) {
-    if connection.user().is_over_limit() {
-        tokio::time::timeout(REFUSAL_TIMEOUT, refuse_connection(&connection)).await.ok();
+    if let Some(refusal) = connection.refusal() {
+        let refused = refuse_connection(&connection, refusal.clone());
+        tokio::time::timeout(REFUSAL_TIMEOUT, refused).await.ok();
         return;
     }
     host.borrow_mut().open_session(peer, connection.clone());
@@ -36,17 +37,12 @@ pub async fn serve(
     host.borrow_mut().close_session(peer.session);
 }
 
-/// Answers the first request with a refusal: the user is over its limit of connections.
-async fn refuse_connection(connection: &Connection) -> io::Result<()> {
+/// Answers the first request with a refusal: the owner is over its limit of connections.
+async fn refuse_connection(connection: &Connection, refusal: Refusal) -> io::Result<()> {
     let mut buffer = vec![0; REQUEST_BYTES_MAX];
     if let Some((_, fds, permit)) = connection.receive(&mut buffer).await? {
         connection.user().inspect(fds, permit).await.ok();
     }
-    let message = format!(
-        "user {} has reached its limit of connections to this daemon: end some of its jobs or receivers",
-        connection.user().uid
-    );
-    let refusal = Refusal { kind: RefusalKind::NoRoom, message };
     connection.send(&Reply::Refused(refusal), NO_FDS).await
 }
 
@@ -59,7 +55,7 @@ async fn exchange(
     let mut buffer = vec![0; REQUEST_BYTES_MAX];
     let mut version = None;
     while let Some((len, fds, permit)) = connection.receive(&mut buffer).await? {
-        // A request with descriptors can block, but only its own user.
+        // A request with descriptors can block, but only its own owner.
         let endpoints = if fds.is_empty() {
             drop(permit);
             refuse_missing_socket()
@@ -117,7 +113,7 @@ async fn open_sender(
     let open = open?;
     let route = look_up(open.route).await?;
     host.borrow_mut().check_coverage(&route, open.returns())?;
-    let (flow, rings) = host.borrow_mut().reserve_flow()?;
+    let (flow, rings) = host.borrow_mut().reserve_flow(peer)?;
     let created = rings.result(flow as u32).await;
     let ring = created.ok_or_else(|| internal("can't create an ACK ring"));
     let ring = ring.and_then(|ring| ring.map_err(internal));

@@ -1,10 +1,10 @@
 //! A connection of the control socket: reads requests with their descriptors, writes replies.
 
 use super::{
-    jobs::SessionId,
+    tenant::Tenant,
     users::{ConnectionSlot, RequestPermit, User},
 };
-use approxlib::control::{Reply, SENDER_FDS};
+use approxlib::control::{Refusal, Reply, SENDER_FDS};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -17,6 +17,9 @@ use tokio_seqpacket::{
     ancillary::{AncillaryMessageReader, AncillaryMessageWriter, OwnedAncillaryMessage},
 };
 
+/// A connection of the control socket.
+pub type SessionId = u64;
+
 /// The client at the other end, from the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
@@ -26,6 +29,15 @@ pub struct Peer {
     pub uid: u32,
     /// The process.
     pub pid: i32,
+    /// The owner, whose budgets it uses.
+    pub tenant: Tenant,
+}
+
+impl Peer {
+    /// Whether it is root of the daemon's own namespaces. Uid 0 of a container isn't.
+    pub fn is_root(self) -> bool {
+        self.tenant == Tenant::Root
+    }
 }
 
 /// The answer to a request: a reply and the descriptors to send with it.
@@ -36,7 +48,7 @@ pub type Answer = (Reply, Vec<OwnedFd>);
 #[repr(C, align(8))]
 struct AncillaryBuffer([u8; 16 + 253 * 4 + 4]);
 
-/// A client's socket. The thread of the client's user closes it: that also closes its unread
+/// A client's socket. Its owner closes it on a thread, because that also closes its unread
 /// descriptors, which can block.
 pub struct Connection {
     /// `None` only while it is dropped.
@@ -45,20 +57,25 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Takes one of the user's slots for a new connection.
+    /// Takes one of the owner's places for a new connection.
     pub fn new(socket: UnixSeqpacket, user: Rc<User>) -> Self {
         let slot = user.slot();
         Self { open: Some((socket, slot)), user }
     }
 
-    /// The client's user.
+    /// The client's owner.
     pub fn user(&self) -> &User {
         &self.user
     }
 
-    /// Whether its user is so far over its limit that the client gets no refusal.
+    /// Whether so many connections are over the limit that the client gets no refusal.
     pub fn is_surplus(&self) -> bool {
-        self.open.as_ref().is_none_or(|(_, slot)| !slot.is_taken())
+        self.open.as_ref().is_none_or(|(_, slot)| slot.is_surplus())
+    }
+
+    /// The refusal of a client over the limit.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        self.open.as_ref().and_then(|(_, slot)| slot.refusal())
     }
 
     /// Whether it has ended, at either end.

@@ -1,7 +1,12 @@
 //! The registry of sending sockets, by their index in the datapath.
 
-use super::{jobs::SessionId, refuse, status_page::StatusPage};
-use approxlib::control::{Refusal, RefusalKind};
+use super::{
+    connection::SessionId,
+    quota::{Budget, Held},
+    status_page::StatusPage,
+    tenant::Tenant,
+};
+use approxlib::control::Refusal;
 use atp_common::maps::FLOWS;
 use atp_datapath::{ProgressMap, RouteQuery};
 use slab::Slab;
@@ -24,52 +29,63 @@ pub struct FlowRecord {
     pub route: RouteQuery,
     /// The page in which its library reads the state of its lanes.
     pub status: StatusPage,
+    /// The places of its lanes in the budget.
+    #[expect(dead_code, reason = "held until it is dropped")]
+    pub lanes: Held,
 }
 
 /// All flows of a host, at most [`FLOWS`]. An index is reserved first and filled later, because the
 /// flow's ACK ring is created in between.
-#[derive(Default)]
-pub struct Flows(Slab<Option<FlowRecord>>);
+pub struct Flows {
+    entries: Slab<Entry>,
+    budget: Budget,
+}
+
+struct Entry {
+    _place: Held,
+    /// `None` as long as the index is only reserved.
+    flow: Option<FlowRecord>,
+}
+
+impl Default for Flows {
+    fn default() -> Self {
+        Self { entries: Slab::new(), budget: Budget::new("sending sockets", FLOWS as usize) }
+    }
+}
 
 impl Flows {
     /// Reserves an index for a new flow.
-    pub fn reserve(&mut self) -> Result<usize, Refusal> {
-        if self.0.len() >= FLOWS as usize {
-            return refuse(
-                RefusalKind::NoRoom,
-                format!(
-                    "this host has reached its limit of {FLOWS} sending sockets: end some jobs first"
-                ),
-            );
-        }
-        Ok(self.0.insert(None))
+    pub fn reserve(&mut self, owner: Tenant) -> Result<usize, Refusal> {
+        let place = self.budget.take(owner, 1)?;
+        Ok(self.entries.insert(Entry { _place: place, flow: None }))
     }
 
     /// Puts a flow at a reserved index.
     pub fn fill(&mut self, index: usize, flow: FlowRecord) {
-        if let Some(reserved) = self.0.get_mut(index) {
-            *reserved = Some(flow);
+        if let Some(reserved) = self.entries.get_mut(index) {
+            reserved.flow = Some(flow);
         }
     }
 
     /// Frees an index and returns its flow.
     pub fn release(&mut self, index: usize) -> Option<FlowRecord> {
-        self.0.try_remove(index).flatten()
+        self.entries.try_remove(index)?.flow
     }
 
     /// The flow of an index.
     pub fn get(&self, index: usize) -> Option<&FlowRecord> {
-        self.0.get(index)?.as_ref()
+        self.entries.get(index)?.flow.as_ref()
     }
 
     /// The flow of an index, to change it.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut FlowRecord> {
-        self.0.get_mut(index)?.as_mut()
+        self.entries.get_mut(index)?.flow.as_mut()
     }
 
     /// The flows of a job, each with its session.
     pub fn of_job(&self, job: usize) -> Vec<(usize, SessionId)> {
-        let flows = self.0.iter().filter_map(|(index, flow)| Some((index, flow.as_ref()?)));
+        let flows =
+            self.entries.iter().filter_map(|(index, entry)| Some((index, entry.flow.as_ref()?)));
         flows
             .filter(|(_, flow)| flow.job == job)
             .map(|(index, flow)| (index, flow.session))

@@ -1,13 +1,23 @@
-//! The registry of jobs, with their ids and cgroups. `host` copies each change to the datapath.
+//! The registry of jobs. `host` copies each change to the datapath.
+//!
+//! A job is known by its user and its id: an id is a public name that anybody can choose, so users
+//! would lock each other out if they shared all ids. Only the id of a job that is bound to a cgroup
+//! belongs to no other job: egress knows the job of an unregistered packet by its id alone. Root
+//! alone binds jobs.
 
-use super::{clock::monotonic_ns, quota, refuse};
+use super::{
+    clock::monotonic_ns,
+    connection::Peer,
+    quota::{Budget, Held},
+    refuse,
+};
 use approxlib::control::{JobInfo, Refusal, RefusalKind};
 use atp_common::maps::JOBS;
 use slab::Slab;
 use std::path::PathBuf;
 
-/// A connection of the control socket.
-pub type SessionId = u64;
+/// The id and the user of a job.
+pub type JobKey = (u32, u32);
 
 /// The most jobs in one reply. They fit even if every cgroup path has its maximum of 4096 bytes.
 const INFOS_MAX: usize = 32;
@@ -15,7 +25,7 @@ const INFOS_MAX: usize = 32;
 /// One job.
 #[derive(Debug)]
 pub struct JobRecord {
-    /// The job's id, in the header of every packet.
+    /// The job's id, in the header of every packet. Another user's job may have the same.
     pub id: u32,
     /// A name for lists and statistics.
     pub name: Option<String>,
@@ -29,6 +39,7 @@ pub struct JobRecord {
     pub flows: u32,
     /// When it was created, nanoseconds of CLOCK_MONOTONIC.
     pub created_ns: u64,
+    _place: Held,
 }
 
 /// The properties of a new job.
@@ -40,35 +51,31 @@ pub struct NewJob {
     pub name: Option<String>,
     /// The cgroup, with its id.
     pub cgroup: Option<(PathBuf, u64)>,
-    /// The user that asks for it.
-    pub uid: u32,
     /// Whether it ends with its last sending socket.
     pub ephemeral: bool,
 }
 
 /// All jobs of a host, at most [`JOBS`], by index.
-#[derive(Default)]
-pub struct Jobs(Slab<JobRecord>);
+pub struct Jobs {
+    jobs: Slab<JobRecord>,
+    budget: Budget,
+}
+
+impl Default for Jobs {
+    fn default() -> Self {
+        Self { jobs: Slab::new(), budget: Budget::new("jobs", JOBS as usize) }
+    }
+}
 
 impl Jobs {
-    /// Registers a job and returns its index.
-    pub fn create(&mut self, new: NewJob) -> Result<usize, Refusal> {
+    /// Registers a job of a client and returns its index.
+    pub fn create(&mut self, new: NewJob, peer: Peer) -> Result<usize, Refusal> {
         if let Some(name) = &new.name
             && (name.len() > 64 || name.chars().any(char::is_control))
         {
             return refuse(
                 RefusalKind::BadRequest,
                 "the job's name is too long or has control characters: use at most 64 printable bytes",
-            );
-        }
-        let used = self.0.iter().filter(|(_, job)| job.uid == new.uid).count();
-        quota::check(new.uid, used, quota::JOBS_MAX, "jobs")?;
-        if self.0.len() >= JOBS as usize {
-            return refuse(
-                RefusalKind::NoRoom,
-                format!(
-                    "this host has reached its limit of {JOBS} jobs: end one with `atp-user job end`"
-                ),
             );
         }
         if let Some((path, cgroup)) = &new.cgroup
@@ -81,84 +88,122 @@ impl Jobs {
             );
         }
         let id = match new.id {
-            Some(id) if self.by_id(id).is_some() => {
-                return refuse(
-                    RefusalKind::InUse,
-                    format!("job {id} already exists: choose another id"),
-                );
-            }
-            Some(id) => id,
+            Some(id) => self.check_id(id, &new, peer.uid).map(|()| id)?,
             None => self.unused_id(),
         };
-        let NewJob { name, cgroup, uid, ephemeral, .. } = new;
+        let place = self.budget.take(peer.tenant, 1)?;
+        let NewJob { name, cgroup, ephemeral, .. } = new;
         let created_ns = monotonic_ns();
-        Ok(self.0.insert(JobRecord { id, name, cgroup, uid, ephemeral, flows: 0, created_ns }))
+        Ok(self.jobs.insert(JobRecord {
+            id,
+            name,
+            cgroup,
+            uid: peer.uid,
+            ephemeral,
+            flows: 0,
+            created_ns,
+            _place: place,
+        }))
     }
 
     /// Removes a job.
     pub fn remove(&mut self, index: usize) -> Option<JobRecord> {
-        self.0.try_remove(index)
+        self.jobs.try_remove(index)
     }
 
     /// The job of an index.
     pub fn get(&self, index: usize) -> Option<&JobRecord> {
-        self.0.get(index)
+        self.jobs.get(index)
     }
 
     /// The job of an index, to change it.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut JobRecord> {
-        self.0.get_mut(index)
+        self.jobs.get_mut(index)
     }
 
-    /// The job of an id.
-    pub fn by_id(&self, id: u32) -> Option<(usize, &JobRecord)> {
-        self.0.iter().find(|(_, job)| job.id == id)
+    /// The job of a user with this id.
+    pub fn of_user(&self, id: u32, uid: u32) -> Option<(usize, &JobRecord)> {
+        self.with_id(id).find(|(_, job)| job.uid == uid)
+    }
+
+    /// The job with this id that is bound to a cgroup.
+    pub fn bound(&self, id: u32) -> Option<(usize, &JobRecord)> {
+        self.with_id(id).find(|(_, job)| job.cgroup.is_some())
+    }
+
+    fn with_id(&self, id: u32) -> impl Iterator<Item = (usize, &JobRecord)> {
+        self.jobs.iter().filter(move |(_, job)| job.id == id)
     }
 
     /// Whether any job is bound to a cgroup.
     pub fn are_bound(&self) -> bool {
-        self.0.iter().any(|(_, job)| job.cgroup.is_some())
+        self.jobs.iter().any(|(_, job)| job.cgroup.is_some())
     }
 
     /// The job of the first cgroup in `cgroups` that has one.
     pub fn of_cgroups(&self, cgroups: &[u64]) -> Option<(usize, &JobRecord)> {
         cgroups.iter().find_map(|wanted| {
-            self.0.iter().find(|(_, job)| job.cgroup.as_ref().is_some_and(|(_, id)| id == wanted))
+            self.jobs
+                .iter()
+                .find(|(_, job)| job.cgroup.as_ref().is_some_and(|(_, id)| id == wanted))
         })
     }
 
-    /// The job of an id, if user `uid` owns it. Root owns every job.
-    pub fn owned(&self, id: u32, uid: u32) -> Result<(usize, &JobRecord), Refusal> {
-        let Some((index, job)) = self.by_id(id) else {
-            return refuse(
+    /// The job with this id that a client may end: its own one. Root may end every job: that of
+    /// user `wanted`, or else the only one with this id.
+    pub fn owned(&self, id: u32, asker: Peer, wanted: Option<u32>) -> Result<usize, Refusal> {
+        let mut uids: Vec<u32> = self.with_id(id).map(|(_, job)| job.uid).collect();
+        uids.sort_unstable();
+        let uid = match (wanted, &uids[..]) {
+            (Some(uid), _) => uid,
+            (None, [uid]) if asker.is_root() => *uid,
+            (None, [_, ..]) if asker.is_root() => {
+                let users = uids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+                return refuse(
+                    RefusalKind::BadRequest,
+                    format!("the users {users} each have a job {id}: name one of them (--user)"),
+                );
+            }
+            (None, _) => asker.uid,
+        };
+        let owned = self.of_user(id, uid).map(|(index, _)| index);
+        match (owned, &uids[..]) {
+            (Some(index), _) if asker.is_root() || asker.uid == uid => Ok(index),
+            (Some(_), _) => refuse(
+                RefusalKind::NotYours,
+                format!("job {id} belongs to user {uid}: ask as that user or as root"),
+            ),
+            (None, [other, ..]) if wanted.is_none() => refuse(
+                RefusalKind::NotYours,
+                format!("job {id} belongs to user {other}: ask as that user or as root"),
+            ),
+            (None, _) => refuse(
                 RefusalKind::UnknownJob,
                 format!("job {id} doesn't exist on this host: `atp-user job list` lists the jobs"),
-            );
-        };
-        if uid != 0 && uid != job.uid {
-            return refuse(
-                RefusalKind::NotYours,
-                format!("job {id} belongs to user {}: ask as that user or as root", job.uid),
-            );
+            ),
         }
-        Ok((index, job))
     }
 
     /// Counts a closed sending socket; returns whether the job ends with it.
     pub fn flow_closed(&mut self, index: usize) -> bool {
-        self.0.get_mut(index).is_some_and(|job| {
+        self.jobs.get_mut(index).is_some_and(|job| {
             job.flows = job.flows.saturating_sub(1);
             job.ephemeral && job.flows == 0
         })
     }
 
-    /// Jobs with id `from` and above, sorted, as many as one reply holds, and the id of the
-    /// next one. The names and cgroups of other users' jobs are for those who `may_identify`.
-    pub fn infos(&self, from: u32, uid: u32, may_identify: bool) -> (Vec<JobInfo>, Option<u32>) {
-        let mut jobs: Vec<_> =
-            self.0.iter().map(|(_, job)| job).filter(|job| job.id >= from).collect();
-        jobs.sort_unstable_by_key(|job| job.id);
-        let next = jobs.get(INFOS_MAX).map(|job| job.id);
+    /// Jobs from this key on, sorted, as many as one reply holds, and the key of the next one. The
+    /// names and cgroups of other users' jobs are for those who `may_identify`.
+    pub fn infos(
+        &self,
+        from: JobKey,
+        uid: u32,
+        may_identify: bool,
+    ) -> (Vec<JobInfo>, Option<JobKey>) {
+        let jobs = self.jobs.iter().map(|(_, job)| job);
+        let mut jobs: Vec<_> = jobs.filter(|job| job.key() >= from).collect();
+        jobs.sort_unstable_by_key(|job| job.key());
+        let next = jobs.get(INFOS_MAX).map(|job| job.key());
         let info = |job: &JobRecord| match may_identify || job.uid == uid {
             true => job.info(),
             false => JobInfo { name: None, cgroup: None, ..job.info() },
@@ -166,10 +211,29 @@ impl Jobs {
         (jobs.into_iter().take(INFOS_MAX).map(info).collect(), next)
     }
 
+    /// Refuses an id that its user has already, or that a bound job would share.
+    fn check_id(&self, id: u32, new: &NewJob, uid: u32) -> Result<(), Refusal> {
+        let other = match &new.cgroup {
+            Some(_) => self.with_id(id).next(),
+            None => self.bound(id).or_else(|| self.of_user(id, uid)),
+        };
+        let Some((_, other)) = other else { return Ok(()) };
+        let message = match (&other.cgroup, other.uid == uid) {
+            (None, true) => format!("job {id} already exists: choose another id"),
+            (None, false) => format!(
+                "user {} has a job {id}, and a cgroup's job shares its id with no other: choose \
+                 another id, or end that job",
+                other.uid
+            ),
+            (Some(_), _) => format!("job {id} is bound to a cgroup: choose another id"),
+        };
+        refuse(RefusalKind::InUse, message)
+    }
+
     fn unused_id(&self) -> u32 {
         loop {
             let id = rand::random_range(1..=u32::MAX);
-            if self.by_id(id).is_none() {
+            if self.with_id(id).next().is_none() {
                 return id;
             }
         }
@@ -177,6 +241,11 @@ impl Jobs {
 }
 
 impl JobRecord {
+    /// What tells the job from all others.
+    pub const fn key(&self) -> JobKey {
+        (self.id, self.uid)
+    }
+
     /// The job as a reply describes it.
     pub fn info(&self) -> JobInfo {
         JobInfo {
@@ -193,7 +262,13 @@ impl JobRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::tenant::Tenant;
     use approxlib::control::{PACKET_BYTES_MAX, Reply};
+
+    fn user(uid: u32) -> Peer {
+        let tenant = if uid == 0 { Tenant::Root } else { Tenant::User(uid) };
+        Peer { session: 0, uid, pid: 1, tenant }
+    }
 
     fn kind<T: std::fmt::Debug>(result: Result<T, Refusal>) -> RefusalKind {
         result.unwrap_err().kind
@@ -203,10 +278,10 @@ mod tests {
     fn create__gives_every_job_its_own_id() {
         let mut jobs = Jobs::default();
         for _ in 0..JOBS {
-            jobs.create(NewJob::default()).unwrap();
+            jobs.create(NewJob::default(), user(0)).unwrap();
         }
-        assert_eq!(kind(jobs.create(NewJob::default())), RefusalKind::NoRoom);
-        let (mut ids, mut from) = (Vec::new(), Some(0));
+        assert_eq!(kind(jobs.create(NewJob::default(), user(0))), RefusalKind::NoRoom);
+        let (mut ids, mut from) = (Vec::new(), Some((0, 0)));
         while let Some(page) = from {
             let (infos, next) = jobs.infos(page, 0, true);
             ids.extend(infos.iter().map(|job| job.id));
@@ -216,15 +291,14 @@ mod tests {
         assert!(ids.is_sorted_by(|one, next| one < next));
     }
 
+    /// Uid 0 of a container has the rights of its uid alone.
     #[test]
-    fn create__leaves_room_for_other_users() {
+    fn owned__root_of_a_container_is_not_root() {
         let mut jobs = Jobs::default();
-        let mut create = |uid| jobs.create(NewJob { uid, ..NewJob::default() });
-        for _ in 0..quota::JOBS_MAX {
-            create(1000).unwrap();
-        }
-        assert_eq!(kind(create(1000)), RefusalKind::NoRoom);
-        assert!(create(1001).is_ok() && create(0).is_ok());
+        jobs.create(NewJob { id: Some(1), ..NewJob::default() }, user(1000)).unwrap();
+        let contained = Peer { tenant: Tenant::Container(7), ..user(0) };
+        assert_eq!(kind(jobs.owned(1, contained, None)), RefusalKind::NotYours);
+        assert_eq!(kind(jobs.owned(1, contained, Some(1000))), RefusalKind::NotYours);
     }
 
     #[test]
@@ -233,10 +307,12 @@ mod tests {
         for number in 0..JOBS {
             let cgroup = Some((PathBuf::from("\"".repeat(2_048)), number.into()));
             let name = Some("\"".repeat(64));
-            jobs.create(NewJob { cgroup, name, ..NewJob::default() }).unwrap();
+            jobs.create(NewJob { cgroup, name, ..NewJob::default() }, user(0)).unwrap();
         }
-        let (jobs, next) = jobs.infos(0, 0, true);
-        let bytes = serde_json::to_vec(&Reply::Jobs { jobs, next }).unwrap().len();
+        let (jobs, next) = jobs.infos((0, 0), 0, true);
+        let (next, next_uid) = next.unzip();
+        let page = Reply::Jobs { jobs, next, next_uid };
+        let bytes = serde_json::to_vec(&page).unwrap().len();
         assert!(bytes < PACKET_BYTES_MAX, "{bytes}");
     }
 
@@ -246,10 +322,10 @@ mod tests {
         for uid in [1000, 1001] {
             let cgroup = Some((PathBuf::from("/cg"), uid.into()));
             let name = Some("mean".to_owned());
-            jobs.create(NewJob { uid, name, cgroup, ..NewJob::default() }).unwrap();
+            jobs.create(NewJob { name, cgroup, ..NewJob::default() }, user(uid)).unwrap();
         }
         for (uid, may_identify) in [(1000, false), (1001, false), (1002, false), (0, true)] {
-            for job in jobs.infos(0, uid, may_identify).0 {
+            for job in jobs.infos((0, 0), uid, may_identify).0 {
                 let is_named = (job.name.is_some(), job.cgroup.is_some());
                 let expected = may_identify || job.uid == uid;
                 assert_eq!(is_named, (expected, expected), "{job:?} for {uid}");
@@ -261,7 +337,7 @@ mod tests {
     fn flow_closed__only_the_last_one_ends_an_ephemeral_job() {
         let mut jobs = Jobs::default();
         for ephemeral in [true, false] {
-            let job = jobs.create(NewJob { ephemeral, ..NewJob::default() }).unwrap();
+            let job = jobs.create(NewJob { ephemeral, ..NewJob::default() }, user(0)).unwrap();
             jobs.get_mut(job).unwrap().flows = 2;
             assert!(!jobs.flow_closed(job));
             assert_eq!(jobs.flow_closed(job), ephemeral);
@@ -273,12 +349,16 @@ mod tests {
     fn create__refuses_a_taken_id_or_cgroup() {
         let mut jobs = Jobs::default();
         let cgroup = Some((PathBuf::from("/cg/a"), 77));
-        jobs.create(NewJob { id: Some(7), cgroup: cgroup.clone(), ..NewJob::default() }).unwrap();
+        jobs.create(NewJob { id: Some(7), cgroup: cgroup.clone(), ..NewJob::default() }, user(0))
+            .unwrap();
         assert_eq!(
-            kind(jobs.create(NewJob { id: Some(7), ..NewJob::default() })),
+            kind(jobs.create(NewJob { id: Some(7), ..NewJob::default() }, user(0))),
             RefusalKind::InUse
         );
-        assert_eq!(kind(jobs.create(NewJob { cgroup, ..NewJob::default() })), RefusalKind::InUse);
+        assert_eq!(
+            kind(jobs.create(NewJob { cgroup, ..NewJob::default() }, user(0))),
+            RefusalKind::InUse
+        );
     }
 
     #[test]
@@ -286,7 +366,7 @@ mod tests {
         let mut jobs = Jobs::default();
         for (id, cgroup) in [(1, 10), (2, 20)] {
             let cgroup = Some((PathBuf::new(), cgroup));
-            jobs.create(NewJob { id: Some(id), cgroup, ..NewJob::default() }).unwrap();
+            jobs.create(NewJob { id: Some(id), cgroup, ..NewJob::default() }, user(0)).unwrap();
         }
         assert_eq!(jobs.of_cgroups(&[5, 20, 10]).unwrap().1.id, 2);
         assert!(jobs.of_cgroups(&[5]).is_none());
@@ -296,9 +376,62 @@ mod tests {
     #[test]
     fn owned__only_by_its_user_or_root() {
         let mut jobs = Jobs::default();
-        jobs.create(NewJob { id: Some(1), uid: 1000, ..NewJob::default() }).unwrap();
-        assert!(jobs.owned(1, 1000).is_ok() && jobs.owned(1, 0).is_ok());
-        assert_eq!(kind(jobs.owned(1, 1001)), RefusalKind::NotYours);
-        assert_eq!(kind(jobs.owned(2, 0)), RefusalKind::UnknownJob);
+        let one = jobs.create(NewJob { id: Some(1), ..NewJob::default() }, user(1000)).unwrap();
+        assert_eq!(
+            (jobs.owned(1, user(1000), None), jobs.owned(1, user(0), None)),
+            (Ok(one), Ok(one))
+        );
+        assert_eq!(kind(jobs.owned(1, user(1001), None)), RefusalKind::NotYours);
+        assert_eq!(kind(jobs.owned(1, user(1001), Some(1000))), RefusalKind::NotYours);
+        for (asker, wanted) in [(0, None), (0, Some(1000)), (1000, None)] {
+            assert_eq!(kind(jobs.owned(2, user(asker), wanted)), RefusalKind::UnknownJob);
+        }
+        // Each user ends its own one, and root says which.
+        let other = jobs.create(NewJob { id: Some(1), ..NewJob::default() }, user(1001)).unwrap();
+        assert_eq!(
+            (jobs.owned(1, user(1000), None), jobs.owned(1, user(1001), None)),
+            (Ok(one), Ok(other))
+        );
+        assert_eq!(jobs.owned(1, user(0), Some(1001)), Ok(other));
+        let refusal = jobs.owned(1, user(0), None).unwrap_err();
+        assert_eq!(refusal.kind, RefusalKind::BadRequest);
+        assert!(refusal.message.starts_with("the users 1000, 1001 each"), "{}", refusal.message);
+        assert_eq!(kind(jobs.owned(1, user(0), Some(1002))), RefusalKind::UnknownJob);
+    }
+
+    /// A page ends between two jobs of one id, and the list misses and repeats none.
+    #[test]
+    fn infos__pages_by_id_and_user() {
+        let mut jobs = Jobs::default();
+        for uid in 0..3 * INFOS_MAX as u32 {
+            for id in [7, 8] {
+                jobs.create(NewJob { id: Some(id), ..NewJob::default() }, user(uid)).unwrap();
+            }
+        }
+        let (mut listed, mut from) = (Vec::new(), Some((0, 0)));
+        while let Some(page) = from {
+            let (infos, next) = jobs.infos(page, 0, true);
+            listed.extend(infos.iter().map(|job| (job.id, job.uid)));
+            from = next;
+        }
+        let users = |id| (0..3 * INFOS_MAX as u32).map(move |uid| (id, uid));
+        assert_eq!(listed, users(7).chain(users(8)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn create__gives_each_user_its_own_ids_except_those_of_cgroups() {
+        let mut jobs = Jobs::default();
+        let mut create = |id, uid, cgroup: Option<u64>| {
+            let cgroup = cgroup.map(|id| (PathBuf::from("/cg"), id));
+            jobs.create(NewJob { id: Some(id), cgroup, ..NewJob::default() }, user(uid))
+        };
+        create(7, 1000, None).unwrap();
+        create(7, 1001, None).unwrap();
+        assert_eq!(kind(create(7, 1000, None)), RefusalKind::InUse);
+        create(8, 0, Some(77)).unwrap();
+        for (id, uid, cgroup) in [(7, 0, Some(78)), (8, 1000, None), (8, 0, None), (8, 0, Some(78))]
+        {
+            assert_eq!(kind(create(id, uid, cgroup)), RefusalKind::InUse, "{id} of {uid}");
+        }
     }
 }

@@ -117,6 +117,7 @@ impl LaneTable {
             entry: LaneEntry {
                 opened_ns: new.now_ns,
                 job: new.job_id,
+                job_uid_plus_one: u64::from(new.job_uid) + 1,
                 flow: new.flow as u32,
                 group: u32::from(new.group),
                 ..LaneEntry::default()
@@ -160,12 +161,6 @@ impl LaneTable {
     pub fn is_empty(&self) -> bool {
         self.lanes.is_empty()
     }
-
-    /// All lanes, with their indices.
-    pub fn iter(&self) -> impl Iterator<Item = (u16, &ActiveLane)> {
-        self.lanes.iter().map(|(index, lane)| (index as u16, lane))
-    }
-
     /// A lane's entry on the snapshot page.
     pub fn entry(&self, index: u16, tick: &Tick<'_>, progress: GroupProgress) -> Option<LaneEntry> {
         let lane = self.lanes.get(usize::from(index))?;
@@ -222,6 +217,8 @@ impl LaneTable {
 pub struct NewLane {
     /// The job's id.
     pub job_id: u32,
+    /// The job's user.
+    pub job_uid: u32,
     /// The flow's index.
     pub flow: usize,
     /// The lane's group.

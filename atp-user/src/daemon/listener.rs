@@ -4,6 +4,7 @@ use super::{
     client,
     connection::{Connection, Peer},
     host::Host,
+    tenant::{Tenant, Tenants},
     users::Users,
 };
 use anyhow::{Context, Result, bail};
@@ -102,7 +103,12 @@ impl Listener {
     }
 
     /// Serves clients until it is dropped. A failed accept doesn't end it.
-    pub async fn serve(&mut self, host: Rc<RefCell<Host>>, mut users: Users, stop: Rc<Notify>) {
+    pub async fn serve(
+        &mut self,
+        host: Rc<RefCell<Host>>,
+        (mut tenants, mut users): (Tenants, Users),
+        stop: Rc<Notify>,
+    ) {
         // Systemd would start the daemon again with the next client.
         let stop = self.file.is_some().then_some(stop);
         let mut last_warning: Option<Instant> = None;
@@ -112,7 +118,7 @@ impl Listener {
             let admitted = match self.socket.accept().await {
                 Ok(socket) => {
                     let (host, stop) = (host.clone(), stop.clone());
-                    admit(socket, session, &mut users).map(|admitted| {
+                    admit(socket, session, &mut tenants, &mut users).map(|admitted| {
                         if let Some((connection, peer)) = admitted {
                             let client = client::serve(connection, peer, host, stop);
                             tokio::task::spawn_local(client);
@@ -149,20 +155,23 @@ impl FileId {
     }
 }
 
-/// The connection of a client; `None` if its user is too far over its limit.
+/// The connection of a client; `None` if too many connections are over the limit.
 fn admit(
     socket: tokio_seqpacket::UnixSeqpacket,
     session: u64,
+    tenants: &mut Tenants,
     users: &mut Users,
 ) -> io::Result<Option<(Rc<Connection>, Peer)>> {
     let credentials = socket.peer_cred()?;
     let uid = credentials.uid();
-    let connection = Connection::new(socket, users.with_uid(uid)?);
-    let Some(pid) = credentials.pid().filter(|_| !connection.is_surplus()) else {
-        tracing::debug!(uid, "connection closed: user over its limit, or process not visible");
+    let pid = credentials.pid();
+    let tenant = pid.map_or(Tenant::Gone, |pid| tenants.of_peer(&socket, uid, pid));
+    let connection = Connection::new(socket, users.of(tenant));
+    let Some(pid) = pid.filter(|_| !connection.is_surplus()) else {
+        tracing::debug!(uid, "connection closed: over the limit, or process not visible");
         return Ok(None);
     };
-    Ok(Some((Rc::new(connection), Peer { session, uid, pid })))
+    Ok(Some((Rc::new(connection), Peer { session, uid, pid, tenant })))
 }
 
 /// Inspects the path of a control socket.

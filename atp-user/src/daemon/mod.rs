@@ -23,14 +23,17 @@ mod snapshot;
 mod socket_addresses;
 mod stalls;
 mod status_page;
+mod subordinate_ids;
 mod systemd;
 mod telemetry;
+mod tenant;
 mod ticks;
 mod users;
 
 pub(crate) use cgroup::mount_point as cgroup_mount_point;
 pub use leftovers::clean_up;
 pub use run::{Epochs, Options, PacingChoice, Switch, run};
+pub use users::BLOCKING_THREADS;
 
 use approxlib::control::{Refusal, RefusalKind};
 

@@ -7,6 +7,7 @@ use super::{
     listener::Listener,
     stalls::Stalls,
     systemd,
+    tenant::Tenants,
     ticks::Ticks,
     users::Users,
 };
@@ -184,12 +185,14 @@ pub async fn run(options: Options) -> Result<()> {
         None => Listener::bind(&options.socket)?,
     };
     let users = Users::new().context("can't read this network namespace")?;
+    let tenants = Tenants::new().context("can't read /proc")?;
     let (interfaces, pacing) = (datapath.interfaces(), datapath.pacing_name());
     let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings, &options)?));
     let metrics = start_metrics(&options, &host.borrow())?;
     log_start(&options, &interfaces, pacing);
     let clients = LocalSet::new();
-    let served = clients.run_until(serve(&host, &mut listener, users, &options, signals)).await;
+    let served =
+        clients.run_until(serve(&host, &mut listener, (tenants, users), &options, signals)).await;
     // The socket is removed last: `atp-user stop` waits for that.
     drop(clients);
     drop(metrics);
@@ -284,7 +287,7 @@ impl Signals {
 async fn serve(
     host: &Rc<RefCell<Host>>,
     listener: &mut Listener,
-    users: Users,
+    users: (Tenants, Users),
     options: &Options,
     mut signals: Signals,
 ) -> Result<()> {

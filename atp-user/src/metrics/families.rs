@@ -13,6 +13,8 @@ type Total = Counter<f64, AtomicU64>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Of {
+    /// The id of the job's user, who has job ids of its own; empty if the daemon doesn't say.
+    user: Option<u32>,
     /// Not `job`: Prometheus puts the name of its scrape job there.
     job_id: u32,
     group: u8,
@@ -134,9 +136,9 @@ fn programs(registry: &mut Registry, stats: &HostStats) {
 type GroupMetric = (&'static str, Option<Unit>, &'static str, fn(&[&LaneStats]) -> Option<f64>);
 
 fn groups(registry: &mut Registry, stats: &HostStats) {
-    let mut groups = std::collections::BTreeMap::<(u32, u8), Vec<&LaneStats>>::new();
+    let mut groups = std::collections::BTreeMap::<_, Vec<&LaneStats>>::new();
     for lane in &stats.lanes {
-        groups.entry((lane.job, lane.group.group)).or_default().push(lane);
+        groups.entry((lane.job_uid, lane.job, lane.group.group)).or_default().push(lane);
     }
     let metrics: [GroupMetric; 11] = [
         ("group_lanes", None, "Lanes of the group on this host", |lanes| Some(lanes.len() as f64)),
@@ -183,9 +185,9 @@ fn groups(registry: &mut Registry, stats: &HostStats) {
     ];
     for (name, unit, help, value) in metrics {
         let family = Family::<Of, Value>::default();
-        for ((job, group), lanes) in &groups {
+        for (&(user, job_id, group), lanes) in &groups {
             if let Some(value) = value(lanes) {
-                family.get_or_create(&Of { job_id: *job, group: *group }).set(value);
+                family.get_or_create(&Of { user, job_id, group }).set(value);
             }
         }
         match unit {
@@ -215,6 +217,7 @@ mod tests {
         let lane = |lane, rate_bytes_per_s, loss| LaneStats {
             lane,
             job: 7,
+            job_uid: Some(1000),
             flow: 0,
             identity: None,
             opened_s: 1.0,
@@ -250,10 +253,10 @@ mod tests {
     fn text__sums_lanes_of_a_group_and_ends_as_openmetrics_does() {
         let text = text(&sample(), 9);
         for line in [
-            "atp_group_rate_bytes_per_second{job_id=\"7\",group=\"3\"} 1500.0",
-            "atp_group_advice_bytes_per_second{job_id=\"7\",group=\"3\"} 900.0",
-            "atp_group_loss_ratios{job_id=\"7\",group=\"3\"} 0.3",
-            "atp_group_lost_messages{job_id=\"7\",group=\"3\"} 1.0",
+            "atp_group_rate_bytes_per_second{user=\"1000\",job_id=\"7\",group=\"3\"} 1500.0",
+            "atp_group_advice_bytes_per_second{user=\"1000\",job_id=\"7\",group=\"3\"} 900.0",
+            "atp_group_loss_ratios{user=\"1000\",job_id=\"7\",group=\"3\"} 0.3",
+            "atp_group_lost_messages{user=\"1000\",job_id=\"7\",group=\"3\"} 1.0",
             "atp_datapath_events_total{event=\"too_far\"} 5.0",
             "atp_daemon_interfaces{state=\"tc\"} 1.0",
             "atp_daemon_scrapes_total 9.0",
@@ -261,6 +264,22 @@ mod tests {
             assert!(text.lines().any(|has| has == line), "{line} in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    /// Two users' jobs of one id, and that of a daemon that names no user.
+    #[test]
+    fn text__keeps_the_jobs_of_users_apart() {
+        let mut stats = sample();
+        stats.lanes[1].job_uid = Some(1001);
+        stats.lanes.push(LaneStats { lane: 2, job_uid: None, ..stats.lanes[0].clone() });
+        let text = text(&stats, 0);
+        let rates = text.lines().filter(|line| line.starts_with("atp_group_rate"));
+        let expected =
+            [("1000", "1000.0"), ("1001", "500.0"), ("", "1000.0")].map(|(user, rate)| {
+                let of = format!("{{user=\"{user}\",job_id=\"7\",group=\"3\"}}");
+                format!("atp_group_rate_bytes_per_second{of} {rate}")
+            });
+        assert_eq!(rates.collect::<BTreeSet<_>>(), expected.iter().map(String::as_str).collect());
     }
 
     /// A dashboard would show a round trip of 0 s, or an advice to send nothing.

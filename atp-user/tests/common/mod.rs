@@ -63,7 +63,7 @@ fn answer(request: &Request, lanes: u16, socket: &Path) -> Answer {
         Request::Snapshot {} => {
             return (serde_json::to_vec(&Reply::Snapshot).unwrap(), vec![snapshot(lanes)]);
         }
-        Request::JobList { .. } => Reply::Jobs { jobs: vec![job()], next: None },
+        Request::JobList { .. } => Reply::Jobs { jobs: vec![job()], next: None, next_uid: None },
         Request::JobCreate { .. } => Reply::Job(job()),
         Request::Stop {} => {
             fs::remove_file(socket).unwrap();

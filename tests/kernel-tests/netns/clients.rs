@@ -329,6 +329,8 @@ fn slow_descriptor(before: &[u8]) -> Result<()> {
     let mut command = pair.a.atp_of_nobody()?;
     command.args(["stats", "--once", "--socket"]).arg(a.socket());
     Process::captured("nobody's stats", command)?.success()?;
+    // A daemon that ends does not wait for the descriptor either.
+    a.stop_by(Signal::SIGTERM)?;
     drop(listener);
     Ok(())
 }

@@ -44,6 +44,7 @@ mod path_mtu;
 mod polite;
 mod requests;
 mod sizes;
+mod tenants;
 mod transfer;
 mod unanswered;
 mod unattended;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         requests::trials(),
         membership::trials(),
         unprivileged::trials(),
+        tenants::trials(),
         forgery::trials(),
         coverage::trials(),
         transfer::independent_of_pacing(),

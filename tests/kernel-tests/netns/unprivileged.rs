@@ -17,14 +17,15 @@ use std::{
     thread,
 };
 use testbed::{
-    Daemon, Family, Finished, Host, Load, PORT, Pair, Process, Sending, TIMEOUT, TestCgroup,
-    wait_for,
+    Daemon, Family, Finished, Host, Load, PORT, Pair, Process, Receiving, Sending, TIMEOUT,
+    TestCgroup, wait_for,
 };
 
 crate::trials! { if missing_for_cgroups:
     unprivileged__may_send_and_receive,
     unprivileged__may_not_stop_the_daemon,
     unprivileged__may_not_touch_jobs_of_others,
+    unprivileged__takes_no_id_from_others,
     unprivileged__may_not_bind_a_cgroup,
     unprivileged__may_not_look_at_paths_as_root,
     unprivileged__may_not_take_all_jobs,
@@ -72,11 +73,40 @@ fn unprivileged__may_not_touch_jobs_of_others() -> Result<()> {
     let a = pair.a.daemon(&[])?;
     let job: JobInfo = serde_json::from_str(&a.ask("job create --json")?)?;
     refused(&pair.a, &a, &format!("job end {}", job.id))?;
+    refused(&pair.a, &a, &format!("job end {} --user 0", job.id))?;
+    ensure!(a.stats()?.jobs == [job], "the job should be as it was");
+    Ok(())
+}
+
+/// A job id is a name in public: `job list` and the metrics show it. Whoever takes it first must
+/// not keep it from others.
+fn unprivileged__takes_no_id_from_others() -> Result<()> {
+    const SQUATTER: libc::uid_t = 1_001;
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
+    let squatted = as_user(SQUATTER, a.socket(), |path| {
+        Ok(Client::connect(path)?.job_create(Some(7), None, None)?)
+    })?;
+    let receiving = Receiving::start(&pair.b, &b, Family::V4, LOAD)?;
     let file = pair.a.folder().join("messages");
     LOAD.write(&file)?;
     let to = pair.b.endpoint(Family::V4, PORT);
-    refused(&pair.a, &a, &format!("send {to} --job {} --file {}", job.id, file.display()))?;
-    ensure!(a.stats()?.jobs == [job], "the job should be as it was");
+    let mut command = pair.a.atp_of_nobody()?;
+    command.args(["send", &to.to_string(), "--json", "--job", "7", "--msr", "0.8", "--socket"]);
+    command.arg(a.socket()).arg("--file").arg(file);
+    let report = Sending::start_with(command)?.finish()?;
+    ensure!((report.job, &report.datapath[..]) == (7, "ebpf"), "{report:?}");
+    ensure!(receiving.finish()?.messages >= report.groups[0].needed, "too few messages");
+    ensure!(a.counter("impersonation")? == 0, "packets of the second job were dropped");
+    // The sender's job ended with it. One that stays is in the list beside the first.
+    let own = as_nobody(&a, |path| Ok(Client::connect(path)?.job_create(Some(7), None, None)?))?;
+    let jobs: Vec<JobInfo> = serde_json::from_str(&a.ask("job list --json")?)?;
+    ensure!(jobs == [squatted.clone(), own], "{jobs:?}");
+    let ambiguous = a.ask("job end 7").map_err(|error| format!("{error:#}"));
+    let told = ambiguous.as_ref().err().is_some_and(|error| error.contains("1001, 65534"));
+    ensure!(told, "root should say whose job ends: {ambiguous:?}");
+    a.ask("job end 7 --user nobody")?;
+    ensure!(a.stats()?.jobs == [squatted], "the other user's job should be as it was");
     Ok(())
 }
 
@@ -191,16 +221,24 @@ const CONNECTIONS_OF_A_USER: usize = 832;
 
 /// Runs `work` on a thread with the user id of `nobody`.
 fn as_nobody<T: Send>(daemon: &Daemon, work: impl FnOnce(&Path) -> Result<T> + Send) -> Result<T> {
-    let socket = daemon.socket().to_owned();
+    as_user(NOBODY, daemon.socket(), work)
+}
+
+/// Runs `work` with a daemon's socket on a thread with this user id.
+pub fn as_user<T: Send>(
+    uid: libc::uid_t,
+    socket: &Path,
+    work: impl FnOnce(&Path) -> Result<T> + Send,
+) -> Result<T> {
     let folder = socket.parent().context("a socket without a folder")?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
     thread::scope(|scope| {
         let worker = scope.spawn(|| {
             // The C library's function would change every thread of the process.
             // SAFETY: the calling thread's user ids are changed, and it ends here.
-            let changed = unsafe { libc::syscall(libc::SYS_setresuid, -1, NOBODY, -1) };
+            let changed = unsafe { libc::syscall(libc::SYS_setresuid, -1, uid, -1) };
             ensure!(changed == 0, "{}", std::io::Error::last_os_error());
-            work(&socket)
+            work(socket)
         });
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
@@ -208,7 +246,7 @@ fn as_nobody<T: Send>(daemon: &Daemon, work: impl FnOnce(&Path) -> Result<T> + S
 
 const NOBODY: libc::uid_t = 65_534;
 
-fn kind<T>(refused: &Result<T, ClientError>) -> Option<RefusalKind> {
+pub fn kind<T>(refused: &Result<T, ClientError>) -> Option<RefusalKind> {
     match refused {
         Err(ClientError::Refused(refusal)) => Some(refusal.kind),
         _ => None,
@@ -221,7 +259,7 @@ fn refused(host: &Host, daemon: &Daemon, line: &str) -> Result<()> {
     expect_refusal(&Process::captured(line, command)?.end(TIMEOUT)?, "refused")
 }
 
-fn expect_refusal(finished: &Finished, word: &str) -> Result<()> {
+pub fn expect_refusal(finished: &Finished, word: &str) -> Result<()> {
     ensure!(finished.status.code() == Some(1), "{finished:?}");
     let error = finished.stderr.lines().find(|line| line.starts_with("error: "));
     ensure!(

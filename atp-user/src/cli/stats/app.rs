@@ -59,8 +59,8 @@ pub struct App {
     order: Vec<usize>,
     /// Whether the order is that of an earlier filter or column.
     is_order_old: bool,
-    /// Names of jobs that have one.
-    job_names: HashMap<u32, String>,
+    /// Names of jobs that have one, by user and id.
+    job_names: HashMap<(Option<u32>, u32), String>,
 }
 
 /// Changes per second between two values.
@@ -117,7 +117,8 @@ impl App {
         self.rates = self.rates.next(&self.stats, &stats);
         self.trouble = None;
         self.history.record(&stats, self.selected_key());
-        let named = stats.jobs.iter().filter_map(|job| Some((job.id, job.name.clone()?)));
+        let named =
+            stats.jobs.iter().filter_map(|job| Some(((Some(job.uid), job.id), job.name.clone()?)));
         self.job_names = named.collect();
         self.stats = stats;
         self.arrange();
@@ -136,7 +137,7 @@ impl App {
 
     /// A lane as a row.
     fn row<'a>(&'a self, lane: &'a LaneStats) -> Row<'a> {
-        Row { lane, job: self.job_names.get(&lane.job).map(String::as_str) }
+        Row { lane, job: self.job_names.get(&(lane.job_uid, lane.job)).map(String::as_str) }
     }
 
     /// The selected row: its position and its lane.

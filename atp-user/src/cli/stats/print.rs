@@ -4,7 +4,7 @@ use super::{
     columns::{Column, Row},
     format,
 };
-use approxlib::control::HostStats;
+use approxlib::control::{HostStats, LaneStats};
 use std::fmt::Write;
 
 /// The columns of the printed table.
@@ -65,12 +65,12 @@ pub fn text(stats: &HostStats) -> String {
 }
 
 fn table(out: &mut String, stats: &HostStats) {
-    let name = |job: u32| stats.jobs.iter().find(|info| info.id == job)?.name.as_deref();
+    let name = |lane: &LaneStats| stats.jobs.iter().find(|job| lane.is_of(job))?.name.as_deref();
     let head: Vec<String> = COLUMNS.iter().map(|column| column.title().to_owned()).collect();
     let lines: Vec<Vec<String>> = stats
         .lanes
         .iter()
-        .map(|lane| COLUMNS.map(|column| column.text(Row { lane, job: name(lane.job) })).to_vec())
+        .map(|lane| COLUMNS.map(|column| column.text(Row { lane, job: name(lane) })).to_vec())
         .collect();
     let widths: Vec<usize> = (0..COLUMNS.len())
         .map(|at| lines.iter().chain([&head]).map(|line| line[at].chars().count()).max())

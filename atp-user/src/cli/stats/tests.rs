@@ -55,6 +55,7 @@ fn lane(index: u16, time: u32) -> LaneStats {
     LaneStats {
         lane: index,
         job: 40 + number % 3,
+        job_uid: Some(1000),
         flow: number / 2,
         identity: (index != 2).then(|| LaneIdentity {
             local: "10.0.0.1:40000".parse().unwrap(),

@@ -3,7 +3,10 @@
 
 mod wake;
 
-use super::quota;
+use super::{
+    quota::{Budget, Held},
+    tenant::Tenant,
+};
 use atp_common::{
     laws::advice::{Span, WINDOW_NS},
     maps::{ADVISED_LANES, LINES, RECEIVER_LANES, arrivals::ArrivalKey},
@@ -36,6 +39,7 @@ pub struct AdviceGiver {
     receivers: BTreeMap<u16, ReceiverLanes>,
     /// By index in the datapath.
     lanes: Slab<CountedLane>,
+    budget: Budget,
     /// The port whose changes were taken in last.
     last_port: u16,
     arrived_ns: u64,
@@ -60,7 +64,7 @@ struct Line {
 
 struct ReceiverLanes {
     map: ArrivingMap,
-    uid: u32,
+    owner: Tenant,
     /// The number of changes that were taken in.
     changes: u64,
     /// By element: the number and the index of its lane. A lane without an index found no room.
@@ -73,13 +77,14 @@ struct CountedLane {
     port: u16,
     element: usize,
     number: u32,
-    uid: u32,
     key: ArrivalKey,
     /// The count at the last tick.
     bytes: WireBytes,
     /// The interface over which it arrives.
     line: Option<u32>,
     advised: Advice,
+    /// The lane's place in the budget, once it is open.
+    _place: Option<Held>,
 }
 
 impl AdviceGiver {
@@ -91,6 +96,7 @@ impl AdviceGiver {
             lines: BTreeMap::new(),
             receivers: BTreeMap::new(),
             lanes: Slab::new(),
+            budget: Budget::new("lanes with advice", ADVISED_LANES as usize),
             last_port: 0,
             arrived_ns: 0,
             counted_ns: 0,
@@ -143,7 +149,7 @@ impl AdviceGiver {
     pub fn add_receiver(
         &mut self,
         port: u16,
-        uid: u32,
+        owner: Tenant,
         map: ArrivingMap,
     ) -> io::Result<[OwnedFd; 2]> {
         let (theirs, waker) = self.wake.listen(Duration::from_nanos(AWAKE_NS / 2))?;
@@ -151,7 +157,7 @@ impl AdviceGiver {
         map.set_asleep(self.asleep);
         let elements = vec![(0, None); RECEIVER_LANES];
         self.receivers
-            .insert(port, ReceiverLanes { map, uid, changes: 0, elements, _waker: waker });
+            .insert(port, ReceiverLanes { map, owner, changes: 0, elements, _waker: waker });
         Ok(fds)
     }
 
@@ -270,7 +276,7 @@ impl AdviceGiver {
         receiver: &mut ReceiverLanes,
         left: &mut usize,
     ) -> bool {
-        let ReceiverLanes { map, elements, uid, .. } = receiver;
+        let ReceiverLanes { map, elements, owner, .. } = receiver;
         // All closed lanes go first: an element may have a key that another one had.
         for (element, known) in elements.iter_mut().enumerate().skip(1) {
             if map.number(element) == known.0 || known.1.is_none() {
@@ -291,19 +297,21 @@ impl AdviceGiver {
             known.1.take().into_iter().for_each(|lane| self.close(counts, lane));
             let lane = (number != 0).then(|| {
                 let key = map.key(element, port);
-                self.open(counts, *uid, CountedLane::new(port, element, number, *uid, key))
+                self.open(counts, *owner, CountedLane::new(port, element, number, key))
             });
             *known = (number, lane.flatten());
         }
         true
     }
 
-    fn open(&mut self, counts: &ArrivalCounts, uid: u32, mut lane: CountedLane) -> Option<u16> {
-        let of_user = self.lanes.iter().filter(|(_, lane)| lane.uid == uid).count();
-        let is_over = uid != 0 && of_user >= quota::ADVISED_LANES_MAX;
-        if is_over || self.lanes.len() >= ADVISED_LANES as usize {
-            return None;
-        }
+    /// `None` without room for it: its sender then gets no advice.
+    fn open(
+        &mut self,
+        counts: &ArrivalCounts,
+        owner: Tenant,
+        mut lane: CountedLane,
+    ) -> Option<u16> {
+        lane._place = Some(self.budget.take(owner, 1).ok()?);
         let entry = self.lanes.vacant_entry();
         let index = entry.key() as u16;
         lane.bytes = counts.lane(index).into();
@@ -322,9 +330,9 @@ impl AdviceGiver {
 }
 
 impl CountedLane {
-    fn new(port: u16, element: usize, number: u32, uid: u32, key: ArrivalKey) -> Self {
+    fn new(port: u16, element: usize, number: u32, key: ArrivalKey) -> Self {
         let (bytes, line, advised) = (WireBytes::default(), None, Advice::NONE);
-        Self { port, element, number, uid, key, bytes, line, advised }
+        Self { port, element, number, key, bytes, line, advised, _place: None }
     }
 }
 

@@ -23,7 +23,7 @@ impl Host {
         peer: Peer,
     ) -> Result<Answer, Refusal> {
         // Refused before the path is opened: another user may control the files along it.
-        if cgroup.is_some() && peer.uid != 0 {
+        if cgroup.is_some() && !peer.is_root() {
             return refuse(
                 RefusalKind::NotYours,
                 "only root may bind a cgroup to a job: ask as root, or leave out --cgroup",
@@ -36,7 +36,7 @@ impl Host {
                 Err(error) => return refuse(RefusalKind::BadRequest, format!("{error:#}")),
             },
         };
-        let index = self.add_job(NewJob { id, name, cgroup, uid: peer.uid, ephemeral: false })?;
+        let index = self.add_job(NewJob { id, name, cgroup, ephemeral: false }, peer)?;
         let info = self
             .jobs
             .get(index)
@@ -45,8 +45,13 @@ impl Host {
         Ok((Reply::Job(info), Vec::new()))
     }
 
-    pub(super) fn job_end(&mut self, id: u32, peer: Peer) -> Result<Answer, Refusal> {
-        let (index, _) = self.jobs.owned(id, peer.uid)?;
+    pub(super) fn job_end(
+        &mut self,
+        id: u32,
+        uid: Option<u32>,
+        peer: Peer,
+    ) -> Result<Answer, Refusal> {
+        let index = self.jobs.owned(id, peer, uid)?;
         let flows = self.flows.of_job(index);
         // Libraries pace and mark in userspace once their connection ends. So it ends before the
         // flows close. The page comes first, because it says that nobody shall register again.
@@ -70,8 +75,8 @@ impl Host {
     }
 
     /// Registers a job here and in the datapath.
-    pub(super) fn add_job(&mut self, new: NewJob) -> Result<usize, Refusal> {
-        let index = self.jobs.create(new)?;
+    pub(super) fn add_job(&mut self, new: NewJob, peer: Peer) -> Result<usize, Refusal> {
+        let index = self.jobs.create(new, peer)?;
         let written = self.write_job(index);
         if written.is_err() {
             self.remove_job(index);

@@ -10,24 +10,26 @@ use super::{
     advice::AdviceGiver,
     batcher::Batcher,
     clock::shared_ns,
-    connection::{Answer, Connection, Peer},
+    connection::{Answer, Connection, Peer, SessionId},
     flows::Flows,
     interface_page::InterfacePage,
     internal,
-    jobs::{Jobs, SessionId},
+    jobs::Jobs,
     known_paths::KnownPaths,
     lanes::{LaneTable, Tick},
+    quota::{self, Budget},
     refuse,
     sessions::Sessions,
     snapshot::{Facts, SnapshotPages},
     socket_addresses::UdpEndpoints,
     telemetry::TelemetryThread,
+    tenant::Tenant,
 };
 use anyhow::{Context, Result as AnyResult};
 use approxlib::control::{CoverageStats, Refusal, RefusalKind, Reply, Request, Snapshot};
 use atp_common::{
     laws::{RateLaw, Rules, lane::Settings},
-    maps::{GroupProgress, PortEntry, ReceivedAdvice},
+    maps::{GroupProgress, LANES, PortEntry, ReceivedAdvice},
     units::{PodBool, Rate},
 };
 use atp_datapath::{Datapath, DatapathError};
@@ -60,6 +62,8 @@ pub struct Host {
     jobs: Jobs,
     sessions: Sessions,
     lanes: LaneTable,
+    lane_budget: Budget,
+    receiver_ports: Budget,
     known_paths: KnownPaths,
     rings: RingMaker,
     first_lane: Rc<Notify>,
@@ -119,6 +123,8 @@ impl Host {
             jobs: Jobs::default(),
             sessions: Sessions::default(),
             lanes: LaneTable::new(options.tick()),
+            lane_budget: Budget::new("lanes", LANES as usize),
+            receiver_ports: Budget::new("receiving ports", quota::RECEIVER_PORTS),
             known_paths: KnownPaths::default(),
             rings: Batcher::new(ack_rings.batch_max(), move |flows| ack_rings.renew(flows)),
             first_lane,
@@ -177,11 +183,13 @@ impl Host {
     ) -> Result<Answer, Refusal> {
         match request {
             Request::JobCreate { id, name, cgroup } => self.job_create(id, name, cgroup, peer),
-            Request::JobList { from } => {
+            Request::JobList { from, from_uid } => {
+                let from = (from, from_uid.unwrap_or(0));
                 let (jobs, next) = self.jobs.infos(from, peer.uid, sees_everything(peer));
-                Ok((Reply::Jobs { jobs, next }, Vec::new()))
+                let (next, next_uid) = next.unzip();
+                Ok((Reply::Jobs { jobs, next, next_uid }, Vec::new()))
             }
-            Request::JobEnd { id } => self.job_end(id, peer),
+            Request::JobEnd { id, uid } => self.job_end(id, uid, peer),
             Request::ReceiverOpen {} => self.receiver_open(endpoints?, peer),
             Request::Hello { .. }
             | Request::SenderOpen { .. }
@@ -269,7 +277,7 @@ impl Host {
         for flow in session.flows {
             self.close_flow(flow);
         }
-        for port in session.receiver_ports {
+        for (port, _) in session.receiver_ports {
             self.free_port(port);
         }
     }
@@ -277,16 +285,16 @@ impl Host {
     fn receiver_open(&mut self, endpoints: UdpEndpoints, peer: Peer) -> Result<Answer, Refusal> {
         let port = endpoints.local.port;
         self.check_port(port)?;
-        self.sessions.check_receiver_ports(peer.uid)?;
+        let place = self.receiver_ports.take(peer.tenant, 1)?;
         let session = self.sessions.of_peer(peer)?;
         let entry = PortEntry::receiver(endpoints.local.address);
         self.datapath.set_port(port, entry).map_err(internal)?;
         self.ports.insert(port, peer.session);
-        session.receiver_ports.push(port);
+        session.receiver_ports.push((port, place));
         let mut fds = vec![self.interfaces.as_fd().try_clone_to_owned().map_err(internal)?];
         if let Some(advice) = &mut self.advice {
             let map = self.datapath.new_arriving_map().map_err(internal)?;
-            fds.extend(advice.add_receiver(port, peer.uid, map).map_err(internal)?);
+            fds.extend(advice.add_receiver(port, peer.tenant, map).map_err(internal)?);
         }
         Ok((Reply::Receiver, fds))
     }
@@ -335,7 +343,7 @@ fn law_name(law: RateLaw) -> &'static str {
 /// Whether a client is root or the daemon's own user. Such a client may stop the daemon, and sees
 /// the names, addresses and processes of all users.
 fn sees_everything(peer: Peer) -> bool {
-    peer.uid == 0 || peer.uid == nix::unistd::geteuid().as_raw()
+    peer.is_root() || peer.tenant == Tenant::User(nix::unistd::geteuid().as_raw())
 }
 
 /// The progress of a group that its sender reports; the default if the flow is closed.

@@ -7,10 +7,10 @@ use super::{
         connection::{Answer, Peer},
         flows::FlowRecord,
         internal,
-        jobs::NewJob,
+        jobs::{JobRecord, NewJob},
         known_paths::Ends,
-        lanes::{ActiveLane, NewLane},
-        quota, refuse,
+        lanes::NewLane,
+        refuse,
         sessions::Session,
         socket_addresses::{Endpoint, UdpEndpoints},
         status_page::StatusPage,
@@ -113,8 +113,8 @@ impl Host {
     /// Reserves an index for a new flow, and returns the maker of its ACK ring.
     ///
     /// Another thread creates the ring: that takes longer than the control loop can wait.
-    pub fn reserve_flow(&mut self) -> Result<(usize, RingMaker), Refusal> {
-        Ok((self.flows.reserve()?, self.rings.clone()))
+    pub fn reserve_flow(&mut self, peer: Peer) -> Result<(usize, RingMaker), Refusal> {
+        Ok((self.flows.reserve(peer.tenant)?, self.rings.clone()))
     }
 
     /// Opens a flow at a reserved index. Frees the index if that fails.
@@ -161,46 +161,45 @@ impl Host {
         granted
     }
 
-    /// The job of a sender: the named one, that of its cgroup, or a new one that ends with its last
-    /// socket. Returns whether the job is new.
+    /// The job of a sender: the user's one with this id, that of its cgroup, or a new one that ends
+    /// with its last socket. Returns whether the job is new.
     fn job_of_sender(&mut self, id: Option<u32>, peer: Peer) -> Result<(usize, bool), Refusal> {
         // Most hosts bind no job, and need not read the cgroups of every sender.
         let cgroups = match self.jobs.are_bound() {
             true => cgroup::ids_of_process(peer.pid),
             false => Vec::new(),
         };
-        let own = self.jobs.of_cgroups(&cgroups).map(|(index, _)| index);
-        let existing = match id {
-            Some(id) if self.jobs.by_id(id).is_some() => {
-                let (index, job) = self.jobs.owned(id, peer.uid)?;
-                // Egress would drop every packet of this socket.
-                if job.cgroup.is_some() && own != Some(index) {
-                    return refuse(
-                        RefusalKind::NotYours,
-                        format!(
-                            "job {id} is bound to a cgroup that this process is not in: start the process there"
-                        ),
-                    );
-                }
-                Some(index)
-            }
-            Some(_) => None,
-            None => own,
-        };
-        if let Some(own) = own
-            && existing != Some(own)
+        let own = self.jobs.of_cgroups(&cgroups).map(|(index, job)| (index, job.id));
+        // Refused as a mistake of the request: a library that went on in userspace would send
+        // packets that egress drops.
+        if let Some((_, own)) = own
+            && id.is_some_and(|id| id != own)
         {
-            let id = self.jobs.get(own).map_or(0, |job| job.id);
             return refuse(
-                RefusalKind::NotYours,
-                format!("this process is in the cgroup of job {id}: it can send for that job only"),
+                RefusalKind::BadRequest,
+                format!(
+                    "this process is in the cgroup of job {own}: it can send for that job only"
+                ),
             );
         }
-        match existing {
+        if own.is_none()
+            && let Some(id) = id
+            && self.jobs.bound(id).is_some()
+        {
+            return refuse(
+                RefusalKind::BadRequest,
+                format!(
+                    "job {id} is bound to a cgroup that this process is not in: start the process there"
+                ),
+            );
+        }
+        let own = own.map(|(index, _)| index);
+        let of_user = |id| self.jobs.of_user(id, peer.uid).map(|(index, _)| index);
+        match own.or_else(|| id.and_then(of_user)) {
             Some(index) => Ok((index, false)),
             None => {
-                let new = NewJob { id, uid: peer.uid, ephemeral: true, ..NewJob::default() };
-                Ok((self.add_job(new)?, true))
+                let new = NewJob { id, ephemeral: true, ..NewJob::default() };
+                Ok((self.add_job(new, peer)?, true))
             }
         }
     }
@@ -213,8 +212,7 @@ impl Host {
         ring: OwnedFd,
         peer: Peer,
     ) -> Result<Answer, Refusal> {
-        self.sessions.check_flows(peer.uid)?;
-        self.check_lanes(open.groups.len(), peer.uid)?;
+        let lanes = self.lane_budget.take(peer.tenant, open.groups.len())?;
         // Zero is left out, because a forger would guess it first.
         let cookie = open.cookie.unwrap_or_else(|| rand::random_range(1..=u32::MAX));
         let (local, remote) = (open.local.address, open.remote.address);
@@ -244,6 +242,7 @@ impl Host {
                 progress,
                 route: open.route,
                 status,
+                lanes,
             },
         );
         session.flows.push(flow);
@@ -260,16 +259,6 @@ impl Host {
         Ok((Reply::Sender(grant), vec![ring, progress_fd, status_fd]))
     }
 
-    /// Refuses lanes that exceed the user's limit.
-    fn check_lanes(&self, more: usize, uid: u32) -> Result<(), Refusal> {
-        let of_user = |lane: &ActiveLane| {
-            let session = self.flows.get(lane.flow).map(|flow| flow.session);
-            session.and_then(|session| self.sessions.get(session)).is_some_and(|s| s.uid == uid)
-        };
-        let used = self.lanes.iter().filter(|(_, lane)| of_user(lane)).count();
-        quota::check(uid, used + more - 1, quota::LANES_MAX, "lanes")
-    }
-
     /// Opens the flow's lanes and registers them in the datapath. The port comes last: from then on
     /// the flow's packets are paced.
     fn start_flow(&mut self, index: usize, open: &SenderOpen, peer: Peer) -> Result<(), Refusal> {
@@ -277,7 +266,7 @@ impl Host {
         let Some(flow) = self.flows.get_mut(index) else {
             return Err(internal("the flow has ended"));
         };
-        let job_id = self.jobs.get(flow.job).map_or(0, |job| job.id);
+        let (job_id, job_uid) = self.jobs.get(flow.job).map_or((0, 0), JobRecord::key);
         if self.lanes.is_empty() {
             self.first_lane.notify_one();
         }
@@ -288,6 +277,7 @@ impl Host {
             let burst_bytes_max = if msr.is_exact() { 0 } else { self.burst_bytes_max };
             let lane = NewLane {
                 job_id,
+                job_uid,
                 flow: index,
                 group,
                 settings: Settings { exact: msr.is_exact().into(), ..self.settings },

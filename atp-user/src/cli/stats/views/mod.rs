@@ -150,7 +150,7 @@ mod jobs {
     }
 
     fn line(job: &JobInfo, lanes: &[LaneStats]) -> Line<'static> {
-        let own = || lanes.iter().filter(|lane| lane.job == job.id);
+        let own = || lanes.iter().filter(|lane| lane.is_of(job));
         let cgroup =
             job.cgroup.as_ref().map_or_else(|| "-".into(), |path| path.display().to_string());
         Line::raw(format!(
