@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, ClientError, GroupOpen, JobInfo, RefusalKind};
+use atp_tests::user::as_user;
 use nix::sys::{
     resource::{Resource, getrlimit, setrlimit},
     socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket},
@@ -14,7 +15,6 @@ use std::{
         unix::fs::PermissionsExt,
     },
     path::Path,
-    thread,
 };
 use testbed::{
     Daemon, Family, Finished, Host, Load, PORT, Pair, Process, Sending, TIMEOUT, TestCgroup,
@@ -194,16 +194,7 @@ fn as_nobody<T: Send>(daemon: &Daemon, work: impl FnOnce(&Path) -> Result<T> + S
     let socket = daemon.socket().to_owned();
     let folder = socket.parent().context("a socket without a folder")?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
-    thread::scope(|scope| {
-        let worker = scope.spawn(|| {
-            // The C library's function would change every thread of the process.
-            // SAFETY: the calling thread's user ids are changed, and it ends here.
-            let changed = unsafe { libc::syscall(libc::SYS_setresuid, -1, NOBODY, -1) };
-            ensure!(changed == 0, "{}", std::io::Error::last_os_error());
-            work(&socket)
-        });
-        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    as_user(NOBODY, || work(&socket))
 }
 
 const NOBODY: libc::uid_t = 65_534;
