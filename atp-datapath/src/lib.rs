@@ -31,6 +31,7 @@ mod progress;
 mod route;
 mod stats;
 mod table;
+mod udp_sockets;
 
 pub use ack_mark::AckMark;
 pub use ack_rings::AckRings;
@@ -50,6 +51,7 @@ pub use progress::ProgressMap;
 pub use route::names_of_carriers;
 pub use route::{Route, RouteQuery};
 pub use stats::{Meter, ProgramStats};
+pub use udp_sockets::{UdpSocketId, UdpSockets};
 
 use atp_common::{
     maps::{Config, Flow, Job, PortEntry},

@@ -61,7 +61,10 @@ impl Query {
                     io::Error::new(io::ErrorKind::InvalidData, error.to_string())
                 })?;
                 match message.payload {
-                    NetlinkPayload::Done(_) => return Ok(found),
+                    NetlinkPayload::Done(done) if done.code == 0 => return Ok(found),
+                    NetlinkPayload::Done(done) => {
+                        return Err(io::Error::from_raw_os_error(done.code.abs()));
+                    }
                     NetlinkPayload::Error(error) if error.code.is_none() => return Ok(found),
                     NetlinkPayload::Error(error) => return Err(error.to_io()),
                     NetlinkPayload::InnerMessage(inner) => found.push(inner),

@@ -33,7 +33,8 @@ pub fn run(ctx: &XdpContext) -> Result<(), Verdict> {
 /// Consumes an ACK or PROBE-ACK for a registered sender. Anything else is foreign.
 #[inline(always)]
 pub fn acknowledgment<H: Hook + log::Hook>(hook: &H, datagram: &Datagram) -> Result<(), Verdict> {
-    let index = flow::sending_from(datagram.destination_port).ok_or(Verdict::Foreign)?;
+    let sender = flow::sender_at(datagram.destination_port).ok_or(Verdict::Foreign)?;
+    let index = u32::from(sender.flow);
     let (header, body) = match datagram.header().map_err(|_| Verdict::Foreign)? {
         (header, Kind::Ack) => (header, None),
         (header, Kind::ProbeAck) => (header, Some(datagram.probe_body().ok_or(Verdict::Foreign)?)),

@@ -37,7 +37,7 @@ pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
         return ack::write(ctx);
     }
     let datagram = parse::of_skb(ctx).ok_or(Verdict::Foreign)?;
-    let Some((index, flow)) = flow_of(&datagram) else {
+    let Some((index, flow)) = flow_of(ctx, &datagram) else {
         return check_unregistered(ctx, config, &datagram);
     };
     count_seen(index);
@@ -102,14 +102,16 @@ fn count_seen(flow: u32) {
     }
 }
 
-/// The registered flow of a packet with its index, by ports and addresses.
+/// The registered flow of a packet with its index, by ports, addresses and socket.
 #[inline(always)]
-fn flow_of(datagram: &Datagram) -> Option<(u32, &'static Flow)> {
-    let index = flow::sending_from(datagram.source_port)?;
+fn flow_of(ctx: &TcContext, datagram: &Datagram) -> Option<(u32, &'static Flow)> {
+    let entry = flow::sender_at(datagram.source_port)?;
+    let index = u32::from(entry.flow);
     let (source, destination) = datagram.addresses();
     let local = End { address: source, port: datagram.source_port };
     let remote = End { address: destination, port: datagram.destination_port };
-    Some((index, flow::between(index, &local, &remote)?))
+    let flow = flow::between(index, &local, &remote)?;
+    flow::is_from_socket_of(ctx, entry).then_some((index, flow))
 }
 
 /// Checks DATA, FIN or TERMS of a socket that isn't registered for sending, which a library paces
@@ -129,7 +131,9 @@ fn check_unregistered(
     }
     if let Kind::Receipt = kind {
         let (source, _) = datagram.addresses();
-        if flow::receives_at(&End { address: source, port: datagram.source_port }) {
+        let local = End { address: source, port: datagram.source_port };
+        let receiver = flow::receiver_at(&local);
+        if receiver.is_some_and(|receiver| flow::is_from_socket_of(ctx, receiver)) {
             arrived::admit(datagram, &header);
         }
         return Err(Verdict::Foreign);

@@ -2,21 +2,30 @@
 
 use crate::maps::{FLOWS, JOBS, LANE_CONTROL, LANE_STATE, PORTS};
 use atp_common::maps::{
-    Flow, JOB_ACTIVE, Job, LANE_NONE, LaneControl, LaneState, PORT_RECEIVER, PORT_SENDER,
+    Flow, JOB_ACTIVE, Job, LANE_NONE, LaneControl, LaneState, PORT_RECEIVER, PORT_SENDER, PortEntry,
 };
+use aya_ebpf::{helpers::generated::bpf_get_socket_cookie, programs::TcContext};
 
-/// The index of the flow that is registered as sending from `port`.
+/// The registration of a sender at `port`.
 #[inline(always)]
-pub fn sending_from(port: u16) -> Option<u32> {
-    let entry = PORTS.get(u32::from(port))?;
-    if entry.role == PORT_SENDER { Some(u32::from(entry.flow)) } else { None }
+pub fn sender_at(port: u16) -> Option<&'static PortEntry> {
+    PORTS.get(u32::from(port)).filter(|entry| entry.role == PORT_SENDER)
 }
 
-/// Whether a receiver is registered at this end.
+/// The registration of a receiver at this end.
 #[inline(always)]
-pub fn receives_at(end: &End) -> bool {
-    let Some(entry) = PORTS.get(u32::from(end.port)) else { return false };
-    entry.role == PORT_RECEIVER && is_bound_to(&entry.address, &end.address)
+pub fn receiver_at(end: &End) -> Option<&'static PortEntry> {
+    let entry = PORTS.get(u32::from(end.port))?;
+    (entry.role == PORT_RECEIVER && is_bound_to(&entry.address, &end.address)).then_some(entry)
+}
+
+/// Whether a packet that leaves comes from the registered socket. Packets that arrive have no
+/// socket yet: for them a registration holds until the daemon notices that its socket is closed.
+#[inline(always)]
+pub fn is_from_socket_of(ctx: &TcContext, entry: &PortEntry) -> bool {
+    // SAFETY: the program's context; 0 if the packet has no socket.
+    let socket = || unsafe { bpf_get_socket_cookie(ctx.skb.skb.cast()) };
+    entry.socket == PortEntry::ANY_SOCKET || entry.socket == socket()
 }
 
 /// Whether a socket that is bound to `bound` gets packets to `address`.

@@ -28,7 +28,7 @@ pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
     let datagram = datagram.ok_or(Verdict::Foreign)?;
     let (_, address) = datagram.addresses();
     let end = End { address, port: datagram.destination_port };
-    if is_for_this_host(ctx) && flow::receives_at(&end) {
+    if is_for_this_host(ctx) && flow::receiver_at(&end).is_some() {
         return receive(ctx, &datagram);
     }
     // The XDP program consumes acknowledgments earlier. This call serves devices to which XDP can't

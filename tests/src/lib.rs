@@ -7,3 +7,4 @@ pub mod kernel_lock;
 pub mod packets;
 pub mod prog_run;
 pub mod took;
+pub mod user;

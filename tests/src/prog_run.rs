@@ -149,7 +149,7 @@ impl Rig {
         let job = Job { cgroup: 0, id: JOB, state: JOB_ACTIVE };
         datapath.add_job(JOB_INDEX, &job)?;
         let rings = [Ring::new(&datapath, FLOW_IPV4)?, Ring::new(&datapath, FLOW_IPV6)?];
-        let receiver = PortEntry::receiver([0; 16]);
+        let receiver = PortEntry::receiver([0; 16], PortEntry::ANY_SOCKET);
         datapath.set_port(RECEIVER.port, receiver)?;
         let rig = Self { datapath, rings };
         rig.renew_lane();
@@ -168,7 +168,7 @@ impl Rig {
     pub fn use_flow(&self, ipv6: bool) -> Result<()> {
         let index = if ipv6 { FLOW_IPV6 } else { FLOW_IPV4 };
         self.datapath.set_flow(u32::from(index), &flow(ipv6))?;
-        let sender = PortEntry::sender(index);
+        let sender = PortEntry::sender(index, PortEntry::ANY_SOCKET);
         Ok(self.datapath.set_port(SENDER.port, sender)?)
     }
 

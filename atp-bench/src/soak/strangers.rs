@@ -184,7 +184,7 @@ fn take_jobs(control: &Path) -> Result<u64> {
             Err(error) => return Err(error.into()),
         }
     }
-    jobs.iter().try_for_each(|job| client.job_end(*job))?;
+    jobs.iter().try_for_each(|job| client.job_end(*job, None))?;
     Ok(jobs.len() as u64)
 }
 

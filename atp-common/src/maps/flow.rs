@@ -7,31 +7,42 @@ pub const PORT_SENDER: u8 = 1;
 pub const PORT_RECEIVER: u8 = 2;
 
 /// The role of a local UDP port; element `port` of an array of 65,536. All zero: no role.
+///
+/// A registration is one of a socket, not of its port. Other sockets may have the same port: beside
+/// this one (`SO_REUSEPORT`), or after it, until the daemon notices that it is closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct PortEntry {
-    /// [`PORT_SENDER`], [`PORT_RECEIVER`] or 0.
-    pub role: u8,
-    /// Zero.
-    pub reserved: u8,
-    /// For a sender: its element in the array of flows.
-    pub flow: u16,
+    /// The kernel's cookie of the registered socket, which it gives to no other one until the host
+    /// restarts; or [`PortEntry::ANY_SOCKET`].
+    pub socket: u64,
     /// For a receiver: the address that it is bound to, in the form of [`Flow::local`]. `0.0.0.0`
     /// means every IPv4 address, `::` every address.
     pub address: [u8; 16],
+    /// For a sender: its element in the array of flows.
+    pub flow: u16,
+    /// [`PORT_SENDER`], [`PORT_RECEIVER`] or 0.
+    pub role: u8,
+    /// Zero.
+    pub reserved: [u8; 5],
 }
 
-const _: () = assert!(size_of::<PortEntry>() == 20);
+const _: () = assert!(size_of::<PortEntry>() == 32);
 
 impl PortEntry {
+    /// Instead of a cookie: packets of every socket. For runs of single programs
+    /// (`BPF_PROG_TEST_RUN`), whose packets come from a new socket each. No socket has this cookie,
+    /// and the daemon registers none with it.
+    pub const ANY_SOCKET: u64 = 0;
+
     /// The entry of a registered sender's port.
-    pub const fn sender(flow: u16) -> Self {
-        Self { role: PORT_SENDER, reserved: 0, flow, address: [0; 16] }
+    pub const fn sender(flow: u16, socket: u64) -> Self {
+        Self { socket, address: [0; 16], flow, role: PORT_SENDER, reserved: [0; 5] }
     }
 
     /// The entry of a receiver's port that is bound to `address`.
-    pub const fn receiver(address: [u8; 16]) -> Self {
-        Self { role: PORT_RECEIVER, reserved: 0, flow: 0, address }
+    pub const fn receiver(address: [u8; 16], socket: u64) -> Self {
+        Self { socket, address, flow: 0, role: PORT_RECEIVER, reserved: [0; 5] }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{
     clock::monotonic_ns,
+    closed_sockets,
     connection::{Answer, Connection, Peer},
     host::{Host, SenderOpen},
     internal, refuse,
@@ -62,6 +63,9 @@ async fn exchange(
         } else {
             connection.user().inspect(fds, permit).await
         };
+        if let Ok(endpoints) = &endpoints {
+            closed_sockets::free_port_for(&endpoints.id(), host).await;
+        }
         let (reply, fds) = match Request::parse(&buffer[..len], &mut version) {
             Ok(Request::Hello { .. }) => {
                 let protocol = version.unwrap_or(PROTOCOL);

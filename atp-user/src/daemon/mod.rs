@@ -5,6 +5,7 @@ mod batcher;
 mod cgroup;
 mod client;
 mod clock;
+mod closed_sockets;
 mod connection;
 mod flows;
 mod host;

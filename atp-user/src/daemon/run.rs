@@ -2,6 +2,7 @@
 
 use super::{
     clock::monotonic_ns,
+    closed_sockets,
     host::{Host, lane_settings},
     interface_lock::{InterfaceLock, prepare_state_dir},
     listener::Listener,
@@ -293,6 +294,7 @@ async fn serve(
 ) -> Result<()> {
     let stop = Rc::new(Notify::new());
     let mut clients = std::pin::pin!(listener.serve(host.clone(), users, stop.clone()));
+    let mut watched = std::pin::pin!(closed_sockets::watch(host));
     let first_lane = host.borrow().first_lane();
     let mut ticks = Ticks::new(options.tick(), TICK_WITHOUT_LANES, first_lane)
         .context("can't have a timer for the control loop")?;
@@ -315,6 +317,7 @@ async fn serve(
                 host.borrow_mut().look_at_interfaces();
             }
             () = &mut clients => break,
+            never = &mut watched => match never {},
             () = stop.notified() => break,
             Some(()) = next(&mut signals.hang_up) => break,
             _ = signals.interrupt.recv() => break,

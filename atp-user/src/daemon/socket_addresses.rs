@@ -1,10 +1,12 @@
-//! Reads the addresses of a UDP socket that a client passes to the daemon.
+//! Reads the addresses and the cookie of a UDP socket that a client passes to the daemon.
 //!
-//! The daemon asks the socket itself: the descriptor proves that the client owns the port.
+//! The daemon asks the socket itself: the descriptor proves that the client owns the port, as long
+//! as the socket is open.
 
-use super::refuse;
+use super::{internal, refuse};
 use approxlib::control::{Refusal, RefusalKind};
-use atp_common::maps::Flow;
+use atp_common::maps::{Flow, PortEntry};
+use atp_datapath::UdpSocketId;
 use nix::{
     getsockopt_impl, libc, sockopt_impl,
     sys::socket::{
@@ -45,6 +47,15 @@ sockopt_impl!(
     u32
 );
 
+sockopt_impl!(
+    /// The kernel's name of a socket, which no other one gets until the host restarts.
+    SocketCookie,
+    GetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_COOKIE,
+    u64
+);
+
 /// A network namespace, by the kernel's cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkNamespace(u64);
@@ -80,6 +91,20 @@ pub struct UdpEndpoints {
     pub interface: u32,
     /// The socket's mark; 0 for none.
     pub mark: u32,
+    /// The socket's cookie; not 0.
+    pub cookie: u64,
+}
+
+impl UdpEndpoints {
+    /// The socket, for questions to the kernel.
+    pub fn id(&self) -> UdpSocketId {
+        UdpSocketId {
+            cookie: self.cookie,
+            local: self.local.socket_address(),
+            remote: self.remote.map(|remote| remote.socket_address()),
+            interface: self.interface,
+        }
+    }
 }
 
 /// The endpoints of the bound UDP socket in `fds`, which must hold nothing else.
@@ -104,6 +129,10 @@ pub fn inspect(fds: &[OwnedFd], namespace: NetworkNamespace) -> Result<UdpEndpoi
             "the socket in this request is in another network namespace than the daemon: run a daemon there, or go on without one",
         );
     }
+    let cookie = getsockopt(socket, SocketCookie).map_err(internal)?;
+    if cookie == PortEntry::ANY_SOCKET {
+        return Err(internal("the kernel gave the socket no cookie"));
+    }
     let bound = getsockopt(socket, BoundInterface).unwrap_or(0);
     let remote = remote(socket).filter(|remote| remote.port != 0);
     Ok(UdpEndpoints {
@@ -111,6 +140,7 @@ pub fn inspect(fds: &[OwnedFd], namespace: NetworkNamespace) -> Result<UdpEndpoi
         remote,
         interface: if bound != 0 { bound } else { remote.map_or(0, |remote| remote.scope) },
         mark: getsockopt(socket, sockopt::Mark).unwrap_or(0),
+        cookie,
     })
 }
 
@@ -175,7 +205,8 @@ mod tests {
         let port = socket.local_addr().unwrap().port();
         let unconnected = inspect_here(socket.try_clone().unwrap()).unwrap();
         let local = Endpoint { address: Flow::mapped([127, 0, 0, 1]), port, scope: 0 };
-        let expected = UdpEndpoints { local, remote: None, interface: 0, mark: 0 };
+        let cookie = getsockopt(&socket, SocketCookie).unwrap();
+        let expected = UdpEndpoints { local, remote: None, interface: 0, mark: 0, cookie };
         assert_eq!(unconnected, expected);
         socket.connect("127.0.0.1:4747").unwrap();
         let remote = Endpoint { port: 4747, ..local };

@@ -21,6 +21,7 @@ mod bad_network;
 mod beside_tcp;
 mod cleanup;
 mod clients;
+mod closed_sockets;
 mod collective;
 mod congestion;
 mod coverage;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         collective::trials(),
         harness::trials(),
         clients::trials(),
+        closed_sockets::trials(),
         bad_input::trials(),
         link_local::trials(),
         alternative_names::trials(),

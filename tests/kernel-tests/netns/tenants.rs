@@ -1,7 +1,7 @@
 //! Tests that budgets and rights go by the owner of a client, whatever its user id: subordinate
 //! ids, user namespaces, PID namespaces.
 
-use crate::unprivileged::{as_user, expect_refusal, kind};
+use crate::unprivileged::{expect_refusal, kind, with_socket_as};
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, JobInfo, RefusalKind};
 use nix::{
@@ -35,7 +35,7 @@ const SUBORDINATE: libc::uid_t = 3_000_000;
 
 /// Creates jobs until the daemon refuses; returns how many there were.
 fn create_all(uid: libc::uid_t, socket: &Path) -> Result<usize> {
-    as_user(uid, socket, |path| {
+    with_socket_as(uid, socket, |path| {
         let client = Client::connect(path)?;
         for created in 0.. {
             let job = client.job_create(None, None, None);
@@ -52,7 +52,7 @@ fn create_all(uid: libc::uid_t, socket: &Path) -> Result<usize> {
 fn expect_room(socket: &Path) -> Result<()> {
     for uid in [OTHER, 0] {
         let create = |path: &Path| Ok(Client::connect(path)?.job_create(None, None, None)?);
-        as_user(uid, socket, create).with_context(|| format!("a job of user {uid}"))?;
+        with_socket_as(uid, socket, create).with_context(|| format!("a job of user {uid}"))?;
     }
     Ok(())
 }
@@ -143,12 +143,9 @@ fn in_user_namespace(pair: &Pair, line: &str) -> Result<Output> {
 fn tenants__root_of_a_pid_namespace_is_not_root() -> Result<()> {
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
-    let job =
-        as_user(
-            OTHER,
-            a.socket(),
-            |path| Ok(Client::connect(path)?.job_create(None, None, None)?),
-        )?;
+    let job = with_socket_as(OTHER, a.socket(), |path| {
+        Ok(Client::connect(path)?.job_create(None, None, None)?)
+    })?;
     for request in ["stop".to_owned(), format!("job end {}", job.id)] {
         let mut command: Command = pair.a.namespace.command("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
@@ -173,7 +170,7 @@ fn tenants__many_users_make_few_threads() -> Result<()> {
     let no_socket = File::open("/dev/null")?;
     let mut clients = Vec::new();
     for uid in 10_000..10_000 + USERS {
-        clients.push(as_user(uid, a.socket(), |path| {
+        clients.push(with_socket_as(uid, a.socket(), |path| {
             let client = Client::connect(path)?;
             // A thread looks at the descriptor, and closes it.
             let refused = client.receiver_open(no_socket.as_fd());

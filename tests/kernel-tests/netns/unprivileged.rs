@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, ClientError, GroupOpen, JobInfo, RefusalKind};
+use atp_tests::user::as_user;
 use nix::sys::{
     resource::{Resource, getrlimit, setrlimit},
     socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket},
@@ -14,7 +15,6 @@ use std::{
         unix::fs::PermissionsExt,
     },
     path::Path,
-    thread,
 };
 use testbed::{
     Daemon, Family, Finished, Host, Load, PORT, Pair, Process, Receiving, Sending, TIMEOUT,
@@ -84,7 +84,7 @@ fn unprivileged__takes_no_id_from_others() -> Result<()> {
     const SQUATTER: libc::uid_t = 1_001;
     let pair = Pair::new()?;
     let (a, b) = (pair.a.daemon(&[])?, pair.b.daemon(&[])?);
-    let squatted = as_user(SQUATTER, a.socket(), |path| {
+    let squatted = with_socket_as(SQUATTER, a.socket(), |path| {
         Ok(Client::connect(path)?.job_create(Some(7), None, None)?)
     })?;
     let receiving = Receiving::start(&pair.b, &b, Family::V4, LOAD)?;
@@ -221,27 +221,18 @@ const CONNECTIONS_OF_A_USER: usize = 832;
 
 /// Runs `work` on a thread with the user id of `nobody`.
 fn as_nobody<T: Send>(daemon: &Daemon, work: impl FnOnce(&Path) -> Result<T> + Send) -> Result<T> {
-    as_user(NOBODY, daemon.socket(), work)
+    with_socket_as(NOBODY, daemon.socket(), work)
 }
 
 /// Runs `work` with a daemon's socket on a thread with this user id.
-pub fn as_user<T: Send>(
+pub fn with_socket_as<T: Send>(
     uid: libc::uid_t,
     socket: &Path,
     work: impl FnOnce(&Path) -> Result<T> + Send,
 ) -> Result<T> {
     let folder = socket.parent().context("a socket without a folder")?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
-    thread::scope(|scope| {
-        let worker = scope.spawn(|| {
-            // The C library's function would change every thread of the process.
-            // SAFETY: the calling thread's user ids are changed, and it ends here.
-            let changed = unsafe { libc::syscall(libc::SYS_setresuid, -1, uid, -1) };
-            ensure!(changed == 0, "{}", std::io::Error::last_os_error());
-            work(socket)
-        });
-        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    as_user(uid, || work(socket))
 }
 
 const NOBODY: libc::uid_t = 65_534;

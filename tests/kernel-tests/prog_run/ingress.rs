@@ -98,7 +98,7 @@ fn only_the_bound_address_answers() -> Result<()> {
         (other_ipv4, false, false),
         (other_ipv6, false, false),
     ] {
-        rig.datapath.set_port(port, PortEntry::receiver(bound))?;
+        rig.datapath.set_port(port, PortEntry::receiver(bound, PortEntry::ANY_SOCKET))?;
         for (ipv6, answers) in [(false, answers_ipv4), (true, answers_ipv6)] {
             let before = rig.counter("data_arrived")?;
             let shape = Shape { ipv6, ..Shape::default() };

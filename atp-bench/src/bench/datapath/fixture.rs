@@ -101,7 +101,7 @@ impl Fixture {
         for (index, ends) in [v4(), v6()].iter().enumerate() {
             open_flow(&datapath, index as u16, ends)?;
         }
-        datapath.set_port(RECEIVER_PORT, PortEntry::receiver([0; 16]))?;
+        datapath.set_port(RECEIVER_PORT, PortEntry::receiver([0; 16], PortEntry::ANY_SOCKET))?;
         for (index, ends) in (0..).zip([v4(), v6()]) {
             let key = ArrivalKey {
                 source: mapped(ends.source.0),
@@ -155,7 +155,7 @@ fn open_flow(datapath: &Datapath, index: u16, ends: &Ends) -> Result<()> {
         lanes: [index; GROUPS],
     };
     datapath.set_flow(u32::from(index), &flow)?;
-    let port = PortEntry::sender(index);
+    let port = PortEntry::sender(index, PortEntry::ANY_SOCKET);
     datapath.set_port(ends.source.1, port)?;
     Ok(())
 }

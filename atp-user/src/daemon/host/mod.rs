@@ -2,8 +2,10 @@
 
 mod coverage;
 mod job_requests;
+mod registrations;
 mod senders;
 
+use self::registrations::Registration;
 pub use self::senders::SenderOpen;
 use super::{
     Options,
@@ -73,8 +75,8 @@ pub struct Host {
     burst_bytes_max: u32,
     /// The highest rate of a lane, if the operator has set it.
     rate_max: Option<Rate>,
-    /// Registered ports: a port belongs to one client.
-    ports: HashMap<u16, SessionId>,
+    /// Registered sockets, by port.
+    registrations: HashMap<u16, Registration>,
     /// The error of the last attempt to change rates.
     rates_error: Option<String>,
     coverage: CoverageStats,
@@ -131,7 +133,7 @@ impl Host {
             advice,
             burst_bytes_max,
             rate_max: options.rate_max_bytes_per_s.map(Rate::from_bytes_per_s),
-            ports: HashMap::new(),
+            registrations: HashMap::new(),
             rates_error: None,
             coverage: CoverageStats::default(),
             coverage_warned: None,
@@ -287,9 +289,11 @@ impl Host {
         self.check_port(port)?;
         let place = self.receiver_ports.take(peer.tenant, 1)?;
         let session = self.sessions.of_peer(peer)?;
-        let entry = PortEntry::receiver(endpoints.local.address);
+        let socket = endpoints.id();
+        let entry = PortEntry::receiver(endpoints.local.address, socket.cookie);
         self.datapath.set_port(port, entry).map_err(internal)?;
-        self.ports.insert(port, peer.session);
+        let registration = Registration { session: peer.session, flow: None, socket };
+        self.registrations.insert(port, registration);
         session.receiver_ports.push((port, place));
         let mut fds = vec![self.interfaces.as_fd().try_clone_to_owned().map_err(internal)?];
         if let Some(advice) = &mut self.advice {
@@ -297,30 +301,6 @@ impl Host {
             fds.extend(advice.add_receiver(port, peer.tenant, map).map_err(internal)?);
         }
         Ok((Reply::Receiver, fds))
-    }
-
-    /// Refuses a port that another client holds. Frees that of a client that has ended.
-    fn check_port(&mut self, port: u16) -> Result<(), Refusal> {
-        let Some(&holder) = self.ports.get(&port) else { return Ok(()) };
-        // A client that ended just before this request may not have been noticed yet.
-        if self.sessions.get(holder).is_some_and(|session| session.connection.is_closed()) {
-            self.close_session(holder);
-        }
-        if self.ports.contains_key(&port) {
-            return refuse(
-                RefusalKind::InUse,
-                format!("UDP port {port} is already registered: use another port"),
-            );
-        }
-        Ok(())
-    }
-
-    fn free_port(&mut self, port: u16) {
-        self.ports.remove(&port);
-        if let Some(advice) = &mut self.advice {
-            advice.remove_receiver(self.datapath.arrivals(), port);
-        }
-        warn_on_error(self.datapath.set_port(port, PortEntry::default()));
     }
 }
 

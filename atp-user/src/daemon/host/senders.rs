@@ -15,7 +15,9 @@ use super::{
         socket_addresses::{Endpoint, UdpEndpoints},
         status_page::StatusPage,
     },
-    Host, RingMaker, tick_of, warn_on_error,
+    Host, RingMaker,
+    registrations::Registration,
+    tick_of, warn_on_error,
 };
 use approxlib::control::{GroupOpen, KnownPath, Refusal, RefusalKind, Reply, SenderGrant};
 use atp_common::{
@@ -23,7 +25,7 @@ use atp_common::{
     maps::{ACK_RING_WORDS, Flow, GROUPS, GroupProgress, LANE_NONE, PortEntry},
     units::{Msr, Rate},
 };
-use atp_datapath::{Datapath, DatapathError, ProgressMap, RouteQuery};
+use atp_datapath::{Datapath, DatapathError, ProgressMap, RouteQuery, UdpSocketId};
 use std::{
     os::fd::{AsFd, OwnedFd},
     rc::Rc,
@@ -37,6 +39,7 @@ pub struct SenderOpen {
     groups: Vec<NewGroup>,
     local: Endpoint,
     remote: Endpoint,
+    socket: UdpSocketId,
     /// The route of its packets.
     pub route: RouteQuery,
 }
@@ -92,7 +95,7 @@ impl SenderOpen {
                 "an MSR in this request is above 1: give at most 1",
             );
         };
-        let UdpEndpoints { local, remote: Some(remote), interface, mark } = endpoints else {
+        let UdpEndpoints { local, remote: Some(remote), interface, mark, .. } = endpoints else {
             return refuse(
                 RefusalKind::BadRequest,
                 "the socket in this request is not connected: connect it first",
@@ -100,7 +103,7 @@ impl SenderOpen {
         };
         let (from, to) = (local.socket_address(), remote.socket_address());
         let route = RouteQuery { local: from, remote: to, interface, mark, uid };
-        Ok(Self { id, cookie, groups, local, remote, route })
+        Ok(Self { id, cookie, groups, local, remote, socket: endpoints.id(), route })
     }
 
     /// Whether the flow existed before, in userspace.
@@ -250,7 +253,9 @@ impl Host {
             job.flows += 1;
         }
         self.publish_job(job);
-        self.ports.insert(open.local.port, peer.session);
+        let registration =
+            Registration { session: peer.session, flow: Some(flow), socket: open.socket };
+        self.registrations.insert(open.local.port, registration);
         if let Err(refusal) = self.start_flow(flow, open, peer) {
             self.close_flow(flow);
             return Err(refusal);
@@ -307,7 +312,7 @@ impl Host {
         }
         let entry = flow.entry;
         self.datapath.set_flow(index as u32, &entry).map_err(internal)?;
-        let port = PortEntry::sender(index as u16);
+        let port = PortEntry::sender(index as u16, open.socket.cookie);
         self.datapath.set_port(entry.local_port, port).map_err(internal)
     }
 
