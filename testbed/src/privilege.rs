@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getegid, geteuid};
 
-use crate::namespace::Namespace;
+use crate::namespace::{NOBODY, Namespace};
 
 /// The advice where user namespaces are refused.
 const GRANT: &str = "allow them (Debian: `sysctl kernel.unprivileged_userns_clone=1`; Ubuntu: \
@@ -81,6 +81,23 @@ fn unshare_user() -> Result<(), Errno> {
         }
     }
     unshare(CloneFlags::CLONE_NEWUSER)
+}
+
+/// Runs `work` on a thread with the user id of `nobody`, in this thread's network namespace.
+///
+/// # Errors
+/// The error of `work`, or the kernel's refusal to change the user id.
+pub fn as_nobody<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            // The C library's function would change every thread of the process.
+            // SAFETY: the calling thread's user ids are changed, and it ends here.
+            let changed = unsafe { libc::syscall(libc::SYS_setresuid, -1, NOBODY, -1) };
+            Errno::result(changed).context("can't become nobody")?;
+            work()
+        });
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 fn try_in_child() -> io::Result<()> {

@@ -46,8 +46,17 @@ struct Build {
     epochs: String,
 }
 
-/// The state of a host as OpenMetrics text. `scrapes` is the number of those before.
-pub fn text(stats: &HostStats, scrapes: u64) -> String {
+/// The scrapes before this one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scrapes {
+    /// Scrapes that were answered.
+    pub answered: u64,
+    /// Connections that were closed to make room.
+    pub evicted: u64,
+}
+
+/// The state of a host as OpenMetrics text.
+pub fn text(stats: &HostStats, scrapes: Scrapes) -> String {
     let mut registry = Registry::with_prefix("atp");
     host(registry.sub_registry_with_prefix("daemon"), stats, scrapes);
     programs(&mut registry, stats);
@@ -58,7 +67,7 @@ pub fn text(stats: &HostStats, scrapes: u64) -> String {
     out
 }
 
-fn host(registry: &mut Registry, stats: &HostStats, scrapes: u64) {
+fn host(registry: &mut Registry, stats: &HostStats, scrapes: Scrapes) {
     let info = Family::<Build, Value>::default();
     let build = Build {
         version: env!("CARGO_PKG_VERSION"),
@@ -91,9 +100,15 @@ fn host(registry: &mut Registry, stats: &HostStats, scrapes: u64) {
     }
     let help = "Interfaces, by the hook that consumes ACKs or the reason why there is none";
     registry.register("interfaces", help, interfaces);
-    let scraped = Total::default();
-    scraped.inc_by(scrapes as f64);
-    registry.register("scrapes", "Scrapes of these metrics before this one", scraped);
+    let help = "Connections for these metrics that were closed to make room for others";
+    for (name, help, count) in [
+        ("scrapes", "Scrapes of these metrics before this one", scrapes.answered),
+        ("scrape_connections_evicted", help, scrapes.evicted),
+    ] {
+        let total = Total::default();
+        total.inc_by(count as f64);
+        registry.register(name, help, total);
+    }
     let skipped = Total::default();
     skipped.inc_by(stats.skipped_entries as f64);
     let help = "Entries of the snapshot page that these metrics left out, because the daemon was \
@@ -248,7 +263,7 @@ mod tests {
 
     #[test]
     fn text__sums_lanes_of_a_group_and_ends_as_openmetrics_does() {
-        let text = text(&sample(), 9);
+        let text = text(&sample(), Scrapes { answered: 9, evicted: 3 });
         for line in [
             "atp_group_rate_bytes_per_second{job_id=\"7\",group=\"3\"} 1500.0",
             "atp_group_advice_bytes_per_second{job_id=\"7\",group=\"3\"} 900.0",
@@ -257,6 +272,7 @@ mod tests {
             "atp_datapath_events_total{event=\"too_far\"} 5.0",
             "atp_daemon_interfaces{state=\"tc\"} 1.0",
             "atp_daemon_scrapes_total 9.0",
+            "atp_daemon_scrape_connections_evicted_total 3.0",
         ] {
             assert!(text.lines().any(|has| has == line), "{line} in\n{text}");
         }
@@ -269,7 +285,7 @@ mod tests {
         let mut stats = sample();
         let unknown = ["atp_group_messages{", "atp_group_rtt_seconds{", "atp_group_advice_bytes"];
         let has = |stats: &HostStats| {
-            let text = text(stats, 0);
+            let text = text(stats, Scrapes::default());
             unknown.map(|name| text.lines().any(|line| line.starts_with(name)))
         };
         assert_eq!(has(&stats), [true; 3]);
@@ -282,7 +298,7 @@ mod tests {
     /// A dashboard or an alert with a name that doesn't exist shows nothing, and nobody notices.
     #[test]
     fn text__has_every_name_of_dashboard_and_alerts() {
-        let text = text(&sample(), 0);
+        let text = text(&sample(), Scrapes::default());
         let has: BTreeSet<&str> =
             text.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/monitoring");

@@ -34,6 +34,7 @@ mod library;
 mod link_local;
 mod marking;
 mod membership;
+mod metrics;
 mod mixed;
 mod network;
 mod offload;
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
         overlap::trials(),
         requests::trials(),
         membership::trials(),
+        metrics::trials(),
         unprivileged::trials(),
         forgery::trials(),
         coverage::trials(),

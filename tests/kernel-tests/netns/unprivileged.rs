@@ -14,11 +14,10 @@ use std::{
         unix::fs::PermissionsExt,
     },
     path::Path,
-    thread,
 };
 use testbed::{
     Daemon, Family, Finished, Host, Load, PORT, Pair, Process, Sending, TIMEOUT, TestCgroup,
-    wait_for,
+    privilege, wait_for,
 };
 
 crate::trials! { if missing_for_cgroups:
@@ -189,24 +188,12 @@ const JOBS_OF_A_USER: usize = 256;
 /// The daemon's limit of connections per user.
 const CONNECTIONS_OF_A_USER: usize = 832;
 
-/// Runs `work` on a thread with the user id of `nobody`.
+/// Runs `work` as the user `nobody`, who may reach the daemon's socket.
 fn as_nobody<T: Send>(daemon: &Daemon, work: impl FnOnce(&Path) -> Result<T> + Send) -> Result<T> {
-    let socket = daemon.socket().to_owned();
-    let folder = socket.parent().context("a socket without a folder")?;
+    let folder = daemon.socket().parent().context("a socket without a folder")?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
-    thread::scope(|scope| {
-        let worker = scope.spawn(|| {
-            // The C library's function would change every thread of the process.
-            // SAFETY: the calling thread's user ids are changed, and it ends here.
-            let changed = unsafe { libc::syscall(libc::SYS_setresuid, -1, NOBODY, -1) };
-            ensure!(changed == 0, "{}", std::io::Error::last_os_error());
-            work(&socket)
-        });
-        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    privilege::as_nobody(|| work(daemon.socket()))
 }
-
-const NOBODY: libc::uid_t = 65_534;
 
 fn kind<T>(refused: &Result<T, ClientError>) -> Option<RefusalKind> {
     match refused {
