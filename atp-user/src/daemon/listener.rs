@@ -3,6 +3,7 @@
 use super::{
     client,
     connection::{Connection, Peer},
+    folder::Folder,
     host::Host,
     users::Users,
 };
@@ -80,8 +81,7 @@ impl Listener {
             }
         }
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)
-                .with_context(|| format!("can't create the folder {}", parent.display()))?;
+            Folder::create(parent)?.require_own()?;
         }
         let listening = || format!("can't listen on {at}");
         let socket = UnixSeqpacketListener::bind(path).with_context(listening)?;

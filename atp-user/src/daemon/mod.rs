@@ -7,6 +7,7 @@ mod client;
 mod clock;
 mod connection;
 mod flows;
+mod folder;
 mod host;
 mod interface_lock;
 mod interface_page;
@@ -29,7 +30,7 @@ mod ticks;
 mod users;
 
 pub(crate) use cgroup::mount_point as cgroup_mount_point;
-pub use leftovers::clean_up;
+pub use leftovers::{Leftovers, clean_up};
 pub use run::{Epochs, Options, PacingChoice, Switch, run};
 
 use approxlib::control::{Refusal, RefusalKind};

@@ -42,6 +42,7 @@ mod overlap;
 mod pacing;
 mod packet_log;
 mod path_mtu;
+mod planted;
 mod polite;
 mod requests;
 mod sizes;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         sizes::trials(),
         packet_log::trials(),
         path_mtu::trials(),
+        planted::trials(),
         mixed::trials(),
         marking::trials(),
         offload::trials(),

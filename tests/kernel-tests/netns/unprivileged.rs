@@ -11,13 +11,13 @@ use std::{
     net::UdpSocket,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
-        unix::fs::PermissionsExt,
+        unix::fs::{PermissionsExt, chown},
     },
     path::Path,
 };
 use testbed::{
-    Daemon, Family, Finished, Host, Load, PORT, Pair, Process, Sending, TIMEOUT, TestCgroup,
-    privilege, wait_for,
+    Daemon, Family, Finished, Host, Load, NOBODY, PORT, Pair, Process, Sending, TIMEOUT,
+    TestCgroup, privilege, wait_for,
 };
 
 crate::trials! { if missing_for_cgroups:
@@ -173,7 +173,7 @@ fn unprivileged__may_not_run_a_daemon() -> Result<()> {
     let state = pair.a.folder().join("state");
     fs::create_dir(&state)?;
     let mut command = pair.a.atp_of_nobody()?;
-    fs::set_permissions(&state, fs::Permissions::from_mode(0o777))?;
+    chown(&state, Some(NOBODY), Some(NOBODY))?;
     let object = pair.a.folder().join("object");
     fs::copy(testbed::object()?, &object)?;
     command.args(["run", "--iface", "eth0", "--socket"]).arg(state.join("atp.sock"));
