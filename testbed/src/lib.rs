@@ -36,7 +36,7 @@ pub use fault_row::{FaultJob, FaultRow};
 pub use host::{DEVICE, Daemon, Family, Host, Launch, take_logs, v4_counter};
 pub use identity::Identity;
 pub use load::Load;
-pub use namespace::Namespace;
+pub use namespace::{NOBODY, Namespace};
 pub use needs::{
     backend, collective_python, ebpf_object, emulated, faults_object, missing, missing_for_cgroups,
     missing_for_collective, missing_for_fq, missing_for_netem, object, pacing_only, program,

@@ -17,7 +17,9 @@ use nix::unistd::{Gid, Uid, setgid, setgroups, setuid};
 
 /// The folders of the administrator's programs, which an ordinary user's PATH lacks.
 const ADMIN_FOLDERS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-const NOBODY: u32 = 65_534;
+
+/// The number of the user and the group `nobody`.
+pub const NOBODY: u32 = 65_534;
 
 /// A network namespace, shared by its clones. It ends with the last clone and the last process in
 /// it.

@@ -83,13 +83,36 @@ fn unshare_user() -> Result<(), Errno> {
     unshare(CloneFlags::CLONE_NEWUSER)
 }
 
-/// Makes the calling thread another user's, for good. The threads that it starts are that user's too,
-/// the others of the process aren't.
+/// Makes the calling thread another user's, for good, with the group of that number alone. Threads
+/// that it starts are that user's too, the others of the process aren't.
+///
+/// # Errors
+/// The kernel's refusal.
 pub fn become_user(uid: u32) -> Result<()> {
-    // The C library's function would change every thread of the process.
-    // SAFETY: the calling thread's user ids are changed.
-    let changed = unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) };
-    Ok(Errno::result(changed).map(drop).with_context(|| format!("can't become user {uid}"))?)
+    // The C library's functions would change every thread of the process.
+    // SAFETY: no memory is read, as the list of groups is empty. The calling thread's ids change.
+    unsafe {
+        Errno::result(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()))
+            .and_then(|_| Errno::result(libc::syscall(libc::SYS_setresgid, uid, uid, uid)))
+            .and_then(|_| Errno::result(libc::syscall(libc::SYS_setresuid, uid, uid, uid)))
+    }
+    .map(drop)
+    .with_context(|| format!("can't become user {uid}"))
+}
+
+/// Runs `work` on a thread of this user, in this thread's network namespace. Descriptors that the
+/// thread opens stay usable.
+///
+/// # Errors
+/// The error of `work`, or the kernel's refusal to change the user id.
+pub fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            become_user(uid)?;
+            work()
+        });
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 fn try_in_child() -> io::Result<()> {

@@ -7,4 +7,3 @@ pub mod kernel_lock;
 pub mod packets;
 pub mod prog_run;
 pub mod took;
-pub mod user;

@@ -22,15 +22,13 @@ use approxlib::control::{Client, ClientError};
 use atp_common::wire::Kind;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use testbed::{
-    Daemon, Host, Namespace, PORT, Star, one_group,
+    Daemon, Host, NOBODY, Namespace, PORT, Star, one_group,
     privilege::become_user,
     wire::{Claim, forged, is_for_sender, spoof_v4, wrong_cookie},
 };
 
 /// The address of each daemon's metrics.
 pub const METRICS: &str = "127.0.0.1:9747";
-/// The user `nobody`.
-const STRANGER: u32 = 65_534;
 /// The user that scrapes the metrics.
 const SCRAPER: u32 = 1_001;
 /// The time between two attempts of a local stranger.
@@ -109,7 +107,7 @@ fn strangers<'a>(star: &'a Star, control: &'a Path, targets: &'a Targets) -> Vec
     let receiver = SocketAddrV4::new(to.ipv4, PORT);
     let local = |what, work| {
         let namespace = &from.namespace;
-        Stranger { who: "local user", what, namespace, uid: STRANGER, pause: PAUSE, work }
+        Stranger { who: "local user", what, namespace, uid: NOBODY, pause: PAUSE, work }
     };
     let flood = |who, host: &'a Host, uid, forges| {
         let mut number = 0;
@@ -130,7 +128,7 @@ fn strangers<'a>(star: &'a Star, control: &'a Path, targets: &'a Targets) -> Vec
             pause: PAUSE,
             work: Box::new(scrape),
         },
-        flood("local user", from, STRANGER, false),
+        flood("local user", from, NOBODY, false),
         flood("other host", other, 0, false),
         flood("other host that forges addresses", other, 0, true),
     ]

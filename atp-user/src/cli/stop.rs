@@ -54,10 +54,16 @@ fn clean_up(args: &Args, no_daemon: ClientError) -> Result<()> {
     if !nix::unistd::geteuid().is_root() {
         return Err(no_daemon.into());
     }
-    let removed = daemon::clean_up(&args.control.socket, &args.state_dir)?;
+    let daemon::Leftovers { removed, kept } =
+        daemon::clean_up(&args.control.socket, &args.state_dir)?;
     if removed.is_empty() {
         return Err(no_daemon.into());
     }
-    say!("no daemon was running; removed the remains of a crashed one: {}", removed.join(", "));
+    let kept = match kept.as_slice() {
+        [] => String::new(),
+        kept => format!("; left alone, as no file of a daemon: {}", kept.join(", ")),
+    };
+    let removed = removed.join(", ");
+    say!("no daemon was running; removed the remains of a crashed one: {removed}{kept}");
     Ok(())
 }

@@ -2,30 +2,49 @@
 //! programs.
 
 use super::{
+    folder::{Folder, Planted},
     interface_lock::InterfaceLock,
     listener::{self, SocketFile},
 };
 use anyhow::Result;
 use std::path::Path;
 
-/// Removes everything that no running daemon of this network namespace uses; returns a list of it.
-pub fn clean_up(socket: &Path, state_dir: &Path) -> Result<Vec<String>> {
-    let mut removed = Vec::new();
+/// The remains of a crashed daemon, in words.
+#[derive(Debug, Default)]
+pub struct Leftovers {
+    /// Things that were removed.
+    pub removed: Vec<String>,
+    /// Names in the daemon's folders that have something else than the daemon's files.
+    pub kept: Vec<String>,
+}
+
+/// Removes everything that no running daemon of this network namespace uses.
+///
+/// The folders may belong to the daemon's user, who is not trusted.
+pub fn clean_up(socket: &Path, state_dir: &Path) -> Result<Leftovers> {
+    let mut leftovers = Leftovers::default();
     for interface in atp_datapath::own_qdiscs()? {
         if atp_datapath::has_daemon(&interface)? {
             continue;
         }
         // A daemon that is starting or stopping holds the lock. Dropping this one removes the file.
-        let _lock = match state_dir.is_dir() {
-            true => Some(InterfaceLock::take(state_dir, &interface)?),
-            false => None,
+        let lock = Folder::open(state_dir)?.map(|folder| InterfaceLock::borrow(folder, &interface));
+        let _lock = match lock.transpose() {
+            Err(error) if error.is::<Planted>() => {
+                leftovers.kept.push(error.to_string());
+                None
+            }
+            lock => lock?,
         };
         atp_datapath::remove_own_qdisc(&interface)?;
-        removed.push(format!("the qdisc of {interface}"));
+        leftovers.removed.push(format!("the qdisc of {interface}"));
     }
-    if listener::inspect(socket)? == SocketFile::Stale {
+    // In another user's folder the name may mean another file after each look at it.
+    let folder = Folder::open(socket.parent().unwrap_or(socket)).ok().flatten();
+    let is_own = folder.is_some_and(|folder| folder.require_own().is_ok());
+    if is_own && listener::inspect(socket)? == SocketFile::Stale {
         listener::remove(socket)?;
-        removed.push(format!("the socket {}", socket.display()));
+        leftovers.removed.push(format!("the socket {}", socket.display()));
     }
-    Ok(removed)
+    Ok(leftovers)
 }

@@ -3,6 +3,7 @@
 use super::{
     client,
     connection::{Connection, Peer},
+    folder::Folder,
     host::Host,
     tenant::{Tenant, Tenants},
     users::Users,
@@ -81,8 +82,7 @@ impl Listener {
             }
         }
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)
-                .with_context(|| format!("can't create the folder {}", parent.display()))?;
+            Folder::create(parent)?.require_own()?;
         }
         let listening = || format!("can't listen on {at}");
         let socket = UnixSeqpacketListener::bind(path).with_context(listening)?;

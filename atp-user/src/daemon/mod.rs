@@ -8,6 +8,7 @@ mod clock;
 mod closed_sockets;
 mod connection;
 mod flows;
+mod folder;
 mod host;
 mod interface_lock;
 mod interface_page;
@@ -32,7 +33,7 @@ mod ticks;
 mod users;
 
 pub(crate) use cgroup::mount_point as cgroup_mount_point;
-pub use leftovers::clean_up;
+pub use leftovers::{Leftovers, clean_up};
 pub use run::{Epochs, Options, PacingChoice, Switch, run};
 pub use users::BLOCKING_THREADS;
 

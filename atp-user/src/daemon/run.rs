@@ -3,8 +3,9 @@
 use super::{
     clock::monotonic_ns,
     closed_sockets,
+    folder::Folder,
     host::{Host, lane_settings},
-    interface_lock::{InterfaceLock, prepare_state_dir},
+    interface_lock::InterfaceLock,
     listener::Listener,
     stalls::Stalls,
     systemd,
@@ -166,10 +167,11 @@ pub async fn run(options: Options) -> Result<()> {
     let profile = options.profile.clone().unwrap_or_default();
     let activated = systemd::activated_socket()?;
     raise_descriptor_limit();
-    prepare_state_dir(&options.state_dir)?;
     let mut locks = Vec::new();
     for interface in &options.interfaces {
-        locks.push(InterfaceLock::take(&options.state_dir, interface)?);
+        let folder = Folder::create(&options.state_dir)?;
+        folder.require_own()?;
+        locks.push(InterfaceLock::take(folder, interface)?);
     }
     let settings = lane_settings(
         rate_max(&options)?,

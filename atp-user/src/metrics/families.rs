@@ -48,8 +48,17 @@ struct Build {
     epochs: String,
 }
 
-/// The state of a host as OpenMetrics text. `scrapes` is the number of those before.
-pub fn text(stats: &HostStats, scrapes: u64) -> String {
+/// The scrapes before this one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scrapes {
+    /// Scrapes that were answered.
+    pub answered: u64,
+    /// Connections that were closed to make room.
+    pub evicted: u64,
+}
+
+/// The state of a host as OpenMetrics text.
+pub fn text(stats: &HostStats, scrapes: Scrapes) -> String {
     let mut registry = Registry::with_prefix("atp");
     host(registry.sub_registry_with_prefix("daemon"), stats, scrapes);
     programs(&mut registry, stats);
@@ -60,7 +69,7 @@ pub fn text(stats: &HostStats, scrapes: u64) -> String {
     out
 }
 
-fn host(registry: &mut Registry, stats: &HostStats, scrapes: u64) {
+fn host(registry: &mut Registry, stats: &HostStats, scrapes: Scrapes) {
     let info = Family::<Build, Value>::default();
     let build = Build {
         version: env!("CARGO_PKG_VERSION"),
@@ -93,9 +102,15 @@ fn host(registry: &mut Registry, stats: &HostStats, scrapes: u64) {
     }
     let help = "Interfaces, by the hook that consumes ACKs or the reason why there is none";
     registry.register("interfaces", help, interfaces);
-    let scraped = Total::default();
-    scraped.inc_by(scrapes as f64);
-    registry.register("scrapes", "Scrapes of these metrics before this one", scraped);
+    let help = "Connections for these metrics that were closed to make room for others";
+    for (name, help, count) in [
+        ("scrapes", "Scrapes of these metrics before this one", scrapes.answered),
+        ("scrape_connections_evicted", help, scrapes.evicted),
+    ] {
+        let total = Total::default();
+        total.inc_by(count as f64);
+        registry.register(name, help, total);
+    }
     let skipped = Total::default();
     skipped.inc_by(stats.skipped_entries as f64);
     let help = "Entries of the snapshot page that these metrics left out, because the daemon was \
@@ -251,7 +266,7 @@ mod tests {
 
     #[test]
     fn text__sums_lanes_of_a_group_and_ends_as_openmetrics_does() {
-        let text = text(&sample(), 9);
+        let text = text(&sample(), Scrapes { answered: 9, evicted: 3 });
         for line in [
             "atp_group_rate_bytes_per_second{user=\"1000\",job_id=\"7\",group=\"3\"} 1500.0",
             "atp_group_advice_bytes_per_second{user=\"1000\",job_id=\"7\",group=\"3\"} 900.0",
@@ -260,6 +275,7 @@ mod tests {
             "atp_datapath_events_total{event=\"too_far\"} 5.0",
             "atp_daemon_interfaces{state=\"tc\"} 1.0",
             "atp_daemon_scrapes_total 9.0",
+            "atp_daemon_scrape_connections_evicted_total 3.0",
         ] {
             assert!(text.lines().any(|has| has == line), "{line} in\n{text}");
         }
@@ -272,7 +288,7 @@ mod tests {
         let mut stats = sample();
         stats.lanes[1].job_uid = Some(1001);
         stats.lanes.push(LaneStats { lane: 2, job_uid: None, ..stats.lanes[0].clone() });
-        let text = text(&stats, 0);
+        let text = text(&stats, Scrapes::default());
         let rates = text.lines().filter(|line| line.starts_with("atp_group_rate"));
         let expected =
             [("1000", "1000.0"), ("1001", "500.0"), ("", "1000.0")].map(|(user, rate)| {
@@ -288,7 +304,7 @@ mod tests {
         let mut stats = sample();
         let unknown = ["atp_group_messages{", "atp_group_rtt_seconds{", "atp_group_advice_bytes"];
         let has = |stats: &HostStats| {
-            let text = text(stats, 0);
+            let text = text(stats, Scrapes::default());
             unknown.map(|name| text.lines().any(|line| line.starts_with(name)))
         };
         assert_eq!(has(&stats), [true; 3]);
@@ -301,7 +317,7 @@ mod tests {
     /// A dashboard or an alert with a name that doesn't exist shows nothing, and nobody notices.
     #[test]
     fn text__has_every_name_of_dashboard_and_alerts() {
-        let text = text(&sample(), 0);
+        let text = text(&sample(), Scrapes::default());
         let has: BTreeSet<&str> =
             text.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/monitoring");

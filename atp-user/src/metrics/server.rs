@@ -1,6 +1,10 @@
 //! Serves metrics over HTTP, on a thread of its own: the control loop doesn't notice.
 
-use super::families;
+mod peer;
+mod places;
+
+use self::{peer::PeerLookup, places::Places};
+use super::families::{self, Scrapes};
 use anyhow::{Context, Result};
 use approxlib::control::Snapshot;
 use http_body_util::Full;
@@ -12,6 +16,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
+use nix::sys::socket::{Backlog, listen};
 use std::{
     cell::RefCell,
     convert::Infallible,
@@ -21,26 +26,25 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::{Semaphore, oneshot},
-    task::LocalSet,
+    net::TcpStream,
+    sync::oneshot,
+    task::{LocalSet, spawn_local, yield_now},
 };
 
 /// The media type of the answer.
 pub const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The most connections at once. More of them wait.
-const CONNECTIONS_MAX: usize = 16;
-
 /// The longest times of a connection. Longer ones are closed.
 #[derive(Clone, Copy, Debug)]
 struct Times {
-    /// From its begin, or the last answer, to the end of a request's header. Clients that wait
-    /// silently take few places for this time only.
-    header: Duration,
-    /// The time of the whole connection, so that one that never ends leaves its place.
+    /// From its begin to the end of the request's head.
+    head: Duration,
+    /// The time of the whole connection, so that a client that doesn't read leaves its place.
     connection: Duration,
 }
 
-const TIMES: Times = Times { header: Duration::from_secs(1), connection: Duration::from_secs(10) };
+const TIMES: Times = Times { head: Duration::from_secs(1), connection: Duration::from_secs(10) };
+/// The longest head of a request.
+const HEAD_BYTES_MAX: usize = 16 << 10;
 /// The delay after a failed accept. The missing resource, such as descriptors, needs time to
 /// return.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -65,6 +69,8 @@ impl Server {
     fn start_with(address: SocketAddr, snapshot: Snapshot, times: Times) -> Result<Self> {
         let failed = || format!("can't serve metrics at {address}: choose another --metrics");
         let listener = TcpListener::bind(address).with_context(failed)?;
+        // Connections that come at once must not fill the queue before the thread runs.
+        listen(&listener, Backlog::MAXCONN).with_context(failed)?;
         listener.set_nonblocking(true).with_context(failed)?;
         let address = listener.local_addr().with_context(failed)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -104,42 +110,59 @@ impl Drop for Server {
     }
 }
 
-/// The snapshot, and the number of scrapes so far.
-type Source = Rc<RefCell<(Snapshot, u64)>>;
+/// What connections share.
+struct Source {
+    snapshot: Snapshot,
+    scrapes: Scrapes,
+    places: Places,
+}
+
+type Shared = Rc<RefCell<Source>>;
 
 async fn serve(listener: TcpListener, snapshot: Snapshot, times: Times) -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let source: Source = Rc::new(RefCell::new((snapshot, 0)));
-    let places = std::sync::Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let (scrapes, places) = (Scrapes::default(), Places::default());
+    let source = Rc::new(RefCell::new(Source { snapshot, scrapes, places }));
+    let lookup = PeerLookup::open();
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return Ok(()) };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, address) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::debug!(%error, "can't accept a scrape");
                 tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             }
         };
-        let source = source.clone();
-        tokio::task::spawn_local(async move {
-            let answer = service_fn(move |request| {
-                let response = answer(&request, &source);
-                async move { Ok::<_, Infallible>(response) }
-            });
-            let mut http = http1::Builder::new();
-            let http = http.timer(TokioTimer::new()).header_read_timeout(times.header);
-            let connection = http.serve_connection(TokioIo::new(stream), answer);
-            let ended = tokio::time::timeout(times.connection, connection).await;
-            if let Ok(Err(error)) = ended {
-                tracing::debug!(%error, "a scrape failed");
-            }
-            drop(place);
-        });
+        if let Ok(local) = stream.local_addr() {
+            let peer = lookup.peer(address, local);
+            let Source { scrapes, places, .. } = &mut *source.borrow_mut();
+            scrapes.evicted += u64::from(places.make_room(peer));
+            let (source, number) = (source.clone(), places.next_number());
+            places.add(peer, spawn_local(connection(stream, number, source, times)));
+        }
+        // A request that is there is read before its connection can be evicted.
+        yield_now().await;
     }
 }
 
-fn answer<B>(request: &Request<B>, source: &Source) -> Response<Full<Bytes>> {
+/// Answers one request.
+async fn connection(stream: TcpStream, number: u64, source: Shared, times: Times) {
+    let service = service_fn(|request| {
+        source.borrow_mut().places.set_asked(number);
+        let response = answer(&request, &source);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(times.head);
+    http.keep_alive(false).max_buf_size(HEAD_BYTES_MAX);
+    let served = http.serve_connection(TokioIo::new(stream), service);
+    if let Ok(Err(error)) = tokio::time::timeout(times.connection, served).await {
+        tracing::debug!(%error, "a scrape failed");
+    }
+    source.borrow_mut().places.remove(number);
+}
+
+fn answer<B>(request: &Request<B>, source: &Shared) -> Response<Full<Bytes>> {
     let plain = |status, text: &'static str| {
         let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
         *response.status_mut() = status;
@@ -155,9 +178,9 @@ fn answer<B>(request: &Request<B>, source: &Source) -> Response<Full<Bytes>> {
     if request.uri().path() != "/metrics" {
         return plain(StatusCode::NOT_FOUND, "the metrics are at /metrics\n");
     }
-    let (snapshot, scrapes) = &mut *source.borrow_mut();
+    let Source { snapshot, scrapes, .. } = &mut *source.borrow_mut();
     let text = families::text(&snapshot.read(), *scrapes);
-    *scrapes += u64::from(is_scrape);
+    scrapes.answered += u64::from(is_scrape);
     let mut response = Response::new(Full::new(Bytes::from(text)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(TYPE));
     response

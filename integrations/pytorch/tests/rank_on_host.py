@@ -75,6 +75,7 @@ def main(told: dict[str, Any]) -> None:
         "error": error,
         "chunks": stats.chunks,
         "chunks_arrived": stats.chunks_arrived,
+        "messages_refused": stats.messages_refused,
     }
     print(json.dumps(outcome))
 

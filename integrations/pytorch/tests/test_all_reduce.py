@@ -47,7 +47,8 @@ def test_ranks_that_need_no_mean_leave_first(monkeypatch: pytest.MonkeyPatch) ->
     take_reports = Peers.take_reports
 
     def take_late_at_rank_0(self: Peers, peer: int, wait_s: float = 0.0) -> None:
-        if 0 in self.jobs or self._inbox.has_left(peer):
+        is_hello = peer not in self._confirmed
+        if is_hello or 0 in self.jobs or self._inbox.has_left(peer):
             take_reports(self, peer, wait_s)
 
     monkeypatch.setattr(Peers, "take_reports", take_late_at_rank_0)

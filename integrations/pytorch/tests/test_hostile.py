@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
-from atp.collective import CollectiveError, Region, manifest, rendezvous
-from atp.collective.inbox import AHEAD_MAX, EXACT, Inbox
+import atp
+from atp.collective import Collective, CollectiveError, Region, Uniform, manifest, rendezvous
+from atp.collective.inbox import AHEAD_MAX, EXACT, Budget, Inbox
 from atp.collective.layout import Layout, Shard
 from atp.collective.rendezvous import Rendezvous, join
 from atp.collective.messages import unpack
-from ranks import MemoryStore, options, run
+from ranks import LIMIT_S, MemoryStore, options, run, successes
 
 WIDTH = 10
 OWN = manifest.pack(step=3, msrs=[0.9], unfit=None, wire="float16")
@@ -170,10 +173,10 @@ def test_another_process_of_a_rank_s_host_changes_nothing() -> None:
     inbox.add(1, Sent(chunk(0, 10), 0, 1, stranger))  # type: ignore[arg-type]
     inbox.end_window(1, ("10.0.0.2", stranger), 0)
     inbox.leave(1, ("10.0.0.2", stranger))
-    inbox.add(1, Sent(chunk(1, 10), 0, 1, rank))  # type: ignore[arg-type]
     with pytest.raises(CollectiveError, match="rank 1 is too late with it"):
         inbox.take_window(1, 0, 0.0, "it", lambda: None)
     inbox.add(1, Sent(b"hello: a manifest", 0, EXACT, rank))  # type: ignore[arg-type]
+    inbox.add(1, Sent(chunk(1, 10), 0, 1, rank))  # type: ignore[arg-type]
     inbox.end_window(1, ("10.0.0.2", rank), 0)
     inbox.leave(1, ("10.0.0.2", stranger))
     assert not inbox.has_left(1)
@@ -186,9 +189,62 @@ def test_another_process_of_a_rank_s_host_changes_nothing() -> None:
         inbox.take_window(1, 1, 0.0, "it", lambda: None)
 
 
+def test_strangers_take_no_memory() -> None:
+    inbox = Inbox(b"hello")
+    tracemalloc.start()
+    try:
+        for number in range(200_000):
+            data = number.to_bytes(4, "little") + bytes(1_500)
+            sent = Sent(data, number % AHEAD_MAX, number % 3, port=number % 60_000)
+            inbox.add(number % 15, sent)  # type: ignore[arg-type]
+            inbox.end_window(number % 15, sent.source, number % AHEAD_MAX)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1 << 20
+
+
 def test_windows_of_the_future_take_no_memory() -> None:
     inbox = Inbox(b"hello")
+    inbox.add(1, Sent(b"hello", 0, EXACT))  # type: ignore[arg-type]
     for window in range(AHEAD_MAX + 50):
         inbox.add(1, Sent(b"12345", window, EXACT))  # type: ignore[arg-type]
         inbox.end_window(1, ("10.0.0.2", 9), window)
-    assert len(inbox._messages) == len(inbox._ended) == AHEAD_MAX
+    assert len(inbox._windows) == len(inbox._ended) == AHEAD_MAX
+
+
+@pytest.mark.parametrize("data", [b"12345", bytes(100)])
+def test_a_rank_that_sends_more_than_an_array_has(data: bytes) -> None:
+    """Another host may forge the rank's address."""
+    inbox = Inbox(b"hello")
+    inbox.budget = Budget(messages=9, bytes=300)
+    inbox.add(1, Sent(b"hello", 0, EXACT))  # type: ignore[arg-type]
+    for _ in range(1_000):
+        inbox.add(1, Sent(data, 1, 1))  # type: ignore[arg-type]
+    assert "rank 1 sent more than the array has" in str(inbox.failure)
+    assert inbox._windows[1, 1].bytes <= 300 and len(inbox._windows[1, 1].messages) <= 9
+
+
+def test_a_stranger_that_floods_a_rank() -> None:
+    """It knows the job ids of all arrays, also of those that don't exist."""
+    step_over = threading.Barrier(3)
+
+    def one(collective: Collective) -> tuple[float, int]:
+        known = collective._rendezvous
+        if collective.rank == 2:
+            for serial in (0, 1, 700):
+                group = atp.Group(1, msr=0.5)
+                job = atp.Job(known.addresses[0], id=known.job(serial, 1), groups=[group])
+                job.send_many([bytes(1_200)] * 2_000, 1)
+                assert job.finish().groups[0].delivered >= 1_000
+        step_over.wait(LIMIT_S)
+        got = [collective.all_reduce("array", np.full(500, float(step))) for step in range(3)]
+        error = max(float(abs(each.result() - step).max()) for step, each in enumerate(got))
+        assert error == 0.0 and set(collective._inboxes) == {0}
+        # All have read the last mean.
+        step_over.wait(LIMIT_S)
+        return error, collective.stats.messages_refused
+
+    outcomes = successes(run(3, one, lambda rank: options(groups=Uniform(1.0))))
+    refused = [count for _, count in outcomes]
+    assert refused[0] >= 3_000 and refused[1:] == [0, 0]

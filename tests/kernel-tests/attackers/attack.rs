@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 use testbed::{
-    Star,
+    NOBODY, Star,
     privilege::become_user,
     wire::{Capture, Claim, forged, is_for_sender, spoof_v4, wrong_cookie},
 };
@@ -20,8 +20,6 @@ const BURST: u32 = 20;
 /// The most bursts: 100 s of them.
 const BURSTS_MAX: u32 = 10_000;
 const PAUSE: Duration = Duration::from_millis(10);
-/// The user `nobody`.
-const NOBODY: u32 = 65_534;
 
 /// An attack on the job from host 0 to host 1 of a star. Host 2 is the attacker's.
 pub struct Attack<'a> {

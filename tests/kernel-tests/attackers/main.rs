@@ -1,9 +1,9 @@
 //! Tests an honest job beside an attacker: each attacker sends each kind of packet, from the moment
-//! at which the job's first packets arrive to its end. [`table::ROWS`] says what the attacker may take: speed, never the
-//! guarantee. Rows that only a key would end are marked.
+//! at which the job's first packets arrive to its end. [`table::ROWS`] says what the attacker may
+//! take: speed, never the guarantee. Rows that only a key would end are marked.
 //!
-//! The environment is that of the tests of `netns`. The doors of programs have their own tests, which
-//! the book's page "Resources" lists.
+//! The environment is that of the tests of `netns`. The sockets of daemon, metrics, `atp-run` and
+//! collective have tests of their own, which the book's page "Resources" lists.
 
 mod attack;
 mod job;

@@ -3,7 +3,6 @@
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, ClientError, RefusalKind};
-use atp_tests::user::as_user;
 use nix::sys::signal::Signal;
 use socket2::{Domain, Socket, Type};
 use std::{
@@ -17,7 +16,7 @@ use std::{
 };
 use testbed::{
     Daemon, Family, Host, Load, PORT, Pair, Process, Receiving, Sending, TIMEOUT, one_group,
-    wait_for, wire,
+    privilege::as_user, wait_for, wire,
 };
 
 crate::trials! {

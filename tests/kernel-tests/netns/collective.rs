@@ -60,6 +60,8 @@ fn at_losses(to_0: f64, to_1: f64, steps: u32) -> Result<()> {
         for at in 0..2 {
             let arrived = number(at, "chunks_arrived")? / number(at, "chunks")?;
             ensure!(arrived >= msr, "{outcomes:?}");
+            // No rank sends more before its hello has arrived.
+            ensure!(number(at, "messages_refused")? == 0.0, "{outcomes:?}");
             ensure!(msr < 1.0 || number(at, "error")? < 1e-6, "{outcomes:?}");
         }
     }

@@ -35,6 +35,7 @@ mod library;
 mod link_local;
 mod marking;
 mod membership;
+mod metrics;
 mod mixed;
 mod network;
 mod offload;
@@ -42,6 +43,7 @@ mod overlap;
 mod pacing;
 mod packet_log;
 mod path_mtu;
+mod planted;
 mod polite;
 mod requests;
 mod sizes;
@@ -72,12 +74,14 @@ fn main() -> ExitCode {
         sizes::trials(),
         packet_log::trials(),
         path_mtu::trials(),
+        planted::trials(),
         mixed::trials(),
         marking::trials(),
         offload::trials(),
         overlap::trials(),
         requests::trials(),
         membership::trials(),
+        metrics::trials(),
         unprivileged::trials(),
         tenants::trials(),
         forgery::trials(),

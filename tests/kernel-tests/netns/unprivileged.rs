@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, ClientError, GroupOpen, JobInfo, RefusalKind};
-use atp_tests::user::as_user;
 use nix::sys::{
     resource::{Resource, getrlimit, setrlimit},
     socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket},
@@ -12,13 +11,13 @@ use std::{
     net::UdpSocket,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
-        unix::fs::PermissionsExt,
+        unix::fs::{PermissionsExt, chown},
     },
     path::Path,
 };
 use testbed::{
-    Daemon, Family, Finished, Host, Load, PORT, Pair, Process, Receiving, Sending, TIMEOUT,
-    TestCgroup, wait_for,
+    Daemon, Family, Finished, Host, Load, NOBODY, PORT, Pair, Process, Receiving, Sending, TIMEOUT,
+    TestCgroup, privilege::as_user, wait_for,
 };
 
 crate::trials! { if missing_for_cgroups:
@@ -204,7 +203,7 @@ fn unprivileged__may_not_run_a_daemon() -> Result<()> {
     let state = pair.a.folder().join("state");
     fs::create_dir(&state)?;
     let mut command = pair.a.atp_of_nobody()?;
-    fs::set_permissions(&state, fs::Permissions::from_mode(0o777))?;
+    chown(&state, Some(NOBODY), Some(NOBODY))?;
     let object = pair.a.folder().join("object");
     fs::copy(testbed::object()?, &object)?;
     command.args(["run", "--iface", "eth0", "--socket"]).arg(state.join("atp.sock"));
@@ -219,14 +218,14 @@ const JOBS_OF_A_USER: usize = 256;
 /// The daemon's limit of connections per user.
 const CONNECTIONS_OF_A_USER: usize = 832;
 
-/// Runs `work` on a thread with the user id of `nobody`.
+/// Runs `work` as the user `nobody`, who may reach the daemon's socket.
 fn as_nobody<T: Send>(daemon: &Daemon, work: impl FnOnce(&Path) -> Result<T> + Send) -> Result<T> {
     with_socket_as(NOBODY, daemon.socket(), work)
 }
 
 /// Runs `work` with a daemon's socket on a thread with this user id.
 pub fn with_socket_as<T: Send>(
-    uid: libc::uid_t,
+    uid: u32,
     socket: &Path,
     work: impl FnOnce(&Path) -> Result<T> + Send,
 ) -> Result<T> {
@@ -234,8 +233,6 @@ pub fn with_socket_as<T: Send>(
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
     as_user(uid, || work(socket))
 }
-
-const NOBODY: libc::uid_t = 65_534;
 
 pub fn kind<T>(refused: &Result<T, ClientError>) -> Option<RefusalKind> {
     match refused {

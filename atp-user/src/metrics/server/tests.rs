@@ -76,12 +76,36 @@ fn answer__other_methods_name_those_that_are_allowed() {
 /// Clients that never finish a request leave their places, though nothing else ends them.
 #[test]
 fn serve__idle_clients_do_not_blind_the_monitor() {
-    assert_eq!(TIMES.header, Duration::from_secs(1));
+    assert_eq!(TIMES.head, Duration::from_secs(1));
     let server = server(Times { connection: Duration::from_secs(3_600), ..TIMES });
     for begun in ["GET /metrics HTTP/1.1\r\nHost: a", "GET", ""] {
-        let idle: Vec<_> = (0..40).map(|_| client(&server, begun)).collect();
+        let mut idle: Vec<_> = (0..40).map(|_| client(&server, begun)).collect();
         let (head, body) = ask(&server, "GET", "/metrics");
         assert!(head.starts_with("http/1.1 200") && body.ends_with("# EOF\n"), "{head}");
-        drop(idle);
+        assert!(body.contains("atp_daemon_scrape_connections_evicted_total 0"), "{body}");
+        for client in &mut idle {
+            // Closed, with or without an error.
+            client.read_to_end(&mut Vec::new()).ok();
+        }
     }
+}
+
+/// The oldest connection that waits loses its place first.
+#[test]
+fn serve__more_clients_than_places() {
+    let forever = Duration::from_secs(3_600);
+    let server = server(Times { head: forever, connection: forever });
+    let mut idle: Vec<_> = (0..places::PLACES + 9).map(|_| client(&server, "GET")).collect();
+    for client in &mut idle[..9] {
+        client.read_to_end(&mut Vec::new()).ok();
+    }
+    let (head, body) = ask(&server, "GET", "/metrics");
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    assert!(body.contains("atp_daemon_scrape_connections_evicted_total 10"), "{body}");
+    // The last one still has its place.
+    let mut last = idle.pop().unwrap();
+    last.write_all(b" /metrics HTTP/1.1\r\nHost: atp\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    last.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }

@@ -14,7 +14,8 @@ use std::{
     time::Duration,
 };
 use testbed::{
-    DEVICE, Host, Namespace, Pair, Star,
+    DEVICE, Host, NOBODY, Namespace, Pair, Star,
+    privilege::become_user,
     wire::{Capture, Frame},
 };
 
@@ -240,7 +241,7 @@ pub fn insert_no_frame() -> Result<()> {
         // As it is, and in the place after a secret.
         for message in [line, &[&[0; 8], line].concat()] {
             host.namespace.enter(|| {
-                become_nobody()?;
+                become_user(NOBODY)?;
                 let mut job = Job::builder().id(job).connect(to)?;
                 job.send(message)?;
                 // The library asks for the end. A job that it takes ends by itself.
@@ -268,18 +269,6 @@ fn job_of_data(frame: &Frame) -> Option<u32> {
     let [_, kind, _, _, job @ .., _, _, _, _] = frame.header.as_bytes().first_chunk::<12>()?;
     let job = u32::from_be_bytes(*job);
     (kind & 0xf == 1 && job != JobId::from("atp-run probe").number()).then_some(job)
-}
-
-/// The calling thread, and those that it starts, have no rights of root from now on.
-fn become_nobody() -> Result<()> {
-    const NOBODY: libc::c_long = 65_534;
-    // SAFETY: no memory. The calls change this thread alone, unlike those of libc.
-    let done = unsafe {
-        libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY)
-            | libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY)
-    };
-    ensure!(done == 0, "this thread keeps root's rights");
-    Ok(())
 }
 
 /// A server of datagrams, an honest client, and the addresses of both.
@@ -316,7 +305,7 @@ impl Speakers {
     /// Sends a message of ATP as a user of the client's host, and waits for the job's end.
     fn forge(&self, message: &[u8]) -> Result<()> {
         self.pair.a.namespace.enter(|| {
-            become_nobody()?;
+            become_user(NOBODY)?;
             let mut job = Job::builder().connect((self.pair.b.ipv4, self.ports.atp))?;
             job.send(message)?;
             drop(job.finish());

@@ -1,8 +1,8 @@
 """One array that is reduced in every step: in PyTorch, a bucket. It has a job to each rank.
 
-A step of an all-reduce is two windows of each job. The first one (an even number) has this
-rank's part of the peer's shard. The second one has the mean of this rank's own shard, exactly. A
-step of a reduce-scatter is the first window alone.
+Each job begins with a window that has the hello alone. A step of an all-reduce is two windows of
+each job. The first one has this rank's part of the peer's shard. The second one has the mean of
+this rank's own shard, exactly. A step of a reduce-scatter is the first window alone.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import atp
 from atp.collective import limits, manifest, messages, values
 from atp.collective.contribution import Contribution, chunk_seed
 from atp.collective.errors import CollectiveError
-from atp.collective.inbox import EXACT, Inbox
+from atp.collective.inbox import EXACT, Budget, Inbox
 from atp.collective.options import Options
-from atp.collective.peers import Peers
+from atp.collective.peers import PARTS_WINDOW, Peers
 from atp.collective.plan import Operation, Plan
 from atp.collective.reduction import Reduction
 from atp.collective.shard_mean import ShardMean
@@ -66,10 +66,11 @@ class Channel:
         self._layout, self._name, self._wire = plan.layout, plan.name, plan.wire
         self.inbox, self._open_jobs, self._stats = inbox, open_jobs, stats
         self._on_error = on_error
+        inbox.budget = _budget(plan)
         self.peers = Peers(plan.name, plan.windows, options, inbox, self._on_report)
         self._parts: dict[int, Contribution] = {}
         self._means: list[ShardMean] = []
-        self._window = 0
+        self._window = PARTS_WINDOW
         self._steps: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"atp {plan.name}", daemon=True)
         self._thread.start()
@@ -111,11 +112,12 @@ class Channel:
                 step.done.set_exception(CollectiveError("the collective is closed"))
 
     def _reduce(self, step: Step) -> Array:
-        if not self._parts:
-            self._open()
         flat = step.array.reshape(-1)
         deadline = time.monotonic() + self._options.timeout_s
         self.peers.begin(step.number, deadline)
+        if not self._parts:
+            self._open()
+            self.peers.send_hellos()
         own = self._manifest(step, flat)
         if self._plan.windows == 1:
             what = f"the step before step {step.number} of {self._name}"
@@ -297,3 +299,12 @@ class Channel:
                 raise CollectiveError(f"rank {rank} sent {len(data)} bytes instead of {expected}")
             result[shard.start : shard.stop] = self._means[rank].read(data)
         return result
+
+
+def _budget(plan: Plan) -> Budget:
+    """The most that a rank sends in one window: a manifest and all chunks of a shard, or its
+    mean."""
+    item_bytes = values.item_bytes(plan.wire)
+    chunk_bytes = max(messages.HEAD_BYTES + shard.width * item_bytes for shard in plan.layout.shards)
+    all_bytes = 2 * manifest.BYTES_MAX + plan.layout.chunks * chunk_bytes
+    return Budget(2 + plan.layout.chunks + all_bytes // PIECE_BYTES, all_bytes)

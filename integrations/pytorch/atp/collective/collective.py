@@ -15,7 +15,7 @@ import atp
 from atp.collective.channel import Channel, Step
 from atp.collective.ends import Ends
 from atp.collective.errors import CollectiveError, described, one_line
-from atp.collective.inbox import EXACT, Inbox
+from atp.collective.inbox import EXACT, Inbox, is_hello
 from atp.collective.layout import Region, integer
 from atp.collective.options import Options
 from atp.collective.plan import Kind, Operation, planned
@@ -226,11 +226,18 @@ class Collective:
                 if event.group == EXACT and self._rendezvous.is_abort(event.data):
                     self._fail(self._rendezvous.abort_reason(event.data, rank), is_relayed=True)
                     return
-                self._inbox(serial).add(rank, event)
+                inbox = self._inboxes.get(serial)
+                # A rank may begin an array before this one does.
+                if inbox is None and is_hello(event, self._rendezvous.hello):
+                    inbox = self._inbox(serial)
+                if not (inbox and inbox.add(rank, event)):
+                    self.stats.add(messages_refused=1)
             case atp.WindowEnded(summary=summary):
-                self._inbox(serial).end_window(rank, event.source, summary.window)
+                if inbox := self._inboxes.get(serial):
+                    inbox.end_window(rank, event.source, summary.window)
             case atp.Finished():
-                self._inbox(serial).leave(rank, event.source)
+                if inbox := self._inboxes.get(serial):
+                    inbox.leave(rank, event.source)
 
     def _fail(self, error: BaseException, is_relayed: bool = False) -> CollectiveError:
         """Ends all channels, and sends the other ranks the reason. Returns the first failure.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import atp
 from atp.collective.errors import CollectiveError
@@ -18,58 +19,84 @@ AHEAD_MAX = 8
 
 Source = tuple[str, int]
 """The address of a job: host and port."""
-Key = tuple[int, Source, int]
-"""A rank, its job and a window."""
+Key = tuple[int, int]
+"""A rank and a window."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a rank may send in one window."""
+
+    messages: int
+    bytes: int
+
+
+@dataclass
+class Window:
+    """What a rank has sent in one window."""
+
+    messages: list[atp.Message] = field(default_factory=list)
+    bytes: int = 0
+    exact_bytes: int = 0
+    """The bytes of exact messages."""
 
 
 class Inbox:
     """Messages by rank and window.
 
     Any process of a rank's host can send to this one, under a rank's job id. So a rank's job is
-    the first one with an exact message that begins with ``hello``, which only ranks know.
-    Messages of other jobs are never handed out.
+    the first one with an exact message that begins with ``hello``, which only ranks know. Nothing
+    is kept of other jobs: a rank sends nothing else before its hello has arrived
+    (``Peers.send_hellos``).
     """
 
     def __init__(self, hello: bytes) -> None:
         self.hello = hello
+        self.budget: Budget | None = None
+        """Known as soon as this rank reduces the array."""
         self._changed = threading.Condition()
         self._sources: dict[int, Source] = {}
         """The job of each rank that has sent a hello."""
-        self._messages: dict[Key, list[atp.Message]] = {}
-        self._bytes: dict[Key, int] = {}
-        """The bytes of exact messages."""
+        self._windows: dict[Key, Window] = {}
         self._ended: set[Key] = set()
         self._left: set[int] = set()
         self._first = 0
         """Earlier windows are over."""
         self._failure: CollectiveError | None = None
 
-    def add(self, rank: int, message: atp.Message) -> None:
-        key = rank, message.source, message.window
+    def add(self, rank: int, message: atp.Message) -> bool:
+        """Keeps a message of the rank. ``False`` if it is another process's."""
         if len(message) == 0:
-            return  # A keepalive: the library has answered it.
+            return True  # A keepalive: the library has answered it.
         with self._changed:
-            if not self._may_be_of(rank, message.source, message.window):
-                return
-            self._messages.setdefault(key, []).append(message)
-            if message.group == EXACT:
-                if rank not in self._sources and self._is_hello(message):
-                    self._sources[rank] = message.source
-                    self._forget(lambda key: key[0] == rank and key[1] != message.source)
-                self._bytes[key] = self._bytes.get(key, 0) + len(message)
-                self._changed.notify_all()
+            is_exact = message.group == EXACT
+            if rank not in self._sources and is_exact and is_hello(message, self.hello):
+                self._sources[rank] = message.source
+            if self._sources.get(rank) != message.source:
+                return False
+            if self._is_near(message.window):
+                self._keep(rank, message, is_exact)
+        return True
 
-    def _may_be_of(self, rank: int, source: Source, window: int) -> bool:
-        is_near = self._first <= window < self._first + AHEAD_MAX
-        return is_near and self._sources.get(rank, source) == source
+    def _keep(self, rank: int, message: atp.Message, is_exact: bool) -> None:
+        window = self._windows.setdefault((rank, message.window), Window())
+        count, size = len(window.messages) + 1, window.bytes + len(message)
+        if self.budget and (count > self.budget.messages or size > self.budget.bytes):
+            self.fail(_over_budget(rank))
+            return
+        window.messages.append(message)
+        window.bytes = size
+        if is_exact:
+            window.exact_bytes += len(message)
+            self._changed.notify_all()
 
-    def _is_hello(self, message: atp.Message) -> bool:
-        return message.data[: len(self.hello)] == self.hello
+    def _is_near(self, window: int) -> bool:
+        return self._first <= window < self._first + AHEAD_MAX
 
     def end_window(self, rank: int, source: Source, window: int) -> None:
         with self._changed:
-            if self._may_be_of(rank, source, window):
-                self._ended.add((rank, source, window))
+            if self._sources.get(rank) == source and self._is_near(window):
+                self._ended.add((rank, window))
                 self._changed.notify_all()
 
     def leave(self, rank: int, source: Source) -> None:
@@ -82,10 +109,6 @@ class Inbox:
     def has_left(self, rank: int) -> bool:
         """Whether the rank has ended its job."""
         return rank in self._left
-
-    def _key(self, rank: int, window: int) -> Key | None:
-        source = self._sources.get(rank)
-        return None if source is None else (rank, source, window)
 
     def fail(self, error: CollectiveError) -> None:
         with self._changed:
@@ -102,7 +125,7 @@ class Inbox:
     ) -> list[atp.Message]:
         """The messages of a window, once it has ended."""
         while not self._wait(
-            lambda: self._key(rank, window) in self._ended, rank, deadline, what
+            lambda: (rank, window) in self._ended, rank, deadline, what
         ):
             raise_if_lost()
         return self._take(rank, window)
@@ -120,10 +143,10 @@ class Inbox:
         in bytes, by the messages that have arrived so far."""
 
         def is_there() -> bool:
-            key = self._key(rank, window)
-            if key is None:
+            if rank not in self._sources:
                 return False
-            return self._bytes.get(key, 0) >= length(self._messages.get(key, []))
+            there = self._windows.get((rank, window), Window())
+            return there.exact_bytes >= length(there.messages)
 
         while not self._wait(is_there, rank, deadline, what):
             raise_if_lost()
@@ -131,19 +154,14 @@ class Inbox:
 
     def _take(self, rank: int, window: int) -> list[atp.Message]:
         with self._changed:
-            key = self._key(rank, window)
-            return [] if key is None else self._messages.pop(key, [])
+            return self._windows.pop((rank, window), Window()).messages
 
     def forget_before(self, window: int) -> None:
         with self._changed:
             self._first = window
-            self._forget(lambda key: key[2] < window)
-
-    def _forget(self, is_over: Callable[[Key], bool]) -> None:
-        for kept in (self._messages, self._bytes):
-            for key in [key for key in kept if is_over(key)]:
-                del kept[key]
-        self._ended = {key for key in self._ended if not is_over(key)}
+            for key in [key for key in self._windows if key[1] < window]:
+                del self._windows[key]
+            self._ended = {key for key in self._ended if key[1] >= window}
 
     def _wait(
         self, is_there: Callable[[], bool], rank: int, deadline: float, what: str
@@ -162,3 +180,14 @@ class Inbox:
                 raise CollectiveError(f"rank {rank} is too late with {what}: it may have stalled")
             self._changed.wait(min(left, CHECK_S))
             return is_there()
+
+
+def is_hello(message: atp.Message, hello: bytes) -> bool:
+    """Whether a rank wrote the message, as the first one of a step."""
+    return message.data[: len(hello)] == hello
+
+
+def _over_budget(rank: int) -> CollectiveError:
+    return CollectiveError(
+        f"rank {rank} sent more than the array has: another host may forge its address"
+    )

@@ -11,8 +11,8 @@ from typing import Any
 from atp.collective import limits
 from atp.collective.errors import CollectiveError, one_line
 
-VERSION = 3
-_BYTES_MAX = 8_192
+VERSION = 4
+BYTES_MAX = 8_192
 _WORDS = {
     "version": "the version of atp.collective",
     "name": "the order of the arrays",
@@ -55,7 +55,7 @@ def check(data: bytes, rank: int, own: bytes, own_rank: int, name: str) -> None:
 
 def _parse(data: bytes, rank: int) -> dict[str, Any]:
     wrong = CollectiveError(f"rank {rank} sent no manifest: it has another version")
-    if len(data) > _BYTES_MAX:
+    if len(data) > BYTES_MAX:
         raise wrong
     try:
         fields = json.loads(data)

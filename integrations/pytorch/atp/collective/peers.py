@@ -13,6 +13,10 @@ from atp.collective.inbox import EXACT, Inbox
 from atp.collective.lost_rank import REASON_TIMEOUT_S, LostRankDetector
 from atp.collective.options import Options
 
+HELLO_WINDOW = 0
+"""The window of the hello. The windows of each step follow."""
+PARTS_WINDOW = HELLO_WINDOW + 1
+"""The first window with parts."""
 REPORT_S = 0.002
 """The longest wait for one peer's report. Another one's may be there by then."""
 
@@ -33,7 +37,7 @@ class Peers:
         self._inbox, self._on_report = inbox, on_report
         self.jobs: dict[int, atp.Job] = {}
         self._confirmed: dict[int, int] = {}
-        """The last window with parts that the peer has confirmed."""
+        """The last window with parts, or with the hello, that the peer has confirmed."""
         self._msrs = [float(msr) for msr in options.groups.msrs]
         self._step = 0
         self._deadline = 0.0
@@ -68,6 +72,17 @@ class Peers:
         except atp.TimedOutError as error:
             raise self._late(peer, f"reading step {self._step} of {self._name}") from error
 
+    def send_hellos(self) -> None:
+        """Begins the jobs with a window that has the hello alone. Waits until all peers have it.
+
+        A peer keeps nothing of a job before the hello, which only ranks know. A chunk that overtook
+        the hello would count as delivered, and be lost.
+        """
+        for peer in self.jobs:
+            self.send(peer, [self._inbox.hello])
+            self.end_window(peer)
+        self.await_reports(HELLO_WINDOW, f"the first message of {self._name}", lambda peer: None)
+
     def end_window(self, peer: int) -> None:
         self.jobs[peer].begin_end_window()
 
@@ -79,7 +94,9 @@ class Peers:
         except atp.TimedOutError:
             return
         while report is not None:
-            if report.window % self._windows == 0:
+            if report.window == HELLO_WINDOW:
+                self._confirmed[peer] = report.window
+            elif (report.window - PARTS_WINDOW) % self._windows == 0:
                 self._confirmed[peer] = report.window
                 self._on_report(peer, report)
             report = job.try_window()

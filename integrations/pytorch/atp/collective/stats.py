@@ -23,6 +23,8 @@ class Stats:
     bytes_sent: int = 0
     """Bytes of chunks and means handed to the transport, those that it left out included. Not
     counted: manifests, and keepalives."""
+    messages_refused: int = 0
+    """Messages under the job id of a rank that came from another process. They were dropped."""
     waited_s: float = 0.0
     """Time that buckets waited for other ranks, added up: buckets wait at the same time."""
 
@@ -34,6 +36,7 @@ class Stats:
         chunks_arrived: int = 0,
         chunks_unknown: int = 0,
         bytes_sent: int = 0,
+        messages_refused: int = 0,
         waited_s: float = 0.0,
     ) -> None:
         """Counts more. Threads of several arrays call it."""
@@ -43,4 +46,5 @@ class Stats:
             self.chunks_arrived += chunks_arrived
             self.chunks_unknown += chunks_unknown
             self.bytes_sent += bytes_sent
+            self.messages_refused += messages_refused
             self.waited_s += waited_s

@@ -1,0 +1,242 @@
+//! Folders for locks and sockets. Another user may own one: no link in its path is followed.
+
+use anyhow::{Context, Result, ensure};
+use nix::{
+    errno::Errno,
+    fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2},
+    sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat},
+    unistd::{UnlinkatFlags, geteuid, unlinkat},
+};
+use std::{
+    fs::{File, OpenOptions},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+/// The right to write for users other than the owner.
+const WRITE_BY_OTHERS: u32 = 0o022;
+/// With this bit, users can remove only their own files.
+const STICKY: u32 = 0o1000;
+
+/// An open folder.
+#[derive(Debug)]
+pub struct Folder {
+    descriptor: OwnedFd,
+    path: PathBuf,
+}
+
+/// A name that has another file than the expected one.
+#[derive(Debug, thiserror::Error)]
+#[error("{path} is {kind}")]
+pub struct Planted {
+    path: String,
+    kind: &'static str,
+}
+
+impl Folder {
+    /// Opens a folder; `None` if there is none.
+    pub fn open(path: &Path) -> Result<Option<Self>> {
+        // SAFETY: this constant is no descriptor that anyone closes.
+        let here = unsafe { BorrowedFd::borrow_raw(libc::AT_FDCWD) };
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        Self::open_at(here, path, path)
+    }
+
+    fn open_at(at: BorrowedFd<'_>, name: &Path, path: &Path) -> Result<Option<Self>> {
+        match open_without_links(at, name, OFlag::O_PATH | OFlag::O_DIRECTORY, Mode::empty()) {
+            Ok(descriptor) => Ok(Some(Self { descriptor, path: path.into() })),
+            Err(Errno::ENOENT) => Ok(None),
+            Err(Errno::ELOOP) => anyhow::bail!(
+                "the path {} has a symbolic link: state the folder without links",
+                path.display()
+            ),
+            Err(error) => {
+                Err(error).with_context(|| format!("can't open the folder {}", path.display()))
+            }
+        }
+    }
+
+    /// Opens a folder, and makes it and its parents if there is none.
+    pub fn create(path: &Path) -> Result<Self> {
+        if let Some(folder) = Self::open(path)? {
+            return Ok(folder);
+        }
+        let creating = || {
+            format!(
+                "can't create the folder {}: run as root, or choose another one",
+                path.display()
+            )
+        };
+        let (parent, name) = path.parent().zip(path.file_name()).with_context(creating)?;
+        let parent = Self::create(parent)?;
+        match mkdirat(&parent.descriptor, name, Mode::from_bits_truncate(0o755)) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(error) => return Err(error).with_context(creating),
+        }
+        Self::open_at(parent.descriptor.as_fd(), name.as_ref(), path)?.with_context(creating)
+    }
+
+    /// Refuses a folder in which a user other than this one and root can replace files.
+    pub fn require_own(&self) -> Result<()> {
+        let stat = self.stat()?;
+        let (mode, at) = (stat.st_mode, self.path.display());
+        ensure!(
+            stat.st_uid == 0 || stat.st_uid == geteuid().as_raw(),
+            "the folder {at} belongs to user {}: choose one that belongs to root or to the daemon's \
+             user",
+            stat.st_uid
+        );
+        ensure!(
+            mode & WRITE_BY_OTHERS == 0 || mode & STICKY != 0,
+            "other users can write to the folder {at}: choose one that only root or the daemon's \
+             user can write to"
+        );
+        Ok(())
+    }
+
+    /// Opens a file of this user or of the folder's owner, and makes it if there is none.
+    ///
+    /// # Errors
+    /// [`Planted`] if the name has a link, a file with several names, another user's file, or
+    /// something that isn't a file. It is neither opened nor changed.
+    pub fn file(&self, name: &str) -> Result<File> {
+        let opening = || format!("can't open {}: run as root", self.at(name).display());
+        loop {
+            let at = self.descriptor.as_fd();
+            let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
+            let path = match open_without_links(at, name.as_ref(), flags, Mode::empty()) {
+                Ok(path) => path,
+                Err(Errno::ENOENT) => {
+                    let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL;
+                    let mode = Mode::from_bits_truncate(0o600);
+                    match open_without_links(at, name.as_ref(), flags, mode) {
+                        Err(Errno::EEXIST) => continue,
+                        file => return file.map(File::from).with_context(opening),
+                    }
+                }
+                Err(error) => return Err(error).with_context(opening),
+            };
+            let owners = [geteuid().as_raw(), self.stat()?.st_uid];
+            if let Some(kind) = unexpected(&fstat(&path)?, owners) {
+                return Err(Planted { path: self.at(name).display().to_string(), kind }.into());
+            }
+            // The same file, whatever has the name by now.
+            let path = format!("/proc/self/fd/{}", path.as_raw_fd());
+            return OpenOptions::new().read(true).write(true).open(path).with_context(opening);
+        }
+    }
+
+    /// Whether the name is that of `file`.
+    pub fn has(&self, name: &str, file: &File) -> Result<bool> {
+        let own = fstat(file)?;
+        let named = fstatat(&self.descriptor, name, AtFlags::AT_SYMLINK_NOFOLLOW);
+        Ok(named.is_ok_and(|named| (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino)))
+    }
+
+    /// Removes the name of a file.
+    pub fn remove(&self, name: &str) {
+        unlinkat(&self.descriptor, name, UnlinkatFlags::NoRemoveDir).ok();
+    }
+
+    /// The path of a name.
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    fn stat(&self) -> Result<FileStat> {
+        fstat(&self.descriptor).with_context(|| format!("can't inspect {}", self.path.display()))
+    }
+}
+
+fn open_without_links(
+    at: BorrowedFd<'_>,
+    name: &Path,
+    flags: OFlag,
+    mode: Mode,
+) -> nix::Result<OwnedFd> {
+    let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC).mode(mode);
+    openat2(at, name, how.resolve(ResolveFlag::RESOLVE_NO_SYMLINKS))
+}
+
+/// The kind of a file that isn't a file of one of these users alone.
+fn unexpected(stat: &FileStat, owners: [u32; 2]) -> Option<&'static str> {
+    match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
+        SFlag::S_IFREG if stat.st_nlink > 1 => Some("a file with another name"),
+        SFlag::S_IFREG if !owners.contains(&stat.st_uid) => Some("a file of another user"),
+        SFlag::S_IFREG => None,
+        SFlag::S_IFLNK => Some("a symbolic link"),
+        SFlag::S_IFDIR => Some("a folder"),
+        SFlag::S_IFIFO => Some("a FIFO"),
+        SFlag::S_IFSOCK => Some("a socket"),
+        _ => Some("a device"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::unistd::mkfifo;
+    use std::{
+        fs,
+        os::unix::{
+            fs::{PermissionsExt, symlink},
+            net::UnixListener,
+        },
+    };
+
+    #[test]
+    fn file__touches_nothing_but_a_file_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::create(dir.path()).unwrap();
+        let target = dir.path().join("target");
+        fs::write(&target, "precious").unwrap();
+        symlink(&target, dir.path().join("link")).unwrap();
+        symlink(dir.path().join("nowhere"), dir.path().join("dangling")).unwrap();
+        fs::hard_link(&target, dir.path().join("name")).unwrap();
+        mkfifo(&dir.path().join("fifo"), Mode::S_IRWXU).unwrap();
+        let _socket = UnixListener::bind(dir.path().join("socket")).unwrap();
+        fs::create_dir(dir.path().join("folder")).unwrap();
+        for (name, kind) in [
+            ("link", "a symbolic link"),
+            ("dangling", "a symbolic link"),
+            ("name", "a file with another name"),
+            ("fifo", "a FIFO"),
+            ("socket", "a socket"),
+            ("folder", "a folder"),
+        ] {
+            let error = folder.file(name).unwrap_err().downcast::<Planted>().unwrap();
+            assert_eq!(error.kind, kind, "{name}");
+        }
+        assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+        assert!(!dir.path().join("nowhere").exists());
+        // A name without a file gets one, and has the same one the next time.
+        let made = folder.file("new").unwrap();
+        assert!(folder.has("new", &made).unwrap() && !folder.has("target", &made).unwrap());
+        assert!(folder.has("new", &folder.file("new").unwrap()).unwrap());
+    }
+
+    #[test]
+    fn create__follows_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        Folder::create(&dir.path().join("a/b/c")).unwrap();
+        symlink(dir.path().join("a"), dir.path().join("link")).unwrap();
+        for path in ["link", "link/b", "link/new/b"] {
+            let error = Folder::create(&dir.path().join(path)).unwrap_err().to_string();
+            assert!(error.contains("has a symbolic link"), "{error}");
+        }
+        assert!(!dir.path().join("a/new").exists());
+        assert!(Folder::open(&dir.path().join("none/b")).unwrap().is_none());
+    }
+
+    #[test]
+    fn require_own__refuses_folders_that_others_write_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::create(dir.path()).unwrap();
+        for (mode, is_own) in
+            [(0o700, true), (0o755, true), (0o1777, true), (0o777, false), (0o775, false)]
+        {
+            fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(folder.require_own().is_ok(), is_own, "{mode:o}");
+        }
+    }
+}
