@@ -9,7 +9,8 @@ use crate::{
     ack, arrived, atomic, cgroup,
     counters::{count, count_many},
     flow::{self, End},
-    law, log,
+    law::{self, After},
+    log,
     maps::{self, ACK_RINGS, JOB_IDS, JOBS},
     mark_dscp, pace,
     parse::{self, Datagram, UDP_LEN},
@@ -23,9 +24,7 @@ use atp_common::{
     },
     wire::{Flags, Header, Kind},
 };
-use aya_ebpf::{
-    bindings::TC_ACT_UNSPEC, helpers::generated::bpf_ktime_get_ns, programs::TcContext,
-};
+use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::TcContext};
 
 /// The path of a packet that leaves.
 #[inline(always)]
@@ -66,7 +65,7 @@ pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
                 .ok_or(Verdict::Drop(Event::MixedBuffer))?;
         }
         send_no_ack(ctx, config, &datagram, &header, control, state, packets)?;
-        law::run_if_due(ctx, lane, control, TC_ACT_UNSPEC);
+        law::run_if_due(ctx, lane, control, After::Pass);
         return Ok(());
     }
     if segment_len != 0 {
@@ -77,7 +76,7 @@ pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
         return probe::send(ctx, config, &datagram, &header, control, state);
     }
     send(ctx, config, &datagram, &header, control, state)?;
-    law::run_if_due(ctx, lane, control, TC_ACT_UNSPEC);
+    law::run_if_due(ctx, lane, control, After::Pass);
     Ok(())
 }
 
