@@ -25,6 +25,13 @@ type Annotation = u64;
 #[btf_map]
 static SOCKETS: SkStorage<Annotation> = SkStorage::new();
 
+/// Whether a cgroup was ever given to a job.
+#[inline(always)]
+pub fn are_bound(config: &Config) -> bool {
+    // SAFETY: a field of a map value, whole in one load.
+    unsafe { (&raw const config.generation).read_volatile() != 0 }
+}
+
 /// Whether the packet comes from a socket of this host.
 #[inline(always)]
 pub fn has_socket(ctx: &TcContext) -> bool {
