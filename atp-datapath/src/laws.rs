@@ -33,15 +33,17 @@ pub(super) struct LawPrograms(
 
 impl LawPrograms {
     fn load(ebpf: &mut Ebpf) -> Result<Self, DatapathError> {
-        let (tc, xdp) = ("atp_law_tc", "atp_law_xdp");
-        let of_tc: &mut SchedClassifier = program(ebpf, tc)?;
-        of_tc.load().map_err(|error| program_error(tc, error))?;
-        let fd = own_fd(of_tc.fd())?;
-        let of_tc = add_tail_call(ebpf, "LAW_TC", &fd)?;
-        let of_xdp: &mut Xdp = program(ebpf, xdp)?;
-        of_xdp.load().map_err(|error| program_error(xdp, error))?;
-        let fd = own_fd(of_xdp.fd())?;
-        Ok(Self([of_tc, add_tail_call(ebpf, "LAW_XDP", &fd)?]))
+        // In the order of `After` in the programs.
+        let of_tc = ["atp_law_pass", "atp_law_consume"].map(|name| {
+            let tc: &mut SchedClassifier = program(ebpf, name)?;
+            tc.load().map_err(|error| program_error(name, error))?;
+            own_fd(tc.fd())
+        });
+        let name = "atp_law_xdp";
+        let xdp: &mut Xdp = program(ebpf, name)?;
+        xdp.load().map_err(|error| program_error(name, error))?;
+        let of_xdp = own_fd(xdp.fd());
+        Ok(Self([tail_calls(ebpf, "LAW_TC", of_tc)?, tail_calls(ebpf, "LAW_XDP", [of_xdp])?]))
     }
 }
 
@@ -52,15 +54,17 @@ fn own_fd(fd: Result<&ProgramFd, aya::programs::ProgramError>) -> Result<Program
         .map_err(|error| failed(error.to_string()))
 }
 
-fn add_tail_call(
+fn tail_calls<const N: usize>(
     ebpf: &mut Ebpf,
     name: &'static str,
-    program: &ProgramFd,
+    programs: [Result<ProgramFd, DatapathError>; N],
 ) -> Result<ProgramArray<MapData>, DatapathError> {
     let map = ebpf.take_map(name).ok_or_else(|| mismatch(format!("it has no map {name}")))?;
     let mut map = ProgramArray::try_from(map)
         .map_err(|_| mismatch(format!("the map {name} has another type")))?;
-    map.set(0, program, 0).map_err(|error| DatapathError::Load(error_chain(&error)))?;
+    for (index, program) in (0..).zip(programs) {
+        map.set(index, &program?, 0).map_err(|error| DatapathError::Load(error_chain(&error)))?;
+    }
     Ok(map)
 }
 

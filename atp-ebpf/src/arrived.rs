@@ -9,6 +9,7 @@ use crate::{
     atomic,
     counters::{count, note},
     maps::{ADMITTED, ARRIVED, NEWCOMERS, NOTHING_ARRIVED},
+    packet::{load_u32, store_u32},
     parse::Datagram,
 };
 use atp_common::{
@@ -16,7 +17,7 @@ use atp_common::{
         Counter, Event,
         arrivals::{self, ANY_GROUP, ARRIVALS_LEN, ArrivalKey, ArrivalStore, RUN_MAX, Run},
     },
-    wire::{Flags, Header, ProbeBody},
+    wire::{Flags, Header, PROBE_BODY_WORDS},
 };
 use aya_ebpf::{bindings::BPF_NOEXIST, programs::TcContext};
 
@@ -55,12 +56,12 @@ pub fn is_run(first: &Header, last: &Header, packets: u32) -> bool {
         && last.epoch() == first.epoch()
 }
 
-/// The record of this packet's lane; `None` if there is none yet.
+/// The record of this packet's lane; null if there is none yet.
 #[inline(always)]
-pub fn find(datagram: &Datagram, header: &Header) -> Option<Element> {
+pub fn find(datagram: &Datagram, header: &Header) -> *mut u64 {
     let key = key(datagram, header);
     let element = ARRIVED.get_ptr_mut(key).or_else(|| NEWCOMERS.get_ptr_mut(key));
-    element.map(|element| Element(element.cast()))
+    element.map_or(core::ptr::null_mut(), |element| element.cast())
 }
 
 #[inline(always)]
@@ -149,7 +150,7 @@ pub fn key(datagram: &Datagram, header: &Header) -> ArrivalKey {
 }
 
 /// A lane's element of the map, [`ARRIVALS_LEN`] words.
-pub struct Element(*mut u64);
+struct Element(*mut u64);
 
 impl ArrivalStore for Element {
     #[inline(always)]
@@ -180,8 +181,32 @@ impl ArrivalStore for Element {
     }
 }
 
-/// Writes a PROBE's answer. Not inlined, because the caller's stack is full.
+/// Writes the answer to a PROBE over its body in the packet, at `body`. Returns the difference of
+/// the sums of the new and the old words. Not inlined, because the caller's stack is full.
+///
+/// # Safety
+/// The body's bytes are inside the packet, or the verifier rejects the program.
 #[inline(never)]
-pub fn fill_in(element: &Element, slot: u32, body: &mut ProbeBody) {
-    arrivals::fill_in(element, slot, body);
+pub unsafe fn write_answer(element: *mut u64, slot: u32, body: usize) -> u64 {
+    let mut difference = 0;
+    let mut put = |index: usize, word: u32| {
+        let at = body + 4 * index;
+        // SAFETY: as the caller promises.
+        unsafe {
+            difference += sum_of_words(!load_u32(at)) + sum_of_words(word.to_be());
+            store_u32(at, word.to_be());
+        }
+    };
+    if element.is_null() {
+        (0..PROBE_BODY_WORDS).for_each(|index| put(index, 0));
+    } else {
+        arrivals::answer_words(&Element(element), slot, put);
+    }
+    difference
+}
+
+/// The sum of the word's two 16-bit words.
+#[inline(always)]
+const fn sum_of_words(word: u32) -> u64 {
+    (word & 0xffff) as u64 + (word >> 16) as u64
 }

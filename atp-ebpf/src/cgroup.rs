@@ -17,17 +17,20 @@ use core::ffi::c_void;
 /// The socket's cgroup belongs to no job.
 pub const NO_JOB: u32 = u32::MAX;
 
-/// The cached job of a socket.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Annotation {
-    generation: u32,
-    /// Index of the job of its cgroup, or [`NO_JOB`].
-    job_index: u32,
-}
+/// The cached job of a socket: the generation of the lookup in the upper half, in the lower one the
+/// index of the job of its cgroup, or [`NO_JOB`]. One word, so that programs that look up at once
+/// never leave the job of one generation with the number of another.
+type Annotation = u64;
 
 #[btf_map]
 static SOCKETS: SkStorage<Annotation> = SkStorage::new();
+
+/// Whether a cgroup was ever given to a job.
+#[inline(always)]
+pub fn are_bound(config: &Config) -> bool {
+    // SAFETY: a field of a map value, whole in one load.
+    unsafe { (&raw const config.generation).read_volatile() != 0 }
+}
 
 /// Whether the packet comes from a socket of this host.
 #[inline(always)]
@@ -62,14 +65,16 @@ pub fn job_of_socket(ctx: &TcContext, config: &Config) -> u32 {
     if annotation.is_null() {
         return look_up(ctx);
     }
-    // SAFETY: the element lives as long as its socket, which the packet holds.
-    let annotation = unsafe { &mut *annotation };
-    if annotation.generation != generation {
-        // Two processors may do this at once for one socket; both write the same values.
-        annotation.job_index = look_up(ctx);
-        annotation.generation = generation;
+    // SAFETY: an aligned u64, whole in one load. It lives as long as its socket, which the packet
+    // holds.
+    let cached = unsafe { annotation.read_volatile() };
+    if (cached >> 32) as u32 == generation {
+        return cached as u32;
     }
-    annotation.job_index
+    let job_index = look_up(ctx);
+    // SAFETY: as above, in one store.
+    unsafe { annotation.write_volatile(u64::from(generation) << 32 | u64::from(job_index)) };
+    job_index
 }
 
 /// The job of the nearest cgroup that has one, from the socket's own cgroup upwards.

@@ -5,7 +5,7 @@ use crate::{
     atomic,
     counters::note,
     flow::{self, End},
-    law::{self, Hook},
+    law::{self, After, Hook},
     log,
     maps::ACK_RINGS,
     parse::{self, Datagram, PacketBody},
@@ -60,7 +60,7 @@ pub fn acknowledgment<H: Hook + log::Hook>(hook: &H, datagram: &Datagram) -> Res
         None => take_ack(index, state, &header, datagram.ack_arrival()),
     };
     note(hook, outcome);
-    law::run_if_due(hook, lane, control, H::CONSUMED);
+    law::run_if_due(hook, lane, control, After::Consume);
     Err(Verdict::Consumed)
 }
 

@@ -1,6 +1,7 @@
 //! Event counters, one set per processor.
 
 use crate::{
+    atomic,
     log::{self, Hook},
     maps::COUNTERS,
 };
@@ -28,8 +29,7 @@ pub fn count_many(counter: Counter, events: u32) {
 #[inline(always)]
 fn count_at(index: u32, events: u32) {
     if let Some(cell) = COUNTERS.get_ptr_mut(index) {
-        // SAFETY: the element is this processor's own, and programs don't preempt each other
-        // between this read and this write. At worst one event of an interrupting program is lost.
-        unsafe { *cell += u64::from(events) }
+        // SAFETY: an aligned u64 in a map.
+        unsafe { atomic::add(cell, u64::from(events)) };
     }
 }

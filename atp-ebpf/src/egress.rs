@@ -6,26 +6,22 @@
 //! count.
 
 use crate::{
-    ack, arrived, atomic, cgroup,
+    ack, atomic,
     counters::{count, count_many},
     flow::{self, End},
-    law, log,
-    maps::{self, ACK_RINGS, BOUND_IDS},
-    mark_dscp, pace,
+    law::{self, After},
+    maps::{self, ACK_RINGS},
+    mark_dscp, membership, pace,
     parse::{self, Datagram, UDP_LEN},
     probe, stamp,
     verdict::Verdict,
 };
 use atp_common::{
     laws::lane::EPOCHS,
-    maps::{
-        ACK_RING_WORDS, Config, Counter, Event, Flow, Job, LaneControl, LaneState, RING_TAIL_WORDS,
-    },
+    maps::{ACK_RING_WORDS, Config, Counter, Event, Flow, LaneControl, LaneState, RING_TAIL_WORDS},
     wire::{Flags, Header, Kind},
 };
-use aya_ebpf::{
-    bindings::TC_ACT_UNSPEC, helpers::generated::bpf_ktime_get_ns, programs::TcContext,
-};
+use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::TcContext};
 
 /// The path of a packet that leaves.
 #[inline(always)]
@@ -36,9 +32,16 @@ pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
     if mark != 0 && mark == config.ack_mark {
         return ack::write(ctx);
     }
-    let datagram = parse::of_skb(ctx).ok_or(Verdict::Foreign)?;
+    let Some(datagram) = parse::of_skb(ctx) else {
+        return membership::check_hidden(ctx, config);
+    };
+    // SAFETY: a field of the program's context.
+    let segment_len = unsafe { (*ctx.skb.skb).gso_size };
+    if segment_len != 0 {
+        membership::check_all(ctx, config, datagram.payload(), segment_len)?;
+    }
     let Some((index, flow)) = flow_of(ctx, &datagram) else {
-        return check_unregistered(ctx, config, &datagram);
+        return membership::check_unregistered(ctx, config, &datagram);
     };
     count_seen(index);
     let (header, kind) = datagram.header().map_err(|_| Verdict::Foreign)?;
@@ -46,27 +49,26 @@ pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
         return Ok(());
     }
     let job = flow::job(flow).ok_or(Verdict::Drop(Event::JobEnded))?;
-    prove_membership(ctx, config, flow, job, &header)?;
+    membership::prove(ctx, config, flow, job, &header)?;
     if matches!(kind, Kind::Fin | Kind::Terms) {
         return Ok(());
     }
     let lane = flow::lane(flow, header.group()).ok_or(Verdict::Drop(Event::NoLane))?;
     let control = flow::control(lane).ok_or(Verdict::Drop(Event::LaneClosed))?;
     let state = flow::state(lane).ok_or(Verdict::Drop(Event::LaneClosed))?;
-    // SAFETY: a field of the program's context.
-    let segment_len = unsafe { (*ctx.skb.skb).gso_size };
     if let Kind::Data = kind
         && header.flags().contains(Flags::NO_ACK)
     {
         let packets = datagram.segments(segment_len);
         if packets > 1 {
-            // One library made them all, so the last one shows whether they belong together.
+            // One library made them all, so the last one shows whether they belong together. Those
+            // between can name jobs without a cgroup, as packets of any socket can.
             let last = datagram.payload().header_of_segment(ctx, packets - 1, segment_len);
             last.filter(|last| is_of_one_lane(&header, last))
                 .ok_or(Verdict::Drop(Event::MixedBuffer))?;
         }
         send_no_ack(ctx, config, &datagram, &header, control, state, packets)?;
-        law::run_if_due(ctx, lane, control, TC_ACT_UNSPEC);
+        law::run_if_due(ctx, lane, control, After::Pass);
         return Ok(());
     }
     if segment_len != 0 {
@@ -77,7 +79,7 @@ pub fn run(ctx: &TcContext) -> Result<(), Verdict> {
         return probe::send(ctx, config, &datagram, &header, control, state);
     }
     send(ctx, config, &datagram, &header, control, state)?;
-    law::run_if_due(ctx, lane, control, TC_ACT_UNSPEC);
+    law::run_if_due(ctx, lane, control, After::Pass);
     Ok(())
 }
 
@@ -112,60 +114,6 @@ fn flow_of(ctx: &TcContext, datagram: &Datagram) -> Option<(u32, &'static Flow)>
     let remote = End { address: destination, port: datagram.destination_port };
     let flow = flow::between(index, &local, &remote)?;
     flow::is_from_socket_of(ctx, entry).then_some((index, flow))
-}
-
-/// Checks DATA, FIN or TERMS of a socket that isn't registered for sending, which a library paces
-/// by itself. Only members of a job's cgroup may send for that job, and they may send for no other.
-/// RECEIPTs of a registered receiver admit their destination.
-#[inline(always)]
-fn check_unregistered(
-    ctx: &TcContext,
-    config: &Config,
-    datagram: &Datagram,
-) -> Result<(), Verdict> {
-    let (header, kind) = datagram.header().map_err(|_| Verdict::Foreign)?;
-    let is_checked = matches!(kind, Kind::Data | Kind::Fin | Kind::Terms | Kind::Receipt);
-    if !is_checked || !cgroup::has_socket(ctx) {
-        // A packet without a socket was forwarded: its ids are another host's.
-        return Err(Verdict::Foreign);
-    }
-    if let Kind::Receipt = kind {
-        let (source, _) = datagram.addresses();
-        let local = End { address: source, port: datagram.source_port };
-        let receiver = flow::receiver_at(&local);
-        if receiver.is_some_and(|receiver| flow::is_from_socket_of(ctx, receiver)) {
-            arrived::admit(datagram, &header);
-        }
-        return Err(Verdict::Foreign);
-    }
-    // SAFETY: the element is read at once.
-    let claimed = unsafe { BOUND_IDS.get(header.job()) }.copied().unwrap_or(cgroup::NO_JOB);
-    if claimed != cgroup::job_of_socket(ctx, config) {
-        return Err(Verdict::Drop(Event::NotOfCgroup));
-    }
-    log::write(ctx, Event::NoFlow);
-    Err(Verdict::Foreign)
-}
-
-/// Checks the header's job and cookie against the flow, and the socket's cgroup against the job.
-#[inline(always)]
-fn prove_membership(
-    ctx: &TcContext,
-    config: &Config,
-    flow: &Flow,
-    job: &Job,
-    header: &Header,
-) -> Result<(), Verdict> {
-    let claimed = header.job() == job.id && header.cookie() == flow.cookie;
-    let job_of_socket = cgroup::job_of_socket(ctx, config);
-    let bound = job.cgroup != 0 || job_of_socket != cgroup::NO_JOB;
-    if !claimed {
-        return Err(Verdict::Drop(Event::NotOfFlow));
-    }
-    if bound && job_of_socket != flow.job_index {
-        return Err(Verdict::Drop(Event::NotOfCgroup));
-    }
-    Ok(())
 }
 
 #[inline(always)]

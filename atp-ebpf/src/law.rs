@@ -5,7 +5,7 @@
 
 use crate::{
     atomic,
-    maps::{DUE, Due, LANE_CONTROL, LANE_LAW, LANE_STATE, LAW_TC, LAW_XDP},
+    maps::{DUE, LANE_CONTROL, LANE_LAW, LANE_STATE, LAW_TC, LAW_XDP},
 };
 use atp_common::{
     laws::{
@@ -19,42 +19,47 @@ use atp_common::{
     wire::Advice,
 };
 use aya_ebpf::{
-    bindings::{TC_ACT_SHOT, xdp_action},
     helpers::generated::{bpf_ktime_get_ns, bpf_ktime_get_tai_ns},
     programs::{TcContext, XdpContext},
 };
 
+/// What becomes of the packet at hand.
+#[derive(Clone, Copy)]
+pub enum After {
+    /// It passes.
+    Pass = 0,
+    /// It ends here: an ACK that was consumed.
+    Consume = 1,
+}
+
 /// A hook from which a law can be run.
 pub trait Hook {
-    /// The hook's verdict on a consumed packet.
-    const CONSUMED: i32;
     /// Continues in the program that runs laws. Returns only if that program is not loaded.
-    fn tail_call(&self);
+    fn tail_call(&self, after: After);
 }
 
 impl Hook for TcContext {
-    const CONSUMED: i32 = TC_ACT_SHOT;
-
     #[inline(always)]
-    fn tail_call(&self) {
+    fn tail_call(&self, after: After) {
         // SAFETY: the array holds programs of this hook's kind.
-        _ = unsafe { LAW_TC.tail_call(self, 0) };
+        _ = unsafe { LAW_TC.tail_call(self, after as u32) };
     }
 }
 
 impl Hook for XdpContext {
-    const CONSUMED: i32 = xdp_action::XDP_DROP as i32;
-
+    /// Packets that pass here run no law.
     #[inline(always)]
-    fn tail_call(&self) {
+    fn tail_call(&self, _: After) {
         // SAFETY: the array holds programs of this hook's kind.
         _ = unsafe { LAW_XDP.tail_call(self, 0) };
     }
 }
 
-/// If the lane's law is due, runs it and ends the calling program with `verdict`.
+/// If the lane's law is due, runs it and ends the calling program. The verdict is that of the
+/// program that is called: a tail call has no arguments, and memory of the processor could be
+/// another program's by then.
 #[inline(always)]
-pub fn run_if_due(hook: &impl Hook, lane: u32, control: &LaneControl, verdict: i32) {
+pub fn run_if_due(hook: &impl Hook, lane: u32, control: &LaneControl, after: After) {
     // SAFETY: a field of a map value, whole in one load.
     let due_ns = unsafe { (&raw const control.due_ns).read_volatile() };
     // SAFETY: no arguments; CLOCK_MONOTONIC.
@@ -62,28 +67,26 @@ pub fn run_if_due(hook: &impl Hook, lane: u32, control: &LaneControl, verdict: i
         return;
     }
     let Some(due) = DUE.get_ptr_mut(0) else { return };
-    // SAFETY: this processor's own element; programs on one processor don't interrupt each other.
-    unsafe { due.write(Due { lane, verdict }) };
-    hook.tail_call();
+    // SAFETY: an aligned u32 in a map, whole in one store.
+    unsafe { due.write_volatile(lane) };
+    hook.tail_call(after);
 }
 
-/// The program that runs laws. Its verdict is its caller's.
+/// Runs the law that is due.
 #[inline(always)]
-pub fn run() -> i32 {
-    // SAFETY: as in `run_if_due`.
-    let Some(due) = DUE.get_ptr(0).map(|due| unsafe { due.read() }) else { return -1 };
+pub fn run() {
+    // SAFETY: an aligned u32 in a map, whole in one load.
+    let Some(lane) = DUE.get_ptr(0).map(|due| unsafe { due.read_volatile() }) else { return };
     // Only one program runs a lane's law at a time. Other programs skip the law meanwhile.
-    if let Some(law) = LANE_LAW.get_ptr_mut(due.lane) {
-        // SAFETY: an element of a map, never null.
-        let holder = unsafe { &raw mut (*law).holder };
-        // SAFETY: an aligned u64 in a map.
-        if unsafe { atomic::replace(holder, LaneLaw::FREE, LaneLaw::PROGRAM) } {
-            step(due.lane, law);
-            // SAFETY: as above.
-            unsafe { atomic::replace(holder, LaneLaw::PROGRAM, LaneLaw::FREE) };
-        }
+    let Some(law) = LANE_LAW.get_ptr_mut(lane) else { return };
+    // SAFETY: an element of a map, never null.
+    let holder = unsafe { &raw mut (*law).holder };
+    // SAFETY: an aligned u64 in a map.
+    if unsafe { atomic::replace(holder, LaneLaw::FREE, LaneLaw::PROGRAM) } {
+        step(lane, law);
+        // SAFETY: as above.
+        unsafe { atomic::replace(holder, LaneLaw::PROGRAM, LaneLaw::FREE) };
     }
-    due.verdict
 }
 
 #[inline(always)]

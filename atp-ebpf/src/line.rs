@@ -125,18 +125,16 @@ fn buffer_bytes(ctx: &TcContext, datagram: &Datagram, packets: u32) -> u32 {
     }
 }
 
-/// Each processor has an element of its own, and programs don't preempt each other on it.
+/// Each processor has an element of its own, and so no other one has its cache lines. The additions
+/// are atomic even so: see [`maps::COUNTERS`].
 #[inline(always)]
 fn add(ifindex: u32, bytes: u32, approximate: u64) {
     // SAFETY: no arguments.
     let cpu = unsafe { bpf_get_smp_processor_id() };
     let Some(counts) = ARRIVED_BYTES.get_ptr_mut(cpu) else { return };
     let add_to = |counts: *mut u64, bytes: u64| {
-        // SAFETY: inside the element; the daemon reads it, hence volatile.
-        unsafe {
-            let line = counts.add((ifindex as usize) % LINES);
-            line.write_volatile(line.read_volatile() + bytes);
-        }
+        // SAFETY: an aligned u64 inside the element.
+        unsafe { atomic::add(counts.add((ifindex as usize) % LINES), bytes) };
     };
     let bytes = u64::from(bytes);
     // SAFETY: fields of a map's element.

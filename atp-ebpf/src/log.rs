@@ -3,7 +3,7 @@
 //!
 //! A line holds the number of an [`Event`] and the packet's headers. Userspace has the words.
 
-use crate::{maps::LOG_LINES, parse};
+use crate::{atomic, maps::LOG_LINES, parse};
 use atp_common::{maps::Event, wire::HEADER_LEN};
 use aya_ebpf::{
     bindings::{__sk_buff, xdp_md},
@@ -68,8 +68,8 @@ fn write_line<C>(hook: &str, ctx: &C, data: usize, end: usize, ifindex: u32, eve
     }
     let Some(datagram) = parse::again(data, end) else { return };
     if let Some(lines) = LOG_LINES.get_ptr_mut(0) {
-        // SAFETY: as in `counters::count`.
-        unsafe { *lines += 1 };
+        // SAFETY: an aligned u64 in a map.
+        unsafe { atomic::add(lines, 1) };
     }
     let (source, destination) = datagram.addresses();
     let (from, to) = (datagram.source_port, datagram.destination_port);

@@ -7,7 +7,6 @@ use atp_common::maps::{
         ADMITTED as ADMITTED_MAX, ARRIVALS, ARRIVALS_LEN, ArrivalKey, NEWCOMERS as NEWCOMERS_MAX,
     },
 };
-use atp_common::wire::ProbeBody;
 use aya_ebpf::{
     bindings::BPF_F_MMAPABLE,
     btf_maps::{self, ArrayOfMaps},
@@ -54,25 +53,22 @@ pub static LANE_STATE: Array<LaneState> = Array::with_max_entries(LANES, BPF_F_M
 #[map]
 pub static LANE_LAW: Array<LaneLaw> = Array::with_max_entries(LANES, BPF_F_MMAPABLE);
 
-/// The program that runs laws for tc, with epochs in the kernel.
+/// The programs that run laws for tc, with epochs in the kernel: for packets that pass, and for
+/// those that end here.
 #[map]
-pub static LAW_TC: ProgramArray = ProgramArray::with_max_entries(1, 0);
+pub static LAW_TC: ProgramArray = ProgramArray::with_max_entries(2, 0);
 /// The program that runs laws for XDP, with epochs in the kernel.
 #[map]
 pub static LAW_XDP: ProgramArray = ProgramArray::with_max_entries(1, 0);
 
-/// A lane whose law is due, and the verdict on the packet at hand.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Due {
-    pub lane: u32,
-    pub verdict: i32,
-}
-
-/// The argument of the program that runs laws, one per processor.
+/// The lane whose law is due, for the program that runs laws: an element for each processor. Where
+/// programs preempt each other (PREEMPT_RT), it can be the lane of another packet. Then that one's
+/// law runs if it is due, and this one's at the next packet.
 #[map]
-pub static DUE: PerCpuArray<Due> = PerCpuArray::with_max_entries(1, 0);
+pub static DUE: PerCpuArray<u32> = PerCpuArray::with_max_entries(1, 0);
 
+/// Event counters, and with them [`LOG_LINES`], are added to with atomic operations, although each
+/// processor has its own: under PREEMPT_RT another program may run in the middle of an addition.
 #[map]
 pub static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::COUNT, 0);
 
@@ -119,10 +115,6 @@ pub static ARRIVED_LANES: Array<ArrivedLane> =
 /// processor, and reads them through a memory mapping.
 #[map]
 pub static ARRIVED_BYTES: Array<ArrivedBytes> = Array::with_max_entries(1, BPF_F_MMAPABLE);
-
-/// Memory for a PROBE's answer, one per processor.
-#[map]
-pub static ANSWER: PerCpuArray<ProbeBody> = PerCpuArray::with_max_entries(1, 0);
 
 /// The initial record of a lane, all zero. It is too large for a program's stack.
 #[map]

@@ -57,6 +57,7 @@ load!(load_u16, u16, "u16");
 load!(load_u32, u32, "u32");
 load!(load_u64, u64, "u64");
 store!(store_u16, u16, "u16");
+store!(store_u32, u32, "u32");
 store!(store_u64, u64, "u64");
 
 /// Reads one byte.

@@ -261,10 +261,7 @@ impl Datagram {
     /// payload. Any other packet has a segment length of 0 and counts as one.
     #[inline(always)]
     pub const fn segments(&self, segment_len: u32) -> u32 {
-        if segment_len == 0 {
-            return 1;
-        }
-        (self.payload_len as u32).div_ceil(segment_len)
+        self.payload().segments(segment_len)
     }
 
     /// The payload's offset and length, which stay valid when the packet moves.
@@ -347,21 +344,33 @@ impl PacketBody {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Payload {
-    offset: u32,
-    len: u32,
+    pub offset: u32,
+    pub len: u32,
 }
 
 impl Payload {
+    /// How many packets it holds: see [`Datagram::segments`].
+    #[inline(always)]
+    pub const fn segments(&self, segment_len: u32) -> u32 {
+        if segment_len == 0 { 1 } else { self.len.div_ceil(segment_len) }
+    }
+
     /// The header of a segment of a GSO or GRO buffer, if the segment is DATA.
     #[inline(always)]
     pub fn header_of_segment(&self, ctx: &TcContext, segment: u32, len: u32) -> Option<Header> {
-        let at = segment * len;
+        let (header, kind) = self.header_at(ctx, segment * len)?;
+        matches!(kind, Kind::Data).then_some(header)
+    }
+
+    /// The header at this position of the payload, if it is one of ATP.
+    #[inline(always)]
+    pub fn header_at(&self, ctx: &TcContext, at: u32) -> Option<(Header, Kind)> {
         if at + HEADER_LEN as u32 > self.len {
             return None;
         }
         let words: [u64; 4] = ctx.load((self.offset + at) as usize).ok()?;
         // SAFETY: `Header` is 32 bytes of plain data, without padding and of alignment 1.
         let header: Header = unsafe { core::mem::transmute(words) };
-        matches!(header.kind(), Ok(Kind::Data)).then_some(header)
+        header.kind().ok().map(|kind| (header, kind))
     }
 }

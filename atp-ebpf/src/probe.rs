@@ -3,10 +3,8 @@
 use crate::{
     arrived,
     counters::note,
-    flow,
-    maps::ANSWER,
-    mark_dscp, pace,
-    packet::{load_u64, store_u64},
+    flow, mark_dscp, pace,
+    packet::store_u64,
     parse::Datagram,
     stamp::{self, UDP_CHECKSUM, sum_of_words},
     swap_endpoints::{has_checksum, swap_endpoints},
@@ -15,7 +13,7 @@ use crate::{
 use atp_common::{
     checksum,
     maps::{Config, Event, LaneControl, LaneState},
-    wire::{HEADER_LEN, Header, PROBE_LEN, ProbeBody},
+    wire::{HEADER_LEN, Header, PROBE_LEN},
 };
 use aya_ebpf::{
     bindings::BPF_F_MARK_MANGLED_0,
@@ -69,26 +67,16 @@ pub fn send(
 pub fn answer(ctx: &TcContext, datagram: &Datagram, header: &Header) -> Result<(), Verdict> {
     const FAILED: Verdict = Verdict::Drop(Event::ProbeFailed);
     let at = datagram.probe_body().ok_or(FAILED)?.at();
-    // The stack has no room for a body. Programs on one processor don't interrupt each other.
-    let body = ANSWER.get_ptr_mut(0).ok_or(FAILED)?;
-    // SAFETY: this processor's own element.
-    let body = unsafe { &mut *body };
-    match arrived::find(datagram, header) {
-        Some(element) => arrived::fill_in(&element, header.slot(), body),
-        // Nothing arrived, or the record was dropped.
-        None => *body = ProbeBody::default(),
-    }
+    // Null if nothing arrived, or the record was dropped.
+    let record = arrived::find(datagram, header);
     let kind = [header, &header.into_probe_ack()].map(|header| first_word(header));
     let mut difference = sum_of_words(!kind[0]) + sum_of_words(kind[1]);
-    // SAFETY: the words of the header's beginning and of the body, all of which was checked.
+    // SAFETY: the word of the header's beginning, which was checked.
     unsafe { store_u64(at - HEADER_LEN, kind[1]) };
-    for (i, new) in body.double_words().enumerate() {
-        // SAFETY: as above.
-        unsafe {
-            difference += sum_of_words(!load_u64(at + 8 * i)) + sum_of_words(new);
-            store_u64(at + 8 * i, new);
-        }
-    }
+    // Written word by word: the stack has no room for a body, and a processor's element of a map
+    // isn't a program's own. Under PREEMPT_RT another program can run in the middle of this one.
+    // SAFETY: all of the body was checked.
+    difference += unsafe { arrived::write_answer(record, header.slot(), at) };
     swap_endpoints(datagram);
     note(ctx, Event::ProbeAnswered);
     if has_checksum(datagram) {

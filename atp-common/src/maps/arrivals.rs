@@ -6,7 +6,7 @@
 //! memory.
 
 use super::ack_ring::{self, SLOTS_PER_WORD};
-use crate::wire::{EpochArrivals, PROBE_EPOCHS, PROBE_WORDS, ProbeBody};
+use crate::wire::{COUNT_WORDS, EpochArrivals, PROBE_EPOCHS, PROBE_WORDS, ProbeBody};
 use bytemuck::{Pod, Zeroable};
 
 /// Words of the ring: 8,192 slots, as many as 32 PROBEs cover.
@@ -153,20 +153,24 @@ const fn words_of(run: &Run) -> [u32; 3] {
 /// The answer to a PROBE whose first slot is `slot`.
 pub fn answer(store: &impl ArrivalStore, slot: u32) -> ProbeBody {
     let mut body = ProbeBody::default();
-    fill_in(store, slot, &mut body);
+    answer_words(store, slot, |index, word| body.set_word(index, word));
     body
 }
 
-/// Writes the answer to a PROBE whose first slot is `slot` into `body`.
+/// Gives the words of that answer, each with its index in the body.
 #[inline(always)]
-pub fn fill_in(store: &impl ArrivalStore, slot: u32, body: &mut ProbeBody) {
+pub fn answer_words(store: &impl ArrivalStore, slot: u32, mut put: impl FnMut(usize, u32)) {
     for i in 0..PROBE_WORDS {
         let slot = slot.wrapping_add(i as u32 * SLOTS_PER_WORD);
         let at = ack_ring::position(slot, ARRIVAL_WORDS) as usize;
-        body.set_word(i, ack_ring::bits(store.read(at), slot));
+        put(i, ack_ring::bits(store.read(at), slot));
     }
     for i in 0..PROBE_EPOCHS {
-        body.set_epoch(i, count_of(store.read(ARRIVAL_WORDS as usize + i)));
+        let [epoch, arrived, marked] = count_of(store.read(ARRIVAL_WORDS as usize + i)).words();
+        let at = PROBE_WORDS + COUNT_WORDS * i;
+        put(at, epoch);
+        put(at + 1, arrived);
+        put(at + 2, marked);
     }
 }
 

@@ -40,6 +40,7 @@ events! {
     JobEnded = Counter::Impersonation, 0, "dropped: the flow's job has ended";
     NotOfFlow = Counter::Impersonation, 1, "dropped: job or cookie isn't that of the flow";
     NotOfCgroup = Counter::Impersonation, 2, "dropped: the job isn't that of the socket's cgroup";
+    CutHeader = Counter::Impersonation, 3, "dropped: its header goes on in another fragment";
     NoLane = Counter::Unsendable, 0, "dropped: the group has no lane";
     LaneClosed = Counter::Unsendable, 1, "dropped: the lane is closed";
     MixedBuffer = Counter::Unsendable, 2, "dropped: a GSO buffer with packets of several lanes";

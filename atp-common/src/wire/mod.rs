@@ -31,7 +31,8 @@ pub use name::GroupName;
 pub use order::Order;
 pub use packed::{MEMBER_HEADER_LEN, PackedBody, member_header};
 pub use probe::{
-    EpochArrivals, PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS, PROBE_WORDS, ProbeBody, probe_packet,
+    COUNT_WORDS, EpochArrivals, PROBE_BODY_WORDS, PROBE_EPOCHS, PROBE_LEN, PROBE_SLOTS,
+    PROBE_WORDS, ProbeBody, probe_packet,
 };
 pub use receipt::{RECEIPT_MESSAGE_MAX, RECEIPT_WORDS_MAX, ReceiptBody, ReceiptWord};
 pub use request::{

@@ -25,16 +25,18 @@ pub const PROBE_WORDS: usize = 8;
 pub const PROBE_SLOTS: u32 = 32 * PROBE_WORDS as u32;
 /// Epochs whose counts are in an answer.
 pub const PROBE_EPOCHS: usize = 4;
+/// Words of 32 bits in the body of a PROBE.
+pub const PROBE_BODY_WORDS: usize = PROBE_WORDS + COUNT_WORDS * PROBE_EPOCHS;
 /// UDP payload of a PROBE and of its answer, bytes.
 pub const PROBE_LEN: usize = HEADER_LEN + size_of::<ProbeBody>();
 
 /// The body of a PROBE (all zero) and of its answer, in words as they are in the packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct ProbeBody([u32; PROBE_WORDS + COUNT_WORDS * PROBE_EPOCHS]);
+pub struct ProbeBody([u32; PROBE_BODY_WORDS]);
 
-/// Words of an epoch's counts.
-const COUNT_WORDS: usize = 3;
+/// Words of an epoch's count in a body.
+pub const COUNT_WORDS: usize = 3;
 
 const _: () = assert!(size_of::<ProbeBody>() == 80);
 
@@ -49,6 +51,14 @@ pub struct EpochArrivals {
     pub marked: u32,
 }
 
+impl EpochArrivals {
+    /// The three words of the count in a body.
+    #[inline(always)]
+    pub const fn words(&self) -> [u32; COUNT_WORDS] {
+        [(self.epoch as u32) << 16, self.arrived, self.marked]
+    }
+}
+
 impl ProbeBody {
     /// Reads the bytes after the header of a PROBE or PROBE-ACK; `None` if their length is wrong.
     pub fn parse(body: &[u8]) -> Option<Self> {
@@ -60,24 +70,13 @@ impl ProbeBody {
         bytemuck::bytes_of(self)
     }
 
-    /// The bytes of the body, eight at a time in memory order.
-    #[inline(always)]
-    pub fn double_words(&self) -> impl Iterator<Item = u64> + '_ {
-        let word = |i: usize| {
-            let ([a, b, c, d], [e, f, g, h]) =
-                (self.0[i].to_ne_bytes(), self.0[i + 1].to_ne_bytes());
-            u64::from_ne_bytes([a, b, c, d, e, f, g, h])
-        };
-        (0..size_of::<Self>() / 8).map(move |i| word(2 * i))
-    }
-
     /// The delivery bits of the `index`-th 32 slots.
     #[inline(always)]
     pub const fn word(&self, index: usize) -> u32 {
         u32::from_be(self.0[index])
     }
 
-    /// Sets the delivery bits of the `index`-th 32 slots.
+    /// Sets a word of the body. The first eight are delivery bits; each count has three.
     #[inline(always)]
     pub const fn set_word(&mut self, index: usize, bits: u32) {
         self.0[index] = bits.to_be();
@@ -99,9 +98,10 @@ impl ProbeBody {
     #[inline(always)]
     pub const fn set_epoch(&mut self, index: usize, count: EpochArrivals) {
         let at = PROBE_WORDS + COUNT_WORDS * index;
-        self.0[at] = ((count.epoch as u32) << 16).to_be();
-        self.0[at + 1] = count.arrived.to_be();
-        self.0[at + 2] = count.marked.to_be();
+        let [epoch, arrived, marked] = count.words();
+        self.0[at] = epoch.to_be();
+        self.0[at + 1] = arrived.to_be();
+        self.0[at + 2] = marked.to_be();
     }
 }
 

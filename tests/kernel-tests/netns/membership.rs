@@ -1,11 +1,12 @@
 //! Tests that only sockets of a job's cgroup may send for the job.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use approxlib::control::JobInfo;
-use atp_common::wire::Kind;
-use std::{net::UdpSocket, time::Duration};
+use atp_common::wire::{Header, Kind};
+use std::{net::UdpSocket, os::fd::AsRawFd, time::Duration};
 use testbed::{
     Daemon, Family, Load, PORT, Pair, Process, Receiving, Sending, TIMEOUT, TestCgroup, Transfer,
+    privilege::as_user,
     wire::{self, Capture},
 };
 
@@ -16,6 +17,9 @@ crate::trials! { if missing_for_cgroups:
     membership__outsider_that_names_the_job_is_kept_out,
     membership__member_can_not_send_for_another_job,
     membership__impersonator_of_a_cgroups_job_is_dropped,
+    membership__fragments_hide_no_job,
+    membership__gso_buffers_hide_no_job,
+    membership__routing_headers_hide_no_job,
     membership__job_ended_under_its_sender,
 }
 
@@ -129,6 +133,109 @@ fn membership__impersonator_of_a_cgroups_job_is_dropped() -> Result<()> {
     let mut buffer = [0; 2048];
     let len = arrived.recv(&mut buffer).context("a packet of an unknown job was dropped")?;
     ensure!(buffer[..len].ends_with(b"hello"), "a packet of the impersonator arrived");
+    Ok(())
+}
+
+/// A user who isn't root, outside of the cgroup.
+const OUTSIDER: libc::uid_t = 1_001;
+
+/// A datagram longer than the MTU leaves in fragments.
+fn membership__fragments_hide_no_job() -> Result<()> {
+    for family in [Family::V4, Family::V6] {
+        hides_no_job(family, &|socket, payload| {
+            let (level, option) = match family {
+                Family::V4 => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
+                Family::V6 => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
+            };
+            set_option(socket, level, option, &libc::IP_PMTUDISC_DONT.to_ne_bytes())?;
+            send(socket, &[payload, &[7; 3_000]].concat())
+        })?;
+    }
+    Ok(())
+}
+
+/// The buffer's first and last packet aren't ATP's.
+fn membership__gso_buffers_hide_no_job() -> Result<()> {
+    for family in [Family::V4, Family::V6] {
+        hides_no_job(family, &|socket, payload| {
+            let segment_len = i32::try_from(payload.len())?;
+            let option = (libc::SOL_UDP, libc::UDP_SEGMENT);
+            set_option(socket, option.0, option.1, &segment_len.to_ne_bytes())?;
+            let other = vec![0; payload.len()];
+            send(socket, &[&other, payload, &other].concat())
+        })?;
+    }
+    Ok(())
+}
+
+/// Any user may put a segment routing header (RFC 8754) before its datagrams.
+fn membership__routing_headers_hide_no_job() -> Result<()> {
+    hides_no_job(Family::V6, &|socket, payload| {
+        let std::net::IpAddr::V6(to) = socket.peer_addr()?.ip() else { bail!("not IPv6") };
+        // Next header, length in eights, type 4, segments left, last entry, flags, tag.
+        let header = [&[0, 2, 4, 0, 0, 0, 0, 0], &to.octets()[..]].concat();
+        set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RTHDR, &header)?;
+        send(socket, payload)
+    })
+}
+
+/// An outsider sends for the job of a cgroup with `send`, and for a job that its host doesn't know,
+/// whose packets arrive.
+fn hides_no_job(
+    family: Family,
+    send: &(dyn Fn(&UdpSocket, &[u8]) -> Result<()> + Sync),
+) -> Result<()> {
+    const ATTEMPTS: u32 = 5;
+    let cgroup = TestCgroup::new()?;
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let job = create_job(&a, &cgroup)?;
+    for name in ["all", testbed::DEVICE] {
+        pair.b.namespace.set(&format!("net/ipv6/conf/{name}/seg6_enabled"), "1")?;
+    }
+    let to = pair.b.endpoint(family, PORT);
+    let arriving = pair.b.namespace.enter(|| Ok(UdpSocket::bind(to)?))?;
+    arriving.set_read_timeout(Some(TIMEOUT))?;
+    let outsider = |job: u32, body: &[u8]| {
+        pair.a.namespace.enter(|| {
+            as_user(OUTSIDER, || {
+                let socket = UdpSocket::bind(pair.a.endpoint(family, 0))?;
+                socket.connect(to)?;
+                send(&socket, &wire::payload(&wire::data(job, 7, 7), body))
+            })
+        })
+    };
+    for _ in 0..ATTEMPTS {
+        outsider(job.id, b"not yours")?;
+    }
+    outsider(job.id ^ 1, b"your own!")?;
+    let mut buffer = [0; 4_096];
+    loop {
+        let len = arriving.recv(&mut buffer).context("the packet of another job was dropped")?;
+        let Ok((header, _)) = Header::parse(&buffer[..len]) else { continue };
+        ensure!(header.job() != job.id, "a packet of the outsider arrived, over {family:?}");
+        if header.job() == job.id ^ 1 {
+            break;
+        }
+    }
+    let dropped = a.counter("impersonation")?;
+    ensure!(dropped == u64::from(ATTEMPTS), "{dropped} of {ATTEMPTS} were counted");
+    Ok(())
+}
+
+/// The kernel may report a drop at egress to the sender.
+fn send(socket: &UdpSocket, payload: &[u8]) -> Result<()> {
+    match socket.send(payload) {
+        Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn set_option(socket: &UdpSocket, level: i32, option: i32, value: &[u8]) -> Result<()> {
+    let (at, len) = (value.as_ptr().cast(), value.len() as libc::socklen_t);
+    // SAFETY: the kernel reads `len` bytes at `at`, which are there.
+    let set = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, at, len) };
+    ensure!(set == 0, "option {option}: {}", std::io::Error::last_os_error());
     Ok(())
 }
 

@@ -4,13 +4,15 @@ use crate::NEEDS;
 use anyhow::{Context, Result, ensure};
 use atp_common::{
     maps::{JOB_ACTIVE, Job},
-    wire::{Fields, Header, Kind},
+    wire::{Fields, Flags, Header, Kind},
 };
+use atp_datapath::EGRESS;
 use atp_tests::{
     capability::{Need, Suite},
     packets::{COOKIE, End, JOB, RECEIVER, SENDER, Shape, data_fields},
-    prog_run::{JOB_INDEX, Rig, TC_DROP, TC_PASS},
+    prog_run::{JOB_INDEX, Rig, SkBuff, TC_DROP, TC_PASS},
 };
+use bytemuck::Zeroable;
 use std::{fs, os::unix::fs::MetadataExt};
 
 const CGROUP_NEEDS: &[Need] = &[Need::Root, Need::EbpfObject, Need::Cgroup2];
@@ -38,6 +40,9 @@ pub fn add(suite: &mut Suite) {
         CGROUP_NEEDS,
         unregistered_port_of_a_bound_cgroup_sends_only_for_its_job,
     );
+    suite.add("membership__no_packet_hides_its_job", NEEDS, no_packet_hides_its_job);
+    suite.add("membership__cut_headers_are_refused", NEEDS, cut_headers_are_refused);
+    suite.add("membership__registered_buffers_hide_no_job", NEEDS, registered_buffers_hide_no_job);
     suite.add(
         "membership__a_bound_job_requires_its_cgroup",
         CGROUP_NEEDS,
@@ -167,6 +172,138 @@ fn unregistered_port_of_a_bound_cgroup_sends_only_for_its_job() -> Result<()> {
         refused(&rig, &packet, "another job, known or not")?;
     }
     Ok(())
+}
+
+/// Where the IP header begins, and the packet's UDP header behind it.
+const IP: usize = 14;
+const UDP_V6: usize = IP + 40;
+
+/// A packet that names this job, from an unregistered port.
+fn naming(job: u32, ipv6: bool) -> Vec<u8> {
+    let unregistered = End { port: 9, ..SENDER };
+    let shape = Shape { ipv6, body: 100, ..Shape::default() };
+    shape.atp(&unregistered, &RECEIVER, &Header::new(&Fields { job, ..data_fields(1) }))
+}
+
+/// Puts IPv6 extension headers before the UDP header: the number and bytes of each. The first byte
+/// of a header is the number of the next.
+fn extended(mut packet: Vec<u8>, headers: &[(u8, [u8; 8])]) -> Vec<u8> {
+    for (number, header) in headers.iter().rev() {
+        let mut header = *header;
+        header[0] = packet[IP + 6];
+        packet[IP + 6] = *number;
+        packet.splice(UDP_V6..UDP_V6, header);
+    }
+    let len = (packet.len() - UDP_V6) as u16;
+    packet[IP + 4..IP + 6].copy_from_slice(&len.to_be_bytes());
+    packet
+}
+
+const ROUTING: (u8, [u8; 8]) = (43, [0, 0, 4, 0, 0, 0, 0, 0]);
+const OPTIONS: (u8, [u8; 8]) = (60, [0, 0, 1, 4, 0, 0, 0, 0]);
+const FIRST_FRAGMENT: (u8, [u8; 8]) = (44, [0, 0, 0, 1, 0, 0, 0, 7]);
+
+/// Receivers read all of these, though the programs can't pace or acknowledge them.
+fn hidden(job: u32) -> Vec<(&'static str, Vec<u8>, SkBuff)> {
+    let v6 = |headers: &[_]| extended(naming(job, true), headers);
+    let mut fragment = naming(job, false);
+    fragment[IP + 6] |= 0x20;
+    let mut without_length = naming(job, true);
+    without_length[UDP_V6 + 4..UDP_V6 + 6].fill(0);
+    let mut two_tags = Shape { vlan: true, ..Shape::default() }.atp(
+        &End { port: 9, ..SENDER },
+        &RECEIVER,
+        &Header::new(&Fields { job, ..data_fields(1) }),
+    );
+    two_tags.splice(12..12, [0x88, 0xa8, 0, 9]);
+    let plain = [
+        ("a routing header", v6(&[ROUTING])),
+        ("hop-by-hop options", v6(&[(0, OPTIONS.1)])),
+        ("destination options", v6(&[OPTIONS])),
+        ("an authentication header", v6(&[(51, [0; 8])])),
+        ("a first fragment of IPv6", v6(&[FIRST_FRAGMENT])),
+        ("several headers", v6(&[OPTIONS, ROUTING, FIRST_FRAGMENT, OPTIONS])),
+        ("a first fragment of IPv4", fragment),
+        ("a UDP length of 0", without_length),
+        ("two VLAN tags", two_tags),
+    ];
+    let plain = plain.map(|(what, packet)| (what, packet, SkBuff::zeroed()));
+    let buffers = [false, true].into_iter().flat_map(|ipv6| {
+        const SEGMENT_LEN: usize = 140;
+        let packet = naming(job, ipv6);
+        let header = packet[packet.len() - 132..].to_vec();
+        (0..3).map(move |place| {
+            let mut payload = vec![0; 3 * SEGMENT_LEN];
+            payload[place * SEGMENT_LEN..][..header.len()].copy_from_slice(&header);
+            let shape = Shape { ipv6, ..Shape::default() };
+            let packet = shape.udp(&End { port: 9, ..SENDER }, &RECEIVER, &payload);
+            ("a GSO buffer", packet, SkBuff::with_segments(3, SEGMENT_LEN as u32))
+        })
+    });
+    plain.into_iter().chain(buffers).collect()
+}
+
+fn no_packet_hides_its_job() -> Result<()> {
+    let rig = Rig::new()?;
+    for (what, packet, skb) in hidden(JOB) {
+        ensure!(rig.run(EGRESS, &packet, skb)?.verdict == TC_PASS, "{what}: without any cgroup");
+    }
+    bind_to_another_cgroup(&rig)?;
+    for (number, (what, packet, skb)) in (1..).zip(hidden(JOB)) {
+        let outcome = rig.run(EGRESS, &packet, skb)?;
+        ensure!(outcome.verdict == TC_DROP, "{what} hides a job of another cgroup");
+        ensure!(rig.counter("impersonation")? == number, "{what}: not counted");
+    }
+    for (what, packet, skb) in hidden(JOB + 1) {
+        let outcome = rig.run(EGRESS, &packet, skb)?;
+        ensure!(outcome.verdict == TC_PASS, "{what}: a job that this host does not know");
+        ensure!(outcome.packet == packet, "{what}: changed");
+    }
+    Ok(())
+}
+
+/// The buffer of a registered sender between whose own packets is one of another job.
+fn registered_buffers_hide_no_job() -> Result<()> {
+    let rig = Rig::new()?;
+    let bound = Job { cgroup: u64::MAX - 1, id: JOB + 7, state: JOB_ACTIVE };
+    rig.datapath.add_job(JOB_INDEX + 1, &bound)?;
+    let buffer = |middle: u32| {
+        let segments = [JOB, middle, JOB].map(|job| {
+            let fields = Fields { job, flags: Flags::NO_ACK, ..data_fields(1) };
+            [Header::new(&fields).as_bytes(), &[7; 100][..]].concat()
+        });
+        let skb = SkBuff::with_segments(3, segments[0].len() as u32);
+        (Shape::default().udp(&SENDER, &RECEIVER, &segments.concat()), skb)
+    };
+    let (packet, skb) = buffer(JOB);
+    ensure!(rig.run(EGRESS, &packet, skb)?.verdict == TC_PASS, "its own packets");
+    let (packet, skb) = buffer(bound.id);
+    ensure!(rig.run(EGRESS, &packet, skb)?.verdict == TC_DROP, "a packet of another job");
+    let counts = (rig.counter("impersonation")?, rig.counter("paced")?);
+    ensure!(counts == (1, 3), "{counts:?} packets were refused and paced");
+    Ok(())
+}
+
+/// A first fragment must show whose packet it is. Later ones are nothing without it.
+fn cut_headers_are_refused() -> Result<()> {
+    let rig = Rig::new()?;
+    bind_to_another_cgroup(&rig)?;
+    let mut cut = naming(JOB, false);
+    cut.truncate(IP + 20 + 8 + 16);
+    cut[IP + 6] |= 0x20;
+    refused(&rig, &cut, "half a header in a fragment of IPv4")?;
+    let mut cut = extended(naming(JOB, true), &[FIRST_FRAGMENT]);
+    cut.truncate(UDP_V6 + 8 + 8);
+    refused(&rig, &cut, "no header in a fragment of IPv6")?;
+    refused(&rig, &extended(naming(JOB, true), &[OPTIONS; 9]), "too many headers")?;
+    let mut later = naming(JOB, false);
+    later[IP + 7] = 16;
+    passed_untouched(&rig, &later, "a later fragment of IPv4")?;
+    let later = extended(naming(JOB, true), &[(44, [0, 0, 0, 8, 0, 0, 0, 7])]);
+    passed_untouched(&rig, &later, "a later fragment of IPv6")?;
+    let mut short = naming(JOB, true);
+    short.truncate(UDP_V6 + 8);
+    passed_untouched(&rig, &short, "a datagram without a header")
 }
 
 /// The id of this process's cgroup, to which the socket of a test run belongs.
