@@ -243,6 +243,7 @@ impl Inlet {
                 // Its name stays until the port has another: the program may not have read its
                 // datagrams, and must not take them for the loopback's.
                 self.outlets.remove(&oldest);
+                self.shared.counts.senders_evicted.fetch_add(1, Ordering::Relaxed);
             }
             let socket = self.open_outlet()?;
             let ends = self.ends_with(sender);

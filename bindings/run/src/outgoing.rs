@@ -284,8 +284,9 @@ impl Worker {
         let to = self.destination.to;
         match error {
             Error::Ended | Error::EndedByReceiver => warn(format_args!(
-                "datagrams to {to} are sent plainly: a router on the path translates addresses, or \
-                 the receiver runs another version of atp-run"
+                "datagrams to {to} are sent plainly: a router on the path translates addresses, \
+                 the receiver runs another version of atp-run, or another process has claimed a \
+                 port of this one"
             )),
             error => {
                 if let Error::Short(shortfall) = &error {

@@ -47,6 +47,8 @@ pub struct Counts {
     pub received: AtomicU64,
     /// Messages that are no datagrams of this version.
     pub refused: AtomicU64,
+    /// Senders of datagrams that made room for others.
+    pub senders_evicted: AtomicU64,
     /// Messages whose port another process has claimed, or that takes privileges.
     pub claims_refused: AtomicU64,
     /// Destinations of datagrams that made room for others.

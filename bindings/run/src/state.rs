@@ -420,7 +420,7 @@ fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()>
         "{{\"pid\":{},\"sent_as_messages\":{},\"sent_plainly\":{},\"delivered\":{},\"lost\":{},\
          \"received\":{},\"refused\":{},\"connections_carried\":{},\"connections_plain\":{},\
          \"connections_refused\":{},\"destinations_evicted\":{},\
-         \"claims_refused\":{}}}\n",
+         \"senders_evicted\":{},\"claims_refused\":{}}}\n",
         std::process::id(),
         number(&counts.sent_as_messages),
         number(&counts.sent_plainly),
@@ -432,6 +432,7 @@ fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()>
         number(&counts.connections_plain),
         number(&counts.connections_refused),
         number(&counts.destinations_evicted),
+        number(&counts.senders_evicted),
         number(&counts.claims_refused),
     );
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file)?;

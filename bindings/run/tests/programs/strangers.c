@@ -1,7 +1,7 @@
-/* A server that strangers reach, and clients.
+/* A server that strangers reach, and clients. Each may have 1,024 descriptors.
  *
- * - `strangers serve PORT` may have 1,024 descriptors, accepts connections, and sends each line
- *   back. The line "end" ends it, and the client.
+ * - `strangers serve PORT` accepts connections, and sends each line back. The line "end" ends it,
+ *   and the client.
  * - `strangers ask ADDRESS PORT` sends lines of its input, each once the one before it has come
  *   back, and prints them.
  * - `strangers receive PORT` prints each datagram with its sender, and sends it back, until "end".
@@ -44,8 +44,6 @@ static int answer(int fd) {
 }
 
 static void serve(struct sockaddr_in at) {
-    struct rlimit limit = {DESCRIPTORS, DESCRIPTORS};
-    check(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
     at.sin_addr.s_addr = htonl(INADDR_ANY);
     int on = 1;
     static struct pollfd all[DESCRIPTORS];
@@ -149,6 +147,8 @@ static void scatter(struct sockaddr_in at, int count) {
 
 int main(int argc, char **argv) {
     check(argc >= 3, "strangers HOW ..");
+    struct rlimit limit = {DESCRIPTORS, DESCRIPTORS};
+    check(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
     struct sockaddr_in at = {.sin_family = AF_INET};
     if (strcmp(argv[1], "serve") == 0) {
         at.sin_port = htons(atoi(argv[2]));

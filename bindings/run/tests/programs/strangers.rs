@@ -302,12 +302,13 @@ impl Speakers {
         Ok((client, port))
     }
 
-    /// Sends a message of ATP as a user of the client's host, and waits for the job's end.
-    fn forge(&self, message: &[u8]) -> Result<()> {
+    /// Sends messages of ATP as a user of the client's host, and waits for the job's end.
+    fn forge(&self, messages: &[Vec<u8>]) -> Result<()> {
         self.pair.a.namespace.enter(|| {
             become_user(NOBODY)?;
             let mut job = Job::builder().connect((self.pair.b.ipv4, self.ports.atp))?;
-            job.send(message)?;
+            // The library may ask for the end before the last one.
+            drop(messages.iter().try_for_each(|message| job.send(message).map(drop)));
             drop(job.finish());
             Ok(())
         })
@@ -350,7 +351,7 @@ pub fn speak_for_no_port() -> Result<()> {
     speakers.receives(port, "honest")?;
     for claimed in [port, 123] {
         for message in speakers.claims(claimed, b"forged") {
-            speakers.forge(&message)?;
+            speakers.forge(&[message])?;
         }
         let received = speakers.server.line()?;
         let from = received.strip_suffix(" forged").context("another datagram")?;
@@ -364,13 +365,39 @@ pub fn speak_for_no_port() -> Result<()> {
     client.go_on();
     client.ends_well()?;
     // The port is free again.
-    speakers.forge(&speakers.claims(port, b"later")[0])?;
+    speakers.forge(&speakers.claims(port, b"later")[..1])?;
     speakers.receives(port, "later")?;
     let (sent, refused) = (
         counted(&speakers.folder.path().join("client"), "sent_as_messages")?,
         speakers.count("claims_refused")?,
     );
     ensure!((sent, refused) == (2, 2), "{sent} messages, {refused} refused claims");
+    Ok(())
+}
+
+/// A user who sends as 200 ports leaves the server's program its descriptors.
+pub fn leave_senders() -> Result<()> {
+    const PORTS: u16 = 200;
+    /// The limit with 1,024 descriptors.
+    const SENDERS: u16 = 128;
+    let mut speakers = Speakers::start()?;
+    let before = entries(&speakers.server, "fd")?;
+    // A job for each version: the library ends one of another version.
+    for version in 0..2 {
+        let ports = 2_000..2_000 + PORTS;
+        let messages = ports.map(|port| speakers.claims(port, b"forged")[version].clone());
+        speakers.forge(&messages.collect::<Vec<_>>())?;
+    }
+    for _ in 0..PORTS {
+        speakers.server.line()?;
+    }
+    let (mut client, port) = speakers.tell(0)?;
+    echo(&mut client, "honest")?;
+    speakers.receives(port, "honest")?;
+    let after = entries(&speakers.server, "fd")? - before;
+    ensure!(after <= usize::from(SENDERS) + 8, "strangers took {after} descriptors");
+    let evicted = speakers.count("senders_evicted")?;
+    ensure!(evicted == u64::from(PORTS + 1 - SENDERS), "{evicted} senders were evicted");
     Ok(())
 }
 
