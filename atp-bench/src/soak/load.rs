@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use approxlib::{Error, Job, Receiver};
+use atp_output::note;
 use testbed::{Daemon, Family, Host, Namespace, PORT, privilege::become_user};
 
 /// Sending threads, each with a job of one lane.
@@ -53,7 +54,10 @@ impl fmt::Display for Counts {
 
 /// A running load.
 pub struct Load {
+    /// No further job begins.
     stop: Arc<AtomicBool>,
+    /// All jobs have ended, so the receiver may go.
+    senders_ended: Arc<AtomicBool>,
     senders: Vec<JoinHandle<Result<Counts>>>,
     receiver: JoinHandle<Result<()>>,
 }
@@ -63,7 +67,7 @@ impl Load {
     ///
     /// The senders are threads of user `uid`.
     pub fn start(from: &Host, to: &Host, [a, b]: &[Daemon; 2], uid: u32) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, senders_ended) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
         let address = to.endpoint(Family::V4, PORT);
         let socket = Some(b.socket().to_owned());
         let mut receiver = to.namespace.enter(|| {
@@ -71,9 +75,9 @@ impl Load {
             Ok(Receiver::builder().control_socket(socket).bind(at)?)
         })?;
         let receiver = {
-            let stop = stop.clone();
+            let senders_ended = senders_ended.clone();
             thread::spawn(move || {
-                while !stop.load(Relaxed) {
+                while !senders_ended.load(Relaxed) {
                     receiver.recv(Some(POLL))?;
                 }
                 Ok(())
@@ -90,15 +94,17 @@ impl Load {
             };
             thread::spawn(move || sender.run())
         });
-        Ok(Self { stop, senders: senders.into(), receiver })
+        Ok(Self { stop, senders_ended, senders: senders.into(), receiver })
     }
 
     /// Lets the current jobs end, and returns how all of them did.
     pub fn finish(self) -> Result<Counts> {
         self.stop.store(true, Relaxed);
         let mut total = Counts::default();
-        for sender in self.senders {
-            let counts = sender.join().map_err(|_| anyhow!("a sender panicked"))??;
+        let ended: Vec<_> = self.senders.into_iter().map(JoinHandle::join).collect();
+        self.senders_ended.store(true, Relaxed);
+        for counts in ended {
+            let counts = counts.map_err(|_| anyhow!("a sender panicked"))??;
             total.complete += counts.complete;
             total.short += counts.short;
             total.failed += counts.failed;
@@ -136,7 +142,8 @@ impl Sender {
                         counts.in_ebpf += u64::from(report.datapath == "ebpf");
                     }
                     // The network was away for too long, or there is no route at the moment.
-                    Err(Error::Short(_) | Error::Socket { .. }) => {
+                    Err(error @ (Error::Short(_) | Error::Socket { .. })) => {
+                        note!("a job ended with an error: {error}");
                         counts.failed += 1;
                         thread::sleep(POLL);
                     }
