@@ -28,6 +28,7 @@ fn output__of_questions_to_a_daemon() {
         "job list --json",
         "job create",
         "job create --json",
+        "job attach 7 --cgroup /",
         "job end 7",
         "stats --once",
         "stats --json",

@@ -259,6 +259,23 @@ impl Client {
         self.done(&Request::JobEnd { id, uid }, &[])
     }
 
+    /// Binds a job to a cgroup: see [`Request::JobAttach`].
+    ///
+    /// # Errors
+    /// As for [`Client::job_end`]; also if the caller isn't root, or the cgroup doesn't exist or
+    /// has a job.
+    pub fn job_attach(
+        &self,
+        id: u32,
+        uid: Option<u32>,
+        cgroup: PathBuf,
+    ) -> Result<JobInfo, ClientError> {
+        match self.request(&Request::JobAttach { id, uid, cgroup }, &[])?.0 {
+            Reply::Job(job) => Ok(job),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// Registers a bound and connected UDP socket for sending: see [`Request::SenderOpen`]. Returns
     /// the grant, and the descriptors of the ACK ring, the progress map and the status page.
     ///

@@ -99,6 +99,18 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         uid: Option<u32>,
     },
+    /// Binds a job to a cgroup, as `JobCreate` does with a new one; for root. The job then lasts
+    /// until it is ended. The daemon closes the connections that send for it. Their libraries
+    /// register again, and those outside the cgroup are refused.
+    JobAttach {
+        /// The job's id.
+        id: u32,
+        /// The job's user, as in `JobEnd`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        uid: Option<u32>,
+        /// The cgroup.
+        cgroup: PathBuf,
+    },
     /// Registers a sending socket. It comes with one descriptor: a bound and connected UDP socket,
     /// from which the daemon reads both addresses.
     ///
@@ -223,7 +235,7 @@ pub enum Reply {
         /// The protocol version of this connection.
         protocol: u32,
     },
-    /// Answers `JobCreate`.
+    /// Answers `JobCreate` and `JobAttach`.
     Job(JobInfo),
     /// Answers `JobList`.
     Jobs {

@@ -1,4 +1,4 @@
-//! `atp-user job create|list|end`: manages the jobs of this host.
+//! `atp-user job create|attach|list|end`: manages the jobs of this host.
 
 use super::ControlSocket;
 use anyhow::{Context, Result};
@@ -29,6 +29,20 @@ pub enum Command {
         /// Print JSON instead of text
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        control: ControlSocket,
+    },
+    /// Bind a job to a cgroup, as `create --cgroup` does; its sockets outside the cgroup lose their
+    /// lanes. For root
+    Attach {
+        /// The job's id, a number or the name that stands for it
+        id: JobId,
+        /// The cgroup (v2): only its sockets may send for the job, and they send for it by default
+        #[arg(long, value_name = "PATH")]
+        cgroup: PathBuf,
+        /// The job's user, a number or a name, if several users have a job with this id
+        #[arg(long, value_name = "USER", value_parser = user_id)]
+        user: Option<u32>,
         #[command(flatten)]
         control: ControlSocket,
     },
@@ -65,6 +79,11 @@ pub fn main(command: Command) -> Result<()> {
             let line = if json { serde_json::to_string(&job)? } else { line(&job) };
             // The job's id is nowhere else.
             write(line + "\n").with_context(|| format!("created job {}", job.id))?;
+        }
+        Command::Attach { id, cgroup, user, control } => {
+            let cgroup = absolute_path(&cgroup)?;
+            let job = Client::connect(&control.socket)?.job_attach(id.number(), user, cgroup)?;
+            say!("{}", line(&job));
         }
         Command::List { json, control } => {
             let jobs = Client::connect(&control.socket)?.job_list()?;

@@ -8,6 +8,7 @@
 use super::{
     clock::monotonic_ns,
     connection::Peer,
+    internal,
     quota::{Budget, Held},
     refuse,
 };
@@ -78,14 +79,8 @@ impl Jobs {
                 "the job's name is too long or has control characters: use at most 64 printable bytes",
             );
         }
-        if let Some((path, cgroup)) = &new.cgroup
-            && let Some((_, owner)) = self.of_cgroups(&[*cgroup])
-        {
-            let (path, owner) = (path.display(), owner.id);
-            return refuse(
-                RefusalKind::InUse,
-                format!("cgroup {path} is already bound to job {owner}: choose another cgroup"),
-            );
+        if let Some(cgroup) = &new.cgroup {
+            self.check_cgroup(cgroup)?;
         }
         let id = match new.id {
             Some(id) => self.check_id(id, &new, peer.uid).map(|()| id)?,
@@ -104,6 +99,27 @@ impl Jobs {
             created_ns,
             _place: place,
         }))
+    }
+
+    /// Binds a job to a cgroup. From now on it lasts until it is ended.
+    pub fn attach(&mut self, index: usize, cgroup: (PathBuf, u64)) -> Result<(), Refusal> {
+        self.check_cgroup(&cgroup)?;
+        let Some(job) = self.get(index) else { return Err(internal("the job has ended")) };
+        let id = job.id;
+        if let Some((path, _)) = &job.cgroup {
+            let path = path.display();
+            return refuse(
+                RefusalKind::InUse,
+                format!("job {id} is already bound to cgroup {path}: end it first"),
+            );
+        }
+        if let Some((_, other)) = self.with_id(id).find(|(other, _)| *other != index) {
+            return refuse(RefusalKind::InUse, other.keeps_id());
+        }
+        if let Some(job) = self.get_mut(index) {
+            (job.cgroup, job.ephemeral) = (Some(cgroup), false);
+        }
+        Ok(())
     }
 
     /// Removes a job.
@@ -211,6 +227,16 @@ impl Jobs {
         (jobs.into_iter().take(INFOS_MAX).map(info).collect(), next)
     }
 
+    /// Refuses a cgroup that has a job.
+    fn check_cgroup(&self, (path, cgroup): &(PathBuf, u64)) -> Result<(), Refusal> {
+        let Some((_, owner)) = self.of_cgroups(&[*cgroup]) else { return Ok(()) };
+        let (path, owner) = (path.display(), owner.id);
+        refuse(
+            RefusalKind::InUse,
+            format!("cgroup {path} is already bound to job {owner}: choose another cgroup"),
+        )
+    }
+
     /// Refuses an id that its user has already, or that a bound job would share.
     fn check_id(&self, id: u32, new: &NewJob, uid: u32) -> Result<(), Refusal> {
         let other = match &new.cgroup {
@@ -220,11 +246,7 @@ impl Jobs {
         let Some((_, other)) = other else { return Ok(()) };
         let message = match (&other.cgroup, other.uid == uid) {
             (None, true) => format!("job {id} already exists: choose another id"),
-            (None, false) => format!(
-                "user {} has a job {id}, and a cgroup's job shares its id with no other: choose \
-                 another id, or end that job",
-                other.uid
-            ),
+            (None, false) => other.keeps_id(),
             (Some(_), _) => format!("job {id} is bound to a cgroup: choose another id"),
         };
         refuse(RefusalKind::InUse, message)
@@ -244,6 +266,15 @@ impl JobRecord {
     /// What tells the job from all others.
     pub const fn key(&self) -> JobKey {
         (self.id, self.uid)
+    }
+
+    /// Why a job with this id can't be bound to a cgroup.
+    fn keeps_id(&self) -> String {
+        format!(
+            "user {} has a job {}, and a cgroup's job shares its id with no other: choose another \
+             id, or end that job",
+            self.uid, self.id
+        )
     }
 
     /// The job as a reply describes it.
@@ -359,6 +390,23 @@ mod tests {
             kind(jobs.create(NewJob { cgroup, ..NewJob::default() }, user(0))),
             RefusalKind::InUse
         );
+    }
+
+    #[test]
+    fn attach__refuses_a_taken_id_or_cgroup() {
+        let mut jobs = Jobs::default();
+        let new = |id| NewJob { id: Some(id), ephemeral: true, ..NewJob::default() };
+        let [one, two] = [7, 8].map(|id| jobs.create(new(id), user(1000)).unwrap());
+        let cgroup = |id| (PathBuf::from("/cg"), id);
+        jobs.attach(one, cgroup(77)).unwrap();
+        let bound = jobs.get(one).unwrap();
+        assert!(bound.cgroup == Some(cgroup(77)) && !bound.ephemeral, "{bound:?}");
+        assert_eq!(kind(jobs.attach(one, cgroup(78))), RefusalKind::InUse);
+        assert_eq!(kind(jobs.attach(two, cgroup(77))), RefusalKind::InUse);
+        let others = jobs.create(new(8), user(1001)).unwrap();
+        assert_eq!(kind(jobs.attach(two, cgroup(78))), RefusalKind::InUse);
+        jobs.remove(others);
+        jobs.attach(two, cgroup(78)).unwrap();
     }
 
     #[test]

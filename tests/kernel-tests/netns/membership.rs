@@ -1,9 +1,13 @@
 //! Tests that only sockets of a job's cgroup may send for the job.
 
 use anyhow::{Context, Result, bail, ensure};
-use approxlib::control::JobInfo;
+use approxlib::control::{Client, ClientError, GroupOpen, JobInfo, RefusalKind};
 use atp_common::wire::{Header, Kind};
-use std::{net::UdpSocket, os::fd::AsRawFd, time::Duration};
+use std::{
+    net::UdpSocket,
+    os::fd::{AsFd, AsRawFd},
+    time::Duration,
+};
 use testbed::{
     Daemon, Family, Load, PORT, Pair, Process, Receiving, Sending, TIMEOUT, TestCgroup, Transfer,
     privilege::as_user,
@@ -21,6 +25,7 @@ crate::trials! { if missing_for_cgroups:
     membership__gso_buffers_hide_no_job,
     membership__routing_headers_hide_no_job,
     membership__job_ended_under_its_sender,
+    membership__job_attached_under_its_senders,
 }
 
 const LOAD: Load = Load::lines(1_000, 300);
@@ -137,7 +142,7 @@ fn membership__impersonator_of_a_cgroups_job_is_dropped() -> Result<()> {
 }
 
 /// A user who isn't root, outside of the cgroup.
-const OUTSIDER: libc::uid_t = 1_001;
+const OUTSIDER: u32 = 1_001;
 
 /// A datagram longer than the MTU leaves in fragments.
 fn membership__fragments_hide_no_job() -> Result<()> {
@@ -236,6 +241,42 @@ fn set_option(socket: &UdpSocket, level: i32, option: i32, value: &[u8]) -> Resu
     // SAFETY: the kernel reads `len` bytes at `at`, which are there.
     let set = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, at, len) };
     ensure!(set == 0, "option {option}: {}", std::io::Error::last_os_error());
+    Ok(())
+}
+
+/// The member registers again and goes on. The outsider, which sent for the job before, is dropped.
+fn membership__job_attached_under_its_senders() -> Result<()> {
+    let cgroup = TestCgroup::new()?;
+    let pair = Pair::new()?;
+    let (a, b) = (pair.a.daemon(&["--rate-max", "10mbit"])?, pair.b.daemon(&[])?);
+    let load = Load::lines(5_000, 1_000);
+    let receiving = Receiving::start(&pair.b, &b, Family::V4, load)?;
+    let to = pair.b.endpoint(Family::V4, PORT);
+    let options = ["--job", "7", "--msr", "0.8", "--timeout", "60s"];
+    let mut command = Sending::command(&pair.a, &a, to, load, &options)?;
+    cgroup.adopt(&mut command)?;
+    let mut member = Sending::start_with(command)?;
+    testbed::wait_for("the first packets", || Ok((b.counter("data_arrived")? > 50).then_some(())))?;
+    ensure!(member.is_running()?, "the sender was faster than its rate");
+    let outsider = Client::connect(a.socket())?;
+    let socket = pair.a.namespace.enter(|| {
+        let socket = UdpSocket::bind(pair.a.endpoint(Family::V4, 0))?;
+        socket.connect(to)?;
+        Ok(socket)
+    })?;
+    let group = GroupOpen { msr_parts_per_billion: 500_000_000, messages: 1, ..Default::default() };
+    outsider.sender_open(Some(7), &[group], socket.as_fd())?;
+    a.ask(&format!("job attach 7 --cgroup {}", cgroup.path().display()))?;
+    let again = Client::connect(a.socket())?.sender_open(Some(7), &[group], socket.as_fd());
+    let refused = matches!(&again, Err(ClientError::Refused(refusal))
+        if refusal.kind == RefusalKind::BadRequest && refusal.message.contains("bound to a cgroup"));
+    ensure!(refused, "the outsider still sends for the job: {again:?}");
+    let report = member.finish()?;
+    ensure!(report.job == 7, "{report:?}");
+    ensure!(receiving.finish()?.messages >= report.groups[0].needed, "too few messages");
+    let jobs = a.stats()?.jobs;
+    ensure!(jobs.len() == 1 && jobs[0].cgroup.as_deref() == Some(cgroup.path()), "{jobs:?}");
+    ensure!(a.counter("impersonation")? == 0, "packets of the member were dropped");
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use super::{
         cgroup,
         connection::{Answer, Peer},
         internal,
-        jobs::{JobRecord, NewJob},
+        jobs::NewJob,
         refuse,
     },
     Host, warn_on_error,
@@ -22,27 +22,33 @@ impl Host {
         cgroup: Option<PathBuf>,
         peer: Peer,
     ) -> Result<Answer, Refusal> {
-        // Refused before the path is opened: another user may control the files along it.
-        if cgroup.is_some() && !peer.is_root() {
-            return refuse(
-                RefusalKind::NotYours,
-                "only root may bind a cgroup to a job: ask as root, or leave out --cgroup",
-            );
-        }
-        let cgroup = match cgroup {
-            None => None,
-            Some(path) => match cgroup::id_of(&path) {
-                Ok(id) => Some((path, id)),
-                Err(error) => return refuse(RefusalKind::BadRequest, format!("{error:#}")),
-            },
-        };
+        let cgroup = cgroup.map(|path| look_up(path, peer)).transpose()?;
         let index = self.add_job(NewJob { id, name, cgroup, ephemeral: false }, peer)?;
-        let info = self
-            .jobs
-            .get(index)
-            .map(JobRecord::info)
-            .ok_or_else(|| internal("the job has ended"))?;
-        Ok((Reply::Job(info), Vec::new()))
+        self.describe_job(index)
+    }
+
+    pub(super) fn job_attach(
+        &mut self,
+        id: u32,
+        uid: Option<u32>,
+        cgroup: PathBuf,
+        peer: Peer,
+    ) -> Result<Answer, Refusal> {
+        let cgroup = look_up(cgroup, peer)?;
+        let index = self.jobs.owned(id, peer, uid)?;
+        self.jobs.attach(index, cgroup)?;
+        // Before the programs know of the cgroup: they would drop packets of those outside it.
+        self.close_senders(index, peer);
+        if let Err(refusal) = self.write_job(index) {
+            self.remove_job(index);
+            return Err(refusal);
+        }
+        self.describe_job(index)
+    }
+
+    fn describe_job(&self, index: usize) -> Result<Answer, Refusal> {
+        let job = self.jobs.get(index).ok_or_else(|| internal("the job has ended"))?;
+        Ok((Reply::Job(job.info()), Vec::new()))
     }
 
     pub(super) fn job_end(
@@ -52,14 +58,21 @@ impl Host {
         peer: Peer,
     ) -> Result<Answer, Refusal> {
         let index = self.jobs.owned(id, peer, uid)?;
-        let flows = self.flows.of_job(index);
-        // Libraries pace and mark in userspace once their connection ends. So it ends before the
-        // flows close. The page comes first, because it says that nobody shall register again.
-        for (flow, _) in &flows {
-            if let Some(flow) = self.flows.get_mut(*flow) {
+        // The page says that nobody shall register again, before the connections end.
+        for (flow, _) in self.flows.of_job(index) {
+            if let Some(flow) = self.flows.get_mut(flow) {
                 flow.status.close_by_operator();
             }
         }
+        self.close_senders(index, peer);
+        self.remove_job(index);
+        Ok((Reply::Done, Vec::new()))
+    }
+
+    /// Ends the connections that send for a job. Libraries pace and mark in userspace once their
+    /// connection ends, so it ends before the flows close.
+    fn close_senders(&mut self, job: usize, peer: Peer) {
+        let flows = self.flows.of_job(job);
         for (_, session) in &flows {
             match self.sessions.get(*session) {
                 Some(own) if *session == peer.session => own.connection.stop_listening(),
@@ -70,8 +83,6 @@ impl Host {
         for (flow, _) in flows {
             self.close_flow(flow);
         }
-        self.remove_job(index);
-        Ok((Reply::Done, Vec::new()))
     }
 
     /// Registers a job here and in the datapath.
@@ -104,5 +115,20 @@ impl Host {
             let cgroup = job.cgroup.as_ref().map_or(0, |(_, id)| *id);
             warn_on_error(self.datapath.remove_job(index as u32, job.id, cgroup));
         }
+    }
+}
+
+/// The cgroup at a path, with its id.
+fn look_up(path: PathBuf, peer: Peer) -> Result<(PathBuf, u64), Refusal> {
+    // Refused before the path is opened: another user may control the files along it.
+    if !peer.is_root() {
+        return refuse(
+            RefusalKind::NotYours,
+            "only root may bind a cgroup to a job: ask as root, or leave out --cgroup",
+        );
+    }
+    match cgroup::id_of(&path) {
+        Ok(id) => Ok((path, id)),
+        Err(error) => refuse(RefusalKind::BadRequest, format!("{error:#}")),
     }
 }

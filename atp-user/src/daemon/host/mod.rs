@@ -192,6 +192,7 @@ impl Host {
                 Ok((Reply::Jobs { jobs, next, next_uid }, Vec::new()))
             }
             Request::JobEnd { id, uid } => self.job_end(id, uid, peer),
+            Request::JobAttach { id, uid, cgroup } => self.job_attach(id, uid, cgroup, peer),
             Request::ReceiverOpen {} => self.receiver_open(endpoints?, peer),
             Request::Hello { .. }
             | Request::SenderOpen { .. }
