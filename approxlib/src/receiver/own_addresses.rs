@@ -139,6 +139,16 @@ mod tests {
     }
 
     #[test]
+    fn contains__keeps_no_more_than_its_limit() {
+        let own = OwnAddresses::default();
+        for number in 0..2 * KNOWN_MAX as u32 {
+            let address = Ipv4Addr::from_bits(0x7f01_0000 + number);
+            assert_eq!(own.contains((address, 9).into()), Some(true));
+            assert!(own.0.borrow().len() <= KNOWN_MAX);
+        }
+    }
+
+    #[test]
     fn contains__forgets() {
         let mut own = OwnAddresses::default();
         let address = "127.0.0.1:9".parse().unwrap();

@@ -5,6 +5,7 @@ mod dependencies;
 mod documents;
 mod imports;
 mod laws;
+mod resources;
 mod sizes;
 mod words;
 
@@ -15,7 +16,7 @@ use crate::sources::{self, Source};
 
 type Rule = fn(&[Source]) -> Vec<String>;
 
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 17] = [
     sizes::long_files,
     sizes::long_documents,
     sizes::large_folders,
@@ -32,6 +33,7 @@ const RULES: [Rule; 16] = [
     documents::folders_without_row,
     documents::measurements,
     documents::ignores_without_reason,
+    resources::without_test,
 ];
 
 pub fn main() -> Result<()> {
