@@ -33,7 +33,7 @@ pub async fn watch(host: &RefCell<Host>) -> Infallible {
                 let ended = host.borrow_mut().end_registrations(&round.closed);
                 if ended > 0 {
                     let port = round.closed[0].local.port();
-                    tracing::info!(ended, port, "closed sockets were registered: ended that");
+                    tracing::info!(ended, port, "ended the registrations of closed sockets");
                 }
                 last_error = None;
             }
