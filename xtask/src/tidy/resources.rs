@@ -38,7 +38,7 @@ fn missing(cell: &str, tests: &BTreeSet<&str>) -> Vec<String> {
     unknown.map(|name| format!("no test is named {name}")).collect()
 }
 
-/// The names of the functions in tests of Rust and Python.
+/// The names of the functions in tests of Rust and Python, and of the tests in tables.
 fn tests(source: &Source) -> impl Iterator<Item = &str> {
     let text = match source.is_test() {
         true => &source.text,
@@ -51,9 +51,17 @@ fn tests(source: &Source) -> impl Iterator<Item = &str> {
     };
     let names = text.lines().filter_map(move |line| {
         let line = line.trim_start();
-        line.strip_prefix("async ").unwrap_or(line).strip_prefix(keyword)?.split(['(', '<']).next()
+        let function = line.strip_prefix("async ").unwrap_or(line).strip_prefix(keyword);
+        let function = function.and_then(|rest| rest.split(['(', '<']).next());
+        function.or_else(|| trial(line))
     });
     Some(names).into_iter().flatten()
+}
+
+/// The name of a test in a table of names and functions.
+fn trial(line: &str) -> Option<&str> {
+    let (name, _) = line.strip_prefix("(\"")?.split_once("\", ")?;
+    name.contains("__").then_some(name)
 }
 
 #[cfg(test)]
@@ -70,9 +78,11 @@ mod tests {
                 source(PAGE, &page),
                 source("a/src/a.rs", rust),
                 source("a/tests/b.py", "def test_of_python() -> None:\n"),
+                source("a/tests/main.rs", "    (\"three__in_a_table\", three, &cc),\n"),
             ])
         };
         assert!(complaints("| a | `one__of_rust`, `test_of_python` |").is_empty());
+        assert!(complaints("| a | `three__in_a_table` |").is_empty());
         assert_eq!(complaints("| a | `one__of_rust`, `two` |").len(), 1);
         assert_eq!(complaints("| a | `helper` |").len(), 1);
         assert_eq!(complaints("| a | |").len(), 1);
