@@ -32,8 +32,8 @@ const _: () = assert!(size_of::<PortEntry>() == 32);
 impl PortEntry {
     /// Instead of a cookie: packets of every socket. For runs of single programs
     /// (`BPF_PROG_TEST_RUN`), whose packets come from a new socket each. No socket has this cookie,
-    /// and the daemon registers none with it.
-    pub const ANY_SOCKET: u64 = 0;
+    /// the daemon registers none with it, and a cleared entry hasn't it.
+    pub const ANY_SOCKET: u64 = u64::MAX;
 
     /// The entry of a registered sender's port.
     pub const fn sender(flow: u16, socket: u64) -> Self {

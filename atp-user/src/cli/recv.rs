@@ -168,11 +168,12 @@ pub fn main(args: Args) -> Result<()> {
     tracing::info!(address = %receiver.local_addr()?, "receiving");
     let mut reports = Vec::new();
     let (mut messages, mut table) = (0u64, CsvOutput::default());
-    let (mut underway, silence) = (Underway::default(), args.timeout.min(SILENCE_MAX));
+    let silence = args.timeout.min(SILENCE_MAX);
+    let mut underway = Underway::new(silence);
     loop {
         // A sender that began before the last awaited one ended has a job to complete.
         let enough = reports.len() >= args.senders as usize;
-        if enough && !underway.any_left(Instant::now(), silence) {
+        if enough && !underway.any_left(Instant::now()) {
             break;
         }
         let event = match enough {

@@ -18,9 +18,10 @@ const JOBS_MAX: usize = 1_024;
 /// A host that forges a sender's address can end a job of the same name. Events don't tell the two
 /// apart, their counts do: a job is under way as long as there were more messages than those of the
 /// windows that ended.
-#[derive(Default)]
 pub struct Underway {
     jobs: HashMap<(SocketAddr, u32), Begun>,
+    /// Jobs without an event for so long don't count.
+    silence_max: Duration,
     takes_no_more: bool,
 }
 
@@ -32,6 +33,11 @@ struct Begun {
 }
 
 impl Underway {
+    /// No jobs.
+    pub fn new(silence_max: Duration) -> Self {
+        Self { jobs: HashMap::new(), silence_max, takes_no_more: false }
+    }
+
     /// Notes an event of a job.
     pub fn on_event(&mut self, event: &Event, now: Instant) {
         let (source, job, messages, is_end) = match event {
@@ -46,6 +52,9 @@ impl Underway {
                 (source, job, -i64::from(summary.delivered), true)
             }
         };
+        if self.jobs.len() >= JOBS_MAX {
+            self.forget_silent(now);
+        }
         let has_room = !self.takes_no_more && self.jobs.len() < JOBS_MAX;
         let mut begun = match self.jobs.entry((*source, *job)) {
             Entry::Occupied(begun) => begun,
@@ -59,12 +68,16 @@ impl Underway {
         }
     }
 
-    /// Whether a job is still under way that had an event within `timeout`. Jobs that begin after
-    /// the first call don't count: strangers could begin one after the other.
-    pub fn any_left(&mut self, now: Instant, timeout: Duration) -> bool {
+    /// Whether a job is still under way. Jobs that begin after the first call don't count: strangers
+    /// could begin one after the other.
+    pub fn any_left(&mut self, now: Instant) -> bool {
         self.takes_no_more = true;
-        self.jobs.retain(|_, begun| now.duration_since(begun.last_event) < timeout);
+        self.forget_silent(now);
         !self.jobs.is_empty()
+    }
+
+    fn forget_silent(&mut self, now: Instant) {
+        self.jobs.retain(|_, begun| now.duration_since(begun.last_event) < self.silence_max);
     }
 }
 
@@ -85,29 +98,29 @@ mod tests {
 
     #[test]
     fn any_left__until_each_job_ends_or_falls_silent() {
-        let (mut underway, now) = (Underway::default(), Instant::now());
+        let (mut underway, now) = (Underway::new(TIMEOUT), Instant::now());
         underway.on_event(&started(1), now);
         underway.on_event(&started(2), now + TIMEOUT / 2);
-        assert!(underway.any_left(now + TIMEOUT / 2, TIMEOUT));
+        assert!(underway.any_left(now + TIMEOUT / 2));
         let finished = Event::Finished { source: source(2), job: 7, summary: Summary::default() };
         underway.on_event(&finished, now + TIMEOUT / 2);
-        assert!(underway.any_left(now + TIMEOUT / 2, TIMEOUT));
-        assert!(!underway.any_left(now + TIMEOUT, TIMEOUT));
+        assert!(underway.any_left(now + TIMEOUT / 2));
+        assert!(!underway.any_left(now + TIMEOUT));
     }
 
     #[test]
     fn any_left__takes_no_job_that_begins_later() {
-        let (mut underway, now) = (Underway::default(), Instant::now());
+        let (mut underway, now) = (Underway::new(TIMEOUT), Instant::now());
         underway.on_event(&started(1), now);
-        assert!(underway.any_left(now, TIMEOUT));
+        assert!(underway.any_left(now));
         underway.on_event(&started(2), now + TIMEOUT);
-        assert!(!underway.any_left(now + TIMEOUT, TIMEOUT));
+        assert!(!underway.any_left(now + TIMEOUT));
     }
 
     /// The forged job has two messages and an end. The honest one has had three messages so far.
     #[test]
     fn on_event__tells_a_forged_end_from_that_of_the_job() {
-        let (mut underway, now) = (Underway::default(), Instant::now());
+        let (mut underway, now) = (Underway::new(TIMEOUT), Instant::now());
         let (source, job) = (source(1), 7);
         let message =
             Event::Message { source, job, window: 0, group: 0, message: 0, data: Vec::new() };
@@ -117,18 +130,21 @@ mod tests {
         };
         (0..5).for_each(|_| underway.on_event(&message, now));
         underway.on_event(&finished(2), now);
-        assert!(underway.any_left(now, TIMEOUT));
+        assert!(underway.any_left(now));
         underway.on_event(&message, now);
         underway.on_event(&finished(4), now);
-        assert!(!underway.any_left(now, TIMEOUT));
+        assert!(!underway.any_left(now));
     }
 
     #[test]
     fn on_event__awaits_a_bounded_number() {
-        let (mut underway, now) = (Underway::default(), Instant::now());
+        let (mut underway, now) = (Underway::new(TIMEOUT), Instant::now());
         for port in 0..2 * JOBS_MAX as u16 {
             underway.on_event(&started(port), now);
         }
         assert_eq!(underway.jobs.len(), JOBS_MAX);
+        // Those that fell silent make room.
+        underway.on_event(&started(u16::MAX), now + TIMEOUT);
+        assert!(underway.any_left(now + TIMEOUT) && underway.jobs.len() == 1);
     }
 }

@@ -63,10 +63,16 @@ async fn exchange(
         } else {
             connection.user().inspect(fds, permit).await
         };
-        if let Ok(endpoints) = &endpoints {
+        let request = Request::parse(&buffer[..len], &mut version);
+        let registers =
+            matches!(request, Ok(Request::SenderOpen { .. } | Request::ReceiverOpen { .. }));
+        if registers && let Ok(endpoints) = &endpoints {
+            // The kernel lists a port's sockets, of which a user may have many: one at a time.
+            let turn = connection.user().request_permit().await?;
             closed_sockets::free_port_for(&endpoints.id(), host).await;
+            drop(turn);
         }
-        let (reply, fds) = match Request::parse(&buffer[..len], &mut version) {
+        let (reply, fds) = match request {
             Ok(Request::Hello { .. }) => {
                 let protocol = version.unwrap_or(PROTOCOL);
                 Ok((host.borrow().welcome(protocol), Vec::new()))

@@ -130,7 +130,7 @@ pub fn inspect(fds: &[OwnedFd], namespace: NetworkNamespace) -> Result<UdpEndpoi
         );
     }
     let cookie = getsockopt(socket, SocketCookie).map_err(internal)?;
-    if cookie == PortEntry::ANY_SOCKET {
+    if matches!(cookie, 0 | PortEntry::ANY_SOCKET) {
         return Err(internal("the kernel gave the socket no cookie"));
     }
     let bound = getsockopt(socket, BoundInterface).unwrap_or(0);
