@@ -67,6 +67,8 @@ pub struct ConnectionSlot {
 }
 
 enum Place {
+    /// Root needs none: its connections that wait to be closed must not keep it out.
+    Roots,
     Served(#[expect(dead_code, reason = "held until it is dropped")] Held),
     /// Over the limit. The client gets this refusal.
     Refused(Refusal, #[expect(dead_code, reason = "as above")] OwnedSemaphorePermit),
@@ -84,7 +86,7 @@ impl ConnectionSlot {
     pub const fn refusal(&self) -> Option<&Refusal> {
         match &self.place {
             Place::Refused(refusal, _) => Some(refusal),
-            Place::Served(_) | Place::Surplus => None,
+            Place::Roots | Place::Served(_) | Place::Surplus => None,
         }
     }
 }
@@ -132,6 +134,7 @@ impl User {
     pub fn slot(&self) -> ConnectionSlot {
         let place = match self.connections.take(self.tenant, 1) {
             Ok(held) => Place::Served(held),
+            Err(_) if self.tenant == Tenant::Root => Place::Roots,
             Err(refusal) => match self.refused.clone().try_acquire_owned() {
                 Ok(permit) => Place::Refused(refusal, permit),
                 Err(_) => Place::Surplus,
