@@ -68,8 +68,8 @@ impl Underway {
         }
     }
 
-    /// Whether a job is still under way. Jobs that begin after the first call don't count: strangers
-    /// could begin one after the other.
+    /// Whether a job is still under way. Jobs that begin after the first call don't count:
+    /// strangers could begin one after the other.
     pub fn any_left(&mut self, now: Instant) -> bool {
         self.takes_no_more = true;
         self.forget_silent(now);
