@@ -1,4 +1,5 @@
-//! Folders for locks and sockets. Another user may own one: no link in its path is followed.
+//! Folders for locks and sockets. Another user may own one: no link in its path is followed but
+//! those that only root can change.
 
 use anyhow::{Context, Result, ensure};
 use nix::{
@@ -8,13 +9,19 @@ use nix::{
     unistd::{UnlinkatFlags, geteuid, unlinkat},
 };
 use std::{
-    fs::{File, OpenOptions},
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-    path::{Path, PathBuf},
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
+    path::{Component, Path, PathBuf},
 };
 
 /// The right to write for users other than the owner.
 const WRITE_BY_OTHERS: u32 = 0o022;
+/// The most links of a path, as in the kernel.
+const LINKS_MAX: usize = 40;
 /// With this bit, users can remove only their own files.
 const STICKY: u32 = 0o1000;
 
@@ -39,7 +46,7 @@ impl Folder {
         // SAFETY: this constant is no descriptor that anyone closes.
         let here = unsafe { BorrowedFd::borrow_raw(libc::AT_FDCWD) };
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        Self::open_at(here, path, path)
+        Self::open_at(here, &without_links_of_root(path), path)
     }
 
     fn open_at(at: BorrowedFd<'_>, name: &Path, path: &Path) -> Result<Option<Self>> {
@@ -148,6 +155,45 @@ impl Folder {
     }
 }
 
+/// The path without the links that belong to root and stand in folders that only root can change,
+/// such as `/var/run`, and `/run/atp-daemon`, which systemd makes for a dynamic user. Other links
+/// stay: opening refuses them.
+fn without_links_of_root(path: &Path) -> PathBuf {
+    let mut left = reversed(&std::path::absolute(path).unwrap_or_else(|_| path.into()));
+    let (mut resolved, mut links) = (PathBuf::from("/"), 0);
+    while let Some(name) = left.pop() {
+        let at = resolved.join(&name);
+        match link_of_root(&resolved, &at) {
+            Some(target) if links < LINKS_MAX => {
+                links += 1;
+                if target.is_absolute() {
+                    resolved = PathBuf::from("/");
+                }
+                left.extend(reversed(&target));
+            }
+            _ if name == ".." => {
+                resolved.pop();
+            }
+            _ => resolved = at,
+        }
+    }
+    resolved
+}
+
+/// The names of a path, the last one first.
+fn reversed(path: &Path) -> Vec<OsString> {
+    let names = path.components().rev();
+    let names = names.filter(|name| matches!(name, Component::Normal(_) | Component::ParentDir));
+    names.map(|name| name.as_os_str().to_owned()).collect()
+}
+
+/// The target of a link that only root can change.
+fn link_of_root(folder: &Path, at: &Path) -> Option<PathBuf> {
+    let (folder, link) = (fs::metadata(folder).ok()?, fs::symlink_metadata(at).ok()?);
+    let only_root = folder.uid() == 0 && folder.mode() & WRITE_BY_OTHERS == 0 && link.uid() == 0;
+    if only_root && link.is_symlink() { fs::read_link(at).ok() } else { None }
+}
+
 fn open_without_links(
     at: BorrowedFd<'_>,
     name: &Path,
@@ -216,16 +262,37 @@ mod tests {
     }
 
     #[test]
-    fn create__follows_no_link() {
+    fn create__follows_no_link_that_others_can_change() {
         let dir = tempfile::tempdir().unwrap();
         Folder::create(&dir.path().join("a/b/c")).unwrap();
         symlink(dir.path().join("a"), dir.path().join("link")).unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
         for path in ["link", "link/b", "link/new/b"] {
             let error = Folder::create(&dir.path().join(path)).unwrap_err().to_string();
             assert!(error.contains("has a symbolic link"), "{error}");
         }
         assert!(!dir.path().join("a/new").exists());
         assert!(Folder::open(&dir.path().join("none/b")).unwrap().is_none());
+    }
+
+    /// As root: systemd's links have these forms. Another user's links in folders of its own stay.
+    #[test]
+    fn open__follows_links_of_root_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        Folder::create(&dir.path().join("private/b")).unwrap();
+        symlink("private", dir.path().join("relative")).unwrap();
+        symlink(dir.path().join("relative/../private"), dir.path().join("absolute")).unwrap();
+        symlink("itself", dir.path().join("itself")).unwrap();
+        let is_root = geteuid().is_root();
+        for path in ["relative/b", "absolute/b", "./relative/../absolute/b"] {
+            let opened = Folder::open(&dir.path().join(path));
+            assert_eq!(opened.is_ok_and(|found| found.is_some()), is_root, "{path}");
+        }
+        assert!(Folder::open(&dir.path().join("itself")).is_err());
+        if is_root {
+            std::os::unix::fs::chown(dir.path(), Some(65_534), None).unwrap();
+            assert!(Folder::open(&dir.path().join("relative/b")).is_err());
+        }
     }
 
     #[test]
