@@ -4,15 +4,15 @@
 use anyhow::{Context, Result, ensure};
 use nix::{
     errno::Errno,
-    fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2},
+    fcntl::{AtFlags, OFlag, open, openat},
     sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat},
     unistd::{UnlinkatFlags, geteuid, unlinkat},
 };
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{self, File, OpenOptions},
     os::{
-        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        fd::{AsRawFd, OwnedFd},
         unix::fs::MetadataExt,
     },
     path::{Component, Path, PathBuf},
@@ -43,14 +43,12 @@ pub struct Planted {
 impl Folder {
     /// Opens a folder; `None` if there is none.
     pub fn open(path: &Path) -> Result<Option<Self>> {
-        // SAFETY: this constant is no descriptor that anyone closes.
-        let here = unsafe { BorrowedFd::borrow_raw(libc::AT_FDCWD) };
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        Self::open_at(here, &without_links_of_root(path), path)
+        Self::opened(open_path(&without_links_of_root(path)), path)
     }
 
-    fn open_at(at: BorrowedFd<'_>, name: &Path, path: &Path) -> Result<Option<Self>> {
-        match open_without_links(at, name, OFlag::O_PATH | OFlag::O_DIRECTORY, Mode::empty()) {
+    fn opened(folder: nix::Result<OwnedFd>, path: &Path) -> Result<Option<Self>> {
+        match folder {
             Ok(descriptor) => Ok(Some(Self { descriptor, path: path.into() })),
             Err(Errno::ENOENT) => Ok(None),
             Err(Errno::ELOOP) => anyhow::bail!(
@@ -80,7 +78,7 @@ impl Folder {
             Ok(()) | Err(Errno::EEXIST) => {}
             Err(error) => return Err(error).with_context(creating),
         }
-        Self::open_at(parent.descriptor.as_fd(), name.as_ref(), path)?.with_context(creating)
+        Self::opened(open_folder(&parent.descriptor, name), path)?.with_context(creating)
     }
 
     /// Refuses a folder in which a user other than this one and root can replace files.
@@ -109,14 +107,13 @@ impl Folder {
     pub fn file(&self, name: &str) -> Result<File> {
         let opening = || format!("can't open {}: run as root", self.at(name).display());
         loop {
-            let at = self.descriptor.as_fd();
-            let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
-            let path = match open_without_links(at, name.as_ref(), flags, Mode::empty()) {
+            let at = &self.descriptor;
+            let path = match open_without_link(at, name, OFlag::O_PATH, Mode::empty()) {
                 Ok(path) => path,
                 Err(Errno::ENOENT) => {
                     let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL;
                     let mode = Mode::from_bits_truncate(0o600);
-                    match open_without_links(at, name.as_ref(), flags, mode) {
+                    match open_without_link(at, name, flags, mode) {
                         Err(Errno::EEXIST) => continue,
                         file => return file.map(File::from).with_context(opening),
                     }
@@ -194,14 +191,32 @@ fn link_of_root(folder: &Path, at: &Path) -> Option<PathBuf> {
     if only_root && link.is_symlink() { fs::read_link(at).ok() } else { None }
 }
 
-fn open_without_links(
-    at: BorrowedFd<'_>,
-    name: &Path,
+/// Opens an absolute path without following a link, one name after the other: systemd answers
+/// `openat2` with ENOSYS in services of dynamic users (RestrictSUIDSGID).
+fn open_path(path: &Path) -> nix::Result<OwnedFd> {
+    let root = open("/", OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
+    reversed(path).iter().rev().try_fold(root, |folder, name| open_folder(&folder, name))
+}
+
+/// Opens a folder in another one. ELOOP: the name is that of a link.
+fn open_folder(folder: &OwnedFd, name: &OsStr) -> nix::Result<OwnedFd> {
+    let opened = open_without_link(folder, name, OFlag::O_PATH | OFlag::O_DIRECTORY, Mode::empty());
+    opened.map_err(|error| {
+        let named = fstatat(folder, name, AtFlags::AT_SYMLINK_NOFOLLOW);
+        let is_link =
+            named.is_ok_and(|named| named.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFLNK.bits());
+        if is_link { Errno::ELOOP } else { error }
+    })
+}
+
+/// Opens a name. A link is opened itself (O_PATH), or refused.
+fn open_without_link(
+    folder: &OwnedFd,
+    name: impl AsRef<Path>,
     flags: OFlag,
     mode: Mode,
 ) -> nix::Result<OwnedFd> {
-    let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC).mode(mode);
-    openat2(at, name, how.resolve(ResolveFlag::RESOLVE_NO_SYMLINKS))
+    openat(folder, name.as_ref(), flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, mode)
 }
 
 /// The kind of a file that isn't a file of one of these users alone.

@@ -26,7 +26,10 @@ pub fn test(deb: &Path) -> Result<usize> {
         .with_context(|| format!("can't copy {}", deb.display()))?;
     let container = Container::boot(&root)?;
     for (name, script) in STEPS {
-        let said = container.run(script).with_context(|| format!("failed: {name}"))?;
+        let said = container.run(script).with_context(|| {
+            let journal = container.run("journalctl --no-pager --lines=30 --unit=atp");
+            format!("failed: {name}; the journal: {}", journal.unwrap_or_default())
+        })?;
         print!("{said}");
         println!("test {name} ... ok");
     }
