@@ -23,7 +23,7 @@ use aya_ebpf::{
     programs::{TcContext, XdpContext},
 };
 
-/// What becomes of the packet at hand.
+/// The end of the program for the current packet.
 #[derive(Clone, Copy)]
 pub enum After {
     /// It passes.

@@ -25,7 +25,7 @@ pub struct Underway {
     takes_no_more: bool,
 }
 
-/// What has come from one address for one job.
+/// The messages and the last event of one job from one address.
 struct Begun {
     last_event: Instant,
     /// Messages, less those of the windows that ended.

@@ -263,7 +263,7 @@ impl Jobs {
 }
 
 impl JobRecord {
-    /// What tells the job from all others.
+    /// The job's identity.
     pub const fn key(&self) -> JobKey {
         (self.id, self.uid)
     }

@@ -35,7 +35,7 @@ struct Ledger {
     /// The resource's name in refusals.
     what: &'static str,
     total: usize,
-    /// What all owners hold.
+    /// The sum over all owners.
     held: usize,
     by_owner: HashMap<Tenant, usize>,
 }

@@ -110,7 +110,7 @@ impl Drop for Server {
     }
 }
 
-/// What connections share.
+/// State that all connections share.
 struct Source {
     snapshot: Snapshot,
     scrapes: Scrapes,

@@ -13,7 +13,7 @@ use atp_common::{
 /// The beginning of every forged message. No message of a [`crate::Load`] begins with it.
 pub const MARK: &[u8] = b"stranger";
 
-/// What a packet says about the job that it attacks.
+/// The claims of a forged packet about the job that it attacks.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     pub job: u32,

@@ -70,7 +70,7 @@ impl Door {
         let all = waiting.chain(listener.map(AsRawFd::as_raw_fd));
         let mut ready: Vec<_> =
             all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-        // SAFETY: so many entries are there.
+        // SAFETY: the array has that number of entries.
         let count = unsafe {
             let len = ready.len() as libc::nfds_t;
             libc::poll(ready.as_mut_ptr(), len, LOOK_INTERVAL.as_millis() as i32)

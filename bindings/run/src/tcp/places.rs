@@ -18,7 +18,7 @@ use std::{
 const CARRIED_MAX: usize = 256;
 /// Connections that haven't agreed, of all ports together.
 const WAITING_MAX: usize = 64;
-/// The process's descriptors are divided into so many parts.
+/// The number of parts into which the process's descriptors are divided.
 const PARTS: usize = 16;
 /// Parts for which both limits are lower, if the process may have few descriptors.
 const CARRIED_PARTS: usize = 3;
