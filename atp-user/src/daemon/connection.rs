@@ -68,7 +68,7 @@ impl Connection {
         &self.user
     }
 
-    /// Whether so many connections are over the limit that the client gets no refusal.
+    /// Whether the client gets no refusal, because too many connections are over the limit.
     pub fn is_surplus(&self) -> bool {
         self.open.as_ref().is_none_or(|(_, slot)| slot.is_surplus())
     }

@@ -111,7 +111,7 @@ impl Receiving {
     }
 }
 
-/// What a job delivered.
+/// The outcome of a job.
 #[derive(Debug)]
 #[expect(dead_code, reason = "printed")]
 struct Honest {

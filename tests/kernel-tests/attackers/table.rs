@@ -15,7 +15,7 @@ pub enum Attacker {
     OnPath,
 }
 
-/// What an attack may cost the job.
+/// The cost of an attack for the job, at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// Speed. The job completes, and the receiver has what the job needs.
