@@ -8,8 +8,9 @@ use super::{
     table::{Table, mismatch},
 };
 use atp_common::{
+    laws::lane::Lane,
     maps::{LANES, LaneLaw, ReceivedAdvice},
-    units::Share,
+    units::{Rate, Share},
 };
 use aya::{
     Ebpf,
@@ -112,9 +113,19 @@ impl Laws {
         None
     }
 
-    /// Writes the target loss rate and the advice of a lane's law, and returns the law as the
-    /// programs left it. A program may be changing it: some fields can be older than others.
-    pub fn exchange(&self, lane: u16, tlr: Share, advice: ReceivedAdvice) -> LaneLaw {
+    /// Writes the target loss rate, the advice and Rmax of a lane's law, and returns the law as the
+    /// programs left it. A program may be changing it: some fields can be older than others, and
+    /// Rmax can be overwritten until the next exchange.
+    pub fn exchange(
+        &self,
+        lane: u16,
+        tlr: Share,
+        advice: ReceivedAdvice,
+        rate_max: Rate,
+    ) -> LaneLaw {
+        let rate_max_at = offset_of!(LaneLaw, lane) + Lane::RATE_MAX_AT;
+        let stored = self.memory.u64(usize::from(lane), rate_max_at);
+        stored.store(rate_max.bytes_per_s(), Relaxed);
         let tlr_at = offset_of!(LaneLaw, tlr_q16);
         self.memory.u32(usize::from(lane), tlr_at).store(tlr.q16(), Relaxed);
         let advice_at = offset_of!(LaneLaw, advice);

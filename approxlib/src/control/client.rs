@@ -86,11 +86,12 @@ impl ClientError {
     ///
     /// It continues if the daemon can't be reached, or can't serve this socket: for lack of room,
     /// because of its port, namespace or user, or for a reason unknown to this version. It fails if
-    /// the request itself was refused, because that is an error of the caller.
+    /// the request itself was refused, because that is an error of the caller, and if the operator's
+    /// policy forbids it.
     pub(crate) fn allows_userspace(&self) -> bool {
-        use RefusalKind::{BadRequest, UnknownJob};
+        use RefusalKind::{BadRequest, NotAllowed, UnknownJob};
         match self {
-            Self::Refused(refusal) => !matches!(refusal.kind, BadRequest | UnknownJob),
+            Self::Refused(refusal) => !matches!(refusal.kind, BadRequest | UnknownJob | NotAllowed),
             _ => true,
         }
     }

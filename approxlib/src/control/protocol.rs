@@ -284,6 +284,8 @@ pub enum RefusalKind {
     InUse,
     /// A limit of jobs, flows, lanes or connections is reached, of this host or of this user.
     NoRoom,
+    /// The operator's policy doesn't allow it.
+    NotAllowed,
     /// The socket belongs to a network namespace that the daemon doesn't serve.
     OtherNamespace,
     /// The socket's packets leave by an interface without the daemon's programs.

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::units::{PodBool, Rate, Share};
 use bytemuck::{Pod, Zeroable};
+use core::mem::offset_of;
 
 pub use super::sample::{EPOCHS, EpochCount};
 
@@ -41,11 +42,11 @@ const ACKS_LOST_MAX: Share = Share::from_q16(1 << 15);
 /// average.
 const UNMARKED_EPOCHS: u8 = 16;
 
-/// The settings of a lane, fixed for its life.
+/// The settings of a lane, fixed for its life, except for Rmax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Settings {
-    /// Rmax: the rate of the port.
+    /// Rmax: the rate of the port, or less ([`Lane::set_rate_max`]).
     pub rate_max: Rate,
     /// Bytes of a full packet, for the rate's floor.
     pub packet_bytes: u32,
@@ -158,6 +159,11 @@ pub struct Lane {
 
 const _: () = assert!(size_of::<Lane>() == 720);
 
+impl Lane {
+    /// The position of Rmax, which another party may change.
+    pub const RATE_MAX_AT: usize = offset_of!(Self, settings) + offset_of!(Settings, rate_max);
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 struct Closed {
@@ -252,6 +258,16 @@ impl Lane {
         }
     }
 
+    /// Changes Rmax. The lane's rate is never above it.
+    pub const fn set_rate_max(&mut self, rate_max: Rate) {
+        self.settings.rate_max = rate_max;
+    }
+
+    /// Rmax.
+    pub const fn rate_max(&self) -> Rate {
+        self.settings.rate_max
+    }
+
     /// Sets whether lanes drain the queue that they share at this moment, which
     /// [`yielding::drains`] says. Changes only lanes with a window.
     pub const fn set_draining(&mut self, draining: bool) {
@@ -280,7 +296,9 @@ impl Lane {
             return rate_max;
         }
         let rate = self.undrained_rate();
-        if self.draining != 0 { yielding::drained(rate) } else { rate }
+        let rate = if self.draining != 0 { yielding::drained(rate) } else { rate };
+        // Rmax may have changed since the law set its rate.
+        if rate.bytes_per_s() > rate_max.bytes_per_s() { rate_max } else { rate }
     }
 
     const fn undrained_rate(&self) -> Rate {

@@ -7,6 +7,7 @@ mod doctor;
 mod generate;
 mod interfaces;
 mod job;
+mod policy;
 mod query;
 mod recv;
 mod run;
@@ -56,6 +57,8 @@ enum Command {
     /// Each check is fine, degraded, missing or not checked. The exit code is 1 if something that
     /// ATP needs is missing. Checks that need root are left out without it.
     Doctor(doctor::Args),
+    /// Check the file of a policy, and show who may create jobs and how much they may use
+    Policy(policy::Args),
     /// Stop the daemon and restore the host's interfaces
     Stop(stop::Args),
 }
@@ -96,6 +99,7 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Decode(args) => decode::main(&args),
         Command::Generate(args) => generate::main(&args),
         Command::Doctor(args) => doctor::main(args),
+        Command::Policy(args) => policy::main(&args),
         Command::Stop(args) => stop::main(&args),
     }
 }

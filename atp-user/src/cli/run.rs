@@ -55,6 +55,10 @@ pub struct Args {
     /// project ships; without it, the network is assumed to have one queue
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
+    /// Who may create jobs, and how much the jobs of each may use: a file, which the daemon reads
+    /// again on SIGHUP
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
     /// Serve metrics for Prometheus, at http://ADDR/metrics [default: 127.0.0.1:9747]
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true,
           default_missing_value = "127.0.0.1:9747", value_parser = super::address::parse)]
@@ -96,6 +100,7 @@ pub fn main(args: Args) -> Result<()> {
         ack_mark: args.ack_mark,
         rules,
         profile,
+        policy: args.policy,
         packet_log,
         metrics: args.metrics,
         object: args.object,

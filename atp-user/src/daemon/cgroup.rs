@@ -55,6 +55,12 @@ pub fn ids_of_process(pid: i32) -> Vec<u64> {
         .collect()
 }
 
+/// The cgroup of process `pid`, from the root of all; `None` if this process can't see it.
+pub fn path_of_process(pid: i32) -> Option<PathBuf> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    v2_path(&text).map(PathBuf::from)
+}
+
 /// The id of the cgroup of the container that process `pid` is in; `None` if this process can't see
 /// it.
 pub fn id_of_container(pid: i32) -> Option<u64> {

@@ -1,6 +1,7 @@
 //! A connection of the control socket: reads requests with their descriptors, writes replies.
 
 use super::{
+    policy::Identity,
     tenant::Tenant,
     users::{ConnectionSlot, RequestPermit, User},
 };
@@ -54,13 +55,19 @@ pub struct Connection {
     /// `None` only while it is dropped.
     open: Option<(UnixSeqpacket, ConnectionSlot)>,
     user: Rc<User>,
+    client: Rc<Identity>,
 }
 
 impl Connection {
     /// Takes one of the owner's places for a new connection.
-    pub fn new(socket: UnixSeqpacket, user: Rc<User>) -> Self {
+    pub fn new(socket: UnixSeqpacket, user: Rc<User>, client: Rc<Identity>) -> Self {
         let slot = user.slot();
-        Self { open: Some((socket, slot)), user }
+        Self { open: Some((socket, slot)), user, client }
+    }
+
+    /// The client, as the operator's policy knows it.
+    pub const fn client(&self) -> &Rc<Identity> {
+        &self.client
     }
 
     /// The client's owner.

@@ -82,6 +82,11 @@ impl Flows {
         self.entries.get_mut(index)?.flow.as_mut()
     }
 
+    /// All flows.
+    pub fn iter(&self) -> impl Iterator<Item = &FlowRecord> {
+        self.entries.iter().filter_map(|(_, entry)| entry.flow.as_ref())
+    }
+
     /// The flows of a job, each with its session.
     pub fn of_job(&self, job: usize) -> Vec<(usize, SessionId)> {
         let flows =

@@ -9,13 +9,14 @@ use super::{
     clock::monotonic_ns,
     connection::Peer,
     internal,
+    policy::Identity,
     quota::{Budget, Held},
     refuse,
 };
 use approxlib::control::{JobInfo, Refusal, RefusalKind};
 use atp_common::maps::JOBS;
 use slab::Slab;
-use std::path::PathBuf;
+use std::{path::PathBuf, rc::Rc};
 
 /// The id and the user of a job.
 pub type JobKey = (u32, u32);
@@ -40,6 +41,8 @@ pub struct JobRecord {
     pub flows: u32,
     /// When it was created, nanoseconds of CLOCK_MONOTONIC.
     pub created_ns: u64,
+    /// The client that created it, for the operator's policy.
+    client: Option<Rc<Identity>>,
     _place: Held,
 }
 
@@ -54,6 +57,8 @@ pub struct NewJob {
     pub cgroup: Option<(PathBuf, u64)>,
     /// Whether it ends with its last sending socket.
     pub ephemeral: bool,
+    /// The client, for the operator's policy.
+    pub client: Option<Rc<Identity>>,
 }
 
 /// All jobs of a host, at most [`JOBS`], by index.
@@ -87,7 +92,7 @@ impl Jobs {
             None => self.unused_id(),
         };
         let place = self.budget.take(peer.tenant, 1)?;
-        let NewJob { name, cgroup, ephemeral, .. } = new;
+        let NewJob { name, cgroup, ephemeral, client, .. } = new;
         let created_ns = monotonic_ns();
         Ok(self.jobs.insert(JobRecord {
             id,
@@ -97,6 +102,7 @@ impl Jobs {
             ephemeral,
             flows: 0,
             created_ns,
+            client,
             _place: place,
         }))
     }
@@ -149,6 +155,11 @@ impl Jobs {
 
     fn with_id(&self, id: u32) -> impl Iterator<Item = (usize, &JobRecord)> {
         self.jobs.iter().filter(move |(_, job)| job.id == id)
+    }
+
+    /// The clients that created the jobs, each for each of its jobs.
+    pub fn clients(&self) -> impl Iterator<Item = &Identity> {
+        self.jobs.iter().filter_map(|(_, job)| job.client.as_deref())
     }
 
     /// Whether any job is bound to a cgroup.

@@ -1,6 +1,10 @@
 //! Runs the control laws of all lanes: on every tick, counters go in, and rate, queue and epoch go
 //! to the datapath.
 
+mod limits;
+
+pub use limits::LaneLimits;
+
 use atp_common::{
     laws::{
         burst,
@@ -24,6 +28,8 @@ pub struct ActiveLane {
     pub flow: usize,
     /// The lane's group.
     pub group: u8,
+    /// The operator's limits.
+    limits: LaneLimits,
     /// The lane's HTB class, if that is the backend.
     htb_class: u32,
     /// The values last written to the datapath.
@@ -93,9 +99,11 @@ impl LaneTable {
         if self.lanes.len() >= LANES as usize {
             return None;
         }
+        let limits = self.with_first_part(new.limits);
         let entry = self.lanes.vacant_entry();
         let index = u16::try_from(entry.key()).ok()?;
-        let mut law = Lane::new(new.settings, new.tlr, new.now_ns)
+        let settings = Settings { rate_max: limits.rate_max_now, ..new.settings };
+        let mut law = Lane::new(settings, new.tlr, new.now_ns)
             .at_epoch(new.epoch)
             .with_backlog(new.backlog_packets);
         // The law decides how fast a lane may begin. A client can only ask for less.
@@ -108,6 +116,7 @@ impl LaneTable {
             law,
             flow: new.flow,
             group: new.group,
+            limits,
             htb_class: lanes.htb_class(index),
             written: LaneControl::default(),
             tlr: new.tlr,
@@ -161,6 +170,7 @@ impl LaneTable {
     pub fn is_empty(&self) -> bool {
         self.lanes.is_empty()
     }
+
     /// A lane's entry on the snapshot page.
     pub fn entry(&self, index: u16, tick: &Tick<'_>, progress: GroupProgress) -> Option<LaneEntry> {
         let lane = self.lanes.get(usize::from(index))?;
@@ -189,6 +199,7 @@ impl LaneTable {
         let mut changes = Vec::new();
         let rested_ns = std::mem::replace(&mut self.ticked_ns, tick.now_ns);
         self.ticks = self.ticks.wrapping_add(1);
+        self.divide_shares();
         for (index, lane) in &mut self.lanes {
             let index = index as u16;
             let turn = self.ticks.wrapping_add(index.into());
@@ -225,6 +236,8 @@ pub struct NewLane {
     pub group: u8,
     /// The settings of its law.
     pub settings: Settings,
+    /// The operator's limits.
+    pub limits: LaneLimits,
     /// The first target loss rate (TLR): 1 - MSR.
     pub tlr: Share,
     /// Nanoseconds of CLOCK_MONOTONIC.
@@ -263,11 +276,12 @@ impl ActiveLane {
         progress: GroupProgress,
         advice: ReceivedAdvice,
     ) {
-        self.tlr = progress.target_loss_rate(self.law.rules());
+        self.tlr = self.limits.allowed(progress).target_loss_rate(self.law.rules());
         if let Some(laws) = tick.laws {
-            self.law = laws.exchange(index, self.tlr, advice).lane;
+            self.law = laws.exchange(index, self.tlr, advice, self.limits.rate_max_now).lane;
             return;
         }
+        self.law.set_rate_max(self.limits.rate_max_now);
         self.law.advise(advice.advice(), advice.received_ns);
         self.law.set_acks_lost(advice.acks_lost());
         if self.law.has_window() {
@@ -288,7 +302,7 @@ impl ActiveLane {
             // Numbers of epochs wrap around: this one keeps up during a long rest.
             self.sent_epoch = self.law.epoch().wrapping_sub(EPOCHS as u16);
         }
-        let queue = self.law.queue();
+        let queue = self.queue();
         self.burst_packets = burst::packets(
             self.law.rate(),
             tick.profile.mtu_bytes(),
@@ -302,8 +316,13 @@ impl ActiveLane {
         }
     }
 
+    /// The queue at the switches: that of the law, if the operator allows it.
+    fn queue(&self) -> u8 {
+        self.limits.queue(self.law.queue())
+    }
+
     fn control(&self, profile: &Profile) -> LaneControl {
-        let queue = self.law.queue();
+        let queue = self.queue();
         LaneControl {
             rate_bytes_per_s: self.law.rate().bytes_per_s(),
             htb_class: self.htb_class,
@@ -329,7 +348,9 @@ impl ActiveLane {
             received_ns: 0,
             acks_lost_q16: 0,
             reserved: 0,
-            dscp_by_queue: std::array::from_fn(|queue| profile.dscp_of_queue(queue as u8)),
+            dscp_by_queue: std::array::from_fn(|queue| {
+                profile.dscp_of_queue(self.limits.queue(queue as u8))
+            }),
         }
     }
 
@@ -356,7 +377,7 @@ impl ActiveLane {
             },
             tlr_q16: self.tlr.q16(),
             loss_q16: self.law.loss().q16(),
-            queue: u32::from(self.law.queue()),
+            queue: u32::from(self.queue()),
             epochs_evaluated: self.law.epochs_evaluated(),
             epoch: self.law.epoch(),
             law_word: LaneStatus::word_of(self.law.rules().law()),
@@ -374,7 +395,7 @@ impl ActiveLane {
         status: &LaneStatus,
         progress: GroupProgress,
     ) -> LaneEntry {
-        let queue = self.law.queue();
+        let queue = self.queue();
         let sent = match tick.laws {
             // Epochs of the programs are too short for this loop to add up their counts.
             Some(_) => Sent { packets: LaneEntry::NOT_COUNTED, bytes: LaneEntry::NOT_COUNTED },
@@ -441,6 +462,7 @@ impl Counters for Cells<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::policy::Limits;
     use atp_common::{
         laws::{Rules, lane::Settings},
         units::{PodBool, Rate},
@@ -452,6 +474,7 @@ mod tests {
             law,
             flow: 0,
             group: 0,
+            limits: LaneLimits::of(Limits::NONE, None, Rate::MAX),
             htb_class: 0,
             written: LaneControl::default(),
             tlr: Share::ZERO,

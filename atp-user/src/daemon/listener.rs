@@ -1,11 +1,12 @@
 //! Listens on the control socket and admits clients.
 
 use super::{
-    client,
+    cgroup, client,
     connection::{Connection, Peer},
     folder::Folder,
     host::Host,
-    tenant::{Tenant, Tenants},
+    policy::{Identity, groups_of_peer},
+    tenant::{Tenant, Tenants, peer_is_alive},
     users::Users,
 };
 use anyhow::{Context, Result, bail};
@@ -166,7 +167,11 @@ fn admit(
     let uid = credentials.uid();
     let pid = credentials.pid();
     let tenant = pid.map_or(Tenant::Gone, |pid| tenants.of_peer(&socket, uid, pid));
-    let connection = Connection::new(socket, users.of(tenant));
+    let groups = groups_of_peer(&socket, credentials.gid())?;
+    // If the process lives now, its number was not another one's a moment ago.
+    let cgroup = pid.and_then(cgroup::path_of_process).filter(|_| peer_is_alive(&socket));
+    let client = Rc::new(Identity { tenant, uid, groups, cgroup });
+    let connection = Connection::new(socket, users.of(tenant), client);
     let Some(pid) = pid.filter(|_| !connection.is_surplus()) else {
         tracing::debug!(uid, "connection closed: over the limit, or process not visible");
         return Ok(None);

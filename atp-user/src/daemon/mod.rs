@@ -17,6 +17,7 @@ mod known_paths;
 mod lanes;
 mod leftovers;
 mod listener;
+mod policy;
 mod quota;
 mod run;
 mod sealed_page;
@@ -34,6 +35,7 @@ mod users;
 
 pub(crate) use cgroup::mount_point as cgroup_mount_point;
 pub use leftovers::{Leftovers, clean_up};
+pub use policy::{Policy, PolicyError};
 pub use run::{Epochs, Options, PacingChoice, Switch, run};
 pub use users::BLOCKING_THREADS;
 

@@ -7,6 +7,7 @@ use super::{
     host::{Host, lane_settings},
     interface_lock::InterfaceLock,
     listener::Listener,
+    policy::{Policy, Reload},
     stalls::Stalls,
     systemd,
     tenant::Tenants,
@@ -113,6 +114,8 @@ pub struct Options {
     pub rules: Rules,
     /// The queue profile, if one was stated. Without one, lanes write the DSCPs of the default one.
     pub profile: Option<Profile>,
+    /// The file of the operator's policy, if there is one.
+    pub policy: Option<PathBuf>,
     /// The packets that the programs log.
     pub packet_log: PacketLog,
     /// The address at which to serve metrics.
@@ -165,6 +168,7 @@ const SAFE_RATE_BYTES_PER_S: u64 = 125_000;
 /// Attaches, serves until a signal or a stop request, then detaches and restores the host.
 pub async fn run(options: Options) -> Result<()> {
     let profile = options.profile.clone().unwrap_or_default();
+    let policy = options.policy.as_deref().map(Policy::load).transpose()?.unwrap_or_default();
     let activated = systemd::activated_socket()?;
     raise_descriptor_limit();
     let mut locks = Vec::new();
@@ -181,7 +185,7 @@ pub async fn run(options: Options) -> Result<()> {
         advice::queues_are_deep(options.advised_depth_packets()),
     );
     // From here on a signal must not end the daemon before the host is restored.
-    let signals = Signals::take()?;
+    let signals = Signals::take(&options)?;
     let datapath = attach(&options)?;
     let mut listener = match activated {
         Some(socket) => Listener::inherited(socket)?,
@@ -190,7 +194,7 @@ pub async fn run(options: Options) -> Result<()> {
     let users = Users::new().context("can't read this network namespace")?;
     let tenants = Tenants::new().context("can't read /proc")?;
     let (interfaces, pacing) = (datapath.interfaces(), datapath.pacing_name());
-    let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings, &options)?));
+    let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings, policy, &options)?));
     let metrics = start_metrics(&options, &host.borrow())?;
     log_start(&options, &interfaces, pacing);
     let clients = LocalSet::new();
@@ -268,17 +272,18 @@ fn log_start(options: &Options, interfaces: &BTreeMap<String, String>, pacing: &
     systemd::ready(&format!("{}, paced by {pacing}", options.interfaces.join(", ")));
 }
 
-/// The signals that stop the daemon.
+/// The signals that stop the daemon, or have it read its policy.
 struct Signals {
-    /// A closed terminal stops the daemon as Ctrl-C does, unless it was started with `nohup`.
+    /// Reads the policy again. Without one it stops the daemon as Ctrl-C does, because a terminal
+    /// was closed, unless the daemon was started with `nohup`.
     hang_up: Option<Signal>,
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    fn take() -> Result<Self> {
-        let hang_up = match is_ignored(libc::SIGHUP) {
+    fn take(options: &Options) -> Result<Self> {
+        let hang_up = match options.policy.is_none() && is_ignored(libc::SIGHUP) {
             true => None,
             false => Some(signal(SignalKind::hangup())?),
         };
@@ -304,6 +309,7 @@ async fn serve(
     let interfaces_changed = host.borrow().interfaces_changed();
     let mut lost_lines = tokio::time::interval(LOST_LINES_INTERVAL);
     let mut stalls = Stalls::new();
+    let mut reload = options.policy.clone().map(Reload::new);
     host.borrow_mut().look_at_interfaces();
     loop {
         let is_busy = host.borrow().is_busy();
@@ -321,7 +327,11 @@ async fn serve(
             () = &mut clients => break,
             never = &mut watched => match never {},
             () = stop.notified() => break,
-            Some(()) = next(&mut signals.hang_up) => break,
+            Some(()) = next(&mut signals.hang_up) => match &mut reload {
+                Some(reload) => reload.start(),
+                None => break,
+            },
+            policy = read(&mut reload) => host.borrow_mut().set_policy(policy),
             _ = signals.interrupt.recv() => break,
             _ = signals.terminate.recv() => break,
         }
@@ -337,6 +347,14 @@ async fn serve(
 async fn next(signal: &mut Option<Signal>) -> Option<()> {
     match signal {
         Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The policy, whenever it was read again.
+async fn read(reload: &mut Option<Reload>) -> Policy {
+    match reload {
+        Some(reload) => reload.finished().await,
         None => std::future::pending().await,
     }
 }

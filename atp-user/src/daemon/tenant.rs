@@ -115,6 +115,11 @@ fn is_in_nested_pid_namespace(status: &str) -> bool {
     ids.is_none_or(|ids| ids.split_whitespace().count() != 1)
 }
 
+/// Whether the process that connected a socket has not ended.
+pub fn peer_is_alive(socket: &impl AsFd) -> bool {
+    getsockopt(&socket.as_fd(), sockopt::PeerPidfd).is_ok_and(|process| is_alive(&process))
+}
+
 /// Whether the process of a pidfd has not ended.
 fn is_alive(process: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];

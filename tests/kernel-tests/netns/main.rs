@@ -44,6 +44,7 @@ mod pacing;
 mod packet_log;
 mod path_mtu;
 mod planted;
+mod policy;
 mod polite;
 mod requests;
 mod sizes;
@@ -102,6 +103,7 @@ fn main() -> ExitCode {
         network::alone(),
     ];
     let trials = [
+        policy::trials(),
         polite::trials(),
         transfer::trials(),
         groups::trials(),

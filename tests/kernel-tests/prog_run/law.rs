@@ -35,6 +35,7 @@ pub fn add(suite: &mut Suite) {
     suite.add("law__without_a_law_nothing_is_evaluated", NEEDS, without_a_law_nothing_is_evaluated);
 }
 
+const RATE_MAX: Rate = Rate::from_bytes_per_s(1_000_000_000);
 const DSCP_BY_QUEUE: [u8; 8] = [0, 11, 12, 13, 14, 15, 16, 17];
 const EPOCH_NS: u64 = 50_000;
 /// Packets per law.
@@ -46,7 +47,7 @@ const PACKETS_NO_ACK: u32 = 300;
 
 fn settings(law: RateLaw, exact: bool) -> Settings {
     Settings {
-        rate_max: Rate::from_bytes_per_s(1_000_000_000),
+        rate_max: RATE_MAX,
         packet_bytes: 1_474,
         epoch_ns_min: EPOCH_NS,
         rules: Rules::new(law),
@@ -100,11 +101,20 @@ fn open_as(rig: &Rig, lane: Lane) {
 
 /// The law as the programs left it, which gets this target from now on, and no advice.
 fn law(rig: &Rig, tlr: Share) -> LaneLaw {
-    exchange(rig, tlr, ReceivedAdvice::default())
+    exchange(rig, Given { tlr, advice: ReceivedAdvice::default(), rate_max: RATE_MAX })
 }
 
-fn exchange(rig: &Rig, tlr: Share, advice: ReceivedAdvice) -> LaneLaw {
-    rig.datapath.laws().expect("loaded").exchange(LANE, tlr, advice)
+/// What the daemon gives to a law.
+#[derive(Clone, Copy)]
+struct Given {
+    tlr: Share,
+    advice: ReceivedAdvice,
+    rate_max: Rate,
+}
+
+fn exchange(rig: &Rig, given: Given) -> LaneLaw {
+    let Given { tlr, advice, rate_max } = given;
+    rig.datapath.laws().expect("loaded").exchange(LANE, tlr, advice, rate_max)
 }
 
 /// The programs' counters. The programs also open the next epoch's cell.
@@ -144,18 +154,22 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
     let lanes = rig.datapath.lanes();
     let (mut in_flight, mut runs, mut evaluated) = (VecDeque::new(), 0, 0);
     let mut rates = Vec::new();
-    let (mut tlr, mut advice) = (Share::ZERO, ReceivedAdvice::default());
+    let advice = ReceivedAdvice::default();
+    let mut given = Given { tlr: Share::ZERO, advice, rate_max: RATE_MAX };
     for slot in first_slot..first_slot + PACKETS {
         // Phases without loss, with some, and with heavy loss.
         let loss = [0.0, 0.1, 0.6][slot as usize / 300 % 3];
         if slot % 50 == 0 {
-            tlr = Share::from_q16(rng.random_range(0..=65_536));
+            given.tlr = Share::from_q16(rng.random_range(0..=65_536));
             // Phases with advice and without it.
             let bytes_per_s = rng.random_range(1_000..1_000_000_000);
-            let given = if rng.random() { Advice::of(bytes_per_s) } else { Advice::NONE };
+            let advice = if rng.random() { Advice::of(bytes_per_s) } else { Advice::NONE };
             let acks_lost = Share::from_q16(rng.random_range(0..=65_536));
-            advice = ReceivedAdvice::new(given, now_ns(), acks_lost);
-            exchange(rig, tlr, advice);
+            given.advice = ReceivedAdvice::new(advice, now_ns(), acks_lost);
+            // The operator's limits may change.
+            let divisor = rng.random_range(1..9);
+            given.rate_max = Rate::from_bytes_per_s(RATE_MAX.bytes_per_s() / divisor);
+            exchange(rig, given);
         }
         // At the end, packets without ACKs and without probes: their epochs get no feedback.
         let mut fields = Fields { slot, ..data_fields(slot) };
@@ -165,7 +179,7 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
         }
         let data = Shape { body: 1_000, ..Shape::default() }.data(&Header::new(&fields));
         let sent = rig.egress(&data)?;
-        evaluated += u32::from(follow(rig, &mut own, &mut runs, tlr, advice)?);
+        evaluated += u32::from(follow(rig, &mut own, &mut runs, given)?);
         // A busy machine has long RTTs, and lanes so slow that packets exceed the pacing horizon.
         let passed = sent.verdict == TC_PASS;
         if !rng.random_bool(loss) && fields.flags == Flags::NONE && passed {
@@ -179,7 +193,7 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
                 false => (rig.ingress(&ack)?.verdict, TC_DROP),
             };
             ensure!(verdict == dropped, "an ACK ended with {verdict}");
-            evaluated += u32::from(follow(rig, &mut own, &mut runs, tlr, advice)?);
+            evaluated += u32::from(follow(rig, &mut own, &mut runs, given)?);
         }
         rates.push(own.rate());
     }
@@ -210,14 +224,9 @@ fn ack_of(header: &Header, marked: bool) -> Vec<u8> {
 
 /// If the programs ran the law on the last packet, runs it here too and compares the complete
 /// state. Returns whether an epoch was evaluated.
-fn follow(
-    rig: &Rig,
-    own: &mut Lane,
-    runs: &mut u64,
-    tlr: Share,
-    advice: ReceivedAdvice,
-) -> Result<bool> {
-    let theirs = exchange(rig, tlr, advice);
+fn follow(rig: &Rig, own: &mut Lane, runs: &mut u64, given: Given) -> Result<bool> {
+    let theirs = exchange(rig, given);
+    let Given { tlr, advice, rate_max } = given;
     ensure!(theirs.holder == LaneLaw::FREE, "it is held by {}", theirs.holder);
     if theirs.runs == *runs {
         return Ok(false);
@@ -230,6 +239,7 @@ fn follow(
     let evaluated = own.epochs_evaluated();
     own.advise(advice.advice(), advice.received_ns);
     own.set_acks_lost(advice.acks_lost());
+    own.set_rate_max(rate_max);
     // The moment when the program read the clock of drains isn't known.
     own.set_draining(theirs.lane.is_draining());
     own.step(&view, &mut Cells(lanes));

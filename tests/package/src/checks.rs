@@ -102,6 +102,24 @@ const CHECKS: &[(Side, &str, &str, &str)] = &[
     ),
     (
         After,
+        "atp-user policy",
+        "policy__decides_after_a_reload_unless_it_is_bad",
+        "sudo systemctl is-active atp.service
+        sudo cp /etc/atp/policy.toml kept.toml
+        echo '[[rule]]' | sudo tee /etc/atp/policy.toml
+        not 'sudo systemctl reload atp.service'
+        sudo journalctl -u atp | grep 'line 1: the rule names nobody'
+        printf '[others]\\njobs_max = 0\\n' | sudo tee /etc/atp/policy.toml
+        read() { sudo journalctl -u atp | grep --count 'policy read'; }
+        before=$(read || true)
+        sudo systemctl reload atp.service
+        until test $(read || true) -gt $before; do sleep 0.1; done
+        (atp-user job create 2>&1 || true) | grep 'policy allows user .* no job'
+        sudo cp kept.toml /etc/atp/policy.toml
+        sudo systemctl reload atp.service",
+    ),
+    (
+        After,
         "atp-user doctor --answer 10.0.0.2:7000",
         "doctor__probes_the_path_as_the_answerer_says",
         "soon 'grep --no-filename -- --token /tmp/background-*-check*'

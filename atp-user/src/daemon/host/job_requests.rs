@@ -23,7 +23,7 @@ impl Host {
         peer: Peer,
     ) -> Result<Answer, Refusal> {
         let cgroup = cgroup.map(|path| look_up(path, peer)).transpose()?;
-        let index = self.add_job(NewJob { id, name, cgroup, ephemeral: false }, peer)?;
+        let index = self.add_job(NewJob { id, name, cgroup, ..NewJob::default() }, peer)?;
         self.describe_job(index)
     }
 
@@ -87,7 +87,9 @@ impl Host {
 
     /// Registers a job here and in the datapath.
     pub(super) fn add_job(&mut self, new: NewJob, peer: Peer) -> Result<usize, Refusal> {
-        let index = self.jobs.create(new, peer)?;
+        let client = self.client(peer)?;
+        self.check_new_job(&client)?;
+        let index = self.jobs.create(NewJob { client: Some(client), ..new }, peer)?;
         let written = self.write_job(index);
         if written.is_err() {
             self.remove_job(index);

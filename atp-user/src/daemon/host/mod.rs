@@ -2,6 +2,7 @@
 
 mod coverage;
 mod job_requests;
+mod policy;
 mod registrations;
 mod senders;
 
@@ -19,6 +20,7 @@ use super::{
     jobs::Jobs,
     known_paths::KnownPaths,
     lanes::{LaneTable, Tick},
+    policy::Policy,
     quota::{self, Budget},
     refuse,
     sessions::Sessions,
@@ -63,6 +65,7 @@ pub struct Host {
     settings: Settings,
     jobs: Jobs,
     sessions: Sessions,
+    policy: Policy,
     lanes: LaneTable,
     lane_budget: Budget,
     receiver_ports: Budget,
@@ -93,6 +96,7 @@ impl Host {
         datapath: Datapath,
         profile: Profile,
         settings: Settings,
+        policy: Policy,
         options: &Options,
     ) -> AnyResult<Self> {
         let pages = SnapshotPages::new(&Facts {
@@ -124,6 +128,7 @@ impl Host {
             settings,
             jobs: Jobs::default(),
             sessions: Sessions::default(),
+            policy,
             lanes: LaneTable::new(options.tick()),
             lane_budget: Budget::new("lanes", LANES as usize),
             receiver_ports: Budget::new("receiving ports", quota::RECEIVER_PORTS),

@@ -156,6 +156,7 @@ impl Host {
     ) -> Result<Answer, Refusal> {
         // First: it may end a flow whose client has ended, and the job of that flow.
         self.check_port(open.local.port)?;
+        self.check_msrs(peer, open.groups.iter().map(|group| group.msr))?;
         let (job, is_new) = self.job_of_sender(open.id, peer)?;
         let granted = self.open_flow(job, open, flow, ring, peer);
         if granted.is_err() && is_new {
@@ -220,7 +221,7 @@ impl Host {
         let cookie = open.cookie.unwrap_or_else(|| rand::random_range(1..=u32::MAX));
         let (local, remote) = (open.local.address, open.remote.address);
         let scope = open.route.scope();
-        let path = self.known_path(Ends { uid: peer.uid, local, remote, scope });
+        let path = self.known_path(peer, Ends { uid: peer.uid, local, remote, scope });
         let grant = self.grant(job, cookie, path)?;
         let session = self.sessions.of_peer(peer)?;
         let (progress, progress_fd) = progress_map(session, &self.datapath, open)?;
@@ -268,6 +269,7 @@ impl Host {
     /// the flow's packets are paced.
     fn start_flow(&mut self, index: usize, open: &SenderOpen, peer: Peer) -> Result<(), Refusal> {
         let now_ns = monotonic_ns();
+        let limits = self.lane_limits(peer.session);
         let Some(flow) = self.flows.get_mut(index) else {
             return Err(internal("the flow has ended"));
         };
@@ -286,6 +288,7 @@ impl Host {
                 flow: index,
                 group,
                 settings: Settings { exact: msr.is_exact().into(), ..self.settings },
+                limits: limits.clone(),
                 tlr: msr.slack_share(),
                 now_ns,
                 epoch,
@@ -328,13 +331,13 @@ impl Host {
     }
 
     /// The RTT that the user's closed flows measured to a host, and Rmax.
-    fn known_path(&mut self, ends: Ends) -> KnownPath {
+    fn known_path(&mut self, peer: Peer, ends: Ends) -> KnownPath {
         let (rtt, rtt_min_ns) = self.known_paths.get(monotonic_ns(), ends);
         KnownPath {
             rtt_smoothed_ns: rtt.smoothed_ns,
             rtt_variation_ns: rtt.variation_ns,
             rtt_min_ns,
-            rate_max_bytes_per_s: self.settings.rate_max.bytes_per_s(),
+            rate_max_bytes_per_s: self.lane_limits(peer.session).rate_max.bytes_per_s(),
         }
     }
 

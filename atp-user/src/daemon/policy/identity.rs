@@ -1,0 +1,93 @@
+//! What a policy knows of a client.
+
+use crate::daemon::tenant::Tenant;
+use nix::errno::Errno;
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd},
+    path::PathBuf,
+};
+
+/// A client when it connected.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The owner.
+    pub tenant: Tenant,
+    /// The user.
+    pub uid: u32,
+    /// All groups of the process.
+    pub groups: Vec<u32>,
+    /// The cgroup of the process, from the root of all; `None` if it can't be seen.
+    pub cgroup: Option<PathBuf>,
+}
+
+impl Identity {
+    /// The user that a rule can name; `None` in a container, whose image chooses users and groups.
+    pub fn user(&self) -> Option<u32> {
+        match self.tenant {
+            Tenant::Root => Some(0),
+            Tenant::User(uid) => Some(uid),
+            _ => None,
+        }
+    }
+
+    /// The groups that a rule can name.
+    pub fn groups(&self) -> &[u32] {
+        if self.user().is_some() { &self.groups } else { &[] }
+    }
+}
+
+/// All groups of a socket's peer when it connected, of which `gid` is the main one.
+///
+/// # Errors
+/// The socket isn't of the Unix domain.
+pub fn groups_of_peer(socket: &impl AsFd, gid: u32) -> io::Result<Vec<u32>> {
+    let mut groups: Vec<u32> = Vec::new();
+    loop {
+        let mut bytes = size_of_val(&groups[..]) as libc::socklen_t;
+        let fd = socket.as_fd().as_raw_fd();
+        let (to, len) = (groups.as_mut_ptr().cast(), &raw mut bytes);
+        // SAFETY: `to` has room for the number of bytes that `len` states, and any bytes are
+        // group ids.
+        let read = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERGROUPS, to, len) };
+        groups.resize(bytes as usize / size_of::<u32>(), 0);
+        match Errno::result(read) {
+            Ok(_) => break,
+            // The kernel has stated the length that it needs.
+            Err(Errno::ERANGE) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    groups.push(gid);
+    Ok(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::{
+        sys::socket::{AddressFamily, SockFlag, SockType, socketpair},
+        unistd::{Gid, getgroups},
+    };
+
+    #[test]
+    fn groups_of_peer__are_those_of_the_process() {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let (here, _there) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap();
+        let mut expected: Vec<u32> = getgroups().unwrap().into_iter().map(Gid::as_raw).collect();
+        expected.push(7);
+        assert_eq!(groups_of_peer(&here, 7).unwrap(), expected);
+        let unrelated = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        groups_of_peer(&unrelated, 7).unwrap_err();
+    }
+
+    #[test]
+    fn user__containers_have_none() {
+        let of = |tenant| Identity { tenant, uid: 0, groups: vec![5], cgroup: None };
+        assert_eq!((of(Tenant::Root).user(), of(Tenant::Root).groups()), (Some(0), &[5][..]));
+        for tenant in [Tenant::Container(9), Tenant::Range(0), Tenant::Gone] {
+            assert_eq!((of(tenant).user(), of(tenant).groups()), (None, &[][..]));
+        }
+    }
+}
