@@ -5,8 +5,8 @@ mod common;
 use approxlib::{
     Error, Job, Receiver,
     control::{
-        Client, ClientError, GroupOpen, JobInfo, KnownPath, PROTOCOL, Refusal, RefusalKind, Reply,
-        Request, SenderGrant,
+        Client, ClientError, GroupOpen, JobInfo, JobUser, KnownPath, PROTOCOL, Refusal,
+        RefusalKind, Reply, Request, SenderGrant,
     },
 };
 use common::{
@@ -22,7 +22,15 @@ use std::{
 };
 
 fn job() -> JobInfo {
-    JobInfo { id: 7, name: Some("mean".into()), cgroup: None, uid: 0, ephemeral: false, flows: 2 }
+    JobInfo {
+        id: 7,
+        name: Some("mean".into()),
+        cgroup: None,
+        uid: 0,
+        container: None,
+        ephemeral: false,
+        flows: 2,
+    }
 }
 
 fn null() -> OwnedFd {
@@ -35,11 +43,14 @@ fn client__sends_requests_and_reads_every_kind_of_reply() {
     let daemon = TestDaemon::start(move |request, _| {
         let answer = match &request {
             Request::JobCreate { .. } => Reply::Job(job()),
-            Request::JobList { from: 0, .. } => {
-                Reply::Jobs { jobs: vec![job()], next: Some(7), next_uid: Some(1000) }
-            }
+            Request::JobList { from: 0, .. } => Reply::Jobs {
+                jobs: vec![job()],
+                next: Some(7),
+                next_uid: Some(1000),
+                next_container: Some(9),
+            },
             Request::JobList { .. } => {
-                Reply::Jobs { jobs: vec![job()], next: None, next_uid: None }
+                Reply::Jobs { jobs: vec![job()], next: None, next_uid: None, next_container: None }
             }
             _ => Reply::Done,
         };
@@ -51,16 +62,19 @@ fn client__sends_requests_and_reads_every_kind_of_reply() {
     assert_eq!(client.job_create(Some(7), Some("mean".into()), None).unwrap(), job());
     assert_eq!(client.job_list().unwrap().len(), 2);
     client.job_end(7, None).unwrap();
-    client.job_end(7, Some(1000)).unwrap();
+    client.job_end(7, Some(1000.into())).unwrap();
+    client.job_end(7, Some(JobUser { uid: 0, container: Some(9) })).unwrap();
     client.stop().unwrap();
     let create = Request::JobCreate { id: Some(7), name: Some("mean".into()), cgroup: None };
     let jobs = [
-        Request::JobList { from: 0, from_uid: None },
-        Request::JobList { from: 7, from_uid: Some(1000) },
+        Request::JobList { from: 0, from_uid: None, from_container: None },
+        Request::JobList { from: 7, from_uid: Some(1000), from_container: Some(9) },
     ];
     let mut expected = vec![create];
     expected.extend(jobs);
-    expected.extend([None, Some(1000)].map(|uid| Request::JobEnd { id: 7, uid }));
+    let ended = [(None, None), (Some(1000), None), (Some(0), Some(9))];
+    let end = |(uid, container)| Request::JobEnd { id: 7, uid, container };
+    expected.extend(ended.map(end));
     expected.push(Request::Stop {});
     assert_eq!(requests.try_iter().collect::<Vec<_>>(), expected);
 }
@@ -68,7 +82,8 @@ fn client__sends_requests_and_reads_every_kind_of_reply() {
 #[test]
 fn client__ends_a_list_that_has_no_end() {
     for next_uid in [None, Some(1000)] {
-        let endless = Reply::Jobs { jobs: vec![job()], next: Some(8), next_uid };
+        let endless =
+            Reply::Jobs { jobs: vec![job()], next: Some(8), next_uid, next_container: None };
         let daemon = TestDaemon::start(move |_, _| reply(&endless));
         let error = Client::connect(&daemon.socket).unwrap().job_list().unwrap_err();
         assert!(matches!(error, ClientError::InvalidReply(_)), "{error}");
@@ -79,15 +94,19 @@ fn client__ends_a_list_that_has_no_end() {
 #[test]
 fn request__names_users_only_if_asked_to() {
     let earlier = [
-        (Request::JobList { from: 0, from_uid: None }, r#"{"request":"job-list","from":0}"#),
-        (Request::JobEnd { id: 7, uid: None }, r#"{"request":"job-end","id":7}"#),
+        (
+            Request::JobList { from: 0, from_uid: None, from_container: None },
+            r#"{"request":"job-list","from":0}"#,
+        ),
+        (Request::JobEnd { id: 7, uid: None, container: None }, r#"{"request":"job-end","id":7}"#),
     ];
     for (request, text) in earlier {
         assert_eq!(serde_json::to_string(&request).unwrap(), text);
         assert_eq!(serde_json::from_str::<Request>(text).unwrap(), request);
     }
     let page = r#"{"reply":"jobs","jobs":[],"next":8}"#;
-    let read = Reply::Jobs { jobs: Vec::new(), next: Some(8), next_uid: None };
+    let read =
+        Reply::Jobs { jobs: Vec::new(), next: Some(8), next_uid: None, next_container: None };
     assert_eq!(serde_json::from_str::<Reply>(page).unwrap(), read);
 }
 
@@ -146,7 +165,14 @@ fn client__refuses_invalid_replies() {
         || (b"{".to_vec(), Vec::new()),
         || (br#"{"reply":"surprise"}"#.to_vec(), Vec::new()),
         || (vec![b' '; 193 * 1024], Vec::new()),
-        || reply(&Reply::Jobs { jobs: Vec::new(), next: None, next_uid: None }),
+        || {
+            reply(&Reply::Jobs {
+                jobs: Vec::new(),
+                next: None,
+                next_uid: None,
+                next_container: None,
+            })
+        },
     ];
     for answer in answers {
         let daemon = TestDaemon::start(move |_, _| answer());

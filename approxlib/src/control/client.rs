@@ -2,6 +2,7 @@
 //! reply or a timeout.
 
 use super::{
+    JobUser,
     protocol::{
         GroupOpen, JobInfo, PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN, Refusal, RefusalKind, Reply,
         Request, SENDER_FDS, SenderGrant,
@@ -241,10 +242,11 @@ impl Client {
     /// # Errors
     /// If the daemon doesn't answer.
     pub fn job_list(&self) -> Result<Vec<JobInfo>, ClientError> {
-        collect(|(from, from_uid)| {
-            match self.request(&Request::JobList { from, from_uid }, &[])?.0 {
-                Reply::Jobs { jobs, next, next_uid } => {
-                    Ok((jobs, next.map(|next| (next, next_uid))))
+        collect(|(from, from_uid, from_container)| {
+            let request = Request::JobList { from, from_uid, from_container };
+            match self.request(&request, &[])?.0 {
+                Reply::Jobs { jobs, next, next_uid, next_container } => {
+                    Ok((jobs, next.map(|next| (next, next_uid, next_container))))
                 }
                 other => Err(unexpected(&other)),
             }
@@ -256,8 +258,9 @@ impl Client {
     /// # Errors
     /// [`ClientError::Refused`] if there is no such job, it belongs to another user, or root names
     /// no user and several users have such a job.
-    pub fn job_end(&self, id: u32, uid: Option<u32>) -> Result<(), ClientError> {
-        self.done(&Request::JobEnd { id, uid }, &[])
+    pub fn job_end(&self, id: u32, user: Option<JobUser>) -> Result<(), ClientError> {
+        let (uid, container) = (user.map(|user| user.uid), user.and_then(|user| user.container));
+        self.done(&Request::JobEnd { id, uid, container }, &[])
     }
 
     /// Binds a job to a cgroup: see [`Request::JobAttach`].
@@ -268,10 +271,11 @@ impl Client {
     pub fn job_attach(
         &self,
         id: u32,
-        uid: Option<u32>,
+        user: Option<JobUser>,
         cgroup: PathBuf,
     ) -> Result<JobInfo, ClientError> {
-        match self.request(&Request::JobAttach { id, uid, cgroup }, &[])?.0 {
+        let (uid, container) = (user.map(|user| user.uid), user.and_then(|user| user.container));
+        match self.request(&Request::JobAttach { id, uid, container, cgroup }, &[])?.0 {
             Reply::Job(job) => Ok(job),
             other => Err(unexpected(&other)),
         }

@@ -18,6 +18,7 @@
 //! ```
 
 mod client;
+mod job_user;
 mod protocol;
 mod registrar;
 mod snapshot;
@@ -25,6 +26,7 @@ mod stats;
 
 pub(crate) use client::FlowOpen;
 pub use client::{Client, ClientError};
+pub use job_user::JobUser;
 pub use protocol::{
     GroupOpen, INTERFACE_WORDS, JobInfo, KnownPath, PACKET_BYTES_MAX, PROTOCOL, PROTOCOL_MIN,
     REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, SENDER_FDS, SenderGrant,

@@ -4,6 +4,7 @@
 //! protocol: see [`Request::Hello`]. A daemon refuses unknown fields of requests, because their
 //! sender expects an effect. A library ignores unknown fields of replies.
 
+use super::JobUser;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -88,6 +89,9 @@ pub enum Request {
         /// The lowest user of a job with that id; without it, any user.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from_uid: Option<u32>,
+        /// The lowest container of that user; without it, that of the host itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from_container: Option<u64>,
     },
     /// Ends a job. The daemon closes the connections that send for it, and their libraries continue
     /// in userspace.
@@ -98,6 +102,9 @@ pub enum Request {
         /// user.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         uid: Option<u32>,
+        /// That user's container: see [`JobUser`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        container: Option<u64>,
     },
     /// Binds a job to a cgroup, as `JobCreate` does with a new one; for root. The job then lasts
     /// until it is ended. The daemon closes the connections that send for it. Their libraries
@@ -108,6 +115,9 @@ pub enum Request {
         /// The job's user, as in `JobEnd`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         uid: Option<u32>,
+        /// That user's container.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        container: Option<u64>,
         /// The cgroup.
         cgroup: PathBuf,
     },
@@ -246,6 +256,9 @@ pub enum Reply {
         /// `from_uid` of the next request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         next_uid: Option<u32>,
+        /// `from_container` of the next request.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next_container: Option<u64>,
     },
     /// Answers `SenderOpen`, with [`SENDER_FDS`] descriptors.
     Sender(SenderGrant),
@@ -310,10 +323,20 @@ pub struct JobInfo {
     pub cgroup: Option<PathBuf>,
     /// The user who created the job.
     pub uid: u32,
+    /// That user's container: see [`JobUser`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<u64>,
     /// Whether the job ends with its last sending socket.
     pub ephemeral: bool,
     /// The number of sockets registered for sending.
     pub flows: u32,
+}
+
+impl JobInfo {
+    /// The user who created the job.
+    pub const fn user(&self) -> JobUser {
+        JobUser { uid: self.uid, container: self.container }
+    }
 }
 
 /// A registered sending socket.

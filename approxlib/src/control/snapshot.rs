@@ -148,7 +148,7 @@ impl Snapshot {
     fn jobs(&self) -> Vec<JobInfo> {
         let mut jobs: Vec<JobInfo> =
             (0..JOBS as usize).filter_map(|index| self.job(index)).collect();
-        jobs.sort_unstable_by_key(|job| (job.id, job.uid));
+        jobs.sort_unstable_by_key(|job| (job.id, job.user()));
         jobs
     }
 
@@ -166,6 +166,7 @@ impl Snapshot {
             name: identity.as_ref().and_then(|identity| text(&identity.name)),
             cgroup: identity.as_ref().and_then(|identity| text(&identity.cgroup)).map(Into::into),
             uid: entry.uid,
+            container: (entry.container != 0).then_some(entry.container),
             ephemeral: entry.ephemeral != 0,
             flows: entry.flows,
         })
@@ -232,6 +233,7 @@ fn lane_stats(index: u16, entry: &LaneEntry) -> LaneStats {
         lane: index,
         job: entry.job,
         job_uid: entry.job_uid_plus_one.checked_sub(1).and_then(|uid| uid.try_into().ok()),
+        job_container: (entry.job_container != 0).then_some(entry.job_container),
         flow: entry.flow,
         identity: None,
         opened_s: 0.0,

@@ -1,6 +1,6 @@
 //! The state of a host, as a snapshot's reader returns it and `atp-user stats --json` prints it.
 
-use super::protocol::JobInfo;
+use super::{JobUser, protocol::JobInfo};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -71,6 +71,9 @@ pub struct LaneStats {
     /// version.
     #[serde(default)]
     pub job_uid: Option<u32>,
+    /// That user's container: see [`JobUser`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_container: Option<u64>,
     /// The index of its flow. The lanes of one socket share it.
     pub flow: u32,
     /// The lane's socket and process; `None` unless the reader is root or the daemon's own user.
@@ -117,9 +120,14 @@ pub struct LaneStats {
 }
 
 impl LaneStats {
+    /// The user of its job; `None` from a daemon of an earlier version.
+    pub fn job_user(&self) -> Option<JobUser> {
+        self.job_uid.map(|uid| JobUser { uid, container: self.job_container })
+    }
+
     /// Whether the lane is one of `job`.
     pub fn is_of(&self, job: &JobInfo) -> bool {
-        self.job == job.id && self.job_uid.is_none_or(|uid| uid == job.uid)
+        self.job == job.id && self.job_user().is_none_or(|user| user == job.user())
     }
 }
 

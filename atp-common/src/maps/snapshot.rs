@@ -14,7 +14,7 @@ use bytemuck::{Pod, Zeroable};
 use core::mem::{offset_of, size_of};
 
 /// The value of [`SnapshotHeader::magic`]: the pages' name, and the version of their layout.
-pub const SNAPSHOT_MAGIC: u64 = u64::from_le_bytes(*b"ATPsnap\x02");
+pub const SNAPSHOT_MAGIC: u64 = u64::from_le_bytes(*b"ATPsnap\x03");
 /// The most interfaces that the page shows.
 pub const SNAPSHOT_INTERFACES: usize = 64;
 /// Room for event counters.
@@ -149,9 +149,11 @@ pub struct JobEntry {
     pub flows: u32,
     /// Not 0 if it ends with its last socket.
     pub ephemeral: u32,
+    /// The container of that user; 0 outside of containers.
+    pub container: u64,
 }
 
-const _: () = assert!(size_of::<JobEntry>() == 24);
+const _: () = assert!(size_of::<JobEntry>() == 32);
 
 /// The names of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
@@ -219,8 +221,10 @@ pub struct LaneEntry {
     pub advice_bytes_per_s: u64,
     /// One above the user of its job; 0 from a daemon of an earlier version.
     pub job_uid_plus_one: u64,
+    /// The container of that user; 0 outside of containers.
+    pub job_container: u64,
     /// Zero: room for the flow's coverage.
-    pub reserved: [u64; 3],
+    pub reserved: [u64; 2],
 }
 
 const _: () = assert!(size_of::<LaneEntry>() == 160);
@@ -287,5 +291,5 @@ impl IdentityPage {
     }
 }
 
-const _: () = assert!(size_of::<SnapshotPage>() == 724_664);
+const _: () = assert!(size_of::<SnapshotPage>() == 732_856);
 const _: () = assert!(size_of::<IdentityPage>() == 4_603_912);

@@ -4,7 +4,7 @@ use super::ControlSocket;
 use anyhow::{Context, Result};
 use approxlib::{
     JobId,
-    control::{Client, JobInfo},
+    control::{Client, JobInfo, JobUser},
 };
 use atp_output::{say, write};
 use nix::unistd::User;
@@ -40,9 +40,9 @@ pub enum Command {
         /// The cgroup (v2): only its sockets may send for the job, and they send for it by default
         #[arg(long, value_name = "PATH")]
         cgroup: PathBuf,
-        /// The job's user, a number or a name, if several users have a job with this id
-        #[arg(long, value_name = "USER", value_parser = user_id)]
-        user: Option<u32>,
+        /// The job's user as `job list` has it, or a name, if several users have a job with this id
+        #[arg(long, value_name = "USER", value_parser = user)]
+        user: Option<JobUser>,
         #[command(flatten)]
         control: ControlSocket,
     },
@@ -58,9 +58,10 @@ pub enum Command {
     End {
         /// The job's id, a number or the name that stands for it
         id: JobId,
-        /// The job's user, a number or a name, if several users have a job with this id: for root
-        #[arg(long, value_name = "USER", value_parser = user_id)]
-        user: Option<u32>,
+        /// The job's user as `job list` has it, or a name, if several users have a job with this
+        /// id: for root
+        #[arg(long, value_name = "USER", value_parser = user)]
+        user: Option<JobUser>,
         #[command(flatten)]
         control: ControlSocket,
     },
@@ -103,14 +104,14 @@ pub fn main(command: Command) -> Result<()> {
     Ok(())
 }
 
-/// The id of a user that a number or a name stands for.
-fn user_id(text: &str) -> Result<u32> {
-    if let Ok(uid) = text.parse() {
-        return Ok(uid);
+/// The user that a number or a name stands for.
+fn user(text: &str) -> Result<JobUser> {
+    if let Ok(user) = text.parse() {
+        return Ok(user);
     }
     let user = User::from_name(text).with_context(|| format!("can't look up the user {text}"))?;
     let user = user.with_context(|| format!("there is no user {text}: give a name or a number"))?;
-    Ok(user.uid.as_raw())
+    Ok(user.uid.as_raw().into())
 }
 
 /// The absolute path of a cgroup: the daemon runs in another folder.
@@ -126,6 +127,8 @@ fn line(job: &JobInfo) -> String {
     let life = if job.ephemeral { "until its last sender ends" } else { "until ended" };
     format!(
         "job {} name {name} user {} cgroup {cgroup} flows {} {life}",
-        job.id, job.uid, job.flows
+        job.id,
+        job.user(),
+        job.flows
     )
 }

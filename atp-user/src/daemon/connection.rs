@@ -5,7 +5,7 @@ use super::{
     tenant::Tenant,
     users::{ConnectionSlot, RequestPermit, User},
 };
-use approxlib::control::{Refusal, Reply, SENDER_FDS};
+use approxlib::control::{JobUser, Refusal, Reply, SENDER_FDS};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -38,6 +38,11 @@ impl Peer {
     /// Whether it is root of the daemon's own namespaces. Uid 0 of a container isn't.
     pub fn is_root(self) -> bool {
         self.tenant == Tenant::Root
+    }
+
+    /// The user, as its jobs have it.
+    pub const fn user(self) -> JobUser {
+        JobUser { uid: self.uid, container: self.tenant.container() }
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     status_page::StatusPage,
     tenant::Tenant,
 };
-use approxlib::control::Refusal;
+use approxlib::control::{JobUser, Refusal};
 use atp_common::maps::FLOWS;
 use atp_datapath::{ProgressMap, RouteQuery};
 use slab::Slab;
@@ -17,7 +17,7 @@ pub struct FlowRecord {
     /// The session that owns it.
     pub session: SessionId,
     /// The session's user.
-    pub uid: u32,
+    pub user: JobUser,
     /// The job's index.
     pub job: usize,
     /// The flow's entry in the datapath's map.

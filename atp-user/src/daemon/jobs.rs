@@ -1,7 +1,8 @@
 //! The registry of jobs. `host` copies each change to the datapath.
 //!
 //! A job is known by its user and its id: an id is a public name that anybody can choose, so users
-//! would lock each other out if they shared all ids. Only the id of a job that is bound to a cgroup
+//! would lock each other out if they shared all ids. The users of a container are others than those
+//! with the same user ids outside of it. Only the id of a job that is bound to a cgroup
 //! belongs to no other job: egress knows the job of an unregistered packet by its id alone. Root
 //! alone binds jobs.
 
@@ -13,13 +14,13 @@ use super::{
     quota::{Budget, Held},
     refuse,
 };
-use approxlib::control::{JobInfo, Refusal, RefusalKind};
+use approxlib::control::{JobInfo, JobUser, Refusal, RefusalKind, Reply};
 use atp_common::maps::JOBS;
 use slab::Slab;
 use std::{path::PathBuf, rc::Rc};
 
 /// The id and the user of a job.
-pub type JobKey = (u32, u32);
+pub type JobKey = (u32, JobUser);
 
 /// The most jobs in one reply. They fit even if every cgroup path has its maximum of 4096 bytes.
 const INFOS_MAX: usize = 32;
@@ -34,7 +35,7 @@ pub struct JobRecord {
     /// The cgroup it is bound to, with its id.
     pub cgroup: Option<(PathBuf, u64)>,
     /// The user that created it.
-    pub uid: u32,
+    pub user: JobUser,
     /// Whether a sender created it, so that it ends with its last sending socket.
     pub ephemeral: bool,
     /// Sockets registered for it.
@@ -88,7 +89,7 @@ impl Jobs {
             self.check_cgroup(cgroup)?;
         }
         let id = match new.id {
-            Some(id) => self.check_id(id, &new, peer.uid).map(|()| id)?,
+            Some(id) => self.check_id(id, &new, peer.user()).map(|()| id)?,
             None => self.unused_id(),
         };
         let place = self.budget.take(peer.tenant, 1)?;
@@ -98,7 +99,7 @@ impl Jobs {
             id,
             name,
             cgroup,
-            uid: peer.uid,
+            user: peer.user(),
             ephemeral,
             flows: 0,
             created_ns,
@@ -144,8 +145,8 @@ impl Jobs {
     }
 
     /// The job of a user with this id.
-    pub fn of_user(&self, id: u32, uid: u32) -> Option<(usize, &JobRecord)> {
-        self.with_id(id).find(|(_, job)| job.uid == uid)
+    pub fn of_user(&self, id: u32, user: JobUser) -> Option<(usize, &JobRecord)> {
+        self.with_id(id).find(|(_, job)| job.user == user)
     }
 
     /// The job with this id that is bound to a cgroup.
@@ -178,27 +179,27 @@ impl Jobs {
 
     /// The job with this id that a client may end: its own one. Root may end every job: that of
     /// user `wanted`, or else the only one with this id.
-    pub fn owned(&self, id: u32, asker: Peer, wanted: Option<u32>) -> Result<usize, Refusal> {
-        let mut uids: Vec<u32> = self.with_id(id).map(|(_, job)| job.uid).collect();
-        uids.sort_unstable();
-        let uid = match (wanted, &uids[..]) {
-            (Some(uid), _) => uid,
-            (None, [uid]) if asker.is_root() => *uid,
+    pub fn owned(&self, id: u32, asker: Peer, wanted: Option<JobUser>) -> Result<usize, Refusal> {
+        let mut users: Vec<JobUser> = self.with_id(id).map(|(_, job)| job.user).collect();
+        users.sort_unstable();
+        let user = match (wanted, &users[..]) {
+            (Some(user), _) => user,
+            (None, [user]) if asker.is_root() => *user,
             (None, [_, ..]) if asker.is_root() => {
-                let users = uids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+                let users = users.iter().map(JobUser::to_string).collect::<Vec<_>>().join(", ");
                 return refuse(
                     RefusalKind::BadRequest,
                     format!("the users {users} each have a job {id}: name one of them (--user)"),
                 );
             }
-            (None, _) => asker.uid,
+            (None, _) => asker.user(),
         };
-        let owned = self.of_user(id, uid).map(|(index, _)| index);
-        match (owned, &uids[..]) {
-            (Some(index), _) if asker.is_root() || asker.uid == uid => Ok(index),
+        let owned = self.of_user(id, user).map(|(index, _)| index);
+        match (owned, &users[..]) {
+            (Some(index), _) if asker.is_root() || asker.user() == user => Ok(index),
             (Some(_), _) => refuse(
                 RefusalKind::NotYours,
-                format!("job {id} belongs to user {uid}: ask as that user or as root"),
+                format!("job {id} belongs to user {user}: ask as that user or as root"),
             ),
             (None, [other, ..]) if wanted.is_none() => refuse(
                 RefusalKind::NotYours,
@@ -221,21 +222,20 @@ impl Jobs {
 
     /// Jobs from this key on, sorted, as many as one reply holds, and the key of the next one. The
     /// names and cgroups of other users' jobs are for those who `may_identify`.
-    pub fn infos(
-        &self,
-        from: JobKey,
-        uid: u32,
-        may_identify: bool,
-    ) -> (Vec<JobInfo>, Option<JobKey>) {
+    pub fn infos(&self, from: JobKey, user: JobUser, may_identify: bool) -> Reply {
         let jobs = self.jobs.iter().map(|(_, job)| job);
         let mut jobs: Vec<_> = jobs.filter(|job| job.key() >= from).collect();
         jobs.sort_unstable_by_key(|job| job.key());
         let next = jobs.get(INFOS_MAX).map(|job| job.key());
-        let info = |job: &JobRecord| match may_identify || job.uid == uid {
+        let info = |job: &JobRecord| match may_identify || job.user == user {
             true => job.info(),
             false => JobInfo { name: None, cgroup: None, ..job.info() },
         };
-        (jobs.into_iter().take(INFOS_MAX).map(info).collect(), next)
+        let jobs = jobs.into_iter().take(INFOS_MAX).map(info).collect();
+        let (next, user) = next.unzip();
+        let (next_uid, next_container) =
+            (user.map(|user| user.uid), user.and_then(|user| user.container));
+        Reply::Jobs { jobs, next, next_uid, next_container }
     }
 
     /// Refuses a cgroup that has a job.
@@ -249,13 +249,13 @@ impl Jobs {
     }
 
     /// Refuses an id that its user has already, or that a bound job would share.
-    fn check_id(&self, id: u32, new: &NewJob, uid: u32) -> Result<(), Refusal> {
+    fn check_id(&self, id: u32, new: &NewJob, user: JobUser) -> Result<(), Refusal> {
         let other = match &new.cgroup {
             Some(_) => self.with_id(id).next(),
-            None => self.bound(id).or_else(|| self.of_user(id, uid)),
+            None => self.bound(id).or_else(|| self.of_user(id, user)),
         };
         let Some((_, other)) = other else { return Ok(()) };
-        let message = match (&other.cgroup, other.uid == uid) {
+        let message = match (&other.cgroup, other.user == user) {
             (None, true) => format!("job {id} already exists: choose another id"),
             (None, false) => other.keeps_id(),
             (Some(_), _) => format!("job {id} is bound to a cgroup: choose another id"),
@@ -276,7 +276,7 @@ impl Jobs {
 impl JobRecord {
     /// The job's identity.
     pub const fn key(&self) -> JobKey {
-        (self.id, self.uid)
+        (self.id, self.user)
     }
 
     /// Why a job with this id can't be bound to a cgroup.
@@ -284,7 +284,7 @@ impl JobRecord {
         format!(
             "user {} has a job {}, and a cgroup's job shares its id with no other: choose another \
              id, or end that job",
-            self.uid, self.id
+            self.user, self.id
         )
     }
 
@@ -294,7 +294,8 @@ impl JobRecord {
             id: self.id,
             name: self.name.clone(),
             cgroup: self.cgroup.as_ref().map(|(path, _)| path.clone()),
-            uid: self.uid,
+            uid: self.user.uid,
+            container: self.user.container,
             ephemeral: self.ephemeral,
             flows: self.flows,
         }
@@ -305,11 +306,31 @@ impl JobRecord {
 mod tests {
     use super::*;
     use crate::daemon::tenant::Tenant;
-    use approxlib::control::{PACKET_BYTES_MAX, Reply};
+    use approxlib::control::PACKET_BYTES_MAX;
 
     fn user(uid: u32) -> Peer {
         let tenant = if uid == 0 { Tenant::Root } else { Tenant::User(uid) };
         Peer { session: 0, uid, pid: 1, tenant }
+    }
+
+    /// All jobs, page by page.
+    fn listed(jobs: &Jobs) -> Vec<JobKey> {
+        let (mut listed, mut from) = (Vec::new(), Some((0, JobUser::default())));
+        while let Some(page) = from {
+            let Reply::Jobs { jobs, next, next_uid, next_container: container } =
+                jobs.infos(page, 0.into(), true)
+            else {
+                unreachable!("another reply")
+            };
+            listed.extend(jobs.iter().map(|job| (job.id, job.user())));
+            from = next.zip(next_uid).map(|(id, uid)| (id, JobUser { uid, container }));
+        }
+        listed
+    }
+
+    /// A user of a container without a user namespace.
+    fn contained(uid: u32) -> Peer {
+        Peer { tenant: Tenant::Container(7), ..user(uid) }
     }
 
     fn kind<T: std::fmt::Debug>(result: Result<T, Refusal>) -> RefusalKind {
@@ -323,14 +344,36 @@ mod tests {
             jobs.create(NewJob::default(), user(0)).unwrap();
         }
         assert_eq!(kind(jobs.create(NewJob::default(), user(0))), RefusalKind::NoRoom);
-        let (mut ids, mut from) = (Vec::new(), Some((0, 0)));
-        while let Some(page) = from {
-            let (infos, next) = jobs.infos(page, 0, true);
-            ids.extend(infos.iter().map(|job| job.id));
-            from = next;
+        let listed = listed(&jobs);
+        assert_eq!(listed.len(), JOBS as usize);
+        assert!(listed.is_sorted_by(|one, next| one.0 < next.0));
+    }
+
+    /// Containers with the host's user ids have users of their own, in the list as well.
+    #[test]
+    fn owned__users_of_containers_are_others_than_those_of_the_host() {
+        let mut jobs = Jobs::default();
+        let new = || NewJob { id: Some(7), ..NewJob::default() };
+        let of_host = jobs.create(new(), user(1000)).unwrap();
+        let roots = jobs.create(new(), user(0)).unwrap();
+        for uid in [0, 1000] {
+            assert_eq!(kind(jobs.owned(7, contained(uid), None)), RefusalKind::NotYours);
+            assert!(jobs.of_user(7, contained(uid).user()).is_none());
         }
-        assert_eq!(ids.len(), JOBS as usize);
-        assert!(ids.is_sorted_by(|one, next| one < next));
+        let inside = jobs.create(new(), contained(0)).unwrap();
+        assert_eq!(jobs.owned(7, contained(0), None), Ok(inside));
+        assert_eq!(jobs.owned(7, user(1000), None), Ok(of_host));
+        let refusal = jobs.owned(7, user(0), None).unwrap_err();
+        assert!(refusal.message.starts_with("the users 0, 0@7, 1000 each"), "{}", refusal.message);
+        for (name, index) in [("0", roots), ("0@7", inside), ("1000", of_host)] {
+            assert_eq!(jobs.owned(7, user(0), Some(name.parse().unwrap())), Ok(index));
+        }
+        for cgroup in 100..100 + 2 * INFOS_MAX as u64 {
+            jobs.create(new(), Peer { tenant: Tenant::Container(cgroup), ..user(0) }).unwrap();
+        }
+        let listed = listed(&jobs);
+        assert_eq!(listed.len(), 3 + 2 * INFOS_MAX);
+        assert!(listed.is_sorted_by(|one, next| one < next));
     }
 
     /// Uid 0 of a container has the rights of its uid alone.
@@ -338,9 +381,8 @@ mod tests {
     fn owned__root_of_a_container_is_not_root() {
         let mut jobs = Jobs::default();
         jobs.create(NewJob { id: Some(1), ..NewJob::default() }, user(1000)).unwrap();
-        let contained = Peer { tenant: Tenant::Container(7), ..user(0) };
-        assert_eq!(kind(jobs.owned(1, contained, None)), RefusalKind::NotYours);
-        assert_eq!(kind(jobs.owned(1, contained, Some(1000))), RefusalKind::NotYours);
+        assert_eq!(kind(jobs.owned(1, contained(0), None)), RefusalKind::NotYours);
+        assert_eq!(kind(jobs.owned(1, contained(0), Some(1000.into()))), RefusalKind::NotYours);
     }
 
     #[test]
@@ -351,9 +393,7 @@ mod tests {
             let name = Some("\"".repeat(64));
             jobs.create(NewJob { cgroup, name, ..NewJob::default() }, user(0)).unwrap();
         }
-        let (jobs, next) = jobs.infos((0, 0), 0, true);
-        let (next, next_uid) = next.unzip();
-        let page = Reply::Jobs { jobs, next, next_uid };
+        let page = jobs.infos((0, 0.into()), 0.into(), true);
         let bytes = serde_json::to_vec(&page).unwrap().len();
         assert!(bytes < PACKET_BYTES_MAX, "{bytes}");
     }
@@ -367,7 +407,11 @@ mod tests {
             jobs.create(NewJob { name, cgroup, ..NewJob::default() }, user(uid)).unwrap();
         }
         for (uid, may_identify) in [(1000, false), (1001, false), (1002, false), (0, true)] {
-            for job in jobs.infos((0, 0), uid, may_identify).0 {
+            let Reply::Jobs { jobs, .. } = jobs.infos((0, 0.into()), uid.into(), may_identify)
+            else {
+                unreachable!("another reply")
+            };
+            for job in jobs {
                 let is_named = (job.name.is_some(), job.cgroup.is_some());
                 let expected = may_identify || job.uid == uid;
                 assert_eq!(is_named, (expected, expected), "{job:?} for {uid}");
@@ -441,8 +485,9 @@ mod tests {
             (Ok(one), Ok(one))
         );
         assert_eq!(kind(jobs.owned(1, user(1001), None)), RefusalKind::NotYours);
-        assert_eq!(kind(jobs.owned(1, user(1001), Some(1000))), RefusalKind::NotYours);
+        assert_eq!(kind(jobs.owned(1, user(1001), Some(1000.into()))), RefusalKind::NotYours);
         for (asker, wanted) in [(0, None), (0, Some(1000)), (1000, None)] {
+            let wanted = wanted.map(JobUser::from);
             assert_eq!(kind(jobs.owned(2, user(asker), wanted)), RefusalKind::UnknownJob);
         }
         // Each user ends its own one, and root says which.
@@ -451,11 +496,11 @@ mod tests {
             (jobs.owned(1, user(1000), None), jobs.owned(1, user(1001), None)),
             (Ok(one), Ok(other))
         );
-        assert_eq!(jobs.owned(1, user(0), Some(1001)), Ok(other));
+        assert_eq!(jobs.owned(1, user(0), Some(1001.into())), Ok(other));
         let refusal = jobs.owned(1, user(0), None).unwrap_err();
         assert_eq!(refusal.kind, RefusalKind::BadRequest);
         assert!(refusal.message.starts_with("the users 1000, 1001 each"), "{}", refusal.message);
-        assert_eq!(kind(jobs.owned(1, user(0), Some(1002))), RefusalKind::UnknownJob);
+        assert_eq!(kind(jobs.owned(1, user(0), Some(1002.into()))), RefusalKind::UnknownJob);
     }
 
     /// A page ends between two jobs of one id, and the list misses and repeats none.
@@ -467,14 +512,8 @@ mod tests {
                 jobs.create(NewJob { id: Some(id), ..NewJob::default() }, user(uid)).unwrap();
             }
         }
-        let (mut listed, mut from) = (Vec::new(), Some((0, 0)));
-        while let Some(page) = from {
-            let (infos, next) = jobs.infos(page, 0, true);
-            listed.extend(infos.iter().map(|job| (job.id, job.uid)));
-            from = next;
-        }
-        let users = |id| (0..3 * INFOS_MAX as u32).map(move |uid| (id, uid));
-        assert_eq!(listed, users(7).chain(users(8)).collect::<Vec<_>>());
+        let users = |id| (0..3 * INFOS_MAX as u32).map(move |uid| (id, uid.into()));
+        assert_eq!(listed(&jobs), users(7).chain(users(8)).collect::<Vec<_>>());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! has, and would so delay the timeouts of others. The receiving host's users can do so too, within
 //! the limit of the first timeout.
 
+use approxlib::control::JobUser;
 use atp_common::laws::{first_window::EarlierRtt, rtt::Rtt};
 use std::collections::HashMap;
 
@@ -24,7 +25,7 @@ pub struct KnownPaths(HashMap<Ends, Path>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ends {
     /// The user.
-    pub uid: u32,
+    pub user: JobUser,
     /// The flow's source address.
     pub local: [u8; 16],
     /// The flow's destination address.
@@ -84,7 +85,7 @@ mod tests {
     }
 
     fn ends(uid: u32, remote: usize) -> Ends {
-        Ends { uid, local: [1; 16], remote: (remote as u128).to_be_bytes(), scope: 0 }
+        Ends { user: uid.into(), local: [1; 16], remote: (remote as u128).to_be_bytes(), scope: 0 }
     }
 
     #[test]

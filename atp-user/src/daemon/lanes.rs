@@ -5,6 +5,7 @@ mod limits;
 
 pub use limits::LaneLimits;
 
+use approxlib::control::JobUser;
 use atp_common::{
     laws::{
         burst,
@@ -126,7 +127,8 @@ impl LaneTable {
             entry: LaneEntry {
                 opened_ns: new.now_ns,
                 job: new.job_id,
-                job_uid_plus_one: u64::from(new.job_uid) + 1,
+                job_uid_plus_one: u64::from(new.job_user.uid) + 1,
+                job_container: new.job_user.container.unwrap_or(0),
                 flow: new.flow as u32,
                 group: u32::from(new.group),
                 ..LaneEntry::default()
@@ -229,7 +231,7 @@ pub struct NewLane {
     /// The job's id.
     pub job_id: u32,
     /// The job's user.
-    pub job_uid: u32,
+    pub job_user: JobUser,
     /// The flow's index.
     pub flow: usize,
     /// The lane's group.

@@ -142,9 +142,10 @@ impl SnapshotPages {
         let entry = job.map_or_else(JobEntry::default, |job| JobEntry {
             created_ns: job.created_ns,
             id: job.id,
-            uid: job.uid,
+            uid: job.user.uid,
             flows: job.flows,
             ephemeral: job.ephemeral.into(),
+            container: job.user.container.unwrap_or(0),
         });
         let cgroup = job.and_then(|job| job.cgroup.as_ref()).map(|(path, _)| path.as_os_str());
         let identity = JobIdentity {

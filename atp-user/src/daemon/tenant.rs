@@ -29,6 +29,19 @@ pub enum Tenant {
     Gone,
 }
 
+impl Tenant {
+    /// The number of its container. Some containers have the user ids of the host, and yet their
+    /// users are others: those have jobs of their own.
+    pub const fn container(self) -> Option<u64> {
+        match self {
+            Self::Root | Self::User(_) => None,
+            Self::Range(first) => Some(first as u64),
+            Self::Container(cgroup) => Some(cgroup),
+            Self::Gone => Some(u64::MAX),
+        }
+    }
+}
+
 impl fmt::Display for Tenant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

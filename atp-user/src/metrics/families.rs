@@ -1,6 +1,6 @@
 //! The metrics, in OpenMetrics text.
 
-use approxlib::control::{HostStats, LaneStats};
+use approxlib::control::{HostStats, JobUser, LaneStats};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -13,8 +13,8 @@ type Total = Counter<f64, AtomicU64>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Of {
-    /// The id of the job's user, who has job ids of its own; empty if the daemon doesn't say.
-    user: Option<u32>,
+    /// The job's user, who has job ids of its own; empty if the daemon doesn't say.
+    user: String,
     /// Not `job`: Prometheus puts the name of its scrape job there.
     job_id: u32,
     group: u8,
@@ -153,7 +153,7 @@ type GroupMetric = (&'static str, Option<Unit>, &'static str, fn(&[&LaneStats]) 
 fn groups(registry: &mut Registry, stats: &HostStats) {
     let mut groups = std::collections::BTreeMap::<_, Vec<&LaneStats>>::new();
     for lane in &stats.lanes {
-        groups.entry((lane.job_uid, lane.job, lane.group.group)).or_default().push(lane);
+        groups.entry((lane.job_user(), lane.job, lane.group.group)).or_default().push(lane);
     }
     let metrics: [GroupMetric; 11] = [
         ("group_lanes", None, "Lanes of the group on this host", |lanes| Some(lanes.len() as f64)),
@@ -201,6 +201,7 @@ fn groups(registry: &mut Registry, stats: &HostStats) {
     for (name, unit, help, value) in metrics {
         let family = Family::<Of, Value>::default();
         for (&(user, job_id, group), lanes) in &groups {
+            let user = user.as_ref().map(JobUser::to_string).unwrap_or_default();
             if let Some(value) = value(lanes) {
                 family.get_or_create(&Of { user, job_id, group }).set(value);
             }
@@ -233,6 +234,7 @@ mod tests {
             lane,
             job: 7,
             job_uid: Some(1000),
+            job_container: None,
             flow: 0,
             identity: None,
             opened_s: 1.0,

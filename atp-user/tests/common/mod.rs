@@ -58,12 +58,22 @@ pub fn atp(words: &str) -> Command {
 }
 
 fn answer(request: &Request, lanes: u16, socket: &Path) -> Answer {
-    let job = || JobInfo { id: 7, name: None, cgroup: None, uid: 0, ephemeral: false, flows: 1 };
+    let job = || JobInfo {
+        id: 7,
+        name: None,
+        cgroup: None,
+        uid: 0,
+        container: None,
+        ephemeral: false,
+        flows: 1,
+    };
     reply(&match request {
         Request::Snapshot {} => {
             return (serde_json::to_vec(&Reply::Snapshot).unwrap(), vec![snapshot(lanes)]);
         }
-        Request::JobList { .. } => Reply::Jobs { jobs: vec![job()], next: None, next_uid: None },
+        Request::JobList { .. } => {
+            Reply::Jobs { jobs: vec![job()], next: None, next_uid: None, next_container: None }
+        }
         Request::JobCreate { .. } | Request::JobAttach { .. } => Reply::Job(job()),
         Request::Stop {} => {
             fs::remove_file(socket).unwrap();

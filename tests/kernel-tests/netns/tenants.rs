@@ -7,7 +7,10 @@ use approxlib::control::{Client, JobInfo, RefusalKind};
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},
-    sys::resource::{Resource, getrlimit, setrlimit},
+    sys::{
+        resource::{Resource, getrlimit, setrlimit},
+        signal::Signal,
+    },
 };
 use std::{
     fs::{self, File},
@@ -16,13 +19,14 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
-use testbed::{Daemon, Pair, Process, TIMEOUT, wait_for};
+use testbed::{Daemon, Family, PORT, Pair, Process, TIMEOUT, wait_for};
 
 crate::trials! { if missing_for_cgroups:
     tenants__subordinate_ids_have_the_budget_of_their_user,
     tenants__four_owners_leave_room_for_a_fifth_and_root,
     tenants__a_user_namespace_is_one_owner,
     tenants__root_of_a_pid_namespace_is_not_root,
+    tenants__users_of_a_pid_namespace_are_not_those_of_the_host,
     tenants__many_users_make_few_threads,
 }
 
@@ -147,10 +151,7 @@ fn tenants__root_of_a_pid_namespace_is_not_root() -> Result<()> {
         Ok(Client::connect(path)?.job_create(None, None, None)?)
     })?;
     for request in ["stop".to_owned(), format!("job end {}", job.id)] {
-        let mut command: Command = pair.a.namespace.command("unshare");
-        command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
-        command.arg(pair.a.atp()?.get_program()).args(request.split_whitespace());
-        command.arg("--socket").arg(a.socket());
+        let command = in_pid_namespace(&pair, &a, 0, &request)?;
         let finished = Process::captured(&request, command)?.end(TIMEOUT)?;
         expect_refusal(&finished, "refused").with_context(|| format!("`{request}` of uid 0"))?;
     }
@@ -158,6 +159,57 @@ fn tenants__root_of_a_pid_namespace_is_not_root() -> Result<()> {
     // Root of the daemon's own namespaces may do both.
     a.ask(&format!("job end {}", job.id))?;
     a.stop()
+}
+
+/// They have jobs of their own, and neither end nor join those of the same user ids outside.
+fn tenants__users_of_a_pid_namespace_are_not_those_of_the_host() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    for uid in [0, OTHER] {
+        let own: JobInfo = with_socket_as(uid, a.socket(), |path| {
+            Ok(Client::connect(path)?.job_create(Some(7), None, None)?)
+        })?;
+        for request in ["job end 7".to_owned(), format!("job end 7 --user {uid}")] {
+            let command = in_pid_namespace(&pair, &a, uid, &request)?;
+            let finished = Process::captured(&request, command)?.end(TIMEOUT)?;
+            expect_refusal(&finished, "belongs to user")
+                .with_context(|| format!("`{request}` of uid {uid}"))?;
+        }
+        let to = pair.b.endpoint(Family::V4, PORT);
+        let send = format!("send {to} --msr 0 --job 7 --file -");
+        let mut command = in_pid_namespace(&pair, &a, uid, &send)?;
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut sender = Process::spawn(command, Signal::SIGKILL)?;
+        let mut input = sender.child().stdin.take().context("no input")?;
+        writeln!(input, "one line, and the file isn't over")?;
+        let inside = wait_for("the job of the sender", || {
+            let jobs = a.stats()?.jobs;
+            ensure!(jobs.contains(&own), "the sender is in the job of uid {uid} outside: {jobs:?}");
+            Ok(jobs.into_iter().find(|job| job.id == 7 && job.flows == 1))
+        })?;
+        ensure!(inside.uid == uid && inside.container.is_some(), "{inside:?}");
+        let lanes = a.stats()?.lanes;
+        ensure!(lanes.iter().all(|lane| lane.is_of(&inside) && !lane.is_of(&own)), "{lanes:?}");
+        // Root names each, as the list has it.
+        let list = a.ask("job list")?;
+        ensure!(list.contains(&format!("user {} ", inside.user())), "{list}");
+        a.ask(&format!("job end 7 --user {}", inside.user()))?;
+        ensure!(a.stats()?.jobs == [own], "{:?}", a.stats()?.jobs);
+        a.ask("job end 7")?;
+    }
+    Ok(())
+}
+
+/// A command of this user in a PID namespace of its own, with the daemon's socket.
+fn in_pid_namespace(pair: &Pair, daemon: &Daemon, uid: u32, line: &str) -> Result<Command> {
+    // Also sees to it that every user may run the program.
+    let program = pair.a.atp_of_nobody()?;
+    let mut command = pair.a.namespace.command("unshare");
+    command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
+    command.args(["setpriv", "--clear-groups", "--reuid", &uid.to_string()]);
+    command.arg(program.get_program()).args(line.split_whitespace());
+    command.arg("--socket").arg(daemon.socket());
+    Ok(command)
 }
 
 fn tenants__many_users_make_few_threads() -> Result<()> {

@@ -1,7 +1,7 @@
 //! The state of the screen. It does no I/O: values and keys come in, and the views draw it.
 
 use super::columns::{Column, Row};
-use approxlib::control::{HostStats, LaneStats, ProgramRuns};
+use approxlib::control::{HostStats, JobUser, LaneStats, ProgramRuns};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// The state of the screen.
@@ -60,7 +60,7 @@ pub struct App {
     /// Whether the order is that of an earlier filter or column.
     is_order_old: bool,
     /// Names of jobs that have one, by user and id.
-    job_names: HashMap<(Option<u32>, u32), String>,
+    job_names: HashMap<(Option<JobUser>, u32), String>,
 }
 
 /// Changes per second between two values.
@@ -117,8 +117,10 @@ impl App {
         self.rates = self.rates.next(&self.stats, &stats);
         self.trouble = None;
         self.history.record(&stats, self.selected_key());
-        let named =
-            stats.jobs.iter().filter_map(|job| Some(((Some(job.uid), job.id), job.name.clone()?)));
+        let named = stats
+            .jobs
+            .iter()
+            .filter_map(|job| Some(((Some(job.user()), job.id), job.name.clone()?)));
         self.job_names = named.collect();
         self.stats = stats;
         self.arrange();
@@ -137,7 +139,7 @@ impl App {
 
     /// A lane as a row.
     fn row<'a>(&'a self, lane: &'a LaneStats) -> Row<'a> {
-        Row { lane, job: self.job_names.get(&(lane.job_uid, lane.job)).map(String::as_str) }
+        Row { lane, job: self.job_names.get(&(lane.job_user(), lane.job)).map(String::as_str) }
     }
 
     /// The selected row: its position and its lane.

@@ -46,7 +46,7 @@ fn stats(lanes: u16, time: u32) -> HostStats {
 fn job(id: u32) -> JobInfo {
     let name = (id != 1).then(|| format!("training-{id}"));
     let cgroup = (id == 2).then(|| "/sys/fs/cgroup/training".into());
-    JobInfo { id: 40 + id, name, cgroup, uid: 1000, ephemeral: id == 1, flows: 2 }
+    JobInfo { id: 40 + id, name, cgroup, uid: 1000, container: None, ephemeral: id == 1, flows: 2 }
 }
 
 fn lane(index: u16, time: u32) -> LaneStats {
@@ -56,6 +56,7 @@ fn lane(index: u16, time: u32) -> LaneStats {
         lane: index,
         job: 40 + number % 3,
         job_uid: Some(1000),
+        job_container: None,
         flow: number / 2,
         identity: (index != 2).then(|| LaneIdentity {
             local: "10.0.0.1:40000".parse().unwrap(),

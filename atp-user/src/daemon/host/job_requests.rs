@@ -10,7 +10,7 @@ use super::{
     },
     Host, warn_on_error,
 };
-use approxlib::control::{Refusal, RefusalKind, Reply};
+use approxlib::control::{JobUser, Refusal, RefusalKind, Reply};
 use atp_common::maps::{JOB_ACTIVE, Job};
 use std::path::PathBuf;
 
@@ -30,12 +30,12 @@ impl Host {
     pub(super) fn job_attach(
         &mut self,
         id: u32,
-        uid: Option<u32>,
+        user: Option<JobUser>,
         cgroup: PathBuf,
         peer: Peer,
     ) -> Result<Answer, Refusal> {
         let cgroup = look_up(cgroup, peer)?;
-        let index = self.jobs.owned(id, peer, uid)?;
+        let index = self.jobs.owned(id, peer, user)?;
         self.jobs.attach(index, cgroup)?;
         // Before the programs know of the cgroup: they would drop packets of those outside it.
         self.close_senders(index, peer);
@@ -54,10 +54,10 @@ impl Host {
     pub(super) fn job_end(
         &mut self,
         id: u32,
-        uid: Option<u32>,
+        user: Option<JobUser>,
         peer: Peer,
     ) -> Result<Answer, Refusal> {
-        let index = self.jobs.owned(id, peer, uid)?;
+        let index = self.jobs.owned(id, peer, user)?;
         // The page says that nobody shall register again, before the connections end.
         for (flow, _) in self.flows.of_job(index) {
             if let Some(flow) = self.flows.get_mut(flow) {

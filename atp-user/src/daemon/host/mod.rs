@@ -30,7 +30,7 @@ use super::{
     tenant::Tenant,
 };
 use anyhow::{Context, Result as AnyResult};
-use approxlib::control::{CoverageStats, Refusal, RefusalKind, Reply, Request, Snapshot};
+use approxlib::control::{CoverageStats, JobUser, Refusal, RefusalKind, Reply, Request, Snapshot};
 use atp_common::{
     laws::{RateLaw, Rules, lane::Settings},
     maps::{GroupProgress, LANES, PortEntry, ReceivedAdvice},
@@ -190,14 +190,17 @@ impl Host {
     ) -> Result<Answer, Refusal> {
         match request {
             Request::JobCreate { id, name, cgroup } => self.job_create(id, name, cgroup, peer),
-            Request::JobList { from, from_uid } => {
-                let from = (from, from_uid.unwrap_or(0));
-                let (jobs, next) = self.jobs.infos(from, peer.uid, sees_everything(peer));
-                let (next, next_uid) = next.unzip();
-                Ok((Reply::Jobs { jobs, next, next_uid }, Vec::new()))
+            Request::JobList { from, from_uid, from_container } => {
+                let from_user = job_user(from_uid, from_container).unwrap_or_default();
+                let page = self.jobs.infos((from, from_user), peer.user(), sees_everything(peer));
+                Ok((page, Vec::new()))
             }
-            Request::JobEnd { id, uid } => self.job_end(id, uid, peer),
-            Request::JobAttach { id, uid, cgroup } => self.job_attach(id, uid, cgroup, peer),
+            Request::JobEnd { id, uid, container } => {
+                self.job_end(id, job_user(uid, container), peer)
+            }
+            Request::JobAttach { id, uid, container, cgroup } => {
+                self.job_attach(id, job_user(uid, container), cgroup, peer)
+            }
             Request::ReceiverOpen {} => self.receiver_open(endpoints?, peer),
             Request::Hello { .. }
             | Request::SenderOpen { .. }
@@ -308,6 +311,11 @@ impl Host {
         }
         Ok((Reply::Receiver, fds))
     }
+}
+
+/// The user that a request names.
+fn job_user(uid: Option<u32>, container: Option<u64>) -> Option<JobUser> {
+    uid.map(|uid| JobUser { uid, container })
 }
 
 /// The input of the control loop at `now_ns`.

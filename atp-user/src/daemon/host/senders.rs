@@ -198,7 +198,7 @@ impl Host {
             );
         }
         let own = own.map(|(index, _)| index);
-        let of_user = |id| self.jobs.of_user(id, peer.uid).map(|(index, _)| index);
+        let of_user = |id| self.jobs.of_user(id, peer.user()).map(|(index, _)| index);
         match own.or_else(|| id.and_then(of_user)) {
             Some(index) => Ok((index, false)),
             None => {
@@ -221,7 +221,7 @@ impl Host {
         let cookie = open.cookie.unwrap_or_else(|| rand::random_range(1..=u32::MAX));
         let (local, remote) = (open.local.address, open.remote.address);
         let scope = open.route.scope();
-        let path = self.known_path(peer, Ends { uid: peer.uid, local, remote, scope });
+        let path = self.known_path(peer, Ends { user: peer.user(), local, remote, scope });
         let grant = self.grant(job, cookie, path)?;
         let session = self.sessions.of_peer(peer)?;
         let (progress, progress_fd) = progress_map(session, &self.datapath, open)?;
@@ -240,7 +240,7 @@ impl Host {
             flow,
             FlowRecord {
                 session: peer.session,
-                uid: peer.uid,
+                user: peer.user(),
                 job,
                 entry,
                 progress,
@@ -273,7 +273,7 @@ impl Host {
         let Some(flow) = self.flows.get_mut(index) else {
             return Err(internal("the flow has ended"));
         };
-        let (job_id, job_uid) = self.jobs.get(flow.job).map_or((0, 0), JobRecord::key);
+        let (job_id, job_user) = self.jobs.get(flow.job).map(JobRecord::key).unwrap_or_default();
         if self.lanes.is_empty() {
             self.first_lane.notify_one();
         }
@@ -284,7 +284,7 @@ impl Host {
             let burst_bytes_max = if msr.is_exact() { 0 } else { self.burst_bytes_max };
             let lane = NewLane {
                 job_id,
-                job_uid,
+                job_user,
                 flow: index,
                 group,
                 settings: Settings { exact: msr.is_exact().into(), ..self.settings },
@@ -346,13 +346,13 @@ impl Host {
     pub(super) fn close_flow(&mut self, index: usize) {
         let Some(flow) = self.flows.release(index) else { return };
         let scope = flow.route.scope();
-        let FlowRecord { session, uid, job, entry, status, .. } = flow;
+        let FlowRecord { session, user, job, entry, status, .. } = flow;
         // The library learns of the end before the first packet leaves unpaced and unmarked.
         drop(status);
         self.free_port(entry.local_port);
         let lanes = || entry.lanes.into_iter().filter(|lane| *lane != LANE_NONE);
         if let Some(opened_ns) = lanes().filter_map(|lane| self.lanes.opened_ns(lane)).min() {
-            let ends = Ends { uid, local: entry.local, remote: entry.remote, scope };
+            let ends = Ends { user, local: entry.local, remote: entry.remote, scope };
             let rtts = lanes().map(|lane| self.datapath.lanes().rtt(lane));
             self.known_paths.note(monotonic_ns(), ends, opened_ns, rtts);
         }

@@ -157,7 +157,7 @@ mod jobs {
             "{:>10} {:<16} {:>6} {:>7} {:>5} {:>11} {:>11} {cgroup}",
             job.id,
             job.name.as_deref().unwrap_or("-"),
-            job.uid,
+            job.user().to_string(),
             job.flows,
             own().count(),
             format::rates(own().map(|lane| Some(lane.rate_bytes_per_s))),
