@@ -87,8 +87,8 @@ impl ClientError {
     ///
     /// It continues if the daemon can't be reached, or can't serve this socket: for lack of room,
     /// because of its port, namespace or user, or for a reason unknown to this version. It fails if
-    /// the request itself was refused, because that is an error of the caller, and if the operator's
-    /// policy forbids it.
+    /// the request itself was refused, because that is an error of the caller, and if the policy of
+    /// the operator forbids it.
     pub(crate) fn allows_userspace(&self) -> bool {
         use RefusalKind::{BadRequest, NotAllowed, UnknownJob};
         match self {

@@ -17,7 +17,6 @@ use super::{
 };
 use crate::units::{PodBool, Rate, Share};
 use bytemuck::{Pod, Zeroable};
-use core::mem::offset_of;
 
 pub use super::sample::{EPOCHS, EpochCount};
 
@@ -159,11 +158,6 @@ pub struct Lane {
 
 const _: () = assert!(size_of::<Lane>() == 720);
 
-impl Lane {
-    /// The position of Rmax, which another party may change.
-    pub const RATE_MAX_AT: usize = offset_of!(Self, settings) + offset_of!(Settings, rate_max);
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 struct Closed {
@@ -258,16 +252,6 @@ impl Lane {
         }
     }
 
-    /// Changes Rmax. The lane's rate is never above it.
-    pub const fn set_rate_max(&mut self, rate_max: Rate) {
-        self.settings.rate_max = rate_max;
-    }
-
-    /// Rmax.
-    pub const fn rate_max(&self) -> Rate {
-        self.settings.rate_max
-    }
-
     /// Sets whether lanes drain the queue that they share at this moment, which
     /// [`yielding::drains`] says. Changes only lanes with a window.
     pub const fn set_draining(&mut self, draining: bool) {
@@ -296,9 +280,7 @@ impl Lane {
             return rate_max;
         }
         let rate = self.undrained_rate();
-        let rate = if self.draining != 0 { yielding::drained(rate) } else { rate };
-        // Rmax may have changed since the law set its rate.
-        if rate.bytes_per_s() > rate_max.bytes_per_s() { rate_max } else { rate }
+        self.limited(if self.draining != 0 { yielding::drained(rate) } else { rate })
     }
 
     const fn undrained_rate(&self) -> Rate {
@@ -609,6 +591,7 @@ impl Lane {
 }
 
 mod advice;
+mod rate_max;
 mod rest;
 #[cfg(test)]
 mod tests;

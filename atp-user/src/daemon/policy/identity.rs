@@ -8,6 +8,9 @@ use std::{
     path::PathBuf,
 };
 
+/// The most groups that are kept beside the main one. A user with subordinate ids can have 65,536.
+const GROUPS_MAX: usize = 1_024;
+
 /// A client when it connected.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -15,7 +18,7 @@ pub struct Identity {
     pub tenant: Tenant,
     /// The user.
     pub uid: u32,
-    /// All groups of the process.
+    /// The groups of the process.
     pub groups: Vec<u32>,
     /// The cgroup of the process, from the root of all; `None` if it can't be seen.
     pub cgroup: Option<PathBuf>,
@@ -37,7 +40,7 @@ impl Identity {
     }
 }
 
-/// All groups of a socket's peer when it connected, of which `gid` is the main one.
+/// The groups of a socket's peer when it connected, of which `gid` is the main one.
 ///
 /// # Errors
 /// The socket isn't of the Unix domain.
@@ -58,7 +61,9 @@ pub fn groups_of_peer(socket: &impl AsFd, gid: u32) -> io::Result<Vec<u32>> {
             Err(error) => return Err(error.into()),
         }
     }
+    groups.truncate(GROUPS_MAX);
     groups.push(gid);
+    groups.shrink_to_fit();
     Ok(groups)
 }
 
@@ -80,6 +85,26 @@ mod tests {
         assert_eq!(groups_of_peer(&here, 7).unwrap(), expected);
         let unrelated = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         groups_of_peer(&unrelated, 7).unwrap_err();
+    }
+
+    #[test]
+    fn groups_of_peer__keeps_a_thousand() {
+        if !nix::unistd::geteuid().is_root() {
+            return;
+        }
+        let groups: Vec<u32> = (0..60_000).collect();
+        let kept = std::thread::spawn(move || {
+            // SAFETY: the kernel reads as many ids as the list has. The C library's function would
+            // change every thread.
+            let set = unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) };
+            assert_eq!(set, 0);
+            let flags = SockFlag::SOCK_CLOEXEC;
+            let (here, _there) =
+                socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap();
+            groups_of_peer(&here, 70_000).unwrap()
+        });
+        let kept = kept.join().unwrap();
+        assert_eq!((kept.len(), kept[GROUPS_MAX]), (GROUPS_MAX + 1, 70_000));
     }
 
     #[test]

@@ -14,7 +14,7 @@ const GROWTH: (u64, u64) = (5, 4);
 pub enum Demand {
     /// It sends nothing.
     Rest,
-    /// Its rate, with the limit that it had so far.
+    /// The lane's rate, with the limit that it had so far.
     Rate(Rate, Rate),
 }
 
