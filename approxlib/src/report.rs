@@ -149,14 +149,13 @@ impl Timeline {
         Self { started_ns, interval_ns, due_ns: started_ns, samples: Vec::new() }
     }
 
-    /// Takes samples if they are due. `samples` gets the seconds since the start. Returns whether
-    /// it took any.
-    pub fn observe<S>(&mut self, now_ns: u64, samples: impl FnOnce(f64) -> S) -> bool
+    /// Takes samples if they are due. `samples` gets the seconds since the start.
+    pub fn observe<S>(&mut self, now_ns: u64, samples: impl FnOnce(f64) -> S)
     where
         S: IntoIterator<Item = Sample>,
     {
         if now_ns < self.due_ns {
-            return false;
+            return;
         }
         self.samples.extend(samples((now_ns - self.started_ns) as f64 / 1e9));
         if self.samples.len() >= Self::SAMPLES_MAX {
@@ -171,7 +170,6 @@ impl Timeline {
             self.interval_ns *= 2;
         }
         self.due_ns = now_ns + self.interval_ns;
-        true
     }
 
     pub fn samples(&self) -> &[Sample] {

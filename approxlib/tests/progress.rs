@@ -1,4 +1,4 @@
-//! The progress of running jobs, at the receiver.
+//! The progress of running jobs, at the receiver and at the sender.
 
 mod common;
 
@@ -62,4 +62,21 @@ fn progress__of_a_full_receiver() {
         Job::builder().control_socket(None).connect(receiver.local_addr().unwrap()).unwrap();
     (0..200).for_each(|_| _ = job.send(&[0; 1_000]).unwrap());
     soon(|| receiver.progress().unwrap().first().filter(|p| p.groups[0].delivered > 0).map(|_| ()));
+}
+
+/// A message at a time: the sender's thread sleeps between them.
+#[test]
+fn progress__of_a_job_that_waits_is_current() {
+    let receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
+    let builder = Job::builder().control_socket(None);
+    let mut job = builder.connect(receiver.local_addr().unwrap()).unwrap();
+    let until = Instant::now() + 3 * SOON;
+    for sent in 1..=100 {
+        job.send(b"a message").unwrap();
+        while job.progress().delivered < sent {
+            assert!(Instant::now() < until, "message {sent} of 100 after {:?}", 3 * SOON);
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    assert_eq!(job.progress().messages, 100);
 }

@@ -156,7 +156,8 @@ impl Job {
         self.end(Command::Cancel)
     }
 
-    /// The job's progress, at most 50 ms old. The number of messages is always current.
+    /// The job's progress, at most 50 ms old; the rate of an idle job at most a second. The number
+    /// of messages is always current.
     pub fn progress(&self) -> Progress {
         self.shared.progress()
     }

@@ -1,18 +1,28 @@
 //! Checks the kernel's features, by trying them.
 
 use super::outcome::{Finding, Group};
-use crate::daemon::cgroup_mount_point;
+use crate::daemon::{
+    cgroup_mount_point,
+    socket_addresses::{NetworkNamespace, inspect},
+};
+use anyhow::Result;
 use atp_common::maps::Config;
 use atp_datapath::{
-    Datapath, DatapathError, KERNEL_NEEDED, Object, PacingRequest, PacketLog, ProgramStats, bpf,
-    has_daemon,
+    Datapath, DatapathError, KERNEL_NEEDED, Object, PacingRequest, PacketLog, ProgramStats,
+    UdpSockets, bpf, has_daemon,
     mapped::MappedArray,
     pacing::{Backend, PacingError},
 };
 use aya::util::KernelVersion;
 use bytemuck::Zeroable;
 use nix::time::{ClockId, clock_getres};
-use std::{fs, io, os::fd::AsFd, path::Path, time::Duration};
+use std::{
+    fs, io,
+    net::{Ipv4Addr, UdpSocket},
+    os::fd::AsFd,
+    path::Path,
+    time::Duration,
+};
 
 const GROUP: Group = Group::Kernel;
 /// Capabilities of the daemon (linux/capability.h).
@@ -39,6 +49,7 @@ pub fn findings(object: Option<&Path>) -> Vec<Finding> {
         qdisc_htb(&htb, has_fq),
         timers(),
         cgroup2(),
+        closed_sockets(lists_udp_socket()),
         btf(),
         jit(&loaded, fs::read_to_string(JIT_SETTING).ok().as_deref()),
         statistics(),
@@ -197,6 +208,29 @@ fn cgroup2() -> Finding {
     }
 }
 
+/// Whether the kernel lists a socket of this process, as the daemon asks it.
+fn lists_udp_socket() -> Result<bool> {
+    let socket = [UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?.into()];
+    let endpoints = inspect(&socket, NetworkNamespace::own()?)
+        .map_err(|refusal| anyhow::Error::msg(refusal.message))?;
+    Ok(UdpSockets::open()?.are_on_port(&endpoints.id())?)
+}
+
+fn closed_sockets(listed: Result<bool>) -> Finding {
+    let check = "closed sockets";
+    let observed = match listed {
+        Ok(true) => return GROUP.fine(check, "the kernel lists UDP sockets (udp_diag)"),
+        Ok(false) => "the kernel's list of UDP sockets lacks one of this process".to_owned(),
+        Err(error) => format!("the kernel doesn't list UDP sockets: {error}"),
+    };
+    GROUP.degraded(
+        check,
+        observed,
+        "ports of closed sockets stay registered as long as their clients are connected",
+        "load the module udp_diag, or use a kernel with CONFIG_INET_UDP_DIAG",
+    )
+}
+
 fn btf() -> Finding {
     let path = "/sys/kernel/btf/vmlinux";
     if Path::new(path).exists() {
@@ -326,6 +360,17 @@ mod tests {
         assert_eq!(qdisc_fq(&Ok(false)).outcome.word(), "degraded");
         let refused = Err(PacingError::NotPrivileged { action: "probe".into() });
         assert_eq!(qdisc_fq(&refused).outcome.word(), "not checked");
+    }
+
+    #[test]
+    fn closed_sockets__need_udp_diag() {
+        assert_eq!(closed_sockets(lists_udp_socket()).outcome.word(), "fine");
+        assert_eq!(closed_sockets(Ok(false)).outcome.word(), "degraded");
+        // The kernel's answer without the module.
+        let missing = Err(io::Error::from_raw_os_error(libc::ENOENT).into());
+        let finding = closed_sockets(missing);
+        assert_eq!(finding.outcome.word(), "degraded");
+        assert!(finding.advice().unwrap().contains("udp_diag"), "{finding:?}");
     }
 
     #[test]

@@ -48,7 +48,7 @@ struct Build {
     epochs: String,
 }
 
-/// The scrapes before this one.
+/// The scrapes before a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scrapes {
     /// Scrapes that were answered.
@@ -104,7 +104,7 @@ fn host(registry: &mut Registry, stats: &HostStats, scrapes: Scrapes) {
     registry.register("interfaces", help, interfaces);
     let help = "Connections for these metrics that were closed to make room for others";
     for (name, help, count) in [
-        ("scrapes", "Scrapes of these metrics before this one", scrapes.answered),
+        ("scrapes", "Scrapes of these metrics before this page was rendered", scrapes.answered),
         ("scrape_connections_evicted", help, scrapes.evicted),
     ] {
         let total = Total::default();

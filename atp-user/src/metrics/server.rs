@@ -1,9 +1,10 @@
 //! Serves metrics over HTTP, on a thread of its own: the control loop doesn't notice.
 
+mod page;
 mod peer;
 mod places;
 
-use self::{peer::PeerLookup, places::Places};
+use self::{page::Page, peer::PeerLookup, places::Places};
 use super::families::{self, Scrapes};
 use anyhow::{Context, Result};
 use approxlib::control::Snapshot;
@@ -23,7 +24,7 @@ use std::{
     net::{SocketAddr, TcpListener},
     rc::Rc,
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{
     net::TcpStream,
@@ -113,6 +114,7 @@ impl Drop for Server {
 /// State that all connections share.
 struct Source {
     snapshot: Snapshot,
+    page: Page,
     scrapes: Scrapes,
     places: Places,
 }
@@ -121,9 +123,9 @@ type Shared = Rc<RefCell<Source>>;
 
 async fn serve(listener: TcpListener, snapshot: Snapshot, times: Times) -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let (scrapes, places) = (Scrapes::default(), Places::default());
-    let source = Rc::new(RefCell::new(Source { snapshot, scrapes, places }));
-    let lookup = PeerLookup::open();
+    let (page, scrapes, places) = (Page::default(), Scrapes::default(), Places::default());
+    let source = Rc::new(RefCell::new(Source { snapshot, page, scrapes, places }));
+    let mut lookup = PeerLookup::open();
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -135,13 +137,15 @@ async fn serve(listener: TcpListener, snapshot: Snapshot, times: Times) -> std::
         };
         if let Ok(local) = stream.local_addr() {
             let peer = lookup.peer(address, local);
-            let Source { scrapes, places, .. } = &mut *source.borrow_mut();
-            scrapes.evicted += u64::from(places.make_room(peer));
+            let places = &mut source.borrow_mut().places;
             let (source, number) = (source.clone(), places.next_number());
-            places.add(peer, spawn_local(connection(stream, number, source, times)));
+            let task = spawn_local(connection(stream, number, source, times));
+            places.add(peer, Instant::now(), task);
         }
         // A request that is there is read before its connection can be evicted.
         yield_now().await;
+        let Source { scrapes, places, .. } = &mut *source.borrow_mut();
+        scrapes.evicted += u64::from(places.evict_surplus(Instant::now()));
     }
 }
 
@@ -178,10 +182,10 @@ fn answer<B>(request: &Request<B>, source: &Shared) -> Response<Full<Bytes>> {
     if request.uri().path() != "/metrics" {
         return plain(StatusCode::NOT_FOUND, "the metrics are at /metrics\n");
     }
-    let Source { snapshot, scrapes, .. } = &mut *source.borrow_mut();
-    let text = families::text(&snapshot.read(), *scrapes);
+    let Source { snapshot, page, scrapes, .. } = &mut *source.borrow_mut();
+    let text = page.at(Instant::now(), || families::text(&snapshot.read(), *scrapes));
     scrapes.answered += u64::from(is_scrape);
-    let mut response = Response::new(Full::new(Bytes::from(text)));
+    let mut response = Response::new(Full::new(text));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(TYPE));
     response
 }

@@ -79,7 +79,7 @@ fn doctor__a_host_as_it_is() -> Result<()> {
     let pair = Pair::new()?;
     let (findings, is_good) = doctor(&pair.a, "")?;
     ensure!(is_good, "{findings:?}");
-    for check in ["version", "TCX", "eBPF programs", "mappable arrays"] {
+    for check in ["version", "TCX", "eBPF programs", "mappable arrays", "closed sockets"] {
         expect(&findings, "kernel", check, "fine")?;
     }
     for check in ["link", "MTU", "root qdisc", "programs at tc ingress", "XDP program"] {

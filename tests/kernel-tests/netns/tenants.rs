@@ -35,7 +35,7 @@ const JOBS_OF_OWNER: usize = 256;
 /// A user whose id is in no range.
 const OTHER: libc::uid_t = 1_002;
 /// The first of the ids that the tests take for containers.
-const SUBORDINATE: libc::uid_t = 3_000_000;
+pub const SUBORDINATE: libc::uid_t = 3_000_000;
 
 /// Creates jobs until the daemon refuses; returns how many there were.
 fn create_all(uid: libc::uid_t, socket: &Path) -> Result<usize> {
@@ -61,13 +61,13 @@ fn expect_room(socket: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The daemon runs with an /etc/subuid of its own, in a mount namespace.
-fn tenants__subordinate_ids_have_the_budget_of_their_user() -> Result<()> {
-    let pair = Pair::new()?;
+/// A daemon with an /etc/subuid of its own, in a mount namespace, and its socket. The file gives
+/// ids from [`SUBORDINATE`] on to nobody.
+pub fn daemon_with_subordinate_ids(pair: &Pair, options: &[&str]) -> Result<(Process, PathBuf)> {
     let file = pair.a.folder().join("subuid");
     fs::write(&file, format!("nobody:{SUBORDINATE}:65536\n"))?;
     let (socket, state) = (pair.a.folder().join("atp.sock"), pair.a.folder().join("state"));
-    let mut command = Daemon::command(&pair.a, &socket, &state, &[])?;
+    let mut command = Daemon::command(&pair.a, &socket, &state, options)?;
     // SAFETY: between fork and exec the closure makes system calls only: these paths are shorter
     // than those for which nix allocates.
     unsafe {
@@ -79,8 +79,14 @@ fn tenants__subordinate_ids_have_the_budget_of_their_user() -> Result<()> {
             Ok(())
         });
     }
-    let _daemon = Process::captured("the daemon", command)?;
+    let daemon = Process::captured("the daemon", command)?;
     wait_for("the daemon to answer", || Ok(Client::connect(&socket).ok().map(drop)))?;
+    Ok((daemon, socket))
+}
+
+fn tenants__subordinate_ids_have_the_budget_of_their_user() -> Result<()> {
+    let pair = Pair::new()?;
+    let (_daemon, socket) = daemon_with_subordinate_ids(&pair, &[])?;
     let created: Result<Vec<_>> =
         (SUBORDINATE..SUBORDINATE + 4).map(|uid| create_all(uid, &socket)).collect();
     ensure!(created? == [JOBS_OF_OWNER, 0, 0, 0], "four ids of one user are several owners");

@@ -60,6 +60,8 @@ const ACK_POLL_NS: u64 = 500_000;
 const LAW_NS: u64 = 1_000_000;
 /// The longest sleep of an idle job.
 const IDLE_NS: u64 = 1_000_000_000;
+/// The interval at which a busy thread publishes the job's progress.
+const PROGRESS_NS: u64 = 50_000_000;
 /// A busy thread polls its descriptors at least this often, to notice that the daemon has gone.
 const POLL_NS_MAX: u64 = 10_000_000;
 /// Room for the longest control packet.
@@ -101,6 +103,8 @@ pub struct SenderThread {
     refused_by_host: Option<(u64, i32)>,
     /// Whether the log says that the receiver has no room.
     no_room_logged: bool,
+    /// When to publish the progress, if the thread doesn't sleep before.
+    progress_due_ns: u64,
     /// When to poll the descriptors, if the thread doesn't sleep before.
     poll_due_ns: u64,
 }
@@ -181,6 +185,7 @@ impl SenderThread {
             released: Released::default(),
             refused_by_host: None,
             no_room_logged: false,
+            progress_due_ns: 0,
             poll_due_ns: 0,
         };
         thread::Builder::new().name("atp-sender".into()).spawn(|| this.run())
@@ -193,7 +198,7 @@ impl SenderThread {
         // The default timer slack of 50 us is half of a usual pacing sleep.
         let _ = nix::sys::prctl::set_timerslack(1_000);
         let outcome = self.run_rounds();
-        self.publish();
+        self.publish(now_ns());
         // The application gets its memory back before it learns of the end: it may wait for this
         // thread then, and the callbacks are its own.
         self.buffers.store = Store::default();
@@ -323,6 +328,9 @@ impl SenderThread {
             _ if is_stuck => now_ns + LAW_NS,
             _ => wake_ns.max(now_ns + SLEEP_NS_MIN),
         };
+        if until_ns > self.progress_due_ns {
+            self.publish(now_ns);
+        }
         // Waking for each acknowledgment costs more than reading them together.
         let is_short = until_ns - now_ns <= SHORT_PAUSE_NS;
         let readable =

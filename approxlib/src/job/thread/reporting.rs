@@ -1,6 +1,6 @@
 //! Publishes the job's progress, detects its end, and writes its report.
 
-use super::SenderThread;
+use super::{PROGRESS_NS, SenderThread};
 use crate::{
     error::{ShortCause, Shortfall},
     job::{Progress, shared::Outcome},
@@ -13,15 +13,16 @@ use atp_proto::{LostIds, SendError, flow::Event};
 impl SenderThread {
     pub(super) fn observe(&mut self, now_ns: u64) {
         let (groups, datapath) = (&self.job.sender.config().groups, &self.datapath);
-        let sampled = self.timeline.observe(now_ns, |at_s| {
+        self.timeline.observe(now_ns, |at_s| {
             groups.iter().map(move |group| sample(at_s, group.group, &datapath.lane(group.group)))
         });
-        if sampled {
-            self.publish();
+        if now_ns >= self.progress_due_ns {
+            self.publish(now_ns);
         }
     }
 
-    pub(super) fn publish(&self) {
+    pub(super) fn publish(&mut self, now_ns: u64) {
+        self.progress_due_ns = now_ns + PROGRESS_NS;
         let report = self.job.sender.report();
         let rate =
             |group: &atp_proto::GroupReport| self.datapath.lane(group.group).rate_bytes_per_s;

@@ -1,5 +1,6 @@
 //! The peer of a TCP connection: a user of this host, or another host.
 
+use crate::daemon::subordinate_ids::{Range, SubordinateIds};
 use atp_datapath::netlink_query::Query;
 use netlink_packet_sock_diag::{
     SockDiagMessage,
@@ -16,13 +17,37 @@ const LOOPBACK_INDEX: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// A user of this host, by number.
-    User(u32),
-    /// A host's IPv4 address, or the /64 of an IPv6 address.
-    Host(IpAddr),
+    User {
+        /// The user itself, or the one whose subordinate id it is. Of ranges that belong to root or
+        /// to no account, the first id.
+        owner: u32,
+        uid: u32,
+    },
+    /// Another host, or one without a socket on this host.
+    Host {
+        /// The /24 of an IPv4 address, or the /48 of an IPv6 address.
+        network: IpAddr,
+        /// The IPv4 address, or the /64 of an IPv6 address.
+        host: IpAddr,
+    },
 }
 
-/// Finds the users of local connections.
-pub struct PeerLookup(Option<Query>);
+impl Peer {
+    /// Whether both may be one attacker with several users or hosts.
+    pub fn is_akin(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::User { owner: one, .. }, Self::User { owner: other, .. }) => one == other,
+            (Self::Host { network: one, .. }, Self::Host { network: other, .. }) => one == other,
+            _ => false,
+        }
+    }
+}
+
+/// Finds the users of local connections, and their owners.
+pub struct PeerLookup {
+    sockets: Option<Query>,
+    subordinate: SubordinateIds,
+}
 
 impl PeerLookup {
     /// Without netlink all users of this host are one peer.
@@ -31,13 +56,21 @@ impl PeerLookup {
         if let Err(error) = &query {
             tracing::debug!(%error, "can't tell the users of local scrapes");
         }
-        Self(query.ok())
+        Self { sockets: query.ok(), subordinate: SubordinateIds::of_this_host() }
     }
 
     /// The peer of a connection between these addresses.
-    pub fn peer(&self, remote: SocketAddr, local: SocketAddr) -> Peer {
-        let user = self.0.as_ref().and_then(|query| user(query, remote, local));
-        user.map_or_else(|| Peer::Host(host(remote.ip().to_canonical())), Peer::User)
+    pub fn peer(&mut self, remote: SocketAddr, local: SocketAddr) -> Peer {
+        match self.sockets.as_ref().and_then(|query| user(query, remote, local)) {
+            Some(uid) => Peer::User { owner: self.owner(uid), uid },
+            None => host(remote.ip().to_canonical()),
+        }
+    }
+
+    /// Containers of root must not have root's share: each of their ranges has its own.
+    fn owner(&mut self, uid: u32) -> u32 {
+        let owner = |range: Range| range.uid.filter(|user| *user != 0).unwrap_or(range.first);
+        self.subordinate.range_of(uid).map_or(uid, owner)
     }
 }
 
@@ -68,13 +101,25 @@ fn user(query: &Query, remote: SocketAddr, local: SocketAddr) -> Option<u32> {
     (header.state == TCP_ESTABLISHED).then_some(header.uid)
 }
 
-/// The host of an address. A host may have all addresses of a /64, and all of 127.0.0.0/8.
-fn host(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(address) if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-    }
+/// The host of an address, and its network. A host may have all addresses of a /64, and all of
+/// 127.0.0.0/8.
+fn host(address: IpAddr) -> Peer {
+    let (network, host) = match address {
+        IpAddr::V4(address) if address.is_loopback() => {
+            (Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into())
+        }
+        IpAddr::V4(address) => {
+            (Ipv4Addr::from_bits(address.to_bits() >> 8 << 8).into(), address.into())
+        }
+        IpAddr::V6(address) => {
+            let begin = |bits: u32| {
+                let shift = u128::BITS - bits;
+                Ipv6Addr::from_bits(address.to_bits() >> shift << shift).into()
+            };
+            (begin(48), begin(64))
+        }
+    };
+    Peer::Host { network, host }
 }
 
 #[cfg(test)]
@@ -85,7 +130,8 @@ mod tests {
 
     #[test]
     fn peer__is_the_user_of_a_local_connection() {
-        let lookup = PeerLookup::open();
+        let mut lookup = PeerLookup::open();
+        let uid = geteuid().as_raw();
         for address in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
             let listener = TcpListener::bind(address).unwrap();
             let port = listener.local_addr().unwrap().port();
@@ -94,26 +140,27 @@ mod tests {
                 let _client = TcpStream::connect((to, port)).unwrap();
                 let (stream, remote) = listener.accept().unwrap();
                 let peer = lookup.peer(remote, stream.local_addr().unwrap());
-                assert_eq!(peer, Peer::User(geteuid().as_raw()), "{address}, {to}");
+                assert_eq!(peer, Peer::User { owner: uid, uid }, "{address}, {to}");
             }
         }
     }
 
     #[test]
     fn peer__is_a_host_if_no_socket_of_this_one_has_the_address() {
-        let lookup = PeerLookup::open();
+        let mut lookup = PeerLookup::open();
         // The kernel finds this listener for the port.
         let listener = TcpListener::bind("0.0.0.0:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let at = |ip: &str, port| SocketAddr::new(ip.parse().unwrap(), port);
-        for (remote, expected) in [
-            ("192.0.2.7", "192.0.2.7"),
-            ("127.8.0.1", "127.0.0.1"),
-            ("::ffff:192.0.2.7", "192.0.2.7"),
-            ("2001:db8::1:2:3:4", "2001:db8::"),
+        for (remote, network, host) in [
+            ("192.0.2.7", "192.0.2.0", "192.0.2.7"),
+            ("127.8.0.1", "127.0.0.1", "127.0.0.1"),
+            ("::ffff:192.0.2.7", "192.0.2.0", "192.0.2.7"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1::", "2001:db8:1:2::"),
         ] {
             let peer = lookup.peer(at(remote, port), at("127.0.0.1", 9));
-            assert_eq!(peer, Peer::Host(expected.parse().unwrap()), "{remote}");
+            let (network, host) = (network.parse().unwrap(), host.parse().unwrap());
+            assert_eq!(peer, Peer::Host { network, host }, "{remote}");
         }
     }
 }
