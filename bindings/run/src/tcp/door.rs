@@ -4,9 +4,10 @@
 //! that has waited for longest makes room for a new one.
 
 use super::{
-    GO, Hello, LOOK_INTERVAL, NOBODY, carrier::Carrier, places::share_of, socket::is_pause,
+    GO, Hello, LOOK_INTERVAL, NOBODY, carrier::Carrier, pace::Ask, places::share_of,
+    socket::is_pause,
 };
-use crate::shared::{pass_calls_of_this_thread, warn};
+use crate::shared::{lock, pass_calls_of_this_thread, warn};
 use std::{
     collections::HashMap,
     io::{self, Read, Write},
@@ -127,11 +128,22 @@ impl Door {
 
     /// The other end may find another framing, or no answer of ATP. It connects plainly then.
     fn read_answer(&mut self, waiting: Waiting) {
-        let mut go = [0];
-        match (&waiting.private).read(&mut go) {
-            Ok(1) if go == [GO] => self.carry(waiting),
+        let mut answer = [0; Ask::LEN];
+        match (&waiting.private).read(&mut answer) {
+            Ok(1) if answer[0] == GO => self.carry(waiting),
+            // It was written with one call.
+            Ok(Ask::LEN) => self.tell_pace(&answer, waiting.private),
             Err(error) if is_pause(&error) => self.waiting.push(waiting),
             _ => {}
+        }
+    }
+
+    fn tell_pace(&self, answer: &[u8; Ask::LEN], private: TcpStream) {
+        let (Some(ask), Ok(from)) = (Ask::of(answer), private.peer_addr()) else { return };
+        let of = (from.ip().to_canonical(), ask.job);
+        let connection = lock(&self.carrier.life.jobs).get(&of).cloned();
+        if let Some(connection) = connection {
+            connection.tell_pace(&ask, private);
         }
     }
 

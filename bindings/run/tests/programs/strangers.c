@@ -2,6 +2,8 @@
  *
  * - `strangers serve PORT` accepts connections, and sends each line back. The line "end" ends it,
  *   and the client.
+ * - `strangers neglect PORT` accepts two connections, and reads the second one to its end after the
+ *   first one has ended, whose lines it sends back. It prints the number of bytes.
  * - `strangers ask ADDRESS PORT` sends lines of its input, each once the one before it has come
  *   back, and prints them.
  * - `strangers receive PORT` prints each datagram with its sender, and sends it back, until "end".
@@ -67,6 +69,27 @@ static void serve(struct sockaddr_in at) {
             count++;
         }
     }
+}
+
+static void neglect(struct sockaddr_in at) {
+    static char bytes[65536];
+    ssize_t got;
+    long total = 0;
+    at.sin_addr.s_addr = htonl(INADDR_ANY);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    check(bind(listener, (const void *)&at, sizeof at) == 0 && listen(listener, 5) == 0, "listen");
+    puts("listening");
+    fflush(stdout);
+    int first = accept(listener, NULL, NULL), second = accept(listener, NULL, NULL);
+    check(first >= 0 && second >= 0, "accept");
+    while ((got = read(first, bytes, sizeof bytes)) > 0) {
+        check(write(first, bytes, got) == got, "write");
+    }
+    while ((got = read(second, bytes, sizeof bytes)) > 0) {
+        total += got;
+    }
+    check(got == 0, "the end");
+    printf("%ld bytes\n", total);
 }
 
 static void ask(const struct sockaddr_in *at) {
@@ -153,6 +176,9 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "serve") == 0) {
         at.sin_port = htons(atoi(argv[2]));
         serve(at);
+    } else if (strcmp(argv[1], "neglect") == 0) {
+        at.sin_port = htons(atoi(argv[2]));
+        neglect(at);
     } else if (strcmp(argv[1], "receive") == 0) {
         at.sin_port = htons(atoi(argv[2]));
         receive(at);

@@ -223,6 +223,27 @@ pub fn leave_descriptors() -> Result<()> {
     Ok(())
 }
 
+/// A connection that the program doesn't read waits alone, and then all of its bytes arrive.
+pub fn hold_up_no_other() -> Result<()> {
+    let (folder, ports) = (tempfile::tempdir()?, ports(RULE)?);
+    let [program, filling] =
+        [compile("strangers", folder.path())?, compile("streams", folder.path())?];
+    let start = |program, how: &[&str], ready| {
+        Server::start(command(true, &ports, None, program).args(how), ready)
+    };
+    let port = &ports.program.to_string()[..];
+    let mut server = start(&program, &["neglect", port], "listening")?;
+    let mut honest = start(&program, &["ask", "127.0.0.1", port], "connected")?;
+    let mut filler = start(&filling, &["fill-all", port], "own")?;
+    let written = filler.line()?;
+    echo(&mut honest, "beside a full one")?;
+    honest.go_on();
+    honest.ends_well()?;
+    let read = server.line()?;
+    ensure!(read == written, "the client wrote {written}, and the server read {read}");
+    filler.ends_well()
+}
+
 /// Users of the client's host and of another one, who know a connection's job, insert nothing.
 pub fn insert_no_frame() -> Result<()> {
     let hosts = Hosts::new()?;
