@@ -5,17 +5,16 @@
 //! has it until its job ends, and no ports are claimed that take privileges. A process that was
 //! killed ends no job, and its successor has another secret. So a claim takes messages to keep.
 
-use crate::{datagram::RESERVED_PORTS, secret::Secret};
+use crate::{datagram::RESERVED_PORTS, hosts, secret::Secret};
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
     time::{Duration, Instant},
 };
 
-/// Claims at once, four times the jobs for which the receiver has places. One address has three
+/// Claims at once, four times the jobs for which the receiver has places. One host has three
 /// quarters at most.
 const CLAIMS_MAX: usize = 1_024;
-const SHARE_MAX: usize = CLAIMS_MAX * 3 / 4;
 /// After so long without a message, another process may claim the port.
 const IDLE: Duration = Duration::from_secs(60);
 /// How long a claim is kept without a message, whoever needs room.
@@ -55,29 +54,30 @@ impl Claims {
         true
     }
 
-    /// Makes room, if all is taken or the address's share is: the longest idle claim goes, of the
-    /// address that has most.
+    /// Makes room, if all is taken or the host's share is: the longest idle claim goes, of the
+    /// host that has most.
     fn has_room(&mut self, claimed: SocketAddr, now: Instant) -> bool {
-        let own = self.held.keys().filter(|held| held.ip() == claimed.ip()).count();
-        let crowded = match own < SHARE_MAX {
+        let host = hosts::of(claimed.ip());
+        let own = self.held.keys().filter(|held| hosts::of(held.ip()) == host).count();
+        let crowded = match own < hosts::share(CLAIMS_MAX) {
             true if self.held.len() < CLAIMS_MAX => return true,
             true => self.most_crowded(),
-            false => Some(claimed.ip()),
+            false => Some(host),
         };
-        let of_most = self.held.iter().filter(|(held, _)| Some(held.ip()) == crowded);
+        let of_most = self.held.iter().filter(|(held, _)| Some(hosts::of(held.ip())) == crowded);
         let oldest = of_most.min_by_key(|(_, claim)| claim.used);
         let idle = oldest.filter(|(_, claim)| now.duration_since(claim.used) >= KEPT);
         let victim = idle.map(|(held, _)| *held);
         victim.is_some_and(|victim| self.held.remove(&victim).is_some())
     }
 
-    /// The address with most claims.
+    /// The host with most claims.
     fn most_crowded(&self) -> Option<IpAddr> {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         for held in self.held.keys() {
-            *counts.entry(held.ip()).or_default() += 1;
+            *counts.entry(hosts::of(held.ip())).or_default() += 1;
         }
-        counts.into_iter().max_by_key(|(_, count)| *count).map(|(ip, _)| ip)
+        counts.into_iter().max_by_key(|(_, count)| *count).map(|(host, _)| host)
     }
 
     /// A job from `source` has ended.

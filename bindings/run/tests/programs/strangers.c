@@ -6,7 +6,8 @@
  *   first one has ended, whose lines it sends back. It prints the number of bytes.
  * - `strangers ask ADDRESS PORT` sends lines of its input, each once the one before it has come
  *   back, and prints them.
- * - `strangers receive PORT` prints each datagram with its sender, and sends it back, until "end".
+ * - `strangers receive PORT [late]` prints each datagram with its sender, and sends it back, until
+ *   "end". With `late` it begins after a line of its input.
  * - `strangers tell ADDRESS PORT [OWN]` sends lines of its input as datagrams, from the port OWN or
  *   another one, and prints what comes back.
  * - `strangers scatter PORT COUNT` sends a datagram to so many addresses of the loopback, and waits
@@ -115,13 +116,16 @@ static void ask(const struct sockaddr_in *at) {
     close(fd);
 }
 
-static void receive(struct sockaddr_in at) {
+static void receive(struct sockaddr_in at, int late) {
     char bytes[256], text[INET_ADDRSTRLEN];
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
     at.sin_addr.s_addr = htonl(INADDR_ANY);
     check(bind(fd, (const void *)&at, sizeof at) == 0, "bind");
     puts("bound");
     fflush(stdout);
+    if (late) {
+        check(fgets(bytes, sizeof bytes, stdin) != NULL, "a line");
+    }
     for (;;) {
         struct sockaddr_in from = {0};
         socklen_t len = sizeof from;
@@ -181,7 +185,7 @@ int main(int argc, char **argv) {
         neglect(at);
     } else if (strcmp(argv[1], "receive") == 0) {
         at.sin_port = htons(atoi(argv[2]));
-        receive(at);
+        receive(at, argc > 3);
     } else if (strcmp(argv[1], "scatter") == 0) {
         at.sin_port = htons(atoi(argv[2]));
         scatter(at, atoi(argv[3]));
