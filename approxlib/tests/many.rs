@@ -44,7 +44,7 @@ fn receiver__keeps_jobs_and_senders_apart() {
             }
             Event::Started { .. } | Event::TermsChanged { .. } => {}
             Event::WindowEnded { .. } => panic!("a window of a job without any"),
-            Event::Finished { source, job, summary } => {
+            Event::Finished { source, job, summary, .. } => {
                 assert_eq!(messages[&(source, job)].len(), summary.delivered as usize);
                 assert!(summary.delivered >= 270);
                 finished += 1;

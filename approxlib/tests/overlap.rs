@@ -204,7 +204,7 @@ fn windows__ended_by_its_receiver() {
     });
     loop {
         match receiver.recv(Some(Duration::from_secs(20))).unwrap().expect("an event") {
-            Event::WindowEnded { source, job, .. } => receiver.request_end(source, job),
+            Event::WindowEnded { run, .. } => receiver.request_end(run),
             Event::Finished { .. } => break,
             _ => {}
         }

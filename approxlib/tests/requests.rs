@@ -25,9 +25,9 @@ fn next(receiver: &mut Receiver) -> Event {
     }
 }
 
-fn started(receiver: &mut Receiver) -> (SocketAddr, u32, Terms) {
+fn started(receiver: &mut Receiver) -> (u32, u64, Terms) {
     match next(receiver) {
-        Event::Started { source, job, terms } => (source, job, terms),
+        Event::Started { job, run, terms, .. } => (job, run, terms),
         event => panic!("{event:?}"),
     }
 }
@@ -52,7 +52,7 @@ fn started__tells_n_msr_and_name() {
     let mut job =
         Job::builder().control_socket(None).id("sums").groups(groups).connect(address).unwrap();
     job.send_in(1, b"a message").unwrap();
-    let (_, id, terms) = started(&mut receiver);
+    let (id, _, terms) = started(&mut receiver);
     assert_eq!((id, terms.window), (job.id(), 0));
     let group = |group, name: &str, exact, messages, msr, order| GroupTerms {
         group,
@@ -101,15 +101,14 @@ fn request_msr__is_answered_and_reported() {
     let mut job =
         Job::builder().control_socket(None).messages(1_000).msr(0.9).connect(address).unwrap();
     job.send(b"a message").unwrap();
-    let (source, id, _) = started(&mut receiver);
-    let request = RateRequest { source, job: id, group: 0, msr: 0.3 };
+    let (_, run, _) = started(&mut receiver);
+    let request = RateRequest { run, group: 0, msr: 0.3 };
     receiver.request_msr(&request).unwrap();
     assert_eq!(changed(&mut receiver).groups[0].msr, 0.3);
     let wrong = receiver.request_msr(&RateRequest { msr: f64::NAN, ..request }).unwrap_err();
     assert!(matches!(wrong, Error::Msr(_)), "{wrong}");
-    // Of an unknown sender, job and group: nothing happens but an answer to the last.
-    receiver.request_msr(&RateRequest { job: !id, ..request }).unwrap();
-    receiver.request_msr(&RateRequest { source: address, ..request }).unwrap();
+    // Of an unknown run and group: nothing happens but an answer to the last.
+    receiver.request_msr(&RateRequest { run: run + 1, ..request }).unwrap();
     receiver.request_msr(&RateRequest { group: 77, ..request }).unwrap();
     assert_eq!(changed(&mut receiver).groups[0].msr, 0.3);
     for _ in 1..1_000 {
@@ -128,8 +127,8 @@ fn request_end__ends_a_job_that_still_sends() {
     let (mut receiver, address) = receiver();
     let mut job = Job::builder().control_socket(None).connect(address).unwrap();
     job.send(b"a message").unwrap();
-    let (source, id, _) = started(&mut receiver);
-    receiver.request_end(source, id);
+    let (_, run, _) = started(&mut receiver);
+    receiver.request_end(run);
     // An exact job without an announced N ends too.
     while !job.progress().complete {
         job.send(b"a message").unwrap();
@@ -159,11 +158,11 @@ fn request_end__ends_a_job_in_and_between_windows() {
         }
         loop {
             match next(&mut receiver) {
-                Event::Started { source, job, terms } if !between && terms.window == 1 => {
-                    receiver.request_end(source, job);
+                Event::Started { run, terms, .. } if !between && terms.window == 1 => {
+                    receiver.request_end(run);
                 }
-                Event::WindowEnded { source, job, .. } if between => {
-                    receiver.request_end(source, job);
+                Event::WindowEnded { run, .. } if between => {
+                    receiver.request_end(run);
                 }
                 Event::Finished { .. } => break,
                 _ => {}
@@ -191,13 +190,13 @@ fn requests__policy_of_the_sender() {
         let builder = Job::builder().control_socket(None).messages(100).msr(0.5);
         let mut job = builder.requests(requests).connect(address).unwrap();
         job.send(b"a message").unwrap();
-        let (source, id, _) = started(&mut receiver);
+        let (_, run, _) = started(&mut receiver);
         for (asked, set) in [0.1, 0.9].into_iter().zip(set) {
-            let request = RateRequest { source, job: id, group: 0, msr: asked };
+            let request = RateRequest { run, group: 0, msr: asked };
             receiver.request_msr(&request).unwrap();
             assert_eq!(changed(&mut receiver).groups[0].msr, set, "{requests:?}");
         }
-        receiver.request_end(source, id);
+        receiver.request_end(run);
         changed(&mut receiver);
         assert!(!job.progress().complete, "{requests:?}");
         for _ in 1..100 {

@@ -3,7 +3,13 @@
 mod common;
 
 use approxlib::{Error, Event, Job, Receiver, ReceiverBuilder, ShortCause};
-use atp_common::wire::{Fields, FinBody, FinGroup, Header, Kind, ResetReason};
+use atp_common::{
+    units::Msr,
+    wire::{
+        Fields, FinBody, FinGroup, GroupName, Header, Kind, Order, ResetReason, TermsBody,
+        TermsGroup,
+    },
+};
 use common::message;
 use std::{
     net::UdpSocket,
@@ -80,6 +86,59 @@ fn fin__after_a_message_is_an_event() {
     socket.send(&fin()).unwrap();
     assert!(matches!(receiver.recv(Some(LIMIT)).unwrap(), Some(Event::Message { job: 7, .. })));
     assert!(matches!(receiver.recv(Some(LIMIT)).unwrap(), Some(Event::Finished { job: 7, .. })));
+}
+
+/// Terms of the run that `packet_of` sends.
+fn terms_of(cookie: u32) -> Vec<u8> {
+    let group = TermsGroup {
+        group: 0,
+        exact: false,
+        messages: None,
+        msr: Msr::EXACT,
+        order: Order::Ordered,
+        shortest_first: false,
+        name: GroupName::default(),
+    };
+    let mut body = [0; 100];
+    let len = TermsBody::write(&mut body, 0, 0, [group].into_iter()).unwrap();
+    let fields = Fields { job: 7, cookie, index: 1, count: 1, ..Fields::of(Kind::Terms) };
+    [Header::new(&fields).as_bytes(), &body[..len]].concat()
+}
+
+/// A host that forges a sender's address and job has a run of its own. It ends nothing of the
+/// sender, and gets no request that is meant for the sender.
+#[test]
+fn run__tells_a_sender_from_a_host_that_forges_its_address() {
+    const SENDER: u32 = 1;
+    let mut receiver = bind(Receiver::builder());
+    let socket = stranger("127.0.0.1", &receiver);
+    let next = |receiver: &mut Receiver| receiver.recv(Some(LIMIT)).unwrap().unwrap();
+    let forged = [packet(Kind::Data, b"forged"), terms_of(99)];
+    for packet in [packet_of(SENDER, 0, 1, b"x"), terms_of(SENDER)].iter().chain(&forged) {
+        socket.send(packet).unwrap();
+    }
+    let events = [(); 4].map(|()| next(&mut receiver));
+    let [
+        Event::Message { source, run, .. },
+        Event::Started { run: started, .. },
+        Event::Message { source: other_source, run: other, .. },
+        Event::Started { run: other_started, .. },
+    ] = events
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!((source, started, other_started), (other_source, run, other));
+    assert_ne!(run, other);
+    receiver.request_end(run);
+    let asked: Vec<_> = answers(&socket)
+        .iter()
+        .filter(|(kind, _)| *kind == Kind::Request)
+        .map(|(_, header)| header.cookie())
+        .collect();
+    assert!(!asked.is_empty() && asked.iter().all(|cookie| *cookie == SENDER), "{asked:?}");
+    socket.send(&fin()).unwrap();
+    assert!(matches!(next(&mut receiver), Event::Finished { run, .. } if run == other));
+    assert_eq!(receiver.recv(Some(SOON)).unwrap(), None);
 }
 
 #[test]

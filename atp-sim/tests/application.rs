@@ -40,7 +40,7 @@ struct Impatient {
 }
 
 impl Application for Impatient {
-    fn take(&mut self, _: u64, Event { source, job, kind }: Event) {
+    fn take(&mut self, _: u64, Event { run, kind, .. }: Event) {
         let mut seen = self.seen.borrow_mut();
         match kind {
             EventKind::Started(terms) | EventKind::TermsChanged(terms) => seen.terms.push(terms),
@@ -49,7 +49,7 @@ impl Application for Impatient {
             EventKind::Finished(summary) => seen.summary = Some(summary),
         }
         if seen.messages.len() >= self.enough {
-            self.request = Some(Request { source, job, rate: None });
+            self.request = Some(Request { run, rate: None });
         }
     }
 

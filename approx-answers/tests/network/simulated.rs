@@ -1,7 +1,6 @@
 //! One job on a simulated network: the state machines and the laws of ATP, unchanged.
 
 use std::cell::RefCell;
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 use atp_common::units::{Msr, Rate};
@@ -114,8 +113,8 @@ struct App<R> {
     ended: Rc<RefCell<Vec<Option<Ended>>>>,
     taken: u32,
     terms: Option<Terms>,
-    /// The sender, as the first event named it.
-    sender: Option<(SocketAddr, u32)>,
+    /// The sender's run, as the first event named it.
+    run: Option<u64>,
 }
 
 impl<R> std::fmt::Debug for App<R> {
@@ -125,8 +124,8 @@ impl<R> std::fmt::Debug for App<R> {
 }
 
 impl<R: Reader> Application for App<R> {
-    fn take(&mut self, now_ns: u64, Event { source, job, kind }: Event) {
-        self.sender = Some((source, job));
+    fn take(&mut self, now_ns: u64, Event { run, kind, .. }: Event) {
+        self.run = Some(run);
         let mut reader = self.reader.borrow_mut();
         match kind {
             EventKind::Started(terms) | EventKind::TermsChanged(terms) => {
@@ -149,12 +148,12 @@ impl<R: Reader> Application for App<R> {
     }
 
     fn next_request(&mut self) -> Option<Request> {
-        let (source, job) = self.sender?;
+        let run = self.run?;
         let rate = match self.reader.borrow_mut().next_request(self.flow)? {
             Ask::Msr(msr) => Some((0, msr)),
             Ask::End => None,
         };
-        Some(Request { source, job, rate })
+        Some(Request { run, rate })
     }
 }
 
@@ -185,7 +184,7 @@ pub fn run<R: Reader + 'static>(
         let messages: Vec<(u64, u32)> = flow.lengths.iter().map(at).collect();
         let new = NewFlow::new(flow.host, receiver, Box::new(messages.into_iter()), 0);
         let (reader, ended) = (reader.clone(), ended.clone());
-        let app = App { flow: number, reader, ended, taken: 0, terms: None, sender: None };
+        let app = App { flow: number, reader, ended, taken: 0, terms: None, run: None };
         let mut lossy = || (network.lost, ChaCha8Rng::seed_from_u64(draws.random()));
         let ((share, there), (_, back)) = (lossy(), lossy());
         simulation.add(new, |route| {

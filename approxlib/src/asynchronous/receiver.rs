@@ -78,8 +78,8 @@ impl AsyncReceiver {
     ///
     /// # Errors
     /// [`Error::Thread`] after [`AsyncReceiver::close`].
-    pub fn request_end(&self, source: SocketAddr, job: u32) -> Result<(), Error> {
-        self.receiver.as_ref().ok_or_else(closed)?.request_end(source, job);
+    pub fn request_end(&self, run: u64) -> Result<(), Error> {
+        self.receiver.as_ref().ok_or_else(closed)?.request_end(run);
         Ok(())
     }
 

@@ -268,7 +268,7 @@ mod tests {
 
     fn of_job(job: u32) -> Vec<SourceProgress> {
         let source = "127.0.0.1:1".parse().unwrap();
-        vec![SourceProgress { source, job, window: 0, groups: Vec::new() }]
+        vec![SourceProgress { source, job, run: 1, window: 0, groups: Vec::new() }]
     }
 
     fn asked(queue: &EventQueue) -> Option<u64> {

@@ -16,6 +16,12 @@ use std::{net::SocketAddr, ops::Range};
 /// run: a later one is of another run with the same address and job. Each window of a job but
 /// the last ends with `WindowEnded`. A sender of which no message has arrived gives no event: any
 /// host can send the packet that ends a job.
+///
+/// A job may have several runs at one address: a restarted one, or that of a host that forges the
+/// address. Only `run` tells them apart. The receiver numbers the runs from 1 on, in the order of
+/// their first packets, and uses no number twice; packets don't carry it. Another host's packets
+/// have another number than the sender's unless it knows the 32-bit cookie of the sender's packets.
+/// If messages prove who sends them, bind the sender to the `run` of the first one with a proof.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A sender has told the terms of its job, or of the job's next window.
@@ -24,6 +30,8 @@ pub enum Event {
         source: SocketAddr,
         /// The job's id.
         job: u32,
+        /// The run of the job.
+        run: u64,
         /// N, MSR and name of each group.
         terms: Terms,
     },
@@ -34,6 +42,8 @@ pub enum Event {
         source: SocketAddr,
         /// The job's id.
         job: u32,
+        /// The run of the job.
+        run: u64,
         /// N, MSR and name of each group, as they are now.
         terms: Terms,
     },
@@ -43,6 +53,8 @@ pub enum Event {
         source: SocketAddr,
         /// The job's id.
         job: u32,
+        /// The run of the job.
+        run: u64,
         /// The window, counted from 0; 0 for a job without windows. A receiver that was started in
         /// the middle of a job takes no message before it knows the number.
         window: u32,
@@ -59,6 +71,8 @@ pub enum Event {
         source: SocketAddr,
         /// The job's id.
         job: u32,
+        /// The run of the job.
+        run: u64,
         /// The outcome of the window.
         summary: Summary,
     },
@@ -69,6 +83,8 @@ pub enum Event {
         source: SocketAddr,
         /// The job's id.
         job: u32,
+        /// The run of the job.
+        run: u64,
         /// The outcome of the job's last window.
         summary: Summary,
     },
@@ -135,19 +151,21 @@ pub struct GroupSummary {
 }
 
 impl From<endpoint::Event> for Event {
-    fn from(endpoint::Event { source, job, kind }: endpoint::Event) -> Self {
+    fn from(endpoint::Event { source, job, run, kind }: endpoint::Event) -> Self {
         match kind {
-            EventKind::Started(terms) => Self::Started { source, job, terms: terms.into() },
+            EventKind::Started(terms) => Self::Started { source, job, run, terms: terms.into() },
             EventKind::TermsChanged(terms) => {
-                Self::TermsChanged { source, job, terms: terms.into() }
+                Self::TermsChanged { source, job, run, terms: terms.into() }
             }
             EventKind::Message(Message { window, group, message, data }) => {
-                Self::Message { source, job, window, group, message, data }
+                Self::Message { source, job, run, window, group, message, data }
             }
             EventKind::WindowEnded(summary) => {
-                Self::WindowEnded { source, job, summary: summary.into() }
+                Self::WindowEnded { source, job, run, summary: summary.into() }
             }
-            EventKind::Finished(summary) => Self::Finished { source, job, summary: summary.into() },
+            EventKind::Finished(summary) => {
+                Self::Finished { source, job, run, summary: summary.into() }
+            }
         }
     }
 }

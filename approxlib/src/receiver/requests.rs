@@ -3,15 +3,12 @@
 use super::Receiver;
 use crate::{error::Error, job::parse_msr};
 use atp_proto::endpoint::Request;
-use std::net::SocketAddr;
 
 /// Asks for another sampling rate: see [`Receiver::request_msr`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateRequest {
-    /// The sender's address, from an [`Event`](crate::Event).
-    pub source: SocketAddr,
-    /// The job's id, from an [`Event`](crate::Event).
-    pub job: u32,
+    /// The run of the sender's job, from an [`Event`](crate::Event).
+    pub run: u64,
     /// The group's id.
     pub group: u8,
     /// The asked minimal sampling rate, 0 to 1.
@@ -35,19 +32,19 @@ impl Receiver {
     /// # Errors
     /// [`Error::Msr`] if the rate isn't between 0 and 1.
     pub fn request_msr(&self, request: &RateRequest) -> Result<(), Error> {
-        let &RateRequest { source, job, group, msr } = request;
+        let &RateRequest { run, group, msr } = request;
         let rate = Some((group, parse_msr(msr)?));
-        self.queue.request(Request { source, job, rate });
+        self.queue.request(Request { run, rate });
         Ok(())
     }
 
-    /// Asks a sender to end its job now, because the answer is good enough. If the sender obeys,
+    /// Asks the sender of a run to end its job now, because the answer is good enough. If it obeys,
     /// the job ends with the messages delivered so far: no group needs more. N of a group whose
     /// number was not announced is then the number of messages that the sender had queued.
     ///
     /// Wait for [`Event::Finished`](crate::Event::Finished) before you drop the receiver: a sender
     /// whose receiver has gone fails.
-    pub fn request_end(&self, source: SocketAddr, job: u32) {
-        self.queue.request(Request { source, job, rate: None });
+    pub fn request_end(&self, run: u64) {
+        self.queue.request(Request { run, rate: None });
     }
 }

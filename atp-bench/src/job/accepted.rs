@@ -1,8 +1,6 @@
 //! An accepted error at ATP's receiver: looks at the answers while messages arrive, and asks the
 //! senders for more, for less, or for the end.
 
-use std::net::SocketAddr;
-
 use anyhow::{Context, Result};
 use approx_answers::{AcceptedError, Action, Confidence, Planner};
 use approxlib::{RateRequest, Receiver, Summary, Terms};
@@ -29,8 +27,7 @@ pub struct Accepted {
 /// The part of one sender.
 #[derive(Clone, Copy)]
 struct Sender {
-    source: SocketAddr,
-    job: u32,
+    run: u64,
     group: u8,
     messages: u32,
     msr: f64,
@@ -67,7 +64,7 @@ impl Asking {
     pub fn on_terms(
         &mut self,
         sender: usize,
-        (source, job): (SocketAddr, u32),
+        run: u64,
         terms: &Terms,
         receiver: &Receiver,
     ) -> Result<()> {
@@ -75,7 +72,7 @@ impl Asking {
         let messages = group.messages.context("a sender has not announced its messages")?;
         if self.planner.report().is_none() {
             let (group, msr) = (group.group, group.msr);
-            let known = Sender { source, job, group, messages, msr, has_ended: false };
+            let known = Sender { run, group, messages, msr, has_ended: false };
             self.senders[sender] = Some(known);
         }
         let first = self.planner.source_started(sender as u32, group.msr);
@@ -93,7 +90,7 @@ impl Asking {
     pub fn on_finished(
         &mut self,
         sender: usize,
-        (source, job): (SocketAddr, u32),
+        run: u64,
         summary: &Summary,
         receiver: &Receiver,
     ) -> Result<()> {
@@ -103,8 +100,7 @@ impl Asking {
             let messages = group.messages;
             let msr = f64::from(group.needed) / f64::from(messages.max(1));
             let group = group.group;
-            self.senders[sender] =
-                Some(Sender { source, job, group, messages, msr, has_ended: true });
+            self.senders[sender] = Some(Sender { run, group, messages, msr, has_ended: true });
         }
         if let Some(sender) = &mut self.senders[sender] {
             sender.has_ended = true;
@@ -127,12 +123,12 @@ impl Asking {
             match action {
                 Action::Raise { stratum, msr } | Action::Lower { stratum, msr } => {
                     let sender = self.senders.get(stratum as usize).copied().flatten();
-                    if let Some(Sender { source, job, group, has_ended: false, .. }) = sender {
-                        receiver.request_msr(&RateRequest { source, job, group, msr })?;
+                    if let Some(Sender { run, group, has_ended: false, .. }) = sender {
+                        receiver.request_msr(&RateRequest { run, group, msr })?;
                     }
                 }
                 Action::End => {
-                    running().for_each(|sender| receiver.request_end(sender.source, sender.job));
+                    running().for_each(|sender| receiver.request_end(sender.run));
                 }
                 _ => {}
             }

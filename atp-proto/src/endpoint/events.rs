@@ -12,6 +12,10 @@ pub struct Event {
     pub source: SocketAddr,
     /// The job's id.
     pub job: u32,
+    /// The run of the job. This endpoint gives each run that it admits the next number, from 1 on,
+    /// and gives none twice. A host that forges the sender's address and the job's id has a run of
+    /// its own, unless it knows the cookie.
+    pub run: u64,
     /// The event itself.
     pub kind: EventKind,
 }
@@ -37,41 +41,33 @@ pub fn take_terms<L>(source: &mut Source<L>, events: &mut Vec<Event>) {
         return;
     }
     if let Some(terms) = source.transport.take_terms() {
-        let (address, job) = source.name();
-        let kind = match terms.is_first {
+        events.push(source.event(match terms.is_first {
             true => EventKind::Started(terms),
             false => EventKind::TermsChanged(terms),
-        };
-        events.push(Event { source: address, job, kind });
+        }));
     }
 }
 
 /// Hands over a sender's terms and its messages that are ready. Returns the number of messages.
 pub fn take_messages<L>(source: &mut Source<L>, events: &mut Vec<Event>) -> u64 {
     take_terms(source, events);
-    let Some(first) = source.transport.next_message() else { return 0 };
-    let (address, job) = source.name();
     let before = events.len();
-    let ready = std::iter::from_fn(|| source.transport.next_message());
-    events.extend(std::iter::once(first).chain(ready).map(|message| {
-        let kind = EventKind::Message(message);
-        Event { source: address, job, kind }
-    }));
+    while let Some(message) = source.transport.next_message() {
+        events.push(source.event(EventKind::Message(message)));
+    }
     (events.len() - before) as u64
 }
 
 /// Tells the ends of a sender's windows.
 pub fn take_summaries<L>(source: &mut Source<L>, events: &mut Vec<Event>) {
     let has_messages = source.delivered() > 0;
-    let (address, job) = source.name();
     while let Some(summary) = source.transport.take_summary() {
         // Any host can send a FIN. Without a message it is answered, but it ends nothing.
         if has_messages {
-            let kind = match summary.more {
+            events.push(source.event(match summary.more {
                 true => EventKind::WindowEnded(summary),
                 false => EventKind::Finished(summary),
-            };
-            events.push(Event { source: address, job, kind });
+            }));
         }
     }
 }

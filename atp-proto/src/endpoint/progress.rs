@@ -11,6 +11,8 @@ pub struct SourceProgress {
     pub source: SocketAddr,
     /// The job's id.
     pub job: u32,
+    /// The run of the job, as [`Event::run`](super::Event::run) has it.
+    pub run: u64,
     /// The window, counted from 0; 0 for a job without windows.
     pub window: u32,
     /// One entry per group of which a message has arrived, by id.
@@ -31,11 +33,16 @@ impl<L: Lanes> Endpoint<L> {
     pub fn progress(&self) -> impl Iterator<Item = SourceProgress> + '_ {
         let running = self.sources.iter().filter(|source| !source.transport.is_finished());
         running.filter(|source| source.delivered() > 0).map(|source| {
-            let (address, job) = source.name();
             let arrivals = |(group, delivered)| GroupArrivals { group, delivered };
             let mut groups: Vec<_> = source.transport.delivered_by_group().map(arrivals).collect();
             groups.sort_unstable_by_key(|group| group.group);
-            SourceProgress { source: address, job, window: source.transport.window(), groups }
+            SourceProgress {
+                source: source.address(),
+                job: source.key.job,
+                run: source.run,
+                window: source.transport.window(),
+                groups,
+            }
         })
     }
 }

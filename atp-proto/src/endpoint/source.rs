@@ -1,6 +1,6 @@
 //! One known sender: a run of a job at one address, with its transport's state.
 
-use super::{Ends, Lanes, canonical, places::Network};
+use super::{Ends, Event, EventKind, Lanes, canonical, places::Network};
 use crate::{Account, Part, Receiver as Transport, ReceiverConfig, Share};
 use atp_common::{
     maps::arrivals::{self, Arrivals, Run},
@@ -39,6 +39,8 @@ impl SourceKey {
 /// A known sender.
 pub struct Source<L> {
     pub key: SourceKey,
+    /// The number of the run: see [`Event::run`].
+    pub run: u64,
     pub transport: Transport,
     /// The first header from this sender, which names its job and cookie in a RESET.
     pub first: Header,
@@ -58,6 +60,7 @@ impl<L> Source<L> {
     /// memory. `local`: the address to which it sends.
     pub fn new(
         key: SourceKey,
+        run: u64,
         local: Option<IpAddr>,
         config: ReceiverConfig,
         now_ns: u64,
@@ -69,6 +72,7 @@ impl<L> Source<L> {
     {
         Self {
             key,
+            run,
             transport: Transport::with_share(config, now_ns, first, Some(share.clone())),
             first: *first,
             lanes: L::default(),
@@ -83,9 +87,14 @@ impl<L> Source<L> {
         Ends { source: self.key.address, local: self.local }
     }
 
-    /// The sender's address and job, as events name them.
-    pub fn name(&self) -> (SocketAddr, u32) {
-        (canonical(self.key.address), self.key.job)
+    /// The sender's address, as events have it.
+    pub fn address(&self) -> SocketAddr {
+        canonical(self.key.address)
+    }
+
+    /// An event of this run.
+    pub fn event(&self, kind: EventKind) -> Event {
+        Event { source: self.address(), job: self.key.job, run: self.run, kind }
     }
 
     /// The address that its place and memory belong to.

@@ -78,6 +78,8 @@ pub struct Sources<L> {
     index: HashMap<SourceKey, usize>,
     /// The sender of the last packet: most packets come from the same sender as the one before.
     last: usize,
+    /// The number of the run that was admitted last.
+    last_run: u64,
     /// Ended jobs whose senders may still repeat their FIN.
     lingering: Tombstones,
     /// Ended jobs whose packets may still come, from a slow path or replayed by a stranger. They
@@ -106,6 +108,7 @@ impl<L: Lanes> Sources<L> {
             sources: Vec::new(),
             index: HashMap::new(),
             last: 0,
+            last_run: 0,
             lingering,
             ended,
             forgotten,
@@ -251,7 +254,9 @@ impl<L: Lanes> Sources<L> {
             return Err(ResetReason::NoRoom);
         }
         let share = self.places.take(network);
-        self.sources.push(Source::new(key, local, self.admission.transport, now_ns, first, share));
+        self.last_run += 1;
+        let (run, config) = (self.last_run, self.admission.transport);
+        self.sources.push(Source::new(key, run, local, config, now_ns, first, share));
         self.index.insert(key, self.sources.len() - 1);
         Ok(self.sources.len() - 1)
     }

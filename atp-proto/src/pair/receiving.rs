@@ -59,8 +59,8 @@ pub struct ReceivingHost {
     leaving: Option<Option<u64>>,
     /// Packets read that were cut.
     cut: u64,
-    /// Whether the application knows its sender, from an event of the current process.
-    knows_sender: bool,
+    /// The number of the sender's run, once an event of the current process has told it.
+    run: Option<u64>,
 }
 
 impl ReceivingHost {
@@ -92,14 +92,14 @@ impl ReceivingHost {
             housekeeping_ns: 0,
             leaving: None,
             cut: 0,
-            knows_sender: false,
+            run: None,
         }
     }
 
     /// Replaces the process by a new one with the same port.
     pub fn restart(&mut self, scenario: &Scenario) {
         self.endpoint = endpoint(scenario, &self.budget);
-        (self.requested, self.knows_sender, self.cut) = (0, false, 0);
+        (self.requested, self.run, self.cut) = (0, None, 0);
         self.socket.clear();
         // The application keeps the messages of windows whose end it saw.
         let summaries = &self.summaries;
@@ -220,14 +220,11 @@ impl ReceivingHost {
 
     /// Makes the requests that are due. A new process makes the last ones again.
     fn make_requests(&mut self, now_ns: u64, scenario: &Scenario) {
-        if !self.knows_sender {
-            return;
-        }
-        let job = scenario.sender.job;
+        let Some(run) = self.run else { return };
         while let Some(request) = scenario.requests.get(self.requested)
             && request.at_ns <= now_ns
         {
-            let request = Request { source: source(), job, rate: request.rate };
+            let request = Request { run, rate: request.rate };
             self.endpoint.request(now_ns, &request);
             self.requested += 1;
         }
@@ -252,7 +249,8 @@ impl ReceivingHost {
                 assert!(is_stranger, "{event:?}");
                 continue;
             }
-            self.knows_sender = true;
+            let run = *self.run.get_or_insert(event.run);
+            assert_eq!(event.run, run, "the sender has another run");
             match event.kind {
                 EventKind::Started(terms) | EventKind::TermsChanged(terms) => {
                     self.terms.push(terms);

@@ -205,7 +205,7 @@ pub fn main(args: Args) -> Result<()> {
                     written(out.write_all(b"\n"))?;
                 }
             }
-            Some(Event::Finished { source, job, summary }) => {
+            Some(Event::Finished { source, job, summary, .. }) => {
                 let refused = Refusals::default();
                 reports.push(SenderReport { source, job, summary, refused });
             }

@@ -2,8 +2,7 @@
 
 use approxlib::Event;
 use std::{
-    collections::{HashMap, hash_map::Entry},
-    net::SocketAddr,
+    collections::HashMap,
     time::{Duration, Instant},
 };
 
@@ -14,57 +13,38 @@ const JOBS_MAX: usize = 1_024;
 ///
 /// A stranger's job may end first, and make up the number of senders that the command waits for.
 /// The jobs under way then go on to their ends.
-///
-/// A host that forges a sender's address can end a job of the same name. Events don't tell the two
-/// apart, their counts do: a job is under way as long as there were more messages than those of the
-/// windows that ended.
 pub struct Underway {
-    jobs: HashMap<(SocketAddr, u32), Begun>,
+    /// The last event of each run.
+    runs: HashMap<u64, Instant>,
     /// Jobs without an event for so long don't count.
     silence_max: Duration,
     takes_no_more: bool,
 }
 
-/// The messages and the last event of one job from one address.
-struct Begun {
-    last_event: Instant,
-    /// Messages, less those of the windows that ended.
-    messages: i64,
-}
-
 impl Underway {
     /// No jobs.
     pub fn new(silence_max: Duration) -> Self {
-        Self { jobs: HashMap::new(), silence_max, takes_no_more: false }
+        Self { runs: HashMap::new(), silence_max, takes_no_more: false }
     }
 
     /// Notes an event of a job.
     pub fn on_event(&mut self, event: &Event, now: Instant) {
-        let (source, job, messages, is_end) = match event {
-            Event::Started { source, job, .. } | Event::TermsChanged { source, job, .. } => {
-                (source, job, 0, false)
-            }
-            Event::Message { source, job, .. } => (source, job, 1, false),
-            Event::WindowEnded { source, job, summary } => {
-                (source, job, -i64::from(summary.delivered), false)
-            }
-            Event::Finished { source, job, summary } => {
-                (source, job, -i64::from(summary.delivered), true)
+        let run = match event {
+            Event::Started { run, .. }
+            | Event::TermsChanged { run, .. }
+            | Event::Message { run, .. }
+            | Event::WindowEnded { run, .. } => run,
+            Event::Finished { run, .. } => {
+                self.runs.remove(run);
+                return;
             }
         };
-        if self.jobs.len() >= JOBS_MAX {
+        if self.runs.len() >= JOBS_MAX {
             self.forget_silent(now);
         }
-        let has_room = !self.takes_no_more && self.jobs.len() < JOBS_MAX;
-        let mut begun = match self.jobs.entry((*source, *job)) {
-            Entry::Occupied(begun) => begun,
-            Entry::Vacant(_) if !has_room => return,
-            Entry::Vacant(new) => new.insert_entry(Begun { last_event: now, messages: 0 }),
-        };
-        begun.get_mut().last_event = now;
-        begun.get_mut().messages += messages;
-        if is_end && begun.get().messages <= 0 {
-            begun.remove();
+        let has_room = !self.takes_no_more && self.runs.len() < JOBS_MAX;
+        if has_room || self.runs.contains_key(run) {
+            self.runs.insert(*run, now);
         }
     }
 
@@ -73,11 +53,11 @@ impl Underway {
     pub fn any_left(&mut self, now: Instant) -> bool {
         self.takes_no_more = true;
         self.forget_silent(now);
-        !self.jobs.is_empty()
+        !self.runs.is_empty()
     }
 
     fn forget_silent(&mut self, now: Instant) {
-        self.jobs.retain(|_, begun| now.duration_since(begun.last_event) < self.silence_max);
+        self.runs.retain(|_, last_event| now.duration_since(*last_event) < self.silence_max);
     }
 }
 
@@ -88,12 +68,14 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
-    fn source(port: u16) -> SocketAddr {
-        ([10, 0, 0, 1], port).into()
+    fn started(run: u64) -> Event {
+        let source = ([10, 0, 0, 1], 1).into();
+        Event::Started { source, job: 7, run, terms: Terms::default() }
     }
 
-    fn started(port: u16) -> Event {
-        Event::Started { source: source(port), job: 7, terms: Terms::default() }
+    fn finished(run: u64) -> Event {
+        let source = ([10, 0, 0, 1], 1).into();
+        Event::Finished { source, job: 7, run, summary: Summary::default() }
     }
 
     #[test]
@@ -102,8 +84,8 @@ mod tests {
         underway.on_event(&started(1), now);
         underway.on_event(&started(2), now + TIMEOUT / 2);
         assert!(underway.any_left(now + TIMEOUT / 2));
-        let finished = Event::Finished { source: source(2), job: 7, summary: Summary::default() };
-        underway.on_event(&finished, now + TIMEOUT / 2);
+        // A run that ends takes no other one of the same address and job with it.
+        underway.on_event(&finished(2), now + TIMEOUT / 2);
         assert!(underway.any_left(now + TIMEOUT / 2));
         assert!(!underway.any_left(now + TIMEOUT));
     }
@@ -117,34 +99,15 @@ mod tests {
         assert!(!underway.any_left(now + TIMEOUT));
     }
 
-    /// The forged job has two messages and an end. The honest one has had three messages so far.
-    #[test]
-    fn on_event__tells_a_forged_end_from_that_of_the_job() {
-        let (mut underway, now) = (Underway::new(TIMEOUT), Instant::now());
-        let (source, job) = (source(1), 7);
-        let message =
-            Event::Message { source, job, window: 0, group: 0, message: 0, data: Vec::new() };
-        let finished = |delivered| {
-            let summary = Summary { delivered, ..Summary::default() };
-            Event::Finished { source, job, summary }
-        };
-        (0..5).for_each(|_| underway.on_event(&message, now));
-        underway.on_event(&finished(2), now);
-        assert!(underway.any_left(now));
-        underway.on_event(&message, now);
-        underway.on_event(&finished(4), now);
-        assert!(!underway.any_left(now));
-    }
-
     #[test]
     fn on_event__awaits_a_bounded_number() {
         let (mut underway, now) = (Underway::new(TIMEOUT), Instant::now());
-        for port in 0..2 * JOBS_MAX as u16 {
-            underway.on_event(&started(port), now);
+        for run in 0..2 * JOBS_MAX as u64 {
+            underway.on_event(&started(run), now);
         }
-        assert_eq!(underway.jobs.len(), JOBS_MAX);
+        assert_eq!(underway.runs.len(), JOBS_MAX);
         // Those that fell silent make room.
-        underway.on_event(&started(u16::MAX), now + TIMEOUT);
-        assert!(underway.any_left(now + TIMEOUT) && underway.jobs.len() == 1);
+        underway.on_event(&started(u64::MAX), now + TIMEOUT);
+        assert!(underway.any_left(now + TIMEOUT) && underway.runs.len() == 1);
     }
 }

@@ -974,6 +974,11 @@ typedef struct atp_event {
    * The number of groups. At an end, atp_event_group reads them; of terms, atp_event_terms.
    */
   size_t groups_len;
+  /**
+   * The run of the job, a number from 1 on that the receiver gives to no other run. Only the
+   * number tells a sender from a restarted one, and from a host that forges its address and job.
+   */
+  uint64_t run;
 } atp_event;
 
 /**
@@ -1441,6 +1446,10 @@ typedef struct atp_group_arrivals {
    * Complete messages, also those that atp_receiver_recv has not returned yet.
    */
   uint32_t delivered;
+  /**
+   * The run of the job, as atp_event has it.
+   */
+  uint64_t run;
 } atp_group_arrivals;
 
 #ifdef __cplusplus
@@ -1977,29 +1986,24 @@ enum atp_status atp_receiver_get_stats(struct atp_receiver receiver,
 enum atp_status atp_receiver_close(struct atp_receiver receiver);
 
 /**
- * Asks the sender at `source` to set the minimal sampling rate of a group of its job. The library
+ * Asks the sender of a run to set the minimal sampling rate of a group of its job. The library
  * repeats the request until the sender answers: ATP_EVENT_TERMS_CHANGED says what holds then. A
- * sender that is unknown or has ended is no error. The sender's options decide: see atp_requests.
+ * run that is unknown or has ended is no error. The sender's options decide: see atp_requests.
  *
- * # Safety
- * `source` is null or readable.
+ * `run`: as atp_event has it.
  */
 enum atp_status atp_receiver_request_msr(struct atp_receiver receiver,
-                                         const struct atp_address *source,
-                                         uint32_t job,
+                                         uint64_t run,
                                          uint32_t group,
                                          double msr);
 
 /**
- * Asks the sender at `source` to end its job now, with the messages delivered so far. Wait for
+ * Asks the sender of a run to end its job now, with the messages delivered so far. Wait for
  * ATP_EVENT_FINISHED before you close the receiver.
  *
- * # Safety
- * `source` is null or readable.
+ * `run`: as atp_event has it.
  */
-enum atp_status atp_receiver_request_end(struct atp_receiver receiver,
-                                         const struct atp_address *source,
-                                         uint32_t job);
+enum atp_status atp_receiver_request_end(struct atp_receiver receiver, uint64_t run);
 
 /**
  * The progress of all running jobs of which a message has arrived: one structure for each group of

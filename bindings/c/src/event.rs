@@ -70,6 +70,9 @@ pub struct atp_event {
     pub delivered: u32,
     /// The number of groups. At an end, atp_event_group reads them; of terms, atp_event_terms.
     pub groups_len: usize,
+    /// The run of the job, a number from 1 on that the receiver gives to no other run. Only the
+    /// number tells a sender from a restarted one, and from a host that forges its address and job.
+    pub run: u64,
 }
 
 /// Ids from `start` to before `end`. Its layout never changes.
@@ -174,6 +177,7 @@ unsafe impl SizeFirst for atp_event {
             messages: 0,
             delivered: 0,
             groups_len: 0,
+            run: 0,
         }
     }
 }
@@ -221,13 +225,14 @@ struct Group {
 /// The event as C has it. Further kinds of events are added here.
 pub fn to_c(event: Event, from: &Arc<Inbox>) -> atp_event {
     match event {
-        Event::Message { source, job, window, group, message, data } => {
+        Event::Message { source, job, run, window, group, message, data } => {
             let (at, len) = (data.as_ptr().cast(), data.len());
             let memory = Memory::Message { data: Mutex::new(data), from: Arc::downgrade(from) };
             atp_event {
                 memory: MEMORY.add(memory),
                 kind: ATP_EVENT_MESSAGE as u32,
                 job,
+                run,
                 source: source.into(),
                 window,
                 group: group.into(),
@@ -237,20 +242,20 @@ pub fn to_c(event: Event, from: &Arc<Inbox>) -> atp_event {
                 ..atp_event::initial()
             }
         }
-        Event::Started { source, job, terms } => {
-            let event = atp_event { source: source.into(), job, ..told(terms) };
+        Event::Started { source, job, run, terms } => {
+            let event = atp_event { source: source.into(), job, run, ..told(terms) };
             atp_event { kind: ATP_EVENT_STARTED as u32, ..event }
         }
-        Event::TermsChanged { source, job, terms } => {
-            let event = atp_event { source: source.into(), job, ..told(terms) };
+        Event::TermsChanged { source, job, run, terms } => {
+            let event = atp_event { source: source.into(), job, run, ..told(terms) };
             atp_event { kind: ATP_EVENT_TERMS_CHANGED as u32, ..event }
         }
-        Event::WindowEnded { source, job, summary } => {
-            let event = atp_event { source: source.into(), job, ..ended(summary) };
+        Event::WindowEnded { source, job, run, summary } => {
+            let event = atp_event { source: source.into(), job, run, ..ended(summary) };
             atp_event { kind: ATP_EVENT_WINDOW_ENDED as u32, ..event }
         }
-        Event::Finished { source, job, summary } => {
-            let event = atp_event { source: source.into(), job, ..ended(summary) };
+        Event::Finished { source, job, run, summary } => {
+            let event = atp_event { source: source.into(), job, run, ..ended(summary) };
             atp_event { kind: ATP_EVENT_FINISHED as u32, ..event }
         }
     }

@@ -5,10 +5,9 @@ use crate::{
     options,
     receiver::{RECEIVERS, atp_receiver},
     sized::{Out, SizeFirst, put},
-    status::{Failure, Outcome, atp_status, atp_status::ATP_ERROR_ARGUMENT, call_once},
+    status::{Failure, atp_status, atp_status::ATP_ERROR_ARGUMENT, call_once},
 };
 use approxlib::RateRequest;
-use std::net::SocketAddr;
 
 /// The messages of one group that have arrived, of the current window of one sender's job.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +25,8 @@ pub struct atp_group_arrivals {
     pub group: u32,
     /// Complete messages, also those that atp_receiver_recv has not returned yet.
     pub delivered: u32,
+    /// The run of the job, as atp_event has it.
+    pub run: u64,
 }
 
 // SAFETY: repr(C), begins with its size, and holds integers only.
@@ -38,54 +39,33 @@ unsafe impl SizeFirst for atp_group_arrivals {
     }
 }
 
-/// # Safety
-/// `source` is null or readable.
-unsafe fn sender(source: *const atp_address) -> Outcome<SocketAddr> {
-    if source.is_null() {
-        return Err(Failure::null("source"));
-    }
-    // SAFETY: the caller promises it. Any bytes are an address.
-    unsafe { source.read_unaligned() }.socket_address()
-}
-
-/// Asks the sender at `source` to set the minimal sampling rate of a group of its job. The library
+/// Asks the sender of a run to set the minimal sampling rate of a group of its job. The library
 /// repeats the request until the sender answers: ATP_EVENT_TERMS_CHANGED says what holds then. A
-/// sender that is unknown or has ended is no error. The sender's options decide: see atp_requests.
+/// run that is unknown or has ended is no error. The sender's options decide: see atp_requests.
 ///
-/// # Safety
-/// `source` is null or readable.
+/// `run`: as atp_event has it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn atp_receiver_request_msr(
+pub extern "C" fn atp_receiver_request_msr(
     receiver: atp_receiver,
-    source: *const atp_address,
-    job: u32,
+    run: u64,
     group: u32,
     msr: f64,
 ) -> atp_status {
     call_once(|| {
-        // SAFETY: the caller promises the address.
-        let source = unsafe { sender(source) }?;
-        let request = RateRequest { source, job, group: options::group_id(group)?, msr };
+        let request = RateRequest { run, group: options::group_id(group)?, msr };
         RECEIVERS.find(receiver.handle)?.with(|receiver| Ok(receiver.request_msr(&request)?))
     })
 }
 
-/// Asks the sender at `source` to end its job now, with the messages delivered so far. Wait for
+/// Asks the sender of a run to end its job now, with the messages delivered so far. Wait for
 /// ATP_EVENT_FINISHED before you close the receiver.
 ///
-/// # Safety
-/// `source` is null or readable.
+/// `run`: as atp_event has it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn atp_receiver_request_end(
-    receiver: atp_receiver,
-    source: *const atp_address,
-    job: u32,
-) -> atp_status {
+pub extern "C" fn atp_receiver_request_end(receiver: atp_receiver, run: u64) -> atp_status {
     call_once(|| {
-        // SAFETY: the caller promises the address.
-        let source = unsafe { sender(source) }?;
         RECEIVERS.find(receiver.handle)?.with(|receiver| {
-            receiver.request_end(source, job);
+            receiver.request_end(run);
             Ok(())
         })
     })
@@ -132,6 +112,7 @@ pub unsafe extern "C" fn atp_receiver_progress(
             out.write(&atp_group_arrivals {
                 source: job.source.into(),
                 job: job.job,
+                run: job.run,
                 window: job.window,
                 group: group.group.into(),
                 delivered: group.delivered,

@@ -184,11 +184,10 @@ static void planned(void) {
             if (action.kind == ATP_ACTION_LOWER) {
                 CHECK(action.stratum == 0 && action.msr < 0.99);
                 lowered++;
-                CHECK(atp_receiver_request_msr(receiver, &event.source, event.job, 0,
-                                               action.msr) == ATP_OK);
+                CHECK(atp_receiver_request_msr(receiver, event.run, 0, action.msr) == ATP_OK);
             } else if (action.kind == ATP_ACTION_END) {
                 asked_to_end++;
-                CHECK(atp_receiver_request_end(receiver, &event.source, event.job) == ATP_OK);
+                CHECK(atp_receiver_request_end(receiver, event.run) == ATP_OK);
             }
         }
         CHECK(status == ATP_AGAIN);

@@ -310,12 +310,13 @@ static void requests(void) {
     }
     CHECK(arrivals[0].job == 4 && arrivals[0].group == 1 && arrivals[0].window == 0);
     CHECK(memcmp(&arrivals[0].source, &started.source, sizeof started.source) == 0);
+    CHECK(arrivals[0].run == started.run && started.run > 0);
 
-    CHECK(atp_receiver_request_msr(receiver, &started.source, 4, 1, 0.9) == ATP_OK);
+    CHECK(atp_receiver_request_msr(receiver, started.run, 1, 0.9) == ATP_OK);
     atp_event changed = wait_for(receiver, ATP_EVENT_TERMS_CHANGED);
     CHECK(msr_of(&changed) == 0.75); /* the bound */
     CHECK(atp_event_free(&changed) == ATP_OK);
-    CHECK(atp_receiver_request_end(receiver, &started.source, 4) == ATP_OK);
+    CHECK(atp_receiver_request_end(receiver, started.run) == ATP_OK);
     atp_event end = wait_for(receiver, ATP_EVENT_FINISHED);
     atp_report report;
     ATP_INIT(&report);
@@ -334,7 +335,7 @@ static void refused_requests(void) {
     options.requests = ATP_REQUESTS_REFUSE;
     atp_job job = job_to(address, options, 10);
     atp_event started = wait_for(receiver, ATP_EVENT_STARTED);
-    CHECK(atp_receiver_request_msr(receiver, &started.source, 4, 1, 0.9) == ATP_OK);
+    CHECK(atp_receiver_request_msr(receiver, started.run, 1, 0.9) == ATP_OK);
     atp_event changed = wait_for(receiver, ATP_EVENT_TERMS_CHANGED);
     CHECK(msr_of(&changed) == 0.5);
     CHECK(atp_event_free(&changed) == ATP_OK && atp_event_free(&started) == ATP_OK);

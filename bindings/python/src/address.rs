@@ -1,11 +1,7 @@
 //! Addresses of Python: "host:port" as text, and tuples of host and port.
 
 use crate::arguments::{integer, shown};
-use approxlib::ScopedIp;
-use pyo3::{
-    exceptions::{PyTypeError, PyValueError},
-    prelude::*,
-};
+use pyo3::{exceptions::PyTypeError, prelude::*};
 use std::net::SocketAddr;
 
 /// An address, "host:port" or a tuple of host and port, as the library takes it. The module
@@ -43,13 +39,4 @@ pub fn pair(address: SocketAddr) -> (String, u16) {
         _ => address.ip().to_string(),
     };
     (host, address.port())
-}
-
-/// The sender's address, as events have it.
-pub fn of_event(source: &Bound<'_, PyAny>) -> PyResult<SocketAddr> {
-    let address = source.extract::<(String, u16)>().ok();
-    let address = address.and_then(|(host, port)| Some(host.parse::<ScopedIp>().ok()?.at(port)));
-    address.ok_or_else(|| {
-        PyValueError::new_err(format!("the source must be that of an event, not {}", shown(source)))
-    })
 }

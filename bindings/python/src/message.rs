@@ -21,6 +21,9 @@ pub struct Message {
     /// The job's id.
     #[pyo3(get)]
     job: u32,
+    /// The run of the job.
+    #[pyo3(get)]
+    run: u64,
     /// The window, counted from 0; 0 for a job without windows.
     #[pyo3(get)]
     window: u32,
@@ -43,14 +46,14 @@ struct Memory {
 impl Message {
     pub fn new(
         source: SocketAddr,
-        job: u32,
+        (job, run): (u32, u64),
         window: u32,
         group: u8,
         message: u32,
         data: Vec<u8>,
     ) -> Self {
         let memory = Mutex::new(Memory { bytes: Some(data), exports: 0 });
-        Self { source, job, window, group, message, memory }
+        Self { source, job, run, window, group, message, memory }
     }
 
     /// Takes the memory away, unless a view holds it.

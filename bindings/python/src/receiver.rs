@@ -103,11 +103,6 @@ impl Source {
     }
 }
 
-/// The id of a sender's job.
-fn running(job: &Bound<'_, PyAny>) -> PyResult<u32> {
-    Ok(integer("job", job, u32::MAX.into())? as u32)
-}
-
 #[pymethods]
 impl Receiver {
     #[new]
@@ -201,30 +196,24 @@ impl Receiver {
         recycled
     }
 
-    /// Asks a sender to set the sampling rate of a group.
+    /// Asks the sender of a run to set the sampling rate of a group.
     fn request_msr(
         &self,
         py: Python<'_>,
-        source: &Bound<'_, PyAny>,
-        job: &Bound<'_, PyAny>,
+        run: &Bound<'_, PyAny>,
         group: Group,
         msr: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (source, job, msr) = (address::of_event(source)?, running(job)?, number("msr", msr)?);
-        let request = RateRequest { source, job, group: group.0, msr };
+        let (run, msr) = (integer("run", run, u64::MAX)?, number("msr", msr)?);
+        let request = RateRequest { run, group: group.0, msr };
         let asked = self.receiver.with(py, |source| source.receiver.request_msr(&request))?;
         asked.map_err(|error| raise(py, error))
     }
 
-    /// Asks a sender to end its job now.
-    fn request_end(
-        &self,
-        py: Python<'_>,
-        source: &Bound<'_, PyAny>,
-        job: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        let (sender, job) = (address::of_event(source)?, running(job)?);
-        self.receiver.with(py, |source| source.receiver.request_end(sender, job))
+    /// Asks the sender of a run to end its job now.
+    fn request_end(&self, py: Python<'_>, run: &Bound<'_, PyAny>) -> PyResult<()> {
+        let run = integer("run", run, u64::MAX)?;
+        self.receiver.with(py, |source| source.receiver.request_end(run))
     }
 
     /// The progress of the running jobs. Asks the receiver's thread, which takes milliseconds.

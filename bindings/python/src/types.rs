@@ -30,28 +30,32 @@ pub(crate) use object;
 /// The one place where events become Python's.
 pub fn event(py: Python<'_>, event: Event) -> Object<'_> {
     match event {
-        Event::Message { source, job, window, group, message, data } => {
-            let message = Message::new(source, job, window, group, message, data);
+        Event::Message { source, job, run, window, group, message, data } => {
+            let message = Message::new(source, (job, run), window, group, message, data);
             Ok(Bound::new(py, message)?.into_any())
         }
-        Event::Started { source, job, terms } => object!(py, "Started" {
+        Event::Started { source, job, run, terms } => object!(py, "Started" {
             source: pair(source),
             job: job,
+            run: run,
             terms: self::terms(py, &terms)?,
         }),
-        Event::TermsChanged { source, job, terms } => object!(py, "TermsChanged" {
+        Event::TermsChanged { source, job, run, terms } => object!(py, "TermsChanged" {
             source: pair(source),
             job: job,
+            run: run,
             terms: self::terms(py, &terms)?,
         }),
-        Event::WindowEnded { source, job, summary } => object!(py, "WindowEnded" {
+        Event::WindowEnded { source, job, run, summary } => object!(py, "WindowEnded" {
             source: pair(source),
             job: job,
+            run: run,
             summary: self::summary(py, &summary)?,
         }),
-        Event::Finished { source, job, summary } => object!(py, "Finished" {
+        Event::Finished { source, job, run, summary } => object!(py, "Finished" {
             source: pair(source),
             job: job,
+            run: run,
             summary: self::summary(py, &summary)?,
         }),
     }
@@ -135,6 +139,7 @@ pub fn sources_progress<'py>(
         object!(py, "SourceProgress" {
             source: pair(source.source),
             job: source.job,
+            run: source.run,
             window: source.window,
             groups: tuple(py, &source.groups, arrivals)?,
         })

@@ -142,13 +142,14 @@ def test_a_receiver_asks_and_counts() -> None:
                     if isinstance(event, atp.Message):
                         break
                 (running,) = await receiver.progress()
-                assert (running.job, running.window) == (job.native.id, 0)
+                assert (running.job, running.run) == (job.native.id, event.run)
+                assert running.window == 0
                 assert running.groups[0].group == 0 and 1 <= running.groups[0].delivered <= 10
-                receiver.request_msr(event.source, event.job, 0, 0.25)
+                receiver.request_msr(event.run, 0, 0.25)
                 async for event in receiver:
                     if isinstance(event, atp.TermsChanged):
                         assert event.terms.groups[0].msr == 0.25
-                        receiver.request_end(event.source, event.job)
+                        receiver.request_end(event.run)
                         break
                 async for event in receiver:
                     if isinstance(event, atp.Finished):

@@ -272,9 +272,9 @@ def test_a_planner_ends_a_job_when_the_error_is_met() -> None:
             for action in actions:
                 match action:
                     case Lower(msr=msr):
-                        receiver.request_msr(event.source, event.job, 0, msr)
+                        receiver.request_msr(event.run, 0, msr)
                     case End():
-                        receiver.request_end(event.source, event.job)
+                        receiver.request_end(event.run)
                 asked.append(action)
             if isinstance(event, atp.Finished):
                 break

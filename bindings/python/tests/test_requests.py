@@ -25,11 +25,11 @@ def asked_for(requests: atp.RequestBounds | str | None, msr: float) -> tuple[flo
         rate = None
         for event in receiver:
             match event:
-                case atp.Started(source=source, job=number):
-                    receiver.request_msr(source, number, 0, msr)
-                case atp.TermsChanged(terms=terms, source=source, job=number) if rate is None:
+                case atp.Started(run=run):
+                    receiver.request_msr(run, 0, msr)
+                case atp.TermsChanged(terms=terms, run=run) if rate is None:
                     rate = terms.groups[0].msr
-                    receiver.request_end(source, number)
+                    receiver.request_end(run)
                     break
         time.sleep(0.2)  # for the request
         finishing = Call(job.finish)

@@ -248,14 +248,14 @@ def test_a_receiver_asks_for_less_and_for_the_end() -> None:
             changed = 0
             for event in receiver:
                 match event:
-                    case atp.Started(source=source, job=number, terms=terms):
+                    case atp.Started(run=run, terms=terms):
                         assert (terms.groups[0].name, terms.groups[0].msr) == ("flights", 0.9)
                         assert terms.groups[0].messages is None
-                        receiver.request_msr(source, number, 3, 0.25)
-                    case atp.TermsChanged(source=source, job=number, terms=terms):
+                        receiver.request_msr(run, 3, 0.25)
+                    case atp.TermsChanged(run=run, terms=terms):
                         changed += 1
                         assert changed > 1 or terms.groups[0].msr == 0.25
-                        receiver.request_end(source, number)
+                        receiver.request_end(run)
                     case atp.Finished(summary=summary):
                         assert summary.complete and changed > 0
                         break
@@ -264,16 +264,14 @@ def test_a_receiver_asks_for_less_and_for_the_end() -> None:
         assert report.ended_by_receiver and report.requests >= 2
         assert report.groups[0].needed == 0
         with pytest.raises(atp.MsrError):
-            receiver.request_msr(("127.0.0.1", 1), 1, 0, 1.5)
-        with pytest.raises(ValueError, match="that of an event"):
-            receiver.request_end(("localhost", 1), 1)
+            receiver.request_msr(1, 0, 1.5)
         with pytest.raises(ValueError, match="group must be an integer from 0 to 255, not 300"):
-            receiver.request_msr(("127.0.0.1", 1), 1, 300, 0.5)
-        with pytest.raises(ValueError, match="job must be an integer"):
-            receiver.request_end(("127.0.0.1", 1), -1)
+            receiver.request_msr(1, 300, 0.5)
+        with pytest.raises(ValueError, match="run must be an integer"):
+            receiver.request_end(-1)
         text: Any = "a"
         with pytest.raises(TypeError, match="msr must be a number, not 'a'"):
-            receiver.request_msr(("127.0.0.1", 1), 1, 0, text)
+            receiver.request_msr(1, 0, text)
 
 
 def send_until_complete(job: atp.Job) -> None:

@@ -147,8 +147,8 @@ impl Inlet {
         let probe = JobId::from(PROBE_JOB).number();
         while !self.ending.is_asked() {
             match receiver.recv(Some(LOOK_INTERVAL)) {
-                Ok(Some(Event::Message { source, job, data, .. })) if job != probe => {
-                    self.take(&receiver, source, job, &data);
+                Ok(Some(Event::Message { source, job, run, data, .. })) if job != probe => {
+                    self.take(&receiver, source, run, &data);
                     receiver.recycle(data);
                 }
                 Ok(Some(Event::Finished { source, .. })) => self.claims.end(source),
@@ -163,9 +163,9 @@ impl Inlet {
 
     /// Takes a message. Asks senders to end whose messages this library can't hand over as they
     /// were: libraries then send plain datagrams.
-    fn take(&mut self, receiver: &Receiver, source: SocketAddr, job: u32, message: &[u8]) {
+    fn take(&mut self, receiver: &Receiver, source: SocketAddr, run: u64, message: &[u8]) {
         let Some(opened) = datagram::open(source, message) else {
-            receiver.request_end(source, job);
+            receiver.request_end(run);
             if self.shared.counts.refused.fetch_add(1, Ordering::Relaxed) == 0 {
                 warn(format_args!(
                     "port {}: messages that this version of atp-run didn't send are refused and \
@@ -180,7 +180,7 @@ impl Inlet {
             if admitted { Ok(claimed) } else { Err(claimed) }
         });
         if opened.is_translated || sender.is_err() {
-            receiver.request_end(source, job);
+            receiver.request_end(run);
         }
         let sender = sender.unwrap_or_else(|claimed| {
             self.note_refused(claimed, source);

@@ -71,7 +71,7 @@ struct Caller {
     events: Vec<u64>,
     open_events: Vec<u64>,
     /// The address and the job of each event whose structure has them.
-    senders: Vec<(atp_address, u32)>,
+    runs: Vec<u64>,
     answered: answers::Seen,
     address: Option<Vec<u8>>,
     lent: u64,
@@ -208,19 +208,17 @@ impl Caller {
             }
             Step::Look { on, size, len } => self.look(*on, *size, *len),
             Step::EventTerms { event, index, size } => self.event_terms(*event, *index, *size),
-            Step::RequestMsr { on, event, job, group, msr } => {
-                let (handle, source) = (self.handle(*on), self.source_of(*event));
-                let (receiver, group) = (atp_receiver { handle }, group_id(*group));
-                let job = job.0.unwrap_or(self.job_of(*event));
-                let at = &raw const source;
-                let status = call!(atp_receiver_request_msr(receiver, at, job, group, msr.0));
+            Step::RequestMsr { on, event, run, group, msr } => {
+                let (handle, group) = (self.handle(*on), group_id(*group));
+                let run = run.0.map_or(self.run_of(*event), u64::from);
+                let receiver = atp_receiver { handle };
+                let status = call!(atp_receiver_request_msr(receiver, run, group, msr.0));
                 self.expect(&self.receivers, handle, status);
             }
-            Step::RequestEnd { on, event, job } => {
-                let (handle, source) = (self.handle(*on), self.source_of(*event));
-                let job = job.0.unwrap_or(self.job_of(*event));
-                let receiver = atp_receiver { handle };
-                let status = call!(atp_receiver_request_end(receiver, &raw const source, job));
+            Step::RequestEnd { on, event, run } => {
+                let handle = self.handle(*on);
+                let run = run.0.map_or(self.run_of(*event), u64::from);
+                let status = call!(atp_receiver_request_end(atp_receiver { handle }, run));
                 self.expect(&self.receivers, handle, status);
             }
             Step::Arrivals { on, size, len } => self.arrivals(*on, *size, *len),
@@ -483,9 +481,9 @@ mod tests {
         }
         assert_eq!(caller.events.len(), 2);
         let (job, msr) = (Rare(None), Share(0.5));
-        caller.step(&Step::RequestMsr { on: 3, event: 0, job, group: 0, msr });
+        caller.step(&Step::RequestMsr { on: 3, event: 0, run: job, group: 0, msr });
         caller.step(&Step::Arrivals { on: 3, size: Size::Right, len: 3 });
-        caller.step(&Step::RequestEnd { on: 3, event: 1, job: Rare(None) });
+        caller.step(&Step::RequestEnd { on: 3, event: 1, run: Rare(None) });
         (0..6).for_each(|event| {
             caller.step(&Step::EventTerms { event, index: 0, size: Size::Right });
         });

@@ -6,6 +6,7 @@
 //!
 //! - Each message of a run is handed over once, unaltered, with the address and the job of its
 //!   sender. In every other input jobs may have several windows, and a message may come again.
+//! - The messages of a run have one number, which those of no other run have.
 //! - Answers to the FINs of a run state the same end.
 //! - Senders and memory keep to their limits, and the allocator's memory to what arrived.
 //! - No address gets more than five times the bytes that came from it, but for the last packets of
@@ -80,6 +81,8 @@ struct Fuzz {
     slot: u32,
     /// The messages that were handed over.
     got: BTreeSet<Got>,
+    /// The number of each run, by the content of its messages.
+    runs: BTreeMap<u8, u64>,
     /// The packets that came.
     history: Vec<(Origin, Vec<u8>)>,
     received: BTreeMap<SocketAddr, u64>,
@@ -120,6 +123,7 @@ impl Fuzz {
             now_ns: 0,
             slot: 0,
             got: BTreeSet::new(),
+            runs: BTreeMap::new(),
             history: Vec::new(),
             received: BTreeMap::new(),
             sent: BTreeMap::new(),
@@ -161,8 +165,8 @@ impl Fuzz {
             Step::Expire => self.endpoint.expire(self.now_ns),
             Step::Request(origin, rate) => {
                 let rate = rate.map(step::rate);
-                let request = Request { source: origin.address(), job: origin.job(), rate };
-                self.endpoint.request(self.now_ns, &request);
+                let run = self.runs.get(&origin.content()).copied().unwrap_or_default();
+                self.endpoint.request(self.now_ns, &Request { run, rate });
             }
             Step::EndAdvice => self.endpoint.end_advice(),
             Step::Leave => {
@@ -198,7 +202,7 @@ impl Fuzz {
     /// Takes what the endpoint hands over, and counts what it sends.
     fn collect(&mut self) {
         for event in self.endpoint.take_events() {
-            let Event { source: from, job, kind: EventKind::Message(message) } = event else {
+            let Event { source: from, job, run, kind: EventKind::Message(message) } = event else {
                 continue;
             };
             let Message { window, group, message, data } = message;
@@ -206,6 +210,12 @@ impl Fuzz {
             assert!(data.iter().all(|byte| *byte == content), "the message was altered");
             let is_of = data.is_empty() || step::is_content_of(content, from, job);
             assert!(is_of, "a message of another sender came as that of {from}");
+            if !data.is_empty() {
+                self.runs.entry(content).or_insert(run);
+                let mut runs = self.runs.iter();
+                let is_one = runs.all(|(of, number)| (*of == content) == (*number == run));
+                assert!(is_one, "a message of {from} has the number of another run");
+            }
             let is_new = self.got.insert((from, job, window, group, message, content));
             // Empty messages say nothing of their run. A receiver that joins a job in the middle
             // numbers its windows anew.

@@ -63,14 +63,14 @@ fn ask(receiver: &mut Receiver) -> Result<()> {
     let mut changes = 0;
     loop {
         match receiver.recv(Some(TIMEOUT))?.context("nothing came")? {
-            Event::Started { source, job, terms } => {
+            Event::Started { run, terms, .. } => {
                 ensure!(terms.groups[0].msr == 0.9, "{terms:?}");
-                receiver.request_msr(&RateRequest { source, job, group: 0, msr: 0.25 })?;
+                receiver.request_msr(&RateRequest { run, group: 0, msr: 0.25 })?;
             }
-            Event::TermsChanged { source, job, terms } => {
+            Event::TermsChanged { run, terms, .. } => {
                 ensure!(changes > 0 || terms.groups[0].msr == 0.25, "{terms:?}");
                 changes += 1;
-                receiver.request_end(source, job);
+                receiver.request_end(run);
             }
             Event::Finished { summary, .. } => {
                 ensure!(summary.complete && changes > 0, "{summary:?}");

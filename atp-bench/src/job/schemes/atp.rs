@@ -54,24 +54,19 @@ impl Scheme for Atp {
                     messages.push((index, data));
                     control.progress(messages.len())?;
                 }
-                Some(Event::Finished { source, job, summary }) => {
+                Some(Event::Finished { source, run, summary, .. }) => {
                     let sender = sender_at(setup, source)?;
                     finished.insert(sender);
                     if let Some(asking) = &mut asking {
-                        asking.on_finished(sender, (source, job), &summary, &receiver)?;
+                        asking.on_finished(sender, run, &summary, &receiver)?;
                     }
                 }
                 Some(
-                    Event::Started { source, job, terms }
-                    | Event::TermsChanged { source, job, terms },
+                    Event::Started { source, run, terms, .. }
+                    | Event::TermsChanged { source, run, terms, .. },
                 ) => {
                     if let Some(asking) = &mut asking {
-                        asking.on_terms(
-                            sender_at(setup, source)?,
-                            (source, job),
-                            &terms,
-                            &receiver,
-                        )?;
+                        asking.on_terms(sender_at(setup, source)?, run, &terms, &receiver)?;
                     }
                 }
                 Some(Event::WindowEnded { .. }) => bail!("a job of one end ended a window"),

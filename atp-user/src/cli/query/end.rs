@@ -138,7 +138,7 @@ mod tests {
     use super::{
         super::{
             HEADER_GROUP, ROWS_GROUP,
-            tests::{SHUFFLED, ended, header, live, message, rows, started, take, totals},
+            tests::{SHUFFLED, ended, header, live, message, of_run, rows, started, take, totals},
         },
         *,
     };
@@ -234,7 +234,8 @@ mod tests {
             (run_of(1, 40), "(job 1) has not ended", Verdict::InDoubt),
             ([run_of(1, 40), vec![ended(1, 100, [40..100])]].concat(), "", Verdict::Fine),
         ] {
-            let events = [dead, run_of(1, 100), vec![ended(1, 100, [])]].concat();
+            let next = run_of(1, 100).into_iter().chain([ended(1, 100, [])]);
+            let events = [dead, next.map(|event| of_run(9, event)).collect()].concat();
             let (text, _, found) = answer("avg(value)", 2, None, &events);
             assert_eq!(found, verdict, "{text}");
             assert!(text.contains("from 140 of 200 messages") && text.contains(doubts), "{text}");
@@ -254,17 +255,18 @@ mod tests {
             ([run_of(1, 40), vec![ended(1, 100, [40..100])]].concat(), Verdict::Fine),
             (run_of(1, 40), Verdict::InDoubt),
         ] {
-            let events = [dead, before_messages(160), vec![ended(1, 200, [160..200])]].concat();
+            let next = before_messages(160).into_iter().chain([ended(1, 200, [160..200])]);
+            let events = [dead, next.map(|event| of_run(9, event)).collect()].concat();
             let (text, _, found) = answer("avg(value)", 2, None, &events);
             assert_eq!(found, verdict, "{text}");
             assert!(text.contains("from 200 of 300 messages"), "{text}");
             assert!(!text.contains("left out"), "{text}");
         }
         // Terms change before the end of their run, and its summary has the last word.
-        let Event::Started { source, job, terms } = started(1, SHUFFLED, 300) else {
+        let Event::Started { source, job, run, terms } = started(1, SHUFFLED, 300) else {
             unreachable!()
         };
-        let late = Event::TermsChanged { source, job, terms };
+        let late = Event::TermsChanged { source, job, run, terms };
         let events = [run_of(1, 40), vec![ended(1, 100, [40..100]), late]].concat();
         let (text, ..) = answer("avg(value)", 1, None, &events);
         assert!(text.contains("from 40 of 100 messages"), "{text}");
@@ -314,11 +316,11 @@ mod tests {
 
     #[test]
     fn finish__doubts_a_sender_that_was_canceled() {
-        let Event::Finished { source, job, summary } = ended(1, 100, [40..100]) else {
+        let Event::Finished { source, job, run, summary } = ended(1, 100, [40..100]) else {
             unreachable!()
         };
         let summary = Summary { complete: false, ..summary };
-        let canceled = Event::Finished { source, job, summary };
+        let canceled = Event::Finished { source, job, run, summary };
         let events = [run_of(1, 40), vec![canceled]].concat();
         for (emax, words) in
             [(None, "was canceled, and the answer has 40 of 100"), (Some(0.05), "")]

@@ -21,7 +21,6 @@ use std::{
     fmt::Display,
     io::{self, Write},
     mem,
-    net::SocketAddr,
     time::{Duration, Instant},
 };
 use strata::{Header, Strata};
@@ -104,11 +103,9 @@ impl Live {
                     format_args!("{source} sends several windows, and a query takes one"),
                 );
             }
-            Event::Message { source, job, group, message, data, .. } => {
-                let place = (*group, *message);
-                let is_first_header = place == (HEADER_GROUP, Table::HEADER_MESSAGE);
-                let stratum = self.strata.of_message(*source, *job, is_first_header);
-                match place {
+            Event::Message { source, job, run, group, message, data, .. } => {
+                let stratum = self.strata.number(*source, *job, *run);
+                match (*group, *message) {
                     (HEADER_GROUP, Table::TOTALS_MESSAGE) => self.on_totals(stratum, data),
                     (HEADER_GROUP, _) => self.on_header(stratum, data, receiver)?,
                     (ROWS_GROUP, _) => self.on_rows(stratum, data),
@@ -118,14 +115,16 @@ impl Live {
                     }
                 }
             }
-            Event::Started { source, job, terms } => {
-                self.on_terms(*source, *job, terms, true, receiver)?;
+            Event::Started { source, job, run, terms }
+            | Event::TermsChanged { source, job, run, terms } => {
+                let stratum = self.strata.number(*source, *job, *run);
+                self.on_terms(stratum, terms, receiver)?;
             }
-            Event::TermsChanged { source, job, terms } => {
-                self.on_terms(*source, *job, terms, false, receiver)?;
+            Event::WindowEnded { source, job, run, summary }
+            | Event::Finished { source, job, run, summary } => {
+                let stratum = self.strata.number(*source, *job, *run);
+                self.on_end(stratum, summary);
             }
-            Event::WindowEnded { source, job, summary }
-            | Event::Finished { source, job, summary } => self.on_end(*source, *job, summary),
         }
         self.look(receiver)?;
         self.print_live();
@@ -227,21 +226,9 @@ impl Live {
         }
     }
 
-    /// `is_start`: they are the first ones of their run.
-    fn on_terms(
-        &mut self,
-        source: SocketAddr,
-        job: u32,
-        terms: &Terms,
-        is_start: bool,
-        receiver: &Receiver,
-    ) -> Result<()> {
+    fn on_terms(&mut self, stratum: u32, terms: &Terms, receiver: &Receiver) -> Result<()> {
         let rows = terms.groups.iter().find(|group| group.group == ROWS_GROUP);
         let Some(rows) = rows.filter(|_| terms.window == 0) else { return Ok(()) };
-        let stratum = match is_start {
-            true => self.strata.of_start(source, job),
-            false => self.strata.number(source, job),
-        };
         let of = self.strata.of_mut(stratum);
         if of.has_ended {
             return Ok(());
@@ -266,10 +253,10 @@ impl Live {
         self.obey(action, receiver)
     }
 
-    fn on_end(&mut self, source: SocketAddr, job: u32, summary: &Summary) {
+    fn on_end(&mut self, stratum: u32, summary: &Summary) {
         let is_planned_end = self.planner.as_ref().is_some_and(|plan| plan.report().is_some());
-        let stratum = self.strata.number(source, job);
         let of = self.strata.of_mut(stratum);
+        let source = of.source;
         if mem::replace(&mut of.has_ended, true) {
             // A later window of the job.
             return;
@@ -388,13 +375,13 @@ impl Live {
                 Action::Raise { stratum, msr } | Action::Lower { stratum, msr } => {
                     let of = self.strata.of(stratum);
                     if !of.has_ended {
-                        let (source, job, group) = (of.source, of.job, ROWS_GROUP);
-                        receiver.request_msr(&RateRequest { source, job, group, msr })?;
+                        let (run, group) = (of.run, ROWS_GROUP);
+                        receiver.request_msr(&RateRequest { run, group, msr })?;
                     }
                 }
                 Action::End => {
                     for of in self.strata.running() {
-                        receiver.request_end(of.source, of.job);
+                        receiver.request_end(of.run);
                     }
                 }
                 _ => {}

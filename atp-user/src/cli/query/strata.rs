@@ -7,10 +7,11 @@ use std::{collections::HashMap, net::SocketAddr, ops::Range};
 /// The senders in doubt that are named.
 const DOUBTS_MAX: usize = 10;
 
-/// The strata, numbered in the order of their first message or terms.
+/// The strata, one for each run of a sender's job, numbered in the order of their first message or
+/// terms.
 #[derive(Debug, Default)]
 pub struct Strata {
-    numbers: HashMap<(SocketAddr, u32), u32>,
+    numbers: HashMap<u64, u32>,
     strata: Vec<Stratum>,
 }
 
@@ -19,6 +20,7 @@ pub struct Strata {
 pub struct Stratum {
     pub source: SocketAddr,
     pub job: u32,
+    pub run: u64,
     pub header: Header,
     /// The totals of its table, if it states them.
     pub totals: Option<Totals>,
@@ -55,36 +57,16 @@ pub struct RowsTerms {
 }
 
 impl Strata {
-    /// The number of a sender's stratum, a new one if it is unknown.
-    pub fn number(&mut self, source: SocketAddr, job: u32) -> u32 {
-        match self.numbers.get(&(source, job)) {
-            Some(number) => *number,
-            None => self.add(source, job),
+    /// The number of a run's stratum, a new one if it is unknown.
+    pub fn number(&mut self, source: SocketAddr, job: u32, run: u64) -> u32 {
+        if let Some(number) = self.numbers.get(&run) {
+            return *number;
         }
-    }
-
-    /// The number of the stratum of a message. A run that has ended sends no more, and no run sends
-    /// its first header twice: such a message is of another run with the same address and job.
-    pub fn of_message(&mut self, source: SocketAddr, job: u32, is_first_header: bool) -> u32 {
-        let number = self.number(source, job);
-        let of = self.of(number);
-        let has_header = !matches!(of.header, Header::Awaited(_));
-        if of.has_ended || is_first_header && has_header { self.add(source, job) } else { number }
-    }
-
-    /// The number of the stratum of a run that starts. A receiver tells the first terms of a run
-    /// once, and not after its end: others are of another run with the same address and job.
-    pub fn of_start(&mut self, source: SocketAddr, job: u32) -> u32 {
-        let number = self.number(source, job);
-        let of = self.of(number);
-        if of.has_ended || of.terms.is_some() { self.add(source, job) } else { number }
-    }
-
-    fn add(&mut self, source: SocketAddr, job: u32) -> u32 {
         let number = self.strata.len() as u32;
         self.strata.push(Stratum {
             source,
             job,
+            run,
             header: Header::Awaited(Vec::new()),
             totals: None,
             sent: None,
@@ -94,7 +76,7 @@ impl Strata {
             has_ended: false,
             is_canceled: false,
         });
-        self.numbers.insert((source, job), number);
+        self.numbers.insert(run, number);
         number
     }
 

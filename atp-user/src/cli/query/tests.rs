@@ -7,6 +7,7 @@ use anyhow::{Context, ensure};
 use approx_answers::{RecordOrder, Report};
 use approxlib::{Group, GroupSummary, GroupTerms, Job, Order};
 use std::{
+    net::SocketAddr,
     ops::Range,
     sync::{Arc, Barrier, mpsc},
     thread,
@@ -115,8 +116,8 @@ pub fn source() -> SocketAddr {
 }
 
 pub fn message(job: u32, group: u8, data: &[u8]) -> Event {
-    let source = source();
-    Event::Message { source, job, window: 0, group, message: 0, data: data.to_vec() }
+    let (source, run, data) = (source(), job.into(), data.to_vec());
+    Event::Message { source, job, run, window: 0, group, message: 0, data }
 }
 
 pub fn ended(job: u32, messages: u32, lost: impl IntoIterator<Item = Range<u32>>) -> Event {
@@ -125,14 +126,27 @@ pub fn ended(job: u32, messages: u32, lost: impl IntoIterator<Item = Range<u32>>
     let rows = GroupSummary { group: ROWS_GROUP, messages, delivered, lost, needed: 0 };
     let groups = vec![rows];
     let summary = Summary { window: 0, complete: true, messages, delivered, groups };
-    Event::Finished { source: source(), job, summary }
+    Event::Finished { source: source(), job, run: job.into(), summary }
 }
 
 pub fn started(job: u32, order: Order, messages: u32) -> Event {
     let group = ROWS_GROUP;
     let messages = Some(messages);
     let rows = GroupTerms { group, messages, msr: 0.5, order, ..GroupTerms::default() };
-    Event::Started { source: source(), job, terms: Terms { window: 0, groups: vec![rows] } }
+    let terms = Terms { window: 0, groups: vec![rows] };
+    Event::Started { source: source(), job, run: job.into(), terms }
+}
+
+/// The event, as one of another run with the same address and job.
+pub fn of_run(run: u64, mut event: Event) -> Event {
+    match &mut event {
+        Event::Message { run: of, .. }
+        | Event::Started { run: of, .. }
+        | Event::TermsChanged { run: of, .. }
+        | Event::WindowEnded { run: of, .. }
+        | Event::Finished { run: of, .. } => *of = run,
+    }
+    event
 }
 
 /// Hands events to a query without a network.
@@ -187,6 +201,7 @@ fn on_event__leaves_out_what_is_no_table() {
     let of_header = |message, data: &[u8]| Event::Message {
         source: source(),
         job: 1,
+        run: 1,
         window: 0,
         group: HEADER_GROUP,
         message,
@@ -196,6 +211,7 @@ fn on_event__leaves_out_what_is_no_table() {
     let other_window = Event::Message {
         source: source(),
         job: 1,
+        run: 1,
         window: 1,
         group: ROWS_GROUP,
         message: 0,
@@ -248,8 +264,8 @@ fn on_event__leaves_out_what_is_no_table() {
 }
 
 pub fn totals(job: u32, text: &str) -> Event {
-    let (source, data) = (source(), text.into());
-    Event::Message { source, job, window: 0, group: HEADER_GROUP, message: 1, data }
+    let (source, run, data) = (source(), job.into(), text.into());
+    Event::Message { source, job, run, window: 0, group: HEADER_GROUP, message: 1, data }
 }
 
 /// The totals may come before the header, before the records, among them, or never.
@@ -360,11 +376,11 @@ fn finish__of_ordered_records_is_in_doubt() {
 #[test]
 fn on_event__a_stream_ends_with_its_first_window() {
     let mut live = live("avg(value)", 1, Some(1e-6));
-    let Event::Finished { source, job, summary } = ended(1, 40, []) else { unreachable!() };
-    let first = Event::WindowEnded { source, job, summary: summary.clone() };
+    let Event::Finished { source, job, run, summary } = ended(1, 40, []) else { unreachable!() };
+    let first = Event::WindowEnded { source, job, run, summary: summary.clone() };
     take(&mut live, [header(1)].into_iter().chain(rows(1, 40)).chain([first]));
     let last = Summary { window: 1, messages: 7, ..summary };
-    take(&mut live, [Event::Finished { source, job, summary: last }]);
+    take(&mut live, [Event::Finished { source, job, run, summary: last }]);
     assert_eq!(live.strata.sent(), Some(40));
     let (text, _) = live.finish(false).unwrap();
     assert!(text.contains("from 40 of 40 messages"), "{text}");

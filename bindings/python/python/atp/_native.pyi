@@ -155,6 +155,9 @@ class Message:
     @property
     def job(self) -> int: ...
     @property
+    def run(self) -> int:
+        """The run of the job, as ``Started`` has it."""
+    @property
     def window(self) -> int: ...
     @property
     def group(self) -> int: ...
@@ -179,9 +182,9 @@ class Receiver:
     def recv(self, timeout: Seconds | None = None) -> Event | None: ...
     def recv_batch(self, max: int, timeout: Seconds | None = None) -> list[Event]: ...
     def recycle(self, message: Message) -> None: ...
-    def request_msr(self, source: tuple[str, int], job: int, group: int, msr: float) -> None:
+    def request_msr(self, run: int, group: int, msr: float) -> None:
         """Asks a sender to set a group's sampling rate. ``TermsChanged`` answers."""
-    def request_end(self, source: tuple[str, int], job: int) -> None:
+    def request_end(self, run: int) -> None:
         """Asks a sender to end its job with the messages delivered so far."""
     def progress(self) -> tuple[SourceProgress, ...]:
         """The running jobs of which a message has arrived. Takes milliseconds."""

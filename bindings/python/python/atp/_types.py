@@ -286,6 +286,8 @@ class SourceProgress:
 
     source: tuple[str, int]
     job: int
+    run: int
+    """The run of the job, as events have it."""
     window: int
     groups: tuple[GroupArrivals, ...]
     """The groups of which a message has arrived."""
@@ -356,6 +358,9 @@ class Started:
 
     source: tuple[str, int]
     job: int
+    run: int
+    """The run of the job, a number from 1 on that the receiver gives to no other run. Only the
+    number tells a sender from a restarted one, and from a host that forges its address and job."""
     terms: Terms
 
 
@@ -365,6 +370,7 @@ class TermsChanged:
 
     source: tuple[str, int]
     job: int
+    run: int
     terms: Terms
 
 
@@ -374,6 +380,7 @@ class WindowEnded:
 
     source: tuple[str, int]
     job: int
+    run: int
     summary: Summary
 
 
@@ -383,6 +390,7 @@ class Finished:
 
     source: tuple[str, int]
     job: int
+    run: int
     summary: Summary
 
 

@@ -286,13 +286,13 @@ class Receiver:
 
         return await self._readable.until(unless_closed)
 
-    def request_msr(self, source: tuple[str, int], job: int, group: int, msr: float) -> None:
+    def request_msr(self, run: int, group: int, msr: float) -> None:
         """Asks a sender to set a group's sampling rate. ``TermsChanged`` answers."""
-        self.native.request_msr(source, job, group, msr)
+        self.native.request_msr(run, group, msr)
 
-    def request_end(self, source: tuple[str, int], job: int) -> None:
+    def request_end(self, run: int) -> None:
         """Asks a sender to end its job with the messages delivered so far."""
-        self.native.request_end(source, job)
+        self.native.request_end(run)
 
     async def progress(self) -> tuple[SourceProgress, ...]:
         """The running jobs of which a message has arrived."""

@@ -128,7 +128,7 @@ impl Inlet {
         let connection_from =
             |source, job| connection(source, job).filter(|connection| connection.is_from(source));
         match event {
-            Event::Message { source, job, data, .. } => {
+            Event::Message { source, job, run, data, .. } => {
                 let known = connection(source, job);
                 match known.filter(|connection| connection.admits(source, &data)) {
                     Some(connection) if connection.is_open() => {
@@ -142,21 +142,21 @@ impl Inlet {
                             connection.abort();
                         }
                     }
-                    Some(_) => receiver.request_end(source, job),
+                    Some(_) => receiver.request_end(run),
                     None if job == JobId::from(PROBE_JOB).number() => {}
                     None => {
                         self.shared.counts.refused.fetch_add(1, Ordering::Relaxed);
-                        receiver.request_end(source, job);
+                        receiver.request_end(run);
                     }
                 }
                 receiver.recycle(data);
             }
-            Event::WindowEnded { source, job, summary } => {
+            Event::WindowEnded { source, job, summary, .. } => {
                 if let Some(connection) = connection_from(source, job) {
                     connection.end_window(summary.complete, false);
                 }
             }
-            Event::Finished { source, job, summary } => {
+            Event::Finished { source, job, summary, .. } => {
                 if let Some(connection) = connection_from(source, job) {
                     connection.end_window(summary.complete, true);
                 }

@@ -15,7 +15,7 @@ impl Caller {
             if memory.0[0] as usize >= size_of::<atp_event>() {
                 // SAFETY: the call has filled it in.
                 let event = unsafe { memory.at::<atp_event>().read() };
-                self.senders.push((event.source, event.job));
+                self.runs.push(event.run);
             }
         }
     }
@@ -97,13 +97,9 @@ impl Caller {
         self.expect(&self.receivers, handle, status);
     }
 
-    /// The sender of an event that was received, or no address.
-    pub(super) fn source_of(&self, event: u8) -> atp_address {
-        self.senders.get(usize::from(event)).map_or(atp_address::default(), |sender| sender.0)
-    }
-
-    pub(super) fn job_of(&self, event: u8) -> u32 {
-        self.senders.get(usize::from(event)).map_or(0, |sender| sender.1)
+    /// The run of an event that was received, or no run.
+    pub(super) fn run_of(&self, event: u8) -> u64 {
+        self.runs.get(usize::from(event)).copied().unwrap_or_default()
     }
 
     pub(super) fn free_event(&mut self, memory: u64) {

@@ -126,8 +126,8 @@ pub enum Step {
     Look { on: u8, size: Size, len: u8 },
     EventTerms { event: u8, index: u8, size: Size },
     ReportLost { on: u8, index: u8, len: u8, null: bool },
-    RequestMsr { on: u8, event: u8, job: Rare<u32>, group: u16, msr: Share },
-    RequestEnd { on: u8, event: u8, job: Rare<u32> },
+    RequestMsr { on: u8, event: u8, run: Rare<u32>, group: u16, msr: Share },
+    RequestEnd { on: u8, event: u8, run: Rare<u32> },
     Arrivals { on: u8, size: Size, len: u8 },
 }
 

@@ -63,7 +63,7 @@ impl Origin {
     }
 
     /// The bytes of all messages of this run.
-    fn content(&self) -> u8 {
+    pub fn content(&self) -> u8 {
         1 + self.host % 4 + 4 * u8::from(self.job) + 8 * self.cookie()
     }
 }
