@@ -2,20 +2,23 @@
 //!
 //! ATP sends from a port of its own, so a message names the port of its program's socket. That
 //! isn't proven: every user of the sender's host can name it. So the first process to claim a port
-//! has it until its job ends, and no ports are claimed that take privileges.
+//! has it until its job ends, and no ports are claimed that take privileges. A process that was
+//! killed ends no job, and its successor has another secret. So a claim takes messages to keep.
 
-use crate::{datagram::RESERVED_PORTS, secret::Secret};
+use crate::{datagram::RESERVED_PORTS, hosts, secret::Secret};
 use std::{
     collections::HashMap,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     time::{Duration, Instant},
 };
 
-/// Claims at once, four times the jobs for which the receiver has places. One address has three
+/// Claims at once, four times the jobs for which the receiver has places. One host has three
 /// quarters at most.
 const CLAIMS_MAX: usize = 1_024;
-/// A job that was killed doesn't end. After so long without a message, its claims make room.
-const IDLE: Duration = Duration::from_secs(3_600);
+/// After so long without a message, another process may claim the port.
+const IDLE: Duration = Duration::from_secs(60);
+/// How long a claim is kept without a message, whoever needs room.
+const KEPT: Duration = Duration::from_secs(10);
 
 /// The claims of the senders to one socket, by the address that is claimed.
 #[derive(Default)]
@@ -51,12 +54,30 @@ impl Claims {
         true
     }
 
+    /// Makes room, if all is taken or the host's share is: the longest idle claim goes, of the
+    /// host that has most.
     fn has_room(&mut self, claimed: SocketAddr, now: Instant) -> bool {
-        if self.held.len() >= CLAIMS_MAX {
-            self.held.retain(|_, claim| now.duration_since(claim.used) < IDLE);
+        let host = hosts::of(claimed.ip());
+        let own = self.held.keys().filter(|held| hosts::of(held.ip()) == host).count();
+        let crowded = match own < hosts::share(CLAIMS_MAX) {
+            true if self.held.len() < CLAIMS_MAX => return true,
+            true => self.most_crowded(),
+            false => Some(host),
+        };
+        let of_most = self.held.iter().filter(|(held, _)| Some(hosts::of(held.ip())) == crowded);
+        let oldest = of_most.min_by_key(|(_, claim)| claim.used);
+        let idle = oldest.filter(|(_, claim)| now.duration_since(claim.used) >= KEPT);
+        let victim = idle.map(|(held, _)| *held);
+        victim.is_some_and(|victim| self.held.remove(&victim).is_some())
+    }
+
+    /// The host with most claims.
+    fn most_crowded(&self) -> Option<IpAddr> {
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        for held in self.held.keys() {
+            *counts.entry(hosts::of(held.ip())).or_default() += 1;
         }
-        let own = self.held.keys().filter(|held| held.ip() == claimed.ip()).count();
-        self.held.len() < CLAIMS_MAX && own < CLAIMS_MAX * 3 / 4
+        counts.into_iter().max_by_key(|(_, count)| *count).map(|(host, _)| host)
     }
 
     /// A job from `source` has ended.
@@ -112,6 +133,22 @@ mod tests {
         assert!(claims.admits(claimed, ONE, source, now + IDLE));
     }
 
+    /// A killed client with a fixed port is there again, with another secret.
+    #[test]
+    fn admits__a_successor_after_a_minute() {
+        let (mut claims, now) = (Claims::default(), Instant::now());
+        let (claimed, source) = (address("10.0.0.1:8125"), address("10.0.0.1:40001"));
+        assert!(claims.admits(claimed, ONE, source, now));
+        let minute = Duration::from_secs(60);
+        assert!(!claims.admits(claimed, OTHER, source, now + minute / 2));
+        assert!(claims.admits(claimed, OTHER, source, now + minute));
+        // One that sends keeps it.
+        for half in 3..10 {
+            assert!(claims.admits(claimed, OTHER, source, now + half * minute / 2));
+            assert!(!claims.admits(claimed, ONE, source, now + half * minute / 2));
+        }
+    }
+
     #[test]
     fn admits__as_many_as_there_is_room_for() {
         let (mut claims, now) = (Claims::default(), Instant::now());
@@ -120,9 +157,12 @@ mod tests {
             let source = SocketAddr::new(ip.parse().unwrap(), 9);
             claimed.filter(|claimed| claims.admits(*claimed, ONE, source, now)).count()
         };
-        assert_eq!(claim("10.0.0.1", 2_000..4_000, now), 768);
-        assert_eq!(claim("10.0.0.2", 2_000..4_000, now), 256);
-        assert_eq!(claim("10.0.0.3", 2_000..4_000, now), 0);
-        assert_eq!(claim("10.0.0.3", 2_000..4_000, now + IDLE), 768);
+        assert_eq!(claim("10.0.0.1", 2_000..2_800, now), 768);
+        assert_eq!(claim("10.0.0.2", 2_000..2_300, now), 256);
+        assert_eq!(claim("10.0.0.3", 2_000..2_010, now), 0);
+        // Claims that nobody keeps make room: of the address with most.
+        assert_eq!(claim("10.0.0.2", 2_000..2_256, now + KEPT), 256);
+        assert_eq!(claim("10.0.0.3", 2_000..2_300, now + KEPT), 300);
+        assert_eq!(claim("10.0.0.2", 2_000..2_256, now + KEPT), 256);
     }
 }

@@ -4,7 +4,7 @@
 //! which they seem to come. See `State::may_carry` for the sockets of servers.
 
 use crate::{
-    limit,
+    hosts, limit,
     map::Rule,
     outgoing::{Destination, Verdict},
     shared::{Shared, lock},
@@ -21,11 +21,6 @@ use std::{
 
 /// Destinations that are remembered. The one that was used longest ago makes room.
 const KNOWN_MAX: usize = 1_024;
-/// Destinations with a thread and a job, unless the process may have few descriptors: a job has
-/// several.
-const WORKING_MAX: usize = 64;
-/// The share of the process's descriptors, one part of so many, that is the limit then.
-const DESCRIPTORS_PER_WORKING: usize = 16;
 /// How long a destination was unused before its thread makes room for another one's.
 const IDLE: Duration = Duration::from_secs(10);
 /// Probes without an answer for which datagrams wait in an interval. One thread of the program may
@@ -33,9 +28,11 @@ const IDLE: Duration = Duration::from_secs(10);
 const UNANSWERED_MAX: u32 = 8;
 const UNANSWERED_INTERVAL: Duration = Duration::from_secs(60);
 
+type Known = HashMap<SocketAddr, Arc<Destination>>;
+
 #[derive(Default)]
 pub struct Destinations {
-    known: Mutex<HashMap<SocketAddr, Arc<Destination>>>,
+    known: Mutex<Known>,
     /// Destinations with a thread.
     working: Arc<AtomicUsize>,
     unanswered: Mutex<Unanswered>,
@@ -69,57 +66,63 @@ impl Destinations {
         message: Vec<u8>,
         waits: bool,
     ) -> Verdict {
-        if self.is_ending.load(Ordering::Relaxed) {
+        let Some(destination) = self.destination(shared, from, to, rule) else {
             return Verdict::Plain;
-        }
-        let destination = self.destination(shared, to, rule);
-        if !destination.is_from(from) {
-            return Verdict::Plain;
-        }
-        if destination.needs_thread() {
-            match self.take_working(shared, &destination) {
-                Some(working) => destination.start(working),
-                None => destination.put_off(),
-            }
-        }
+        };
         if destination.is_probing() && waits && self.may_wait() && !destination.wait_for_probe() {
             self.note_unanswered();
         }
         destination.offer(message, waits)
     }
 
-    fn destination(&self, shared: &'static Shared, to: SocketAddr, rule: Rule) -> Arc<Destination> {
+    /// The destination, with a thread if it needs one and there is a place. `None`: its datagrams
+    /// are plain. One lock is held from the look to the start: a destination that was evicted
+    /// meanwhile would have a thread that nobody ends.
+    fn destination(
+        &self,
+        shared: &'static Shared,
+        from: Option<IpAddr>,
+        to: SocketAddr,
+        rule: Rule,
+    ) -> Option<Arc<Destination>> {
         let mut known = lock(&self.known);
-        if let Some(destination) = known.get(&to) {
-            return destination.clone();
+        if self.is_ending.load(Ordering::Relaxed) {
+            return None;
         }
-        if known.len() >= KNOWN_MAX {
-            // Those with a thread are fewer.
-            let resting = known.iter().filter(|(_, destination)| !destination.is_working());
-            let oldest = resting.min_by_key(|(_, destination)| destination.used());
-            if let Some(oldest) = oldest.map(|(to, _)| *to) {
-                known.remove(&oldest);
-                shared.counts.destinations_evicted.fetch_add(1, Ordering::Relaxed);
+        if !known.contains_key(&to) {
+            make_room(shared, &mut known);
+        }
+        let destination =
+            known.entry(to).or_insert_with(|| Destination::new(shared, to, rule)).clone();
+        if !destination.is_from(from) {
+            return None;
+        }
+        if destination.needs_thread() {
+            match self.take_working(shared, &known, to) {
+                Some(working) => destination.start(working),
+                None => destination.put_off(),
             }
         }
-        let destination = Destination::new(shared, to, rule);
-        known.insert(to, destination.clone());
-        destination
+        Some(destination)
     }
 
     /// Takes a place for a thread. If there is none, the idle destination that was used longest ago
-    /// ends its stream, and leaves its place to a later datagram.
-    fn take_working(&self, shared: &Shared, asking: &Arc<Destination>) -> Option<Working> {
-        let max = WORKING_MAX.min(limit::descriptors() / DESCRIPTORS_PER_WORKING).max(1);
-        let take = |working: usize| (working < max).then_some(working + 1);
+    /// ends its stream, and leaves its place to a later datagram. One host has a share of the
+    /// places, and makes room for itself.
+    fn take_working(&self, shared: &Shared, known: &Known, to: SocketAddr) -> Option<Working> {
+        let (max, host) = (limit::working(), hosts::of(to.ip()));
+        let working = || known.iter().filter(|(_, other)| other.is_working());
+        let is_of_host = |at: &SocketAddr| hosts::of(at.ip()) == host;
+        let share_is_taken =
+            working().filter(|(at, _)| is_of_host(at)).count() >= hosts::share(max);
+        let take = |working: usize| (working < max && !share_is_taken).then_some(working + 1);
         if self.working.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).is_ok() {
             return Some(Working(self.working.clone()));
         }
-        let known = lock(&self.known);
-        let idle = known.values().filter(|other| {
-            !Arc::ptr_eq(other, asking) && other.is_working() && other.used().elapsed() >= IDLE
+        let idle = working().filter(|(at, other)| {
+            **at != to && other.used().elapsed() >= IDLE && (!share_is_taken || is_of_host(at))
         });
-        if let Some(oldest) = idle.min_by_key(|other| other.used())
+        if let Some((_, oldest)) = idle.min_by_key(|(_, other)| other.used())
             && oldest.end()
         {
             shared.counts.destinations_evicted.fetch_add(1, Ordering::Relaxed);
@@ -150,5 +153,18 @@ impl Destinations {
             destination.end();
         }
         all.iter().for_each(|destination| destination.wait_for_end(deadline));
+    }
+}
+
+/// Forgets the destination that was used longest ago, if there are many.
+fn make_room(shared: &Shared, known: &mut Known) {
+    if known.len() >= KNOWN_MAX {
+        // Those with a thread are fewer.
+        let resting = known.iter().filter(|(_, destination)| !destination.is_working());
+        let oldest = resting.min_by_key(|(_, destination)| destination.used());
+        if let Some(oldest) = oldest.map(|(to, _)| *to) {
+            known.remove(&oldest);
+            shared.counts.destinations_evicted.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }

@@ -27,12 +27,10 @@ use std::{
 
 /// A thread looks so often whether its socket was closed.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Senders with a socket of their own, unless the process may have few descriptors. Beyond that,
-/// the longest idle one is closed.
-const SENDERS_MAX: usize = 256;
-/// The share of the process's descriptors, one part of so many, that is the limit then.
-const DESCRIPTORS_PER_SENDER: usize = 8;
-/// How long a full socket is left alone.
+/// How long a sender's socket stands for it after its last message. A thread of the program may
+/// have read a datagram, and be about to look up the sender.
+const KEPT: Duration = Duration::from_millis(100);
+/// How long a socket is left alone whose datagrams the program has to read first.
 const FULL_PAUSE: Duration = Duration::from_millis(1);
 /// The kernel's account of a datagram is larger by about this.
 const OVERHEAD_BYTES: u32 = 1_536;
@@ -85,8 +83,8 @@ impl Incoming {
             ending: ending.clone(),
             claims: Claims::default(),
             outlets: HashMap::new(),
-            uses: 0,
         };
+        shared.inlets.fetch_add(1, Ordering::Relaxed);
         let run = move || {
             pass_calls_of_this_thread();
             let later = || port::open_later(|| port::bind(at), || !inlet.ending.is_asked());
@@ -120,19 +118,18 @@ struct Inlet {
     claims: Claims,
     /// A socket for each sender, by the sender's address.
     outlets: HashMap<SocketAddr, Outlet>,
-    /// Messages handed over.
-    uses: u64,
 }
 
 /// The socket that stands for a sender.
 struct Outlet {
     socket: UdpSocket,
-    /// The number of the sender's last message.
-    used: u64,
+    /// The time of the sender's last message.
+    used: Instant,
 }
 
 impl Drop for Inlet {
     fn drop(&mut self) {
+        self.shared.inlets.fetch_sub(1, Ordering::Relaxed);
         self.outlets.drain().for_each(|(_, outlet)| forget(&outlet));
     }
 }
@@ -220,39 +217,59 @@ impl Inlet {
 
     /// Whether the kernel would drop a datagram: the program hasn't read enough.
     fn is_full(&self, bytes: usize) -> bool {
+        let more = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(OVERHEAD_BYTES);
+        self.memory().is_some_and(|(unread, room)| unread > 0 && unread.saturating_add(more) > room)
+    }
+
+    /// The bytes that the program hasn't read, as the kernel counts them, and the room for them.
+    fn memory(&self) -> Option<(u32, u32)> {
         let socket = lock(&self.ending.socket);
-        let Some(socket) = socket.as_ref().map(AsRawFd::as_raw_fd) else { return false };
+        let socket = socket.as_ref().map(AsRawFd::as_raw_fd)?;
         let (mut info, mut len) = ([0u32; 9], size_of::<[u32; 9]>() as libc::socklen_t);
         // SAFETY: the memory is there and `len` is its length.
         let done = unsafe {
             let at = info.as_mut_ptr().cast();
             libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, at, &raw mut len)
         };
-        let more = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(OVERHEAD_BYTES);
-        done == 0 && info[RMEM_ALLOC] > 0 && info[RMEM_ALLOC].saturating_add(more) > info[RCVBUF]
+        (done == 0).then_some((info[RMEM_ALLOC], info[RCVBUF]))
     }
 
     /// The socket that stands for a sender.
     fn outlet(&mut self, sender: SocketAddr) -> io::Result<&UdpSocket> {
-        self.uses += 1;
         if !self.outlets.contains_key(&sender) {
-            let max = SENDERS_MAX.min(limit::descriptors() / DESCRIPTORS_PER_SENDER).max(1);
+            let inlets = self.shared.inlets.load(Ordering::Relaxed).max(1);
+            let max = (limit::senders() / inlets).max(1);
+            let mut socket = None;
             while self.outlets.len() >= max {
-                let oldest = self.outlets.iter().min_by_key(|(_, outlet)| outlet.used);
-                let Some(oldest) = oldest.map(|(sender, _)| *sender) else { break };
-                // Its name stays until the port has another: the program may not have read its
-                // datagrams, and must not take them for the loopback's.
-                self.outlets.remove(&oldest);
-                self.shared.counts.senders_evicted.fetch_add(1, Ordering::Relaxed);
+                socket = self.take_oldest();
             }
-            let socket = self.open_outlet()?;
+            let socket = socket.map_or_else(|| self.open_outlet(), Ok)?;
             let ends = self.ends_with(sender);
             names::note(Protocol::Udp, socket.local_addr()?, ends);
-            self.outlets.insert(sender, Outlet { socket, used: 0 });
+            self.outlets.insert(sender, Outlet { socket, used: Instant::now() });
         }
         let outlet = self.outlets.get_mut(&sender).ok_or_else(|| io::Error::other("no socket"))?;
-        outlet.used = self.uses;
+        outlet.used = Instant::now();
         Ok(&outlet.socket)
+    }
+
+    /// The socket of the sender that was idle longest, for another one. It isn't closed: a user of
+    /// this host could get its port, and speak as that sender. It has no name any more, and had one
+    /// until the program has read its datagrams.
+    fn take_oldest(&mut self) -> Option<UdpSocket> {
+        let (sender, used) = self
+            .outlets
+            .iter()
+            .map(|(sender, outlet)| (*sender, outlet.used))
+            .min_by_key(|(_, used)| *used)?;
+        let is_unread = || self.memory().is_some_and(|(unread, _)| unread > 0);
+        while (used.elapsed() < KEPT || is_unread()) && !self.ending.is_asked() {
+            thread::sleep(FULL_PAUSE);
+        }
+        let outlet = self.outlets.remove(&sender)?;
+        forget(&outlet);
+        self.shared.counts.senders_evicted.fetch_add(1, Ordering::Relaxed);
+        Some(outlet.socket)
     }
 
     /// The addresses of a sender and of this host, as a datagram between them has them.

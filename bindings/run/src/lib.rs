@@ -17,6 +17,7 @@ mod elsewhere;
 mod ender;
 mod framing;
 mod holders;
+mod hosts;
 mod incoming;
 mod interpose;
 mod leaving;

@@ -10,6 +10,8 @@ mod cutter;
 #[cfg(test)]
 mod datagram;
 mod framing;
+#[cfg(test)]
+mod hosts;
 mod map;
 mod program;
 #[cfg(test)]

@@ -21,8 +21,10 @@ const QUEUE_MAX: usize = 8_192;
 /// Pauses between probes of a destination that doesn't answer.
 pub const PAUSE_MIN: Duration = Duration::from_secs(1);
 pub const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// The pause after a library has refused messages: what it found seldom changes.
-const REFUSED_PAUSE: Duration = Duration::from_secs(3_600);
+/// The pauses after a library has refused messages. Another process's claim of a port may end soon;
+/// a router that translates addresses stays.
+const REFUSED_PAUSE_MIN: Duration = Duration::from_secs(60);
+const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(3_600);
 /// How long a receiver may be silent before datagrams are sent plainly again.
 const PEER_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -72,6 +74,8 @@ struct State {
     queue: VecDeque<Vec<u8>>,
     /// The pause before the next probe, if the present one isn't answered.
     pause: Duration,
+    /// The pause before the next one, if the library refuses messages again.
+    refused_pause: Duration,
     used: Instant,
 }
 
@@ -83,6 +87,7 @@ impl Destination {
             is_ending: false,
             queue: VecDeque::new(),
             pause: PAUSE_MIN,
+            refused_pause: REFUSED_PAUSE_MIN,
             used: Instant::now(),
         };
         Arc::new(Self {
@@ -267,9 +272,17 @@ impl Worker {
             Err(error) => {
                 let refused = matches!(error, Error::Ended | Error::EndedByReceiver);
                 self.complain(error);
-                self.rest(if refused { REFUSED_PAUSE } else { PAUSE_MIN });
+                self.rest(if refused { self.refused_pause() } else { PAUSE_MIN });
             }
         }
+    }
+
+    /// The pause after another refusal.
+    fn refused_pause(&self) -> Duration {
+        let mut state = lock(&self.destination.state);
+        let pause = state.refused_pause;
+        state.refused_pause = (pause * 2).min(REFUSED_PAUSE_MAX);
+        pause
     }
 
     /// Ends the thread. Later datagrams are plain, and one after `pause` asks again.

@@ -9,7 +9,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -22,6 +22,8 @@ const JOIN_INTERVAL: Duration = Duration::from_millis(1);
 #[derive(Default)]
 pub struct Shared {
     pub counts: Counts,
+    /// The receivers beside UDP sockets, which divide the places of senders.
+    pub inlets: AtomicUsize,
 }
 
 /// An address of IPv4 as such, also from a socket of IPv6.

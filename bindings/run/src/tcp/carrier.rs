@@ -22,7 +22,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     io::{self, Write},
     net::{IpAddr, SocketAddr, TcpStream},
-    sync::{Arc, atomic::AtomicBool},
+    sync::Arc,
     time::Duration,
 };
 
@@ -32,7 +32,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Carries the connections of a port.
 pub struct Carrier {
     pub life: Arc<Life>,
-    pub is_held_up: Arc<AtomicBool>,
     pub shared: &'static Shared,
     pub places: &'static Places,
     pub local: SocketAddr,
@@ -56,13 +55,12 @@ impl Carrier {
         let _named = OnDrop(|| names::forget(Named::Tcp, far));
         // The program sees a reset if anything fails from here on.
         let program = ToProgram::new(program, was_reset)?;
-        let (connection, pieces) = Connection::new(private, program, far)?;
-        let connection = Arc::new(connection);
+        let connection = Arc::new(Connection::new(private, program, far)?);
         let client = ends.peer.ip().to_canonical();
         let job = self.register(client, &connection);
         drop(beginning);
         let _registered = OnDrop(|| drop(lock(&self.life.jobs).remove(&(client, job))));
-        connection.relay(pieces, job, &self.is_held_up)
+        connection.relay(job)
     }
 
     fn seen_address(&self, private: SocketAddr) -> SocketAddr {

@@ -2,6 +2,8 @@
 
 use super::{
     LOOK_INTERVAL, RESET_TIMEOUT,
+    pace::{Ask, Teller},
+    pieces::{Overrun, Piece, Pieces},
     record::{BYTES_MAX, Record},
     socket::{self, OnPanic, ToProgram, is_pause},
 };
@@ -15,25 +17,13 @@ use std::{
     sync::{
         Condvar, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread::{self, Scope},
     time::{Duration, Instant},
 };
 
-/// Frames that wait for a program which doesn't read. Beyond that, the port's other connections
-/// wait as well.
-const QUEUE_MAX: usize = 1_024;
-/// How long messages that were confirmed may take from the receiver to here, while it isn't held up
-/// by a program that doesn't read.
+/// How long messages that were confirmed may take from the receiver to here.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A part of the bytes for the program, or how they end.
-enum Piece {
-    Bytes(Vec<u8>),
-    End,
-    Reset,
-}
 
 /// A carried connection, for the threads that receive messages and that end the process.
 pub struct Connection {
@@ -41,7 +31,8 @@ pub struct Connection {
     secret: Secret,
     /// The client's sending socket: the first one that knew the secret.
     source: OnceLock<SocketAddr>,
-    queue: SyncSender<Piece>,
+    pieces: Pieces,
+    teller: Mutex<Teller>,
     passed: Mutex<Passed>,
     changed: Condvar,
     /// Messages taken for the program.
@@ -68,21 +59,14 @@ struct Passed {
     replies: bool,
 }
 
-/// The way of pieces from the queue of a [`Connection`] to its thread.
-pub struct Pieces(Receiver<Piece>);
-
 impl Connection {
-    pub fn new(
-        private: TcpStream,
-        program: ToProgram,
-        far: SocketAddr,
-    ) -> io::Result<(Self, Pieces)> {
+    pub fn new(private: TcpStream, program: ToProgram, far: SocketAddr) -> io::Result<Self> {
         socket::begin_private(&private)?;
-        let (queue, pieces) = sync_channel(QUEUE_MAX);
-        let connection = Self {
+        Ok(Self {
             secret: Secret::draw()?,
             source: OnceLock::new(),
-            queue,
+            pieces: Pieces::default(),
+            teller: Mutex::default(),
             passed: Mutex::default(),
             changed: Condvar::new(),
             taken: AtomicU64::new(0),
@@ -91,8 +75,7 @@ impl Connection {
             telling: Mutex::default(),
             program,
             far,
-        };
-        Ok((connection, Pieces(pieces)))
+        })
     }
 
     pub fn far(&self) -> SocketAddr {
@@ -114,11 +97,19 @@ impl Connection {
         self.source.get() == Some(&source)
     }
 
-    /// Takes a message for the program. Waits while that doesn't read.
-    pub fn take(&self, mut message: Vec<u8>) {
-        message.drain(..Secret::LEN);
-        if self.queue.send(Piece::Bytes(message)).is_ok() {
+    /// Takes a message for the program.
+    pub fn take(&self, message: &[u8]) -> Result<(), Overrun> {
+        let frame = message.get(Secret::LEN..).unwrap_or_default();
+        if self.pieces.add_frame(frame)? {
             self.taken.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Tells the client on this connection what the program has taken, if it knows the secret.
+    pub fn tell_pace(&self, ask: &Ask, to: TcpStream) {
+        if ask.secret == self.secret {
+            lock(&self.teller).begin(to, self.pieces.taken());
         }
     }
 
@@ -160,12 +151,14 @@ impl Connection {
         }
         // Frees the writer that waits for the program.
         self.program.abort();
+        self.pieces.close();
     }
 
     /// Resets both connections: the program has gone, or the other library.
     pub fn abort(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.program.abort();
+        self.pieces.close();
         socket::abort(&self.private);
     }
 
@@ -174,12 +167,11 @@ impl Connection {
         record.write(&self.private)
     }
 
-    /// Carries the connection to its end. `job`: the one in which its messages arrive;
-    /// `is_held_up`: whether the receiver waits for a program.
-    pub fn relay(&self, pieces: Pieces, job: u32, is_held_up: &AtomicBool) -> io::Result<()> {
+    /// Carries the connection to its end. `job`: the one in which its messages arrive.
+    pub fn relay(&self, job: u32) -> io::Result<()> {
         thread::scope(|scope| {
             let _guard = OnPanic(|| self.abort());
-            let done = self.begin(scope, pieces, job).and_then(|()| self.take_input(is_held_up));
+            let done = self.begin(scope, job).and_then(|()| self.take_input());
             done.or_else(|error| {
                 self.abort();
                 match error.kind() {
@@ -197,13 +189,12 @@ impl Connection {
     fn begin<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
-        Pieces(pieces): Pieces,
         job: u32,
     ) -> io::Result<()> {
         let job = job.to_be_bytes();
         (&self.private).write_all(&[&job[..], &self.secret.bytes()].concat())?;
         self.spawn(scope, "atp-run-replies", || self.pass_replies())?;
-        self.spawn(scope, "atp-run-writer", || self.pass_pieces(pieces))
+        self.spawn(scope, "atp-run-writer", || self.pass_pieces())
     }
 
     fn spawn<'scope, 'env>(
@@ -259,8 +250,10 @@ impl Connection {
     }
 
     /// Writes to the program what has come for it.
-    fn pass_pieces(&self, pieces: Receiver<Piece>) {
-        if self.write_pieces(pieces).is_err() {
+    fn pass_pieces(&self) {
+        let written = self.write_pieces();
+        self.pieces.close();
+        if written.is_err() {
             // The program takes nothing more. What it has written comes first.
             self.is_closed.store(true, Ordering::Relaxed);
             self.wait_for_replies(Instant::now() + RESET_TIMEOUT);
@@ -269,31 +262,38 @@ impl Connection {
         self.note(|passed| passed.pieces = true);
     }
 
-    fn write_pieces(&self, pieces: Receiver<Piece>) -> io::Result<()> {
-        for piece in pieces {
+    fn write_pieces(&self) -> io::Result<()> {
+        loop {
+            let has_news = lock(&self.teller).has_news(self.pieces.taken());
+            let piece = self.pieces.next(if has_news { LOOK_INTERVAL } else { Duration::MAX });
+            let is_idle = piece.is_none();
             match piece {
-                Piece::Bytes(bytes) => self.program.write_all(&bytes)?,
-                Piece::End => return self.program.end(),
-                Piece::Reset => {
+                Some(Piece::Bytes(bytes, taken)) => {
+                    self.program.write_all(&bytes)?;
+                    self.pieces.note_taken(taken);
+                }
+                Some(Piece::End) => return self.program.end(),
+                Some(Piece::Reset) => {
                     self.program.drain(RESET_TIMEOUT);
                     self.program.abort();
-                    break;
+                    return Ok(());
                 }
+                None => {}
             }
+            lock(&self.teller).tell_if_due(self.pieces.taken(), is_idle);
         }
-        Ok(())
     }
 
     /// Takes the bytes that come after the last message, and the end. Any other end of the
     /// connection to the other library is an error.
-    fn take_input(&self, is_held_up: &AtomicBool) -> io::Result<()> {
+    fn take_input(&self) -> io::Result<()> {
         let (mut private, mut delivered) = (&self.private, [0; 8]);
         private.read_exact(&mut delivered)?;
-        self.wait_for_messages(u64::from_be_bytes(delivered), is_held_up)?;
+        self.wait_for_messages(u64::from_be_bytes(delivered))?;
         loop {
             match Record::read(private)? {
                 Record::Bytes(bytes) => {
-                    if self.queue.send(Piece::Bytes(bytes)).is_err() {
+                    if !self.pieces.add(&bytes) {
                         // The program takes no more: its replies come first, then a reset.
                         self.wait_for_replies(Instant::now() + RESET_TIMEOUT);
                         socket::drain(private, RESET_TIMEOUT);
@@ -301,8 +301,7 @@ impl Connection {
                     }
                 }
                 Record::End => {
-                    // The writer may have ended.
-                    drop(self.queue.send(Piece::End));
+                    self.pieces.end(Piece::End);
                     // The other library may have ended: it has told all.
                     drop(self.tell(&Record::Confirmed));
                     return Ok(());
@@ -318,17 +317,15 @@ impl Connection {
     }
 
     /// Waits until the messages that the other library knows to be delivered are in the queue.
-    fn wait_for_messages(&self, delivered: u64, is_held_up: &AtomicBool) -> io::Result<()> {
-        let mut deadline = Instant::now() + FINISH_TIMEOUT;
+    fn wait_for_messages(&self, delivered: u64) -> io::Result<()> {
+        let deadline = Instant::now() + FINISH_TIMEOUT;
         while delivered > 0
             && !self.wait_for(|passed| passed.messages, Instant::now() + LOOK_INTERVAL)
         {
             if !self.is_open() {
                 return Ok(());
             }
-            if is_held_up.load(Ordering::Relaxed) {
-                deadline = Instant::now() + FINISH_TIMEOUT;
-            } else if Instant::now() >= deadline {
+            if Instant::now() >= deadline {
                 return Err(io::Error::other("a connection is reset: its frames don't come"));
             }
         }
@@ -346,12 +343,7 @@ impl Connection {
     /// Resets the program's connection after the pieces, if it reads them soon.
     fn reset_program(&self) {
         let deadline = Instant::now() + RESET_TIMEOUT;
-        while let Err(TrySendError::Full(_)) = self.queue.try_send(Piece::Reset) {
-            if Instant::now() >= deadline {
-                break;
-            }
-            thread::sleep(LOOK_INTERVAL);
-        }
+        self.pieces.end(Piece::Reset);
         self.wait_for(|passed| passed.pieces, deadline);
         self.abort();
     }

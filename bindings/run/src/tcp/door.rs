@@ -1,12 +1,13 @@
 //! The port to which other libraries connect.
 //!
-//! Strangers reach it too. A connection has no thread before its other end has agreed, and the one
-//! that has waited for longest makes room for a new one.
+//! Strangers reach it too. A connection has no thread before its other end has agreed. One that has
+//! waited for long makes room for a new one, and no host has all places.
 
-use super::{
-    GO, Hello, LOOK_INTERVAL, NOBODY, carrier::Carrier, places::share_of, socket::is_pause,
+use super::{GO, Hello, LOOK_INTERVAL, NOBODY, carrier::Carrier, pace::Ask, socket::is_pause};
+use crate::{
+    hosts,
+    shared::{lock, pass_calls_of_this_thread, warn},
 };
-use crate::shared::{pass_calls_of_this_thread, warn};
 use std::{
     collections::HashMap,
     io::{self, Read, Write},
@@ -17,6 +18,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// How long a connection keeps its place, whoever comes: the other end has to ask ATP first.
+const KEPT: Duration = Duration::from_secs(10);
 /// How long the other end may take to find that it can carry the connection.
 const GO_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -34,7 +37,7 @@ pub struct Door {
 
 struct Waiting {
     private: TcpStream,
-    share: IpAddr,
+    host: IpAddr,
     since: Instant,
 }
 
@@ -97,15 +100,14 @@ impl Door {
     fn accept_from(&mut self, listener: &TcpListener) {
         match listener.accept() {
             Ok((private, from)) => {
-                let max = self.carrier.places.waiting_max();
-                while self.waiting.len() >= max {
-                    let oldest = self.waiting.remove(self.oldest_of_most());
-                    self.refuse(&oldest.private);
+                let host = hosts::of(from.ip());
+                if !self.make_room(host) {
+                    // Without a word: its program connects plainly.
+                    return self.count_refused();
                 }
                 // One that has gone already, for instance, needs no place.
                 if greet(&private, &self.carrier).is_ok() {
-                    let (share, since) = (share_of(from.ip()), Instant::now());
-                    self.waiting.push(Waiting { private, share, since });
+                    self.waiting.push(Waiting { private, host, since: Instant::now() });
                 }
             }
             Err(error) if is_pause(&error) => {}
@@ -114,29 +116,53 @@ impl Door {
         }
     }
 
-    /// The oldest connection of the address that has the most: no host takes the others' places.
-    fn oldest_of_most(&self) -> usize {
+    /// Makes room for a connection of this host, if there is none: the oldest connection goes, of
+    /// the host that has most.
+    fn make_room(&mut self, host: IpAddr) -> bool {
+        let max = self.carrier.places.waiting_max();
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         for waiting in &self.waiting {
-            *counts.entry(waiting.share).or_default() += 1;
+            *counts.entry(waiting.host).or_default() += 1;
         }
-        let most = counts.values().max();
-        let is_of_most = |waiting: &Waiting| counts.get(&waiting.share) == most;
-        self.waiting.iter().position(is_of_most).unwrap_or(0)
+        let own = counts.get(&host).copied().unwrap_or(0);
+        let crowded = match own < hosts::share(max) {
+            true if self.waiting.len() < max => return true,
+            true => counts.into_iter().max_by_key(|(_, count)| *count).map(|(host, _)| host),
+            false => Some(host),
+        };
+        let oldest = self.waiting.iter().position(|waiting| Some(waiting.host) == crowded);
+        let Some(oldest) = oldest.filter(|index| self.waiting[*index].since.elapsed() >= KEPT)
+        else {
+            return false;
+        };
+        let oldest = self.waiting.remove(oldest);
+        self.refuse(&oldest.private);
+        true
     }
 
     /// The other end may find another framing, or no answer of ATP. It connects plainly then.
     fn read_answer(&mut self, waiting: Waiting) {
-        let mut go = [0];
-        match (&waiting.private).read(&mut go) {
-            Ok(1) if go == [GO] => self.carry(waiting),
+        let mut answer = [0; Ask::LEN];
+        match (&waiting.private).read(&mut answer) {
+            Ok(1) if answer[0] == GO => self.carry(waiting),
+            // It was written with one call.
+            Ok(Ask::LEN) => self.tell_pace(&answer, waiting.private),
             Err(error) if is_pause(&error) => self.waiting.push(waiting),
             _ => {}
         }
     }
 
-    fn carry(&self, Waiting { private, share, .. }: Waiting) {
-        let Some(place) = self.carrier.places.take(share) else {
+    fn tell_pace(&self, answer: &[u8; Ask::LEN], private: TcpStream) {
+        let (Some(ask), Ok(from)) = (Ask::of(answer), private.peer_addr()) else { return };
+        let of = (from.ip().to_canonical(), ask.job);
+        let connection = lock(&self.carrier.life.jobs).get(&of).cloned();
+        if let Some(connection) = connection {
+            connection.tell_pace(&ask, private);
+        }
+    }
+
+    fn carry(&self, Waiting { private, host, .. }: Waiting) {
+        let Some(place) = self.carrier.places.take(host) else {
             return self.refuse(&private);
         };
         let Ok(copy) = private.try_clone() else { return self.refuse(&private) };
@@ -155,9 +181,13 @@ impl Door {
 
     /// The other end's program connects plainly.
     fn refuse(&self, private: &TcpStream) {
-        self.carrier.shared.counts.connections_refused.fetch_add(1, Ordering::Relaxed);
+        self.count_refused();
         // It may have gone.
         drop((&*private).write_all(&NOBODY.to_be_bytes()));
+    }
+
+    fn count_refused(&self) {
+        self.carrier.shared.counts.connections_refused.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{
     LOOK_INTERVAL, RESET_TIMEOUT,
+    pace::{Ask, Pace},
     record::{BYTES_MAX, Record},
     socket::{self, OnDrop, OnPanic, ToProgram, is_pause},
 };
@@ -27,7 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the server's library may be silent. It is while the server's program doesn't read.
+/// How long the server's library may be silent: its process may be stopped for a while.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The connections of this process whose bytes and end the other library hasn't confirmed yet.
@@ -184,6 +185,9 @@ pub struct Link {
     framing: Framing,
     /// Messages delivered.
     delivered: u64,
+    pace: Pace,
+    /// When the window ends that has begun.
+    window_end: Option<Instant>,
 }
 
 /// Why no more frames come.
@@ -205,7 +209,10 @@ impl Link {
         rule: Rule,
         framing: Framing,
     ) -> Self {
-        Self { shared, pair, agreement, atp, to, rule, framing, delivered: 0 }
+        let Agreement { job, secret, .. } = agreement;
+        let pace = Pace::new(atp, framing, Ask { job, secret });
+        let (delivered, window_end) = (0, None);
+        Self { shared, pair, agreement, atp, to, rule, framing, delivered, pace, window_end }
     }
 
     /// Starts the connection's threads. `far`: the address at which this library has taken it.
@@ -335,9 +342,8 @@ impl Link {
     fn send_frames(&mut self, cutter: &mut Cutter) -> io::Result<Stop> {
         let mut bytes = vec![0; BYTES_MAX];
         let mut job: Option<Job> = None;
-        let mut window_end: Option<Instant> = None;
         let stop = loop {
-            let left = window_end.map(|end| end.saturating_duration_since(Instant::now()));
+            let left = self.window_end.map(|end| end.saturating_duration_since(Instant::now()));
             let timeout = left.map_or(LOOK_INTERVAL, |left| left.min(LOOK_INTERVAL));
             match self.read(&mut bytes, timeout)? {
                 Got::Bytes(0) => break Stop::End,
@@ -351,18 +357,15 @@ impl Link {
                 Got::Nothing => {}
             }
             match self.send_whole(cutter, &mut job) {
-                Ok(0) => {}
-                Ok(_) => {
-                    window_end.get_or_insert_with(|| Instant::now() + self.rule.window);
-                }
+                Ok(()) => {}
                 Err(Fault::Framing(why)) => break Stop::Unframed(why),
                 Err(Fault::Atp(error)) => return Err(self.broken(error)),
+                Err(Fault::Io(error)) => return Err(error),
             }
             if let Some(job) = &mut job
-                && window_end.take_if(|end| Instant::now() >= *end).is_some()
+                && self.window_end.is_some_and(|end| Instant::now() >= end)
             {
-                let report = job.end_window().map_err(|error| self.broken(error))?;
-                self.count(&report.groups)?;
+                self.end_window(job)?;
             }
         };
         if let Some(job) = job {
@@ -375,15 +378,23 @@ impl Link {
         Ok(stop)
     }
 
+    fn end_window(&mut self, job: &mut Job) -> io::Result<()> {
+        self.window_end = None;
+        let report = job.end_window().map_err(|error| self.broken(error))?;
+        self.count(&report.groups)?;
+        self.pace.note_end(self.delivered);
+        Ok(())
+    }
+
     /// Whether a job would send from the address of the connection to the other library.
     fn sends_from_source(&self) -> bool {
         let source = address::source_to(self.atp);
         source.is_some_and(|source| source.to_canonical() == self.agreement.source)
     }
 
-    /// Sends the whole frames that have arrived, and returns their number.
-    fn send_whole(&self, cutter: &mut Cutter, job: &mut Option<Job>) -> Result<u64, Fault> {
-        let (mut sent, mut message) = (0, Vec::new());
+    /// Sends the whole frames that have arrived.
+    fn send_whole(&mut self, cutter: &mut Cutter, job: &mut Option<Job>) -> Result<(), Fault> {
+        let mut message = Vec::new();
         while let Some(frame) = cutter.next_frame().map_err(Fault::Framing)? {
             let job = match job {
                 Some(job) => job,
@@ -393,14 +404,31 @@ impl Link {
                     job.insert(builder.connect(self.atp).map_err(Fault::Atp)?)
                 }
             };
+            self.wait_for_room(frame, job).map_err(Fault::Io)?;
             message.clear();
             message.extend_from_slice(&self.agreement.secret.bytes());
             message.extend_from_slice(frame);
             job.send(&message).map_err(Fault::Atp)?;
+            self.pace.note_sent(frame);
             self.shared.counts.sent_as_messages.fetch_add(1, Ordering::Relaxed);
-            sent += 1;
+            self.window_end.get_or_insert_with(|| Instant::now() + self.rule.window);
         }
-        Ok(sent)
+        Ok(())
+    }
+
+    /// Waits until the other program has taken enough for another frame. Frames that are lost hold
+    /// room until the end of their window, so this ends it.
+    fn wait_for_room(&mut self, frame: &[u8], job: &mut Job) -> io::Result<()> {
+        while !self.pace.has_room(frame) {
+            if self.pair.replies().are_over {
+                return Err(ErrorKind::ConnectionReset.into());
+            }
+            self.pace.listen(LOOK_INTERVAL);
+            if !self.pace.has_room(frame) && self.window_end.is_some() {
+                self.end_window(job)?;
+            }
+        }
+        Ok(())
     }
 
     /// Counts what a window has delivered, which is as much as its rate asks for.
@@ -448,4 +476,5 @@ enum Got {
 enum Fault {
     Framing(String),
     Atp(Error),
+    Io(io::Error),
 }

@@ -20,6 +20,7 @@
 //! | server, once it is connected to its program | the job in which the frames arrive, u32, big-endian; [`NOBODY`] if no program listens or there is no place |
 //! | server, after a job | the secret of the connection, 8 bytes |
 //! | server, then | [`record::Record`]s: the program's replies, and their end |
+//! | client, on another connection, after the hello | [`pace::Ask`]: the server then tells [`pace::Taken`] |
 //! | client, after its last frame was confirmed | the number of messages delivered, u64, big-endian |
 //! | client, then | [`record::Record`]s: the bytes that are no frame, all after them, and their end |
 //!
@@ -41,6 +42,8 @@ pub mod connection;
 mod door;
 pub mod life;
 mod link;
+mod pace;
+mod pieces;
 pub mod places;
 mod record;
 pub mod server;
@@ -53,7 +56,7 @@ use std::{
     time::Duration,
 };
 
-const MAGIC: [u8; 8] = *b"atp-run4";
+const MAGIC: [u8; 8] = *b"atp-run5";
 /// The client's library carries the connection: the server's connects to its program. Before, the
 /// program would see an empty connection beside the plain one.
 const GO: u8 = 1;

@@ -1,32 +1,19 @@
-//! Limits of the connections that other hosts open: shares of the process's descriptors.
-//!
-//! A carried connection has two descriptors of the library and one of the program, and three
-//! threads. One that hasn't agreed yet has a descriptor. With these limits the library takes less
-//! than half of the descriptors, and the program's own calls find others.
+//! The places of the connections that other hosts open.
 
-use crate::{limit, shared::lock};
+use crate::{hosts, limit, shared::lock};
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
-/// Connections that are carried at once. The receiver beside has places for as many senders.
-const CARRIED_MAX: usize = 256;
-/// Connections that haven't agreed, of all ports together.
-const WAITING_MAX: usize = 64;
-/// The number of parts into which the process's descriptors are divided.
-const PARTS: usize = 16;
-/// Parts for which both limits are lower, if the process may have few descriptors.
-const CARRIED_PARTS: usize = 3;
-
 /// The places of a process's connections.
 #[derive(Default)]
 pub struct Places {
-    /// Carried connections, by the share of the client's address.
+    /// Carried connections, by the client's host.
     taken: Mutex<HashMap<IpAddr, usize>>,
     /// Ports at which other libraries connect.
     doors: AtomicUsize,
@@ -35,21 +22,20 @@ pub struct Places {
 /// The place of a carried connection, until it ends.
 pub struct Place {
     places: &'static Places,
-    share: IpAddr,
+    host: IpAddr,
 }
 
 impl Places {
-    /// Takes a place for a client of this share, unless all are taken or its share is. One address
-    /// has three quarters at most, as at receivers.
-    pub fn take(&'static self, share: IpAddr) -> Option<Place> {
-        let max = carried_max(limit::descriptors());
+    /// Takes a place for a client of this host, unless all are taken or its share is.
+    pub fn take(&'static self, host: IpAddr) -> Option<Place> {
+        let max = limit::carried();
         let mut taken = lock(&self.taken);
         let all: usize = taken.values().sum();
-        let own = taken.entry(share).or_default();
-        let is_free = all < max && *own < (max * 3 / 4).max(1);
+        let own = taken.entry(host).or_default();
+        let is_free = all < max && *own < hosts::share(max);
         *own += usize::from(is_free);
         taken.retain(|_, own| *own > 0);
-        is_free.then(|| Place { places: self, share })
+        is_free.then(|| Place { places: self, host })
     }
 
     /// Another port divides the places of connections that haven't agreed.
@@ -63,29 +49,16 @@ impl Places {
 
     /// Connections that may wait at each port.
     pub fn waiting_max(&self) -> usize {
-        let all = WAITING_MAX.min(limit::descriptors() / PARTS);
-        (all / self.doors.load(Ordering::Relaxed).max(1)).max(1)
+        (limit::waiting() / self.doors.load(Ordering::Relaxed).max(1)).max(1)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = lock(&self.places.taken);
-        if let Some(own) = taken.get_mut(&self.share) {
+        if let Some(own) = taken.get_mut(&self.host) {
             *own -= 1;
         }
         taken.retain(|_, own| *own > 0);
-    }
-}
-
-fn carried_max(descriptors: usize) -> usize {
-    (descriptors / PARTS * CARRIED_PARTS).clamp(1, CARRIED_MAX)
-}
-
-/// The addresses that share a limit: one of IPv4, or a /64 of IPv6, which is one host's.
-pub fn share_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => v4.into(),
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
     }
 }

@@ -18,10 +18,7 @@ use crate::{
 use approxlib::{Event, JobId, Receiver};
 use std::{
     net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     thread,
     time::Instant,
 };
@@ -49,9 +46,8 @@ impl Listening {
         // Clients that know the port can ask at once.
         let first = port::try_open(open).map_err(failed).ok()?;
         let life = Arc::new(Life::default());
-        let is_held_up = Arc::new(AtomicBool::new(false));
-        let inlet = Inlet { life: life.clone(), is_held_up: is_held_up.clone(), shared, local };
-        let carrier = Carrier { life: life.clone(), is_held_up, shared, places, local, framing };
+        let inlet = Inlet { life: life.clone(), shared, local };
+        let carrier = Carrier { life: life.clone(), shared, places, local, framing };
         let run = move || {
             pass_calls_of_this_thread();
             let later = || port::open_later(open, || !carrier.life.end_without_connections());
@@ -102,8 +98,6 @@ impl Listening {
 /// The way of messages to the program.
 struct Inlet {
     life: Arc<Life>,
-    /// Whether the thread waits for a program that doesn't read.
-    is_held_up: Arc<AtomicBool>,
     shared: &'static Shared,
     local: SocketAddr,
 }
@@ -116,7 +110,7 @@ impl Inlet {
         let _guard = OnPanic(|| life.connections().iter().for_each(|open| open.abort()));
         while !self.life.end_without_connections() {
             match receiver.recv(Some(LOOK_INTERVAL)) {
-                Ok(Some(event)) => self.handle(event, &receiver),
+                Ok(Some(event)) => self.handle(event, &mut receiver),
                 Ok(None) => {}
                 Err(error) => {
                     warn(format_args!("port {}: {error}", self.local.port()));
@@ -127,7 +121,7 @@ impl Inlet {
         }
     }
 
-    fn handle(&self, event: Event, receiver: &Receiver) {
+    fn handle(&self, event: Event, receiver: &mut Receiver) {
         let connection = |source: SocketAddr, job| {
             lock(&self.life.jobs).get(&(source.ip().to_canonical(), job)).cloned()
         };
@@ -139,9 +133,14 @@ impl Inlet {
                 match known.filter(|connection| connection.admits(source, &data)) {
                     Some(connection) if connection.is_open() => {
                         self.shared.counts.received.fetch_add(1, Ordering::Relaxed);
-                        self.is_held_up.store(true, Ordering::Relaxed);
-                        connection.take(data);
-                        self.is_held_up.store(false, Ordering::Relaxed);
+                        if connection.take(&data).is_err() {
+                            warn(format_args!(
+                                "port {}: a connection of {source} is reset: it sends more than \
+                                 the program has room for",
+                                self.local.port()
+                            ));
+                            connection.abort();
+                        }
                     }
                     Some(_) => receiver.request_end(run),
                     None if job == JobId::from(PROBE_JOB).number() => {}
@@ -150,6 +149,7 @@ impl Inlet {
                         receiver.request_end(run);
                     }
                 }
+                receiver.recycle(data);
             }
             Event::WindowEnded { source, job, summary, .. } => {
                 if let Some(connection) = connection_from(source, job) {

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let is_root = unsafe { libc::geteuid() } == 0;
     let root = cc.clone().or((!is_root).then(|| "needs root".to_owned()));
     let hosts = root.clone().or(missing("ip")).or(missing("ethtool"));
-    let tests: [(&str, Test, &Option<String>); 61] = [
+    let tests: [(&str, Test, &Option<String>); 62] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("calls__look_nothing_up_after_the_start", calls::are_looked_up, &tools),
@@ -51,6 +51,7 @@ fn main() -> ExitCode {
         ("strangers__leave_few_threads", strangers::leave_few_threads, &hosts),
         ("strangers__leave_descriptors", strangers::leave_descriptors, &hosts),
         ("strangers__insert_no_frame", strangers::insert_no_frame, &hosts),
+        ("strangers__hold_up_no_other_connection", strangers::hold_up_no_other, &cc),
         ("strangers__leave_senders", strangers::leave_senders, &hosts),
         ("strangers__speak_for_no_port", strangers::speak_for_no_port, &hosts),
         ("datagrams__of_reserved_ports_are_plain", strangers::have_reserved_ports, &hosts),

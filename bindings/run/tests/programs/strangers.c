@@ -2,9 +2,12 @@
  *
  * - `strangers serve PORT` accepts connections, and sends each line back. The line "end" ends it,
  *   and the client.
+ * - `strangers neglect PORT` accepts two connections, and reads the second one to its end after the
+ *   first one has ended, whose lines it sends back. It prints the number of bytes.
  * - `strangers ask ADDRESS PORT` sends lines of its input, each once the one before it has come
  *   back, and prints them.
- * - `strangers receive PORT` prints each datagram with its sender, and sends it back, until "end".
+ * - `strangers receive PORT [late]` prints each datagram with its sender, and sends it back, until
+ *   "end". With `late` it begins after a line of its input.
  * - `strangers tell ADDRESS PORT [OWN]` sends lines of its input as datagrams, from the port OWN or
  *   another one, and prints what comes back.
  * - `strangers scatter PORT COUNT` sends a datagram to so many addresses of the loopback, and waits
@@ -69,6 +72,27 @@ static void serve(struct sockaddr_in at) {
     }
 }
 
+static void neglect(struct sockaddr_in at) {
+    static char bytes[65536];
+    ssize_t got;
+    long total = 0;
+    at.sin_addr.s_addr = htonl(INADDR_ANY);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    check(bind(listener, (const void *)&at, sizeof at) == 0 && listen(listener, 5) == 0, "listen");
+    puts("listening");
+    fflush(stdout);
+    int first = accept(listener, NULL, NULL), second = accept(listener, NULL, NULL);
+    check(first >= 0 && second >= 0, "accept");
+    while ((got = read(first, bytes, sizeof bytes)) > 0) {
+        check(write(first, bytes, got) == got, "write");
+    }
+    while ((got = read(second, bytes, sizeof bytes)) > 0) {
+        total += got;
+    }
+    check(got == 0, "the end");
+    printf("%ld bytes\n", total);
+}
+
 static void ask(const struct sockaddr_in *at) {
     char line[256], back[256];
     int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -92,13 +116,16 @@ static void ask(const struct sockaddr_in *at) {
     close(fd);
 }
 
-static void receive(struct sockaddr_in at) {
+static void receive(struct sockaddr_in at, int late) {
     char bytes[256], text[INET_ADDRSTRLEN];
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
     at.sin_addr.s_addr = htonl(INADDR_ANY);
     check(bind(fd, (const void *)&at, sizeof at) == 0, "bind");
     puts("bound");
     fflush(stdout);
+    if (late) {
+        check(fgets(bytes, sizeof bytes, stdin) != NULL, "a line");
+    }
     for (;;) {
         struct sockaddr_in from = {0};
         socklen_t len = sizeof from;
@@ -153,9 +180,12 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "serve") == 0) {
         at.sin_port = htons(atoi(argv[2]));
         serve(at);
+    } else if (strcmp(argv[1], "neglect") == 0) {
+        at.sin_port = htons(atoi(argv[2]));
+        neglect(at);
     } else if (strcmp(argv[1], "receive") == 0) {
         at.sin_port = htons(atoi(argv[2]));
-        receive(at);
+        receive(at, argc > 3);
     } else if (strcmp(argv[1], "scatter") == 0) {
         at.sin_port = htons(atoi(argv[2]));
         scatter(at, atoi(argv[3]));

@@ -196,7 +196,7 @@ pub fn paused() -> Result<()> {
 
 /// So it does if the client has ended, and the library holds the last frames meanwhile.
 pub fn paused_at_the_end() -> Result<()> {
-    read_after("bulk", Duration::from_secs(9))
+    read_after("bulk", Duration::from_secs(3))
 }
 
 fn read_after(how: &str, pause: Duration) -> Result<()> {
