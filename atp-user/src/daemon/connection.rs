@@ -59,18 +59,25 @@ pub struct Connection {
     /// `None` only while it is dropped.
     open: Option<(UnixSeqpacket, ConnectionSlot)>,
     user: Rc<User>,
+    cgroups: Vec<u64>,
 }
 
 impl Connection {
-    /// Takes one of the owner's places for a new connection.
-    pub fn new(socket: UnixSeqpacket, user: Rc<User>) -> Self {
+    /// Takes one of the owner's places for a new connection. `cgroups`: those of its process.
+    pub fn new(socket: UnixSeqpacket, user: Rc<User>, cgroups: Vec<u64>) -> Self {
         let slot = user.slot();
-        Self { open: Some((socket, slot)), user }
+        Self { open: Some((socket, slot)), user, cgroups }
     }
 
     /// The client's owner.
     pub fn user(&self) -> &User {
         &self.user
+    }
+
+    /// The ids of the cgroup of its process, when that connected, and of the cgroup's ancestors,
+    /// nearest first.
+    pub fn cgroups(&self) -> &[u64] {
+        &self.cgroups
     }
 
     /// Whether the client gets no refusal, because too many connections are over the limit.

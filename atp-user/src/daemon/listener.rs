@@ -5,7 +5,7 @@ use super::{
     connection::{Connection, Peer},
     folder::Folder,
     host::Host,
-    tenant::{Tenant, Tenants},
+    tenant::{Admitted, Tenants},
     users::Users,
 };
 use anyhow::{Context, Result, bail};
@@ -24,10 +24,11 @@ use std::{
     },
     path::{Path, PathBuf},
     rc::Rc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::sync::Notify;
-use tokio_seqpacket::UnixSeqpacketListener;
+use tokio_seqpacket::{UnixSeqpacket, UnixSeqpacketListener};
 
 /// The delay after a failed accept. The missing resource, such as descriptors, needs time to
 /// return.
@@ -106,9 +107,10 @@ impl Listener {
     pub async fn serve(
         &mut self,
         host: Rc<RefCell<Host>>,
-        (mut tenants, mut users): (Tenants, Users),
+        (tenants, mut users): (Tenants, Users),
         stop: Rc<Notify>,
     ) {
+        let tenants = Arc::new(Mutex::new(tenants));
         // Systemd would start the daemon again with the next client.
         let stop = self.file.is_some().then_some(stop);
         let mut last_warning: Option<Instant> = None;
@@ -118,7 +120,7 @@ impl Listener {
             let admitted = match self.socket.accept().await {
                 Ok(socket) => {
                     let (host, stop) = (host.clone(), stop.clone());
-                    admit(socket, session, &mut tenants, &mut users).map(|admitted| {
+                    admit(socket, session, &tenants, &mut users).await.map(|admitted| {
                         if let Some((connection, peer)) = admitted {
                             let client = client::serve(connection, peer, host, stop);
                             tokio::task::spawn_local(client);
@@ -155,22 +157,30 @@ impl FileId {
     }
 }
 
-/// The connection of a client; `None` if too many connections are over the limit.
-fn admit(
-    socket: tokio_seqpacket::UnixSeqpacket,
+/// The connection of a client; `None` if too many connections are over the limit. The files of its
+/// process are read on another thread: the kernel may keep them locked for longer than the control
+/// loop can wait.
+async fn admit(
+    socket: UnixSeqpacket,
     session: u64,
-    tenants: &mut Tenants,
+    tenants: &Arc<Mutex<Tenants>>,
     users: &mut Users,
 ) -> io::Result<Option<(Rc<Connection>, Peer)>> {
     let credentials = socket.peer_cred()?;
     let uid = credentials.uid();
-    let pid = credentials.pid();
-    let tenant = pid.map_or(Tenant::Gone, |pid| tenants.of_peer(&socket, uid, pid));
-    let connection = Connection::new(socket, users.of(tenant));
-    let Some(pid) = pid.filter(|_| !connection.is_surplus()) else {
-        tracing::debug!(uid, "connection closed: over the limit, or process not visible");
+    let pid = credentials.pid().unwrap_or(0);
+    let tenants = tenants.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        let mut tenants = tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        let admitted = tenants.of_peer(&socket, uid, pid);
+        (socket, admitted)
+    });
+    let (socket, Admitted { tenant, cgroups }) = looked.await.map_err(io::Error::other)?;
+    let connection = Connection::new(socket, users.of(tenant), cgroups);
+    if connection.is_surplus() {
+        tracing::debug!(uid, "connection closed: over the limit, or its process has ended");
         return Ok(None);
-    };
+    }
     Ok(Some((Rc::new(connection), Peer { session, uid, pid, tenant })))
 }
 

@@ -30,6 +30,7 @@ mod systemd;
 mod telemetry;
 mod tenant;
 mod ticks;
+mod user_namespace;
 mod users;
 
 pub(crate) use cgroup::mount_point as cgroup_mount_point;

@@ -72,7 +72,7 @@ enum Place {
     Served(#[expect(dead_code, reason = "held until it is dropped")] Held),
     /// Over the limit. The client gets this refusal.
     Refused(Refusal, #[expect(dead_code, reason = "as above")] OwnedSemaphorePermit),
-    /// Too many are over the limit.
+    /// Too many are over the limit, or the client's process has ended.
     Surplus,
 }
 
@@ -133,6 +133,7 @@ impl User {
     /// Takes a place for another connection.
     pub fn slot(&self) -> ConnectionSlot {
         let place = match self.connections.take(self.tenant, 1) {
+            _ if self.tenant == Tenant::Gone => Place::Surplus,
             Ok(held) => Place::Served(held),
             Err(_) if self.tenant == Tenant::Root => Place::Roots,
             Err(refusal) => match self.refused.clone().try_acquire_owned() {
@@ -265,6 +266,7 @@ mod tests {
         assert!(users.of(Tenant::User(1001)).slot().refusal().is_none(), "another owner's limit");
         slots.clear();
         assert!(user.slot().refusal().is_none());
+        assert!(users.of(Tenant::Gone).slot().is_surplus(), "a process that has ended");
     }
 
     #[tokio::test(flavor = "current_thread")]
