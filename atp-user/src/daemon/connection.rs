@@ -1,6 +1,7 @@
 //! A connection of the control socket: reads requests with their descriptors, writes replies.
 
 use super::{
+    passed_descriptors,
     tenant::Tenant,
     users::{ConnectionSlot, RequestPermit, User},
 };
@@ -66,6 +67,9 @@ impl Connection {
     /// Takes one of the owner's places for a new connection. `cgroups`: those of its process.
     pub fn new(socket: UnixSeqpacket, user: Rc<User>, cgroups: Vec<u64>) -> Self {
         let slot = user.slot();
+        if slot.is_served() {
+            passed_descriptors::allow(&socket, true);
+        }
         Self { open: Some((socket, slot)), user, cgroups }
     }
 

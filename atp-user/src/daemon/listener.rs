@@ -5,6 +5,7 @@ use super::{
     connection::{Connection, Peer},
     folder::Folder,
     host::Host,
+    passed_descriptors,
     tenant::{Admitted, Tenants},
     users::Users,
 };
@@ -87,6 +88,7 @@ impl Listener {
         }
         let listening = || format!("can't listen on {at}");
         let socket = UnixSeqpacketListener::bind(path).with_context(listening)?;
+        passed_descriptors::allow(&socket, false);
         let file = FileId::of(path).with_context(listening)?;
         // Every user may connect. Each request is checked against the credentials of its peer.
         fs::set_permissions(path, fs::Permissions::from_mode(0o666)).with_context(listening)?;
@@ -99,6 +101,7 @@ impl Listener {
             || "can't use the inherited socket: it must be a listening SOCK_SEQPACKET socket";
         // An accept that blocks would stop the control loop.
         fcntl(&socket, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).with_context(unusable)?;
+        passed_descriptors::allow(&socket, false);
         let socket = UnixSeqpacketListener::try_from(socket).with_context(unusable)?;
         Ok(Self { socket, file: None })
     }
@@ -212,7 +215,12 @@ pub fn remove(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::net::{UnixListener, UnixStream};
+    use crate::daemon::tenant::Tenant;
+    use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
+    use std::{
+        io::IoSlice,
+        os::unix::net::{UnixListener, UnixStream},
+    };
 
     fn refusal(path: &Path) -> String {
         Listener::bind(path).err().unwrap().to_string()
@@ -230,6 +238,43 @@ mod tests {
         assert_eq!(inspect(&path).unwrap(), SocketFile::Stale);
         drop(Listener::bind(&path).unwrap());
         assert_eq!(inspect(&path).unwrap(), SocketFile::Absent);
+    }
+
+    /// A user whose turn hangs opens connections beyond its budget, with descriptors in them.
+    #[tokio::test(flavor = "current_thread")]
+    async fn serve__surplus_connections_of_a_hanging_owner_are_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("atp.sock");
+        let mut listener = Listener::bind(&path).unwrap();
+        let mut users = Users::new().unwrap();
+        let user = users.of(Tenant::User(1000));
+        let _hanging = user.request_permit().await.unwrap();
+        let _budget: Vec<_> = std::iter::from_fn(|| Some(user.slot()))
+            .take_while(|slot| !slot.is_surplus())
+            .collect();
+        let descriptor = fs::File::open("/dev/null").unwrap();
+        for _ in 0..100 {
+            let client = UnixSeqpacket::connect(&path).await.unwrap();
+            let rights = [ControlMessage::ScmRights(&[descriptor.as_raw_fd()])];
+            let text = [IoSlice::new(b"x")];
+            let sent = sendmsg::<()>(client.as_raw_fd(), &text, &rights, MsgFlags::empty(), None);
+            let socket = listener.socket.accept().await.unwrap();
+            // Kernels before 6.16.
+            let takes_all = passed_descriptors::are_allowed(&socket);
+            assert_eq!(sent.err(), (!takes_all).then_some(Errno::EPERM));
+            drop(Connection::new(socket, users.of(Tenant::User(1000)), Vec::new()));
+            let closed = recv(client.as_raw_fd(), &mut [0], MsgFlags::MSG_DONTWAIT);
+            let expected = if takes_all { Err(Errno::EAGAIN) } else { Ok(0) };
+            assert_eq!(closed, expected, "the connection waits for the owner's turn");
+        }
+        // One that is served takes descriptors, and is closed in its turn.
+        let client = UnixSeqpacket::connect(&path).await.unwrap();
+        let socket = listener.socket.accept().await.unwrap();
+        let served = Connection::new(socket, users.of(Tenant::User(1001)), Vec::new());
+        let rights = [ControlMessage::ScmRights(&[descriptor.as_raw_fd()])];
+        let text = [IoSlice::new(b"x")];
+        sendmsg::<()>(client.as_raw_fd(), &text, &rights, MsgFlags::empty(), None).unwrap();
+        drop(served);
     }
 
     #[tokio::test(flavor = "current_thread")]

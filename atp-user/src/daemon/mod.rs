@@ -17,6 +17,7 @@ mod known_paths;
 mod lanes;
 mod leftovers;
 mod listener;
+mod passed_descriptors;
 mod quota;
 mod run;
 mod sealed_page;

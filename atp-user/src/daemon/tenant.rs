@@ -1,8 +1,8 @@
 //! Finds the owner of a connection, whose budget its client uses.
 //!
 //! A user id doesn't tell the owner: a user with subordinate ids is 65,536 users, and so is a
-//! container. Uid 0 of a container without a user namespace is root's uid, and yet not root. Most of
-//! this is read from files that every user can read, because the packaged daemon isn't root.
+//! container. Uid 0 of a container without a user namespace is root's uid, and yet not root. Most
+//! of this is read from files that every user can read, because the packaged daemon isn't root.
 
 use super::{
     cgroup::{self, ProcessCgroup},
@@ -60,9 +60,9 @@ impl fmt::Display for Tenant {
 
 /// A client when it connected.
 pub struct Admitted {
-    /// Its owner.
+    /// The owner.
     pub tenant: Tenant,
-    /// The ids of its cgroup and of that one's ancestors, nearest first.
+    /// The ids of the client's cgroup and of that one's ancestors, nearest first.
     pub cgroups: Vec<u64>,
 }
 

@@ -6,7 +6,7 @@
 //! has a thread of its own: it never waits for others.
 
 use super::{
-    internal,
+    internal, passed_descriptors,
     quota::{Budget, CONNECTIONS, Held},
     socket_addresses::{self, NetworkNamespace, UdpEndpoints},
     tenant::Tenant,
@@ -80,6 +80,11 @@ impl ConnectionSlot {
     /// Whether the client gets no reply at all.
     pub const fn is_surplus(&self) -> bool {
         matches!(self.place, Place::Surplus)
+    }
+
+    /// Whether the client's requests are handled.
+    pub const fn is_served(&self) -> bool {
+        matches!(self.place, Place::Roots | Place::Served(_))
     }
 
     /// The refusal of a client over the limit.
@@ -166,8 +171,12 @@ impl User {
         endpoints.await.unwrap_or_else(|_| Err(internal("its thread for descriptors has ended")))
     }
 
-    /// Closes a connection and the unread descriptors in it, when it is the owner's turn.
+    /// Closes a connection: at once if it can't have unread descriptors, so that those beyond the
+    /// budget don't pile up. Otherwise when it is the owner's turn.
     pub fn close(&self, connection: OwnedFd, slot: ConnectionSlot) {
+        if !passed_descriptors::are_allowed(&connection) {
+            return;
+        }
         // The end of the event loop drops tasks that wait. It must not close descriptors then: the
         // end of the process does that without waiting.
         let connection = ManuallyDrop::new(connection);
