@@ -3,9 +3,10 @@
 use anyhow::{Context, Result, bail};
 use atp_common::maps::CGROUP_LEVELS;
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 /// The id of a cgroup as eBPF reports it: the inode number of its folder.
@@ -40,48 +41,73 @@ pub fn id_of(path: &Path) -> Result<u64> {
     Ok(fs::metadata(&folder)?.ino())
 }
 
-/// The ids of the cgroup of process `pid` and of its ancestors, nearest first. Empty if this
-/// process can't see that cgroup.
-pub fn ids_of_process(pid: i32) -> Vec<u64> {
-    let Ok(root) = mount_point() else { return Vec::new() };
-    let Ok(text) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else { return Vec::new() };
-    let Some(path) = v2_path(&text) else { return Vec::new() };
-    let folder = root.join(path.trim_start_matches('/'));
-    folder
-        .ancestors()
-        .take_while(|ancestor| ancestor.starts_with(&root))
-        .filter_map(|ancestor| fs::metadata(ancestor).ok())
-        .map(|metadata| metadata.ino())
-        .collect()
+/// The cgroup of a process, read once: later another process may have its number.
+pub struct ProcessCgroup(String);
+
+/// The number of a container whose cgroup this process can't see: that of the root cgroup.
+pub const UNSEEN: u64 = 1;
+
+/// Folders in which container managers make a cgroup for each container, below folders of pods.
+const MANAGERS: [&str; 3] = ["docker", "kubepods", "libpod_parent"];
+
+impl ProcessCgroup {
+    /// # Errors
+    /// The process has ended, or `/proc` hides it.
+    pub fn of(pid: i32) -> io::Result<Self> {
+        let text = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
+        Ok(Self(v2_path(&text).unwrap_or("/").into()))
+    }
+
+    /// The cgroup at a path below the mount point.
+    #[cfg(test)]
+    pub fn at(path: &str) -> Self {
+        Self(path.into())
+    }
+
+    /// The ids of the cgroup and of its ancestors, nearest first. Empty if this process can't see
+    /// the cgroup.
+    pub fn ids(&self) -> Vec<u64> {
+        let Ok(root) = mount_point() else { return Vec::new() };
+        let folder = root.join(self.0.trim_start_matches('/'));
+        let folders = folder.ancestors().take_while(|ancestor| ancestor.starts_with(&root));
+        folders.filter_map(id).collect()
+    }
+
+    /// The number of the container whose processes are in this cgroup.
+    pub fn container(&self) -> u64 {
+        let Ok(root) = mount_point() else { return UNSEEN };
+        id(&root.join(container_path(&self.0).trim_start_matches('/'))).unwrap_or(UNSEEN)
+    }
+
+    /// The path of the cgroup, from the root of all.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(&self.0)
+    }
+
+    /// The user in whose login sessions this cgroup is.
+    pub fn user(&self) -> Option<u32> {
+        let slice = self.0.strip_prefix("/user.slice/user-")?;
+        slice.split_once(".slice")?.0.parse().ok()
+    }
 }
 
-/// The cgroup of process `pid`, from the root of all; `None` if this process can't see it.
-pub fn path_of_process(pid: i32) -> Option<PathBuf> {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    v2_path(&text).map(PathBuf::from)
-}
-
-/// The id of the cgroup of the container that process `pid` is in; `None` if this process can't see
-/// it.
-pub fn id_of_container(pid: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let path = container_path(v2_path(&text)?);
-    let folder = mount_point().ok()?.join(path.trim_start_matches('/'));
+/// The id of the cgroup in this folder.
+fn id(folder: &Path) -> Option<u64> {
     fs::metadata(folder).ok().map(|metadata| metadata.ino())
 }
 
-/// The part of a cgroup's path that its container can't choose: up to a unit of systemd, or to a
-/// folder with the 64 digits of a container's id.
+/// The part of a cgroup's path that its container can't choose: up to the first folder that isn't a
+/// slice of systemd, or to one with the 64 digits of a container's id in a manager's folder.
 fn container_path(path: &str) -> &str {
-    let ends_container = |folder: &str| {
-        let digits = folder.split(|letter: char| !letter.is_ascii_hexdigit());
-        let is_unit = [".scope", ".service"].iter().any(|end| folder.ends_with(end));
-        is_unit || digits.into_iter().any(|digits| digits.len() == 64)
+    let has_id = |folder: &str| {
+        folder.split(|letter: char| !letter.is_ascii_hexdigit()).any(|digits| digits.len() == 64)
     };
-    let mut end = 0;
+    let (mut end, mut is_managed) = (0, false);
     for folder in path.split_inclusive('/') {
+        let name = folder.trim_end_matches('/');
         end += folder.len();
-        if ends_container(folder.trim_end_matches('/')) {
+        is_managed |= MANAGERS.contains(&name);
+        if has_id(name) || !(name.is_empty() || is_managed || name.ends_with(".slice")) {
             break;
         }
     }
@@ -90,9 +116,13 @@ fn container_path(path: &str) -> &str {
 
 /// The mount point of cgroup v2. Some machines have it below a v1 tree.
 pub fn mount_point() -> Result<PathBuf> {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(path) = FOUND.get() {
+        return Ok(path.clone());
+    }
     let table = fs::read_to_string("/proc/self/mountinfo").context("can't read the mount table")?;
     match find_v2(&table) {
-        Some(path) => Ok(path),
+        Some(path) => Ok(FOUND.get_or_init(|| path).clone()),
         None => bail!("cgroup v2 is not mounted: run `mount -t cgroup2 none /sys/fs/cgroup`"),
     }
 }
@@ -139,15 +169,41 @@ mod tests {
                 format!("/system.slice/docker-{id}.scope"),
             ),
             (format!("/docker/{id}/system.slice"), format!("/docker/{id}")),
+            (
+                format!("/kubepods/burstable/pod7/{id}/{id}"),
+                format!("/kubepods/burstable/pod7/{id}"),
+            ),
+            (
+                format!("/kubepods.slice/kubepods-pod7.slice/crio-{id}.scope/container"),
+                format!("/kubepods.slice/kubepods-pod7.slice/crio-{id}.scope"),
+            ),
             ("/machine.slice/a.service/payload/b".into(), "/machine.slice/a.service".into()),
             ("/user.slice/user@7.service/x.scope".into(), "/user.slice/user@7.service".into()),
-            ("/lxc.payload.a/b".into(), "/lxc.payload.a/b".into()),
+            // Of others, the first folder: a privileged container makes any cgroups below its own.
+            (format!("/lxc.payload.a/{id}"), "/lxc.payload.a".into()),
+            ("/lxc.payload.a/b.slice/c.scope".into(), "/lxc.payload.a".into()),
+            ("/slurm/uid_7/job_9".into(), "/slurm".into()),
             ("/".into(), "/".into()),
         ] {
             assert_eq!(
                 container_path(&path).trim_end_matches('/'),
                 container.trim_end_matches('/')
             );
+        }
+    }
+
+    #[test]
+    fn user__of_login_sessions_only() {
+        let user = |path: &str| ProcessCgroup::at(path).user();
+        assert_eq!(user("/user.slice/user-1000.slice/session-3.scope"), Some(1000));
+        assert_eq!(user("/user.slice/user-1000.slice/user@1000.service/app.slice"), Some(1000));
+        for path in [
+            "/",
+            "/user.slice",
+            "/system.slice/user.slice/user-1000.slice",
+            "/user.slice/user-x.slice",
+        ] {
+            assert_eq!(user(path), None, "{path}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! A connection of the control socket: reads requests with their descriptors, writes replies.
 
 use super::{
+    passed_descriptors,
     policy::Identity,
     tenant::Tenant,
     users::{ConnectionSlot, RequestPermit, User},
@@ -67,6 +68,9 @@ impl Connection {
     /// Takes one of the owner's places for a new connection.
     pub fn new(socket: UnixSeqpacket, user: Rc<User>, client: Rc<Identity>) -> Self {
         let slot = user.slot();
+        if slot.is_served() {
+            passed_descriptors::allow(&socket, true);
+        }
         Self { open: Some((socket, slot)), user, client }
     }
 
@@ -78,6 +82,12 @@ impl Connection {
     /// The client's owner.
     pub fn user(&self) -> &User {
         &self.user
+    }
+
+    /// The ids of the cgroup of its process, when that connected, and of the cgroup's ancestors,
+    /// nearest first.
+    pub fn cgroups(&self) -> &[u64] {
+        &self.client.cgroup_ids
     }
 
     /// Whether the client gets no refusal, because too many connections are over the limit.

@@ -163,11 +163,6 @@ impl Jobs {
         self.jobs.iter().filter_map(|(_, job)| job.client.as_deref())
     }
 
-    /// Whether any job is bound to a cgroup.
-    pub fn are_bound(&self) -> bool {
-        self.jobs.iter().any(|(_, job)| job.cgroup.is_some())
-    }
-
     /// The job of the first cgroup in `cgroups` that has one.
     pub fn of_cgroups(&self, cgroups: &[u64]) -> Option<(usize, &JobRecord)> {
         cgroups.iter().find_map(|wanted| {
@@ -473,7 +468,6 @@ mod tests {
         }
         assert_eq!(jobs.of_cgroups(&[5, 20, 10]).unwrap().1.id, 2);
         assert!(jobs.of_cgroups(&[5]).is_none());
-        assert!(jobs.are_bound() && !Jobs::default().are_bound());
     }
 
     #[test]

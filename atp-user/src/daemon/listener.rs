@@ -1,12 +1,13 @@
 //! Listens on the control socket and admits clients.
 
 use super::{
-    cgroup, client,
+    client,
     connection::{Connection, Peer},
     folder::Folder,
     host::Host,
+    passed_descriptors,
     policy::{Identity, groups_of_peer},
-    tenant::{Tenant, Tenants, peer_is_alive},
+    tenant::{Admitted, Tenants},
     users::Users,
 };
 use anyhow::{Context, Result, bail};
@@ -25,10 +26,11 @@ use std::{
     },
     path::{Path, PathBuf},
     rc::Rc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::sync::Notify;
-use tokio_seqpacket::UnixSeqpacketListener;
+use tokio_seqpacket::{UnixSeqpacket, UnixSeqpacketListener};
 
 /// The delay after a failed accept. The missing resource, such as descriptors, needs time to
 /// return.
@@ -87,6 +89,7 @@ impl Listener {
         }
         let listening = || format!("can't listen on {at}");
         let socket = UnixSeqpacketListener::bind(path).with_context(listening)?;
+        passed_descriptors::allow(&socket, false);
         let file = FileId::of(path).with_context(listening)?;
         // Every user may connect. Each request is checked against the credentials of its peer.
         fs::set_permissions(path, fs::Permissions::from_mode(0o666)).with_context(listening)?;
@@ -99,6 +102,7 @@ impl Listener {
             || "can't use the inherited socket: it must be a listening SOCK_SEQPACKET socket";
         // An accept that blocks would stop the control loop.
         fcntl(&socket, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).with_context(unusable)?;
+        passed_descriptors::allow(&socket, false);
         let socket = UnixSeqpacketListener::try_from(socket).with_context(unusable)?;
         Ok(Self { socket, file: None })
     }
@@ -107,9 +111,10 @@ impl Listener {
     pub async fn serve(
         &mut self,
         host: Rc<RefCell<Host>>,
-        (mut tenants, mut users): (Tenants, Users),
+        (tenants, mut users): (Tenants, Users),
         stop: Rc<Notify>,
     ) {
+        let tenants = Arc::new(Mutex::new(tenants));
         // Systemd would start the daemon again with the next client.
         let stop = self.file.is_some().then_some(stop);
         let mut last_warning: Option<Instant> = None;
@@ -119,7 +124,7 @@ impl Listener {
             let admitted = match self.socket.accept().await {
                 Ok(socket) => {
                     let (host, stop) = (host.clone(), stop.clone());
-                    admit(socket, session, &mut tenants, &mut users).map(|admitted| {
+                    admit(socket, session, &tenants, &mut users).await.map(|admitted| {
                         if let Some((connection, peer)) = admitted {
                             let client = client::serve(connection, peer, host, stop);
                             tokio::task::spawn_local(client);
@@ -156,26 +161,33 @@ impl FileId {
     }
 }
 
-/// The connection of a client; `None` if too many connections are over the limit.
-fn admit(
-    socket: tokio_seqpacket::UnixSeqpacket,
+/// The connection of a client; `None` if too many connections are over the limit. The files of its
+/// process are read on another thread: the kernel may keep them locked for longer than the control
+/// loop can wait.
+async fn admit(
+    socket: UnixSeqpacket,
     session: u64,
-    tenants: &mut Tenants,
+    tenants: &Arc<Mutex<Tenants>>,
     users: &mut Users,
 ) -> io::Result<Option<(Rc<Connection>, Peer)>> {
     let credentials = socket.peer_cred()?;
     let uid = credentials.uid();
-    let pid = credentials.pid();
-    let tenant = pid.map_or(Tenant::Gone, |pid| tenants.of_peer(&socket, uid, pid));
     let groups = groups_of_peer(&socket, credentials.gid())?;
-    // If the process lives now, its number was not another one's a moment ago.
-    let cgroup = pid.and_then(cgroup::path_of_process).filter(|_| peer_is_alive(&socket));
-    let client = Rc::new(Identity { tenant, uid, groups, cgroup });
+    let pid = credentials.pid().unwrap_or(0);
+    let tenants = tenants.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        let mut tenants = tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        let admitted = tenants.of_peer(&socket, uid, pid);
+        (socket, admitted)
+    });
+    let (socket, admitted) = looked.await.map_err(io::Error::other)?;
+    let Admitted { tenant, cgroups, cgroup } = admitted;
+    let client = Rc::new(Identity { tenant, groups, cgroup, cgroup_ids: cgroups });
     let connection = Connection::new(socket, users.of(tenant), client);
-    let Some(pid) = pid.filter(|_| !connection.is_surplus()) else {
-        tracing::debug!(uid, "connection closed: over the limit, or process not visible");
+    if connection.is_surplus() {
+        tracing::debug!(uid, "connection closed: over the limit, or its process has ended");
         return Ok(None);
-    };
+    }
     Ok(Some((Rc::new(connection), Peer { session, uid, pid, tenant })))
 }
 
@@ -207,7 +219,12 @@ pub fn remove(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::net::{UnixListener, UnixStream};
+    use crate::daemon::tenant::Tenant;
+    use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
+    use std::{
+        io::IoSlice,
+        os::unix::net::{UnixListener, UnixStream},
+    };
 
     fn refusal(path: &Path) -> String {
         Listener::bind(path).err().unwrap().to_string()
@@ -225,6 +242,44 @@ mod tests {
         assert_eq!(inspect(&path).unwrap(), SocketFile::Stale);
         drop(Listener::bind(&path).unwrap());
         assert_eq!(inspect(&path).unwrap(), SocketFile::Absent);
+    }
+
+    /// A user whose turn hangs opens connections beyond its budget, with descriptors in them.
+    #[tokio::test(flavor = "current_thread")]
+    async fn serve__surplus_connections_of_a_hanging_owner_are_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("atp.sock");
+        let mut listener = Listener::bind(&path).unwrap();
+        let mut users = Users::new().unwrap();
+        let user = users.of(Tenant::User(1000));
+        let _hanging = user.request_permit().await.unwrap();
+        let _budget: Vec<_> = std::iter::from_fn(|| Some(user.slot()))
+            .take_while(|slot| !slot.is_surplus())
+            .collect();
+        let descriptor = fs::File::open("/dev/null").unwrap();
+        let identity = || Rc::new(Identity::of(Tenant::User(1000)));
+        for _ in 0..100 {
+            let client = UnixSeqpacket::connect(&path).await.unwrap();
+            let rights = [ControlMessage::ScmRights(&[descriptor.as_raw_fd()])];
+            let text = [IoSlice::new(b"x")];
+            let sent = sendmsg::<()>(client.as_raw_fd(), &text, &rights, MsgFlags::empty(), None);
+            let socket = listener.socket.accept().await.unwrap();
+            // Kernels before 6.16.
+            let takes_all = passed_descriptors::are_allowed(&socket);
+            assert_eq!(sent.err(), (!takes_all).then_some(Errno::EPERM));
+            drop(Connection::new(socket, users.of(Tenant::User(1000)), identity()));
+            let closed = recv(client.as_raw_fd(), &mut [0], MsgFlags::MSG_DONTWAIT);
+            let expected = if takes_all { Err(Errno::EAGAIN) } else { Ok(0) };
+            assert_eq!(closed, expected, "the connection waits for the owner's turn");
+        }
+        // One that is served takes descriptors, and is closed in its turn.
+        let client = UnixSeqpacket::connect(&path).await.unwrap();
+        let socket = listener.socket.accept().await.unwrap();
+        let served = Connection::new(socket, users.of(Tenant::User(1001)), identity());
+        let rights = [ControlMessage::ScmRights(&[descriptor.as_raw_fd()])];
+        let text = [IoSlice::new(b"x")];
+        sendmsg::<()>(client.as_raw_fd(), &text, &rights, MsgFlags::empty(), None).unwrap();
+        drop(served);
     }
 
     #[tokio::test(flavor = "current_thread")]

@@ -17,6 +17,7 @@ mod known_paths;
 mod lanes;
 mod leftovers;
 mod listener;
+mod passed_descriptors;
 mod policy;
 mod quota;
 mod run;
@@ -31,6 +32,7 @@ mod systemd;
 mod telemetry;
 mod tenant;
 mod ticks;
+mod user_namespace;
 mod users;
 
 pub(crate) use cgroup::mount_point as cgroup_mount_point;

@@ -51,14 +51,17 @@ impl SubordinateIds {
         ids
     }
 
-    /// The range of a subordinate id; `None` if it is none.
+    /// The range of a subordinate id; `None` if it is none, or several users have it: then the file
+    /// doesn't tell whose it is.
     pub fn range_of(&mut self, uid: u32) -> Option<Range> {
         self.look();
         // A file that gives root's id away doesn't make root a subordinate.
         let ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
         let holds =
             |range: &&Range| uid.checked_sub(range.first).is_some_and(|at| at < range.count);
-        ranges.iter().find(holds).copied().filter(|_| uid != 0)
+        let mut holding = ranges.iter().filter(holds);
+        let range = holding.next().copied().filter(|_| uid != 0)?;
+        holding.all(|other| other.uid == range.uid).then_some(range)
     }
 
     fn look(&mut self) {
@@ -129,17 +132,19 @@ mod tests {
         let path = folder.path().join("subuid");
         let mut ids = SubordinateIds::of(&path);
         assert_eq!(ids.range_of(100_000), None);
-        fs::write(&path, "1000:100000:65536\n0:0:10\n").unwrap();
+        let lines = "1000:100000:65536\n0:0:10\n1000:165000:1000\n1001:165990:20\n";
+        fs::write(&path, lines).unwrap();
         let found = tokio::time::timeout(Duration::from_secs(60), async {
-            while ids.range_of(165_535).is_none() {
+            while ids.range_of(165_500).is_none() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         });
         found.await.expect("the file was not read again");
-        let found = [99_999, 100_000, 165_535, 165_536, 0].map(|uid| ids.range_of(uid));
+        // Two ranges of one user may overlap, but not those of two.
+        let found = [99_999, 100_000, 165_535, 165_989, 165_990, 0].map(|uid| ids.range_of(uid));
         assert_eq!(
             found.map(|range| range.and_then(|range| range.uid)),
-            [None, Some(1000), Some(1000), None, None]
+            [None, Some(1000), Some(1000), Some(1000), None, None]
         );
     }
 }

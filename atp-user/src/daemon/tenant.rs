@@ -1,10 +1,14 @@
 //! Finds the owner of a connection, whose budget its client uses.
 //!
 //! A user id doesn't tell the owner: a user with subordinate ids is 65,536 users, and so is a
-//! container. Uid 0 of a container without a user namespace is root's uid, and yet not root. All of
-//! this is read from files that every user can read, because the packaged daemon isn't root.
+//! container. Uid 0 of a container without a user namespace is root's uid, and yet not root. Most
+//! of this is read from files that every user can read, because the packaged daemon isn't root.
 
-use super::{cgroup, subordinate_ids::SubordinateIds};
+use super::{
+    cgroup::{self, ProcessCgroup},
+    subordinate_ids::SubordinateIds,
+    user_namespace,
+};
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::socket::{getsockopt, sockopt},
@@ -12,6 +16,7 @@ use nix::{
 use std::{
     fmt, fs, io,
     os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
 };
 
 /// The owner of a connection.
@@ -19,13 +24,15 @@ use std::{
 pub enum Tenant {
     /// Uid 0 in the daemon's own namespaces.
     Root,
-    /// A user other than root, with its subordinate ids.
+    /// A user other than root, with its subordinate ids and its user namespaces.
     User(u32),
-    /// A range of ids, by its first one: those of a user namespace whose owner isn't known.
+    /// Subordinate ids of root or of no account, by the first one: those of root's containers.
     Range(u32),
-    /// A container without a user namespace, by the id of its cgroup; 0 if that can't be seen.
+    /// A container of root's, by the number of its cgroup. So is a container whose user namespace
+    /// the daemon may not look at.
     Container(u64),
-    /// All clients whose process had ended when the daemon looked at it.
+    /// A client whose process had ended when the daemon looked at it. It gets nothing: it could end
+    /// its process at once to be looked at as another one.
     Gone,
 }
 
@@ -34,10 +41,8 @@ impl Tenant {
     /// users are others: those have jobs of their own.
     pub const fn container(self) -> Option<u64> {
         match self {
-            Self::Root | Self::User(_) => None,
-            Self::Range(first) => Some(first as u64),
             Self::Container(cgroup) => Some(cgroup),
-            Self::Gone => Some(u64::MAX),
+            Self::Root | Self::User(_) | Self::Range(_) | Self::Gone => None,
         }
     }
 }
@@ -47,11 +52,21 @@ impl fmt::Display for Tenant {
         match self {
             Self::Root => write!(f, "root"),
             Self::User(uid) => write!(f, "user {uid}"),
-            Self::Range(first) => write!(f, "the user namespace with ids from {first} on"),
+            Self::Range(first) => write!(f, "the container with user ids from {first} on"),
             Self::Container(_) => write!(f, "the container of this process"),
             Self::Gone => write!(f, "a process that has ended"),
         }
     }
+}
+
+/// A client when it connected.
+pub struct Admitted {
+    /// The owner.
+    pub tenant: Tenant,
+    /// The ids of the client's cgroup and of that one's ancestors, nearest first.
+    pub cgroups: Vec<u64>,
+    /// The path of the client's cgroup; `None` if it can't be seen.
+    pub cgroup: Option<PathBuf>,
 }
 
 /// Tells owners apart.
@@ -59,6 +74,15 @@ pub struct Tenants {
     subordinate: SubordinateIds,
     /// `uid_map` of the daemon's own user namespace.
     own_uid_map: String,
+}
+
+/// What the files of a process say of it.
+struct Process {
+    uid_map: String,
+    is_in_nested_pid_namespace: bool,
+    cgroup: ProcessCgroup,
+    /// The user who made its user namespace, as [`user_namespace::owner`] finds it.
+    namespace_owner: io::Result<Option<u32>>,
 }
 
 impl Tenants {
@@ -70,67 +94,88 @@ impl Tenants {
     }
 
     /// The owner of a connection whose peer was user `uid` in process `pid` when it connected.
-    pub fn of_peer(&mut self, socket: &impl AsFd, uid: u32, pid: i32) -> Tenant {
-        if let Some(range) = self.subordinate.range_of(uid) {
-            // A container manager run by root takes its ranges from root's, or from those of a name
-            // that no account has.
-            let user = range.uid.filter(|user| *user != 0);
-            return user.map_or(Tenant::Range(range.first), Tenant::User);
-        }
-        let process = getsockopt(&socket.as_fd(), sockopt::PeerPidfd);
-        let owner = self.of_process(uid, pid);
+    pub fn of_peer(&mut self, socket: &impl AsFd, uid: u32, pid: i32) -> Admitted {
+        let pidfd = getsockopt(&socket.as_fd(), sockopt::PeerPidfd);
+        let process = Process::of(pid);
         // If the process lives, its number was not given to another one while the files were read.
-        // A client could end its process at once to be looked at as another one. So these clients
-        // share one budget, and none of them is root.
-        match process {
-            Ok(process) if is_alive(&process) => owner.unwrap_or_else(|_| of_uid(uid)),
-            _ => Tenant::Gone,
+        // A process without a number is in another PID namespace, and none that `/proc` shows.
+        if pid == 0 || !pidfd.is_ok_and(|pidfd| is_alive(&pidfd)) {
+            return Admitted { tenant: Tenant::Gone, cgroups: Vec::new(), cgroup: None };
         }
+        let tenant = match (self.of_subordinate(uid), &process) {
+            (Some(tenant), _) => tenant,
+            (None, Ok(process)) => self.of_process(uid, process),
+            // `/proc` hides the processes of others (`hidepid`): nothing proves that it is root.
+            (None, Err(_)) if uid == 0 => Tenant::Container(cgroup::UNSEEN),
+            (None, Err(_)) => Tenant::User(uid),
+        };
+        let cgroup = process.map(|process| process.cgroup).ok();
+        let cgroups = cgroup.as_ref().map(ProcessCgroup::ids).unwrap_or_default();
+        Admitted { tenant, cgroups, cgroup: cgroup.map(|cgroup| cgroup.path()) }
     }
 
+    /// The owner of a subordinate id.
+    fn of_subordinate(&mut self, uid: u32) -> Option<Tenant> {
+        let range = self.subordinate.range_of(uid)?;
+        // A container manager run by root takes its ranges from root's, or from those of a name
+        // that no account has.
+        let user = range.uid.filter(|user| *user != 0);
+        Some(user.map_or(Tenant::Range(range.first), Tenant::User))
+    }
+
+    fn of_process(&mut self, uid: u32, process: &Process) -> Tenant {
+        match process.namespace_owner(uid, &self.own_uid_map) {
+            Some(owner) if owner != 0 && uid != 0 => {
+                self.of_subordinate(owner).unwrap_or(Tenant::User(owner))
+            }
+            None if !process.is_in_nested_pid_namespace && uid == 0 => Tenant::Root,
+            None if !process.is_in_nested_pid_namespace => Tenant::User(uid),
+            _ => Tenant::Container(process.cgroup.container()),
+        }
+    }
+}
+
+impl Process {
     /// # Errors
-    /// The process has ended, or `/proc` hides the processes of others (`hidepid`).
-    fn of_process(&self, uid: u32, pid: i32) -> io::Result<Tenant> {
-        let uid_map = fs::read_to_string(format!("/proc/{pid}/uid_map"))?;
-        if uid_map != self.own_uid_map {
-            return Ok(of_range(&uid_map, uid));
+    /// The process has ended, or `/proc` hides it.
+    fn of(pid: i32) -> io::Result<Self> {
+        let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}"));
+        Ok(Self {
+            uid_map: read("uid_map")?,
+            is_in_nested_pid_namespace: is_in_nested_pid_namespace(&read("status")?),
+            cgroup: ProcessCgroup::of(pid)?,
+            namespace_owner: user_namespace::owner(pid),
+        })
+    }
+
+    /// The user who made its user namespace: 0 for root, and if nothing tells. `None` if it is in
+    /// the daemon's own.
+    fn namespace_owner(&self, uid: u32, own_uid_map: &str) -> Option<u32> {
+        match self.namespace_owner {
+            Ok(owner) => owner,
+            Err(_) if self.uid_map == own_uid_map => None,
+            // Any user may map its own id alone, without help.
+            Err(_) => {
+                let alone = is_alone(&self.uid_map, uid).then_some(uid);
+                Some(self.cgroup.user().or(alone).unwrap_or(0))
+            }
         }
-        if is_in_nested_pid_namespace(&fs::read_to_string(format!("/proc/{pid}/status"))?) {
-            return Ok(Tenant::Container(cgroup::id_of_container(pid).unwrap_or(0)));
-        }
-        Ok(if uid == 0 { Tenant::Root } else { Tenant::User(uid) })
     }
 }
 
-/// The owner of an id of which nothing else is known. Uid 0 is not proven to be root.
-const fn of_uid(uid: u32) -> Tenant {
-    if uid == 0 { Tenant::Range(0) } else { Tenant::User(uid) }
-}
-
-/// The owner of an id in another user namespace: the user, if the namespace maps that one alone, as
-/// any user may do without help. Who may map a range is root, or has subordinate ids.
-fn of_range(uid_map: &str, uid: u32) -> Tenant {
-    let numbers = |line: &str| {
+/// Whether a user namespace maps this id, and none beside it.
+fn is_alone(uid_map: &str, uid: u32) -> bool {
+    let numbers = |line: &str| -> Option<(u32, u32)> {
         let mut words = line.split_whitespace().skip(1).map(str::parse);
         Some((words.next()?.ok()?, words.next()?.ok()?))
     };
-    let mut ranges = uid_map.lines().filter_map(numbers);
-    let holds = |&(first, count): &(u32, u32)| uid.checked_sub(first).is_some_and(|at| at < count);
-    match ranges.find(holds) {
-        Some((first, 2..)) => Tenant::Range(first),
-        _ => of_uid(uid),
-    }
+    uid_map.lines().filter_map(numbers).any(|range| range == (uid, 1))
 }
 
 /// Whether a process has more ids than the one in the PID namespace of `/proc`.
 fn is_in_nested_pid_namespace(status: &str) -> bool {
     let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     ids.is_none_or(|ids| ids.split_whitespace().count() != 1)
-}
-
-/// Whether the process that connected a socket has not ended.
-pub fn peer_is_alive(socket: &impl AsFd) -> bool {
-    getsockopt(&socket.as_fd(), sockopt::PeerPidfd).is_ok_and(|process| is_alive(&process))
 }
 
 /// Whether the process of a pidfd has not ended.
@@ -144,19 +189,63 @@ mod tests {
     use super::*;
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 
+    fn tenants() -> Tenants {
+        Tenants { own_uid_map: "0 0 4294967295\n".into(), ..Tenants::new().unwrap() }
+    }
+
+    /// The daemon may look at the namespace.
     #[test]
-    fn of_range__the_range_that_holds_the_id() {
-        // Rootless Podman, without its line in /etc/subuid.
-        let podman = "         0       1000          1\n         1     100000      65536\n";
-        assert_eq!(of_range(podman, 1000), Tenant::User(1000));
-        assert_eq!(of_range(podman, 100_000), Tenant::Range(100_000));
-        assert_eq!(of_range(podman, 165_535), Tenant::Range(100_000));
-        assert_eq!(of_range(podman, 165_536), Tenant::User(165_536));
+    fn of_process__the_user_who_made_the_namespace() {
+        let mut tenants = tenants();
+        let process = |owner| Process {
+            uid_map: "0 3000000 65536\n".into(),
+            is_in_nested_pid_namespace: true,
+            cgroup: ProcessCgroup::of(std::process::id() as i32).unwrap(),
+            namespace_owner: Ok(owner),
+        };
+        assert_eq!(tenants.of_process(3_000_000, &process(Some(1_003))), Tenant::User(1_003));
+        // Root's containers have a cgroup each, and so has a container with the host's ids.
+        for (uid, owner) in [(3_000_000, Some(0)), (0, Some(0)), (0, Some(1_003)), (0, None)] {
+            let tenant = tenants.of_process(uid, &process(owner));
+            assert!(matches!(tenant, Tenant::Container(_)), "{tenant:?}");
+        }
+    }
+
+    /// The packaged daemon may not look at the namespaces of others.
+    #[test]
+    fn of_process__of_a_namespace_that_is_out_of_sight() {
+        let mut tenants = tenants();
+        let mut of = |uid, uid_map: &str, cgroup: &str| {
+            let process = Process {
+                uid_map: uid_map.into(),
+                is_in_nested_pid_namespace: false,
+                cgroup: ProcessCgroup::at(cgroup),
+                namespace_owner: Err(io::ErrorKind::PermissionDenied.into()),
+            };
+            tenants.of_process(uid, &process)
+        };
+        let session = "/user.slice/user-1003.slice/session-1.scope";
+        // Two ranges of one user, and an id of a nested namespace.
+        for (uid, map) in [
+            (3_000_000, "0 3000000 65536"),
+            (3_100_000, "0 3100000 65536"),
+            (3_100_001, "0 3100001 1"),
+        ] {
+            assert_eq!(of(uid, map, session), Tenant::User(1_003));
+        }
+        assert_eq!(of(1_003, "0 1003 1\n1 3000000 9", "/slurm/a"), Tenant::User(1_003));
+        // Cgroups that a container may make don't tell containers apart.
+        for (uid, cgroup) in [(3_000_000, "/a"), (3_000_001, "/a/b.scope"), (3_100_000, "/a/c/d")] {
+            let tenant = of(uid, "0 3000000 200000", cgroup);
+            assert_eq!(tenant, Tenant::Container(cgroup::UNSEEN), "{cgroup}");
+        }
         // A namespace that maps root is no root.
-        assert_eq!(of_range("0 0 65536", 0), Tenant::Range(0));
-        assert_eq!(of_range("0 0 1", 0), Tenant::Range(0));
-        assert_eq!(of_range("", 0), Tenant::Range(0));
-        assert_eq!(of_range("a b c\n0 9", 9), Tenant::User(9));
+        for map in ["0 0 65536", "0 0 1", "a b c"] {
+            let tenant = of(0, map, session);
+            assert!(matches!(tenant, Tenant::Container(_)), "{tenant:?}");
+        }
+        assert_eq!(of(0, "0 0 4294967295\n", session), Tenant::Root);
+        assert_eq!(of(1_003, "0 0 4294967295\n", "/a"), Tenant::User(1_003));
     }
 
     #[test]
@@ -173,12 +262,13 @@ mod tests {
             socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap();
         let mut tenants = Tenants::new().unwrap();
         let pid = std::process::id() as i32;
-        assert_eq!(tenants.of_peer(&here, 0, pid), Tenant::Root);
-        assert_eq!(tenants.of_peer(&here, 1000, pid), Tenant::User(1000));
+        let mut of = |uid, pid| tenants.of_peer(&here, uid, pid).tenant;
+        assert_eq!(of(0, pid), Tenant::Root);
+        assert_eq!(of(1000, pid), Tenant::User(1000));
         // Its files can't be read, but it lives: not root.
-        assert_eq!(tenants.of_peer(&here, 0, -1), Tenant::Range(0));
+        assert_eq!(of(0, -1), Tenant::Container(cgroup::UNSEEN));
         // Nothing says that this process lives.
         let unrelated = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        assert_eq!(tenants.of_peer(&unrelated, 0, pid), Tenant::Gone);
+        assert_eq!(tenants.of_peer(&unrelated, 0, pid).tenant, Tenant::Gone);
     }
 }

@@ -6,7 +6,7 @@
 //! has a thread of its own: it never waits for others.
 
 use super::{
-    internal,
+    internal, passed_descriptors,
     quota::{Budget, CONNECTIONS, Held},
     socket_addresses::{self, NetworkNamespace, UdpEndpoints},
     tenant::Tenant,
@@ -72,7 +72,7 @@ enum Place {
     Served(#[expect(dead_code, reason = "held until it is dropped")] Held),
     /// Over the limit. The client gets this refusal.
     Refused(Refusal, #[expect(dead_code, reason = "as above")] OwnedSemaphorePermit),
-    /// Too many are over the limit.
+    /// Too many are over the limit, or the client's process has ended.
     Surplus,
 }
 
@@ -80,6 +80,11 @@ impl ConnectionSlot {
     /// Whether the client gets no reply at all.
     pub const fn is_surplus(&self) -> bool {
         matches!(self.place, Place::Surplus)
+    }
+
+    /// Whether the client's requests are handled.
+    pub const fn is_served(&self) -> bool {
+        matches!(self.place, Place::Roots | Place::Served(_))
     }
 
     /// The refusal of a client over the limit.
@@ -133,6 +138,7 @@ impl User {
     /// Takes a place for another connection.
     pub fn slot(&self) -> ConnectionSlot {
         let place = match self.connections.take(self.tenant, 1) {
+            _ if self.tenant == Tenant::Gone => Place::Surplus,
             Ok(held) => Place::Served(held),
             Err(_) if self.tenant == Tenant::Root => Place::Roots,
             Err(refusal) => match self.refused.clone().try_acquire_owned() {
@@ -165,8 +171,12 @@ impl User {
         endpoints.await.unwrap_or_else(|_| Err(internal("its thread for descriptors has ended")))
     }
 
-    /// Closes a connection and the unread descriptors in it, when it is the owner's turn.
+    /// Closes a connection: at once if it can't have unread descriptors, so that those beyond the
+    /// budget don't pile up. Otherwise when it is the owner's turn.
     pub fn close(&self, connection: OwnedFd, slot: ConnectionSlot) {
+        if !passed_descriptors::are_allowed(&connection) {
+            return;
+        }
         // The end of the event loop drops tasks that wait. It must not close descriptors then: the
         // end of the process does that without waiting.
         let connection = ManuallyDrop::new(connection);
@@ -265,6 +275,7 @@ mod tests {
         assert!(users.of(Tenant::User(1001)).slot().refusal().is_none(), "another owner's limit");
         slots.clear();
         assert!(user.slot().refusal().is_none());
+        assert!(users.of(Tenant::Gone).slot().is_surplus(), "a process that has ended");
     }
 
     #[tokio::test(flavor = "current_thread")]

@@ -15,6 +15,7 @@ use nix::{
 use std::{
     fs::{self, File},
     io::Write,
+    net::UdpSocket,
     os::{fd::AsFd, unix::process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -24,7 +25,7 @@ use testbed::{Daemon, Family, PORT, Pair, Process, TIMEOUT, wait_for};
 crate::trials! { if missing_for_cgroups:
     tenants__subordinate_ids_have_the_budget_of_their_user,
     tenants__four_owners_leave_room_for_a_fifth_and_root,
-    tenants__a_user_namespace_is_one_owner,
+    tenants__user_namespaces_have_the_budget_of_their_user,
     tenants__root_of_a_pid_namespace_is_not_root,
     tenants__users_of_a_pid_namespace_are_not_those_of_the_host,
     tenants__many_users_make_few_threads,
@@ -34,6 +35,8 @@ crate::trials! { if missing_for_cgroups:
 const JOBS_OF_OWNER: usize = 256;
 /// A user whose id is in no range.
 const OTHER: libc::uid_t = 1_002;
+/// The user who makes the tests' user namespaces.
+const OF_NAMESPACES: libc::uid_t = 1_003;
 /// The first of the ids that the tests take for containers.
 pub const SUBORDINATE: libc::uid_t = 3_000_000;
 
@@ -104,8 +107,9 @@ fn tenants__four_owners_leave_room_for_a_fifth_and_root() -> Result<()> {
     Ok(())
 }
 
-/// As containers have them whose manager writes no /etc/subuid.
-fn tenants__a_user_namespace_is_one_owner() -> Result<()> {
+/// As containers have them whose manager writes no /etc/subuid: also with several ranges, a user
+/// has the budget of one.
+fn tenants__user_namespaces_have_the_budget_of_their_user() -> Result<()> {
     const AS: &str = "setpriv --clear-groups --reuid";
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
@@ -115,6 +119,7 @@ fn tenants__a_user_namespace_is_one_owner() -> Result<()> {
     // Root inside is an ordinary user outside.
     let roots = in_user_namespace(
         &pair,
+        SUBORDINATE,
         &format!("{AS} 0 {ask} && {AS} 0 {program} stop --socket {socket}"),
     )?;
     let job: JobInfo = serde_json::from_slice(&roots.stdout)?;
@@ -124,26 +129,31 @@ fn tenants__a_user_namespace_is_one_owner() -> Result<()> {
     a.stats().context("the daemon should run on")?;
     let all = JOBS_OF_OWNER - 1;
     let loops = format!("i=0; while [ $i -lt {all} ]; do {AS} 5 {ask} || exit 7; i=$((i+1)); done");
-    let created = in_user_namespace(&pair, &loops)?;
+    let created = in_user_namespace(&pair, SUBORDINATE, &loops)?;
     ensure!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
-    let refused = in_user_namespace(&pair, &format!("{AS} 6 {ask}"))?;
-    let told = String::from_utf8_lossy(&refused.stderr);
-    ensure!(!refused.status.success(), "two users of a namespace are two owners");
-    ensure!(told.contains("ids from 3000000 on has 256 jobs, the limit"), "{told}");
+    for first in [SUBORDINATE, SUBORDINATE + 100_000] {
+        let refused = in_user_namespace(&pair, first, &format!("{AS} 6 {ask}"))?;
+        let told = String::from_utf8_lossy(&refused.stderr);
+        ensure!(!refused.status.success(), "the ids from {first} on are another owner");
+        let owner = format!("user {OF_NAMESPACES} has 256 jobs, the limit");
+        ensure!(told.contains(&owner), "{told}");
+    }
+    ensure!(create_all(OF_NAMESPACES, a.socket())? == 0, "their user is another owner");
     expect_room(a.socket())
 }
 
-/// Runs a shell's line in a user namespace with ids from [`SUBORDINATE`] on.
-fn in_user_namespace(pair: &Pair, line: &str) -> Result<Output> {
-    let mut command = pair.a.namespace.command("unshare");
-    command.args(["--user", "--keep-caps", "sh", "-c", &format!("read go; {line}")]);
+/// Runs a shell's line in a user namespace of [`OF_NAMESPACES`] with 65,536 ids.
+fn in_user_namespace(pair: &Pair, first: libc::uid_t, line: &str) -> Result<Output> {
+    let mut command = pair.a.namespace.command("setpriv");
+    command.args(["--clear-groups", "--reuid", &OF_NAMESPACES.to_string()]);
+    command.args(["unshare", "--user", "--keep-caps", "sh", "-c", &format!("read go; {line}")]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
     let file = |name: &str| PathBuf::from(format!("/proc/{}/{name}", child.id()));
     let own = fs::read_link("/proc/self/ns/user")?;
     wait_for("the user namespace", || Ok((fs::read_link(file("ns/user"))? != own).then_some(())))?;
     for name in ["uid_map", "gid_map"] {
-        fs::write(file(name), format!("0 {SUBORDINATE} 65536"))?;
+        fs::write(file(name), format!("0 {first} 65536"))?;
     }
     child.stdin.take().context("no input")?.write_all(b"go\n")?;
     Ok(child.wait_with_output()?)
@@ -240,6 +250,11 @@ fn tenants__many_users_make_few_threads() -> Result<()> {
     let threads = status.lines().find_map(|line| line.strip_prefix("Threads:"));
     let threads: usize = threads.context("no count of threads")?.trim().parse()?;
     ensure!(threads <= THREADS_MAX, "{USERS} users make {threads} threads");
+    // All of them are connected, and root is served.
+    let socket = pair.a.namespace.enter(|| Ok(UdpSocket::bind("0.0.0.0:0")?))?;
+    let root = Client::connect(a.socket()).context("root's connection")?;
+    root.receiver_open(socket.as_fd()).context("root's receiver")?;
+    root.job_create(None, None, None).context("root's job")?;
     drop(clients);
     a.stop()
 }

@@ -2,7 +2,6 @@
 
 use super::{
     super::{
-        cgroup,
         clock::monotonic_ns,
         connection::{Answer, Peer},
         flows::FlowRecord,
@@ -168,12 +167,9 @@ impl Host {
     /// The job of a sender: the user's one with this id, that of its cgroup, or a new one that ends
     /// with its last socket. Returns whether the job is new.
     fn job_of_sender(&mut self, id: Option<u32>, peer: Peer) -> Result<(usize, bool), Refusal> {
-        // Most hosts bind no job, and need not read the cgroups of every sender.
-        let cgroups = match self.jobs.are_bound() {
-            true => cgroup::ids_of_process(peer.pid),
-            false => Vec::new(),
-        };
-        let own = self.jobs.of_cgroups(&cgroups).map(|(index, job)| (index, job.id));
+        let session = self.sessions.of_peer(peer)?;
+        let own = self.jobs.of_cgroups(session.connection.cgroups());
+        let own = own.map(|(index, job)| (index, job.id));
         // Refused as a mistake of the request: a library that went on in userspace would send
         // packets that egress drops.
         if let Some((_, own)) = own

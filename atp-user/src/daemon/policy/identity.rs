@@ -16,15 +16,21 @@ const GROUPS_MAX: usize = 1_024;
 pub struct Identity {
     /// The owner.
     pub tenant: Tenant,
-    /// The user.
-    pub uid: u32,
     /// The groups of the process.
     pub groups: Vec<u32>,
     /// The cgroup of the process, from the root of all; `None` if it can't be seen.
     pub cgroup: Option<PathBuf>,
+    /// The ids of that cgroup and of its ancestors, nearest first.
+    pub cgroup_ids: Vec<u64>,
 }
 
 impl Identity {
+    /// A client of which only the owner is known.
+    #[cfg(test)]
+    pub const fn of(tenant: Tenant) -> Self {
+        Self { tenant, groups: Vec::new(), cgroup: None, cgroup_ids: Vec::new() }
+    }
+
     /// The user that a rule can name; `None` in a container, whose image chooses users and groups.
     pub fn user(&self) -> Option<u32> {
         match self.tenant {
@@ -109,7 +115,7 @@ mod tests {
 
     #[test]
     fn user__containers_have_none() {
-        let of = |tenant| Identity { tenant, uid: 0, groups: vec![5], cgroup: None };
+        let of = |tenant| Identity { groups: vec![5], ..Identity::of(tenant) };
         assert_eq!((of(Tenant::Root).user(), of(Tenant::Root).groups()), (Some(0), &[5][..]));
         for tenant in [Tenant::Container(9), Tenant::Range(0), Tenant::Gone] {
             assert_eq!((of(tenant).user(), of(tenant).groups()), (None, &[][..]));
