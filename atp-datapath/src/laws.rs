@@ -113,27 +113,21 @@ impl Laws {
         None
     }
 
-    /// Writes the target loss rate, the advice and Rmax of a lane's law, and returns the law as the
-    /// programs left it. A program may be changing it: some fields can be older than others, and
-    /// Rmax can be overwritten until the next exchange.
-    pub fn exchange(
-        &self,
-        lane: u16,
-        tlr: Share,
-        advice: ReceivedAdvice,
-        rate_max: Rate,
-    ) -> LaneLaw {
+    /// Writes the inputs of a lane's law, and returns the law as the programs left it. A program may
+    /// be changing it: some fields can be older than others, and Rmax can be overwritten until the
+    /// next exchange.
+    pub fn exchange(&self, lane: u16, inputs: &LawInputs) -> LaneLaw {
+        let LawInputs { tlr, advice, rate_max, dscp_by_queue } = *inputs;
+        let word = |at| self.memory.u32(usize::from(lane), at);
+        let words = |at| self.memory.u64(usize::from(lane), at);
         let rate_max_at = offset_of!(LaneLaw, lane) + Lane::RATE_MAX_AT;
-        let stored = self.memory.u64(usize::from(lane), rate_max_at);
-        stored.store(rate_max.bytes_per_s(), Relaxed);
-        let tlr_at = offset_of!(LaneLaw, tlr_q16);
-        self.memory.u32(usize::from(lane), tlr_at).store(tlr.q16(), Relaxed);
-        let advice_at = offset_of!(LaneLaw, advice);
-        self.memory.u32(usize::from(lane), advice_at).store(advice.advice, Relaxed);
-        let received_at = offset_of!(LaneLaw, received_ns);
-        self.memory.u64(usize::from(lane), received_at).store(advice.received_ns, Relaxed);
-        let acks_lost_at = offset_of!(LaneLaw, acks_lost_q16);
-        self.memory.u32(usize::from(lane), acks_lost_at).store(advice.acks_lost_q16, Relaxed);
+        words(rate_max_at).store(rate_max.bytes_per_s(), Relaxed);
+        let dscp_by_queue = u64::from_ne_bytes(dscp_by_queue);
+        words(offset_of!(LaneLaw, dscp_by_queue)).store(dscp_by_queue, Relaxed);
+        word(offset_of!(LaneLaw, tlr_q16)).store(tlr.q16(), Relaxed);
+        word(offset_of!(LaneLaw, advice)).store(advice.advice, Relaxed);
+        words(offset_of!(LaneLaw, received_ns)).store(advice.received_ns, Relaxed);
+        word(offset_of!(LaneLaw, acks_lost_q16)).store(advice.acks_lost_q16, Relaxed);
         let mut law: LaneLaw = bytemuck::Zeroable::zeroed();
         let words: &mut [u64] = bytemuck::cast_slice_mut(bytemuck::bytes_of_mut(&mut law));
         for (at, word) in words.iter_mut().enumerate() {
@@ -141,6 +135,19 @@ impl Laws {
         }
         law
     }
+}
+
+/// The inputs of a lane's law that the daemon knows.
+#[derive(Clone, Copy, Debug)]
+pub struct LawInputs {
+    /// The target loss rate.
+    pub tlr: Share,
+    /// The advice that the sender received.
+    pub advice: ReceivedAdvice,
+    /// Rmax.
+    pub rate_max: Rate,
+    /// The DSCP of each queue at the switches.
+    pub dscp_by_queue: [u8; 8],
 }
 
 /// A lane's law, locked by the daemon.

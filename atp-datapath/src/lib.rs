@@ -41,7 +41,7 @@ pub use attach::{AttachKind, EGRESS, INGRESS, XDP, XdpMode, has_daemon};
 pub use error::DatapathError;
 pub use interface::interface_speed;
 pub use lanes::{Lanes, Sent};
-pub use laws::Laws;
+pub use laws::{LawInputs, Laws};
 pub use load::KERNEL_NEEDED;
 pub use log::PacketLog;
 pub use log_line::TARGET as LOG_TARGET;

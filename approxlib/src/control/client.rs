@@ -90,9 +90,9 @@ impl ClientError {
     /// the request itself was refused, because that is an error of the caller, and if the policy of
     /// the operator forbids it.
     pub(crate) fn allows_userspace(&self) -> bool {
-        use RefusalKind::{BadRequest, NotAllowed, UnknownJob};
+        use RefusalKind::{BadRequest, UnknownJob};
         match self {
-            Self::Refused(refusal) => !matches!(refusal.kind, BadRequest | UnknownJob | NotAllowed),
+            Self::Refused(refusal) => !matches!(refusal.kind, BadRequest | UnknownJob),
             _ => true,
         }
     }

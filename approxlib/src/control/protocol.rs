@@ -287,7 +287,8 @@ pub struct Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RefusalKind {
-    /// The request is malformed, contradictory, or names a job that its caller can't send for.
+    /// The request is malformed, contradictory, names a job that its caller can't send for, or
+    /// asks for more than the operator's policy allows.
     BadRequest,
     /// There is no job with this id.
     UnknownJob,
@@ -297,8 +298,6 @@ pub enum RefusalKind {
     InUse,
     /// A limit of jobs, flows, lanes or connections is reached, of this host or of this user.
     NoRoom,
-    /// The operator's policy doesn't allow it.
-    NotAllowed,
     /// The socket belongs to a network namespace that the daemon doesn't serve.
     OtherNamespace,
     /// The socket's packets leave by an interface without the daemon's programs.

@@ -385,6 +385,7 @@ impl Lane {
     /// Makes the changes of the rate that don't wait for an evaluation.
     fn begin(&mut self, view: &View, counters: &impl Counters) {
         self.advice.expire(view.now_ns, view.rtt);
+        self.rate = self.limited(self.rate);
         if view.rtt.min_ns > 0 || self.epochs_evaluated > 0 {
             self.first_window = PodBool::FALSE;
         }

@@ -2,7 +2,7 @@ use crate::laws::lane::Lane;
 use bytemuck::{Pod, Zeroable};
 
 /// A lane's controller, if the eBPF programs run it (`--epochs kernel`). The daemon writes it once,
-/// when the lane opens. From then on it writes only the target.
+/// when the lane opens. From then on it writes only the inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct LaneLaw {
@@ -25,7 +25,7 @@ pub struct LaneLaw {
     pub acks_lost_q16: u32,
     /// Zero.
     pub reserved: u32,
-    /// The DSCP of each queue at the switches.
+    /// The DSCP of each queue at the switches; written by the daemon.
     pub dscp_by_queue: [u8; 8],
 }
 

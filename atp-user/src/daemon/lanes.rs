@@ -4,6 +4,7 @@
 mod limits;
 
 pub use limits::LaneLimits;
+use limits::Use;
 
 use approxlib::control::JobUser;
 use atp_common::{
@@ -17,7 +18,7 @@ use atp_common::{
     },
     units::{Rate, Share},
 };
-use atp_datapath::{Lanes, Laws, RateChange, Sent};
+use atp_datapath::{Lanes, LawInputs, Laws, RateChange, Sent};
 use slab::Slab;
 use std::time::Duration;
 use switch_profiles::Profile;
@@ -31,6 +32,10 @@ pub struct ActiveLane {
     pub group: u8,
     /// The operator's limits.
     limits: LaneLimits,
+    /// The use that it makes of a rate that it shares.
+    used: Use,
+    /// When the programs ran its law last, if they do.
+    ran_ns: u64,
     /// The lane's HTB class, if that is the backend.
     htb_class: u32,
     /// The values last written to the datapath.
@@ -118,6 +123,8 @@ impl LaneTable {
             flow: new.flow,
             group: new.group,
             limits,
+            used: Use::default(),
+            ran_ns: 0,
             htb_class: lanes.htb_class(index),
             written: LaneControl::default(),
             tlr: new.tlr,
@@ -201,7 +208,7 @@ impl LaneTable {
         let mut changes = Vec::new();
         let rested_ns = std::mem::replace(&mut self.ticked_ns, tick.now_ns);
         self.ticks = self.ticks.wrapping_add(1);
-        self.divide_shares();
+        self.divide_shares(tick);
         for (index, lane) in &mut self.lanes {
             let index = index as u16;
             let turn = self.ticks.wrapping_add(index.into());
@@ -278,9 +285,16 @@ impl ActiveLane {
         progress: GroupProgress,
         advice: ReceivedAdvice,
     ) {
-        self.tlr = self.limits.allowed(progress).target_loss_rate(self.law.rules());
+        self.tlr = progress.target_loss_rate(self.law.rules()).min(self.limits.tlr_max);
         if let Some(laws) = tick.laws {
-            self.law = laws.exchange(index, self.tlr, advice, self.limits.rate_max_now).lane;
+            let inputs = LawInputs {
+                tlr: self.tlr,
+                advice,
+                rate_max: self.limits.rate_max_now,
+                dscp_by_queue: self.dscp_by_queue(tick.profile),
+            };
+            let left = laws.exchange(index, &inputs);
+            (self.law, self.ran_ns) = (left.lane, left.ran_ns);
             return;
         }
         self.law.set_rate_max(self.limits.rate_max_now);
@@ -323,6 +337,11 @@ impl ActiveLane {
         self.limits.queue(self.law.queue())
     }
 
+    /// The DSCPs of the queues that the law may choose.
+    fn dscp_by_queue(&self, profile: &Profile) -> [u8; 8] {
+        std::array::from_fn(|queue| profile.dscp_of_queue(self.limits.queue(queue as u8)))
+    }
+
     fn control(&self, profile: &Profile) -> LaneControl {
         let queue = self.queue();
         LaneControl {
@@ -350,9 +369,7 @@ impl ActiveLane {
             received_ns: 0,
             acks_lost_q16: 0,
             reserved: 0,
-            dscp_by_queue: std::array::from_fn(|queue| {
-                profile.dscp_of_queue(self.limits.queue(queue as u8))
-            }),
+            dscp_by_queue: self.dscp_by_queue(profile),
         }
     }
 
@@ -477,6 +494,8 @@ mod tests {
             flow: 0,
             group: 0,
             limits: LaneLimits::of(Limits::NONE, None, Rate::MAX),
+            used: Use::default(),
+            ran_ns: 0,
             htb_class: 0,
             written: LaneControl::default(),
             tlr: Share::ZERO,

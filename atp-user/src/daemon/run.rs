@@ -169,6 +169,9 @@ const SAFE_RATE_BYTES_PER_S: u64 = 125_000;
 pub async fn run(options: Options) -> Result<()> {
     let profile = options.profile.clone().unwrap_or_default();
     let policy = options.policy.as_deref().map(Policy::load).transpose()?.unwrap_or_default();
+    if let Some(path) = &options.policy {
+        tracing::info!(path = %path.display(), rules = policy.rules(), "policy read");
+    }
     let activated = systemd::activated_socket()?;
     raise_descriptor_limit();
     let mut locks = Vec::new();

@@ -13,7 +13,7 @@ use atp_common::{
     units::{PodBool, Rate, Share},
     wire::{Advice, Fields, Flags, Header, Kind},
 };
-use atp_datapath::Lanes;
+use atp_datapath::{Lanes, LawInputs};
 use atp_tests::{
     capability::Suite,
     packets::{Parsed, Shape, data_fields},
@@ -114,7 +114,8 @@ struct Given {
 
 fn exchange(rig: &Rig, given: Given) -> LaneLaw {
     let Given { tlr, advice, rate_max } = given;
-    rig.datapath.laws().expect("loaded").exchange(LANE, tlr, advice, rate_max)
+    let inputs = LawInputs { tlr, advice, rate_max, dscp_by_queue: DSCP_BY_QUEUE };
+    rig.datapath.laws().expect("loaded").exchange(LANE, &inputs)
 }
 
 /// The programs' counters. The programs also open the next epoch's cell.

@@ -17,15 +17,11 @@ impl Host {
     /// Replaces the policy. Jobs and lanes stay; open lanes follow the new limits.
     pub fn set_policy(&mut self, policy: Policy) {
         self.policy = policy;
-        let lanes: Vec<_> = self
-            .flows
-            .iter()
-            .flat_map(|flow| flow.entry.lanes.map(|lane| (flow.session, lane)))
-            .filter(|(_, lane)| *lane != LANE_NONE)
-            .collect();
-        for (session, lane) in lanes {
-            let limits = self.lane_limits(session);
-            self.lanes.set_limits(lane, limits);
+        for flow in self.flows.iter() {
+            let limits = self.lane_limits(flow.session);
+            for lane in flow.entry.lanes.into_iter().filter(|lane| *lane != LANE_NONE) {
+                self.lanes.set_limits(lane, limits.clone());
+            }
         }
     }
 

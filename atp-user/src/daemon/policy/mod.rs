@@ -13,7 +13,7 @@ mod split;
 pub use identity::{Identity, groups_of_peer};
 pub use parse::PolicyError;
 pub use reload::Reload;
-pub use split::{Demand, split};
+pub use split::split;
 
 use super::{refuse, tenant::Tenant};
 use approxlib::control::{Refusal, RefusalKind};
@@ -115,17 +115,13 @@ impl Policy {
         let Some((subject, limits)) = self.of(client) else { return Ok(()) };
         match limits.jobs_max {
             None => Ok(()),
-            Some(0) => refuse(
-                RefusalKind::NotAllowed,
-                format!("this host's policy allows {subject} no job: ask its operator"),
-            ),
+            Some(0) => {
+                forbid(format!("this host's policy allows {subject} no job: ask its operator"))
+            }
             Some(most) if jobs(&subject) < most as usize => Ok(()),
-            Some(most) => refuse(
-                RefusalKind::NotAllowed,
-                format!(
-                    "{subject} has as many jobs as this host's policy allows, {most}: end one first"
-                ),
-            ),
+            Some(most) => forbid(format!(
+                "{subject} has as many jobs as this host's policy allows, {most}: end one first"
+            )),
         }
     }
 
@@ -135,23 +131,17 @@ impl Policy {
         let least = limits.msr_min;
         if msr < least {
             let (msr, least) = (ratio(msr), ratio(least));
-            return refuse(
-                RefusalKind::NotAllowed,
-                format!(
-                    "the MSR {msr} is below {least}, the least that this host's policy allows \
+            return forbid(format!(
+                "the MSR {msr} is below {least}, the least that this host's policy allows \
                      {subject}: ask for {least} or more"
-                ),
-            );
+            ));
         }
         if msr.is_exact() && limits.queue_highest > 0 {
             let queue = limits.queue_highest;
-            return refuse(
-                RefusalKind::NotAllowed,
-                format!(
-                    "an MSR of 1 needs queue 0, and queue {queue} is the highest that this host's \
+            return forbid(format!(
+                "an MSR of 1 needs queue 0, and queue {queue} is the highest that this host's \
                      policy allows {subject}: ask for less than 1"
-                ),
-            );
+            ));
         }
         Ok(())
     }
@@ -166,7 +156,7 @@ impl Rule {
     fn subject(&self, client: &Identity) -> Option<Subject> {
         let user = client.user().filter(|user| self.users.contains(user)).map(Subject::User);
         user.or_else(|| {
-            let group = client.groups().iter().find(|group| self.groups.contains(group));
+            let group = self.groups.iter().find(|group| client.groups().contains(group));
             group.copied().map(Subject::Group)
         })
         .or_else(|| {
@@ -174,6 +164,12 @@ impl Rule {
             self.cgroups.iter().find(|cgroup| own.starts_with(cgroup)).cloned().map(Subject::Cgroup)
         })
     }
+}
+
+/// Refuses as a mistake of the request. A library of any version fails then, and doesn't go on in
+/// userspace.
+fn forbid<T>(message: String) -> Result<T, Refusal> {
+    refuse(RefusalKind::BadRequest, message)
 }
 
 /// An MSR for people.

@@ -70,6 +70,13 @@ impl Policy {
                           cgroups";
             return Err((others.span().start, reason.into()));
         }
+        for rule in rules.iter().chain(&others) {
+            let text = rule.get_ref();
+            if text.msr_min.is_exact() && text.queue_highest > 0 {
+                let reason = "an MSR of 1 needs queue 0: leave out msr_min or queue_highest";
+                return Err((rule.span().start, reason.into()));
+            }
+        }
         for rule in &rules {
             if !rule.get_ref().names_somebody() {
                 let reason = "the rule names nobody: give users, groups or cgroups";
@@ -313,6 +320,7 @@ mod tests {
             ("[[rule]]\ncgroups = [\"/etc\"]\n[others]", 2, "is no cgroup"),
             ("[[rule]]\ncgroups = [\"a\"]\n[others]", 2, "is no cgroup"),
             ("\n[[rule]]\njobs_max = 1\n[others]", 2, "names nobody"),
+            ("[others]\nmsr_min = 1.0\nqueue_highest = 1\n", 1, "leave out msr_min or"),
             ("[others]\nusers = [1]\n", 1, "leave out users"),
             ("[[rule]]\nusers = [1]\n", 3, "[others] is missing"),
             ("[[rules]]\nusers = [1]\n", 1, "unknown field"),
