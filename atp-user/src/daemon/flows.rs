@@ -97,3 +97,19 @@ impl Flows {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserve__takes_from_the_budget_of_the_owner() {
+        let (mut flows, owner) = (Flows::default(), Tenant::User(1000));
+        let reserved: Vec<_> = (0..FLOWS / 4).map(|_| flows.reserve(owner).unwrap()).collect();
+        let said = flows.reserve(owner).unwrap_err().message;
+        assert!(said.starts_with("user 1000 has 512 sending sockets, the limit"), "{said}");
+        flows.reserve(Tenant::User(1001)).unwrap();
+        flows.release(reserved[0]);
+        flows.reserve(owner).unwrap();
+    }
+}

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use approxlib::control::{Client, ClientError, GroupOpen, JobInfo, RefusalKind};
+use atp_common::maps::LANES;
 use nix::sys::{
     resource::{Resource, getrlimit, setrlimit},
     socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket},
@@ -29,6 +30,7 @@ crate::trials! { if missing_for_cgroups:
     unprivileged__may_not_look_at_paths_as_root,
     unprivileged__may_not_take_all_jobs,
     unprivileged__may_not_take_all_connections,
+    unprivileged__may_not_take_all_ports_and_lanes,
     unprivileged__may_not_run_a_daemon,
     unprivileged__sees_no_addresses_and_names,
 }
@@ -169,6 +171,62 @@ fn unprivileged__may_not_take_all_connections() -> Result<()> {
     as_nobody(&a, |path| wait_for("room again", || Ok(Client::connect(path).ok().map(drop))))
 }
 
+fn unprivileged__may_not_take_all_ports_and_lanes() -> Result<()> {
+    let pair = Pair::new()?;
+    let a = pair.a.daemon(&[])?;
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    let to = pair.b.endpoint(Family::V4, PORT);
+    let bind = || UdpSocket::bind(pair.a.endpoint(Family::V4, 0));
+    let as_nobody = |work: &(dyn Fn(&Client) -> Result<usize> + Sync)| {
+        let work = |path: &Path| work(&Client::connect(path)?);
+        pair.a.namespace.enter(|| as_nobody(&a, work))
+    };
+    let ports = as_nobody(&|client| {
+        count_granted("receiving ports", || {
+            let socket = bind()?;
+            Ok(client.receiver_open(socket.as_fd()).map(|_| socket.into()))
+        })
+    })?;
+    ensure!(ports == RECEIVER_PORTS / 4, "{ports} ports");
+    let groups: Vec<_> = (0..=u8::MAX)
+        .map(|group| GroupOpen {
+            group,
+            msr_parts_per_billion: 500_000_000,
+            messages: 1,
+            ..GroupOpen::default()
+        })
+        .collect();
+    let flows = as_nobody(&|client| {
+        count_granted("lanes", || {
+            let socket = bind()?;
+            socket.connect(to)?;
+            Ok(client.sender_open(None, &groups, socket.as_fd()).map(|_| socket.into()))
+        })
+    })?;
+    ensure!(flows == LANES as usize / 4 / groups.len(), "{flows} flows of 256 lanes");
+    wait_for("the flows to end", || Ok(a.stats()?.lanes.is_empty().then_some(())))?;
+    a.stop()
+}
+
+/// Opens sockets until the daemon has no room for another one; returns how many there were.
+fn count_granted(
+    what: &str,
+    mut open: impl FnMut() -> Result<Result<OwnedFd, ClientError>>,
+) -> Result<usize> {
+    let mut granted: Vec<OwnedFd> = Vec::new();
+    loop {
+        match open()? {
+            Ok(socket) => granted.push(socket),
+            Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::NoRoom => {
+                ensure!(refusal.message.contains(&format!(" {what}, the limit")), "{refusal:?}");
+                return Ok(granted.len());
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// Numbers of lanes and jobs are for every user; whose they are is not.
 fn unprivileged__sees_no_addresses_and_names() -> Result<()> {
     let pair = Pair::new()?;
@@ -215,6 +273,8 @@ fn unprivileged__may_not_run_a_daemon() -> Result<()> {
 
 /// The daemon's limit of jobs per user.
 const JOBS_OF_A_USER: usize = 256;
+/// The ports that the daemon registers for receiving.
+const RECEIVER_PORTS: usize = 1_024;
 /// The daemon's limit of connections per user.
 const CONNECTIONS_OF_A_USER: usize = 832;
 
