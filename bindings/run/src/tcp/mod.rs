@@ -26,7 +26,7 @@
 //!
 //! A message begins with the secret, and a frame follows. Job ids are public, so the server's
 //! library takes frames by the secret, from the IP address of the connection between the libraries,
-//! and from the port that has proven to know the secret first.
+//! and from the run of the job that has proven to know the secret first.
 //!
 //! Each program sees an end only after the other library has told one. Anything else that ends a
 //! connection is a reset: the death of a process or of a thread, a failed job, a connection that
