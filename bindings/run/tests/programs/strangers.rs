@@ -83,9 +83,9 @@ pub fn make_no_destinations() -> Result<()> {
     Ok(())
 }
 
-/// A program that sends to 300 destinations without ATP has few threads, and waits for few probes.
+/// A program that sends to 200 destinations without ATP has few threads, and waits for few probes.
 pub fn leave_few_threads() -> Result<()> {
-    const COUNT: usize = 300;
+    const COUNT: usize = 200;
     let (host, folder) = (Namespace::new()?, tempfile::tempdir()?);
     let (program, ports) = (compile("strangers", folder.path())?, ports_alone("msr:1")?);
     let bind = |port| Ok(UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?);
