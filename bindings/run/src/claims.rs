@@ -28,20 +28,14 @@ pub struct Claims {
 
 struct Claim {
     holder: Secret,
-    /// The socket of the holder's last message.
-    source: SocketAddr,
+    /// The run of the holder's last message.
+    run: u64,
     used: Instant,
 }
 
 impl Claims {
-    /// Whether the process `holder`, which sends from `source`, has the address that it claims.
-    pub fn admits(
-        &mut self,
-        claimed: SocketAddr,
-        holder: Secret,
-        source: SocketAddr,
-        now: Instant,
-    ) -> bool {
+    /// Whether the process `holder`, in this run of its job, has the address that it claims.
+    pub fn admits(&mut self, claimed: SocketAddr, holder: Secret, run: u64, now: Instant) -> bool {
         let is_live = |claim: &Claim| now.duration_since(claim.used) < IDLE;
         let known = self.held.get(&claimed).filter(|claim| is_live(claim));
         if RESERVED_PORTS.contains(&claimed.port())
@@ -50,7 +44,7 @@ impl Claims {
         {
             return false;
         }
-        self.held.insert(claimed, Claim { holder, source, used: now });
+        self.held.insert(claimed, Claim { holder, run, used: now });
         true
     }
 
@@ -80,9 +74,9 @@ impl Claims {
         counts.into_iter().max_by_key(|(_, count)| *count).map(|(host, _)| host)
     }
 
-    /// A job from `source` has ended.
-    pub fn end(&mut self, source: SocketAddr) {
-        self.held.retain(|_, claim| claim.source != source);
+    /// A run has ended. A forged one of the same address and job has another number.
+    pub fn end(&mut self, run: u64) {
+        self.held.retain(|_, claim| claim.run != run);
     }
 
     /// The kernel of the sender's host gave it this address, whoever claims it.
@@ -106,8 +100,7 @@ mod tests {
     fn admits__one_process_until_its_job_ends() {
         let (mut claims, now) = (Claims::default(), Instant::now());
         let claimed = address("10.0.0.1:8125");
-        let [first, second, third] =
-            ["10.0.0.1:40001", "10.0.0.1:40002", "10.0.0.1:40003"].map(address);
+        let [first, second, third] = [1, 2, 3];
         assert!(claims.admits(claimed, ONE, first, now));
         assert!(!claims.admits(claimed, OTHER, second, now));
         // A later job of the process, or one of its child.
@@ -121,31 +114,30 @@ mod tests {
     #[test]
     fn admits__no_reserved_port_and_no_idle_holder() {
         let (mut claims, now) = (Claims::default(), Instant::now());
-        let source = address("[fd00::1]:40001");
         for (port, is_free) in [(1, false), (1_023, false), (1_024, true)] {
-            let claimed = SocketAddr::new(source.ip(), port);
-            assert_eq!(claims.admits(claimed, ONE, source, now), is_free, "{port}");
+            let claimed = SocketAddr::new(address("[fd00::1]:0").ip(), port);
+            assert_eq!(claims.admits(claimed, ONE, 1, now), is_free, "{port}");
         }
         let claimed = address("[fd00::1]:1024");
-        assert!(!claims.admits(claimed, OTHER, source, now + IDLE - Duration::from_secs(1)));
-        assert!(claims.admits(claimed, OTHER, source, now + IDLE));
+        assert!(!claims.admits(claimed, OTHER, 1, now + IDLE - Duration::from_secs(1)));
+        assert!(claims.admits(claimed, OTHER, 1, now + IDLE));
         claims.give_back(claimed);
-        assert!(claims.admits(claimed, ONE, source, now + IDLE));
+        assert!(claims.admits(claimed, ONE, 1, now + IDLE));
     }
 
     /// A killed client with a fixed port is there again, with another secret.
     #[test]
     fn admits__a_successor_after_a_minute() {
         let (mut claims, now) = (Claims::default(), Instant::now());
-        let (claimed, source) = (address("10.0.0.1:8125"), address("10.0.0.1:40001"));
-        assert!(claims.admits(claimed, ONE, source, now));
+        let claimed = address("10.0.0.1:8125");
+        assert!(claims.admits(claimed, ONE, 1, now));
         let minute = Duration::from_secs(60);
-        assert!(!claims.admits(claimed, OTHER, source, now + minute / 2));
-        assert!(claims.admits(claimed, OTHER, source, now + minute));
+        assert!(!claims.admits(claimed, OTHER, 1, now + minute / 2));
+        assert!(claims.admits(claimed, OTHER, 1, now + minute));
         // One that sends keeps it.
         for half in 3..10 {
-            assert!(claims.admits(claimed, OTHER, source, now + half * minute / 2));
-            assert!(!claims.admits(claimed, ONE, source, now + half * minute / 2));
+            assert!(claims.admits(claimed, OTHER, 1, now + half * minute / 2));
+            assert!(!claims.admits(claimed, ONE, 1, now + half * minute / 2));
         }
     }
 
@@ -154,8 +146,7 @@ mod tests {
         let (mut claims, now) = (Claims::default(), Instant::now());
         let mut claim = |ip: &str, ports: std::ops::Range<u16>, now| {
             let claimed = ports.map(|port| SocketAddr::new(ip.parse().unwrap(), port));
-            let source = SocketAddr::new(ip.parse().unwrap(), 9);
-            claimed.filter(|claimed| claims.admits(*claimed, ONE, source, now)).count()
+            claimed.filter(|claimed| claims.admits(*claimed, ONE, 1, now)).count()
         };
         assert_eq!(claim("10.0.0.1", 2_000..2_800, now), 768);
         assert_eq!(claim("10.0.0.2", 2_000..2_300, now), 256);

@@ -151,7 +151,7 @@ impl Inlet {
                     self.take(&receiver, source, run, &data);
                     receiver.recycle(data);
                 }
-                Ok(Some(Event::Finished { source, .. })) => self.claims.end(source),
+                Ok(Some(Event::Finished { run, .. })) => self.claims.end(run),
                 Ok(_) => {}
                 Err(error) => {
                     warn(format_args!("port {}: {error}", self.local.port()));
@@ -176,7 +176,7 @@ impl Inlet {
             return;
         };
         let sender = opened.claimed.map_or(Ok(source), |claimed| {
-            let admitted = self.claims.admits(claimed, opened.holder, source, Instant::now());
+            let admitted = self.claims.admits(claimed, opened.holder, run, Instant::now());
             if admitted { Ok(claimed) } else { Err(claimed) }
         });
         if opened.is_translated || sender.is_err() {

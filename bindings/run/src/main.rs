@@ -18,6 +18,9 @@ mod program;
 #[path = "tcp/record.rs"]
 mod record;
 #[cfg(test)]
+#[path = "tcp/room.rs"]
+mod room;
+#[cfg(test)]
 mod secret;
 mod watch;
 

@@ -29,8 +29,8 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Connection {
     /// The messages of its client begin with this.
     secret: Secret,
-    /// The client's sending socket: the first one that knew the secret.
-    source: OnceLock<SocketAddr>,
+    /// The run of the client's job: the first one that knew the secret.
+    run: OnceLock<u64>,
     pieces: Pieces,
     teller: Mutex<Teller>,
     passed: Mutex<Passed>,
@@ -64,7 +64,7 @@ impl Connection {
         socket::begin_private(&private)?;
         Ok(Self {
             secret: Secret::draw()?,
-            source: OnceLock::new(),
+            run: OnceLock::new(),
             pieces: Pieces::default(),
             teller: Mutex::default(),
             passed: Mutex::default(),
@@ -86,15 +86,15 @@ impl Connection {
         !self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Whether a message is of this connection's client, whose address `source` has.
-    pub fn admits(&self, source: SocketAddr, message: &[u8]) -> bool {
+    /// Whether a message of a run is of this connection's client.
+    pub fn admits(&self, run: u64, message: &[u8]) -> bool {
         let begins = message.first_chunk().is_some_and(|first| Secret::of(*first) == self.secret);
-        begins && *self.source.get_or_init(|| source) == source
+        begins && *self.run.get_or_init(|| run) == run
     }
 
-    /// Whether the client sends from there.
-    pub fn is_from(&self, source: SocketAddr) -> bool {
-        self.source.get() == Some(&source)
+    /// Whether the client's messages are those of this run.
+    pub fn has_run(&self, run: u64) -> bool {
+        self.run.get() == Some(&run)
     }
 
     /// Takes a message for the program.

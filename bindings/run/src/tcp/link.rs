@@ -382,7 +382,7 @@ impl Link {
         self.window_end = None;
         let report = job.end_window().map_err(|error| self.broken(error))?;
         self.count(&report.groups)?;
-        self.pace.note_end(self.delivered);
+        self.pace.room.note_end(self.delivered);
         Ok(())
     }
 
@@ -409,7 +409,7 @@ impl Link {
             message.extend_from_slice(&self.agreement.secret.bytes());
             message.extend_from_slice(frame);
             job.send(&message).map_err(Fault::Atp)?;
-            self.pace.note_sent(frame);
+            self.pace.room.note_sent(frame);
             self.shared.counts.sent_as_messages.fetch_add(1, Ordering::Relaxed);
             self.window_end.get_or_insert_with(|| Instant::now() + self.rule.window);
         }
@@ -419,12 +419,12 @@ impl Link {
     /// Waits until the other program has taken enough for another frame. Frames that are lost hold
     /// room until the end of their window, so this ends it.
     fn wait_for_room(&mut self, frame: &[u8], job: &mut Job) -> io::Result<()> {
-        while !self.pace.has_room(frame) {
+        while !self.pace.room.is_there(frame) {
             if self.pair.replies().are_over {
                 return Err(ErrorKind::ConnectionReset.into());
             }
             self.pace.listen(LOOK_INTERVAL);
-            if !self.pace.has_room(frame) && self.window_end.is_some() {
+            if !self.pace.room.is_there(frame) && self.window_end.is_some() {
                 self.end_window(job)?;
             }
         }

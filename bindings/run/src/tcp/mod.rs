@@ -20,13 +20,13 @@
 //! | server, once it is connected to its program | the job in which the frames arrive, u32, big-endian; [`NOBODY`] if no program listens or there is no place |
 //! | server, after a job | the secret of the connection, 8 bytes |
 //! | server, then | [`record::Record`]s: the program's replies, and their end |
-//! | client, on another connection, after the hello | [`pace::Ask`]: the server then tells [`pace::Taken`] |
+//! | client, on another connection, after the hello | [`pace::Ask`]: the server then tells [`room::Taken`] |
 //! | client, after its last frame was confirmed | the number of messages delivered, u64, big-endian |
 //! | client, then | [`record::Record`]s: the bytes that are no frame, all after them, and their end |
 //!
 //! A message begins with the secret, and a frame follows. Job ids are public, so the server's
 //! library takes frames by the secret, from the IP address of the connection between the libraries,
-//! and from the port that has proven to know the secret first.
+//! and from the run of the job that has proven to know the secret first.
 //!
 //! Each program sees an end only after the other library has told one. Anything else that ends a
 //! connection is a reset: the death of a process or of a thread, a failed job, a connection that
@@ -46,6 +46,7 @@ mod pace;
 mod pieces;
 pub mod places;
 mod record;
+mod room;
 pub mod server;
 mod socket;
 

@@ -4,11 +4,12 @@
 //! so many, it opens another connection to the ATP port ([`Ask`]), on which the server's library
 //! tells how much the program has taken ([`Taken`]). The connection of the replies can't tell it:
 //! the client's program may leave its replies unread.
-//!
-//! A lost frame is never taken. The room that it holds is free again once its window has ended and
-//! the program has all frames that were delivered.
 
-use super::{Hello, socket::is_pause};
+use super::{
+    Hello,
+    room::{ROOM_BYTES, Room, Taken},
+    socket::is_pause,
+};
 use crate::{framing::Framing, secret::Secret};
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -17,37 +18,8 @@ use std::{
     time::Duration,
 };
 
-/// The bytes of frames that may wait for a program. A frame is shorter by far.
-pub const ROOM_BYTES: u64 = 4 << 20;
-/// The server's library tells at least after so many bytes. Less than the longest frame leaves.
+/// The server's library tells at least after so many bytes. A client that waits has sent more.
 const TOLD_BYTES: u64 = ROOM_BYTES / 4;
-
-/// Frames and bytes of them that a program has taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Taken {
-    pub frames: u64,
-    pub bytes: u64,
-}
-
-impl Taken {
-    const LEN: usize = 16;
-
-    pub fn with(self, frames: u64, bytes: usize) -> Self {
-        Self { frames: self.frames + frames, bytes: self.bytes + bytes as u64 }
-    }
-
-    fn to_bytes(self) -> [u8; Self::LEN] {
-        let mut bytes = [0; Self::LEN];
-        bytes[..8].copy_from_slice(&self.frames.to_be_bytes());
-        bytes[8..].copy_from_slice(&self.bytes.to_be_bytes());
-        bytes
-    }
-
-    fn of([frames @ .., a, b, c, d, e, f, g, h]: [u8; Self::LEN]) -> Self {
-        let bytes = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
-        Self { frames: u64::from_be_bytes(frames), bytes }
-    }
-}
 
 /// The client's first words on the connection that tells its pace.
 #[derive(PartialEq)]
@@ -108,17 +80,12 @@ impl Teller {
     }
 }
 
-/// The connecting end: the frames that were sent, and those that the other program has taken.
+/// The connecting end: hears it.
 pub struct Pace {
     at: SocketAddr,
     framing: Framing,
     ask: Ask,
-    sent_bytes: u64,
-    /// Bytes of frames that were lost, as far as that is known.
-    lost_bytes: u64,
-    taken: Taken,
-    /// The frames delivered and the bytes sent by the end of the last window.
-    ended: Taken,
+    pub room: Room,
     from: Option<TcpStream>,
     /// The beginning of a word of the server's library.
     begun: Vec<u8>,
@@ -126,44 +93,7 @@ pub struct Pace {
 
 impl Pace {
     pub fn new(at: SocketAddr, framing: Framing, ask: Ask) -> Self {
-        Self {
-            at,
-            framing,
-            ask,
-            sent_bytes: 0,
-            lost_bytes: 0,
-            taken: Taken::default(),
-            ended: Taken::default(),
-            from: None,
-            begun: Vec::new(),
-        }
-    }
-
-    pub fn note_sent(&mut self, frame: &[u8]) {
-        self.sent_bytes += frame.len() as u64;
-    }
-
-    /// A window has ended, and `delivered` frames of all windows so far have arrived.
-    pub fn note_end(&mut self, delivered: u64) {
-        self.ended = Taken { frames: delivered, bytes: self.sent_bytes };
-        self.forget_lost();
-    }
-
-    pub fn has_room(&self, frame: &[u8]) -> bool {
-        self.outstanding_bytes() + frame.len() as u64 <= ROOM_BYTES
-    }
-
-    fn outstanding_bytes(&self) -> u64 {
-        self.sent_bytes.saturating_sub(self.lost_bytes + self.taken.bytes)
-    }
-
-    /// Frees the room of lost frames: if the program has all frames delivered in the windows that
-    /// have ended, only the later ones are outstanding.
-    fn forget_lost(&mut self) {
-        if self.taken.frames >= self.ended.frames {
-            let later_bytes = self.sent_bytes - self.ended.bytes;
-            self.lost_bytes += self.outstanding_bytes().saturating_sub(later_bytes);
-        }
+        Self { at, framing, ask, room: Room::default(), from: None, begun: Vec::new() }
     }
 
     /// Hears for `timeout` at most what the program has taken.
@@ -197,10 +127,9 @@ impl Pace {
     fn hear(&mut self, bytes: &[u8]) {
         self.begun.extend_from_slice(bytes);
         let (words, rest) = self.begun.as_chunks();
-        if let Some(taken) = words.last().map(|word| Taken::of(*word)) {
-            self.taken = taken;
+        if let Some(word) = words.last() {
+            self.room.note_taken(Taken::of(*word));
             self.begun = rest.to_vec();
-            self.forget_lost();
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The bytes that wait for a program of the listening end, and how they end.
 //!
 //! The messages of all connections come through one receiver. It must not wait for one program, so
-//! adding a frame never waits. The client [keeps to the room](super::pace).
+//! adding a frame never waits. The client [keeps to the room](super::room).
 
-use super::pace::{ROOM_BYTES, Taken};
+use super::room::{ROOM_BYTES, Taken};
 use crate::shared::lock;
 use std::{
     sync::{Condvar, Mutex, PoisonError},

@@ -125,12 +125,12 @@ impl Inlet {
         let connection = |source: SocketAddr, job| {
             lock(&self.life.jobs).get(&(source.ip().to_canonical(), job)).cloned()
         };
-        let connection_from =
-            |source, job| connection(source, job).filter(|connection| connection.is_from(source));
+        let connection_of =
+            |source, job, run| connection(source, job).filter(|connection| connection.has_run(run));
         match event {
             Event::Message { source, job, run, data, .. } => {
                 let known = connection(source, job);
-                match known.filter(|connection| connection.admits(source, &data)) {
+                match known.filter(|connection| connection.admits(run, &data)) {
                     Some(connection) if connection.is_open() => {
                         self.shared.counts.received.fetch_add(1, Ordering::Relaxed);
                         if connection.take(&data).is_err() {
@@ -151,13 +151,13 @@ impl Inlet {
                 }
                 receiver.recycle(data);
             }
-            Event::WindowEnded { source, job, summary, .. } => {
-                if let Some(connection) = connection_from(source, job) {
+            Event::WindowEnded { source, job, run, summary } => {
+                if let Some(connection) = connection_of(source, job, run) {
                     connection.end_window(summary.complete, false);
                 }
             }
-            Event::Finished { source, job, summary, .. } => {
-                if let Some(connection) = connection_from(source, job) {
+            Event::Finished { source, job, run, summary } => {
+                if let Some(connection) = connection_of(source, job, run) {
                     connection.end_window(summary.complete, true);
                 }
             }

@@ -36,7 +36,12 @@ static int answer(int fd) {
     char bytes[4096];
     ssize_t got = read(fd, bytes, sizeof bytes);
     if (got == 4 && memcmp(bytes, "end\n", 4) == 0) {
+        puts("end");
         exit(0);
+    }
+    if (got < 0) {
+        puts("reset");
+        fflush(stdout);
     }
     /* One line, or the lines of a connection that was injected into. */
     if (got > 0) {

@@ -1,7 +1,7 @@
 //! Programs that strangers on other hosts try to stop, to starve or to speak for.
 
 use crate::tools::{Ports, Server, command, compile, counted, ports, ports_alone};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use approxlib::{Job, JobId};
 use socket2::{Domain, Socket, Type};
 use std::{
@@ -18,7 +18,7 @@ use std::{
 use testbed::{
     DEVICE, Host, NOBODY, Namespace, Pair, Star,
     privilege::become_user,
-    wire::{Capture, Frame},
+    wire::{Capture, Claim, Frame, Kind, forged, spoof_v4, wrong_cookie},
 };
 
 /// A program that doesn't answer for so long hangs.
@@ -83,9 +83,9 @@ pub fn make_no_destinations() -> Result<()> {
     Ok(())
 }
 
-/// A program that sends to 300 destinations without ATP has few threads, and waits for few probes.
+/// A program that sends to 200 destinations without ATP has few threads, and waits for few probes.
 pub fn leave_few_threads() -> Result<()> {
-    const COUNT: usize = 300;
+    const COUNT: usize = 200;
     let (host, folder) = (Namespace::new()?, tempfile::tempdir()?);
     let (program, ports) = (compile("strangers", folder.path())?, ports_alone("msr:1")?);
     let bind = |port| Ok(UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?);
@@ -277,9 +277,7 @@ pub fn insert_no_frame() -> Result<()> {
     let mut client = hosts.ask(true, &of_client)?;
     echo(&mut client, "transfer 1 to alice")?;
     let to = SocketAddr::from((hosts.host(0).ipv4, hosts.ports.atp));
-    let frames = capture.finish()?;
-    let job = frames.iter().filter(|frame| frame.destination == to).find_map(job_of_data);
-    let job = job.context("no job was captured")?;
+    let (from, job) = sender_of(&capture.finish()?, to)?;
     let line = &b"transfer 999 to mallory\n"[..];
     for host in [hosts.host(2), hosts.host(1)] {
         // As it is, and in the place after a secret.
@@ -294,6 +292,7 @@ pub fn insert_no_frame() -> Result<()> {
             })?;
         }
     }
+    hosts.host(1).namespace.enter(|| end_forged(from, to, job))?;
     client.write("transfer 2 to bob")?;
     for expected in ["read transfer 1 to alice", "read transfer 2 to bob"] {
         let read = server.line()?;
@@ -301,18 +300,43 @@ pub fn insert_no_frame() -> Result<()> {
     }
     let back = client.line()?;
     ensure!(back == "transfer 2 to bob", "{back:?} came back");
-    client.write("end")?;
+    // The connection has its own end, and no forged one.
+    client.go_on();
+    client.ends_well()?;
+    let mut last = hosts.ask(false, &of_client)?;
+    last.write("end")?;
+    let last = server.until(b"end\n")?;
+    ensure!(last == b"", "the server printed {:?}", String::from_utf8_lossy(&last));
     server.ends_well()?;
     let refused = counted(&of_server, "refused")?;
-    ensure!(refused == 4, "{refused} messages were refused");
+    ensure!(refused == 5, "{refused} messages were refused");
     Ok(())
+}
+
+/// Sends a message and the end of a job that lacks another one, as a host that forges the sender's
+/// address and knows the job, but no cookie.
+fn end_forged(from: SocketAddr, to: SocketAddr, job: u32) -> Result<()> {
+    let (SocketAddr::V4(from), SocketAddr::V4(to)) = (from, to) else { bail!("no IPv4") };
+    const MESSAGES: u32 = 2;
+    let claim = Claim { job, cookie: wrong_cookie(1), messages: MESSAGES, slot: 0 };
+    let (data, mut fin) = (forged(Kind::Data, claim, 0)?, forged(Kind::Fin, claim, 0)?);
+    // The last words are the messages that were needed, and those that were delivered.
+    let needed = fin.len() - 8..fin.len() - 4;
+    fin[needed].copy_from_slice(&MESSAGES.to_be_bytes());
+    spoof_v4(from, to, &[data, fin])
+}
+
+/// The address and the job from which messages come to `to`.
+fn sender_of(frames: &[Frame], to: SocketAddr) -> Result<(SocketAddr, u32)> {
+    let to_it = frames.iter().filter(|frame| frame.destination == to);
+    let sender = |frame: &Frame| Some((frame.source, job_of_data(frame)?));
+    to_it.filter_map(sender).next().context("no job was captured")
 }
 
 /// The job of a DATA packet, as a daemon shows it to all users, but for probes.
 fn job_of_data(frame: &Frame) -> Option<u32> {
-    let [_, kind, _, _, job @ .., _, _, _, _] = frame.header.as_bytes().first_chunk::<12>()?;
-    let job = u32::from_be_bytes(*job);
-    (kind & 0xf == 1 && job != JobId::from("atp-run probe").number()).then_some(job)
+    let job = frame.header.job();
+    (frame.kind == Kind::Data && job != JobId::from("atp-run probe").number()).then_some(job)
 }
 
 /// A server of datagrams, an honest client, and the addresses of both.
@@ -394,9 +418,14 @@ impl Speakers {
 /// A user of a client's host speaks neither as another's port nor as a reserved one.
 pub fn speak_for_no_port() -> Result<()> {
     let mut speakers = Speakers::start()?;
+    let capture = Capture::start(&speakers.pair.b)?;
     let (mut client, port) = speakers.tell(0)?;
     echo(&mut client, "honest")?;
     speakers.receives(port, "honest")?;
+    // The forged end of the client's job doesn't end its claim.
+    let to = SocketAddr::from((speakers.pair.b.ipv4, speakers.ports.atp));
+    let (from, job) = sender_of(&capture.finish()?, to)?;
+    speakers.pair.a.namespace.enter(|| end_forged(from, to, job))?;
     for claimed in [port, 123] {
         for message in speakers.claims(claimed, b"forged") {
             speakers.forge(&[message])?;
