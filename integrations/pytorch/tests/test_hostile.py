@@ -26,9 +26,8 @@ OWN = manifest.pack(step=3, msrs=[0.9], unfit=None, wire="float16")
 class Sent:
     """A message as the library hands it over."""
 
-    def __init__(self, data: bytes, window: int = 0, group: int = 1, port: int = 9):
-        self.data, self.window, self.group = memoryview(data), window, group
-        self.source = ("10.0.0.2", port)
+    def __init__(self, data: bytes, window: int = 0, group: int = 1, run: int = 9):
+        self.data, self.window, self.group, self.run = memoryview(data), window, group, run
 
     def __len__(self) -> int:
         return len(self.data)
@@ -164,27 +163,28 @@ def test_an_abort_message_is_one_line() -> None:
     assert str(known.abort_reason(data, 1)).isprintable()
 
 
-def test_another_process_of_a_rank_s_host_changes_nothing() -> None:
-    """It knows the job id, which is in every packet, but not the hello."""
+def test_another_run_of_a_rank_s_job_changes_nothing() -> None:
+    """A stranger knows the job id, which is in every packet, but not the hello. It may forge the
+    rank's address and port."""
     inbox = Inbox(b"hello")
     stranger, rank = 7, 8
     for data in (b"llo", b"hell", b"HELLO and more"):
         inbox.add(1, Sent(data, 0, EXACT, stranger))  # type: ignore[arg-type]
     inbox.add(1, Sent(chunk(0, 10), 0, 1, stranger))  # type: ignore[arg-type]
-    inbox.end_window(1, ("10.0.0.2", stranger), 0)
-    inbox.leave(1, ("10.0.0.2", stranger))
+    inbox.end_window(1, stranger, 0)
+    inbox.leave(1, stranger)
     with pytest.raises(CollectiveError, match="rank 1 is too late with it"):
         inbox.take_window(1, 0, 0.0, "it", lambda: None)
     inbox.add(1, Sent(b"hello: a manifest", 0, EXACT, rank))  # type: ignore[arg-type]
     inbox.add(1, Sent(chunk(1, 10), 0, 1, rank))  # type: ignore[arg-type]
-    inbox.end_window(1, ("10.0.0.2", rank), 0)
-    inbox.leave(1, ("10.0.0.2", stranger))
+    inbox.end_window(1, rank, 0)
+    inbox.leave(1, stranger)
     assert not inbox.has_left(1)
     taken = inbox.take_window(1, 0, time.monotonic() + 9, "it", lambda: None)
-    assert [message.source[1] for message in taken] == [rank, rank]
+    assert [message.run for message in taken] == [rank, rank]
     # The first hello counts.
     inbox.add(1, Sent(b"hello", 1, EXACT, stranger))  # type: ignore[arg-type]
-    inbox.end_window(1, ("10.0.0.2", stranger), 1)
+    inbox.end_window(1, stranger, 1)
     with pytest.raises(CollectiveError, match="rank 1 is too late with it"):
         inbox.take_window(1, 1, 0.0, "it", lambda: None)
 
@@ -195,9 +195,9 @@ def test_strangers_take_no_memory() -> None:
     try:
         for number in range(200_000):
             data = number.to_bytes(4, "little") + bytes(1_500)
-            sent = Sent(data, number % AHEAD_MAX, number % 3, port=number % 60_000)
+            sent = Sent(data, number % AHEAD_MAX, number % 3, run=number)
             inbox.add(number % 15, sent)  # type: ignore[arg-type]
-            inbox.end_window(number % 15, sent.source, number % AHEAD_MAX)
+            inbox.end_window(number % 15, sent.run, number % AHEAD_MAX)
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -209,13 +209,13 @@ def test_windows_of_the_future_take_no_memory() -> None:
     inbox.add(1, Sent(b"hello", 0, EXACT))  # type: ignore[arg-type]
     for window in range(AHEAD_MAX + 50):
         inbox.add(1, Sent(b"12345", window, EXACT))  # type: ignore[arg-type]
-        inbox.end_window(1, ("10.0.0.2", 9), window)
+        inbox.end_window(1, 9, window)
     assert len(inbox._windows) == len(inbox._ended) == AHEAD_MAX
 
 
 @pytest.mark.parametrize("data", [b"12345", bytes(100)])
 def test_a_rank_that_sends_more_than_an_array_has(data: bytes) -> None:
-    """Another host may forge the rank's address."""
+    """It has another version, or a host on the path adds messages."""
     inbox = Inbox(b"hello")
     inbox.budget = Budget(messages=9, bytes=300)
     inbox.add(1, Sent(b"hello", 0, EXACT))  # type: ignore[arg-type]

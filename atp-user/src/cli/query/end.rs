@@ -243,6 +243,16 @@ mod tests {
         }
     }
 
+    /// A host that forges the address and the job of a sender ends a run of its own.
+    #[test]
+    fn on_event__a_forged_run_ends_no_other_one() {
+        let forged = [header(1), started(1, SHUFFLED, 1)].into_iter().chain(rows(1, 1));
+        let forged = forged.chain([ended(1, 1, [])]).map(|event| of_run(9, event)).collect();
+        let rest = rows(1, 60).chain([ended(1, 100, [])]).collect();
+        let (text, ..) = answer("avg(value)", 2, None, &[run_of(1, 40), forged, rest].concat());
+        assert!(text.contains("from 101 of 101 messages") && !text.contains("left out"), "{text}");
+    }
+
     /// The terms of the second run may come before its first message, and those of the first run
     /// never.
     #[test]

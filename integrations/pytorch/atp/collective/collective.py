@@ -234,10 +234,10 @@ class Collective:
                     self.stats.add(messages_refused=1)
             case atp.WindowEnded(summary=summary):
                 if inbox := self._inboxes.get(serial):
-                    inbox.end_window(rank, event.source, summary.window)
+                    inbox.end_window(rank, event.run, summary.window)
             case atp.Finished():
                 if inbox := self._inboxes.get(serial):
-                    inbox.leave(rank, event.source)
+                    inbox.leave(rank, event.run)
 
     def _fail(self, error: BaseException, is_relayed: bool = False) -> CollectiveError:
         """Ends all channels, and sends the other ranks the reason. Returns the first failure.

@@ -17,8 +17,6 @@ CHECK_S = 0.25
 AHEAD_MAX = 8
 """Windows that a rank can be ahead, generously: it needs the others for each step."""
 
-Source = tuple[str, int]
-"""The address of a job: host and port."""
 Key = tuple[int, int]
 """A rank and a window."""
 
@@ -44,10 +42,10 @@ class Window:
 class Inbox:
     """Messages by rank and window.
 
-    Any process of a rank's host can send to this one, under a rank's job id. So a rank's job is
-    the first one with an exact message that begins with ``hello``, which only ranks know. Nothing
-    is kept of other jobs: a rank sends nothing else before its hello has arrived
-    (``Peers.send_hellos``).
+    Any host can send to this one under a rank's job id, and may forge the rank's address. So a
+    rank's job is the first run with an exact message that begins with ``hello``, which only ranks
+    know. Other runs change nothing, neither their messages nor their ends: a rank sends nothing
+    else before its hello has arrived (``Peers.send_hellos``).
     """
 
     def __init__(self, hello: bytes) -> None:
@@ -55,8 +53,8 @@ class Inbox:
         self.budget: Budget | None = None
         """Known as soon as this rank reduces the array."""
         self._changed = threading.Condition()
-        self._sources: dict[int, Source] = {}
-        """The job of each rank that has sent a hello."""
+        self._runs: dict[int, int] = {}
+        """The run of each rank that has sent a hello, as the receiver numbers runs."""
         self._windows: dict[Key, Window] = {}
         self._ended: set[Key] = set()
         self._left: set[int] = set()
@@ -65,14 +63,14 @@ class Inbox:
         self._failure: CollectiveError | None = None
 
     def add(self, rank: int, message: atp.Message) -> bool:
-        """Keeps a message of the rank. ``False`` if it is another process's."""
+        """Keeps a message of the rank. ``False`` if it is of another run."""
         if len(message) == 0:
             return True  # A keepalive: the library has answered it.
         with self._changed:
             is_exact = message.group == EXACT
-            if rank not in self._sources and is_exact and is_hello(message, self.hello):
-                self._sources[rank] = message.source
-            if self._sources.get(rank) != message.source:
+            if rank not in self._runs and is_exact and is_hello(message, self.hello):
+                self._runs[rank] = message.run
+            if self._runs.get(rank) != message.run:
                 return False
             if self._is_near(message.window):
                 self._keep(rank, message, is_exact)
@@ -93,16 +91,16 @@ class Inbox:
     def _is_near(self, window: int) -> bool:
         return self._first <= window < self._first + AHEAD_MAX
 
-    def end_window(self, rank: int, source: Source, window: int) -> None:
+    def end_window(self, rank: int, run: int, window: int) -> None:
         with self._changed:
-            if self._sources.get(rank) == source and self._is_near(window):
+            if self._runs.get(rank) == run and self._is_near(window):
                 self._ended.add((rank, window))
                 self._changed.notify_all()
 
-    def leave(self, rank: int, source: Source) -> None:
-        """The job has ended. Without a hello, it may be the job of another process."""
+    def leave(self, rank: int, run: int) -> None:
+        """The job has ended. Without a hello, it may be the job of a stranger."""
         with self._changed:
-            if self._sources.get(rank) == source:
+            if self._runs.get(rank) == run:
                 self._left.add(rank)
                 self._changed.notify_all()
 
@@ -143,7 +141,7 @@ class Inbox:
         in bytes, by the messages that have arrived so far."""
 
         def is_there() -> bool:
-            if rank not in self._sources:
+            if rank not in self._runs:
                 return False
             there = self._windows.get((rank, window), Window())
             return there.exact_bytes >= length(there.messages)
@@ -189,5 +187,5 @@ def is_hello(message: atp.Message, hello: bytes) -> bool:
 
 def _over_budget(rank: int) -> CollectiveError:
     return CollectiveError(
-        f"rank {rank} sent more than the array has: another host may forge its address"
+        f"rank {rank} sent more than the array has: all ranks need the same version"
     )

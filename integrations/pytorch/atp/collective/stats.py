@@ -24,7 +24,8 @@ class Stats:
     """Bytes of chunks and means handed to the transport, those that it left out included. Not
     counted: manifests, and keepalives."""
     messages_refused: int = 0
-    """Messages under the job id of a rank that came from another process. They were dropped."""
+    """Messages under the job id of a rank that came from a stranger. They were dropped, and so was
+    the end of the stranger's job."""
     waited_s: float = 0.0
     """Time that buckets waited for other ranks, added up: buckets wait at the same time."""
 
