@@ -93,6 +93,11 @@ pub fn bench_command() -> Command {
     cargo("build --release --package atp-bench --package atp-user --bins")
 }
 
+/// Builds `atp-run` and its library, beside the programs of [`bench()`].
+pub fn atp_run() -> Result<()> {
+    run(cargo("build --release --package atp-run"), "atp-run")
+}
+
 /// Cargo on the workspace, with the shared target folder. `words` begin its command line.
 pub fn cargo(words: &str) -> Command {
     let paths = setup::paths();

@@ -31,6 +31,8 @@ struct Needs {
     programs: Programs,
     /// A Python with PyTorch and the wheels.
     torch: bool,
+    /// `atp-run` and its library.
+    atp_run: bool,
 }
 
 /// Whether a command needs the eBPF programs.
@@ -50,12 +52,18 @@ impl Args {
             _ if asks_for_help(&self.options) => Needs::default(),
             "run" => needs_of_run(&self.options, Machine::this().is_root()),
             "bench" => needs_of_bench(&self.options),
-            "soak" => needs_of_bench(&["daemon".into()]),
+            "soak" => Needs {
+                atp_run: self.options.iter().any(|option| option == "--strangers"),
+                ..needs_of_bench(&["daemon".into()])
+            },
             _ => Needs::default(),
         };
         // First: a refusal shouldn't come after minutes of building.
         let lock = needs.torch.then(|| wheel::lock(&setup::paths().torch_bench)).transpose()?;
         let (program, object) = needs.prepare()?;
+        if needs.atp_run {
+            build::atp_run()?;
+        }
         let torch = lock.map(wheel::torch_environment).transpose()?;
         let paths = setup::paths();
         let mut start = Command::new(&program);
@@ -127,7 +135,7 @@ fn needs_of_run(options: &[OsString], is_root: bool) -> Needs {
     let runs_atp = schemes.is_none_or(|schemes| schemes.contains("atp"));
     // Only root can load the programs.
     let programs = if runs_atp && is_root { Programs::IfPossible } else { Programs::No };
-    Needs { installed, programs, torch: false }
+    Needs { installed, programs, ..Needs::default() }
 }
 
 fn needs_of_bench(options: &[OsString]) -> Needs {
@@ -147,13 +155,13 @@ fn needs_of_bench(options: &[OsString]) -> Needs {
     Needs {
         installed: installed.to_vec(),
         programs: unless_given(options, programs_option),
-        torch: false,
+        ..Needs::default()
     }
 }
 
 fn needs_of_training(options: &[OsString]) -> Needs {
     let installed = vec![Need::Iproute2, Need::Ethtool, Need::Torch, Need::Maturin];
-    Needs { installed, programs: unless_given(options, "--daemon"), torch: true }
+    Needs { installed, programs: unless_given(options, "--daemon"), torch: true, atp_run: false }
 }
 
 fn unless_given(options: &[OsString], option: &str) -> Programs {
@@ -203,7 +211,7 @@ mod tests {
             ("--input a.csv --schemes tcp-early-send,udp", true, &both[..1], no),
             ("--iface eth0", true, &[], yes),
         ] {
-            let expected = Needs { installed: installed.to_vec(), programs, torch: false };
+            let expected = Needs { installed: installed.to_vec(), programs, ..Needs::default() };
             assert_eq!(needs_of_run(&words(options), is_root), expected, "{options}");
         }
     }

@@ -1,27 +1,26 @@
-//! The resources of a daemon and a host: descriptors, memory, threads, qdiscs.
+//! The resources of a process and a host: descriptors, memory, threads, qdiscs.
 
 use std::time::Duration;
 use std::{fs, thread};
 
 use anyhow::{Context, Result, ensure};
-use testbed::{DEVICE, Daemon, Host};
+use testbed::{DEVICE, Host};
 
 use super::change::SECOND;
 use crate::process_state::{resident_kib, status_number};
 
-/// The resources of a daemon's process.
+/// The resources of a process: a daemon, or a server.
 #[derive(Clone, Copy, Debug)]
-pub struct DaemonState {
+pub struct ProcessState {
     descriptors: u64,
     threads: u64,
     resident_kib: u64,
 }
 
-impl DaemonState {
+impl ProcessState {
     /// The current state.
-    pub fn of(daemon: &Daemon) -> Result<Self> {
-        let process = daemon.process_id();
-        // The daemon opens sockets for a moment, to look at the network. A leak stays.
+    pub fn of(process: u32) -> Result<Self> {
+        // A daemon opens sockets for a moment, to look at the network. A leak stays.
         let mut descriptors = u64::MAX;
         for _ in 0..20 {
             let now = fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64;
@@ -45,6 +44,11 @@ impl DaemonState {
             row("threads", before.threads, after.threads),
             row("resident KiB", before.resident_kib, after.resident_kib),
         ]
+    }
+
+    /// The state with this many more descriptors.
+    pub const fn with_descriptors(self, more: u64) -> Self {
+        Self { descriptors: self.descriptors + more, ..self }
     }
 
     /// Expects no more descriptors and threads than before, and at most this much more memory.

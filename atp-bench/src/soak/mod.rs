@@ -2,9 +2,12 @@
 //! time. With `--strangers`, other users and hosts attack instead. In the end nothing may be left
 //! behind: descriptors, memory, qdiscs.
 
+mod carried;
 mod change;
 mod host_state;
 mod load;
+mod metrics_strangers;
+mod run_strangers;
 mod strangers;
 
 use std::time::{Duration, Instant};
@@ -17,7 +20,7 @@ use testbed::{Daemon, Pair, Star};
 
 use crate::bench::{DaemonOption, require_root, table};
 use change::{Change, SecondCable};
-use host_state::{DaemonState, qdiscs};
+use host_state::{ProcessState, qdiscs};
 use load::{Counts, Load, RATE_MAX, RATE_MAX_BYTES_PER_S, SENDERS};
 
 #[derive(clap::Args)]
@@ -78,7 +81,7 @@ pub fn main(args: &Args) -> Result<()> {
     let after = idle_states(&daemons)?;
 
     let rows = before.iter().zip(&after).zip(["sender", "receiver"]);
-    let rows = rows.flat_map(|((before, after), name)| DaemonState::rows(name, before, after));
+    let rows = rows.flat_map(|((before, after), name)| ProcessState::rows(name, before, after));
     say!("{}", table(["daemon", "", "before", "after"], 2, rows));
     say!("jobs: {}", soaked.counts);
     say!(
@@ -100,7 +103,8 @@ pub fn main(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Honest jobs of an ordinary user, while strangers of each kind are at work. No job may fail.
+/// Honest jobs of an ordinary user, and an ordinary server under `atp-run`, while strangers of each
+/// kind are at work. No job may fail.
 fn beside_strangers(args: &Args) -> Result<()> {
     let mut launch = args.daemon.launch()?;
     let options = ["--profile", "default", "--rate-max", RATE_MAX, "--metrics"];
@@ -108,32 +112,47 @@ fn beside_strangers(args: &Args) -> Result<()> {
     let star = Star::new(3)?;
     let [from, to, _] = &star.hosts[..] else { bail!("not three hosts") };
     let daemons = [Daemon::start(from, &launch)?, Daemon::start(to, &launch)?];
-    let attack = |time: Duration| -> Result<Counts> {
+    let server = carried::Server::start(to)?;
+    let fresh = server.state()?;
+    let attack = |time: Duration| -> Result<(Counts, [u64; 2])> {
         let load = Load::start(from, to, &daemons, HONEST_USER)?;
+        let client = carried::Client::start(from, to)?;
         let (counts, done) = strangers::beside(&star, &daemons, || {
             std::thread::sleep(time);
-            load.finish()
+            let carried = client.finish();
+            Ok((load.finish()?, carried?))
         })?;
         say!("{}", table(["stranger", "what it did", "count"], 2, done));
         Ok(counts)
     };
     // Much is made at first use.
-    say!("warm-up: {}", attack(Duration::from_secs(20))?);
-    let before = idle_states(&daemons)?;
-    let counts = attack(Duration::from_secs(args.minutes * 60))?;
-    let after = idle_states(&daemons)?;
-    let rows = before.iter().zip(&after).zip(["sender", "receiver"]);
-    let rows = rows.flat_map(|((before, after), name)| DaemonState::rows(name, before, after));
-    say!("{}", table(["daemon", "", "before", "after"], 2, rows));
+    let (warm_up, _) = attack(Duration::from_secs(20))?;
+    say!("warm-up: {warm_up}");
+    let [from_before, to_before] = idle_states(&daemons)?;
+    let server_before = server.state()?;
+    let (counts, [lines, datagrams]) = attack(Duration::from_secs(args.minutes * 60))?;
+    let [from_after, to_after] = idle_states(&daemons)?;
+    let server_after = server.state()?;
+    let before = [from_before, to_before, server_before];
+    let after = [from_after, to_after, server_after];
+    let names = ["sender's daemon", "receiver's daemon", "server under atp-run"];
+    let rows = before.iter().zip(&after).zip(names);
+    let rows = rows.flat_map(|((before, after), name)| ProcessState::rows(name, before, after));
+    say!("{}", table(["process", "", "before", "after"], 2, rows));
+    say!("the server under atp-run before any stranger: {fresh:?}");
     say!("jobs: {counts}");
+    say!("under atp-run: {lines} lines and {datagrams} datagrams came back, each as it was sent");
     for daemon in daemons {
         daemon.stop()?;
     }
-    for (before, after) in before.iter().zip(&after) {
+    // The warm-up filled the places of connections, but perhaps not those of senders of datagrams.
+    let senders_may_stay = server_before.with_descriptors(carried::SENDERS_MAX);
+    let expected = [from_before, to_before, senders_may_stay];
+    for (before, after) in expected.iter().zip(&after) {
         before.expect_no_more(after, GROWTH_MAX_KIB)?;
     }
     ensure!(counts.short == 0 && counts.failed == 0, "strangers broke jobs: {counts}");
-    ensure!(counts.complete > 0, "no job was complete");
+    ensure!(counts.complete > 0 && lines > 0, "no job was complete");
     ensure!(counts.in_ebpf == counts.complete, "strangers drove jobs out of the kernel: {counts}");
     say!("every job kept its guarantee, and nothing was left behind");
     Ok(())
@@ -210,12 +229,13 @@ impl RateWatch {
 }
 
 /// Descriptors, memory and threads of both daemons without jobs.
-fn idle_states(daemons: &[Daemon; 2]) -> Result<[DaemonState; 2]> {
+fn idle_states(daemons: &[Daemon; 2]) -> Result<[ProcessState; 2]> {
     // Connections that a process closed are noticed a moment later.
     std::thread::sleep(Duration::from_secs(3));
     for daemon in daemons {
         let stats = daemon.stats()?;
         ensure!(stats.lanes.is_empty() && stats.jobs.is_empty(), "left behind: {stats:?}");
     }
-    Ok([DaemonState::of(&daemons[0])?, DaemonState::of(&daemons[1])?])
+    let [a, b] = daemons.each_ref().map(|daemon| ProcessState::of(daemon.process_id()));
+    Ok([a?, b?])
 }

@@ -2,8 +2,8 @@
 
 use std::{
     fs::{self, Permissions},
-    io::{Read, Write},
-    net::{SocketAddrV4, TcpStream, UdpSocket},
+    io::{IoSlice, Write},
+    net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket},
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::fs::PermissionsExt,
@@ -17,21 +17,30 @@ use std::{
     time::Duration,
 };
 
+use super::{
+    carried::{ATP_DATAGRAMS_PORT, ATP_LINES_PORT, DATAGRAMS_PORT},
+    metrics_strangers::{hold_answers, hold_scrapes, scrape},
+    run_strangers::{hold_doors, send_plainly, speak_to_run},
+};
 use anyhow::{Context, Result, anyhow, ensure};
 use approxlib::control::{Client, ClientError};
 use atp_common::wire::Kind;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, sendmsg,
+    setsockopt, socket, sockopt,
+};
 use testbed::{
     Daemon, Host, NOBODY, Namespace, PORT, Star, one_group,
-    privilege::become_user,
+    privilege::{as_user, become_user},
     wire::{Claim, forged, is_for_sender, spoof_v4, wrong_cookie},
 };
 
-/// The address of each daemon's metrics.
-pub const METRICS: &str = "127.0.0.1:9747";
+const ROOT: u32 = 0;
+/// Ids of one user, or of several.
+const SUBORDINATE: [u32; 4] = [3_000_000, 3_000_001, 3_000_002, 3_000_003];
 /// The user that scrapes the metrics.
 const SCRAPER: u32 = 1_001;
-/// The time between two attempts of a local stranger.
+/// The time between two attempts of a stranger, and for which it holds what it got.
 const PAUSE: Duration = Duration::from_millis(500);
 /// The time between two bursts of ten packets.
 const BURST_PAUSE: Duration = Duration::from_millis(20);
@@ -109,6 +118,12 @@ fn strangers<'a>(star: &'a Star, control: &'a Path, targets: &'a Targets) -> Vec
         let namespace = &from.namespace;
         Stranger { who: "local user", what, namespace, uid: NOBODY, pause: PAUSE, work }
     };
+    let of_other = |what, work| {
+        let (namespace, pause) = (&other.namespace, PAUSE);
+        Stranger { who: "other host", what, namespace, uid: NOBODY, pause, work }
+    };
+    let at = |port| SocketAddr::from((to.ipv4, port));
+    let [doors, datagrams, plain] = [ATP_LINES_PORT, ATP_DATAGRAMS_PORT, DATAGRAMS_PORT].map(at);
     let flood = |who, host: &'a Host, uid, forges| {
         let mut number = 0;
         let work = move || burst(&mut number, targets, receiver, forges);
@@ -119,7 +134,7 @@ fn strangers<'a>(star: &'a Star, control: &'a Path, targets: &'a Targets) -> Vec
         local("jobs taken", Box::new(|| take_jobs(control))),
         local("registrations left", Box::new(move || leave_registrations(control, receiver))),
         local("connections held", Box::new(|| hold_connections(control))),
-        local("idle scrapes held", Box::new(hold_scrapes)),
+        local("idle scrapes held", Box::new(|| hold_scrapes(PAUSE))),
         Stranger {
             who: "(a scraper)",
             what: "scrapes",
@@ -128,6 +143,20 @@ fn strangers<'a>(star: &'a Star, control: &'a Path, targets: &'a Targets) -> Vec
             pause: PAUSE,
             work: Box::new(scrape),
         },
+        local("complete scrapes held", Box::new(|| hold_answers(PAUSE))),
+        local("slow closes", Box::new(|| close_slowly(control))),
+        Stranger {
+            who: "users with many ids",
+            what: "jobs taken",
+            namespace: &from.namespace,
+            // Threads of these ids do its work.
+            uid: ROOT,
+            pause: PAUSE,
+            work: Box::new(|| take_jobs_of_ids(control)),
+        },
+        of_other("connections to atp-run held", Box::new(move || hold_doors(doors, PAUSE))),
+        of_other("jobs sent to atp-run", Box::new(move || speak_to_run(datagrams))),
+        of_other("datagrams to atp-run", Box::new(move || send_plainly(plain))),
         flood("local user", from, NOBODY, false),
         flood("other host", other, 0, false),
         flood("other host that forges addresses", other, 0, true),
@@ -205,32 +234,47 @@ fn leave_registrations(control: &Path, receiver: SocketAddrV4) -> Result<u64> {
 
 /// Holds as many silent connections as it gets.
 fn hold_connections(control: &Path) -> Result<u64> {
-    let mut held: Vec<OwnedFd> = Vec::new();
-    for _ in 0..ATTEMPTS_MAX {
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let client = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
-        if connect(client.as_raw_fd(), &UnixAddr::new(control)?).is_ok() {
-            held.push(client);
-        }
-    }
+    let held: Vec<_> = (0..ATTEMPTS_MAX).filter_map(|_| silent(control).ok()).collect();
     thread::sleep(PAUSE);
     Ok(held.len() as u64)
 }
 
-/// Holds idle connections to the metrics.
-fn hold_scrapes() -> Result<u64> {
-    let held: Vec<_> = (0..150).filter_map(|_| TcpStream::connect(METRICS).ok()).collect();
-    thread::sleep(PAUSE);
-    Ok(held.len() as u64)
+/// Hands over a descriptor whose close waits for its peer. Returns 1 if the daemon closes the last
+/// copy, not this process.
+fn close_slowly(control: &Path) -> Result<u64> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let mut stream = TcpStream::connect(listener.local_addr()?)?;
+    stream.set_nonblocking(true)?;
+    while stream.write(&[0; 1 << 16]).is_ok() {}
+    stream.set_nonblocking(false)?;
+    let (client, descriptor) = (silent(control), stream.as_raw_fd());
+    let (text, rights) = ([IoSlice::new(b"stranger")], [ControlMessage::ScmRights(&[descriptor])]);
+    // Refused while another stranger has all connections.
+    let Ok(client) = client else { return Ok(0) };
+    setsockopt(&stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 3_600 })?;
+    let told = sendmsg::<()>(client.as_raw_fd(), &text, &rights, MsgFlags::MSG_NOSIGNAL, None);
+    thread::scope(|scope| {
+        let closing = scope.spawn(move || drop(stream));
+        thread::sleep(PAUSE);
+        let is_closed = closing.is_finished();
+        drop(listener);
+        Ok(u64::from(told.is_ok() && is_closed))
+    })
 }
 
-/// Scrapes the metrics as an honest user does.
-fn scrape() -> Result<u64> {
-    let mut connection = TcpStream::connect(METRICS)?;
-    connection.set_read_timeout(Some(Duration::from_secs(30)))?;
-    connection.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).context("no answer to a scrape")?;
-    ensure!(answer.starts_with("HTTP/1.1 200") && answer.contains("atp_"), "not metrics: {answer}");
-    Ok(1)
+/// A connection to the daemon.
+fn silent(control: &Path) -> Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let client = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
+    connect(client.as_raw_fd(), &UnixAddr::new(control)?)?;
+    Ok(client)
+}
+
+/// Four ids create jobs at the same time, until the daemon refuses.
+fn take_jobs_of_ids(control: &Path) -> Result<u64> {
+    let takers = SUBORDINATE.map(|uid| move || as_user(uid, || take_jobs(control)));
+    thread::scope(|scope| {
+        let takers = takers.map(|taker| scope.spawn(taker));
+        takers.into_iter().map(|taker| taker.join().map_err(|_| anyhow!("a panic"))?).sum()
+    })
 }

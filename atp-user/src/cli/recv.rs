@@ -65,10 +65,12 @@ pub struct Args {
         value_parser = confidence
     )]
     confidence: Confidence,
-    /// The number of senders to wait for; the command ends when they have finished, and every other
-    /// sender that began before that has finished or sent no message for 5 s. The exit code
-    /// of a query is 3 if other senders are in its answer too, or one that hasn't ended or was
-    /// canceled, or if messages or keys were left out
+    /// The number of senders to wait for. The command ends when so many have reached their MSRs.
+    /// Each other sender that began before may then finish: until it has sent no message for 5 s,
+    /// and for no longer than --timeout and twice the time that its messages take at its pace. A
+    /// sender that ended early counts after --timeout only. The exit code of a query is 3 if other
+    /// senders are in its answer too, or one that hasn't ended or was canceled, or if messages or
+    /// keys were left out
     #[arg(
         long,
         value_name = "N",
@@ -125,9 +127,6 @@ const IN_DOUBT: u8 = 3;
 /// The exit code of an answer whose interval is wider than accepted.
 const NOT_MET: u8 = 4;
 
-/// The longest time without a message for which the command waits for senders beyond --senders.
-const SILENCE_MAX: Duration = Duration::from_secs(5);
-
 /// The number of checks for new packets within one idle timeout.
 const CHECKS_PER_TIMEOUT: u32 = 8;
 
@@ -168,23 +167,24 @@ pub fn main(args: Args) -> Result<()> {
     tracing::info!(address = %receiver.local_addr()?, "receiving");
     let mut reports = Vec::new();
     let (mut messages, mut table) = (0u64, CsvOutput::default());
-    let silence = args.timeout.min(SILENCE_MAX);
-    let mut underway = Underway::new(silence);
+    let wanted = args.senders as usize;
+    let mut underway = Underway::new(wanted, args.timeout);
     loop {
         // A sender that began before the last awaited one ended has a job to complete.
-        let enough = reports.len() >= args.senders as usize;
-        if enough && !underway.any_left(Instant::now()) {
+        let enough = underway.is_enough(Instant::now());
+        if enough && underway.left(Instant::now()) == 0 {
             break;
         }
         let event = match enough {
             false => next_event(&mut receiver, args.timeout)?,
-            true => match receiver.recv(Some(silence / CHECKS_PER_TIMEOUT))? {
+            true => match receiver.recv(Some(underway.silence_max() / CHECKS_PER_TIMEOUT))? {
                 None => continue,
                 some => some,
             },
         };
         if let Some(event) = &event {
-            underway.on_event(event, Instant::now());
+            let ends_by_plan = live.as_ref().is_some_and(Live::has_asked_for_the_end);
+            underway.on_event(event, ends_by_plan, Instant::now());
         }
         if let (Some(live), Some(event)) = (&mut live, &event) {
             live.on_event(event, &receiver)?;
@@ -213,6 +213,7 @@ pub fn main(args: Args) -> Result<()> {
             Some(
                 Event::Started { .. } | Event::TermsChanged { .. } | Event::WindowEnded { .. },
             ) => {}
+            None if underway.ended() >= wanted => {}
             None => {
                 table.end(&mut out).map_err(|error| lost_or(&args.out, error))?;
                 written(out.flush())?;
@@ -234,6 +235,13 @@ pub fn main(args: Args) -> Result<()> {
     }
     table.end(&mut out).map_err(|error| lost_or(&args.out, error))?;
     written(out.flush())?;
+    match underway.go_on() {
+        0 => {}
+        left => tracing::warn!(
+            "{left} more senders were still sending, and got an error: name the senders to receive \
+             from with --job and --from"
+        ),
+    }
     if let Some(live) = live {
         let (answers, verdict) = live.finish(args.json)?;
         write(answers)?;

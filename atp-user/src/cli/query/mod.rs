@@ -94,6 +94,11 @@ impl Live {
         }
     }
 
+    /// Whether the plan has asked the senders for the end of their jobs.
+    pub fn has_asked_for_the_end(&self) -> bool {
+        self.planner.as_ref().is_some_and(|plan| plan.report().is_some())
+    }
+
     /// Takes in an event, and sends the requests that follow from it.
     pub fn on_event(&mut self, event: &Event, receiver: &Receiver) -> Result<()> {
         match event {
@@ -254,7 +259,7 @@ impl Live {
     }
 
     fn on_end(&mut self, stratum: u32, summary: &Summary) {
-        let is_planned_end = self.planner.as_ref().is_some_and(|plan| plan.report().is_some());
+        let is_planned_end = self.has_asked_for_the_end();
         let of = self.strata.of_mut(stratum);
         let source = of.source;
         if mem::replace(&mut of.has_ended, true) {
