@@ -1,7 +1,10 @@
 //! Ends registrations whose sockets are closed. A connection to the daemon can outlive them, and
 //! their ports may be others' by now.
 
-use super::{host::Host, tenant::Tenant};
+use super::{
+    host::{Host, OwnedSocket},
+    tenant::Tenant,
+};
 use atp_datapath::{UdpSocketId, UdpSockets};
 use std::{
     cell::RefCell,
@@ -15,13 +18,10 @@ use tokio::time::{MissedTickBehavior, interval};
 /// The time between two rounds, each of which looks at every registered socket.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The most lists of UDP sockets that a round asks for, unless there are more owners: each gets one.
-/// A user can have many sockets for which the kernel makes one, and each takes a pass through a
+/// The most lists of UDP sockets that a round asks for, or one for each owner if those are more. A
+/// user can have many sockets for which the kernel makes one, and each takes a pass through a
 /// table. The next round goes on with the owner's others.
 const LISTS_MAX: usize = 64;
-
-/// A registered socket, with its owner.
-pub type OwnedSocket = (Tenant, UdpSocketId);
 
 /// Looks at the registered sockets once a second.
 pub async fn watch(host: &RefCell<Host>) -> Infallible {

@@ -5,6 +5,7 @@ mod job_requests;
 mod registrations;
 mod senders;
 
+pub use self::registrations::OwnedSocket;
 use self::registrations::Registration;
 pub use self::senders::SenderOpen;
 use super::{

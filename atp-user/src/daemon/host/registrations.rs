@@ -1,12 +1,15 @@
 //! The registered sockets, by their ports: a port belongs to one client.
 
 use super::{
-    super::{closed_sockets::OwnedSocket, connection::SessionId, refuse, tenant::Tenant},
+    super::{connection::SessionId, refuse, tenant::Tenant},
     Host, warn_on_error,
 };
 use approxlib::control::{Refusal, RefusalKind};
 use atp_common::maps::PortEntry;
 use atp_datapath::UdpSocketId;
+
+/// A registered socket, with its owner.
+pub type OwnedSocket = (Tenant, UdpSocketId);
 
 /// A registered socket.
 pub struct Registration {
