@@ -65,7 +65,8 @@ pub fn default_socket() -> PathBuf {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, tag = "request")]
 pub enum Request {
     /// States the protocol versions that the client speaks. The first request on each connection,
-    /// and the only one whose unknown fields are ignored.
+    /// and the only one whose unknown fields are ignored. A daemon takes descriptors from its
+    /// answer on, and none before (Linux 6.16).
     Hello {
         /// The latest version: [`PROTOCOL`].
         protocol: u32,

@@ -147,6 +147,11 @@ impl Folder {
         self.path.join(name)
     }
 
+    /// A path to a name in this very folder, whatever has the folder's own path by now.
+    pub fn through(&self, name: &OsStr) -> PathBuf {
+        Path::new("/proc/self/fd").join(self.descriptor.as_raw_fd().to_string()).join(name)
+    }
+
     fn stat(&self) -> Result<FileStat> {
         fstat(&self.descriptor).with_context(|| format!("can't inspect {}", self.path.display()))
     }

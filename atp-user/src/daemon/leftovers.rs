@@ -39,12 +39,15 @@ pub fn clean_up(socket: &Path, state_dir: &Path) -> Result<Leftovers> {
         atp_datapath::remove_own_qdisc(&interface)?;
         leftovers.removed.push(format!("the qdisc of {interface}"));
     }
-    // In another user's folder the name may mean another file after each look at it.
     let folder = Folder::open(socket.parent().unwrap_or(socket)).ok().flatten();
-    let is_own = folder.is_some_and(|folder| folder.require_own().is_ok());
-    if is_own && listener::inspect(socket)? == SocketFile::Stale {
-        listener::remove(socket)?;
-        leftovers.removed.push(format!("the socket {}", socket.display()));
+    // In another user's folder the name may mean another file after each look at it.
+    let own = folder.filter(|folder| folder.require_own().is_ok()).zip(socket.file_name());
+    if let Some((folder, name)) = own {
+        let file = folder.through(name);
+        if listener::inspect(&file)? == SocketFile::Stale {
+            listener::remove(&file)?;
+            leftovers.removed.push(format!("the socket {}", socket.display()));
+        }
     }
     Ok(leftovers)
 }

@@ -74,6 +74,9 @@ impl Listener {
     /// Listens at `path`, where there must be no file, or the socket of a crashed daemon.
     pub fn bind(path: &Path) -> Result<Self> {
         let at = path.display();
+        // Before the look: in another user's folder the name may mean another file after each one.
+        let folder = path.parent().map(Folder::create).transpose()?;
+        folder.as_ref().map_or(Ok(()), Folder::require_own)?;
         match inspect(path)? {
             SocketFile::Absent => {}
             SocketFile::Stale => remove(path)?,
@@ -83,9 +86,6 @@ impl Listener {
             SocketFile::OtherFile => {
                 bail!("{at} exists and is not a socket: choose another --socket")
             }
-        }
-        if let Some(parent) = path.parent() {
-            Folder::create(parent)?.require_own()?;
         }
         let listening = || format!("can't listen on {at}");
         let socket = UnixSeqpacketListener::bind(path).with_context(listening)?;

@@ -2,7 +2,9 @@
 //! continues.
 
 use anyhow::{Context, Result, ensure};
-use approxlib::control::{Client, ClientError, GroupOpen, JobInfo, KnownPath, RefusalKind};
+use approxlib::control::{
+    Client, ClientError, GroupOpen, JobInfo, KnownPath, PROTOCOL, RefusalKind, Request,
+};
 use nix::sys::{
     resource::{Resource, getrlimit, setrlimit},
     signal::Signal,
@@ -307,6 +309,10 @@ fn slow_descriptor(before: &[u8]) -> Result<()> {
     let pair = Pair::new()?;
     let a = pair.a.daemon(&[])?;
     let client = raw_client(&a)?;
+    // The daemon takes no descriptors before it serves the connection.
+    let hello = Request::Hello { protocol: PROTOCOL, protocol_min: None };
+    send(client.as_raw_fd(), &serde_json::to_vec(&hello)?, MsgFlags::MSG_NOSIGNAL)?;
+    recv(client.as_raw_fd(), &mut [0; 4096], MsgFlags::empty())?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let mut stream = TcpStream::connect(listener.local_addr()?)?;
     stream.set_nonblocking(true)?;

@@ -6,6 +6,7 @@ mod policy;
 mod registrations;
 mod senders;
 
+pub use self::registrations::OwnedSocket;
 use self::registrations::Registration;
 pub use self::senders::SenderOpen;
 use super::{
@@ -301,7 +302,8 @@ impl Host {
         let socket = endpoints.id();
         let entry = PortEntry::receiver(endpoints.local.address, socket.cookie);
         self.datapath.set_port(port, entry).map_err(internal)?;
-        let registration = Registration { session: peer.session, flow: None, socket };
+        let owner = peer.tenant;
+        let registration = Registration { session: peer.session, flow: None, owner, socket };
         self.registrations.insert(port, registration);
         session.receiver_ports.push((port, place));
         let mut fds = vec![self.interfaces.as_fd().try_clone_to_owned().map_err(internal)?];

@@ -1,12 +1,15 @@
 //! The registered sockets, by their ports: a port belongs to one client.
 
 use super::{
-    super::{connection::SessionId, refuse},
+    super::{connection::SessionId, refuse, tenant::Tenant},
     Host, warn_on_error,
 };
 use approxlib::control::{Refusal, RefusalKind};
 use atp_common::maps::PortEntry;
 use atp_datapath::UdpSocketId;
+
+/// A registered socket, with its owner.
+pub type OwnedSocket = (Tenant, UdpSocketId);
 
 /// A registered socket.
 pub struct Registration {
@@ -14,19 +17,27 @@ pub struct Registration {
     pub session: SessionId,
     /// The flow of a sender; `None` for a receiver.
     pub flow: Option<usize>,
+    /// The client's owner.
+    pub owner: Tenant,
     /// The socket itself.
     pub socket: UdpSocketId,
 }
 
+impl Registration {
+    const fn owned_socket(&self) -> OwnedSocket {
+        (self.owner, self.socket)
+    }
+}
+
 impl Host {
     /// All registered sockets.
-    pub fn registered_sockets(&self) -> Vec<UdpSocketId> {
-        self.registrations.values().map(|registration| registration.socket).collect()
+    pub fn registered_sockets(&self) -> Vec<OwnedSocket> {
+        self.registrations.values().map(Registration::owned_socket).collect()
     }
 
     /// The socket that is registered with a port.
-    pub fn registered_socket(&self, port: u16) -> Option<UdpSocketId> {
-        self.registrations.get(&port).map(|registration| registration.socket)
+    pub fn registered_socket(&self, port: u16) -> Option<OwnedSocket> {
+        self.registrations.get(&port).map(Registration::owned_socket)
     }
 
     /// Ends the registrations of these sockets, if they still exist. Returns their number.

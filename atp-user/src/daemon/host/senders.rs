@@ -250,8 +250,12 @@ impl Host {
             job.flows += 1;
         }
         self.publish_job(job);
-        let registration =
-            Registration { session: peer.session, flow: Some(flow), socket: open.socket };
+        let registration = Registration {
+            session: peer.session,
+            flow: Some(flow),
+            owner: peer.tenant,
+            socket: open.socket,
+        };
         self.registrations.insert(open.local.port, registration);
         if let Err(refusal) = self.start_flow(flow, open, peer) {
             self.close_flow(flow);
