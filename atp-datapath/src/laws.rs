@@ -113,9 +113,9 @@ impl Laws {
         None
     }
 
-    /// Writes the inputs of a lane's law, and returns the law as the programs left it. A program may
-    /// be changing it: some fields can be older than others, and Rmax can be overwritten until the
-    /// next exchange.
+    /// Writes the inputs of a lane's law, and returns the law as the programs left it. A program
+    /// may be changing it: some fields can be older than others, and Rmax can be overwritten until
+    /// the next exchange.
     pub fn exchange(&self, lane: u16, inputs: &LawInputs) -> LaneLaw {
         let LawInputs { tlr, advice, rate_max, dscp_by_queue } = *inputs;
         let word = |at| self.memory.u32(usize::from(lane), at);

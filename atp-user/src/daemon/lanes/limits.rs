@@ -104,8 +104,8 @@ impl LaneTable {
 }
 
 impl ActiveLane {
-    /// The rate that the lane uses; `None` if it is at rest. Nothing counts the bytes of lanes whose
-    /// laws the programs run: they use all that they may.
+    /// The rate that the lane uses; `None` if it is at rest. Nothing counts the bytes of lanes
+    /// whose laws the programs run: they use all that they may.
     fn used(&mut self, index: u16, tick: &Tick<'_>) -> Option<Rate> {
         if tick.laws.is_some() {
             let rests = tick.now_ns.saturating_sub(self.ran_ns) > REST.as_nanos() as u64;

@@ -8,8 +8,8 @@ const REST_DIVISOR: u64 = 16;
 const GROWTH: u64 = 2;
 
 /// Divides a rate by max-min fairness, from the rates that lanes use; `None` is a lane at rest.
-/// Nobody gets more than it can use as long as another gets less than that. What nobody can use is
-/// divided equally.
+/// No lane gets more than it can use as long as another gets less than that. What no lane can use
+/// is divided equally.
 ///
 /// The parts, in the order of the lanes, are at least one byte per second, and otherwise those of
 /// lanes that send add up to the total at most. A lane at rest may begin with an equal share: the
