@@ -184,13 +184,14 @@ fn policy__is_read_again_on_sighup() -> Result<()> {
     a.stop()
 }
 
-/// Two jobs of a user share a hundredth of the line. They can't be faster, however fast the machine is.
+/// Two jobs of a user share a hundredth of the line. They can't be faster, however fast the machine
+/// is.
 fn policy__limits_the_traffic_of_a_user() -> Result<()> {
     const LOAD: Load = Load::lines(500, 900);
     let pair = Pair::new()?;
     let b = pair.b.daemon(&[])?;
-    let (a, _) =
-        daemon(&pair, &format!("[[rule]]\nusers = [{NOBODY}]\nport_share_max = 0.01\n[others]\n"))?;
+    let policy = format!("[[rule]]\nusers = [{NOBODY}]\nport_share_max = 0.01\n[others]\n");
+    let (a, _) = daemon(&pair, &policy)?;
     let file = pair.a.folder().join("messages");
     LOAD.write(&file)?;
     let ports = [PORT, PORT + 1];
