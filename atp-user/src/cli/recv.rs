@@ -68,7 +68,7 @@ pub struct Args {
     /// The number of senders to wait for. The command ends when so many have reached their MSRs.
     /// Each other sender that began before may then finish: until it has sent no message for 5 s,
     /// and for no longer than --timeout and twice the time that its messages take at its pace. A
-    /// sender that ended early counts after --timeout only. The exit code of a query is 3 if other
+    /// sender that ended early counts after --timeout, or at once with --job and --from. The exit code of a query is 3 if other
     /// senders are in its answer too, or one that hasn't ended or was canceled, or if messages or
     /// keys were left out
     #[arg(
@@ -168,14 +168,26 @@ pub fn main(args: Args) -> Result<()> {
     let mut reports = Vec::new();
     let (mut messages, mut table) = (0u64, CsvOutput::default());
     let wanted = args.senders as usize;
-    let mut underway = Underway::new(wanted, args.timeout);
+    // Named senders are awaited, and no others can take their places.
+    let is_named = !args.jobs.is_empty() && !args.peers.is_empty();
+    let early_wait = if is_named { Duration::ZERO } else { args.timeout };
+    let mut underway = Underway::new(wanted, args.timeout, early_wait);
+    let mut has_said_why = false;
     loop {
         // A sender that began before the last awaited one ended has a job to complete.
         let enough = underway.is_enough(Instant::now());
         if enough && underway.left(Instant::now()) == 0 {
             break;
         }
-        let event = match enough {
+        let awaits_others = !enough && underway.ended() >= wanted;
+        if awaits_others && !std::mem::replace(&mut has_said_why, true) {
+            tracing::warn!(
+                "a sender ended before its sampling rate: waiting {} s for another one, as this \
+                 may have been a stranger (--job and --from name the senders)",
+                args.timeout.as_secs_f64()
+            );
+        }
+        let event = match enough || awaits_others {
             false => next_event(&mut receiver, args.timeout)?,
             true => match receiver.recv(Some(underway.silence_max() / CHECKS_PER_TIMEOUT))? {
                 None => continue,
@@ -213,7 +225,6 @@ pub fn main(args: Args) -> Result<()> {
             Some(
                 Event::Started { .. } | Event::TermsChanged { .. } | Event::WindowEnded { .. },
             ) => {}
-            None if underway.ended() >= wanted => {}
             None => {
                 table.end(&mut out).map_err(|error| lost_or(&args.out, error))?;
                 written(out.flush())?;

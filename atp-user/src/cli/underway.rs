@@ -23,6 +23,8 @@ pub struct Underway {
     jobs: HashMap<u64, Begun>,
     wanted: usize,
     timeout: Duration,
+    /// The time after which jobs that ended early count.
+    early_wait: Duration,
     /// Jobs that reached their MSRs.
     completed: usize,
     /// All ends, and the time of the last one that was wanted.
@@ -45,10 +47,17 @@ struct Begun {
 
 impl Underway {
     /// No jobs.
-    pub fn new(wanted: usize, timeout: Duration) -> Self {
-        let (completed, ended, last_wanted) = (0, 0, None);
-        let (jobs, takes_no_more) = (HashMap::new(), false);
-        Self { jobs, wanted, timeout, completed, ended, last_wanted, takes_no_more }
+    pub fn new(wanted: usize, timeout: Duration, early_wait: Duration) -> Self {
+        Self {
+            jobs: HashMap::new(),
+            wanted,
+            timeout,
+            early_wait,
+            completed: 0,
+            ended: 0,
+            last_wanted: None,
+            takes_no_more: false,
+        }
     }
 
     /// The longest time without an event of a job that is awaited besides the wanted ones.
@@ -99,9 +108,9 @@ impl Underway {
     }
 
     /// Whether the wanted number of jobs have reached their MSRs. Jobs that ended early, which a
-    /// stranger may have forged, make up the number after `timeout` only.
+    /// stranger may have forged, make up the number after `early_wait` only.
     pub fn is_enough(&self, now: Instant) -> bool {
-        let waited = |last| now.duration_since(last) >= self.timeout;
+        let waited = |last| now.duration_since(last) >= self.early_wait;
         self.completed >= self.wanted || self.last_wanted.is_some_and(waited)
     }
 
@@ -162,7 +171,7 @@ mod tests {
     const WANTED: usize = 1;
 
     fn underway() -> (Underway, Instant) {
-        (Underway::new(WANTED, TIMEOUT), Instant::now())
+        (Underway::new(WANTED, TIMEOUT, TIMEOUT), Instant::now())
     }
 
     fn source() -> SocketAddr {

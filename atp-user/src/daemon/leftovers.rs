@@ -39,10 +39,19 @@ pub fn clean_up(socket: &Path, state_dir: &Path) -> Result<Leftovers> {
         atp_datapath::remove_own_qdisc(&interface)?;
         leftovers.removed.push(format!("the qdisc of {interface}"));
     }
-    let folder = Folder::open(socket.parent().unwrap_or(socket)).ok().flatten();
+    let (Some(parent), Some(name)) = (socket.parent(), socket.file_name()) else {
+        return Ok(leftovers);
+    };
     // In another user's folder the name may mean another file after each look at it.
-    let own = folder.filter(|folder| folder.require_own().is_ok()).zip(socket.file_name());
-    if let Some((folder, name)) = own {
+    let folder = Folder::open(parent).and_then(|folder| match folder {
+        Some(folder) => folder.require_own().map(|()| Some(folder)),
+        None => Ok(None),
+    });
+    let folder = folder.unwrap_or_else(|error| {
+        leftovers.kept.push(format!("{error:#}"));
+        None
+    });
+    if let Some(folder) = folder {
         let file = folder.through(name);
         if listener::inspect(&file)? == SocketFile::Stale {
             listener::remove(&file)?;

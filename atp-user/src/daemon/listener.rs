@@ -26,7 +26,7 @@ use std::{
     },
     path::{Path, PathBuf},
     rc::Rc,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, Once, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::sync::Notify;
@@ -146,7 +146,10 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let Some(OwnFile { path, id }) = &self.file else { return };
+        let Some(OwnFile { path, id }) = &self.file else {
+            // It stays open, perhaps for a daemon of an earlier version.
+            return passed_descriptors::allow(&self.socket, true);
+        };
         // Only its own file: another daemon may have replaced it.
         if FileId::of(path).is_ok_and(|present| present == *id) {
             fs::remove_file(path).ok();
@@ -174,6 +177,15 @@ async fn admit(
     let uid = credentials.uid();
     let groups = groups_of_peer(&socket, credentials.gid())?;
     let pid = credentials.pid().unwrap_or(0);
+    if pid == 0 {
+        static SAID: Once = Once::new();
+        SAID.call_once(|| {
+            tracing::warn!(
+                "a client's process isn't visible, and isn't served: run the daemon in the PID \
+                 namespace of the host"
+            );
+        });
+    }
     let tenants = tenants.clone();
     let looked = tokio::task::spawn_blocking(move || {
         let mut tenants = tenants.lock().unwrap_or_else(PoisonError::into_inner);

@@ -48,6 +48,12 @@ impl Sessions {
         self.0.get_mut(&id)
     }
 
+    /// The sessions whose clients have ended.
+    pub fn closed(&self) -> Vec<SessionId> {
+        let closed = |session: &Session| session.connection.is_closed();
+        self.0.iter().filter(|(_, session)| closed(session)).map(|(id, _)| *id).collect()
+    }
+
     /// The session of a client whose request is being served.
     pub fn of_peer(&mut self, peer: Peer) -> Result<&mut Session, Refusal> {
         self.get_mut(peer.session).ok_or_else(|| internal("the connection has ended"))

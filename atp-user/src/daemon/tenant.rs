@@ -130,6 +130,8 @@ impl Tenants {
             }
             None if !process.is_in_nested_pid_namespace && uid == 0 => Tenant::Root,
             None if !process.is_in_nested_pid_namespace => Tenant::User(uid),
+            // A setuid program made the PID namespace: the session is the user's own.
+            _ if uid != 0 && process.cgroup.user() == Some(uid) => Tenant::User(uid),
             _ => Tenant::Container(process.cgroup.container()),
         }
     }

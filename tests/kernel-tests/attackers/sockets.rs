@@ -43,9 +43,10 @@ const METRICS: File = file!("tests/kernel-tests/netns/metrics.rs");
 const DOCTOR: File = file!("tests/kernel-tests/netns/doctor.rs");
 const TENANTS: File = file!("tests/kernel-tests/netns/tenants.rs");
 const UNPRIVILEGED: File = file!("tests/kernel-tests/netns/unprivileged.rs");
-const MAKE_ROOM: File = file!("atp-user/src/metrics/server/places.rs");
+const PLACES: File = file!("atp-user/src/metrics/server/places.rs");
 const RUN: File = file!("bindings/run/tests/programs/main.rs");
 const COLLECTIVE: File = file!("integrations/pytorch/tests/test_hostile.py");
+const PATHS: File = file!("integrations/pytorch/tests/test_paths.py");
 
 const UNIX: Cell = Cell::None("a Unix socket: other hosts don't reach it");
 const AS_USER: Cell = Cell::None("as a user: who sends isn't asked, but from where");
@@ -65,7 +66,7 @@ pub const SOCKETS: [Socket; 9] = [
         ]),
         tenant: Cell::Tests(&[
             (TENANTS, "tenants__root_of_a_pid_namespace_is_not_root"),
-            (TENANTS, "tenants__a_user_namespace_is_one_owner"),
+            (TENANTS, "tenants__user_namespaces_have_the_budget_of_their_user"),
             (TENANTS, "tenants__subordinate_ids_have_the_budget_of_their_user"),
             (TENANTS, "tenants__four_owners_leave_room_for_a_fifth_and_root"),
         ]),
@@ -132,9 +133,13 @@ pub const SOCKETS: [Socket; 9] = [
         user: Cell::Tests(&[
             (METRICS, "metrics__idle_connections_of_another_user"),
             (METRICS, "metrics__requests_of_another_user_byte_by_byte"),
+            (METRICS, "metrics__a_user_with_many_ids"),
         ]),
         tenant: AS_USER,
-        off_path: Cell::Tests(&[(MAKE_ROOM, "make_room__one_peer_evicts_no_other")]),
+        off_path: Cell::Tests(&[
+            (METRICS, "metrics__a_host_with_many_addresses"),
+            (PLACES, "evict_surplus__one_owner_or_network_evicts_no_other"),
+        ]),
         on_path: Cell::None("reads them, and ends connections: they are plain HTTP"),
     },
     Socket {
@@ -170,7 +175,7 @@ pub const SOCKETS: [Socket; 9] = [
         name: "collective: a rank's inbox",
         user: Cell::Tests(&[
             (COLLECTIVE, "test_a_stranger_s_job_has_no_place"),
-            (COLLECTIVE, "test_another_process_of_a_rank_s_host_changes_nothing"),
+            (PATHS, "test_forged_ends_change_no_mean"),
         ]),
         tenant: AS_USER,
         off_path: Cell::Tests(&[

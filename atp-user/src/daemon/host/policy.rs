@@ -26,7 +26,17 @@ impl Host {
     }
 
     /// Whether a client may have another job.
-    pub(super) fn check_new_job(&self, client: &Identity) -> Result<(), Refusal> {
+    pub(super) fn check_new_job(&mut self, client: &Identity) -> Result<(), Refusal> {
+        self.check_jobs(client).or_else(|_| {
+            // A client that ended just before this request may not have been noticed yet.
+            for session in self.sessions.closed() {
+                self.close_session(session);
+            }
+            self.check_jobs(client)
+        })
+    }
+
+    fn check_jobs(&self, client: &Identity) -> Result<(), Refusal> {
         let count = |subject: &Subject| {
             let subjects = self.jobs.clients().filter_map(|other| self.policy.of(other));
             subjects.filter(|(other, _)| other == subject).count()

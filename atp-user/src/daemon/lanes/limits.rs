@@ -6,7 +6,7 @@ use atp_common::{
     laws::queue,
     units::{Rate, Share},
 };
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, rc::Rc, time::Duration};
 
 /// The use of a lane is measured over this time or more.
 const MEASURED: Duration = Duration::from_millis(16);
@@ -22,7 +22,7 @@ pub struct LaneLimits {
     pub tlr_max: Share,
     queue_highest: u8,
     /// The rate that it shares with the other lanes of a subject.
-    shared: Option<(Subject, Rate)>,
+    shared: Option<(Rc<Subject>, Rate)>,
 }
 
 /// The bytes that a lane has sent, and their rate.
@@ -44,7 +44,7 @@ struct Shared {
 impl LaneLimits {
     /// The limits of a lane on a line, for a client of `subject`, if the policy names one.
     pub fn of(limits: Limits, subject: Option<Subject>, line: Rate) -> Self {
-        let shared = subject.zip(limits.shared_rate(line));
+        let shared = subject.map(Rc::new).zip(limits.shared_rate(line));
         let rate = shared.as_ref().map_or(Rate::MAX, |(_, rate)| *rate);
         let rate_max = limits.rate_max.min(line).min(rate);
         let Limits { queue_highest, msr_min, .. } = limits;
@@ -84,7 +84,7 @@ impl LaneTable {
 
     /// Divides the rates that lanes share. Without a policy there are none.
     pub(super) fn divide_shares(&mut self, tick: &Tick<'_>) {
-        let mut shares: HashMap<Subject, Shared> = HashMap::new();
+        let mut shares: HashMap<Rc<Subject>, Shared> = HashMap::new();
         for (index, lane) in &mut self.lanes {
             if let Some((subject, rate)) = lane.limits.shared.clone() {
                 let used = lane.used(index as u16, tick);
