@@ -68,9 +68,9 @@ pub struct Args {
     /// The number of senders to wait for. The command ends when so many have reached their MSRs.
     /// Each other sender that began before may then finish: until it has sent no message for 5 s,
     /// and for no longer than --timeout and twice the time that its messages take at its pace. A
-    /// sender that ended early counts after --timeout, or at once with --job and --from. The exit code of a query is 3 if other
-    /// senders are in its answer too, or one that hasn't ended or was canceled, or if messages or
-    /// keys were left out
+    /// sender that ended early counts after --timeout, or at once with --job and --from. The exit
+    /// code of a query is 3 if other senders are in its answer too, or one that hasn't ended or was
+    /// canceled, or if messages or keys were left out
     #[arg(
         long,
         value_name = "N",
