@@ -169,8 +169,8 @@ const SAFE_RATE_BYTES_PER_S: u64 = 125_000;
 pub async fn run(options: Options) -> Result<()> {
     let profile = options.profile.clone().unwrap_or_default();
     let policy = options.policy.as_deref().map(Policy::load).transpose()?.unwrap_or_default();
-    if let Some(path) = &options.policy {
-        tracing::info!(path = %path.display(), rules = policy.rules(), "policy read");
+    if options.policy.is_some() {
+        policy.log();
     }
     let activated = systemd::activated_socket()?;
     raise_descriptor_limit();
@@ -197,7 +197,8 @@ pub async fn run(options: Options) -> Result<()> {
     let users = Users::new().context("can't read this network namespace")?;
     let tenants = Tenants::new().context("can't read /proc")?;
     let (interfaces, pacing) = (datapath.interfaces(), datapath.pacing_name());
-    let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings, policy, &options)?));
+    let host = Rc::new(RefCell::new(Host::new(datapath, profile, settings, &options)?));
+    host.borrow_mut().set_policy(policy);
     let metrics = start_metrics(&options, &host.borrow())?;
     log_start(&options, &interfaces, pacing);
     let clients = LocalSet::new();

@@ -67,6 +67,8 @@ pub struct Host {
     jobs: Jobs,
     sessions: Sessions,
     policy: Policy,
+    /// When a refusal by the policy was logged last.
+    policy_logged: Option<Instant>,
     lanes: LaneTable,
     lane_budget: Budget,
     receiver_ports: Budget,
@@ -97,7 +99,6 @@ impl Host {
         datapath: Datapath,
         profile: Profile,
         settings: Settings,
-        policy: Policy,
         options: &Options,
     ) -> AnyResult<Self> {
         let pages = SnapshotPages::new(&Facts {
@@ -129,7 +130,8 @@ impl Host {
             settings,
             jobs: Jobs::default(),
             sessions: Sessions::default(),
-            policy,
+            policy: Policy::default(),
+            policy_logged: None,
             lanes: LaneTable::new(options.tick()),
             lane_budget: Budget::new("lanes", LANES as usize),
             receiver_ports: Budget::new("receiving ports", quota::RECEIVER_PORTS),

@@ -11,12 +11,26 @@ use super::{
 };
 use approxlib::control::Refusal;
 use atp_common::{maps::LANE_NONE, units::Msr};
-use std::rc::Rc;
+use std::{
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+/// The shortest time between two lines about refusals.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Host {
     /// Replaces the policy. Jobs and lanes stay; open lanes follow the new limits.
     pub fn set_policy(&mut self, policy: Policy) {
         self.policy = policy;
+        let unknown = self.datapath.reported_speeds().len() < self.datapath.interfaces().len();
+        if self.policy.has_shares() && self.rate_max.is_none() && unknown {
+            tracing::warn!(
+                line_bytes_per_s = self.settings.rate_max.bytes_per_s(),
+                "an interface reports no speed: state --rate-max, of which the policy's \
+                 port_share_max is a part"
+            );
+        }
         for flow in self.flows.iter() {
             let limits = self.lane_limits(flow.session);
             for lane in flow.entry.lanes.into_iter().filter(|lane| *lane != LANE_NONE) {
@@ -32,8 +46,16 @@ impl Host {
             for session in self.sessions.closed() {
                 self.close_session(session);
             }
-            self.check_jobs(client)
+            self.check_jobs(client).inspect_err(|refusal| self.log_refusal(refusal))
         })
+    }
+
+    fn log_refusal(&mut self, refusal: &Refusal) {
+        // Any user can cause this line, and a slow log would delay the control loop.
+        if self.policy_logged.is_none_or(|at| at.elapsed() > LOG_INTERVAL) {
+            self.policy_logged = Some(Instant::now());
+            tracing::info!("refused by the policy: {}", refusal.message);
+        }
     }
 
     fn check_jobs(&self, client: &Identity) -> Result<(), Refusal> {
@@ -46,12 +68,13 @@ impl Host {
 
     /// Whether a client may open lanes with these MSRs.
     pub(super) fn check_msrs(
-        &self,
+        &mut self,
         peer: Peer,
         mut msrs: impl Iterator<Item = Msr>,
     ) -> Result<(), Refusal> {
         let client = self.client(peer)?;
         msrs.try_for_each(|msr| self.policy.check_msr(&client, msr))
+            .inspect_err(|refusal| self.log_refusal(refusal))
     }
 
     /// The limits of the lanes of a connection.

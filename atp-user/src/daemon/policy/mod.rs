@@ -150,6 +150,29 @@ impl Policy {
     pub fn rules(&self) -> usize {
         self.rules.len()
     }
+
+    /// Whether nobody is limited.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty() && self.others.is_none_or(|others| others == Limits::NONE)
+    }
+
+    /// Whether somebody gets a share of the line only.
+    pub fn has_shares(&self) -> bool {
+        let all = self.rules.iter().map(|rule| &rule.limits).chain(&self.others);
+        all.into_iter().any(|limits| limits.port_share_max != Share::ONE)
+    }
+
+    /// Logs what is in force.
+    pub fn log(&self) {
+        match self.is_empty() {
+            true => tracing::info!("the policy limits nobody: every user may create jobs"),
+            false => tracing::info!(
+                rules = self.rules.len(),
+                others = self.others.is_some_and(|others| others != Limits::NONE),
+                "policy read"
+            ),
+        }
+    }
 }
 
 impl Rule {

@@ -7,7 +7,7 @@ use atp_options::quantity;
 use nix::unistd::{Group, User, geteuid};
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{
-    fs::OpenOptions,
+    fs::{self, Metadata, OpenOptions},
     io::{self, Read},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Component, Path, PathBuf},
@@ -243,15 +243,26 @@ fn share<'de, D: Deserializer<'de>>(from: D) -> Result<Share, D::Error> {
     quantity::positive_share(&f64::deserialize(from)?.to_string()).map_err(D::Error::custom)
 }
 
-/// Reads the file if nobody but root and this process's user can change it.
+/// Reads the file if nobody but root and this process's user can change or replace it.
 fn text(path: &Path) -> io::Result<String> {
+    let at = std::path::absolute(path)?;
+    for folder in at.ancestors().skip(1).chain(at.canonicalize()?.ancestors().skip(1)) {
+        let metadata = fs::metadata(folder)?;
+        // In a sticky folder, such as /tmp, nobody replaces files of others.
+        let is_writable = metadata.mode() & WRITABLE_BY_OTHERS != 0;
+        if !is_own(&metadata) || (is_writable && metadata.mode() & libc::S_ISVTX == 0) {
+            let folder = folder.display();
+            let message = format!("others may write to {folder}: put it into a folder of root's");
+            return Err(io::Error::other(message));
+        }
+    }
     // A pipe in its place must not block.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is no file"));
     }
-    if ![0, geteuid().as_raw()].contains(&metadata.uid()) {
+    if !is_own(&metadata) {
         return Err(io::Error::other("another user owns it: give it to root (chown root)"));
     }
     if metadata.mode() & WRITABLE_BY_OTHERS != 0 {
@@ -265,10 +276,15 @@ fn text(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
+/// Whether root or this process's user owns it.
+fn is_own(metadata: &Metadata) -> bool {
+    [0, geteuid().as_raw()].contains(&metadata.uid())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, fs::Permissions, os::unix::fs::PermissionsExt};
+    use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 
     /// The line and the reason of what is wrong.
     fn fault(text: &str) -> (usize, String) {
@@ -343,6 +359,15 @@ mod tests {
         for (mode, is_usable) in [(0o644, true), (0o600, true), (0o664, false), (0o646, false)] {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
             assert_eq!(Policy::load(&path).is_ok(), is_usable, "mode {mode:o}");
+        }
+        let open = folder.path().join("open");
+        fs::create_dir(&open).unwrap();
+        let inside = open.join("policy.toml");
+        std::os::unix::fs::symlink(&path, &inside).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        for (mode, is_usable) in [(0o755, true), (0o1777, true), (0o777, false)] {
+            fs::set_permissions(&open, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(Policy::load(&inside).is_ok(), is_usable, "a folder of mode {mode:o}");
         }
         let pipe = folder.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();

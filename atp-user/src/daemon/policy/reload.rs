@@ -33,7 +33,7 @@ impl Reload {
             self.running = None;
             match read {
                 Ok(Ok(policy)) => {
-                    tracing::info!(rules = policy.rules(), "policy read");
+                    policy.log();
                     return policy;
                 }
                 Ok(Err(error)) => tracing::error!("{error}; the policy before stays in force"),
