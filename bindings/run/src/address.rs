@@ -80,7 +80,7 @@ pub unsafe fn replace(at: *mut libc::sockaddr, len: usize, by: SocketAddr) {
     }
 }
 
-/// The address of a socket's end, which `ask` (getsockname or getpeername) tells.
+/// The address of a socket's end, which `ask` (getsockname or getpeername) reads.
 pub fn of_socket(
     fd: i32,
     ask: unsafe fn(i32, *mut libc::sockaddr, *mut libc::socklen_t) -> i32,

@@ -8,7 +8,7 @@
 use crate::{datagram::RESERVED_PORTS, hosts, secret::Secret};
 use std::{
     collections::HashMap,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
@@ -17,7 +17,7 @@ use std::{
 const CLAIMS_MAX: usize = 1_024;
 /// After so long without a message, another process may claim the port.
 const IDLE: Duration = Duration::from_secs(60);
-/// How long a claim is kept without a message, whoever needs room.
+/// How long a claim is kept without a message if others need its place.
 const KEPT: Duration = Duration::from_secs(10);
 
 /// The claims of the senders to one socket, by the address that is claimed.
@@ -51,27 +51,15 @@ impl Claims {
     /// Makes room, if all is taken or the host's share is: the longest idle claim goes, of the
     /// host that has most.
     fn has_room(&mut self, claimed: SocketAddr, now: Instant) -> bool {
-        let host = hosts::of(claimed.ip());
-        let own = self.held.keys().filter(|held| hosts::of(held.ip()) == host).count();
-        let crowded = match own < hosts::share(CLAIMS_MAX) {
-            true if self.held.len() < CLAIMS_MAX => return true,
-            true => self.most_crowded(),
-            false => Some(host),
+        let held = self.held.keys().map(SocketAddr::ip);
+        let Some(crowded) = hosts::crowded(held, claimed.ip(), CLAIMS_MAX) else {
+            return true;
         };
-        let of_most = self.held.iter().filter(|(held, _)| Some(hosts::of(held.ip())) == crowded);
+        let of_most = self.held.iter().filter(|(held, _)| hosts::of(held.ip()) == crowded);
         let oldest = of_most.min_by_key(|(_, claim)| claim.used);
         let idle = oldest.filter(|(_, claim)| now.duration_since(claim.used) >= KEPT);
         let victim = idle.map(|(held, _)| *held);
         victim.is_some_and(|victim| self.held.remove(&victim).is_some())
-    }
-
-    /// The host with most claims.
-    fn most_crowded(&self) -> Option<IpAddr> {
-        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-        for held in self.held.keys() {
-            *counts.entry(hosts::of(held.ip())).or_default() += 1;
-        }
-        counts.into_iter().max_by_key(|(_, count)| *count).map(|(host, _)| host)
     }
 
     /// A run has ended. A forged one of the same address and job has another number.
@@ -79,7 +67,7 @@ impl Claims {
         self.held.retain(|_, claim| claim.run != run);
     }
 
-    /// The kernel of the sender's host gave it this address, whoever claims it.
+    /// Ends the claim of an address that the kernel of the sender's host gave to the sender itself.
     pub fn give_back(&mut self, source: SocketAddr) {
         self.held.remove(&source);
     }

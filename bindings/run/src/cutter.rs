@@ -6,7 +6,7 @@ use crate::framing::Framing;
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
 
 impl Framing {
-    /// The length of the first frame with its head, once `bytes` tell it. `seen` of them were
+    /// The length of the first frame with its head, once `bytes` contain it. `seen` of them were
     /// looked at before. The error says why the stream has another framing.
     fn frame_len(self, bytes: &[u8], seen: usize) -> Result<Option<usize>, String> {
         let len = match self {

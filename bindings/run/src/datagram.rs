@@ -7,8 +7,8 @@
 //! | 4 to 7 | a digest of the IP address from which the sender sends; 0 if that is unknown |
 //! | 8 to 15 | the secret of the sending process: it [claims](crate::claims) the port by this |
 //!
-//! ATP sends from a port of its own, and a server answers to the port that it is told. A router
-//! that translates addresses (NAT) doesn't know that port. The digest tells whether one is there.
+//! ATP sends from a port of its own, and a server answers to the port in the head. A router
+//! that translates addresses (NAT) doesn't know that port. The digest shows whether one is there.
 
 use crate::secret::Secret;
 use std::{
@@ -112,7 +112,7 @@ mod tests {
         let (source, known) = ("[fe80::1%3]:9", message(8_125, "fe80::1", b"abc"));
         assert!(opens_as(source, &known, Some("[fe80::1%3]:8125"), false));
         assert!(opens_as(source, &head(0, HOLDER), None, false));
-        // A socket of IPv6 that hears IPv4.
+        // A socket of IPv6 that receives IPv4.
         let known = message(7, "10.0.0.1", b"a");
         assert!(opens_as("[::ffff:10.0.0.1]:9", &known, Some("[::ffff:10.0.0.1]:7"), false));
     }

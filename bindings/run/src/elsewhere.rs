@@ -1,4 +1,4 @@
-//! The sockets of other processes, as `/proc` tells them.
+//! The sockets of other processes, as `/proc` lists them.
 
 use std::{collections::HashSet, fs, io, path::Path, process};
 

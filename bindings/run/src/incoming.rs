@@ -8,12 +8,12 @@ use crate::{
     names::{self, Ends, Protocol},
     next,
     outgoing::PROBE_JOB,
+    outlets::{self, Outlets, Waits},
     port,
     shared::{Shared, join_until, lock, pass_calls_of_this_thread, warn},
 };
 use approxlib::{Event, JobId, Receiver};
 use std::{
-    collections::HashMap,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
@@ -27,9 +27,6 @@ use std::{
 
 /// A thread looks so often whether its socket was closed.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// How long a sender's socket stands for it after its last message. A thread of the program may
-/// have read a datagram, and be about to look up the sender.
-const KEPT: Duration = Duration::from_millis(100);
 /// How long a socket is left alone whose datagrams the program has to read first.
 const FULL_PAUSE: Duration = Duration::from_millis(1);
 /// The kernel's account of a datagram is larger by about this.
@@ -82,7 +79,9 @@ impl Incoming {
             local,
             ending: ending.clone(),
             claims: Claims::default(),
-            outlets: HashMap::new(),
+            outlets: Outlets::default(),
+            waits: Waits::new(),
+            unnamed: None,
         };
         shared.inlets.fetch_add(1, Ordering::Relaxed);
         let run = move || {
@@ -104,7 +103,7 @@ impl Incoming {
         drop(lock(&self.ending.socket).take());
     }
 
-    /// Waits for the receiver's end, until `deadline`: it tells the senders.
+    /// Waits for the receiver's end, until `deadline`: the senders learn of it.
     pub fn wait_for_end(self, deadline: Instant) {
         join_until(self.thread, deadline);
     }
@@ -116,29 +115,16 @@ struct Inlet {
     local: SocketAddr,
     ending: Arc<Ending>,
     claims: Claims,
-    /// A socket for each sender, by the sender's address.
-    outlets: HashMap<SocketAddr, Outlet>,
-}
-
-/// The socket that stands for a sender.
-struct Outlet {
-    socket: UdpSocket,
-    /// The time of the sender's last message.
-    used: Instant,
+    outlets: Outlets,
+    waits: Waits,
+    /// The socket for messages whose senders have none.
+    unnamed: Option<UdpSocket>,
 }
 
 impl Drop for Inlet {
     fn drop(&mut self) {
         self.shared.inlets.fetch_sub(1, Ordering::Relaxed);
-        self.outlets.drain().for_each(|(_, outlet)| forget(&outlet));
-    }
-}
-
-/// Forgets the sender of an outlet. If the program reads a datagram of it later, it sees the
-/// address of the loopback.
-fn forget(outlet: &Outlet) {
-    if let Ok(own) = outlet.socket.local_addr() {
-        names::forget(Protocol::Udp, own);
+        self.unnamed.iter().for_each(outlets::forget);
     }
 }
 
@@ -234,42 +220,57 @@ impl Inlet {
         (done == 0).then_some((info[RMEM_ALLOC], info[RCVBUF]))
     }
 
-    /// The socket that stands for a sender.
+    /// The socket that stands for a sender, or the one for those without a socket.
     fn outlet(&mut self, sender: SocketAddr) -> io::Result<&UdpSocket> {
-        if !self.outlets.contains_key(&sender) {
-            let inlets = self.shared.inlets.load(Ordering::Relaxed).max(1);
-            let max = (limit::senders() / inlets).max(1);
-            let mut socket = None;
-            while self.outlets.len() >= max {
-                socket = self.take_oldest();
-            }
-            let socket = socket.map_or_else(|| self.open_outlet(), Ok)?;
-            let ends = self.ends_with(sender);
-            names::note(Protocol::Udp, socket.local_addr()?, ends);
-            self.outlets.insert(sender, Outlet { socket, used: Instant::now() });
+        if self.outlets.contains(sender) || self.make_outlet(sender)? {
+            return self.outlets.get(sender).ok_or_else(|| io::Error::other("no socket"));
         }
-        let outlet = self.outlets.get_mut(&sender).ok_or_else(|| io::Error::other("no socket"))?;
-        outlet.used = Instant::now();
-        Ok(&outlet.socket)
+        self.shared.counts.senders_unnamed.fetch_add(1, Ordering::Relaxed);
+        let socket = self.unnamed.take().map_or_else(|| self.open_unnamed(), Ok)?;
+        Ok(self.unnamed.insert(socket))
     }
 
-    /// The socket of the sender that was idle longest, for another one. It isn't closed: a user of
-    /// this host could get its port, and speak as that sender. It has no name any more, and had one
-    /// until the program has read its datagrams.
-    fn take_oldest(&mut self) -> Option<UdpSocket> {
-        let (sender, used) = self
-            .outlets
-            .iter()
-            .map(|(sender, outlet)| (*sender, outlet.used))
-            .min_by_key(|(_, used)| *used)?;
-        let is_unread = || self.memory().is_some_and(|(unread, _)| unread > 0);
-        while (used.elapsed() < KEPT || is_unread()) && !self.ending.is_asked() {
-            thread::sleep(FULL_PAUSE);
+    /// Lets a socket stand for a sender. False: none is free.
+    fn make_outlet(&mut self, sender: SocketAddr) -> io::Result<bool> {
+        let inlets = self.shared.inlets.load(Ordering::Relaxed).max(1);
+        let places = (limit::senders() / inlets).max(1);
+        let mut socket = None;
+        while let Some(host) = self.outlets.crowded(sender, places) {
+            socket = self.take_outlet(host);
+            if socket.is_none() {
+                return Ok(false);
+            }
         }
-        let outlet = self.outlets.remove(&sender)?;
-        forget(&outlet);
-        self.shared.counts.senders_evicted.fetch_add(1, Ordering::Relaxed);
-        Some(outlet.socket)
+        let socket = socket.map_or_else(|| self.open_outlet(), Ok)?;
+        self.outlets.insert(self.ends_with(sender), socket)?;
+        Ok(true)
+    }
+
+    /// Takes a socket from a sender of the host, and waits for that if there is time.
+    fn take_outlet(&mut self, host: IpAddr) -> Option<UdpSocket> {
+        loop {
+            let now = Instant::now();
+            if self.memory().is_none_or(|(unread, _)| unread == 0) {
+                self.outlets.note_read(now);
+            }
+            if let Some(socket) = self.outlets.take(host, now) {
+                self.shared.counts.senders_evicted.fetch_add(1, Ordering::Relaxed);
+                return Some(socket);
+            }
+            if self.ending.is_asked() || !self.waits.step() {
+                return None;
+            }
+        }
+    }
+
+    /// The socket for senders without one. Its name is the unspecified address, and not that of
+    /// the loopback, which programs may trust. It has its own port, so that replies end there.
+    fn open_unnamed(&self) -> io::Result<UdpSocket> {
+        let socket = self.open_outlet()?;
+        let mut peer = self.unspecified();
+        peer.set_port(socket.local_addr()?.port());
+        names::note(Protocol::Udp, socket.local_addr()?, self.ends_with(peer));
+        Ok(socket)
     }
 
     /// The addresses of a sender and of this host, as a datagram between them has them.
@@ -286,19 +287,24 @@ impl Inlet {
     /// A socket that is connected to the program's own.
     fn open_outlet(&self) -> io::Result<UdpSocket> {
         let mut to = self.local;
-        let any: IpAddr = match self.local.ip() {
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        if self.local.ip() == any {
-            let loopback: IpAddr = match any {
+        if to.ip().is_unspecified() {
+            let loopback: IpAddr = match to.ip() {
                 IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
                 IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
             };
             to.set_ip(loopback);
         }
-        let socket = UdpSocket::bind((any, 0))?;
+        let socket = UdpSocket::bind(self.unspecified())?;
         socket.connect(to)?;
         Ok(socket)
+    }
+
+    /// The unspecified address of the program's socket's family, without a port.
+    fn unspecified(&self) -> SocketAddr {
+        let any: IpAddr = match self.local.ip() {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        (any, 0).into()
     }
 }

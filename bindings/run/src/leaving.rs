@@ -26,9 +26,9 @@ struct Carried {
 ///
 /// The program's other threads still run. Their descriptors become those of a socket on which
 /// nothing arrives, so no thread sees an error that it wouldn't see without the library. The kernel
-/// then tells the library the end of the program's bytes, unless another process has the socket
-/// too. A thread that is inside of a call on the socket keeps it open as well. So its sending half
-/// is shut down, if no other process can write to it.
+/// then reports the end of the program's bytes to the library, unless another process has the
+/// socket too. A thread that is inside of a call on the socket keeps it open as well. So its
+/// sending half is shut down, if no other process can write to it.
 pub fn leave(ours: &HashSet<SocketAddr>, holders: &Holders) {
     let carried = carried(ours);
     if carried.is_empty() {

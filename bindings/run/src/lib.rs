@@ -26,6 +26,7 @@ mod map;
 mod names;
 mod next;
 mod outgoing;
+mod outlets;
 mod port;
 mod secret;
 mod sending;

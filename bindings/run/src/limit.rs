@@ -3,8 +3,8 @@
 //! Each kind has a share of its own, so that no kind takes another one's places. All shares
 //! together leave a quarter to the program.
 
-/// The descriptors of a carried connection: two connections of the library, the one that tells the
-/// pace, and the program's.
+/// The descriptors of a carried connection: two connections of the library, the one that reports
+/// the pace, and the program's.
 const PER_CARRIED: usize = 4;
 /// The descriptors of a job: its socket, and those that it shares with a daemon.
 const PER_WORKING: usize = 8;

@@ -51,6 +51,8 @@ pub struct Counts {
     pub refused: AtomicU64,
     /// Senders of datagrams that made room for others.
     pub senders_evicted: AtomicU64,
+    /// Messages that came while no socket was free for their senders.
+    pub senders_unnamed: AtomicU64,
     /// Messages whose port another process has claimed, or that takes privileges.
     pub claims_refused: AtomicU64,
     /// Destinations of datagrams that made room for others.

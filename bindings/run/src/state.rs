@@ -78,7 +78,7 @@ impl Beside {
         }
     }
 
-    /// Ends the receiver and waits for that, until `deadline`: it tells the senders.
+    /// Ends the receiver and waits for that, until `deadline`: the senders learn of it.
     fn end_now(self, deadline: Instant) {
         match self {
             Self::Udp(incoming) => incoming.wait_for_end(deadline),
@@ -420,7 +420,7 @@ fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()>
         "{{\"pid\":{},\"sent_as_messages\":{},\"sent_plainly\":{},\"delivered\":{},\"lost\":{},\
          \"received\":{},\"refused\":{},\"connections_carried\":{},\"connections_plain\":{},\
          \"connections_refused\":{},\"destinations_evicted\":{},\
-         \"senders_evicted\":{},\"claims_refused\":{}}}\n",
+         \"senders_evicted\":{},\"senders_unnamed\":{},\"claims_refused\":{}}}\n",
         std::process::id(),
         number(&counts.sent_as_messages),
         number(&counts.sent_plainly),
@@ -433,6 +433,7 @@ fn append_report(counts: &Counts, file: &std::path::Path) -> std::io::Result<()>
         number(&counts.connections_refused),
         number(&counts.destinations_evicted),
         number(&counts.senders_evicted),
+        number(&counts.senders_unnamed),
         number(&counts.claims_refused),
     );
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file)?;

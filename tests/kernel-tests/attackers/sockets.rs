@@ -166,6 +166,7 @@ pub const SOCKETS: [Socket; 9] = [
         off_path: Cell::Tests(&[
             (RUN, "strangers__make_no_destinations"),
             (RUN, "strangers__leave_senders"),
+            (RUN, "strangers__stop_no_datagrams"),
             (RUN, "strangers__speak_for_no_port"),
             (RUN, "replies__to_strangers_are_none"),
         ]),

@@ -9,6 +9,7 @@ mod endings;
 mod exits;
 mod relay;
 mod replies;
+mod senders;
 mod statsd;
 mod strangers;
 mod streams;
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
     let is_root = unsafe { libc::geteuid() } == 0;
     let root = cc.clone().or((!is_root).then(|| "needs root".to_owned()));
     let hosts = root.clone().or(missing("ip")).or(missing("ethtool"));
-    let tests: [(&str, Test, &Option<String>); 62] = [
+    let tests: [(&str, Test, &Option<String>); 63] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("calls__look_nothing_up_after_the_start", calls::are_looked_up, &tools),
@@ -52,9 +53,10 @@ fn main() -> ExitCode {
         ("strangers__leave_descriptors", strangers::leave_descriptors, &hosts),
         ("strangers__insert_no_frame", strangers::insert_no_frame, &hosts),
         ("strangers__hold_up_no_other_connection", strangers::hold_up_no_other, &cc),
-        ("strangers__leave_senders", strangers::leave_senders, &hosts),
-        ("strangers__speak_for_no_port", strangers::speak_for_no_port, &hosts),
-        ("datagrams__of_reserved_ports_are_plain", strangers::have_reserved_ports, &hosts),
+        ("strangers__leave_senders", senders::leave_senders, &hosts),
+        ("strangers__stop_no_datagrams", senders::stop_no_datagrams, &hosts),
+        ("strangers__speak_for_no_port", senders::speak_for_no_port, &hosts),
+        ("datagrams__of_reserved_ports_are_plain", senders::have_reserved_ports, &hosts),
         ("frames__of_another_version_stay_tcp", strangers::of_another_version, &cc),
         ("datagrams__of_a_lost_receiver_are_sent_plainly", datagrams::of_a_lost_receiver, &cc),
         ("descriptors__end_the_receiver_with_the_last", descriptors::end_the_receiver, &cc),

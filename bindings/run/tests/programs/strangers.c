@@ -6,9 +6,10 @@
  *   first one has ended, whose lines it sends back. It prints the number of bytes.
  * - `strangers ask ADDRESS PORT` sends lines of its input, each once the one before it has come
  *   back, and prints them.
- * - `strangers receive PORT [late]` prints each datagram with its sender, and sends it back, until
- *   "end". With `late` it begins after a line of its input.
- * - `strangers tell ADDRESS PORT [OWN]` sends lines of its input as datagrams, from the port OWN or
+ * - `strangers receive PORT [late|step]` prints each datagram with its sender, and sends it back,
+ *   until "end". With `late` it begins after a line of its input. With `step` it waits for a line
+ *   before each datagram, until its input ends.
+ * - `strangers send ADDRESS PORT [OWN]` sends lines of its input as datagrams, from the port OWN or
  *   another one, and prints what comes back.
  * - `strangers scatter PORT COUNT` sends a datagram to so many addresses of the loopback, and waits
  *   for the end of its input. */
@@ -121,19 +122,20 @@ static void ask(const struct sockaddr_in *at) {
     close(fd);
 }
 
-static void receive(struct sockaddr_in at, int late) {
+static void receive(struct sockaddr_in at, const char *how) {
     char bytes[256], text[INET_ADDRSTRLEN];
-    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0), steps = strcmp(how, "step") == 0;
     at.sin_addr.s_addr = htonl(INADDR_ANY);
     check(bind(fd, (const void *)&at, sizeof at) == 0, "bind");
     puts("bound");
     fflush(stdout);
-    if (late) {
+    if (strcmp(how, "late") == 0) {
         check(fgets(bytes, sizeof bytes, stdin) != NULL, "a line");
     }
     for (;;) {
         struct sockaddr_in from = {0};
         socklen_t len = sizeof from;
+        steps = steps && fgets(bytes, sizeof bytes, stdin) != NULL;
         ssize_t got = recvfrom(fd, bytes, sizeof bytes, 0, (void *)&from, &len);
         check(got >= 0, "recvfrom");
         if (got == 3 && memcmp(bytes, "end", 3) == 0) {
@@ -146,7 +148,7 @@ static void receive(struct sockaddr_in at, int late) {
     }
 }
 
-static void tell(const struct sockaddr_in *at, int port) {
+static void send_lines(const struct sockaddr_in *at, int port) {
     char line[256], back[256];
     struct sockaddr_in own = {.sin_family = AF_INET, .sin_port = htons(port)};
     socklen_t len = sizeof own;
@@ -190,15 +192,15 @@ int main(int argc, char **argv) {
         neglect(at);
     } else if (strcmp(argv[1], "receive") == 0) {
         at.sin_port = htons(atoi(argv[2]));
-        receive(at, argc > 3);
+        receive(at, argc > 3 ? argv[3] : "");
     } else if (strcmp(argv[1], "scatter") == 0) {
         at.sin_port = htons(atoi(argv[2]));
         scatter(at, atoi(argv[3]));
     } else {
         check(inet_pton(AF_INET, argv[2], &at.sin_addr) == 1, "an address");
         at.sin_port = htons(atoi(argv[3]));
-        if (strcmp(argv[1], "tell") == 0) {
-            tell(&at, argc > 4 ? atoi(argv[4]) : 0);
+        if (strcmp(argv[1], "send") == 0) {
+            send_lines(&at, argc > 4 ? atoi(argv[4]) : 0);
         } else {
             ask(&at);
         }

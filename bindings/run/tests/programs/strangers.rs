@@ -22,7 +22,7 @@ use testbed::{
 };
 
 /// A program that doesn't answer for so long hangs.
-const HANGS: Duration = Duration::from_secs(60);
+pub const HANGS: Duration = Duration::from_secs(60);
 const RULE: &str = "tcp:lines,msr:1";
 /// The first bytes of a library that accepts connections.
 const HELLO_LEN: usize = 12;
@@ -30,14 +30,14 @@ const HELLO_LEN: usize = 12;
 const GO: &[u8] = &[1];
 
 /// A command that runs on a host.
-fn on(namespace: &Namespace, command: &Command) -> Command {
+pub fn on(namespace: &Namespace, command: &Command) -> Command {
     let mut inside = namespace.command(command.get_program());
     inside.args(command.get_args());
     inside
 }
 
 /// The number of entries of the process's folder below /proc.
-fn entries(server: &Server, folder: &str) -> Result<usize> {
+pub fn entries(server: &Server, folder: &str) -> Result<usize> {
     Ok(fs::read_dir(format!("/proc/{}/{folder}", server.id()))?.count())
 }
 
@@ -175,7 +175,7 @@ impl Hosts {
 }
 
 /// A line of a client comes back.
-fn echo(client: &mut Server, line: &str) -> Result<()> {
+pub fn echo(client: &mut Server, line: &str) -> Result<()> {
     client.write(line)?;
     let back = client.line()?;
     ensure!(back == line, "{back:?} came back, not {line:?}");
@@ -315,7 +315,7 @@ pub fn insert_no_frame() -> Result<()> {
 
 /// Sends a message and the end of a job that lacks another one, as a host that forges the sender's
 /// address and knows the job, but no cookie.
-fn end_forged(from: SocketAddr, to: SocketAddr, job: u32) -> Result<()> {
+pub fn end_forged(from: SocketAddr, to: SocketAddr, job: u32) -> Result<()> {
     let (SocketAddr::V4(from), SocketAddr::V4(to)) = (from, to) else { bail!("no IPv4") };
     const MESSAGES: u32 = 2;
     let claim = Claim { job, cookie: wrong_cookie(1), messages: MESSAGES, slot: 0 };
@@ -327,7 +327,7 @@ fn end_forged(from: SocketAddr, to: SocketAddr, job: u32) -> Result<()> {
 }
 
 /// The address and the job from which messages come to `to`.
-fn sender_of(frames: &[Frame], to: SocketAddr) -> Result<(SocketAddr, u32)> {
+pub fn sender_of(frames: &[Frame], to: SocketAddr) -> Result<(SocketAddr, u32)> {
     let to_it = frames.iter().filter(|frame| frame.destination == to);
     let sender = |frame: &Frame| Some((frame.source, job_of_data(frame)?));
     to_it.filter_map(sender).next().context("no job was captured")
@@ -337,175 +337,6 @@ fn sender_of(frames: &[Frame], to: SocketAddr) -> Result<(SocketAddr, u32)> {
 fn job_of_data(frame: &Frame) -> Option<u32> {
     let job = frame.header.job();
     (frame.kind == Kind::Data && job != JobId::from("atp-run probe").number()).then_some(job)
-}
-
-/// A server of datagrams, an honest client, and the addresses of both.
-struct Speakers {
-    pair: Pair,
-    folder: tempfile::TempDir,
-    ports: Ports,
-    server: Server,
-}
-
-impl Speakers {
-    fn start() -> Result<Self> {
-        Self::start_with(&[])
-    }
-
-    fn start_with(how: &[&str]) -> Result<Self> {
-        let (pair, folder) = (Pair::new()?, tempfile::tempdir()?);
-        let (program, ports) = (compile("strangers", folder.path())?, ports("msr:1")?);
-        let mut receive = command(true, &ports, Some(&folder.path().join("server")), &program);
-        let receive = receive.args(["receive", &ports.program.to_string()]).args(how);
-        let server = Server::start(&mut on(&pair.b.namespace, receive), "bound")?;
-        Ok(Self { pair, folder, ports, server })
-    }
-
-    /// A client on the other host, and its socket's port.
-    fn tell(&self, own: u16) -> Result<(Server, u16)> {
-        let (program, report) =
-            (self.folder.path().join("strangers"), self.folder.path().join("client"));
-        let mut tell = command(true, &self.ports, Some(&report), &program);
-        let (to, port) = (self.pair.b.ipv4.to_string(), self.ports.program.to_string());
-        let tell = tell.args(["tell", &to, &port, &own.to_string()]);
-        let mut client = Server::spawn(&mut on(&self.pair.a.namespace, tell))?;
-        let port = client.line()?;
-        let port = port.strip_prefix("port ").context("the client names its port")?.parse()?;
-        Ok((client, port))
-    }
-
-    /// Sends messages of ATP as a user of the client's host, and waits for the job's end.
-    fn forge(&self, messages: &[Vec<u8>]) -> Result<()> {
-        self.pair.a.namespace.enter(|| {
-            become_user(NOBODY)?;
-            let mut job = Job::builder().connect((self.pair.b.ipv4, self.ports.atp))?;
-            // The library may ask for the end before the last one.
-            drop(messages.iter().try_for_each(|message| job.send(message).map(drop)));
-            drop(job.finish());
-            Ok(())
-        })
-    }
-
-    /// The message of a datagram from `port` of the client's host, in this and the former version.
-    fn claims(&self, port: u16, datagram: &[u8]) -> [Vec<u8>; 2] {
-        let [high, low] = port.to_be_bytes();
-        let (source, secret) = (self.pair.a.ipv4.octets(), [7; 8]);
-        [
-            [&[0xae, 2, high, low], &source[..], &secret, datagram].concat(),
-            [&[0xae, 1, high, low], &source[..], datagram].concat(),
-        ]
-    }
-
-    /// The server has read a datagram of this port, and nothing before it.
-    fn receives(&mut self, port: u16, datagram: &str) -> Result<()> {
-        let (received, from) = (self.server.line()?, self.pair.a.ipv4);
-        ensure!(received == format!("{from}:{port} {datagram}"), "{datagram} became {received:?}");
-        Ok(())
-    }
-
-    /// Ends the server; its count of this name.
-    fn count(self, name: &str) -> Result<u64> {
-        let to = (self.pair.b.ipv4, self.ports.program);
-        self.pair.a.namespace.enter(|| {
-            let socket = UdpSocket::bind((self.pair.a.ipv4, 0))?;
-            Ok(socket.send_to(b"end", to)?)
-        })?;
-        self.server.ends_well()?;
-        counted(&self.folder.path().join("server"), name)
-    }
-}
-
-/// A user of a client's host speaks neither as another's port nor as a reserved one.
-pub fn speak_for_no_port() -> Result<()> {
-    let mut speakers = Speakers::start()?;
-    let capture = Capture::start(&speakers.pair.b)?;
-    let (mut client, port) = speakers.tell(0)?;
-    echo(&mut client, "honest")?;
-    speakers.receives(port, "honest")?;
-    // The forged end of the client's job doesn't end its claim.
-    let to = SocketAddr::from((speakers.pair.b.ipv4, speakers.ports.atp));
-    let (from, job) = sender_of(&capture.finish()?, to)?;
-    speakers.pair.a.namespace.enter(|| end_forged(from, to, job))?;
-    for claimed in [port, 123] {
-        for message in speakers.claims(claimed, b"forged") {
-            speakers.forge(&[message])?;
-        }
-        let received = speakers.server.line()?;
-        let from = received.strip_suffix(" forged").context("another datagram")?;
-        let from: SocketAddr = from.parse()?;
-        ensure!(from.ip() == speakers.pair.a.ipv4, "a datagram from {from}");
-        ensure!(![port, 123].contains(&from.port()), "a stranger speaks as {from}");
-    }
-    // No reply of the stranger's went there.
-    echo(&mut client, "honest too")?;
-    speakers.receives(port, "honest too")?;
-    client.go_on();
-    client.ends_well()?;
-    // The port is free again.
-    speakers.forge(&speakers.claims(port, b"later")[..1])?;
-    speakers.receives(port, "later")?;
-    let (sent, refused) = (
-        counted(&speakers.folder.path().join("client"), "sent_as_messages")?,
-        speakers.count("claims_refused")?,
-    );
-    ensure!((sent, refused) == (2, 2), "{sent} messages, {refused} refused claims");
-    Ok(())
-}
-
-/// A user who sends as 200 ports leaves the server's program its descriptors, and appears as no
-/// other sender: not in datagrams that the program reads later, nor from a port that is used again.
-pub fn leave_senders() -> Result<()> {
-    const PORTS: u16 = 200;
-    /// The limit with 1,024 descriptors.
-    const SENDERS: u16 = 128;
-    let mut speakers = Speakers::start_with(&["late"])?;
-    let from = speakers.pair.a.ipv4;
-    // The kernel has few ports to choose from.
-    speakers.pair.b.namespace.set("net/ipv4/ip_local_port_range", "40000 40141")?;
-    let before = entries(&speakers.server, "fd")?;
-    // A job for each version: the library ends one of another version.
-    for version in 0..2 {
-        let ports = 2_000..2_000 + PORTS;
-        let messages = ports.map(|port| speakers.claims(port, b"forged")[version].clone());
-        speakers.forge(&messages.collect::<Vec<_>>())?;
-    }
-    let hangs = Instant::now() + HANGS;
-    while entries(&speakers.server, "fd")? < before + usize::from(SENDERS) {
-        ensure!(Instant::now() < hangs, "the library has no socket for each sender");
-        thread::sleep(HANGS / 1_000);
-    }
-    // A library that takes sockets of unread datagrams has taken some by now.
-    thread::sleep(HANGS / 200);
-    speakers.server.write("read")?;
-    let mut left: HashSet<_> =
-        (2_000..2_000 + PORTS).map(|port| format!("{from}:{port} forged")).collect();
-    for _ in 0..PORTS {
-        let received = speakers.server.line()?;
-        ensure!(left.remove(&received), "{received:?} is nobody's, or came before");
-    }
-    let (mut client, port) = speakers.tell(0)?;
-    echo(&mut client, "honest")?;
-    speakers.receives(port, "honest")?;
-    let after = entries(&speakers.server, "fd")? - before;
-    ensure!(after <= usize::from(SENDERS) + 8, "strangers took {after} descriptors");
-    let evicted = speakers.count("senders_evicted")?;
-    ensure!(evicted == u64::from(PORTS + 1 - SENDERS), "{evicted} senders were evicted");
-    Ok(())
-}
-
-/// Datagrams of a program that has a reserved port are plain, and come from that.
-pub fn have_reserved_ports() -> Result<()> {
-    const OWN: u16 = 1_000;
-    let mut speakers = Speakers::start()?;
-    let (mut client, port) = speakers.tell(OWN)?;
-    ensure!(port == OWN, "the client has the port {port}");
-    echo(&mut client, "privileged")?;
-    speakers.receives(OWN, "privileged")?;
-    client.go_on();
-    client.ends_well()?;
-    let plain = counted(&speakers.folder.path().join("client"), "sent_plainly")?;
-    ensure!(plain == 1, "{plain} plain datagrams");
-    Ok(())
 }
 
 /// A library of another version is refused: the connection is plain.
