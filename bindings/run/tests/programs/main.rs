@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let is_root = unsafe { libc::geteuid() } == 0;
     let root = cc.clone().or((!is_root).then(|| "needs root".to_owned()));
     let hosts = root.clone().or(missing("ip")).or(missing("ethtool"));
-    let tests: [(&str, Test, &Option<String>); 62] = [
+    let tests: [(&str, Test, &Option<String>); 63] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("calls__look_nothing_up_after_the_start", calls::are_looked_up, &tools),
@@ -66,6 +66,7 @@ fn main() -> ExitCode {
         ("frames__sent_before_the_exit_arrive", streams::before_exit, &cc),
         ("frames__unread_hold_up_no_exit", streams::unread, &cc),
         ("frames__wait_for_a_program_that_pauses", streams::paused, &cc),
+        ("frames__without_a_pace_are_reset", streams::without_pace, &cc),
         ("frames__wait_for_it_after_the_client_has_ended", streams::paused_at_the_end, &cc),
         ("frames__to_a_successor_are_not_taken", streams::to_successor, &cc),
         ("replies__before_the_exit_arrive", streams::replied_before_exit, &cc),
