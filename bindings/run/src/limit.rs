@@ -3,6 +3,8 @@
 //! Each kind has a share of its own, so that no kind takes another one's places. All shares
 //! together leave a quarter to the program.
 
+/// The descriptors of a connection that hasn't agreed: itself, and the one that reports the pace.
+pub const PER_WAITING: usize = 2;
 /// The descriptors of a carried connection: two connections of the library, the one that reports
 /// the pace, and the program's.
 const PER_CARRIED: usize = 4;
@@ -12,7 +14,7 @@ const PER_WORKING: usize = 8;
 /// Parts of the descriptors for connections that haven't agreed, for carried connections, for
 /// destinations with a job, and for senders of datagrams.
 const PARTS: usize = 32;
-const WAITING_PARTS: usize = 1;
+const WAITING_PARTS: usize = 2;
 const CARRIED_PARTS: usize = 14;
 const WORKING_PARTS: usize = 4;
 const SENDERS_PARTS: usize = 4;
@@ -31,7 +33,7 @@ pub fn descriptors() -> usize {
 
 /// Connections that haven't agreed, of all ports together.
 pub fn waiting() -> usize {
-    places(WAITING_PARTS, 1, 64)
+    places(WAITING_PARTS, PER_WAITING, 64)
 }
 
 /// Connections that are carried at once. The receiver beside has places for as many senders.

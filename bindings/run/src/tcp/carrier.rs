@@ -5,6 +5,7 @@ use super::{
     NOBODY,
     connection::Connection,
     life::Life,
+    pace::Teller,
     places::Places,
     reachable,
     socket::{OnDrop, ToProgram},
@@ -40,7 +41,7 @@ pub struct Carrier {
 
 impl Carrier {
     /// Carries one connection to its end.
-    pub fn serve(&self, private: TcpStream) -> io::Result<()> {
+    pub fn serve(&self, private: TcpStream, teller: Teller) -> io::Result<()> {
         private.set_nonblocking(false)?;
         let ends = Ends {
             peer: private.peer_addr()?,
@@ -60,7 +61,7 @@ impl Carrier {
         let job = self.register(client, &connection);
         drop(beginning);
         let _registered = OnDrop(|| drop(lock(&self.life.jobs).remove(&(client, job))));
-        connection.relay(job)
+        connection.relay(job, teller)
     }
 
     fn seen_address(&self, private: SocketAddr) -> SocketAddr {

@@ -3,6 +3,7 @@
 use super::{
     GO, Hello, NOBODY,
     link::{Agreement, Link, Links, Pair},
+    pace::Pace,
     reachable,
     socket::{self, TCP_CLOSE, ToProgram},
     with_port,
@@ -157,10 +158,11 @@ fn open_private(
     let private = TcpStream::connect_timeout(&atp, rule.probe)?;
     private.set_read_timeout(Some(rule.probe))?;
     private.set_nodelay(true)?;
-    Hello::check(&private, framing)?;
+    let name = Hello::read(&private, framing)?;
     if !answers(atp, rule.probe) {
         return Err(io::Error::other("ATP's UDP port doesn't answer"));
     }
+    let pace = Pace::open(&private, name, framing, rule.probe)?;
     (&private).write_all(&[GO])?;
     private.set_read_timeout(Some(JOB_TIMEOUT))?;
     let (mut job, mut secret) = ([0; 4], [0; Secret::LEN]);
@@ -181,6 +183,7 @@ fn open_private(
         job: u32::from_be_bytes(job),
         secret: Secret::of(secret),
         source: private.local_addr()?.ip().to_canonical(),
+        pace,
     };
     Ok((private, agreement))
 }

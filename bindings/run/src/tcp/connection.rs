@@ -2,7 +2,7 @@
 
 use super::{
     LOOK_INTERVAL, RESET_TIMEOUT,
-    pace::{Ask, Teller},
+    pace::Teller,
     pieces::{Overrun, Piece, Pieces},
     record::{BYTES_MAX, Record},
     socket::{self, OnPanic, ToProgram, is_pause},
@@ -32,7 +32,6 @@ pub struct Connection {
     /// The run of the client's job: the first one that knew the secret.
     run: OnceLock<u64>,
     pieces: Pieces,
-    teller: Mutex<Teller>,
     passed: Mutex<Passed>,
     changed: Condvar,
     /// Messages taken for the program.
@@ -66,7 +65,6 @@ impl Connection {
             secret: Secret::draw()?,
             run: OnceLock::new(),
             pieces: Pieces::default(),
-            teller: Mutex::default(),
             passed: Mutex::default(),
             changed: Condvar::new(),
             taken: AtomicU64::new(0),
@@ -104,13 +102,6 @@ impl Connection {
             self.taken.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
-    }
-
-    /// Tells the client on this connection what the program has taken, if it knows the secret.
-    pub fn tell_pace(&self, ask: &Ask, to: TcpStream) {
-        if ask.secret == self.secret {
-            lock(&self.teller).begin(to, self.pieces.taken());
-        }
     }
 
     /// A window has ended, after all of its messages.
@@ -168,10 +159,10 @@ impl Connection {
     }
 
     /// Carries the connection to its end. `job`: the one in which its messages arrive.
-    pub fn relay(&self, job: u32) -> io::Result<()> {
+    pub fn relay(&self, job: u32, teller: Teller) -> io::Result<()> {
         thread::scope(|scope| {
             let _guard = OnPanic(|| self.abort());
-            let done = self.begin(scope, job).and_then(|()| self.take_input());
+            let done = self.begin(scope, job, teller).and_then(|()| self.take_input());
             done.or_else(|error| {
                 self.abort();
                 match error.kind() {
@@ -190,11 +181,12 @@ impl Connection {
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
         job: u32,
+        teller: Teller,
     ) -> io::Result<()> {
         let job = job.to_be_bytes();
         (&self.private).write_all(&[&job[..], &self.secret.bytes()].concat())?;
         self.spawn(scope, "atp-run-replies", || self.pass_replies())?;
-        self.spawn(scope, "atp-run-writer", || self.pass_pieces())
+        self.spawn(scope, "atp-run-writer", move || self.pass_pieces(teller))
     }
 
     fn spawn<'scope, 'env>(
@@ -250,21 +242,23 @@ impl Connection {
     }
 
     /// Writes to the program what has come for it.
-    fn pass_pieces(&self) {
-        let written = self.write_pieces();
+    fn pass_pieces(&self, mut teller: Teller) {
+        let written = self.write_pieces(&mut teller);
         self.pieces.close();
         if written.is_err() {
             // The program takes nothing more. What it has written comes first.
             self.is_closed.store(true, Ordering::Relaxed);
             self.wait_for_replies(Instant::now() + RESET_TIMEOUT);
+            // A client that waits for room learns it also if it leaves the replies unread.
+            drop(teller);
             drop(self.tell(&Record::Reset));
         }
         self.note(|passed| passed.pieces = true);
     }
 
-    fn write_pieces(&self) -> io::Result<()> {
+    fn write_pieces(&self, teller: &mut Teller) -> io::Result<()> {
         loop {
-            let has_news = lock(&self.teller).has_news(self.pieces.taken());
+            let has_news = teller.has_news(self.pieces.taken());
             let piece = self.pieces.next(if has_news { LOOK_INTERVAL } else { Duration::MAX });
             let is_idle = piece.is_none();
             match piece {
@@ -280,7 +274,7 @@ impl Connection {
                 }
                 None => {}
             }
-            lock(&self.teller).tell_if_due(self.pieces.taken(), is_idle);
+            teller.tell_if_due(self.pieces.taken(), is_idle);
         }
     }
 

@@ -3,10 +3,13 @@
 //! Strangers reach it too. A connection has no thread before its other end has agreed. One that has
 //! waited for long makes room for a new one, and no host has all places.
 
-use super::{GO, Hello, LOOK_INTERVAL, NOBODY, carrier::Carrier, pace::Ask, socket::is_pause};
+use super::{
+    GO, Hello, Join, LOOK_INTERVAL, NOBODY, carrier::Carrier, pace::Teller, socket::is_pause,
+};
 use crate::{
-    hosts,
-    shared::{lock, pass_calls_of_this_thread, warn},
+    hosts, limit,
+    secret::Secret,
+    shared::{pass_calls_of_this_thread, warn},
 };
 use std::{
     collections::HashMap,
@@ -37,6 +40,9 @@ pub struct Door {
 
 struct Waiting {
     private: TcpStream,
+    name: Secret,
+    /// The client hears its pace on another connection.
+    teller: Option<Teller>,
     host: IpAddr,
     since: Instant,
 }
@@ -106,8 +112,9 @@ impl Door {
                     return self.count_refused();
                 }
                 // One that has gone already, for instance, needs no place.
-                if greet(&private, &self.carrier).is_ok() {
-                    self.waiting.push(Waiting { private, host, since: Instant::now() });
+                if let Ok(name) = greet(&private, &self.carrier) {
+                    let since = Instant::now();
+                    self.waiting.push(Waiting { private, name, teller: None, host, since });
                 }
             }
             Err(error) if is_pause(&error) => {}
@@ -116,52 +123,60 @@ impl Door {
         }
     }
 
-    /// Makes room for a connection of this host, if there is none: the oldest connection goes, of
-    /// the host that has most.
+    /// Makes room for a connection of this host, if there is none: the oldest connections go, of
+    /// the host that has most. A place has room for two of one host, so the connection that tells
+    /// the pace of another one finds it taken by no other host.
     fn make_room(&mut self, host: IpAddr) -> bool {
         let max = self.carrier.places.waiting_max();
-        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-        for waiting in &self.waiting {
-            *counts.entry(waiting.host).or_default() += 1;
+        loop {
+            let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+            for waiting in &self.waiting {
+                let count = counts.entry(waiting.host).or_default();
+                *count += 1 + usize::from(waiting.teller.is_some());
+            }
+            let places = |count: &usize| count.div_ceil(limit::PER_WAITING);
+            let own = counts.get(&host).copied().unwrap_or(0);
+            let crowded = match places(&(own + 1)) <= hosts::share(max) {
+                true if places(&own) == places(&(own + 1)) => return true,
+                true if counts.values().map(places).sum::<usize>() < max => return true,
+                true => counts.into_iter().max_by_key(|(_, count)| *count).map(|(host, _)| host),
+                false => Some(host),
+            };
+            let oldest = self.waiting.iter().position(|waiting| Some(waiting.host) == crowded);
+            let Some(oldest) = oldest.filter(|index| self.waiting[*index].since.elapsed() >= KEPT)
+            else {
+                return false;
+            };
+            let oldest = self.waiting.remove(oldest);
+            self.refuse(&oldest.private);
         }
-        let own = counts.get(&host).copied().unwrap_or(0);
-        let crowded = match own < hosts::share(max) {
-            true if self.waiting.len() < max => return true,
-            true => counts.into_iter().max_by_key(|(_, count)| *count).map(|(host, _)| host),
-            false => Some(host),
-        };
-        let oldest = self.waiting.iter().position(|waiting| Some(waiting.host) == crowded);
-        let Some(oldest) = oldest.filter(|index| self.waiting[*index].since.elapsed() >= KEPT)
-        else {
-            return false;
-        };
-        let oldest = self.waiting.remove(oldest);
-        self.refuse(&oldest.private);
-        true
     }
 
     /// The other end may find another framing, or no answer of ATP. It connects plainly then.
-    fn read_answer(&mut self, waiting: Waiting) {
-        let mut answer = [0; Ask::LEN];
+    fn read_answer(&mut self, mut waiting: Waiting) {
+        let mut answer = [0; Join::LEN];
         match (&waiting.private).read(&mut answer) {
-            Ok(1) if answer[0] == GO => self.carry(waiting),
+            Ok(1) if answer[0] == GO => match waiting.teller.take() {
+                Some(teller) => self.carry(waiting, teller),
+                None => self.refuse(&waiting.private),
+            },
             // It was written with one call.
-            Ok(Ask::LEN) => self.tell_pace(&answer, waiting.private),
+            Ok(Join::LEN) => self.join(&answer, waiting.private),
             Err(error) if is_pause(&error) => self.waiting.push(waiting),
             _ => {}
         }
     }
 
-    fn tell_pace(&self, answer: &[u8; Ask::LEN], private: TcpStream) {
-        let (Some(ask), Ok(from)) = (Ask::of(answer), private.peer_addr()) else { return };
-        let of = (from.ip().to_canonical(), ask.job);
-        let connection = lock(&self.carrier.life.jobs).get(&of).cloned();
-        if let Some(connection) = connection {
-            connection.tell_pace(&ask, private);
+    /// The older connection of this name tells its pace on this one.
+    fn join(&mut self, answer: &[u8; Join::LEN], private: TcpStream) {
+        let Some(Join(name)) = Join::of(answer) else { return };
+        let older = self.waiting.iter_mut().find(|waiting| waiting.name == name);
+        if let Some(older) = older {
+            older.teller = Teller::begin(private).ok();
         }
     }
 
-    fn carry(&self, Waiting { private, host, .. }: Waiting) {
+    fn carry(&self, Waiting { private, host, .. }: Waiting, teller: Teller) {
         let Some(place) = self.carrier.places.take(host) else {
             return self.refuse(&private);
         };
@@ -169,7 +184,7 @@ impl Door {
         let carrier = self.carrier.clone();
         let run = move || {
             pass_calls_of_this_thread();
-            if let Err(error) = carrier.serve(private) {
+            if let Err(error) = carrier.serve(private, teller) {
                 warn(format_args!("port {}: {error}", carrier.local.port()));
             }
             drop(place);
@@ -191,8 +206,11 @@ impl Door {
     }
 }
 
-fn greet(private: &TcpStream, carrier: &Carrier) -> io::Result<()> {
+/// Names the connection.
+fn greet(private: &TcpStream, carrier: &Carrier) -> io::Result<Secret> {
     private.set_nonblocking(true)?;
     private.set_nodelay(true)?;
-    Hello { framing: carrier.framing }.write(private)
+    let name = Secret::draw()?;
+    Hello { framing: carrier.framing, name }.write(private)?;
+    Ok(name)
 }

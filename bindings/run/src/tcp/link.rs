@@ -2,7 +2,7 @@
 
 use super::{
     LOOK_INTERVAL, RESET_TIMEOUT,
-    pace::{Ask, Pace},
+    pace::Pace,
     record::{BYTES_MAX, Record},
     socket::{self, OnDrop, OnPanic, ToProgram, is_pause},
 };
@@ -30,6 +30,9 @@ use std::{
 
 /// How long the server's library may be silent: its process may be stopped for a while.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a connection that has lost its pace, and has no room, waits for its end.
+const PACE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The connections of this process whose bytes and end the other library hasn't confirmed yet.
 #[derive(Default)]
@@ -120,7 +123,11 @@ impl Pair {
     /// Waits until the program is shown the end of the replies or no more come, for `timeout` at
     /// most; whether that is so.
     fn wait_for_replies(&self, timeout: Duration) -> bool {
-        let waits = |replies: &mut Replies| !replies.have_ended && !replies.are_over;
+        self.wait_until(|replies| replies.have_ended || replies.are_over, timeout)
+    }
+
+    fn wait_until(&self, is_so: impl Fn(&Replies) -> bool, timeout: Duration) -> bool {
+        let waits = |replies: &mut Replies| !is_so(replies);
         let waited = self.changed.wait_timeout_while(lock(&self.replies), timeout, waits);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
@@ -165,13 +172,13 @@ impl Pair {
     }
 }
 
-/// How the server's library knows the messages of a connection.
-#[derive(Clone, Copy)]
+/// How the server's library knows the messages of a connection, and tells its pace.
 pub struct Agreement {
     pub job: u32,
     pub secret: Secret,
     /// It takes messages from this address alone.
     pub source: IpAddr,
+    pub pace: Pace,
 }
 
 /// The way of frames from a program's connection.
@@ -185,7 +192,6 @@ pub struct Link {
     framing: Framing,
     /// Messages delivered.
     delivered: u64,
-    pace: Pace,
     /// When the window ends that has begun.
     window_end: Option<Instant>,
 }
@@ -209,10 +215,8 @@ impl Link {
         rule: Rule,
         framing: Framing,
     ) -> Self {
-        let Agreement { job, secret, .. } = agreement;
-        let pace = Pace::new(atp, framing, Ask { job, secret });
         let (delivered, window_end) = (0, None);
-        Self { shared, pair, agreement, atp, to, rule, framing, delivered, pace, window_end }
+        Self { shared, pair, agreement, atp, to, rule, framing, delivered, window_end }
     }
 
     /// Starts the connection's threads. `far`: the address at which this library has taken it.
@@ -382,7 +386,7 @@ impl Link {
         self.window_end = None;
         let report = job.end_window().map_err(|error| self.broken(error))?;
         self.count(&report.groups)?;
-        self.pace.room.note_end(self.delivered);
+        self.agreement.pace.room.note_end(self.delivered);
         Ok(())
     }
 
@@ -395,6 +399,8 @@ impl Link {
     /// Sends the whole frames that have arrived.
     fn send_whole(&mut self, cutter: &mut Cutter, job: &mut Option<Job>) -> Result<(), Fault> {
         let mut message = Vec::new();
+        // The loss of the pace is an error once there is no room.
+        drop(self.agreement.pace.hear());
         while let Some(frame) = cutter.next_frame().map_err(Fault::Framing)? {
             let job = match job {
                 Some(job) => job,
@@ -409,7 +415,7 @@ impl Link {
             message.extend_from_slice(&self.agreement.secret.bytes());
             message.extend_from_slice(frame);
             job.send(&message).map_err(Fault::Atp)?;
-            self.pace.room.note_sent(frame);
+            self.agreement.pace.room.note_sent(frame);
             self.shared.counts.sent_as_messages.fetch_add(1, Ordering::Relaxed);
             self.window_end.get_or_insert_with(|| Instant::now() + self.rule.window);
         }
@@ -419,12 +425,19 @@ impl Link {
     /// Waits until the other program has taken enough for another frame. Frames that are lost hold
     /// room until the end of their window, so this ends it.
     fn wait_for_room(&mut self, frame: &[u8], job: &mut Job) -> io::Result<()> {
-        while !self.pace.room.is_there(frame) {
-            if self.pair.replies().are_over {
+        while !self.agreement.pace.room.is_there(frame) {
+            let is_lost = self.agreement.pace.wait(LOOK_INTERVAL).is_err();
+            // A server that ends its connections ends both.
+            let timeout = if is_lost { PACE_TIMEOUT } else { Duration::ZERO };
+            if self.pair.wait_until(|replies| replies.are_over, timeout) {
                 return Err(ErrorKind::ConnectionReset.into());
             }
-            self.pace.listen(LOOK_INTERVAL);
-            if !self.pace.room.is_there(frame) && self.window_end.is_some() {
+            if is_lost {
+                return Err(io::Error::other(
+                    "its server's library tells no longer how much the program has read",
+                ));
+            }
+            if !self.agreement.pace.room.is_there(frame) && self.window_end.is_some() {
                 self.end_window(job)?;
             }
         }

@@ -16,11 +16,11 @@
 //! | TCP between the libraries | bytes |
 //! |---|---|
 //! | server, first | [`Hello`] |
-//! | client, if its rule has the same framing and ATP answers | [`GO`] |
+//! | client, if its rule has the same framing and ATP answers, on another connection, after its hello | [`Join`]: the server tells [`room::Taken`] there, at once and later |
+//! | client, once the other connection has joined | [`GO`] |
 //! | server, once it is connected to its program | the job in which the frames arrive, u32, big-endian; [`NOBODY`] if no program listens or there is no place |
 //! | server, after a job | the secret of the connection, 8 bytes |
 //! | server, then | [`record::Record`]s: the program's replies, and their end |
-//! | client, on another connection, after the hello | [`pace::Ask`]: the server then tells [`room::Taken`] |
 //! | client, after its last frame was confirmed | the number of messages delivered, u64, big-endian |
 //! | client, then | [`record::Record`]s: the bytes that are no frame, all after them, and their end |
 //!
@@ -50,14 +50,14 @@ mod room;
 pub mod server;
 mod socket;
 
-use crate::framing::Framing;
+use crate::{framing::Framing, secret::Secret};
 use std::{
     io::{self, ErrorKind, Read, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
 
-const MAGIC: [u8; 8] = *b"atp-run5";
+const MAGIC: [u8; 8] = *b"atp-run6";
 /// The client's library carries the connection: the server's connects to its program. Before, the
 /// program would see an empty connection beside the plain one.
 const GO: u8 = 1;
@@ -69,24 +69,28 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const RESET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The first bytes of the server's library.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy)]
 struct Hello {
     framing: Framing,
+    /// The client names the connection by it on another one. No frame begins with it.
+    name: Secret,
 }
 
 impl Hello {
-    const LEN: usize = 12;
+    const LEN: usize = 12 + Secret::LEN;
 
     fn write(self, mut to: impl Write) -> io::Result<()> {
         let mut bytes = [0; Self::LEN];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8] = self.framing as u8;
+        bytes[12..].copy_from_slice(&self.name.bytes());
         to.write_all(&bytes)
     }
 
-    /// Whether the other end is this library with the same framing.
-    fn check(mut from: impl Read, framing: Framing) -> io::Result<()> {
-        let mut bytes = [0; Self::LEN];
+    /// The connection's name, if the other end is this library with the same framing.
+    fn read(mut from: impl Read, framing: Framing) -> io::Result<Secret> {
+        // A library of another version sends fewer bytes.
+        let (mut bytes, mut name) = ([0; 12], [0; Secret::LEN]);
         from.read_exact(&mut bytes)?;
         if bytes[..8] != MAGIC {
             return Err(io::Error::new(ErrorKind::InvalidData, "it isn't atp-run of this version"));
@@ -94,7 +98,24 @@ impl Hello {
         if bytes[8] != framing as u8 {
             return Err(io::Error::other("its rule has another framing: give both ends one rule"));
         }
-        Ok(())
+        from.read_exact(&mut name)?;
+        Ok(Secret::of(name))
+    }
+}
+
+/// What the client says on the connection that tells the pace of another one: that one's name.
+struct Join(Secret);
+
+impl Join {
+    const WORD: u8 = 2;
+    const LEN: usize = 1 + Secret::LEN;
+
+    fn to_bytes(&self) -> Vec<u8> {
+        [&[Self::WORD][..], &self.0.bytes()].concat()
+    }
+
+    fn of(&[word, name @ ..]: &[u8; Self::LEN]) -> Option<Self> {
+        (word == Self::WORD).then(|| Self(Secret::of(name)))
     }
 }
 

@@ -1,59 +1,40 @@
 //! The pace of a carried connection: a program that doesn't read slows its own client, as TCP does.
 //!
-//! A client sends at most [`ROOM_BYTES`] that the server's program hasn't taken. Once it has sent
-//! so many, it opens another connection to the ATP port ([`Ask`]), on which the server's library
-//! tells how much the program has taken ([`Taken`]). The connection of the replies can't tell it:
-//! the client's program may leave its replies unread.
+//! A client sends at most [`ROOM_BYTES`] that the server's program hasn't taken. The server's
+//! library tells how much it has taken ([`Taken`]) on a connection of its own: the client's program
+//! may leave the replies unread. That connection is there before the programs see the carried one,
+//! so no closed port or crowd of strangers stalls that later.
 
 use super::{
-    Hello,
+    Hello, Join,
     room::{ROOM_BYTES, Room, Taken},
-    socket::is_pause,
+    socket::{begin_private, is_pause},
 };
 use crate::{framing::Framing, secret::Secret};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::{
     io::{self, ErrorKind, Read, Write},
-    net::{SocketAddr, TcpStream},
-    thread,
+    net::TcpStream,
+    os::fd::AsRawFd,
     time::Duration,
 };
 
 /// The server's library tells at least after so many bytes. A client that waits has sent more.
 const TOLD_BYTES: u64 = ROOM_BYTES / 4;
 
-/// The client's first words on the connection that tells its pace.
-#[derive(PartialEq)]
-pub struct Ask {
-    pub job: u32,
-    pub secret: Secret,
-}
-
-impl Ask {
-    pub const WORD: u8 = 2;
-    pub const LEN: usize = 1 + 4 + Secret::LEN;
-
-    fn to_bytes(&self) -> Vec<u8> {
-        [&[Self::WORD][..], &self.job.to_be_bytes(), &self.secret.bytes()].concat()
-    }
-
-    pub fn of(bytes: &[u8; Self::LEN]) -> Option<Self> {
-        let &[Self::WORD, a, b, c, d, secret @ ..] = bytes else { return None };
-        Some(Self { job: u32::from_be_bytes([a, b, c, d]), secret: Secret::of(secret) })
-    }
-}
-
 /// The listening end: tells the client.
-#[derive(Default)]
 pub struct Teller {
     told: Taken,
+    /// It doesn't wait. `None`: the client has gone.
     to: Option<TcpStream>,
 }
 
 impl Teller {
-    /// Tells it from now on to this connection, which doesn't wait.
-    pub fn begin(&mut self, to: TcpStream, taken: Taken) {
-        self.to = Some(to);
-        self.tell(taken);
+    /// Tells the client that the connection has joined.
+    pub fn begin(to: TcpStream) -> io::Result<Self> {
+        begin_private(&to)?;
+        (&to).write_all(&Taken::default().to_bytes())?;
+        Ok(Self { told: Taken::default(), to: Some(to) })
     }
 
     /// Tells it if the client may wait for it. `is_idle`: nothing more has come for a while.
@@ -74,7 +55,6 @@ impl Teller {
             Some(Ok(Taken::LEN)) => self.told = taken,
             // The client has read nothing for long. It is told later.
             Some(Err(error)) if is_pause(&error) => {}
-            // A client that is there asks again.
             _ => self.to = None,
         }
     }
@@ -82,54 +62,60 @@ impl Teller {
 
 /// The connecting end: hears it.
 pub struct Pace {
-    at: SocketAddr,
-    framing: Framing,
-    ask: Ask,
     pub room: Room,
-    from: Option<TcpStream>,
+    /// It doesn't wait.
+    from: TcpStream,
     /// The beginning of a word of the server's library.
     begun: Vec<u8>,
 }
 
 impl Pace {
-    pub fn new(at: SocketAddr, framing: Framing, ask: Ask) -> Self {
-        Self { at, framing, ask, room: Room::default(), from: None, begun: Vec::new() }
-    }
-
-    /// Hears for `timeout` at most what the program has taken.
-    pub fn listen(&mut self, timeout: Duration) {
-        if self.from.is_none() {
-            self.begun.clear();
-            self.from = self.open(timeout).ok();
-        }
-        let mut bytes = [0; 4_096];
-        match self.from.as_ref().map(|mut from| from.read(&mut bytes)) {
-            Some(Ok(len)) if len > 0 => self.hear(&bytes[..len]),
-            Some(Err(error)) if is_pause(&error) => {}
-            // There was no place. The connection to the other library says whether it has gone.
-            _ => {
-                self.from = None;
-                thread::sleep(timeout);
-            }
-        }
-    }
-
-    fn open(&self, timeout: Duration) -> io::Result<TcpStream> {
-        let from = TcpStream::connect_timeout(&self.at, timeout)?;
+    /// Opens it beside a connection that the server's library has named so. Each step may take
+    /// `timeout`.
+    pub fn open(
+        beside: &TcpStream,
+        name: Secret,
+        framing: Framing,
+        timeout: Duration,
+    ) -> io::Result<Self> {
+        let (to, mut local) = (beside.peer_addr()?, beside.local_addr()?);
+        local.set_port(0);
+        let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+        socket.bind(&local.into())?;
+        socket.connect_timeout(&to.into(), timeout)?;
+        let mut from = TcpStream::from(socket);
+        begin_private(&from)?;
         from.set_read_timeout(Some(timeout))?;
-        Hello::check(&from, self.framing)?;
-        match (&from).write(&self.ask.to_bytes())? {
-            Ask::LEN => Ok(from),
-            _ => Err(ErrorKind::WriteZero.into()),
-        }
+        Hello::read(&from, framing)?;
+        from.write_all(&Join(name).to_bytes())?;
+        from.read_exact(&mut [0; Taken::LEN])?;
+        from.set_nonblocking(true)?;
+        Ok(Self { room: Room::default(), from, begun: Vec::new() })
     }
 
-    fn hear(&mut self, bytes: &[u8]) {
-        self.begun.extend_from_slice(bytes);
+    /// Waits for `timeout` at most for what the program has taken.
+    pub fn wait(&mut self, timeout: Duration) -> io::Result<()> {
+        let fd = self.from.as_raw_fd();
+        let mut ready = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry.
+        unsafe { libc::poll(&raw mut ready, 1, timeout.as_millis() as i32) };
+        self.hear()
+    }
+
+    /// Hears what was told. The server's library goes on to tell if this is done often enough.
+    pub fn hear(&mut self) -> io::Result<()> {
+        let mut bytes = [0; 4_096];
+        match self.from.read(&mut bytes) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(len) => self.begun.extend_from_slice(&bytes[..len]),
+            Err(error) if is_pause(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        }
         let (words, rest) = self.begun.as_chunks();
         if let Some(word) = words.last() {
             self.room.note_taken(Taken::of(*word));
             self.begun = rest.to_vec();
         }
+        Ok(())
     }
 }

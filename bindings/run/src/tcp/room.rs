@@ -34,7 +34,7 @@ impl Taken {
 /// window has ended and the program has all frames that were delivered.
 #[derive(Default)]
 pub struct Room {
-    sent_bytes: u64,
+    sent: Taken,
     /// Bytes of frames that were lost, as far as that is known.
     lost_bytes: u64,
     taken: Taken,
@@ -44,17 +44,20 @@ pub struct Room {
 
 impl Room {
     pub fn note_sent(&mut self, frame: &[u8]) {
-        self.sent_bytes += frame.len() as u64;
+        self.sent = self.sent.with(1, frame.len());
     }
 
     /// A window has ended, and `delivered` frames of all windows so far have arrived.
     pub fn note_end(&mut self, delivered: u64) {
-        self.ended = Taken { frames: delivered, bytes: self.sent_bytes };
+        self.ended = Taken { frames: delivered, bytes: self.sent.bytes };
         self.forget_lost();
     }
 
-    /// The other program has taken so much.
+    /// The other program has taken so much. More than was sent is nothing that its library says.
     pub fn note_taken(&mut self, taken: Taken) {
+        if taken.frames > self.sent.frames || taken.bytes > self.sent.bytes {
+            return;
+        }
         self.taken = taken;
         self.forget_lost();
     }
@@ -64,14 +67,14 @@ impl Room {
     }
 
     fn outstanding_bytes(&self) -> u64 {
-        self.sent_bytes.saturating_sub(self.lost_bytes + self.taken.bytes)
+        self.sent.bytes.saturating_sub(self.lost_bytes + self.taken.bytes)
     }
 
     /// If the program has all frames delivered in the windows that have ended, only later ones are
     /// outstanding.
     fn forget_lost(&mut self) {
         if self.taken.frames >= self.ended.frames {
-            let later_bytes = self.sent_bytes - self.ended.bytes;
+            let later_bytes = self.sent.bytes - self.ended.bytes;
             self.lost_bytes += self.outstanding_bytes().saturating_sub(later_bytes);
         }
     }
@@ -86,6 +89,20 @@ mod tests {
     fn to_bytes__are_read_again() {
         let taken = Taken { frames: 7, bytes: u64::MAX };
         assert_eq!(Taken::of(taken.to_bytes()), taken);
+    }
+
+    /// A server that tells more than it was sent gets no more than there is room for.
+    #[test]
+    fn note_taken__of_more_than_was_sent_gives_no_room() {
+        let (mut room, frame) = (Room::default(), vec![0; ROOM_BYTES as usize]);
+        room.note_sent(&frame);
+        for (frames, bytes) in [(1, u64::MAX), (u64::MAX, ROOM_BYTES), (1, ROOM_BYTES + 1)] {
+            room.note_taken(Taken { frames, bytes });
+            room.note_end(1);
+            assert!(!room.is_there(&[0]), "{frames} frames, {bytes} bytes");
+        }
+        room.note_taken(Taken { frames: 1, bytes: ROOM_BYTES });
+        assert!(room.is_there(&frame));
     }
 
     /// Frames of which each `lost`th is lost, a program that takes some at a time, and a client

@@ -68,6 +68,7 @@ fn main() -> ExitCode {
         ("frames__sent_before_the_exit_arrive", streams::before_exit, &cc),
         ("frames__unread_hold_up_no_exit", streams::unread, &cc),
         ("frames__wait_for_a_program_that_pauses", streams::paused, &cc),
+        ("frames__without_a_pace_are_reset", streams::without_pace, &cc),
         ("frames__wait_for_it_after_the_client_has_ended", streams::paused_at_the_end, &cc),
         ("frames__to_a_successor_are_not_taken", streams::to_successor, &cc),
         ("replies__before_the_exit_arrive", streams::replied_before_exit, &cc),

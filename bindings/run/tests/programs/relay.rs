@@ -14,7 +14,7 @@ use std::{
 /// Less than a reply has: the rest stays with the sender until the relay reads.
 const RECEIVE_BUFFER_BYTES: usize = 4_096;
 /// The bytes with which the server's library answers: its hello, and a job with its secret.
-const HELLO_LEN: usize = 12;
+const HELLO_LEN: usize = 20;
 const JOB_LEN: usize = 4 + 8;
 
 /// Passes datagrams to `at` on to the port `to`, each sender's from a socket of its own at `from`,
@@ -67,7 +67,8 @@ impl Entrance {
         Ok(Self { listener: TcpListener::bind(at)?, server })
     }
 
-    /// Passes on how the libraries agree, and then what the client's sends. Replies wait.
+    /// Passes on how the libraries agree, the connection of the pace as a whole, and then what the
+    /// client's sends. Replies wait.
     pub fn accept(&self) -> Result<Relay> {
         let (mut client, _) = self.listener.accept()?;
         let server = Socket::new(Domain::IPV4, Type::STREAM, None)?;
@@ -80,13 +81,27 @@ impl Entrance {
             drop(io::copy(&mut from, &mut to));
             drop(to.shutdown(Shutdown::Write));
         });
-        let mut agreement = [0; HELLO_LEN + JOB_LEN];
-        let (hello, job) = agreement.split_at_mut(HELLO_LEN);
-        for bytes in [hello, job] {
-            server.read_exact(bytes)?;
-            client.write_all(bytes)?;
+        let (mut hello, mut job) = ([0; HELLO_LEN], [0; JOB_LEN]);
+        server.read_exact(&mut hello)?;
+        client.write_all(&hello)?;
+        let pace = self.pass_pace()?;
+        server.read_exact(&mut job)?;
+        client.write_all(&job)?;
+        Ok(Relay { client, server, pace, of_client })
+    }
+
+    /// The client's end of the connection that tells the pace.
+    fn pass_pace(&self) -> io::Result<TcpStream> {
+        let (client, server) = (self.listener.accept()?.0, TcpStream::connect(self.server)?);
+        let pace = client.try_clone()?;
+        for (mut from, mut to) in [(client.try_clone()?, server.try_clone()?), (server, client)] {
+            thread::spawn(move || {
+                // Each end may reset it.
+                drop(io::copy(&mut from, &mut to));
+                drop(to.shutdown(Shutdown::Write));
+            });
         }
-        Ok(Relay { client, server, of_client })
+        Ok(pace)
     }
 }
 
@@ -94,6 +109,7 @@ impl Entrance {
 pub struct Relay {
     client: TcpStream,
     server: TcpStream,
+    pace: TcpStream,
     of_client: JoinHandle<()>,
 }
 
@@ -103,6 +119,11 @@ impl Relay {
         while !self.of_client.is_finished() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Breaks the connection that tells the pace.
+    pub fn lose_pace(&self) -> io::Result<()> {
+        self.pace.shutdown(Shutdown::Both)
     }
 
     /// Reads the replies to their end, which may be a reset.

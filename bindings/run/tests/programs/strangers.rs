@@ -25,9 +25,15 @@ use testbed::{
 pub const HANGS: Duration = Duration::from_secs(60);
 const RULE: &str = "tcp:lines,msr:1";
 /// The first bytes of a library that accepts connections.
-const HELLO_LEN: usize = 12;
+const HELLO_LEN: usize = 20;
+/// They end with the connection's name.
+const NAME_AT: usize = 12;
 /// The client's answer: carry the connection.
 const GO: &[u8] = &[1];
+/// The word on another connection, before the name of the first.
+const JOIN: u8 = 2;
+/// What comes back there at first.
+const TAKEN_LEN: usize = 16;
 
 /// A command that runs on a host.
 pub fn on(namespace: &Namespace, command: &Command) -> Command {
@@ -155,23 +161,41 @@ impl Hosts {
         &self,
         host: &Host,
         from: impl IntoIterator<Item = Ipv4Addr> + Send,
-        answer: &[u8],
-        read: usize,
-    ) -> Result<Vec<TcpStream>> {
-        let to = SocketAddr::from((self.host(0).ipv4, self.ports.atp));
-        let open = |from: Ipv4Addr| -> Result<TcpStream> {
-            let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-            socket.bind(&SocketAddr::from((from, 0)).into())?;
-            socket.connect_timeout(&to.into(), HANGS / 10)?;
-            let stream = TcpStream::from(socket);
-            stream.set_read_timeout(Some(HANGS / 10))?;
-            (&stream).read_exact(&mut [0; HELLO_LEN])?;
-            (&stream).write_all(answer)?;
-            (&stream).read_exact(&mut vec![0; read])?;
-            Ok(stream)
-        };
-        host.namespace.enter(|| Ok(from.into_iter().filter_map(|from| open(from).ok()).collect()))
+    ) -> Result<Vec<Opened>> {
+        let open = |from| self.open_from(from).ok();
+        host.namespace.enter(|| Ok(from.into_iter().filter_map(open).collect()))
     }
+
+    fn open_from(&self, from: Ipv4Addr) -> Result<Opened> {
+        let to = SocketAddr::from((self.host(0).ipv4, self.ports.atp));
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.bind(&SocketAddr::from((from, 0)).into())?;
+        socket.connect_timeout(&to.into(), HANGS / 10)?;
+        let mut stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(HANGS / 10))?;
+        let mut hello = [0; HELLO_LEN];
+        stream.read_exact(&mut hello)?;
+        Ok(Opened { stream, hello })
+    }
+
+    /// Agrees as a client's library does: the connection of the pace, and the job.
+    fn agree(&self, host: &Host, opened: &mut Opened) -> Result<(TcpStream, u32)> {
+        host.namespace.enter(|| {
+            let mut pace = self.open_from(host.ipv4)?.stream;
+            pace.write_all(&[&[JOIN], &opened.hello[NAME_AT..]].concat())?;
+            pace.read_exact(&mut [0; TAKEN_LEN])?;
+            opened.stream.write_all(GO)?;
+            let mut job = [0; 4];
+            opened.stream.read_exact(&mut job)?;
+            Ok((pace, u32::from_be_bytes(job)))
+        })
+    }
+}
+
+/// A connection to the library's port, and its first words.
+struct Opened {
+    stream: TcpStream,
+    hello: [u8; HELLO_LEN],
 }
 
 /// A line of a client comes back.
@@ -204,9 +228,9 @@ pub fn leave_descriptors() -> Result<()> {
         stranger.namespace.run(&format!("ip address add {address}/24 dev {DEVICE}"))?;
     }
     // The oldest one of all, which still asks ATP: also one of many hosts can't take its place.
-    let mut early = hosts.open(honest, [honest.ipv4], b"", 0)?;
+    let mut early = hosts.open(honest, [honest.ipv4])?;
     let all = addresses.into_iter().chain(iter::repeat_n(stranger.ipv4, CONNECTIONS));
-    let idle = hosts.open(stranger, all.take(CONNECTIONS), b"", 0)?;
+    let idle = hosts.open(stranger, all.take(CONNECTIONS))?;
     for (under, line) in [(true, "first"), (false, "plain")] {
         echo(&mut hosts.ask(under, &of_client)?, line).context(line)?;
         server.line().context("the server beside idle connections")?;
@@ -215,13 +239,16 @@ pub fn leave_descriptors() -> Result<()> {
     ensure!(idle.len() >= WAITING - 1, "{} connections were answered", idle.len());
     ensure!(threads < 20 && descriptors < 100, "{threads} threads, {descriptors} descriptors");
     let early = early.first_mut().context("an early connection")?;
-    let mut job = [0; 4];
-    early.write_all(GO)?;
-    early.read_exact(&mut job)?;
-    ensure!(job != [0; 4], "strangers took the place of another host's connection");
+    let (_pace, job) = hosts.agree(honest, early)?;
+    ensure!(job != 0, "strangers took the place of another host's connection");
     drop(idle);
     let all = iter::repeat_n(stranger.ipv4, CONNECTIONS);
-    let agreed = hosts.open(stranger, all, GO, 4)?;
+    let agree = |address| -> Result<_> {
+        let mut opened = hosts.open(stranger, [address])?.pop().context("no answer")?;
+        let (pace, _) = hosts.agree(stranger, &mut opened)?;
+        Ok((opened, pace))
+    };
+    let agreed: Vec<_> = all.filter_map(|address| agree(address).ok()).collect();
     let mut client = hosts.ask(true, &of_client)?;
     for (client, line) in [(&mut client, "beside"), (&mut hosts.ask(false, &of_client)?, "alone")] {
         echo(client, line).context(line)?;
@@ -258,6 +285,7 @@ pub fn hold_up_no_other() -> Result<()> {
     let mut server = start(&program, &["neglect", port], "listening")?;
     let mut honest = start(&program, &["ask", "127.0.0.1", port], "connected")?;
     let mut filler = start(&filling, &["fill-all", port], "own")?;
+    filler.write("fill")?;
     let written = filler.line()?;
     echo(&mut honest, "beside a full one")?;
     honest.go_on();

@@ -5,8 +5,9 @@
  * `streams ignore PORT` accepts a connection and reads nothing, and `streams fill PORT` sends lines
  * as long as there is room. `streams answer PORT` replies as long as there is room, and exits at
  * once. `streams listen PORT` reads the reply. All but `answer` wait for the end of their input.
- * `streams pause PORT` reads after that, and `streams fill-all PORT` waits for the reply's end.
- * `streams bulk PORT` writes 500 lines of 8,000 bytes instead. */
+ * `streams pause PORT` reads after that, and has closed its listening socket. `streams fill-all
+ * PORT` fills after a line of its input, and waits for the reply's end. `streams bulk PORT` writes
+ * 500 lines of 8,000 bytes instead. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -244,7 +245,9 @@ int main(int argc, char **argv) {
         wait_for_input();
         exit(0);
     } else if (is(argv[1], "pause")) {
-        listen_to(accept_one(listen_at(&at)));
+        int listener = listen_at(&at), fd = accept_one(listener);
+        close(listener);
+        listen_to(fd);
     } else if (is(argv[1], "answer")) {
         printf("%ld bytes\n", fill(accept_one(listen_at(&at))));
         fflush(stdout);
@@ -260,6 +263,7 @@ int main(int argc, char **argv) {
         exit(0);
     } else if (is(argv[1], "fill-all") || is(argv[1], "bulk")) {
         char byte;
+        check(getchar() != EOF, "a line");
         printf("%ld bytes\n", is(argv[1], "bulk") ? write_bulk(fd) : fill(fd));
         fflush(stdout);
         check(shutdown(fd, SHUT_WR) == 0 && read(fd, &byte, 1) == 0, "the reply's end");

@@ -1,6 +1,9 @@
 //! A C program's TCP streams, sent and received in all ways.
 
-use crate::tools::{Ports, Server, command, compile, counted, ports, run};
+use crate::{
+    relay::Entrance,
+    tools::{Ports, Server, command, compile, counted, ports, run},
+};
 use anyhow::{Context, Result, ensure};
 use std::{
     collections::HashSet, fs, net::TcpStream, path::Path, process::Stdio, thread, time::Duration,
@@ -189,9 +192,33 @@ pub fn unread() -> Result<()> {
     server.ends_well().context("the server")
 }
 
-/// A program that reads nothing for longer than a receiver of datagrams may gets all frames.
+/// A program that reads nothing for longer than a receiver of datagrams may gets all frames. It may
+/// listen no longer.
 pub fn paused() -> Result<()> {
     read_after("fill-all", Duration::from_secs(3))
+}
+
+/// A client that hears its pace no longer is reset once there is no room, and says why.
+pub fn without_pace() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile("streams", folder.path())?;
+    let (of_server, of_client) = (ports("tcp:lines,msr:1")?, ports("tcp:lines,msr:1")?);
+    let entrance = Entrance::open(&of_client, &of_server)?;
+    let _server = start(&of_server, &program, "pause", true, "listening")?;
+    let complaints = folder.path().join("complaints");
+    let mut client = command(true, &of_client, None, &program);
+    client.args(["fill-all", &of_client.program.to_string()]);
+    client.stderr(fs::File::create(&complaints)?);
+    let accepted = thread::spawn(move || entrance.accept());
+    let mut client = Server::start(&mut client, "own")?;
+    let relay = accepted.join().map_err(|_| anyhow::anyhow!("the relay's thread"))??;
+    relay.lose_pace()?;
+    client.write("fill")?;
+    ensure!(client.ends_well().is_err(), "the client isn't reset");
+    let said = fs::read_to_string(complaints)?;
+    let words = "library tells no longer how much the program has read";
+    ensure!(said.lines().any(|line| line.ends_with(words)), "it complained {said:?}");
+    Ok(())
 }
 
 /// So it does if the client has ended, and the library holds the last frames meanwhile.
@@ -204,13 +231,26 @@ fn read_after(how: &str, pause: Duration) -> Result<()> {
     let (program, ports) = (compile("streams", folder.path())?, ports("tcp:lines,msr:1")?);
     let mut server = start(&ports, &program, "pause", true, "listening")?;
     let mut client = start(&ports, &program, how, true, "own")?;
-    let written = client.line()?;
     ensure!(server.line()? == "connected", "the server accepts");
+    wait_until_closed(&ports)?;
+    client.write("fill")?;
+    let written = client.line()?;
     thread::sleep(pause);
     server.go_on();
     let read = server.line()?;
     ensure!(read == written, "the client wrote {written}, and the server read {read}");
     client.ends_well()
+}
+
+/// Waits until the library of a server that listens no longer takes no connection.
+fn wait_until_closed(ports: &Ports) -> Result<()> {
+    let mut tries_left = 500;
+    while TcpStream::connect(("127.0.0.1", ports.atp)).is_ok() {
+        ensure!(tries_left > 0, "the server's library still listens");
+        tries_left -= 1;
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 /// A server that exits after its reply loses none of it, also if the client reads later.
@@ -238,12 +278,7 @@ pub fn to_successor() -> Result<()> {
     let mut first = start(&ports, &program, "ignore", true, "listening")?;
     let _kept = start(&ports, &program, "listen", true, "connected")?;
     ensure!(first.line()? == "accepted", "the first server accepts");
-    let mut tries_left = 500;
-    while TcpStream::connect(("127.0.0.1", ports.atp)).is_ok() {
-        ensure!(tries_left > 0, "the first server's library still listens");
-        tries_left -= 1;
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_until_closed(&ports)?;
     let mut successor = start(&ports, &program, "serve", false, "listening")?;
     let arrived = thread::scope(|scope| {
         let sent = scope.spawn(|| client(&ports, &program, &file, "send", folder.path()));
