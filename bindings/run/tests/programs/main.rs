@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let is_root = unsafe { libc::geteuid() } == 0;
     let root = cc.clone().or((!is_root).then(|| "needs root".to_owned()));
     let hosts = root.clone().or(missing("ip")).or(missing("ethtool"));
-    let tests: [(&str, Test, &Option<String>); 63] = [
+    let tests: [(&str, Test, &Option<String>); 64] = [
         ("calls__do_as_without_the_library", calls::do_as_without, &cc),
         ("calls__that_are_replaced_have_a_case", calls::have_cases, &tools),
         ("calls__look_nothing_up_after_the_start", calls::are_looked_up, &tools),
