@@ -5,7 +5,7 @@ use super::{
     NOBODY,
     connection::Connection,
     life::Life,
-    pace::Teller,
+    pace::Reporter,
     places::Places,
     reachable,
     socket::{OnDrop, ToProgram},
@@ -41,7 +41,7 @@ pub struct Carrier {
 
 impl Carrier {
     /// Carries one connection to its end.
-    pub fn serve(&self, private: TcpStream, teller: Teller) -> io::Result<()> {
+    pub fn serve(&self, private: TcpStream, reporter: Reporter) -> io::Result<()> {
         private.set_nonblocking(false)?;
         let ends = Ends {
             peer: private.peer_addr()?,
@@ -61,7 +61,7 @@ impl Carrier {
         let job = self.register(client, &connection);
         drop(beginning);
         let _registered = OnDrop(|| drop(lock(&self.life.jobs).remove(&(client, job))));
-        connection.relay(job, teller)
+        connection.relay(job, reporter)
     }
 
     fn seen_address(&self, private: SocketAddr) -> SocketAddr {

@@ -2,7 +2,7 @@
 
 use super::{
     LOOK_INTERVAL, RESET_TIMEOUT,
-    pace::Teller,
+    pace::Reporter,
     pieces::{Overrun, Piece, Pieces},
     record::{BYTES_MAX, Record},
     socket::{self, OnPanic, ToProgram, is_pause},
@@ -159,10 +159,10 @@ impl Connection {
     }
 
     /// Carries the connection to its end. `job`: the one in which its messages arrive.
-    pub fn relay(&self, job: u32, teller: Teller) -> io::Result<()> {
+    pub fn relay(&self, job: u32, reporter: Reporter) -> io::Result<()> {
         thread::scope(|scope| {
             let _guard = OnPanic(|| self.abort());
-            let done = self.begin(scope, job, teller).and_then(|()| self.take_input());
+            let done = self.begin(scope, job, reporter).and_then(|()| self.take_input());
             done.or_else(|error| {
                 self.abort();
                 match error.kind() {
@@ -181,12 +181,12 @@ impl Connection {
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
         job: u32,
-        teller: Teller,
+        reporter: Reporter,
     ) -> io::Result<()> {
         let job = job.to_be_bytes();
         (&self.private).write_all(&[&job[..], &self.secret.bytes()].concat())?;
         self.spawn(scope, "atp-run-replies", || self.pass_replies())?;
-        self.spawn(scope, "atp-run-writer", move || self.pass_pieces(teller))
+        self.spawn(scope, "atp-run-writer", move || self.pass_pieces(reporter))
     }
 
     fn spawn<'scope, 'env>(
@@ -242,23 +242,23 @@ impl Connection {
     }
 
     /// Writes to the program what has come for it.
-    fn pass_pieces(&self, mut teller: Teller) {
-        let written = self.write_pieces(&mut teller);
+    fn pass_pieces(&self, mut reporter: Reporter) {
+        let written = self.write_pieces(&mut reporter);
         self.pieces.close();
         if written.is_err() {
             // The program takes nothing more. What it has written comes first.
             self.is_closed.store(true, Ordering::Relaxed);
             self.wait_for_replies(Instant::now() + RESET_TIMEOUT);
             // A client that waits for room learns it also if it leaves the replies unread.
-            drop(teller);
+            drop(reporter);
             drop(self.tell(&Record::Reset));
         }
         self.note(|passed| passed.pieces = true);
     }
 
-    fn write_pieces(&self, teller: &mut Teller) -> io::Result<()> {
+    fn write_pieces(&self, reporter: &mut Reporter) -> io::Result<()> {
         loop {
-            let has_news = teller.has_news(self.pieces.taken());
+            let has_news = reporter.has_news(self.pieces.taken());
             let piece = self.pieces.next(if has_news { LOOK_INTERVAL } else { Duration::MAX });
             let is_idle = piece.is_none();
             match piece {
@@ -274,7 +274,7 @@ impl Connection {
                 }
                 None => {}
             }
-            teller.tell_if_due(self.pieces.taken(), is_idle);
+            reporter.report_if_due(self.pieces.taken(), is_idle);
         }
     }
 

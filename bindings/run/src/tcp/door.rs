@@ -4,7 +4,7 @@
 //! waited for long makes room for a new one, and no host has all places.
 
 use super::{
-    GO, Hello, Join, LOOK_INTERVAL, NOBODY, carrier::Carrier, pace::Teller, socket::is_pause,
+    GO, Hello, Join, LOOK_INTERVAL, NOBODY, carrier::Carrier, pace::Reporter, socket::is_pause,
 };
 use crate::{
     hosts, limit,
@@ -21,7 +21,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a connection keeps its place, whoever comes: the other end has to ask ATP first.
+/// How long a connection keeps its place, also if others need it: the other end has to ask ATP
+/// first.
 const KEPT: Duration = Duration::from_secs(10);
 /// How long the other end may take to find that it can carry the connection.
 const GO_TIMEOUT: Duration = Duration::from_secs(60);
@@ -41,8 +42,8 @@ pub struct Door {
 struct Waiting {
     private: TcpStream,
     name: Secret,
-    /// The client hears its pace on another connection.
-    teller: Option<Teller>,
+    /// The client gets its pace on another connection.
+    reporter: Option<Reporter>,
     host: IpAddr,
     since: Instant,
 }
@@ -114,7 +115,7 @@ impl Door {
                 // One that has gone already, for instance, needs no place.
                 if let Ok(name) = greet(&private, &self.carrier) {
                     let since = Instant::now();
-                    self.waiting.push(Waiting { private, name, teller: None, host, since });
+                    self.waiting.push(Waiting { private, name, reporter: None, host, since });
                 }
             }
             Err(error) if is_pause(&error) => {}
@@ -132,7 +133,7 @@ impl Door {
             let mut counts: HashMap<IpAddr, usize> = HashMap::new();
             for waiting in &self.waiting {
                 let count = counts.entry(waiting.host).or_default();
-                *count += 1 + usize::from(waiting.teller.is_some());
+                *count += 1 + usize::from(waiting.reporter.is_some());
             }
             let places = |count: &usize| count.div_ceil(limit::PER_WAITING);
             let own = counts.get(&host).copied().unwrap_or(0);
@@ -156,8 +157,8 @@ impl Door {
     fn read_answer(&mut self, mut waiting: Waiting) {
         let mut answer = [0; Join::LEN];
         match (&waiting.private).read(&mut answer) {
-            Ok(1) if answer[0] == GO => match waiting.teller.take() {
-                Some(teller) => self.carry(waiting, teller),
+            Ok(1) if answer[0] == GO => match waiting.reporter.take() {
+                Some(reporter) => self.carry(waiting, reporter),
                 None => self.refuse(&waiting.private),
             },
             // It was written with one call.
@@ -167,16 +168,16 @@ impl Door {
         }
     }
 
-    /// The older connection of this name tells its pace on this one.
+    /// The older connection of this name reports its pace on this one.
     fn join(&mut self, answer: &[u8; Join::LEN], private: TcpStream) {
         let Some(Join(name)) = Join::of(answer) else { return };
         let older = self.waiting.iter_mut().find(|waiting| waiting.name == name);
         if let Some(older) = older {
-            older.teller = Teller::begin(private).ok();
+            older.reporter = Reporter::begin(private).ok();
         }
     }
 
-    fn carry(&self, Waiting { private, host, .. }: Waiting, teller: Teller) {
+    fn carry(&self, Waiting { private, host, .. }: Waiting, reporter: Reporter) {
         let Some(place) = self.carrier.places.take(host) else {
             return self.refuse(&private);
         };
@@ -184,7 +185,7 @@ impl Door {
         let carrier = self.carrier.clone();
         let run = move || {
             pass_calls_of_this_thread();
-            if let Err(error) = carrier.serve(private, teller) {
+            if let Err(error) = carrier.serve(private, reporter) {
                 warn(format_args!("port {}: {error}", carrier.local.port()));
             }
             drop(place);

@@ -400,7 +400,7 @@ impl Link {
     fn send_whole(&mut self, cutter: &mut Cutter, job: &mut Option<Job>) -> Result<(), Fault> {
         let mut message = Vec::new();
         // The loss of the pace is an error once there is no room.
-        drop(self.agreement.pace.hear());
+        drop(self.agreement.pace.read_reports());
         while let Some(frame) = cutter.next_frame().map_err(Fault::Framing)? {
             let job = match job {
                 Some(job) => job,
@@ -434,7 +434,7 @@ impl Link {
             }
             if is_lost {
                 return Err(io::Error::other(
-                    "its server's library tells no longer how much the program has read",
+                    "the server's library no longer reports how much the program has read",
                 ));
             }
             if !self.agreement.pace.room.is_there(frame) && self.window_end.is_some() {

@@ -103,7 +103,7 @@ impl Hello {
     }
 }
 
-/// What the client says on the connection that tells the pace of another one: that one's name.
+/// What the client says on the connection that reports the pace of another one: that one's name.
 struct Join(Secret);
 
 impl Join {

@@ -1,9 +1,9 @@
 //! The pace of a carried connection: a program that doesn't read slows its own client, as TCP does.
 //!
 //! A client sends at most [`ROOM_BYTES`] that the server's program hasn't taken. The server's
-//! library tells how much it has taken ([`Taken`]) on a connection of its own: the client's program
-//! may leave the replies unread. That connection is there before the programs see the carried one,
-//! so no closed port or crowd of strangers stalls that later.
+//! library reports how much it has taken ([`Taken`]) on a connection of its own: the client's
+//! program may leave the replies unread. That connection is there before the programs see the
+//! carried one, so no closed port or crowd of strangers stalls that later.
 
 use super::{
     Hello, Join,
@@ -19,48 +19,48 @@ use std::{
     time::Duration,
 };
 
-/// The server's library tells at least after so many bytes. A client that waits has sent more.
-const TOLD_BYTES: u64 = ROOM_BYTES / 4;
+/// The server's library reports at least after so many bytes. A client that waits has sent more.
+const REPORTED_BYTES: u64 = ROOM_BYTES / 4;
 
-/// The listening end: tells the client.
-pub struct Teller {
-    told: Taken,
+/// The listening end: reports to the client.
+pub struct Reporter {
+    reported: Taken,
     /// It doesn't wait. `None`: the client has gone.
     to: Option<TcpStream>,
 }
 
-impl Teller {
-    /// Tells the client that the connection has joined.
+impl Reporter {
+    /// Reports to the client that the connection has joined.
     pub fn begin(to: TcpStream) -> io::Result<Self> {
         begin_private(&to)?;
         (&to).write_all(&Taken::default().to_bytes())?;
-        Ok(Self { told: Taken::default(), to: Some(to) })
+        Ok(Self { reported: Taken::default(), to: Some(to) })
     }
 
-    /// Tells it if the client may wait for it. `is_idle`: nothing more has come for a while.
-    pub fn tell_if_due(&mut self, taken: Taken, is_idle: bool) {
-        let is_due = is_idle || taken.bytes - self.told.bytes >= TOLD_BYTES;
+    /// Reports it if the client may wait for it. `is_idle`: nothing more has come for a while.
+    pub fn report_if_due(&mut self, taken: Taken, is_idle: bool) {
+        let is_due = is_idle || taken.bytes - self.reported.bytes >= REPORTED_BYTES;
         if is_due && self.has_news(taken) {
-            self.tell(taken);
+            self.report(taken);
         }
     }
 
     /// Whether the client doesn't know all of it.
     pub fn has_news(&self, taken: Taken) -> bool {
-        self.to.is_some() && taken != self.told
+        self.to.is_some() && taken != self.reported
     }
 
-    fn tell(&mut self, taken: Taken) {
+    fn report(&mut self, taken: Taken) {
         match self.to.as_ref().map(|mut to| to.write(&taken.to_bytes())) {
-            Some(Ok(Taken::LEN)) => self.told = taken,
-            // The client has read nothing for long. It is told later.
+            Some(Ok(Taken::LEN)) => self.reported = taken,
+            // The client has read nothing for long. It gets a report later.
             Some(Err(error)) if is_pause(&error) => {}
             _ => self.to = None,
         }
     }
 }
 
-/// The connecting end: hears it.
+/// The connecting end: reads the reports.
 pub struct Pace {
     pub room: Room,
     /// It doesn't wait.
@@ -99,11 +99,12 @@ impl Pace {
         let mut ready = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         // SAFETY: one entry.
         unsafe { libc::poll(&raw mut ready, 1, timeout.as_millis() as i32) };
-        self.hear()
+        self.read_reports()
     }
 
-    /// Hears what was told. The server's library goes on to tell if this is done often enough.
-    pub fn hear(&mut self) -> io::Result<()> {
+    /// Reads what was reported. The server's library goes on to report if this is done often
+    /// enough.
+    pub fn read_reports(&mut self) -> io::Result<()> {
         let mut bytes = [0; 4_096];
         match self.from.read(&mut bytes) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),

@@ -216,7 +216,7 @@ pub fn without_pace() -> Result<()> {
     client.write("fill")?;
     ensure!(client.ends_well().is_err(), "the client isn't reset");
     let said = fs::read_to_string(complaints)?;
-    let words = "library tells no longer how much the program has read";
+    let words = "library no longer reports how much the program has read";
     ensure!(said.lines().any(|line| line.ends_with(words)), "it complained {said:?}");
     Ok(())
 }
