@@ -23,11 +23,11 @@ use super::{
     run_strangers::{hold_doors, send_plainly, speak_to_run},
 };
 use anyhow::{Context, Result, anyhow, ensure};
-use approxlib::control::{Client, ClientError};
+use approxlib::control::{Client, ClientError, PROTOCOL, Request};
 use atp_common::wire::Kind;
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, sendmsg,
-    setsockopt, socket, sockopt,
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send,
+    sendmsg, setsockopt, socket, sockopt,
 };
 use testbed::{
     Daemon, Host, NOBODY, Namespace, PORT, Star, one_group,
@@ -40,6 +40,8 @@ const ROOT: u32 = 0;
 const SUBORDINATE: [u32; 4] = [3_000_000, 3_000_001, 3_000_002, 3_000_003];
 /// The user that scrapes the metrics.
 const SCRAPER: u32 = 1_001;
+/// The user whose descriptors close slowly.
+const SLOW_CLOSER: u32 = 1_003;
 /// The time between two attempts of a stranger, and for which it holds what it got.
 const PAUSE: Duration = Duration::from_millis(500);
 /// The time between two bursts of ten packets.
@@ -144,7 +146,14 @@ fn strangers<'a>(star: &'a Star, control: &'a Path, targets: &'a Targets) -> Vec
             work: Box::new(scrape),
         },
         local("complete scrapes held", Box::new(|| hold_answers(PAUSE))),
-        local("slow closes", Box::new(|| close_slowly(control))),
+        Stranger {
+            who: "another local user",
+            what: "slow closes",
+            namespace: &from.namespace,
+            uid: SLOW_CLOSER,
+            pause: PAUSE,
+            work: Box::new(|| close_slowly(control)),
+        },
         Stranger {
             who: "users with many ids",
             what: "jobs taken",
@@ -247,10 +256,8 @@ fn close_slowly(control: &Path) -> Result<u64> {
     stream.set_nonblocking(true)?;
     while stream.write(&[0; 1 << 16]).is_ok() {}
     stream.set_nonblocking(false)?;
-    let (client, descriptor) = (silent(control), stream.as_raw_fd());
+    let (client, descriptor) = (served(control)?, stream.as_raw_fd());
     let (text, rights) = ([IoSlice::new(b"stranger")], [ControlMessage::ScmRights(&[descriptor])]);
-    // Refused while another stranger has all connections.
-    let Ok(client) = client else { return Ok(0) };
     setsockopt(&stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 3_600 })?;
     let told = sendmsg::<()>(client.as_raw_fd(), &text, &rights, MsgFlags::MSG_NOSIGNAL, None);
     thread::scope(|scope| {
@@ -260,6 +267,16 @@ fn close_slowly(control: &Path) -> Result<u64> {
         drop(listener);
         Ok(u64::from(told.is_ok() && is_closed))
     })
+}
+
+/// A connection that the daemon serves: it takes descriptors.
+fn served(control: &Path) -> Result<OwnedFd> {
+    let client = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
+    connect(client.as_raw_fd(), &UnixAddr::new(control)?)?;
+    let hello = Request::Hello { protocol: PROTOCOL, protocol_min: None };
+    send(client.as_raw_fd(), &serde_json::to_vec(&hello)?, MsgFlags::MSG_NOSIGNAL)?;
+    recv(client.as_raw_fd(), &mut [0; 4_096], MsgFlags::empty())?;
+    Ok(client)
 }
 
 /// A connection to the daemon.
