@@ -200,7 +200,11 @@ impl Jobs {
                 RefusalKind::NotYours,
                 format!("job {id} belongs to user {other}: ask as that user or as root"),
             ),
-            (None, _) => refuse(
+            (None, [_, ..]) => refuse(
+                RefusalKind::UnknownJob,
+                format!("user {user} has no job {id}: `atp-user job list` lists the jobs"),
+            ),
+            (None, []) => refuse(
                 RefusalKind::UnknownJob,
                 format!("job {id} doesn't exist on this host: `atp-user job list` lists the jobs"),
             ),
