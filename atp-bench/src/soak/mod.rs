@@ -125,8 +125,8 @@ fn beside_strangers(args: &Args) -> Result<()> {
         say!("{}", table(["stranger", "what it did", "count"], 2, done));
         Ok(counts)
     };
-    // Much is made at first use.
-    let (warm_up, _) = attack(Duration::from_secs(20))?;
+    // Much is made at first use, and an allocator's memory grows for some minutes.
+    let (warm_up, _) = attack(Duration::from_secs((args.minutes * 60 / 5).max(20)))?;
     say!("warm-up: {warm_up}");
     let [from_before, to_before] = idle_states(&daemons)?;
     let server_before = server.state()?;
