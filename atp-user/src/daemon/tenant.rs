@@ -76,7 +76,7 @@ pub struct Tenants {
     own_uid_map: String,
 }
 
-/// What the files of a process say of it.
+/// The facts of a process, from its files.
 struct Process {
     uid_map: String,
     is_in_nested_pid_namespace: bool,

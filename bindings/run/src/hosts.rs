@@ -13,7 +13,7 @@ pub fn of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The part of so many places for one host: three quarters, as at receivers.
+/// The most places of one host: three quarters, as at receivers.
 pub const fn share(places: usize) -> usize {
     let share = places * 3 / 4;
     if share == 0 { 1 } else { share }

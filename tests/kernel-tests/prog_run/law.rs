@@ -104,7 +104,7 @@ fn law(rig: &Rig, tlr: Share) -> LaneLaw {
     exchange(rig, Given { tlr, advice: ReceivedAdvice::default(), rate_max: RATE_MAX })
 }
 
-/// What the daemon gives to a law.
+/// The inputs of a law, from the daemon.
 #[derive(Clone, Copy)]
 struct Given {
     tlr: Share,

@@ -1,4 +1,4 @@
-//! What a policy knows of a client.
+//! The properties of a client that a policy reads.
 
 use crate::daemon::tenant::Tenant;
 use nix::errno::Errno;

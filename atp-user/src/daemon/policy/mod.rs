@@ -38,7 +38,7 @@ struct Rule {
     limits: Limits,
 }
 
-/// What the jobs of one subject may use.
+/// The limits of the jobs of one subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The number of jobs at the same time.

@@ -103,7 +103,7 @@ impl Hello {
     }
 }
 
-/// What the client says on the connection that reports the pace of another one: that one's name.
+/// The first word of the client on the connection that reports the pace: the name of the other one.
 struct Join(Secret);
 
 impl Join {
