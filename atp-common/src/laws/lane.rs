@@ -280,7 +280,7 @@ impl Lane {
             return rate_max;
         }
         let rate = self.undrained_rate();
-        self.limited(if self.draining != 0 { yielding::drained(rate) } else { rate })
+        if self.draining != 0 { yielding::drained(rate) } else { rate }
     }
 
     const fn undrained_rate(&self) -> Rate {
@@ -329,6 +329,7 @@ impl Lane {
     /// opens the next epoch if the current one is over. Returns the last evaluation, if any.
     pub fn tick(&mut self, view: &View, counters: &mut impl Counters) -> Option<Evaluation> {
         let mut last = None;
+        self.rate = self.limited(self.rate);
         self.begin(view, counters);
         // Evaluates all of them. With one per call, the lane would never catch up after a delay.
         for _ in 0..EPOCHS {
@@ -353,6 +354,8 @@ impl Lane {
         if self.evaluate_next(view, counters).is_none() {
             self.open_next(view, counters);
         }
+        // At the end: at the beginning it triples the verifier's work.
+        self.rate = self.limited(self.rate);
         self.queue = self.queue_at(view.tlr);
     }
 
@@ -385,7 +388,6 @@ impl Lane {
     /// Makes the changes of the rate that don't wait for an evaluation.
     fn begin(&mut self, view: &View, counters: &impl Counters) {
         self.advice.expire(view.now_ns, view.rtt);
-        self.rate = self.limited(self.rate);
         if view.rtt.min_ns > 0 || self.epochs_evaluated > 0 {
             self.first_window = PodBool::FALSE;
         }
