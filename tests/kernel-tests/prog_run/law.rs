@@ -167,9 +167,6 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
             let advice = if rng.random() { Advice::of(bytes_per_s) } else { Advice::NONE };
             let acks_lost = Share::from_q16(rng.random_range(0..=65_536));
             given.advice = ReceivedAdvice::new(advice, now_ns(), acks_lost);
-            // The operator's limits may change.
-            let divisor = rng.random_range(1..9);
-            given.rate_max = Rate::from_bytes_per_s(RATE_MAX.bytes_per_s() / divisor);
             exchange(rig, given);
         }
         // At the end, packets without ACKs and without probes: their epochs get no feedback.
