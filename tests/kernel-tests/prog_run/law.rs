@@ -167,6 +167,9 @@ fn decides_alike(rig: &Rig, settings: Settings, seed: u64, first_slot: u32) -> R
             let advice = if rng.random() { Advice::of(bytes_per_s) } else { Advice::NONE };
             let acks_lost = Share::from_q16(rng.random_range(0..=65_536));
             given.advice = ReceivedAdvice::new(advice, now_ns(), acks_lost);
+            // The operator's limits may change.
+            let divisor = rng.random_range(1..9);
+            given.rate_max = Rate::from_bytes_per_s(RATE_MAX.bytes_per_s() / divisor);
             exchange(rig, given);
         }
         // At the end, packets without ACKs and without probes: their epochs get no feedback.
@@ -235,9 +238,10 @@ fn follow(rig: &Rig, own: &mut Lane, runs: &mut u64, given: Given) -> Result<boo
     let rtt = lanes.rtt(LANE);
     let view = View { now_ns: theirs.ran_ns, last_departure_ns: lanes.left_ns(LANE), rtt, tlr };
     let evaluated = own.epochs_evaluated();
+    // The programs have Rmax before the advice, which it limits.
+    own.set_rate_max(rate_max);
     own.advise(advice.advice(), advice.received_ns);
     own.set_acks_lost(advice.acks_lost());
-    own.set_rate_max(rate_max);
     // The moment when the program read the clock of drains isn't known.
     own.set_draining(theirs.lane.is_draining());
     own.step(&view, &mut Cells(lanes));
