@@ -354,6 +354,8 @@ impl Lane {
         if self.evaluate_next(view, counters).is_none() {
             self.open_next(view, counters);
         }
+        // At the beginning it triples the verifier's work.
+        self.rate = self.limited(self.rate);
         self.queue = self.queue_at(view.tlr);
     }
 

@@ -8,9 +8,7 @@ impl Lane {
     /// The position of Rmax in a lane that the programs run. The daemon writes it there.
     pub const RATE_MAX_AT: usize = offset_of!(Self, settings) + offset_of!(Settings, rate_max);
 
-    /// Changes Rmax. The next tick lowers the lane's rate to it. Where the programs run
-    /// the law, the next epoch that raises the rate does: a comparison more would triple the
-    /// verifier's work.
+    /// Changes Rmax. The next tick or step lowers the lane's rate to it.
     pub const fn set_rate_max(&mut self, rate_max: Rate) {
         self.settings.rate_max = rate_max;
     }
