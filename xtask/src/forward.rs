@@ -52,10 +52,10 @@ impl Args {
             _ if asks_for_help(&self.options) => Needs::default(),
             "run" => needs_of_run(&self.options, Machine::this().is_root()),
             "bench" => needs_of_bench(&self.options),
-            "soak" => Needs {
-                atp_run: self.options.iter().any(|option| option == "--strangers"),
-                ..needs_of_bench(&["daemon".into()])
-            },
+            "soak" if self.options.contains(&"--strangers".into()) => {
+                Needs { atp_run: true, ..needs_of_training(&self.options) }
+            }
+            "soak" => needs_of_bench(&["daemon".into()]),
             _ => Needs::default(),
         };
         // First: a refusal shouldn't come after minutes of building.
@@ -91,7 +91,7 @@ impl Needs {
         // Known at once: it shouldn't come after minutes of building.
         ensure!(
             !self.torch || Machine::this().is_root(),
-            "a training makes network namespaces and loads eBPF programs: run it as root"
+            "this makes network namespaces and loads eBPF programs: run it as root"
         );
         let programs = match self.programs {
             Programs::No => Err("not needed".to_owned()),

@@ -7,10 +7,15 @@ mod change;
 mod host_state;
 mod load;
 mod metrics_strangers;
+mod ranks;
 mod run_strangers;
 mod strangers;
 
-use std::time::{Duration, Instant};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use atp_output::say;
@@ -22,6 +27,7 @@ use crate::bench::{DaemonOption, require_root, table};
 use change::{Change, SecondCable};
 use host_state::{ProcessState, qdiscs};
 use load::{Counts, Load, RATE_MAX, RATE_MAX_BYTES_PER_S, SENDERS};
+use ranks::{Ranks, Reduced};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -103,8 +109,8 @@ pub fn main(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Honest jobs of an ordinary user, and an ordinary server under `atp-run`, while strangers of each
-/// kind are at work. No job may fail.
+/// Honest jobs and a collective of an ordinary user, and an ordinary server under `atp-run`, while
+/// strangers of each kind are at work. No job may fail.
 fn beside_strangers(args: &Args) -> Result<()> {
     let mut launch = args.daemon.launch()?;
     let options = ["--profile", "default", "--rate-max", RATE_MAX, "--metrics"];
@@ -112,50 +118,79 @@ fn beside_strangers(args: &Args) -> Result<()> {
     let star = Star::new(3)?;
     let [from, to, _] = &star.hosts[..] else { bail!("not three hosts") };
     let daemons = [Daemon::start(from, &launch)?, Daemon::start(to, &launch)?];
+    for daemon in &daemons {
+        let folder = daemon.socket().parent().context("a socket without a folder")?;
+        fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+    }
     let server = carried::Server::start(to)?;
     let fresh = server.state()?;
-    let attack = |time: Duration| -> Result<(Counts, [u64; 2])> {
-        let load = Load::start(from, to, &daemons, HONEST_USER)?;
-        let client = carried::Client::start(from, to)?;
-        let (counts, done) = strangers::beside(&star, &daemons, || {
-            std::thread::sleep(time);
-            let carried = client.finish();
-            Ok((load.finish()?, carried?))
-        })?;
-        say!("{}", table(["stranger", "what it did", "count"], 2, done));
-        Ok(counts)
-    };
+    let attack = |time: Duration| attack(&star, &daemons, time);
     // Much is made at first use, and an allocator's memory grows for some minutes.
-    let (warm_up, _) = attack(Duration::from_secs((args.minutes * 60 / 5).max(20)))?;
-    say!("warm-up: {warm_up}");
+    let warm_up = attack(Duration::from_secs((args.minutes * 60 / 5).max(20)))?;
+    say!("warm-up: {}", warm_up.counts);
     let [from_before, to_before] = idle_states(&daemons)?;
     let server_before = server.state()?;
-    let (counts, [lines, datagrams]) = attack(Duration::from_secs(args.minutes * 60))?;
+    let Attacked { counts, carried: [lines, datagrams], reduced, ranks } =
+        attack(Duration::from_secs(args.minutes * 60))?;
     let [from_after, to_after] = idle_states(&daemons)?;
     let server_after = server.state()?;
-    let before = [from_before, to_before, server_before];
-    let after = [from_after, to_after, server_after];
-    let names = ["sender's daemon", "receiver's daemon", "server under atp-run"];
+    let [ranks_before, ranks_after] = ranks;
+    let before = [from_before, to_before, server_before, ranks_before[0], ranks_before[1]];
+    let after = [from_after, to_after, server_after, ranks_after[0], ranks_after[1]];
+    let names =
+        ["sender's daemon", "receiver's daemon", "server under atp-run", "rank 0", "rank 1"];
     let rows = before.iter().zip(&after).zip(names);
     let rows = rows.flat_map(|((before, after), name)| ProcessState::rows(name, before, after));
     say!("{}", table(["process", "", "before", "after"], 2, rows));
     say!("the server under atp-run before any stranger: {fresh:?}");
     say!("jobs: {counts}");
     say!("under atp-run: {lines} lines and {datagrams} datagrams came back, each as it was sent");
+    let Reduced { steps, refused } = reduced;
+    say!("collective: {steps} exact means; {refused} messages of strangers were refused");
     for daemon in daemons {
         daemon.stop()?;
     }
     // No stranger's connection stays. The sockets of senders of datagrams may, until others need
     // their places.
-    let expected = [from_before, to_before, fresh.with_descriptors(carried::SENDERS_MAX)];
+    let server = fresh.with_descriptors(carried::SENDERS_MAX);
+    let expected = [from_before, to_before, server, ranks_before[0], ranks_before[1]];
     for (before, after) in expected.iter().zip(&after) {
         before.expect_no_more(after, GROWTH_MAX_KIB)?;
     }
     ensure!(counts.short == 0 && counts.failed == 0, "strangers broke jobs: {counts}");
     ensure!(counts.complete > 0 && lines > 0, "no job was complete");
+    ensure!(refused > 0, "no stranger reached a rank");
     ensure!(counts.in_ebpf == counts.complete, "strangers drove jobs out of the kernel: {counts}");
     say!("every job kept its guarantee, and nothing was left behind");
     Ok(())
+}
+
+/// The results of a time beside strangers.
+struct Attacked {
+    counts: Counts,
+    /// The lines and datagrams that came back under `atp-run`.
+    carried: [u64; 2],
+    reduced: Reduced,
+    /// The ranks after a fifth of the time, and at its end.
+    ranks: [[ProcessState; 2]; 2],
+}
+
+/// Lets strangers of each kind work for this time.
+fn attack(star: &Star, daemons: &[Daemon; 2], time: Duration) -> Result<Attacked> {
+    let [from, to, _] = &star.hosts[..] else { bail!("not three hosts") };
+    let load = Load::start(from, to, daemons, HONEST_USER)?;
+    let client = carried::Client::start(from, to)?;
+    let ranks = Ranks::start([(to, &daemons[1]), (from, &daemons[0])], HONEST_USER)?;
+    let ((counts, carried, states), done) = strangers::beside(star, daemons, &ranks, || {
+        std::thread::sleep(time / 5);
+        let before = ranks.states()?;
+        std::thread::sleep(time * 4 / 5);
+        let after = ranks.states()?;
+        let carried = client.finish();
+        Ok((load.finish()?, carried?, [before, after]))
+    })?;
+    say!("{}", table(["stranger", "what it did", "count"], 2, done));
+    Ok(Attacked { counts, carried, reduced: ranks.finish()?, ranks: states })
 }
 
 fn pick(random: &mut ChaCha8Rng) -> Change {

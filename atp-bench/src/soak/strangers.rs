@@ -1,13 +1,9 @@
 //! Strangers at work: a local user who takes what it can get, and hosts that forge packets.
 
 use std::{
-    fs::{self, Permissions},
     io::{IoSlice, Write},
     net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket},
-    os::{
-        fd::{AsFd, AsRawFd, OwnedFd},
-        unix::fs::PermissionsExt,
-    },
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     path::Path,
     sync::{
         Mutex, PoisonError,
@@ -20,6 +16,7 @@ use std::{
 use super::{
     carried::{ATP_DATAGRAMS_PORT, ATP_LINES_PORT, DATAGRAMS_PORT},
     metrics_strangers::{hold_answers, hold_scrapes, scrape},
+    ranks::Ranks,
     run_strangers::{hold_doors, send_plainly, speak_to_run},
 };
 use anyhow::{Context, Result, anyhow, ensure};
@@ -66,23 +63,21 @@ struct Stranger<'a> {
 pub fn beside<T>(
     star: &Star,
     daemons: &[Daemon; 2],
+    ranks: &Ranks,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<(T, Vec<Done>)> {
-    for daemon in daemons {
-        let folder = daemon.socket().parent().context("a socket without a folder")?;
-        fs::set_permissions(folder, Permissions::from_mode(0o755))?;
-    }
     let (stop, targets) = (AtomicBool::new(false), Mutex::default());
+    let receivers = [SocketAddrV4::new(star.hosts[1].ipv4, PORT), ranks.receiver];
     thread::scope(|scope| {
         let watch = scope.spawn(|| {
             while !stop.load(Relaxed) {
-                let seen = running(&star.hosts[0], &daemons[0])?;
+                let seen = running(&star.hosts[0], &daemons[0], &receivers)?;
                 *targets.lock().unwrap_or_else(PoisonError::into_inner) = seen;
                 thread::sleep(PAUSE);
             }
             anyhow::Ok(())
         });
-        let strangers = strangers(star, daemons[0].socket(), &targets).into_iter();
+        let strangers = strangers(star, daemons[0].socket(), ranks, &targets).into_iter();
         let stop = &stop;
         let strangers: Vec<_> =
             strangers.map(|stranger| scope.spawn(|| stranger.run(stop))).collect();
@@ -113,7 +108,12 @@ impl Stranger<'_> {
 }
 
 /// The strangers of the sending host and of the third host, and a user that scrapes metrics.
-fn strangers<'a>(star: &'a Star, control: &'a Path, targets: &'a Targets) -> Vec<Stranger<'a>> {
+fn strangers<'a>(
+    star: &'a Star,
+    control: &'a Path,
+    ranks: &'a Ranks,
+    targets: &'a Targets,
+) -> Vec<Stranger<'a>> {
     let [from, to, other] = [0, 1, 2].map(|index| &star.hosts[index]);
     let receiver = SocketAddrV4::new(to.ipv4, PORT);
     let local = |what, work| {
@@ -128,7 +128,7 @@ fn strangers<'a>(star: &'a Star, control: &'a Path, targets: &'a Targets) -> Vec
     let [doors, datagrams, plain] = [ATP_LINES_PORT, ATP_DATAGRAMS_PORT, DATAGRAMS_PORT].map(at);
     let flood = |who, host: &'a Host, uid, forges| {
         let mut number = 0;
-        let work = move || burst(&mut number, targets, receiver, forges);
+        let work = move || burst(&mut number, targets, forges);
         let (namespace, pause) = (&host.namespace, BURST_PAUSE);
         Stranger { who, what: "packets", namespace, uid, pause, work: Box::new(work) }
     };
@@ -165,6 +165,8 @@ fn strangers<'a>(star: &'a Star, control: &'a Path, targets: &'a Targets) -> Vec
         },
         of_other("connections to atp-run held", Box::new(move || hold_doors(doors, PAUSE))),
         of_other("jobs sent to atp-run", Box::new(move || speak_to_run(datagrams))),
+        local("jobs sent to a rank", Box::new(|| ranks.send_as_stranger())),
+        of_other("jobs sent to a rank", Box::new(|| ranks.send_as_stranger())),
         of_other("datagrams to atp-run", Box::new(move || send_plainly(plain))),
         flood("local user", from, NOBODY, false),
         flood("other host", other, 0, false),
@@ -172,25 +174,34 @@ fn strangers<'a>(star: &'a Star, control: &'a Path, targets: &'a Targets) -> Vec
     ]
 }
 
-/// The running senders: the address and the job of each, as far as strangers can learn them.
-type Targets = Mutex<Vec<(SocketAddrV4, u32)>>;
+/// The running flows: sender, receiver and job, as far as strangers can learn them.
+type Targets = Mutex<Vec<Flow>>;
+type Flow = (SocketAddrV4, SocketAddrV4, u32);
 
-fn running(from: &Host, daemon: &Daemon) -> Result<Vec<(SocketAddrV4, u32)>> {
+fn running(from: &Host, daemon: &Daemon, receivers: &[SocketAddrV4]) -> Result<Vec<Flow>> {
     let jobs = Client::connect(daemon.socket())?.job_list()?;
-    let ports = from.ports_connected_to(PORT)?.into_iter();
-    let of_port = |(port, job): (u16, _)| (SocketAddrV4::new(from.ipv4, port), job);
+    let mut ends = Vec::new();
+    for receiver in receivers {
+        let ports = from.ports_connected_to(receiver.port())?.into_iter();
+        ends.extend(ports.map(|port| (SocketAddrV4::new(from.ipv4, port), *receiver)));
+    }
     // Each job meets each address in the course of time: both lists change all the time.
-    Ok(ports.zip(jobs.iter().map(|job| job.id).cycle()).map(of_port).collect())
+    let jobs = jobs.iter().map(|job| job.id).cycle();
+    Ok(ends
+        .into_iter()
+        .zip(jobs)
+        .map(|((sender, receiver), job)| (sender, receiver, job))
+        .collect())
 }
 
 /// Sends each kind of packet to both ends of a running job. Returns the number of packets.
-fn burst(number: &mut u32, targets: &Targets, receiver: SocketAddrV4, forges: bool) -> Result<u64> {
+fn burst(number: &mut u32, targets: &Targets, forges: bool) -> Result<u64> {
     let target = {
         let targets = targets.lock().unwrap_or_else(PoisonError::into_inner);
         let index = *number as usize % targets.len().max(1);
         targets.get(index).copied()
     };
-    let Some((sender, job)) = target else { return Ok(0) };
+    let Some((sender, receiver, job)) = target else { return Ok(0) };
     *number = number.wrapping_add(1);
     let claim = Claim { job, cookie: wrong_cookie(*number), messages: 4_000, slot: *number };
     let mut sent = 0;
