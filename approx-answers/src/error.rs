@@ -216,6 +216,12 @@ pub enum QueryError {
         /// The place and the reason.
         reason: String,
     },
+    /// A header or a message has no rows that can be read.
+    #[error("{reason}")]
+    Message {
+        /// The reason.
+        reason: String,
+    },
     /// There is no answer.
     #[error(transparent)]
     Answer(#[from] AnswerError),

@@ -31,6 +31,7 @@ mod confidence;
 mod csv_text;
 mod delivery;
 mod digits;
+pub mod division;
 mod emax;
 mod error;
 mod estimate;

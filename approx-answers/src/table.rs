@@ -6,16 +6,16 @@
 
 use std::fmt;
 use std::io::Read;
+use std::iter;
+use std::ops::Range;
 
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 use crate::csv_text::CsvText;
+use crate::division::{MESSAGE_BYTES, divided_evenly, even_parts, filled};
 use crate::{QuoteError, Totals};
-
-/// Records of a message as long as fit here, so that it fits a packet of most paths.
-const MESSAGE_BYTES: usize = 1_400;
 
 /// A CSV file in memory, divided into messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +86,17 @@ pub enum RecordOrder {
     OfFile,
 }
 
+impl RecordOrder {
+    /// The seed of the shuffling, a new one each time if none was chosen; `None` without shuffling.
+    pub fn seed(self) -> Option<u64> {
+        match self {
+            Self::Shuffled => Some(rand::random()),
+            Self::ShuffledBy(seed) => Some(seed),
+            Self::OfFile => None,
+        }
+    }
+}
+
 impl Table {
     /// The group of [`Table::heads`], which is exact.
     pub const HEADER_GROUP: u8 = 255;
@@ -126,23 +137,19 @@ impl Table {
             }
             lines.push(line(&record)?);
         }
-        let seed = match order {
-            RecordOrder::Shuffled => Some(rand::random()),
-            RecordOrder::ShuffledBy(seed) => Some(seed),
-            RecordOrder::OfFile => None,
-        };
-        let mut draws = seed.map(ChaCha8Rng::seed_from_u64);
+        let mut draws = order.seed().map(ChaCha8Rng::seed_from_u64);
         if let Some(draws) = &mut draws {
             lines.shuffle(draws);
         }
-        let mut messages = match (rows, &draws) {
-            (Some(rows), _) => {
-                let messages = lines.len().div_ceil(rows.max(1) as usize);
-                parts(&lines, messages).map(<[Vec<u8>]>::concat).collect()
-            }
-            (None, Some(_)) => divided(&lines),
-            (None, None) => filled(&lines),
+        let ends = ends(&lines);
+        let bytes = |part: Range<usize>| ends[part.end] - ends[part.start];
+        let number = lines.len();
+        let parts = match (rows, &draws) {
+            (Some(rows), _) => even_parts(number, number.div_ceil(rows.max(1) as usize)).collect(),
+            (None, Some(_)) => divided_evenly(number, MESSAGE_BYTES, bytes),
+            (None, None) => filled(number, MESSAGE_BYTES, bytes),
         };
+        let mut messages: Vec<_> = parts.into_iter().map(|part| lines[part].concat()).collect();
         // Some messages have a record more than others. The last ones nearly never arrive of a job
         // that ends at its MSR, so these must not be the others.
         if let Some(draws) = &mut draws {
@@ -181,60 +188,14 @@ fn number_in(columns: &ByteRecord) -> Option<String> {
     values.filter(|value| !is_year(value)).find(|value| is_number(value)).map(str::to_owned)
 }
 
-/// Puts shuffled records into messages, as evenly as their lengths allow. A short message's total
-/// is far from the others, and a sum's interval depends on whether it arrives.
-fn divided(lines: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let overflows = |part: &&[Vec<u8>]| part.len() > 1 && len(part) > MESSAGE_BYTES;
-    // Records of like lengths fit with a few messages more. A few parts with long records don't.
-    let least = filled(lines).len();
-    let step = 1 + least / 64;
-    let mut numbers = (least..=least * 5 / 4).step_by(step);
-    let few = |&messages: &usize| {
-        parts(lines, messages).filter(overflows).count() <= messages.div_ceil(100)
+/// Where each line begins and the last one ends, in bytes.
+fn ends(lines: &[Vec<u8>]) -> Vec<usize> {
+    let mut end = 0;
+    let after = |line: &Vec<u8>| {
+        end += line.len();
+        end
     };
-    let number = numbers.find(few).unwrap_or(least * 5 / 4);
-    let mut messages = Vec::with_capacity(number);
-    parts(lines, number).for_each(|part| push(part, &mut messages));
-    messages
-}
-
-/// Adds a part as a message. If it doesn't fit, adds its halves, or what lies around a record that
-/// fits no packet.
-fn push(part: &[Vec<u8>], messages: &mut Vec<Vec<u8>>) {
-    if part.len() <= 1 || len(part) <= MESSAGE_BYTES {
-        messages.extend((!part.is_empty()).then(|| part.concat()));
-        return;
-    }
-    let (one, other) = match part.iter().position(|line| line.len() > MESSAGE_BYTES) {
-        Some(0) => part.split_at(1),
-        Some(long) => part.split_at(long),
-        None => part.split_at(part.len() / 2),
-    };
-    push(one, messages);
-    push(other, messages);
-}
-
-/// Consecutive parts whose lengths differ by one at most.
-fn parts(lines: &[Vec<u8>], parts: usize) -> impl Iterator<Item = &[Vec<u8>]> {
-    let records = lines.len();
-    let begin = move |part: usize| part * (records / parts) + part.min(records % parts);
-    (0..parts).map(move |part| &lines[begin(part)..begin(part + 1)])
-}
-
-fn len(lines: &[Vec<u8>]) -> usize {
-    lines.iter().map(Vec::len).sum()
-}
-
-/// Messages of as many records as fit.
-fn filled(lines: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let mut messages: Vec<Vec<u8>> = Vec::new();
-    for line in lines {
-        match messages.last_mut().filter(|last| last.len() + line.len() <= MESSAGE_BYTES) {
-            Some(last) => last.extend(line),
-            None => messages.push(line.clone()),
-        }
-    }
-    messages
+    iter::once(0).chain(lines.iter().map(after)).collect()
 }
 
 /// An error of the reader. That of a quote says where it is.
@@ -260,7 +221,6 @@ fn line(record: &ByteRecord) -> Result<Vec<u8>, TableError> {
 mod tests {
     use super::*;
     use crate::{Answering, Confidence};
-    use proptest::prelude::*;
     use rand::RngExt;
 
     const FILE: &str = "name,\"delay, min\"\nUA,1\n\"A\"\"B\",2\nDL,3\n";
@@ -327,32 +287,6 @@ mod tests {
         }
         assert!(short.iter().all(|times| (420..=580).contains(times)), "{short:?}");
         assert_eq!(read(RecordOrder::OfFile)[9], b"86\n87\n88\n89\n90\n91\n92\n93\n94\n");
-    }
-
-    proptest! {
-        #[test]
-        fn divided__keeps_the_order_and_fits_packets(
-            lens in prop::collection::vec(1usize..40, 0..2_000),
-            long in prop::option::of(1_000usize..3_000),
-        ) {
-            let lines = lens.into_iter().chain(long).map(|len| vec![7; len]);
-            let lines: Vec<Vec<u8>> = lines.collect();
-            let messages = divided(&lines);
-            prop_assert_eq!(messages.concat(), lines.concat());
-            let is_long = |message: &&Vec<u8>| message.len() > MESSAGE_BYTES;
-            let long = usize::from(long.is_some_and(|bytes| bytes > MESSAGE_BYTES));
-            prop_assert_eq!(messages.iter().filter(is_long).count(), long);
-            prop_assert!(messages.iter().all(|message| !message.is_empty()));
-        }
-
-        #[test]
-        fn divided__of_like_records_differs_by_one(number in 1usize..3_000, bytes in 1usize..100) {
-            let messages = divided(&vec![vec![7; bytes]; number]);
-            let records = || messages.iter().map(|message| message.len() / bytes);
-            prop_assert!(records().max().unwrap() - records().min().unwrap() <= 1);
-            prop_assert!(records().max().unwrap() * bytes <= MESSAGE_BYTES);
-            prop_assert_eq!(messages.len(), number.div_ceil(MESSAGE_BYTES / bytes));
-        }
     }
 
     /// One long record, or lengths that differ, must leave no other message short.

@@ -183,6 +183,12 @@ impl Answering {
         &self.query
     }
 
+    /// The positions of the columns that the query uses, in no particular order. Rows need no other
+    /// values.
+    pub fn positions(&self) -> impl Iterator<Item = usize> {
+        self.columns.positions()
+    }
+
     /// Adds the rows of one message, each with its values in the order of the columns.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 
 use anyhow::{Result, bail};
 use approx_answers::Table;
+use approx_frames::FrameReader;
 use std::{io::Write, net::SocketAddr};
 
 /// The most bytes of records that wait for the header. A sender sends it first.
@@ -29,6 +30,11 @@ impl CsvOutput {
         data: &[u8],
     ) -> Result<()> {
         match (place, &self.header) {
+            ((Table::HEADER_GROUP, Table::HEADER_MESSAGE), _) if FrameReader::is_header(data) => {
+                bail!(
+                    "{source} sends a data frame, which isn't CSV: ask a query of it with --query"
+                );
+            }
             ((Table::HEADER_GROUP, Table::HEADER_MESSAGE), None) => {
                 out.write_all(data)?;
                 out.write_all(&std::mem::take(&mut self.held))?;

@@ -104,14 +104,14 @@ impl Live {
                 let waiting = mem::take(waiting);
                 self.waiting_bytes -= bytes(&waiting);
                 if !waiting.is_empty() {
-                    let why = "no CSV header arrived before the end of the query";
+                    let why = "no header arrived before the end of the query";
                     self.leave_out(waiting.len() as u64, format_args!("{source}: {why}"));
                 }
             } else if let (true, Some(planner)) = (of.is_of_table(), &mut self.planner) {
                 planner.source_ended(stratum);
             }
         }
-        let has_messages = self.answering.as_ref().is_some_and(|(_, of)| of.messages() > 0);
+        let has_messages = self.answering.as_ref().is_some_and(|(_, of)| of.answering().messages() > 0);
         if has_messages && self.is_look_due() {
             // Nothing follows from the last look.
             self.look_now();
@@ -123,7 +123,7 @@ impl Live {
     fn leave_out_unknown_sent(&mut self) {
         let Some((_, answering)) = &mut self.answering else { return };
         for stratum in self.strata.of_unknown_sent(&self.query) {
-            answering.remove_stratum(stratum);
+            answering.answering_mut().remove_stratum(stratum);
             let of = self.strata.of_mut(stratum);
             of.taken_out = mem::take(&mut of.counted);
             self.left_out.messages += of.taken_out;
@@ -366,7 +366,7 @@ mod tests {
         let events = [run_of(1, 100), vec![stranger, ended(1, 100, [])]].concat();
         let (text, json, _) = answer("sum(value)", 1, None, &events);
         assert_eq!(json["messages_left_out"], 1, "{text}");
-        assert!(text.contains("no CSV header arrived before the end of the query"), "{text}");
+        assert!(text.contains("no header arrived before the end of the query"), "{text}");
     }
 
     /// A doubt may arise after the plan has met its error.

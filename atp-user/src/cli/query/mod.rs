@@ -10,9 +10,10 @@ mod tests;
 
 use anyhow::{Result, bail};
 use approx_answers::{
-    AcceptedError, Action, AnswerError, Answering, Answers, Confidence, Planner, Query, Table,
+    AcceptedError, Action, AnswerError, Answers, Confidence, Planner, Query, Table,
     Totals,
 };
+use approx_frames::TableAnswering;
 use approxlib::{Event, GroupSummary, RateRequest, Receiver, Summary, Terms};
 pub use end::Verdict;
 use end::{Facts, Outcome};
@@ -43,7 +44,7 @@ pub struct Live {
     senders: u32,
     confidence: Confidence,
     /// Once a header is known that has the query's columns.
-    answering: Option<(Vec<u8>, Answering)>,
+    answering: Option<(Vec<u8>, TableAnswering)>,
     /// Bytes of all messages that wait for the header of their sender.
     waiting_bytes: usize,
     strata: Strata,
@@ -146,7 +147,7 @@ impl Live {
                              or --from"
                     .to_owned(),
             ),
-            None => match Answering::of_csv(self.query.clone(), data) {
+            None => match TableAnswering::new(self.query.clone(), data) {
                 Ok(answering) => {
                     self.answering = Some((data.to_vec(), answering));
                     None
@@ -157,7 +158,7 @@ impl Live {
         let header = &mut self.strata.of_mut(stratum).header;
         let Header::Awaited(waiting) = header else {
             if let (Header::Same, Some(other)) = (header, other) {
-                self.leave_out(1, format_args!("the second CSV header of {source}: {other}"));
+                self.leave_out(1, format_args!("the second header of {source}: {other}"));
             }
             return Ok(());
         };
@@ -166,7 +167,7 @@ impl Live {
         self.waiting_bytes -= bytes(&waiting);
         if let Some(other) = other {
             let messages = 1 + waiting.len() as u64;
-            self.leave_out(messages, format_args!("the CSV header of {source}: {other}"));
+            self.leave_out(messages, format_args!("the header of {source}: {other}"));
             return Ok(());
         }
         self.join(stratum, receiver)?;
@@ -197,14 +198,14 @@ impl Live {
         let source = of.source;
         match &mut of.header {
             Header::Same => self.count(stratum, data),
-            Header::Other => self.leave_out(1, format_args!("{source} has another CSV header")),
+            Header::Other => self.leave_out(1, format_args!("{source} has another header")),
             Header::Awaited(waiting) => {
                 let bytes = data.len() + WAITING_BYTES_EACH;
                 if self.waiting_bytes + bytes <= WAITING_BYTES_MAX {
                     waiting.push(data.to_vec());
                     self.waiting_bytes += bytes;
                 } else {
-                    let why = "no CSV header has arrived, and too many messages wait for it";
+                    let why = "no header has arrived, and too many messages wait for it";
                     self.leave_out(1, format_args!("{source}: {why}"));
                 }
             }
@@ -215,7 +216,7 @@ impl Live {
     fn count(&mut self, stratum: u32, data: &[u8]) {
         let Some((_, answering)) = &mut self.answering else { return };
         let of = self.strata.of_mut(stratum);
-        if let Err(error) = answering.push_csv(stratum, data) {
+        if let Err(error) = answering.push(stratum, data) {
             let source = of.source;
             self.leave_out(1, format_args!("{source} sent what can't be read: {error}"));
             return;
@@ -285,7 +286,7 @@ impl Live {
         if !is_counted && messages > 0 {
             let why = match waiting.len() {
                 0 => "no message with records arrived",
-                _ => "no CSV header arrived: send the file with `atp-user send --csv`",
+                _ => "no header arrived: send the file with `atp-user send --csv`",
             };
             self.leave_out(messages, format_args!("{source}: {why}"));
         }
@@ -303,7 +304,7 @@ impl Live {
         else {
             return;
         };
-        if let Err(error) = answering.set_messages_sent(stratum, sent) {
+        if let Err(error) = answering.answering_mut().set_messages_sent(stratum, sent) {
             self.strata.of_mut(stratum).sent = None;
             self.leave_out(1, format_args!("the terms of {source}: {error}"));
         }
@@ -318,7 +319,7 @@ impl Live {
         else {
             return;
         };
-        if let Err(error) = answering.set_totals(stratum, totals) {
+        if let Err(error) = answering.answering_mut().set_totals(stratum, totals) {
             self.leave_out(1, format_args!("the totals of {source}: {error}"));
         }
     }
@@ -328,7 +329,7 @@ impl Live {
         let of = self.strata.of(stratum);
         let (source, delivery) = (of.source, of.delivery(ended));
         let (true, Some((_, answering))) = (of.is_counted(), &mut self.answering) else { return };
-        if let Err(error) = answering.set_delivery(stratum, &delivery) {
+        if let Err(error) = answering.answering_mut().set_delivery(stratum, &delivery) {
             self.leave_out(1, format_args!("the delivery of {source}: {error}"));
         }
     }
@@ -357,14 +358,14 @@ impl Live {
         let (Some(planner), Some((_, answering))) = (&self.planner, &self.answering) else {
             return false;
         };
-        planner.is_look_due(answering.messages())
+        planner.is_look_due(answering.answering().messages())
     }
 
     fn look_now(&mut self) -> Vec<Action> {
         let (Some(planner), Some((_, answering))) = (&mut self.planner, &mut self.answering) else {
             return Vec::new();
         };
-        planner.look_at(answering).unwrap_or_else(|error| {
+        planner.look_at(answering.answering_mut()).unwrap_or_else(|error| {
             self.planner = None;
             let error = format!("there is no plan for the accepted error: {error}");
             self.clear_line();
@@ -399,8 +400,8 @@ impl Live {
     fn answers(&self) -> Result<Option<Answers>> {
         let Some((_, answering)) = &self.answering else { return Ok(None) };
         let answers = match &self.planner {
-            Some(planner) => planner.answers(answering),
-            None => answering.answers(self.confidence),
+            Some(planner) => planner.answers(answering.answering()),
+            None => answering.answering().answers(self.confidence),
         };
         match answers {
             Ok(answers) => Ok(Some(answers)),
@@ -449,7 +450,7 @@ impl Live {
             match (first_reason, self.answering) {
                 (Some(reason), _) => bail!("the query has no answer: {reason}"),
                 (None, None) => {
-                    bail!("no CSV header arrived: send the file with `atp-user send --csv`")
+                    bail!("no header arrived: send the file with `atp-user send --csv`")
                 }
                 (None, Some(_)) => bail!("no record arrived, so the query has no answer"),
             }

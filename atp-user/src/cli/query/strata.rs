@@ -36,7 +36,7 @@ pub struct Stratum {
     pub is_canceled: bool,
 }
 
-/// The judgment of a sender's records by its CSV header.
+/// The judgment of a sender's records by its header.
 #[derive(Debug)]
 pub enum Header {
     /// It has not arrived, and messages wait for it: they may have other columns.

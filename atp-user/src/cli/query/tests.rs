@@ -230,11 +230,11 @@ fn on_event__leaves_out_what_is_no_table() {
             ],
             "differs from that of another sender",
         ),
-        (1, vec![second_header(b"value,key\n")], "the second CSV header"),
+        (1, vec![second_header(b"value,key\n")], "the second header"),
         (1, rows_of_2(b"a\n"), "lacks column \"value\""),
         (1, rows_of_2(b"a,soon\n"), "\"soon\""),
         (1, rows_of_2(b"a,\xff\n"), "isn't CSV"),
-        (2, vec![message(2, ROWS_GROUP, b"k,1\n"), ended(2, 2, [1..2])], "no CSV header"),
+        (2, vec![message(2, ROWS_GROUP, b"k,1\n"), ended(2, 2, [1..2])], "no header"),
         (9, vec![header(2), ended(2, 9, [0..9])], "no message with records arrived"),
         (1, vec![other_window], "several windows"),
         // Fewer than have arrived.
@@ -302,7 +302,7 @@ fn on_totals__makes_a_count_exact_at_any_time() {
 #[test]
 fn finish__without_an_answer_says_why() {
     for (events, words) in [
-        (vec![], "no CSV header arrived"),
+        (vec![], "no header arrived"),
         (vec![header(1)], "no record arrived"),
         (vec![message(1, HEADER_GROUP, b"a,b\n"), ended(1, 0, [])], "it has a, b"),
     ] {

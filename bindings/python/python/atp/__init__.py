@@ -65,6 +65,7 @@ from atp._types import (
     WindowEnded,
     WindowReport,
 )
+from atp._tables import send_dataframe
 
 __all__ = [
     "ZERO_COPY_BYTES",
@@ -127,4 +128,5 @@ __all__ = [
     "__version__",
     "aio",
     "answers",
+    "send_dataframe",
 ]

@@ -1,11 +1,11 @@
 """Answers with confidence intervals, from the messages of a lossy job that arrived."""
 
 from atp._answers import Action, Answers, Delivery, End, Lower, Raise, Ranking, Report, Wait
-from atp._csv import send_csv
 from atp._errors import AnswerError, QueryError
 from atp._native import (  # type: ignore[attr-defined]  # typed in answers.pyi
     Answering,
     Estimate,
+    Frame,
     GroupBy,
     Planner,
     Quantiles,
@@ -14,6 +14,7 @@ from atp._native import (  # type: ignore[attr-defined]  # typed in answers.pyi
     Table,
     Top,
 )
+from atp._tables import send_csv, send_dataframe
 
 __all__ = [
     "Action",
@@ -23,6 +24,7 @@ __all__ = [
     "Delivery",
     "End",
     "Estimate",
+    "Frame",
     "GroupBy",
     "Lower",
     "Planner",
@@ -37,4 +39,5 @@ __all__ = [
     "Top",
     "Wait",
     "send_csv",
+    "send_dataframe",
 ]

@@ -7,7 +7,7 @@ caller's choice; ``confidence`` lies between 0 and 1.
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar, SupportsFloat, final
+from typing import Any, ClassVar, SupportsFloat, final
 
 from typing_extensions import Unpack
 
@@ -265,6 +265,37 @@ class Table:
         """What to tell the user: of such records, or of a first line that may be no header."""
     def __len__(self) -> int: ...
 
+@final
+class Frame:
+    """A data frame as messages of whole rows: ``rows`` each, or as many as fit a packet. The rows
+    are shuffled, by ``seed`` if it is given, unless they stay ``ordered``.
+
+    ``data`` is a frame of pandas, polars or pyarrow, anything with Arrow's interface for C
+    (``__arrow_c_stream__`` or ``__arrow_c_array__``), or an iterable of such batches. A message is
+    a record batch in Arrow's IPC format, without compression: ``heads[0]``, the schema and the
+    dictionaries, and any of the messages, one after the other, are a stream of that format.
+
+    Raises ``TypeError`` for a type that can't be sent, with the column's name, and ``ValueError``
+    for batches whose columns differ."""
+
+    def __new__(
+        cls,
+        data: Any,
+        *,
+        rows: int | None = None,
+        ordered: bool = False,
+        seed: int | None = None,
+    ) -> Frame: ...
+    @property
+    def heads(self) -> list[bytes]:
+        """The header, and the totals: the messages of the group ``Table.HEADER_GROUP``."""
+    @property
+    def messages(self) -> list[bytes]:
+        """Send them without MRDF, which would deliver the short ones."""
+    @property
+    def order(self) -> Order: ...
+    def __len__(self) -> int: ...
+
 def send_csv(
     peer: Address,
     csv: MessageData | str | Path,
@@ -279,3 +310,17 @@ def send_csv(
     value of several lines have a warning (``warnings``): a stray quote may have made one of
     several. ``options`` are those of ``Job``, such as ``msr``, without ``groups``, ``messages`` and
     ``order``."""
+
+def send_dataframe(
+    data: Any,
+    peer: Address,
+    *,
+    rows: int | None = None,
+    ordered: bool = False,
+    **options: Unpack[JobOptions],
+) -> JobReport:
+    """Sends a data frame to a receiver that answers a query of it, such as
+    ``atp-user recv --query``. ``data`` is what ``Frame`` takes, or the path of a ``.csv`` or
+    ``.parquet`` file; Parquet needs pyarrow. The rest is as in ``send_csv``, with a message of
+    ``rows`` rows, or of as many as fit a packet. Raises ``ValueError`` for a frame without rows, and
+    for a file that changes while it is read."""

@@ -3,6 +3,7 @@
 mod answering;
 mod errors;
 mod estimate;
+mod frame;
 mod input;
 mod locked;
 mod plan;
@@ -18,6 +19,7 @@ pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<answering::Answering>()?;
     module.add_class::<errors::Cause>()?;
     module.add_class::<estimate::Estimate>()?;
+    module.add_class::<frame::Frame>()?;
     module.add_class::<planner::Planner>()?;
     module.add_class::<sample::Sample>()?;
     module.add_class::<table::Table>()?;

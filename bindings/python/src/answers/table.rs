@@ -39,27 +39,7 @@ impl Table {
         ordered: Option<&Bound<'_, PyAny>>,
         seed: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let ordered = ordered.map(|on| truth("ordered", on)).transpose()?.unwrap_or(false);
-        let seed = seed.map(|seed| integer("seed", seed, u64::MAX)).transpose()?;
-        let rows = match rows {
-            None => None,
-            Some(rows) => match integer("rows", rows, u32::MAX.into())? {
-                0 => {
-                    let shown = shown(rows);
-                    let text = format!("rows must be 1 at least, not {shown}");
-                    return Err(PyValueError::new_err(text));
-                }
-                rows => Some(rows as u32),
-            },
-        };
-        let (of_file, order) = match (ordered, seed) {
-            (true, None) => (RecordOrder::OfFile, "ordered"),
-            (true, Some(_)) => {
-                return Err(PyValueError::new_err("ordered records need no seed"));
-            }
-            (false, None) => (RecordOrder::Shuffled, "shuffled"),
-            (false, Some(seed)) => (RecordOrder::ShuffledBy(seed), "shuffled"),
-        };
+        let Division { rows, of_file, order } = Division::new(rows, ordered, seed)?;
         let table = with_csv(csv, |csv| approx_answers::Table::read(csv, rows, of_file))?;
         let table = table.map_err(|error| PyValueError::new_err(with_source(&error)))?;
         Ok(Self { table, order })
@@ -97,6 +77,46 @@ impl Table {
 
     fn __len__(&self) -> usize {
         self.table.messages.len()
+    }
+}
+
+/// How a table is divided into messages.
+pub struct Division {
+    pub rows: Option<u32>,
+    pub of_file: RecordOrder,
+    /// The order's name.
+    pub order: &'static str,
+}
+
+impl Division {
+    /// From the arguments `rows`, `ordered` and `seed`.
+    pub fn new(
+        rows: Option<&Bound<'_, PyAny>>,
+        ordered: Option<&Bound<'_, PyAny>>,
+        seed: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let ordered = ordered.map(|on| truth("ordered", on)).transpose()?.unwrap_or(false);
+        let seed = seed.map(|seed| integer("seed", seed, u64::MAX)).transpose()?;
+        let rows = match rows {
+            None => None,
+            Some(rows) => match integer("rows", rows, u32::MAX.into())? {
+                0 => {
+                    let shown = shown(rows);
+                    let text = format!("rows must be 1 at least, not {shown}");
+                    return Err(PyValueError::new_err(text));
+                }
+                rows => Some(rows as u32),
+            },
+        };
+        let (of_file, order) = match (ordered, seed) {
+            (true, None) => (RecordOrder::OfFile, "ordered"),
+            (true, Some(_)) => {
+                return Err(PyValueError::new_err("ordered records need no seed"));
+            }
+            (false, None) => (RecordOrder::Shuffled, "shuffled"),
+            (false, Some(seed)) => (RecordOrder::ShuffledBy(seed), "shuffled"),
+        };
+        Ok(Self { rows, of_file, order })
     }
 }
 

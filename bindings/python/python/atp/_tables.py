@@ -1,0 +1,103 @@
+"""Sends a table to a receiver that answers a query of it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from atp._native import Frame, Job, Table  # type: ignore[attr-defined]  # typed in answers.pyi
+from atp._types import Group
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from atp._types import Address, JobOptions, MessageData, Report
+
+
+def send_csv(
+    peer: Address,
+    csv: MessageData | str | Path,
+    *,
+    rows: int | None = None,
+    ordered: bool = False,
+    **options: Unpack[JobOptions],
+) -> Report:
+    _refuse_options_of_tables("send_csv", options)
+    table = Table(_text_of(csv) if isinstance(csv, Path) else csv, rows=rows, ordered=ordered)
+    if table.note is not None:
+        warnings.warn(table.note, stacklevel=2)
+    if len(table) == 0:
+        raise ValueError("the CSV holds no record: nothing was sent")
+    return _send(peer, table, options)
+
+
+def send_dataframe(
+    data: Any,
+    peer: Address,
+    *,
+    rows: int | None = None,
+    ordered: bool = False,
+    **options: Unpack[JobOptions],
+) -> Report:
+    _refuse_options_of_tables("send_dataframe", options)
+    if isinstance(data, (str, os.PathLike)):
+        path = Path(data)
+        if path.suffix == ".csv":
+            return send_csv(peer, path, rows=rows, ordered=ordered, **options)
+        data = _parquet(path)
+    frame = Frame(data, rows=rows, ordered=ordered)
+    if len(frame) == 0:
+        raise ValueError("the frame has no row: nothing was sent")
+    return _send(peer, frame, options)
+
+
+def _refuse_options_of_tables(name: str, options: JobOptions) -> None:
+    if set_by_table := {"groups", "messages", "order"} & options.keys():
+        raise TypeError(f"{name} sets {' and '.join(sorted(set_by_table))} itself")
+
+
+def _send(peer: Address, table: Table | Frame, options: JobOptions) -> Report:
+    msr = options.pop("msr", 1.0)
+    options["groups"] = [
+        Group(Table.ROWS_GROUP, msr, len(table), "rows", table.order),
+        Group(Table.HEADER_GROUP, messages=len(table.heads), name="header"),
+    ]
+    # MRDF would deliver the short messages: no fair sample.
+    options.setdefault("mrdf", False)
+    with Job(peer, **options) as job:
+        job.send_many(table.heads, Table.HEADER_GROUP)
+        job.send_many(table.messages, Table.ROWS_GROUP)
+        return job.finish()
+
+
+def _text_of(path: Path) -> bytes:
+    """The bytes of a file that stays the same meanwhile."""
+    before = _state(path)
+    text = path.read_bytes()
+    _refuse_change(path, before)
+    return text
+
+
+def _parquet(path: Path) -> Any:
+    if path.suffix != ".parquet":
+        raise ValueError(f"{path} must end with .csv or .parquet: read other files into a frame")
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError(f"reading {path} needs pyarrow: install it, or send a frame") from None
+    before = _state(path)
+    table = pyarrow.parquet.read_table(path, memory_map=False)
+    _refuse_change(path, before)
+    return table
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    state = path.stat()
+    return state.st_ino, state.st_size, state.st_mtime_ns
+
+
+def _refuse_change(path: Path, before: tuple[int, int, int]) -> None:
+    if _state(path) != before:
+        raise ValueError(f"{path} changed while it was read: nothing was sent")
