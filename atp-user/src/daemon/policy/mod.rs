@@ -4,11 +4,13 @@
 //! cgroup that it names: all clients of that one share them. Root is limited only by a rule that
 //! names it. A job that runs is not ended by a new policy, but its lanes follow it.
 
+mod file;
 mod identity;
 mod parse;
 mod reload;
 mod show;
 mod split;
+mod warnings;
 
 pub use identity::{Identity, groups_of_peer};
 pub use parse::PolicyError;
@@ -19,9 +21,10 @@ use super::{refuse, tenant::Tenant};
 use approxlib::control::{Refusal, RefusalKind};
 use atp_common::units::{Msr, Rate, Share};
 use std::{fmt, path::PathBuf};
+use tokio::task::spawn_blocking;
 
 /// The rules of a file.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Policy {
     rules: Vec<Rule>,
     /// The limits of clients that no rule names; `None` only if there are no rules either.
@@ -29,8 +32,10 @@ pub struct Policy {
 }
 
 /// Limits for users, groups and cgroups.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Rule {
+    /// Where it is in the file, counted from 1.
+    line: usize,
     users: Vec<u32>,
     groups: Vec<u32>,
     /// Paths below the mount point, with a leading slash, as in `/proc/PID/cgroup`.
@@ -162,7 +167,7 @@ impl Policy {
         all.into_iter().any(|limits| limits.port_share_max != Share::ONE)
     }
 
-    /// Logs what is in force.
+    /// Logs what is in force, and the warnings a moment later: nobody waits for their lookups.
     pub fn log(&self) {
         match self.is_empty() {
             true => tracing::info!("the policy limits nobody: every user may create jobs"),
@@ -172,6 +177,12 @@ impl Policy {
                 "policy read"
             ),
         }
+        let policy = self.clone();
+        spawn_blocking(move || {
+            for warning in policy.warnings() {
+                tracing::warn!("the policy, {warning}");
+            }
+        });
     }
 }
 
