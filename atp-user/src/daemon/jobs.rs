@@ -58,6 +58,8 @@ pub struct NewJob {
     pub cgroup: Option<(PathBuf, u64)>,
     /// Whether it ends with its last sending socket.
     pub ephemeral: bool,
+    /// Whether it sends in userspace already.
+    pub continues: bool,
     /// The client, for the operator's policy.
     pub client: Option<Rc<Identity>>,
 }

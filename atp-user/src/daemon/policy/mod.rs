@@ -17,7 +17,7 @@ pub use parse::PolicyError;
 pub use reload::Reload;
 pub use split::split;
 
-use super::{refuse, tenant::Tenant};
+use super::tenant::Tenant;
 use approxlib::control::{Refusal, RefusalKind};
 use atp_common::units::{Msr, Rate, Share};
 use std::{fmt, path::PathBuf};
@@ -71,6 +71,36 @@ pub enum Subject {
     Other(Tenant),
 }
 
+/// A limit that refuses requests. The others slow lanes down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// [`Limits::jobs_max`].
+    JobsMax,
+    /// [`Limits::msr_min`].
+    MsrMin,
+    /// [`Limits::queue_highest`].
+    QueueHighest,
+}
+
+/// A request beyond a limit.
+#[derive(Debug)]
+pub struct Forbidden {
+    /// The limit.
+    pub limit: Limit,
+    /// The sentence for the client.
+    pub message: String,
+    /// Whether the same request is allowed once the subject has ended a job.
+    pub may_pass: bool,
+}
+
+/// Refuses as a mistake of the request: a library of any version fails then, and doesn't go on in
+/// userspace.
+impl From<Forbidden> for Refusal {
+    fn from(forbidden: Forbidden) -> Self {
+        Self { kind: RefusalKind::BadRequest, message: forbidden.message }
+    }
+}
+
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -116,39 +146,46 @@ impl Policy {
         &self,
         client: &Identity,
         jobs: impl FnOnce(&Subject) -> usize,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Forbidden> {
         let Some((subject, limits)) = self.of(client) else { return Ok(()) };
-        match limits.jobs_max {
-            None => Ok(()),
+        let (may_pass, message) = match limits.jobs_max {
+            None => return Ok(()),
             Some(0) => {
-                forbid(format!("this host's policy allows {subject} no job: ask its operator"))
+                (false, format!("this host's policy allows {subject} no job: ask its operator"))
             }
-            Some(most) if jobs(&subject) < most as usize => Ok(()),
-            Some(most) => forbid(format!(
-                "{subject} has as many jobs as this host's policy allows, {most}: end one first"
-            )),
-        }
+            Some(most) if jobs(&subject) < most as usize => return Ok(()),
+            Some(most) => (
+                true,
+                format!(
+                    "{subject} has as many jobs as this host's policy allows, {most}: end one first"
+                ),
+            ),
+        };
+        Err(Forbidden { limit: Limit::JobsMax, message, may_pass })
     }
 
     /// Refuses a lane with an MSR that the client's subject may not ask for.
-    pub fn check_msr(&self, client: &Identity, msr: Msr) -> Result<(), Refusal> {
+    pub fn check_msr(&self, client: &Identity, msr: Msr) -> Result<(), Forbidden> {
         let Some((subject, limits)) = self.of(client) else { return Ok(()) };
         let least = limits.msr_min;
-        if msr < least {
+        let (limit, message) = if msr < least {
             let (msr, least) = (ratio(msr), ratio(least));
-            return forbid(format!(
+            let message = format!(
                 "the MSR {msr} is below {least}, the least that this host's policy allows \
                      {subject}: ask for {least} or more"
-            ));
-        }
-        if msr.is_exact() && limits.queue_highest > 0 {
+            );
+            (Limit::MsrMin, message)
+        } else if msr.is_exact() && limits.queue_highest > 0 {
             let queue = limits.queue_highest;
-            return forbid(format!(
+            let message = format!(
                 "an MSR of 1 needs queue 0, and queue {queue} is the highest that this host's \
                      policy allows {subject}: ask for less than 1"
-            ));
-        }
-        Ok(())
+            );
+            (Limit::QueueHighest, message)
+        } else {
+            return Ok(());
+        };
+        Err(Forbidden { limit, message, may_pass: false })
     }
 
     /// The number of rules.
@@ -198,12 +235,6 @@ impl Rule {
             self.cgroups.iter().find(|cgroup| own.starts_with(cgroup)).cloned().map(Subject::Cgroup)
         })
     }
-}
-
-/// Refuses as a mistake of the request. A library of any version fails then, and doesn't go on in
-/// userspace.
-fn forbid<T>(message: String) -> Result<T, Refusal> {
-    refuse(RefusalKind::BadRequest, message)
 }
 
 /// An MSR for people.
