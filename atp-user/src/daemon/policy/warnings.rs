@@ -61,8 +61,8 @@ impl Policy {
             .collect()
     }
 
-    /// Sentences about rules that name a client of an earlier rule. A rule for a user before that of
-    /// its group is no mistake.
+    /// Sentences about rules that name a client of an earlier rule. A rule for a user before that
+    /// of its group is no mistake.
     fn overlaps(&self, accounts: &[Account]) -> Vec<String> {
         // By the lines of the later and of the earlier rule.
         let mut named = BTreeMap::<(usize, usize), Vec<String>>::new();
