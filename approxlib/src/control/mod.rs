@@ -34,4 +34,6 @@ pub use protocol::{
 };
 pub(crate) use registrar::Registrar;
 pub use snapshot::Snapshot;
-pub use stats::{CoverageStats, GroupStats, HostStats, LaneIdentity, LaneStats, ProgramRuns};
+pub use stats::{
+    CoverageStats, GroupStats, HostStats, LaneIdentity, LaneStats, PolicyRefusals, ProgramRuns,
+};

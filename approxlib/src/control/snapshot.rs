@@ -3,7 +3,9 @@
 
 use super::{
     protocol::JobInfo,
-    stats::{CoverageStats, GroupStats, HostStats, LaneIdentity, LaneStats, ProgramRuns},
+    stats::{
+        CoverageStats, GroupStats, HostStats, LaneIdentity, LaneStats, PolicyRefusals, ProgramRuns,
+    },
 };
 use atp_common::{
     maps::{
@@ -110,6 +112,11 @@ impl Snapshot {
             counters_read_s: since_start_s(telemetry.read_ns),
             programs: (telemetry.run_times_on != 0).then(|| programs(&telemetry)),
             coverage: self.coverage(),
+            policy_refusals: PolicyRefusals {
+                jobs_max: header.refused_by_jobs_max,
+                msr_min: header.refused_by_msr_min,
+                queue_highest: header.refused_by_queue_highest,
+            },
             jobs: self.jobs(),
             lanes: self.lanes(&header),
             skipped_entries: self.public.skipped.load(Relaxed),

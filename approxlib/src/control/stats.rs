@@ -29,6 +29,9 @@ pub struct HostStats {
     pub programs: Option<BTreeMap<String, ProgramRuns>>,
     /// Whether the programs see the traffic that they control.
     pub coverage: CoverageStats,
+    /// Requests that the operator's policy refused. Zero from a daemon of an earlier version.
+    #[serde(default)]
+    pub policy_refusals: PolicyRefusals,
     /// Entries that this reader has left out so far, because the daemon was writing them.
     pub skipped_entries: u64,
     /// The host's jobs, by ascending id and user. Names and cgroups are for root and the daemon's
@@ -49,6 +52,18 @@ pub struct CoverageStats {
     pub returned_flows: u64,
     /// The reason of the last refusal or loss.
     pub last_reason: Option<String>,
+}
+
+/// Counts of requests that the operator's policy refused, by its limit. A job that asks again from
+/// userspace, because its user has as many jobs as allowed, isn't counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyRefusals {
+    /// More jobs at the same time.
+    pub jobs_max: u64,
+    /// A lower MSR.
+    pub msr_min: u64,
+    /// An exact lane, although queue 0 is forbidden.
+    pub queue_highest: u64,
 }
 
 /// The runs of a program while the kernel measured them.

@@ -70,8 +70,14 @@ pub struct SnapshotHeader {
     pub pacing: [u8; 16],
     /// The name of the rate law.
     pub law: [u8; 16],
+    /// Requests that the operator's policy refused because of `jobs_max`.
+    pub refused_by_jobs_max: u64,
+    /// Requests that the policy refused because of `msr_min`.
+    pub refused_by_msr_min: u64,
+    /// Requests that the policy refused because of `queue_highest`.
+    pub refused_by_queue_highest: u64,
     /// Zero.
-    pub reserved: [u64; 6],
+    pub reserved: [u64; 3],
 }
 
 const _: () = assert!(size_of::<SnapshotHeader>() == 128);

@@ -15,6 +15,7 @@
 //! `on_fin` answers a FIN, also a repeated one, and that of a sender that left the table. `leave`
 //! is the end of the receiver itself.
 
+mod candidates;
 mod datagram;
 mod ends;
 mod events;

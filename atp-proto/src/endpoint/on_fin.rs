@@ -46,9 +46,13 @@ impl<L: Lanes> Endpoint<L> {
         self.replies.control(packet.ends, |out| transport.on_fin(now_ns, header, &body, out));
         // The end of the job releases messages that waited for earlier ones.
         self.stats.messages += take_messages(source, &mut self.events);
-        if source.transport.is_finished() {
+        let has_ended = source.transport.is_finished();
+        if has_ended {
             source.end_advice();
         }
         take_summaries(source, &mut self.events);
+        if has_ended {
+            self.sources.note_ended(key);
+        }
     }
 }

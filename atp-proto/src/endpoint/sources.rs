@@ -7,6 +7,7 @@
 
 use super::{
     Ends, Lanes, PeerIp,
+    candidates::{Candidates, SEARCH_NS},
     places::{Network, Places},
     source::{Source, SourceKey},
     tombstones::{Tombstone, Tombstones},
@@ -89,12 +90,10 @@ pub struct Sources<L> {
     forgotten: Tombstones,
     evicted: u64,
     places: Places,
-    /// When abandoned messages are searched for next, if there is no memory.
-    search_due_ns: u64,
+    candidates: Candidates,
+    /// When memory is searched for next, if there is none.
+    memory_search_due_ns: u64,
 }
-
-/// The interval of searches for abandoned messages: each looks at every sender.
-const SEARCH_NS: u64 = 10_000_000;
 
 impl<L: Lanes> Sources<L> {
     pub fn new(admission: Admission, budget: Arc<Budget>) -> Self {
@@ -113,7 +112,8 @@ impl<L: Lanes> Sources<L> {
             ended,
             forgotten,
             evicted: 0,
-            search_due_ns: 0,
+            candidates: Candidates::default(),
+            memory_search_due_ns: 0,
         }
     }
 
@@ -138,16 +138,22 @@ impl<L: Lanes> Sources<L> {
         self.places.memory_bytes()
     }
 
-    /// Frees memory after a packet of `refused` found none. Drops the incomplete messages of all
+    /// A job has ended: its place may be taken.
+    pub fn note_ended(&mut self, key: SourceKey) {
+        self.candidates.add_ended(key, 2 * self.admission.sources_max);
+    }
+
+    /// Frees memory after a packet of `refused` found no room. Drops the incomplete messages of all
     /// senders that seem to be abandoned. Then evicts the run of the same address that holds most,
     /// if its job has ended, or if it is an earlier run of the same job that has fallen silent:
-    /// such a run has crashed, and sends no end.
+    /// such a run has crashed, and sends no end. It looks at every sender, so not after each packet.
     pub fn free_memory(&mut self, now_ns: u64, refused: &SourceKey) {
-        if now_ns >= self.search_due_ns {
-            self.search_due_ns = now_ns + SEARCH_NS;
-            for source in &mut self.sources {
-                source.transport.drop_abandoned(now_ns);
-            }
+        if now_ns < self.memory_search_due_ns {
+            return;
+        }
+        self.memory_search_due_ns = now_ns + SEARCH_NS;
+        for source in &mut self.sources {
+            source.transport.drop_abandoned(now_ns);
         }
         let is_earlier_run = |source: &Source<L>| {
             PeerIp::from(source.key.address) == refused.address.into()
@@ -263,21 +269,42 @@ impl<L: Lanes> Sources<L> {
 
     /// Evicts a sender to make room for one of `newcomer`: first those whose job has ended, then
     /// those of addresses with many senders, then by [`Source::eviction_rank`]. Returns `false` if
-    /// none may be evicted. An address with many senders can replace its own only.
+    /// none is known that may be evicted. An address with many senders can replace its own only.
     fn make_room(&mut self, now_ns: u64, newcomer: Network) -> bool {
-        let places = &self.places;
-        let may_replace_others = !places.is_large(newcomer);
-        let may_be_replaced = |source: &Source<L>| {
-            (may_replace_others || source.network() == newcomer) && source.may_be_evicted(now_ns)
-        };
-        let candidates = self.sources.iter().enumerate().filter(|(_, s)| may_be_replaced(s));
-        let first = candidates.min_by_key(|(_, source)| {
-            let (is_running, delivered, received_ns) = source.eviction_rank();
-            (is_running, !places.is_large(source.network()), delivered, received_ns)
-        });
-        let Some((index, _)) = first else { return false };
-        self.evict(now_ns, index);
-        true
+        let own = self.places.is_large(newcomer).then_some(newcomer);
+        if self.evict_a_candidate(now_ns, own) {
+            return true;
+        }
+        if !self.candidates.is_search_due(now_ns) {
+            return false;
+        }
+        self.search_candidates(now_ns);
+        self.evict_a_candidate(now_ns, own)
+    }
+
+    fn search_candidates(&mut self, now_ns: u64) {
+        let may_be_evicted = self.sources.iter().filter(|source| source.may_be_evicted(now_ns));
+        let mut found: Vec<_> = may_be_evicted
+            .map(|source| {
+                let (is_running, delivered, received_ns) = source.eviction_rank();
+                let is_small = !self.places.is_large(source.network());
+                ((is_running, is_small, delivered, received_ns), source.key)
+            })
+            .collect();
+        found.sort_by_key(|(rank, _)| *rank);
+        self.candidates.set(now_ns, found.into_iter().map(|(_, key)| key));
+    }
+
+    fn evict_a_candidate(&mut self, now_ns: u64, network: Option<Network>) -> bool {
+        while let Some(key) = self.candidates.pop(network) {
+            let index = self.index.get(&key).copied();
+            let index = index.filter(|&index| self.sources[index].may_be_evicted(now_ns));
+            if let Some(index) = index {
+                self.evict(now_ns, index);
+                return true;
+            }
+        }
+        false
     }
 
     /// Removes a sender that may be evicted.

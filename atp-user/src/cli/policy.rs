@@ -2,7 +2,8 @@
 
 use crate::daemon::Policy;
 use anyhow::Result;
-use atp_output::say;
+use atp_output::{complain, say};
+use nix::unistd::geteuid;
 use std::path::PathBuf;
 
 /// The arguments of `policy`.
@@ -13,8 +14,19 @@ pub struct Args {
     file: PathBuf,
 }
 
-/// Reads the file as the daemon does. It fails if the daemon would refuse the file.
+/// Reads the file as the daemon does, and fails if a daemon of this user would refuse it. Warns of
+/// mistakes that it can't be sure of: root may check a file before it puts it into its place.
 pub fn main(args: &Args) -> Result<()> {
-    say!("{}", Policy::load(&args.file)?);
+    let policy = Policy::load(&args.file)?;
+    say!("{policy}");
+    let file = args.file.display();
+    for warning in policy.warnings() {
+        complain!("warning: the policy {file}, {warning}");
+    }
+    if geteuid().is_root()
+        && let Some(warning) = Policy::warning_of_file(&args.file)?
+    {
+        complain!("warning: the policy {file}: {warning}");
+    }
     Ok(())
 }

@@ -58,6 +58,8 @@ pub struct NewJob {
     pub cgroup: Option<(PathBuf, u64)>,
     /// Whether it ends with its last sending socket.
     pub ephemeral: bool,
+    /// Whether it sends in userspace already.
+    pub continues: bool,
     /// The client, for the operator's policy.
     pub client: Option<Rc<Identity>>,
 }
@@ -200,9 +202,12 @@ impl Jobs {
                 RefusalKind::NotYours,
                 format!("job {id} belongs to user {other}: ask as that user or as root"),
             ),
-            (None, [_, ..]) => refuse(
+            (None, [other, ..]) => refuse(
                 RefusalKind::UnknownJob,
-                format!("user {user} has no job {id}: `atp-user job list` lists the jobs"),
+                format!(
+                    "user {user} has no job {id}, user {other} has one: `atp-user job list` lists \
+                     the jobs"
+                ),
             ),
             (None, []) => refuse(
                 RefusalKind::UnknownJob,
@@ -498,7 +503,10 @@ mod tests {
         let refusal = jobs.owned(1, user(0), None).unwrap_err();
         assert_eq!(refusal.kind, RefusalKind::BadRequest);
         assert!(refusal.message.starts_with("the users 1000, 1001 each"), "{}", refusal.message);
-        assert_eq!(kind(jobs.owned(1, user(0), Some(1002.into()))), RefusalKind::UnknownJob);
+        let refusal = jobs.owned(1, user(0), Some(1002.into())).unwrap_err();
+        assert_eq!(refusal.kind, RefusalKind::UnknownJob);
+        let begin = "user 1002 has no job 1, user 1000 has one: ";
+        assert!(refusal.message.starts_with(begin), "{}", refusal.message);
     }
 
     /// A page ends between two jobs of one id, and the list misses and repeats none.

@@ -1,7 +1,7 @@
 //! Writes the snapshot pages, from which clients read the state of the host without asking for it.
 
 use super::{
-    clock::monotonic_ns, connection::Peer, flows::FlowRecord, jobs::JobRecord,
+    clock::monotonic_ns, connection::Peer, flows::FlowRecord, jobs::JobRecord, policy::Limit,
     sealed_page::SealedPage,
 };
 use anyhow::Result;
@@ -104,6 +104,16 @@ impl SnapshotPages {
             last_reason: text(coverage.last_reason.as_deref().unwrap_or_default().as_bytes()),
         };
         write(&self.public, offset_of!(SnapshotPage, coverage), &entry);
+    }
+
+    /// Counts a request that the policy refused.
+    pub fn count_refusal(&self, limit: Limit) {
+        let count = self.header_word(match limit {
+            Limit::JobsMax => offset_of!(SnapshotHeader, refused_by_jobs_max),
+            Limit::MsrMin => offset_of!(SnapshotHeader, refused_by_msr_min),
+            Limit::QueueHighest => offset_of!(SnapshotHeader, refused_by_queue_highest),
+        });
+        count.fetch_add(1, Relaxed);
     }
 
     /// Writes a lane's numbers.

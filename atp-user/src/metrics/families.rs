@@ -1,6 +1,6 @@
 //! The metrics, in OpenMetrics text.
 
-use approxlib::control::{HostStats, JobUser, LaneStats};
+use approxlib::control::{HostStats, JobUser, LaneStats, PolicyRefusals};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -36,6 +36,11 @@ struct Outcome {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Limit {
+    limit: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct State {
     state: &'static str,
 }
@@ -61,6 +66,7 @@ pub struct Scrapes {
 pub fn text(stats: &HostStats, scrapes: Scrapes) -> String {
     let mut registry = Registry::with_prefix("atp");
     host(registry.sub_registry_with_prefix("daemon"), stats, scrapes);
+    policy(&mut registry, stats);
     programs(&mut registry, stats);
     groups(&mut registry, stats);
     let mut out = String::new();
@@ -116,6 +122,18 @@ fn host(registry: &mut Registry, stats: &HostStats, scrapes: Scrapes) {
     let help = "Entries of the snapshot page that these metrics left out, because the daemon was \
                 writing them";
     registry.register("skipped_entries", help, skipped);
+}
+
+fn policy(registry: &mut Registry, stats: &HostStats) {
+    let refusals = Family::<Limit, Total>::default();
+    let PolicyRefusals { jobs_max, msr_min, queue_highest } = stats.policy_refusals;
+    for (limit, count) in
+        [("jobs_max", jobs_max), ("msr_min", msr_min), ("queue_highest", queue_highest)]
+    {
+        refusals.get_or_create(&Limit { limit }).inc_by(count as f64);
+    }
+    let help = "Requests beyond a limit of the operator's policy";
+    registry.register("policy_refusals", help, refusals);
 }
 
 fn programs(registry: &mut Registry, stats: &HostStats) {
@@ -261,6 +279,7 @@ mod tests {
             programs: Some(
                 [("atp_egress".to_owned(), ProgramRuns { runs: 2, run_ns: 4_000 })].into(),
             ),
+            policy_refusals: PolicyRefusals { jobs_max: 4, msr_min: 1, queue_highest: 0 },
             lanes: vec![lane(0, 1_000, 0.1), lane(1, 500, 0.3)],
             ..HostStats::default()
         }
@@ -275,6 +294,8 @@ mod tests {
             "atp_group_loss_ratios{user=\"1000\",job_id=\"7\",group=\"3\"} 0.3",
             "atp_group_lost_messages{user=\"1000\",job_id=\"7\",group=\"3\"} 1.0",
             "atp_datapath_events_total{event=\"too_far\"} 5.0",
+            "atp_policy_refusals_total{limit=\"jobs_max\"} 4.0",
+            "atp_policy_refusals_total{limit=\"queue_highest\"} 0.0",
             "atp_daemon_interfaces{state=\"tc\"} 1.0",
             "atp_daemon_scrapes_total 9.0",
             "atp_daemon_scrape_connections_evicted_total 3.0",

@@ -2,7 +2,7 @@
 
 use crate::unprivileged::{expect_refusal, kind, with_socket_as};
 use anyhow::{Context, Result, ensure};
-use approxlib::control::{Client, GroupOpen, LaneStats, RefusalKind};
+use approxlib::control::{Client, GroupOpen, LaneStats, PolicyRefusals, RefusalKind, Request};
 use nix::sys::signal::Signal;
 use std::{
     fs,
@@ -72,11 +72,35 @@ fn policy__decides_who_creates_jobs() -> Result<()> {
         ensure!(first.status.success(), "{first:?}");
         expect_refusal(&ask(BEN + 1, groups, joins)?, "as many jobs as this host's policy allows")?;
     }
+    ensure!(a.stats()?.policy_refusals == refusals(4, 0, 0), "{:?}", a.stats()?.policy_refusals);
+    // A job that sends in userspace asks again after NoRoom, and isn't counted: Ann may end a job.
+    // Ben may have none.
+    for (uid, expected) in [(ANN, RefusalKind::NoRoom), (BEN, RefusalKind::BadRequest)] {
+        let refused = sender_of(&pair, a.socket(), uid, 0.9, 1, Some(7))?.refusal;
+        ensure!(refused == Some(expected), "a job of {uid} that continues: {refused:?}");
+    }
+    ensure!(a.stats()?.policy_refusals == refusals(5, 0, 0), "{:?}", a.stats()?.policy_refusals);
     Ok(())
+}
+
+const fn refusals(jobs_max: u64, msr_min: u64, queue_highest: u64) -> PolicyRefusals {
+    PolicyRefusals { jobs_max, msr_min, queue_highest }
 }
 
 /// A sending socket of `groups` groups, which stays open as long as the client.
 fn sender(pair: &Pair, socket: &Path, uid: u32, msr: f64, groups: u8) -> Result<Sender> {
+    sender_of(pair, socket, uid, msr, groups, None)
+}
+
+/// The same; with a cookie it has sent in userspace before.
+fn sender_of(
+    pair: &Pair,
+    socket: &Path,
+    uid: u32,
+    msr: f64,
+    groups: u8,
+    cookie: Option<u32>,
+) -> Result<Sender> {
     let sends = pair.a.namespace.enter(|| {
         let sends = UdpSocket::bind(pair.a.endpoint(Family::V4, 0))?;
         sends.connect(pair.b.endpoint(Family::V4, PORT))?;
@@ -88,7 +112,8 @@ fn sender(pair: &Pair, socket: &Path, uid: u32, msr: f64, groups: u8) -> Result<
     let groups: Vec<_> = (0..groups).map(group).collect();
     with_socket_as(uid, socket, |path| {
         let client = Client::connect(path)?;
-        let refusal = kind(&client.sender_open(None, &groups, sends.as_fd()));
+        let request = Request::SenderOpen { id: None, cookie, groups };
+        let refusal = kind(&client.request(&request, &[sends.as_fd()]));
         Ok(Sender { _client: client, _socket: sends, refusal })
     })
 }
@@ -135,6 +160,7 @@ fn policy__limits_the_lanes_of_a_user() -> Result<()> {
         let refused = sender(&pair, a.socket(), ANN, msr, 1)?.refusal;
         ensure!(refused == Some(RefusalKind::BadRequest), "an MSR of {msr}: {refused:?}");
     }
+    ensure!(a.stats()?.policy_refusals == refusals(0, 1, 1), "{:?}", a.stats()?.policy_refusals);
     let of_ann = sender(&pair, a.socket(), ANN, 0.9, 1)?;
     ensure!(of_ann.refusal.is_none(), "{:?}", of_ann.refusal);
     let found = lanes(&a, |lanes| lanes.len() == 1)?;
@@ -171,10 +197,15 @@ fn policy__is_read_again_on_sighup() -> Result<()> {
     })?;
     lanes(&a, takes(50)).context("after a bad file")?;
     let others = "[others]\njobs_max = 0\n";
-    fs::write(&file, share(0.25) + "queue_highest = 6\n" + others)?;
+    let hidden = format!("[[rule]]\nusers = [{BEN}]\n");
+    fs::write(&file, share(0.25) + "queue_highest = 6\n" + &hidden + others)?;
     a.signal(Signal::SIGHUP)?;
     let follow = |lanes: &[LaneStats]| takes(25)(lanes) && lanes.iter().all(|lane| lane.queue == 6);
     lanes(&a, follow).context("lanes that are open")?;
+    wait_for("the warning", || {
+        let told = format!("line 5: the rule of line 1 already holds for user {BEN}");
+        Ok(a.log().contains(&told).then_some(()))
+    })?;
     ensure!(refusal_of_job(ANN, a.socket())? == Some(RefusalKind::BadRequest), "not read");
     fs::write(&file, "")?;
     a.signal(Signal::SIGHUP)?;

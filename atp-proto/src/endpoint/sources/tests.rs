@@ -84,6 +84,8 @@ fn finish(sources: &mut Sources<()>, now_ns: u64, cookie: u32, messages: u32) {
     let mut out = [0; HEADER_LEN + 20];
     source.transport.on_fin(now_ns, &header, &FinBody::parse(&body).unwrap(), &mut out);
     assert!(source.transport.is_finished());
+    let key = source.key;
+    sources.note_ended(key);
 }
 
 #[test]
@@ -109,9 +111,27 @@ fn admit__evicts_strangers_after_their_idle_limit() {
     for cookie in 0..SOURCES_MAX as u32 {
         assert!(deliver(&mut sources, 0, cookie, 0xff_ffff));
     }
-    assert!(!deliver(&mut sources, 3 * S - 1, 100, 0));
+    assert!(!deliver(&mut sources, 3 * S - SEARCH_NS, 100, 0));
     assert!(deliver(&mut sources, 3 * S, 100, 0));
     assert_eq!((sources.len(), sources.evicted()), (SOURCES_MAX, 1));
+}
+
+/// Each search looks at every sender, and strangers can ask for places as often as they like.
+#[test]
+fn admit__searches_no_more_often_than_each_interval() {
+    let mut sources = sources();
+    for cookie in 0..SOURCES_MAX as u32 {
+        assert!(deliver(&mut sources, 0, cookie, 0xff_ffff));
+    }
+    let searched_ns = 3 * S - 1;
+    assert!(!deliver(&mut sources, searched_ns, 100, 0));
+    // All of them are silent for long enough by now.
+    assert!(!deliver(&mut sources, 3 * S, 100, 0));
+    assert!(!deliver(&mut sources, searched_ns + SEARCH_NS - 1, 100, 0));
+    for cookie in 100..100 + SOURCES_MAX as u32 {
+        assert!(deliver(&mut sources, searched_ns + SEARCH_NS, cookie, 0));
+    }
+    assert_eq!((sources.len(), sources.evicted()), (SOURCES_MAX, SOURCES_MAX as u64));
 }
 
 #[test]
@@ -146,7 +166,7 @@ fn admit__a_sender_that_delivered_nothing_may_come_back() {
 fn admit__evicts_ended_jobs_at_once_and_still_answers_them() {
     let mut sources = sources();
     for cookie in 0..100 {
-        let now_ns = S + u64::from(cookie);
+        let now_ns = S + u64::from(cookie) * SEARCH_NS / SOURCES_MAX as u64;
         assert!(deliver(&mut sources, now_ns, cookie, 0), "job {cookie}");
         finish(&mut sources, now_ns, cookie, 1);
     }

@@ -4,7 +4,7 @@ use super::{
     columns::{Column, Row},
     format,
 };
-use approxlib::control::{HostStats, LaneStats};
+use approxlib::control::{HostStats, LaneStats, PolicyRefusals};
 use std::fmt::Write;
 
 /// The columns of the printed table.
@@ -58,6 +58,14 @@ pub fn text(stats: &HostStats) -> String {
             coverage.refused_flows, coverage.lost_flows, coverage.returned_flows
         );
     }
+    let PolicyRefusals { jobs_max, msr_min, queue_highest } = stats.policy_refusals;
+    if [jobs_max, msr_min, queue_highest].into_iter().any(|refused| refused > 0) {
+        _ = writeln!(
+            out,
+            "policy: {jobs_max} requests refused by jobs_max, {msr_min} by msr_min, \
+             {queue_highest} by queue_highest"
+        );
+    }
     for (name, count) in stats.counters.iter().filter(|(_, count)| **count > 0) {
         _ = writeln!(out, "{name} {count}");
     }
@@ -96,9 +104,11 @@ mod tests {
                 .into(),
             pacing: "fq".into(),
             counters: [("paced".to_owned(), 3), ("too_far".to_owned(), 0)].into(),
+            policy_refusals: PolicyRefusals { msr_min: 2, ..PolicyRefusals::default() },
             ..HostStats::default()
         };
         let text = text(&stats);
+        assert!(text.contains("policy: 0 requests refused by jobs_max, 2 by msr_min, 0 by"));
         assert!(text.contains("eth0: ACKs consumed by native, packets paced by fq"));
         assert!(text.contains("eth1: not covered; the daemon's log says why\n"));
         assert!(text.contains("paced 3") && !text.contains("too_far"));

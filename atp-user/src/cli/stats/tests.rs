@@ -2,7 +2,8 @@
 
 use super::{app::App, input::Next, views};
 use approxlib::control::{
-    CoverageStats, GroupStats, HostStats, JobInfo, LaneIdentity, LaneStats, ProgramRuns,
+    CoverageStats, GroupStats, HostStats, JobInfo, LaneIdentity, LaneStats, PolicyRefusals,
+    ProgramRuns,
 };
 use atp_common::maps::Counter;
 use insta::assert_snapshot;
@@ -37,6 +38,7 @@ fn stats(lanes: u16, time: u32) -> HostStats {
             returned_flows: 1,
             last_reason: Some("job 41: 12 packets left past the programs".into()),
         },
+        policy_refusals: PolicyRefusals::default(),
         skipped_entries: 0,
         jobs: (0..lanes.min(3).into()).map(job).collect(),
         lanes: (0..lanes).map(|index| lane(index, time)).collect(),

@@ -88,7 +88,7 @@ impl Host {
     /// Registers a job here and in the datapath.
     pub(super) fn add_job(&mut self, new: NewJob, peer: Peer) -> Result<usize, Refusal> {
         let client = self.client(peer)?;
-        self.check_new_job(&client)?;
+        self.check_new_job(&client, new.continues)?;
         let index = self.jobs.create(NewJob { client: Some(client), ..new }, peer)?;
         let written = self.write_job(index);
         if written.is_err() {

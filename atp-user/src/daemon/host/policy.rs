@@ -5,11 +5,12 @@ use super::{
         connection::{Peer, SessionId},
         internal,
         lanes::LaneLimits,
-        policy::{Identity, Limits, Policy, Subject},
+        policy::{Forbidden, Identity, Limits, Policy, Subject},
+        refuse,
     },
     Host,
 };
-use approxlib::control::Refusal;
+use approxlib::control::{Refusal, RefusalKind};
 use atp_common::{maps::LANE_NONE, units::Msr};
 use std::{
     rc::Rc,
@@ -39,26 +40,40 @@ impl Host {
         }
     }
 
-    /// Whether a client may have another job.
-    pub(super) fn check_new_job(&mut self, client: &Identity) -> Result<(), Refusal> {
-        self.check_jobs(client).or_else(|_| {
+    /// Whether a client may have another job. `continues`: one that sends in userspace already.
+    pub(super) fn check_new_job(
+        &mut self,
+        client: &Identity,
+        continues: bool,
+    ) -> Result<(), Refusal> {
+        let checked = self.check_jobs(client).or_else(|_| {
             // A client that ended just before this request may not have been noticed yet.
             for session in self.sessions.closed() {
                 self.close_session(session);
             }
-            self.check_jobs(client).inspect_err(|refusal| self.log_refusal(refusal))
-        })
-    }
-
-    fn log_refusal(&mut self, refusal: &Refusal) {
-        // Any user can cause this line, and a slow log would delay the control loop.
-        if self.policy_logged.is_none_or(|at| at.elapsed() > LOG_INTERVAL) {
-            self.policy_logged = Some(Instant::now());
-            tracing::info!("refused by the policy: {}", refusal.message);
+            self.check_jobs(client)
+        });
+        match checked {
+            // As after the other limits, the library asks again, which is no news.
+            Err(Forbidden { may_pass: true, message, .. }) if continues => {
+                refuse(RefusalKind::NoRoom, message)
+            }
+            checked => checked.map_err(|forbidden| self.note(forbidden)),
         }
     }
 
-    fn check_jobs(&self, client: &Identity) -> Result<(), Refusal> {
+    /// Counts and logs a refusal.
+    fn note(&mut self, forbidden: Forbidden) -> Refusal {
+        self.pages.count_refusal(forbidden.limit);
+        // Any user can cause this line, and a slow log would delay the control loop.
+        if self.policy_logged.is_none_or(|at| at.elapsed() > LOG_INTERVAL) {
+            self.policy_logged = Some(Instant::now());
+            tracing::info!("refused by the policy: {}", forbidden.message);
+        }
+        forbidden.into()
+    }
+
+    fn check_jobs(&self, client: &Identity) -> Result<(), Forbidden> {
         let count = |subject: &Subject| {
             let subjects = self.jobs.clients().filter_map(|other| self.policy.of(other));
             subjects.filter(|(other, _)| other == subject).count()
@@ -74,7 +89,7 @@ impl Host {
     ) -> Result<(), Refusal> {
         let client = self.client(peer)?;
         msrs.try_for_each(|msr| self.policy.check_msr(&client, msr))
-            .inspect_err(|refusal| self.log_refusal(refusal))
+            .map_err(|forbidden| self.note(forbidden))
     }
 
     /// The limits of the lanes of a connection.

@@ -156,7 +156,7 @@ impl Host {
         // First: it may end a flow whose client has ended, and the job of that flow.
         self.check_port(open.local.port)?;
         self.check_msrs(peer, open.groups.iter().map(|group| group.msr))?;
-        let (job, is_new) = self.job_of_sender(open.id, peer)?;
+        let (job, is_new) = self.job_of_sender(open, peer)?;
         let granted = self.open_flow(job, open, flow, ring, peer);
         if granted.is_err() && is_new {
             self.remove_job(job);
@@ -166,7 +166,8 @@ impl Host {
 
     /// The job of a sender: the user's one with this id, that of its cgroup, or a new one that ends
     /// with its last socket. Returns whether the job is new.
-    fn job_of_sender(&mut self, id: Option<u32>, peer: Peer) -> Result<(usize, bool), Refusal> {
+    fn job_of_sender(&mut self, open: &SenderOpen, peer: Peer) -> Result<(usize, bool), Refusal> {
+        let id = open.id;
         let session = self.sessions.of_peer(peer)?;
         let own = self.jobs.of_cgroups(session.connection.cgroups());
         let own = own.map(|(index, job)| (index, job.id));
@@ -198,7 +199,8 @@ impl Host {
         match own.or_else(|| id.and_then(of_user)) {
             Some(index) => Ok((index, false)),
             None => {
-                let new = NewJob { id, ephemeral: true, ..NewJob::default() };
+                let continues = open.returns();
+                let new = NewJob { id, ephemeral: true, continues, ..NewJob::default() };
                 Ok((self.add_job(new, peer)?, true))
             }
         }

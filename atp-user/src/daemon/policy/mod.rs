@@ -4,24 +4,27 @@
 //! cgroup that it names: all clients of that one share them. Root is limited only by a rule that
 //! names it. A job that runs is not ended by a new policy, but its lanes follow it.
 
+mod file;
 mod identity;
 mod parse;
 mod reload;
 mod show;
 mod split;
+mod warnings;
 
 pub use identity::{Identity, groups_of_peer};
 pub use parse::PolicyError;
 pub use reload::Reload;
 pub use split::split;
 
-use super::{refuse, tenant::Tenant};
+use super::tenant::Tenant;
 use approxlib::control::{Refusal, RefusalKind};
 use atp_common::units::{Msr, Rate, Share};
 use std::{fmt, path::PathBuf};
+use tokio::task::spawn_blocking;
 
 /// The rules of a file.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Policy {
     rules: Vec<Rule>,
     /// The limits of clients that no rule names; `None` only if there are no rules either.
@@ -29,8 +32,10 @@ pub struct Policy {
 }
 
 /// Limits for users, groups and cgroups.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Rule {
+    /// Where it is in the file, counted from 1.
+    line: usize,
     users: Vec<u32>,
     groups: Vec<u32>,
     /// Paths below the mount point, with a leading slash, as in `/proc/PID/cgroup`.
@@ -64,6 +69,36 @@ pub enum Subject {
     Cgroup(PathBuf),
     /// An owner that no rule names.
     Other(Tenant),
+}
+
+/// A limit that refuses requests. The others slow lanes down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// [`Limits::jobs_max`].
+    JobsMax,
+    /// [`Limits::msr_min`].
+    MsrMin,
+    /// [`Limits::queue_highest`].
+    QueueHighest,
+}
+
+/// A request beyond a limit.
+#[derive(Debug)]
+pub struct Forbidden {
+    /// The limit.
+    pub limit: Limit,
+    /// The sentence for the client.
+    pub message: String,
+    /// Whether the same request is allowed once the subject has ended a job.
+    pub may_pass: bool,
+}
+
+/// Refuses as a mistake of the request: a library of any version fails then, and doesn't go on in
+/// userspace.
+impl From<Forbidden> for Refusal {
+    fn from(forbidden: Forbidden) -> Self {
+        Self { kind: RefusalKind::BadRequest, message: forbidden.message }
+    }
 }
 
 impl fmt::Display for Subject {
@@ -111,39 +146,46 @@ impl Policy {
         &self,
         client: &Identity,
         jobs: impl FnOnce(&Subject) -> usize,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Forbidden> {
         let Some((subject, limits)) = self.of(client) else { return Ok(()) };
-        match limits.jobs_max {
-            None => Ok(()),
+        let (may_pass, message) = match limits.jobs_max {
+            None => return Ok(()),
             Some(0) => {
-                forbid(format!("this host's policy allows {subject} no job: ask its operator"))
+                (false, format!("this host's policy allows {subject} no job: ask its operator"))
             }
-            Some(most) if jobs(&subject) < most as usize => Ok(()),
-            Some(most) => forbid(format!(
-                "{subject} has as many jobs as this host's policy allows, {most}: end one first"
-            )),
-        }
+            Some(most) if jobs(&subject) < most as usize => return Ok(()),
+            Some(most) => (
+                true,
+                format!(
+                    "{subject} has as many jobs as this host's policy allows, {most}: end one first"
+                ),
+            ),
+        };
+        Err(Forbidden { limit: Limit::JobsMax, message, may_pass })
     }
 
     /// Refuses a lane with an MSR that the client's subject may not ask for.
-    pub fn check_msr(&self, client: &Identity, msr: Msr) -> Result<(), Refusal> {
+    pub fn check_msr(&self, client: &Identity, msr: Msr) -> Result<(), Forbidden> {
         let Some((subject, limits)) = self.of(client) else { return Ok(()) };
         let least = limits.msr_min;
-        if msr < least {
+        let (limit, message) = if msr < least {
             let (msr, least) = (ratio(msr), ratio(least));
-            return forbid(format!(
+            let message = format!(
                 "the MSR {msr} is below {least}, the least that this host's policy allows \
                      {subject}: ask for {least} or more"
-            ));
-        }
-        if msr.is_exact() && limits.queue_highest > 0 {
+            );
+            (Limit::MsrMin, message)
+        } else if msr.is_exact() && limits.queue_highest > 0 {
             let queue = limits.queue_highest;
-            return forbid(format!(
+            let message = format!(
                 "an MSR of 1 needs queue 0, and queue {queue} is the highest that this host's \
                      policy allows {subject}: ask for less than 1"
-            ));
-        }
-        Ok(())
+            );
+            (Limit::QueueHighest, message)
+        } else {
+            return Ok(());
+        };
+        Err(Forbidden { limit, message, may_pass: false })
     }
 
     /// The number of rules.
@@ -162,7 +204,7 @@ impl Policy {
         all.into_iter().any(|limits| limits.port_share_max != Share::ONE)
     }
 
-    /// Logs what is in force.
+    /// Logs what is in force, and the warnings a moment later: nobody waits for their lookups.
     pub fn log(&self) {
         match self.is_empty() {
             true => tracing::info!("the policy limits nobody: every user may create jobs"),
@@ -172,6 +214,12 @@ impl Policy {
                 "policy read"
             ),
         }
+        let policy = self.clone();
+        spawn_blocking(move || {
+            for warning in policy.warnings() {
+                tracing::warn!("the policy, {warning}");
+            }
+        });
     }
 }
 
@@ -187,12 +235,6 @@ impl Rule {
             self.cgroups.iter().find(|cgroup| own.starts_with(cgroup)).cloned().map(Subject::Cgroup)
         })
     }
-}
-
-/// Refuses as a mistake of the request. A library of any version fails then, and doesn't go on in
-/// userspace.
-fn forbid<T>(message: String) -> Result<T, Refusal> {
-    refuse(RefusalKind::BadRequest, message)
 }
 
 /// An MSR for people.

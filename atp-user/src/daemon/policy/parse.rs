@@ -1,23 +1,16 @@
-//! Reads and checks the file of a policy. Errors name the line.
+//! Parses and checks the text of a policy. Errors name the line.
 
-use super::{Limits, Policy, Rule};
+use super::{Limits, Policy, Rule, file};
 use crate::daemon::cgroup_mount_point;
 use atp_common::units::{Msr, Rate, Share};
 use atp_options::quantity;
-use nix::unistd::{Group, User, geteuid};
+use nix::unistd::{Group, User};
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{
-    fs::{self, Metadata, OpenOptions},
-    io::{self, Read},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    io,
     path::{Component, Path, PathBuf},
 };
 use toml::Spanned;
-
-/// Far above any policy.
-const FILE_BYTES_MAX: u64 = 1 << 20;
-/// The permissions of a group and of others to write.
-const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// An error in a policy.
 #[derive(Debug, thiserror::Error)]
@@ -48,11 +41,10 @@ impl Policy {
     /// # Errors
     /// The file can't be read, others than root and the caller could change it, or it is malformed.
     pub fn load(path: &Path) -> Result<Self, PolicyError> {
-        let text =
-            text(path).map_err(|source| PolicyError::Unusable { path: path.into(), source })?;
+        let text = file::text(path)
+            .map_err(|source| PolicyError::Unusable { path: path.into(), source })?;
         Self::parse(&text).map_err(|(at, reason)| {
-            let before = &text.as_bytes()[..at.min(text.len())];
-            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+            let line = line(&text, at);
             PolicyError::Malformed { path: path.into(), line, reason }
         })
     }
@@ -89,10 +81,22 @@ impl Policy {
             return Err((text.len(), reason.into()));
         }
         Ok(Self {
-            rules: rules.into_iter().map(|rule| rule.into_inner().into()).collect(),
+            rules: rules
+                .into_iter()
+                .map(|rule| {
+                    let line = line(text, rule.span().start);
+                    rule.into_inner().at(line)
+                })
+                .collect(),
             others: others.map(|others| others.into_inner().limits()),
         })
     }
+}
+
+/// The line of a byte, counted from 1.
+fn line(text: &str, at: usize) -> usize {
+    let before = &text.as_bytes()[..at.min(text.len())];
+    1 + before.iter().filter(|byte| **byte == b'\n').count()
 }
 
 #[derive(Deserialize)]
@@ -133,15 +137,14 @@ impl RuleText {
         let Self { jobs_max, msr_min, rate_max, queue_highest, port_share_max, .. } = *self;
         Limits { jobs_max, msr_min, rate_max, queue_highest, port_share_max }
     }
-}
 
-impl From<RuleText> for Rule {
-    fn from(text: RuleText) -> Self {
-        Self {
-            limits: text.limits(),
-            users: text.users.into_iter().map(|user| user.0).collect(),
-            groups: text.groups.into_iter().map(|group| group.0).collect(),
-            cgroups: text.cgroups.into_iter().map(|cgroup| cgroup.0).collect(),
+    fn at(self, line: usize) -> Rule {
+        Rule {
+            line,
+            limits: self.limits(),
+            users: self.users.into_iter().map(|user| user.0).collect(),
+            groups: self.groups.into_iter().map(|group| group.0).collect(),
+            cgroups: self.cgroups.into_iter().map(|cgroup| cgroup.0).collect(),
         }
     }
 }
@@ -243,48 +246,9 @@ fn share<'de, D: Deserializer<'de>>(from: D) -> Result<Share, D::Error> {
     quantity::positive_share(&f64::deserialize(from)?.to_string()).map_err(D::Error::custom)
 }
 
-/// Reads the file if nobody but root and this process's user can change or replace it.
-fn text(path: &Path) -> io::Result<String> {
-    let at = std::path::absolute(path)?;
-    for folder in at.ancestors().skip(1).chain(at.canonicalize()?.ancestors().skip(1)) {
-        let metadata = fs::metadata(folder)?;
-        // In a sticky folder, such as /tmp, nobody replaces files of others.
-        let is_writable = metadata.mode() & WRITABLE_BY_OTHERS != 0;
-        if !is_own(&metadata) || (is_writable && metadata.mode() & libc::S_ISVTX == 0) {
-            let folder = folder.display();
-            let message = format!("others may write to {folder}: put it into a folder of root's");
-            return Err(io::Error::other(message));
-        }
-    }
-    // A pipe in its place must not block.
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is no file"));
-    }
-    if !is_own(&metadata) {
-        return Err(io::Error::other("another user owns it: give it to root (chown root)"));
-    }
-    if metadata.mode() & WRITABLE_BY_OTHERS != 0 {
-        return Err(io::Error::other("others may write to it: forbid that (chmod go-w)"));
-    }
-    let mut text = String::new();
-    let bytes = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if bytes as u64 > FILE_BYTES_MAX {
-        return Err(io::Error::other(format!("it is longer than {FILE_BYTES_MAX} bytes")));
-    }
-    Ok(text)
-}
-
-/// Whether root or this process's user owns it.
-fn is_own(metadata: &Metadata) -> bool {
-    [0, geteuid().as_raw()].contains(&metadata.uid())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 
     /// The line and the reason of what is wrong.
     fn fault(text: &str) -> (usize, String) {
@@ -302,7 +266,7 @@ mod tests {
             root.display()
         );
         let policy = Policy::parse(&text).unwrap();
-        let [Rule { users, groups, cgroups, limits }] = &policy.rules[..] else {
+        let [Rule { line: 1, users, groups, cgroups, limits }] = &policy.rules[..] else {
             panic!("{policy:?}")
         };
         assert_eq!((&users[..], &groups[..]), (&[0, 1001][..], &[0][..]));
@@ -348,32 +312,6 @@ mod tests {
         for path in ["", "/", "/a/../b"] {
             let text = format!("[[rule]]\ncgroups = [\"{}{path}\"]\n[others]", root.display());
             assert!(fault(&text).1.contains("is no cgroup"), "{text}");
-        }
-    }
-
-    #[test]
-    fn load__refuses_files_that_others_can_change() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("policy.toml");
-        fs::write(&path, "[others]\n").unwrap();
-        for (mode, is_usable) in [(0o644, true), (0o600, true), (0o664, false), (0o646, false)] {
-            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            assert_eq!(Policy::load(&path).is_ok(), is_usable, "mode {mode:o}");
-        }
-        let open = folder.path().join("open");
-        fs::create_dir(&open).unwrap();
-        let inside = open.join("policy.toml");
-        std::os::unix::fs::symlink(&path, &inside).unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        for (mode, is_usable) in [(0o755, true), (0o1777, true), (0o777, false)] {
-            fs::set_permissions(&open, Permissions::from_mode(mode)).unwrap();
-            assert_eq!(Policy::load(&inside).is_ok(), is_usable, "a folder of mode {mode:o}");
-        }
-        let pipe = folder.path().join("pipe");
-        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
-        for (path, reason) in [(&pipe, "no file"), (&folder.path().join("none"), "No such file")] {
-            let said = Policy::load(path).unwrap_err().to_string();
-            assert!(said.contains(reason), "{said}");
         }
     }
 }
