@@ -17,6 +17,8 @@ use testbed::{Daemon, Host, Process, Signal, wait_for};
 
 use super::host_state::ProcessState;
 
+/// The memory of a rank's places for jobs, which strangers fill slowly, KiB: 16,384 of 8 KiB.
+pub const PLACES_KIB: u64 = 128 * 1024;
 /// The program, for Python.
 const PROGRAM: &str = include_str!("rank.py");
 /// The limit of a stranger's wait for the rank.
