@@ -47,6 +47,29 @@ impl Sample {
         self.push_totals(stratum, Total::of(denominator), Total::of(numerator))
     }
 
+    /// Adds a message of `records` records without a value, such as NaN. Answers leave them out and
+    /// say so: [`crate::Warning::MissingValues`].
+    ///
+    /// # Errors
+    /// More messages arrive than were sent. The sample stays as it was.
+    pub fn push_missing(&mut self, stratum: u32, records: u64) -> Result<(), AnswerError> {
+        self.push(stratum, 0, 0.0)?;
+        self.note_missing(stratum, records);
+        Ok(())
+    }
+
+    /// Notes records without a value, of a message that was added.
+    pub(crate) fn note_missing(&mut self, stratum: u32, records: u64) {
+        if let Some(own) = self.strata.get_mut(&stratum) {
+            own.missing = own.missing.saturating_add(records);
+        }
+    }
+
+    /// Records that arrived without a value.
+    pub fn missing(&self) -> u64 {
+        self.strata.values().fold(0, |sum, stratum| sum.saturating_add(stratum.missing))
+    }
+
     /// Adds a message whose numbers are sums of records.
     pub(crate) fn push_totals(
         &mut self,

@@ -18,6 +18,8 @@ pub(crate) struct Stratum {
     pub facts: Option<Facts>,
     /// The end of the ids of its lost messages. At least this number of messages was sent.
     pub ids: u64,
+    /// Records that arrived without a value.
+    pub missing: u64,
 }
 
 /// An exact total of a sender.
@@ -136,6 +138,7 @@ impl Stratum {
         self.moments.merge(&other.moments);
         check_arrived(stratum, self.arrived(), self.sent)?;
         self.ids = self.ids.max(other.ids);
+        self.missing = self.missing.saturating_add(other.missing);
         match (self.sent, other.sent) {
             // Nothing tells which part is right.
             (Some(one), Some(other)) if one != other => {

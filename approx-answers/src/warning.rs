@@ -133,6 +133,12 @@ pub enum Warning {
         /// The first of them.
         first: String,
     },
+    /// Records that arrived have no value, and sums, means, quantiles and counts of values leave
+    /// them out.
+    MissingValues {
+        /// The number of such records, of all keys.
+        records: u64,
+    },
     /// The key `NA`, or another word for a missing value, is among the largest.
     NaRanked,
     /// The column of `count(column)` holds text, and `NA`, `N/A`, `null` or `\N` may be values.
@@ -164,6 +170,7 @@ impl Warning {
             | Self::Rounded { .. }
             | Self::EndOfRange
             | Self::KeysWithoutValue { .. }
+            | Self::MissingValues { .. }
             | Self::NaRanked
             | Self::NaInText { .. } => false,
         }
@@ -316,6 +323,11 @@ impl fmt::Display for Warning {
                      or their denominators add up to 0: {first:?}{others}"
                 )
             }
+            Self::MissingValues { records } => write!(
+                f,
+                "{records} records that arrived have no value (None, NaN or NA) and are left out: \
+                 fill them in before they are sent, if they stand for a number"
+            ),
             Self::NaRanked => write!(
                 f,
                 "NA or null is ranked as a value: if it stands for missing values, leave its rows out"

@@ -48,6 +48,9 @@ class Answers:
     ``top`` they were counted. ``None`` without keys, with keys beyond the limit, if the number of
     messages sent is unknown, or if those that arrived may be no fair sample; 0 if all of them
     arrived."""
+    missing: int
+    """Rows that arrived without one of the query's numbers, which are left out. ``count(*)`` and
+    ``top`` need none."""
     warnings: tuple[str, ...]
     """Warnings about all rows together."""
 

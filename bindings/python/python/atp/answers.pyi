@@ -6,8 +6,9 @@ caller's choice; ``confidence`` lies between 0 and 1.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import date, timedelta
 from pathlib import Path
-from typing import ClassVar, SupportsFloat, final
+from typing import Any, ClassVar, SupportsFloat, SupportsIndex, TypeAlias, final
 
 from typing_extensions import Unpack
 
@@ -27,6 +28,16 @@ from atp._types import JobOptions as JobOptions
 from atp._types import MessageData as MessageData
 from atp._types import Order as Order
 from atp._types import Report as JobReport
+
+Number: TypeAlias = SupportsFloat | SupportsIndex | timedelta | None
+"""A number of a record: an ``int``, ``float``, ``bool`` (1 or 0), ``Decimal``, ``Fraction``, or
+one of numpy's; a duration counts as seconds. ``None``, NaN, ``pandas.NA`` and NaT are missing:
+answers leave their records out, and say so. Times are refused, because a sum of them is no number:
+give seconds since a time that you choose."""
+
+Key: TypeAlias = str | SupportsFloat | SupportsIndex | date
+"""A key: text, or another value under its text. A time has that of ISO 8601, a bool 1 or 0; ``1``
+and ``1.0`` are two keys."""
 
 @final
 class Estimate:
@@ -87,11 +98,11 @@ class Answering:
     @property
     def messages(self) -> int:
         """Messages that arrived."""
-    def push_message(
-        self, stratum: int, rows: Iterable[Iterable[str | SupportsFloat | None]]
-    ) -> None:
-        """Adds the rows of one message, each with its values in the order of the columns. ``None``,
-        an empty text, ``NA``, ``N/A``, ``null`` and ``\\N`` are missing values."""
+    def push_message(self, stratum: int, rows: Iterable[Iterable[Any]] | Iterable[Number]) -> None:
+        """Adds the rows of one message, each with its values in the order of the columns. Values
+        are those of ``Key`` and ``Number``, of which a time may be a key. Missing ones are also an
+        empty text, ``NA``, ``N/A``, ``null`` and ``\\N``; ``Answers.missing`` counts them. Arrays
+        are rows; one with one dimension has rows of one value."""
     def push_csv(self, stratum: int, message: MessageData | str) -> None:
         """Adds the rows of one message: whole records of CSV in UTF-8, without a header."""
     def push_totals(self, stratum: int, message: MessageData | str) -> None:
@@ -100,6 +111,12 @@ class Answering:
         less. A message that isn't totals is a ``QueryError``."""
     def set_messages_sent(self, stratum: int, messages: int) -> None:
         """Sets N of a stratum, as an event tells it. A smaller N replaces an announced one."""
+    def set_exact_records(self, stratum: int, records: float) -> None:
+        """Sets the exact number of rows in all messages of a stratum, arrived or not, with or
+        without a value. The effect is that of ``push_totals``."""
+    def remove_stratum(self, stratum: int) -> None:
+        """Takes all messages of a stratum out of the answers, such as those of a source that never
+        said how many it sends."""
     def set_delivery(self, stratum: int, delivery: Delivery) -> None: ...
     def answers(self, confidence: float = 0.95) -> Answers: ...
     def overall(self, confidence: float = 0.95) -> Estimate | None:
@@ -114,10 +131,15 @@ class Sample:
     def messages(self) -> int: ...
     @property
     def messages_sent(self) -> int | None: ...
-    def push(self, stratum: int, records: int, total: float) -> None:
-        """Adds a message of so many records, whose values add up to ``total``."""
-    def push_pair(self, stratum: int, denominator: float, numerator: float) -> None:
-        """Adds a message with the totals of two columns, for ``ratio``."""
+    @property
+    def missing(self) -> int:
+        """Records that arrived without a value."""
+    def push(self, stratum: int, records: int, total: Number) -> None:
+        """Adds a message of so many records, whose values add up to ``total``. If that is missing,
+        so are the values of all these records."""
+    def push_pair(self, stratum: int, denominator: Number, numerator: Number) -> None:
+        """Adds a message with the totals of two columns, for ``ratio``. If one is missing, the
+        message counts as one record without a value."""
     def set_messages_sent(self, stratum: int, messages: int) -> None: ...
     def set_exact_records(self, stratum: int, records: float) -> None:
         """Sets the exact number of records in all messages of a stratum, arrived or not."""
@@ -137,18 +159,29 @@ class GroupBy:
     @property
     def messages(self) -> int: ...
     @property
+    def missing(self) -> int:
+        """Records that arrived without a value."""
+    @property
     def warnings(self) -> tuple[str, ...]: ...
-    def push_message(self, stratum: int, records: Iterable[tuple[str, float]]) -> None:
+    def push_message(self, stratum: int, records: Iterable[tuple[Key, Number]]) -> None:
         """Adds the records of one message: keys with values."""
-    def push_pairs(self, stratum: int, records: Iterable[tuple[str, float, float]]) -> None:
+    def push_pairs(self, stratum: int, records: Iterable[tuple[Key, Number, Number]]) -> None:
         """Adds keys with a denominator and a numerator, of which ``mean`` is the ratio."""
     def set_messages_sent(self, stratum: int, messages: int) -> None: ...
     def set_delivery(self, stratum: int, delivery: Delivery) -> None: ...
+    def set_exact_records(self, stratum: int, records: float) -> None:
+        """Sets the exact number of records in all messages of a stratum, arrived or not. Answers
+        then warn if the sample contradicts it; those of ``all`` use it as ``Sample`` does."""
+    def all(self) -> Sample:
+        """All messages so far without regard to keys: a copy of their records and totals."""
     def merge(self, other: GroupBy) -> None: ...
     def keys(self) -> tuple[str, ...]: ...
-    def sum(self, key: str, confidence: float = 0.95) -> Estimate: ...
-    def count(self, key: str, confidence: float = 0.95) -> Estimate: ...
-    def mean(self, key: str, confidence: float = 0.95) -> Estimate: ...
+    @property
+    def uncounted_records(self) -> int:
+        """Records of keys beyond the limit."""
+    def sum(self, key: Key, confidence: float = 0.95) -> Estimate: ...
+    def count(self, key: Key, confidence: float = 0.95) -> Estimate: ...
+    def mean(self, key: Key, confidence: float = 0.95) -> Estimate: ...
 
 @final
 class Quantiles:
@@ -158,13 +191,21 @@ class Quantiles:
     @property
     def messages(self) -> int: ...
     @property
+    def missing(self) -> int:
+        """Records that arrived without a value."""
+    @property
     def warnings(self) -> tuple[str, ...]: ...
-    def push_message(self, stratum: int, records: Iterable[tuple[str, float]]) -> None: ...
+    def push_message(self, stratum: int, records: Iterable[tuple[Key, Number]]) -> None: ...
     def set_messages_sent(self, stratum: int, messages: int) -> None: ...
     def set_delivery(self, stratum: int, delivery: Delivery) -> None: ...
+    def set_exact_records(self, stratum: int, records: float) -> None:
+        """Sets the exact number of records in all messages of a stratum, arrived or not. Answers
+        then warn if the sample contradicts it; those of ``all`` use it as ``Sample`` does."""
+    def all(self) -> Sample:
+        """All messages so far without regard to keys: a copy of their records and totals."""
     def merge(self, other: Quantiles) -> None: ...
     def keys(self) -> tuple[str, ...]: ...
-    def quantile(self, key: str, rank: float, confidence: float = 0.95) -> Estimate:
+    def quantile(self, key: Key, rank: float, confidence: float = 0.95) -> Estimate:
         """The value below which the share ``rank`` of the key's records lies."""
 
 @final
@@ -174,10 +215,18 @@ class Top:
     def __new__(cls, keys_max: int) -> Top: ...
     @property
     def messages(self) -> int: ...
-    def push_message(self, stratum: int, records: Iterable[tuple[str, float]]) -> None:
+    @property
+    def missing(self) -> int:
+        """Records that arrived without a value."""
+    def push_message(self, stratum: int, records: Iterable[tuple[Key, Number]]) -> None:
         """Adds keys with what they add to their totals: 1 to rank keys by records."""
     def set_messages_sent(self, stratum: int, messages: int) -> None: ...
     def set_delivery(self, stratum: int, delivery: Delivery) -> None: ...
+    def set_exact_records(self, stratum: int, records: float) -> None:
+        """Sets the exact number of records in all messages of a stratum, arrived or not. Answers
+        then warn if the sample contradicts it; those of ``all`` use it as ``Sample`` does."""
+    def all(self) -> Sample:
+        """All messages so far without regard to keys: a copy of their records and totals."""
     def merge(self, other: Top) -> None: ...
     def largest(self, ranks: int, confidence: float = 0.95) -> Ranking: ...
 
@@ -221,6 +270,9 @@ class Planner:
         as the looks cost."""
     def overall(self, answering: Answering) -> Estimate | None:
         """The answer of ``Answering.overall``, with the plan's intervals."""
+    @property
+    def confidence(self) -> float:
+        """The confidence that was asked for, 0 to 1."""
     @property
     def report(self) -> Report | None:
         """The result, once the error was met or all sources ended."""

@@ -7,7 +7,7 @@ use super::{
     locked::Locked,
 };
 use crate::{
-    arguments::shown,
+    arguments::{number, shown},
     buffers::{Buffer, release_pending},
     types::object,
 };
@@ -65,6 +65,7 @@ pub fn answers(py: Python<'_>, answers: approx_answers::Answers) -> PyResult<Bou
         rows: PyTuple::new(py, rows)?,
         separates: answers.separates,
         keys_seen_from: answers.keys_seen_from,
+        missing: answers.missing,
         warnings: warnings(py, &answers.warnings)?,
     })
 }
@@ -132,9 +133,24 @@ impl Answering {
         set.map_err(|error| raise(py, error))
     }
 
+    fn set_exact_records(
+        &self,
+        py: Python<'_>,
+        stratum: Stratum,
+        records: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let records = number("records", records)?;
+        let set = self.0.lock().set_exact_records(stratum.0, records);
+        set.map_err(|error| raise(py, error))
+    }
+
     fn set_delivery(&self, py: Python<'_>, stratum: Stratum, delivery: Delivered) -> PyResult<()> {
         let set = self.0.lock().set_delivery(stratum.0, &delivery.0);
         set.map_err(|error| raise(py, error))
+    }
+
+    fn remove_stratum(&self, stratum: Stratum) {
+        self.0.lock().remove_stratum(stratum.0);
     }
 
     #[pyo3(signature = (confidence = Level(Confidence::P95)))]

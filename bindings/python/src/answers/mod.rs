@@ -10,6 +10,7 @@ mod planner;
 mod sample;
 mod table;
 mod tables;
+mod value;
 
 use pyo3::prelude::*;
 

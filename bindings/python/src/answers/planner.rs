@@ -166,6 +166,11 @@ impl Planner {
     }
 
     #[getter]
+    fn confidence(&self) -> f64 {
+        self.planner().confidence().level()
+    }
+
+    #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let report = self.0.lock().planner().report().cloned();
         let Some(report) = report else { return Ok(None) };

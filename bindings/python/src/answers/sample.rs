@@ -5,6 +5,7 @@ use super::{
     estimate::Estimate,
     input::{Delivered, Level, Messages, Stratum},
     locked::Locked,
+    value::number_of,
 };
 use crate::arguments::{integer, number};
 use approx_answers::{AnswerError, Confidence};
@@ -12,7 +13,7 @@ use pyo3::{exceptions::PyValueError, prelude::*};
 
 /// The messages of a job that arrived, summed up.
 #[pyclass(frozen, module = "atp.answers")]
-pub struct Sample(Locked<approx_answers::Sample>);
+pub struct Sample(pub Locked<approx_answers::Sample>);
 
 /// Refuses to count a part twice.
 pub fn check_merge(is_same: bool) -> PyResult<()> {
@@ -44,6 +45,11 @@ impl Sample {
         self.0.lock().messages_sent()
     }
 
+    #[getter]
+    fn missing(&self) -> u64 {
+        self.0.lock().missing()
+    }
+
     fn push(
         &self,
         py: Python<'_>,
@@ -51,8 +57,11 @@ impl Sample {
         records: &Bound<'_, PyAny>,
         total: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (records, total) = (integer("records", records, u64::MAX)?, number("total", total)?);
-        let pushed = self.0.lock().push(stratum.0, records, total);
+        let records = integer("records", records, u64::MAX)?;
+        let pushed = match number_of(|| "total".to_owned(), total)? {
+            Some(total) => self.0.lock().push(stratum.0, records, total),
+            None => self.0.lock().push_missing(stratum.0, records),
+        };
         pushed.map_err(|error| raise(py, error))
     }
 
@@ -63,8 +72,12 @@ impl Sample {
         denominator: &Bound<'_, PyAny>,
         numerator: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (x, y) = (number("denominator", denominator)?, number("numerator", numerator)?);
-        let pushed = self.0.lock().push_pair(stratum.0, x, y);
+        let x = number_of(|| "denominator".to_owned(), denominator)?;
+        let y = number_of(|| "numerator".to_owned(), numerator)?;
+        let pushed = match x.zip(y) {
+            Some((x, y)) => self.0.lock().push_pair(stratum.0, x, y),
+            None => self.0.lock().push_missing(stratum.0, 1),
+        };
         pushed.map_err(|error| raise(py, error))
     }
 

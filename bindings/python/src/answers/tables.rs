@@ -5,7 +5,7 @@ use super::{
     estimate::{Estimate, warnings},
     input::{Delivered, Level, Messages, Stratum, key_of, pairs, records},
     locked::Locked,
-    sample::check_merge,
+    sample::{Sample, check_merge},
 };
 use crate::{
     arguments::{integer, number},
@@ -39,6 +39,11 @@ macro_rules! table {
                 self.0.lock().all().messages()
             }
 
+            #[getter]
+            fn missing(&self) -> u64 {
+                self.0.lock().missing()
+            }
+
             fn $push(&self, stratum: Stratum, records: &Bound<'_, PyAny>) -> PyResult<()> {
                 let parsed = self::$parse(records)?;
                 let pushed = self.0.lock().$push(stratum.0, parsed);
@@ -55,6 +60,17 @@ macro_rules! table {
                 set.map_err(|error| raise(py, error))
             }
 
+            fn set_exact_records(
+                &self,
+                py: Python<'_>,
+                stratum: Stratum,
+                records: &Bound<'_, PyAny>,
+            ) -> PyResult<()> {
+                let records = number("records", records)?;
+                let set = self.0.lock().set_exact_records(stratum.0, records);
+                set.map_err(|error| raise(py, error))
+            }
+
             fn set_delivery(
                 &self,
                 py: Python<'_>,
@@ -63,6 +79,11 @@ macro_rules! table {
             ) -> PyResult<()> {
                 let set = self.0.lock().set_delivery(stratum.0, &delivery.0);
                 set.map_err(|error| raise(py, error))
+            }
+
+            /// All messages without regard to keys.
+            fn all(&self) -> Sample {
+                Sample(Locked::new(self.0.lock().all().clone()))
             }
 
             fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<()> {
@@ -78,6 +99,11 @@ macro_rules! table {
 }
 
 table! { GroupBy, approx_answers::GroupBy<String>, push_pairs, pairs,
+    #[getter]
+    fn uncounted_records(&self) -> u64 {
+        self.0.lock().uncounted_records()
+    }
+
     /// Adds records whose denominator is 1.
     fn push_message(&self, stratum: Stratum, records: &Bound<'_, PyAny>) -> PyResult<()> {
         let parsed = self::records(records)?;
