@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use crate::stratum::Stratum;
+use serde::{Deserialize, Serialize};
+
+use crate::stratum::{STRATA_MAX, Stratum};
 use crate::total::Total;
 use crate::{AnswerError, Delivery, Moments};
-
-/// Strata have a few hundred bytes each. A bound keeps hostile numbers from filling memory.
-pub(crate) const STRATA_MAX: usize = 65_536;
 
 /// The messages of a job that arrived, summed up.
 ///
 /// Each message brings the number of its records, and their total of one column. A stratum is the
 /// part of a job that one sender sends in one group, under a number of the caller's choice. Memory
 /// depends on the number of strata alone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sample {
+    #[serde(deserialize_with = "crate::wire::strata::deserialize")]
     pub(crate) strata: BTreeMap<u32, Stratum>,
 }
 

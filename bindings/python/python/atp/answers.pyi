@@ -75,6 +75,13 @@ class Estimate:
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt the interval. Each names its remedy."""
     def contains(self, value: float) -> bool: ...
+    def to_bytes(self) -> bytes:
+        """The answer as bytes, for other processes, languages and versions: JSON, as the guide's
+        page *Stored samples* states it. ``pickle`` and ``copy`` use them."""
+    @staticmethod
+    def from_bytes(data: MessageData | str) -> Estimate:
+        """The answer of ``to_bytes``. ``AnswerError`` if the data is none, is of another version,
+        or contradicts itself."""
 
 @final
 class Query:
@@ -98,7 +105,7 @@ class Answering:
     @property
     def messages(self) -> int:
         """Messages that arrived."""
-    def push_message(self, stratum: int, rows: Iterable[Iterable[Any]] | Iterable[Number]) -> None:
+    def push_message(self, stratum: int, rows: Iterable[Iterable[Any] | Number]) -> None:
         """Adds the rows of one message, each with its values in the order of the columns. Values
         are those of ``Key`` and ``Number``, of which a time may be a key. Missing ones are also an
         empty text, ``NA``, ``N/A``, ``null`` and ``\\N``; ``Answers.missing`` counts them. Arrays
@@ -144,6 +151,13 @@ class Sample:
     def set_exact_records(self, stratum: int, records: float) -> None:
         """Sets the exact number of records in all messages of a stratum, arrived or not."""
     def set_delivery(self, stratum: int, delivery: Delivery) -> None: ...
+    def to_bytes(self) -> bytes:
+        """The sample as bytes, for other processes, languages and versions: JSON, as the guide's
+        page *Stored samples* states it. ``pickle`` and ``copy`` use them."""
+    @staticmethod
+    def from_bytes(data: MessageData | str) -> Sample:
+        """The sample of ``to_bytes``. ``AnswerError`` if the data is none, is of another version,
+        or contradicts itself."""
     def merge(self, other: Sample) -> None:
         """Adds the messages of another part of the job. No message may be in both."""
     def sum(self, confidence: float = 0.95) -> Estimate: ...

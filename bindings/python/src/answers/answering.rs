@@ -3,19 +3,18 @@
 use super::{
     errors::raise,
     estimate::{Estimate, warnings},
-    input::{Delivered, Level, Messages, Stratum, columns, rows},
+    input::{Delivered, Level, Messages, Stratum, columns, rows, with_bytes},
     locked::Locked,
 };
 use crate::{
     arguments::{number, shown},
-    buffers::{Buffer, release_pending},
     types::object,
 };
 use approx_answers::Confidence;
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
-    types::{PyDict, PyString, PyTuple},
+    types::{PyDict, PyTuple},
 };
 
 /// A query of one table.
@@ -70,16 +69,6 @@ pub fn answers(py: Python<'_>, answers: approx_answers::Answers) -> PyResult<Bou
     })
 }
 
-/// Calls `use_it` with the bytes of CSV: a text, or memory of any kind.
-pub fn with_csv<T>(csv: &Bound<'_, PyAny>, use_it: impl FnOnce(&[u8]) -> T) -> PyResult<T> {
-    if let Ok(text) = csv.cast::<PyString>() {
-        return Ok(use_it(text.to_cow()?.as_bytes()));
-    }
-    let done = Buffer::new(csv, usize::MAX).map(|bytes| use_it(bytes.as_ref()));
-    release_pending(csv.py());
-    done
-}
-
 #[pymethods]
 impl Answering {
     #[new]
@@ -93,7 +82,7 @@ impl Answering {
     #[staticmethod]
     fn of_csv(query: &Bound<'_, PyAny>, header: &Bound<'_, PyAny>) -> PyResult<Self> {
         let parsed = parsed(query)?;
-        let made = with_csv(header, |header| approx_answers::Answering::of_csv(parsed, header))?;
+        let made = with_bytes(header, |header| approx_answers::Answering::of_csv(parsed, header))?;
         made.map(|made| Self(Locked::new(made))).map_err(|error| raise(query.py(), error))
     }
 
@@ -114,12 +103,12 @@ impl Answering {
     }
 
     fn push_csv(&self, stratum: Stratum, message: &Bound<'_, PyAny>) -> PyResult<()> {
-        let pushed = with_csv(message, |message| self.0.lock().push_csv(stratum.0, message))?;
+        let pushed = with_bytes(message, |message| self.0.lock().push_csv(stratum.0, message))?;
         pushed.map_err(|error| raise(message.py(), error))
     }
 
     fn push_totals(&self, stratum: Stratum, message: &Bound<'_, PyAny>) -> PyResult<()> {
-        let pushed = with_csv(message, |message| self.0.lock().push_totals(stratum.0, message))?;
+        let pushed = with_bytes(message, |message| self.0.lock().push_totals(stratum.0, message))?;
         pushed.map_err(|error| raise(message.py(), error))
     }
 

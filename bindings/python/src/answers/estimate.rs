@@ -1,8 +1,16 @@
 //! The class `Estimate`.
 
 use approx_answers::Warning;
-use pyo3::{prelude::*, types::PyTuple};
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyTuple},
+};
 
+use super::{
+    errors::raise,
+    input::with_bytes,
+    stored::{Reduced, reduced},
+};
 use crate::arguments::number;
 
 /// An answer with its interval.
@@ -74,6 +82,21 @@ impl Estimate {
 
     fn contains(&self, value: &Bound<'_, PyAny>) -> PyResult<bool> {
         Ok(self.0.contains(number("value", value)?))
+    }
+
+    /// Reads what `to_bytes` wrote.
+    #[staticmethod]
+    fn from_bytes(data: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let read = with_bytes(data, approx_answers::Estimate::from_bytes)?;
+        read.map(Self).map_err(|error| raise(data.py(), error))
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        reduced(slf)
     }
 
     fn __str__(&self) -> String {

@@ -6,6 +6,7 @@ use crate::{
         value::{Value, listed, number_of},
     },
     arguments::{integer, number, shown, truth},
+    buffers::{Buffer, release_pending},
     options::order,
 };
 use approx_answers::{Confidence, Delivery, Order};
@@ -107,6 +108,16 @@ fn ranges(ranges: &Bound<'_, PyAny>) -> PyResult<Vec<Range<u64>>> {
         }
     };
     items("lost", "a list of ranges", ranges)?.iter().map(range).collect()
+}
+
+/// Calls `use_it` with the bytes of a text, or of memory of any kind.
+pub fn with_bytes<T>(data: &Bound<'_, PyAny>, use_it: impl FnOnce(&[u8]) -> T) -> PyResult<T> {
+    if let Ok(text) = data.cast::<PyString>() {
+        return Ok(use_it(text.to_cow()?.as_bytes()));
+    }
+    let done = Buffer::new(data, usize::MAX).map(|bytes| use_it(bytes.as_ref()));
+    release_pending(data.py());
+    done
 }
 
 /// A share, such as a MSR.

@@ -8,6 +8,7 @@ mod locked;
 mod plan;
 mod planner;
 mod sample;
+mod stored;
 mod table;
 mod tables;
 mod value;

@@ -3,13 +3,14 @@
 use super::{
     errors::raise,
     estimate::Estimate,
-    input::{Delivered, Level, Messages, Stratum},
+    input::{Delivered, Level, Messages, Stratum, with_bytes},
     locked::Locked,
+    stored::{Reduced, reduced},
     value::number_of,
 };
 use crate::arguments::{integer, number};
 use approx_answers::{AnswerError, Confidence};
-use pyo3::{exceptions::PyValueError, prelude::*};
+use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
 
 /// The messages of a job that arrived, summed up.
 #[pyclass(frozen, module = "atp.answers")]
@@ -105,6 +106,21 @@ impl Sample {
     fn set_delivery(&self, py: Python<'_>, stratum: Stratum, delivery: Delivered) -> PyResult<()> {
         let set = self.0.lock().set_delivery(stratum.0, &delivery.0);
         set.map_err(|error| raise(py, error))
+    }
+
+    /// Reads what `to_bytes` wrote.
+    #[staticmethod]
+    fn from_bytes(data: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let read = with_bytes(data, approx_answers::Sample::from_bytes)?;
+        read.map(|sample| Self(Locked::new(sample))).map_err(|error| raise(data.py(), error))
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.lock().to_bytes())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        reduced(slf)
     }
 
     fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<()> {

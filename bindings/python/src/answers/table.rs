@@ -1,6 +1,6 @@
 //! The class `Table`: a CSV file as messages of whole records.
 
-use super::answering::with_csv;
+use super::input::with_bytes;
 use crate::arguments::{integer, shown, truth};
 use approx_answers::RecordOrder;
 use pyo3::{
@@ -60,7 +60,7 @@ impl Table {
             (false, None) => (RecordOrder::Shuffled, "shuffled"),
             (false, Some(seed)) => (RecordOrder::ShuffledBy(seed), "shuffled"),
         };
-        let table = with_csv(csv, |csv| approx_answers::Table::read(csv, rows, of_file))?;
+        let table = with_bytes(csv, |csv| approx_answers::Table::read(csv, rows, of_file))?;
         let table = table.map_err(|error| PyValueError::new_err(with_source(&error)))?;
         Ok(Self { table, order })
     }
