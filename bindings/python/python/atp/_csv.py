@@ -23,6 +23,12 @@ def send_csv(
     ordered: bool = False,
     **options: Unpack[JobOptions],
 ) -> Report:
+    """Sends a table to a receiver that answers a query of it: text, bytes, or the file at a
+    ``Path``. The records are shuffled and sent without MRDF, so that those that arrive are a fair
+    sample. With ``ordered`` they keep their order, and incomplete answers warn. Records with a
+    value of several lines have a warning (``warnings``): a stray quote may have made one of
+    several. ``options`` are those of ``Job``, such as ``msr``, without ``groups``, ``messages`` and
+    ``order``."""
     if set_by_table := {"groups", "messages", "order"} & options.keys():
         raise TypeError(f"send_csv sets {' and '.join(sorted(set_by_table))} itself")
     msr = options.pop("msr", 1.0)

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     arguments::{number, shown},
+    stub::stub,
     types::object,
 };
 use approx_answers::Confidence;
@@ -17,7 +18,7 @@ use pyo3::{
     types::{PyDict, PyTuple},
 };
 
-/// A query of one table.
+#[doc = stub!(Query)]
 #[pyclass(frozen, module = "atp.answers")]
 pub struct Query(approx_answers::Query);
 
@@ -37,7 +38,7 @@ impl Query {
         parsed(text).map(Self)
     }
 
-    /// The column of the keys.
+    #[doc = stub!(Query.by)]
     #[getter]
     fn by(&self) -> Option<&str> {
         self.0.by.as_deref()
@@ -52,7 +53,7 @@ impl Query {
     }
 }
 
-/// The answer of a query, at any time of its job.
+#[doc = stub!(Answering)]
 #[pyclass(frozen, module = "atp.answers")]
 pub struct Answering(pub Locked<approx_answers::Answering>);
 
@@ -78,7 +79,7 @@ impl Answering {
         Ok(Self(Locked::new(answering)))
     }
 
-    /// Answers a query of a table in CSV, whose columns `header` names.
+    #[doc = stub!(Answering.of_csv)]
     #[staticmethod]
     fn of_csv(query: &Bound<'_, PyAny>, header: &Bound<'_, PyAny>) -> PyResult<Self> {
         let parsed = parsed(query)?;
@@ -86,32 +87,38 @@ impl Answering {
         made.map(|made| Self(Locked::new(made))).map_err(|error| raise(query.py(), error))
     }
 
+    #[doc = stub!(Answering.query)]
     #[getter]
     fn query(&self) -> Query {
         Query(self.0.lock().query().clone())
     }
 
+    #[doc = stub!(Answering.messages)]
     #[getter]
     fn messages(&self) -> u64 {
         self.0.lock().messages()
     }
 
+    #[doc = stub!(Answering.push_message)]
     fn push_message(&self, stratum: Stratum, rows: &Bound<'_, PyAny>) -> PyResult<()> {
         let parsed = self::rows(rows)?;
         let pushed = self.0.lock().push_message(stratum.0, parsed);
         pushed.map_err(|error| raise(rows.py(), error))
     }
 
+    #[doc = stub!(Answering.push_csv)]
     fn push_csv(&self, stratum: Stratum, message: &Bound<'_, PyAny>) -> PyResult<()> {
         let pushed = with_bytes(message, |message| self.0.lock().push_csv(stratum.0, message))?;
         pushed.map_err(|error| raise(message.py(), error))
     }
 
+    #[doc = stub!(Answering.push_totals)]
     fn push_totals(&self, stratum: Stratum, message: &Bound<'_, PyAny>) -> PyResult<()> {
         let pushed = with_bytes(message, |message| self.0.lock().push_totals(stratum.0, message))?;
         pushed.map_err(|error| raise(message.py(), error))
     }
 
+    #[doc = stub!(Answering.set_messages_sent)]
     fn set_messages_sent(
         &self,
         py: Python<'_>,
@@ -122,6 +129,7 @@ impl Answering {
         set.map_err(|error| raise(py, error))
     }
 
+    #[doc = stub!(Answering.set_exact_records)]
     fn set_exact_records(
         &self,
         py: Python<'_>,
@@ -133,21 +141,25 @@ impl Answering {
         set.map_err(|error| raise(py, error))
     }
 
+    #[doc = stub!(Answering.set_delivery)]
     fn set_delivery(&self, py: Python<'_>, stratum: Stratum, delivery: Delivered) -> PyResult<()> {
         let set = self.0.lock().set_delivery(stratum.0, &delivery.0);
         set.map_err(|error| raise(py, error))
     }
 
+    #[doc = stub!(Answering.remove_stratum)]
     fn remove_stratum(&self, stratum: Stratum) {
         self.0.lock().remove_stratum(stratum.0);
     }
 
+    #[doc = stub!(Answering.answers)]
     #[pyo3(signature = (confidence = Level(Confidence::P95)))]
     fn answers<'py>(&self, py: Python<'py>, confidence: Level) -> PyResult<Bound<'py, PyAny>> {
         let made = self.0.lock().answers(confidence.0);
         answers(py, made.map_err(|error| raise(py, error))?)
     }
 
+    #[doc = stub!(Answering.overall)]
     #[pyo3(signature = (confidence = Level(Confidence::P95)))]
     fn overall(&self, py: Python<'_>, confidence: Level) -> PyResult<Option<Estimate>> {
         let overall = self.0.lock().overall(confidence.0);

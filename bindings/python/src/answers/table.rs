@@ -2,6 +2,7 @@
 
 use super::input::with_bytes;
 use crate::arguments::{integer, shown, truth};
+use crate::stub::stub;
 use approx_answers::RecordOrder;
 use pyo3::{
     exceptions::PyValueError,
@@ -9,7 +10,7 @@ use pyo3::{
     types::{PyBytes, PyList},
 };
 
-/// A CSV file, divided into messages.
+#[doc = stub!(Table)]
 #[pyclass(frozen, module = "atp.answers")]
 pub struct Table {
     table: approx_answers::Table,
@@ -65,31 +66,37 @@ impl Table {
         Ok(Self { table, order })
     }
 
+    #[doc = stub!(Table.header)]
     #[getter]
     fn header<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.table.header)
     }
 
+    #[doc = stub!(Table.heads)]
     #[getter]
     fn heads<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.table.heads().iter().map(|head| PyBytes::new(py, head)))
     }
 
+    #[doc = stub!(Table.messages)]
     #[getter]
     fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.table.messages.iter().map(|message| PyBytes::new(py, message)))
     }
 
+    #[doc = stub!(Table.order)]
     #[getter]
     fn order(&self) -> &'static str {
         self.order
     }
 
+    #[doc = stub!(Table.long_records)]
     #[getter]
     fn long_records(&self) -> u64 {
         self.table.long_records.number
     }
 
+    #[doc = stub!(Table.note)]
     #[getter]
     fn note(&self) -> Option<String> {
         self.table.note()

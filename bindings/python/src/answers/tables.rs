@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     arguments::{integer, number},
+    stub::stub,
     types::object,
 };
 use approx_answers::Confidence;
@@ -24,6 +25,7 @@ fn keys_max(keys_max: &Bound<'_, PyAny>) -> PyResult<usize> {
 /// A class with a key limit: what the three share. `$methods` are its answers.
 macro_rules! table {
     ($name:ident, $inner:ty, $push:ident, $parse:ident, $($methods:tt)*) => {
+        #[doc = stub!($name)]
         #[pyclass(frozen, module = "atp.answers")]
         pub struct $name(Locked<$inner>);
 
@@ -34,22 +36,26 @@ macro_rules! table {
                 Ok(Self(Locked::new(<$inner>::new(self::keys_max(keys_max)?))))
             }
 
+            #[doc = stub!($name.messages)]
             #[getter]
             fn messages(&self) -> u64 {
                 self.0.lock().all().messages()
             }
 
+            #[doc = stub!($name.missing)]
             #[getter]
             fn missing(&self) -> u64 {
                 self.0.lock().missing()
             }
 
+            #[doc = stub!($name.$push)]
             fn $push(&self, stratum: Stratum, records: &Bound<'_, PyAny>) -> PyResult<()> {
                 let parsed = self::$parse(records)?;
                 let pushed = self.0.lock().$push(stratum.0, parsed);
                 pushed.map_err(|error| raise(records.py(), error))
             }
 
+            #[doc = stub!($name.set_messages_sent)]
             fn set_messages_sent(
                 &self,
                 py: Python<'_>,
@@ -60,6 +66,7 @@ macro_rules! table {
                 set.map_err(|error| raise(py, error))
             }
 
+            #[doc = stub!($name.set_exact_records)]
             fn set_exact_records(
                 &self,
                 py: Python<'_>,
@@ -71,6 +78,7 @@ macro_rules! table {
                 set.map_err(|error| raise(py, error))
             }
 
+            #[doc = stub!($name.set_delivery)]
             fn set_delivery(
                 &self,
                 py: Python<'_>,
@@ -81,11 +89,12 @@ macro_rules! table {
                 set.map_err(|error| raise(py, error))
             }
 
-            /// All messages without regard to keys.
+            #[doc = stub!($name.all)]
             fn all(&self) -> Sample {
                 Sample(Locked::new(self.0.lock().all().clone()))
             }
 
+            #[doc = stub!($name.merge)]
             fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<()> {
                 check_merge(slf.is(other))?;
                 let other = other.get().0.copied();
@@ -99,29 +108,33 @@ macro_rules! table {
 }
 
 table! { GroupBy, approx_answers::GroupBy<String>, push_pairs, pairs,
+    #[doc = stub!(GroupBy.uncounted_records)]
     #[getter]
     fn uncounted_records(&self) -> u64 {
         self.0.lock().uncounted_records()
     }
 
-    /// Adds records whose denominator is 1.
+    #[doc = stub!(GroupBy.push_message)]
     fn push_message(&self, stratum: Stratum, records: &Bound<'_, PyAny>) -> PyResult<()> {
         let parsed = self::records(records)?;
         let pushed = self.0.lock().push_message(stratum.0, parsed);
         pushed.map_err(|error| raise(records.py(), error))
     }
 
+    #[doc = stub!(GroupBy.keys)]
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let keys: Vec<String> = self.0.lock().keys().into_iter().cloned().collect();
         PyTuple::new(py, keys)
     }
 
+    #[doc = stub!(GroupBy.warnings)]
     #[getter]
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let found = self.0.lock().warnings();
         warnings(py, &found)
     }
 
+    #[doc = stub!(GroupBy.sum)]
     #[pyo3(signature = (key, confidence = Level(Confidence::P95)))]
     fn sum(&self, key: &Bound<'_, PyAny>, confidence: Level) -> PyResult<Estimate> {
         let name = key_of(key)?;
@@ -129,6 +142,7 @@ table! { GroupBy, approx_answers::GroupBy<String>, push_pairs, pairs,
         answer.map(Estimate).map_err(|error| raise(key.py(), error))
     }
 
+    #[doc = stub!(GroupBy.count)]
     #[pyo3(signature = (key, confidence = Level(Confidence::P95)))]
     fn count(&self, key: &Bound<'_, PyAny>, confidence: Level) -> PyResult<Estimate> {
         let name = key_of(key)?;
@@ -136,6 +150,7 @@ table! { GroupBy, approx_answers::GroupBy<String>, push_pairs, pairs,
         answer.map(Estimate).map_err(|error| raise(key.py(), error))
     }
 
+    #[doc = stub!(GroupBy.mean)]
     #[pyo3(signature = (key, confidence = Level(Confidence::P95)))]
     fn mean(&self, key: &Bound<'_, PyAny>, confidence: Level) -> PyResult<Estimate> {
         let name = key_of(key)?;
@@ -145,17 +160,20 @@ table! { GroupBy, approx_answers::GroupBy<String>, push_pairs, pairs,
 }
 
 table! { Quantiles, approx_answers::Quantiles<String>, push_message, records,
+    #[doc = stub!(Quantiles.keys)]
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let keys: Vec<String> = self.0.lock().keys().into_iter().cloned().collect();
         PyTuple::new(py, keys)
     }
 
+    #[doc = stub!(Quantiles.warnings)]
     #[getter]
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let found = self.0.lock().warnings();
         warnings(py, &found)
     }
 
+    #[doc = stub!(Quantiles.quantile)]
     #[pyo3(signature = (key, rank, confidence = Level(Confidence::P95)))]
     fn quantile(
         &self,
@@ -170,6 +188,7 @@ table! { Quantiles, approx_answers::Quantiles<String>, push_message, records,
 }
 
 table! { Top, approx_answers::Top<String>, push_message, records,
+    #[doc = stub!(Top.largest)]
     #[pyo3(signature = (ranks, confidence = Level(Confidence::P95)))]
     fn largest<'py>(
         &self,
