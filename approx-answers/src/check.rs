@@ -30,14 +30,23 @@ pub(crate) fn job_warnings(parts: &[(u32, &Stratum)]) -> Vec<Warning> {
 
 /// The warnings of the job and of the number of its messages.
 pub(crate) fn sample_warnings(parts: &[(u32, &Stratum)]) -> Vec<Warning> {
+    let mut warnings: Vec<Warning> = missing(parts).into_iter().collect();
     let incomplete = parts.iter().filter(|(_, stratum)| !stratum.is_complete());
     let arrived: Vec<u64> = incomplete.map(|(_, stratum)| stratum.arrived()).collect();
     if arrived.is_empty() {
-        return Vec::new();
+        return warnings;
     }
     let messages = arrived.iter().sum();
-    let few = (messages < MESSAGES_MIN).then_some(Warning::FewMessages { messages });
-    few.into_iter().chain(unfair(parts)).collect()
+    warnings.extend((messages < MESSAGES_MIN).then_some(Warning::FewMessages { messages }));
+    warnings.extend(unfair(parts));
+    warnings
+}
+
+/// A warning about records without a value.
+fn missing(strata: &[(u32, &Stratum)]) -> Option<Warning> {
+    let missing = strata.iter().map(|(_, stratum)| stratum.missing);
+    let records = missing.fold(0u64, u64::saturating_add);
+    (records > 0).then_some(Warning::MissingValues { records })
 }
 
 /// The exact sums of `x` and `y` if all messages arrived.
@@ -159,7 +168,10 @@ pub(crate) fn table_warnings(
     records: u64,
     limit: usize,
 ) -> Vec<Warning> {
-    unseen(messages, singles).into_iter().chain(uncounted(records, limit)).collect()
+    let strata: Vec<(u32, &Stratum)> =
+        messages.strata.iter().map(|(&number, stratum)| (number, stratum)).collect();
+    let unseen = unseen(messages, singles).into_iter();
+    unseen.chain(uncounted(records, limit)).chain(missing(&strata)).collect()
 }
 
 /// A warning if keys that no arrived message holds are likely.

@@ -1,5 +1,6 @@
 //! Confidence levels, and the quantiles of Student's t.
 
+use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 use crate::AnswerError;
@@ -10,8 +11,23 @@ const DEGREES_EXPANDED_MIN: f64 = 1e3;
 const TAIL_MIN: f64 = 1e-12;
 
 /// The share of intervals that contain the true answer.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, PartialOrd, Serialize)]
+#[serde(into = "f64", try_from = "f64")]
 pub struct Confidence(f64);
+
+impl From<Confidence> for f64 {
+    fn from(confidence: Confidence) -> Self {
+        confidence.0
+    }
+}
+
+impl TryFrom<f64> for Confidence {
+    type Error = AnswerError;
+
+    fn try_from(level: f64) -> Result<Self, AnswerError> {
+        Self::new(level)
+    }
+}
 
 impl Confidence {
     /// 95 %.

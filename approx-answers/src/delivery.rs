@@ -3,10 +3,13 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use crate::position::{Gap, gap};
 
 /// The order in which a source sent its messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Order {
     /// The source hasn't said.
@@ -49,7 +52,8 @@ impl Delivery {
 }
 
 /// The facts of a stratum that decide about its warnings.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Facts {
     pub order: Order,
     pub shortest_first: bool,

@@ -118,6 +118,14 @@ pub enum AnswerError {
         /// The most.
         limit: usize,
     },
+    /// Bytes that aren't what they are read as.
+    #[error("the bytes can't be read as {format:?}: {reason}")]
+    Decode {
+        /// The format.
+        format: &'static str,
+        /// The place and the reason.
+        reason: String,
+    },
     /// A computation overflowed.
     #[error("the {what} overflows: scale the column to smaller numbers")]
     Overflow {

@@ -2,24 +2,32 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::spread::Spread;
+use crate::wire::number;
 use crate::{Confidence, Digits, Warning};
 
 /// Decimals of an answer as a text.
 const PLACES: u8 = 2;
 
 /// An answer, and the interval that contains the true one with a stated confidence.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Estimate {
     /// The answer.
+    #[serde(with = "number")]
     pub value: f64,
     /// The lower end. It is negative infinity if one message can't show how messages vary.
+    #[serde(with = "number")]
     pub low: f64,
     /// The upper end.
+    #[serde(with = "number")]
     pub high: f64,
     /// The confidence of the interval.
     pub confidence: Confidence,
     /// Degrees of freedom of Student's t; infinite if every message arrived.
+    #[serde(with = "number")]
     pub degrees_of_freedom: f64,
     /// Messages that arrived.
     pub messages: u64,

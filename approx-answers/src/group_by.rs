@@ -49,9 +49,16 @@ pub(crate) struct Adding<'a, K> {
     stratum: u32,
     all: Tally,
     uncounted: u64,
+    missing: u64,
 }
 
 impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
+    /// Adds a record without a value, and notes that it is missing.
+    fn add_missing(&mut self) {
+        self.missing += 1;
+        self.add_without_value();
+    }
+
     /// Adds a record without a value, which counts among those of its message alone.
     pub fn add_without_value(&mut self) {
         if self.by.is_of_rows {
@@ -137,7 +144,8 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         Self { is_of_rows: true, ..Self::new(keys_max) }
     }
 
-    /// Adds the records of one message.
+    /// Adds the records of one message. A record with `None` as its value is left out, and counted
+    /// ([`Warning::MissingValues`]).
     ///
     /// # Errors
     /// A value is NaN, infinite or huge, or more messages arrive than were sent. The message is
@@ -145,7 +153,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     pub fn push_message<Q>(
         &mut self,
         stratum: u32,
-        records: impl IntoIterator<Item = (Q, f64)>,
+        records: impl IntoIterator<Item = (Q, impl Into<Option<f64>>)>,
     ) -> Result<(), AnswerError>
     where
         Q: Borrow<K>,
@@ -154,20 +162,26 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     }
 
     /// Adds the records of one message with two columns, the denominator first, for
-    /// [`GroupBy::mean`] as their ratio.
+    /// [`GroupBy::mean`] as their ratio. A record that lacks one of them is left out, and counted.
     ///
     /// # Errors
     /// As [`GroupBy::push_message`].
     pub fn push_pairs<Q>(
         &mut self,
         stratum: u32,
-        records: impl IntoIterator<Item = (Q, f64, f64)>,
+        records: impl IntoIterator<Item = (Q, impl Into<Option<f64>>, impl Into<Option<f64>>)>,
     ) -> Result<(), AnswerError>
     where
         Q: Borrow<K>,
     {
         self.push_by(stratum, |tally| {
-            records.into_iter().try_for_each(|(key, x, y)| tally.add(key.borrow(), x, y))
+            records.into_iter().try_for_each(|(key, x, y)| match x.into().zip(y.into()) {
+                Some((x, y)) => tally.add(key.borrow(), x, y),
+                None => {
+                    tally.add_missing();
+                    Ok(())
+                }
+            })
         })
     }
 
@@ -178,10 +192,10 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         add: impl FnOnce(&mut Adding<'_, K>) -> Result<(), E>,
     ) -> Result<(), E> {
         let (known, room) = (self.entries.len(), self.room);
-        let (all, uncounted) = (Tally::default(), 0);
-        let mut adding = Adding { by: self, stratum, all, uncounted };
+        let (all, uncounted, missing) = (Tally::default(), 0, 0);
+        let mut adding = Adding { by: self, stratum, all, uncounted, missing };
         let added = add(&mut adding);
-        let Adding { all, uncounted, .. } = adding;
+        let Adding { all, uncounted, missing, .. } = adding;
         let is_nonzero = match self.is_of_rows {
             true => all.records > 0,
             false => all.x.value() != 0.0 || all.y.value() != 0.0,
@@ -200,6 +214,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             return added;
         }
         self.uncounted.add(stratum, uncounted);
+        self.messages.note_missing(stratum, missing);
         for position in self.touched.drain(..) {
             let entry = &mut self.entries[position];
             let tally = std::mem::take(&mut entry.current);

@@ -59,6 +59,7 @@ mod total;
 mod uncounted;
 mod values;
 mod warning;
+mod wire;
 
 pub use confidence::Confidence;
 pub use delivery::{Delivery, Order};

@@ -1,5 +1,7 @@
 //! Moments of messages: how many, their means, and how they vary together.
 
+use serde::{Deserialize, Serialize};
+
 use crate::total::Total;
 
 /// Sums of the squares of m messages that cancel leave this share of them behind, times sqrt(m):
@@ -11,7 +13,8 @@ const ROUNDING_OF_CUBES: f64 = 4.0 * ROUNDING;
 const ROUNDING_OF_TOTALS: f64 = 1e-13;
 
 /// A number of a message, and the messages that were found to have it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Alike {
     number: f64,
     messages: u64,
@@ -21,6 +24,10 @@ impl Alike {
     /// One message with this number.
     pub fn of(number: f64) -> Self {
         Self { number, messages: 1 }
+    }
+
+    pub fn number(self) -> f64 {
+        self.number
     }
 
     pub fn messages(self) -> u64 {
@@ -43,33 +50,34 @@ impl Alike {
 ///
 /// Parallel forms of Welford's recurrence, so that merging equals one stream and a large mean
 /// costs no precision (Chan, Golub and LeVeque 1983; third powers: Pebay 2008).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Moments {
     messages: u64,
     /// Messages of which `x` or `y` isn't zero: those that hold a key.
     nonzero: u64,
-    mean_x: f64,
-    mean_y: f64,
+    pub(crate) mean_x: f64,
+    pub(crate) mean_y: f64,
     /// The sums.
     total_x: Total,
     total_y: Total,
-    squares_x: f64,
-    squares_y: f64,
-    products: f64,
+    pub(crate) squares_x: f64,
+    pub(crate) squares_y: f64,
+    pub(crate) products: f64,
     /// Sums of the third powers of residuals: `x x x`, `x x y`, `x y y` and `y y y`.
-    cubes: [f64; 4],
+    pub(crate) cubes: [f64; 4],
     /// A message, and the number of those with its ratio `y / x`, itself included: of the messages
     /// that `nonzero` counts, the most that were found alike.
-    common: (f64, f64),
+    pub(crate) common: (f64, f64),
     alike: u64,
     /// The most messages with one `x`, and the most with one `y`.
-    alike_x: Alike,
-    alike_y: Alike,
+    pub(crate) alike_x: Alike,
+    pub(crate) alike_y: Alike,
     /// The smallest and the largest `x`.
-    range_x: (f64, f64),
+    pub(crate) range_x: (f64, f64),
     /// The messages with the smallest and the largest `y`: `x` and `y`.
-    smallest: (f64, f64),
-    largest: (f64, f64),
+    pub(crate) smallest: (f64, f64),
+    pub(crate) largest: (f64, f64),
 }
 
 impl Default for Moments {
@@ -267,6 +275,10 @@ impl Moments {
             return 0.0;
         }
         sum / self.messages.max(1) as f64
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages == 0
     }
 
     /// The number of messages.

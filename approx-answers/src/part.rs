@@ -1,10 +1,14 @@
 //! The part of one stratum in the variance of an answer.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Moments;
 use crate::stratum::Stratum;
+use crate::wire::number;
 
 /// A stratum's part of a variance. Complete strata have no part.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Part {
     pub stratum: u32,
     pub sent: Option<u64>,
@@ -12,11 +16,15 @@ pub(crate) struct Part {
     /// Messages of the stratum with records of the answer: those that hold the key.
     pub nonzero: u64,
     /// The part of the variance is `square * (1/m - 1/N)`.
+    #[serde(with = "number")]
     pub square: f64,
     /// The third central moment that belongs to `square`.
+    #[serde(with = "number")]
     pub cube: f64,
+    #[serde(with = "number")]
     pub degrees_of_freedom: f64,
     /// The share of `square` that the most extreme message holds.
+    #[serde(with = "number")]
     pub extreme_share: f64,
     /// All messages that arrived agree: their totals, or their own ratios.
     pub agrees: bool,

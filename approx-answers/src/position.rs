@@ -4,6 +4,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 /// Chance alone shows a gap less often than this, by each of the two tests.
 const CHANCE_MIN: f64 = 0.001;
 /// The quantile of chi-square's distribution with three degrees of freedom that belongs to it.
@@ -13,7 +15,8 @@ const EXPECTED_MIN: f64 = 5.0;
 
 /// A pattern of missing messages that chance doesn't explain. Places are shares of the job's
 /// messages, in the order of sending.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Gap {
     /// The last messages are missing.

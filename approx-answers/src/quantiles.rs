@@ -7,7 +7,7 @@ use std::hash::Hash;
 
 use crate::check::{job_warnings, key_warnings};
 use crate::groups::{GROUPS, mix, variance};
-use crate::keyed::{Cell as _, Cells, Entry, InStratum, Keyed, OnRecord};
+use crate::keyed::{Cell as _, Cells, Entry, InStratum, Keyed, OnRecord, with_value};
 use crate::part::Part;
 use crate::spread::Spread;
 use crate::strata_methods::strata_methods;
@@ -37,7 +37,8 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         Self { keyed: Keyed::new(keys_max) }
     }
 
-    /// Adds the records of one message.
+    /// Adds the records of one message. A record with `None` as its value is left out, and counted
+    /// ([`Warning::MissingValues`]).
     ///
     /// # Errors
     /// A value is NaN, infinite or huge, or more messages arrive than were sent. The message is
@@ -45,13 +46,15 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
     pub fn push_message<Q>(
         &mut self,
         stratum: u32,
-        records: impl IntoIterator<Item = (Q, f64)>,
+        records: impl IntoIterator<Item = (Q, impl Into<Option<f64>>)>,
     ) -> Result<(), AnswerError>
     where
         Q: Borrow<K>,
     {
-        let records: Vec<(Q, f64)> = records.into_iter().collect();
-        self.push_by(stratum, |on| records.iter().try_for_each(|(key, y)| on(key.borrow(), *y)))
+        let (records, missing) = with_value(records);
+        self.push_by(stratum, |on| records.iter().try_for_each(|(key, y)| on(key.borrow(), *y)))?;
+        self.keyed.messages.note_missing(stratum, missing);
+        Ok(())
     }
 
     /// Adds one message, whose records `each` gives: twice, and the same ones. The message is left

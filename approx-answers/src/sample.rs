@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use crate::stratum::Stratum;
+use serde::{Deserialize, Serialize};
+
+use crate::stratum::{STRATA_MAX, Stratum};
 use crate::total::Total;
 use crate::{AnswerError, Delivery, Moments};
-
-/// Strata have a few hundred bytes each. A bound keeps hostile numbers from filling memory.
-pub(crate) const STRATA_MAX: usize = 65_536;
 
 /// The messages of a job that arrived, summed up.
 ///
 /// Each message brings the number of its records, and their total of one column. A stratum is the
 /// part of a job that one sender sends in one group, under a number of the caller's choice. Memory
 /// depends on the number of strata alone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sample {
+    #[serde(deserialize_with = "crate::wire::strata::deserialize")]
     pub(crate) strata: BTreeMap<u32, Stratum>,
 }
 
@@ -45,6 +46,29 @@ impl Sample {
         numerator: f64,
     ) -> Result<(), AnswerError> {
         self.push_totals(stratum, Total::of(denominator), Total::of(numerator))
+    }
+
+    /// Adds a message of `records` records without a value, such as NaN. Answers leave them out and
+    /// say so: [`crate::Warning::MissingValues`].
+    ///
+    /// # Errors
+    /// More messages arrive than were sent. The sample stays as it was.
+    pub fn push_missing(&mut self, stratum: u32, records: u64) -> Result<(), AnswerError> {
+        self.push(stratum, 0, 0.0)?;
+        self.note_missing(stratum, records);
+        Ok(())
+    }
+
+    /// Notes records without a value, of a message that was added.
+    pub(crate) fn note_missing(&mut self, stratum: u32, records: u64) {
+        if let Some(own) = self.strata.get_mut(&stratum) {
+            own.missing = own.missing.saturating_add(records);
+        }
+    }
+
+    /// Records that arrived without a value.
+    pub fn missing(&self) -> u64 {
+        self.strata.values().fold(0, |sum, stratum| sum.saturating_add(stratum.missing))
     }
 
     /// Adds a message whose numbers are sums of records.

@@ -1,9 +1,12 @@
 //! The variance of an answer, stratum by stratum.
 
+use serde::{Deserialize, Serialize};
+
 use crate::agreement::agreeing_messages;
 use crate::part::Part;
 use crate::skewness::Skewness;
 use crate::warning::MESSAGES_MIN;
+use crate::wire::number;
 use crate::{AnswerError, Confidence, Estimate, Sample, Warning};
 
 /// More skewed estimates have a warning. Cochran's rule has the same limit, m > 25 G1^2 (Sampling
@@ -21,12 +24,15 @@ const STRATUM_MESSAGES_MIN: u64 = 10;
 const THIN_SHARE: f64 = 0.1;
 
 /// The parts of an answer's variance.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Spread {
     pub parts: Vec<Part>,
     /// The most degrees of freedom that the messages allow: those without a key bring none.
+    #[serde(with = "number")]
     pub degrees_max: f64,
     /// A variance that no message lowers: that of a sketch.
+    #[serde(with = "number")]
     pub fixed: f64,
 }
 

@@ -42,6 +42,11 @@ macro_rules! strata_methods {
             self.$($messages).+.set_delivery(stratum, delivery)
         }
 
+        /// Records that arrived without a value.
+        pub fn missing(&self) -> u64 {
+            self.$($messages).+.missing()
+        }
+
         /// All messages without regard to keys: their records and totals.
         pub fn all(&self) -> &Sample {
             &self.$($messages).+

@@ -1,29 +1,44 @@
 //! One stratum: the messages of one sender and group.
 
+use serde::{Deserialize, Serialize};
+
 use crate::delivery::{Delivery, Facts};
 use crate::total::Total;
 use crate::{AnswerError, Moments};
 
 /// The third powers of larger numbers may overflow.
-const VALUE_MAX: f64 = 1e60;
+pub(crate) const VALUE_MAX: f64 = 1e60;
+/// Strata have a few hundred bytes each. A bound keeps hostile numbers from filling memory.
+pub(crate) const STRATA_MAX: usize = 65_536;
+/// Numbers of messages of all strata add up without an overflow.
+pub(crate) const MESSAGES_MAX: u64 = 1 << 40;
 
 /// The arrived messages of a stratum, and the totals that its sender gave.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Stratum {
+    /// Left out of stored samples without messages: then they are infinite.
+    #[serde(default, skip_serializing_if = "Moments::is_empty")]
     pub moments: Moments,
     pub sent: Option<u64>,
     /// The exact total of `x` over all messages, arrived or not.
+    #[serde(rename = "exact")]
     pub exact_x: Option<Exact>,
     /// `None` if nothing is known of the delivery.
+    #[serde(rename = "delivery")]
     pub facts: Option<Facts>,
     /// The end of the ids of its lost messages. At least this number of messages was sent.
+    #[serde(rename = "lost_end")]
     pub ids: u64,
+    /// Records that arrived without a value.
+    pub missing: u64,
 }
 
 /// An exact total of a sender.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Exact {
-    total: f64,
+    pub total: f64,
     /// The number of messages that it is of, if the sender stated it.
     messages: Option<u64>,
 }
@@ -133,9 +148,11 @@ impl Stratum {
             (Some(own), Some(theirs)) => Some(own.merged(theirs)),
             (own, theirs) => own.or(theirs),
         };
+        let arrived = self.arrived().saturating_add(other.arrived());
+        check_arrived(stratum, arrived, self.sent.or(Some(MESSAGES_MAX)))?;
         self.moments.merge(&other.moments);
-        check_arrived(stratum, self.arrived(), self.sent)?;
         self.ids = self.ids.max(other.ids);
+        self.missing = self.missing.saturating_add(other.missing);
         match (self.sent, other.sent) {
             // Nothing tells which part is right.
             (Some(one), Some(other)) if one != other => {

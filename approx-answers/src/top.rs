@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::candidates::Candidates;
 use crate::check::{job_warnings, key_warnings};
 use crate::groups::variance;
-use crate::keyed::{Cell, Cells, Entry, InStratum, Keyed, OnRecord};
+use crate::keyed::{Cell, Cells, Entry, InStratum, Keyed, OnRecord, with_value};
 use crate::part::Part;
 use crate::spread::Spread;
 use crate::strata_methods::strata_methods;
@@ -77,7 +77,8 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
     }
 
     /// Adds the records of one message, each with the number that it adds to its key's total: 1 to
-    /// rank keys by records.
+    /// rank keys by records. A record with `None` as its number is left out, and counted
+    /// ([`Warning::MissingValues`]).
     ///
     /// # Errors
     /// A value is NaN, infinite or huge, or more messages arrive than were sent. The message is
@@ -85,13 +86,15 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
     pub fn push_message<Q>(
         &mut self,
         stratum: u32,
-        records: impl IntoIterator<Item = (Q, f64)>,
+        records: impl IntoIterator<Item = (Q, impl Into<Option<f64>>)>,
     ) -> Result<(), AnswerError>
     where
         Q: Borrow<K>,
     {
-        let records: Vec<(Q, f64)> = records.into_iter().collect();
-        self.push_by(stratum, |on| records.iter().try_for_each(|(key, x)| on(key.borrow(), *x)))
+        let (records, missing) = with_value(records);
+        self.push_by(stratum, |on| records.iter().try_for_each(|(key, x)| on(key.borrow(), *x)))?;
+        self.keyed.messages.note_missing(stratum, missing);
+        Ok(())
     }
 
     /// As [`crate::Quantiles::push_by`].

@@ -1,5 +1,9 @@
 //! Sums that lose nothing to the order or to cancellation.
 
+use serde::{Deserialize, Serialize};
+
+use crate::wire::checked::{Checked, ensure};
+
 /// The largest integer up to which every integer is a number of 64 bits.
 const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 /// The rounding of a number that isn't one of 64 bits, relative to it.
@@ -9,7 +13,8 @@ const EXACT_SHARE: f64 = 1e-9;
 
 /// A sum as two numbers that don't overlap: 106 bits in place of 53 (Dekker 1971, TwoSum of
 /// Knuth). Sums of up to 2^50 integers below 2^53 are exact, whatever cancels.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Total {
     high: f64,
     low: f64,
@@ -34,6 +39,18 @@ impl Total {
         (self.high, self.low) = two_sum(high, error + self.low + other.low);
         self.rounded += other.rounded;
         self.has_fractions |= other.has_fractions;
+    }
+
+    /// Whether this may be a sum whose numbers add up to `most` at most, by their absolute values.
+    pub fn check(&self, most: f64) -> Checked {
+        // Sums of sums round, too.
+        let most = 2.0 * most;
+        ensure(self.high.abs() <= most, "a total beyond all values")?;
+        ensure(
+            self.low.abs() <= f64::EPSILON * self.high.abs(),
+            "a total with two parts that overlap",
+        )?;
+        ensure((0.0..=most).contains(&self.rounded), "more rounding than values")
     }
 
     /// The sum, rounded once.

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
+use crate::wire::number;
 use crate::{Digits, Gap, Order};
 
 /// Fewer messages than this make an interval doubtful: totals of messages are skewed, and Student's
@@ -9,7 +12,8 @@ use crate::{Digits, Gap, Order};
 pub const MESSAGES_MIN: u64 = 30;
 
 /// A reason to doubt an interval. Its text names the remedy.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Warning {
     /// Fewer than [`MESSAGES_MIN`] messages carry the answer.
@@ -45,9 +49,11 @@ pub enum Warning {
         /// The stratum.
         stratum: u32,
         /// The difference, in standard errors.
+        #[serde(with = "number")]
         statistic: f64,
         /// The probability of a false alarm, if no missing message has more records than the
         /// largest that arrived.
+        #[serde(with = "number")]
         level: f64,
     },
     /// The source of an incomplete stratum hasn't shuffled its messages, or hasn't said that it
@@ -86,19 +92,24 @@ pub enum Warning {
     /// The interval of a ratio's denominator contains 0.
     DenominatorNearZero {
         /// The lower end of the denominator's interval.
+        #[serde(with = "number")]
         low: f64,
         /// The upper end.
+        #[serde(with = "number")]
         high: f64,
     },
     /// The estimate is skewed, so messages more extreme than those that arrived may be missing.
     HeavyTail {
         /// The share of the variance that the most extreme message holds.
+        #[serde(with = "number")]
         share: f64,
         /// The absolute skewness of the estimate, as far as it comes from strata with extreme
         /// messages, or twice its correlation with its own variance: `2 G1 sqrt(1/m - 1/N)` for m
         /// of N messages with the skewness G1.
+        #[serde(with = "number")]
         skewness: f64,
         /// The most that has no warning.
+        #[serde(with = "number")]
         limit: f64,
     },
     /// All messages that arrived of some incomplete strata agree, so these strata add no width to
@@ -121,6 +132,7 @@ pub enum Warning {
     /// of 64 bits round integers beyond 2^53, and fractions that were rounded don't cancel.
     Rounded {
         /// The most by which the answer is wrong.
+        #[serde(with = "number")]
         by: f64,
     },
     /// A quantile is so close to an end that the messages that arrived don't bound it, others are
@@ -132,6 +144,12 @@ pub enum Warning {
         keys: u64,
         /// The first of them.
         first: String,
+    },
+    /// Records that arrived have no value, and sums, means, quantiles and counts of values leave
+    /// them out.
+    MissingValues {
+        /// The number of such records, of all keys.
+        records: u64,
     },
     /// The key `NA`, or another word for a missing value, is among the largest.
     NaRanked,
@@ -164,6 +182,7 @@ impl Warning {
             | Self::Rounded { .. }
             | Self::EndOfRange
             | Self::KeysWithoutValue { .. }
+            | Self::MissingValues { .. }
             | Self::NaRanked
             | Self::NaInText { .. } => false,
         }
@@ -316,6 +335,11 @@ impl fmt::Display for Warning {
                      or their denominators add up to 0: {first:?}{others}"
                 )
             }
+            Self::MissingValues { records } => write!(
+                f,
+                "{records} records that arrived have no value (None, NaN or NA) and are left out: \
+                 fill them in before they are sent, if they stand for a number"
+            ),
             Self::NaRanked => write!(
                 f,
                 "NA or null is ranked as a value: if it stands for missing values, leave its rows out"

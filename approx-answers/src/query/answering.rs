@@ -67,6 +67,9 @@ pub struct Answers {
     /// ([`Warning::UncountedRecords`]), if the number of messages sent is unknown, or if those that
     /// arrived may be no fair sample; 0 if all of them arrived.
     pub keys_seen_from: Option<u64>,
+    /// Rows that arrived without one of the query's numbers, which are left out. `count(*)` and
+    /// `top` need none.
+    pub missing: u64,
     /// Warnings about all rows together.
     pub warnings: Vec<Warning>,
 }
@@ -373,11 +376,11 @@ impl Answering {
     }
 
     fn without_contradictions(&self, confidence: Confidence) -> Result<Answers, AnswerError> {
-        let Counted { na_rows, has_text, .. } = self.counted;
+        let Counted { missing, na_rows, has_text, .. } = self.counted;
         let of_na = Some(Warning::NaInText { rows: na_rows }).filter(|_| na_rows > 0 && has_text);
         let plain = |rows, mut warnings: Vec<Warning>| {
             warnings.extend(of_na);
-            Answers { rows, separates: None, keys_seen_from: None, warnings }
+            Answers { rows, separates: None, keys_seen_from: None, missing, warnings }
         };
         let rank = match self.query.function {
             Function::Quantile { rank, .. } => rank,
@@ -440,6 +443,7 @@ impl Answering {
                     rows,
                     separates: Some(ranking.separates),
                     keys_seen_from: top.is_whole().then(|| seen_from(top.all())).flatten(),
+                    missing,
                     warnings: ranking.warnings,
                 })
             }

@@ -43,6 +43,8 @@ pub(super) trait Records {
 pub(super) struct Counted {
     /// All rows, with and without values.
     pub rows: u64,
+    /// Rows that lack one of the query's numbers.
+    pub missing: u64,
     /// Rows with a word for a missing value.
     pub na_rows: u64,
     /// A value is no number.
@@ -52,6 +54,7 @@ pub(super) struct Counted {
 impl Counted {
     pub fn add(&mut self, other: Self) {
         self.rows += other.rows;
+        self.missing += other.missing;
         self.na_rows += other.na_rows;
         self.has_text |= other.has_text;
     }
@@ -142,6 +145,7 @@ impl Columns {
         }
         let numbers = number(x)?.zip(number(y)?);
         counted.rows += 1;
+        counted.missing += u64::from(numbers.is_none());
         let has_no_part = numbers.is_none() && key.is_none();
         let key = key.as_ref().and_then(|column| column.of(row)).unwrap_or_default();
         let lacks_key = self.needs_key && key.trim().is_empty();

@@ -186,7 +186,7 @@ impl Row {
 
 /// The answers as C has them, with the answer over all keys.
 pub fn to_c(answers: Answers, overall: Result<Option<Estimate>, AnswerError>) -> atp_answers {
-    let Answers { rows, separates, keys_seen_from, warnings } = answers;
+    let Answers { rows, separates, keys_seen_from, warnings, .. } = answers;
     let rows: Vec<Row> = rows.into_iter().map(|(key, answer)| Row::new(key, answer)).collect();
     let overall = overall.map(|answer| answer.map(|answer| Row::new(None, answer)));
     let (rows_len, warnings) = (rows.len(), Texts::of(&warnings));

@@ -49,7 +49,7 @@ pub fn integer(name: &str, value: &Bound<'_, PyAny>, max: u64) -> PyResult<u64> 
 }
 
 /// `None` for an exception that says that the value is none of this kind.
-fn unless_interrupted<T>(value: &Bound<'_, PyAny>, done: PyResult<T>) -> PyResult<Option<T>> {
+pub fn unless_interrupted<T>(value: &Bound<'_, PyAny>, done: PyResult<T>) -> PyResult<Option<T>> {
     match done {
         Ok(done) => Ok(Some(done)),
         Err(error) if error.is_instance_of::<PyException>(value.py()) => Ok(None),

@@ -9,6 +9,7 @@ use crate::{
     options,
     parts::Parts,
     sender::Sender,
+    stub::stub,
     types, wait,
 };
 use approxlib::{Error, WindowReport};
@@ -19,7 +20,7 @@ use pyo3::{
 };
 use std::{net::SocketAddr, os::fd::AsRawFd, sync::Arc, time::Instant};
 
-/// The sending side of a job: see `atp/_native.pyi`.
+#[doc = stub!(Job)]
 #[pyclass(frozen, subclass, module = "atp")]
 pub struct Job {
     sender: Arc<Sender>,
@@ -113,43 +114,43 @@ impl Job {
         Self::open(peer, options)
     }
 
-    /// The job's id.
+    #[doc = stub!(Job.id)]
     #[getter]
     fn id(&self) -> u32 {
         self.id
     }
 
-    /// The receiver's address: host and port.
+    #[doc = stub!(Job.peer)]
     #[getter]
     fn peer(&self) -> (String, u16) {
         address::pair(self.peer)
     }
 
-    /// The datapath with which the job started: `ebpf` or `userspace`.
+    #[doc = stub!(Job.datapath)]
     #[getter]
     fn datapath(&self) -> &str {
         &self.datapath
     }
 
-    /// The pacing with which the job started: `fq`, `htb` or `userspace`.
+    #[doc = stub!(Job.pacing)]
     #[getter]
     fn pacing(&self) -> &str {
         &self.pacing
     }
 
-    /// Whether `finish` or `cancel` has ended the job, or its failure.
+    #[doc = stub!(Job.ended)]
     #[getter]
     fn ended(&self, py: Python<'_>) -> PyResult<bool> {
         self.sender.job.has_ended(py)
     }
 
-    /// The report of a job that has ended; `None` before its end, or if it failed.
+    #[doc = stub!(Job.report)]
     #[getter]
     fn report(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.report.get(py).map(|report| report.clone_ref(py))
     }
 
-    /// Sends a message, and returns its id. Waits while the buffer is full.
+    #[doc = stub!(Job.send)]
     #[pyo3(signature = (data, group = Group(0), *, copy = Copied(None), timeout = None))]
     fn send(
         &self,
@@ -163,7 +164,7 @@ impl Job {
         Ok(self.sender.send_batch(data.py(), batch, deadline)?.start)
     }
 
-    /// Sends several messages, and returns their ids. Waits while the buffer is full.
+    #[doc = stub!(Job.send_many)]
     #[pyo3(signature = (messages, group = Group(0), *, copy = Copied(None), timeout = None))]
     fn send_many<'py>(
         &self,
@@ -177,7 +178,7 @@ impl Job {
         types::ids(messages.py(), self.sender.send_batch(messages.py(), batch, deadline)?)
     }
 
-    /// Sends several messages part by part: an iterator of the ids of each part.
+    #[doc = stub!(Job.send_parts)]
     #[pyo3(signature = (messages, group = Group(0), *, copy = Copied(None)))]
     fn send_parts(
         &self,
@@ -189,7 +190,7 @@ impl Job {
         Ok(Parts::new(self.sender.clone(), batch))
     }
 
-    /// Sends the first messages for which there is room, and returns their ids.
+    #[doc = stub!(Job.try_send_many)]
     #[pyo3(signature = (messages, group = Group(0), *, copy = Copied(None)))]
     fn try_send_many<'py>(
         &self,
@@ -203,19 +204,19 @@ impl Job {
         types::ids(py, ids)
     }
 
-    /// Changes a group's minimal sampling rate.
+    #[doc = stub!(Job.set_msr)]
     fn set_msr(&self, py: Python<'_>, group: Group, msr: &Bound<'_, PyAny>) -> PyResult<()> {
         let msr = arguments::number("msr", msr)?;
         let done = self.sender.job.with_detached(py, |job| job.set_msr(group.0, msr))?;
         done.map_err(|error| raise(py, error))
     }
 
-    /// What was sent and delivered up to now.
+    #[doc = stub!(Job.progress)]
     fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         types::progress(py, &self.sender.job.with(py, |job| job.progress())?)
     }
 
-    /// Announces N of a group for the windows that begin after this call.
+    #[doc = stub!(Job.set_messages)]
     fn set_messages(
         &self,
         py: Python<'_>,
@@ -226,7 +227,7 @@ impl Job {
         self.sender.job.with(py, |job| job.set_messages(group.0, messages))
     }
 
-    /// Ends the input of the window, and waits for the window's end.
+    #[doc = stub!(Job.end_window)]
     #[pyo3(signature = (*, timeout = None))]
     fn end_window<'py>(
         &self,
@@ -238,20 +239,18 @@ impl Job {
         self.until(py, deadline, || self.try_last_window(py))
     }
 
-    /// `end_window` without waiting for its end. With overlapping windows, a call for an empty
-    /// window waits while two windows have not ended.
+    #[doc = stub!(Job.begin_end_window)]
     fn begin_end_window(&self, py: Python<'_>) -> PyResult<()> {
         self.begin_end(py, None)
     }
 
-    /// `begin_end_window`, or `False` where that would wait.
+    #[doc = stub!(Job.try_begin_end_window)]
     fn try_begin_end_window(&self, py: Python<'_>) -> PyResult<bool> {
         let begun = self.sender.job.with(py, approxlib::Job::try_begin_end_window)?;
         begun.map_err(|error| raise(py, error))
     }
 
-    /// Waits for the end of the oldest window that was ended and not reported; `None` if there is
-    /// none.
+    #[doc = stub!(Job.next_window)]
     #[pyo3(signature = (*, timeout = None))]
     fn next_window<'py>(
         &self,
@@ -265,55 +264,55 @@ impl Job {
         self.until(py, deadline, || self.try_window(py)).map(Some)
     }
 
-    /// Whether `next_window` has a window to wait for.
+    #[doc = stub!(Job.awaits_window)]
     #[getter]
     fn awaits_window(&self, py: Python<'_>) -> PyResult<bool> {
         self.sender.job.with(py, |job| job.awaits_window())
     }
 
-    /// The report of the window that was ended last, once all have ended; `None` before that.
+    #[doc = stub!(Job.try_last_window)]
     fn try_last_window<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.window(py, approxlib::Job::try_last_window)
     }
 
-    /// The report of a window that has ended, once; `None` before its end.
+    #[doc = stub!(Job.try_window)]
     fn try_window<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.window(py, approxlib::Job::try_window)
     }
 
-    /// Ends the input, and waits for the job's end.
+    #[doc = stub!(Job.finish)]
     #[pyo3(signature = (*, timeout = None))]
     fn finish(&self, py: Python<'_>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
         self.end(py, End::Finish, arguments::deadline(timeout)?)
     }
 
-    /// Ends the job now, with the messages delivered so far.
+    #[doc = stub!(Job.cancel)]
     #[pyo3(signature = (*, timeout = None))]
     fn cancel(&self, py: Python<'_>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
         self.end(py, End::Cancel, arguments::deadline(timeout)?)
     }
 
-    /// Gives up the calls that found no room or no window: `fileno` is not readable for them.
+    #[doc = stub!(Job.forget_waits)]
     fn forget_waits(&self, py: Python<'_>) -> PyResult<()> {
         self.sender.forget_waits(py)
     }
 
-    /// `finish` without waiting; `try_outcome` is its second step.
+    #[doc = stub!(Job.begin_finish)]
     fn begin_finish(&self, py: Python<'_>) -> PyResult<()> {
         self.begin(py, End::Finish)
     }
 
-    /// `cancel` without waiting; `try_outcome` is its second step.
+    #[doc = stub!(Job.begin_cancel)]
     fn begin_cancel(&self, py: Python<'_>) -> PyResult<()> {
         self.begin(py, End::Cancel)
     }
 
-    /// The report of a job that has ended, once; `None` before its end.
+    #[doc = stub!(Job.try_outcome)]
     fn try_outcome(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.try_end(py)
     }
 
-    /// The descriptor that is readable when a call that didn't wait may give another answer.
+    #[doc = stub!(Job.fileno)]
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         self.sender.job.with(py, |_| ())?;
         Ok(self.sender.changed(py)?.as_raw_fd())

@@ -20,6 +20,7 @@ mod options;
 mod parts;
 mod receiver;
 mod sender;
+mod stub;
 mod turn;
 mod types;
 mod wait;

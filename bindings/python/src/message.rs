@@ -1,5 +1,6 @@
 //! A received message: an object whose buffer is the memory that the library received it into.
 
+use crate::stub::stub;
 use crate::{address, exceptions};
 use pyo3::{
     exceptions::{PyBufferError, PyMemoryError},
@@ -13,24 +14,23 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// A complete message. `memoryview(message)`, `numpy.frombuffer(message)` and their like read its
-/// memory without a copy.
+#[doc = stub!(Message)]
 #[pyclass(frozen, module = "atp")]
 pub struct Message {
     source: SocketAddr,
-    /// The job's id.
+    #[doc = stub!(Message.job)]
     #[pyo3(get)]
     job: u32,
-    /// The run of the job.
+    #[doc = stub!(Message.run)]
     #[pyo3(get)]
     run: u64,
-    /// The window, counted from 0; 0 for a job without windows.
+    #[doc = stub!(Message.window)]
     #[pyo3(get)]
     window: u32,
-    /// The message's group.
+    #[doc = stub!(Message.group)]
     #[pyo3(get)]
     group: u8,
-    /// The message's id in its group and window.
+    #[doc = stub!(Message.message)]
     #[pyo3(get)]
     message: u32,
     memory: Mutex<Memory>,
@@ -95,13 +95,13 @@ impl Message {
         ("data",)
     }
 
-    /// The sender's address: host and port.
+    #[doc = stub!(Message.source)]
     #[getter]
     fn source(&self) -> (String, u16) {
         address::pair(self.source)
     }
 
-    /// A view of the message's memory.
+    #[doc = stub!(Message.data)]
     #[getter]
     fn data<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
         PyMemoryView::from(slf)

@@ -1,5 +1,6 @@
 //! The class of `Job.send_parts`: a batch whose ids are told as the job takes its messages.
 
+use crate::stub::stub;
 use crate::{batch::Batch, buffers::release_pending, errors::raise, sender::Sender, types};
 use pyo3::{prelude::*, types::PyRange};
 use std::{
@@ -10,7 +11,7 @@ use std::{
     },
 };
 
-/// An iterator of the ids of each part.
+#[doc = stub!(Parts)]
 #[pyclass(frozen, module = "atp")]
 pub struct Parts {
     sender: Arc<Sender>,
@@ -62,13 +63,13 @@ impl Parts {
 
 #[pymethods]
 impl Parts {
-    /// Messages that the job has not taken.
+    #[doc = stub!(Parts.left)]
     #[getter]
     fn left(&self) -> usize {
         self.left.load(Ordering::Relaxed)
     }
 
-    /// Sends what there is room for, without waiting. `None` if there is none.
+    #[doc = stub!(Parts.try_next)]
     fn try_next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyRange>>> {
         match self.attempt(py)? {
             Part::Ids(ids) => types::ids(py, ids).map(Some),

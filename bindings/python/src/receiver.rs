@@ -7,7 +7,9 @@ use crate::{
     exceptions::{closed, is_own},
     guarded::Guarded,
     message::Message,
-    options, types, wait,
+    options,
+    stub::stub,
+    types, wait,
 };
 use approxlib::{Error, Event, RateRequest};
 use pyo3::{
@@ -23,7 +25,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The receiving side: see `atp/_native.pyi`.
+#[doc = stub!(Receiver)]
 #[pyclass(frozen, module = "atp")]
 pub struct Receiver {
     receiver: Guarded<Source>,
@@ -124,19 +126,19 @@ impl Receiver {
         })
     }
 
-    /// The address that the receiver is bound to: host and port.
+    #[doc = stub!(Receiver.address)]
     #[getter]
     fn address(&self) -> (String, u16) {
         address::pair(self.local)
     }
 
-    /// The datapath with which the receiver started: `ebpf` or `userspace`.
+    #[doc = stub!(Receiver.datapath)]
     #[getter]
     fn datapath(&self) -> &str {
         &self.datapath
     }
 
-    /// Returns the next event; `None` if none came within the timeout.
+    #[doc = stub!(Receiver.recv)]
     #[pyo3(signature = (timeout = None))]
     fn recv<'py>(
         &self,
@@ -146,7 +148,7 @@ impl Receiver {
         self.one(py, deadline(timeout)?)
     }
 
-    /// Waits for an event, and returns it with those behind it, `max` at most.
+    #[doc = stub!(Receiver.recv_batch)]
     #[pyo3(signature = (max, timeout = None))]
     fn recv_batch<'py>(
         &self,
@@ -181,7 +183,7 @@ impl Receiver {
         PyList::new(py, made)
     }
 
-    /// Gives a message's memory back, for later messages.
+    #[doc = stub!(Receiver.recycle)]
     fn recycle(&self, py: Python<'_>, message: &Bound<'_, Message>) -> PyResult<()> {
         let mut memory = Some(message.get().recycle()?);
         let recycled = self.receiver.with(py, |source| {
@@ -196,7 +198,7 @@ impl Receiver {
         recycled
     }
 
-    /// Asks the sender of a run to set the sampling rate of a group.
+    #[doc = stub!(Receiver.request_msr)]
     fn request_msr(
         &self,
         py: Python<'_>,
@@ -210,13 +212,13 @@ impl Receiver {
         asked.map_err(|error| raise(py, error))
     }
 
-    /// Asks the sender of a run to end its job now.
+    #[doc = stub!(Receiver.request_end)]
     fn request_end(&self, py: Python<'_>, run: &Bound<'_, PyAny>) -> PyResult<()> {
         let run = integer("run", run, u64::MAX)?;
         self.receiver.with(py, |source| source.receiver.request_end(run))
     }
 
-    /// The progress of the running jobs. Asks the receiver's thread, which takes milliseconds.
+    #[doc = stub!(Receiver.progress)]
     fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let asked = self.receiver.with(py, |source| source.receiver.ask_progress())?;
         // Other threads use the receiver between two attempts.
@@ -224,12 +226,12 @@ impl Receiver {
         types::sources_progress(py, &wait::until_given(py, attempt)?)
     }
 
-    /// Counters of the receiver, up to now.
+    #[doc = stub!(Receiver.stats)]
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         types::stats(py, &self.receiver.with(py, |source| source.receiver.stats())?)
     }
 
-    /// Ends the receiver, and waits until the senders of ended jobs know of the end.
+    #[doc = stub!(Receiver.close)]
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         match self.receiver.take(py)? {
             None => Ok(()),
@@ -237,7 +239,7 @@ impl Receiver {
         }
     }
 
-    /// The descriptor that is readable while events wait.
+    #[doc = stub!(Receiver.fileno)]
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         self.receiver.with(py, |_| ())?;
         Ok(self.readable(py)?.as_raw_fd())

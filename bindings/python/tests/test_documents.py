@@ -13,7 +13,7 @@ from documents import run, samples
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs/src/guide/python.md"]
+PAGES = [ROOT / "README.md", *(ROOT / "docs/src/guide" / page for page in ("python.md", "stored.md"))]
 SAMPLES = [(page, sample) for page in PAGES for sample in samples(page)]
 
 
@@ -26,6 +26,7 @@ OUTPUTS = {
     "overlap_windows": r"^window 2: 3 windows$",
     "numpy": r"^1\.(49|50?)\d*$",
     "asyncio": r"^100 delivered$",
+    "part.to_bytes": r"^40 messages, 2\.875$",
     "answering.answers": r"^AA 3\.00 .*\nUA 2\.\d+ \(",
     "planner.report": r"\(.*95 %(; \d+ warnings?)?\).* the error is .*[0-4]\.\d+ % of 5\.00 % accepted(, .*warning.*)?$",
 }

@@ -380,10 +380,10 @@ fn set_messages_sent__of_too_many_strata_changes_nothing() {
     let mut answering = Answering::new("avg(a)".parse().unwrap(), &["a"]).unwrap();
     (0..40).for_each(|row| answering.push_message(0, [[(row % 7).to_string()]]).unwrap());
     answering.set_messages_sent(0, 50).unwrap();
-    let totals = 1..crate::sample::STRATA_MAX as u32;
+    let totals = 1..crate::stratum::STRATA_MAX as u32;
     totals.for_each(|stratum| answering.set_exact_records(stratum, 7.0).unwrap());
     let before = answering.overall(P95);
-    let stratum = crate::sample::STRATA_MAX as u32;
+    let stratum = crate::stratum::STRATA_MAX as u32;
     let refused = answering.set_messages_sent(stratum, 9);
     assert!(matches!(refused, Err(AnswerError::TooManyStrata { .. })), "{refused:?}");
     assert_eq!(answering.overall(P95), before);

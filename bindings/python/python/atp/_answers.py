@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, TypeAlias
 
 if TYPE_CHECKING:
     from atp._types import GroupSummary, GroupTerms, Order
     from atp.answers import Estimate
+
+
+Number: TypeAlias = SupportsFloat | SupportsIndex | timedelta | None
+"""A number of a record: an ``int``, ``float``, ``bool`` (1 or 0), ``Decimal``, ``Fraction``, or
+one of numpy's; a duration counts as seconds. ``None``, NaN, ``pandas.NA`` and NaT are missing:
+answers leave their records out, and say so. Times are refused, because a sum of them is no number:
+give seconds since a time that you choose."""
+
+Key: TypeAlias = str | SupportsFloat | SupportsIndex | date
+"""A key: text, or another value under its text. A time has that of ISO 8601, a bool 1 or 0; ``1``
+and ``1.0`` are two keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,9 @@ class Answers:
     ``top`` they were counted. ``None`` without keys, with keys beyond the limit, if the number of
     messages sent is unknown, or if those that arrived may be no fair sample; 0 if all of them
     arrived."""
+    missing: int
+    """Rows that arrived without one of the query's numbers, which are left out. ``count(*)`` and
+    ``top`` need none."""
     warnings: tuple[str, ...]
     """Warnings about all rows together."""
 

@@ -28,22 +28,29 @@ class Job:
     """The sending side of a job: messages to one receiver, of which a share must arrive. It may end
     windows before its own end, each with its own messages.
 
-    Leaving a ``with`` block finishes the job; with an exception it cancels the job.
+    Leaving a ``with`` block finishes the job; with an exception it cancels the job. Times are
+    seconds or a ``timedelta``.
     """
 
     def __new__(cls, peer: Address, **options: Unpack[JobOptions]) -> Self: ...
     @property
-    def id(self) -> int: ...
+    def id(self) -> int:
+        """The job's id, a number."""
     @property
-    def peer(self) -> tuple[str, int]: ...
+    def peer(self) -> tuple[str, int]:
+        """The receiver's host and port."""
     @property
-    def datapath(self) -> str: ...
+    def datapath(self) -> str:
+        """``ebpf`` or ``userspace``."""
     @property
-    def pacing(self) -> str: ...
+    def pacing(self) -> str:
+        """``fq``, ``htb`` or ``userspace``."""
     @property
-    def ended(self) -> bool: ...
+    def ended(self) -> bool:
+        """Whether the job has ended, with a report or an error."""
     @property
-    def report(self) -> Report | None: ...
+    def report(self) -> Report | None:
+        """The report of the job; ``None`` before its end."""
     def send(
         self,
         data: MessageData,
@@ -151,20 +158,26 @@ class Message:
 
     __match_args__ = ("data",)
     @property
-    def source(self) -> tuple[str, int]: ...
+    def source(self) -> tuple[str, int]:
+        """The sender's host and port."""
     @property
-    def job(self) -> int: ...
+    def job(self) -> int:
+        """The job's id."""
     @property
     def run(self) -> int:
         """The run of the job, as ``Started`` has it."""
     @property
-    def window(self) -> int: ...
+    def window(self) -> int:
+        """The number of the window, from 0."""
     @property
-    def group(self) -> int: ...
+    def group(self) -> int:
+        """The group's id."""
     @property
-    def message(self) -> int: ...
+    def message(self) -> int:
+        """The id of the message in its window and group, from 0."""
     @property
-    def data(self) -> memoryview: ...
+    def data(self) -> memoryview:
+        """The bytes, read-only and without a copy. A view keeps their memory."""
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
     def __bytes__(self) -> bytes: ...
@@ -172,25 +185,36 @@ class Message:
 
 @final
 class Receiver:
-    """Receives messages of any number of senders at one port. Iterates over events."""
+    """Receives messages of any number of senders at one port. Iterates over events.
+    Times are seconds or a ``timedelta``."""
 
     def __new__(cls, address: Address, **options: Unpack[ReceiverOptions]) -> Self: ...
     @property
-    def address(self) -> tuple[str, int]: ...
+    def address(self) -> tuple[str, int]:
+        """The host and port that it receives at."""
     @property
-    def datapath(self) -> str: ...
-    def recv(self, timeout: Seconds | None = None) -> Event | None: ...
-    def recv_batch(self, max: int, timeout: Seconds | None = None) -> list[Event]: ...
-    def recycle(self, message: Message) -> None: ...
+    def datapath(self) -> str:
+        """``ebpf`` or ``userspace``."""
+    def recv(self, timeout: Seconds | None = None) -> Event | None:
+        """The next event; ``None`` after ``timeout``. Without a timeout it waits. ``ClosedError``
+        after ``close``."""
+    def recv_batch(self, max: int, timeout: Seconds | None = None) -> list[Event]:
+        """The events that are there, ``max`` at most, once there is one; an empty list after
+        ``timeout``. It costs less than ``recv`` for each."""
+    def recycle(self, message: Message) -> None:
+        """Gives the memory of a message to later ones, unless a view uses it."""
     def request_msr(self, run: int, group: int, msr: float) -> None:
         """Asks a sender to set a group's sampling rate. ``TermsChanged`` answers."""
     def request_end(self, run: int) -> None:
         """Asks a sender to end its job with the messages delivered so far."""
     def progress(self) -> tuple[SourceProgress, ...]:
         """The running jobs of which a message has arrived. Takes milliseconds."""
-    def stats(self) -> ReceiverStats: ...
-    def close(self) -> None: ...
-    def fileno(self) -> int: ...
+    def stats(self) -> ReceiverStats:
+        """The counters of the receiver."""
+    def close(self) -> None:
+        """Ends the receiver, and the loops of other threads over it."""
+    def fileno(self) -> int:
+        """A descriptor that is readable while there are events, for ``select`` and its like."""
     def __iter__(self) -> Self: ...
     def __next__(self) -> Event: ...
     def __enter__(self) -> Self: ...

@@ -24,6 +24,12 @@ def send_csv(
     ordered: bool = False,
     **options: Unpack[JobOptions],
 ) -> Report:
+    """Sends a table to a receiver that answers a query of it: text, bytes, or the file at a
+    ``Path``. The records are shuffled and sent without MRDF, so that those that arrive are a fair
+    sample. With ``ordered`` they keep their order, and incomplete answers warn. Records with a
+    value of several lines have a warning (``warnings``): a stray quote may have made one of
+    several. ``options`` are those of ``Job``, such as ``msr``, without ``groups``, ``messages`` and
+    ``order``. Raises ``ValueError`` for a file that changes while it is read."""
     _refuse_options_of_tables("send_csv", options)
     table = Table(_text_of(csv) if isinstance(csv, Path) else csv, rows=rows, ordered=ordered)
     if table.note is not None:
@@ -41,6 +47,11 @@ def send_dataframe(
     ordered: bool = False,
     **options: Unpack[JobOptions],
 ) -> Report:
+    """Sends a data frame to a receiver that answers a query of it, such as
+    ``atp-user recv --query``. ``data`` is what ``atp.answers.Frame`` takes, or the path of a
+    ``.csv`` or ``.parquet`` file; Parquet needs pyarrow. ``msr`` is 1 by default. The rest is as in
+    ``send_csv``, with a message of ``rows`` rows, or of as many as fit a packet. Raises
+    ``ValueError`` for a frame without rows, and for a file that changes while it is read."""
     _refuse_options_of_tables("send_dataframe", options)
     if isinstance(data, (str, os.PathLike)):
         path = Path(data)

@@ -1,6 +1,18 @@
 """Answers with confidence intervals, from the messages of a lossy job that arrived."""
 
-from atp._answers import Action, Answers, Delivery, End, Lower, Raise, Ranking, Report, Wait
+from atp._answers import (
+    Action,
+    Answers,
+    Delivery,
+    End,
+    Key,
+    Lower,
+    Number,
+    Raise,
+    Ranking,
+    Report,
+    Wait,
+)
 from atp._errors import AnswerError, QueryError
 from atp._native import (  # type: ignore[attr-defined]  # typed in answers.pyi
     Answering,
@@ -26,7 +38,9 @@ __all__ = [
     "Estimate",
     "Frame",
     "GroupBy",
+    "Key",
     "Lower",
+    "Number",
     "Planner",
     "Quantiles",
     "Query",

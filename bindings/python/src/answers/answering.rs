@@ -3,22 +3,22 @@
 use super::{
     errors::raise,
     estimate::{Estimate, warnings},
-    input::{Delivered, Level, Messages, Stratum, columns, rows},
+    input::{Delivered, Level, Messages, Stratum, columns, rows, with_bytes},
     locked::Locked,
 };
 use crate::{
-    arguments::shown,
-    buffers::{Buffer, release_pending},
+    arguments::{number, shown},
+    stub::stub,
     types::object,
 };
 use approx_answers::Confidence;
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
-    types::{PyDict, PyString, PyTuple},
+    types::{PyDict, PyTuple},
 };
 
-/// A query of one table.
+#[doc = stub!(Query)]
 #[pyclass(frozen, module = "atp.answers")]
 pub struct Query(approx_answers::Query);
 
@@ -38,7 +38,7 @@ impl Query {
         parsed(text).map(Self)
     }
 
-    /// The column of the keys.
+    #[doc = stub!(Query.by)]
     #[getter]
     fn by(&self) -> Option<&str> {
         self.0.by.as_deref()
@@ -53,7 +53,7 @@ impl Query {
     }
 }
 
-/// The answer of a query, at any time of its job.
+#[doc = stub!(Answering)]
 #[pyclass(frozen, module = "atp.answers")]
 pub struct Answering(pub Locked<approx_answers::Answering>);
 
@@ -65,18 +65,9 @@ pub fn answers(py: Python<'_>, answers: approx_answers::Answers) -> PyResult<Bou
         rows: PyTuple::new(py, rows)?,
         separates: answers.separates,
         keys_seen_from: answers.keys_seen_from,
+        missing: answers.missing,
         warnings: warnings(py, &answers.warnings)?,
     })
-}
-
-/// Calls `use_it` with the bytes of CSV: a text, or memory of any kind.
-pub fn with_csv<T>(csv: &Bound<'_, PyAny>, use_it: impl FnOnce(&[u8]) -> T) -> PyResult<T> {
-    if let Ok(text) = csv.cast::<PyString>() {
-        return Ok(use_it(text.to_cow()?.as_bytes()));
-    }
-    let done = Buffer::new(csv, usize::MAX).map(|bytes| use_it(bytes.as_ref()));
-    release_pending(csv.py());
-    done
 }
 
 #[pymethods]
@@ -88,40 +79,46 @@ impl Answering {
         Ok(Self(Locked::new(answering)))
     }
 
-    /// Answers a query of a table in CSV, whose columns `header` names.
+    #[doc = stub!(Answering.of_csv)]
     #[staticmethod]
     fn of_csv(query: &Bound<'_, PyAny>, header: &Bound<'_, PyAny>) -> PyResult<Self> {
         let parsed = parsed(query)?;
-        let made = with_csv(header, |header| approx_answers::Answering::of_csv(parsed, header))?;
+        let made = with_bytes(header, |header| approx_answers::Answering::of_csv(parsed, header))?;
         made.map(|made| Self(Locked::new(made))).map_err(|error| raise(query.py(), error))
     }
 
+    #[doc = stub!(Answering.query)]
     #[getter]
     fn query(&self) -> Query {
         Query(self.0.lock().query().clone())
     }
 
+    #[doc = stub!(Answering.messages)]
     #[getter]
     fn messages(&self) -> u64 {
         self.0.lock().messages()
     }
 
+    #[doc = stub!(Answering.push_message)]
     fn push_message(&self, stratum: Stratum, rows: &Bound<'_, PyAny>) -> PyResult<()> {
         let parsed = self::rows(rows)?;
         let pushed = self.0.lock().push_message(stratum.0, parsed);
         pushed.map_err(|error| raise(rows.py(), error))
     }
 
+    #[doc = stub!(Answering.push_csv)]
     fn push_csv(&self, stratum: Stratum, message: &Bound<'_, PyAny>) -> PyResult<()> {
-        let pushed = with_csv(message, |message| self.0.lock().push_csv(stratum.0, message))?;
+        let pushed = with_bytes(message, |message| self.0.lock().push_csv(stratum.0, message))?;
         pushed.map_err(|error| raise(message.py(), error))
     }
 
+    #[doc = stub!(Answering.push_totals)]
     fn push_totals(&self, stratum: Stratum, message: &Bound<'_, PyAny>) -> PyResult<()> {
-        let pushed = with_csv(message, |message| self.0.lock().push_totals(stratum.0, message))?;
+        let pushed = with_bytes(message, |message| self.0.lock().push_totals(stratum.0, message))?;
         pushed.map_err(|error| raise(message.py(), error))
     }
 
+    #[doc = stub!(Answering.set_messages_sent)]
     fn set_messages_sent(
         &self,
         py: Python<'_>,
@@ -132,17 +129,37 @@ impl Answering {
         set.map_err(|error| raise(py, error))
     }
 
+    #[doc = stub!(Answering.set_exact_records)]
+    fn set_exact_records(
+        &self,
+        py: Python<'_>,
+        stratum: Stratum,
+        records: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let records = number("records", records)?;
+        let set = self.0.lock().set_exact_records(stratum.0, records);
+        set.map_err(|error| raise(py, error))
+    }
+
+    #[doc = stub!(Answering.set_delivery)]
     fn set_delivery(&self, py: Python<'_>, stratum: Stratum, delivery: Delivered) -> PyResult<()> {
         let set = self.0.lock().set_delivery(stratum.0, &delivery.0);
         set.map_err(|error| raise(py, error))
     }
 
+    #[doc = stub!(Answering.remove_stratum)]
+    fn remove_stratum(&self, stratum: Stratum) {
+        self.0.lock().remove_stratum(stratum.0);
+    }
+
+    #[doc = stub!(Answering.answers)]
     #[pyo3(signature = (confidence = Level(Confidence::P95)))]
     fn answers<'py>(&self, py: Python<'py>, confidence: Level) -> PyResult<Bound<'py, PyAny>> {
         let made = self.0.lock().answers(confidence.0);
         answers(py, made.map_err(|error| raise(py, error))?)
     }
 
+    #[doc = stub!(Answering.overall)]
     #[pyo3(signature = (confidence = Level(Confidence::P95)))]
     fn overall(&self, py: Python<'_>, confidence: Level) -> PyResult<Option<Estimate>> {
         let overall = self.0.lock().overall(confidence.0);

@@ -2,6 +2,7 @@
 
 use super::table::Division;
 use crate::arguments::shown;
+use crate::stub::stub;
 use approx_frames::FrameError;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
@@ -12,7 +13,7 @@ use pyo3::{
 };
 use pyo3_arrow::input::AnyRecordBatch;
 
-/// A data frame, divided into messages.
+#[doc = stub!(Frame)]
 #[pyclass(frozen, module = "atp.answers")]
 pub struct Frame {
     frame: approx_frames::Frame,
@@ -36,17 +37,20 @@ impl Frame {
         divided.map(|frame| Self { frame, order }).map_err(|error| refused(&error))
     }
 
+    #[doc = stub!(Frame.heads)]
     #[getter]
     fn heads<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let totals = self.frame.totals.to_string().into_bytes();
         PyList::new(py, [PyBytes::new(py, &self.frame.header), PyBytes::new(py, &totals)])
     }
 
+    #[doc = stub!(Frame.messages)]
     #[getter]
     fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.frame.messages.iter().map(|message| PyBytes::new(py, message)))
     }
 
+    #[doc = stub!(Frame.order)]
     #[getter]
     fn order(&self) -> &'static str {
         self.order

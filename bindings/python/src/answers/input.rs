@@ -1,15 +1,19 @@
 //! Arguments of the answers: every number is checked before the crate gets it.
 
 use crate::{
-    answers::errors::raise,
+    answers::{
+        errors::raise,
+        value::{Value, listed, number_of},
+    },
     arguments::{integer, number, shown, truth},
+    buffers::{Buffer, release_pending},
     options::order,
 };
 use approx_answers::{Confidence, Delivery, Order};
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
-    types::{PyBool, PyFloat, PyInt, PyString},
+    types::PyString,
 };
 use std::ops::Range;
 
@@ -106,6 +110,16 @@ fn ranges(ranges: &Bound<'_, PyAny>) -> PyResult<Vec<Range<u64>>> {
     items("lost", "a list of ranges", ranges)?.iter().map(range).collect()
 }
 
+/// Calls `use_it` with the bytes of a text, or of memory of any kind.
+pub fn with_bytes<T>(data: &Bound<'_, PyAny>, use_it: impl FnOnce(&[u8]) -> T) -> PyResult<T> {
+    if let Ok(text) = data.cast::<PyString>() {
+        return Ok(use_it(text.to_cow()?.as_bytes()));
+    }
+    let done = Buffer::new(data, usize::MAX).map(|bytes| use_it(bytes.as_ref()));
+    release_pending(data.py());
+    done
+}
+
 /// A share, such as a MSR.
 pub fn share(name: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
     let share = number(name, value)?;
@@ -122,48 +136,76 @@ pub fn columns(columns: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     })
 }
 
-/// The values of rows as text: that of numbers, and none for `None`.
+/// The values of rows as text: that of numbers, and none for missing ones. An array with one
+/// dimension has rows of one value.
 pub fn rows(rows: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<String>>> {
-    items("rows", "a list of rows, each a list of values", rows)?
-        .iter()
-        .map(|row| {
-            let values = items("a row", "a list of values", row)?;
-            values.iter().map(text).collect::<PyResult<Vec<String>>>()
-        })
-        .collect()
+    let rows = items("rows", "a list of rows, each a list of values", &listed(rows)?)?;
+    let row = |(at, row): (usize, &Bound<'_, PyAny>)| {
+        let text = |(column, value)| text(value, at, column);
+        if row.try_iter().is_err()
+            && let Some(value) = Value::of(row)?
+        {
+            return Ok(vec![value.text()?]);
+        }
+        let values = items("a row", "a list of values", &listed(row)?)?;
+        values.iter().enumerate().map(text).collect::<PyResult<Vec<String>>>()
+    };
+    rows.iter().enumerate().map(row).collect()
 }
 
-/// Pairs of a key and a number.
-pub fn records(records: &Bound<'_, PyAny>) -> PyResult<Vec<(String, f64)>> {
-    let record = |record: &Bound<'_, PyAny>| {
-        let (key, value) =
-            record.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>().map_err(|_| {
-                let shown = shown(record);
-                PyTypeError::new_err(format!("a record must be a key and a number, not {shown}"))
-            })?;
-        Ok((key_of(&key)?, number("the value of a record", &value)?))
+/// A record: its key and its number.
+type Record = (String, Option<f64>);
+
+/// Keys with a number.
+pub fn records(records: &Bound<'_, PyAny>) -> PyResult<Vec<Record>> {
+    let record = |(at, record): (usize, &Bound<'_, PyAny>)| {
+        let [key, value] = parts(record, "a record must be a key and a number")?;
+        let number = number_of(|| format!("the value of record {at}"), &value)?;
+        Ok((key_of(&key)?, number))
     };
     let records = items("records", "a list of keys with numbers", records)?;
-    records.iter().map(record).collect()
+    records.iter().enumerate().map(record).collect()
 }
+
+/// A record: its key, its denominator and its numerator.
+type Pair = (String, Option<f64>, Option<f64>);
 
 /// Keys with a denominator and a numerator.
-pub fn pairs(records: &Bound<'_, PyAny>) -> PyResult<Vec<(String, f64, f64)>> {
-    let record = |record: &Bound<'_, PyAny>| {
-        type Three<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
-        let (key, x, y) = record.extract::<Three<'_>>().map_err(|_| {
-            let shown = shown(record);
-            PyTypeError::new_err(format!("a record must be a key and two numbers, not {shown}"))
-        })?;
-        Ok((key_of(&key)?, number("a denominator", &x)?, number("a numerator", &y)?))
+pub fn pairs(records: &Bound<'_, PyAny>) -> PyResult<Vec<Pair>> {
+    let record = |(at, record): (usize, &Bound<'_, PyAny>)| {
+        let [key, x, y] = parts(record, "a record must be a key and two numbers")?;
+        let x = number_of(|| format!("the denominator of record {at}"), &x)?;
+        let y = number_of(|| format!("the numerator of record {at}"), &y)?;
+        Ok((key_of(&key)?, x, y))
     };
     let records = items("records", "a list of keys with two numbers", records)?;
-    records.iter().map(record).collect()
+    records.iter().enumerate().map(record).collect()
 }
 
+/// The parts of a record: a tuple, or another sequence such as a row of an array.
+fn parts<'py, const N: usize>(
+    record: &Bound<'py, PyAny>,
+    wanted: &str,
+) -> PyResult<[Bound<'py, PyAny>; N]> {
+    let error = || PyTypeError::new_err(format!("{wanted}, not {}", shown(record)));
+    if record.is_instance_of::<PyString>() {
+        return Err(error());
+    }
+    let parts: Vec<_> = record.try_iter().map_err(|_| error())?.collect::<PyResult<_>>()?;
+    parts.try_into().map_err(|_| error())
+}
+
+/// A key: a text, or the text of another value.
 pub fn key_of(key: &Bound<'_, PyAny>) -> PyResult<String> {
-    let wanted = || PyTypeError::new_err(format!("a key must be text, not {}", shown(key)));
-    key.extract().map_err(|_| wanted())
+    let wanted = match Value::of(key)? {
+        Some(Value::Missing) => "leave out records without a key",
+        Some(value) => return value.text(),
+        None => "give its text",
+    };
+    let shown = shown(key);
+    Err(PyTypeError::new_err(format!(
+        "a key must be text, a number or a time, not {shown}: {wanted}"
+    )))
 }
 
 fn items<'py>(
@@ -178,29 +220,15 @@ fn items<'py>(
     value.try_iter().map_err(|_| wanted())?.collect()
 }
 
-fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    let is_number = value.is_instance_of::<PyFloat>() || value.is_instance_of::<PyInt>();
-    if value.is_none() {
-        Ok(String::new())
-    } else if value.is_instance_of::<PyString>() {
-        value.extract()
-    } else if is_number && !value.is_instance_of::<PyBool>() {
-        value.str()?.extract()
-    } else if let Some(number) = scalar(value)? {
-        number.str()?.extract()
-    } else {
-        let shown = shown(value);
-        Err(PyTypeError::new_err(format!("a value must be text, a number or None, not {shown}")))
+fn text(value: &Bound<'_, PyAny>, row: usize, column: usize) -> PyResult<String> {
+    match Value::of(value)? {
+        Some(value) => value.text(),
+        None => {
+            let shown = shown(value);
+            Err(PyTypeError::new_err(format!(
+                "a value must be text, a number, a time or missing, not {shown}: see row {row}, \
+                 value {column}"
+            )))
+        }
     }
-}
-
-/// The `int` or `float` of another type's number, such as a scalar of numpy.
-fn scalar<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let numbers = value.py().import("numbers")?;
-    if value.is_instance_of::<PyBool>() || !value.is_instance(&numbers.getattr("Real")?)? {
-        return Ok(None);
-    }
-    let is_integer = value.is_instance(&numbers.getattr("Integral")?)?;
-    let method = if is_integer { "__index__" } else { "__float__" };
-    value.call_method0(method).map(Some)
 }

@@ -9,8 +9,10 @@ mod locked;
 mod plan;
 mod planner;
 mod sample;
+mod stored;
 mod table;
 mod tables;
+mod value;
 
 use pyo3::prelude::*;
 

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     arguments::{integer, number, shown, truth},
+    stub::stub,
     types::object,
 };
 use approx_answers::{AcceptedError, Action, AnswerError, Confidence};
@@ -20,7 +21,7 @@ use pyo3::{
 };
 use std::cell::RefCell;
 
-/// Turns an accepted error into requests to the senders of a job.
+#[doc = stub!(Planner)]
 #[pyclass(frozen, module = "atp.answers")]
 pub struct Planner(Locked<Plan>);
 
@@ -95,6 +96,7 @@ impl Planner {
         Ok(Self(Locked::new(Plan::new(planner))))
     }
 
+    #[doc = stub!(Planner.source_started)]
     fn source_started<'py>(
         &self,
         py: Python<'py>,
@@ -106,22 +108,27 @@ impl Planner {
         first.map_or(Ok(None), |first| action(py, first))
     }
 
+    #[doc = stub!(Planner.source_known)]
     fn source_known(&self, stratum: Stratum) {
         self.0.lock().change(Change::Known { stratum: stratum.0 });
     }
 
+    #[doc = stub!(Planner.source_ending)]
     fn source_ending(&self, stratum: Stratum) {
         self.0.lock().change(Change::Ending { stratum: stratum.0 });
     }
 
+    #[doc = stub!(Planner.source_ended)]
     fn source_ended(&self, stratum: Stratum) {
         self.0.lock().change(Change::Ended { stratum: stratum.0 });
     }
 
+    #[doc = stub!(Planner.is_look_due)]
     fn is_look_due(&self, messages: Messages) -> bool {
         self.0.lock().is_look_due(messages.0)
     }
 
+    #[doc = stub!(Planner.look)]
     fn look<'py>(&self, ask: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let py = ask.py();
         // Python computes the answers: not under the lock.
@@ -144,6 +151,7 @@ impl Planner {
         actions(py, looked)
     }
 
+    #[doc = stub!(Planner.look_at)]
     fn look_at<'py>(&self, answering: &Bound<'py, Answering>) -> PyResult<Bound<'py, PyList>> {
         let py = answering.py();
         let begun = self.0.lock().begin_look();
@@ -153,18 +161,27 @@ impl Planner {
         actions(py, looked.map_err(|error| raise(py, error))?)
     }
 
+    #[doc = stub!(Planner.answers)]
     fn answers<'py>(&self, answering: &Bound<'py, Answering>) -> PyResult<Bound<'py, PyAny>> {
         let (py, planner) = (answering.py(), self.planner());
         let made = planner.answers(&answering.get().0.lock());
         answering::answers(py, made.map_err(|error| raise(py, error))?)
     }
 
+    #[doc = stub!(Planner.overall)]
     fn overall(&self, answering: &Bound<'_, Answering>) -> PyResult<Option<Estimate>> {
         let planner = self.planner();
         let overall = planner.overall(&answering.get().0.lock());
         Ok(overall.map_err(|error| raise(answering.py(), error))?.map(Estimate))
     }
 
+    #[doc = stub!(Planner.confidence)]
+    #[getter]
+    fn confidence(&self) -> f64 {
+        self.planner().confidence().level()
+    }
+
+    #[doc = stub!(Planner.report)]
     #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let report = self.0.lock().planner().report().cloned();

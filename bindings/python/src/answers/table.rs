@@ -1,7 +1,8 @@
 //! The class `Table`: a CSV file as messages of whole records.
 
-use super::answering::with_csv;
+use super::input::with_bytes;
 use crate::arguments::{integer, shown, truth};
+use crate::stub::stub;
 use approx_answers::RecordOrder;
 use pyo3::{
     exceptions::PyValueError,
@@ -9,7 +10,7 @@ use pyo3::{
     types::{PyBytes, PyList},
 };
 
-/// A CSV file, divided into messages.
+#[doc = stub!(Table)]
 #[pyclass(frozen, module = "atp.answers")]
 pub struct Table {
     table: approx_answers::Table,
@@ -40,36 +41,42 @@ impl Table {
         seed: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let Division { rows, of_file, order } = Division::new(rows, ordered, seed)?;
-        let table = with_csv(csv, |csv| approx_answers::Table::read(csv, rows, of_file))?;
+        let table = with_bytes(csv, |csv| approx_answers::Table::read(csv, rows, of_file))?;
         let table = table.map_err(|error| PyValueError::new_err(with_source(&error)))?;
         Ok(Self { table, order })
     }
 
+    #[doc = stub!(Table.header)]
     #[getter]
     fn header<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.table.header)
     }
 
+    #[doc = stub!(Table.heads)]
     #[getter]
     fn heads<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.table.heads().iter().map(|head| PyBytes::new(py, head)))
     }
 
+    #[doc = stub!(Table.messages)]
     #[getter]
     fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.table.messages.iter().map(|message| PyBytes::new(py, message)))
     }
 
+    #[doc = stub!(Table.order)]
     #[getter]
     fn order(&self) -> &'static str {
         self.order
     }
 
+    #[doc = stub!(Table.long_records)]
     #[getter]
     fn long_records(&self) -> u64 {
         self.table.long_records.number
     }
 
+    #[doc = stub!(Table.note)]
     #[getter]
     fn note(&self) -> Option<String> {
         self.table.note()

@@ -5,10 +5,11 @@ use super::{
     estimate::{Estimate, warnings},
     input::{Delivered, Level, Messages, Stratum, key_of, pairs, records},
     locked::Locked,
-    sample::check_merge,
+    sample::{Sample, check_merge},
 };
 use crate::{
     arguments::{integer, number},
+    stub::stub,
     types::object,
 };
 use approx_answers::Confidence;
@@ -24,6 +25,7 @@ fn keys_max(keys_max: &Bound<'_, PyAny>) -> PyResult<usize> {
 /// A class with a key limit: what the three share. `$methods` are its answers.
 macro_rules! table {
     ($name:ident, $inner:ty, $push:ident, $parse:ident, $($methods:tt)*) => {
+        #[doc = stub!($name)]
         #[pyclass(frozen, module = "atp.answers")]
         pub struct $name(Locked<$inner>);
 
@@ -34,17 +36,26 @@ macro_rules! table {
                 Ok(Self(Locked::new(<$inner>::new(self::keys_max(keys_max)?))))
             }
 
+            #[doc = stub!($name.messages)]
             #[getter]
             fn messages(&self) -> u64 {
                 self.0.lock().all().messages()
             }
 
+            #[doc = stub!($name.missing)]
+            #[getter]
+            fn missing(&self) -> u64 {
+                self.0.lock().missing()
+            }
+
+            #[doc = stub!($name.$push)]
             fn $push(&self, stratum: Stratum, records: &Bound<'_, PyAny>) -> PyResult<()> {
                 let parsed = self::$parse(records)?;
                 let pushed = self.0.lock().$push(stratum.0, parsed);
                 pushed.map_err(|error| raise(records.py(), error))
             }
 
+            #[doc = stub!($name.set_messages_sent)]
             fn set_messages_sent(
                 &self,
                 py: Python<'_>,
@@ -55,6 +66,19 @@ macro_rules! table {
                 set.map_err(|error| raise(py, error))
             }
 
+            #[doc = stub!($name.set_exact_records)]
+            fn set_exact_records(
+                &self,
+                py: Python<'_>,
+                stratum: Stratum,
+                records: &Bound<'_, PyAny>,
+            ) -> PyResult<()> {
+                let records = number("records", records)?;
+                let set = self.0.lock().set_exact_records(stratum.0, records);
+                set.map_err(|error| raise(py, error))
+            }
+
+            #[doc = stub!($name.set_delivery)]
             fn set_delivery(
                 &self,
                 py: Python<'_>,
@@ -65,6 +89,12 @@ macro_rules! table {
                 set.map_err(|error| raise(py, error))
             }
 
+            #[doc = stub!($name.all)]
+            fn all(&self) -> Sample {
+                Sample(Locked::new(self.0.lock().all().clone()))
+            }
+
+            #[doc = stub!($name.merge)]
             fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<()> {
                 check_merge(slf.is(other))?;
                 let other = other.get().0.copied();
@@ -78,24 +108,33 @@ macro_rules! table {
 }
 
 table! { GroupBy, approx_answers::GroupBy<String>, push_pairs, pairs,
-    /// Adds records whose denominator is 1.
+    #[doc = stub!(GroupBy.uncounted_records)]
+    #[getter]
+    fn uncounted_records(&self) -> u64 {
+        self.0.lock().uncounted_records()
+    }
+
+    #[doc = stub!(GroupBy.push_message)]
     fn push_message(&self, stratum: Stratum, records: &Bound<'_, PyAny>) -> PyResult<()> {
         let parsed = self::records(records)?;
         let pushed = self.0.lock().push_message(stratum.0, parsed);
         pushed.map_err(|error| raise(records.py(), error))
     }
 
+    #[doc = stub!(GroupBy.keys)]
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let keys: Vec<String> = self.0.lock().keys().into_iter().cloned().collect();
         PyTuple::new(py, keys)
     }
 
+    #[doc = stub!(GroupBy.warnings)]
     #[getter]
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let found = self.0.lock().warnings();
         warnings(py, &found)
     }
 
+    #[doc = stub!(GroupBy.sum)]
     #[pyo3(signature = (key, confidence = Level(Confidence::P95)))]
     fn sum(&self, key: &Bound<'_, PyAny>, confidence: Level) -> PyResult<Estimate> {
         let name = key_of(key)?;
@@ -103,6 +142,7 @@ table! { GroupBy, approx_answers::GroupBy<String>, push_pairs, pairs,
         answer.map(Estimate).map_err(|error| raise(key.py(), error))
     }
 
+    #[doc = stub!(GroupBy.count)]
     #[pyo3(signature = (key, confidence = Level(Confidence::P95)))]
     fn count(&self, key: &Bound<'_, PyAny>, confidence: Level) -> PyResult<Estimate> {
         let name = key_of(key)?;
@@ -110,6 +150,7 @@ table! { GroupBy, approx_answers::GroupBy<String>, push_pairs, pairs,
         answer.map(Estimate).map_err(|error| raise(key.py(), error))
     }
 
+    #[doc = stub!(GroupBy.mean)]
     #[pyo3(signature = (key, confidence = Level(Confidence::P95)))]
     fn mean(&self, key: &Bound<'_, PyAny>, confidence: Level) -> PyResult<Estimate> {
         let name = key_of(key)?;
@@ -119,17 +160,20 @@ table! { GroupBy, approx_answers::GroupBy<String>, push_pairs, pairs,
 }
 
 table! { Quantiles, approx_answers::Quantiles<String>, push_message, records,
+    #[doc = stub!(Quantiles.keys)]
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let keys: Vec<String> = self.0.lock().keys().into_iter().cloned().collect();
         PyTuple::new(py, keys)
     }
 
+    #[doc = stub!(Quantiles.warnings)]
     #[getter]
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let found = self.0.lock().warnings();
         warnings(py, &found)
     }
 
+    #[doc = stub!(Quantiles.quantile)]
     #[pyo3(signature = (key, rank, confidence = Level(Confidence::P95)))]
     fn quantile(
         &self,
@@ -144,6 +188,7 @@ table! { Quantiles, approx_answers::Quantiles<String>, push_message, records,
 }
 
 table! { Top, approx_answers::Top<String>, push_message, records,
+    #[doc = stub!(Top.largest)]
     #[pyo3(signature = (ranks, confidence = Level(Confidence::P95)))]
     fn largest<'py>(
         &self,

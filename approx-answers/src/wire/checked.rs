@@ -1,0 +1,9 @@
+//! Checks of what was read.
+
+/// What contradicts the rest of a structure.
+pub(crate) type Checked = Result<(), String>;
+
+/// Fails with a text unless a condition holds.
+pub(crate) fn ensure(holds: bool, otherwise: &str) -> Checked {
+    if holds { Ok(()) } else { Err(otherwise.to_owned()) }
+}
