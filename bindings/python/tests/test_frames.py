@@ -1,0 +1,149 @@
+"""Data frames as messages: what arrives is an Arrow stream of the same rows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import atp
+from atp.answers import Frame, Table, send_csv, send_dataframe
+from ends import bind
+
+ROWS = 2_000
+
+
+def table() -> pa.Table:
+    """A table of many types, some of whose values are missing."""
+    rows = range(ROWS)
+    return pa.table(
+        {
+            "i": pa.array(rows, pa.int64()),
+            "x": pa.array([None if row % 7 == 0 else row / 8 for row in rows], pa.float64()),
+            "text": [None if row % 5 == 0 else f"text {row}" for row in rows],
+            "name": pa.array([["UA", "AA", "DL"][row % 3] for row in rows]).dictionary_encode(),
+            "when": pa.array(
+                [datetime(2026, 1, 1, row % 24, tzinfo=timezone.utc) for row in rows],
+                pa.timestamp("us", tz="Europe/Berlin"),
+            ),
+            "day": [date(2026, 1, 1 + row % 28) for row in rows],
+            "money": pa.array([Decimal(row) / 100 for row in rows], pa.decimal128(12, 2)),
+            "flag": [row % 2 == 0 for row in rows],
+            "list": [list(range(row % 4)) for row in rows],
+            "nested": [{"a": row, "b": [str(row)]} for row in rows],
+        }
+    )
+
+
+def received(receiver: atp.Receiver) -> tuple[bytes, list[bytes]]:
+    """The header and the messages with rows of one sender."""
+    header, messages = b"", []
+    for event in receiver:
+        if isinstance(event, atp.Finished):
+            break
+        if isinstance(event, atp.Message):
+            if event.group == Table.ROWS_GROUP:
+                messages.append(bytes(event.data))
+            elif event.message == Table.HEADER_MESSAGE:
+                header = bytes(event.data)
+    return header, messages
+
+
+def sent_through(data: Any, **options: Any) -> pa.Table:
+    """The rows that a receiver gets of a frame."""
+    with bind() as receiver:
+        got: list[tuple[bytes, list[bytes]]] = []
+        thread = threading.Thread(target=lambda: got.append(received(receiver)), daemon=True)
+        thread.start()
+        report = send_dataframe(data, receiver.address, control_socket=None, **options)
+        assert report.groups[0].delivered >= report.groups[0].needed
+        thread.join(60)
+    header, messages = got[0]
+    return pa.ipc.open_stream(header + b"".join(messages)).read_all()
+
+
+def test_a_table_arrives_with_its_types() -> None:
+    whole = table()
+    arrived = sent_through(whole)
+    assert arrived.schema == whole.schema
+    assert arrived["i"].to_pylist() != whole["i"].to_pylist()
+    back = arrived.sort_by("i")
+    assert back.to_pylist() == whole.to_pylist()
+
+
+def test_frames_streams_and_batches_arrive() -> None:
+    whole = table().select(["i", "x", "text"])
+    frame = whole.to_pandas()
+    reader = pa.RecordBatchReader.from_batches(whole.schema, whole.to_batches(max_chunksize=300))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from whole.to_batches(max_chunksize=300)
+
+    for data in (frame, reader, batches(), whole.to_batches(max_chunksize=300)):
+        back = sent_through(data, ordered=True, rows=100)
+        assert back["i"].to_pylist() == list(range(ROWS))
+        assert back["x"].null_count == sum(row % 7 == 0 for row in range(ROWS))
+    # A part of the rows is a fair sample: some are missing, and none is there twice.
+    some = sent_through(frame, msr=0.5, rows=10)["i"].to_pylist()
+    assert len(set(some)) == len(some) >= ROWS // 2
+
+
+def test_files_arrive(tmp_path: Path) -> None:
+    whole = table()
+    parquet = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(whole, parquet)
+    assert sent_through(parquet).sort_by("i").to_pylist() == whole.to_pylist()
+    with pytest.raises(ValueError, match=r"must end with \.csv or \.parquet"):
+        send_dataframe(tmp_path / "a.txt", "127.0.0.1:9")
+    with pytest.raises(FileNotFoundError):
+        send_dataframe(tmp_path / "none.parquet", "127.0.0.1:9")
+    csv = tmp_path / "a.csv"
+    csv.write_text("a\n1\n")
+    before = csv.stat()
+
+    class Changing(type(csv)):  # type: ignore[misc]
+        def read_bytes(self) -> bytes:
+            text = super().read_bytes()
+            csv.write_text("a\n1\n2\n")
+            return bytes(text)
+
+    with pytest.raises(ValueError, match="changed while it was read"):
+        send_csv("127.0.0.1:9", Changing(csv), control_socket=None)
+    assert csv.stat().st_size > before.st_size
+
+
+def test_bad_frames_are_refused() -> None:
+    with pytest.raises(TypeError, match="data must be a data frame"):
+        Frame(7)
+    with pytest.raises(TypeError, match="batch 0 must have Arrow's interface"):
+        Frame([7])
+    with pytest.raises(ValueError, match="has no batch"):
+        Frame([])
+    with pytest.raises(ValueError, match="no column"):
+        Frame(pandas.DataFrame())
+    with pytest.raises(ValueError, match="no row: nothing was sent"):
+        send_dataframe(table().slice(0, 0), "127.0.0.1:9")
+    with pytest.raises(ValueError, match="batch 1 has other columns"):
+        Frame([pa.record_batch({"a": [1]}), pa.record_batch({"b": [1]})])
+    runs = pa.RunEndEncodedArray.from_arrays([2], ["a"])
+    with pytest.raises(TypeError, match='column "runs" is of type'):
+        Frame(pa.table({"runs": runs}))
+    with pytest.raises(TypeError, match="send_dataframe sets groups itself"):
+        send_dataframe(table(), "127.0.0.1:9", groups=[])
+    with pytest.raises(ValueError, match="rows must be 1 at least"):
+        Frame(table(), rows=0)
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"a": [1]})
+        raise KeyError("broken")
+
+    with pytest.raises(KeyError, match="broken"):
+        Frame(failing())
