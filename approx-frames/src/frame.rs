@@ -19,7 +19,7 @@ use std::{ops::Range, sync::Arc};
 
 /// A table in memory, divided into messages.
 ///
-/// Its groups are those of [`approx_answers::Table`].
+/// The groups of its messages are those of [`approx_answers::Table`].
 #[derive(Clone, Debug)]
 pub struct Frame {
     /// The schema and the dictionaries, for an exact group.

@@ -247,7 +247,7 @@ fn new__takes_views_and_no_rows() {
     assert_eq!(read(&empty).num_rows(), 0);
 }
 
-/// The same table as Arrow and as CSV has the same answers.
+/// A table as Arrow and as CSV has the same answers.
 #[test]
 fn push__answers_as_for_csv() {
     let number = 5_000;

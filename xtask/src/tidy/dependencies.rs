@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::setup;
 
 /// The crates that each may depend on; a crate that isn't listed is an error.
-const ALLOWED: [(&str, &[&str]); 24] = [
+const ALLOWED: [(&str, &[&str]); 25] = [
     ("atp-common", &[]),
     ("atp-ebpf", &["atp-common"]),
     ("atp-proto", &["atp-common", "atp-proto"]), // itself: the tests choose features
@@ -17,6 +17,7 @@ const ALLOWED: [(&str, &[&str]); 24] = [
     ("atp-run", &["approxlib"]),
     ("switch-profiles", &[]),
     ("approx-answers", &[]),
+    ("approx-frames", &[]),
     ("atp-options", &["atp-common"]),
     ("atp-output", &[]),
     ("atp-datapath", &["atp-common", "atp-proto"]),
@@ -73,13 +74,12 @@ fn wrong(packages: &[Value]) -> Vec<String> {
             continue;
         };
         let dependencies = whole["dependencies"].as_array().into_iter().flatten();
-        // They depend on no crate of ours, and every program may use them.
-        let is_basic = |name: &str| ["approx-answers", "atp-output"].contains(&name);
+        let may_use_everywhere = |name: &str| name == "atp-output" || name.starts_with("approx-");
         let tests = ALLOWED_IN_TESTS.iter().find(|(name, _)| *name == package);
         let may_in_tests = |name: &str| tests.is_some_and(|(_, crates)| crates.contains(&name));
         let is_wrong = |dependency: &&Value| {
             let name = name(dependency);
-            let may = is_basic(&name)
+            let may = may_use_everywhere(&name)
                 || allowed.contains(&name.as_str())
                 || dependency["kind"] == "dev" && may_in_tests(&name);
             ours.contains(&name) && !may

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import warnings
 from pathlib import Path
@@ -95,11 +96,11 @@ def _parquet(path: Path) -> Any:
     if path.suffix != ".parquet":
         raise ValueError(f"{path} must end with .csv or .parquet: read other files into a frame")
     try:
-        import pyarrow.parquet
+        parquet = importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise ImportError(f"reading {path} needs pyarrow: install it, or send a frame") from None
     before = _state(path)
-    table = pyarrow.parquet.read_table(path, memory_map=False)
+    table = parquet.read_table(path, memory_map=False)
     _refuse_change(path, before)
     return table
 
