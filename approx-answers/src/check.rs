@@ -1,5 +1,7 @@
 //! Checks of a sample: the warnings that it calls for.
 
+use std::collections::BTreeMap;
+
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::agreement::is_chance;
@@ -180,13 +182,15 @@ pub(crate) fn table_warnings(
 /// keys that were seen stand for `(N - m) / m` unseen ones each, which may be keys of complete
 /// strata. Keys of several messages are seen more often, which makes this an upper bound.
 fn unseen(messages: &Sample, singles: impl Iterator<Item = u32>) -> Option<Warning> {
+    // Counted before they are added up, so that the order of the keys rounds nothing.
+    let mut by_stratum: BTreeMap<u32, u64> = BTreeMap::new();
+    singles.for_each(|stratum| *by_stratum.entry(stratum).or_default() += 1);
     let mut keys = 0.0;
-    for stratum in singles {
+    for (stratum, singles) in by_stratum {
         let Some(stratum) = messages.strata.get(&stratum) else { continue };
-        match stratum.sent {
-            Some(sent) => keys += (sent - stratum.arrived()) as f64 / stratum.arrived() as f64,
-            None => return Some(Warning::UnseenKeys { keys: None }),
-        }
+        let Some(sent) = stratum.sent else { return Some(Warning::UnseenKeys { keys: None }) };
+        let arrived = stratum.arrived();
+        keys += singles as f64 * ((sent - arrived) as f64 / arrived as f64);
     }
     (keys >= UNSEEN_MIN).then_some(Warning::UnseenKeys { keys: Some(keys) })
 }

@@ -25,20 +25,20 @@ const CELL_BYTES: usize = size_of::<InStratum>();
 
 /// A key in one stratum.
 #[derive(Clone, Debug)]
-struct InStratum {
-    stratum: u32,
-    records: u64,
+pub(crate) struct InStratum {
+    pub stratum: u32,
+    pub records: u64,
     /// The moments of its messages with the key.
-    moments: Moments,
+    pub moments: Moments,
 }
 
 /// A counted key.
 #[derive(Clone, Debug)]
-struct Entry {
+pub(crate) struct Entry {
     /// The memory of the key.
     key_bytes: usize,
     /// The strata with the key, in order.
-    strata: Vec<InStratum>,
+    pub strata: Vec<InStratum>,
     /// The message that is being added.
     current: Tally,
 }
@@ -109,16 +109,16 @@ impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
 #[derive(Clone, Debug)]
 pub struct GroupBy<K> {
     /// All messages, by stratum: their numbers and facts.
-    messages: Sample,
+    pub(crate) messages: Sample,
     /// Positions in `entries`.
-    positions: HashMap<K, usize>,
-    entries: Vec<Entry>,
-    keys_max: usize,
+    pub(crate) positions: HashMap<K, usize>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) keys_max: usize,
     /// Beside a key's total, its moments have all records of each message, to which the total
     /// has a ratio. The key's own records aren't kept.
-    is_of_rows: bool,
+    pub(crate) is_of_rows: bool,
     room: Room,
-    uncounted: Uncounted,
+    pub(crate) uncounted: Uncounted,
     /// Entries with records of the message that is being added.
     touched: Vec<usize>,
 }
@@ -233,6 +233,14 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         self.entries.len() < self.keys_max && self.room.fits(key_bytes::<K, L>(key))
     }
 
+    /// Takes a key in, with what was counted of it.
+    pub(crate) fn take(&mut self, key: K, strata: Vec<InStratum>) {
+        let key_bytes = key_bytes::<K, K>(&key);
+        let position = self.insert(key, key_bytes);
+        self.room.bytes += strata.len() * CELL_BYTES;
+        self.entries[position].strata = strata;
+    }
+
     fn insert(&mut self, key: K, key_bytes: usize) -> usize {
         let position = self.entries.len();
         self.positions.insert(key, position);
@@ -301,7 +309,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             let strata = own.strata.len();
             for theirs in &theirs.strata {
                 let own = in_stratum(&mut own.strata, theirs.stratum);
-                own.records += theirs.records;
+                own.records = own.records.saturating_add(theirs.records);
                 own.moments.merge(&theirs.moments);
             }
             self.room.bytes += (own.strata.len() - strata) * CELL_BYTES;
@@ -311,7 +319,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     }
 
     /// Drops the keys with the fewest records until the limits hold.
-    fn drop_rarest(&mut self) {
+    pub(crate) fn drop_rarest(&mut self) {
         if self.entries.len() <= self.keys_max && self.room.fits(0) {
             return;
         }
@@ -461,7 +469,7 @@ impl Entry {
     }
 
     fn records(&self) -> u64 {
-        self.strata.iter().map(|own| own.records).sum()
+        self.strata.iter().map(|own| own.records).fold(0, u64::saturating_add)
     }
 
     /// Adds its records to those whose keys aren't counted.

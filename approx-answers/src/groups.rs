@@ -17,9 +17,9 @@ pub(crate) type Sizes = [u64; GROUPS];
 /// The groups of all strata.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Groups {
-    sizes: BTreeMap<u32, Sizes>,
+    pub(crate) sizes: BTreeMap<u32, Sizes>,
     /// Mixed from all messages, so that each sample has groups of its own, and each run the same.
-    state: u64,
+    pub(crate) state: u64,
 }
 
 impl Groups {

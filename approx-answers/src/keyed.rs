@@ -52,9 +52,9 @@ pub(crate) struct InStratum<C> {
     /// The cells of its groups.
     pub groups: Vec<C>,
     /// The messages with the key's total of the first one, but for the last message.
-    alike: Alike,
+    pub alike: Alike,
     /// The key's total in the last message, to which more records may come.
-    last: Option<f64>,
+    pub last: Option<f64>,
 }
 
 impl<C> InStratum<C> {
@@ -68,7 +68,7 @@ impl<C> InStratum<C> {
         self.all_alike().messages()
     }
 
-    fn all_alike(&self) -> Alike {
+    pub fn all_alike(&self) -> Alike {
         let mut alike = self.alike;
         alike.merge(self.last.map_or(Alike::default(), Alike::of));
         alike
@@ -109,7 +109,7 @@ pub(crate) struct Keyed<K, C> {
     pub uncounted: Uncounted,
     pub room: Room,
     /// Whether cells keep summaries: all of them, from the same message on.
-    is_thinned: bool,
+    pub is_thinned: bool,
 }
 
 impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
@@ -182,6 +182,22 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
         })?;
         self.drop_rarest();
         Ok(())
+    }
+
+    /// Takes a key in, with what was counted of it.
+    pub fn take(&mut self, key: K, cells: Cells<C>) {
+        let messages = cells.values().map(|own| own.messages).sum();
+        let bytes = size_of_val(&key) + size_of::<(K, Entry<C>)>();
+        let mut entry = Entry { cells, messages, last_message: 0, bytes };
+        entry.bytes += entry.cells_bytes();
+        self.entries.insert(key, entry);
+    }
+
+    /// Counts the memory of keys that were taken in, and keeps to its limits.
+    pub fn settle(&mut self) {
+        self.count_bytes();
+        self.thin_if_large();
+        self.drop_rarest();
     }
 
     /// Takes all messages of a stratum out, and with them the keys that only it holds.
@@ -297,9 +313,7 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
             }
             own.bytes = theirs.key_bytes() + own.cells_bytes();
         }
-        self.count_bytes();
-        self.thin_if_large();
-        self.drop_rarest();
+        self.settle();
         Ok(())
     }
 

@@ -28,7 +28,7 @@ use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 /// Beyond 256 MiB, the keys in the fewest messages are left out, but one key stays.
 #[derive(Clone, Debug)]
 pub struct Quantiles<K = ()> {
-    keyed: Keyed<K, Values>,
+    pub(crate) keyed: Keyed<K, Values>,
 }
 
 impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {

@@ -4,6 +4,8 @@ use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use serde::{Deserialize, Serialize};
+
 use crate::candidates::Candidates;
 use crate::check::{job_warnings, key_warnings};
 use crate::groups::variance;
@@ -16,10 +18,11 @@ use crate::students::Students;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 
 /// The total of a key in a group of messages.
-#[derive(Clone, Debug, Default)]
-struct Total {
-    sum: f64,
-    records: u64,
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Total {
+    pub sum: f64,
+    pub records: u64,
 }
 
 impl Cell for Total {
@@ -49,7 +52,7 @@ impl Cell for Total {
 /// which it occurs. Beyond 256 MiB, the keys in the fewest messages are left out.
 #[derive(Clone, Debug)]
 pub struct Top<K> {
-    keyed: Keyed<K, Total>,
+    pub(crate) keyed: Keyed<K, Total>,
 }
 
 /// The answer of [`Top::largest`].

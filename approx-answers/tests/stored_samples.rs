@@ -1,6 +1,8 @@
 //! Samples as bytes: a round trip changes nothing, and no bytes do harm.
 
-use approx_answers::{AnswerError, Confidence, Delivery, Estimate, Order, Sample};
+use approx_answers::{
+    AcceptedError, AnswerError, Confidence, Delivery, Estimate, Order, Planner, Sample,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -89,6 +91,25 @@ fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
+/// Gives one field another value.
+fn change(tree: &mut Value, leaf: &prop::sample::Index, number: f64, which: usize) {
+    let mut paths = Vec::new();
+    leaves(tree, "", &mut paths);
+    let path: &String = leaf.get(&paths);
+    let others = [
+        json!(number),
+        json!(number.abs() as u64),
+        json!(u64::MAX),
+        json!(1u64 << 40),
+        json!(-1),
+        json!(0),
+        json!(null),
+        json!("inf"),
+        json!(1e300),
+    ];
+    *tree.pointer_mut(path).unwrap() = others[which].clone();
+}
+
 /// Uses a sample in every way. Answers are within their intervals.
 fn assert_is_consistent(mut sample: Sample, other: &Sample) {
     for answer in answers(&sample).into_iter().flatten() {
@@ -138,16 +159,30 @@ proptest! {
         which in 0usize..9,
     ) {
         let mut tree: Value = serde_json::from_slice(&sample.to_bytes()).unwrap();
-        let mut paths = Vec::new();
-        leaves(&tree, "", &mut paths);
-        let path = leaf.get(&paths);
-        let others = [
-            json!(number), json!(number.abs() as u64), json!(u64::MAX), json!(1u64 << 40), json!(-1),
-            json!(0), json!(null), json!("inf"), json!({}),
-        ];
-        *tree.pointer_mut(path).unwrap() = others[which].clone();
+        change(&mut tree, &leaf, number, which);
         if let Ok(changed) = Sample::from_bytes(tree.to_string().as_bytes()) {
             assert_is_consistent(changed, &other);
+        }
+    }
+
+    #[test]
+    fn stored__a_changed_estimate_is_refused_or_planned_with(
+        sample in samples(),
+        (leaf, number) in (any::<prop::sample::Index>(), total()),
+        which in 0usize..9,
+    ) {
+        for answer in answers(&sample).into_iter().flatten() {
+            let mut tree: Value = serde_json::from_slice(&answer.to_bytes()).unwrap();
+            change(&mut tree, &leaf, number, which);
+            let Ok(changed) = Estimate::from_bytes(tree.to_string().as_bytes()) else { continue };
+            prop_assert!(changed.low <= changed.value && changed.value <= changed.high);
+            let accepted = AcceptedError::relative(0.1).unwrap();
+            let mut planner = Planner::new(accepted, P95);
+            planner.source_started(0, 0.5);
+            planner.look(|_| Ok(vec![changed.clone(), answer.clone()])).ok();
+            planner.source_ended(0);
+            planner.look(|_| Ok(vec![changed.clone()])).ok();
+            prop_assert!(!changed.to_string().is_empty());
         }
     }
 

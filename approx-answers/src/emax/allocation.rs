@@ -141,4 +141,13 @@ mod tests {
         assert_eq!(needed(&spread, 1e-9)[&0], 90.0);
         assert_eq!(needed(&spread, 1e-9).len(), 1);
     }
+
+    /// An answer that was read from bytes may claim any number of messages.
+    #[test]
+    fn upper__of_many_degrees_ends() {
+        for messages in [2, 1 << 20, 1 << 32, crate::stratum::MESSAGES_MAX] {
+            let bound = upper(&part(0, None, messages, 1.0));
+            assert!(bound > 0.5 && bound < 1e3, "{messages}: {bound}");
+        }
+    }
 }

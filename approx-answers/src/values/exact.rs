@@ -1,11 +1,14 @@
 //! All values. Equal ones are counted.
 
+use serde::{Deserialize, Serialize};
+
 /// Values that may stay as they came, however few there are.
 const FRESH_MIN: usize = 16;
 
 /// All values, in order but for the last ones.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Exact {
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Exact {
     /// In order, each value once, with its number.
     counted: Vec<(f64, u64)>,
     /// As they came, at most a quarter as many as the others: a new value then moves four of those.

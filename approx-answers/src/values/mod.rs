@@ -3,24 +3,29 @@
 mod exact;
 mod sketch;
 
+use serde::{Deserialize, Serialize};
+
 use crate::groups::mix;
 use crate::keyed::Cell;
 use exact::Exact;
 use sketch::Sketch;
 
 /// Values whose ranks are asked for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Values {
-    kept: Kept,
-    values: u64,
+    pub(crate) kept: Kept,
+    pub(crate) values: u64,
     /// Mixed from a seed and, once there is a sketch, from values.
     state: u64,
     /// The smallest and the largest value, which a sketch may drop.
     ends: Option<(f64, f64)>,
 }
 
-#[derive(Clone, Debug)]
-enum Kept {
+/// All values, or a sketch of them.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kept {
     All(Exact),
     Some(Sketch),
 }

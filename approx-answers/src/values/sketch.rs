@@ -3,6 +3,8 @@
 //! The crate `datasketches` has KLL as well, but draws from the thread's generator: no run could be
 //! repeated. This one also sums up the error that its compactions made.
 
+use serde::{Deserialize, Serialize};
+
 use super::exact::Exact;
 use crate::groups::mix;
 use std::iter;
@@ -19,11 +21,13 @@ const CAPACITY_MIN: usize = 8;
 /// Draws follow from a state that is mixed from a seed and from values, so that sketches err
 /// independently of each other. With ties, values alone would give the sketches of all groups the
 /// same draws.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Sketch {
-    levels: Vec<Vec<f64>>,
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sketch {
+    pub(crate) levels: Vec<Vec<f64>>,
     error_variance: f64,
     /// The memory of the levels, summed up when it changes.
+    #[serde(skip)]
     bytes: usize,
 }
 
@@ -91,6 +95,11 @@ impl Sketch {
 
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Sums the memory of levels up that were read.
+    pub fn count_bytes(&mut self) {
+        self.bytes = self.bytes_of_levels();
     }
 
     fn bytes_of_levels(&self) -> usize {

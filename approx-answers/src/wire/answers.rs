@@ -3,6 +3,7 @@
 use super::checked::{Checked, ensure};
 use super::{Stored, from_bytes, to_bytes};
 use crate::part::Part;
+use crate::stratum::MESSAGES_MAX;
 use crate::{AnswerError, Estimate};
 
 impl Estimate {
@@ -38,8 +39,12 @@ impl Stored for Estimate {
 fn check_part(part: &Part) -> Checked {
     ensure(part.sent.is_none_or(|sent| sent >= part.arrived), "a part with more than sent")?;
     ensure(part.arrived > 0 && part.nonzero <= part.arrived, "a part of no messages")?;
+    ensure(part.arrived <= MESSAGES_MAX && part.alike <= part.nonzero, "a part of too many")?;
+    // Those of messages, or of groups of them.
+    let degrees = part.degrees_of_freedom;
+    let are_of_messages = (0.0..=part.arrived as f64).contains(&degrees) && degrees.fract() == 0.0;
+    ensure(are_of_messages, "degrees of freedom of no messages")?;
     // An interval without bounds may have parts that aren't numbers.
-    let is_negative = |number: f64| number < 0.0;
-    let has_negative = is_negative(part.square) || is_negative(part.degrees_of_freedom);
-    ensure(!has_negative, "a part with a negative variance")
+    let is_negative = part.square < 0.0 || part.extreme_share < 0.0;
+    ensure(!is_negative, "a part with a negative variance")
 }

@@ -5,7 +5,11 @@
 //! bytes of this one. Bytes come from outside: each structure checks itself before it is used.
 
 mod answers;
+mod cells;
 pub(crate) mod checked;
+mod group_by;
+mod keyed;
+mod moments;
 pub(crate) mod number;
 mod sample;
 pub(crate) mod strata;

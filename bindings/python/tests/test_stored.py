@@ -19,7 +19,9 @@ from atp.answers import (
     Answers,
     Delivery,
     Estimate,
+    GroupBy,
     Planner,
+    Quantiles,
     Ranking,
     Report,
     Sample,
@@ -103,6 +105,30 @@ def test_a_copy_has_a_life_of_its_own() -> None:
     answer = sample.mean()
     assert_same(copy.copy(answer), answer)
     assert_same(copy.deepcopy([answer])[0], answer)
+
+
+@pytest.mark.parametrize("kind", [GroupBy, Quantiles, Top])
+def test_answers_by_key_pickle_and_merge(kind: Any, rng: random.Random) -> None:
+    parts = [kind(9), kind(9)]
+    for table in parts:
+        table.set_messages_sent(0, 200)
+        for _ in range(60):
+            keys = [(rng.choice("abc"), rng.choice([1, 2.5, None])) for _ in range(5)]
+            table.push_message(0, keys)
+    read = [pickle.loads(pickle.dumps(table)) for table in parts]
+    whole, merged = copy.deepcopy(parts[0]), read[0]
+    assert merged.to_bytes() == whole.to_bytes() == kind.from_bytes(whole.to_bytes()).to_bytes()
+    whole.merge(parts[1])
+    merged.merge(read[1])
+    assert merged.to_bytes() == whole.to_bytes() and merged.messages == 120
+    asks: dict[Any, Any] = {
+        GroupBy: lambda table: table.mean("a"),
+        Quantiles: lambda table: table.quantile("a", 0.5),
+        Top: lambda table: table.largest(1).ranks[0][1],
+    }
+    assert_same(asks[kind](merged), asks[kind](whole))
+    with pytest.raises(AnswerError, match="their format is"):
+        kind.from_bytes(Sample().to_bytes())
 
 
 def test_a_planner_takes_answers_of_another_process() -> None:

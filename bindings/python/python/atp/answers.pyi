@@ -197,6 +197,11 @@ class GroupBy:
         then warn if the sample contradicts it; those of ``all`` use it as ``Sample`` does."""
     def all(self) -> Sample:
         """All messages so far without regard to keys: a copy of their records and totals."""
+    def to_bytes(self) -> bytes:
+        """All of it as bytes, as ``Sample.to_bytes``."""
+    @staticmethod
+    def from_bytes(data: MessageData | str) -> GroupBy:
+        """The group-by of ``to_bytes``. ``AnswerError`` as ``Sample.from_bytes``."""
     def merge(self, other: GroupBy) -> None:
         """Adds the messages of another part of the job, with the same ``keys_max``. No message may
         be in both. ``AnswerError`` if the parts contradict each other."""
@@ -239,6 +244,11 @@ class Quantiles:
         then warn if the sample contradicts it; those of ``all`` use it as ``Sample`` does."""
     def all(self) -> Sample:
         """All messages so far without regard to keys: a copy of their records and totals."""
+    def to_bytes(self) -> bytes:
+        """All of it as bytes, as ``Sample.to_bytes``."""
+    @staticmethod
+    def from_bytes(data: MessageData | str) -> Quantiles:
+        """The quantiles of ``to_bytes``. ``AnswerError`` as ``Sample.from_bytes``."""
     def merge(self, other: Quantiles) -> None:
         """Adds another part of the job, as ``GroupBy.merge``."""
     def keys(self) -> tuple[str, ...]:
@@ -268,6 +278,11 @@ class Top:
         then warn if the sample contradicts it; those of ``all`` use it as ``Sample`` does."""
     def all(self) -> Sample:
         """All messages so far without regard to keys: a copy of their records and totals."""
+    def to_bytes(self) -> bytes:
+        """All of it as bytes, as ``Sample.to_bytes``."""
+    @staticmethod
+    def from_bytes(data: MessageData | str) -> Top:
+        """The ranking of ``to_bytes``. ``AnswerError`` as ``Sample.from_bytes``."""
     def merge(self, other: Top) -> None:
         """Adds another part of the job, as ``GroupBy.merge``. ``AnswerError`` also if the keys of
         both exceed ``keys_max``."""

@@ -3,9 +3,10 @@
 use super::{
     errors::raise,
     estimate::{Estimate, warnings},
-    input::{Delivered, Level, Messages, Stratum, key_of, pairs, records},
+    input::{Delivered, Level, Messages, Stratum, key_of, pairs, records, with_bytes},
     locked::Locked,
     sample::{Sample, check_merge},
+    stored::{Reduced, reduced},
 };
 use crate::{
     arguments::{integer, number},
@@ -15,7 +16,7 @@ use crate::{
 use approx_answers::Confidence;
 use pyo3::{
     prelude::*,
-    types::{PyDict, PyTuple},
+    types::{PyBytes, PyDict, PyTuple},
 };
 
 fn keys_max(keys_max: &Bound<'_, PyAny>) -> PyResult<usize> {
@@ -92,6 +93,23 @@ macro_rules! table {
             #[doc = stub!($name.all)]
             fn all(&self) -> Sample {
                 Sample(Locked::new(self.0.lock().all().clone()))
+            }
+
+            #[doc = stub!($name.from_bytes)]
+            #[staticmethod]
+            fn from_bytes(data: &Bound<'_, PyAny>) -> PyResult<Self> {
+                let read = with_bytes(data, <$inner>::from_bytes)?;
+                let made = read.map(|table| Self(Locked::new(table)));
+                made.map_err(|error| raise(data.py(), error))
+            }
+
+            #[doc = stub!($name.to_bytes)]
+            fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+                PyBytes::new(py, &self.0.lock().to_bytes())
+            }
+
+            fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+                reduced(slf)
             }
 
             #[doc = stub!($name.merge)]
