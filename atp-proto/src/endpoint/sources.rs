@@ -146,7 +146,7 @@ impl<L: Lanes> Sources<L> {
     /// Frees memory after a packet of `refused` found no room. Drops the incomplete messages of all
     /// senders that seem to be abandoned. Then evicts the run of the same address that holds most,
     /// if its job has ended, or if it is an earlier run of the same job that has fallen silent:
-    /// such a run has crashed, and sends no end. It looks at every sender, so not after each packet.
+    /// such a run has crashed, and sends no end. Looks at every sender, so not after each packet.
     pub fn free_memory(&mut self, now_ns: u64, refused: &SourceKey) {
         if now_ns < self.memory_search_due_ns {
             return;
