@@ -1,5 +1,7 @@
 //! Moments of messages: how many, their means, and how they vary together.
 
+pub(crate) mod squares;
+
 use crate::total::Total;
 
 /// Sums of the squares of m messages that cancel leave this share of them behind, times sqrt(m):

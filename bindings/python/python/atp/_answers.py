@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from atp._types import GroupSummary, GroupTerms, Order
@@ -38,9 +38,13 @@ class Delivery:
 class Answers:
     """The answers of a query."""
 
-    rows: tuple[tuple[str | None, Estimate], ...]
-    """Each key with its answer, in the order of the keys; the largest first for ``top``. Without
-    ``by``, the only row has no key."""
+    rows: tuple[tuple[Any, ...], ...]
+    """A row for each key: the key, and an ``Estimate`` for each function of the query, or ``None``
+    where the key has no answer. The rows are in the order of the keys; the largest first for
+    ``top``. The key is a text, or a tuple of texts if ``by`` names several columns. Without ``by``,
+    the only row has ``None`` for a key."""
+    functions: tuple[str, ...]
+    """The functions of the query, such as ``avg(delay)``: the columns of the rows after the key."""
     separates: bool | None
     """Whether the sample of a ``top`` shows that these keys are the largest."""
     keys_seen_from: int | None

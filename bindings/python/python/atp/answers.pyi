@@ -52,6 +52,10 @@ class Estimate:
     @property
     def confidence(self) -> float: ...
     @property
+    def bound(self) -> str | None:
+        """``"at least"`` or ``"at most"`` for a minimum, a maximum or a number of different values:
+        those of the rows that arrived bound those of all rows. ``None`` otherwise."""
+    @property
     def degrees_of_freedom(self) -> float:
         """The degrees of freedom of Student's t; infinite if every message arrived."""
     @property
@@ -67,12 +71,16 @@ class Estimate:
 
 @final
 class Query:
-    """A query of one table, such as ``avg(dep_delay) by carrier``."""
+    """A query of one table, such as ``avg(dep_delay) by carrier``, or in SQL ``SELECT avg(x),
+    count(*) WHERE y > 3 GROUP BY a, b``."""
 
     def __new__(cls, text: str) -> Query: ...
     @property
-    def by(self) -> str | None:
-        """The column of the keys."""
+    def functions(self) -> tuple[str, ...]:
+        """The functions, in words."""
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns of the keys."""
 
 @final
 class Answering:
@@ -103,7 +111,7 @@ class Answering:
     def set_delivery(self, stratum: int, delivery: Delivery) -> None: ...
     def answers(self, confidence: float = 0.95) -> Answers: ...
     def overall(self, confidence: float = 0.95) -> Estimate | None:
-        """The answer over all keys of a sum, count, mean or ratio."""
+        """The answer over all keys of the first function: a sum, count, mean or ratio."""
 
 @final
 class Sample:

@@ -52,6 +52,12 @@ impl Estimate {
         self.0.confidence.level()
     }
 
+    /// The side on which the answer bounds that of all rows.
+    #[getter]
+    fn bound(&self) -> Option<String> {
+        self.0.bound().map(|bound| bound.to_string())
+    }
+
     #[getter]
     fn degrees_of_freedom(&self) -> f64 {
         self.0.degrees_of_freedom
