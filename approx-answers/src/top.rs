@@ -17,7 +17,7 @@ use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 
 /// The total of a key in a group of messages.
 #[derive(Clone, Debug, Default)]
-struct Total {
+pub(crate) struct Total {
     sum: f64,
     records: u64,
 }
@@ -111,6 +111,15 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         let contents = RefCell::new(DefaultHasher::new());
         let mix = |key: &L, x: f64| (key, x.to_bits()).hash(&mut *contents.borrow_mut());
         self.keyed.push(stratum, each, mix, || contents.borrow().finish())
+    }
+
+    /// As [`Keyed::check`].
+    pub(crate) fn check(&self, stratum: u32, records: u64) -> Result<(), AnswerError> {
+        self.keyed.check(stratum, records)
+    }
+
+    pub(crate) fn keyed(&mut self) -> &mut Keyed<K, Total> {
+        &mut self.keyed
     }
 
     strata_methods!(keyed.messages);

@@ -124,7 +124,7 @@ def test_a_query_answers_from_a_lossy_job() -> None:
 
     answering = Answering("avg(delay) by carrier", ["carrier", "delay"])
     group: atp.GroupTerms | None = None
-    assert str(answering.query) == "avg(delay) by carrier" and answering.query.by == "carrier"
+    assert str(answering.query) == "avg(delay) by carrier" and answering.query.by == ("carrier",)
     with bind() as receiver:
         sending = Call(lambda: send(receiver.address))
         for event in receiver:
