@@ -135,8 +135,8 @@ pub enum AnswerError {
 }
 
 /// The functions, for messages.
-const FORMS: &str = "sum(column), count(column), avg(column), ratio(a, b), \
-                     quantile(column, 0.9), median(column) or top(15, column)";
+const FORMS: &str = "sum(column), count(column), avg(column), ratio(a, b), stddev(column), \
+                     quantile(column, 0.9), median(column), min(column) or top(15, column)";
 
 /// A query or a row that has no answer.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -163,16 +163,48 @@ pub enum QueryError {
         needs: &'static str,
     },
     /// There is text after the query.
-    #[error("the query has {given:?} after its function: only `by COLUMN` may follow")]
+    #[error(
+        "the query has {given:?} after its function: only `by COLUMN` may follow; SELECT ... \
+         WHERE ... GROUP BY ... takes conditions"
+    )]
     Rest {
         /// The text.
         given: String,
     },
+    /// A query that begins with SELECT isn't SQL.
+    #[error(
+        "the query isn't SQL: {reason}; write SELECT functions FROM table WHERE condition GROUP BY \
+         columns"
+    )]
+    Sql {
+        /// The reason, and the place if it is known.
+        reason: String,
+    },
+    /// A clause of SQL that has no answer here.
+    #[error(
+        "{clause} isn't supported: write SELECT functions FROM table WHERE condition GROUP BY columns, \
+         with comparisons of columns with numbers and texts"
+    )]
+    Clause {
+        /// The clause.
+        clause: String,
+    },
+    /// The query has too many parts.
+    #[error("the query has more than {most} {what}: ask several queries")]
+    TooLong {
+        /// The parts.
+        what: &'static str,
+        /// The most of them.
+        most: usize,
+    },
     /// A quote isn't closed.
     #[error("a double quote of the query has no end: close it, and write a quote in a name twice")]
     Quote,
-    /// A ranking by a second column.
-    #[error("top(k, column) has one key for each of its column's values: leave out `by`")]
+    /// A ranking by a second column, or beside another function.
+    #[error(
+        "top(k, column) stands alone, with one key for each of its column's values: leave out `by` \
+         and other functions"
+    )]
     TopBy,
     /// The table doesn't have the column.
     #[error("the table has no column {column:?}: it has {columns}")]

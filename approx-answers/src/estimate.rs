@@ -65,15 +65,43 @@ impl Estimate {
         self.spread.variance().sqrt()
     }
 
+    /// The side on which the answer bounds that of all rows; `None` for an answer with an interval.
+    /// A minimum, a maximum or a number of different values is a bound until all rows arrived.
+    pub fn bound(&self) -> Option<Bound> {
+        match (self.low == self.value, self.high == self.value) {
+            (true, false) if self.high == f64::INFINITY => Some(Bound::AtLeast),
+            (false, true) if self.low == f64::NEG_INFINITY => Some(Bound::AtMost),
+            _ => None,
+        }
+    }
+
     /// Whether the interval contains a number.
     pub fn contains(&self, number: f64) -> bool {
         (self.low..=self.high).contains(&number)
     }
 }
 
+/// What an answer without an interval says of all rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The answer of all rows is as large, or larger.
+    AtLeast,
+    /// The answer of all rows is as small, or smaller.
+    AtMost,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AtLeast => "at least",
+            Self::AtMost => "at most",
+        })
+    }
+}
+
 /// Writes `12.30 (11.90 to 12.70, 95 %)` with the precision of the formatter, or two places, and
 /// more if the interval's width needs them ([`Estimate::digits`]). Warnings are counted at the end:
-/// `12.30 (11.90 to 12.70, 95 %; 1 warning)`.
+/// `12.30 (11.90 to 12.70, 95 %; 1 warning)`. A bound is written as `at least 12.30`.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.digits(PLACES);
@@ -81,6 +109,14 @@ impl fmt::Display for Estimate {
             Some(places) => format!("{number:.places$}"),
             None => digits.text(number),
         };
+        if let Some(bound) = self.bound() {
+            let end = match self.warnings.len() {
+                0 => "",
+                1 => " (1 warning)",
+                _ => " (several warnings)",
+            };
+            return write!(f, "{bound} {}{end}", text(self.value));
+        }
         let (value, low, high) = (text(self.value), text(self.low), text(self.high));
         // 100 * 0.57 is 56.99999999999999.
         let percent = (1e8 * self.confidence.level()).round() / 1e6;

@@ -270,8 +270,9 @@ mod tests {
         for message in 0..60 {
             answering.push_message(0, vec![["7"]; 9 + message % 3]).unwrap();
         }
-        let of =
-            |answering: &Answering| answering.answers(Confidence::P95).unwrap().rows.remove(0).1;
+        let of = |answering: &Answering| {
+            answering.answers(Confidence::P95).unwrap().rows.remove(0).estimate
+        };
         let without = of(&answering);
         assert!(without.high > 1_000.0, "{without}");
         answering.push_totals(0, b"records 1000\nmessages 100\n").unwrap();
@@ -289,7 +290,7 @@ mod tests {
             answering.set_messages_sent(0, messages.len() as u64).unwrap();
             messages.iter().for_each(|records| answering.push_message(0, records).unwrap());
             let answers = answering.answers(Confidence::P95).unwrap();
-            let answer = &answers.rows[0].1;
+            let answer = &answers.rows[0].estimate;
             assert_eq!(answer.half_width(), 0.0);
             (answer.value, answer.warnings.clone())
         })
@@ -321,7 +322,7 @@ mod tests {
             answering.set_messages_sent(0, 1).unwrap();
             let records: Vec<[&str; 2]> = denominators.iter().map(|w| ["1", *w]).collect();
             answering.push_message(0, &records).unwrap();
-            answering.answers(Confidence::P95).unwrap().rows[0].1.value
+            answering.answers(Confidence::P95).unwrap().rows[0].estimate.value
         };
         assert_eq!(ratio(&["9007199254740990", "1", "-9007199254740990"]), 3.0);
         // As ordinary sums are rounded.

@@ -44,59 +44,15 @@ pub(crate) struct Entry {
 }
 
 /// A message that is being added.
-pub(crate) struct Adding<'a, K> {
-    by: &'a mut GroupBy<K>,
+#[derive(Debug)]
+pub(crate) struct Adding {
     stratum: u32,
+    /// The entries and the room before it.
+    known: usize,
+    room: Room,
     all: Tally,
     uncounted: u64,
     missing: u64,
-}
-
-impl<K: Clone + Eq + Hash + Ord> Adding<'_, K> {
-    /// Adds a record without a value, and notes that it is missing.
-    fn add_missing(&mut self) {
-        self.missing += 1;
-        self.add_without_value();
-    }
-
-    /// Adds a record without a value, which counts among those of its message alone.
-    pub fn add_without_value(&mut self) {
-        if self.by.is_of_rows {
-            self.all.x.add(&Total::of(1.0));
-        }
-    }
-
-    /// Adds a record with its denominator and its total.
-    pub fn add<L>(&mut self, key: &L, x: f64, y: f64) -> Result<(), AnswerError>
-    where
-        K: Borrow<L>,
-        L: ToOwned<Owned = K> + Eq + Hash + ?Sized,
-    {
-        check_value(self.stratum, "denominator", x)?;
-        check_value(self.stratum, "value", y)?;
-        let (x, y) = (Total::of(x), Total::of(y));
-        self.all.records += 1;
-        self.all.x.add(&x);
-        self.all.y.add(&y);
-        let by = &mut *self.by;
-        let position = match by.positions.get(key) {
-            Some(&position) => position,
-            // Once a record was left out, a new key may lack its first ones.
-            None if !by.uncounted.is_empty() || self.uncounted > 0 || !by.has_room(key) => {
-                self.uncounted += 1;
-                return Ok(());
-            }
-            None => by.insert(key.to_owned(), key_bytes::<K, L>(key)),
-        };
-        let tally = &mut by.entries[position].current;
-        if tally.records == 0 {
-            by.touched.push(position);
-        }
-        tally.records += 1;
-        tally.x.add(&x);
-        tally.y.add(&y);
-        Ok(())
-    }
 }
 
 /// Sums, counts and means by key.
@@ -138,6 +94,12 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         }
     }
 
+    /// The memory of one of several: they share the bound.
+    pub(crate) fn one_of(mut self, several: usize) -> Self {
+        self.room = self.room.one_of(several);
+        self
+    }
+
     /// A group-by of sums alone. Where senders state exact numbers of records, the sums of keys use
     /// them.
     pub(crate) fn of_sums(keys_max: usize) -> Self {
@@ -174,28 +136,79 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     where
         Q: Borrow<K>,
     {
-        self.push_by(stratum, |tally| {
-            records.into_iter().try_for_each(|(key, x, y)| match x.into().zip(y.into()) {
-                Some((x, y)) => tally.add(key.borrow(), x, y),
-                None => {
-                    tally.add_missing();
-                    Ok(())
-                }
-            })
-        })
+        let mut adding = self.begin(stratum);
+        let added = records.into_iter().try_for_each(|(key, x, y)| match x.into().zip(y.into()) {
+            Some((x, y)) => self.add(&mut adding, key.borrow(), x, y),
+            None => {
+                adding.missing += 1;
+                Ok(())
+            }
+        });
+        self.end(adding, added)
     }
 
-    /// Adds one message, whose records `add` gives. The message is left out if that fails.
-    pub(crate) fn push_by<E: From<AnswerError>>(
-        &mut self,
-        stratum: u32,
-        add: impl FnOnce(&mut Adding<'_, K>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Begins a message. [`GroupBy::end`] must follow.
+    pub(crate) fn begin(&self, stratum: u32) -> Adding {
         let (known, room) = (self.entries.len(), self.room);
-        let (all, uncounted, missing) = (Tally::default(), 0, 0);
-        let mut adding = Adding { by: self, stratum, all, uncounted, missing };
-        let added = add(&mut adding);
-        let Adding { all, uncounted, missing, .. } = adding;
+        Adding { stratum, known, room, all: Tally::default(), uncounted: 0, missing: 0 }
+    }
+
+    /// Adds a record with its denominator and its total.
+    pub(crate) fn add<L>(
+        &mut self,
+        adding: &mut Adding,
+        key: &L,
+        x: f64,
+        y: f64,
+    ) -> Result<(), AnswerError>
+    where
+        K: Borrow<L>,
+        L: ToOwned<Owned = K> + Eq + Hash + ?Sized,
+    {
+        check_value(adding.stratum, "denominator", x)?;
+        check_value(adding.stratum, "value", y)?;
+        let (x, y) = (Total::of(x), Total::of(y));
+        adding.all.records += 1;
+        adding.all.x.add(&x);
+        adding.all.y.add(&y);
+        let position = match self.positions.get(key) {
+            Some(&position) => position,
+            // Once a record was left out, a new key may lack its first ones.
+            None if !self.uncounted.is_empty() || adding.uncounted > 0 || !self.has_room(key) => {
+                adding.uncounted += 1;
+                return Ok(());
+            }
+            None => self.insert(key.to_owned(), key_bytes::<K, L>(key)),
+        };
+        let tally = &mut self.entries[position].current;
+        if tally.records == 0 {
+            self.touched.push(position);
+        }
+        tally.records += 1;
+        tally.x.add(&x);
+        tally.y.add(&y);
+        Ok(())
+    }
+
+    /// Sets the number of all records of the message, with and without values.
+    pub(crate) fn set_rows(&self, adding: &mut Adding, rows: u64) {
+        if self.is_of_rows {
+            adding.all.x = Total::of(rows as f64);
+        }
+    }
+
+    /// Whether the message fits in: [`GroupBy::end`] then takes it.
+    pub(crate) fn check(&self, adding: &Adding) -> Result<(), AnswerError> {
+        self.messages.check_push(adding.stratum, adding.all.x, adding.all.y)
+    }
+
+    /// Ends a message: it is left out if a record was refused.
+    pub(crate) fn end<E: From<AnswerError>>(
+        &mut self,
+        adding: Adding,
+        added: Result<(), E>,
+    ) -> Result<(), E> {
+        let Adding { stratum, known, room, all, uncounted, missing } = adding;
         let is_nonzero = match self.is_of_rows {
             true => all.records > 0,
             false => all.x.value() != 0.0 || all.y.value() != 0.0,
@@ -396,7 +409,11 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     }
 
     /// Whether a counted record has the key.
-    pub(crate) fn has(&self, key: &K) -> bool {
+    pub(crate) fn has<L>(&self, key: &L) -> bool
+    where
+        K: Borrow<L>,
+        L: Eq + Hash + ?Sized,
+    {
         self.positions.contains_key(key)
     }
 
@@ -408,11 +425,16 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         self.answer_of(&[], ask)
     }
 
-    fn answer(
+    /// The answer of a key from all messages with its own totals.
+    pub(crate) fn answer<L>(
         &self,
-        key: &K,
-        ask: impl Fn(&Sample) -> Result<Estimate, AnswerError>,
-    ) -> Result<Estimate, AnswerError> {
+        key: &L,
+        ask: impl FnOnce(&Sample) -> Result<Estimate, AnswerError>,
+    ) -> Result<Estimate, AnswerError>
+    where
+        K: Borrow<L>,
+        L: Eq + Hash + ?Sized,
+    {
         let position = *self.positions.get(key).ok_or(AnswerError::UnknownKey)?;
         self.answer_of(&self.entries[position].strata, ask)
     }
@@ -421,15 +443,35 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     fn answer_of(
         &self,
         present: &[InStratum],
-        ask: impl Fn(&Sample) -> Result<Estimate, AnswerError>,
+        ask: impl FnOnce(&Sample) -> Result<Estimate, AnswerError>,
     ) -> Result<Estimate, AnswerError> {
+        let sample = self.sample_of(present);
+        let mut estimate = ask(&sample)?;
+        if !self.is_of_rows {
+            estimate.warnings.extend(contradictions(&self.messages.parts()?));
+        }
+        let parts = sample.parts()?;
+        let with_key = |number| in_stratum_of(present, number).map_or(0, |own| own.messages());
+        key_warnings(&mut estimate.warnings, &parts, with_key);
+        estimate.warnings.extend(uncounted(self.uncounted.records(), self.keys_max));
+        Ok(estimate)
+    }
+
+    /// All messages, with a key's own totals.
+    pub(crate) fn sample_of_key<L>(&self, key: &L) -> Result<Sample, AnswerError>
+    where
+        K: Borrow<L>,
+        L: Eq + Hash + ?Sized,
+    {
+        let position = *self.positions.get(key).ok_or(AnswerError::UnknownKey)?;
+        Ok(self.sample_of(&self.entries[position].strata))
+    }
+
+    /// `present`: the strata with the key.
+    fn sample_of(&self, present: &[InStratum]) -> Sample {
         let mut sample = self.messages.clone();
-        let of = |number: u32| {
-            let at = present.binary_search_by_key(&number, |own| own.stratum);
-            at.map(|at| present[at].moments).unwrap_or_default()
-        };
         for (number, stratum) in &mut sample.strata {
-            let mut moments = of(*number);
+            let mut moments = in_stratum_of(present, *number).copied().unwrap_or_default();
             if self.is_of_rows {
                 stratum.moments = moments.among(&stratum.moments);
                 continue;
@@ -439,14 +481,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             // It is that of all keys.
             stratum.exact_x = None;
         }
-        let mut estimate = ask(&sample)?;
-        if !self.is_of_rows {
-            estimate.warnings.extend(contradictions(&self.messages.parts()?));
-        }
-        let parts = sample.parts()?;
-        key_warnings(&mut estimate.warnings, &parts, |number| of(number).messages());
-        estimate.warnings.extend(uncounted(self.uncounted.records(), self.keys_max));
-        Ok(estimate)
+        sample
     }
 
     /// The stratum of each key that one message of the incomplete strata holds.
@@ -494,6 +529,12 @@ fn in_stratum(strata: &mut Vec<InStratum>, stratum: u32) -> &mut InStratum {
         at
     });
     &mut strata[at]
+}
+
+/// The moments of a key's messages in one stratum.
+fn in_stratum_of(present: &[InStratum], number: u32) -> Option<&Moments> {
+    let at = present.binary_search_by_key(&number, |own| own.stratum).ok()?;
+    Some(&present[at].moments)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::groups::{GROUPS, Groups, mix};
 use crate::moments::Alike;
 use crate::room::Room;
 use crate::stratum::check_value;
+use crate::total::Total;
 use crate::uncounted::Uncounted;
 use crate::{AnswerError, Sample, Warning};
 
@@ -99,6 +100,17 @@ pub(crate) struct Entry<C> {
     bytes: usize,
 }
 
+/// A message that is being added.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Adding {
+    stratum: u32,
+    /// Its number, counted from 1.
+    message: u64,
+    group: usize,
+    /// The draws of new cells.
+    seed: u64,
+}
+
 /// Records by key. A key that is counted is counted from its first record on.
 #[derive(Clone, Debug)]
 pub(crate) struct Keyed<K, C> {
@@ -147,40 +159,12 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
             number += 1;
             Ok(())
         })?;
-        self.messages.push(stratum, number, 0.0)?;
-        let message = self.messages.messages();
-        let group = self.groups.add(stratum, contents());
-        let mut seeds = Seeds { seed: self.groups.state(), is_thinned: self.is_thinned };
+        let adding = self.begin(stratum, number, contents())?;
         each(&mut |key, value| {
-            // Once a record was left out, a new key may lack its first ones.
-            let key_bytes = size_of_val(key) + size_of::<(K, Entry<C>)>();
-            let has_room = self.uncounted.is_empty()
-                && self.entries.len() < self.keys_max
-                && self.room.fits(key_bytes);
-            let entry = match self.entries.get_mut(key) {
-                Some(entry) => entry,
-                None if has_room => {
-                    self.room.bytes += key_bytes;
-                    let entry = self.entries.entry(key.to_owned()).or_default();
-                    entry.bytes = key_bytes;
-                    entry
-                }
-                None => {
-                    self.uncounted.add(stratum, 1);
-                    return Ok(());
-                }
-            };
-            let is_first = entry.last_message != message;
-            entry.last_message = message;
-            let Grown { bytes, held_bytes } = entry.push(stratum, group, value, seeds, is_first);
-            self.room.bytes = self.room.bytes.saturating_add_signed(bytes);
-            self.room.held_bytes = self.room.held_bytes.saturating_add_signed(held_bytes);
-            // At once: a message may hold more than all others.
-            self.thin_if_large();
-            seeds.is_thinned = self.is_thinned;
+            self.add(&adding, key, value);
             Ok(())
         })?;
-        self.drop_rarest();
+        self.end();
         Ok(())
     }
 
@@ -197,6 +181,65 @@ impl<K: Clone + Eq + Hash + Ord, C: Cell> Keyed<K, C> {
     pub fn settle(&mut self) {
         self.count_bytes();
         self.thin_if_large();
+        self.drop_rarest();
+    }
+
+    /// Whether a message with this number of records fits in.
+    pub fn check(&self, stratum: u32, records: u64) -> Result<(), AnswerError> {
+        self.messages.check_push(stratum, Total::of(records as f64), Total::default())
+    }
+
+    /// Begins a message with this number of records. `contents` is a number that follows from all
+    /// of them.
+    pub fn begin(
+        &mut self,
+        stratum: u32,
+        records: u64,
+        contents: u64,
+    ) -> Result<Adding, AnswerError> {
+        self.messages.push(stratum, records, 0.0)?;
+        let message = self.messages.messages();
+        let group = self.groups.add(stratum, contents);
+        Ok(Adding { stratum, message, group, seed: self.groups.state() })
+    }
+
+    /// Adds a record whose value was checked.
+    pub fn add<L>(&mut self, adding: &Adding, key: &L, value: f64)
+    where
+        K: Borrow<L>,
+        L: ToOwned<Owned = K> + Eq + Hash + ?Sized,
+    {
+        let Adding { stratum, message, group, seed } = *adding;
+        // Once a record was left out, a new key may lack its first ones.
+        let key_bytes = size_of_val(key) + size_of::<(K, Entry<C>)>();
+        let has_room = self.uncounted.is_empty()
+            && self.entries.len() < self.keys_max
+            && self.room.fits(key_bytes);
+        let entry = match self.entries.get_mut(key) {
+            Some(entry) => entry,
+            None if has_room => {
+                self.room.bytes += key_bytes;
+                let entry = self.entries.entry(key.to_owned()).or_default();
+                entry.bytes = key_bytes;
+                entry
+            }
+            None => {
+                self.uncounted.add(stratum, 1);
+                return;
+            }
+        };
+        let is_first = entry.last_message != message;
+        entry.last_message = message;
+        let seeds = Seeds { seed, is_thinned: self.is_thinned };
+        let Grown { bytes, held_bytes } = entry.push(stratum, group, value, seeds, is_first);
+        self.room.bytes = self.room.bytes.saturating_add_signed(bytes);
+        self.room.held_bytes = self.room.held_bytes.saturating_add_signed(held_bytes);
+        // At once: a message may hold more than all others.
+        self.thin_if_large();
+    }
+
+    /// Ends a message.
+    pub fn end(&mut self) {
         self.drop_rarest();
     }
 

@@ -30,6 +30,7 @@ mod check;
 mod confidence;
 mod csv_text;
 mod delivery;
+mod deviations;
 mod digits;
 pub mod division;
 mod emax;
@@ -66,12 +67,15 @@ pub use delivery::{Delivery, Order};
 pub use digits::Digits;
 pub use emax::{AcceptedError, Action, Planner, Reason, Report};
 pub use error::{AnswerError, QueryError};
-pub use estimate::Estimate;
+pub use estimate::{Bound, Estimate};
 pub use group_by::GroupBy;
 pub use moments::Moments;
 pub use position::Gap;
 pub use quantiles::Quantiles;
-pub use query::{Answering, Answers, CsvQuotes, Function, Query, QuoteError, is_missing};
+pub use query::{
+    Answering, Answers, Comparison, Condition, CsvQuotes, Function, Literal, Query, QuoteError,
+    Row, is_missing,
+};
 pub use sample::Sample;
 pub use table::{LongRecords, RecordOrder, Table, TableError};
 pub use table_totals::Totals;

@@ -1,5 +1,7 @@
 //! Moments of messages: how many, their means, and how they vary together.
 
+pub(crate) mod squares;
+
 use serde::{Deserialize, Serialize};
 
 use crate::total::Total;

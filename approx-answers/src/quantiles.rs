@@ -37,6 +37,12 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         Self { keyed: Keyed::new(keys_max) }
     }
 
+    /// The memory of one of several: they share the bounds.
+    pub(crate) fn one_of(mut self, several: usize) -> Self {
+        self.keyed.room = self.keyed.room.one_of(several);
+        self
+    }
+
     /// Adds the records of one message. A record with `None` as its value is left out, and counted
     /// ([`Warning::MissingValues`]).
     ///
@@ -70,8 +76,17 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         E: From<AnswerError>,
     {
         let contents = Cell::new(0);
-        let mix = |_: &L, value: f64| contents.set(mix(contents.get() ^ value.to_bits()));
+        let mix = |_: &L, value: f64| contents.set(mixed(contents.get(), value));
         self.keyed.push(stratum, each, mix, || contents.get())
+    }
+
+    /// As [`Keyed::check`].
+    pub(crate) fn check(&self, stratum: u32, records: u64) -> Result<(), AnswerError> {
+        self.keyed.check(stratum, records)
+    }
+
+    pub(crate) fn keyed(&mut self) -> &mut Keyed<K, Values> {
+        &mut self.keyed
     }
 
     strata_methods!(keyed.messages);
@@ -231,6 +246,11 @@ impl<K: Clone + Eq + Hash + Ord> Quantiles<K> {
         }
         Spread { fixed: sketch_variance, ..Spread::of_ratio(parts, entry.messages) }
     }
+}
+
+/// The contents of a message with another value.
+pub(crate) fn mixed(contents: u64, value: f64) -> u64 {
+    mix(contents ^ value.to_bits())
 }
 
 /// The share of the records that missing messages may hold beyond all values that arrived: if `k`

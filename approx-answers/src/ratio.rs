@@ -36,25 +36,33 @@ impl Sample {
         Ok(estimate)
     }
 
-    fn combined(&self, confidence: Confidence) -> Result<Estimate, AnswerError> {
+    /// The totals of a ratio, the denominator first: of all messages, or weighted by what arrived.
+    pub(crate) fn ratio_totals(&self) -> Result<(f64, f64), AnswerError> {
         let strata = self.parts()?;
         if strata.is_empty() {
             return Err(AnswerError::NoMessages);
         }
-        let unknown = strata.iter().find(|(_, stratum)| stratum.sent.is_none());
-        let weight = |stratum: &Stratum| {
-            stratum.sent.filter(|_| unknown.is_none()).unwrap_or(stratum.arrived()) as f64
-        };
+        let unknown = unknown(&strata);
         let total = |mean: fn(&Moments) -> f64| -> f64 {
-            strata.iter().map(|(_, stratum)| weight(stratum) * mean(&stratum.moments)).sum()
+            let of =
+                |(_, stratum): &(u32, &Stratum)| weight(stratum, unknown) * mean(&stratum.moments);
+            strata.iter().map(of).sum()
         };
         let (denominator, numerator) = match exact_totals(&strata) {
             Some([x, y]) => (x.value(), y.value()),
             None => (total(Moments::mean_x), total(Moments::mean_y)),
         };
-        if denominator == 0.0 {
-            return Err(AnswerError::ZeroDenominator);
+        match denominator == 0.0 {
+            true => Err(AnswerError::ZeroDenominator),
+            false => Ok((denominator, numerator)),
         }
+    }
+
+    fn combined(&self, confidence: Confidence) -> Result<Estimate, AnswerError> {
+        let strata = self.parts()?;
+        let unknown = unknown(&strata);
+        let weight = |stratum: &Stratum| weight(stratum, unknown);
+        let (denominator, numerator) = self.ratio_totals()?;
         let value = numerator / denominator;
 
         let incomplete = strata.iter().filter(|(_, stratum)| !stratum.is_complete());
@@ -72,12 +80,22 @@ impl Sample {
             .map(|(number, stratum)| Part::of_records(*number, stratum, weight(stratum)))
             .collect();
         warnings.extend(near_zero(denominator, &Spread::new(parts, nonzero as f64), confidence));
-        if let Some(&(stratum, _)) = unknown.filter(|_| strata.len() > 1) {
+        if let Some(stratum) = unknown.filter(|_| strata.len() > 1) {
             warnings.push(Warning::SentUnknown { stratum });
         }
         let estimate = spread.estimate(value, confidence, "ratio", self)?;
         Ok(Estimate { warnings, ..estimate })
     }
+}
+
+/// A stratum that hasn't said its N.
+fn unknown(strata: &[(u32, &Stratum)]) -> Option<u32> {
+    strata.iter().find(|(_, stratum)| stratum.sent.is_none()).map(|(number, _)| *number)
+}
+
+/// The messages that a stratum counts for: what arrived if one hasn't said its N.
+fn weight(stratum: &Stratum, unknown: Option<u32>) -> f64 {
+    stratum.sent.filter(|_| unknown.is_none()).unwrap_or(stratum.arrived()) as f64
 }
 
 /// A warning about a denominator whose own interval contains 0. Of fewer messages, another warning

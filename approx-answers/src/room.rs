@@ -27,6 +27,13 @@ impl Default for Room {
 }
 
 impl Room {
+    /// The room of one of several, which share the bounds.
+    pub fn one_of(self, several: usize) -> Self {
+        let (bytes_max, exact_bytes_max) =
+            (self.bytes_max / several.max(1), self.exact_bytes_max / several.max(1));
+        Self { bytes_max, exact_bytes_max, ..self }
+    }
+
     pub fn fits(&self, more: usize) -> bool {
         self.bytes + more <= self.bytes_max
     }

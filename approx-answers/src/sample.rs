@@ -93,6 +93,18 @@ impl Sample {
         self.change(stratum, |own| own.push(stratum, denominator, numerator, is_nonzero))
     }
 
+    /// Whether the sample takes a message with these numbers.
+    pub(crate) fn check_push(
+        &self,
+        stratum: u32,
+        denominator: Total,
+        numerator: Total,
+    ) -> Result<(), AnswerError> {
+        self.check_room(stratum)?;
+        let own = self.strata.get(&stratum).copied().unwrap_or_default();
+        own.check(stratum, denominator, numerator)
+    }
+
     /// Sets the number of messages that a stratum sent: the N of its announcement or summary. A
     /// sender may end after fewer messages than it announced, so a smaller number replaces an
     /// earlier one.

@@ -133,11 +133,16 @@ impl Stratum {
         y: Total,
         is_nonzero: bool,
     ) -> Result<(), AnswerError> {
-        check_value(stratum, "denominator", x.value())?;
-        check_value(stratum, "total", y.value())?;
-        check_arrived(stratum, self.arrived() + 1, self.sent)?;
+        self.check(stratum, x, y)?;
         self.moments.push_counted(x, y, is_nonzero);
         Ok(())
+    }
+
+    /// Whether the stratum takes a message with these numbers.
+    pub fn check(&self, stratum: u32, x: Total, y: Total) -> Result<(), AnswerError> {
+        check_value(stratum, "denominator", x.value())?;
+        check_value(stratum, "total", y.value())?;
+        check_arrived(stratum, self.arrived() + 1, self.sent)
     }
 
     /// The stratum with the messages and facts of another part of it.

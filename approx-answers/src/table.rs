@@ -253,7 +253,7 @@ mod tests {
             answering.set_messages_sent(0, 1).unwrap();
             answering.push_csv(0, &table.messages[0]).unwrap();
             let rows = answering.answers(Confidence::P95).unwrap().rows;
-            assert_eq!(rows[0].1.value, records, "{file:?}");
+            assert_eq!(rows[0].estimate.value, records, "{file:?}");
         }
     }
 

@@ -116,6 +116,15 @@ impl<K: Clone + Eq + Hash + Ord> Top<K> {
         self.keyed.push(stratum, each, mix, || contents.borrow().finish())
     }
 
+    /// As [`Keyed::check`].
+    pub(crate) fn check(&self, stratum: u32, records: u64) -> Result<(), AnswerError> {
+        self.keyed.check(stratum, records)
+    }
+
+    pub(crate) fn keyed(&mut self) -> &mut Keyed<K, Total> {
+        &mut self.keyed
+    }
+
     strata_methods!(keyed.messages);
 
     /// Whether all keys that arrived are counted.

@@ -55,7 +55,7 @@ fn silent(
             .map(|(key, value)| (key, value.parse().unwrap_or(f64::NAN)))
             .collect();
         let answers = answering(query, &senders, has_totals).answers(P95).unwrap();
-        let (_, found) = &answers.rows[0];
+        let found = &answers.rows[0].estimate;
         !found.contains(truth(&rows)) && found.warnings.is_empty()
     };
     (0..200).filter(is_silent).count() as u32
@@ -163,7 +163,8 @@ fn look_at__does_not_end_on_the_width_of_other_senders() {
         }
         if planner.report().is_some_and(|report| report.is_met()) {
             met += 1;
-            wrong += u32::from(!planner.answers(&answering).unwrap().rows[0].1.contains(truth));
+            wrong +=
+                u32::from(!planner.answers(&answering).unwrap().rows[0].estimate.contains(truth));
         }
     }
     // Binomial(300, 5 %) exceeds 36 with a probability of 5e-7.
@@ -207,7 +208,7 @@ fn answers__of_ratings_of_many_senders_are_in_no_doubt() {
             let senders: Vec<Sender<String>> =
                 (0..40).map(|_| ((0..30).map(|_| message()).collect(), 12)).collect();
             let answers = answering(query, &senders, false).answers(P95).unwrap();
-            let rows = answers.rows.iter().flat_map(|(_, estimate)| &estimate.warnings);
+            let rows = answers.rows.iter().flat_map(|row| &row.estimate.warnings);
             // A few low ratings are a tail.
             let is_tail = |warning: &&Warning| matches!(warning, Warning::HeavyTail { .. });
             let mut others = rows.chain(&answers.warnings).filter(|warning| !is_tail(warning));

@@ -61,8 +61,9 @@ fn look_at__each_key_of_two_groups_meets_the_error_and_covers() {
         assert!(report.is_met() && answering.messages() < 3_000, "seed {seed}");
         let rows = planner.answers(&answering).unwrap().rows;
         assert_eq!(rows.len(), KEYS.len());
-        for (key, (name, mean)) in rows.iter().enumerate() {
-            assert_eq!(name.as_deref(), Some(KEYS[key].0));
+        for (key, row) in rows.iter().enumerate() {
+            let mean = &row.estimate;
+            assert_eq!(row.key, [KEYS[key].0]);
             assert!(mean.half_width() <= ERROR * mean.value, "seed {seed}: {mean}");
             covered[key] += u64::from(mean.contains(truths[key].0 / truths[key].1));
         }

@@ -113,8 +113,8 @@ fn truth(file: &str, query: &str, key: Option<&str>) -> f64 {
 impl Rates {
     fn add(&mut self, answering: &Answering, key: Option<&str>, truth: f64, jobs: u64) {
         let answers = answering.answers(Confidence::P95).unwrap();
-        let row = answers.rows.iter().find(|(found, _)| found.as_deref() == key);
-        let (_, estimate) = row.expect("the key has rows");
+        let row = answers.rows.iter().find(|row| row.key.first().map(String::as_str) == key);
+        let estimate = &row.expect("the key has rows").estimate;
         let is_heavy = |warning: &Warning| matches!(warning, Warning::HeavyTail { .. });
         self.misses += u64::from(!estimate.contains(truth));
         let is_silent = !estimate.contains(truth) && estimate.warnings.is_empty();

@@ -196,7 +196,7 @@ fn push_totals__of_a_stratum_without_messages_count_and_open_all_else() {
         answering.set_delivery(0, &Delivery::shuffled()).unwrap();
         (0..messages).for_each(|_| answering.push_message(0, [["x", "1"]; 10]).unwrap());
         let answers = answering.answers(Confidence::P95)?;
-        let (_, row) = &answers.rows[0];
+        let row = &answers.rows[0].estimate;
         Ok((row.low, row.high, row.warnings.len() + answers.warnings.len()))
     };
     let totals = ["records 1000\nmessages 100\n", "records 500\nmessages 50\n"];

@@ -21,8 +21,8 @@ fn of_senders(query: &str, sent: impl IntoIterator<Item = u64>) -> Answering {
 }
 
 fn row<'a>(answers: &'a Answers, key: &str) -> Option<&'a Estimate> {
-    let row = answers.rows.iter().find(|(found, _)| found.as_deref() == Some(key));
-    row.map(|(_, estimate)| estimate)
+    let row = answers.rows.iter().find(|row| row.key == [key]);
+    row.map(|row| &row.estimate)
 }
 
 fn is_unseen_in(warning: &Warning) -> bool {
@@ -213,7 +213,7 @@ fn answers__of_a_sender_without_numbers_speak_of_rows() {
         answering.push_csv(1, b"b,NA\n").unwrap();
     }
     let answers = answering.answers(P95).unwrap();
-    let warnings = &answers.rows[0].1.warnings;
+    let warnings = &answers.rows[0].estimate.warnings;
     assert_eq!(warnings, &[Warning::KeyUnseenIn { stratum: 1, messages: 60 }]);
     assert!(!warnings[0].to_string().contains("key"), "{}", warnings[0]);
 }

@@ -186,9 +186,8 @@ fn of_two_senders(
         }
     }
     let answers = answering.answers(P95).unwrap();
-    let is_key = |key: &Option<String>| key.as_deref() == Some("a");
-    let (_, estimate) = answers.rows.into_iter().find(|(key, _)| is_key(key)).unwrap();
-    (estimate, answers.warnings)
+    let row = answers.rows.into_iter().find(|row| row.key == ["a"]).unwrap();
+    (row.estimate, answers.warnings)
 }
 
 const QUERIES: [&str; 5] =
@@ -261,7 +260,7 @@ fn sum__of_no_values_has_no_variation() {
     answering.set_messages_sent(0, 1_000).unwrap();
     answering.set_delivery(0, &Delivery::shuffled()).unwrap();
     (0..40).for_each(|_| answering.push_csv(0, b"a,NA\n").unwrap());
-    let (_, sum) = answering.answers(P95).unwrap().rows.remove(0);
+    let sum = answering.answers(P95).unwrap().rows.remove(0).estimate;
     assert!(sum.warnings.contains(&Warning::NoVariation { messages: 40 }), "{:?}", sum.warnings);
 }
 

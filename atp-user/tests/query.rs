@@ -17,6 +17,53 @@ const ROWS: u32 = 100;
 /// The rows that arrive before the sender dies.
 const BEFORE: u32 = 40;
 
+/// Several functions of several keys, of the rows that match: from the file to JSON and text.
+#[test]
+fn recv__answers_sql() {
+    let query = "SELECT avg(v), count(*), max(v) FROM t WHERE v > 1 AND k <> 'c' GROUP BY k, l";
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let rows = ["a,x,3", "a,x,5", "a,x,1", "a,y,7", "b,x,NA", "b,x,2", "c,x,9"];
+    std::fs::write(file.path(), format!("k,l,v\n{}\n", rows.join("\n"))).unwrap();
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = SocketAddr::from(([127, 111, high, low], 4747));
+    let said = |json: &str| {
+        let mut receiving = atp(&format!("recv {address} --csv {json} --query"));
+        let receiving = receiving.arg(query).stdout(Stdio::piped()).spawn().unwrap();
+        let mut sending = atp(&format!("send {address} --csv --file"));
+        assert!(sending.arg(file.path()).output().unwrap().status.success());
+        let output = receiving.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let answer: Value = serde_json::from_str(&said("--json")).unwrap();
+    let rows: Vec<(&Value, [&Value; 3])> = answer["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| {
+            let of = ["avg(v)", "count(*)", "max(v)"];
+            (&row["key"], of.map(|function| &row["answers"][function]["value"]))
+        })
+        .collect();
+    let expected = [(["a", "x"], [4.0, 2.0, 5.0]), (["a", "y"], [7.0, 1.0, 7.0])];
+    let expected = [expected[0], expected[1], (["b", "x"], [2.0, 1.0, 2.0])];
+    let expected =
+        expected.map(|(key, values)| (Value::from(key.to_vec()), values.map(Value::from)));
+    let expected: Vec<_> = expected.iter().map(|(key, values)| (key, values.each_ref())).collect();
+    assert_eq!(rows, expected, "{answer}");
+    let text = said("");
+    assert!(text.contains("  a, x  avg(v)           4.0000   4.0000 to 4.0000 (95 %)"), "{text}");
+}
+
+/// Words and not an interval: no error of it can be accepted.
+#[test]
+fn recv__refuses_an_accepted_error_of_a_bound() {
+    let output = atp("recv --query max(v) --csv --emax 0.1").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("max(v) has no interval"), "{said}");
+}
+
 /// No message says that a sender has died, and its next run has another port and job: its records
 /// are in the answer twice.
 #[test]

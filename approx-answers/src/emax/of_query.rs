@@ -4,8 +4,8 @@ use super::{Action, Planner};
 use crate::{AnswerError, Answering, Answers, Confidence, Estimate, Warning};
 
 impl Planner {
-    /// Looks at a query, if a look is due: at each of its rows. A query by key ends once each key
-    /// that has arrived meets the error. For the answer over all keys alone, ask without `by`.
+    /// Looks at a query, if a look is due: at each of its rows. A query ends once each function
+    /// of each key that has arrived meets the error. For the answer over all keys alone, ask without `by`.
     ///
     /// # Errors
     /// As [`Planner::look`].
@@ -15,7 +15,7 @@ impl Planner {
         }
         self.look(|confidence| {
             let Answers { rows, warnings, .. } = answering.answers(confidence)?;
-            let mut rows: Vec<Estimate> = rows.into_iter().map(|(_, estimate)| estimate).collect();
+            let mut rows: Vec<Estimate> = rows.into_iter().map(|row| row.estimate).collect();
             // The report has the warnings of its rows: doubts about all rows go to the first.
             let doubts = warnings.into_iter().filter(Warning::is_doubt);
             rows.first_mut().into_iter().for_each(|row| row.warnings.extend(doubts.clone()));
@@ -31,7 +31,7 @@ impl Planner {
     pub fn answers(&self, answering: &Answering) -> Result<Answers, AnswerError> {
         let mut answers = answering.answers(self.level())?;
         let confidence = self.confidence();
-        answers.rows.iter_mut().for_each(|(_, estimate)| estimate.confidence = confidence);
+        answers.rows.iter_mut().for_each(|row| row.estimate.confidence = confidence);
         Ok(answers)
     }
 
@@ -86,8 +86,10 @@ mod tests {
         let answers = planner.answers(&answering).unwrap();
         let plain = answering.answers(Confidence::P95).unwrap();
         let rows = answers.rows.iter().zip(&plain.rows).zip(&report.estimates);
-        for (((key, planned), (same, plain)), looked_at) in rows {
-            assert!(key == same && planned.half_width() > plain.half_width());
+        for ((planned, plain), looked_at) in rows {
+            assert_eq!(planned.key, plain.key);
+            let (planned, plain) = (&planned.estimate, &plain.estimate);
+            assert!(planned.half_width() > plain.half_width());
             assert_eq!((planned.confidence, planned), (Confidence::P95, looked_at));
         }
         assert_eq!(answers.rows.len(), 2);
@@ -105,7 +107,8 @@ mod tests {
         let (by_key, answering) = run("avg(v) by k", key);
         let report = by_key.report().expect("the error was met");
         assert!(report.is_met() && answering.messages() > 2 * messages_of_all);
-        for (key, row) in by_key.answers(&answering).unwrap().rows {
+        for row in by_key.answers(&answering).unwrap().rows {
+            let (key, row) = (row.key, row.estimate);
             assert!(row.half_width() <= 0.05 * row.value, "{key:?}: {row}");
         }
         // Two messages have no interval to trust, and need all others.

@@ -3,7 +3,8 @@
 use super::{
     Answering, Query,
     quotes::{CsvQuotes, QuoteError},
-    records::{Columns, Counted, Numbers, Records, Row},
+    records::{Columns, Counted, Records, Row, Taken},
+    state,
 };
 use crate::QueryError;
 use csv_core::ReadFieldResult;
@@ -52,7 +53,7 @@ impl Answering {
     /// let mut answering = Answering::of_csv(query, b"carrier,delay_min\n")?;
     /// answering.set_messages_sent(0, 1)?;
     /// answering.push_csv(0, b"UA,4\n\"AA\",NA\nUA,8\n")?;
-    /// assert_eq!(answering.answers(Confidence::P95)?.rows[0].1.value, 6.0);
+    /// assert_eq!(answering.answers(Confidence::P95)?.rows[0].estimate.value, 6.0);
     /// # Ok::<(), approx_answers::QueryError>(())
     /// ```
     ///
@@ -61,11 +62,11 @@ impl Answering {
     /// than the header has columns; or as [`Answering::push_message`]. The message is then left
     /// out.
     pub fn push_csv(&mut self, stratum: u32, message: &[u8]) -> Result<(), QueryError> {
-        let (columns, state) = self.columns_and_state();
+        let (columns, parts) = self.columns_and_parts();
         let mut csv = Csv::new(columns, checked(message, CsvQuotes::default())?);
-        let without_value = state.push(stratum, &mut csv)?;
-        let counted = csv.counted();
-        self.note(stratum, counted, without_value);
+        state::push(parts, stratum, &mut csv)?;
+        let Counted { rows, missing, .. } = csv.counted;
+        self.note(stratum, rows, missing);
         Ok(())
     }
 }
@@ -202,26 +203,24 @@ struct Csv<'a> {
     text: &'a [u8],
     reader: csv_core::Reader,
     row: CsvRow,
+    key: String,
     counted: Counted,
 }
 
 impl<'a> Csv<'a> {
     fn new(columns: &'a Columns, text: &'a [u8]) -> Self {
-        let mut positions: Vec<usize> = columns.positions().collect();
-        positions.sort_unstable();
-        positions.dedup();
-        let values = positions.into_iter().map(|position| (position, Vec::new())).collect();
+        let values = columns.positions().map(|position| (position, Vec::new())).collect();
         let (reader, row) = (csv_core::Reader::new(), CsvRow { values, len: 0 });
-        Self { columns, text, reader, row, counted: Counted::default() }
+        Self { columns, text, reader, row, key: String::new(), counted: Counted::of(columns) }
     }
 }
 
 impl Records for Csv<'_> {
     fn each(
         &mut self,
-        mut on: impl FnMut(&str, Numbers) -> Result<(), QueryError>,
+        mut on: impl FnMut(&str, usize, Option<Taken<'_>>) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
-        self.counted = Counted::default();
+        self.counted = Counted::of(self.columns);
         let mut fields = Fields::of_rows(&mut self.reader, self.text);
         let columns = self.columns.len();
         while self.row.read(&mut fields, columns) {
@@ -230,15 +229,17 @@ impl Records for Csv<'_> {
                 let reason = format!("a row has {found} values, the header {columns} columns");
                 return Err(QueryError::Csv { reason });
             }
-            if let Some((key, numbers)) = self.columns.record(&self.row, &mut self.counted)? {
-                on(key, numbers)?;
-            }
+            self.columns.record(&self.row, &mut self.counted, &mut self.key, &mut on)?;
         }
         Ok(())
     }
 
-    fn counted(&self) -> Counted {
-        self.counted
+    fn counted(&self) -> &Counted {
+        &self.counted
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
     }
 }
 

@@ -1,47 +1,70 @@
 //! Queries in words, and their answers from rows of text.
 
 mod answering;
+mod answers;
+mod condition;
 mod csv_rows;
+mod extremes;
+mod names;
+mod of_function;
 mod parse;
 mod quotes;
 mod records;
+mod sql;
+mod state;
 mod without_value;
 
-pub use answering::{Answering, Answers};
+pub use answering::Answering;
+pub use answers::{Answers, Row};
+pub use condition::{Comparison, Condition, Literal};
 pub use quotes::{CsvQuotes, QuoteError};
 pub use records::is_missing;
 
 use std::fmt;
 
 use crate::Totals;
+use names::{Name, SqlName};
 
-/// A query of one table, such as `avg(dep_delay) by carrier`.
+/// The most functions of a query, and the most columns of its keys.
+const FUNCTIONS_MAX: usize = 16;
+const KEY_COLUMNS_MAX: usize = 8;
+
+/// A query of one table, such as `avg(dep_delay) by carrier`, or in SQL
+/// `SELECT avg(dep_delay), count(*) WHERE distance > 1000 GROUP BY carrier, origin`.
 ///
 /// ```
 /// use approx_answers::{Function, Query};
 ///
 /// let query: Query = "avg(dep_delay) by carrier".parse()?;
-/// assert_eq!(query.function, Function::Average { column: "dep_delay".into() });
-/// assert_eq!(query.by.as_deref(), Some("carrier"));
+/// assert_eq!(query, "SELECT avg(dep_delay) FROM flights GROUP BY carrier".parse()?);
+/// assert_eq!(query.functions, [Function::Average { column: "dep_delay".into() }]);
+/// assert_eq!(query.by, ["carrier"]);
 /// # Ok::<(), approx_answers::QueryError>(())
 /// ```
 ///
-/// | query | answer |
+/// | function | answer |
 /// |---|---|
 /// | `sum(column)`, `avg(column)` | of the column's numbers |
 /// | `count(column)`, `count(*)` | rows with a value, and all rows |
 /// | `ratio(a, b)` | the sum of `a` over that of `b`, of rows with both |
+/// | `stddev(column)`, `variance(column)` | those of SQL and pandas, with n - 1 |
 /// | `quantile(column, 0.9)`, `median(column)` | the value below which that share of numbers lies |
+/// | `min(column)`, `max(column)` | of what arrived: a bound for all rows |
+/// | `count(distinct column)` | the values that arrived: a bound for all rows |
 /// | `top(15, column)` | the most frequent values of the column |
 ///
-/// All but `top` take `by column`. Names with spaces, commas or brackets stand in double quotes,
-/// and so do the words `by` and `*` as names. A double quote inside is written twice.
+/// All but `top` take `by column`, or several columns; `top` stands alone. In words, names with
+/// spaces, commas or brackets stand in double quotes, and so do the words `by` and `*` as names. In
+/// SQL, names with other signs than letters, digits and `_` do, and keywords. A double quote inside
+/// is written twice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
-    /// The function of the answer.
-    pub function: Function,
-    /// The column of the keys.
-    pub by: Option<String>,
+    /// The functions: at least one, and at most 16.
+    pub functions: Vec<Function>,
+    /// The condition of the rows that take part; `None` for all of them.
+    pub filter: Option<Condition>,
+    /// The columns of the keys, at most 8.
+    pub by: Vec<String>,
 }
 
 /// The function of a query.
@@ -77,6 +100,31 @@ pub enum Function {
         /// The share of values below it, between 0 and 1.
         rank: f64,
     },
+    /// The standard deviation of a column.
+    Deviation {
+        /// The column.
+        column: String,
+    },
+    /// The variance of a column.
+    Variance {
+        /// The column.
+        column: String,
+    },
+    /// The smallest number of a column: all rows have one as small or a smaller one.
+    Minimum {
+        /// The column.
+        column: String,
+    },
+    /// The largest number of a column: all rows have one as large or a larger one.
+    Maximum {
+        /// The column.
+        column: String,
+    },
+    /// The different values of a column: all rows have as many or more.
+    Distinct {
+        /// The column.
+        column: String,
+    },
     /// The most frequent values of a column.
     Top {
         /// How many of them.
@@ -86,38 +134,86 @@ pub enum Function {
     },
 }
 
+impl Function {
+    /// Whether the answer is a bound for all rows, without an interval: that of what arrived.
+    pub fn is_bound(&self) -> bool {
+        matches!(self, Self::Minimum { .. } | Self::Maximum { .. } | Self::Distinct { .. })
+    }
+
+    /// Whether the answer is of rows: it uses the number of all of them.
+    fn is_of_rows(&self) -> bool {
+        matches!(self, Self::Sum { .. } | Self::Count { .. })
+    }
+
+    /// Writes the function with names in words or in SQL.
+    fn write(&self, f: &mut fmt::Formatter<'_>, is_sql: bool) -> fmt::Result {
+        let name = |column: &String| match is_sql {
+            true => SqlName(column).to_string(),
+            false => Name(column).to_string(),
+        };
+        match self {
+            Self::Sum { column } => write!(f, "sum({})", name(column)),
+            Self::Count { column: None } => f.write_str("count(*)"),
+            Self::Count { column: Some(column) } => write!(f, "count({})", name(column)),
+            Self::Average { column } => write!(f, "avg({})", name(column)),
+            Self::Ratio { numerator, denominator } => {
+                write!(f, "ratio({}, {})", name(numerator), name(denominator))
+            }
+            Self::Quantile { column, rank: 0.5 } => write!(f, "median({})", name(column)),
+            Self::Quantile { column, rank } => write!(f, "quantile({}, {rank})", name(column)),
+            Self::Deviation { column } => write!(f, "stddev({})", name(column)),
+            Self::Variance { column } => write!(f, "variance({})", name(column)),
+            Self::Minimum { column } => write!(f, "min({})", name(column)),
+            Self::Maximum { column } => write!(f, "max({})", name(column)),
+            Self::Distinct { column } => write!(f, "count(distinct {})", name(column)),
+            Self::Top { ranks, column } => write!(f, "top({ranks}, {})", name(column)),
+        }
+    }
+}
+
+/// Writes the function in words, such as `avg(dep_delay)`.
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, false)
+    }
+}
+
 impl Query {
     /// Whether there is no answer without the number of messages that a stratum with these totals
     /// sent: of sums, rankings and counts, but for the number of all rows that the totals state.
     /// Others then weight strata by what arrived.
     pub fn needs_messages_sent(&self, totals: Option<Totals>) -> bool {
         let states_rows = totals.is_some_and(|totals| totals.records.is_some());
-        match self.function {
-            Function::Count { column: None } => self.by.is_some() || !states_rows,
+        let is_of_all = self.by.is_empty() && self.filter.is_none();
+        self.functions.iter().any(|function| match function {
+            Function::Count { column: None } => !is_of_all || !states_rows,
             Function::Sum { .. } | Function::Count { .. } | Function::Top { .. } => true,
-            Function::Average { .. } | Function::Ratio { .. } | Function::Quantile { .. } => false,
-        }
+            _ => false,
+        })
     }
 }
 
-/// Writes a query that parses to the same.
+/// Writes a query that parses to the same: in words, or in SQL if it has a condition or several
+/// functions.
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.function {
-            Function::Sum { column } => write!(f, "sum({})", parse::Name(column))?,
-            Function::Count { column: None } => f.write_str("count(*)")?,
-            Function::Count { column: Some(column) } => {
-                write!(f, "count({})", parse::Name(column))?
-            }
-            Function::Average { column } => write!(f, "avg({})", parse::Name(column))?,
-            Function::Ratio { numerator, denominator } => {
-                write!(f, "ratio({}, {})", parse::Name(numerator), parse::Name(denominator))?;
-            }
-            Function::Quantile { column, rank } => {
-                write!(f, "quantile({}, {rank})", parse::Name(column))?;
-            }
-            Function::Top { ranks, column } => write!(f, "top({ranks}, {})", parse::Name(column))?,
+        let is_sql = self.filter.is_some() || self.functions.len() != 1;
+        f.write_str(if is_sql { "SELECT " } else { "" })?;
+        for (at, function) in self.functions.iter().enumerate() {
+            f.write_str(if at > 0 { ", " } else { "" })?;
+            function.write(f, is_sql)?;
         }
-        self.by.as_deref().map_or(Ok(()), |by| write!(f, " by {}", parse::Name(by)))
+        if let Some(filter) = &self.filter {
+            write!(f, " WHERE {filter}")?;
+        }
+        for (at, column) in self.by.iter().enumerate() {
+            match (at, is_sql) {
+                (0, true) => write!(f, " GROUP BY {}", SqlName(column))?,
+                (0, false) => write!(f, " by {}", Name(column))?,
+                (_, true) => write!(f, ", {}", SqlName(column))?,
+                (_, false) => write!(f, ", {}", Name(column))?,
+            }
+        }
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
-//! The records of a message: what a query takes from each row of text.
+//! The records of a message: what the functions of a query take from each row of text.
 
-use super::{Function, Query};
+use super::{Condition, Function, Query, condition::Values, names::join};
 use crate::QueryError;
 use std::marker::PhantomData;
 
@@ -21,30 +21,53 @@ impl<S: AsRef<str>> Row for [S] {
     }
 }
 
-/// The two numbers of a record; `None` if the row lacks one.
-pub(super) type Numbers = Option<(f64, f64)>;
+/// The values that a function takes from a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken<'row> {
+    /// The denominator of a ratio, or one.
+    pub x: f64,
+    pub y: f64,
+    /// The column as a text.
+    pub text: &'row str,
+}
+
+impl Taken<'_> {
+    /// One record.
+    const ONE: Self = Self { x: 1.0, y: 1.0, text: "" };
+}
 
 /// The records of one message. They are gone through one by one, so that a message of many short
 /// rows takes no more memory than its text.
 pub(super) trait Records {
-    /// Calls `on` with each record: its key, and its numbers. The first error ends it.
+    /// Calls `on` with each record: its key, the number of a function of the query, and what that
+    /// function takes from the row; `None` if the row lacks it. The first error ends it.
     fn each(
         &mut self,
-        on: impl FnMut(&str, Numbers) -> Result<(), QueryError>,
+        on: impl FnMut(&str, usize, Option<Taken<'_>>) -> Result<(), QueryError>,
     ) -> Result<(), QueryError>;
 
     /// The rows that `each` went through last.
-    fn counted(&self) -> Counted;
+    fn counted(&self) -> &Counted;
+
+    /// Whether `each` may be called again, for the same records.
+    fn is_repeatable(&self) -> bool;
 }
 
-/// The rows of messages, and the values of the column that `count(column)` counts. `NA` and `null`
-/// are missing among numbers, and may be values among text.
-#[derive(Clone, Copy, Debug, Default)]
+/// The rows of messages, and the values of the columns of text that are counted.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Counted {
     /// All rows, with and without values.
     pub rows: u64,
-    /// Rows that lack one of the query's numbers.
+    /// Those that meet the condition and lack one of the query's numbers.
     pub missing: u64,
+    /// Those of each function.
+    pub texts: Vec<Texts>,
+}
+
+/// The values of a column that `count(column)` counts. `NA` and `null` are missing among numbers,
+/// and may be values among text.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Texts {
     /// Rows with a word for a missing value.
     pub na_rows: u64,
     /// A value is no number.
@@ -52,9 +75,14 @@ pub(super) struct Counted {
 }
 
 impl Counted {
+    /// Of no rows.
+    pub fn of(columns: &Columns) -> Self {
+        Self { texts: vec![Texts::default(); columns.functions.len()], ..Self::default() }
+    }
+}
+
+impl Texts {
     pub fn add(&mut self, other: Self) {
-        self.rows += other.rows;
-        self.missing += other.missing;
         self.na_rows += other.na_rows;
         self.has_text |= other.has_text;
     }
@@ -72,20 +100,33 @@ impl Counted {
 /// The columns of a query, and what it takes from them.
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
-    key: Option<Column>,
-    /// The denominator of a ratio.
-    x: Option<Column>,
-    y: Option<Column>,
-    /// `count(column)` takes text as well.
-    is_count: bool,
+    keys: Vec<Column>,
+    filter: Option<Condition<Column>>,
+    functions: Vec<Of>,
     /// A row without the key of a ranking has no part in it.
     needs_key: bool,
+    /// All columns above, in order and each once.
+    all: Vec<Column>,
     /// The number of the table's columns.
     len: usize,
 }
 
+/// What a function takes.
 #[derive(Clone, Debug)]
-struct Column {
+enum Of {
+    /// The row.
+    Row,
+    Number(Column),
+    /// Any value.
+    Text(Column),
+    Ratio {
+        x: Column,
+        y: Column,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Column {
     name: String,
     position: usize,
 }
@@ -94,26 +135,42 @@ impl Columns {
     /// # Errors
     /// The table lacks a column of the query.
     pub fn new<S: AsRef<str>>(query: &Query, columns: &[S]) -> Result<Self, QueryError> {
-        let find = |name: &String| find(columns, name);
-        let (x, y) = match &query.function {
-            Function::Sum { column } | Function::Average { column } => (None, Some(column)),
-            Function::Count { column } => (None, column.as_ref()),
-            Function::Quantile { column, .. } => (None, Some(column)),
-            Function::Ratio { numerator, denominator } => (Some(denominator), Some(numerator)),
-            Function::Top { .. } => (None, None),
+        let mut all = Vec::new();
+        let mut find = |name: &String| {
+            let column = find(columns, name)?;
+            all.push(column.clone());
+            Ok(column)
         };
-        let key = match &query.function {
+        let mut of = |function: &Function| {
+            Ok::<_, QueryError>(match function {
+                Function::Count { column: None } | Function::Top { .. } => Of::Row,
+                Function::Count { column: Some(column) } | Function::Distinct { column } => {
+                    Of::Text(find(column)?)
+                }
+                Function::Ratio { numerator, denominator } => {
+                    Of::Ratio { x: find(denominator)?, y: find(numerator)? }
+                }
+                Function::Sum { column }
+                | Function::Average { column }
+                | Function::Quantile { column, .. }
+                | Function::Deviation { column }
+                | Function::Variance { column }
+                | Function::Minimum { column }
+                | Function::Maximum { column } => Of::Number(find(column)?),
+            })
+        };
+        let functions = query.functions.iter().map(&mut of).collect::<Result<Vec<_>, _>>()?;
+        let ranked = query.functions.iter().filter_map(|function| match function {
             Function::Top { column, .. } => Some(column),
-            _ => query.by.as_ref(),
-        };
-        Ok(Self {
-            key: key.map(find).transpose()?,
-            x: x.map(find).transpose()?,
-            y: y.map(find).transpose()?,
-            is_count: matches!(query.function, Function::Count { .. }),
-            needs_key: matches!(query.function, Function::Top { .. }),
-            len: columns.len(),
-        })
+            _ => None,
+        });
+        let keys = ranked.chain(&query.by).map(&mut find).collect::<Result<Vec<_>, _>>()?;
+        let filter = query.filter.as_ref();
+        let filter = filter.map(|filter| filter.with_columns(&mut find, 0)).transpose()?;
+        all.sort_by_key(|column| column.position);
+        all.dedup_by_key(|column| column.position);
+        let needs_key = query.functions.iter().any(|one| matches!(one, Function::Top { .. }));
+        Ok(Self { keys, filter, functions, needs_key, all, len: columns.len() })
     }
 
     /// The number of the table's columns.
@@ -121,35 +178,88 @@ impl Columns {
         self.len
     }
 
-    /// The positions of the columns, in no particular order.
+    /// The positions of the columns, in order and each once.
     pub fn positions(&self) -> impl Iterator<Item = usize> {
-        [&self.key, &self.x, &self.y].into_iter().flatten().map(|column| column.position)
+        self.all.iter().map(|column| column.position)
     }
 
-    /// The key and the numbers of a row; `None` for a row that has no part in the answer.
-    pub fn record<'row, R: Row + ?Sized>(
+    /// Calls `on` as [`Records::each`] does, for the functions in which a row has a part. `key` is
+    /// memory for keys of several columns.
+    pub fn record<R: Row + ?Sized>(
         &self,
-        row: &'row R,
+        row: &R,
         counted: &mut Counted,
-    ) -> Result<Option<(&'row str, Numbers)>, QueryError> {
-        let Self { key, x, y, .. } = self;
-        let mut number = |column: &Option<Column>| match column {
-            Some(column) if self.is_count => {
-                Ok(Some(1.0).filter(|_| counted.note(column.of(row).unwrap_or_default())))
-            }
-            Some(column) => column.number(row),
-            None => Ok(Some(1.0)),
-        };
-        if let Some(short) = [key, x, y].into_iter().flatten().find(|c| c.of(row).is_none()) {
+        key: &mut String,
+        mut on: impl FnMut(&str, usize, Option<Taken<'_>>) -> Result<(), QueryError>,
+    ) -> Result<(), QueryError> {
+        if let Some(short) = self.all.iter().find(|column| column.position >= row.len()) {
             return Err(QueryError::Row { found: row.len(), column: short.name.clone() });
         }
-        let numbers = number(x)?.zip(number(y)?);
         counted.rows += 1;
-        counted.missing += u64::from(numbers.is_none());
-        let has_no_part = numbers.is_none() && key.is_none();
-        let key = key.as_ref().and_then(|column| column.of(row)).unwrap_or_default();
-        let lacks_key = self.needs_key && key.trim().is_empty();
-        Ok(Some((key, numbers)).filter(|_| !(has_no_part || lacks_key)))
+        if let Some(filter) = &self.filter
+            && filter.holds(&Filtered(row))? != Some(true)
+        {
+            return Ok(());
+        }
+        let key = match &self.keys[..] {
+            [] => "",
+            [one] => one.of(row).unwrap_or_default(),
+            several => {
+                join(several.iter().map(|column| column.of(row).unwrap_or_default()), key);
+                key
+            }
+        };
+        if self.needs_key && key.trim().is_empty() {
+            return Ok(());
+        }
+        let mut is_whole = true;
+        for (at, of) in self.functions.iter().enumerate() {
+            let taken = of.take(row, &mut counted.texts[at])?;
+            is_whole &= taken.is_some();
+            if taken.is_some() || !self.keys.is_empty() {
+                on(key, at, taken)?;
+            }
+        }
+        counted.missing += u64::from(!is_whole);
+        Ok(())
+    }
+}
+
+impl Of {
+    fn take<'row, R: Row + ?Sized>(
+        &self,
+        row: &'row R,
+        texts: &mut Texts,
+    ) -> Result<Option<Taken<'row>>, QueryError> {
+        Ok(match self {
+            Self::Row => Some(Taken::ONE),
+            Self::Number(column) => column.number(row)?.map(|y| Taken { y, ..Taken::ONE }),
+            Self::Text(column) => {
+                let text = column.of(row).unwrap_or_default();
+                texts.note(text).then_some(Taken { text, ..Taken::ONE })
+            }
+            Self::Ratio { x, y } => {
+                let numbers = x.number(row)?.zip(y.number(row)?);
+                numbers.map(|(x, y)| Taken { x, y, ..Taken::ONE })
+            }
+        })
+    }
+}
+
+/// A row to which a condition applies.
+struct Filtered<'a, R: ?Sized>(&'a R);
+
+impl<R: Row + ?Sized> Values<Column> for Filtered<'_, R> {
+    fn number(&self, column: &Column) -> Result<Option<f64>, QueryError> {
+        column.number(self.0)
+    }
+
+    fn text(&self, column: &Column) -> Option<&str> {
+        column.of(self.0).filter(|text| !text.trim().is_empty())
+    }
+
+    fn is_null(&self, column: &Column) -> bool {
+        column.of(self.0).is_none_or(is_missing)
     }
 }
 
@@ -203,12 +313,6 @@ impl Column {
     }
 }
 
-/// The records of rows that were read.
-pub(super) struct Kept {
-    records: Vec<(String, Numbers)>,
-    counted: Counted,
-}
-
 /// The records of rows that come once.
 pub(super) struct Once<'a, I, S> {
     columns: &'a Columns,
@@ -224,17 +328,7 @@ where
     S: AsRef<str>,
 {
     pub fn new(columns: &'a Columns, rows: I) -> Self {
-        Self { columns, rows, counted: Counted::default(), _value: PhantomData }
-    }
-
-    /// The records, to be gone through several times.
-    pub fn kept(mut self) -> Result<Kept, QueryError> {
-        let mut records = Vec::new();
-        self.each(|key, numbers| {
-            records.push((key.to_owned(), numbers));
-            Ok(())
-        })?;
-        Ok(Kept { records, counted: self.counted })
+        Self { columns, rows, counted: Counted::of(columns), _value: PhantomData }
     }
 }
 
@@ -246,30 +340,20 @@ where
 {
     fn each(
         &mut self,
-        mut on: impl FnMut(&str, Numbers) -> Result<(), QueryError>,
+        mut on: impl FnMut(&str, usize, Option<Taken<'_>>) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
+        let mut key = String::new();
         for row in self.rows.by_ref() {
-            if let Some((key, numbers)) = self.columns.record(row.as_ref(), &mut self.counted)? {
-                on(key, numbers)?;
-            }
+            self.columns.record(row.as_ref(), &mut self.counted, &mut key, &mut on)?;
         }
         Ok(())
     }
 
-    fn counted(&self) -> Counted {
-        self.counted
-    }
-}
-
-impl Records for Kept {
-    fn each(
-        &mut self,
-        mut on: impl FnMut(&str, Numbers) -> Result<(), QueryError>,
-    ) -> Result<(), QueryError> {
-        self.records.iter().try_for_each(|(key, numbers)| on(key, *numbers))
+    fn counted(&self) -> &Counted {
+        &self.counted
     }
 
-    fn counted(&self) -> Counted {
-        self.counted
+    fn is_repeatable(&self) -> bool {
+        false
     }
 }

@@ -26,6 +26,7 @@ fn set_sent(answers: &mut Answers, stratum: u32, sent: u32) {
         Answers::Sample(sample) => sample.set_messages_sent(stratum, sent.into()),
         Answers::Keys(by) => by.set_messages_sent(stratum, sent.into()),
         Answers::Quantiles(quantiles) => quantiles.set_messages_sent(stratum, sent.into()),
+        Answers::Query(answering) => answering.set_messages_sent(stratum, sent.into()),
     };
     set.expect("the number of the job");
 }
@@ -35,6 +36,7 @@ fn set_delivery(answers: &mut Answers, stratum: u32, delivery: &Delivery) {
         Answers::Sample(sample) => sample.set_delivery(stratum, delivery),
         Answers::Keys(by) => by.set_delivery(stratum, delivery),
         Answers::Quantiles(quantiles) => quantiles.set_delivery(stratum, delivery),
+        Answers::Query(answering) => answering.set_delivery(stratum, delivery),
     };
     set.expect("few strata");
 }

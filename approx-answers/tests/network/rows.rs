@@ -64,7 +64,7 @@ const EMAX: Row = Row { messages: 1_000, end: End::Emax(0.02), ..PLAIN };
 const KEY: u32 = 4;
 
 /// All rows, in the order of the table.
-pub const ROWS: [Row; 26] = [
+pub const ROWS: [Row; 32] = [
     Row { name: "sum_shuffled", question: Question::Sum, ..PLAIN },
     Row { name: "mean_shuffled", ..DROPS },
     Row { name: "mean_shuffled_low_msr", end: End::Msr(0.3), ..PLAIN },
@@ -91,6 +91,42 @@ pub const ROWS: [Row; 26] = [
         senders: 4,
         end: End::Msr(0.95),
         ..DROPS
+    },
+    Row { name: "stddev_shuffled", question: Question::Query("stddev(y)", &[]), ..PLAIN },
+    Row {
+        name: "variance_shuffled_senders",
+        question: Question::Query("variance(y)", &[]),
+        senders: 4,
+        end: End::Msr(0.95),
+        ..DROPS
+    },
+    Row {
+        name: "stddev_by_key_shuffled_low_msr",
+        question: Question::Query("stddev(y) by key", &["1"]),
+        end: End::Msr(0.3),
+        ..PLAIN
+    },
+    Row {
+        name: "mean_where_shuffled",
+        question: Question::Query("SELECT avg(y) WHERE x > 2.5 AND key <> '0'", &[]),
+        ..PLAIN
+    },
+    Row {
+        name: "count_where_by_two_keys_shuffled",
+        question: Question::Query(
+            "SELECT count(*) WHERE y BETWEEN 10 AND 30 GROUP BY key, size",
+            &["1", "small"],
+        ),
+        ..DROPS
+    },
+    Row {
+        name: "sum_where_by_two_keys_shuffled_low_msr",
+        question: Question::Query(
+            "SELECT sum(y), count(*) WHERE y > 12 GROUP BY size, key",
+            &["large", "1"],
+        ),
+        end: End::Msr(0.3),
+        ..PLAIN
     },
     Row { name: "mean_in_time", ..TREND },
     Row {

@@ -37,17 +37,18 @@ pub struct Args {
     /// Write messages one after the other, without a line feed after each
     #[arg(long)]
     raw: bool,
-    /// Answer a query of CSV records instead of writing messages: sum, avg, count, ratio, median,
-    /// quantile or top of columns, such as 'avg(dep_delay) by carrier'. Needs --csv here and at
-    /// the senders
+    /// Answer a query of CSV records instead of writing messages, such as 'avg(dep_delay) by
+    /// carrier' or 'SELECT avg(x), count(*) WHERE y > 3 GROUP BY a, b'. The functions are sum, avg,
+    /// count, ratio, stddev, variance, median, quantile, min, max, count(distinct) and top. Needs
+    /// --csv here and at the senders
     #[arg(long, value_name = "QUERY", requires = "csv")]
     query: Option<Query>,
     /// The messages are CSV records, from `atp-user send --csv`. The output is a CSV file: the
     /// header first, no line feeds between messages, and without the sender's totals
     #[arg(long)]
     csv: bool,
-    /// The accepted relative error of the query's answer, or of each key's: how far its interval
-    /// reaches to the farther side. The receiver then asks the senders for as much as it needs, or
+    /// The accepted relative error of the query's answer, or of each function's and key's: how far
+    /// its interval reaches to the farther side. The receiver then asks the senders for as much as it needs, or
     /// for the end. The exit code is 3 if a warning or a left-out message puts the answer in doubt,
     /// and 4 if the error isn't met
     #[arg(long, value_name = "SHARE", requires = "query", value_parser = accepted_error)]
@@ -142,6 +143,10 @@ struct SenderReport {
 
 /// Receives until the senders have finished and prints a report.
 pub fn main(args: Args) -> Result<()> {
+    let mut functions = args.query.iter().flat_map(|query| &query.functions);
+    if let (Some(bound), Some(_)) = (functions.find(|one| one.is_bound()), args.emax) {
+        bail!("{bound} has no interval, which --emax could bound: leave out one of both");
+    }
     let mut live = args
         .query
         .clone()

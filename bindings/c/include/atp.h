@@ -404,6 +404,24 @@ typedef enum atp_plan_reason {
 } atp_plan_reason;
 
 /**
+ * What an answer without an interval says of all rows: it is a number of those that arrived.
+ */
+typedef enum atp_bound {
+  /**
+   * The answer has an interval, or all messages arrived.
+   */
+  ATP_BOUND_NONE = 0,
+  /**
+   * The answer of all rows is as large, or larger.
+   */
+  ATP_BOUND_AT_LEAST = 1,
+  /**
+   * The answer of all rows is as small, or smaller.
+   */
+  ATP_BOUND_AT_MOST = 2,
+} atp_bound;
+
+/**
  * An address and a port. Its layout never changes.
  */
 typedef struct atp_address {
@@ -465,6 +483,15 @@ typedef struct atp_answers {
    * fair sample.
    */
   uint64_t keys_seen_from;
+  /**
+   * The query's functions, such as avg(dep_delay): atp_estimate.function is an index in them.
+   * Valid until atp_answers_free.
+   */
+  const char *const *functions;
+  /**
+   * The number of the query's functions.
+   */
+  size_t functions_len;
 } atp_answers;
 
 /**
@@ -476,8 +503,8 @@ typedef struct atp_estimate {
    */
   size_t struct_size;
   /**
-   * The row's key, in UTF-8 with a 0 at its end. Null without `by`. Valid until
-   * atp_answers_free.
+   * The row's key, in UTF-8 with a 0 at its end. Null without `by`. The values of several columns
+   * have commas between them: atp_answers_key has each one. Valid until atp_answers_free.
    */
   const char *key;
   /**
@@ -517,9 +544,9 @@ typedef struct atp_estimate {
    */
   uint32_t messages_sent_known;
   /**
-   * 0.
+   * The function of the answer: an index in atp_answers.functions.
    */
-  uint32_t reserved;
+  uint32_t function;
   /**
    * Reasons to doubt the interval: sentences that name the remedy. Valid until
    * atp_answers_free.
@@ -529,6 +556,14 @@ typedef struct atp_estimate {
    * The number of these warnings.
    */
   size_t warnings_len;
+  /**
+   * An atp_bound, of a minimum, a maximum or a number of different values.
+   */
+  uint32_t bound;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
 } atp_estimate;
 
 /**
@@ -1466,8 +1501,8 @@ extern "C" {
 enum atp_status atp_address_text(const struct atp_address *address, char *text, size_t len);
 
 /**
- * The row at `index`: in the order of the keys, or the largest first for `top`. A key without an
- * answer, such as a mean of no values, has no row. ATP_ERROR_ARGUMENT if there is no such row.
+ * The row at `index`: in the order of the keys and, for each key, of the query's functions; or the
+ * largest first for `top`. A function without an answer, such as a mean of no values, has no row. ATP_ERROR_ARGUMENT if there is no such row.
  *
  * # Safety
  * Pointers are null or as they say.
@@ -1477,7 +1512,21 @@ enum atp_status atp_answers_row(const struct atp_answers *answers,
                                 struct atp_estimate *row);
 
 /**
- * The answer over all keys of a sum, count, mean or ratio, at the confidence of the rows.
+ * The value of a column of the key of the row at `index`, in the order of the query's columns, in
+ * UTF-8 with a 0 at its end. Valid until atp_answers_free. ATP_ERROR_ARGUMENT if there is no such
+ * row or column.
+ *
+ * # Safety
+ * `answers` is null or as it says; other pointers are null or writable.
+ */
+enum atp_status atp_answers_key(const struct atp_answers *answers,
+                                size_t index,
+                                size_t column,
+                                const char **key,
+                                size_t *key_len);
+
+/**
+ * The answer over all keys of the first function, a sum, count, mean or ratio, at the confidence of the rows.
  * ATP_ERROR_NO_ANSWER for other functions.
  *
  * # Safety
@@ -1784,7 +1833,10 @@ enum atp_status atp_receiver_options_init(struct atp_receiver_options *options, 
  * Opens a query such as "avg(dep_delay) by carrier" of a table with the columns that `header`
  * names: one line of CSV. `options` may be null: all defaults.
  *
- * The functions are sum, count, avg, ratio, quantile, median and top; all but top take `by`.
+ * The functions are sum, count, avg, ratio, stddev, variance, quantile, median, min, max,
+ * count(distinct) and top; all but top take `by`. In SQL, such as
+ * "SELECT avg(x), count(*) WHERE y > 3 GROUP BY a, b", a query has several functions and a
+ * condition.
  * ATP_ERROR_QUERY if the text is no query, or the table lacks one of its columns.
  *
  * # Safety

@@ -1,12 +1,13 @@
 //! Answers of queries, as structures of C, and the memory behind them.
 
 use crate::{
+    answers::atp_bound::{ATP_BOUND_AT_LEAST, ATP_BOUND_AT_MOST, ATP_BOUND_NONE},
     sender::element,
-    sized::{self, Out, SizeFirst},
+    sized::{self, Out, SizeFirst, put},
     status::{Failure, Outcome, atp_status, atp_status::ATP_ERROR_NO_ANSWER, call_once},
     table::Table,
 };
-use approx_answers::{AnswerError, Answers, Estimate, Warning};
+use approx_answers::{AnswerError, Answers, Bound, Estimate};
 use std::{
     ffi::{CString, c_char},
     ptr::null,
@@ -38,6 +39,23 @@ pub struct atp_answers {
     /// beyond the limit, the number of messages sent isn't known, or those that arrived may be no
     /// fair sample.
     pub keys_seen_from: u64,
+    /// The query's functions, such as avg(dep_delay): atp_estimate.function is an index in them.
+    /// Valid until atp_answers_free.
+    pub functions: *const *const c_char,
+    /// The number of the query's functions.
+    pub functions_len: usize,
+}
+
+/// What an answer without an interval says of all rows: it is a number of those that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum atp_bound {
+    /// The answer has an interval, or all messages arrived.
+    ATP_BOUND_NONE = 0,
+    /// The answer of all rows is as large, or larger.
+    ATP_BOUND_AT_LEAST = 1,
+    /// The answer of all rows is as small, or smaller.
+    ATP_BOUND_AT_MOST = 2,
 }
 
 /// An answer, and the interval that contains the true one with the query's confidence.
@@ -46,8 +64,8 @@ pub struct atp_answers {
 pub struct atp_estimate {
     /// The size of the structure.
     pub struct_size: usize,
-    /// The row's key, in UTF-8 with a 0 at its end. Null without `by`. Valid until
-    /// atp_answers_free.
+    /// The row's key, in UTF-8 with a 0 at its end. Null without `by`. The values of several columns
+    /// have commas between them: atp_answers_key has each one. Valid until atp_answers_free.
     pub key: *const c_char,
     /// The bytes of the key, without the 0 at its end.
     pub key_len: usize,
@@ -67,16 +85,20 @@ pub struct atp_estimate {
     pub messages_sent: u64,
     /// 1 if the number of messages that were sent is known.
     pub messages_sent_known: u32,
-    /// 0.
-    pub reserved: u32,
+    /// The function of the answer: an index in atp_answers.functions.
+    pub function: u32,
     /// Reasons to doubt the interval: sentences that name the remedy. Valid until
     /// atp_answers_free.
     pub warnings: *const *const c_char,
     /// The number of these warnings.
     pub warnings_len: usize,
+    /// An atp_bound, of a minimum, a maximum or a number of different values.
+    pub bound: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
-// SAFETY: repr(C), begins with its size, and holds numbers and a pointer only.
+// SAFETY: repr(C), begins with its size, and holds numbers and pointers only.
 unsafe impl SizeFirst for atp_answers {
     const NAME: &'static str = "atp_answers";
     /// Without `memory` nobody could free the answers.
@@ -92,6 +114,8 @@ unsafe impl SizeFirst for atp_answers {
             is_ranking: 0,
             separates: 0,
             keys_seen_from: u64::MAX,
+            functions: null(),
+            functions_len: 0,
         }
     }
 }
@@ -113,9 +137,11 @@ unsafe impl SizeFirst for atp_estimate {
             messages: 0,
             messages_sent: 0,
             messages_sent_known: 0,
-            reserved: 0,
+            function: 0,
             warnings: null(),
             warnings_len: 0,
+            bound: ATP_BOUND_NONE as u32,
+            reserved: 0,
         }
     }
 }
@@ -126,11 +152,14 @@ struct Kept {
     overall: Result<Option<Row>, AnswerError>,
     /// The warnings of all rows together.
     _warnings: Texts,
+    _functions: Texts,
 }
 
 struct Row {
-    /// With a 0 at its end. A key may hold others.
+    /// The key, and the values of its columns, each with a 0 at its end. They may hold others.
     key: Option<Box<[u8]>>,
+    columns: Vec<Box<[u8]>>,
+    function: usize,
     estimate: Estimate,
     warnings: Texts,
 }
@@ -147,19 +176,21 @@ unsafe impl Send for Texts {}
 unsafe impl Sync for Texts {}
 
 impl Texts {
-    fn of(warnings: &[Warning]) -> Self {
-        // A warning has numbers and no other texts, and so no 0.
-        let text = |warning: &Warning| CString::new(warning.to_string()).unwrap_or_default();
-        let texts: Vec<CString> = warnings.iter().map(text).collect();
+    fn of<T: ToString>(texts: &[T]) -> Self {
+        // A 0 would end the text.
+        let text = |text: &T| CString::new(text.to_string().replace('\0', " ")).unwrap_or_default();
+        let texts: Vec<CString> = texts.iter().map(text).collect();
         Self { pointers: texts.iter().map(|text| text.as_ptr()).collect(), _texts: texts }
     }
 }
 
 impl Row {
-    fn new(key: Option<String>, estimate: Estimate) -> Self {
-        let key = key.map(|key| [key.as_bytes(), &[0]].concat().into());
-        let warnings = Texts::of(&estimate.warnings);
-        Self { key, estimate, warnings }
+    fn new(row: approx_answers::Row) -> Self {
+        let bytes = |text: &String| -> Box<[u8]> { [text.as_bytes(), &[0]].concat().into() };
+        let key = (!row.key.is_empty()).then(|| bytes(&row.key_text()));
+        let columns = row.key.iter().map(bytes).collect();
+        let warnings = Texts::of(&row.estimate.warnings);
+        Self { key, columns, function: row.function, estimate: row.estimate, warnings }
     }
 
     fn to_c(&self) -> atp_estimate {
@@ -177,8 +208,14 @@ impl Row {
             messages,
             messages_sent: sent.unwrap_or_default(),
             messages_sent_known: sent.is_some().into(),
+            function: self.function as u32,
             warnings: self.warnings.pointers.as_ptr(),
             warnings_len: self.warnings.pointers.len(),
+            bound: match self.estimate.bound() {
+                None => ATP_BOUND_NONE,
+                Some(Bound::AtLeast) => ATP_BOUND_AT_LEAST,
+                Some(Bound::AtMost) => ATP_BOUND_AT_MOST,
+            } as u32,
             ..atp_estimate::initial()
         }
     }
@@ -186,19 +223,26 @@ impl Row {
 
 /// The answers as C has them, with the answer over all keys.
 pub fn to_c(answers: Answers, overall: Result<Option<Estimate>, AnswerError>) -> atp_answers {
-    let Answers { rows, separates, keys_seen_from, warnings, .. } = answers;
-    let rows: Vec<Row> = rows.into_iter().map(|(key, answer)| Row::new(key, answer)).collect();
-    let overall = overall.map(|answer| answer.map(|answer| Row::new(None, answer)));
-    let (rows_len, warnings) = (rows.len(), Texts::of(&warnings));
+    let Answers { rows, functions, separates, keys_seen_from, warnings, .. } = answers;
+    let rows: Vec<Row> = rows.into_iter().map(Row::new).collect();
+    let of_all =
+        |estimate| Row::new(approx_answers::Row { key: Vec::new(), function: 0, estimate });
+    let overall = overall.map(|answer| answer.map(of_all));
+    let rows_len = rows.len();
+    let (warnings, functions) = (Texts::of(&warnings), Texts::of(&functions));
     let (at, warnings_len) = (warnings.pointers.as_ptr(), warnings.pointers.len());
+    let (functions_at, functions_len) = (functions.pointers.as_ptr(), functions.pointers.len());
+    let kept = Kept { rows, overall, _warnings: warnings, _functions: functions };
     atp_answers {
-        memory: ANSWERS.add(Kept { rows, overall, _warnings: warnings }),
+        memory: ANSWERS.add(kept),
         rows_len,
         warnings: at,
         warnings_len,
         is_ranking: separates.is_some().into(),
         separates: separates.unwrap_or_default().into(),
         keys_seen_from: keys_seen_from.unwrap_or(u64::MAX),
+        functions: functions_at,
+        functions_len,
         ..atp_answers::initial()
     }
 }
@@ -212,8 +256,8 @@ unsafe fn memory_of(answers: *const atp_answers) -> Outcome<u64> {
     Ok(unsafe { sized::read(answers) }?.memory)
 }
 
-/// The row at `index`: in the order of the keys, or the largest first for `top`. A key without an
-/// answer, such as a mean of no values, has no row. ATP_ERROR_ARGUMENT if there is no such row.
+/// The row at `index`: in the order of the keys and, for each key, of the query's functions; or the
+/// largest first for `top`. A function without an answer, such as a mean of no values, has no row. ATP_ERROR_ARGUMENT if there is no such row.
 ///
 /// # Safety
 /// Pointers are null or as they say.
@@ -231,7 +275,35 @@ pub unsafe extern "C" fn atp_answers_row(
     })
 }
 
-/// The answer over all keys of a sum, count, mean or ratio, at the confidence of the rows.
+/// The value of a column of the key of the row at `index`, in the order of the query's columns, in
+/// UTF-8 with a 0 at its end. Valid until atp_answers_free. ATP_ERROR_ARGUMENT if there is no such
+/// row or column.
+///
+/// # Safety
+/// `answers` is null or as it says; other pointers are null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atp_answers_key(
+    answers: *const atp_answers,
+    index: usize,
+    column: usize,
+    key: *mut *const c_char,
+    key_len: *mut usize,
+) -> atp_status {
+    call_once(|| {
+        // SAFETY: the caller promises the structure.
+        let memory = unsafe { memory_of(answers) }?;
+        let kept = ANSWERS.find(memory)?;
+        let value = element(&element(&kept.rows, index, "row")?.columns, column, "column")?;
+        // SAFETY: the caller promises it.
+        unsafe {
+            put(key, value.as_ptr().cast());
+            put(key_len, value.len() - 1);
+        }
+        Ok(())
+    })
+}
+
+/// The answer over all keys of the first function, a sum, count, mean or ratio, at the confidence of the rows.
 /// ATP_ERROR_NO_ANSWER for other functions.
 ///
 /// # Safety

@@ -204,7 +204,10 @@ fn with<T>(query: atp_query, work: impl FnOnce(&mut Asked) -> Outcome<T>) -> Out
 /// Opens a query such as "avg(dep_delay) by carrier" of a table with the columns that `header`
 /// names: one line of CSV. `options` may be null: all defaults.
 ///
-/// The functions are sum, count, avg, ratio, quantile, median and top; all but top take `by`.
+/// The functions are sum, count, avg, ratio, stddev, variance, quantile, median, min, max,
+/// count(distinct) and top; all but top take `by`. In SQL, such as
+/// "SELECT avg(x), count(*) WHERE y > 3 GROUP BY a, b", a query has several functions and a
+/// condition.
 /// ATP_ERROR_QUERY if the text is no query, or the table lacks one of its columns.
 ///
 /// # Safety

@@ -57,6 +57,38 @@ static void complete(void) {
     CHECK(atp_answers_free(&copy) == ATP_ERROR_HANDLE);
 }
 
+/* Several functions of several keys, of the rows that match: a row for each key and function. */
+static void of_sql(void) {
+    const char *text = "SELECT max(value), count(*) WHERE value > 1 GROUP BY key, value";
+    atp_query query = open_query(text, NULL);
+    CHECK(atp_query_set_messages_sent(query, 0, 2) == ATP_OK);
+    add(query, 0, "a,2\na,1\n\"b,c\",3\n");
+    atp_answers answers;
+    ATP_INIT(&answers);
+    CHECK(atp_query_answers(query, &answers) == ATP_OK);
+    CHECK(answers.rows_len == 4 && answers.functions_len == 2);
+    CHECK(strcmp(answers.functions[1], "count(*)") == 0);
+    atp_estimate row;
+    ATP_INIT(&row);
+    CHECK(atp_answers_row(&answers, 2, &row) == ATP_OK && row.function == 0);
+    CHECK(row.value == 3 && row.bound == ATP_BOUND_AT_LEAST && isinf(row.high));
+    CHECK(strcmp(row.key, "b,c, 3") == 0);
+    const char *key = NULL;
+    size_t key_len = 0;
+    CHECK(atp_answers_key(&answers, 2, 0, &key, &key_len) == ATP_OK);
+    CHECK(strcmp(key, "b,c") == 0 && key_len == 3);
+    CHECK(atp_answers_key(&answers, 2, 1, &key, NULL) == ATP_OK && strcmp(key, "3") == 0);
+    CHECK(atp_answers_key(&answers, 2, 2, &key, &key_len) == ATP_ERROR_ARGUMENT);
+    CHECK(atp_answers_key(&answers, 4, 0, &key, &key_len) == ATP_ERROR_ARGUMENT);
+    CHECK(atp_answers_row(&answers, 3, &row) == ATP_OK && row.function == 1);
+    CHECK(row.value == 2 && row.bound == ATP_BOUND_NONE);
+    CHECK(atp_answers_free(&answers) == ATP_OK && atp_query_free(query) == ATP_OK);
+    atp_query none;
+    CHECK(atp_query_open("SELECT avg(value) ORDER BY key", HEADER, strlen(HEADER), NULL, &none) ==
+          ATP_ERROR_QUERY);
+    CHECK(strstr(atp_last_error(), "ORDER BY isn't supported") != NULL);
+}
+
 /* A part of the messages: intervals, and the warnings that belong to them. */
 static void sampled(void) {
     atp_query_options options;
@@ -402,6 +434,7 @@ static void bad_tables(void) {
 
 int main(void) {
     complete();
+    of_sql();
     sampled();
     planned();
     rare_key();

@@ -124,7 +124,7 @@ def test_a_query_answers_from_a_lossy_job() -> None:
 
     answering = Answering("avg(delay) by carrier", ["carrier", "delay"])
     group: atp.GroupTerms | None = None
-    assert str(answering.query) == "avg(delay) by carrier" and answering.query.by == "carrier"
+    assert str(answering.query) == "avg(delay) by carrier" and answering.query.by == ("carrier",)
     with bind() as receiver:
         sending = Call(lambda: send(receiver.address))
         for event in receiver:
@@ -153,6 +153,30 @@ def test_a_query_answers_from_a_lossy_job() -> None:
     assert answers.keys_seen_from is None  # Keys at the end of the data are missing.
     overall = answering.overall()
     assert overall is not None and overall.value == pytest.approx((mean(delays) + 3) / 2)
+
+
+def test_sql_has_a_row_for_each_key_and_an_estimate_for_each_function() -> None:
+    query = Query("SELECT avg(v), count(*), max(v) WHERE v > 1 GROUP BY k, l")
+    assert (query.functions, query.by) == (("avg(v)", "count(*)", "max(v)"), ("k", "l"))
+    assert Query(str(query)).by == ("k", "l")
+    answering = Answering(query, ["k", "l", "v"])
+    answering.set_messages_sent(0, 2)
+    answering.push_message(0, [["a", "x", 2], ["a", "x", 4], ["a", "y", 1], ["b", "x", 3]])
+    answers = answering.answers()
+    assert answers.functions == query.functions
+    assert [key for key, *_ in answers.rows] == [("a", "x"), ("b", "x")]
+    (_, average, count, largest), *_ = answers.rows
+    assert (average.value, count.value, largest.value) == (3.0, 4.0, 4.0)
+    assert (average.bound, largest.bound, str(largest)) == (None, "at least", "at least 4.00")
+    # A key without an answer of one function.
+    deviation = Answering("SELECT stddev(v), count(*) GROUP BY k", ["k", "v"])
+    deviation.set_messages_sent(0, 1)
+    deviation.push_message(0, [["a", 2], ["a", 4], ["b", 3]])
+    (a, root, _), (b, none, one) = deviation.answers().rows
+    assert (a, b, none, one.value) == ("a", "b", None, 1.0)
+    assert root.value == pytest.approx(math.sqrt(2))
+    with pytest.raises(QueryError, match="ORDER BY isn't supported"):
+        Query("SELECT avg(v) ORDER BY v")
 
 
 @pytest.mark.parametrize("ordered", [False, True])

@@ -1,6 +1,8 @@
 //! Tests of answers to queries.
 
 use super::*;
+use crate::Row;
+use crate::query::state::QUANTILE_KEYS_MAX;
 use proptest::prelude::*;
 
 const P95: Confidence = Confidence::P95;
@@ -17,7 +19,7 @@ fn complete(query: &str) -> Answers {
 
 fn values(query: &str) -> Vec<(String, f64)> {
     let rows = complete(query).rows.into_iter();
-    rows.map(|(key, estimate)| (key.unwrap_or_default(), estimate.value)).collect()
+    rows.map(|row| (row.key_text(), row.estimate.value)).collect()
 }
 
 #[test]
@@ -57,7 +59,9 @@ fn answers__of_keys_whose_values_are_all_missing() {
         answering.push_message(0, &rows[..3]).unwrap();
         answering.push_message(0, &rows[3..]).unwrap();
         let Answers { rows, warnings, .. } = answering.answers(P95).unwrap();
-        let rows = rows.into_iter().map(|(key, e)| (key.unwrap(), e.value, e.low, e.high));
+        let rows = rows
+            .into_iter()
+            .map(|Row { key, estimate: e, .. }| (key.concat(), e.value, e.low, e.high));
         (rows.collect::<Vec<_>>(), warnings)
     };
     let exact = |key: &str, value: f64| (key.to_owned(), value, value, value);
@@ -81,7 +85,7 @@ fn answers__of_many_keys_without_values() {
     let with_value = 2_900..2_900 + QUANTILE_KEYS_MAX;
     answering.push_message(0, with_value.clone().map(|key| [name(key), "7".into()])).unwrap();
     let Answers { rows, warnings, .. } = answering.answers(P95).unwrap();
-    assert!(rows.iter().map(|(key, _)| key.clone().unwrap()).eq(with_value.map(name)));
+    assert!(rows.iter().map(Row::key_text).eq(with_value.map(name)));
     let first = Warning::KeysWithoutValue { keys: 1_000, first: name(0) };
     assert!(warnings.contains(&first), "{warnings:?}");
 }
@@ -101,7 +105,7 @@ fn answers__of_na_in_a_column_of_text() {
         of_csv.push_csv(0, b"NA,1\nDE,NA\nNA,3\nNA,\n,4\n").unwrap();
         let answers = answering.answers(P95).unwrap();
         assert_eq!(of_csv.answers(P95).unwrap(), answers, "{query}");
-        let rows = answers.rows.into_iter().map(|(key, e)| (key.unwrap_or_default(), e.value));
+        let rows = answers.rows.into_iter().map(|row| (row.key_text(), row.estimate.value));
         (rows.collect::<Vec<_>>(), answers.warnings)
     };
     let of = |key: &str, value: f64| (key.to_owned(), value);
@@ -125,8 +129,50 @@ fn answers__of_words_for_missing_numbers() {
             answering.set_delivery(0, &Delivery::shuffled()).unwrap();
             answering.push_message(0, [["2"], [word], ["4"]]).unwrap();
             let answers = answering.answers(P95).unwrap();
-            assert_eq!((answers.rows[0].1.value, answers.warnings), (expected, vec![]), "{word}");
+            assert_eq!(
+                (answers.rows[0].estimate.value, answers.warnings),
+                (expected, vec![]),
+                "{word}"
+            );
         }
+    }
+}
+
+/// A row that lacks several numbers is one row, and a row beyond the condition none.
+#[test]
+fn answers__tell_rows_without_numbers() {
+    let columns = ["k", "a", "b"];
+    let rows = [["x", "1", ""], ["x", "NA", ""], ["y", "", "3"], ["y", "2", "4"], ["", "5", "6"]];
+    for (query, expected) in [
+        ("count(*)", 0),
+        ("top(1, k)", 0),
+        ("avg(a)", 2),
+        ("ratio(a, b) by k", 3),
+        ("SELECT count(*), sum(a), median(b) GROUP BY k", 3),
+        ("SELECT avg(a), sum(b) WHERE k = 'y'", 1),
+        ("SELECT avg(b) WHERE a > 0", 1),
+    ] {
+        let mut answering = Answering::new(query.parse().unwrap(), &columns).unwrap();
+        answering.push_message(0, rows).unwrap();
+        answering.push_message(0, [["x", "soon", "now"]]).err();
+        answering.set_messages_sent(0, answering.messages()).unwrap();
+        let missing = answering.answers(P95).unwrap().missing;
+        assert_eq!(missing, expected, "{query}");
+    }
+}
+
+/// Each column of functions, keys and the condition, once and in order.
+#[test]
+fn positions__are_all_columns_of_the_query() {
+    let columns = ["z", "a", "b", "k", "c", "l"];
+    for (query, expected) in [
+        ("count(*)", vec![]),
+        ("avg(a) by k", vec![1, 3]),
+        ("top(1, l)", vec![5]),
+        ("SELECT avg(b), max(b) WHERE c > 1 AND a < 2 GROUP BY l, k", vec![1, 2, 3, 4, 5]),
+    ] {
+        let answering = Answering::new(query.parse().unwrap(), &columns).unwrap();
+        assert_eq!(answering.positions().collect::<Vec<_>>(), expected);
     }
 }
 
@@ -172,7 +218,7 @@ fn set_exact_records__narrows_sums_and_checks_all_answers() {
             answering.push_message(0, rows).unwrap();
         }
         exact.into_iter().for_each(|exact| answering.set_exact_records(0, exact).unwrap());
-        let (_, row) = answering.answers(P95).unwrap().rows.remove(0);
+        let row = answering.answers(P95).unwrap().rows.remove(0).estimate;
         let overall = answering.overall(P95).unwrap().unwrap_or(row.clone());
         let is_one = |w: &&Warning| matches!(w, Warning::ContradictsExact { .. });
         let warnings = answering.answers(P95).unwrap().warnings;
@@ -236,7 +282,7 @@ fn push_totals__is_compared_with_all_rows() {
                 answering.push_message(0, rows(message)).unwrap();
             }
             let Answers { rows, warnings, .. } = answering.answers(P95).unwrap();
-            let own = rows.iter().flat_map(|(_, estimate)| &estimate.warnings);
+            let own = rows.iter().flat_map(|row| &row.estimate.warnings);
             let number = own.chain(&warnings).filter(|warning| is_contradiction(warning)).count();
             let expected = if is_contradicted { rows.len() } else { 0 };
             assert_eq!(number, expected, "{query}, {records} records, {arrived} messages");
@@ -273,7 +319,7 @@ fn push_totals__narrows_sums_and_counts_of_columns_with_missing_values() {
         let totals = format!("records {begin}\n");
         let totals = Some(totals).filter(|_| with_totals);
         totals.iter().for_each(|text| answering.push_totals(0, text.as_bytes()).unwrap());
-        let estimate = answering.answers(P95).unwrap().rows.remove(0).1;
+        let estimate = answering.answers(P95).unwrap().rows.remove(0).estimate;
         let of = |is_asked: fn(&[&str; 2]) -> bool| (0..begin).map(row).filter(is_asked);
         let truth = match query {
             "sum(v)" => of(|row| row[1] != "NA").map(|row| row[1].parse::<f64>().unwrap()).sum(),
@@ -300,7 +346,7 @@ fn push_totals__makes_a_count_exact_whatever_is_missing() {
     let mut answering = Answering::new("count(*)".parse().unwrap(), &["k"]).unwrap();
     answering.push_totals(0, b"records 1000\nmessages 50\n").unwrap();
     let exact = |answering: &Answering| {
-        let count = answering.answers(P95).unwrap().rows.remove(0).1;
+        let count = answering.answers(P95).unwrap().rows.remove(0).estimate;
         (count.value, count.low, count.high, count.warnings)
     };
     assert_eq!(exact(&answering), (1_000.0, 1_000.0, 1_000.0, vec![]));
@@ -370,7 +416,7 @@ fn set_messages_sent__takes_any_numbers() {
             answering.push_message(stratum, [["x", "1"]]).unwrap();
         }
         let answers = answering.answers(P95).unwrap();
-        assert_eq!(answers.rows[0].1.messages_sent, Some(u64::MAX), "{query}");
+        assert_eq!(answers.rows[0].estimate.messages_sent, Some(u64::MAX), "{query}");
     }
 }
 
@@ -404,7 +450,7 @@ fn remove_stratum__takes_its_uncounted_records_along() {
             let answers = answering.answers(P95);
             let is_one = |warning: &Warning| matches!(warning, Warning::UncountedRecords { .. });
             let rows = |answers: Answers| {
-                let rows = answers.rows.into_iter().flat_map(|(_, estimate)| estimate.warnings);
+                let rows = answers.rows.into_iter().flat_map(|row| row.estimate.warnings);
                 rows.chain(answers.warnings).any(|warning| is_one(&warning))
             };
             answers.map(rows)
@@ -436,7 +482,8 @@ fn remove_stratum__leaves_the_answers_of_the_others() {
             answering.set_messages_sent(0, 45).unwrap();
             answering.set_delivery(0, &Delivery::shuffled()).unwrap();
             let Answers { rows, .. } = answering.answers(P95).unwrap();
-            let values = rows.into_iter().map(|(key, e)| (key, e.value, e.messages));
+            let values =
+                rows.into_iter().map(|row| (row.key, row.estimate.value, row.estimate.messages));
             (answering.messages(), values.collect::<Vec<_>>())
         };
         assert_eq!(with(&[1, 0]), with(&[0]), "{query}");
@@ -456,7 +503,7 @@ proptest! {
         let _ = answering.push_message(0, &rows);
         let _ = answering.set_messages_sent(0, 3);
         if let Ok(answers) = answering.answers(P95) {
-            for (_, estimate) in answers.rows {
+            for Row { estimate, .. } in answers.rows {
                 prop_assert!(estimate.low <= estimate.high);
             }
         }

@@ -18,7 +18,7 @@ fn push_csv__reads_quotes_and_missing_values() {
     answering.push_csv(0, b"\"x\"\"y\",2\r\nz,\n").unwrap();
     answering.push_csv(0, b"\"x\"\"y\",3").unwrap();
     let rows = answering.answers(Confidence::P95).unwrap().rows;
-    assert_eq!((rows[0].0.as_deref(), rows[0].1.value), (Some("x\"y"), 5.0));
+    assert_eq!((rows[0].key_text(), rows[0].estimate.value), ("x\"y".into(), 5.0));
     assert_eq!(answering.messages(), 2);
 }
 
@@ -27,7 +27,7 @@ fn of_column(query: &str, message: &str) -> f64 {
     let mut answering = Answering::of_csv(query.parse().unwrap(), b"v\n").unwrap();
     answering.set_messages_sent(0, 1).unwrap();
     answering.push_csv(0, message.as_bytes()).unwrap();
-    answering.answers(Confidence::P95).unwrap().rows[0].1.value
+    answering.answers(Confidence::P95).unwrap().rows[0].estimate.value
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn push_csv__keeps_byte_order_marks_of_rows() {
     answering.push_csv(0, "\u{feff}x,1\n\u{feff}x,2\n".as_bytes()).unwrap();
     let rows = answering.answers(Confidence::P95).unwrap().rows;
     assert_eq!(rows.len(), 1);
-    assert_eq!((rows[0].0.as_deref(), rows[0].1.value), (Some("\u{feff}x"), 3.0));
+    assert_eq!((rows[0].key_text(), rows[0].estimate.value), ("\u{feff}x".into(), 3.0));
 }
 
 /// The rows as the crate `csv` reads them.

@@ -145,5 +145,5 @@ fn answering(rows: &Rows, query: &str) -> Result<f64> {
     for message in rows.texts.chunks(ROWS_PER_MESSAGE) {
         answering.push_message(0, message)?;
     }
-    Ok(answering.answers(Confidence::P95)?.rows[0].1.half_width())
+    Ok(answering.answers(Confidence::P95)?.rows[0].estimate.half_width())
 }

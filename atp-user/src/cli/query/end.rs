@@ -65,7 +65,7 @@ impl Facts<'_> {
     /// interval by its warnings. A sender that may count twice, a message or a key that was left
     /// out is a doubt in any case: no interval has room for it.
     pub fn evaluate(&self) -> (Verdict, Option<Report>) {
-        let warnings = || self.answers.rows.iter().flat_map(|(_, estimate)| &estimate.warnings);
+        let warnings = || self.answers.rows.iter().flat_map(|row| &row.estimate.warnings);
         let is_few = |warning: &Warning| matches!(warning, Warning::FewMessages { .. });
         let because = self.report.map(|report| match report.because {
             // No plan ends with such a row as met. Its key arrived in messages in flight.

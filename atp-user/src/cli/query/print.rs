@@ -1,7 +1,7 @@
 //! Prints a query's answers: a line while records arrive, and a table or JSON at the end.
 
 use super::{end::Outcome, strata::Strata};
-use approx_answers::{Answers, Estimate, Query, Reason, Warning};
+use approx_answers::{Answers, Estimate, Query, Reason, Row, Warning};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -15,19 +15,23 @@ const KEY_CHARS_MAX: [usize; 2] = [16, 40];
 /// A line such as `avg(x): 12.63 (11.90 to 13.40, 95 %) from 420 of 1000 messages`.
 pub fn live_line(query: &Query, answers: &Answers, strata: &Strata) -> String {
     let mut line = format!("{query}:");
-    for (key, estimate) in answers.rows.iter().take(KEYS_MAX) {
-        match key {
-            Some(key) => {
-                let key = printable(key, KEY_CHARS_MAX[0]);
-                _ = write!(line, " {key} {}", interval(estimate));
+    let mut keys = answers.by_key();
+    for rows in keys.by_ref().take(KEYS_MAX) {
+        for (at, row) in rows.iter().enumerate() {
+            if at == 0 && !row.key.is_empty() {
+                _ = write!(line, " {}", printable(&row.key_text(), KEY_CHARS_MAX[0]));
             }
-            None => _ = write!(line, " {}", interval(estimate)),
+            if answers.functions.len() > 1 {
+                _ = write!(line, " {}", answers.functions[row.function]);
+            }
+            _ = write!(line, " {}", interval(&row.estimate));
         }
     }
-    if answers.rows.len() > KEYS_MAX {
-        _ = write!(line, " and {} more", answers.rows.len() - KEYS_MAX);
+    let more = keys.count();
+    if more > 0 {
+        _ = write!(line, " and {more} more");
     }
-    let messages = answers.rows.first().map_or(0, |(_, estimate)| estimate.messages);
+    let messages = answers.rows.first().map_or(0, |row| row.estimate.messages);
     match strata.sent() {
         Some(sent) => _ = write!(line, " from {messages} of {sent} messages"),
         None => _ = write!(line, " from {messages} messages"),
@@ -35,15 +39,17 @@ pub fn live_line(query: &Query, answers: &Answers, strata: &Strata) -> String {
     line
 }
 
-/// `12.63 ± 0.75`, or the ends where the interval isn't symmetric.
+/// `12.63 ± 0.75`, or the ends where the interval isn't symmetric. A bound for all rows is `at
+/// least` or `at most` what arrived.
 fn interval(estimate: &Estimate) -> String {
     let Estimate { value, low, high, .. } = estimate;
     let is_even = (value - low - (high - value)).abs() <= 1e-6 * (high - low).abs();
     let digits = estimate.digits(PLACES[0]);
     let text = |number: &f64| digits.text(*number);
-    match is_even || low == high {
-        true => format!("{} ± {}", text(value), text(&estimate.half_width())),
-        false => format!("{} ({} to {})", text(value), text(low), text(high)),
+    match (estimate.bound(), is_even || low == high) {
+        (Some(bound), _) => format!("{bound} {}", text(value)),
+        (None, true) => format!("{} ± {}", text(value), text(&estimate.half_width())),
+        (None, false) => format!("{} ({} to {})", text(value), text(low), text(high)),
     }
 }
 
@@ -70,20 +76,21 @@ pub fn printable(text: &str, chars_max: usize) -> String {
 /// The answers as aligned lines, then the warnings and notes.
 pub fn text(query: &Query, answers: &Answers, outcome: &Outcome) -> String {
     let mut text = format!("{query}\n");
-    let key = |key: &Option<String>| printable(key.as_deref().unwrap_or(""), KEY_CHARS_MAX[1]);
-    let keys: Vec<String> = answers.rows.iter().map(|(of, _)| key(of)).collect();
+    let keys: Vec<String> = answers.rows.iter().map(|row| name(answers, row)).collect();
     let width = keys.iter().map(|key| key.chars().count()).max().unwrap_or(0);
-    for (key, (_, estimate)) in keys.iter().zip(&answers.rows) {
+    for (key, Row { estimate, .. }) in keys.iter().zip(&answers.rows) {
         // 100 * 0.57 is 56.99999999999999.
         let percent = (1e6 * estimate.confidence.level()).round() / 1e4;
         let digits = estimate.digits(PLACES[1]);
-        _ = writeln!(
-            text,
-            "  {key:width$} {:>14}   {} to {} ({percent} %)",
-            digits.text(estimate.value),
-            digits.text(estimate.low),
-            digits.text(estimate.high)
-        );
+        let interval = match estimate.bound() {
+            Some(bound) => format!("{bound} this in all rows"),
+            None => format!(
+                "{} to {} ({percent} %)",
+                digits.text(estimate.low),
+                digits.text(estimate.high)
+            ),
+        };
+        _ = writeln!(text, "  {key:width$} {:>14}   {interval}", digits.text(estimate.value));
     }
     if let Some(separates) = answers.separates {
         text += if separates {
@@ -92,7 +99,7 @@ pub fn text(query: &Query, answers: &Answers, outcome: &Outcome) -> String {
             "  the sample can't tell these from the others for certain\n"
         };
     }
-    if let Some((_, estimate)) = answers.rows.first() {
+    if let Some(Row { estimate, .. }) = answers.rows.first() {
         let of = estimate.messages_sent.map_or(String::new(), |sent| format!(" of {sent}"));
         _ = writeln!(text, "from {}{of} messages", estimate.messages);
     }
@@ -107,7 +114,8 @@ pub fn text(query: &Query, answers: &Answers, outcome: &Outcome) -> String {
     }
     let (warnings, others) = warnings(answers);
     for Said { warning, keys } in warnings {
-        _ = writeln!(text, "warning: {}{warning}", of_keys(&keys, answers.rows.len()));
+        let rows = answers.rows.len();
+        _ = writeln!(text, "warning: {}{warning}", of_keys(&keys, rows));
     }
     if others > 0 {
         _ = writeln!(text, "warning: {others} more warnings of rows: --json has them all");
@@ -116,6 +124,17 @@ pub fn text(query: &Query, answers: &Answers, outcome: &Outcome) -> String {
         _ = writeln!(text, "warning: {note}");
     }
     text
+}
+
+/// The key and, if there are several, the function of a row.
+fn name(answers: &Answers, row: &Row) -> String {
+    let key = printable(&row.key_text(), KEY_CHARS_MAX[1]);
+    let function = &answers.functions[row.function];
+    match (answers.functions.len(), row.key.is_empty()) {
+        (1, _) => key,
+        (_, true) => function.clone(),
+        (_, false) => format!("{key}  {function}"),
+    }
 }
 
 /// The most warnings of rows in a text. Each row may have one with a number of its own.
@@ -128,15 +147,17 @@ const KEYS_NAMED_MAX: usize = 3;
 struct Said<'a> {
     warning: &'a Warning,
     /// Empty for a warning about all rows together, or about a row without a key.
-    keys: Vec<&'a str>,
+    keys: Vec<String>,
 }
 
 /// All warnings, each once, and the number of those that are left out.
 fn warnings(answers: &Answers) -> (Vec<Said<'_>>, usize) {
     let (mut all, mut others): (Vec<Said<'_>>, usize) = (Vec::new(), 0);
     let of_table = answers.warnings.iter().map(|warning| (None, warning));
-    let of_rows = answers.rows.iter().flat_map(|(key, estimate)| {
-        estimate.warnings.iter().map(move |warning| (key.as_deref(), warning))
+    let of_rows = answers.rows.iter().flat_map(|row| {
+        let has_name = !row.key.is_empty() || answers.functions.len() > 1;
+        let warnings = row.estimate.warnings.iter();
+        warnings.map(move |warning| (has_name.then(|| name(answers, row)), warning))
     });
     for (key, warning) in of_table.chain(of_rows) {
         match all.iter().position(|said| said.warning == warning) {
@@ -153,14 +174,11 @@ fn warnings(answers: &Answers) -> (Vec<Said<'_>>, usize) {
 }
 
 /// The keys in front of a warning; none if it is of all rows.
-fn of_keys(keys: &[&str], rows: usize) -> String {
+fn of_keys(keys: &[String], rows: usize) -> String {
     if keys.is_empty() || keys.len() == rows && rows > 1 {
         return String::new();
     }
-    let shown = |key: &&str| match *key {
-        "" => "\"\"".to_owned(),
-        key => printable(key, KEY_CHARS_MAX[1]),
-    };
+    let shown = |key: &String| if key.is_empty() { "\"\"".to_owned() } else { key.clone() };
     let named = keys.iter().take(KEYS_NAMED_MAX).map(shown);
     let named = named.collect::<Vec<_>>().join(", ");
     match keys.len().saturating_sub(KEYS_NAMED_MAX) {
@@ -171,15 +189,17 @@ fn of_keys(keys: &[&str], rows: usize) -> String {
 
 /// The answers as a JSON object. Ends of intervals that aren't finite are null. The notes are among
 /// the warnings of all rows.
+///
+/// A row has a key: a text, or a list if the key has several columns. With one function the row has
+/// the answer, and with several it has `answers`, each under the name of its function.
 pub fn json(query: &Query, answers: &Answers, outcome: &Outcome) -> Value {
     let finite = |number: f64| number.is_finite().then_some(number);
     let texts = |warnings: &[Warning]| -> Vec<String> {
         warnings.iter().map(ToString::to_string).collect()
     };
     let all_rows = [texts(&answers.warnings), outcome.notes.clone()].concat();
-    let row = |(key, estimate): &(Option<String>, Estimate)| {
-        json!({
-            "key": key,
+    let answer = |estimate: &Estimate| {
+        let mut answer = json!({
             "value": estimate.value,
             "low": finite(estimate.low),
             "high": finite(estimate.high),
@@ -187,11 +207,31 @@ pub fn json(query: &Query, answers: &Answers, outcome: &Outcome) -> Value {
             "messages": estimate.messages,
             "messages_sent": estimate.messages_sent,
             "warnings": texts(&estimate.warnings),
-        })
+        });
+        if let Some(bound) = estimate.bound() {
+            answer["bound"] = bound.to_string().into();
+        }
+        answer
+    };
+    let row = |rows: &[Row]| {
+        let mut row = match answers.functions.len() {
+            1 => rows.first().map_or(json!({}), |row| answer(&row.estimate)),
+            _ => {
+                let of =
+                    |row: &Row| (answers.functions[row.function].clone(), answer(&row.estimate));
+                json!({ "answers": rows.iter().map(of).collect::<serde_json::Map<_, _>>() })
+            }
+        };
+        row["key"] = match rows.first().map(|row| &row.key[..]) {
+            None | Some([]) => Value::Null,
+            Some([key]) => key.clone().into(),
+            Some(keys) => keys.into(),
+        };
+        row
     };
     json!({
         "query": query.to_string(),
-        "rows": answers.rows.iter().map(row).collect::<Vec<_>>(),
+        "rows": answers.by_key().map(row).collect::<Vec<_>>(),
         "separates": answers.separates,
         "keys_seen_from": answers.keys_seen_from,
         "warnings": all_rows,
@@ -276,6 +316,37 @@ mod tests {
         assert!(picture.line().ends_with("from 30 messages"), "{}", picture.line());
     }
 
+    /// Bounds of all rows are no intervals.
+    #[test]
+    fn text__names_functions_and_bounds() {
+        let query =
+            "SELECT count(*), min(value), count(distinct value) WHERE value < 9 GROUP BY key";
+        let mut picture = Picture::new(query, 200);
+        picture.answering.set_delivery(0, &approx_answers::Delivery::shuffled()).unwrap();
+        (0..100).for_each(|n| picture.push(&format!("a,{}\nb,{}\n", n % 11, n % 2)));
+        insta::assert_snapshot!(picture.line(), @r#"SELECT count(*), min("value"), count(distinct "value") WHERE "value" < 9 GROUP BY "key": a count(*) 164.00 (151.57 to 173.81) min(value) at most 0.00 count(distinct value) at least 9.00 b count(*) 200.00 ± 4.38 min(value) at most 0.00 count(distinct value) at least 2.00 from 100 of 200 messages"#);
+        let answers = picture.answers();
+        let text = text(&picture.query, &answers, &Outcome::default());
+        insta::assert_snapshot!(text, @r#"
+        SELECT count(*), min("value"), count(distinct "value") WHERE "value" < 9 GROUP BY "key"
+          a  count(*)                    164.0000   151.5672 to 173.8058 (95 %)
+          a  min(value)                    0.0000   at most this in all rows
+          a  count(distinct value)         9.0000   at least this in all rows
+          b  count(*)                    200.0000   195.6247 to 204.3753 (95 %)
+          b  min(value)                    0.0000   at most this in all rows
+          b  count(distinct value)         2.0000   at least this in all rows
+        from 100 of 200 messages
+        a key in fewer than 5 messages may be missing here
+        warning: b  count(*): all 100 messages of one or more strata hold equally many records, or the same share of theirs, and the interval allows for missing ones without any, up to 3.0 % of their messages: raise the MSR, or state the number of records in an exact group
+        "#);
+        let json = json(&picture.query, &answers, &Outcome::default());
+        let least = &json["rows"][1]["answers"]["min(value)"];
+        assert_eq!(
+            (&least["bound"], &least["low"], &least["high"]),
+            (&"at most".into(), &Value::Null, &0.0.into())
+        );
+    }
+
     /// 31 errors of a million requests aren't none.
     #[test]
     fn text__shows_the_digits_that_small_ratios_need() {
@@ -350,6 +421,7 @@ mod tests {
             (vec!["a", ""], 3, "a, \"\": "),
             (vec!["a", "b", "c", "d", "e"], 9, "a, b, c and 2 more: "),
         ] {
+            let keys: Vec<String> = keys.into_iter().map(str::to_owned).collect();
             assert_eq!(of_keys(&keys, rows), expected);
         }
     }

@@ -4,7 +4,7 @@
 
 use super::*;
 use anyhow::{Context, ensure};
-use approx_answers::{RecordOrder, Report};
+use approx_answers::{RecordOrder, Report, Row};
 use approxlib::{Group, GroupSummary, GroupTerms, Job, Order};
 use std::{
     net::SocketAddr,
@@ -82,9 +82,9 @@ fn query__answers_by_key_from_two_senders() {
     let mut live = Live::new(query, 2, Confidence::P95, None, false);
     run(&mut live, Order::Ordered).unwrap();
     let answers = live.answers().unwrap().unwrap();
-    let keys: Vec<_> = answers.rows.iter().filter_map(|(key, _)| key.as_deref()).collect();
+    let keys: Vec<String> = answers.rows.iter().map(Row::key_text).collect();
     assert_eq!(keys, ["k0", "k1", "k2"]);
-    for (_, estimate) in &answers.rows {
+    for Row { estimate, .. } in &answers.rows {
         assert!((estimate.value - 4.5).abs() < 0.1, "{estimate}");
         assert_eq!(estimate.messages_sent, Some(u64::from(ROWS) / 5));
     }
@@ -102,7 +102,7 @@ fn query__with_an_accepted_error_ends_the_job() {
     let report = live.planner.as_ref().and_then(Planner::report).expect("a report");
     assert!(report.is_met() && report.reached <= 0.05, "{report}");
     let answers = live.answers().unwrap().unwrap();
-    let (_, estimate) = &answers.rows[0];
+    let estimate = &answers.rows[0].estimate;
     assert!((estimate.value - 4.5).abs() < 0.7, "{estimate}");
     assert!(estimate.messages < u64::from(ROWS) / 5, "{estimate:?}");
     // The looks cost confidence.
@@ -280,7 +280,7 @@ fn on_totals__makes_a_count_exact_at_any_time() {
         let mut live = live("count(*)", 1, None);
         take(&mut live, events);
         let answers = live.answers().unwrap().unwrap();
-        let count = &answers.rows[0].1;
+        let count = &answers.rows[0].estimate;
         assert_eq!((count.value, count.half_width()), (123.0, 0.0), "{place}");
         let (text, verdict) = live.finish(false).unwrap();
         assert_eq!(verdict, Verdict::Fine, "{text}");
@@ -291,12 +291,12 @@ fn on_totals__makes_a_count_exact_at_any_time() {
     take(&mut live, [header(2), started(2, SHUFFLED, 100)]);
     take(&mut live, rows(1, 50).chain(rows(2, 50)));
     let answers = live.answers().unwrap().unwrap();
-    let count = &answers.rows[0].1;
+    let count = &answers.rows[0].estimate;
     assert!(count.value == 223.0 && count.half_width() > 0.0, "{count}");
     // A sender that was cut off has stated the totals of messages that it didn't send.
     take(&mut live, [ended(1, 60, [50..60]), ended(2, 100, [50..100])]);
     let answers = live.answers().unwrap().unwrap();
-    assert_eq!(answers.rows[0].1.value, 160.0);
+    assert_eq!(answers.rows[0].estimate.value, 160.0);
 }
 
 #[test]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, TypeAlias
 
 if TYPE_CHECKING:
     from atp._types import GroupSummary, GroupTerms, Order
@@ -50,9 +50,13 @@ class Delivery:
 class Answers:
     """The answers of a query."""
 
-    rows: tuple[tuple[str | None, Estimate], ...]
-    """Each key with its answer, in the order of the keys; the largest first for ``top``. Without
-    ``by``, the only row has no key."""
+    rows: tuple[tuple[Any, ...], ...]
+    """A row for each key: the key, and an ``Estimate`` for each function of the query, or ``None``
+    where the key has no answer. The rows are in the order of the keys; the largest first for
+    ``top``. The key is a text, or a tuple of texts if ``by`` names several columns. Without ``by``,
+    the only row has ``None`` for a key."""
+    functions: tuple[str, ...]
+    """The functions of the query, such as ``avg(delay)``: the columns of the rows after the key."""
     separates: bool | None
     """Whether the sample of a ``top`` shows that these keys are the largest."""
     keys_seen_from: int | None
@@ -61,8 +65,8 @@ class Answers:
     messages sent is unknown, or if those that arrived may be no fair sample; 0 if all of them
     arrived."""
     missing: int
-    """Rows that arrived without one of the query's numbers, which are left out. ``count(*)`` and
-    ``top`` need none."""
+    """Rows that arrived and meet the condition, but lack one of the query's numbers: functions of
+    that number leave them out. ``count(*)`` and ``top`` need none."""
     warnings: tuple[str, ...]
     """Warnings about all rows together."""
 

@@ -53,6 +53,10 @@ class Estimate:
     def confidence(self) -> float:
         """The share of such intervals that contain the truth, 0 to 1."""
     @property
+    def bound(self) -> str | None:
+        """``"at least"`` or ``"at most"`` for a minimum, a maximum or a number of different values:
+        those of the rows that arrived bound those of all rows. ``None`` otherwise."""
+    @property
     def degrees_of_freedom(self) -> float:
         """The degrees of freedom of Student's t; infinite if every message arrived."""
     @property
@@ -76,12 +80,16 @@ class Estimate:
 
 @final
 class Query:
-    """A query of one table, such as ``avg(dep_delay) by carrier``."""
+    """A query of one table, such as ``avg(dep_delay) by carrier``, or in SQL ``SELECT avg(x),
+    count(*) WHERE y > 3 GROUP BY a, b``."""
 
     def __new__(cls, text: str) -> Query: ...
     @property
-    def by(self) -> str | None:
-        """The column of the keys."""
+    def functions(self) -> tuple[str, ...]:
+        """The functions, in words."""
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns of the keys."""
 
 @final
 class Answering:
@@ -121,7 +129,7 @@ class Answering:
     def answers(self, confidence: float = 0.95) -> Answers:
         """The answers so far, a row for each key. ``AnswerError`` if there is none yet."""
     def overall(self, confidence: float = 0.95) -> Estimate | None:
-        """The answer over all keys of a sum, count, mean or ratio."""
+        """The answer over all keys of the first function: a sum, count, mean or ratio."""
 
 @final
 class Sample:

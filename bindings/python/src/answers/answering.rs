@@ -15,7 +15,7 @@ use approx_answers::Confidence;
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
-    types::{PyDict, PyTuple},
+    types::{PyDict, PyString, PyTuple},
 };
 
 #[doc = stub!(Query)]
@@ -38,10 +38,16 @@ impl Query {
         parsed(text).map(Self)
     }
 
+    #[doc = stub!(Query.functions)]
+    #[getter]
+    fn functions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.0.functions.iter().map(ToString::to_string))
+    }
+
     #[doc = stub!(Query.by)]
     #[getter]
-    fn by(&self) -> Option<&str> {
-        self.0.by.as_deref()
+    fn by<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.0.by)
     }
 
     fn __str__(&self) -> String {
@@ -57,17 +63,37 @@ impl Query {
 #[pyclass(frozen, module = "atp.answers")]
 pub struct Answering(pub Locked<approx_answers::Answering>);
 
-/// The answers of a query, as Python has them.
+/// The answers of a query, as Python has them: a row for each key, with an answer for each function.
 pub fn answers(py: Python<'_>, answers: approx_answers::Answers) -> PyResult<Bound<'_, PyAny>> {
+    let functions = answers.functions.len();
     let rows: Vec<_> =
-        answers.rows.into_iter().map(|(key, answer)| (key, Estimate(answer))).collect();
+        answers.by_key().map(|rows| row(py, rows, functions)).collect::<PyResult<_>>()?;
     object!(py, "atp._answers", "Answers" {
         rows: PyTuple::new(py, rows)?,
+        functions: PyTuple::new(py, answers.functions)?,
         separates: answers.separates,
         keys_seen_from: answers.keys_seen_from,
         missing: answers.missing,
         warnings: warnings(py, &answers.warnings)?,
     })
+}
+
+/// A key, and the answer of each function for it; `None` where it has none.
+fn row<'py>(
+    py: Python<'py>,
+    rows: &[approx_answers::Row],
+    functions: usize,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let mut items = vec![py.None().into_bound(py); functions + 1];
+    items[0] = match rows.first().map(|row| &row.key[..]) {
+        None | Some([]) => py.None().into_bound(py),
+        Some([key]) => PyString::new(py, key).into_any(),
+        Some(columns) => PyTuple::new(py, columns)?.into_any(),
+    };
+    for row in rows {
+        items[row.function + 1] = Bound::new(py, Estimate(row.estimate.clone()))?.into_any();
+    }
+    PyTuple::new(py, items)
 }
 
 #[pymethods]

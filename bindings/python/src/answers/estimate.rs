@@ -68,6 +68,12 @@ impl Estimate {
         self.0.confidence.level()
     }
 
+    #[doc = stub!(Estimate.bound)]
+    #[getter]
+    fn bound(&self) -> Option<String> {
+        self.0.bound().map(|bound| bound.to_string())
+    }
+
     #[doc = stub!(Estimate.degrees_of_freedom)]
     #[getter]
     fn degrees_of_freedom(&self) -> f64 {
