@@ -39,9 +39,9 @@ pub struct Args {
     raw: bool,
     /// Answer a query of CSV records instead of writing messages, such as 'avg(dep_delay) by
     /// carrier' or 'SELECT avg(x), count(*) WHERE y > 3 GROUP BY a, b'. The functions are sum, avg,
-    /// count, ratio, stddev, variance, median, quantile, min, max, count(distinct) and top. Needs
-    /// --csv here and at the senders
-    #[arg(long, value_name = "QUERY", requires = "csv")]
+    /// count, ratio, stddev, variance, median, quantile, min, max, count(distinct) and top. The
+    /// senders send CSV with --csv, or data frames
+    #[arg(long, value_name = "QUERY")]
     query: Option<Query>,
     /// The messages are CSV records, from `atp-user send --csv`. The output is a CSV file: the
     /// header first, no line feeds between messages, and without the sender's totals
@@ -212,7 +212,7 @@ pub fn main(args: Args) -> Result<()> {
                 if !writes {
                     continue;
                 }
-                if args.csv {
+                if args.csv || args.query.is_some() {
                     let taken = table.take(&mut out, source, (group, message), &data);
                     taken.map_err(|error| lost_or(&args.out, error))?;
                     continue;
