@@ -238,7 +238,9 @@ fn new__takes_views_and_no_rows() {
     let views: ArrayRef =
         Arc::new(StringViewArray::from(vec![Some("a long text of a view"), None]));
     let batch = RecordBatch::try_from_iter([("v", views)]).unwrap();
-    let frame = Frame::new(&batch.schema(), &[batch.clone()], None, RecordOrder::OfFile).unwrap();
+    let frame =
+        Frame::new(&batch.schema(), std::slice::from_ref(&batch), None, RecordOrder::OfFile)
+            .unwrap();
     let back = read(&frame);
     assert_eq!(back.column(0).as_string::<i64>().value(0), "a long text of a view");
     let empty = Frame::new(&batch.schema(), &[], None, RecordOrder::Shuffled).unwrap();

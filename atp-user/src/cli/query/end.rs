@@ -111,7 +111,8 @@ impl Live {
                 planner.source_ended(stratum);
             }
         }
-        let has_messages = self.answering.as_ref().is_some_and(|(_, of)| of.answering().messages() > 0);
+        let has_messages =
+            self.answering.as_ref().is_some_and(|(_, of)| of.answering().messages() > 0);
         if has_messages && self.is_look_due() {
             // Nothing follows from the last look.
             self.look_now();

@@ -10,8 +10,7 @@ mod tests;
 
 use anyhow::{Result, bail};
 use approx_answers::{
-    AcceptedError, Action, AnswerError, Answers, Confidence, Planner, Query, Table,
-    Totals,
+    AcceptedError, Action, AnswerError, Answers, Confidence, Planner, Query, Table, Totals,
 };
 use approx_frames::TableAnswering;
 use approxlib::{Event, GroupSummary, RateRequest, Receiver, Summary, Terms};

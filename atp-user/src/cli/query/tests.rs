@@ -107,7 +107,7 @@ fn query__with_an_accepted_error_ends_the_job() {
     assert!(estimate.messages < u64::from(ROWS) / 5, "{estimate:?}");
     // The looks cost confidence.
     let (_, answering) = live.answering.as_ref().unwrap();
-    let plain = answering.overall(Confidence::P95).unwrap().unwrap();
+    let plain = answering.answering().overall(Confidence::P95).unwrap().unwrap();
     assert!(estimate.half_width() > plain.half_width() && estimate.confidence == Confidence::P95);
 }
 
