@@ -41,7 +41,7 @@ pub(crate) struct Adding {
 }
 
 impl Deviations {
-    /// Those of at most `keys_max` keys, in the memory of one of `several`.
+    /// Sums of at most `keys_max` keys, in the memory of one of `several`.
     pub fn new(keys_max: usize, several: usize) -> Self {
         let pairs = [(); 4].map(|()| GroupBy::new(keys_max).one_of(4 * several));
         Self { pairs, origins: HashMap::new() }

@@ -16,19 +16,6 @@ use crate::{AnswerError, Sample, Warning};
 /// Takes a record: its key and its value.
 pub(crate) type OnRecord<'a, L> = &'a mut dyn FnMut(&L, f64) -> Result<(), AnswerError>;
 
-/// The records that have a value, and the number of those without.
-pub(crate) fn with_value<Q>(
-    records: impl IntoIterator<Item = (Q, impl Into<Option<f64>>)>,
-) -> (Vec<(Q, f64)>, u64) {
-    let mut missing = 0;
-    let with_value = records.into_iter().filter_map(|(key, value)| {
-        let value = value.into();
-        missing += u64::from(value.is_none());
-        Some((key, value?))
-    });
-    (with_value.collect(), missing)
-}
-
 /// The content of a key in a group of messages.
 pub(crate) trait Cell: Clone + Default {
     /// A cell whose draws follow from this number.
@@ -104,7 +91,7 @@ pub(crate) struct Entry<C> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Adding {
     stratum: u32,
-    /// Its number, counted from 1.
+    /// The message's number, counted from 1.
     message: u64,
     group: usize,
     /// The draws of new cells.

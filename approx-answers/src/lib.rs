@@ -61,6 +61,7 @@ mod uncounted;
 mod values;
 mod warning;
 mod wire;
+mod with_value;
 
 pub use confidence::Confidence;
 pub use delivery::{Delivery, Order};

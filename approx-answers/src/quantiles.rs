@@ -7,12 +7,13 @@ use std::hash::Hash;
 
 use crate::check::{job_warnings, key_warnings};
 use crate::groups::{GROUPS, mix, variance};
-use crate::keyed::{Cell as _, Cells, Entry, InStratum, Keyed, OnRecord, with_value};
+use crate::keyed::{Cell as _, Cells, Entry, InStratum, Keyed, OnRecord};
 use crate::part::Part;
 use crate::spread::Spread;
 use crate::strata_methods::strata_methods;
 use crate::stratum::Stratum;
 use crate::values::Values;
+use crate::with_value::with_value;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 
 /// Quantiles of a column, by key. Use the key `()` for the whole table.

@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 use crate::candidates::Candidates;
 use crate::check::{job_warnings, key_warnings};
 use crate::groups::variance;
-use crate::keyed::{Cell, Cells, Entry, InStratum, Keyed, OnRecord, with_value};
+use crate::keyed::{Cell, Cells, Entry, InStratum, Keyed, OnRecord};
 use crate::part::Part;
 use crate::spread::Spread;
 use crate::strata_methods::strata_methods;
 use crate::stratum::Stratum;
 use crate::students::Students;
+use crate::with_value::with_value;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Sample, Warning};
 
 /// The total of a key in a group of messages.

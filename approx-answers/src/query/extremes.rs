@@ -51,7 +51,7 @@ pub(super) struct Extremes {
 }
 
 impl Extremes {
-    /// Those of at most `keys_max` keys, in the memory of one of `several`.
+    /// Extremes of at most `keys_max` keys, in the memory of one of `several`.
     pub fn state(kind: Kind, keys_max: usize, several: usize) -> State {
         State::Extremes(Box::new(Self {
             messages: Sample::new(),

@@ -58,9 +58,9 @@ pub(super) trait Records {
 pub(super) struct Counted {
     /// All rows, with and without values.
     pub rows: u64,
-    /// Those that meet the condition and lack one of the query's numbers.
+    /// Rows that meet the condition and lack one of the query's numbers.
     pub missing: u64,
-    /// Those of each function.
+    /// The texts of each function.
     pub texts: Vec<Texts>,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Texts {
 }
 
 impl Counted {
-    /// Of no rows.
+    /// No rows.
     pub fn of(columns: &Columns) -> Self {
         Self { texts: vec![Texts::default(); columns.functions.len()], ..Self::default() }
     }

@@ -50,7 +50,7 @@ enum Pending {
     Grouped(group_by::Adding),
     Deviations(Box<deviations::Adding>),
     Extremes(extremes::Adding),
-    /// Its records are gone through twice: random groups follow from their contents.
+    /// The records are gone through twice: random groups follow from their contents.
     Quantiles {
         records: u64,
         contents: u64,

@@ -503,8 +503,9 @@ typedef struct atp_estimate {
    */
   size_t struct_size;
   /**
-   * The row's key, in UTF-8 with a 0 at its end. Null without `by`. The values of several columns
-   * have commas between them: atp_answers_key has each one. Valid until atp_answers_free.
+   * The row's key, in UTF-8 with a 0 at its end. Null without `by`. The values of several
+   * columns have commas between them: atp_answers_key has each one. Valid until
+   * atp_answers_free.
    */
   const char *key;
   /**
@@ -1502,7 +1503,8 @@ enum atp_status atp_address_text(const struct atp_address *address, char *text, 
 
 /**
  * The row at `index`: in the order of the keys and, for each key, of the query's functions; or the
- * largest first for `top`. A function without an answer, such as a mean of no values, has no row. ATP_ERROR_ARGUMENT if there is no such row.
+ * largest first for `top`. A function without an answer, such as a mean of no values, has no row.
+ * ATP_ERROR_ARGUMENT if there is no such row.
  *
  * # Safety
  * Pointers are null or as they say.
@@ -1526,8 +1528,8 @@ enum atp_status atp_answers_key(const struct atp_answers *answers,
                                 size_t *key_len);
 
 /**
- * The answer over all keys of the first function, a sum, count, mean or ratio, at the confidence of the rows.
- * ATP_ERROR_NO_ANSWER for other functions.
+ * The answer over all keys of the first function, a sum, count, mean or ratio, at the confidence
+ * of the rows. ATP_ERROR_NO_ANSWER for other functions.
  *
  * # Safety
  * Pointers are null or as they say.

@@ -64,8 +64,9 @@ pub enum atp_bound {
 pub struct atp_estimate {
     /// The size of the structure.
     pub struct_size: usize,
-    /// The row's key, in UTF-8 with a 0 at its end. Null without `by`. The values of several columns
-    /// have commas between them: atp_answers_key has each one. Valid until atp_answers_free.
+    /// The row's key, in UTF-8 with a 0 at its end. Null without `by`. The values of several
+    /// columns have commas between them: atp_answers_key has each one. Valid until
+    /// atp_answers_free.
     pub key: *const c_char,
     /// The bytes of the key, without the 0 at its end.
     pub key_len: usize,
@@ -257,7 +258,8 @@ unsafe fn memory_of(answers: *const atp_answers) -> Outcome<u64> {
 }
 
 /// The row at `index`: in the order of the keys and, for each key, of the query's functions; or the
-/// largest first for `top`. A function without an answer, such as a mean of no values, has no row. ATP_ERROR_ARGUMENT if there is no such row.
+/// largest first for `top`. A function without an answer, such as a mean of no values, has no row.
+/// ATP_ERROR_ARGUMENT if there is no such row.
 ///
 /// # Safety
 /// Pointers are null or as they say.
@@ -303,8 +305,8 @@ pub unsafe extern "C" fn atp_answers_key(
     })
 }
 
-/// The answer over all keys of the first function, a sum, count, mean or ratio, at the confidence of the rows.
-/// ATP_ERROR_NO_ANSWER for other functions.
+/// The answer over all keys of the first function, a sum, count, mean or ratio, at the confidence
+/// of the rows. ATP_ERROR_NO_ANSWER for other functions.
 ///
 /// # Safety
 /// Pointers are null or as they say.

@@ -83,7 +83,7 @@ static void queries(void) {
     FAILS(atp_query_open("count(*)", NULL, 10, NULL, &query), ATP_ERROR_NULL, "header");
     FAILS(atp_query_open("count(*)", header, 10, NULL, NULL), ATP_ERROR_NULL, "query");
     FAILS(OPEN("avg(\xff)", header, NULL), ATP_ERROR_TEXT, "UTF-8");
-    FAILS(OPEN("max(value)", header, NULL), ATP_ERROR_QUERY, "avg");
+    FAILS(OPEN("mode(value)", header, NULL), ATP_ERROR_QUERY, "avg");
     FAILS(OPEN("avg(speed)", header, NULL), ATP_ERROR_QUERY, "key, value");
     FAILS(OPEN("count(*)", "a\nb\n", NULL), ATP_ERROR_QUERY, "one line");
     FAILS(OPEN("count(*)", "a\xff\n", NULL), ATP_ERROR_QUERY, "UTF-8");

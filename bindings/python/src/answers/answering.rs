@@ -63,7 +63,7 @@ impl Query {
 #[pyclass(frozen, module = "atp.answers")]
 pub struct Answering(pub Locked<approx_answers::Answering>);
 
-/// The answers of a query, as Python has them: a row for each key, with an answer for each function.
+/// The answers of a query, as Python has them: a row for each key with an answer of each function.
 pub fn answers(py: Python<'_>, answers: approx_answers::Answers) -> PyResult<Bound<'_, PyAny>> {
     let functions = answers.functions.len();
     let rows: Vec<_> =
