@@ -237,7 +237,7 @@ fn answers__of_conditions_that_few_messages_meet_warn() {
 }
 
 /// The share of intervals with the truth. Of 300 jobs with a coverage of 95 %, 93 % is missed by
-/// chance with a probability of 6 %, and 90 % with one below one in a thousand; the seeds are fixed.
+/// chance with a probability of 6 %, and 90 % with one below 1 in 1,000; the seeds are fixed.
 #[test]
 fn answers__of_conditions_keys_and_deviations_cover() {
     let query =

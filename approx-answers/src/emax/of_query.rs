@@ -5,7 +5,8 @@ use crate::{AnswerError, Answering, Answers, Confidence, Estimate, Warning};
 
 impl Planner {
     /// Looks at a query, if a look is due: at each of its rows. A query ends once each function
-    /// of each key that has arrived meets the error. For the answer over all keys alone, ask without `by`.
+    /// of each key that has arrived meets the error. For the answer over all keys alone, leave out
+    /// `by`.
     ///
     /// # Errors
     /// As [`Planner::look`].

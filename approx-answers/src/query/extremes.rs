@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::state::State;
 use crate::check::uncounted;
 use crate::room::Room;
 use crate::spread::Spread;
@@ -52,15 +51,15 @@ pub(super) struct Extremes {
 
 impl Extremes {
     /// Extremes of at most `keys_max` keys, in the memory of one of `several`.
-    pub fn state(kind: Kind, keys_max: usize, several: usize) -> State {
-        State::Extremes(Box::new(Self {
+    pub fn new(kind: Kind, keys_max: usize, several: usize) -> Self {
+        Self {
             messages: Sample::new(),
             kind,
             by_key: HashMap::new(),
             keys_max,
             room: Room::default().one_of(several),
             uncounted: Uncounted::default(),
-        }))
+        }
     }
 
     /// Adds a record to a message.

@@ -21,8 +21,9 @@ pub use quotes::{CsvQuotes, QuoteError};
 pub use records::is_missing;
 
 use std::fmt;
+use std::str::FromStr;
 
-use crate::Totals;
+use crate::{QueryError, Totals};
 use names::{Name, SqlName};
 
 /// The most functions of a query, and the most columns of its keys.
@@ -195,6 +196,27 @@ impl Query {
 
 /// Writes a query that parses to the same: in words, or in SQL if it has a condition or several
 /// functions.
+impl FromStr for Query {
+    type Err = QueryError;
+
+    fn from_str(text: &str) -> Result<Self, QueryError> {
+        let query = if sql::is_sql(text) { sql::parse(text) } else { parse::in_words(text) }?;
+        let has_top = query.functions.iter().any(|one| matches!(one, Function::Top { .. }));
+        if has_top && (query.functions.len() > 1 || !query.by.is_empty()) {
+            return Err(QueryError::TopBy);
+        }
+        for (what, found, most) in [
+            ("functions", query.functions.len(), FUNCTIONS_MAX),
+            ("columns of keys", query.by.len(), KEY_COLUMNS_MAX),
+        ] {
+            if found > most {
+                return Err(QueryError::TooLong { what, most });
+            }
+        }
+        Ok(query)
+    }
+}
+
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_sql = self.filter.is_some() || self.functions.len() != 1;

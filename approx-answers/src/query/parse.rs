@@ -1,9 +1,7 @@
 //! The parser of queries.
 
-use std::str::FromStr;
-
 use super::names::{Name, is_sign};
-use super::{FUNCTIONS_MAX, Function, KEY_COLUMNS_MAX, Query, sql};
+use super::{Function, Query};
 use crate::QueryError;
 
 /// Rankings are lists for people.
@@ -33,29 +31,8 @@ pub(super) enum Argument {
     Star,
 }
 
-impl FromStr for Query {
-    type Err = QueryError;
-
-    fn from_str(text: &str) -> Result<Self, QueryError> {
-        let query = if sql::is_sql(text) { sql::parse(text) } else { in_words(text) }?;
-        let has_top = query.functions.iter().any(|one| matches!(one, Function::Top { .. }));
-        if has_top && (query.functions.len() > 1 || !query.by.is_empty()) {
-            return Err(QueryError::TopBy);
-        }
-        for (what, found, most) in [
-            ("functions", query.functions.len(), FUNCTIONS_MAX),
-            ("columns of keys", query.by.len(), KEY_COLUMNS_MAX),
-        ] {
-            if found > most {
-                return Err(QueryError::TooLong { what, most });
-            }
-        }
-        Ok(query)
-    }
-}
-
 /// Parses a query such as `avg(delay) by carrier`.
-fn in_words(text: &str) -> Result<Query, QueryError> {
+pub(super) fn in_words(text: &str) -> Result<Query, QueryError> {
     let tokens = tokens(text)?;
     let no_function = || QueryError::Function { given: shortened(text) };
     let (Some(Token::Word(name)), Some(Token::Sign('('))) = (tokens.first(), tokens.get(1)) else {

@@ -140,9 +140,15 @@ impl Part {
             Function::Deviation { .. } | Function::Variance { .. } => {
                 State::Deviations(Box::new(Deviations::new(KEYS_MAX, of)))
             }
-            Function::Minimum { .. } => Extremes::state(Kind::Least, KEYS_MAX, of),
-            Function::Maximum { .. } => Extremes::state(Kind::Most, KEYS_MAX, of),
-            Function::Distinct { .. } => Extremes::state(Kind::Distinct, KEYS_MAX, of),
+            Function::Minimum { .. } => {
+                State::Extremes(Box::new(Extremes::new(Kind::Least, KEYS_MAX, of)))
+            }
+            Function::Maximum { .. } => {
+                State::Extremes(Box::new(Extremes::new(Kind::Most, KEYS_MAX, of)))
+            }
+            Function::Distinct { .. } => {
+                State::Extremes(Box::new(Extremes::new(Kind::Distinct, KEYS_MAX, of)))
+            }
             Function::Sum { .. } | Function::Count { .. } if by_key => {
                 State::Grouped(Box::new(GroupBy::of_sums(KEYS_MAX).one_of(of)))
             }

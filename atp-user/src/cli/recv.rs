@@ -48,9 +48,9 @@ pub struct Args {
     #[arg(long)]
     csv: bool,
     /// The accepted relative error of the query's answer, or of each function's and key's: how far
-    /// its interval reaches to the farther side. The receiver then asks the senders for as much as it needs, or
-    /// for the end. The exit code is 3 if a warning or a left-out message puts the answer in doubt,
-    /// and 4 if the error isn't met
+    /// its interval reaches to the farther side. The receiver then asks the senders for as much as
+    /// it needs, or for the end. The exit code is 3 if a warning or a left-out message puts the
+    /// answer in doubt, and 4 if the error isn't met
     #[arg(long, value_name = "SHARE", requires = "query", value_parser = accepted_error)]
     emax: Option<AcceptedError>,
     /// Also end the job while a warning puts the answer in doubt, such as records in order or a
