@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Iterator
 from datetime import date, datetime, timezone
@@ -9,19 +10,21 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pandas
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 
 import atp
 from atp.answers import Frame, Table, send_csv, send_dataframe
 from ends import bind
 
+# They have no types.
+pandas: Any = importlib.import_module("pandas")
+pa: Any = importlib.import_module("pyarrow")
+parquet: Any = importlib.import_module("pyarrow.parquet")
+
 ROWS = 2_000
 
 
-def table() -> pa.Table:
+def table() -> Any:
     """A table of many types, some of whose values are missing."""
     rows = range(ROWS)
     return pa.table(
@@ -57,7 +60,7 @@ def received(receiver: atp.Receiver) -> tuple[bytes, list[bytes]]:
     return header, messages
 
 
-def sent_through(data: Any, **options: Any) -> pa.Table:
+def sent_through(data: Any, **options: Any) -> Any:
     """The rows that a receiver gets of a frame."""
     with bind() as receiver:
         got: list[tuple[bytes, list[bytes]]] = []
@@ -84,7 +87,7 @@ def test_frames_streams_and_batches_arrive() -> None:
     frame = whole.to_pandas()
     reader = pa.RecordBatchReader.from_batches(whole.schema, whole.to_batches(max_chunksize=300))
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def batches() -> Iterator[Any]:
         yield from whole.to_batches(max_chunksize=300)
 
     for data in (frame, reader, batches(), whole.to_batches(max_chunksize=300)):
@@ -98,9 +101,9 @@ def test_frames_streams_and_batches_arrive() -> None:
 
 def test_files_arrive(tmp_path: Path) -> None:
     whole = table()
-    parquet = tmp_path / "a.parquet"
-    pyarrow.parquet.write_table(whole, parquet)
-    assert sent_through(parquet).sort_by("i").to_pylist() == whole.to_pylist()
+    file = tmp_path / "a.parquet"
+    parquet.write_table(whole, file)
+    assert sent_through(file).sort_by("i").to_pylist() == whole.to_pylist()
     with pytest.raises(ValueError, match=r"must end with \.csv or \.parquet"):
         send_dataframe(tmp_path / "a.txt", "127.0.0.1:9")
     with pytest.raises(FileNotFoundError):
@@ -141,7 +144,7 @@ def test_bad_frames_are_refused() -> None:
     with pytest.raises(ValueError, match="rows must be 1 at least"):
         Frame(table(), rows=0)
 
-    def failing() -> Iterator[pa.RecordBatch]:
+    def failing() -> Iterator[Any]:
         yield pa.record_batch({"a": [1]})
         raise KeyError("broken")
 
