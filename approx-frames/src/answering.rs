@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 /// The answer of a query, from the messages of a table. Its header says how they are written.
 ///
-/// Missing values are nulls and NaN. In CSV they are those of [`Answering`].
+/// Missing values are nulls and NaN, beside the words that are missing in CSV ([`Answering`]).
 #[derive(Clone, Debug)]
 pub struct TableAnswering {
     answering: Answering,
