@@ -101,7 +101,7 @@ impl Needs {
         if build::is_first() {
             atp_output::note!(
                 "first run: building ATP and installing the tools of this command. This takes \
-                 about four minutes on two idle cores."
+                 about six minutes on two idle cores."
             );
         }
         thread::scope(|scope| {
