@@ -81,7 +81,7 @@ impl Estimate {
     }
 }
 
-/// What an answer without an interval says of all rows.
+/// The bound that an answer without an interval is for all rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// The answer of all rows is as large, or larger.

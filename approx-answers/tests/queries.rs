@@ -19,7 +19,7 @@ fn answering(query: &str, messages: &[Message], arrived: usize) -> Answering {
     answering
 }
 
-/// A table of so many messages, in an order of chance: keys, and numbers of which some are missing.
+/// A table of this many messages in random order: keys, and numbers of which some are missing.
 fn table(messages: usize, seed: u64) -> Vec<Message> {
     let mut draws = ChaCha8Rng::seed_from_u64(seed);
     let mut row = || {

@@ -1,4 +1,4 @@
-//! What arrived of a column: its smallest or largest number, or its different values. Each is a
+//! The smallest or largest number of a column that arrived, or its different values. Each is a
 //! bound for all rows.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Distinct,
 }
 
-/// What a key has in some messages.
+/// The numbers and values of a key in some messages.
 #[derive(Clone, Debug, Default)]
 struct Found {
     /// The smallest or largest number, by the kind.

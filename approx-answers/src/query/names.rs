@@ -60,7 +60,7 @@ pub(super) fn join<'a>(values: impl Iterator<Item = &'a str>, key: &mut String) 
     }
 }
 
-/// The values of a key of so many columns.
+/// The values of a key, one for each column.
 pub(super) fn split(key: &str, columns: usize) -> Vec<String> {
     match columns {
         0 => Vec::new(),

@@ -111,7 +111,7 @@ pub(super) struct Columns {
     len: usize,
 }
 
-/// What a function takes.
+/// The value that a function takes from a row.
 #[derive(Clone, Debug)]
 enum Of {
     /// The row.

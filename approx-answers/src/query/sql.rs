@@ -41,7 +41,10 @@ pub(super) fn parse(text: &str) -> Result<Query, QueryError> {
 fn parsed(text: &str) -> Result<Query, QueryError> {
     let dialect = PostgreSqlDialect {};
     let tokens = Tokenizer::new(&dialect, text).tokenize();
-    let tokens = tokens.map_err(|error| QueryError::Sql { reason: error.to_string() })?;
+    let unreadable = |reason: &str| QueryError::Sql {
+        reason: shortened(&reason.replace(char::is_control, " ")),
+    };
+    let tokens = tokens.map_err(|error| unreadable(&error.to_string()))?;
     let is_word = |token: &Token| !matches!(token, Token::Whitespace(_));
     let mut tokens: Vec<Token> = tokens.into_iter().filter(is_word).collect();
     if tokens.len() > TOKENS_MAX {
@@ -58,7 +61,7 @@ fn parsed(text: &str) -> Result<Query, QueryError> {
     let statements = Parser::new(&dialect).with_tokens(tokens).parse_statements();
     let mut statements = statements.map_err(|error| match error {
         ParserError::TokenizerError(reason) | ParserError::ParserError(reason) => {
-            QueryError::Sql { reason: shortened(&reason.replace(char::is_control, " ")) }
+            unreadable(&reason)
         }
         ParserError::RecursionLimitExceeded => {
             QueryError::TooLong { what: "levels of a condition", most: DEPTH_MAX }

@@ -1,4 +1,4 @@
-//! What the functions of a query keep of the messages that arrived.
+//! The state of a query's functions, from the messages that arrived.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -217,7 +217,7 @@ impl State {
         }
     }
 
-    /// Whether the message, of so many rows, fits in.
+    /// Whether a message with this number of rows fits in.
     fn check(&self, stratum: u32, pending: &mut Pending, rows: u64) -> Result<(), AnswerError> {
         match (self, pending) {
             (Self::Sums(sample), Pending::Totals { x, y, .. }) => {

@@ -1,4 +1,4 @@
-//! What quantiles and rankings keep of a key, as it is stored.
+//! The stored form of a key of quantiles and rankings.
 
 use super::checked::{Checked, ensure};
 use super::keyed::StoredCell;

@@ -1,6 +1,6 @@
 //! Checks of what was read.
 
-/// What contradicts the rest of a structure.
+/// A part that contradicts the rest of its structure.
 pub(crate) type Checked = Result<(), String>;
 
 /// Fails with a text unless a condition holds.
