@@ -188,6 +188,24 @@ fn chart__of_the_selected_lane() {
     assert!(closed.contains("the lane is closed") && closed.contains("measured loss"), "{closed}");
 }
 
+/// A line to infinity has no last dot.
+#[test]
+fn chart__of_odd_values_ends() {
+    for value in [f64::MAX, f64::INFINITY, f64::NAN, -1e300] {
+        let mut app = app(5, 60);
+        press(&mut app, "j\n");
+        for uptime_s in [61.0, 62.0, value] {
+            let mut odd = stats(5, 61);
+            odd.uptime_s = uptime_s;
+            for lane in &mut odd.lanes {
+                (lane.loss, lane.rate_bytes_per_s) = (value, u64::MAX);
+            }
+            app.update(odd);
+            picture(&mut app, 80, 30);
+        }
+    }
+}
+
 #[test]
 fn datapath__page() {
     let mut app = app(5, 2);

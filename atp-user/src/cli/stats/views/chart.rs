@@ -18,6 +18,11 @@ use ratatui::{
     widgets::{Axis, Chart, Dataset, GraphType},
 };
 
+/// Values outside of these are no lane's. A line to infinity never ends: ratatui 0.30 draws all of
+/// its dots.
+const LONGEST_S: f64 = 1e9;
+const HIGHEST: f64 = 1e18;
+
 /// Draws three charts, one above the other.
 pub fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let samples: Vec<Sample> =
@@ -30,9 +35,12 @@ pub fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let end_s = last.at_s;
     let points = |value: &dyn Fn(&Sample) -> Option<f32>| -> Vec<(f64, f64)> {
         let at = |sample: &Sample| Some((sample.at_s - end_s, f64::from(value(sample)?)));
-        samples.iter().filter_map(at).collect()
+        let is_drawn =
+            |(x, y): &(f64, f64)| (-LONGEST_S..=0.0).contains(x) && (0.0..=HIGHEST).contains(y);
+        samples.iter().filter_map(at).filter(is_drawn).collect()
     };
-    let start_s = (samples[0].at_s - end_s).min(-10.0);
+    let first_s = samples.iter().map(|sample| sample.at_s - end_s).fold(-10.0, f64::min);
+    let start_s = first_s.max(-LONGEST_S);
     let color = app.color;
     let loss = points(&|sample| Some(sample.loss * 100.0));
     let tlr = points(&|sample| Some(sample.tlr * 100.0));
@@ -151,5 +159,5 @@ impl Panel<'_> {
 fn nice(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
-    steps.into_iter().find(|step| *step >= value * 0.999).unwrap_or(value)
+    steps.into_iter().find(|step| *step >= value * 0.999).unwrap_or(value).max(value)
 }
