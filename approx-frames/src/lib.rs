@@ -3,7 +3,8 @@
 //! A [`Frame`] divides a table into messages for a sender, and a [`FrameReader`] gives a receiver
 //! the rows of each message that arrived. The header and any of the messages, one after the other,
 //! are a [stream of Arrow's IPC format](https://arrow.apache.org/docs/format/Columnar.html).
-//! [`TableAnswering`] answers a query of a table that arrives so, or as CSV.
+//! [`TableAnswering`] answers a query of a table that arrives so, or as CSV; [`TableRows`] keeps
+//! its rows.
 
 mod answering;
 mod batch_check;
@@ -12,6 +13,7 @@ mod error;
 mod frame;
 mod reader;
 mod row_bytes;
+mod rows;
 mod schema_check;
 mod wire;
 
@@ -19,3 +21,4 @@ pub use answering::TableAnswering;
 pub use error::FrameError;
 pub use frame::Frame;
 pub use reader::FrameReader;
+pub use rows::TableRows;

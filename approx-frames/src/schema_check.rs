@@ -5,7 +5,7 @@ use crate::{FrameError, columns::DEPTH_MAX};
 use arrow_ipc::{DateUnit, Endianness, Field, IntervalUnit, Precision, Schema, TimeUnit, Type};
 
 /// The most columns of a table, fields of nested ones included.
-const FIELDS_MAX: usize = 10_000;
+pub const FIELDS_MAX: usize = 10_000;
 
 /// # Errors
 /// Arrow's reader would panic, or the table has a type that no [`Frame`](crate::Frame) sends.

@@ -2,13 +2,20 @@
 
 mod common;
 
-use approx_answers::Table;
+use approx_answers::{RecordOrder, Table};
+use approx_frames::Frame;
 use approxlib::{Group, Job, Order};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use common::atp;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::Value;
 use std::{
     net::SocketAddr,
     process::Stdio,
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -88,9 +95,62 @@ fn recv__doubts_the_sum_of_a_sender_that_was_started_again() {
     let warnings = answer["warnings"].to_string();
     for words in [
         format!("has not ended, and the answer has {BEFORE} of {ROWS} messages of it"),
-        "records of 2 senders, more than the 1 of --senders".to_owned(),
+        "records of 2 senders, more than the 1 expected".to_owned(),
     ] {
         assert!(warnings.contains(&words), "{warnings}");
+    }
+}
+
+/// An interrupt ends the wait, and not the answer.
+#[test]
+fn recv__answers_when_it_is_interrupted() {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = SocketAddr::from(([127, 112, high, low], 4747));
+    let mut receiving = atp(&format!("recv {address} --query avg(v) --csv --json"));
+    let receiving = receiving.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // By then the receiver has read its messages, and waits for more.
+    die_early(address);
+    kill(Pid::from_raw(receiving.id() as i32), Signal::SIGINT).unwrap();
+    let output = receiving.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["rows"][0]["value"], 2.0, "{answer}");
+    let warnings = answer["warnings"].to_string();
+    assert!(warnings.contains("interrupted: the answer has what had arrived"), "{warnings}");
+}
+
+/// A frame needs no option: its header says how it is written.
+#[test]
+fn recv__answers_frames() {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = SocketAddr::from(([127, 113, high, low], 4747));
+    let keys: ArrayRef = Arc::new(StringArray::from_iter_values(["a", "b"].repeat(50)));
+    let values: ArrayRef = Arc::new((0..100i64).map(Some).collect::<Int64Array>());
+    let batch = RecordBatch::try_from_iter([("k", keys), ("v", values)]).unwrap();
+    let frame = Frame::new(&batch.schema(), &[batch], Some(10), RecordOrder::Shuffled).unwrap();
+    let mut receiving = atp(&format!("recv {address} --json --query"));
+    let query = "SELECT sum(v), count(*) GROUP BY k";
+    let receiving = receiving.arg(query).stdout(Stdio::piped()).spawn().unwrap();
+    let rows = Group::new(Table::ROWS_GROUP).messages(frame.messages.len() as u32);
+    let rows = rows.order(Order::Shuffled { buffer: None });
+    let groups = [rows, Group::new(Table::HEADER_GROUP).messages(2)];
+    let mut job = Job::builder().control_socket(None).groups(groups).connect(address).unwrap();
+    for head in [frame.header, frame.totals.to_string().into_bytes()] {
+        job.send_in(Table::HEADER_GROUP, &head).unwrap();
+    }
+    for message in &frame.messages {
+        job.send_in(Table::ROWS_GROUP, message).unwrap();
+    }
+    job.finish().unwrap();
+    let output = receiving.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (row, (key, sum)) in [("a", 2450.0), ("b", 2500.0)].into_iter().enumerate() {
+        let found = &answer["rows"][row];
+        assert_eq!(found["key"], key, "{answer}");
+        assert_eq!(found["answers"]["sum(v)"]["value"], sum, "{answer}");
+        assert_eq!(found["answers"]["count(*)"]["value"], 50.0, "{answer}");
     }
 }
 

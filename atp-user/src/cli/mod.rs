@@ -15,7 +15,6 @@ mod send;
 mod shuffled;
 mod stats;
 mod stop;
-mod underway;
 
 use crate::logging;
 use anyhow::Result;

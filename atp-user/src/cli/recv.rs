@@ -1,21 +1,23 @@
 //! `atp-user recv`: receives messages and writes them to a file.
 
-use super::{
-    csv_output::CsvOutput,
-    query::{Live, Verdict},
-    underway::Underway,
-};
+use super::{csv_output::CsvOutput, query::LiveLine};
 use anyhow::{Context, Error, Result, bail};
 use approx_answers::{AcceptedError, Confidence, Query};
+use approx_session::{Accepted, Next, Reception, Session, Verdict};
 use approxlib::{Event, JobId, Receiver, Refusals, ScopedIp};
 use atp_options::quantity;
 use atp_output::{EndWith, Stdout, note, write};
+use signal_hook::{consts::SIGINT, flag};
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
     net::SocketAddr,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 /// The arguments of `recv`.
@@ -128,8 +130,8 @@ const IN_DOUBT: u8 = 3;
 /// The exit code of an answer whose interval is wider than accepted.
 const NOT_MET: u8 = 4;
 
-/// The number of checks for new packets within one idle timeout.
-const CHECKS_PER_TIMEOUT: u32 = 8;
+/// The longest wait for an event before the line of a query is due.
+const WAIT: Duration = Duration::from_millis(200);
 
 /// The report about one sender.
 #[derive(serde::Serialize)]
@@ -143,15 +145,10 @@ struct SenderReport {
 
 /// Receives until the senders have finished and prints a report.
 pub fn main(args: Args) -> Result<()> {
-    let mut functions = args.query.iter().flat_map(|query| &query.functions);
-    if let (Some(bound), Some(_)) = (functions.find(|one| one.is_bound()), args.emax) {
-        bail!("{bound} has no interval, which --emax could bound: leave out one of both");
-    }
-    let mut live = args
-        .query
-        .clone()
-        .map(|query| Live::new(query, args.senders, args.confidence, args.emax, args.end_in_doubt));
-    let writes = live.is_none() || args.out.as_os_str() != "-";
+    let accepted = args.emax.map(|error| Accepted { error, ends_in_doubt: args.end_in_doubt });
+    let of_query = |query| Session::of_query(query, args.senders, args.confidence, accepted);
+    let mut session = args.query.clone().map(of_query).transpose()?;
+    let writes = session.is_none() || args.out.as_os_str() != "-";
     let mut out = output(&args.out)?;
     let written = |outcome: io::Result<()>| outcome.map_err(|error| lost(&args.out, error));
     let mut builder = Receiver::builder();
@@ -163,7 +160,7 @@ pub fn main(args: Args) -> Result<()> {
     if let Some(rate) = args.line_rate {
         builder = builder.line_rate_bytes_per_s(rate);
     }
-    let mut receiver = builder.queue_depth_packets(args.queue_depth).bind(args.bind)?;
+    let receiver = builder.queue_depth_packets(args.queue_depth).bind(args.bind)?;
     if args.line_rate.is_some() && receiver.datapath() != "userspace" {
         note!(
             "--line-rate has no use: a daemon runs, and advises by the line's rate that it knows"
@@ -172,39 +169,34 @@ pub fn main(args: Args) -> Result<()> {
     tracing::info!(address = %receiver.local_addr()?, "receiving");
     let mut reports = Vec::new();
     let (mut messages, mut table) = (0u64, CsvOutput::default());
-    let wanted = args.senders as usize;
     // Named senders are awaited, and no others can take their places.
     let is_named = !args.jobs.is_empty() && !args.peers.is_empty();
-    let early_wait = if is_named { Duration::ZERO } else { args.timeout };
-    let mut underway = Underway::new(wanted, args.timeout, early_wait);
+    let mut reception = Reception::new(receiver, args.senders, args.timeout, is_named);
+    let mut live = LiveLine::new();
+    let interrupted = interrupt(session.is_some())?;
     let mut has_said_why = false;
     loop {
-        // A sender that began before the last awaited one ended has a job to complete.
-        let enough = underway.is_enough(Instant::now());
-        if enough && underway.left(Instant::now()) == 0 {
-            break;
+        if let (true, Some(session)) = (interrupted.load(Ordering::Relaxed), &mut session) {
+            session.cut_short("interrupted: the answer has what had arrived by then");
+            reception.interrupt();
         }
-        let awaits_others = !enough && underway.ended() >= wanted;
-        if awaits_others && !std::mem::replace(&mut has_said_why, true) {
+        if reception.awaits_others() && !std::mem::replace(&mut has_said_why, true) {
             tracing::warn!(
                 "a sender ended before its sampling rate: waiting {} s for another one, as this \
                  may have been a stranger (--job and --from name the senders)",
                 args.timeout.as_secs_f64()
             );
         }
-        let event = match enough || awaits_others {
-            false => next_event(&mut receiver, args.timeout)?,
-            true => match receiver.recv(Some(underway.silence_max() / CHECKS_PER_TIMEOUT))? {
-                None => continue,
-                some => some,
-            },
+        let ends_by_plan = session.as_ref().is_some_and(Session::has_asked_for_the_end);
+        let event = match reception.next(WAIT, ends_by_plan)? {
+            Next::Event(event) => Some(event),
+            Next::Ended => break,
+            Next::Silent => None,
+            _ => continue,
         };
-        if let Some(event) = &event {
-            let ends_by_plan = live.as_ref().is_some_and(Live::has_asked_for_the_end);
-            underway.on_event(event, ends_by_plan, Instant::now());
-        }
-        if let (Some(live), Some(event)) = (&mut live, &event) {
-            live.on_event(event, &receiver)?;
+        if let (Some(session), Some(event)) = (&mut session, &event) {
+            session.on_event(event, reception.receiver())?;
+            live.show(session);
         }
         match event {
             Some(Event::Message { source, group, message, data, .. }) => {
@@ -234,12 +226,13 @@ pub fn main(args: Args) -> Result<()> {
                 table.end(&mut out).map_err(|error| lost_or(&args.out, error))?;
                 written(out.flush())?;
                 // The records that arrived have an answer, also if a sender failed.
-                match live.take().map(|live| live.finish(args.json)) {
+                live.clear();
+                match session.map(|session| finish(session, args.json)) {
                     Some(Ok((answers, _))) => write(answers)?,
                     Some(Err(error)) => tracing::warn!("{error:#}"),
                     None => {}
                 }
-                warn_of_refusals(&receiver);
+                warn_of_refusals(reception.receiver());
                 bail!(
                     "no packet arrived for {} s, after {messages} messages and the end of {} of {} senders: check that the senders run and reach this address, or raise --timeout",
                     args.timeout.as_secs_f64(),
@@ -251,20 +244,21 @@ pub fn main(args: Args) -> Result<()> {
     }
     table.end(&mut out).map_err(|error| lost_or(&args.out, error))?;
     written(out.flush())?;
-    match underway.go_on() {
-        0 => {}
-        left => tracing::warn!(
+    live.clear();
+    match reception.go_on() {
+        left @ 1.. if !interrupted.load(Ordering::Relaxed) => tracing::warn!(
             "{left} more senders were still sending, and got an error: name the senders to receive \
              from with --job and --from"
         ),
+        _ => {}
     }
-    if let Some(live) = live {
-        let (answers, verdict) = live.finish(args.json)?;
+    if let Some(session) = session {
+        let (answers, verdict) = finish(session, args.json)?;
         write(answers)?;
-        warn_of_refusals(&receiver);
+        warn_of_refusals(reception.receiver());
         return end(verdict);
     }
-    let refused = receiver.stats().refusals;
+    let refused = reception.receiver().stats().refusals;
     reports.iter_mut().for_each(|report| report.refused = refused);
     report(&reports, args.json, args.out.as_os_str() == "-")
 }
@@ -280,23 +274,21 @@ fn end(verdict: Verdict) -> Result<()> {
     Err(EndWith { code, message }.into())
 }
 
-/// The next event; `None` once no packet has arrived for `timeout`.
-///
-/// Counts packets, not events: a long message on a slow path is many packets and one event.
-fn next_event(receiver: &mut Receiver, timeout: Duration) -> Result<Option<Event>> {
-    let mut packets = receiver.stats().packets_received;
-    let mut last_packet = Instant::now();
-    loop {
-        if let Some(event) = receiver.recv(Some(timeout / CHECKS_PER_TIMEOUT))? {
-            return Ok(Some(event));
-        }
-        let now = receiver.stats().packets_received;
-        if now != packets {
-            (packets, last_packet) = (now, Instant::now());
-        } else if last_packet.elapsed() >= timeout {
-            return Ok(None);
-        }
+/// Whether the user has interrupted a query. A second interrupt ends the program.
+fn interrupt(is_query: bool) -> Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    if is_query {
+        flag::register_conditional_default(SIGINT, Arc::clone(&interrupted))?;
+        flag::register(SIGINT, Arc::clone(&interrupted))?;
     }
+    Ok(interrupted)
+}
+
+/// The answers as text or JSON, and whether they are as good as was asked for.
+fn finish(session: Session, json: bool) -> Result<(String, Verdict)> {
+    let answered = session.finish()?;
+    let text = if json { format!("{}\n", answered.json()) } else { answered.text() };
+    Ok((text, answered.verdict))
 }
 
 fn output(path: &PathBuf) -> Result<Box<dyn Write>> {
@@ -369,42 +361,6 @@ fn refusals_text(refused: &Refusals) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use approxlib::Job;
-    use std::thread;
-
-    /// A packet of the slow message comes every 14 ms. At a load of ten the gaps have a mean of
-    /// 40 ms at most, and one of the 210 exceeds this, by an exponential tail, once in a million
-    /// runs: 210 exp(-1000 / 40) = 3e-9.
-    const TIMEOUT: Duration = Duration::from_secs(1);
-
-    fn receiver() -> Receiver {
-        let receiver = Receiver::builder().control_socket(None);
-        receiver.bind("127.0.0.1:0").unwrap()
-    }
-
-    /// The message takes three seconds, three times the timeout.
-    #[test]
-    fn next_event__waits_while_packets_arrive() {
-        let mut receiver = receiver();
-        let peer = receiver.local_addr().unwrap();
-        let sender = thread::spawn(move || {
-            let job = Job::builder().control_socket(None).rate_max_bytes_per_s(100_000);
-            let mut job = job.connect(peer).unwrap();
-            job.send(&[7; 300_000]).unwrap();
-            job.finish().unwrap()
-        });
-        let started = Instant::now();
-        let event = next_event(&mut receiver, TIMEOUT).unwrap();
-        assert!(matches!(event, Some(Event::Started { .. })));
-        let event = next_event(&mut receiver, TIMEOUT).unwrap();
-        assert!(matches!(event, Some(Event::Message { data, .. }) if data.len() == 300_000));
-        assert!(
-            started.elapsed() > TIMEOUT,
-            "the message arrived within the timeout: the test shows nothing"
-        );
-        assert!(matches!(next_event(&mut receiver, TIMEOUT), Ok(Some(Event::Finished { .. }))));
-        sender.join().unwrap();
-    }
 
     #[test]
     fn refusals_text__names_each_reason_and_its_remedy() {
@@ -417,12 +373,5 @@ mod tests {
         );
         let all = Refusals { malformed: 1, unwanted: 1, too_large: 1, no_room: 1, forgotten: 1 };
         assert_eq!(refusals_text(&all).unwrap().matches(", 1 ").count(), 4);
-    }
-
-    #[test]
-    fn next_event__ends_without_packets() {
-        let started = Instant::now();
-        assert!(next_event(&mut receiver(), TIMEOUT).unwrap().is_none());
-        assert!(started.elapsed() >= TIMEOUT);
     }
 }

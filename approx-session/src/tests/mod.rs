@@ -2,22 +2,30 @@
 
 #![expect(clippy::single_range_in_vec_init, reason = "lost messages are ranges")]
 
-use super::*;
-use anyhow::{Context, ensure};
-use approx_answers::{RecordOrder, Report, Row};
-use approxlib::{Group, GroupSummary, GroupTerms, Job, Order};
+mod end;
+mod text;
+
+use crate::{
+    Accepted, Session, Verdict,
+    kept::Kept,
+    session::{HEADER_GROUP, ROWS_GROUP, WAITING_BYTES_MAX},
+};
+use anyhow::{Context, Result, ensure};
+use approx_answers::{AcceptedError, Confidence, Planner, Query, RecordOrder, Report, Row, Table};
+use approxlib::{Event, Group, GroupSummary, GroupTerms, Job, Order, Receiver, Summary, Terms};
 use std::{
     net::SocketAddr,
     ops::Range,
     sync::{Arc, Barrier, mpsc},
     thread,
+    time::Duration,
 };
 
 const ROWS: u32 = 60_000;
 pub const SHUFFLED: Order = Order::Shuffled { buffer: None };
 
 /// Sends a table with a known mean of 4.5, by two senders. Returns the end of the query.
-fn run(live: &mut Live, order: Order) -> Result<()> {
+fn run(live: &mut Session, order: Order) -> Result<()> {
     let mut receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0")?;
     let peer = receiver.local_addr()?;
     let together = Arc::new(Barrier::new(2));
@@ -79,7 +87,7 @@ fn run(live: &mut Live, order: Order) -> Result<()> {
 #[test]
 fn query__answers_by_key_from_two_senders() {
     let query = "avg(value) by key".parse().unwrap();
-    let mut live = Live::new(query, 2, Confidence::P95, None, false);
+    let mut live = of_query(query, 2, None);
     run(&mut live, Order::Ordered).unwrap();
     let answers = live.answers().unwrap().unwrap();
     let keys: Vec<String> = answers.rows.iter().map(Row::key_text).collect();
@@ -88,16 +96,17 @@ fn query__answers_by_key_from_two_senders() {
         assert!((estimate.value - 4.5).abs() < 0.1, "{estimate}");
         assert_eq!(estimate.messages_sent, Some(u64::from(ROWS) / 5));
     }
-    let text = print::text(&live.query, &answers, &Outcome::default());
+    let answered = live.finish().unwrap();
+    let text = answered.text();
     assert!(text.contains("k1") && text.contains("(95 %)"), "{text}");
-    let json = print::json(&live.query, &answers, &Outcome::default());
+    let json = answered.json();
     assert_eq!(json["rows"][2]["key"], "k2");
 }
 
 #[test]
 fn query__with_an_accepted_error_ends_the_job() {
     let query = "avg(value)".parse().unwrap();
-    let mut live = Live::new(query, 2, Confidence::P95, AcceptedError::relative(0.05).ok(), false);
+    let mut live = of_query(query, 2, accepted(0.05, false));
     run(&mut live, SHUFFLED).unwrap();
     let report = live.planner.as_ref().and_then(Planner::report).expect("a report");
     assert!(report.is_met() && report.reached <= 0.05, "{report}");
@@ -106,8 +115,8 @@ fn query__with_an_accepted_error_ends_the_job() {
     assert!((estimate.value - 4.5).abs() < 0.7, "{estimate}");
     assert!(estimate.messages < u64::from(ROWS) / 5, "{estimate:?}");
     // The looks cost confidence.
-    let (_, answering) = live.answering.as_ref().unwrap();
-    let plain = answering.answering().overall(Confidence::P95).unwrap().unwrap();
+    let Some((_, Kept::Answers(table))) = &live.table else { unreachable!() };
+    let plain = table.answering().overall(Confidence::P95).unwrap().unwrap();
     assert!(estimate.half_width() > plain.half_width() && estimate.confidence == Confidence::P95);
 }
 
@@ -150,7 +159,7 @@ pub fn of_run(run: u64, mut event: Event) -> Event {
 }
 
 /// Hands events to a query without a network.
-pub fn take(live: &mut Live, events: impl IntoIterator<Item = Event>) {
+pub fn take(live: &mut Session, events: impl IntoIterator<Item = Event>) {
     let receiver = Receiver::builder().control_socket(None).bind("127.0.0.1:0").unwrap();
     events.into_iter().for_each(|event| live.on_event(&event, &receiver).unwrap());
 }
@@ -164,9 +173,24 @@ pub fn rows(job: u32, number: u32) -> impl Iterator<Item = Event> {
         .map(move |value| message(job, ROWS_GROUP, format!("k,{}\n", 100 + value % 7).as_bytes()))
 }
 
-pub fn live(query: &str, senders: u32, emax: Option<f64>) -> Live {
-    let emax = emax.map(|share| AcceptedError::relative(share).unwrap());
-    Live::new(query.parse().unwrap(), senders, Confidence::P95, emax, false)
+/// The text or the JSON of the end, and its verdict.
+pub fn finish(session: Session, json: bool) -> (String, Verdict) {
+    let answered = session.finish().unwrap();
+    (if json { answered.json().to_string() } else { answered.text() }, answered.verdict)
+}
+
+fn accepted(share: f64, ends_in_doubt: bool) -> Option<Accepted> {
+    let error = AcceptedError::relative(share).unwrap();
+    Some(Accepted { error, ends_in_doubt })
+}
+
+fn of_query(query: Query, senders: u32, accepted: Option<Accepted>) -> Session {
+    Session::of_query(query, senders, Confidence::P95, accepted).unwrap()
+}
+
+pub fn live(query: &str, senders: u32, emax: Option<f64>) -> Session {
+    let emax = emax.and_then(|share| accepted(share, false));
+    of_query(query.parse().unwrap(), senders, emax)
 }
 
 #[test]
@@ -255,7 +279,7 @@ fn on_event__leaves_out_what_is_no_table() {
         take(&mut live, rows(1, 51).chain([ended(1, 100, [])]));
         assert_eq!(live.left_out.messages, messages, "{words}: {:?}", live.left_out);
         assert_eq!(live.waiting_bytes, 0, "{words}");
-        let (text, _) = live.finish(false).unwrap();
+        let (text, _) = finish(live, false);
         assert!(text.contains("from 100 of 100 messages"), "{text}");
         assert!(text.contains(words), "{words}: {text}");
         let said = format!("{messages} messages are left out");
@@ -282,7 +306,7 @@ fn on_totals__makes_a_count_exact_at_any_time() {
         let answers = live.answers().unwrap().unwrap();
         let count = &answers.rows[0].estimate;
         assert_eq!((count.value, count.half_width()), (123.0, 0.0), "{place}");
-        let (text, verdict) = live.finish(false).unwrap();
+        let (text, verdict) = finish(live, false);
         assert_eq!(verdict, Verdict::Fine, "{text}");
     }
     // Of two senders, one states its totals.
@@ -308,7 +332,7 @@ fn finish__without_an_answer_says_why() {
     ] {
         let mut live = live("sum(value)", 1, None);
         take(&mut live, events);
-        let error = live.finish(false).unwrap_err().to_string();
+        let error = live.finish().unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
 }
@@ -341,7 +365,7 @@ fn finish__warns_of_incomplete_records_that_are_not_shuffled() {
         let mut live = live("avg(value)", 1, None);
         let events = [header(1), started(1, order, 500)].into_iter();
         take(&mut live, events.chain(rows(1, 400)).chain(end));
-        let (text, _) = live.finish(false).unwrap();
+        let (text, _) = finish(live, false);
         assert_eq!(text.contains(unfair), words.is_some(), "{order:?}: {text}");
         assert!(text.contains(words.unwrap_or_default()), "{order:?}: {text}");
     }
@@ -356,8 +380,7 @@ fn finish__of_ordered_records_is_in_doubt() {
         (Order::Ordered, false, Verdict::InDoubt, 400),
     ] {
         let query = "avg(value)".parse().unwrap();
-        let mut live =
-            Live::new(query, 1, Confidence::P95, AcceptedError::relative(0.05).ok(), ends_in_doubt);
+        let mut live = of_query(query, 1, accepted(0.05, ends_in_doubt));
         take(&mut live, [header(1), started(1, order, 500)].into_iter().chain(rows(1, 30)));
         let has_ended = live.planner.as_ref().and_then(Planner::report).is_some();
         assert_eq!(has_ended, messages == 30_u32, "{order:?}, {ends_in_doubt}");
@@ -365,7 +388,7 @@ fn finish__of_ordered_records_is_in_doubt() {
             take(&mut live, rows(1, 370));
         }
         take(&mut live, [ended(1, 500, [messages..500])]);
-        let (text, found) = live.finish(false).unwrap();
+        let (text, found) = finish(live, false);
         assert_eq!(found, verdict, "{text}");
         assert!(text.contains(&format!("from {messages} of 500 messages")), "{text}");
         assert_eq!(text.contains("but that is in doubt"), verdict == Verdict::InDoubt, "{text}");
@@ -382,6 +405,6 @@ fn on_event__a_stream_ends_with_its_first_window() {
     let last = Summary { window: 1, messages: 7, ..summary };
     take(&mut live, [Event::Finished { source, job, run, summary: last }]);
     assert_eq!(live.strata.sent(), Some(40));
-    let (text, _) = live.finish(false).unwrap();
+    let (text, _) = finish(live, false);
     assert!(text.contains("from 40 of 40 messages"), "{text}");
 }

@@ -1,5 +1,6 @@
 //! The senders of a query's records, each of which is a stratum.
 
+use crate::Sender;
 use approx_answers::{Delivery, Order, Query, Totals};
 use approxlib::{GroupSummary, GroupTerms};
 use std::{collections::HashMap, net::SocketAddr, ops::Range};
@@ -107,6 +108,22 @@ impl Strata {
         strata.map(|stratum| stratum.sent).sum()
     }
 
+    /// Messages of all senders in the answer.
+    pub fn counted(&self) -> u64 {
+        self.strata.iter().map(|stratum| stratum.counted).sum()
+    }
+
+    /// The senders, in the order of their numbers.
+    pub fn senders(&self) -> Vec<Sender> {
+        let sender = |stratum: &Stratum| Sender {
+            source: stratum.source,
+            job: stratum.job,
+            messages: stratum.counted,
+            messages_sent: stratum.sent,
+        };
+        self.strata.iter().map(sender).collect()
+    }
+
     /// Whether a sender of the table still owes its first message.
     pub fn await_messages(&self) -> bool {
         self.running().any(|stratum| stratum.is_of_table() && !stratum.is_counted())
@@ -136,8 +153,8 @@ impl Strata {
         }
         if number > senders as usize {
             doubts.push(format!(
-                "the answer has records of {number} senders, more than the {senders} of --senders: \
-                 choose them with --job and --from, or raise --senders"
+                "the answer has records of {number} senders, more than the {senders} expected: \
+                 choose them by job and address, or expect more senders"
             ));
         }
         if number < senders as usize {
@@ -174,7 +191,7 @@ impl Stratum {
             (false, _) => (
                 "has not ended",
                 "if it died and was started again, its records count twice: repeat the query; if \
-                 it still runs, raise --senders",
+                 it still runs, expect more senders",
             ),
             (true, true) => (
                 "was canceled",

@@ -1,0 +1,161 @@
+//! The rows of a table that arrives as Arrow record batches, or as CSV.
+
+use crate::{FrameError, FrameReader, schema_check::FIELDS_MAX};
+use approx_answers::QueryError;
+use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_select::concat::concat_batches;
+use std::{mem, sync::Arc};
+
+/// The columns that follow those of the table: the number of each row's stratum, and its weight.
+const STRATUM: &str = "atp_stratum";
+const WEIGHT: &str = "atp_weight";
+/// Messages of which one batch is made.
+const MESSAGES_PER_BATCH: usize = 1_024;
+
+/// The rows that arrived of a table. Its header says how they are written.
+#[derive(Debug)]
+pub struct TableRows {
+    /// `None` for CSV, whose columns are texts.
+    reader: Option<FrameReader>,
+    schema: SchemaRef,
+    /// The batches of each stratum: long ones, then those of single messages.
+    strata: Vec<Batches>,
+    rows: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Batches {
+    long: Vec<RecordBatch>,
+    of_messages: Vec<RecordBatch>,
+}
+
+impl TableRows {
+    /// No rows yet of the table with this header, of a [`Frame`](crate::Frame) or of CSV.
+    ///
+    /// # Errors
+    /// It is no header, or it has a column of a name that the rows need for their strata.
+    pub fn new(header: &[u8]) -> Result<Self, QueryError> {
+        let (schema, reader) = if FrameReader::is_header(header) {
+            let reader = FrameReader::new(header).map_err(unreadable)?;
+            (Arc::clone(reader.schema()), Some(reader))
+        } else {
+            (of_csv(header)?, None)
+        };
+        for name in [STRATUM, WEIGHT] {
+            if schema.field_with_name(name).is_ok() {
+                let text = format!("the table has a column {name:?} of its own: rename it");
+                return Err(unreadable(text));
+            }
+        }
+        Ok(Self { reader, schema, strata: Vec::new(), rows: 0 })
+    }
+
+    /// Adds the rows of one message.
+    ///
+    /// # Errors
+    /// It is no message of the table. The message is then left out.
+    pub fn push(&mut self, stratum: u32, message: &[u8]) -> Result<(), QueryError> {
+        let batch = match &self.reader {
+            Some(reader) => reader.read(message).map_err(unreadable)?,
+            None => of_records(&self.schema, message)?,
+        };
+        // A column of nulls takes no bytes. A row of a column of bools takes a bit.
+        if batch.num_rows() > 8 * message.len() {
+            return Err(unreadable("a message has more rows than bits"));
+        }
+        let at = stratum as usize;
+        if self.strata.len() <= at {
+            self.strata.resize_with(at + 1, Batches::default);
+        }
+        let of = &mut self.strata[at];
+        self.rows += batch.num_rows() as u64;
+        of.of_messages.push(batch);
+        if of.of_messages.len() == MESSAGES_PER_BATCH {
+            of.join(&self.schema).map_err(unreadable)?;
+        }
+        Ok(())
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The rows, with the columns `atp_stratum` and `atp_weight`. The weights are those of the
+    /// strata, by their numbers; a row of an unknown weight has a null.
+    ///
+    /// # Errors
+    /// Columns of texts or lists are too long for one batch.
+    pub fn into_batches(
+        mut self,
+        weights: &[Option<f64>],
+    ) -> Result<(SchemaRef, Vec<RecordBatch>), FrameError> {
+        let mut fields = self.schema.fields().to_vec();
+        fields.push(Arc::new(Field::new(STRATUM, DataType::UInt32, false)));
+        fields.push(Arc::new(Field::new(WEIGHT, DataType::Float64, true)));
+        let with = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
+        let mut batches = Vec::new();
+        for (number, mut of) in (0u32..).zip(mem::take(&mut self.strata)) {
+            of.join(&self.schema)?;
+            let weight = weights.get(number as usize).copied().flatten();
+            for batch in of.long {
+                let rows = batch.num_rows();
+                let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
+                columns.push(Arc::new(UInt32Array::from_value(number, rows)));
+                columns.push(Arc::new(Float64Array::from_iter((0..rows).map(|_| weight))));
+                batches.push(RecordBatch::try_new(Arc::clone(&with), columns)?);
+            }
+        }
+        Ok((with, batches))
+    }
+}
+
+impl Batches {
+    /// Makes one batch of those of messages.
+    fn join(&mut self, schema: &SchemaRef) -> Result<(), FrameError> {
+        if !self.of_messages.is_empty() {
+            self.long.push(concat_batches(schema, &mem::take(&mut self.of_messages))?);
+        }
+        Ok(())
+    }
+}
+
+/// The columns of a CSV header.
+fn of_csv(header: &[u8]) -> Result<SchemaRef, QueryError> {
+    let mut reader = records(header);
+    let mut record = csv::StringRecord::new();
+    reader.read_record(&mut record).map_err(unreadable)?;
+    if record.len() > FIELDS_MAX {
+        return Err(unreadable("the header has too many columns"));
+    }
+    let fields: Vec<Field> =
+        record.iter().map(|name| Field::new(name, DataType::Utf8, false)).collect();
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// The records of a message, each column as text.
+fn of_records(schema: &SchemaRef, message: &[u8]) -> Result<RecordBatch, QueryError> {
+    let mut columns = vec![Vec::new(); schema.fields().len()];
+    let mut reader = records(message);
+    for record in reader.records() {
+        let record = record.map_err(unreadable)?;
+        if record.len() != columns.len() {
+            let text = format!("a record has {} values of {}", record.len(), columns.len());
+            return Err(unreadable(text));
+        }
+        for (column, value) in columns.iter_mut().zip(&record) {
+            column.push(value.to_owned());
+        }
+    }
+    let arrays = columns.into_iter().map(|column| Arc::new(StringArray::from(column)) as ArrayRef);
+    RecordBatch::try_new(Arc::clone(schema), arrays.collect()).map_err(unreadable)
+}
+
+fn records(text: &[u8]) -> csv::Reader<&[u8]> {
+    csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text)
+}
+
+fn unreadable(reason: impl ToString) -> QueryError {
+    QueryError::Message { reason: reason.to_string() }
+}

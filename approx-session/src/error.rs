@@ -1,0 +1,24 @@
+//! Why a session has no answer.
+
+use approx_answers::AnswerError;
+
+/// Why a session can't go on, or has no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The network failed.
+    #[error(transparent)]
+    Transport(#[from] approxlib::Error),
+    /// The records have no answer.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
+    /// An error was accepted of a function that is a bound.
+    #[error("{function} has no interval, whose error could be accepted: leave out one of both")]
+    NoInterval {
+        /// The function.
+        function: String,
+    },
+    /// Nothing arrived that an answer can be made of.
+    #[error("{0}")]
+    NoAnswer(String),
+}
