@@ -9,6 +9,7 @@
 mod address;
 mod answers;
 mod arguments;
+mod arrow;
 mod batch;
 mod buffers;
 mod errors;

@@ -150,3 +150,64 @@ def test_bad_frames_are_refused() -> None:
 
     with pytest.raises(KeyError, match="broken"):
         Frame(failing())
+
+
+def of_stream(returned: object) -> Any:
+    return type("OfStream", (), {"__arrow_c_stream__": lambda _: returned})()
+
+
+def of_array(returned: object) -> Any:
+    return type("OfArray", (), {"__arrow_c_array__": lambda _: returned})()
+
+
+def test_wrong_capsules_are_refused() -> None:
+    other = importlib.import_module("datetime").datetime_CAPI
+    batch = pa.record_batch({"a": [1, 2]})
+    schema, array = batch.__arrow_c_array__()
+    for returned in (None, 7, other, array):
+        with pytest.raises(TypeError, match='must return a capsule "arrow_array_stream", not'):
+            Frame(of_stream(returned))
+    for pair in ((schema, other), (other, array), (array, schema), (schema, None)):
+        with pytest.raises(TypeError, match='must return a capsule "arrow_(schema|array)", not'):
+            Frame(of_array(pair))
+    for returned in (None, schema, (schema,), (schema, array, array)):
+        with pytest.raises(TypeError, match="must return two capsules, not"):
+            Frame(of_array(returned))
+    # Refused capsules are still whole.
+    assert len(Frame(of_array((schema, array)))) == 1
+
+
+def test_consumed_capsules_are_refused() -> None:
+    batch = pa.record_batch({"a": [1, 2]})
+    stream = batch.__arrow_c_stream__()
+    schema, array = batch.__arrow_c_array__()
+    assert len(Frame(of_stream(stream))) == len(Frame(of_array((schema, array)))) == 1
+    other_schema, other_array = batch.__arrow_c_array__()
+    with pytest.raises(ValueError, match="returned what was read before"):
+        Frame(of_stream(stream))
+    for pair in ((schema, array), (schema, other_array)):
+        with pytest.raises(ValueError, match="returned what was read before"):
+            Frame(of_array(pair))
+
+
+def test_arrays_without_columns_are_refused() -> None:
+    for data in (pa.array([1]), pa.chunked_array([["a"]]), pandas.Series([1.5])):
+        with pytest.raises(TypeError, match="data must have columns, not be of type"):
+            Frame(data)
+    with pytest.raises(ValueError, match="a row is missing as a whole"):
+        Frame(pa.array([{"a": 1}, None]))
+    assert len(Frame(pa.array([{"a": 1}, {"a": None}]).slice(1))) == 1
+
+
+def test_streams_that_fail_are_refused() -> None:
+    offsets, text = pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")
+    broken = pa.StringArray.from_buffers(1, offsets, text)
+    with pytest.raises(ValueError, match="reading the frame: .*UTF-?8"):
+        Frame(pa.table({"text": broken}))
+
+    def failing() -> Iterator[Any]:
+        yield pa.record_batch({"a": [1]})
+        raise ValueError("the disk is gone")
+
+    with pytest.raises(ValueError, match=r"reading the frame: Invalid: the disk is gone\Z"):
+        Frame(pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), failing()))

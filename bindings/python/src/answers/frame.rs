@@ -1,17 +1,19 @@
 //! The class `Frame`: a data frame as messages of whole rows.
 
 use super::table::Division;
-use crate::arguments::shown;
-use crate::stub::stub;
+use crate::{
+    arguments::shown,
+    arrow::{is_arrow, read},
+    stub::stub,
+};
 use approx_frames::FrameError;
-use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
     types::{PyBytes, PyList, PyString},
 };
-use pyo3_arrow::input::AnyRecordBatch;
 
 #[doc = stub!(Frame)]
 #[pyclass(frozen, module = "atp.answers")]
@@ -92,17 +94,6 @@ fn batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
     }
     let none = || PyValueError::new_err("the iterable has no batch: nothing can be sent");
     Ok((schema.ok_or_else(none)?, all))
-}
-
-fn is_arrow(data: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(data.hasattr("__arrow_c_stream__")? || data.hasattr("__arrow_c_array__")?)
-}
-
-fn read(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
-    let reader = data.extract::<AnyRecordBatch>()?.into_reader()?;
-    let schema = reader.schema();
-    let failed = |error: ArrowError| PyValueError::new_err(format!("reading the frame: {error}"));
-    Ok((schema, reader.collect::<Result<_, _>>().map_err(failed)?))
 }
 
 /// A type that can't be sent is a `TypeError`.
