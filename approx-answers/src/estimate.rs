@@ -60,6 +60,21 @@ impl Estimate {
         Digits::new([self.value, self.low, self.high], places)
     }
 
+    /// The answer and its interval, short: `12.63 ± 0.75`, or the ends where the interval isn't
+    /// symmetric. A bound is `at least` or `at most` what arrived. `places` as in
+    /// [`Self::digits`].
+    pub fn brief(&self, places: u8) -> String {
+        let Self { value, low, high, .. } = *self;
+        let is_even = (value - low - (high - value)).abs() <= 1e-6 * (high - low).abs();
+        let digits = self.digits(places);
+        let text = |number| digits.text(number);
+        match (self.bound(), is_even || low == high) {
+            (Some(bound), _) => format!("{bound} {}", text(value)),
+            (None, true) => format!("{} ± {}", text(value), text(self.half_width())),
+            (None, false) => format!("{} ({} to {})", text(value), text(low), text(high)),
+        }
+    }
+
     /// The standard error of the answer; infinite if nothing shows how messages vary.
     pub fn standard_error(&self) -> f64 {
         self.spread.variance().sqrt()

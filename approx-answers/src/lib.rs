@@ -74,8 +74,8 @@ pub use moments::Moments;
 pub use position::Gap;
 pub use quantiles::Quantiles;
 pub use query::{
-    Answering, Answers, Comparison, Condition, CsvQuotes, Function, Literal, Query, QuoteError,
-    Row, is_missing,
+    Answering, Answers, Comparison, Condition, CsvQuotes, Function, InputRow, Literal, Query,
+    QuoteError, Row, Value, is_missing,
 };
 pub use sample::Sample;
 pub use table::{LongRecords, RecordOrder, Table, TableError};

@@ -8,6 +8,7 @@
 
 mod answering;
 mod batch_check;
+mod batch_rows;
 mod columns;
 mod error;
 mod frame;

@@ -1,13 +1,12 @@
 //! Tables of all types become messages and rows again. Bytes of strangers are refused.
 
-use approx_answers::{Confidence, RecordOrder, Table};
-use approx_frames::{Frame, FrameError, FrameReader, TableAnswering};
+use approx_answers::RecordOrder;
+use approx_frames::{Frame, FrameError, FrameReader};
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray,
-    FixedSizeBinaryArray, FixedSizeListArray, Float16Array, Float64Array, Int8Array, Int32Array,
-    Int64Array, LargeStringArray, ListArray, MapArray, NullArray, RecordBatch, StringArray,
-    StringViewArray, StructArray, TimestampMicrosecondArray, UInt16Array, UInt64Array,
-    cast::AsArray, types::*,
+    FixedSizeBinaryArray, FixedSizeListArray, Float16Array, Float64Array, Int8Array, Int64Array,
+    LargeStringArray, ListArray, MapArray, NullArray, RecordBatch, StringArray, StringViewArray,
+    StructArray, TimestampMicrosecondArray, UInt16Array, UInt64Array, cast::AsArray, types::*,
 };
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::{DataType, Field, Fields, Schema};
@@ -246,56 +245,4 @@ fn new__takes_views_and_no_rows() {
     let empty = Frame::new(&batch.schema(), &[], None, RecordOrder::Shuffled).unwrap();
     assert_eq!((empty.messages.len(), empty.totals.records), (0, Some(0)));
     assert_eq!(read(&empty).num_rows(), 0);
-}
-
-/// A table as Arrow and as CSV has the same answers.
-#[test]
-fn push__answers_as_for_csv() {
-    let number = 5_000;
-    let delays = (0..number).map(|row| (row % 7 != 0).then_some(f64::from(row % 90) / 8.0));
-    let delays: Vec<Option<f64>> = delays.collect();
-    let name = |row: i32| NAMES[row as usize % 4];
-    let columns: Vec<(&str, ArrayRef)> = vec![
-        (
-            "carrier",
-            Arc::new((0..number).map(name).map(Some).collect::<DictionaryArray<Int8Type>>()),
-        ),
-        ("delay", Arc::new(delays.iter().copied().collect::<Float64Array>())),
-        ("gate", Arc::new(Int32Array::from_iter_values((0..number).map(|row| row % 5)))),
-    ];
-    let batch = RecordBatch::try_from_iter_with_nullable(
-        columns.into_iter().map(|(name, column)| (name, column, true)),
-    )
-    .unwrap();
-    let order = RecordOrder::ShuffledBy(3);
-    let frame = Frame::new(&batch.schema(), &[batch], Some(50), order).unwrap();
-    let mut csv = String::from("carrier,delay,gate\n");
-    for (row, delay) in (0..).zip(&delays) {
-        let delay = delay.map_or("NA".to_owned(), |delay| delay.to_string());
-        csv += &format!("{},{delay},{}\n", name(row), row % 5);
-    }
-    let table = Table::read(csv.as_bytes(), Some(50), order).unwrap();
-    for query in [
-        "avg(delay) by carrier",
-        "sum(delay)",
-        "count(delay)",
-        "median(delay)",
-        "top(2, carrier)",
-        "SELECT count(*) WHERE gate IN (1, 3) AND carrier <> 'UA'",
-        "SELECT avg(delay), count(*), median(delay) WHERE delay > 2 GROUP BY gate, carrier",
-        "SELECT max(delay), stddev(delay) WHERE delay IS NULL OR gate > 2 GROUP BY carrier",
-    ] {
-        let answers = |header: &[u8], messages: &[Vec<u8>]| {
-            let mut answering = TableAnswering::new(query.parse().unwrap(), header).unwrap();
-            let sent = messages.len() as u64;
-            answering.answering_mut().set_messages_sent(0, sent).unwrap();
-            messages[..60].iter().for_each(|message| answering.push(0, message).unwrap());
-            answering.answering().answers(Confidence::P95).unwrap()
-        };
-        assert_eq!(
-            answers(&frame.header, &frame.messages),
-            answers(&table.header, &table.messages),
-            "{query}"
-        );
-    }
 }

@@ -238,14 +238,15 @@ impl Session {
     }
 
     fn no_answer(self, what: &str) -> SessionError {
-        SessionError::NoAnswer(match (self.left_out.first_reason, self.cut_short, self.table) {
+        let reason = match (self.left_out.first_reason, self.cut_short, self.table) {
             (Some(reason), ..) => format!("{what}: {reason}"),
-            (None, Some(why), _) => format!("{what}: {why}"),
+            (None, Some(why), _) => return SessionError::CutShort(format!("{what}: {why}")),
             (None, None, None) => {
                 "no header arrived: send a table with `send --csv` or `send_dataframe`".to_owned()
             }
             (None, None, Some(_)) => format!("no record arrived, so {what}"),
-        })
+        };
+        SessionError::NoAnswer(reason)
     }
 
     fn doubts(&self) -> Vec<String> {

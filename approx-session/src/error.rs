@@ -18,6 +18,9 @@ pub enum SessionError {
         /// The function.
         function: String,
     },
+    /// Nothing had arrived that an answer can be made of when the session was cut short.
+    #[error("{0}")]
+    CutShort(String),
     /// Nothing arrived that an answer can be made of.
     #[error("{0}")]
     NoAnswer(String),

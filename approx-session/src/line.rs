@@ -1,7 +1,7 @@
 //! The state of an answer in one line.
 
 use crate::{printable, strata::Strata};
-use approx_answers::{Answers, Estimate, Query};
+use approx_answers::{Answers, Query};
 use std::fmt::Write;
 
 /// The keys on the line.
@@ -23,7 +23,7 @@ pub fn of_answers(query: &Query, answers: &Answers, strata: &Strata) -> String {
             if answers.functions.len() > 1 {
                 _ = write!(line, " {}", answers.functions[row.function]);
             }
-            _ = write!(line, " {}", interval(&row.estimate));
+            _ = write!(line, " {}", row.estimate.brief(PLACES));
         }
     }
     let more = keys.count();
@@ -36,20 +36,6 @@ pub fn of_answers(query: &Query, answers: &Answers, strata: &Strata) -> String {
         None => _ = write!(line, " from {messages} messages"),
     }
     line
-}
-
-/// `12.63 ± 0.75`, or the ends where the interval isn't symmetric. A bound for all rows is `at
-/// least` or `at most` what arrived.
-fn interval(estimate: &Estimate) -> String {
-    let Estimate { value, low, high, .. } = estimate;
-    let is_even = (value - low - (high - value)).abs() <= 1e-6 * (high - low).abs();
-    let digits = estimate.digits(PLACES);
-    let text = |number: &f64| digits.text(*number);
-    match (estimate.bound(), is_even || low == high) {
-        (Some(bound), _) => format!("{bound} {}", text(value)),
-        (None, true) => format!("{} ± {}", text(value), text(&estimate.half_width())),
-        (None, false) => format!("{} ({} to {})", text(value), text(low), text(high)),
-    }
 }
 
 /// A line such as `8400 rows from 420 of 1000 messages`.

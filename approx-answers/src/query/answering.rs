@@ -1,8 +1,8 @@
-//! The answer of a query, from rows of text that arrive message by message.
+//! The answer of a query, from rows that arrive message by message.
 
 use super::{
-    Answers, Function, Query,
-    records::{Columns, Counted, Once, Records},
+    Answers, Function, InputRow, Query,
+    records::{Columns, Counted, Once, Repeated},
     state::{self, Part, State},
 };
 use crate::check::contradictions;
@@ -29,9 +29,10 @@ use crate::{AnswerError, Confidence, Delivery, Estimate, QueryError, Sample, Tot
 /// # Ok::<(), approx_answers::QueryError>(())
 /// ```
 ///
-/// A missing number is empty, `NA`, `N/A`, `null` or `\N`, in any case; rows without one of the
-/// query's numbers are left out. `count(column)` counts none of these, and warns of the words in a
-/// column of text. A key may be such a word, and is missing in `top` if it is empty. At most 10,000
+/// In rows of text, a missing number is empty, `NA`, `N/A`, `null` or `\N`, in any case; rows
+/// without one of the query's numbers are left out. `count(column)` counts none of these, and warns
+/// of the words in a column of text. A key may be such a word, and is missing in `top` if it is
+/// empty. Rows with types ([`InputRow`]) say themselves what is missing. At most 10,000
 /// keys are counted, and 250 of a quantile, over all combinations of the key's columns; fewer if
 /// they take more than 256 MiB. Several functions share that memory.
 #[derive(Clone, Debug)]
@@ -75,7 +76,7 @@ impl Answering {
         self.columns.positions()
     }
 
-    /// Adds the rows of one message, each with its values in the order of the columns.
+    /// Adds the rows of one message, each with its values as text in the order of the columns.
     ///
     /// # Errors
     /// A row lacks a column, or a value isn't a number; more messages arrive than were sent. The
@@ -89,20 +90,34 @@ impl Answering {
         R: AsRef<[S]>,
         S: AsRef<str>,
     {
-        let Self { columns, parts, .. } = self;
-        let mut records = Once::new(columns, rows.into_iter());
-        state::push(parts, stratum, &mut records)?;
-        let Counted { rows, missing, .. } = *records.counted();
-        self.note(stratum, rows, missing);
+        let (columns, parts) = self.columns_and_parts();
+        let counted = state::push(parts, stratum, Once::new(columns, rows.into_iter()))?;
+        self.note(stratum, &counted);
+        Ok(())
+    }
+
+    /// Adds the rows of one message, whose values may have types. They may be gone through several
+    /// times.
+    ///
+    /// # Errors
+    /// As [`Answering::push_message`].
+    pub fn push_rows(
+        &mut self,
+        stratum: u32,
+        rows: impl IntoIterator<Item: InputRow, IntoIter: Clone>,
+    ) -> Result<(), QueryError> {
+        let (columns, parts) = self.columns_and_parts();
+        let counted = state::push(parts, stratum, Repeated::new(columns, rows.into_iter()))?;
+        self.note(stratum, &counted);
         Ok(())
     }
 
     /// Notes the rows of a message that was added.
-    pub(super) fn note(&mut self, stratum: u32, rows: u64, missing: u64) {
-        self.missing += missing;
+    pub(super) fn note(&mut self, stratum: u32, counted: &Counted) {
+        self.missing += counted.missing;
         if !self.is_of_rows() {
             // The states have the message. Its rows alone have too many strata: they only check.
-            let _ = self.rows.push(stratum, rows, 0.0);
+            let _ = self.rows.push(stratum, counted.rows, 0.0);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Queries of tables that arrive as CSV.
 
 use super::{
-    Answering, Query,
+    Answering, InputRow, Query, Value,
     quotes::{CsvQuotes, QuoteError},
-    records::{Columns, Counted, Records, Row, Taken},
+    records::{Columns, Counted, Records, Taken},
     state,
 };
 use crate::QueryError;
@@ -62,11 +62,10 @@ impl Answering {
     /// than the header has columns; or as [`Answering::push_message`]. The message is then left
     /// out.
     pub fn push_csv(&mut self, stratum: u32, message: &[u8]) -> Result<(), QueryError> {
+        let text = checked(message, CsvQuotes::default())?;
         let (columns, parts) = self.columns_and_parts();
-        let mut csv = Csv::new(columns, checked(message, CsvQuotes::default())?);
-        state::push(parts, stratum, &mut csv)?;
-        let Counted { rows, missing, .. } = csv.counted;
-        self.note(stratum, rows, missing);
+        let counted = state::push(parts, stratum, Csv::new(columns, text))?;
+        self.note(stratum, &counted);
         Ok(())
     }
 }
@@ -157,15 +156,19 @@ struct CsvRow {
     len: usize,
 }
 
-impl Row for CsvRow {
-    fn value(&self, position: usize) -> Option<&str> {
-        let (_, bytes) = self.values.iter().find(|(at, _)| *at == position && *at < self.len)?;
-        // Without its quotes UTF-8 stays so.
-        std::str::from_utf8(bytes).ok()
+impl InputRow for CsvRow {
+    fn columns(&self) -> usize {
+        self.len
     }
 
-    fn len(&self) -> usize {
-        self.len
+    fn value(&self, column: usize) -> Value {
+        if column < self.len { Value::Untyped } else { Value::Missing }
+    }
+
+    fn text(&self, column: usize) -> &str {
+        let value = self.values.iter().find(|(at, _)| *at == column && *at < self.len);
+        // Without its quotes UTF-8 stays so.
+        value.and_then(|(_, bytes)| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
 }
 
@@ -224,7 +227,7 @@ impl Records for Csv<'_> {
         let mut fields = Fields::of_rows(&mut self.reader, self.text);
         let columns = self.columns.len();
         while self.row.read(&mut fields, columns) {
-            let found = self.row.len();
+            let found = self.row.len;
             if found > columns {
                 let reason = format!("a row has {found} values, the header {columns} columns");
                 return Err(QueryError::Csv { reason });

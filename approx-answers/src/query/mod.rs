@@ -1,10 +1,11 @@
-//! Queries in words, and their answers from rows of text.
+//! Queries in words, and their answers from rows.
 
 mod answering;
 mod answers;
 mod condition;
 mod csv_rows;
 mod extremes;
+mod input_row;
 mod names;
 mod of_function;
 mod parse;
@@ -17,8 +18,8 @@ mod without_value;
 pub use answering::Answering;
 pub use answers::{Answers, Row};
 pub use condition::{Comparison, Condition, Literal};
+pub use input_row::{InputRow, Value, is_missing};
 pub use quotes::{CsvQuotes, QuoteError};
-pub use records::is_missing;
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,7 +1,8 @@
 //! The answers of one function of a query.
 
+use super::input_row::is_missing_word;
 use super::names::split;
-use super::records::{Texts, is_missing_word};
+use super::records::Texts;
 use super::state::{Part, State};
 use super::{Function, Query, Row};
 use crate::check::{key_warnings, seen_from};

@@ -1,25 +1,13 @@
-//! The records of a message: what the functions of a query take from each row of text.
+//! The records of a message: what the functions of a query take from each row.
 
-use super::{Condition, Function, Query, condition::Values, names::join};
+use super::{
+    Condition, Function, InputRow, Query, Value,
+    condition::Values,
+    input_row::{is_missing, is_missing_word},
+    names::join,
+};
 use crate::QueryError;
 use std::marker::PhantomData;
-
-/// The values of a row, by the positions of their columns.
-pub(super) trait Row {
-    fn value(&self, position: usize) -> Option<&str>;
-    /// The number of values.
-    fn len(&self) -> usize;
-}
-
-impl<S: AsRef<str>> Row for [S] {
-    fn value(&self, position: usize) -> Option<&str> {
-        self.get(position).map(AsRef::as_ref)
-    }
-
-    fn len(&self) -> usize {
-        <[S]>::len(self)
-    }
-}
 
 /// The values that a function takes from a row.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +75,7 @@ impl Texts {
         self.has_text |= other.has_text;
     }
 
-    /// Notes a value; whether it is one.
+    /// Notes a value without a type; whether it is one.
     fn note(&mut self, value: &str) -> bool {
         let value = value.trim();
         let is_missing = is_missing(value);
@@ -118,6 +106,8 @@ enum Of {
     Row,
     Number(Column),
     /// Any value.
+    Value(Column),
+    /// The text of any value.
     Text(Column),
     Ratio {
         x: Column,
@@ -144,9 +134,8 @@ impl Columns {
         let mut of = |function: &Function| {
             Ok::<_, QueryError>(match function {
                 Function::Count { column: None } | Function::Top { .. } => Of::Row,
-                Function::Count { column: Some(column) } | Function::Distinct { column } => {
-                    Of::Text(find(column)?)
-                }
+                Function::Count { column: Some(column) } => Of::Value(find(column)?),
+                Function::Distinct { column } => Of::Text(find(column)?),
                 Function::Ratio { numerator, denominator } => {
                     Of::Ratio { x: find(denominator)?, y: find(numerator)? }
                 }
@@ -185,15 +174,16 @@ impl Columns {
 
     /// Calls `on` as [`Records::each`] does, for the functions in which a row has a part. `key` is
     /// memory for keys of several columns.
-    pub fn record<R: Row + ?Sized>(
+    pub fn record<R: InputRow + ?Sized>(
         &self,
         row: &R,
         counted: &mut Counted,
         key: &mut String,
         mut on: impl FnMut(&str, usize, Option<Taken<'_>>) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
-        if let Some(short) = self.all.iter().find(|column| column.position >= row.len()) {
-            return Err(QueryError::Row { found: row.len(), column: short.name.clone() });
+        let found = row.columns();
+        if let Some(short) = self.all.iter().find(|column| column.position >= found) {
+            return Err(QueryError::Row { found, column: short.name.clone() });
         }
         counted.rows += 1;
         if let Some(filter) = &self.filter
@@ -203,13 +193,13 @@ impl Columns {
         }
         let key = match &self.keys[..] {
             [] => "",
-            [one] => one.of(row).unwrap_or_default(),
+            [one] => row.text(one.position),
             several => {
-                join(several.iter().map(|column| column.of(row).unwrap_or_default()), key);
+                join(several.iter().map(|column| row.text(column.position)), key);
                 key
             }
         };
-        if self.needs_key && key.trim().is_empty() {
+        if self.needs_key && self.keys.iter().any(|column| column.text(row).is_none()) {
             return Ok(());
         }
         let mut is_whole = true;
@@ -226,7 +216,7 @@ impl Columns {
 }
 
 impl Of {
-    fn take<'row, R: Row + ?Sized>(
+    fn take<'row, R: InputRow + ?Sized>(
         &self,
         row: &'row R,
         texts: &mut Texts,
@@ -234,10 +224,10 @@ impl Of {
         Ok(match self {
             Self::Row => Some(Taken::ONE),
             Self::Number(column) => column.number(row)?.map(|y| Taken { y, ..Taken::ONE }),
-            Self::Text(column) => {
-                let text = column.of(row).unwrap_or_default();
-                texts.note(text).then_some(Taken { text, ..Taken::ONE })
-            }
+            Self::Value(column) => column.is_value(row, texts).then_some(Taken::ONE),
+            Self::Text(column) => column
+                .is_value(row, texts)
+                .then(|| Taken { text: row.text(column.position), ..Taken::ONE }),
             Self::Ratio { x, y } => {
                 let numbers = x.number(row)?.zip(y.number(row)?);
                 numbers.map(|(x, y)| Taken { x, y, ..Taken::ONE })
@@ -249,17 +239,21 @@ impl Of {
 /// A row to which a condition applies.
 struct Filtered<'a, R: ?Sized>(&'a R);
 
-impl<R: Row + ?Sized> Values<Column> for Filtered<'_, R> {
+impl<R: InputRow + ?Sized> Values<Column> for Filtered<'_, R> {
     fn number(&self, column: &Column) -> Result<Option<f64>, QueryError> {
         column.number(self.0)
     }
 
     fn text(&self, column: &Column) -> Option<&str> {
-        column.of(self.0).filter(|text| !text.trim().is_empty())
+        column.text(self.0)
     }
 
     fn is_null(&self, column: &Column) -> bool {
-        column.of(self.0).is_none_or(is_missing)
+        match self.0.value(column.position) {
+            Value::Missing => true,
+            Value::Untyped => is_missing(self.0.text(column.position)),
+            Value::Number(_) | Value::Text => false,
+        }
     }
 }
 
@@ -279,36 +273,38 @@ fn find<S: AsRef<str>>(columns: &[S], name: &str) -> Result<Column, QueryError> 
     Ok(Column { name: name.to_owned(), position })
 }
 
-/// Missing numbers in tables of R, of spreadsheets, and of databases. NaN isn't among them: it may
-/// be a number that went wrong.
-const MISSING: [&str; 4] = ["NA", "N/A", "null", "\\N"];
-
-/// Whether a value of a column of numbers is missing: empty, or a word that stands for that.
-pub fn is_missing(text: &str) -> bool {
-    text.trim().is_empty() || is_missing_word(text)
-}
-
-pub(super) fn is_missing_word(text: &str) -> bool {
-    MISSING.iter().any(|word| word.eq_ignore_ascii_case(text.trim()))
-}
-
 impl Column {
-    fn of<'row, R: Row + ?Sized>(&self, row: &'row R) -> Option<&'row str> {
-        row.value(self.position)
+    /// The text in this column; `None` if it is missing.
+    fn text<'row, R: InputRow + ?Sized>(&self, row: &'row R) -> Option<&'row str> {
+        match row.value(self.position) {
+            Value::Missing => None,
+            Value::Untyped => Some(row.text(self.position)).filter(|text| !text.trim().is_empty()),
+            Value::Number(_) | Value::Text => Some(row.text(self.position)),
+        }
+    }
+
+    /// Whether this column has a value, which is noted if it has no type.
+    fn is_value<R: InputRow + ?Sized>(&self, row: &R, texts: &mut Texts) -> bool {
+        match row.value(self.position) {
+            Value::Missing => false,
+            Value::Untyped => texts.note(row.text(self.position)),
+            Value::Number(_) | Value::Text => true,
+        }
     }
 
     /// The number in this column; `None` if it is missing.
-    fn number<R: Row + ?Sized>(&self, row: &R) -> Result<Option<f64>, QueryError> {
-        let text = self.of(row).unwrap_or_default();
-        if is_missing(text) {
-            return Ok(None);
-        }
-        let number: Option<f64> =
-            text.trim().parse().ok().filter(|number: &f64| number.is_finite());
-        let (column, given) = (&self.name, text);
+    fn number<R: InputRow + ?Sized>(&self, row: &R) -> Result<Option<f64>, QueryError> {
+        let text = || row.text(self.position);
+        let number = match row.value(self.position) {
+            Value::Missing => return Ok(None),
+            Value::Untyped if is_missing(text()) => return Ok(None),
+            Value::Number(number) => Some(number),
+            Value::Text | Value::Untyped => text().trim().parse().ok(),
+        };
+        let number = number.filter(|number: &f64| number.is_finite());
         number.map(Some).ok_or_else(|| QueryError::Number {
-            column: column.clone(),
-            given: given.chars().take(40).collect(),
+            column: self.name.clone(),
+            given: text().chars().take(40).collect(),
         })
     }
 }
@@ -355,5 +351,43 @@ where
 
     fn is_repeatable(&self) -> bool {
         false
+    }
+}
+
+/// The records of rows that can be gone through several times.
+pub(super) struct Repeated<'a, I> {
+    columns: &'a Columns,
+    rows: I,
+    counted: Counted,
+}
+
+impl<'a, I> Repeated<'a, I> {
+    pub fn new(columns: &'a Columns, rows: I) -> Self {
+        Self { columns, rows, counted: Counted::of(columns) }
+    }
+}
+
+impl<I> Records for Repeated<'_, I>
+where
+    I: Iterator<Item: InputRow> + Clone,
+{
+    fn each(
+        &mut self,
+        mut on: impl FnMut(&str, usize, Option<Taken<'_>>) -> Result<(), QueryError>,
+    ) -> Result<(), QueryError> {
+        self.counted = Counted::of(self.columns);
+        let mut key = String::new();
+        for row in self.rows.clone() {
+            self.columns.record(&row, &mut self.counted, &mut key, &mut on)?;
+        }
+        Ok(())
+    }
+
+    fn counted(&self) -> &Counted {
+        &self.counted
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
     }
 }

@@ -62,12 +62,12 @@ enum Pending {
 }
 
 /// Adds a message to all parts, or leaves it out as a whole: it is checked by all of them before
-/// the first one takes it.
+/// the first one takes it. Returns the message's rows.
 pub(super) fn push(
     parts: &mut [Part],
     stratum: u32,
-    records: &mut impl Records,
-) -> Result<(), QueryError> {
+    mut records: impl Records,
+) -> Result<Counted, QueryError> {
     let mut pending: Vec<Pending> = parts.iter().map(|part| part.state.begin(stratum)).collect();
     let mut without_values = vec![WithoutValue::default(); parts.len()];
     // Of records that come once.
@@ -87,7 +87,8 @@ pub(super) fn push(
             }
         }
     });
-    let Counted { rows, texts, .. } = records.counted().clone();
+    let counted = records.counted().clone();
+    let rows = counted.rows;
     let checked = read.and_then(|()| {
         let mut all = parts.iter().zip(&mut pending);
         Ok(all.try_for_each(|(part, pending)| part.state.check(stratum, pending, rows))?)
@@ -95,7 +96,7 @@ pub(super) fn push(
     if checked.is_err() {
         let all = parts.iter_mut().zip(pending);
         all.for_each(|(part, pending)| part.state.leave_out(pending));
-        return checked;
+        return checked.map(|()| counted);
     }
     let mut again: Vec<Option<_>> = Vec::new();
     for (part, pending) in parts.iter_mut().zip(pending) {
@@ -115,17 +116,17 @@ pub(super) fn push(
             })?,
         }
     }
-    for ((part, without_value), texts) in parts.iter_mut().zip(without_values).zip(texts) {
+    for ((part, without_value), texts) in parts.iter_mut().zip(without_values).zip(&counted.texts) {
         match &mut part.state {
             State::Quantiles(by) => by.keyed().end(),
             State::Top(top) => top.keyed().end(),
             _ => {}
         }
-        part.texts.add(texts);
+        part.texts.add(*texts);
         let state = &part.state;
         part.without_value.add(without_value, |key| state.has(key));
     }
-    Ok(())
+    Ok(counted)
 }
 
 impl Part {

@@ -57,7 +57,6 @@ pub fn read(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<RecordBatch>)> 
 }
 
 /// The rows as a capsule for [`STREAM`]. It releases them if no consumer took them.
-#[expect(dead_code, reason = "for the rows that a receiver got, which come next")]
 pub fn export(
     py: Python<'_>,
     schema: SchemaRef,

@@ -4,7 +4,8 @@ A sender states the minimal sampling rate (MSR), the share of its messages that 
 ``Job.finish`` returns a report if at least that share arrived, and raises ``ShortError`` if not.
 
 ``Job`` and ``Receiver`` wait in their calls; ``atp.aio`` has the same for asyncio.
-``atp.answers`` turns what arrived into answers with confidence intervals.
+``send_dataframe`` sends a table, and ``receive`` answers a query of what arrived, with confidence
+intervals; ``atp.answers`` has their parts.
 """
 
 from atp import aio, answers
@@ -65,6 +66,8 @@ from atp._types import (
     WindowEnded,
     WindowReport,
 )
+from atp._receive import receive
+from atp._rows import Rows, Sender
 from atp._tables import send_dataframe
 
 __all__ = [
@@ -105,7 +108,9 @@ __all__ = [
     "Refusals",
     "Report",
     "RequestBounds",
+    "Rows",
     "Sample",
+    "Sender",
     "SharedMemoryError",
     "ShortError",
     "ShortGroup",
@@ -128,5 +133,6 @@ __all__ = [
     "__version__",
     "aio",
     "answers",
+    "receive",
     "send_dataframe",
 ]

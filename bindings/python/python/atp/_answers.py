@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypeAlias
+
+from atp import _show
 
 if TYPE_CHECKING:
     from atp._types import GroupSummary, GroupTerms, Order
@@ -46,9 +48,9 @@ class Delivery:
         return cls(terms.order, terms.shuffle_buffer, terms.shortest_first, lost)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Answers:
-    """The answers of a query."""
+    """The answers of a query. A terminal shows them as a text, and a notebook as a table."""
 
     rows: tuple[tuple[Any, ...], ...]
     """A row for each key: the key, and an ``Estimate`` for each function of the query, or ``None``
@@ -69,6 +71,51 @@ class Answers:
     that number leave them out. ``count(*)`` and ``top`` need none."""
     warnings: tuple[str, ...]
     """Warnings about all rows together."""
+    query: str = ""
+    """The query."""
+    by: tuple[str, ...] = ()
+    """The columns of the keys."""
+    verdict: Literal["fine", "in_doubt", "not_met"] | None = None
+    """How ``receive`` judges the answers: ``"in_doubt"`` if a warning or a sender puts them in
+    doubt, ``"not_met"`` if an interval is wider than accepted. ``None`` of other answers."""
+    report: Report | None = None
+    """Whether the accepted error of ``receive`` was met."""
+    messages_left_out: int = 0
+    """Messages that ``receive`` could not read."""
+
+    def _ended(
+        self,
+        verdict: Literal["fine", "in_doubt", "not_met"],
+        report: Report | None,
+        notes: tuple[str, ...],
+        left_out: int,
+    ) -> Answers:
+        warnings = self.warnings + notes
+        return replace(
+            self, verdict=verdict, report=report, warnings=warnings, messages_left_out=left_out
+        )
+
+    def __repr__(self) -> str:
+        return _show.text(self)
+
+    def _repr_html_(self) -> str:
+        return _show.html(self)
+
+    def to_pandas(self) -> Any:
+        """A data frame of pandas with a row for each key and function: the columns of the key,
+        ``function``, ``value``, ``low``, ``high``, ``bound``, ``messages``, ``messages_sent`` and
+        ``warnings``. An end that nothing bounds is infinite."""
+        return _show.module("pandas", "to_pandas").DataFrame(_show.columns(self))
+
+    def to_arrow(self) -> Any:
+        """A table of pyarrow with the rows of ``to_pandas``."""
+        return _show.to_arrow(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws the answers with their intervals by matplotlib: a panel for each function, and a
+        point for each of the first 40 keys. An arrow is a bound. ``ax`` takes one function. Returns
+        matplotlib's figure."""
+        return _show.plot(self, ax)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, Unpack, final
 
+from atp._answers import Answers
+from atp._rows import Rows
 from atp._types import (
     Address,
     Event,
@@ -225,3 +227,45 @@ class Receiver:
         traceback: TracebackType | None,
         /,
     ) -> None: ...
+
+@final
+class Batches:
+    """Record batches of one schema, for Arrow's interface for C."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+    def __len__(self) -> int: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+@final
+class Receiving:
+    """A table that arrives: ``atp.receive`` and ``atp.aio.receive`` run it."""
+
+    def __new__(
+        cls,
+        address: Address,
+        query: object,
+        *,
+        emax: float | None,
+        end_in_doubt: bool,
+        confidence: float,
+        senders: int,
+        timeout: Seconds,
+        options: ReceiverOptions,
+    ) -> Self: ...
+    @property
+    def address(self) -> tuple[str, int]:
+        """The address that the receiver is bound to."""
+    def run(self, seconds: float) -> bool:
+        """Receives for so many seconds, 1 at most, or until the end, of which it is true."""
+    def progress(self) -> tuple[str | None, int, int | None]:
+        """The state of the answer in a line, and the messages that arrived and were sent."""
+    def interrupt(self) -> None:
+        """Awaits no sender any longer: the next ``run`` takes what has arrived."""
+    def answers(self) -> Answers:
+        """Ends the session: its answers."""
+    def rows(self) -> Rows:
+        """Ends the session: its rows."""
+    def close(self) -> None:
+        """Ends the receiver."""

@@ -32,12 +32,7 @@ def send_csv(
     several. ``options`` are those of ``Job``, such as ``msr``, without ``groups``, ``messages`` and
     ``order``. Raises ``ValueError`` for a file that changes while it is read."""
     _refuse_options_of_tables("send_csv", options)
-    table = Table(_text_of(csv) if isinstance(csv, Path) else csv, rows=rows, ordered=ordered)
-    if table.note is not None:
-        warnings.warn(table.note, stacklevel=2)
-    if len(table) == 0:
-        raise ValueError("the CSV holds no record: nothing was sent")
-    return _send(peer, table, options)
+    return _send(peer, _table_of(csv, rows, ordered), options)
 
 
 def send_dataframe(
@@ -53,16 +48,30 @@ def send_dataframe(
     ``.csv`` or ``.parquet`` file; Parquet needs pyarrow. ``msr`` is 1 by default. The rest is as in
     ``send_csv``, with a message of ``rows`` rows, or of as many as fit a packet. Raises
     ``ValueError`` for a frame without rows, and for a file that changes while it is read."""
+    return _send(peer, divided(data, rows, ordered, options), options)
+
+
+def divided(data: Any, rows: int | None, ordered: bool, options: JobOptions) -> Table | Frame:
+    """The messages of ``send_dataframe``, whose options are checked before."""
     _refuse_options_of_tables("send_dataframe", options)
     if isinstance(data, (str, os.PathLike)):
         path = Path(data)
         if path.suffix == ".csv":
-            return send_csv(peer, path, rows=rows, ordered=ordered, **options)
+            return _table_of(path, rows, ordered)
         data = _parquet(path)
     frame = Frame(data, rows=rows, ordered=ordered)
     if len(frame) == 0:
         raise ValueError("the frame has no row: nothing was sent")
-    return _send(peer, frame, options)
+    return frame
+
+
+def _table_of(csv: MessageData | str | Path, rows: int | None, ordered: bool) -> Table:
+    table = Table(_text_of(csv) if isinstance(csv, Path) else csv, rows=rows, ordered=ordered)
+    if table.note is not None:
+        warnings.warn(table.note, stacklevel=3)
+    if len(table) == 0:
+        raise ValueError("the CSV holds no record: nothing was sent")
+    return table
 
 
 def _refuse_options_of_tables(name: str, options: JobOptions) -> None:
@@ -71,6 +80,15 @@ def _refuse_options_of_tables(name: str, options: JobOptions) -> None:
 
 
 def _send(peer: Address, table: Table | Frame, options: JobOptions) -> Report:
+    set_groups(table, options)
+    with Job(peer, **options) as job:
+        job.send_many(table.heads, Table.HEADER_GROUP)
+        job.send_many(table.messages, Table.ROWS_GROUP)
+        return job.finish()
+
+
+def set_groups(table: Table | Frame, options: JobOptions) -> None:
+    """Sets the options of the job that sends a table."""
     msr = options.pop("msr", 1.0)
     options["groups"] = [
         Group(Table.ROWS_GROUP, msr, len(table), "rows", table.order),
@@ -78,10 +96,6 @@ def _send(peer: Address, table: Table | Frame, options: JobOptions) -> Report:
     ]
     # MRDF would deliver the short messages: no fair sample.
     options.setdefault("mrdf", False)
-    with Job(peer, **options) as job:
-        job.send_many(table.heads, Table.HEADER_GROUP)
-        job.send_many(table.messages, Table.ROWS_GROUP)
-        return job.finish()
 
 
 def _text_of(path: Path) -> bytes:

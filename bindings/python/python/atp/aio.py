@@ -1,4 +1,4 @@
-"""``Job`` and ``Receiver`` for asyncio.
+"""``Job``, ``Receiver``, ``send_dataframe`` and ``receive`` for asyncio.
 
 They wait for the descriptors of the native classes, and call those methods that don't wait.
 Cancelling a task loses no message that was handed over. Call ``recv``, ``finish``, ``cancel`` or
@@ -13,11 +13,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
-from atp import _native
+from atp import _native, _tables
 from atp._error import Error
 from atp._errors import ClosedError, ForkedError, SplitError
+from atp._receive import receive_async
 from atp._types import (
     Address,
     Event,
@@ -30,8 +31,12 @@ from atp._types import (
     SourceProgress,
     WindowReport,
 )
+from atp.answers import Table
 
 T = TypeVar("T")
+
+receive = receive_async
+"""``atp.receive`` for asyncio. Cancelling the task ends the receiver."""
 
 
 class _Readable:
@@ -315,3 +320,20 @@ class Receiver:
             self._closed = True
             self._readable.wake()
             await asyncio.to_thread(self._receiver.close)
+
+
+async def send_dataframe(
+    data: Any,
+    peer: Address,
+    *,
+    rows: int | None = None,
+    ordered: bool = False,
+    **options: Unpack[JobOptions],
+) -> Report:
+    """As ``atp.send_dataframe``. Another thread divides the frame."""
+    table = await asyncio.to_thread(_tables.divided, data, rows, ordered, options)
+    _tables.set_groups(table, options)
+    async with Job(peer, **options) as job:
+        await job.send_many(table.heads, Table.HEADER_GROUP)
+        await job.send_many(table.messages, Table.ROWS_GROUP)
+        return await job.finish()

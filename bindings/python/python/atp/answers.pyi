@@ -47,6 +47,10 @@ class Estimate:
         """The distance from ``value`` to the farther end: an interval of skewed values isn't
         symmetric."""
     @property
+    def brief(self) -> str:
+        """The answer and its interval, short: ``12.63 ± 0.75``, ``12.63 (12.01 to 13.88)`` or, for
+        a bound, ``at least 12.63``."""
+    @property
     def standard_error(self) -> float:
         """The standard error of ``value``; infinite if nothing shows how messages vary."""
     @property

@@ -22,7 +22,7 @@ use pyo3::{
 #[pyclass(frozen, module = "atp.answers")]
 pub struct Query(approx_answers::Query);
 
-fn parsed(text: &Bound<'_, PyAny>) -> PyResult<approx_answers::Query> {
+pub fn parsed(text: &Bound<'_, PyAny>) -> PyResult<approx_answers::Query> {
     if let Ok(query) = text.cast::<Query>() {
         return Ok(query.get().0.clone());
     }
@@ -64,7 +64,11 @@ impl Query {
 pub struct Answering(pub Locked<approx_answers::Answering>);
 
 /// The answers of a query, as Python has them: a row for each key with an answer of each function.
-pub fn answers(py: Python<'_>, answers: approx_answers::Answers) -> PyResult<Bound<'_, PyAny>> {
+pub fn answers<'py>(
+    py: Python<'py>,
+    query: &approx_answers::Query,
+    answers: approx_answers::Answers,
+) -> PyResult<Bound<'py, PyAny>> {
     let functions = answers.functions.len();
     let rows: Vec<_> =
         answers.by_key().map(|rows| row(py, rows, functions)).collect::<PyResult<_>>()?;
@@ -75,6 +79,8 @@ pub fn answers(py: Python<'_>, answers: approx_answers::Answers) -> PyResult<Bou
         keys_seen_from: answers.keys_seen_from,
         missing: answers.missing,
         warnings: warnings(py, &answers.warnings)?,
+        query: query.to_string(),
+        by: PyTuple::new(py, &query.by)?,
     })
 }
 
@@ -181,8 +187,11 @@ impl Answering {
     #[doc = stub!(Answering.answers)]
     #[pyo3(signature = (confidence = Level(Confidence::P95)))]
     fn answers<'py>(&self, py: Python<'py>, confidence: Level) -> PyResult<Bound<'py, PyAny>> {
-        let made = self.0.lock().answers(confidence.0);
-        answers(py, made.map_err(|error| raise(py, error))?)
+        let (query, made) = {
+            let answering = self.0.lock();
+            (answering.query().clone(), answering.answers(confidence.0))
+        };
+        answers(py, &query, made.map_err(|error| raise(py, error))?)
     }
 
     #[doc = stub!(Answering.overall)]

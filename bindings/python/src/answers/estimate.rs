@@ -56,6 +56,12 @@ impl Estimate {
         self.0.reach()
     }
 
+    #[doc = stub!(Estimate.brief)]
+    #[getter]
+    fn brief(&self) -> String {
+        self.0.brief(2)
+    }
+
     #[doc = stub!(Estimate.standard_error)]
     #[getter]
     fn standard_error(&self) -> f64 {

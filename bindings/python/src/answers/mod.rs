@@ -8,6 +8,8 @@ mod input;
 mod locked;
 mod plan;
 mod planner;
+mod receiving;
+mod rows;
 mod sample;
 mod stored;
 mod table;
@@ -23,6 +25,8 @@ pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<estimate::Estimate>()?;
     module.add_class::<frame::Frame>()?;
     module.add_class::<planner::Planner>()?;
+    module.add_class::<receiving::Receiving>()?;
+    module.add_class::<rows::Batches>()?;
     module.add_class::<sample::Sample>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<tables::GroupBy>()?;

@@ -56,6 +56,22 @@ fn ask(ask: &Bound<'_, PyAny>, confidence: Confidence) -> PyResult<Vec<approx_an
     Ok(estimates.into_iter().map(|estimate| estimate.0).collect())
 }
 
+/// A report, as Python has it.
+pub fn plan_report(py: Python<'_>, report: approx_answers::Report) -> PyResult<Bound<'_, PyAny>> {
+    let text = report.to_string();
+    let (is_met, level) = (report.is_met(), report.level.level());
+    let estimates: Vec<_> = report.estimates.into_iter().map(Estimate).collect();
+    object!(py, "atp._answers", "Report" {
+        is_met: is_met,
+        reached: report.reached,
+        because: report.because.map(|because| because.to_string()),
+        estimates: PyTuple::new(py, estimates)?,
+        level: level,
+        looks: report.looks,
+        text: text,
+    })
+}
+
 impl Planner {
     fn planner(&self) -> approx_answers::Planner {
         self.0.lock().planner().clone()
@@ -164,8 +180,11 @@ impl Planner {
     #[doc = stub!(Planner.answers)]
     fn answers<'py>(&self, answering: &Bound<'py, Answering>) -> PyResult<Bound<'py, PyAny>> {
         let (py, planner) = (answering.py(), self.planner());
-        let made = planner.answers(&answering.get().0.lock());
-        answering::answers(py, made.map_err(|error| raise(py, error))?)
+        let (query, made) = {
+            let answering = answering.get().0.lock();
+            (answering.query().clone(), planner.answers(&answering))
+        };
+        answering::answers(py, &query, made.map_err(|error| raise(py, error))?)
     }
 
     #[doc = stub!(Planner.overall)]
@@ -185,19 +204,6 @@ impl Planner {
     #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let report = self.0.lock().planner().report().cloned();
-        let Some(report) = report else { return Ok(None) };
-        let text = report.to_string();
-        let (is_met, level) = (report.is_met(), report.level.level());
-        let estimates: Vec<_> = report.estimates.into_iter().map(Estimate).collect();
-        let made = object!(py, "atp._answers", "Report" {
-            is_met: is_met,
-            reached: report.reached,
-            because: report.because.map(|because| because.to_string()),
-            estimates: PyTuple::new(py, estimates)?,
-            level: level,
-            looks: report.looks,
-            text: text,
-        });
-        made.map(Some)
+        report.map(|report| plan_report(py, report)).transpose()
     }
 }

@@ -1,0 +1,184 @@
+"""Receives a table: the answers of a query, or its rows."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from atp._native import Receiving
+from atp._progress import progress as _progress
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from atp._answers import Answers
+    from atp._rows import Rows
+    from atp._types import Address, ReceiverOptions
+    from atp.answers import Query
+
+SLICE_S = 0.1
+"""An interrupt waits for this time at most, and so does the bar."""
+
+
+@overload
+def receive(
+    bind: Address,
+    *,
+    query: Query | str,
+    emax: float | None = None,
+    end_in_doubt: bool = False,
+    confidence: float = 0.95,
+    senders: int = 1,
+    timeout: float | timedelta = 60.0,
+    progress: bool | None = None,
+    **options: Unpack[ReceiverOptions],
+) -> Answers: ...
+@overload
+def receive(
+    bind: Address,
+    *,
+    as_: Literal["frame"],
+    senders: int = 1,
+    timeout: float | timedelta = 60.0,
+    progress: bool | None = None,
+    **options: Unpack[ReceiverOptions],
+) -> Rows: ...
+def receive(
+    bind: Address,
+    *,
+    query: Query | str | None = None,
+    as_: Literal["answers", "frame"] = "answers",
+    emax: float | None = None,
+    end_in_doubt: bool = False,
+    confidence: float = 0.95,
+    senders: int = 1,
+    timeout: float | timedelta = 60.0,
+    progress: bool | None = None,
+    **options: Unpack[ReceiverOptions],
+) -> Answers | Rows:
+    """Receives a table that ``send_dataframe``, ``send_csv``, ``atp-user send --csv`` or a program
+    in C sends to the address ``bind``, such as ``"0.0.0.0:4747"``. Returns the answers of
+    ``query`` with their intervals; or with ``as_="frame"`` the rows that arrived.
+
+    Ends when ``senders`` senders have reached their MSRs, as ``atp-user recv`` does. With ``emax``,
+    the accepted relative error of each answer, it asks the senders for as much as that needs, or
+    for the end; ``end_in_doubt`` ends them also while a warning puts the answer in doubt. After
+    ``timeout`` seconds without a packet it gives what has arrived, with a warning, or raises
+    ``TimedOutError`` if that has no answer. An interrupt (Ctrl-C) gives the answer so far; a second
+    one raises. ``progress`` shows a bar on which the interval shrinks; by default in terminals and
+    notebooks. ``options`` are those of ``Receiver``: with ``jobs`` and ``peers`` no stranger takes
+    a sender's place.
+
+    Raises ``QueryError`` for a query that can't be answered of the table, such as one of an unknown
+    column."""
+    bar = _progress(progress)
+    receiving = _begin(
+        bind,
+        query,
+        as_,
+        emax=emax,
+        end_in_doubt=end_in_doubt,
+        confidence=confidence,
+        senders=senders,
+        timeout=timeout,
+        options=options,
+    )
+    try:
+        try:
+            while not receiving.run(SLICE_S):
+                bar.show(*receiving.progress())
+        except KeyboardInterrupt:
+            _interrupt(receiving)
+        bar.end()
+        return receiving.rows() if as_ == "frame" else receiving.answers()
+    finally:
+        bar.end()
+        receiving.close()
+
+
+def _interrupt(receiving: Receiving) -> None:
+    """Takes what has arrived."""
+    receiving.interrupt()
+    while not receiving.run(SLICE_S):
+        pass
+    if not receiving.progress()[1]:
+        raise KeyboardInterrupt
+
+
+@overload
+async def receive_async(
+    bind: Address,
+    *,
+    query: Query | str,
+    emax: float | None = None,
+    end_in_doubt: bool = False,
+    confidence: float = 0.95,
+    senders: int = 1,
+    timeout: float | timedelta = 60.0,
+    progress: bool | None = None,
+    **options: Unpack[ReceiverOptions],
+) -> Answers: ...
+@overload
+async def receive_async(
+    bind: Address,
+    *,
+    as_: Literal["frame"],
+    senders: int = 1,
+    timeout: float | timedelta = 60.0,
+    progress: bool | None = None,
+    **options: Unpack[ReceiverOptions],
+) -> Rows: ...
+async def receive_async(
+    bind: Address,
+    *,
+    query: Query | str | None = None,
+    as_: Literal["answers", "frame"] = "answers",
+    emax: float | None = None,
+    end_in_doubt: bool = False,
+    confidence: float = 0.95,
+    senders: int = 1,
+    timeout: float | timedelta = 60.0,
+    progress: bool | None = None,
+    **options: Unpack[ReceiverOptions],
+) -> Answers | Rows:
+    """As ``atp.receive``. Cancelling the task ends the receiver."""
+    bar = _progress(progress)
+    receiving = await asyncio.to_thread(
+        _begin,
+        bind,
+        query,
+        as_,
+        emax=emax,
+        end_in_doubt=end_in_doubt,
+        confidence=confidence,
+        senders=senders,
+        timeout=timeout,
+        options=options,
+    )
+    try:
+        while not await asyncio.to_thread(receiving.run, SLICE_S):
+            bar.show(*receiving.progress())
+        bar.end()
+        return await asyncio.to_thread(receiving.rows if as_ == "frame" else receiving.answers)
+    finally:
+        bar.end()
+        await asyncio.shield(asyncio.to_thread(receiving.close))
+
+
+def _begin(
+    bind: Address,
+    query: Query | str | None,
+    as_: str,
+    *,
+    options: Any,
+    **of_query: Any,
+) -> Receiving:
+    """Begins to receive."""
+    if as_ not in ("answers", "frame"):
+        raise ValueError(f'as_ must be "answers" or "frame", not {as_!r}')
+    if (as_ == "frame") == (query is not None):
+        raise TypeError('give one of query="avg(x) by key" and as_="frame"')
+    if as_ == "frame" and of_query["emax"] is not None:
+        raise TypeError("emax is an error of answers: give a query, or leave it out")
+    return Receiving(bind, query, options=options, **of_query)

@@ -1,0 +1,90 @@
+"""The rows of a table that arrived."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from atp import _show
+
+if TYPE_CHECKING:
+    from atp._native import Batches
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """A sender of rows: a stratum."""
+
+    source: tuple[str, int]
+    """The address and port."""
+    job: int
+    """The job's id."""
+    messages: int
+    """Messages with rows that arrived."""
+    messages_sent: int | None
+    """N, the messages that were sent; ``None`` if the sender hasn't said it."""
+
+    @property
+    def weight(self) -> float | None:
+        """The messages that each one which arrived stands for: ``messages_sent / messages``."""
+        if self.messages_sent is None or not 0 < self.messages <= self.messages_sent:
+            return None
+        return self.messages_sent / self.messages
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Rows:
+    """The rows of a table that arrived. pandas, polars and pyarrow read it by Arrow's interface for
+    C (``__arrow_c_stream__``).
+
+    Behind the table's columns, ``atp_stratum`` is the place of the row's sender in ``senders``, and
+    ``atp_weight`` the number of rows that it stands for: a sum over all rows that were sent is the
+    weighted sum. It is null if a sender hasn't said how many messages it sends. Columns of CSV are
+    texts."""
+
+    batches: Batches
+    """The record batches."""
+    senders: tuple[Sender, ...]
+    """The senders, in the order of their strata."""
+    verdict: Literal["fine", "in_doubt"]
+    """``"in_doubt"`` if a sender didn't end as it should, or messages were left out."""
+    warnings: tuple[str, ...]
+    """What puts the rows in doubt."""
+    messages_left_out: int
+    """Messages that could not be read."""
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.batches)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self.batches.columns
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.batches.__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> Any:
+        """A table of pyarrow."""
+        return _show.module("pyarrow", "to_arrow").table(self)
+
+    def to_pandas(self) -> Any:
+        """A data frame of pandas; needs pyarrow too."""
+        _show.module("pandas", "to_pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """A data frame of polars."""
+        return _show.module("polars", "to_polars").DataFrame(self)
+
+    def __repr__(self) -> str:
+        arrived = sum(sender.messages for sender in self.senders)
+        sent = [sender.messages_sent for sender in self.senders]
+        of = "" if None in sent else f" of {sum(one or 0 for one in sent)}"
+        lines = [
+            f"{len(self)} rows of {', '.join(map(_show.printable, self.columns))}",
+            f"from {arrived}{of} messages of {len(self.senders)} senders",
+        ]
+        lines += [f"warning: {_show.printable(warning, 600)}" for warning in self.warnings]
+        return "\n".join(lines)

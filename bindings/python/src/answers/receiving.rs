@@ -1,0 +1,209 @@
+//! The class `Receiving`: a table that arrives. `atp.receive` and `atp.aio.receive` run it.
+
+use super::{
+    answering::{self, parsed},
+    errors::raise,
+    input::Level,
+    planner::plan_report,
+    rows::rows,
+};
+use crate::{
+    address,
+    arguments::{duration, integer, number, truth},
+    errors,
+    exceptions::{closed, timed_out},
+    guarded::Guarded,
+    options, wait,
+};
+use approx_answers::{AcceptedError, QueryError};
+use approx_session::{Accepted, Answered, Next, Reception, Session, SessionError};
+use pyo3::{
+    exceptions::PyValueError,
+    prelude::*,
+    types::{PyDict, PyTuple},
+};
+use std::time::{Duration, Instant};
+
+/// A table that arrives: the answers of a query, or its rows.
+#[pyclass(frozen, module = "atp")]
+pub struct Receiving {
+    state: Guarded<State>,
+    address: (String, u16),
+}
+
+struct State {
+    reception: Reception,
+    session: Session,
+    timeout: Duration,
+}
+
+impl State {
+    /// Takes events until `until`. Returns whether the session has ended.
+    fn run(&mut self, until: Instant) -> Result<bool, SessionError> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let ends_by_plan = self.session.has_asked_for_the_end();
+            match self.reception.next(left, ends_by_plan)? {
+                Next::Event(event) => {
+                    self.session.on_event(&event, self.reception.receiver())?;
+                }
+                Next::Ended => return Ok(true),
+                Next::Silent => {
+                    self.session.cut_short(&format!(
+                        "no packet arrived for {} s: check that the senders run and reach this \
+                         address, or raise timeout",
+                        self.timeout.as_secs_f64()
+                    ));
+                    return Ok(true);
+                }
+                _ => {}
+            }
+            if left.is_zero() {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+impl Receiving {
+    /// Ends the session, and the receiver once the senders know of their ends.
+    fn end<T: Send>(
+        &self,
+        py: Python<'_>,
+        finish: fn(Session) -> Result<T, SessionError>,
+    ) -> PyResult<T> {
+        let state = self.state.take(py)?.ok_or_else(|| closed("receiver"))?;
+        let State { reception, session, .. } = state;
+        let finished = py.detach(move || finish(session));
+        wait::on_thread(py, None, move || drop(reception))?;
+        finished.map_err(|error| failed(py, error))
+    }
+}
+
+/// The answers at the end of a session.
+fn answered(py: Python<'_>, answered: Answered) -> PyResult<Bound<'_, PyAny>> {
+    let Answered { query, answers, report, verdict, notes, left_out } = answered;
+    let notes = PyTuple::new(py, notes)?;
+    let report = report.map(|report| plan_report(py, report)).transpose()?;
+    let answers = answering::answers(py, &query, answers)?;
+    answers.call_method1("_ended", (verdict.name(), report, notes, left_out))
+}
+
+/// Whether an option names jobs or addresses.
+fn names(options: &Bound<'_, PyDict>, option: &str) -> PyResult<bool> {
+    options.get_item(option)?.map_or(Ok(false), |value| value.is_truthy())
+}
+
+fn failed(py: Python<'_>, error: SessionError) -> PyErr {
+    match error {
+        SessionError::Transport(error) => errors::raise(py, error),
+        SessionError::Answer(error) => raise(py, error),
+        SessionError::CutShort(why) => timed_out(py, &why, Vec::new()),
+        error => raise(py, QueryError::Message { reason: error.to_string() }),
+    }
+}
+
+#[pymethods]
+impl Receiving {
+    /// The options are those of `atp.receive`, and `options` those of `Receiver`.
+    #[new]
+    #[pyo3(signature = (address, query, *, emax, end_in_doubt, confidence, senders, timeout, options))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python, by name")]
+    fn new(
+        address: &Bound<'_, PyAny>,
+        query: Option<&Bound<'_, PyAny>>,
+        emax: Option<&Bound<'_, PyAny>>,
+        end_in_doubt: &Bound<'_, PyAny>,
+        confidence: Level,
+        senders: &Bound<'_, PyAny>,
+        timeout: &Bound<'_, PyAny>,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let py = address.py();
+        let ends_in_doubt = truth("end_in_doubt", end_in_doubt)?;
+        let accepted = match emax {
+            None => None,
+            Some(share) => {
+                let error = AcceptedError::relative(number("emax", share)?);
+                let error = error.map_err(|error| raise(py, error))?;
+                Some(Accepted { error, ends_in_doubt })
+            }
+        };
+        let senders = match integer("senders", senders, u32::MAX.into())? as u32 {
+            0 => return Err(PyValueError::new_err("senders must be 1 at least")),
+            senders => senders,
+        };
+        let timeout = duration("timeout", timeout)?;
+        if timeout.is_zero() {
+            return Err(PyValueError::new_err("timeout must be more than 0 s"));
+        }
+        let session = match query {
+            Some(query) => Session::of_query(parsed(query)?, senders, confidence.0, accepted),
+            None => Ok(Session::of_rows(senders)),
+        };
+        let session = session.map_err(|error| failed(py, error))?;
+        let is_named = names(options, "jobs")? && names(options, "peers")?;
+        let (builder, local) = (options::receiver(Some(options))?, address::given(address)?);
+        let bound = wait::on_thread(py, None, move || builder.bind(local))?;
+        let bound = bound.ok_or_else(|| closed("receiver"))?;
+        let receiver = bound.map_err(|error| errors::raise(py, error))?;
+        let local = receiver.local_addr().map_err(|error| errors::raise(py, error))?;
+        let reception = Reception::new(receiver, senders, timeout, is_named);
+        let state = State { reception, session, timeout };
+        Ok(Self { state: Guarded::new("receiver", state), address: address::pair(local) })
+    }
+
+    /// The address that the receiver is bound to.
+    #[getter]
+    fn address(&self) -> (String, u16) {
+        self.address.clone()
+    }
+
+    /// Receives for so many seconds, or until the end, of which it is true.
+    fn run(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
+        let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        let until = Instant::now() + wait.min(Duration::from_secs(1));
+        let ran = self.state.with_detached(py, |state| state.run(until))?;
+        ran.map_err(|error| failed(py, error))
+    }
+
+    /// The state of the answer in a line, if there is one, and the messages that arrived and were
+    /// sent, where that is known.
+    fn progress(&self, py: Python<'_>) -> PyResult<(Option<String>, u64, Option<u64>)> {
+        self.state.with_detached(py, |state| {
+            let (arrived, sent) = state.session.messages();
+            (state.session.line(), arrived, sent)
+        })
+    }
+
+    /// Awaits no sender any longer: the next `run` takes what has arrived.
+    fn interrupt(&self, py: Python<'_>) -> PyResult<()> {
+        self.state.with_detached(py, |state| {
+            state.session.cut_short("interrupted: the answer has what had arrived by then");
+            state.reception.interrupt();
+        })
+    }
+
+    /// Ends the session: its answers.
+    fn answers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        answered(py, self.end(py, Session::finish)?)
+    }
+
+    /// Ends the session: its rows.
+    fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        rows(py, self.end(py, Session::finish_rows)?)
+    }
+
+    /// Ends the receiver.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        match self.state.take(py)? {
+            None => Ok(()),
+            Some(state) => wait::on_thread(py, None, move || drop(state)).map(|_| ()),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        let (host, port) = &self.address;
+        format!("<atp.Receiving at {host}:{port}>")
+    }
+}

@@ -1,0 +1,42 @@
+"""The notebook and the gallery of the guide's page on data frames run as they stand."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from documents import samples
+
+# They have no types.
+nbclient: Any = importlib.import_module("nbclient")
+nbformat: Any = importlib.import_module("nbformat")
+
+DOCS = Path(__file__).parents[3] / "docs"
+LIMIT_S = 120
+
+
+def test_the_notebook_plots_an_answer() -> None:
+    notebook = nbformat.read(DOCS / "notebooks/dataframes.ipynb", as_version=4)
+    nbclient.NotebookClient(notebook, timeout=LIMIT_S, kernel_name="python3").execute()
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    outputs = [output for cell in code for output in cell.outputs if "data" in output]
+    shown = [output.data["text/html"] for output in outputs if "text/html" in output.data]
+    assert any("avg(delay)</th>" in html and "from " in html for html in shown), shown
+    assert any("image/png" in output.data for output in outputs), outputs
+    assert not [output for output in outputs if output.output_type == "error"]
+    # The page begins with the same cells.
+    assert samples(DOCS / "src/guide/dataframes.md")[0] == "\n\n".join(
+        cell.source for cell in code
+    ) + "\n"
+
+
+def test_the_gallery_is_drawn(tmp_path: Path) -> None:
+    program = [sys.executable, str(DOCS / "notebooks/gallery.py"), str(tmp_path)]
+    subprocess.run(program, check=True, timeout=LIMIT_S)
+    drawn = sorted(file.name for file in tmp_path.iterdir())
+    assert drawn == [f"frames-{number}.svg" for number in range(1, 6)]
+    page = (DOCS / "src/guide/dataframes.md").read_text()
+    assert [name for name in drawn if f"../images/{name}" in page] == drawn

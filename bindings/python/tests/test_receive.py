@@ -1,0 +1,275 @@
+"""`atp.receive`: from a data frame to answers with intervals, and to the rows that arrived."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import atp
+from atp.answers import Answers, Table, send_csv
+from ends import LIMIT_S, Call
+
+# They have no types.
+pandas: Any = importlib.import_module("pandas")
+pa: Any = importlib.import_module("pyarrow")
+polars: Any = importlib.import_module("polars")
+matplotlib: Any = importlib.import_module("matplotlib")
+
+matplotlib.use("agg")
+
+ROWS = 6_000
+
+
+def address() -> tuple[str, int]:
+    """A port that is free now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        host, port = free.getsockname()
+        return str(host), int(port)
+
+
+def frame(rows: int = ROWS) -> Any:
+    return pandas.DataFrame(
+        {
+            "carrier": [("UA", "AA", "DL")[row % 3] for row in range(rows)],
+            "delay": [float(row % 10) for row in range(rows)],
+        }
+    )
+
+
+def both(send: Any, **wanted: Any) -> Any:
+    """What a receiver returns, and what a sender does meanwhile."""
+    peer = address()
+    receiving = Call(lambda: atp.receive(peer, control_socket=None, timeout=LIMIT_S, **wanted))
+    send(peer)
+    return receiving.result(2 * LIMIT_S)
+
+
+def send(data: Any, **options: Any) -> Any:
+    return lambda peer: atp.send_dataframe(data, peer, control_socket=None, **options)
+
+
+def test_a_frame_is_answered() -> None:
+    answers = both(send(frame()), query="avg(delay) by carrier")
+    assert isinstance(answers, Answers)
+    assert answers.verdict == "fine" and answers.by == ("carrier",)
+    assert [key for key, _ in answers.rows] == ["AA", "DL", "UA"]
+    for _, estimate in answers.rows:
+        assert estimate.contains(4.5) and estimate.low == estimate.high
+    table = answers.to_pandas()
+    assert list(table["carrier"]) == ["AA", "DL", "UA"]
+    assert list(table["value"]) == pytest.approx([4.5] * 3)
+    assert answers.to_arrow().to_pylist() == table.to_dict("records")
+    text = repr(answers)
+    assert "carrier   avg(delay)" in text and "AA       4.50 ± 0.00" in text, text
+    page = answers._repr_html_()
+    assert "<td" in page and "4.50 ± 0.00" in page
+
+
+def test_a_part_of_a_frame_has_intervals() -> None:
+    """The sender may lose a half, and the receiver ends it once the error is met."""
+    query = "SELECT avg(delay), count(*), max(delay) WHERE delay > 2"
+    data = frame(60_000)
+    options: dict[str, Any] = {"msr": 0.5, "rows": 10, "rate_max_bytes_per_s": 2_000_000}
+    answers = both(send(data, **options), query="avg(delay)", emax=0.2)
+    [(key, estimate)] = answers.rows
+    assert key is None and answers.report is not None and answers.report.is_met
+    assert estimate.messages < 6_000 and estimate.reach <= 0.2 * estimate.value
+    answers = both(send(data, rows=1_000), query=query)
+    [(_, mean, count, highest)] = answers.rows
+    assert (mean.value, count.value, highest.value) == (6.0, 42_000.0, 9.0)
+    assert answers.functions == ("avg(delay)", "count(*)", "max(delay)")
+    assert list(answers.to_pandas()["function"]) == list(answers.functions)
+
+
+def test_rows_arrive_with_their_weights() -> None:
+    data = frame()
+    rows = both(send(data, msr=0.5, rows=10), as_="frame")
+    assert rows.columns == ("carrier", "delay", "atp_stratum", "atp_weight")
+    [sender] = rows.senders
+    assert sender.messages_sent == ROWS // 10 and 10 * sender.messages == len(rows)
+    got = rows.to_pandas()
+    assert set(got["atp_weight"]) == {sender.weight} and set(got["atp_stratum"]) == {0}
+    assert got["atp_weight"].sum() == pytest.approx(ROWS)
+    assert f"{len(rows)} rows of carrier" in repr(rows)
+    # All of them, twice over.
+    rows = both(send(data.assign(delay=data["delay"].astype("Int64"))), as_="frame")
+    for table in (rows.to_arrow(), pa.table(rows)):
+        assert table.num_rows == ROWS and table["delay"].type == pa.int64()
+        assert table["delay"].to_pylist().count(7) == ROWS // 10
+
+
+def test_polars_sends_and_reads() -> None:
+    """The text of polars is Arrow's view, which arrives as plain text."""
+    data = polars.from_pandas(frame())
+    rows = both(send(data), as_="frame")
+    back = rows.to_polars().select(data.columns)
+    assert back.sort(data.columns).equals(data.sort(data.columns))
+    answers = both(send(data), query="max(delay) by carrier")
+    assert answers.rows[0][1].brief == "9.00 ± 0.00"
+
+
+def test_answers_are_plotted() -> None:
+    answers = both(send(frame()), query="SELECT avg(delay), max(delay) GROUP BY carrier")
+    figure = answers.plot()
+    panels = figure.axes
+    assert [panel.get_xlabel() for panel in panels] == ["avg(delay)", "max(delay)"]
+    assert [label.get_text() for label in panels[0].get_yticklabels()] == ["AA", "DL", "UA"]
+    with pytest.raises(ValueError, match="ax is one panel"):
+        answers.plot(panels[0])
+    copied = pickle.loads(pickle.dumps(answers))
+    assert repr(copied) == repr(answers) and copied.verdict == "fine"
+
+
+def test_csv_is_received() -> None:
+    text = "k,v\n" + "".join(f"a,{row % 4}\n" for row in range(400))
+
+    def sending(peer: Any) -> None:
+        send_csv(peer, text, control_socket=None)
+
+    answers = both(sending, query="sum(v) by k")
+    assert [(key, of.value) for key, of in answers.rows] == [("a", 600.0)]
+    rows = both(sending, as_="frame").to_pandas()
+    assert sorted(rows["v"]) == sorted(str(row % 4) for row in range(400))
+
+
+def test_several_senders() -> None:
+    peer = address()
+    receiving = Call(
+        lambda: atp.receive(
+            peer, query="count(*) by carrier", senders=2, control_socket=None, timeout=LIMIT_S
+        )
+    )
+    calls = [Call(lambda: send(frame())(peer)) for _ in range(2)]
+    for call in calls:
+        call.result()
+    answers = receiving.result()
+    assert {key: of.value for key, of in answers.rows} == dict.fromkeys(
+        ("AA", "DL", "UA"), 2.0 * ROWS / 3
+    )
+
+
+def test_asyncio_has_the_same_calls() -> None:
+    async def main() -> None:
+        peer = address()
+        task = asyncio.create_task(
+            atp.aio.receive(peer, query="avg(delay)", control_socket=None, timeout=LIMIT_S)
+        )
+        report = await atp.aio.send_dataframe(frame(), peer, control_socket=None)
+        answers = await task
+        assert report.groups[0].delivered >= report.groups[0].needed
+        assert answers.rows[0][1].value == 4.5
+        # A task that is cancelled gives its port back.
+        of_rows = asyncio.create_task(atp.aio.receive(peer, as_="frame", control_socket=None))
+        await asyncio.sleep(0.2)
+        of_rows.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await of_rows
+        async with atp.aio.Receiver(peer, control_socket=None):
+            pass
+
+    asyncio.run(asyncio.wait_for(main(), 3 * LIMIT_S))
+
+
+def test_mistakes_are_one_sentence() -> None:
+    def refused(error: type[Exception], match: str, **wanted: Any) -> None:
+        with pytest.raises(error, match=match):
+            atp.receive("127.0.0.1:0", control_socket=None, **wanted)
+
+    refused(TypeError, "give one of query")
+    refused(TypeError, "give one of query", query="avg(x)", as_="frame")
+    refused(ValueError, "as_ must be", query="avg(x)", as_="rows")
+    refused(TypeError, "emax is an error of answers", as_="frame", emax=0.1)
+    refused(atp.answers.QueryError, "names no function", query="x")
+    refused(atp.answers.QueryError, "has no interval", query="max(x)", emax=0.1)
+    refused(ValueError, "senders must be 1 at least", query="avg(x)", senders=0)
+    refused(ValueError, "timeout must be more than 0", query="avg(x)", timeout=0)
+    refused(TypeError, "no option", query="avg(x)", job=7)
+    with pytest.raises(atp.TimedOutError, match="no packet arrived for 0.1 s"):
+        atp.receive(address(), query="avg(x)", control_socket=None, timeout=0.1)
+    # Another socket has the port.
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        with pytest.raises(atp.SocketError):
+            atp.receive(other.getsockname(), query="avg(x)", control_socket=None)
+
+
+def test_columns_that_do_not_fit_the_query() -> None:
+    for query, words in (
+        ("avg(height)", "no column"),
+        ("avg(carrier)", "neither a number nor missing"),
+    ):
+        with pytest.raises(atp.answers.QueryError, match=words):
+            both(send(frame()), query=query)
+
+
+def test_two_schemas_in_one_job() -> None:
+    """The second header and its rows are left out, and the answers say so."""
+    one, other = (atp.answers.Frame(data, seed=1) for data in (frame(300), frame(300)[["delay"]]))
+
+    def sending(peer: Any) -> None:
+        groups = [
+            atp.Group(Table.ROWS_GROUP, 1.0, len(one) + len(other), "rows", "shuffled"),
+            atp.Group(Table.HEADER_GROUP, messages=3, name="header"),
+        ]
+        with atp.Job(peer, groups=groups, control_socket=None) as job:
+            job.send_many([*one.heads, other.heads[0]], Table.HEADER_GROUP)
+            job.send_many([*one.messages, *other.messages], Table.ROWS_GROUP)
+
+    answers = both(sending, query="count(*) by carrier")
+    assert answers.verdict == "in_doubt" and answers.messages_left_out >= 1
+    assert any("left out" in warning for warning in answers.warnings), answers.warnings
+
+
+def test_an_interrupt_gives_the_answer_so_far() -> None:
+    """The program of a person who presses Ctrl-C, and its answer."""
+    peer = address()
+    program = f"""
+import atp
+answers = atp.receive({peer!r}, query="avg(delay)", control_socket=None, senders=2, progress=True)
+print(answers.verdict, answers.rows[0][1].value, answers.warnings)
+"""
+    child = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"COLUMNS": "200"},
+    )
+    assert child.stderr is not None
+    shown = b""
+    try:
+        send(frame())(peer)
+        while b"from " not in shown:
+            more = os.read(child.stderr.fileno(), 4096)
+            assert more, shown
+            shown += more
+        os.kill(child.pid, signal.SIGINT)
+        said = child.communicate(timeout=LIMIT_S)[0].decode()
+    finally:
+        child.kill()
+    assert said.startswith("in_doubt 4.5") and "interrupted" in said, (said, shown)
+    assert b"avg(delay): 4.50" in shown, shown
+
+
+def test_no_thread_is_left() -> None:
+    before = threading.active_count()
+    both(send(frame(100)), query="avg(delay)")
+    assert threading.active_count() == before
+
+
+@pytest.fixture(autouse=True)
+def no_progress(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tests have no terminal, also where somebody runs them in one."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
+    yield
