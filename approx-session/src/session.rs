@@ -79,9 +79,9 @@ impl Session {
         Ok(Self { confidence, planner, ..Self::new(Wanted::Answers(query), senders) })
     }
 
-    /// The rows of the tables of so many senders.
-    pub fn of_rows(senders: u32) -> Self {
-        Self::new(Wanted::Rows, senders)
+    /// The rows of the tables of so many senders, which take `bytes_max` at most.
+    pub fn of_rows(senders: u32, bytes_max: u64) -> Self {
+        Self::new(Wanted::Rows { bytes_max }, senders)
     }
 
     fn new(wanted: Wanted, senders: u32) -> Self {
@@ -122,8 +122,10 @@ impl Session {
             (Wanted::Answers(query), _) => {
                 Some(line::of_answers(query, &self.answers().ok()??, &self.strata))
             }
-            (Wanted::Rows, Some((_, kept))) => Some(line::of_rows(kept.rows(), &self.strata)),
-            (Wanted::Rows, None) => None,
+            (Wanted::Rows { .. }, Some((_, kept))) => {
+                Some(line::of_rows(kept.rows(), &self.strata))
+            }
+            (Wanted::Rows { .. }, None) => None,
         }
     }
 
