@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::setup::{self, Need};
+use crate::setup;
 use crate::sources::{self, Source};
 use markdown::{Document, Link};
 
@@ -43,7 +43,7 @@ pub fn main(args: &Args) -> Result<()> {
     if args.check {
         return Ok(());
     }
-    setup::ensure(&[Need::MdBook])?;
+    setup::ensure(&[&setup::MDBOOK])?;
     let built = setup::paths().target.join("book");
     build(&root.join("docs"), &built)?;
     atp_output::note!("book: {}", built.join("index.html").display());

@@ -4,13 +4,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::setup::{self, CARGO_DENY, Need};
+use crate::setup::{self, CARGO_DENY};
 
 /// The checks that need nothing from the network. Advisories need a database.
 const CHECKS: [&str; 3] = ["licenses", "bans", "sources"];
 
 pub fn main() -> Result<()> {
-    setup::ensure(&[Need::CargoDeny])?;
+    setup::ensure(&[&CARGO_DENY])?;
     let mut deny = Command::new(CARGO_DENY.path());
     deny.current_dir(&setup::paths().workspace);
     deny.args(["--all-features", "check", "--hide-inclusion-graph"]).args(CHECKS);

@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 /// The needs of a command beside the program `atp-bench`.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 struct Needs {
     installed: Vec<Need>,
     programs: Programs,
@@ -127,9 +127,9 @@ fn needs_of_run(options: &[OsString], is_root: bool) -> Needs {
     if value_of(options, "--engine").is_some() {
         return needs_of_training(options);
     }
-    let mut installed = vec![Need::Iproute2];
+    let mut installed: Vec<Need> = vec![&setup::IPROUTE2];
     if value_of(options, "--input").is_none() {
-        installed.push(Need::Dataset);
+        installed.push(&setup::Dataset);
     }
     let schemes = value_of(options, "--schemes");
     let runs_atp = schemes.is_none_or(|schemes| schemes.contains("atp"));
@@ -141,15 +141,15 @@ fn needs_of_run(options: &[OsString], is_root: bool) -> Needs {
 fn needs_of_bench(options: &[OsString]) -> Needs {
     let name = options.iter().find_map(|word| word.to_str().filter(|word| !word.starts_with('-')));
     let (installed, programs_option): (&[Need], &str) = match name {
-        Some("datapath") => (&[Need::Iproute2], "--object"),
-        Some("library") => (&[Need::Iproute2, Need::Ethtool, Need::Iperf3], "--daemon"),
+        Some("datapath") => (&[&setup::IPROUTE2], "--object"),
+        Some("library") => (&[&setup::IPROUTE2, &setup::ETHTOOL, &setup::IPERF3], "--daemon"),
         Some("answers") if value_of(options, "--network").is_none() => return Needs::default(),
         Some("answers" | "daemon" | "laws" | "random-loss" | "reality") => {
-            (&[Need::Iproute2, Need::Ethtool], "--daemon")
+            (&[&setup::IPROUTE2, &setup::ETHTOOL], "--daemon")
         }
         Some("training") => return needs_of_training(options),
-        Some("python") => return Needs { installed: vec![Need::Maturin], ..Needs::default() },
-        Some("ns3") => return Needs { installed: vec![Need::Ns3], ..Needs::default() },
+        Some("python") => return Needs { installed: vec![&setup::MATURIN], ..Needs::default() },
+        Some("ns3") => return Needs { installed: vec![&setup::NS3], ..Needs::default() },
         _ => return Needs::default(),
     };
     Needs {
@@ -160,7 +160,8 @@ fn needs_of_bench(options: &[OsString]) -> Needs {
 }
 
 fn needs_of_training(options: &[OsString]) -> Needs {
-    let installed = vec![Need::Iproute2, Need::Ethtool, Need::Torch, Need::Maturin];
+    let installed: Vec<Need> =
+        vec![&setup::IPROUTE2, &setup::ETHTOOL, &setup::Torch, &setup::MATURIN];
     Needs { installed, programs: unless_given(options, "--daemon"), torch: true, atp_run: false }
 }
 
@@ -204,7 +205,7 @@ mod tests {
     #[test]
     fn needs_of_run__only_what_the_job_uses() {
         let (no, yes) = (Programs::No, Programs::Yes);
-        let both: &[Need] = &[Need::Iproute2, Need::Dataset];
+        let both: &[Need] = &[&setup::IPROUTE2, &setup::Dataset];
         for (options, is_root, installed, programs) in [
             ("", true, both, Programs::IfPossible),
             ("", false, both, no),
@@ -221,15 +222,15 @@ mod tests {
         assert_eq!(needs_of_bench(&words("--help")), Needs::default());
         assert_eq!(needs_of_bench(&words("datapath")).programs, Programs::Yes);
         assert_eq!(needs_of_bench(&words("datapath --object x.o")).programs, Programs::No);
-        assert!(needs_of_bench(&words("library")).installed.contains(&Need::Iperf3));
-        assert_eq!(needs_of_bench(&words("ns3")).installed, [Need::Ns3]);
+        assert!(needs_of_bench(&words("library")).installed.contains(&(&setup::IPERF3 as Need)));
+        assert_eq!(needs_of_bench(&words("ns3")).installed, [&setup::NS3 as Need]);
     }
 
     #[test]
     fn needs_of_training__also_for_the_demonstration() {
         let bench = needs_of_bench(&words("training --ranks 2"));
         assert_eq!(bench, needs_of_run(&words("--engine torch"), true));
-        assert!(bench.torch && bench.installed.contains(&Need::Torch));
+        assert!(bench.torch && bench.installed.contains(&(&setup::Torch as Need)));
         assert_eq!(bench.programs, Programs::Yes);
         assert_eq!(needs_of_bench(&words("training --daemon x")).programs, Programs::No);
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use crate::setup::{self, CARGO_C, Need};
+use crate::setup::{self, CARGO_C};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -14,7 +14,7 @@ pub struct Args {
 }
 
 pub fn main(args: Args) -> Result<()> {
-    setup::ensure(&[Need::CargoC])?;
+    setup::ensure(&[&CARGO_C])?;
     let paths = setup::paths();
     let prefix = args.prefix.unwrap_or_else(|| paths.target.join("libatp"));
     let prefix = std::path::absolute(prefix).context("--prefix is no path")?;

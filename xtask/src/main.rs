@@ -49,7 +49,7 @@ enum Command {
     /// Build a Debian package and a tarball of the daemon
     Package(package::Args),
     /// Build the wheels of the Python packages atp and atp-torch
-    Wheel,
+    Wheel(wheel::Args),
     /// Build the C library, and install it with its header and pkg-config file
     Libatp(libatp::Args),
     /// Check the licenses, sources and duplicates of dependencies
@@ -69,7 +69,7 @@ fn main() -> std::process::ExitCode {
         Command::FaultsTable(args) => args.start("faults-table"),
         Command::Book(args) => book::main(&args),
         Command::Package(args) => package::main(&args),
-        Command::Wheel => wheel::main(),
+        Command::Wheel(args) => wheel::main(&args),
         Command::Libatp(args) => libatp::main(args),
         Command::Deny => deny::main(),
         Command::Tidy => tidy::main(),

@@ -17,11 +17,11 @@ pub struct Args {
 
 pub fn main(args: &Args) -> Result<()> {
     let needs: &[Need] = match args.test.as_deref() {
-        Some("machine") => &[Need::CleanDebian, Need::Qemu],
-        Some(_) => &[Need::CleanDebian],
+        Some("machine") => &[&setup::CLEAN_DEBIAN, &setup::QEMU],
+        Some(_) => &[&setup::CLEAN_DEBIAN],
         None => &[],
     };
-    setup::ensure(&[&[Need::CargoDeb], needs].concat())?;
+    setup::ensure(&[&[&CARGO_DEB as Need], needs].concat())?;
     let paths = setup::paths();
     let daemon = build::daemon_with_programs()?;
     // atp-user/Cargo.toml lists the files; cargo-deb translates `target/release` in it.

@@ -7,7 +7,18 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
-use crate::setup::{self, MATURIN, Need, TORCH_PYTHON, output};
+use crate::setup::{self, MATURIN, TORCH_PYTHON, TWINE, ZIG, output};
+
+/// Runs where numpy and pyarrow do: their wheels need this glibc as well.
+const COMPATIBILITY: &str = "manylinux_2_28";
+const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Wheels that a registry takes, in target/registry: for glibc 2.28, x86-64 and aarch64
+    #[arg(long)]
+    registry: bool,
+}
 
 /// The wheels that `pip install` needs.
 pub struct Wheels {
@@ -17,7 +28,10 @@ pub struct Wheels {
     pub torch: PathBuf,
 }
 
-pub fn main() -> Result<()> {
+pub fn main(args: &Args) -> Result<()> {
+    if args.registry {
+        return for_registry();
+    }
     let wheels = build()?;
     atp_output::note!("wheel    {}", wheels.atp.display());
     atp_output::note!("wheel    {}", wheels.torch.display());
@@ -46,13 +60,33 @@ pub fn lock(environment: &Path) -> Result<File> {
 
 /// Builds the wheels.
 pub fn build() -> Result<Wheels> {
-    setup::ensure(&[Need::Maturin])?;
+    setup::ensure(&[&MATURIN])?;
     let folder = setup::paths().target.join("wheels");
     // Of an earlier version, perhaps.
     std::fs::remove_dir_all(&folder).ok();
-    build_native(&folder)?;
+    build_native(&folder, &[])?;
     build_integrations(&folder)?;
     built()
+}
+
+/// Builds wheels with Zig's linker, which has the symbols of older glibcs, and checks them: maturin
+/// which symbols they need, twine what they say of themselves.
+fn for_registry() -> Result<()> {
+    setup::ensure(&[&MATURIN, &TWINE, &ZIG])?;
+    let folder = setup::paths().target.join("registry");
+    std::fs::remove_dir_all(&folder).ok();
+    for target in TARGETS {
+        build_native(&folder, &["--zig", "--compatibility", COMPATIBILITY, "--target", target])?;
+    }
+    build_integrations(&folder)?;
+    let mut check = Command::new(TWINE.path());
+    check.args(["check", "--strict"]);
+    for wheel in std::fs::read_dir(&folder)? {
+        let wheel = wheel?.path();
+        atp_output::note!("wheel    {}", wheel.display());
+        check.arg(wheel);
+    }
+    output(&mut check).context("a registry would refuse a wheel").map(drop)
 }
 
 /// The wheels that were built last.
@@ -61,13 +95,14 @@ pub fn built() -> Result<Wheels> {
     Ok(Wheels { atp: one_wheel(&folder, "atp-")?, torch: one_wheel(&folder, "atp_torch-")? })
 }
 
-fn build_native(folder: &Path) -> Result<()> {
+fn build_native(folder: &Path, options: &[&str]) -> Result<()> {
     let paths = setup::paths();
     let mut build = Command::new(MATURIN.path());
     build.args(["build", "--release", "--locked", "--quiet", "--out"]).arg(folder);
-    build.arg("--target-dir").arg(&paths.target);
+    build.args(options).arg("--target-dir").arg(&paths.target);
     build.arg("--manifest-path").arg(paths.workspace.join("bindings/python/Cargo.toml"));
     build.env("CARGO", setup::cargo().get_program()).env_remove("RUSTFLAGS");
+    build.env("CARGO_ZIGBUILD_PYTHON_PATH", paths.venv.join("bin/python"));
     output(&mut build).context("can't build the wheel of atp").map(drop)
 }
 

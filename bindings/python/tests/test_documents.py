@@ -13,7 +13,9 @@ from documents import run, samples
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-PAGES = [ROOT / "README.md", *(ROOT / "docs/src/guide" / page for page in ("python.md", "stored.md"))]
+PATHS = ["README.md", "bindings/python/README.md"]
+PATHS += ["docs/src/guide/python.md", "docs/src/guide/stored.md"]
+PAGES = [ROOT / path for path in PATHS]
 SAMPLES = [(page, sample) for page in PAGES for sample in samples(page)]
 
 

@@ -58,7 +58,7 @@ fn reads_bitcode(linker: &Path, rustc: &Path) -> bool {
     trial().is_ok()
 }
 
-pub(super) struct BpfLinker;
+pub struct BpfLinker;
 
 impl Provider for BpfLinker {
     fn name(&self) -> String {
@@ -66,7 +66,7 @@ impl Provider for BpfLinker {
     }
 
     fn requires(&self) -> &'static [Need] {
-        &[Need::EbpfRust]
+        &[&super::EbpfRust]
     }
 
     fn probe(&self) -> Option<String> {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use super::machine::find_command;
 use super::python::PipPackage;
-use super::{Need, Provider, make_sure, paths, shell};
+use super::{ENVIRONMENT, Provider, make_sure, paths, shell};
 
 /// A crate that brings one program. Its default features are left out.
 pub struct CargoTool {
@@ -41,7 +41,7 @@ pub const CARGO_DEB: CargoTool = tool("cargo-deb", "3.8.0");
 pub const CARGO_C: CargoTool =
     CargoTool { program: "cargo-cinstall", ..tool("cargo-c", "0.10.24") };
 /// Links the eBPF programs. `bpf_linker` says for which LLVM it is built.
-pub(super) const BPF_LINKER: CargoTool = tool("bpf-linker", "0.13.0");
+pub const BPF_LINKER: CargoTool = tool("bpf-linker", "0.13.0");
 
 /// A crate whose program has the same name.
 const fn tool(name: &'static str, version: &'static str) -> CargoTool {
@@ -121,7 +121,7 @@ impl Provider for CargoTool {
 
     fn install(&self) -> Result<()> {
         if let Some(package) = &self.prebuilt {
-            match make_sure(Need::Python.provider()).and_then(|()| package.install()) {
+            match make_sure(&ENVIRONMENT).and_then(|()| package.install()) {
                 Ok(()) => return Ok(()),
                 Err(error) => atp_output::note!("setup: it is compiled instead: {error:#}"),
             }

@@ -25,7 +25,7 @@ with zipfile.ZipFile(inner) as z, open(out, "wb") as f:
     shutil.copyfileobj(z.open(name), f)
 "#;
 
-pub(super) struct Dataset;
+pub struct Dataset;
 
 impl Provider for Dataset {
     fn name(&self) -> String {
@@ -34,7 +34,7 @@ impl Provider for Dataset {
 
     fn requires(&self) -> &'static [Need] {
         // Once the table is there, it doesn't need Python any more.
-        if paths().flights_csv.is_file() { &[] } else { &[Need::Pip] }
+        if paths().flights_csv.is_file() { &[] } else { &[&python::PIP] }
     }
 
     fn probe(&self) -> Option<String> {

@@ -53,7 +53,7 @@ pub fn find() -> Option<Toolchain> {
         .or_else(|| nightlies().iter().find_map(|(_, rustc)| build_std(rustc)))
 }
 
-pub(super) struct EbpfRust;
+pub struct EbpfRust;
 
 impl Provider for EbpfRust {
     fn name(&self) -> String {

@@ -12,7 +12,7 @@ use super::{Need, Provider, paths, shell};
 /// Packages that only name the newest image: bookworm's (security archive), then trixie's.
 const META_PACKAGES: [&str; 2] = ["linux-image-6.12-amd64", "linux-image-amd64"];
 
-pub(super) struct VmKernel;
+pub struct VmKernel;
 
 impl Provider for VmKernel {
     fn name(&self) -> String {
@@ -21,7 +21,7 @@ impl Provider for VmKernel {
 
     fn requires(&self) -> &'static [Need] {
         // depmod
-        &[Need::Qemu]
+        &[&super::QEMU]
     }
 
     fn probe(&self) -> Option<String> {

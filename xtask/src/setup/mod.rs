@@ -16,17 +16,22 @@ mod python;
 mod shell;
 mod torch;
 
+use std::fmt::{self, Debug, Formatter};
 use std::fs::File;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-pub use bpf_linker::find as bpf_linker;
+pub use bpf_linker::{BpfLinker, find as bpf_linker};
 pub use cargo_tool::{CARGO_C, CARGO_DEB, CARGO_DENY, MDBOOK};
+pub use dataset::Dataset;
+use ebpf_rust::EbpfRust;
+use kernel::VmKernel;
 pub use machine::{Machine, find_command};
+pub use packages::{CLEAN_DEBIAN, ETHTOOL, IPERF3, IPROUTE2, QEMU, TSHARK};
 pub use paths::paths;
-pub use python::{MATURIN, python};
+pub use python::{ENVIRONMENT, MATURIN, NS3, SAMPLICS, TWINE, VIRTME_NG, ZIG, python};
 pub use shell::{cargo, cargo_at, metadata, output, version};
-pub use torch::TORCH_PYTHON;
+pub use torch::{TORCH_PYTHON, Torch, TorchPypi};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -38,51 +43,19 @@ pub struct Args {
     without_ebpf: bool,
 }
 
-/// One thing that a command needs; its provider's file describes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
-    /// `ip` and `tc`
-    Iproute2,
-    Ethtool,
-    Iperf3,
-    Python,
-    /// [`Need::Python`], or the system's pip where no environment can be made
-    Pip,
-    /// The table of the main job
-    Dataset,
-    EbpfRust,
-    BpfLinker,
-    Qemu,
-    VmKernel,
-    VirtmeNg,
-    Ns3,
-    Maturin,
-    Samplics,
-    /// Debian's PyTorch, for Debian's Python
-    Torch,
-    /// PyPI's PyTorch, which has FSDP2
-    TorchPypi,
-    MdBook,
-    CargoDeny,
-    CargoDeb,
-    /// Builds and installs the C library
-    CargoC,
-    /// A Debian system in which a package is tested
-    CleanDebian,
-    /// Runs the Wireshark dissector
-    Tshark,
-}
+/// One thing that a command needs. Its provider's file describes it.
+pub type Need = &'static dyn Provider;
 
 /// Building the eBPF programs.
-pub const BUILD: &[Need] = &[Need::EbpfRust, Need::BpfLinker];
+pub const BUILD: &[Need] = &[&EbpfRust, &BpfLinker];
 /// The dissector's test, and those of answers. They are skipped where these can't be installed.
-pub const TEST_UNIT: &[Need] = &[Need::Tshark, Need::Dataset, Need::Samplics];
+pub const TEST_UNIT: &[Need] = &[&TSHARK, &Dataset, &SAMPLICS];
 /// The tests on the machine's own kernel.
-pub const TEST_KERNEL: &[Need] = &[Need::Iproute2, Need::Ethtool, Need::EbpfRust, Need::BpfLinker];
+pub const TEST_KERNEL: &[Need] = &[&IPROUTE2, &ETHTOOL, &EbpfRust, &BpfLinker];
 /// The tests in a virtual machine.
-pub const TEST_VM: &[Need] = &[Need::Qemu, Need::VmKernel, Need::VirtmeNg];
+pub const TEST_VM: &[Need] = &[&QEMU, &VmKernel, &VIRTME_NG];
 /// Finds and installs one kind of need. Each kind has its own file.
-trait Provider {
+pub trait Provider: Sync {
     /// The need's name in messages.
     fn name(&self) -> String;
 
@@ -119,47 +92,30 @@ trait Provider {
     fn by_hand(&self) -> String;
 }
 
-impl Need {
-    fn provider(self) -> &'static dyn Provider {
-        match self {
-            Need::Iproute2 => &packages::IPROUTE2,
-            Need::Ethtool => &packages::ETHTOOL,
-            Need::Iperf3 => &packages::IPERF3,
-            Need::Qemu => &packages::QEMU,
-            Need::Python => &python::ENVIRONMENT,
-            Need::Pip => &python::PIP,
-            Need::Dataset => &dataset::Dataset,
-            Need::EbpfRust => &ebpf_rust::EbpfRust,
-            Need::BpfLinker => &bpf_linker::BpfLinker,
-            Need::VmKernel => &kernel::VmKernel,
-            Need::VirtmeNg => &python::VIRTME_NG,
-            Need::Ns3 => &python::NS3,
-            Need::Maturin => &MATURIN,
-            Need::Samplics => &python::SAMPLICS,
-            Need::Torch => &torch::Torch,
-            Need::TorchPypi => &torch::TorchPypi,
-            Need::MdBook => &MDBOOK,
-            Need::CargoDeny => &CARGO_DENY,
-            Need::CargoDeb => &CARGO_DEB,
-            Need::CargoC => &CARGO_C,
-            Need::CleanDebian => &packages::CLEAN_DEBIAN,
-            Need::Tshark => &packages::TSHARK,
-        }
+impl PartialEq for dyn Provider {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Debug for dyn Provider {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
     }
 }
 
 pub fn main(args: Args) -> Result<()> {
-    let mut needs = vec![Need::Iproute2, Need::Dataset];
+    let mut needs: Vec<Need> = vec![&IPROUTE2, &Dataset];
     if !args.without_ebpf {
         needs.extend_from_slice(TEST_KERNEL);
-        needs.push(Need::Iperf3);
+        needs.push(&IPERF3);
     }
     needs.extend_from_slice(TEST_UNIT);
     if !args.without_vm {
         needs.extend_from_slice(TEST_VM);
     }
     ensure(&needs)?;
-    for provider in in_order(&needs).into_iter().map(Need::provider) {
+    for provider in in_order(&needs) {
         if let Some(found) = provider.probe() {
             atp_output::note!("{:<24} {found}", provider.name());
         }
@@ -180,7 +136,7 @@ pub fn ensure(needs: &[Need]) -> Result<()> {
     }
     can_install(missing).map_err(|why| anyhow!(why))?;
     let _lock = lock()?;
-    in_order(needs).into_iter().map(Need::provider).try_for_each(make_sure)
+    in_order(needs).into_iter().try_for_each(make_sure)
 }
 
 /// Whether every one of `needs` is there or can be installed by [`ensure`], for a command that has
@@ -189,7 +145,7 @@ pub fn obtainable(needs: &[Need]) -> Result<(), String> {
     can_install(missing(needs))
 }
 
-fn can_install(mut missing: Vec<&dyn Provider>) -> Result<(), String> {
+fn can_install(mut missing: Vec<Need>) -> Result<(), String> {
     missing.retain(|provider| !provider.can_install());
     if missing.is_empty() {
         return Ok(());
@@ -204,7 +160,7 @@ fn can_install(mut missing: Vec<&dyn Provider>) -> Result<(), String> {
     ))
 }
 
-fn make_sure(provider: &dyn Provider) -> Result<()> {
+fn make_sure(provider: Need) -> Result<()> {
     if provider.probe().is_some() {
         return Ok(());
     }
@@ -223,7 +179,7 @@ fn make_sure(provider: &dyn Provider) -> Result<()> {
 }
 
 /// One apt command for all Debian packages, then the other commands.
-fn by_hand(missing: &[&dyn Provider]) -> String {
+fn by_hand(missing: &[Need]) -> String {
     let machine = Machine::this();
     let mut packages = Vec::new();
     let mut others = Vec::new();
@@ -242,16 +198,15 @@ fn by_hand(missing: &[&dyn Provider]) -> String {
 }
 
 /// The needs, with their requirements, that this machine lacks.
-fn missing(needs: &[Need]) -> Vec<&'static dyn Provider> {
-    let providers = in_order(needs).into_iter().map(Need::provider);
-    providers.filter(|provider| provider.probe().is_none()).collect()
+fn missing(needs: &[Need]) -> Vec<Need> {
+    in_order(needs).into_iter().filter(|need| need.probe().is_none()).collect()
 }
 
 /// `needs` and their requirements, each once, requirements first.
 fn in_order(needs: &[Need]) -> Vec<Need> {
     let mut ordered = Vec::new();
     for &need in needs {
-        let requirements = in_order(need.provider().requires());
+        let requirements = in_order(need.requires());
         for need in requirements.into_iter().chain([need]) {
             if !ordered.contains(&need) {
                 ordered.push(need);
@@ -276,10 +231,10 @@ mod tests {
 
     #[test]
     fn in_order_requirements_come_first_and_once() {
-        let ordered = in_order(&[Need::VirtmeNg, Need::BpfLinker, Need::Python]);
-        let place = |need| ordered.iter().position(|&n| n == need).unwrap();
-        assert!(place(Need::Python) < place(Need::VirtmeNg));
-        assert!(place(Need::EbpfRust) < place(Need::BpfLinker));
-        assert_eq!(ordered.iter().filter(|&&n| n == Need::Python).count(), 1);
+        let ordered = in_order(&[&VIRTME_NG, &BpfLinker, &ENVIRONMENT]);
+        let place = |need: Need| ordered.iter().position(|&n| n == need).unwrap();
+        assert!(place(&ENVIRONMENT) < place(&VIRTME_NG));
+        assert!(place(&EbpfRust) < place(&BpfLinker));
+        assert_eq!(ordered.iter().filter(|&&n| n == &ENVIRONMENT as Need).count(), 1);
     }
 }

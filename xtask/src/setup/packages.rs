@@ -4,31 +4,31 @@ use super::Provider;
 use super::machine::find_command;
 
 /// Programs, the Debian packages that bring them, and what to do elsewhere.
-pub(super) struct Packages {
+pub struct Packages {
     name: &'static str,
     commands: &'static [&'static str],
     debian: &'static [&'static str],
     elsewhere: &'static str,
 }
 
-pub(super) const IPROUTE2: Packages = Packages {
+pub const IPROUTE2: Packages = Packages {
     name: "iproute2",
     commands: &["ip", "tc"],
     debian: &["iproute2"],
     elsewhere: " (Fedora: `dnf install iproute-tc`)",
 };
-pub(super) const ETHTOOL: Packages = program(&["ethtool"], " (Fedora: `dnf install ethtool`)");
-pub(super) const IPERF3: Packages = program(&["iperf3"], " (Fedora: `dnf install iperf3`)");
-pub(super) const TSHARK: Packages = program(&["tshark"], " (Fedora: `dnf install wireshark-cli`)");
+pub const ETHTOOL: Packages = program(&["ethtool"], " (Fedora: `dnf install ethtool`)");
+pub const IPERF3: Packages = program(&["iperf3"], " (Fedora: `dnf install iperf3`)");
+pub const TSHARK: Packages = program(&["tshark"], " (Fedora: `dnf install wireshark-cli`)");
 /// The first makes a system. The others boot it, or make the image of a virtual machine.
-pub(super) const CLEAN_DEBIAN: Packages = Packages {
+pub const CLEAN_DEBIAN: Packages = Packages {
     name: "mmdebstrap, systemd-nspawn and mkfs.ext4",
     commands: &["mmdebstrap", "systemd-nspawn", "mkfs.ext4"],
     debian: &["mmdebstrap", "systemd-container", "e2fsprogs"],
     elsewhere: "",
 };
 /// kmod finds the modules of the guest's initramfs; QEMU runs the guest.
-pub(super) const QEMU: Packages = Packages {
+pub const QEMU: Packages = Packages {
     name: "QEMU (x86) and kmod",
     commands: &["qemu-system-x86_64", "modprobe", "depmod"],
     debian: &["qemu-system-x86", "kmod"],

@@ -11,24 +11,29 @@ use super::machine::{Machine, find_command};
 use super::{Need, Provider, paths, shell};
 
 /// The virtual environment.
-pub(super) const ENVIRONMENT: Python = Python { or_system: false };
+pub const ENVIRONMENT: Python = Python { or_system: false };
 /// A pip that can download: the environment's, or the system's where no environment can be made.
-pub(super) const PIP: Python = Python { or_system: true };
+pub const PIP: Python = Python { or_system: true };
 /// Boots a kernel with this machine's root file system, read-only.
-pub(super) const VIRTME_NG: PipPackage =
-    PipPackage { name: "virtme-ng", version: "1.42", program: "vng", hashes: None };
+pub const VIRTME_NG: PipPackage = package("virtme-ng", "1.42", "vng");
 /// The simulator that `bench ns3` compares ours with.
-pub(super) const NS3: PipPackage =
-    PipPackage { name: "ns3", version: "3.44.post0", program: "", hashes: None };
+pub const NS3: PipPackage = package("ns3", "3.44.post0", "");
 /// The oracle of the answers' formulas; the last one for Debian 12's Python.
-pub(super) const SAMPLICS: PipPackage =
-    PipPackage { name: "samplics", version: "0.4.55", program: "", hashes: None };
-
+pub const SAMPLICS: PipPackage = package("samplics", "0.4.55", "");
 /// Builds the wheel of the Python package.
-pub const MATURIN: PipPackage =
-    PipPackage { name: "maturin", version: "1.16.0", program: "maturin", hashes: None };
+pub const MATURIN: PipPackage = package("maturin", "1.16.0", "maturin");
+/// Checks how a registry shows a wheel.
+pub const TWINE: PipPackage = package("twine", "7.0.0", "twine");
+/// Links wheels for an older glibc. The files are for Linux on x86_64, and on arm64.
+pub const ZIG: PipPackage = PipPackage {
+    hashes: Some(
+        "--hash=sha256:ea6cc5d87b033cf0aedfbc8f9549a908cae6c50ac31f1698188fa48a74524b54 \
+         --hash=sha256:b7c5f02fccd40f89b999ee16a1f5ddced56e6182370f8affe494bcf8a28cf07e",
+    ),
+    ..package("ziglang", "0.17.1", "")
+};
 
-pub(super) struct Python {
+pub struct Python {
     or_system: bool,
 }
 
@@ -40,6 +45,10 @@ pub struct PipPackage {
     pub(super) program: &'static str,
     /// Options of pip that pin the files; `None` if the version is all that is pinned.
     pub(super) hashes: Option<&'static str>,
+}
+
+const fn package(name: &'static str, version: &'static str, program: &'static str) -> PipPackage {
+    PipPackage { name, version, program, hashes: None }
 }
 
 /// Our environment's `python`, or the system's.
@@ -123,7 +132,7 @@ impl Provider for PipPackage {
     }
 
     fn requires(&self) -> &'static [Need] {
-        &[Need::Python]
+        &[&super::ENVIRONMENT]
     }
 
     fn probe(&self) -> Option<String> {

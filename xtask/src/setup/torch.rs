@@ -17,8 +17,8 @@ const MODULES: &str = "/usr/lib/python3/dist-packages";
 /// Makes the environment with PyPI's.
 const SCRIPT: &str = "integrations/pytorch/tests/pypi_torch.py";
 
-pub(super) struct Torch;
-pub(super) struct TorchPypi;
+pub struct Torch;
+pub struct TorchPypi;
 
 impl Provider for Torch {
     fn name(&self) -> String {
@@ -50,7 +50,7 @@ impl Provider for TorchPypi {
     }
 
     fn requires(&self) -> &'static [Need] {
-        &[Need::Python]
+        &[&super::ENVIRONMENT]
     }
 
     fn probe(&self) -> Option<String> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::kernel;
-use crate::setup::{self, Machine, Need, version};
+use crate::setup::{self, Machine, version};
 
 /// Where tests ran.
 #[derive(Clone, Debug)]
@@ -92,10 +92,10 @@ impl Place {
             }
             ("sanitizers", _) => has_sanitizers(),
             ("published_", _) => has_published(value),
-            ("flights_table", _) => setup::obtainable(&[Need::Dataset]).is_ok(),
-            ("samplics", _) => setup::obtainable(&[Need::Samplics]).is_ok(),
+            ("flights_table", _) => setup::obtainable(&[&setup::Dataset]).is_ok(),
+            ("samplics", _) => setup::obtainable(&[&setup::SAMPLICS]).is_ok(),
             ("collective_packages", Place::Host { .. }) => {
-                setup::obtainable(&[Need::Maturin, Need::Torch]).is_ok()
+                setup::obtainable(&[&setup::MATURIN, &setup::Torch]).is_ok()
             }
             // An emulated machine is too slow for Python.
             ("collective_packages", Place::Guest { .. }) => false,

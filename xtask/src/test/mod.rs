@@ -89,8 +89,8 @@ impl Torch {
     /// PyTorch as a need, and the environment in which the packages are tested.
     fn parts(self) -> (Need, &'static Path) {
         match self {
-            Torch::Debian => (Need::Torch, &setup::paths().torch_test),
-            Torch::Pypi => (Need::TorchPypi, &setup::paths().torch_pypi),
+            Torch::Debian => (&setup::Torch, &setup::paths().torch_test),
+            Torch::Pypi => (&setup::TorchPypi, &setup::paths().torch_pypi),
         }
     }
 }

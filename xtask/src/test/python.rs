@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use super::capability::Place;
 use super::{Choice, Run, Rung, Torch, compile, stage};
-use crate::setup::{self, Need, TORCH_PYTHON};
+use crate::setup::{self, MATURIN, TORCH_PYTHON};
 use crate::wheel::{self, Wheels};
 use test_report::{Reader, Skip, Tally};
 
@@ -21,11 +21,11 @@ const FILTER_VARIABLE: &str = "ATP_TEST_FILTER";
 pub type Built = Result<Wheels, String>;
 
 pub fn build() -> Result<Built> {
-    if let Err(why) = setup::obtainable(&[Need::Maturin]) {
+    if let Err(why) = setup::obtainable(&[&MATURIN]) {
         return Ok(Err(why));
     }
     atp_output::note!("building the wheels of the Python packages");
-    setup::ensure(&[Need::Maturin])?;
+    setup::ensure(&[&MATURIN])?;
     // A process of its own ends with an interrupt.
     let mut build = Command::new(std::env::current_exe()?);
     build.arg("wheel");
