@@ -4,6 +4,7 @@ use crate::{
     FrameError,
     columns::{wire_batch, wire_schema},
     row_bytes::body_bytes,
+    shuffle::random_order,
     wire::Writer,
 };
 use approx_answers::{
@@ -109,7 +110,6 @@ fn difference(expected: &[(String, DataType)], found: &[(String, DataType)]) -> 
 
 /// The rows in a random order.
 fn shuffled(table: &RecordBatch, draws: &mut ChaCha8Rng) -> Result<RecordBatch, FrameError> {
-    let mut rows: Vec<u64> = (0..table.num_rows() as u64).collect();
-    rows.shuffle(draws);
-    Ok(take_record_batch(table, &UInt64Array::from(rows))?)
+    let order = random_order(table.num_rows(), draws);
+    Ok(take_record_batch(table, &UInt64Array::from(order))?)
 }

@@ -143,6 +143,9 @@ fn needs_of_bench(options: &[OsString]) -> Needs {
     let (installed, programs_option): (&[Need], &str) = match name {
         Some("datapath") => (&[Need::Iproute2], "--object"),
         Some("library") => (&[Need::Iproute2, Need::Ethtool, Need::Iperf3], "--daemon"),
+        Some("answers") if value_of(options, "--frame").is_some() => {
+            return Needs { installed: vec![Need::Maturin], ..Needs::default() };
+        }
         Some("answers") if value_of(options, "--network").is_none() => return Needs::default(),
         Some("answers" | "daemon" | "laws" | "random-loss" | "reality") => {
             (&[Need::Iproute2, Need::Ethtool], "--daemon")
@@ -223,6 +226,8 @@ mod tests {
         assert_eq!(needs_of_bench(&words("datapath --object x.o")).programs, Programs::No);
         assert!(needs_of_bench(&words("library")).installed.contains(&Need::Iperf3));
         assert_eq!(needs_of_bench(&words("ns3")).installed, [Need::Ns3]);
+        assert_eq!(needs_of_bench(&words("answers")), Needs::default());
+        assert_eq!(needs_of_bench(&words("answers --frame")).installed, [Need::Maturin]);
     }
 
     #[test]
