@@ -14,7 +14,6 @@ mod frame;
 mod reader;
 mod row_bytes;
 mod schema_check;
-mod shuffle;
 mod wire;
 
 pub use answering::TableAnswering;

@@ -1,8 +1,5 @@
-//! `cargo xtask run|bench|soak|faults-table`: installs and builds what the command needs, and
-//! becomes the program `atp-bench`, which does the work.
-//!
-//! `atp-bench` compiles for minutes from nothing. The tools for eBPF are installed, and the eBPF
-//! programs built, at the same time.
+//! `cargo xtask run|bench|soak|faults-table`: installs and builds what the command needs, at the
+//! same time, and becomes the program `atp-bench`, which does the work.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -88,7 +85,6 @@ impl Args {
 impl Needs {
     /// The program, and the eBPF programs or the reason why there are none.
     fn prepare(&self) -> Result<(PathBuf, Result<PathBuf, String>)> {
-        // Known at once: it shouldn't come after minutes of building.
         ensure!(
             !self.torch || Machine::this().is_root(),
             "this makes network namespaces and loads eBPF programs: run it as root"
@@ -144,7 +140,7 @@ fn needs_of_bench(options: &[OsString]) -> Needs {
         Some("datapath") => (&[Need::Iproute2], "--object"),
         Some("library") => (&[Need::Iproute2, Need::Ethtool, Need::Iperf3], "--daemon"),
         Some("answers") if value_of(options, "--frame").is_some() => {
-            return Needs { installed: vec![Need::Maturin], ..Needs::default() };
+            return needs_of_bench(&["python".into()]);
         }
         Some("answers") if value_of(options, "--network").is_none() => return Needs::default(),
         Some("answers" | "daemon" | "laws" | "random-loss" | "reality") => {
@@ -226,7 +222,6 @@ mod tests {
         assert_eq!(needs_of_bench(&words("datapath --object x.o")).programs, Programs::No);
         assert!(needs_of_bench(&words("library")).installed.contains(&Need::Iperf3));
         assert_eq!(needs_of_bench(&words("ns3")).installed, [Need::Ns3]);
-        assert_eq!(needs_of_bench(&words("answers")), Needs::default());
         assert_eq!(needs_of_bench(&words("answers --frame")).installed, [Need::Maturin]);
     }
 

@@ -27,9 +27,9 @@ const WAYS: [(&str, &str); 5] = [
 #[derive(Deserialize)]
 struct Run {
     way: String,
-    /// Of one process, or of a sender and a receiver.
+    /// The time of one process, or of a sender and a receiver.
     cpu_s: Vec<f64>,
-    /// Those of the frame in memory.
+    /// The frame's size in memory.
     bytes: f64,
 }
 

@@ -1,6 +1,6 @@
 //! `cargo xtask bench answers`: the speed of answers with intervals. With `--frame`: the processor
-//! time of a data frame from Python to its answer. With `--network`: how often intervals contain the
-//! truth, of jobs between two hosts.
+//! time of a data frame from Python to its answer. With `--network`: how often intervals contain
+//! the truth, of jobs between two hosts.
 
 mod frame;
 mod job;
