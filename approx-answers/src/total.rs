@@ -30,8 +30,10 @@ pub(crate) struct Total {
 impl Total {
     /// The sum of one number.
     pub fn of(number: f64) -> Self {
-        let has_fraction = number.fract() != 0.0;
-        let is_exact = !has_fraction && number.abs() < INTEGER_MAX;
+        let is_below = number.abs() < INTEGER_MAX;
+        // Rounding is a call on processors of the baseline, and no number above has a fraction.
+        let has_fraction = is_below && number as i64 as f64 != number;
+        let is_exact = is_below && !has_fraction;
         let rounded = if is_exact { 0.0 } else { number.abs() };
         Self { high: number, low: 0.0, rounded, has_fractions: has_fraction }
     }

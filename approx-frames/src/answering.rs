@@ -5,9 +5,9 @@ use approx_answers::{Answering, Query, QueryError};
 
 /// The answer of a query, from the messages of a table. Its header says how they are written.
 ///
-/// In Arrow's columns, nulls and NaN are missing, and every text is a value. In CSV, words stand for
-/// missing values ([`Answering`]). Bools are the numbers 1 and 0, and durations are seconds. Other
-/// times are texts.
+/// In Arrow's columns, nulls and NaN are missing, and every text is a value. In CSV, words stand
+/// for missing values ([`Answering`]). Bools are the numbers 1 and 0, and durations are seconds.
+/// Other times are texts.
 #[derive(Clone, Debug)]
 pub struct TableAnswering {
     answering: Answering,

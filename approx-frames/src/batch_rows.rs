@@ -90,6 +90,7 @@ impl InputRow for BatchRow<'_> {
         self.batch.columns.len()
     }
 
+    #[inline]
     fn value(&self, column: usize) -> Value {
         match self.column(column).map(|column| &column.numbers) {
             None => Value::Missing,
@@ -101,6 +102,7 @@ impl InputRow for BatchRow<'_> {
         }
     }
 
+    #[inline]
     fn text(&self, column: usize) -> &str {
         match self.column(column) {
             Some(of) if self.value(column) != Value::Missing => of.texts.of(self.row),

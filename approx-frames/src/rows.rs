@@ -22,6 +22,8 @@ pub struct TableRows {
     /// The batches of each stratum: long ones, then those of single messages.
     strata: Vec<Batches>,
     rows: u64,
+    bytes: u64,
+    bytes_max: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -31,11 +33,12 @@ struct Batches {
 }
 
 impl TableRows {
-    /// No rows yet of the table with this header, of a [`Frame`](crate::Frame) or of CSV.
+    /// No rows yet of the table with this header, of a [`Frame`](crate::Frame) or of CSV. They will
+    /// take `bytes_max` at most.
     ///
     /// # Errors
     /// It is no header, or it has a column of a name that the rows need for their strata.
-    pub fn new(header: &[u8]) -> Result<Self, QueryError> {
+    pub fn new(header: &[u8], bytes_max: u64) -> Result<Self, QueryError> {
         let (schema, reader) = if FrameReader::is_header(header) {
             let reader = FrameReader::new(header).map_err(unreadable)?;
             (Arc::clone(reader.schema()), Some(reader))
@@ -48,13 +51,14 @@ impl TableRows {
                 return Err(unreadable(text));
             }
         }
-        Ok(Self { reader, schema, strata: Vec::new(), rows: 0 })
+        Ok(Self { reader, schema, strata: Vec::new(), rows: 0, bytes: 0, bytes_max })
     }
 
     /// Adds the rows of one message.
     ///
     /// # Errors
-    /// It is no message of the table. The message is then left out.
+    /// It is no message of the table, or the rows would take too much memory. The message is then
+    /// left out.
     pub fn push(&mut self, stratum: u32, message: &[u8]) -> Result<(), QueryError> {
         let batch = match &self.reader {
             Some(reader) => reader.read(message).map_err(unreadable)?,
@@ -64,6 +68,11 @@ impl TableRows {
         if batch.num_rows() > 8 * message.len() {
             return Err(unreadable("a message has more rows than bits"));
         }
+        let bytes = self.bytes + bytes_of(message, &batch);
+        if bytes > self.bytes_max {
+            return Err(unreadable(format!("the rows take more than {} bytes", self.bytes_max)));
+        }
+        self.bytes = bytes;
         let at = stratum as usize;
         if self.strata.len() <= at {
             self.strata.resize_with(at + 1, Batches::default);
@@ -119,6 +128,14 @@ impl Batches {
         }
         Ok(())
     }
+}
+
+/// The memory of a message's batch, with the two columns of the strata. Dictionaries are those of
+/// the header.
+fn bytes_of(message: &[u8], batch: &RecordBatch) -> u64 {
+    let offsets = size_of::<i32>() * batch.num_columns();
+    let of_stratum = size_of::<u32>() + size_of::<f64>();
+    (message.len() + batch.num_rows() * (offsets + of_stratum)) as u64
 }
 
 /// The columns of a CSV header.

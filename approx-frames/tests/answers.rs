@@ -193,6 +193,8 @@ fn query() -> impl Strategy<Value = Query> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
     #[test]
     fn push__answers_as_for_csv(rows in prop::collection::vec(row(), 1..80), query in query()) {
         let table = table(&rows);

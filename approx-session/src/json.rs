@@ -52,6 +52,7 @@ pub fn json(answered: &Answered) -> Value {
         "rows": answers.by_key().map(row).collect::<Vec<_>>(),
         "separates": answers.separates,
         "keys_seen_from": answers.keys_seen_from,
+        "missing": answers.missing,
         "warnings": all_rows,
         "messages_left_out": left_out,
         "verdict": verdict.name(),

@@ -7,7 +7,7 @@ use approx_frames::{TableAnswering, TableRows};
 #[derive(Clone, Debug)]
 pub enum Wanted {
     Answers(Query),
-    Rows,
+    Rows { bytes_max: u64 },
 }
 
 /// What is kept of it.
@@ -23,7 +23,7 @@ impl Kept {
             Wanted::Answers(query) => {
                 TableAnswering::new(query.clone(), header).map(|table| Self::Answers(table.into()))
             }
-            Wanted::Rows => TableRows::new(header).map(Self::Rows),
+            Wanted::Rows { bytes_max } => TableRows::new(header, *bytes_max).map(Self::Rows),
         }
     }
 

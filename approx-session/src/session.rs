@@ -79,9 +79,9 @@ impl Session {
         Ok(Self { confidence, planner, ..Self::new(Wanted::Answers(query), senders) })
     }
 
-    /// The rows of the tables of so many senders.
-    pub fn of_rows(senders: u32) -> Self {
-        Self::new(Wanted::Rows, senders)
+    /// The rows of the tables of so many senders, which take `bytes_max` at most.
+    pub fn of_rows(senders: u32, bytes_max: u64) -> Self {
+        Self::new(Wanted::Rows { bytes_max }, senders)
     }
 
     fn new(wanted: Wanted, senders: u32) -> Self {
@@ -122,8 +122,10 @@ impl Session {
             (Wanted::Answers(query), _) => {
                 Some(line::of_answers(query, &self.answers().ok()??, &self.strata))
             }
-            (Wanted::Rows, Some((_, kept))) => Some(line::of_rows(kept.rows(), &self.strata)),
-            (Wanted::Rows, None) => None,
+            (Wanted::Rows { .. }, Some((_, kept))) => {
+                Some(line::of_rows(kept.rows(), &self.strata))
+            }
+            (Wanted::Rows { .. }, None) => None,
         }
     }
 
@@ -137,33 +139,38 @@ impl Session {
     /// # Errors
     /// A request can't be sent.
     pub fn on_event(&mut self, event: &Event, receiver: &Receiver) -> Result<(), SessionError> {
+        let (Event::Message { source, job, run, .. }
+        | Event::Started { source, job, run, .. }
+        | Event::TermsChanged { source, job, run, .. }
+        | Event::WindowEnded { source, job, run, .. }
+        | Event::Finished { source, job, run, .. }) = event;
+        let Some(stratum) = self.strata.number(*source, *job, *run) else {
+            if let Event::Message { .. } = event {
+                let why = "too many jobs have begun: name the jobs and addresses to receive from";
+                self.leave_out(1, format_args!("{source}: {why}"));
+            }
+            return Ok(());
+        };
         match event {
-            Event::Message { source, window: 1.., .. } => {
+            Event::Message { window: 1.., .. } => {
                 self.leave_out(
                     1,
                     format_args!("{source} sends several windows, and a query takes one"),
                 );
             }
-            Event::Message { source, job, run, group, message, data, .. } => {
-                let stratum = self.strata.number(*source, *job, *run);
-                match (*group, *message) {
-                    (HEADER_GROUP, Table::TOTALS_MESSAGE) => self.on_totals(stratum, data),
-                    (HEADER_GROUP, _) => self.on_header(stratum, data, receiver)?,
-                    (ROWS_GROUP, _) => self.on_rows(stratum, data),
-                    (other, _) => {
-                        let what = format_args!("{source} sent a message of group {other}");
-                        self.leave_out(1, format_args!("{what}, which no table has"));
-                    }
+            Event::Message { group, message, data, .. } => match (*group, *message) {
+                (HEADER_GROUP, Table::TOTALS_MESSAGE) => self.on_totals(stratum, data),
+                (HEADER_GROUP, _) => self.on_header(stratum, data, receiver)?,
+                (ROWS_GROUP, _) => self.on_rows(stratum, data),
+                (other, _) => {
+                    let what = format_args!("{source} sent a message of group {other}");
+                    self.leave_out(1, format_args!("{what}, which no table has"));
                 }
-            }
-            Event::Started { source, job, run, terms }
-            | Event::TermsChanged { source, job, run, terms } => {
-                let stratum = self.strata.number(*source, *job, *run);
+            },
+            Event::Started { terms, .. } | Event::TermsChanged { terms, .. } => {
                 self.on_terms(stratum, terms, receiver)?;
             }
-            Event::WindowEnded { source, job, run, summary }
-            | Event::Finished { source, job, run, summary } => {
-                let stratum = self.strata.number(*source, *job, *run);
+            Event::WindowEnded { summary, .. } | Event::Finished { summary, .. } => {
                 self.on_end(stratum, summary);
             }
         }

@@ -5,6 +5,8 @@ use approx_answers::{Delivery, Order, Query, Totals};
 use approxlib::{GroupSummary, GroupTerms};
 use std::{collections::HashMap, net::SocketAddr, ops::Range};
 
+/// The most runs of jobs: anybody can begin some.
+pub const STRATA_MAX: usize = 65_536;
 /// The senders in doubt that are named.
 const DOUBTS_MAX: usize = 10;
 
@@ -58,10 +60,13 @@ pub struct RowsTerms {
 }
 
 impl Strata {
-    /// The number of a run's stratum, a new one if it is unknown.
-    pub fn number(&mut self, source: SocketAddr, job: u32, run: u64) -> u32 {
+    /// The number of a run's stratum, a new one if it is unknown; `None` if there are too many.
+    pub fn number(&mut self, source: SocketAddr, job: u32, run: u64) -> Option<u32> {
         if let Some(number) = self.numbers.get(&run) {
-            return *number;
+            return Some(*number);
+        }
+        if self.strata.len() >= STRATA_MAX {
+            return None;
         }
         let number = self.strata.len() as u32;
         self.strata.push(Stratum {
@@ -78,7 +83,7 @@ impl Strata {
             is_canceled: false,
         });
         self.numbers.insert(run, number);
-        number
+        Some(number)
     }
 
     /// A stratum that has a number.

@@ -44,6 +44,9 @@ pub fn text(answered: &Answered) -> String {
         let what = if answers.separates.is_some() { "uncounted" } else { "missing here" };
         _ = writeln!(text, "a key in fewer than {from} messages may be {what}");
     }
+    if answers.missing > 0 {
+        _ = writeln!(text, "{} rows lack a number of the query", answers.missing);
+    }
     match (report, verdict.sentence()) {
         (Some(report), _) => _ = writeln!(text, "{report}"),
         (None, Some(sentence)) => _ = writeln!(text, "{sentence}"),

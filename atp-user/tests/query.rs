@@ -58,6 +58,7 @@ fn recv__answers_sql() {
         expected.map(|(key, values)| (Value::from(key.to_vec()), values.map(Value::from)));
     let expected: Vec<_> = expected.iter().map(|(key, values)| (key, values.each_ref())).collect();
     assert_eq!(rows, expected, "{answer}");
+    assert_eq!(answer["missing"], 0, "the row without a number doesn't meet the condition");
     let text = said("");
     assert!(text.contains("  a, x  avg(v)           4.0000   4.0000 to 4.0000 (95 %)"), "{text}");
 }

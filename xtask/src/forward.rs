@@ -1,8 +1,5 @@
-//! `cargo xtask run|bench|soak|faults-table`: installs and builds what the command needs, and
-//! becomes the program `atp-bench`, which does the work.
-//!
-//! `atp-bench` compiles for minutes from nothing. The tools for eBPF are installed, and the eBPF
-//! programs built, at the same time.
+//! `cargo xtask run|bench|soak|faults-table`: installs and builds what the command needs, at the
+//! same time, and becomes the program `atp-bench`, which does the work.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -88,7 +85,6 @@ impl Args {
 impl Needs {
     /// The program, and the eBPF programs or the reason why there are none.
     fn prepare(&self) -> Result<(PathBuf, Result<PathBuf, String>)> {
-        // Known at once: it shouldn't come after minutes of building.
         ensure!(
             !self.torch || Machine::this().is_root(),
             "this makes network namespaces and loads eBPF programs: run it as root"
@@ -143,6 +139,9 @@ fn needs_of_bench(options: &[OsString]) -> Needs {
     let (installed, programs_option): (&[Need], &str) = match name {
         Some("datapath") => (&[&setup::IPROUTE2], "--object"),
         Some("library") => (&[&setup::IPROUTE2, &setup::ETHTOOL, &setup::IPERF3], "--daemon"),
+        Some("answers") if value_of(options, "--frame").is_some() => {
+            return needs_of_bench(&["python".into()]);
+        }
         Some("answers") if value_of(options, "--network").is_none() => return Needs::default(),
         Some("answers" | "daemon" | "laws" | "random-loss" | "reality") => {
             (&[&setup::IPROUTE2, &setup::ETHTOOL], "--daemon")
@@ -224,6 +223,7 @@ mod tests {
         assert_eq!(needs_of_bench(&words("datapath --object x.o")).programs, Programs::No);
         assert!(needs_of_bench(&words("library")).installed.contains(&(&setup::IPERF3 as Need)));
         assert_eq!(needs_of_bench(&words("ns3")).installed, [&setup::NS3 as Need]);
+        assert_eq!(needs_of_bench(&words("answers --frame")).installed, [&setup::MATURIN as Need]);
     }
 
     #[test]

@@ -216,6 +216,7 @@ impl Columns {
 }
 
 impl Of {
+    #[inline]
     fn take<'row, R: InputRow + ?Sized>(
         &self,
         row: &'row R,
@@ -293,6 +294,7 @@ impl Column {
     }
 
     /// The number in this column; `None` if it is missing.
+    #[inline]
     fn number<R: InputRow + ?Sized>(&self, row: &R) -> Result<Option<f64>, QueryError> {
         let text = || row.text(self.position);
         let number = match row.value(self.position) {

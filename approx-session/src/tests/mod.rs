@@ -9,6 +9,7 @@ use crate::{
     Accepted, Session, Verdict,
     kept::Kept,
     session::{HEADER_GROUP, ROWS_GROUP, WAITING_BYTES_MAX},
+    strata::STRATA_MAX,
 };
 use anyhow::{Context, Result, ensure};
 use approx_answers::{AcceptedError, Confidence, Planner, Query, RecordOrder, Report, Row, Table};
@@ -407,4 +408,18 @@ fn on_event__a_stream_ends_with_its_first_window() {
     assert_eq!(live.strata.sent(), Some(40));
     let (text, _) = finish(live, false);
     assert!(text.contains("from 40 of 40 messages"), "{text}");
+}
+
+/// A stranger may begin one job after the other.
+#[test]
+fn on_event__remembers_a_bounded_number_of_jobs() {
+    let mut live = live("avg(value)", 1, None);
+    let start = |run| of_run(run, started(1, SHUFFLED, 1));
+    take(&mut live, (0..STRATA_MAX as u64 + 9).map(start));
+    assert_eq!(live.strata.running().count(), STRATA_MAX);
+    let late = [header(1), message(1, ROWS_GROUP, b"k,1\n")];
+    take(&mut live, late.map(|event| of_run(u64::MAX, event)));
+    assert_eq!(live.left_out.messages, 2);
+    let error = live.finish().unwrap_err().to_string();
+    assert!(error.contains("too many jobs have begun"), "{error}");
 }

@@ -19,7 +19,7 @@ impl Picture {
         let query: Query = query.parse().unwrap();
         let answering = Answering::of_csv(query.clone(), b"key,value\n").unwrap();
         let mut picture = Self { query, answering, strata: Strata::default() };
-        let stratum = picture.strata.number("10.0.0.1:1".parse().unwrap(), 1, 1);
+        let stratum = picture.strata.number("10.0.0.1:1".parse().unwrap(), 1, 1).unwrap();
         let of = picture.strata.of_mut(stratum);
         (of.header, of.sent) = (Header::Same, Some(sent));
         picture.answering.set_messages_sent(stratum, sent).unwrap();

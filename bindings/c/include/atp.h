@@ -492,6 +492,11 @@ typedef struct atp_answers {
    * The number of the query's functions.
    */
   size_t functions_len;
+  /**
+   * Rows that arrived and meet the condition, but lack one of the query's numbers: functions of
+   * that number leave them out.
+   */
+  uint64_t missing;
 } atp_answers;
 
 /**

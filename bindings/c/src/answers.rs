@@ -44,6 +44,9 @@ pub struct atp_answers {
     pub functions: *const *const c_char,
     /// The number of the query's functions.
     pub functions_len: usize,
+    /// Rows that arrived and meet the condition, but lack one of the query's numbers: functions of
+    /// that number leave them out.
+    pub missing: u64,
 }
 
 /// What an answer without an interval says of all rows: it is a number of those that arrived.
@@ -117,6 +120,7 @@ unsafe impl SizeFirst for atp_answers {
             keys_seen_from: u64::MAX,
             functions: null(),
             functions_len: 0,
+            missing: 0,
         }
     }
 }
@@ -224,7 +228,7 @@ impl Row {
 
 /// The answers as C has them, with the answer over all keys.
 pub fn to_c(answers: Answers, overall: Result<Option<Estimate>, AnswerError>) -> atp_answers {
-    let Answers { rows, functions, separates, keys_seen_from, warnings, .. } = answers;
+    let Answers { rows, functions, separates, keys_seen_from, missing, warnings } = answers;
     let rows: Vec<Row> = rows.into_iter().map(Row::new).collect();
     let of_all =
         |estimate| Row::new(approx_answers::Row { key: Vec::new(), function: 0, estimate });
@@ -244,6 +248,7 @@ pub fn to_c(answers: Answers, overall: Result<Option<Estimate>, AnswerError>) ->
         keys_seen_from: keys_seen_from.unwrap_or(u64::MAX),
         functions: functions_at,
         functions_len,
+        missing,
         ..atp_answers::initial()
     }
 }

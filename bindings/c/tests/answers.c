@@ -66,6 +66,7 @@ static void of_sql(void) {
     atp_answers answers;
     ATP_INIT(&answers);
     CHECK(atp_query_answers(query, &answers) == ATP_OK);
+    CHECK(answers.missing == 0);
     CHECK(answers.rows_len == 4 && answers.functions_len == 2);
     CHECK(strcmp(answers.functions[1], "count(*)") == 0);
     atp_estimate row;

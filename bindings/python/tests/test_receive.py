@@ -110,6 +110,14 @@ def test_rows_arrive_with_their_weights() -> None:
         assert table["delay"].to_pylist().count(7) == ROWS // 10
 
 
+def test_rows_have_limits() -> None:
+    rows = both(send(frame()), as_="frame", rows_bytes_max=100_000)
+    assert 0 < len(rows) < ROWS and rows.verdict == "in_doubt" and rows.messages_left_out > 0
+    assert any("more than 100000 bytes" in warning for warning in rows.warnings), rows.warnings
+    with pytest.raises(atp.answers.QueryError, match='"atp_weight" of its own: rename it'):
+        both(send(frame().rename(columns={"delay": "atp_weight"})), as_="frame")
+
+
 def test_polars_sends_and_reads() -> None:
     """The text of polars is Arrow's view, which arrives as plain text."""
     data = polars.from_pandas(frame())

@@ -19,8 +19,8 @@ const WITH_ANSWER: [i32; 3] = [0, 3, 4];
 pub struct Row {
     pub name: &'static str,
     pub query: &'static str,
-    /// The key of the answer that is looked at.
-    pub key: Option<&'static str>,
+    /// The key of the answer that is looked at, with a value for each of its columns.
+    pub key: &'static [&'static str],
     pub truth: fn(&Table) -> f64,
     pub msr: f64,
     pub emax: Option<f64>,
@@ -47,7 +47,7 @@ struct Report {
 /// An answer with its interval.
 #[derive(Deserialize)]
 pub struct Answer {
-    key: Option<String>,
+    key: Option<Key>,
     pub low: f64,
     pub high: f64,
     /// Messages that arrived, of those sent.
@@ -55,6 +55,24 @@ pub struct Answer {
     pub messages_sent: u64,
     /// Warnings about this answer and about the whole report.
     pub warnings: Vec<serde_json::Value>,
+}
+
+/// A key of one column, or of several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Key {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Answer {
+    fn key(&self) -> &[String] {
+        match &self.key {
+            None => &[],
+            Some(Key::One(value)) => std::slice::from_ref(value),
+            Some(Key::Several(values)) => values,
+        }
+    }
 }
 
 impl Place<'_> {
@@ -89,7 +107,7 @@ pub fn run(row: &Row, csv: &str, from: &Place<'_>, to: &Place<'_>) -> Result<Ans
     let report: Report = serde_json::from_str(&ended.stdout)
         .with_context(|| format!("not the report of a query: {}", ended.stdout))?;
     let mut rows = report.rows.into_iter();
-    let answer = rows.find(|answer| answer.key.as_deref() == row.key);
+    let answer = rows.find(|answer| answer.key() == row.key);
     let mut answer = answer.with_context(|| format!("no answer for {:?}", row.key))?;
     answer.warnings.extend(report.warnings);
     Ok(answer)

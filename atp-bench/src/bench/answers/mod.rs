@@ -1,6 +1,8 @@
-//! `cargo xtask bench answers`: the speed of answers with intervals. With `--network`: how often
-//! their intervals contain the truth, of jobs between two hosts.
+//! `cargo xtask bench answers`: the speed of answers with intervals. With `--frame`: the processor
+//! time of a data frame from Python to its answer. With `--network`: how often intervals contain
+//! the truth, of jobs between two hosts.
 
+mod frame;
 mod job;
 mod network;
 mod speed;
@@ -12,14 +14,18 @@ use super::options::{DaemonOption, JsonOption, require_root};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Number of rows
-    #[arg(long, default_value = "3000000", conflicts_with = "network",
+    /// Number of rows [default: 3000000, with --frame 10000000]
+    #[arg(long, conflicts_with = "network",
           value_parser = clap::value_parser!(u32).range(1000..=100_000_000))]
-    rows: u32,
+    rows: Option<u32>,
     /// Number of runs; medians are printed
     #[arg(long, default_value = "5", conflicts_with = "network",
           value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
+    /// Send a data frame from Python over loopback and answer a query of it, beside pandas and a
+    /// transfer by Arrow Flight
+    #[arg(long, conflicts_with = "network")]
+    frame: bool,
     /// Send tables from host to host with `atp-user send`, answer with `atp-user recv --query`, and
     /// count the intervals that contain the truth
     #[arg(long)]
@@ -28,6 +34,9 @@ pub struct Args {
     #[arg(long, default_value = "50", requires = "network",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     jobs: u32,
+    /// Only rows of `--network` whose names contain this
+    #[arg(long, default_value = "", hide_default_value = true, requires = "network")]
+    row: String,
     #[command(flatten)]
     json: JsonOption,
     #[command(flatten)]
@@ -36,8 +45,11 @@ pub struct Args {
 
 pub fn main(args: &Args) -> Result<()> {
     let json = args.json.open()?;
+    if args.frame {
+        return frame::run(args.rows.unwrap_or(10_000_000), args.repetitions, json);
+    }
     if !args.network {
-        return speed::run(args.rows, args.repetitions, json);
+        return speed::run(args.rows.unwrap_or(3_000_000), args.repetitions, json);
     }
     require_root("makes network namespaces and loads eBPF programs")?;
     let faults = testbed::faults_object()?;
@@ -46,7 +58,7 @@ pub fn main(args: &Args) -> Result<()> {
         "{} is missing: `cargo xtask build` makes the fault injector",
         faults.display()
     );
-    network::run(args.jobs, &args.daemon.launch()?, json)
+    network::run(args.jobs, &args.row, &args.daemon.launch()?, json)
 }
 
 #[cfg(test)]
@@ -57,7 +69,8 @@ mod tests {
     #[test]
     fn args__of_the_network_and_of_speed_exclude_each_other() {
         assert!(parse_line::<Args>("--network --jobs 3").unwrap().network);
-        for line in ["--network --rows 5000", "--jobs 3", "--network --jobs 0"] {
+        for line in ["--network --rows 5000", "--jobs 3", "--network --jobs 0", "--network --frame"]
+        {
             assert!(parse_line::<Args>(line).is_err(), "{line}");
         }
     }

@@ -1,6 +1,6 @@
 //! How often intervals contain the truth, of jobs that lose messages in short queues or at random.
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use atp_output::note;
 use serde::Serialize;
 use testbed::faults::{Injection, Trouble, wired_star};
@@ -25,7 +25,7 @@ const WARNED_MIN: f64 = 0.95;
 const PLAIN: Row = Row {
     name: "",
     query: "avg(v)",
-    key: None,
+    key: &[],
     truth: Table::mean,
     msr: 0.8,
     emax: None,
@@ -33,13 +33,13 @@ const PLAIN: Row = Row {
     drops: false,
 };
 
-const ROWS: [Row; 6] = [
+const ROWS: [Row; 13] = [
     Row { name: "sum, shuffled", query: "sum(v)", truth: Table::sum, ..PLAIN },
     Row { name: "mean, shuffled, low MSR", msr: 0.3, drops: true, ..PLAIN },
     Row {
         name: "count by key, shuffled",
         query: "count(v) by key",
-        key: Some("C4"),
+        key: &["C4"],
         truth: Table::count_of_key,
         ..PLAIN
     },
@@ -48,6 +48,40 @@ const ROWS: [Row; 6] = [
         query: "quantile(v, 0.9)",
         truth: Table::high,
         drops: true,
+        ..PLAIN
+    },
+    Row {
+        name: "mean by two keys",
+        query: "avg(v) by key, half",
+        key: &["C4", "b"],
+        truth: Table::mean_of_both_keys,
+        ..PLAIN
+    },
+    Row { name: "standard deviation", query: "stddev(v)", truth: Table::deviation, ..PLAIN },
+    Row { name: "variance", query: "variance(v)", truth: Table::variance, ..PLAIN },
+    Row {
+        name: "standard deviation by key",
+        query: "stddev(v) by key",
+        key: &["C4"],
+        truth: Table::deviation_of_key,
+        ..PLAIN
+    },
+    Row {
+        name: "mean where",
+        query: "SELECT avg(v) WHERE half = 'b'",
+        truth: Table::mean_of_half,
+        ..PLAIN
+    },
+    Row {
+        name: "count where",
+        query: "SELECT count(*) WHERE v > 20",
+        truth: Table::count_of_high,
+        ..PLAIN
+    },
+    Row {
+        name: "sum where",
+        query: "SELECT sum(v) WHERE v > 20 AND key = 'C4'",
+        truth: Table::sum_of_high,
         ..PLAIN
     },
     Row { name: "mean, in time order", ordered: true, ..PLAIN },
@@ -68,12 +102,14 @@ struct Counts {
     half_width: f64,
 }
 
-/// Runs `jobs` jobs for each row, and prints the table.
-pub fn run(jobs: u32, launch: &Launch, json: Option<ResultFile>) -> Result<()> {
+/// Runs `jobs` jobs for each row whose name contains `named`, and prints the table.
+pub fn run(jobs: u32, named: &str, launch: &Launch, json: Option<ResultFile>) -> Result<()> {
     interrupt::install()?;
+    let rows: Vec<&Row> = ROWS.iter().filter(|row| row.name.contains(named)).collect();
+    ensure!(!rows.is_empty(), "no row's name contains {named:?}");
     let progress = Progress::new();
     let mut all = Vec::new();
-    for row in &ROWS {
+    for row in rows {
         progress.begin(row.name);
         let counts = measure(row, jobs, launch).with_context(|| row.name)?;
         progress.line(&format!("{}: {} of {jobs} covered", row.name, counts.covered));

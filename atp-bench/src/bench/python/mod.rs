@@ -134,7 +134,7 @@ fn cpu(number: usize) -> Option<usize> {
 }
 
 /// Builds the wheel, and returns the folder that it is unpacked into.
-fn unpacked_wheel() -> Result<PathBuf> {
+pub fn unpacked_wheel() -> Result<PathBuf> {
     let mut build = Command::new(installed::cargo());
     build.args(["xtask", "wheel"]).current_dir(installed::workspace());
     program_output(&mut build)?;

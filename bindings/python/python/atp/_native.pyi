@@ -252,6 +252,7 @@ class Receiving:
         confidence: float,
         senders: int,
         timeout: Seconds,
+        rows_bytes_max: int,
         options: ReceiverOptions,
     ) -> Self: ...
     @property

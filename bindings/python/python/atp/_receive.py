@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SLICE_S = 0.1
 """An interrupt waits for this time at most, and so does the bar."""
 
+ROWS_BYTES_MAX = 4 << 30
+
 
 @overload
 def receive(
@@ -39,6 +41,7 @@ def receive(
     bind: Address,
     *,
     as_: Literal["frame"],
+    rows_bytes_max: int = ROWS_BYTES_MAX,
     senders: int = 1,
     timeout: float | timedelta = 60.0,
     progress: bool | None = None,
@@ -52,6 +55,7 @@ def receive(
     emax: float | None = None,
     end_in_doubt: bool = False,
     confidence: float = 0.95,
+    rows_bytes_max: int = ROWS_BYTES_MAX,
     senders: int = 1,
     timeout: float | timedelta = 60.0,
     progress: bool | None = None,
@@ -67,8 +71,8 @@ def receive(
     ``timeout`` seconds without a packet it gives what has arrived, with a warning, or raises
     ``TimedOutError`` if that has no answer. An interrupt (Ctrl-C) gives the answer so far; a second
     one raises. ``progress`` shows a bar on which the interval shrinks; by default in terminals and
-    notebooks. ``options`` are those of ``Receiver``: with ``jobs`` and ``peers`` no stranger takes
-    a sender's place.
+    notebooks. Rows beyond ``rows_bytes_max``, 4 GiB, are left out with a warning. ``options`` are
+    those of ``Receiver``: with ``jobs`` and ``peers`` no stranger takes a sender's place.
 
     Raises ``QueryError`` for a query that can't be answered of the table, such as one of an unknown
     column."""
@@ -82,6 +86,7 @@ def receive(
         confidence=confidence,
         senders=senders,
         timeout=timeout,
+        rows_bytes_max=rows_bytes_max,
         options=options,
     )
     try:
@@ -124,6 +129,7 @@ async def receive_async(
     bind: Address,
     *,
     as_: Literal["frame"],
+    rows_bytes_max: int = ROWS_BYTES_MAX,
     senders: int = 1,
     timeout: float | timedelta = 60.0,
     progress: bool | None = None,
@@ -137,6 +143,7 @@ async def receive_async(
     emax: float | None = None,
     end_in_doubt: bool = False,
     confidence: float = 0.95,
+    rows_bytes_max: int = ROWS_BYTES_MAX,
     senders: int = 1,
     timeout: float | timedelta = 60.0,
     progress: bool | None = None,
@@ -154,6 +161,7 @@ async def receive_async(
         confidence=confidence,
         senders=senders,
         timeout=timeout,
+        rows_bytes_max=rows_bytes_max,
         options=options,
     )
     try:

@@ -107,7 +107,7 @@ fn failed(py: Python<'_>, error: SessionError) -> PyErr {
 impl Receiving {
     /// The options are those of `atp.receive`, and `options` those of `Receiver`.
     #[new]
-    #[pyo3(signature = (address, query, *, emax, end_in_doubt, confidence, senders, timeout, options))]
+    #[pyo3(signature = (address, query, *, emax, end_in_doubt, confidence, senders, timeout, rows_bytes_max, options))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python, by name")]
     fn new(
         address: &Bound<'_, PyAny>,
@@ -117,6 +117,7 @@ impl Receiving {
         confidence: Level,
         senders: &Bound<'_, PyAny>,
         timeout: &Bound<'_, PyAny>,
+        rows_bytes_max: &Bound<'_, PyAny>,
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let py = address.py();
@@ -139,7 +140,10 @@ impl Receiving {
         }
         let session = match query {
             Some(query) => Session::of_query(parsed(query)?, senders, confidence.0, accepted),
-            None => Ok(Session::of_rows(senders)),
+            None => {
+                let bytes_max = integer("rows_bytes_max", rows_bytes_max, u64::MAX)?;
+                Ok(Session::of_rows(senders, bytes_max))
+            }
         };
         let session = session.map_err(|error| failed(py, error))?;
         let is_named = names(options, "jobs")? && names(options, "peers")?;
