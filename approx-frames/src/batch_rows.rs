@@ -13,7 +13,7 @@ use arrow_cast::{
     display::{ArrayFormatter, FormatOptions},
 };
 use arrow_schema::{DataType, TimeUnit};
-use std::{cell::OnceCell, fmt::Write};
+use std::{cell::OnceCell, collections::HashMap, fmt::Write, ops::Range};
 
 /// Values that can't be written are text, which no number is.
 const FORMAT: FormatOptions<'static> = FormatOptions::new().with_display_error(true);
@@ -51,10 +51,12 @@ enum Texts<'a> {
 
 /// Values of other types, which are written once their text is needed.
 struct Written<'a> {
-    array: &'a dyn Array,
+    /// For each row its place in a dictionary: a value of many rows is written once.
+    keys: Option<Vec<usize>>,
+    rows: usize,
     values: ArrayFormatter<'a>,
-    /// All of them, and the end of each.
-    written: OnceCell<(String, Vec<usize>)>,
+    /// The text, and the part of each row.
+    written: OnceCell<(String, Vec<Range<usize>>)>,
 }
 
 impl<'a> BatchRows<'a> {
@@ -121,11 +123,12 @@ impl<'a> Column<'a> {
 /// The values of a column of numbers, bools (1 or 0) or durations (seconds). Decimals are read from
 /// their text.
 fn numbers(array: &ArrayRef) -> Result<Option<Float64Array>, FrameError> {
-    let array = match array.data_type() {
-        DataType::Dictionary(_, values) if !is_text(values) => &cast(array, values)?,
-        _ => array,
+    // Only these are unpacked: a dictionary of long values would fill the memory.
+    let kind = match array.data_type() {
+        DataType::Dictionary(_, values) => values,
+        kind => kind,
     };
-    let units_per_s = match array.data_type() {
+    let units_per_s = match kind {
         DataType::Float16 | DataType::Float32 => {
             let array = cast(array, &DataType::Float32)?;
             return Ok(Some(array.as_primitive::<Float32Type>().unary(as_written)));
@@ -158,18 +161,19 @@ impl<'a> Texts<'a> {
         Ok(match array.data_type() {
             DataType::Utf8 => Self::Small(array.as_string()),
             DataType::LargeUtf8 => Self::Large(array.as_string()),
-            DataType::Dictionary(_, values) if is_text(values) => {
+            DataType::Dictionary(_, kind) => {
                 let dictionary = array.as_any_dictionary();
                 let values = dictionary.values();
                 // All keys of an empty dictionary are null.
                 let keys =
                     if values.is_empty() { Vec::new() } else { dictionary.normalized_keys() };
-                Self::Keys(keys, Box::new(Self::new(values)?))
+                if is_text(kind) {
+                    Self::Keys(keys, Box::new(Self::new(values)?))
+                } else {
+                    Self::Written(Written::new(values, Some(keys))?)
+                }
             }
-            _ => {
-                let values = ArrayFormatter::try_new(array, &FORMAT)?;
-                Self::Written(Written { array, values, written: OnceCell::new() })
-            }
+            _ => Self::Written(Written::new(array, None)?),
         })
     }
 
@@ -184,18 +188,35 @@ impl<'a> Texts<'a> {
     }
 }
 
-impl Written<'_> {
+impl<'a> Written<'a> {
+    fn new(values: &'a dyn Array, keys: Option<Vec<usize>>) -> Result<Self, FrameError> {
+        let rows = keys.as_ref().map_or(values.len(), Vec::len);
+        let values = ArrayFormatter::try_new(values, &FORMAT)?;
+        Ok(Self { keys, rows, values, written: OnceCell::new() })
+    }
+
     fn of(&self, row: usize) -> &str {
-        let (text, ends) = self.written.get_or_init(|| {
-            let (mut text, mut ends) = (String::new(), Vec::with_capacity(self.array.len()));
-            for row in 0..self.array.len() {
-                // Writing to a string fails for no value.
-                let _ = write!(text, "{}", self.values.value(row));
-                ends.push(text.len());
+        let (text, parts) = self.written.get_or_init(|| self.write());
+        &text[parts[row].clone()]
+    }
+
+    fn write(&self) -> (String, Vec<Range<usize>>) {
+        let mut text = String::new();
+        let mut write = |value: usize| {
+            let begin = text.len();
+            // Writing to a string fails for no value.
+            let _ = write!(text, "{}", self.values.value(value));
+            begin..text.len()
+        };
+        let parts = match &self.keys {
+            None => (0..self.rows).map(write).collect(),
+            Some(keys) => {
+                let mut written: HashMap<usize, Range<usize>> = HashMap::new();
+                let mut part =
+                    |key: &usize| written.entry(*key).or_insert_with(|| write(*key)).clone();
+                keys.iter().map(&mut part).collect()
             }
-            (text, ends)
-        });
-        let begin = row.checked_sub(1).map_or(0, |before| ends[before]);
-        &text[begin..ends[row]]
+        };
+        (text, parts)
     }
 }

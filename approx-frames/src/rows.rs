@@ -5,7 +5,7 @@ use approx_answers::QueryError;
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
 /// The columns that follow those of the table: the number of each row's stratum, and its weight.
 const STRATUM: &str = "atp_stratum";
@@ -81,7 +81,7 @@ impl TableRows {
         self.rows += batch.num_rows() as u64;
         of.of_messages.push(batch);
         if of.of_messages.len() == MESSAGES_PER_BATCH {
-            of.join(&self.schema).map_err(unreadable)?;
+            of.join(&self.schema);
         }
         Ok(())
     }
@@ -91,13 +91,14 @@ impl TableRows {
         self.rows
     }
 
-    /// The rows, with the columns `atp_stratum` and `atp_weight`. The weights are those of the
-    /// strata, by their numbers; a row of an unknown weight has a null.
+    /// The rows, with the columns `atp_stratum` and `atp_weight`. Strata without a message are left
+    /// out, and the others have the numbers from 0 on in their order. The weights are those of all
+    /// strata; a row of an unknown weight has a null.
     ///
     /// # Errors
-    /// Columns of texts or lists are too long for one batch.
+    /// Arrow refuses the columns.
     pub fn into_batches(
-        mut self,
+        self,
         weights: &[Option<f64>],
     ) -> Result<(SchemaRef, Vec<RecordBatch>), FrameError> {
         let mut fields = self.schema.fields().to_vec();
@@ -105,9 +106,11 @@ impl TableRows {
         fields.push(Arc::new(Field::new(WEIGHT, DataType::Float64, true)));
         let with = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
         let mut batches = Vec::new();
-        for (number, mut of) in (0u32..).zip(mem::take(&mut self.strata)) {
-            of.join(&self.schema)?;
-            let weight = weights.get(number as usize).copied().flatten();
+        let weights = weights.iter().copied().chain(std::iter::repeat(None));
+        let strata = self.strata.into_iter().zip(weights);
+        let with_rows = strata.filter(|(of, _)| !of.is_empty());
+        for (number, (mut of, weight)) in (0u32..).zip(with_rows) {
+            of.join(&self.schema);
             for batch in of.long {
                 let rows = batch.num_rows();
                 let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
@@ -121,12 +124,19 @@ impl TableRows {
 }
 
 impl Batches {
-    /// Makes one batch of those of messages.
-    fn join(&mut self, schema: &SchemaRef) -> Result<(), FrameError> {
-        if !self.of_messages.is_empty() {
-            self.long.push(concat_batches(schema, &mem::take(&mut self.of_messages))?);
+    fn is_empty(&self) -> bool {
+        self.long.is_empty() && self.of_messages.is_empty()
+    }
+
+    /// Makes one batch of those of messages, unless their texts or lists are too long for one.
+    fn join(&mut self, schema: &SchemaRef) {
+        match concat_batches(schema, &self.of_messages) {
+            Ok(joined) => {
+                self.of_messages.clear();
+                self.long.push(joined);
+            }
+            Err(_) => self.long.append(&mut self.of_messages),
         }
-        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     strata::Header,
     text,
 };
-use approx_answers::{Answers, Planner, Query, Reason, Report, Warning};
+use approx_answers::{Answers, Confidence, Planner, Query, Reason, Report, Sample, Warning};
 use approx_frames::FrameError;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -218,16 +218,23 @@ impl Session {
     /// No row arrived.
     pub fn finish_rows(mut self) -> Result<ReceivedRows, SessionError> {
         self.end_running();
-        let Some((header, Kept::Rows(rows))) = self.table.take() else {
+        let Some((_, Kept::Rows { rows, sample })) = self.table.take() else {
             return Err(self.no_answer("there are no rows"));
         };
-        let senders = self.strata.senders();
+        let mut senders = self.strata.senders();
         let weights: Vec<Option<f64>> = senders.iter().map(Sender::weight).collect();
+        senders.retain(|sender| sender.messages > 0);
         let failed = |error: FrameError| SessionError::NoAnswer(error.to_string());
         let (schema, batches) = rows.into_batches(&weights).map_err(failed)?;
-        self.table = None;
-        drop(header);
-        let doubts = self.doubts();
+        let mut doubts = self.doubts();
+        doubts.extend(unfair(&sample));
+        match senders.iter().filter(|sender| sender.weight().is_none()).count() {
+            0 => {}
+            unknown => doubts.push(format!(
+                "{unknown} senders haven't said how many messages they send: the weights of their \
+                 rows are null"
+            )),
+        }
         let left_out = self.left_out.messages;
         let verdict = match left_out > 0 || !doubts.is_empty() {
             true => Verdict::InDoubt,
@@ -261,6 +268,16 @@ impl Session {
         });
         first.into_iter().chain(self.plan_failed).chain(doubts).collect()
     }
+}
+
+/// Why rows that arrived may be no fair sample of all rows.
+fn unfair(sample: &Sample) -> Vec<String> {
+    let is_unfair = |warning: &Warning| {
+        matches!(warning, Warning::NotShuffled { .. } | Warning::ShortestFirst { .. })
+    };
+    let counted = sample.mean(Confidence::P95);
+    let warnings = counted.map(|estimate| estimate.warnings).unwrap_or_default();
+    warnings.iter().filter(|warning| is_unfair(warning)).map(Warning::to_string).collect()
 }
 
 impl Sender {

@@ -1,6 +1,6 @@
 //! What is kept of a table while it arrives.
 
-use approx_answers::{AnswerError, Delivery, Query, QueryError, Totals};
+use approx_answers::{AnswerError, Delivery, Query, QueryError, Sample, Totals};
 use approx_frames::{TableAnswering, TableRows};
 
 /// What is wanted of a table.
@@ -14,7 +14,11 @@ pub enum Wanted {
 #[derive(Debug)]
 pub enum Kept {
     Answers(Box<TableAnswering>),
-    Rows(TableRows),
+    /// The sample counts the rows: what makes a count doubtful does so with their weights.
+    Rows {
+        rows: TableRows,
+        sample: Sample,
+    },
 }
 
 impl Kept {
@@ -23,14 +27,22 @@ impl Kept {
             Wanted::Answers(query) => {
                 TableAnswering::new(query.clone(), header).map(|table| Self::Answers(table.into()))
             }
-            Wanted::Rows { bytes_max } => TableRows::new(header, *bytes_max).map(Self::Rows),
+            Wanted::Rows { bytes_max } => {
+                let rows = TableRows::new(header, *bytes_max)?;
+                Ok(Self::Rows { rows, sample: Sample::new() })
+            }
         }
     }
 
     pub fn push(&mut self, stratum: u32, message: &[u8]) -> Result<(), QueryError> {
         match self {
             Self::Answers(table) => table.push(stratum, message),
-            Self::Rows(rows) => rows.push(stratum, message),
+            Self::Rows { rows, sample } => {
+                let before = rows.rows();
+                rows.push(stratum, message)?;
+                let new = rows.rows() - before;
+                Ok(sample.push(stratum, new, new as f64)?)
+            }
         }
     }
 
@@ -38,28 +50,28 @@ impl Kept {
     pub fn rows(&self) -> u64 {
         match self {
             Self::Answers(_) => 0,
-            Self::Rows(rows) => rows.rows(),
+            Self::Rows { rows, .. } => rows.rows(),
         }
     }
 
     pub fn set_messages_sent(&mut self, stratum: u32, messages: u64) -> Result<(), AnswerError> {
         match self {
             Self::Answers(table) => table.answering_mut().set_messages_sent(stratum, messages),
-            Self::Rows(_) => Ok(()),
+            Self::Rows { sample, .. } => sample.set_messages_sent(stratum, messages),
         }
     }
 
     pub fn set_totals(&mut self, stratum: u32, totals: Totals) -> Result<(), AnswerError> {
         match self {
             Self::Answers(table) => table.answering_mut().set_totals(stratum, totals),
-            Self::Rows(_) => Ok(()),
+            Self::Rows { .. } => Ok(()),
         }
     }
 
     pub fn set_delivery(&mut self, stratum: u32, delivery: &Delivery) -> Result<(), AnswerError> {
         match self {
             Self::Answers(table) => table.answering_mut().set_delivery(stratum, delivery),
-            Self::Rows(_) => Ok(()),
+            Self::Rows { sample, .. } => sample.set_delivery(stratum, delivery),
         }
     }
 }

@@ -10,6 +10,7 @@ mod error;
 mod json;
 mod kept;
 mod line;
+mod pace;
 mod plan;
 mod printable;
 mod reception;
@@ -23,6 +24,7 @@ mod underway;
 
 pub use end::{Answered, ReceivedRows, Sender, Verdict};
 pub use error::SessionError;
+pub use pace::Pace;
 pub use printable::printable;
 pub use reception::{Next, Reception};
 pub use session::{Accepted, Session};

@@ -118,7 +118,7 @@ impl Strata {
         self.strata.iter().map(|stratum| stratum.counted).sum()
     }
 
-    /// The senders, in the order of their numbers.
+    /// All senders, also those without a message of the table, in the order of their numbers.
     pub fn senders(&self) -> Vec<Sender> {
         let sender = |stratum: &Stratum| Sender {
             source: stratum.source,

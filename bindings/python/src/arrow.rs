@@ -84,6 +84,9 @@ fn content<T>(returned: &Bound<'_, PyAny>, (method, name): (&str, &CStr)) -> PyR
     })
 }
 
+// `moved` counts words.
+const _: () = assert!(size_of::<i64>() == size_of::<*const c_void>());
+
 /// The schema, unless somebody took it before.
 ///
 /// # Safety

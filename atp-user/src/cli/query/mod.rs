@@ -1,9 +1,6 @@
 //! `recv --query`: shows the answer while records arrive.
 
-mod pace;
-
-use approx_session::Session;
-use pace::Pace;
+use approx_session::{Pace, Session};
 use std::{
     io::{self, Write},
     time::{Duration, Instant},

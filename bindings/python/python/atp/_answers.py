@@ -105,7 +105,7 @@ class Answers:
         """A data frame of pandas with a row for each key and function: the columns of the key,
         ``function``, ``value``, ``low``, ``high``, ``bound``, ``messages``, ``messages_sent`` and
         ``warnings``. An end that nothing bounds is infinite."""
-        return _show.module("pandas", "to_pandas").DataFrame(_show.columns(self))
+        return _show.to_pandas(self)
 
     def to_arrow(self) -> Any:
         """A table of pyarrow with the rows of ``to_pandas``."""

@@ -260,13 +260,15 @@ class Receiving:
         """The address that the receiver is bound to."""
     def run(self, seconds: float) -> bool:
         """Receives for so many seconds, 1 at most, or until the end, of which it is true."""
-    def progress(self) -> tuple[str | None, int, int | None]:
-        """The state of the answer in a line, and the messages that arrived and were sent."""
+    def progress(self) -> tuple[str | None, int, int | None] | None:
+        """The state of the answer in a line, and the messages that arrived and were sent; ``None``
+        if it was asked for a moment ago."""
+    @property
+    def messages(self) -> int:
+        """Messages of the table that arrived."""
     def interrupt(self) -> None:
         """Awaits no sender any longer: the next ``run`` takes what has arrived."""
-    def answers(self) -> Answers:
-        """Ends the session: its answers."""
-    def rows(self) -> Rows:
-        """Ends the session: its rows."""
+    def end(self) -> Answers | Rows:
+        """Ends the session: its answers, or its rows. Another call returns them again."""
     def close(self) -> None:
         """Ends the receiver."""

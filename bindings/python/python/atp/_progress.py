@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+from contextlib import suppress
 from html import escape
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from atp import _show
+
+if TYPE_CHECKING:
+    from atp._native import Receiving
 
 BAR_CELLS = 20
 LINE_CHARS_MAX = 600
@@ -16,7 +20,7 @@ LINE_CHARS_MAX = 600
 class Progress(Protocol):
     """Shows the state of a session."""
 
-    def show(self, line: str | None, arrived: int, sent: int | None) -> None: ...
+    def show(self, receiving: Receiving) -> None: ...
     def end(self) -> None: ...
 
 
@@ -24,13 +28,9 @@ def progress(wanted: bool | None) -> Progress:
     """The bar for where the program runs. ``None`` shows it where a person looks at it."""
     if wanted is not False and (display := _notebook()) is not None:
         return _Notebook(display)
-    if wanted or (wanted is None and _is_terminal()):
+    if sys.stderr is not None and (wanted or (wanted is None and sys.stderr.isatty())):
         return _Terminal()
     return _Silent()
-
-
-def _is_terminal() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _notebook() -> Any:
@@ -53,7 +53,7 @@ def _state(line: str | None, arrived: int) -> str:
 
 
 class _Silent:
-    def show(self, line: str | None, arrived: int, sent: int | None) -> None:
+    def show(self, receiving: Receiving) -> None:
         pass
 
     def end(self) -> None:
@@ -61,15 +61,23 @@ class _Silent:
 
 
 class _Terminal:
-    def show(self, line: str | None, arrived: int, sent: int | None) -> None:
+    def show(self, receiving: Receiving) -> None:
+        if (progress := receiving.progress()) is None:
+            return
+        line, arrived, sent = progress
         share = _share(arrived, sent)
         filled = 0 if share is None else round(share * BAR_CELLS)
         bar = "" if share is None else f"[{'#' * filled}{'-' * (BAR_CELLS - filled)}] "
         text = (bar + _state(line, arrived))[: shutil.get_terminal_size().columns - 1]
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        self._print(text)
 
     def end(self) -> None:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        self._print("")
+
+    def _print(self, text: str) -> None:
+        # A closed standard error doesn't end the session.
+        with suppress(OSError, ValueError):
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
 class _Notebook:
@@ -77,7 +85,10 @@ class _Notebook:
         self._html = display.HTML
         self._handle = display.display(self._html(""), display_id=True)
 
-    def show(self, line: str | None, arrived: int, sent: int | None) -> None:
+    def show(self, receiving: Receiving) -> None:
+        if (progress := receiving.progress()) is None:
+            return
+        line, arrived, sent = progress
         share = _share(arrived, sent)
         value = "" if share is None else f' value="{share:.4f}"'
         bar = f'<progress max="1"{value}></progress> '

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 SLICE_S = 0.1
 """An interrupt waits for this time at most, and so does the bar."""
 
+CONFIDENCE = 0.95
 ROWS_BYTES_MAX = 4 << 30
 
 
@@ -30,7 +32,7 @@ def receive(
     query: Query | str,
     emax: float | None = None,
     end_in_doubt: bool = False,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     senders: int = 1,
     timeout: float | timedelta = 60.0,
     progress: bool | None = None,
@@ -54,7 +56,7 @@ def receive(
     as_: Literal["answers", "frame"] = "answers",
     emax: float | None = None,
     end_in_doubt: bool = False,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     rows_bytes_max: int = ROWS_BYTES_MAX,
     senders: int = 1,
     timeout: float | timedelta = 60.0,
@@ -92,14 +94,21 @@ def receive(
     try:
         try:
             while not receiving.run(SLICE_S):
-                bar.show(*receiving.progress())
+                bar.show(receiving)
         except KeyboardInterrupt:
             _interrupt(receiving)
-        bar.end()
-        return receiving.rows() if as_ == "frame" else receiving.answers()
+        return _end(receiving)
     finally:
         bar.end()
         receiving.close()
+
+
+def _end(receiving: Receiving) -> Answers | Rows:
+    """The end, also if an interrupt comes meanwhile. A second one raises."""
+    try:
+        return receiving.end()
+    except KeyboardInterrupt:
+        return receiving.end()
 
 
 def _interrupt(receiving: Receiving) -> None:
@@ -107,7 +116,7 @@ def _interrupt(receiving: Receiving) -> None:
     receiving.interrupt()
     while not receiving.run(SLICE_S):
         pass
-    if not receiving.progress()[1]:
+    if not receiving.messages:
         raise KeyboardInterrupt
 
 
@@ -118,7 +127,7 @@ async def receive_async(
     query: Query | str,
     emax: float | None = None,
     end_in_doubt: bool = False,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     senders: int = 1,
     timeout: float | timedelta = 60.0,
     progress: bool | None = None,
@@ -142,7 +151,7 @@ async def receive_async(
     as_: Literal["answers", "frame"] = "answers",
     emax: float | None = None,
     end_in_doubt: bool = False,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     rows_bytes_max: int = ROWS_BYTES_MAX,
     senders: int = 1,
     timeout: float | timedelta = 60.0,
@@ -151,27 +160,44 @@ async def receive_async(
 ) -> Answers | Rows:
     """As ``atp.receive``. Cancelling the task ends the receiver."""
     bar = _progress(progress)
-    receiving = await asyncio.to_thread(
-        _begin,
-        bind,
-        query,
-        as_,
-        emax=emax,
-        end_in_doubt=end_in_doubt,
-        confidence=confidence,
-        senders=senders,
-        timeout=timeout,
-        rows_bytes_max=rows_bytes_max,
-        options=options,
-    )
-    try:
-        while not await asyncio.to_thread(receiving.run, SLICE_S):
-            bar.show(*receiving.progress())
-        bar.end()
-        return await asyncio.to_thread(receiving.rows if as_ == "frame" else receiving.answers)
-    finally:
-        bar.end()
-        await asyncio.shield(asyncio.to_thread(receiving.close))
+    loop = asyncio.get_running_loop()
+
+    def begin() -> Receiving:
+        return _begin(
+            bind,
+            query,
+            as_,
+            emax=emax,
+            end_in_doubt=end_in_doubt,
+            confidence=confidence,
+            senders=senders,
+            timeout=timeout,
+            rows_bytes_max=rows_bytes_max,
+            options=options,
+        )
+
+    def step(receiving: Receiving) -> bool:
+        has_ended = receiving.run(SLICE_S)
+        bar.show(receiving)
+        return has_ended
+
+    # A thread of its own: those of the loop are for short calls.
+    with ThreadPoolExecutor(1, "atp-receive") as thread:
+        beginning = loop.run_in_executor(thread, begin)
+        try:
+            receiving = await asyncio.shield(beginning)
+            while not await loop.run_in_executor(thread, step, receiving):
+                pass
+            return await loop.run_in_executor(thread, receiving.end)
+        finally:
+            bar.end()
+            thread.submit(_close, beginning)
+
+
+def _close(beginning: asyncio.Future[Receiving]) -> None:
+    """Ends a receiver that may not have begun."""
+    if not beginning.cancelled() and beginning.exception() is None:
+        beginning.result().close()
 
 
 def _begin(
@@ -187,6 +213,17 @@ def _begin(
         raise ValueError(f'as_ must be "answers" or "frame", not {as_!r}')
     if (as_ == "frame") == (query is not None):
         raise TypeError('give one of query="avg(x) by key" and as_="frame"')
-    if as_ == "frame" and of_query["emax"] is not None:
-        raise TypeError("emax is an error of answers: give a query, or leave it out")
+    is_changed = {
+        "emax": of_query["emax"] is not None,
+        "end_in_doubt": of_query["end_in_doubt"] is not False,
+        "confidence": of_query["confidence"] != CONFIDENCE,
+        "rows_bytes_max": of_query["rows_bytes_max"] != ROWS_BYTES_MAX,
+    }
+    of_rows = {"rows_bytes_max"}
+    for name in of_rows if query is not None else is_changed.keys() - of_rows:
+        if is_changed[name]:
+            other = 'as_="frame"' if query is not None else "a query"
+            raise TypeError(f"{name} is an option of {other}: leave it out")
+    if is_changed["end_in_doubt"] and of_query["emax"] is None:
+        raise TypeError("end_in_doubt is an option of emax: give both, or leave it out")
     return Receiving(bind, query, options=options, **of_query)

@@ -38,16 +38,17 @@ class Rows:
     C (``__arrow_c_stream__``).
 
     Behind the table's columns, ``atp_stratum`` is the place of the row's sender in ``senders``, and
-    ``atp_weight`` the number of rows that it stands for: a sum over all rows that were sent is the
-    weighted sum. It is null if a sender hasn't said how many messages it sends. Columns of CSV are
-    texts."""
+    ``atp_weight`` the number of rows that it stands for: the weighted sum estimates the sum over
+    all rows that were sent. It is null if a sender hasn't said how many messages it sends. Columns
+    of CSV are texts."""
 
     batches: Batches
     """The record batches."""
     senders: tuple[Sender, ...]
     """The senders, in the order of their strata."""
     verdict: Literal["fine", "in_doubt"]
-    """``"in_doubt"`` if a sender didn't end as it should, or messages were left out."""
+    """``"in_doubt"`` if the rows may be no fair sample, a sender didn't end as it should, or
+    messages were left out."""
     warnings: tuple[str, ...]
     """What puts the rows in doubt."""
     messages_left_out: int

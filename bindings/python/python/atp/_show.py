@@ -116,8 +116,9 @@ def html(answers: Answers) -> str:
     return f"<table>{caption}<thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table>{said}"
 
 
-def columns(answers: Answers) -> dict[str, list[Any]]:
-    """The columns of a data frame, with a row for each key and function."""
+def columns(answers: Answers) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+    """The columns of a data frame with a row for each key and function: those of the key, and those
+    of the answer."""
     cells = [
         (key_of(row), function, estimate)
         for row in answers.rows
@@ -125,15 +126,20 @@ def columns(answers: Answers) -> dict[str, list[Any]]:
         if estimate is not None
     ]
     names = key_names(answers)
-    table: dict[str, list[Any]] = {
+    keys: dict[str, list[Any]] = {
         name: [key[at] for key, _, _ in cells] for at, name in enumerate(names)
     }
-    # A column of the user's may have one of these names.
-    rest: dict[str, list[Any]] = {"function": [function for _, function, _ in cells]}
+    of: dict[str, list[Any]] = {"function": [function for _, function, _ in cells]}
     for name in ("value", "low", "high", "bound", "messages", "messages_sent"):
-        rest[name] = [getattr(estimate, name) for _, _, estimate in cells]
-    rest["warnings"] = ["\n".join(estimate.warnings) for _, _, estimate in cells]
-    return table | {f"answer_{name}" if name in table else name: of for name, of in rest.items()}
+        of[name] = [getattr(estimate, name) for _, _, estimate in cells]
+    of["warnings"] = ["\n".join(estimate.warnings) for _, _, estimate in cells]
+    # A column of the keys may have one of these names.
+    return keys, {f"answer_{name}" if name in keys else name: values for name, values in of.items()}
+
+
+def to_pandas(answers: Answers) -> Any:
+    keys, of = columns(answers)
+    return module("pandas", "to_pandas").DataFrame(keys | of)
 
 
 def to_arrow(answers: Answers) -> Any:
@@ -142,12 +148,11 @@ def to_arrow(answers: Answers) -> Any:
         **dict.fromkeys(("value", "low", "high"), pa.float64()),
         **dict.fromkeys(("messages", "messages_sent"), pa.int64()),
     }
-    table = columns(answers)
-    arrays = (
-        pa.array(of, kinds.get(name.removeprefix("answer_"), pa.string()))
-        for name, of in table.items()
-    )
-    return pa.table(list(arrays), names=list(table))
+    keys, of = columns(answers)
+    arrays = [pa.array(values, pa.string()) for values in keys.values()]
+    for name, values in of.items():
+        arrays.append(pa.array(values, kinds.get(name.removeprefix("answer_"), pa.string())))
+    return pa.table(arrays, names=[*keys, *of])
 
 
 def plot(answers: Answers, ax: Any = None) -> Any:
@@ -169,22 +174,22 @@ def plot(answers: Answers, ax: Any = None) -> Any:
             layout="constrained",
         )
         axes = list(panels[0])
-        figure.suptitle(printable(answers.query, 100), fontsize="medium")
-        figure.supxlabel(_below(answers), fontsize="small")
+        figure.suptitle(printable(answers.query, 100), fontsize="medium", parse_math=False)
+        figure.supxlabel(_below(answers), fontsize="small", parse_math=False)
     else:
         figure, axes = ax.figure, [ax]
     for at, (panel, function) in enumerate(zip(axes, functions, strict=True)):
         for place, row in enumerate(shown):
             if row[at + 1] is not None:
                 _point(panel, row[at + 1], place)
-        panel.set_xlabel(printable(function))
+        panel.set_xlabel(printable(function), parse_math=False)
         panel.grid(axis="x", alpha=0.3)
         panel.spines[["top", "right"]].set_visible(False)
     names = [", ".join(map(printable, key_of(row))) for row in shown]
-    axes[0].set_yticks(range(len(shown)), names)
+    axes[0].set_yticks(range(len(shown)), names, parse_math=False)
     axes[0].set_ylim(len(shown) - 0.5, -0.5)
     if by := key_names(answers):
-        axes[0].set_ylabel(printable(", ".join(by)))
+        axes[0].set_ylabel(printable(", ".join(by)), parse_math=False)
     return figure
 
 

@@ -16,26 +16,36 @@ use crate::{
     options, wait,
 };
 use approx_answers::{AcceptedError, QueryError};
-use approx_session::{Accepted, Answered, Next, Reception, Session, SessionError};
+use approx_session::{Accepted, Answered, Next, Pace, Reception, Session, SessionError};
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
+    sync::PyOnceLock,
     types::{PyDict, PyTuple},
 };
 use std::time::{Duration, Instant};
+
+/// The least time between two lines.
+const LINES: Duration = Duration::from_millis(100);
 
 /// A table that arrives: the answers of a query, or its rows.
 #[pyclass(frozen, module = "atp")]
 pub struct Receiving {
     state: Guarded<State>,
+    ended: PyOnceLock<Py<PyAny>>,
     address: (String, u16),
 }
 
 struct State {
     reception: Reception,
     session: Session,
+    is_of_rows: bool,
     timeout: Duration,
+    pace: Pace,
 }
+
+/// A line, and the messages that arrived and were sent.
+type Shown = (Option<String>, u64, Option<u64>);
 
 impl State {
     /// Takes events until `until`. Returns whether the session has ended.
@@ -62,21 +72,6 @@ impl State {
                 return Ok(false);
             }
         }
-    }
-}
-
-impl Receiving {
-    /// Ends the session, and the receiver once the senders know of their ends.
-    fn end<T: Send>(
-        &self,
-        py: Python<'_>,
-        finish: fn(Session) -> Result<T, SessionError>,
-    ) -> PyResult<T> {
-        let state = self.state.take(py)?.ok_or_else(|| closed("receiver"))?;
-        let State { reception, session, .. } = state;
-        let finished = py.detach(move || finish(session));
-        wait::on_thread(py, None, move || drop(reception))?;
-        finished.map_err(|error| failed(py, error))
     }
 }
 
@@ -153,8 +148,13 @@ impl Receiving {
         let receiver = bound.map_err(|error| errors::raise(py, error))?;
         let local = receiver.local_addr().map_err(|error| errors::raise(py, error))?;
         let reception = Reception::new(receiver, senders, timeout, is_named);
-        let state = State { reception, session, timeout };
-        Ok(Self { state: Guarded::new("receiver", state), address: address::pair(local) })
+        let (is_of_rows, pace) = (query.is_none(), Pace::new(LINES, Instant::now()));
+        let state = State { reception, session, is_of_rows, timeout, pace };
+        Ok(Self {
+            state: Guarded::new("receiver", state),
+            ended: PyOnceLock::new(),
+            address: address::pair(local),
+        })
     }
 
     /// The address that the receiver is bound to.
@@ -172,12 +172,24 @@ impl Receiving {
     }
 
     /// The state of the answer in a line, if there is one, and the messages that arrived and were
-    /// sent, where that is known.
-    fn progress(&self, py: Python<'_>) -> PyResult<(Option<String>, u64, Option<u64>)> {
+    /// sent, where that is known. `None` if it was asked for so recently that it would take much of
+    /// the time: an answer may have many keys.
+    fn progress(&self, py: Python<'_>) -> PyResult<Option<Shown>> {
         self.state.with_detached(py, |state| {
-            let (arrived, sent) = state.session.messages();
-            (state.session.line(), arrived, sent)
+            let began = Instant::now();
+            state.pace.is_due(began).then(|| {
+                let (arrived, sent) = state.session.messages();
+                let line = state.session.line();
+                state.pace.printed(began, Instant::now());
+                (line, arrived, sent)
+            })
         })
+    }
+
+    /// Messages of the table that arrived.
+    #[getter]
+    fn messages(&self, py: Python<'_>) -> PyResult<u64> {
+        self.state.with_detached(py, |state| state.session.messages().0)
     }
 
     /// Awaits no sender any longer: the next `run` takes what has arrived.
@@ -188,14 +200,26 @@ impl Receiving {
         })
     }
 
-    /// Ends the session: its answers.
-    fn answers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        answered(py, self.end(py, Session::finish)?)
-    }
-
-    /// Ends the session: its rows.
-    fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        rows(py, self.end(py, Session::finish_rows)?)
+    /// Ends the session: its answers, or its rows. Another call has them again: an interrupt may
+    /// have taken those of the first one.
+    fn end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(ended) = self.ended.get(py) {
+            return Ok(ended.bind(py).clone());
+        }
+        let state = self.state.take(py)?.ok_or_else(|| closed("receiver"))?;
+        let State { reception, session, is_of_rows, .. } = state;
+        let ended = match is_of_rows {
+            true => py.detach(|| session.finish_rows()).map(|of| rows(py, of)),
+            false => py.detach(|| session.finish()).map(|of| answered(py, of)),
+        };
+        let ended = ended.map_err(|error| failed(py, error)).flatten();
+        if let Ok(ended) = &ended {
+            // No other call ends it.
+            let _ = self.ended.set(py, ended.clone().unbind());
+        }
+        // The receiver stays until the senders know of their ends, also after an interrupt.
+        wait::on_thread(py, None, move || drop(reception))?;
+        ended
     }
 
     /// Ends the receiver.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// Lines take at most one part in this number of the time.
 const COST: u32 = 10;
 
-/// When the next line is due: after an interval, and never so soon that lines take much of the
+/// The times of lines that show a session's state: after an interval, and never so soon that lines take much of the
 /// time. An answer with many keys may take longer than the interval.
 #[derive(Debug)]
 pub struct Pace {
@@ -14,10 +14,12 @@ pub struct Pace {
 }
 
 impl Pace {
+    /// A first line is due after the interval.
     pub fn new(interval: Duration, now: Instant) -> Self {
         Self { interval, next: now + interval }
     }
 
+    /// Whether the next line is due.
     pub fn is_due(&self, now: Instant) -> bool {
         now >= self.next
     }
