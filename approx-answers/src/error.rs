@@ -238,6 +238,16 @@ pub enum QueryError {
         /// The value.
         given: String,
     },
+    /// A value of a column with a type isn't a number.
+    #[error(
+        "column {column:?} holds {given:?} where a number is needed: send the column as numbers"
+    )]
+    NotNumber {
+        /// The column.
+        column: String,
+        /// The value.
+        given: String,
+    },
     /// A text isn't CSV.
     #[error("the text isn't CSV in UTF-8: {reason}")]
     Csv {

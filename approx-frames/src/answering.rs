@@ -1,6 +1,10 @@
 //! The answer of a query of a table that arrives as Arrow record batches, or as CSV.
 
-use crate::{FrameError, FrameReader, batch_rows::BatchRows};
+use crate::{
+    FrameError, FrameReader,
+    batch_rows::BatchRows,
+    readers::{Readers, differs},
+};
 use approx_answers::{Answering, Query, QueryError};
 
 /// The answer of a query, from the messages of a table. Its header says how they are written.
@@ -11,7 +15,7 @@ use approx_answers::{Answering, Query, QueryError};
 #[derive(Clone, Debug)]
 pub struct TableAnswering {
     answering: Answering,
-    reader: Option<FrameReader>,
+    readers: Option<Readers>,
 }
 
 impl TableAnswering {
@@ -21,12 +25,24 @@ impl TableAnswering {
     /// It is no header, or the table lacks a column of the query.
     pub fn new(query: Query, header: &[u8]) -> Result<Self, QueryError> {
         if !FrameReader::is_header(header) {
-            return Ok(Self { answering: Answering::of_csv(query, header)?, reader: None });
+            return Ok(Self { answering: Answering::of_csv(query, header)?, readers: None });
         }
-        let reader = FrameReader::new(header).map_err(unreadable)?;
-        let fields = reader.schema().fields().iter();
+        let readers = Readers::new(header).map_err(unreadable)?;
+        let fields = readers.schema().fields().iter();
         let columns: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
-        Ok(Self { answering: Answering::new(query, &columns)?, reader: Some(reader) })
+        Ok(Self { answering: Answering::new(query, &columns)?, readers: Some(readers) })
+    }
+
+    /// Takes the header of a stratum, before its messages, if it isn't the first one: of the same
+    /// columns, by their names. Dictionaries and types may differ.
+    ///
+    /// # Errors
+    /// It is the header of another table.
+    pub fn join(&mut self, stratum: u32, header: &[u8]) -> Result<(), QueryError> {
+        match &mut self.readers {
+            Some(readers) => readers.join(stratum, header, false),
+            None => Err(differs("it differs from that of another sender")),
+        }
     }
 
     /// Adds the rows of one message.
@@ -35,8 +51,10 @@ impl TableAnswering {
     /// It is no message of the table; or as [`Answering::push_message`]. The message is then left
     /// out.
     pub fn push(&mut self, stratum: u32, message: &[u8]) -> Result<(), QueryError> {
-        let Some(reader) = &self.reader else { return self.answering.push_csv(stratum, message) };
-        let batch = reader.read(message).map_err(unreadable)?;
+        let Some(readers) = &self.readers else {
+            return self.answering.push_csv(stratum, message);
+        };
+        let batch = readers.read(stratum, message).map_err(unreadable)?;
         let rows = BatchRows::new(&batch, self.answering.positions()).map_err(unreadable)?;
         self.answering.push_rows(stratum, rows.iter())
     }

@@ -13,6 +13,7 @@ mod columns;
 mod error;
 mod frame;
 mod reader;
+mod readers;
 mod row_bytes;
 mod rows;
 mod schema_check;

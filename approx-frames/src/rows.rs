@@ -1,6 +1,10 @@
 //! The rows of a table that arrives as Arrow record batches, or as CSV.
 
-use crate::{FrameError, FrameReader, schema_check::FIELDS_MAX};
+use crate::{
+    FrameError, FrameReader,
+    readers::{Readers, differs},
+    schema_check::FIELDS_MAX,
+};
 use approx_answers::QueryError;
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -17,7 +21,7 @@ const MESSAGES_PER_BATCH: usize = 1_024;
 #[derive(Debug)]
 pub struct TableRows {
     /// `None` for CSV, whose columns are texts.
-    reader: Option<FrameReader>,
+    readers: Option<Readers>,
     schema: SchemaRef,
     /// The batches of each stratum: long ones, then those of single messages.
     strata: Vec<Batches>,
@@ -39,9 +43,9 @@ impl TableRows {
     /// # Errors
     /// It is no header, or it has a column of a name that the rows need for their strata.
     pub fn new(header: &[u8], bytes_max: u64) -> Result<Self, QueryError> {
-        let (schema, reader) = if FrameReader::is_header(header) {
-            let reader = FrameReader::new(header).map_err(unreadable)?;
-            (Arc::clone(reader.schema()), Some(reader))
+        let (schema, readers) = if FrameReader::is_header(header) {
+            let readers = Readers::new(header).map_err(unreadable)?;
+            (Arc::clone(readers.schema()), Some(readers))
         } else {
             (of_csv(header)?, None)
         };
@@ -51,7 +55,19 @@ impl TableRows {
                 return Err(unreadable(text));
             }
         }
-        Ok(Self { reader, schema, strata: Vec::new(), rows: 0, bytes: 0, bytes_max })
+        Ok(Self { readers, schema, strata: Vec::new(), rows: 0, bytes: 0, bytes_max })
+    }
+
+    /// Takes the header of a stratum, before its messages, if it isn't the first one: of the same
+    /// columns, by their names and types. Dictionaries may differ.
+    ///
+    /// # Errors
+    /// It is the header of another table.
+    pub fn join(&mut self, stratum: u32, header: &[u8]) -> Result<(), QueryError> {
+        match &mut self.readers {
+            Some(readers) => readers.join(stratum, header, true),
+            None => Err(differs("it differs from that of another sender")),
+        }
     }
 
     /// Adds the rows of one message.
@@ -60,8 +76,8 @@ impl TableRows {
     /// It is no message of the table, or the rows would take too much memory. The message is then
     /// left out.
     pub fn push(&mut self, stratum: u32, message: &[u8]) -> Result<(), QueryError> {
-        let batch = match &self.reader {
-            Some(reader) => reader.read(message).map_err(unreadable)?,
+        let batch = match &self.readers {
+            Some(readers) => readers.read(stratum, message).map_err(unreadable)?,
             None => of_records(&self.schema, message)?,
         };
         // A column of nulls takes no bytes. A row of a column of bools takes a bit.

@@ -50,13 +50,20 @@ fn as_csv(batch: &RecordBatch, rows: u32) -> Messages {
     (table.header, table.messages)
 }
 
-/// The answers from all messages but the last, and the refusals of messages.
+/// The answers from all messages but the last, and the refusals of messages. Those of CSV name the
+/// words for missing values, too.
 fn answers(query: &Query, (header, messages): &Messages) -> (Option<Answers>, Vec<String>) {
     let mut answering = TableAnswering::new(query.clone(), header).unwrap();
     answering.answering_mut().set_messages_sent(0, messages.len() as u64).unwrap();
     let most = &messages[..messages.len().saturating_sub(1).max(1)];
     let refusals = most.iter().filter_map(|message| answering.push(0, message).err());
-    let refusals = refusals.map(|error| error.to_string()).collect();
+    let refusals = refusals.map(|error| {
+        let text = error.to_string();
+        let words = [" where a number is needed", ", which is neither a number"];
+        let end = words.iter().find_map(|words| text.find(words));
+        text[..end.unwrap_or(text.len())].to_owned()
+    });
+    let refusals = refusals.collect();
     (answering.answering().answers(Confidence::P95).ok(), refusals)
 }
 

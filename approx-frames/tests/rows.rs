@@ -1,7 +1,7 @@
 //! The rows of a table that arrived.
 
-use approx_answers::RecordOrder;
-use approx_frames::{Frame, TableRows};
+use approx_answers::{Confidence, RecordOrder};
+use approx_frames::{Frame, TableAnswering, TableRows};
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, Float64Array, Int64Array, NullArray, RecordBatch,
     cast::AsArray,
@@ -33,14 +33,19 @@ proptest! {
         let frame = frame(rows, per_message);
         let mut kept = TableRows::new(&frame.header, ANY).unwrap();
         let weights = [Some(1.5), None, Some(2.5)];
+        let mut has_messages = [false; 3];
         for (at, message) in frame.messages.iter().enumerate() {
             if arrived[at] {
                 kept.push(at as u32 % 3, message).unwrap();
+                has_messages[at % 3] = true;
             }
         }
         let expected = kept.rows();
         let (schema, batches) = kept.into_batches(&weights).unwrap();
         prop_assert_eq!(schema.fields().len(), 4);
+        // Those without a message have no number.
+        let numbered = weights.into_iter().zip(has_messages).filter(|(_, has)| *has);
+        let weights: Vec<Option<f64>> = numbered.map(|(weight, _)| weight).collect();
         let mut ids = Vec::new();
         for batch in &batches {
             let stratum = batch.column(2).as_primitive::<arrow_array::types::UInt32Type>();
@@ -60,6 +65,49 @@ proptest! {
         ids.sort_unstable();
         prop_assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "a row is there twice");
     }
+}
+
+/// Senders of one table have dictionaries of their own.
+#[test]
+fn join__reads_each_stratum_by_its_header() {
+    let of = |names: &[&'static str]| {
+        let names: DictionaryArray<Int32Type> = names.iter().copied().collect();
+        let batch = RecordBatch::try_from_iter([("name", Arc::new(names) as ArrayRef)]).unwrap();
+        Frame::new(&batch.schema(), &[batch], None, RecordOrder::OfFile).unwrap()
+    };
+    let (one, other) = (of(&["UA", "AA"]), of(&["AA", "DL", "AA"]));
+    let mut kept = TableRows::new(&one.header, ANY).unwrap();
+    kept.join(1, &other.header).unwrap();
+    kept.push(0, &one.messages[0]).unwrap();
+    kept.push(1, &other.messages[0]).unwrap();
+    let (_, batches) = kept.into_batches(&[Some(1.0), Some(2.0)]).unwrap();
+    let names = batches.iter().flat_map(|batch| {
+        let names = batch.column(0).as_dictionary::<Int32Type>();
+        let names = names.downcast_dict::<arrow_array::StringArray>().unwrap();
+        names.into_iter().map(|name| name.unwrap().to_owned()).collect::<Vec<_>>()
+    });
+    assert_eq!(names.collect::<Vec<_>>(), ["UA", "AA", "AA", "DL", "AA"]);
+
+    let mut kept = TableRows::new(&one.header, ANY).unwrap();
+    let refused = kept.join(1, &frame(3, 1).header).unwrap_err().to_string();
+    assert!(refused.contains("it has a column \"id\" of Int64 in the place of"), "{refused}");
+    assert!(kept.join(1, b"name\n").is_err());
+    // A query takes other types of the same names.
+    let query = || "count(*) by name".parse().unwrap();
+    let mut answering = TableAnswering::new(query(), &one.header).unwrap();
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..2));
+    let batch = RecordBatch::try_from_iter([("name", numbers)]).unwrap();
+    let numbers = Frame::new(&batch.schema(), &[batch], None, RecordOrder::OfFile).unwrap();
+    assert!(TableRows::new(&one.header, ANY).unwrap().join(1, &numbers.header).is_err());
+    answering.join(1, &numbers.header).unwrap();
+    answering.push(0, &one.messages[0]).unwrap();
+    answering.push(1, &numbers.messages[0]).unwrap();
+    for stratum in [0, 1] {
+        answering.answering_mut().set_messages_sent(stratum, 1).unwrap();
+    }
+    let answers = answering.answering().answers(Confidence::P95).unwrap();
+    let keys: Vec<_> = answers.rows.iter().map(|row| row.key_text()).collect();
+    assert_eq!(keys, ["0", "1", "AA", "UA"]);
 }
 
 /// Anybody may send a table.

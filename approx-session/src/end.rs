@@ -64,6 +64,17 @@ pub struct Answered {
 }
 
 impl Answered {
+    /// The verdict of a reader who takes each warning for a doubt, also if no error was accepted; and
+    /// the lack of an answer.
+    pub fn verdict_with_warnings(&self) -> Verdict {
+        let of_rows = self.answers.rows.iter().flat_map(|row| &row.estimate.warnings);
+        let has_doubt = of_rows.chain(&self.answers.warnings).any(Warning::is_doubt);
+        match self.verdict {
+            Verdict::Fine if has_doubt || self.answers.rows.is_empty() => Verdict::InDoubt,
+            verdict => verdict,
+        }
+    }
+
     /// A text for people: a line for each answer, then the warnings.
     pub fn text(&self) -> String {
         text::text(self)

@@ -34,6 +34,14 @@ impl Kept {
         }
     }
 
+    /// Takes the header of another stratum.
+    pub fn join(&mut self, stratum: u32, header: &[u8]) -> Result<(), QueryError> {
+        match self {
+            Self::Answers(table) => table.join(stratum, header),
+            Self::Rows { rows, .. } => rows.join(stratum, header),
+        }
+    }
+
     pub fn push(&mut self, stratum: u32, message: &[u8]) -> Result<(), QueryError> {
         match self {
             Self::Answers(table) => table.push(stratum, message),

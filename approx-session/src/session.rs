@@ -177,7 +177,7 @@ impl Session {
         self.look(receiver)
     }
 
-    /// The first header that has the query's columns is that of the table.
+    /// The first header that has the query's columns is that of the table. Others join it.
     fn on_header(
         &mut self,
         stratum: u32,
@@ -185,13 +185,13 @@ impl Session {
         receiver: &Receiver,
     ) -> Result<(), SessionError> {
         let source = self.strata.of(stratum).source;
-        let other = match &self.table {
+        let is_awaited = matches!(self.strata.of(stratum).header, Header::Awaited(_));
+        let other = match &mut self.table {
             Some((header, _)) if header == data => None,
-            Some(_) => Some(
-                "it differs from that of another sender: take them apart, by job or by \
-                             address"
-                    .to_owned(),
-            ),
+            Some((_, kept)) if is_awaited => {
+                kept.join(stratum, data).err().map(|error| error.to_string())
+            }
+            Some(_) => Some("it differs from that of another sender".to_owned()),
             None => match Kept::new(&self.wanted, data) {
                 Ok(kept) => {
                     self.table = Some((data.to_vec(), kept));

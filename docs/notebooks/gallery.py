@@ -35,7 +35,7 @@ def flights(rows: int = ROWS) -> pd.DataFrame:
     )
 
 
-def ask(data: pd.DataFrame, query: str, msr: float = 0.05, emax: float | None = None) -> Answers:
+def ask(data: pd.DataFrame, query: str, msr: float = 1.0, emax: float | None = None) -> Answers:
     """Sends a frame and receives its answers. A low rate leaves time for an early end."""
     sender = threading.Thread(
         target=atp.send_dataframe,

@@ -296,17 +296,20 @@ impl Column {
     /// The number in this column; `None` if it is missing.
     #[inline]
     fn number<R: InputRow + ?Sized>(&self, row: &R) -> Result<Option<f64>, QueryError> {
-        let text = || row.text(self.position);
-        let number = match row.value(self.position) {
+        let (text, value) = (|| row.text(self.position), row.value(self.position));
+        let number = match value {
             Value::Missing => return Ok(None),
             Value::Untyped if is_missing(text()) => return Ok(None),
             Value::Number(number) => Some(number),
             Value::Text | Value::Untyped => text().trim().parse().ok(),
         };
         let number = number.filter(|number: &f64| number.is_finite());
-        number.map(Some).ok_or_else(|| QueryError::Number {
-            column: self.name.clone(),
-            given: text().chars().take(40).collect(),
+        number.map(Some).ok_or_else(|| {
+            let (column, given) = (self.name.clone(), text().chars().take(40).collect());
+            match value {
+                Value::Untyped => QueryError::Number { column, given },
+                _ => QueryError::NotNumber { column, given },
+            }
         })
     }
 }

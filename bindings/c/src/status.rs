@@ -192,7 +192,9 @@ impl From<QueryError> for Failure {
     fn from(error: QueryError) -> Self {
         match error {
             QueryError::Answer(error) => error.into(),
-            QueryError::Row { .. } | QueryError::Number { .. } => Self::row(&error),
+            QueryError::Row { .. } | QueryError::Number { .. } | QueryError::NotNumber { .. } => {
+                Self::row(&error)
+            }
             _ => Self::new(ATP_ERROR_QUERY, error.to_string()),
         }
     }

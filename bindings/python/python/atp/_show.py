@@ -222,4 +222,4 @@ def _below(answers: Answers) -> str:
         parts.append("orange: has a warning, see print(answers)")
     if answers.verdict in VERDICTS:
         parts.append(VERDICTS[answers.verdict])
-    return "; ".join(parts)
+    return "\n".join(parts)

@@ -77,7 +77,8 @@ impl State {
 
 /// The answers at the end of a session.
 fn answered(py: Python<'_>, answered: Answered) -> PyResult<Bound<'_, PyAny>> {
-    let Answered { query, answers, report, verdict, notes, left_out } = answered;
+    let verdict = answered.verdict_with_warnings();
+    let Answered { query, answers, report, notes, left_out, .. } = answered;
     let notes = PyTuple::new(py, notes)?;
     let report = report.map(|report| plan_report(py, report)).transpose()?;
     let answers = answering::answers(py, &query, answers)?;
@@ -120,7 +121,12 @@ impl Receiving {
         let accepted = match emax {
             None => None,
             Some(share) => {
-                let error = AcceptedError::relative(number("emax", share)?);
+                let share = number("emax", share)?;
+                if share >= 1.0 {
+                    let text = format!("emax must be a share below 1, such as 0.05, not {share}");
+                    return Err(PyValueError::new_err(text));
+                }
+                let error = AcceptedError::relative(share);
                 let error = error.map_err(|error| raise(py, error))?;
                 Some(Accepted { error, ends_in_doubt })
             }
