@@ -20,7 +20,7 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// Of the first header.
+    /// The reader of the first header.
     pub fn new(header: &[u8]) -> Result<Self, FrameError> {
         Ok(Self { first: FrameReader::new(header)?, others: HashMap::new(), bytes: 0 })
     }

@@ -64,8 +64,8 @@ pub struct Answered {
 }
 
 impl Answered {
-    /// The verdict of a reader who takes each warning for a doubt, also if no error was accepted; and
-    /// the lack of an answer.
+    /// The verdict of a reader who takes each warning for a doubt, also if no error was accepted,
+    /// and the lack of an answer as well.
     pub fn verdict_with_warnings(&self) -> Verdict {
         let of_rows = self.answers.rows.iter().flat_map(|row| &row.estimate.warnings);
         let has_doubt = of_rows.chain(&self.answers.warnings).any(Warning::is_doubt);

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 /// Lines take at most one part in this number of the time.
 const COST: u32 = 10;
 
-/// The times of lines that show a session's state: after an interval, and never so soon that lines take much of the
-/// time. An answer with many keys may take longer than the interval.
+/// The times of lines that show a session's state: an interval apart, and never so close that lines
+/// take much of the time. An answer with many keys may take longer than the interval.
 #[derive(Debug)]
 pub struct Pace {
     interval: Duration,

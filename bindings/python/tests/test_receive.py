@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -163,7 +164,7 @@ def test_several_senders() -> None:
     # Frames of one table differ in their lengths and indices, and categories in their order.
     one = frame()
     other = frame(ROWS // 2).iloc[3:].astype({"carrier": "category"})
-    calls = [Call(lambda data=data: send(data)(peer)) for data in (one, other)]
+    calls = [Call(partial(send(data), peer)) for data in (one, other)]
     for call in calls:
         call.result()
     answers = receiving.result()
@@ -223,7 +224,7 @@ def test_mistakes_are_one_sentence() -> None:
 def test_columns_that_do_not_fit_the_query() -> None:
     for query, words in (
         ("avg(height)", "no column"),
-        ("avg(carrier)", "neither a number nor missing"),
+        ("avg(carrier)", "a number is needed"),
     ):
         with pytest.raises(atp.answers.QueryError, match=words):
             both(send(frame()), query=query)
