@@ -3,6 +3,7 @@
 Both ends of each job are in this process. Needs atp, numpy, pandas, pyarrow and matplotlib.
 """
 
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -18,7 +19,13 @@ matplotlib.rcParams |= {"svg.hashsalt": "atp", "svg.fonttype": "none", "font.siz
 from matplotlib import pyplot as plt  # noqa: E402
 
 ROWS = 200_000
-ADDRESS = "127.0.0.1:4748"
+
+
+def free_address() -> str:
+    """A port of this host that no program has now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
 
 
 def flights(rows: int = ROWS) -> pd.DataFrame:
@@ -37,13 +44,14 @@ def flights(rows: int = ROWS) -> pd.DataFrame:
 
 def ask(data: pd.DataFrame, query: str, msr: float = 1.0, emax: float | None = None) -> Answers:
     """Sends a frame and receives its answers. A low rate leaves time for an early end."""
+    address = free_address()
     sender = threading.Thread(
         target=atp.send_dataframe,
-        args=(data, ADDRESS),
+        args=(data, address),
         kwargs={"msr": msr, "rate_max_bytes_per_s": 4_000_000, "control_socket": None},
     )
     sender.start()
-    answers = atp.receive(ADDRESS, query=query, emax=emax, control_socket=None)
+    answers = atp.receive(address, query=query, emax=emax, control_socket=None)
     sender.join()
     return answers
 
@@ -104,11 +112,12 @@ def shrinking(data: pd.DataFrame) -> None:
 
 def weighted(data: pd.DataFrame) -> None:
     """The rows that arrived, weighted, beside all rows."""
+    address = free_address()
     sender = threading.Thread(
-        target=atp.send_dataframe, args=(data, ADDRESS), kwargs={"msr": 0.1, "control_socket": None}
+        target=atp.send_dataframe, args=(data, address), kwargs={"msr": 0.1, "control_socket": None}
     )
     sender.start()
-    rows = atp.receive(ADDRESS, as_="frame", control_socket=None).to_pandas()
+    rows = atp.receive(address, as_="frame", control_socket=None).to_pandas()
     sender.join()
     figure, ax = plt.subplots(figsize=(6, 3), layout="constrained")
     bins = np.arange(0, 60, 2)
