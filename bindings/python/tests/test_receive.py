@@ -191,6 +191,15 @@ def test_asyncio_has_the_same_calls() -> None:
             await of_rows
         async with atp.aio.Receiver(peer, control_socket=None):
             pass
+        # Also one that is cancelled while it begins.
+        for _ in range(5):
+            of_rows = asyncio.create_task(atp.aio.receive(peer, as_="frame", control_socket=None))
+            await asyncio.sleep(0)
+            of_rows.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await of_rows
+            async with atp.aio.Receiver(peer, control_socket=None):
+                pass
 
     asyncio.run(asyncio.wait_for(main(), 3 * LIMIT_S))
 

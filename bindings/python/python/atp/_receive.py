@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -182,21 +182,23 @@ async def receive_async(
         return has_ended
 
     # A thread of its own: those of the loop are for short calls.
-    with ThreadPoolExecutor(1, "atp-receive") as thread:
-        beginning = loop.run_in_executor(thread, begin)
-        try:
-            receiving = await asyncio.shield(beginning)
-            while not await loop.run_in_executor(thread, step, receiving):
-                pass
-            return await loop.run_in_executor(thread, receiving.end)
-        finally:
-            bar.end()
-            thread.submit(_close, beginning)
+    thread = ThreadPoolExecutor(1, "atp-receive")
+    beginning = thread.submit(begin)
+    try:
+        receiving = await asyncio.shield(asyncio.wrap_future(beginning))
+        while not await loop.run_in_executor(thread, step, receiving):
+            pass
+        return await loop.run_in_executor(thread, receiving.end)
+    finally:
+        bar.end()
+        closing = loop.run_in_executor(thread, _close, beginning)
+        thread.shutdown(wait=False)
+        await asyncio.shield(closing)
 
 
-def _close(beginning: asyncio.Future[Receiving]) -> None:
-    """Ends a receiver that may not have begun."""
-    if not beginning.cancelled() and beginning.exception() is None:
+def _close(beginning: Future[Receiving]) -> None:
+    """Ends a receiver, if it has begun. Its thread has called nothing else meanwhile."""
+    if beginning.exception() is None:
         beginning.result().close()
 
 
