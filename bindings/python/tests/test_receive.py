@@ -83,11 +83,12 @@ def test_a_part_of_a_frame_has_intervals() -> None:
     """The sender may lose a half, and the receiver ends it once the error is met."""
     query = "SELECT avg(delay), count(*), max(delay) WHERE delay > 2"
     data = frame(60_000)
-    options: dict[str, Any] = {"msr": 0.5, "rows": 10, "rate_max_bytes_per_s": 2_000_000}
+    options: dict[str, Any] = {"msr": 0.5, "rows": 10, "rate_max_bytes_per_s": 200_000}
     answers = both(send(data, **options), query="avg(delay)", emax=0.2)
     [(key, estimate)] = answers.rows
     assert key is None and answers.report is not None and answers.report.is_met
-    assert estimate.messages < 1_500 and estimate.reach <= 0.2 * estimate.value
+    # Without the error's plan 3,000 arrive at least, which takes six seconds.
+    assert estimate.messages < 3_000 and estimate.reach <= 0.2 * estimate.value
     answers = both(send(data, rows=1_000), query=query)
     [(_, mean, count, highest)] = answers.rows
     assert (mean.value, count.value, highest.value) == (6.0, 42_000.0, 9.0)
