@@ -151,6 +151,8 @@ pub fn main(args: Args) -> Result<()> {
     let writes = session.is_none() || args.out.as_os_str() != "-";
     let mut out = output(&args.out)?;
     let written = |outcome: io::Result<()>| outcome.map_err(|error| lost(&args.out, error));
+    // Before the first message may arrive.
+    let interrupted = interrupt(session.is_some())?;
     let mut builder = Receiver::builder();
     if let Some(socket) = args.socket {
         builder = builder.control_socket(Some(socket));
@@ -173,7 +175,6 @@ pub fn main(args: Args) -> Result<()> {
     let is_named = !args.jobs.is_empty() && !args.peers.is_empty();
     let mut reception = Reception::new(receiver, args.senders, args.timeout, is_named);
     let mut live = LiveLine::new();
-    let interrupted = interrupt(session.is_some())?;
     let mut has_said_why = false;
     loop {
         if let (true, Some(session)) = (interrupted.load(Ordering::Relaxed), &mut session) {
