@@ -118,7 +118,7 @@ fn shuffled(table: &RecordBatch, draws: &mut ChaCha8Rng) -> Result<RecordBatch, 
     Ok(take_record_batch(table, &UInt64Array::from(order))?)
 }
 
-/// The numbers of so many rows in a random order, all orders alike.
+/// The numbers of all rows in a random order; all orders are equally likely.
 ///
 /// Swaps across a table of millions of rows wait for memory. So each row is first put into a random
 /// bucket, and then each bucket is shuffled (Rao 1961, Sandelius 1962).

@@ -1,16 +1,16 @@
-//! What is kept of a table while it arrives.
+//! The part of a table that a session keeps.
 
 use approx_answers::{AnswerError, Delivery, Query, QueryError, Sample, Totals};
 use approx_frames::{TableAnswering, TableRows};
 
-/// What is wanted of a table.
+/// The result that a session gives.
 #[derive(Clone, Debug)]
 pub enum Wanted {
     Answers(Query),
     Rows { bytes_max: u64 },
 }
 
-/// What is kept of it.
+/// The state behind that result.
 #[derive(Debug)]
 pub enum Kept {
     Answers(Box<TableAnswering>),

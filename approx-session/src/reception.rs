@@ -22,7 +22,7 @@ pub struct Reception {
     interrupted: Option<Instant>,
 }
 
-/// What a [`Reception`] did next.
+/// A step of a [`Reception`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Next {
@@ -37,7 +37,7 @@ pub enum Next {
 }
 
 impl Reception {
-    /// Awaits so many senders. The timeout is the longest time without a packet of any job.
+    /// Awaits a number of senders. The timeout is the longest time without a packet of any job.
     /// `named`: the receiver takes the packets of known jobs and addresses only, so no stranger can
     /// take the place of a sender.
     pub fn new(receiver: Receiver, senders: u32, timeout: Duration, named: bool) -> Self {

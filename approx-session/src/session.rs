@@ -1,4 +1,4 @@
-//! What arrives of a table, from the first header to the answer.
+//! A table that arrives, from the first header to the answer.
 
 use crate::{
     SessionError,
@@ -57,7 +57,7 @@ pub struct Accepted {
 }
 
 impl Session {
-    /// The answers of a query, of the tables of so many senders.
+    /// A session that answers a query of the tables of a number of senders.
     ///
     /// # Errors
     /// A function of the query is a bound, without an interval that an error could be accepted of.
@@ -79,7 +79,7 @@ impl Session {
         Ok(Self { confidence, planner, ..Self::new(Wanted::Answers(query), senders) })
     }
 
-    /// The rows of the tables of so many senders, which take `bytes_max` at most.
+    /// A session that keeps the rows of the tables of a number of senders, `bytes_max` at most.
     pub fn of_rows(senders: u32, bytes_max: u64) -> Self {
         Self::new(Wanted::Rows { bytes_max }, senders)
     }

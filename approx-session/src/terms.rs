@@ -1,4 +1,4 @@
-//! What senders say of their tables: terms, totals and ends.
+//! Terms, totals and ends that senders state of their tables.
 
 use crate::{
     Session, SessionError,

@@ -259,7 +259,7 @@ class Receiving:
     def address(self) -> tuple[str, int]:
         """The address that the receiver is bound to."""
     def run(self, seconds: float) -> bool:
-        """Receives for so many seconds, 1 at most, or until the end, of which it is true."""
+        """Receives for a number of seconds, 1 at most, or until the end: it is true then."""
     def progress(self) -> tuple[str | None, int, int | None] | None:
         """The state of the answer in a line, and the messages that arrived and were sent; ``None``
         if it was asked for a moment ago."""

@@ -169,7 +169,7 @@ impl Receiving {
         self.address.clone()
     }
 
-    /// Receives for so many seconds, or until the end, of which it is true.
+    /// Receives for a number of seconds, or until the end: it is true then.
     fn run(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
         let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         let until = Instant::now() + wait.min(Duration::from_secs(1));
