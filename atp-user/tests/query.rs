@@ -91,9 +91,15 @@ fn recv__doubts_the_sum_of_a_sender_that_was_started_again() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("the answer is in doubt"), "{said}");
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(answer["rows"][0]["value"], f64::from(2 * 2 * ROWS), "{answer}");
     assert_eq!(answer["verdict"], "in_doubt");
     let warnings = answer["warnings"].to_string();
+    // The terms of a sender may be lost with it. A sum then leaves its records out.
+    if warnings.contains("which has not said how many it sends") {
+        assert_eq!(answer["rows"][0]["value"], f64::from(2 * ROWS), "{answer}");
+        assert_eq!(answer["messages_left_out"], BEFORE, "{answer}");
+        return;
+    }
+    assert_eq!(answer["rows"][0]["value"], f64::from(2 * 2 * ROWS), "{answer}");
     for words in [
         format!("has not ended, and the answer has {BEFORE} of {ROWS} messages of it"),
         "records of 2 senders, more than the 1 expected".to_owned(),

@@ -13,13 +13,15 @@ const LIVE: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)]
 pub struct LiveLine {
     /// Whether standard error is a terminal on which the line can be overwritten.
     draws: bool,
+    /// Whether a line is there.
+    is_drawn: bool,
     pace: Pace,
 }
 
 impl LiveLine {
     pub fn new() -> Self {
         let draws = atp_output::draws(&io::stderr());
-        Self { draws, pace: Pace::new(LIVE[usize::from(!draws)], Instant::now()) }
+        Self { draws, is_drawn: false, pace: Pace::new(LIVE[usize::from(!draws)], Instant::now()) }
     }
 
     /// Says the warnings of the session at once, and prints its state now and then.
@@ -38,12 +40,13 @@ impl LiveLine {
             // A closed standard error doesn't stop the query.
             let _ = write!(io::stderr(), "{line}{after}");
             let _ = io::stderr().flush();
+            self.is_drawn = self.draws;
         }
         self.pace.printed(began, Instant::now());
     }
 
-    pub fn clear(&self) {
-        if self.draws {
+    pub fn clear(&mut self) {
+        if std::mem::take(&mut self.is_drawn) {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }
