@@ -313,16 +313,10 @@ fn look__asks_only_a_thin_stratum_for_more() {
     let mut planner = planner(0.05, 10);
     let sample = with_thin(1);
     let actions = planner.look(|c| Ok(vec![sample.mean(c)?])).unwrap();
-    let asked: Vec<(u32, f64)> = actions
-        .iter()
-        .filter_map(|action| match *action {
-            Action::Lower { stratum, msr } | Action::Raise { stratum, msr } => Some((stratum, msr)),
-            _ => None,
-        })
-        .collect();
     // All began with 0.95. The thin one gets 30 messages, and the others have enough.
-    let expected = (0..9).map(|stratum| (stratum, 0.05)).chain([(9, 0.03)]);
-    assert_eq!(asked, expected.collect::<Vec<_>>(), "{actions:?}");
+    let lowered = |stratum| Action::Lower { stratum, msr: 0.475 };
+    let expected = (0..10).map(lowered).chain([Action::Wait { messages: 9 * 50 + 30 }]);
+    assert_eq!(actions, expected.collect::<Vec<_>>());
 }
 
 #[test]

@@ -8,12 +8,13 @@ use approxlib::{Group, Job, Order};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use common::atp;
 use nix::{
-    sys::signal::{Signal, kill},
+    sys::signal::{SigHandler, Signal, kill},
     unistd::Pid,
 };
 use serde_json::Value;
 use std::{
     net::SocketAddr,
+    os::unix::process::CommandExt,
     process::Stdio,
     sync::Arc,
     thread,
@@ -127,6 +128,48 @@ fn recv__answers_when_it_is_interrupted() {
     assert!(warnings.contains("interrupted: the answer has what had arrived"), "{warnings}");
 }
 
+/// Shells start background jobs so: an interrupt is for the one in front.
+#[test]
+fn recv__leaves_an_ignored_interrupt_alone() {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = SocketAddr::from(([127, 114, high, low], 4747));
+    let mut receiving = atp(&format!("recv {address} --query avg(v) --csv --json"));
+    // SAFETY: `signal` may be called between fork and exec.
+    unsafe {
+        receiving.pre_exec(|| {
+            nix::sys::signal::signal(Signal::SIGINT, SigHandler::SigIgn)?;
+            Ok(())
+        });
+    }
+    let receiving = receiving.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut job = begin(address);
+    kill(Pid::from_raw(receiving.id() as i32), Signal::SIGINT).unwrap();
+    for _ in BEFORE..ROWS {
+        job.send_in(Table::ROWS_GROUP, b"2\n").unwrap();
+    }
+    job.finish().unwrap();
+    let output = receiving.wait_with_output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(!answer["warnings"].to_string().contains("interrupted"), "{answer}");
+    assert!(answer["rows"][0]["messages"].as_u64() >= Some(90), "{answer}");
+}
+
+/// The sender has more messages, which no answer needs.
+#[test]
+fn recv__refuses_an_unknown_column_at_once() {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = SocketAddr::from(([127, 115, high, low], 4747));
+    let mut receiving = atp(&format!("recv {address} --query avg(x) --csv --timeout 600s"));
+    let receiving = receiving.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut job = connect(address);
+    job.send_in(Table::HEADER_GROUP, b"v\n").unwrap();
+    let output = receiving.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no column \"x\"") && !said.contains("still sending"), "{said}");
+    drop(job);
+}
+
 /// A frame needs no option: its header says how it is written.
 #[test]
 fn recv__answers_frames() {
@@ -187,11 +230,20 @@ fn recv__writes_the_file_of_csv_without_its_totals() {
 
 /// Sends a part of the rows, and vanishes.
 fn die_early(address: SocketAddr) {
+    drop(begin(address));
+}
+
+/// A job of a table of one column.
+fn connect(address: SocketAddr) -> Job {
     let rows = Group::new(Table::ROWS_GROUP).msr(0.9).messages(ROWS);
     let rows = rows.order(Order::Shuffled { buffer: None });
     let groups = [rows, Group::new(Table::HEADER_GROUP).messages(1)];
-    let job = Job::builder().control_socket(None).groups(groups);
-    let mut job = job.connect(address).unwrap();
+    Job::builder().control_socket(None).groups(groups).connect(address).unwrap()
+}
+
+/// Sends a part of the rows. They have arrived.
+fn begin(address: SocketAddr) -> Job {
+    let mut job = connect(address);
     job.send_in(Table::HEADER_GROUP, b"v\n").unwrap();
     for _ in 0..BEFORE {
         job.send_in(Table::ROWS_GROUP, b"2\n").unwrap();
@@ -201,4 +253,5 @@ fn die_early(address: SocketAddr) {
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", job.progress());
         thread::sleep(Duration::from_millis(5));
     }
+    job
 }

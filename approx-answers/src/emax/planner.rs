@@ -22,6 +22,14 @@ const EXTEND_FACTOR: f64 = 1.25;
 /// After a doubt about the tail, a plan ends below this share of the limit on skewness: with twice
 /// the messages. An end at the limit would choose samples that lack the largest values.
 const SKEWNESS_KEPT: f64 = std::f64::consts::FRAC_1_SQRT_2;
+/// A sender whose MSR is lowered may end there, without the last look. So a plan lowers MSRs to this
+/// multiple of its need, because the need may turn out larger.
+const LOWER_FACTOR: f64 = 4.0;
+/// A plan lowers an MSR to this share of the sender's own at least: the variance of a heavy tail is
+/// larger than it seems.
+const LOWER_SHARE_MIN: f64 = 0.5;
+/// Fewer messages don't lower an MSR: their variance says too little.
+const LOWER_MESSAGES_MIN: u64 = 300;
 /// Smaller changes of an MSR aren't worth a request.
 const MSR_STEP: f64 = 0.01;
 
@@ -78,10 +86,11 @@ struct Need {
 /// after each message. If so, it calls [`Planner::look`] and does what the actions say. At the end
 /// there is a [`Report`].
 ///
-/// A job begins with a high MSR, and the planner comes from above: it lowers the MSR to what
-/// the variance, at its upper confidence bound, asks for. It raises an MSR only while the sender
-/// has messages to hand over. With several answers, such as one for each key, all must be met; the
-/// confidence is that of each of them.
+/// [`Action::End`] is what saves messages. Before it, the planner lowers an MSR to some multiple of
+/// what the variance, at its upper confidence bound, asks for: a sender that has handed over its
+/// last message ends at its MSR, and no request raises it any more. Before that message, the
+/// planner raises an MSR that is too low. With several answers, such as one for each key, all must
+/// be met; the confidence is that of each of them.
 ///
 /// The messages of the first sources may meet the error before others start. A receiver that awaits
 /// several gives their number to [`Planner::with_sources`].
@@ -92,11 +101,11 @@ struct Need {
 /// let mut sample = Sample::new();
 /// let mut planner = Planner::new(AcceptedError::relative(0.05)?, Confidence::P95);
 ///
-/// // The source starts: 10,000 messages, MSR 1. The action is for `Receiver::request_msr`.
+/// // The source starts: 10,000 messages, MSR 0.5. The action is for `Receiver::request_msr`.
 /// sample.set_messages_sent(0, 10_000)?;
 /// sample.set_delivery(0, &Delivery::shuffled())?;
-/// let first = planner.source_started(0, 1.0);
-/// assert_eq!(first, Some(Action::Lower { stratum: 0, msr: 0.95 }));
+/// let first = planner.source_started(0, 0.5);
+/// assert_eq!(first, Some(Action::Raise { stratum: 0, msr: 0.95 }));
 ///
 /// // Its messages arrive. At the end, a receiver calls `planner.source_ended(0)`.
 /// for message in 0..10_000u32 {
@@ -178,8 +187,8 @@ impl Planner {
         self.confidence
     }
 
-    /// A source starts with an MSR. Returns a request for the first MSR of the accepted error,
-    /// unless the source has it or has started before.
+    /// A source starts with an MSR. Returns a request for the first MSR of the accepted error, if
+    /// the source has a lower one and hasn't started before.
     ///
     /// Leave out exact groups, which keep their rate:
     /// [`Planner::source_known`] counts them.
@@ -192,7 +201,7 @@ impl Planner {
         if self.report.is_some() {
             return None;
         }
-        self.request(stratum, self.accepted.first_msr())
+        self.request(stratum, self.accepted.first_msr().max(msr))
     }
 
     /// Counts a source for [`Planner::with_sources`], without requests for it: one of an exact
@@ -306,20 +315,23 @@ impl Planner {
             return Ok(Vec::new());
         }
         let messages = estimates[0].messages;
-        let keeps_own = (self.is_heavy || is_in_doubt(&estimates)) && !self.ends_in_doubt;
+        let is_doubted = (self.is_heavy || is_in_doubt(&estimates)) && !self.ends_in_doubt;
+        let keeps_own = is_doubted || messages < LOWER_MESSAGES_MIN;
         Ok(self.plan(messages, &needs, keeps_own))
     }
 
-    /// Requests what the strata need, and chooses the next look. In doubt, sources keep their own
-    /// MSRs: the plan won't end before them.
+    /// Requests what the strata need, and chooses the next look. In doubt, or after a few messages,
+    /// sources keep their own MSRs: the plan may not end before them.
     fn plan(&mut self, messages: u64, needs: &BTreeMap<u32, Need>, keeps_own: bool) -> Vec<Action> {
         let mut actions = Vec::new();
         let mut planned = messages as f64;
         for (&stratum, need) in needs {
             planned += (need.messages - need.arrived).max(0.0);
             let own = self.sources.get(&stratum).map_or(0.0, |source| source.own_msr);
-            let least = if keeps_own { own } else { 0.0 };
-            actions.extend(self.request(stratum, (need.messages / need.sent).min(1.0).max(least)));
+            let least = if keeps_own { own } else { LOWER_SHARE_MIN * own };
+            let needed = (need.messages / need.sent).min(1.0);
+            let kept = (LOWER_FACTOR * needed).clamp(least, own);
+            actions.extend(self.request(stratum, needed.max(kept)));
         }
         let now = messages as f64;
         let next = if planned <= now {

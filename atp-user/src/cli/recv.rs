@@ -1,6 +1,7 @@
 //! `atp-user recv`: receives messages and writes them to a file.
 
 use super::{csv_output::CsvOutput, query::LiveLine};
+use crate::signals::is_ignored;
 use anyhow::{Context, Error, Result, bail};
 use approx_answers::{AcceptedError, Confidence, Query};
 use approx_session::{Accepted, Next, Reception, Session, Verdict};
@@ -198,6 +199,9 @@ pub fn main(args: Args) -> Result<()> {
         if let (Some(session), Some(event)) = (&mut session, &event) {
             session.on_event(event, reception.receiver())?;
             live.show(session);
+            if session.has_refused_all() && !writes {
+                break;
+            }
         }
         match event {
             Some(Event::Message { source, group, message, data, .. }) => {
@@ -246,8 +250,9 @@ pub fn main(args: Args) -> Result<()> {
     table.end(&mut out).map_err(|error| lost_or(&args.out, error))?;
     written(out.flush())?;
     live.clear();
+    let is_refused = session.as_ref().is_some_and(Session::has_refused_all);
     match reception.go_on() {
-        left @ 1.. if !interrupted.load(Ordering::Relaxed) => tracing::warn!(
+        left @ 1.. if !is_refused && !interrupted.load(Ordering::Relaxed) => tracing::warn!(
             "{left} more senders were still sending, and got an error: name the senders to receive \
              from with --job and --from"
         ),
@@ -275,10 +280,11 @@ fn end(verdict: Verdict) -> Result<()> {
     Err(EndWith { code, message }.into())
 }
 
-/// Whether the user has interrupted a query. A second interrupt ends the program.
+/// Whether the user has interrupted a query. A second interrupt ends the program. Shells start
+/// background jobs with interrupts ignored: they stay so.
 fn interrupt(is_query: bool) -> Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    if is_query {
+    if is_query && !is_ignored(SIGINT) {
         flag::register_conditional_default(SIGINT, Arc::clone(&interrupted))?;
         flag::register(SIGINT, Arc::clone(&interrupted))?;
     }

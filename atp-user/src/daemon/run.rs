@@ -14,7 +14,7 @@ use super::{
     ticks::Ticks,
     users::Users,
 };
-use crate::{logging, metrics};
+use crate::{logging, metrics, signals::is_ignored};
 use anyhow::{Context, Result};
 use atp_common::{
     laws::{RateLaw, Rules, advice, yielding},
@@ -361,15 +361,6 @@ async fn read(reload: &mut Option<Reload>) -> Policy {
         Some(reload) => reload.finished().await,
         None => std::future::pending().await,
     }
-}
-
-/// Whether a signal is ignored, as under `nohup`.
-fn is_ignored(signal: libc::c_int) -> bool {
-    // SAFETY: all zero is a valid action. The call below only writes to it.
-    let mut present: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
-    let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut present) };
-    result == 0 && present.sa_sigaction == libc::SIG_IGN
 }
 
 /// Rmax: from the options, or the speed of the slowest interface.

@@ -173,14 +173,14 @@ static void planned(void) {
     accepted.error_relative = 0.05;
     atp_query query = open_query("avg(value)", &accepted);
     atp_job_options options = loopback_options();
-    options.msr = 0.99;
+    options.msr = 0.5;
     options.messages = MESSAGES;
     options.order = ATP_ORDER_SHUFFLED;
     options.buffer_bytes = 4096;
     atp_job job;
     CHECK(atp_job_connect(address, &options, &job) == ATP_OK);
     uint32_t sent = 0;
-    int lowered = 0, asked_to_end = 0, ended = 0, has_begun_finish = 0;
+    int raised = 0, asked_to_end = 0, ended = 0, has_begun_finish = 0;
     while (!ended) {
         if (!has_begun_finish && (send_some(job, &sent) || sent == MESSAGES)) {
             CHECK(atp_job_begin_finish(job) == ATP_OK);
@@ -214,9 +214,9 @@ static void planned(void) {
         ATP_INIT(&action);
         atp_status status;
         while ((status = atp_query_next_action(query, &action)) == ATP_OK) {
-            if (action.kind == ATP_ACTION_LOWER) {
-                CHECK(action.stratum == 0 && action.msr < 0.99);
-                lowered++;
+            if (action.kind == ATP_ACTION_RAISE) {
+                CHECK(action.stratum == 0 && action.msr == 0.95);
+                raised++;
                 CHECK(atp_receiver_request_msr(receiver, event.run, 0, action.msr) == ATP_OK);
             } else if (action.kind == ATP_ACTION_END) {
                 asked_to_end++;
@@ -226,7 +226,7 @@ static void planned(void) {
         CHECK(status == ATP_AGAIN);
         CHECK(atp_event_free(&event) == ATP_OK);
     }
-    CHECK(lowered > 0 && asked_to_end == 1);
+    CHECK(raised == 1 && asked_to_end == 1);
     atp_plan_report plan;
     ATP_INIT(&plan);
     CHECK(atp_query_plan_report(query, &plan) == ATP_OK);

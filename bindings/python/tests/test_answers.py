@@ -23,6 +23,7 @@ from atp.answers import (
     Quantiles,
     Query,
     QueryError,
+    Raise,
     Sample,
     Table,
     Top,
@@ -265,7 +266,7 @@ def test_a_table_of_bad_csv_is_refused() -> None:
 def test_a_planner_ends_a_job_when_the_error_is_met() -> None:
     def send(peer: tuple[str, int]) -> atp.Report | None:
         with connect(
-            peer, messages=20_000, msr=0.999, order="shuffled", rate_max_bytes_per_s=3_000_000
+            peer, messages=20_000, msr=0.5, order="shuffled", rate_max_bytes_per_s=3_000_000
         ) as job:
             try:
                 job.send_many([f"{n * 7 % 100:400}".encode() for n in range(20_000)])
@@ -293,7 +294,7 @@ def test_a_planner_ends_a_job_when_the_error_is_met() -> None:
                 actions += planner.look(lambda level: [sample.mean(level)])
             for action in actions:
                 match action:
-                    case Lower(msr=msr):
+                    case Lower(msr=msr) | Raise(msr=msr):
                         receiver.request_msr(event.run, 0, msr)
                     case End():
                         receiver.request_end(event.run)
@@ -302,7 +303,7 @@ def test_a_planner_ends_a_job_when_the_error_is_met() -> None:
                 break
         report = sending.result()
     assert report is not None and report.requests > 0 and report.groups[0].delivered < 10_000
-    assert asked[0] == Lower(stratum=0, msr=0.95)
+    assert asked[0] == Raise(stratum=0, msr=0.95)
     met = planner.report
     assert met is not None and met.is_met and met.because is None and met.reached <= 0.05
     assert met.estimates[0].contains(49.5) and met.estimates[0].confidence == 0.95
@@ -355,13 +356,13 @@ def test_a_planner_is_used_while_it_looks() -> None:
     def ask(level: float) -> list[Estimate]:
         assert planner.report is None and not planner.is_look_due(1_000_000)
         assert planner.look(ask) == []  # One look at a time, or each would cost confidence.
-        received.append(planner.source_started(len(received) + 1, 1.0))
+        received.append(planner.source_started(len(received) + 1, 0.5))
         planner.source_ended(0)
         return [sample.mean(level)]
 
     received: list[atp.answers.Action | None] = []
     planner.look(ask)
-    assert received == [Lower(stratum=1, msr=0.9), Lower(stratum=2, msr=0.9)]
+    assert received == [Raise(stratum=1, msr=0.9), Raise(stratum=2, msr=0.9)]
     # The look has kept what was told meanwhile.
     again = Planner(absolute=1e-9)
     again.source_started(0, 0.5)

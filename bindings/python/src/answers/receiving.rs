@@ -56,6 +56,9 @@ impl State {
             match self.reception.next(left, ends_by_plan)? {
                 Next::Event(event) => {
                     self.session.on_event(&event, self.reception.receiver())?;
+                    if self.session.has_refused_all() {
+                        return Ok(true);
+                    }
                 }
                 Next::Ended => return Ok(true),
                 Next::Silent => {
