@@ -237,6 +237,11 @@ class Batches:
         """The names of the columns."""
     def __len__(self) -> int: ...
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+    def to_bytes(self) -> bytes:
+        """The batches as a stream of Arrow's IPC format. ``pickle`` and ``copy`` use it."""
+    @staticmethod
+    def from_bytes(data: MessageData) -> Batches:
+        """The batches of ``to_bytes``, or of any such stream."""
 
 @final
 class Receiving:
