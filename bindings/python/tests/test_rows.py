@@ -34,3 +34,38 @@ def test_rows_pickle() -> None:
         pandas.testing.assert_frame_equal(back, data, check_dtype=False)
     with pytest.raises(ValueError, match="the bytes of rows: "):
         type(rows.batches).from_bytes(b"rows")
+
+
+LEVELS = pandas.MultiIndex.from_product([["a", "b"], [1, 2]], names=["x", "y"])
+DAYS = pandas.date_range("2024-01-01", periods=4)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("names", [LEVELS, DAYS, pandas.RangeIndex(4)], ids=["levels", "days", "int"])
+def test_names_of_columns_need_not_be_texts(names: Any) -> None:
+    data = pandas.DataFrame([range(4), range(4, 8)], columns=names, index=["p", "q"])
+    back = both(send(data), as_="frame").to_pandas()
+    assert list(back["atp_weight"]) == [1.0, 1.0] and list(back["atp_stratum"]) == [0, 0]
+    back = back[data.columns].sort_index()
+    pandas.testing.assert_frame_equal(back, data, check_column_type=False, check_freq=False)
+    answers = both(send(data), query=f'max("{answers_name(names[3])}")')
+    assert answers.rows[0][1].value == 7.0
+
+
+def answers_name(name: Any) -> str:
+    """The text that pyarrow makes of a name."""
+    return str(tuple(map(str, name)) if isinstance(name, tuple) else name)
+
+
+def test_names_that_pyarrow_does_not_restore_stay_texts() -> None:
+    data = pandas.DataFrame({"a": [1, 2], "b": [3, 4]}, index=["p", "q"])
+    sent = data.set_axis(pandas.CategoricalIndex(["a", "b"]), axis="columns")
+    back = both(send(sent), as_="frame").to_pandas()[["a", "b"]].sort_index()
+    pandas.testing.assert_frame_equal(back, data)
+
+
+def test_a_count_of_rows_that_were_sent_is_no_index() -> None:
+    """Shuffled rows would have the labels of others."""
+    data = pandas.DataFrame({"v": range(50)}, index=pandas.RangeIndex(50, 100, name="row"))
+    back = both(send(data), as_="frame").to_pandas()
+    assert list(back.index) == list(range(50)) and back.index.name is None
