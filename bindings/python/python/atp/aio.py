@@ -35,6 +35,9 @@ from atp.answers import Table
 
 T = TypeVar("T")
 
+INTERRUPTED_S = 0.25
+"""How long a cancelled ``async with`` block waits for the receiver to learn of the end."""
+
 receive = receive_async
 """``atp.receive`` for asyncio. Cancelling the task ends the receiver."""
 
@@ -116,9 +119,12 @@ class Job:
         if exception is None:
             await self.finish()
             return
+        # A cancelled task, or Ctrl-C: the job goes on telling the receiver until it is dropped.
+        wait_s = None if issubclass(exception, Exception) else INTERRUPTED_S
         try:
-            await self.cancel()
-        except Error:
+            async with asyncio.timeout(wait_s):
+                await self.cancel()
+        except (Error, TimeoutError):
             pass  # The exception that ended the block says more.
 
     @property
