@@ -267,7 +267,7 @@ def test_a_block_that_raises_cancels_its_job() -> None:
 
 
 def test_a_cancelled_block_does_not_wait_for_its_peer() -> None:
-    """Nobody confirms the end. With the peer's timeout it would take a minute."""
+    """The end is never confirmed. With the peer's timeout the block would take a minute."""
 
     async def main() -> None:
         options: atp.JobOptions = {"control_socket": None, "peer_timeout": 60.0}

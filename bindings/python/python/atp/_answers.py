@@ -55,9 +55,9 @@ class Answers:
 
     rows: tuple[tuple[Any, ...], ...]
     """A row for each key: the key, and an ``Estimate`` for each function of the query, or ``None``
-    where the key has no answer. The rows are in the order of the keys, by ``key_types``; the largest
-    first for ``top``. The key is a text, or a tuple of texts if ``by`` names several columns.
-    Without ``by``, the only row has ``None`` for a key."""
+    where the key has no answer. The rows are in the order of the keys, by ``key_types``, and those
+    of ``top`` with the largest first. The key is a text, or a tuple of texts if ``by`` names
+    several columns. Without ``by``, the only row has ``None`` for a key."""
     functions: tuple[str, ...]
     """The functions of the query, such as ``avg(delay)``: the columns of the rows after the key."""
     separates: bool | None
