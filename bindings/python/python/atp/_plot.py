@@ -6,7 +6,8 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from atp._keys import key_names, key_of
-from atp._show import VERDICTS, from_messages, module, notes, printable
+from atp._printable import printable
+from atp._show import VERDICTS, from_messages, module, notes
 
 if TYPE_CHECKING:
     from atp._answers import Answers

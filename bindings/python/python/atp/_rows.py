@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from atp import _show
+from atp._printable import printable
 
 STRATA = ("atp_stratum", "atp_weight")
 """The columns behind those of the table."""
@@ -98,10 +99,10 @@ class Rows:
         sent = [sender.messages_sent for sender in self.senders]
         of = "" if None in sent else f" of {sum(one or 0 for one in sent)}"
         lines = [
-            f"{len(self)} rows of {', '.join(map(_show.printable, self.columns))}",
+            f"{len(self)} rows of {', '.join(map(printable, self.columns))}",
             f"from {arrived}{of} messages of {len(self.senders)} senders",
         ]
-        lines += [f"warning: {_show.printable(warning, 600)}" for warning in self.warnings]
+        lines += [f"warning: {printable(warning, 600)}" for warning in self.warnings]
         return "\n".join(lines)
 
 

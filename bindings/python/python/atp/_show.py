@@ -7,6 +7,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from atp._keys import key_names, key_of
+from atp._printable import printable
+from atp._warnings import warnings
 
 if TYPE_CHECKING:
     from atp._answers import Answers
@@ -26,24 +28,17 @@ def module(name: str, call: str) -> Any:
         raise ImportError(f"{call} needs {package}: install it with pip") from None
 
 
-def printable(text: str, limit: int = 40) -> str:
-    """A text of another host, without characters that move the cursor."""
-    shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
-
-
 def notes(answers: Answers) -> list[str]:
-    """Sentences below the answers: the verdict, and each warning once."""
+    """Sentences below the answers: the verdict and the warnings."""
     said = [VERDICTS[answers.verdict]] if answers.verdict in VERDICTS else []
     if answers.report is not None:
         said = [f"{answers.report}"]
     if answers.missing:
         said.append(f"{answers.missing} rows lack a number of the query.")
-    of_rows = (one for row in answers.rows for of in row[1:] if of is not None for one in of.warnings)
-    warnings = list(dict.fromkeys([*answers.warnings, *of_rows]))
-    said += [f"warning: {printable(warning, 600)}" for warning in warnings[:WARNINGS_MAX]]
-    if len(warnings) > WARNINGS_MAX:
-        said.append(f"{len(warnings) - WARNINGS_MAX} more warnings")
+    found = warnings(answers)
+    said += [f"warning: {printable(warning, 600)}" for warning in found[:WARNINGS_MAX]]
+    if len(found) > WARNINGS_MAX:
+        said.append(f"{len(found) - WARNINGS_MAX} more warnings: to_pandas() has them all")
     return said
 
 
