@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from atp.answers import Answering, Answers, Delivery
 
-matplotlib: Any = importlib.import_module("matplotlib")  # It has no types.
+# They have no types.
+matplotlib: Any = importlib.import_module("matplotlib")
 matplotlib.use("agg")
+pyplot: Any = importlib.import_module("matplotlib.pyplot")
 
 
 def answered(query: str, messages: dict[str, int]) -> Answers:
@@ -71,3 +76,43 @@ def test_numbers_of_joined_warnings_are_ranges() -> None:
     texts = [f"stratum 3 has {n} rows, up to {p} % of 2^53" for n, p in ((7, 10.5), (-20, 9.0))]
     assert _joined(texts) == "stratum 3 has -20 to 7 rows, up to 10.5 % of 2^53"
     assert _joined(texts[:1]) == texts[0] and re.search("up to 10.5", texts[0])
+
+
+FUNCTIONS = ["avg", "sum", "max", "min", "stddev", "variance", "median", "count"]
+
+
+def texts(figure: Any) -> list[str]:
+    return [text.get_text() for text in figure.findobj(matplotlib.text.Text)]
+
+
+@pytest.mark.parametrize("functions", [1, 4, 8])
+@pytest.mark.parametrize("keys", [1, 50])
+def test_labels_of_a_plot_do_not_overlap(functions: int, keys: int) -> None:
+    names = {f"a key that only its end tells from others, {key:02}": 2 for key in range(keys)}
+    asked = ", ".join(f"{name}(v)" for name in FUNCTIONS[:functions])
+    answers = answered(f"SELECT {asked} GROUP BY k", names)
+    figure = answers.plot()
+    figure.canvas.draw()
+    assert all(inches < 32 for inches in figure.get_size_inches())
+    panels = figure.axes
+    assert [panel.get_xlabel() for panel in panels] == list(answers.functions)
+    shown = len(panels[0].get_yticks())
+    statement = f"the first {shown} of {keys} keys: to_pandas() has them all"
+    assert any(statement in text for text in texts(figure)) == (shown < keys)
+    for panel in panels:
+        for labels in (panel.get_xticklabels(), panel.get_yticklabels()):
+            boxes = [label.get_window_extent() for label in labels if label.get_visible()]
+            both = itertools.combinations([box for box in boxes if box.width > 0], 2)
+            assert not [pair for pair in both if pair[0].overlaps(pair[1])], labels
+    labels = [label.get_text() for label in panels[0].get_yticklabels()]
+    assert len(set(labels)) == shown == len(labels)
+    pyplot.close(figure)
+
+
+def test_a_panel_of_the_caller_gets_the_keys_that_fit() -> None:
+    answers = answered("avg(v) by k", {f"k{key}": 2 for key in range(30)})
+    figure, ax = pyplot.subplots(figsize=(4, 3))
+    assert answers.plot(ax) is figure
+    shown = len(ax.get_yticks())
+    assert 5 < shown < 15 and ax.get_ylabel() == f"k ({shown} of 30)"
+    pyplot.close(figure)

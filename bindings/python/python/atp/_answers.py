@@ -125,9 +125,10 @@ class Answers:
         return _columns.to_arrow(self)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draws the answers with their intervals by matplotlib: a panel for each function, and a
-        point for each of the first 40 keys. An arrow is a bound. ``ax`` takes one function. Returns
-        matplotlib's figure."""
+        """Draws the answers with their intervals by matplotlib: a panel for each function, three in
+        a row, with a point for each of the first 40 keys. With many functions, and in ``ax``, these
+        are as many as fit. An arrow is a bound. ``ax`` takes one function. Returns matplotlib's
+        figure."""
         return _plot.plot(self, ax)
 
 
