@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import os
 import pickle
 import select
@@ -145,6 +146,8 @@ def test_several_senders() -> None:
 
 
 def test_asyncio_has_the_same_calls() -> None:
+    assert inspect.signature(atp.aio.receive) == inspect.signature(atp.receive)
+
     async def main() -> None:
         peer = address()
         task = asyncio.create_task(
