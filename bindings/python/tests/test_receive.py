@@ -60,6 +60,10 @@ def test_a_part_of_a_frame_has_intervals() -> None:
     assert key is None and answers.report is not None and answers.report.is_met
     # Without the error's plan 3,000 arrive at least, which takes six seconds.
     assert estimate.messages < 3_000 and estimate.reach <= 0.2 * estimate.value
+    # A bound has no error: the mean decides.
+    answers = both(send(data, **options), query="SELECT max(delay), avg(delay)", emax=0.2)
+    assert answers.verdict == "fine" and answers.rows[0][1].bound == "at least", answers
+    assert answers.rows[0][2].messages < 3_000
     answers = both(send(data, rows=1_000), query=query)
     [(_, mean, count, highest)] = answers.rows
     assert (mean.value, count.value, highest.value) == (6.0, 42_000.0, 9.0)
@@ -190,7 +194,7 @@ def test_mistakes_are_one_sentence() -> None:
     refused(TypeError, "rows_bytes_max is an option of as_", query="avg(x)", rows_bytes_max=1)
     refused(TypeError, "end_in_doubt is an option of emax", query="avg(x)", end_in_doubt=True)
     refused(atp.answers.QueryError, "names no function", query="x")
-    refused(atp.answers.QueryError, "has no interval", query="max(x)", emax=0.1)
+    refused(atp.answers.QueryError, "max.x. is a bound .* no error", query="max(x)", emax=0.1)
     refused(ValueError, "emax must be a share below 1", query="avg(x)", emax=5)
     refused(ValueError, "senders must be 1 at least", query="avg(x)", senders=0)
     refused(ValueError, "timeout must be more than 0", query="avg(x)", timeout=0)

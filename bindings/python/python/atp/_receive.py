@@ -79,7 +79,8 @@ def receive(
 
     Ends when ``senders`` senders have reached their MSRs, as ``atp-user recv`` does. With ``emax``,
     the accepted relative error of each answer, it asks the senders for as much as that needs, or
-    for the end; ``end_in_doubt`` ends them also while a warning puts the answer in doubt. After
+    for the end. ``min``, ``max`` and ``count(distinct)`` are bounds and have no error. With
+    ``end_in_doubt`` the senders end also while a warning puts the answer in doubt. After
     ``timeout`` seconds without a packet it gives what has arrived, with a warning, or raises
     ``TimedOutError`` if that has no answer. An interrupt (Ctrl-C) gives the answer so far; a second
     one raises. ``progress`` shows a bar on which the interval shrinks; by default in terminals and

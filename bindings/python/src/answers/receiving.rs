@@ -124,6 +124,7 @@ fn failed(py: Python<'_>, error: SessionError) -> PyErr {
     match error {
         SessionError::Transport(error) => errors::raise(py, error),
         SessionError::Answer(error) => raise(py, error),
+        SessionError::Query(error) => raise(py, error),
         SessionError::CutShort(why) => timed_out(py, &why, Vec::new()),
         error => raise(py, QueryError::Message { reason: error.to_string() }),
     }
