@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import importlib
 import pickle
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+import atp
+from atp.answers import Table
+from ends import LIMIT_S, Call, bind
 from tables import both, send
 
 # They have no types.
@@ -69,3 +75,61 @@ def test_a_count_of_rows_that_were_sent_is_no_index() -> None:
     data = pandas.DataFrame({"v": range(50)}, index=pandas.RangeIndex(50, 100, name="row"))
     back = both(send(data), as_="frame").to_pandas()
     assert list(back.index) == list(range(50)) and back.index.name is None
+
+
+def test_ordered_batches_are_sent_as_they_come() -> None:
+    """The second batch is made once the first has arrived."""
+    arrived = threading.Event()
+
+    def batches() -> Iterator[Any]:
+        yield pandas.DataFrame({"v": []}, dtype="int64")
+        yield pandas.DataFrame({"v": [0, 1]})
+        assert arrived.wait(LIMIT_S)
+        # The index of pandas counts on.
+        yield pandas.DataFrame({"v": [2, 3, 4]}, index=[2, 3, 4]).set_index(pandas.RangeIndex(2, 5))
+
+    with bind() as receiver:
+        sending = Call(lambda: send(batches(), ordered=True)(receiver.address))
+        messages = []
+        while True:
+            match receiver.recv(LIMIT_S):
+                case atp.Message(group=Table.HEADER_GROUP, message=1) as message:
+                    assert bytes(message) == b"records 5\nmessages 2\n"
+                case atp.Message(group=Table.ROWS_GROUP) as message:
+                    arrived.set()
+                    messages.append(message)
+                case atp.Finished():
+                    break
+                case None:
+                    raise TimeoutError("no second batch")
+        assert sending.result().groups[0].delivered == len(messages) == 2
+
+
+def test_ordered_batches_are_answered() -> None:
+    def batches() -> Iterator[Any]:
+        return (pa.table({"k": ["a", "b"], "v": [at, 10 * at]}) for at in range(20))
+
+    answers = both(send(batches(), ordered=True), query="SELECT count(*), sum(v) GROUP BY k")
+    assert [(key, count.value, total.value) for key, count, total in answers.rows] == [
+        ("a", 20.0, 190.0),
+        ("b", 20.0, 1900.0),
+    ]
+    assert answers.verdict == "fine"
+
+    async def main(peer: Any) -> None:
+        await atp.aio.send_dataframe(batches(), peer, ordered=True, control_socket=None)
+
+    rows = both(lambda peer: asyncio.run(main(peer)), as_="frame").to_arrow()
+    assert rows["v"].to_pylist() == [value for at in range(20) for value in (at, 10 * at)]
+
+
+def test_ordered_batches_of_two_tables_are_refused() -> None:
+    def refused(match: str, *batches: Any) -> None:
+        with bind() as receiver, pytest.raises(ValueError, match=match):
+            send(iter(batches), ordered=True)(receiver.address)
+
+    one, other = pa.table({"v": [1]}), pa.table({"v": ["a"]})
+    refused("a batch has other columns than the first one: .*v", one, other)
+    categories = [pa.table({"k": pa.array([k]).dictionary_encode()}) for k in "ab"]
+    refused("other dictionaries", *categories)
+    refused("the iterator has no row", one.slice(0, 0))

@@ -10,7 +10,7 @@ which ones the job has taken.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -337,6 +337,13 @@ async def send_dataframe(
     **options: Unpack[JobOptions],
 ) -> Report:
     """As ``atp.send_dataframe``. Another thread divides the frame."""
+    if ordered and isinstance(data, Iterator):
+        stream = await asyncio.to_thread(_tables.stream, data, rows, options)
+        async with Job(peer, **options) as job:
+            parts = stream.parts()
+            while (part := await asyncio.to_thread(next, parts, None)) is not None:
+                await job.send_many(*part)
+            return await job.finish()
     table = await asyncio.to_thread(_tables.divided, data, rows, ordered, options)
     _tables.set_groups(table, options)
     async with Job(peer, **options) as job:
