@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import itertools
+import secrets
 import socket
 from typing import Any
 
@@ -12,14 +14,22 @@ from ends import LIMIT_S, Call
 pandas: Any = importlib.import_module("pandas")  # It has no types.
 
 ROWS = 6_000
+# Another run beside this one begins elsewhere.
+PORTS = itertools.count(secrets.randbelow(20_000))
 
 
 def address() -> tuple[str, int]:
-    """A port that is free now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        host, port = free.getsockname()
-        return str(host), int(port)
+    """A port that is free now. No socket gets it by chance: those that don't ask for a port have
+    larger ones."""
+    for port in PORTS:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+            try:
+                free.bind(("127.0.0.1", 10_000 + port % 20_000))
+            except OSError:
+                continue
+            host, number = free.getsockname()
+            return str(host), int(number)
+    raise AssertionError("the ports have no end")
 
 
 def frame(rows: int = ROWS) -> Any:
