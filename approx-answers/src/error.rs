@@ -197,6 +197,15 @@ pub enum QueryError {
         /// The most of them.
         most: usize,
     },
+    /// An error is accepted of functions that are bounds for all rows.
+    #[error(
+        "{function} is a bound for all rows and has no error to accept: leave out the accepted error, \
+         or add a function with an interval, such as avg"
+    )]
+    NoInterval {
+        /// The first function.
+        function: String,
+    },
     /// A quote isn't closed.
     #[error("a double quote of the query has no end: close it, and write a quote in a name twice")]
     Quote,

@@ -6,6 +6,7 @@ use crate::{
     readers::{Readers, differs},
 };
 use approx_answers::{Answering, Query, QueryError};
+use arrow_schema::DataType;
 
 /// The answer of a query, from the messages of a table. Its header says how they are written.
 ///
@@ -57,6 +58,13 @@ impl TableAnswering {
         let batch = readers.read(stratum, message).map_err(unreadable)?;
         let rows = BatchRows::new(&batch, self.answering.positions()).map_err(unreadable)?;
         self.answering.push_rows(stratum, rows.iter())
+    }
+
+    /// The type of the values of a column. `None` if senders disagree, and for CSV: every column is
+    /// text there.
+    pub fn value_type(&self, column: &str) -> Option<&DataType> {
+        let readers = self.readers.as_ref()?;
+        readers.value_type(readers.schema().index_of(column).ok()?)
     }
 
     /// The answers, and what is known of the senders.

@@ -3,7 +3,7 @@
 use crate::{FrameError, FrameReader};
 use approx_answers::QueryError;
 use arrow_array::RecordBatch;
-use arrow_schema::{Field, SchemaRef};
+use arrow_schema::{DataType, Field, SchemaRef};
 use std::collections::HashMap;
 
 /// The most bytes of headers that differ from the first one.
@@ -62,9 +62,24 @@ impl Readers {
         Ok(())
     }
 
+    /// The type of a column's values, if all headers agree.
+    pub fn value_type(&self, column: usize) -> Option<&DataType> {
+        let first = value_type(&self.first, column)?;
+        let agree = self.others.values().all(|other| value_type(other, column) == Some(first));
+        agree.then_some(first)
+    }
+
     pub fn read(&self, stratum: u32, message: &[u8]) -> Result<RecordBatch, FrameError> {
         self.others.get(&stratum).unwrap_or(&self.first).read(message)
     }
+}
+
+/// The type of a column's values, which a dictionary may hold.
+fn value_type(reader: &FrameReader, column: usize) -> Option<&DataType> {
+    Some(match reader.schema().fields().get(column)?.data_type() {
+        DataType::Dictionary(_, values) => values,
+        plain => plain,
+    })
 }
 
 /// A header that belongs to another table.

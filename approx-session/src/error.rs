@@ -1,6 +1,6 @@
 //! Why a session has no answer.
 
-use approx_answers::AnswerError;
+use approx_answers::{AnswerError, QueryError};
 
 /// Why a session can't go on, or has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -12,12 +12,9 @@ pub enum SessionError {
     /// The records have no answer.
     #[error(transparent)]
     Answer(#[from] AnswerError),
-    /// An error was accepted of a function that is a bound.
-    #[error("{function} has no interval, whose error could be accepted: leave out one of both")]
-    NoInterval {
-        /// The function.
-        function: String,
-    },
+    /// The query has no answer as it was asked for.
+    #[error(transparent)]
+    Query(#[from] QueryError),
     /// Nothing had arrived that an answer can be made of when the session was cut short.
     #[error("{0}")]
     CutShort(String),

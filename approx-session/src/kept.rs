@@ -1,7 +1,9 @@
 //! The part of a table that a session keeps.
 
-use approx_answers::{AnswerError, Delivery, Query, QueryError, Sample, Totals};
+use crate::Session;
+use approx_answers::{AnswerError, Delivery, Function, Query, QueryError, Sample, Totals};
 use approx_frames::{TableAnswering, TableRows};
+use arrow_schema::DataType;
 
 /// The result that a session gives.
 #[derive(Clone, Debug)]
@@ -81,5 +83,18 @@ impl Kept {
             Self::Answers(table) => table.answering_mut().set_delivery(stratum, delivery),
             Self::Rows { sample, .. } => sample.set_delivery(stratum, delivery),
         }
+    }
+}
+
+impl Session {
+    /// The types of the columns of the keys. `None` where senders disagree, and for CSV.
+    pub fn key_types(&self) -> Vec<Option<DataType>> {
+        let Some((_, Kept::Answers(table))) = &self.table else { return Vec::new() };
+        let Query { functions, by, .. } = table.answering().query();
+        let of_top = functions.iter().filter_map(|function| match function {
+            Function::Top { column, .. } => Some(column),
+            _ => None,
+        });
+        by.iter().chain(of_top).map(|column| table.value_type(column).cloned()).collect()
     }
 }

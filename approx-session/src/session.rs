@@ -62,17 +62,15 @@ impl Session {
     /// A session that answers a query of the tables of a number of senders.
     ///
     /// # Errors
-    /// A function of the query is a bound, without an interval that an error could be accepted of.
+    /// All functions of the query are bounds, without an interval that an error could be accepted
+    /// of.
     pub fn of_query(
         query: Query,
         senders: u32,
         confidence: Confidence,
         accepted: Option<Accepted>,
     ) -> Result<Self, SessionError> {
-        let mut functions = query.functions.iter();
-        if let (Some(bound), Some(_)) = (functions.find(|one| one.is_bound()), accepted) {
-            return Err(SessionError::NoInterval { function: bound.to_string() });
-        }
+        accepted.map_or(Ok(()), |_| query.check_accepts_error())?;
         let plan = |Accepted { error, ends_in_doubt }| {
             let planner = Planner::new(error, confidence);
             planner.with_sources(senders as usize).end_in_doubt(ends_in_doubt)

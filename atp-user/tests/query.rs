@@ -64,13 +64,13 @@ fn recv__answers_sql() {
     assert!(text.contains("  a, x  avg(v)           4.0000   4.0000 to 4.0000 (95 %)"), "{text}");
 }
 
-/// Words and not an interval: no error of it can be accepted.
+/// A bound has no interval, of which an error could be accepted.
 #[test]
 fn recv__refuses_an_accepted_error_of_a_bound() {
     let output = atp("recv --query max(v) --csv --emax 0.1").output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success(), "{said}");
-    assert!(said.contains("max(v) has no interval"), "{said}");
+    assert!(said.contains("max(v) is a bound for all rows and has no error to accept"), "{said}");
 }
 
 /// No message says that a sender has died, and its next run has another port and job: its records

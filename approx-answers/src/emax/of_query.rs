@@ -1,12 +1,12 @@
 //! The plan of a query.
 
 use super::{Action, Planner};
-use crate::{AnswerError, Answering, Answers, Confidence, Estimate, Warning};
+use crate::{AnswerError, Answering, Answers, Confidence, Estimate, Row, Warning};
 
 impl Planner {
     /// Looks at a query, if a look is due: at each of its rows. A query ends once each function
-    /// of each key that has arrived meets the error. For the answer over all keys alone, leave out
-    /// `by`.
+    /// of each key that has arrived meets the error. Bounds have none, and the others decide. For
+    /// the answer over all keys alone, leave out `by`.
     ///
     /// # Errors
     /// As [`Planner::look`].
@@ -16,7 +16,11 @@ impl Planner {
         }
         self.look(|confidence| {
             let Answers { rows, warnings, .. } = answering.answers(confidence)?;
-            let mut rows: Vec<Estimate> = rows.into_iter().map(|row| row.estimate).collect();
+            let query = answering.query();
+            let is_of_bounds = query.check_accepts_error().is_err();
+            let has_part = |row: &Row| is_of_bounds || !query.functions[row.function].is_bound();
+            let rows = rows.into_iter().filter(has_part);
+            let mut rows: Vec<Estimate> = rows.map(|row| row.estimate).collect();
             // The report has the warnings of its rows: doubts about all rows go to the first.
             let doubts = warnings.into_iter().filter(Warning::is_doubt);
             rows.first_mut().into_iter().for_each(|row| row.warnings.extend(doubts.clone()));
@@ -97,6 +101,19 @@ mod tests {
         let overall = planner.overall(&answering).unwrap().expect("an answer over all keys");
         let plain = answering.overall(Confidence::P95).unwrap().expect("the same");
         assert!(overall.confidence == Confidence::P95 && overall.half_width() > plain.half_width());
+    }
+
+    #[test]
+    fn look_at__bounds_have_no_part() {
+        let (_, answering) = run("avg(v)", |_| "a");
+        let messages = answering.messages();
+        let (planner, answering) = run("SELECT max(v), avg(v), count(distinct v)", |_| "a");
+        let report = planner.report().expect("the error was met");
+        assert!(report.is_met() && answering.messages() == messages);
+        assert_eq!(planner.answers(&answering).unwrap().rows.len(), 3);
+        // Alone, they meet the error once all messages arrived.
+        let (planner, answering) = run("max(v)", |_| "a");
+        assert!(planner.report().is_none() && answering.messages() == 10_000);
     }
 
     #[test]

@@ -181,6 +181,19 @@ impl fmt::Display for Function {
 }
 
 impl Query {
+    /// Whether an error can be accepted: of the functions that have an interval.
+    ///
+    /// # Errors
+    /// All functions are bounds.
+    pub fn check_accepts_error(&self) -> Result<(), QueryError> {
+        match &self.functions[..] {
+            [first, others @ ..] if first.is_bound() && others.iter().all(Function::is_bound) => {
+                Err(QueryError::NoInterval { function: first.to_string() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether there is no answer without the number of messages that a stratum with these totals
     /// sent: of sums, rankings and counts, but for the number of all rows that the totals state.
     /// Others then weight strata by what arrived.

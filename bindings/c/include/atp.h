@@ -1245,8 +1245,9 @@ typedef struct atp_query_options {
   double confidence;
   /**
    * The accepted error, as a share of the answer, such as 0.05: the distance to the farther end
-   * of its interval. With `by` each key has to meet it. The query then plans requests to the
-   * senders: see atp_query_next_action. Default: no plan.
+   * of its interval. With `by` each key has to meet it, and so has each function but min, max
+   * and count(distinct), which have no interval. The query then plans requests to the senders:
+   * see atp_query_next_action. Default: no plan.
    */
   double error_relative;
   /**
@@ -1844,7 +1845,8 @@ enum atp_status atp_receiver_options_init(struct atp_receiver_options *options, 
  * count(distinct) and top; all but top take `by`. In SQL, such as
  * "SELECT avg(x), count(*) WHERE y > 3 GROUP BY a, b", a query has several functions and a
  * condition.
- * ATP_ERROR_QUERY if the text is no query, or the table lacks one of its columns.
+ * ATP_ERROR_QUERY if the text is no query, the table lacks one of its columns, or an error is
+ * accepted of a query without an interval.
  *
  * # Safety
  * `header` is null or has `header_len` readable bytes; other pointers are null or as they say.

@@ -45,8 +45,9 @@ pub struct atp_query_options {
     /// The share of intervals that contain the true answer, above 0 and below 1. Default 0.95.
     pub confidence: f64,
     /// The accepted error, as a share of the answer, such as 0.05: the distance to the farther end
-    /// of its interval. With `by` each key has to meet it. The query then plans requests to the
-    /// senders: see atp_query_next_action. Default: no plan.
+    /// of its interval. With `by` each key has to meet it, and so has each function but min, max
+    /// and count(distinct), which have no interval. The query then plans requests to the senders:
+    /// see atp_query_next_action. Default: no plan.
     pub error_relative: f64,
     /// The accepted error in the unit of the answer. Only one of the two may be set.
     pub error_absolute: f64,
@@ -208,7 +209,8 @@ fn with<T>(query: atp_query, work: impl FnOnce(&mut Asked) -> Outcome<T>) -> Out
 /// count(distinct) and top; all but top take `by`. In SQL, such as
 /// "SELECT avg(x), count(*) WHERE y > 3 GROUP BY a, b", a query has several functions and a
 /// condition.
-/// ATP_ERROR_QUERY if the text is no query, or the table lacks one of its columns.
+/// ATP_ERROR_QUERY if the text is no query, the table lacks one of its columns, or an error is
+/// accepted of a query without an interval.
 ///
 /// # Safety
 /// `header` is null or has `header_len` readable bytes; other pointers are null or as they say.
@@ -240,6 +242,7 @@ pub unsafe extern "C" fn atp_query_open(
         };
         let accepted = accepted(&options)?;
         let parsed = text.parse::<approx_answers::Query>()?;
+        accepted.map_or(Ok(()), |_| parsed.check_accepts_error())?;
         let answering = Answering::of_csv(parsed, header)?;
         let (sources, ends) = (options.sources as usize, options.end_in_doubt != 0);
         let planner = accepted.map(|accepted| {

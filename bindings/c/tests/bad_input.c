@@ -93,7 +93,9 @@ static void queries(void) {
     FAILS(OPEN("count(*)", header, &options), ATP_ERROR_ARGUMENT, "0.95");
     options.confidence = 0, options.error_relative = -1;
     FAILS(OPEN("count(*)", header, &options), ATP_ERROR_ARGUMENT, "above 0");
-    options.error_relative = 0.1, options.error_absolute = 1;
+    options.error_relative = 0.1;
+    FAILS(OPEN("max(value)", header, &options), ATP_ERROR_QUERY, "no error to accept");
+    options.error_absolute = 1;
     FAILS(OPEN("count(*)", header, &options), ATP_ERROR_ARGUMENT, "one of them");
     options.struct_size = 3;
     FAILS(OPEN("count(*)", header, &options), ATP_ERROR_SIZE, "atp_query_options");

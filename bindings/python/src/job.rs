@@ -14,11 +14,21 @@ use crate::{
 };
 use approxlib::{Error, WindowReport};
 use pyo3::{
+    exceptions::PyException,
     prelude::*,
     sync::PyOnceLock,
     types::{PyDict, PyRange, PyType},
 };
-use std::{net::SocketAddr, os::fd::AsRawFd, sync::Arc, time::Instant};
+use std::{
+    net::SocketAddr,
+    os::fd::AsRawFd,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// How long an interrupted `with` block waits for the receiver to learn of the end. The job goes on
+/// telling it until it is dropped.
+const INTERRUPTED: Duration = Duration::from_millis(250);
 
 #[doc = stub!(Job)]
 #[pyclass(frozen, subclass, module = "atp")]
@@ -334,7 +344,11 @@ impl Job {
             return Ok(false);
         }
         let end = if exception.is_none() { End::Finish } else { End::Cancel };
-        match self.end(py, end, None) {
+        // KeyboardInterrupt and its like: a user waits for the end of the program.
+        let is_ordinary =
+            exception.map_or(Ok(true), |kind| kind.is_subclass_of::<PyException>())?;
+        let deadline = (!is_ordinary).then(|| Instant::now() + INTERRUPTED);
+        match self.end(py, end, deadline) {
             // The exception that ended the block says more.
             Err(error) if exception.is_some() && is_own(py, &error)? => Ok(false),
             done => done.map(|_| false),

@@ -266,6 +266,29 @@ def test_a_block_that_raises_cancels_its_job() -> None:
     run(main())
 
 
+def test_a_cancelled_block_does_not_wait_for_its_peer() -> None:
+    """The end is never confirmed. With the peer's timeout the block would take a minute."""
+
+    async def main() -> None:
+        options: atp.JobOptions = {"control_socket": None, "peer_timeout": 60.0}
+        with silent_peer() as peer:
+            entered = asyncio.Event()
+
+            async def block() -> None:
+                async with atp.aio.Job(peer.getsockname(), **options) as job:
+                    await job.send(b"message")
+                    entered.set()
+                    await job.finish()
+
+            sending = asyncio.create_task(block())
+            await entered.wait()
+            sending.cancel()
+            await asyncio.wait({sending}, timeout=LIMIT_S / 2)
+            assert sending.cancelled()
+
+    run(main())
+
+
 def test_what_is_not_open_says_so() -> None:
     async def main() -> None:
         with pytest.raises(ValueError, match="the job isn't open"):

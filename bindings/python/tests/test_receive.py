@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import os
 import pickle
 import select
@@ -21,6 +22,7 @@ import pytest
 import atp
 from atp.answers import Answers, Table, send_csv
 from ends import LIMIT_S, Call
+from tables import ROWS, address, both, frame, send
 
 # They have no types.
 pandas: Any = importlib.import_module("pandas")
@@ -29,37 +31,6 @@ polars: Any = importlib.import_module("polars")
 matplotlib: Any = importlib.import_module("matplotlib")
 
 matplotlib.use("agg")
-
-ROWS = 6_000
-
-
-def address() -> tuple[str, int]:
-    """A port that is free now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        host, port = free.getsockname()
-        return str(host), int(port)
-
-
-def frame(rows: int = ROWS) -> Any:
-    return pandas.DataFrame(
-        {
-            "carrier": [("UA", "AA", "DL")[row % 3] for row in range(rows)],
-            "delay": [float(row % 10) for row in range(rows)],
-        }
-    )
-
-
-def both(send: Any, **wanted: Any) -> Any:
-    """What a receiver returns, and what a sender does meanwhile."""
-    peer = address()
-    receiving = Call(lambda: atp.receive(peer, control_socket=None, timeout=LIMIT_S, **wanted))
-    send(peer)
-    return receiving.result(2 * LIMIT_S)
-
-
-def send(data: Any, **options: Any) -> Any:
-    return lambda peer: atp.send_dataframe(data, peer, control_socket=None, **options)
 
 
 def test_a_frame_is_answered() -> None:
@@ -89,6 +60,10 @@ def test_a_part_of_a_frame_has_intervals() -> None:
     assert key is None and answers.report is not None and answers.report.is_met
     # Without the error's plan 3,000 arrive at least, which takes six seconds.
     assert estimate.messages < 3_000 and estimate.reach <= 0.2 * estimate.value
+    # A bound has no error: the mean decides.
+    answers = both(send(data, **options), query="SELECT max(delay), avg(delay)", emax=0.2)
+    assert answers.verdict == "fine" and answers.rows[0][1].bound == "at least", answers
+    assert answers.rows[0][2].messages < 3_000
     answers = both(send(data, rows=1_000), query=query)
     [(_, mean, count, highest)] = answers.rows
     assert (mean.value, count.value, highest.value) == (6.0, 42_000.0, 9.0)
@@ -175,6 +150,8 @@ def test_several_senders() -> None:
 
 
 def test_asyncio_has_the_same_calls() -> None:
+    assert inspect.signature(atp.aio.receive) == inspect.signature(atp.receive)
+
     async def main() -> None:
         peer = address()
         task = asyncio.create_task(
@@ -217,7 +194,7 @@ def test_mistakes_are_one_sentence() -> None:
     refused(TypeError, "rows_bytes_max is an option of as_", query="avg(x)", rows_bytes_max=1)
     refused(TypeError, "end_in_doubt is an option of emax", query="avg(x)", end_in_doubt=True)
     refused(atp.answers.QueryError, "names no function", query="x")
-    refused(atp.answers.QueryError, "has no interval", query="max(x)", emax=0.1)
+    refused(atp.answers.QueryError, "max.x. is a bound .* no error", query="max(x)", emax=0.1)
     refused(ValueError, "emax must be a share below 1", query="avg(x)", emax=5)
     refused(ValueError, "senders must be 1 at least", query="avg(x)", senders=0)
     refused(ValueError, "timeout must be more than 0", query="avg(x)", timeout=0)

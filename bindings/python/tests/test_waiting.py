@@ -121,6 +121,17 @@ def block():
     with job:
         job.send(b"message")
 interrupted(block)""",
+    # The block cancels the job, whose peer never confirms it.
+    "a_call_in_a_block": """
+def block():
+    with job:
+        job.send(b"message")
+        job.finish()
+interrupted(block)""",
+    "send_dataframe": """
+import pyarrow
+table = pyarrow.table({"v": [1, 2]})
+interrupted(lambda: atp.send_dataframe(table, silent.getsockname(), **options))""",
 }
 
 

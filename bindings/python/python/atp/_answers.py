@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypeAlias
 
-from atp import _show
+from atp import _columns, _plot, _show
+from atp._keys import in_order
 
 if TYPE_CHECKING:
     from atp._types import GroupSummary, GroupTerms, Order
@@ -54,9 +55,9 @@ class Answers:
 
     rows: tuple[tuple[Any, ...], ...]
     """A row for each key: the key, and an ``Estimate`` for each function of the query, or ``None``
-    where the key has no answer. The rows are in the order of the keys; the largest first for
-    ``top``. The key is a text, or a tuple of texts if ``by`` names several columns. Without ``by``,
-    the only row has ``None`` for a key."""
+    where the key has no answer. The rows are in the order of the keys, by ``key_types``, and those
+    of ``top`` with the largest first. The key is a text, or a tuple of texts if ``by`` names
+    several columns. Without ``by``, the only row has ``None`` for a key."""
     functions: tuple[str, ...]
     """The functions of the query, such as ``avg(delay)``: the columns of the rows after the key."""
     separates: bool | None
@@ -82,6 +83,10 @@ class Answers:
     """Whether the accepted error of ``receive`` was met."""
     messages_left_out: int = 0
     """Messages that ``receive`` could not read."""
+    key_types: tuple[str, ...] = ()
+    """The types of the keys in ``to_pandas`` and ``to_arrow``, such as ``int64``: those of the
+    columns, if all senders agree. ``str`` otherwise, and where the answers come from CSV. Empty if
+    ``receive`` didn't make the answers."""
 
     def _ended(
         self,
@@ -89,10 +94,18 @@ class Answers:
         report: Report | None,
         notes: tuple[str, ...],
         left_out: int,
+        types: tuple[str | None, ...],
     ) -> Answers:
-        warnings = self.warnings + notes
+        rows, types = in_order(self.rows, types)
         return replace(
-            self, verdict=verdict, report=report, warnings=warnings, messages_left_out=left_out
+            self,
+            # The ranks of a ``top`` are in the order of their totals.
+            rows=rows if self.separates is None else self.rows,
+            verdict=verdict,
+            report=report,
+            warnings=self.warnings + notes,
+            messages_left_out=left_out,
+            key_types=types,
         )
 
     def __repr__(self) -> str:
@@ -102,20 +115,21 @@ class Answers:
         return _show.html(self)
 
     def to_pandas(self) -> Any:
-        """A data frame of pandas with a row for each key and function: the columns of the key,
-        ``function``, ``value``, ``low``, ``high``, ``bound``, ``messages``, ``messages_sent`` and
-        ``warnings``. An end that nothing bounds is infinite."""
-        return _show.to_pandas(self)
+        """A data frame of pandas with a row for each key and function: the columns of the key, of
+        the types ``key_types``, ``function``, ``value``, ``low``, ``high``, ``bound``,
+        ``messages``, ``messages_sent`` and ``warnings``. An end that nothing bounds is infinite."""
+        return _columns.to_pandas(self)
 
     def to_arrow(self) -> Any:
         """A table of pyarrow with the rows of ``to_pandas``."""
-        return _show.to_arrow(self)
+        return _columns.to_arrow(self)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draws the answers with their intervals by matplotlib: a panel for each function, and a
-        point for each of the first 40 keys. An arrow is a bound. ``ax`` takes one function. Returns
-        matplotlib's figure."""
-        return _show.plot(self, ax)
+        """Draws the answers with their intervals by matplotlib: a panel for each function, three in
+        a row, with a point for each of the first 40 keys. With many functions, and in ``ax``, these
+        are as many as fit. An arrow is a bound. ``ax`` takes one function. Returns matplotlib's
+        figure."""
+        return _plot.plot(self, ax)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ class Job:
     """The sending side of a job: messages to one receiver, of which a share must arrive. It may end
     windows before its own end, each with its own messages.
 
-    Leaving a ``with`` block finishes the job; with an exception it cancels the job. Times are
-    seconds or a ``timedelta``.
+    Leaving a ``with`` block finishes the job; with an exception it cancels the job. After Ctrl-C it
+    waits 0.25 s at most for the receiver to confirm that. Times are seconds or a ``timedelta``.
     """
 
     def __new__(cls, peer: Address, **options: Unpack[JobOptions]) -> Self: ...
@@ -237,6 +237,11 @@ class Batches:
         """The names of the columns."""
     def __len__(self) -> int: ...
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+    def to_bytes(self) -> bytes:
+        """The batches as a stream of Arrow's IPC format. ``pickle`` and ``copy`` use it."""
+    @staticmethod
+    def from_bytes(data: MessageData) -> Batches:
+        """The batches of ``to_bytes``, or of any such stream."""
 
 @final
 class Receiving:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
-from atp import _show
+from atp._printable import printable
 
 if TYPE_CHECKING:
     from atp._native import Receiving
@@ -48,7 +48,7 @@ def _share(arrived: int, sent: int | None) -> float | None:
 
 def _state(line: str | None, arrived: int) -> str:
     if line is not None:
-        return _show.printable(line, LINE_CHARS_MAX)
+        return printable(line, LINE_CHARS_MAX)
     return f"{arrived} messages" if arrived else "waiting for a sender"
 
 

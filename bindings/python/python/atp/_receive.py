@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future, ThreadPoolExecutor
+import contextvars
+import functools
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from atp._native import Receiving
 from atp._progress import progress as _progress
@@ -21,8 +25,14 @@ if TYPE_CHECKING:
 SLICE_S = 0.1
 """An interrupt waits for this time at most, and so does the bar."""
 
+CANCELLED = contextvars.ContextVar("CANCELLED", default=threading.Event())
+"""Is set once the task is cancelled that the call belongs to."""
+
 CONFIDENCE = 0.95
 ROWS_BYTES_MAX = 4 << 30
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @overload
@@ -69,7 +79,8 @@ def receive(
 
     Ends when ``senders`` senders have reached their MSRs, as ``atp-user recv`` does. With ``emax``,
     the accepted relative error of each answer, it asks the senders for as much as that needs, or
-    for the end; ``end_in_doubt`` ends them also while a warning puts the answer in doubt. After
+    for the end. ``min``, ``max`` and ``count(distinct)`` are bounds and have no error. With
+    ``end_in_doubt`` the senders end also while a warning puts the answer in doubt. After
     ``timeout`` seconds without a packet it gives what has arrived, with a warning, or raises
     ``TimedOutError`` if that has no answer. An interrupt (Ctrl-C) gives the answer so far; a second
     one raises. ``progress`` shows a bar on which the interval shrinks; by default in terminals and
@@ -91,9 +102,12 @@ def receive(
         rows_bytes_max=rows_bytes_max,
         options=options,
     )
+    cancelled = CANCELLED.get()
     try:
         try:
             while not receiving.run(SLICE_S):
+                if cancelled.is_set():
+                    raise _CancelledError
                 bar.show(receiving)
         except KeyboardInterrupt:
             _interrupt(receiving)
@@ -120,86 +134,33 @@ def _interrupt(receiving: Receiving) -> None:
         raise KeyboardInterrupt
 
 
-@overload
-async def receive_async(
-    bind: Address,
-    *,
-    query: Query | str,
-    emax: float | None = None,
-    end_in_doubt: bool = False,
-    confidence: float = CONFIDENCE,
-    senders: int = 1,
-    timeout: float | timedelta = 60.0,
-    progress: bool | None = None,
-    **options: Unpack[ReceiverOptions],
-) -> Answers: ...
-@overload
-async def receive_async(
-    bind: Address,
-    *,
-    as_: Literal["frame"],
-    rows_bytes_max: int = ROWS_BYTES_MAX,
-    senders: int = 1,
-    timeout: float | timedelta = 60.0,
-    progress: bool | None = None,
-    **options: Unpack[ReceiverOptions],
-) -> Rows: ...
-async def receive_async(
-    bind: Address,
-    *,
-    query: Query | str | None = None,
-    as_: Literal["answers", "frame"] = "answers",
-    emax: float | None = None,
-    end_in_doubt: bool = False,
-    confidence: float = CONFIDENCE,
-    rows_bytes_max: int = ROWS_BYTES_MAX,
-    senders: int = 1,
-    timeout: float | timedelta = 60.0,
-    progress: bool | None = None,
-    **options: Unpack[ReceiverOptions],
-) -> Answers | Rows:
-    """As ``atp.receive``. Cancelling the task ends the receiver."""
-    bar = _progress(progress)
-    loop = asyncio.get_running_loop()
+class _CancelledError(Exception):
+    """Ends the thread of a cancelled task."""
 
-    def begin() -> Receiving:
-        return _begin(
-            bind,
-            query,
-            as_,
-            emax=emax,
-            end_in_doubt=end_in_doubt,
-            confidence=confidence,
-            senders=senders,
-            timeout=timeout,
-            rows_bytes_max=rows_bytes_max,
-            options=options,
-        )
 
-    def step(receiving: Receiving) -> bool:
-        has_ended = receiving.run(SLICE_S)
-        bar.show(receiving)
-        return has_ended
+def _for_asyncio(call: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The call with the same keywords for asyncio, on a thread of its own: those of the loop are
+    for short calls. If the task is cancelled, the thread ends the receiver first."""
 
-    # A thread of its own: those of the loop are for short calls.
-    thread = ThreadPoolExecutor(1, "atp-receive")
-    beginning = thread.submit(begin)
-    try:
-        receiving = await asyncio.shield(asyncio.wrap_future(beginning))
-        while not await loop.run_in_executor(thread, step, receiving):
-            pass
-        return await loop.run_in_executor(thread, receiving.end)
-    finally:
-        bar.end()
-        closing = loop.run_in_executor(thread, _close, beginning)
+    @functools.wraps(call)
+    async def receive_async(*args: P.args, **wanted: P.kwargs) -> T:
+        cancelled, context = threading.Event(), contextvars.copy_context()
+        context.run(CANCELLED.set, cancelled)
+        thread = ThreadPoolExecutor(1, "atp-receive")
+        running = asyncio.wrap_future(thread.submit(lambda: context.run(call, *args, **wanted)))
         thread.shutdown(wait=False)
-        await asyncio.shield(closing)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            cancelled.set()
+            await asyncio.wait({running})
+            raise
+
+    receive_async.__doc__ = "As ``atp.receive``. Cancelling the task ends the receiver."
+    return receive_async
 
 
-def _close(beginning: Future[Receiving]) -> None:
-    """Ends a receiver, if it has begun. Its thread has called nothing else meanwhile."""
-    if beginning.exception() is None:
-        beginning.result().close()
+receive_async = _for_asyncio(receive)
 
 
 def _begin(

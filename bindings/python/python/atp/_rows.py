@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from atp import _show
+from atp._printable import printable
+
+STRATA = ("atp_stratum", "atp_weight")
+"""The columns behind those of the table."""
 
 if TYPE_CHECKING:
     from atp._native import Batches
@@ -71,9 +76,19 @@ class Rows:
         return _show.module("pyarrow", "to_arrow").table(self)
 
     def to_pandas(self) -> Any:
-        """A data frame of pandas; needs pyarrow too."""
-        _show.module("pandas", "to_pandas")
-        return self.to_arrow().to_pandas()
+        """A data frame of pandas; needs pyarrow too. Index and names of columns are those of the
+        frame that was sent. An index that only counted its rows is a new one."""
+        pandas = _show.module("pandas", "to_pandas")
+        table = self.to_arrow()
+        # The names of a frame may be numbers, times or tuples: these two are none of them.
+        frame = _frame(table.drop_columns(list(STRATA)))
+        # It would count shuffled rows.
+        if isinstance(frame.index, pandas.RangeIndex):
+            frame = frame.reset_index(drop=True)
+        deeper = frame.columns.nlevels - 1
+        for name in STRATA:
+            frame[(name, *[""] * deeper) if deeper else name] = table[name].to_numpy()
+        return frame
 
     def to_polars(self) -> Any:
         """A data frame of polars."""
@@ -84,8 +99,22 @@ class Rows:
         sent = [sender.messages_sent for sender in self.senders]
         of = "" if None in sent else f" of {sum(one or 0 for one in sent)}"
         lines = [
-            f"{len(self)} rows of {', '.join(map(_show.printable, self.columns))}",
+            f"{len(self)} rows of {', '.join(map(printable, self.columns))}",
             f"from {arrived}{of} messages of {len(self.senders)} senders",
         ]
-        lines += [f"warning: {_show.printable(warning, 600)}" for warning in self.warnings]
+        lines += [f"warning: {printable(warning, 600)}" for warning in self.warnings]
         return "\n".join(lines)
+
+
+def _frame(table: Any) -> Any:
+    """The data frame of a table. Names of a kind that pyarrow doesn't restore, such as categories,
+    stay texts."""
+    try:
+        return table.to_pandas()
+    except (KeyError, TypeError, ValueError):
+        metadata = table.schema.metadata or {}
+        if b"pandas" not in metadata:
+            raise
+        of_pandas = json.loads(metadata[b"pandas"]) | {"column_indexes": []}
+        metadata |= {b"pandas": json.dumps(of_pandas).encode()}
+        return table.replace_schema_metadata(metadata).to_pandas()

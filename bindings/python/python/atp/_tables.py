@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atp._native import Frame, Job, Table  # type: ignore[attr-defined]  # typed in answers.pyi
+from atp._stream import Stream
 from atp._types import Group
 
 if TYPE_CHECKING:
@@ -46,9 +48,28 @@ def send_dataframe(
     """Sends a data frame to a receiver that answers a query of it, such as
     ``atp-user recv --query``. ``data`` is what ``atp.answers.Frame`` takes, or the path of a
     ``.csv`` or ``.parquet`` file; Parquet needs pyarrow. ``msr`` is 1 by default. The rest is as in
-    ``send_csv``, with a message of ``rows`` rows, or of as many as fit a packet. Raises
-    ``ValueError`` for a frame without rows, and for a file that changes while it is read."""
+    ``send_csv``, with a message of ``rows`` rows, or of as many as fit a packet. With ``ordered``,
+    an iterator of batches is sent as it comes; otherwise the rows of all batches are collected to
+    be shuffled. Raises ``ValueError`` for a frame without rows, and for a file that changes while
+    it is read."""
+    if ordered and isinstance(data, Iterator):
+        return _send_stream(peer, stream(data, rows, options), options)
     return _send(peer, divided(data, rows, ordered, options), options)
+
+
+def stream(batches: Iterator[Any], rows: int | None, options: JobOptions) -> Stream:
+    """The messages of ``send_dataframe`` for batches that are sent as they come."""
+    _refuse_options_of_tables("send_dataframe", options)
+    stream = Stream(batches, rows)
+    stream.set_groups(options)
+    return stream
+
+
+def _send_stream(peer: Address, stream: Stream, options: JobOptions) -> Report:
+    with Job(peer, **options) as job:
+        for messages, group in stream.parts():
+            job.send_many(messages, group)
+        return job.finish()
 
 
 def divided(data: Any, rows: int | None, ordered: bool, options: JobOptions) -> Table | Frame:

@@ -10,7 +10,7 @@ which ones the job has taken.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -34,6 +34,9 @@ from atp._types import (
 from atp.answers import Table
 
 T = TypeVar("T")
+
+INTERRUPTED_S = 0.25
+"""How long a cancelled ``async with`` block waits for the receiver to learn of the end."""
 
 receive = receive_async
 """``atp.receive`` for asyncio. Cancelling the task ends the receiver."""
@@ -116,9 +119,12 @@ class Job:
         if exception is None:
             await self.finish()
             return
+        # A cancelled task, or Ctrl-C: the job goes on telling the receiver until it is dropped.
+        wait_s = None if issubclass(exception, Exception) else INTERRUPTED_S
         try:
-            await self.cancel()
-        except Error:
+            async with asyncio.timeout(wait_s):
+                await self.cancel()
+        except (Error, TimeoutError):
             pass  # The exception that ended the block says more.
 
     @property
@@ -331,6 +337,13 @@ async def send_dataframe(
     **options: Unpack[JobOptions],
 ) -> Report:
     """As ``atp.send_dataframe``. Another thread divides the frame."""
+    if ordered and isinstance(data, Iterator):
+        stream = await asyncio.to_thread(_tables.stream, data, rows, options)
+        async with Job(peer, **options) as job:
+            parts = stream.parts()
+            while (part := await asyncio.to_thread(next, parts, None)) is not None:
+                await job.send_many(*part)
+            return await job.finish()
     table = await asyncio.to_thread(_tables.divided, data, rows, ordered, options)
     _tables.set_groups(table, options)
     async with Job(peer, **options) as job:

@@ -413,6 +413,9 @@ class Frame:
         ordered: bool = False,
         seed: int | None = None,
     ) -> Frame: ...
+    def followed_by(self, data: Any, *, rows: int | None = None) -> Frame:
+        """More rows of this table in their order, with the same header; their totals are their own.
+        ``ValueError`` if columns or dictionaries differ."""
     @property
     def heads(self) -> list[bytes]:
         """The header, and the totals: the messages of the group ``Table.HEADER_GROUP``."""

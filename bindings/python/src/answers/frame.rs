@@ -12,7 +12,7 @@ use arrow_schema::SchemaRef;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
-    types::{PyBytes, PyList, PyString},
+    types::{PyBool, PyBytes, PyList, PyString},
 };
 
 #[doc = stub!(Frame)]
@@ -20,6 +20,7 @@ use pyo3::{
 pub struct Frame {
     frame: approx_frames::Frame,
     order: &'static str,
+    schema: SchemaRef,
 }
 
 #[pymethods]
@@ -36,7 +37,34 @@ impl Frame {
         let (schema, batches) = batches(data)?;
         let divided =
             data.py().detach(|| approx_frames::Frame::new(&schema, &batches, rows, of_file));
-        divided.map(|frame| Self { frame, order }).map_err(|error| refused(&error))
+        divided.map(|frame| Self { frame, order, schema }).map_err(|error| refused(&error))
+    }
+
+    #[doc = stub!(Frame.followed_by)]
+    #[pyo3(signature = (data, *, rows = None))]
+    fn followed_by(
+        &self,
+        data: &Bound<'_, PyAny>,
+        rows: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let Division { rows, of_file, order } =
+            Division::new(rows, Some(&PyBool::new(data.py(), true)), None)?;
+        let ((_, batches), schema) = (batches(data)?, self.schema.clone());
+        let divided =
+            data.py().detach(|| approx_frames::Frame::new(&schema, &batches, rows, of_file));
+        let frame = divided.map_err(|error| match error {
+            FrameError::OtherSchema { reason, .. } => PyValueError::new_err(format!(
+                "a batch has other columns than the first one: {reason}"
+            )),
+            error => refused(&error),
+        })?;
+        if frame.header != self.frame.header {
+            return Err(PyValueError::new_err(
+                "a batch has other dictionaries (categories) than the first one: give all batches \
+                 the same ones, or send plain values",
+            ));
+        }
+        Ok(Self { frame, order, schema })
     }
 
     #[doc = stub!(Frame.heads)]

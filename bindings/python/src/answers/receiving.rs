@@ -17,6 +17,7 @@ use crate::{
 };
 use approx_answers::{AcceptedError, QueryError};
 use approx_session::{Accepted, Answered, Next, Pace, Reception, Session, SessionError};
+use arrow_schema::{DataType, TimeUnit};
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
@@ -78,14 +79,43 @@ impl State {
     }
 }
 
-/// The answers at the end of a session.
-fn answered(py: Python<'_>, answered: Answered) -> PyResult<Bound<'_, PyAny>> {
+/// The answers at the end of a session, whose keys have these types.
+fn answered(
+    py: Python<'_>,
+    answered: Answered,
+    key_types: Vec<Option<DataType>>,
+) -> PyResult<Bound<'_, PyAny>> {
     let verdict = answered.verdict_with_warnings();
     let Answered { query, answers, report, notes, left_out, .. } = answered;
     let notes = PyTuple::new(py, notes)?;
     let report = report.map(|report| plan_report(py, report)).transpose()?;
     let answers = answering::answers(py, &query, answers)?;
-    answers.call_method1("_ended", (verdict.name(), report, notes, left_out))
+    let kinds = PyTuple::new(py, key_types.iter().map(|kind| kind.as_ref().and_then(key_type)))?;
+    answers.call_method1("_ended", (verdict.name(), report, notes, left_out, kinds))
+}
+
+/// The name of a key's type in numpy and pandas; `None` of a type whose keys stay texts.
+fn key_type(kind: &DataType) -> Option<String> {
+    Some(match kind {
+        kind if kind.is_integer() || kind.is_floating() => kind.to_string().to_lowercase(),
+        DataType::Boolean => "bool".to_owned(),
+        DataType::Date32 | DataType::Date64 => "date".to_owned(),
+        kind if kind.is_decimal() => "decimal".to_owned(),
+        DataType::Timestamp(unit, None) => format!("datetime64[{}]", unit_name(*unit)),
+        DataType::Timestamp(unit, Some(zone)) => {
+            format!("datetime64[{}, {zone}]", unit_name(*unit))
+        }
+        _ => return None,
+    })
+}
+
+fn unit_name(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    }
 }
 
 /// Whether an option names jobs or addresses.
@@ -97,6 +127,7 @@ fn failed(py: Python<'_>, error: SessionError) -> PyErr {
     match error {
         SessionError::Transport(error) => errors::raise(py, error),
         SessionError::Answer(error) => raise(py, error),
+        SessionError::Query(error) => raise(py, error),
         SessionError::CutShort(why) => timed_out(py, &why, Vec::new()),
         error => raise(py, QueryError::Message { reason: error.to_string() }),
     }
@@ -219,7 +250,10 @@ impl Receiving {
         let State { reception, session, is_of_rows, .. } = state;
         let ended = match is_of_rows {
             true => py.detach(|| session.finish_rows()).map(|of| rows(py, of)),
-            false => py.detach(|| session.finish()).map(|of| answered(py, of)),
+            false => {
+                let kinds = session.key_types();
+                py.detach(|| session.finish()).map(|of| answered(py, of, kinds))
+            }
         };
         let ended = ended.map_err(|error| failed(py, error)).flatten();
         if let Ok(ended) = &ended {

@@ -1,0 +1,48 @@
+"""Batches that are sent as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from atp._native import Frame, Table  # type: ignore[attr-defined]  # typed in answers.pyi
+from atp._types import Group
+
+if TYPE_CHECKING:
+    from atp._types import JobOptions
+
+
+class Stream:
+    """The messages of an iterator of batches in their order, of which one is in memory at a time.
+    The sender doesn't know their number before the end, and says it then."""
+
+    def __init__(self, batches: Iterator[Any], rows: int | None) -> None:
+        self._batches, self._rows = batches, rows
+        frames = (Frame(batch, rows=rows, ordered=True) for batch in batches)
+        first = next((frame for frame in frames if len(frame) > 0), None)
+        if first is None:
+            raise ValueError("the iterator has no row: nothing was sent")
+        self._first = first
+
+    def set_groups(self, options: JobOptions) -> None:
+        """Sets the options of the job."""
+        rows = Group(Table.ROWS_GROUP, options.pop("msr", 1.0), name="rows", order="ordered")
+        options["groups"] = [rows, Group(Table.HEADER_GROUP, messages=2, name="header")]
+        options.setdefault("mrdf", False)
+
+    def parts(self) -> Iterator[tuple[list[bytes], int]]:
+        """Messages, and their group. Raises ``ValueError`` for a batch of another table."""
+        first = self._first
+        frame: Frame | None = first
+        yield first.heads[:1], Table.HEADER_GROUP
+        totals: dict[str, int] = {}
+        while frame is not None:
+            if len(frame) > 0:
+                yield frame.messages, Table.ROWS_GROUP
+            for line in frame.heads[1].decode().splitlines():
+                name, number = line.split()
+                totals[name] = totals.get(name, 0) + int(number)
+            following = (first.followed_by(batch, rows=self._rows) for batch in self._batches)
+            frame = next(following, None)
+        text = "".join(f"{name} {number}\n" for name, number in totals.items())
+        yield [text.encode()], Table.HEADER_GROUP
