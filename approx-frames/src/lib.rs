@@ -9,9 +9,11 @@
 mod answering;
 mod batch_check;
 mod batch_rows;
+mod body;
 mod columns;
 mod error;
 mod frame;
+mod permutation;
 mod reader;
 mod readers;
 mod row_bytes;

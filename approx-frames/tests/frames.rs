@@ -8,7 +8,13 @@ use arrow_array::{
     LargeStringArray, ListArray, MapArray, NullArray, RecordBatch, StringArray, StringViewArray,
     StructArray, TimestampMicrosecondArray, UInt16Array, UInt64Array, cast::AsArray, types::*,
 };
-use arrow_ipc::reader::StreamReader;
+use arrow_ipc::{
+    MetadataVersion,
+    reader::StreamReader,
+    writer::{
+        DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions, write_message,
+    },
+};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use arrow_select::{concat::concat_batches, take::take_record_batch};
 use proptest::prelude::*;
@@ -146,6 +152,19 @@ proptest! {
         let reader = FrameReader::new(&frame.header).unwrap();
         for message in &frame.messages {
             prop_assert!(message.len() <= 1_400 || reader.read(message).unwrap().num_rows() == 1);
+        }
+        // Arrow's writer has the same bytes.
+        let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V5).unwrap();
+        let mut tracker = DictionaryTracker::new(true);
+        let generator = IpcDataGenerator::default();
+        let schema = reader.schema();
+        generator.schema_to_bytes_with_dictionary_tracker(schema, &mut tracker, &options);
+        for message in &frame.messages {
+            let (rows, mut expected) = (reader.read(message).unwrap(), Vec::new());
+            let context = &mut IpcWriteContext::default();
+            let (_, encoded) = generator.encode(&rows, &mut tracker, &options, context).unwrap();
+            write_message(&mut expected, encoded, &options).unwrap();
+            prop_assert_eq!(message, &expected);
         }
         // Any reader of Arrow's streams takes the header and some messages.
         let some = frame.messages.iter().step_by(2);
