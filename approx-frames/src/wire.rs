@@ -5,7 +5,7 @@ use crate::{
     body::{ALIGNMENT, Body, Layout},
     reader::{MARKER, PREFIX_BYTES},
 };
-use arrow_array::{Array, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_data::ArrayData;
 use arrow_ipc::{
     MessageBuilder, MessageHeader, MetadataVersion, RecordBatchBuilder,
@@ -20,34 +20,37 @@ use std::ops::Range;
 /// The most bytes of all dictionaries of a table.
 pub const DICTIONARIES_BYTES_MAX: usize = 8 << 20;
 
-/// Writes messages of one table, whose dictionaries are in its header.
-pub struct Writer<'a> {
-    columns: Vec<ArrayData>,
+/// Writes messages of one table.
+#[derive(Default)]
+pub struct Writer {
     body: Body,
     /// That of the last message, and its metadata: the messages of numbers have the same.
     layout: Layout,
     metadata: Vec<u8>,
-    builder: FlatBufferBuilder<'a>,
+    builder: FlatBufferBuilder<'static>,
 }
 
-impl Writer<'_> {
-    /// Begins with the header of a table: its schema, and the dictionaries of its columns.
-    pub fn new(table: &RecordBatch) -> Result<(Self, Vec<u8>), FrameError> {
-        let columns = table.columns().iter().map(|column| column.to_data()).collect();
-        let (body, layout) = (Body::default(), Layout::default());
-        let builder = FlatBufferBuilder::new();
-        let writer = Self { columns, body, layout, metadata: Vec::new(), builder };
-        Ok((writer, header(table)?))
+impl Writer {
+    /// The bytes before the columns in a message with these rows.
+    pub fn metadata_bytes(&mut self, columns: &[ArrayData], rows: Range<usize>) -> usize {
+        self.prepare(columns, rows);
+        self.metadata.len()
     }
 
-    /// A message with these rows.
-    pub fn message(&mut self, rows: Range<usize>) -> Vec<u8> {
-        self.body.write(&self.columns, rows);
+    /// Appends a message with these rows.
+    pub fn write(&mut self, columns: &[ArrayData], rows: Range<usize>, message: &mut Vec<u8>) {
+        self.prepare(columns, rows);
+        message.reserve_exact(self.metadata.len() + self.body.bytes.len());
+        message.extend_from_slice(&self.metadata);
+        message.extend_from_slice(&self.body.bytes);
+    }
+
+    fn prepare(&mut self, columns: &[ArrayData], rows: Range<usize>) {
+        self.body.write(columns, rows);
         if self.layout != self.body.layout || self.metadata.is_empty() {
             self.layout.clone_from(&self.body.layout);
             self.write_metadata();
         }
-        [&self.metadata[..], &self.body.bytes].concat()
     }
 
     /// Writes the part before the columns.
@@ -79,7 +82,8 @@ impl Writer<'_> {
     }
 }
 
-fn header(table: &RecordBatch) -> Result<Vec<u8>, FrameError> {
+/// The header of a table: its schema, and the dictionaries of its columns.
+pub fn header(table: &RecordBatch) -> Result<Vec<u8>, FrameError> {
     let options = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)?;
     let (generator, mut context) = (IpcDataGenerator::default(), IpcWriteContext::default());
     // Every batch of the table has the same dictionaries.
