@@ -65,7 +65,7 @@ impl Deviations {
         let q = s * s;
         let all = self.pairs.iter_mut().zip(&mut adding.pairs);
         for ((pair, adding), (x, y)) in all.zip([(1.0, s), (1.0, q), (s, q), (1.0 + s, q)]) {
-            pair.add(adding, key, x, y)?;
+            pair.add(adding, (key, None), x, y)?;
         }
         if known.is_none_or(|known| known.scale != origin.scale) && self.has(key) {
             adding.before.push((key.to_owned(), known));

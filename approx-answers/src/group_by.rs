@@ -1,8 +1,12 @@
 //! Answers by key, with bounded memory.
 
+mod tally;
+
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
+
+use tally::Tally;
 
 use crate::check::{contradictions, key_warnings, single, table_warnings, uncounted};
 use crate::room::Room;
@@ -12,13 +16,8 @@ use crate::total::Total;
 use crate::uncounted::Uncounted;
 use crate::{AnswerError, Confidence, Delivery, Estimate, Moments, Sample, Warning};
 
-/// Records of one key in one message, and their totals.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    records: u64,
-    x: Total,
-    y: Total,
-}
+/// The codes of keys whose places are kept while a message is added: dictionaries may be long.
+const CODES_MAX: usize = 1024;
 
 /// The memory of a key in one stratum.
 const CELL_BYTES: usize = size_of::<InStratum>();
@@ -50,9 +49,13 @@ pub(crate) struct Adding {
     /// The entries and the room before it.
     known: usize,
     room: Room,
-    all: Tally,
-    uncounted: u64,
+    /// Records whose keys aren't counted.
+    uncounted: Tally,
+    /// All records of the message, with and without values, in place of `x`.
+    rows: Option<u64>,
     missing: u64,
+    /// The places of keys, by their codes in this message.
+    codes: Vec<Option<usize>>,
 }
 
 /// Sums, counts and means by key.
@@ -138,7 +141,7 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     {
         let mut adding = self.begin(stratum);
         let added = records.into_iter().try_for_each(|(key, x, y)| match x.into().zip(y.into()) {
-            Some((x, y)) => self.add(&mut adding, key.borrow(), x, y),
+            Some((x, y)) => self.add(&mut adding, (key.borrow(), None), x, y),
             None => {
                 adding.missing += 1;
                 Ok(())
@@ -150,14 +153,16 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     /// Begins a message. [`GroupBy::end`] must follow.
     pub(crate) fn begin(&self, stratum: u32) -> Adding {
         let (known, room) = (self.entries.len(), self.room);
-        Adding { stratum, known, room, all: Tally::default(), uncounted: 0, missing: 0 }
+        let (uncounted, codes) = (Tally::default(), Vec::new());
+        Adding { stratum, known, room, uncounted, rows: None, missing: 0, codes }
     }
 
-    /// Adds a record with its denominator and its total.
+    /// Adds a record with its denominator and its total. A key may have a code: equal codes of a
+    /// message stand for equal keys, which are looked up once.
     pub(crate) fn add<L>(
         &mut self,
         adding: &mut Adding,
-        key: &L,
+        (key, code): (&L, Option<usize>),
         x: f64,
         y: f64,
     ) -> Result<(), AnswerError>
@@ -167,39 +172,55 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
     {
         check_value(adding.stratum, "denominator", x)?;
         check_value(adding.stratum, "value", y)?;
-        let (x, y) = (Total::of(x), Total::of(y));
-        adding.all.records += 1;
-        adding.all.x.add(&x);
-        adding.all.y.add(&y);
-        let position = match self.positions.get(key) {
-            Some(&position) => position,
-            // Once a record was left out, a new key may lack its first ones.
-            None if !self.uncounted.is_empty() || adding.uncounted > 0 || !self.has_room(key) => {
-                adding.uncounted += 1;
-                return Ok(());
-            }
-            None => self.insert(key.to_owned(), key_bytes::<K, L>(key)),
+        let coded = code.and_then(|code| *adding.codes.get(code)?);
+        let Some(position) = coded.or_else(|| self.position(adding, key)) else {
+            adding.uncounted.add(x, y);
+            return Ok(());
         };
+        if let Some(code) = code.filter(|&code| coded.is_none() && code < CODES_MAX) {
+            adding.codes.resize(adding.codes.len().max(code + 1), None);
+            adding.codes[code] = Some(position);
+        }
         let tally = &mut self.entries[position].current;
         if tally.records == 0 {
             self.touched.push(position);
         }
-        tally.records += 1;
-        tally.x.add(&x);
-        tally.y.add(&y);
+        tally.add(x, y);
         Ok(())
+    }
+
+    /// The place of a key, which may be a new one; `None` if it isn't counted.
+    fn position<L>(&mut self, adding: &Adding, key: &L) -> Option<usize>
+    where
+        K: Borrow<L>,
+        L: ToOwned<Owned = K> + Eq + Hash + ?Sized,
+    {
+        if let Some(&position) = self.positions.get(key) {
+            return Some(position);
+        }
+        // Once a record was left out, a new key may lack its first ones.
+        let is_whole = self.uncounted.is_empty() && adding.uncounted.records == 0;
+        let is_counted = is_whole && self.has_room(key);
+        is_counted.then(|| self.insert(key.to_owned(), key_bytes::<K, L>(key)))
     }
 
     /// Sets the number of all records of the message, with and without values.
     pub(crate) fn set_rows(&self, adding: &mut Adding, rows: u64) {
-        if self.is_of_rows {
-            adding.all.x = Total::of(rows as f64);
-        }
+        adding.rows = self.is_of_rows.then_some(rows);
+    }
+
+    /// The number of all records of the message, their `x` and their `y`.
+    fn totals(&self, adding: &Adding) -> (u64, Total, Total) {
+        let mut all = adding.uncounted;
+        self.touched.iter().for_each(|position| all.merge(&self.entries[*position].current));
+        let x = adding.rows.map_or(all.x(), |rows| Total::of(rows as f64));
+        (all.records, x, all.y)
     }
 
     /// Whether the message fits in: [`GroupBy::end`] then takes it.
     pub(crate) fn check(&self, adding: &Adding) -> Result<(), AnswerError> {
-        self.messages.check_push(adding.stratum, adding.all.x, adding.all.y)
+        let (_, x, y) = self.totals(adding);
+        self.messages.check_push(adding.stratum, x, y)
     }
 
     /// Ends a message: it is left out if a record was refused.
@@ -208,13 +229,14 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
         adding: Adding,
         added: Result<(), E>,
     ) -> Result<(), E> {
-        let Adding { stratum, known, room, all, uncounted, missing } = adding;
+        let (records, all_x, all_y) = self.totals(&adding);
+        let Adding { stratum, known, room, uncounted, missing, .. } = adding;
         let is_nonzero = match self.is_of_rows {
-            true => all.records > 0,
-            false => all.x.value() != 0.0 || all.y.value() != 0.0,
+            true => records > 0,
+            false => all_x.value() != 0.0 || all_y.value() != 0.0,
         };
         let added = added
-            .and_then(|()| Ok(self.messages.push_counted(stratum, all.x, all.y, is_nonzero)?));
+            .and_then(|()| Ok(self.messages.push_counted(stratum, all_x, all_y, is_nonzero)?));
         if added.is_err() {
             if self.entries.len() > known {
                 self.positions.retain(|_, position| *position < known);
@@ -226,13 +248,13 @@ impl<K: Clone + Eq + Hash + Ord> GroupBy<K> {
             }
             return added;
         }
-        self.uncounted.add(stratum, uncounted);
+        self.uncounted.add(stratum, uncounted.records);
         self.messages.note_missing(stratum, missing);
         for position in self.touched.drain(..) {
             let entry = &mut self.entries[position];
             let tally = std::mem::take(&mut entry.current);
             let strata = entry.strata.len();
-            let x = if self.is_of_rows { all.x } else { tally.x };
+            let x = if self.is_of_rows { all_x } else { tally.x() };
             let own = in_stratum(&mut entry.strata, stratum);
             own.records += tally.records;
             own.moments.push_totals(x, tally.y);

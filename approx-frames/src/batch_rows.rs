@@ -111,6 +111,14 @@ impl InputRow for BatchRow<'_> {
             _ => "",
         }
     }
+
+    #[inline]
+    fn code(&self, column: usize) -> Option<usize> {
+        match self.column(column) {
+            Some(of) if self.value(column) != Value::Missing => of.texts.code(self.row),
+            _ => None,
+        }
+    }
 }
 
 impl<'a> Column<'a> {
@@ -175,6 +183,14 @@ impl<'a> Texts<'a> {
             }
             _ => Self::Written(Written::new(array, None)?),
         })
+    }
+
+    /// The place of a value in its dictionary.
+    fn code(&self, row: usize) -> Option<usize> {
+        match self {
+            Self::Keys(keys, _) => Some(keys[row]),
+            Self::Small(_) | Self::Large(_) | Self::Written(_) => None,
+        }
     }
 
     /// The text of a value that isn't null.

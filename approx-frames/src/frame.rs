@@ -3,24 +3,22 @@
 use crate::{
     FrameError,
     columns::{wire_batch, wire_schema},
+    messages::Messages,
+    permutation::Permutation,
     row_bytes::body_bytes,
-    wire::Writer,
+    wire::{self, Writer},
 };
 use approx_answers::{
     RecordOrder, Totals,
     division::{MESSAGE_BYTES, divided_evenly, even_parts, filled},
 };
-use arrow_array::{RecordBatch, UInt64Array};
-use arrow_schema::{DataType, SchemaRef};
-use arrow_select::{concat::concat_batches, take::take_record_batch};
-use rand::{Rng, SeedableRng, seq::SliceRandom};
+use arrow_array::{Array, RecordBatch, make_array};
+use arrow_data::{ArrayData, transform::MutableArrayData};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_select::concat::concat_batches;
+use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 use std::{ops::Range, sync::Arc};
-
-/// The most rows that are shuffled at once: their numbers fit a processor's cache.
-const ROWS_MAX: usize = 1 << 16;
-/// A byte names a bucket.
-const BUCKETS: usize = 256;
 
 /// A table in memory, divided into messages.
 ///
@@ -29,10 +27,12 @@ const BUCKETS: usize = 256;
 pub struct Frame {
     /// The schema and the dictionaries, for an exact group.
     pub header: Vec<u8>,
-    /// Whole rows each. Send them without MRDF: it would deliver the short ones.
-    pub messages: Vec<Vec<u8>>,
     /// The table's numbers of rows and messages.
     pub totals: Totals,
+    columns: Arc<[ArrayData]>,
+    /// The rows of each message.
+    parts: Arc<[Range<usize>]>,
+    bytes_max: usize,
 }
 
 impl Frame {
@@ -53,33 +53,56 @@ impl Frame {
         let table = joined(schema, batches)?;
         let mut draws = order.seed().map(ChaCha8Rng::seed_from_u64);
         let table = match &mut draws {
-            Some(draws) => shuffled(&table, draws)?,
-            None => table,
+            Some(draws) => Permutation::draw(table.num_rows(), draws).of(&table)?,
+            None => kept(table, batches.len())?,
         };
-        let (mut writer, header) = Writer::new(&table)?;
+        let header = wire::header(&table)?;
+        let columns: Arc<[_]> = table.columns().iter().map(|column| column.to_data()).collect();
         let number = table.num_rows();
         // Metadata has the same length in each message.
-        let metadata = writer.message(&table.slice(0, number.min(1)))?.len()
-            - body_bytes(&table, 0..number.min(1));
+        let metadata = Writer::default().metadata_bytes(&columns, 0..number.min(1));
         let bytes = |part: Range<usize>| metadata + body_bytes(&table, part);
-        let parts = match (rows, &draws) {
+        let mut parts = match (rows, &draws) {
             (Some(rows), _) => even_parts(number, number.div_ceil(rows.max(1) as usize)).collect(),
             (None, Some(_)) => divided_evenly(number, MESSAGE_BYTES, bytes),
             (None, None) => filled(number, MESSAGE_BYTES, bytes),
         };
-        let mut messages = Vec::with_capacity(parts.len());
-        for part in parts {
-            messages.push(writer.message(&table.slice(part.start, part.len()))?);
-        }
         // As of CSV: the messages of fewer rows must not all be the last ones.
         if let Some(draws) = &mut draws {
-            messages.shuffle(draws);
+            parts.shuffle(draws);
         }
+        let bytes_max = parts.iter().cloned().map(bytes).max().unwrap_or(0);
         let count = |number: usize| Some(number as u64);
         let mut totals = Totals::default();
-        (totals.records, totals.messages) = (count(number), count(messages.len()));
-        Ok(Self { header, messages, totals })
+        (totals.records, totals.messages) = (count(number), count(parts.len()));
+        Ok(Self { header, totals, columns, parts: parts.into(), bytes_max })
     }
+
+    /// The messages, of whole rows each. Send them without MRDF: it would deliver the short ones.
+    pub fn messages(&self) -> Messages {
+        Messages::new(Arc::clone(&self.columns), Arc::clone(&self.parts))
+    }
+
+    /// No message is longer. The longest one is shorter by nulls that it might have.
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+}
+
+/// The table in memory of its own, if it was one batch: the application may change that, and the
+/// messages are written later. Several batches were copied when they were joined.
+fn kept(table: RecordBatch, batches: usize) -> Result<RecordBatch, FrameError> {
+    if batches != 1 {
+        return Ok(table);
+    }
+    let columns = table.columns().iter().map(|column| {
+        let (data, rows) = (column.to_data(), column.len());
+        let mut copy = MutableArrayData::new(vec![&data], false, rows);
+        copy.try_extend(0, 0, rows)?;
+        Ok(make_array(copy.freeze()))
+    });
+    let columns = columns.collect::<Result<_, ArrowError>>()?;
+    Ok(RecordBatch::try_new(table.schema(), columns)?)
 }
 
 /// All rows in one batch of the types of messages. Its dictionaries are merged.
@@ -112,77 +135,34 @@ fn difference(expected: &[(String, DataType)], found: &[(String, DataType)]) -> 
     }
 }
 
-/// The rows in a random order.
-fn shuffled(table: &RecordBatch, draws: &mut ChaCha8Rng) -> Result<RecordBatch, FrameError> {
-    let order = random_order(table.num_rows(), draws);
-    Ok(take_record_batch(table, &UInt64Array::from(order))?)
-}
-
-/// The numbers of all rows in a random order; all orders are equally likely.
-///
-/// Swaps across a table of millions of rows wait for memory. So each row is first put into a random
-/// bucket, and then each bucket is shuffled (Rao 1961, Sandelius 1962).
-fn random_order(rows: usize, draws: &mut impl Rng) -> Vec<u64> {
-    if rows <= ROWS_MAX {
-        let mut order: Vec<u64> = (0..rows as u64).collect();
-        order.shuffle(draws);
-        return order;
-    }
-    let mut buckets = vec![0u8; rows];
-    draws.fill_bytes(&mut buckets);
-    let mut sizes = [0; BUCKETS];
-    buckets.iter().for_each(|bucket| sizes[usize::from(*bucket)] += 1);
-    let begins = sizes.iter().scan(0, |end, size| {
-        *end += size;
-        Some(*end - size)
-    });
-    let mut places: Vec<usize> = begins.collect();
-    let mut order = vec![0; rows];
-    for (row, bucket) in (0..).zip(buckets) {
-        let place = &mut places[usize::from(bucket)];
-        order[*place] = row;
-        *place += 1;
-    }
-    let mut rest = &mut order[..];
-    for size in sizes {
-        let (bucket, after) = rest.split_at_mut(size);
-        bucket.shuffle(draws);
-        rest = after;
-    }
-    order
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow_array::{ArrayRef, DictionaryArray, Float64Array, StringArray, types::Int8Type};
 
-    /// Each sixteenth of the rows is spread over the sixteenths of the order as chance has it.
     #[test]
-    fn random_order__puts_rows_everywhere_alike() {
-        const PARTS: usize = 16;
-        for rows in [40_000, 200_000] {
-            let order = random_order(rows, &mut ChaCha8Rng::seed_from_u64(1));
-            let mut counts = [[0.0; PARTS]; PARTS];
-            for (place, row) in order.iter().enumerate() {
-                counts[place * PARTS / rows][*row as usize * PARTS / rows] += 1.0;
+    fn new__keeps_no_memory_of_the_application() {
+        let columns: [ArrayRef; 4] = [
+            Arc::new(Float64Array::from(vec![1.0, 2.0, 3.0])),
+            Arc::new(Float64Array::from(vec![Some(1.0), None, Some(3.0)])),
+            Arc::new(StringArray::from(vec!["a", "bc", ""])),
+            Arc::new(DictionaryArray::<Int8Type>::from_iter(["a", "b", "a"])),
+        ];
+        let names = ["x", "nulls", "text", "key"];
+        let batch = RecordBatch::try_from_iter(names.into_iter().zip(columns)).unwrap();
+        let pointers = |columns: &[ArrayData]| -> Vec<*const u8> {
+            columns.iter().flat_map(|data| data.buffers()).map(|buffer| buffer.as_ptr()).collect()
+        };
+        let columns: Vec<_> = batch.columns().iter().map(|column| column.to_data()).collect();
+        let own = pointers(&columns);
+        for order in [RecordOrder::OfFile, RecordOrder::ShuffledBy(1)] {
+            let batches = [batch.clone(), batch.slice(0, 0)];
+            for batches in [&batches[..1], &batches] {
+                let frame = Frame::new(&batch.schema(), batches, None, order).unwrap();
+                let kept = pointers(&frame.columns);
+                assert_eq!(kept.len(), own.len());
+                assert!(kept.iter().all(|pointer| !own.contains(pointer)), "{order:?}");
             }
-            let expected = rows as f64 / (PARTS * PARTS) as f64;
-            let square = |count: &f64| (count - expected).powi(2) / expected;
-            let chi: f64 = counts.iter().flatten().map(square).sum();
-            // 225 degrees of freedom, with a standard deviation of 21. The seed is fixed.
-            assert!((140.0..330.0).contains(&chi), "{chi}");
-            let mut sorted = order;
-            sorted.sort_unstable();
-            assert!(sorted.into_iter().eq(0..rows as u64));
         }
-    }
-
-    /// No order is more likely than another: the neighbors of a row are any rows.
-    #[test]
-    fn random_order__leaves_no_neighbors_together() {
-        let order = random_order(200_000, &mut ChaCha8Rng::seed_from_u64(2));
-        let neighbors = order.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) == 1).count();
-        // Two are expected.
-        assert!(neighbors < 15, "{neighbors}");
     }
 }

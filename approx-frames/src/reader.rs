@@ -7,9 +7,9 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use std::{collections::HashMap, sync::Arc};
 
 /// Begins each message of Arrow's IPC format. No text in UTF-8 begins so.
-const MARKER: [u8; 4] = [0xff; 4];
+pub const MARKER: [u8; 4] = [0xff; 4];
 /// The marker, and the length of the metadata.
-const PREFIX_BYTES: usize = 8;
+pub const PREFIX_BYTES: usize = 8;
 
 /// The columns of a table, and the reader of its messages.
 #[derive(Clone, Debug)]

@@ -1,11 +1,9 @@
 //! The bytes that rows take in a message.
 
+use crate::body::{ALIGNMENT, width};
 use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray};
 use arrow_schema::DataType;
 use std::ops::Range;
-
-/// Buffers begin at multiples of this.
-const ALIGNMENT: usize = 8;
 
 /// The bytes of the buffers of these rows in Arrow's IPC format.
 pub fn body_bytes(batch: &RecordBatch, rows: Range<usize>) -> usize {
@@ -47,10 +45,8 @@ fn array_bytes(array: &ArrayRef, rows: Range<usize>) -> usize {
                 let columns = array.as_struct().columns();
                 columns.iter().map(|column| array_bytes(column, rows.clone())).sum()
             }
-            DataType::FixedSizeBinary(width) => padded(len * *width as usize),
-            DataType::Dictionary(key, _) => padded(len * key.primitive_width().unwrap_or(0)),
             // All others have a width.
-            kind => padded(len * kind.primitive_width().unwrap_or(0)),
+            kind => padded(len * width(kind).unwrap_or(0)),
         }
 }
 

@@ -24,7 +24,8 @@ type Messages = (Vec<u8>, Vec<Vec<u8>>);
 fn as_frame(batch: &RecordBatch, rows: u32) -> Messages {
     let batches = std::slice::from_ref(batch);
     let frame = Frame::new(&batch.schema(), batches, Some(rows), RecordOrder::OfFile).unwrap();
-    (frame.header, frame.messages)
+    let messages = frame.messages().collect();
+    (frame.header, messages)
 }
 
 /// As CSV, in which missing values are empty.

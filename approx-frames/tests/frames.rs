@@ -8,7 +8,13 @@ use arrow_array::{
     LargeStringArray, ListArray, MapArray, NullArray, RecordBatch, StringArray, StringViewArray,
     StructArray, TimestampMicrosecondArray, UInt16Array, UInt64Array, cast::AsArray, types::*,
 };
-use arrow_ipc::reader::StreamReader;
+use arrow_ipc::{
+    MetadataVersion,
+    reader::StreamReader,
+    writer::{
+        DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions, write_message,
+    },
+};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use arrow_select::{concat::concat_batches, take::take_record_batch};
 use proptest::prelude::*;
@@ -119,8 +125,7 @@ fn sorted(batch: &RecordBatch) -> RecordBatch {
 
 fn read(frame: &Frame) -> RecordBatch {
     let reader = FrameReader::new(&frame.header).unwrap();
-    let batches: Vec<_> =
-        frame.messages.iter().map(|message| reader.read(message).unwrap()).collect();
+    let batches: Vec<_> = frame.messages().map(|message| reader.read(&message).unwrap()).collect();
     concat_batches(reader.schema(), &batches).unwrap()
 }
 
@@ -138,20 +143,37 @@ proptest! {
         let order = RecordOrder::ShuffledBy(seed);
         let frame = Frame::new(&whole.schema(), &batches, None, order).unwrap();
         prop_assert_eq!(frame.totals.records, Some(rows.len() as u64));
-        prop_assert_eq!(frame.totals.messages, Some(frame.messages.len() as u64));
+        prop_assert_eq!(frame.totals.messages, Some(frame.messages().len() as u64));
+        let messages: Vec<_> = frame.messages().collect();
+        prop_assert_eq!(messages.len(), frame.messages().len());
+        let longest = messages.iter().map(Vec::len).max().unwrap_or(0);
+        prop_assert!((longest..=longest + 500).contains(&frame.bytes_max()), "{}", frame.bytes_max());
         let back = read(&frame);
         prop_assert_eq!(back.schema(), whole.schema());
         prop_assert_eq!(sorted(&back), sorted(&whole));
         // A message has one row, or fits a packet.
         let reader = FrameReader::new(&frame.header).unwrap();
-        for message in &frame.messages {
+        for message in &messages {
             prop_assert!(message.len() <= 1_400 || reader.read(message).unwrap().num_rows() == 1);
         }
+        // Arrow's writer has the same bytes.
+        let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V5).unwrap();
+        let mut tracker = DictionaryTracker::new(true);
+        let generator = IpcDataGenerator::default();
+        let schema = reader.schema();
+        generator.schema_to_bytes_with_dictionary_tracker(schema, &mut tracker, &options);
+        for message in &messages {
+            let (rows, mut expected) = (reader.read(message).unwrap(), Vec::new());
+            let context = &mut IpcWriteContext::default();
+            let (_, encoded) = generator.encode(&rows, &mut tracker, &options, context).unwrap();
+            write_message(&mut expected, encoded, &options).unwrap();
+            prop_assert_eq!(message, &expected);
+        }
         // Any reader of Arrow's streams takes the header and some messages.
-        let some = frame.messages.iter().step_by(2);
+        let some = messages.iter().step_by(2);
         let stream: Vec<u8> = std::iter::once(&frame.header).chain(some).flatten().copied().collect();
         let stream = StreamReader::try_new(&stream[..], None).unwrap();
-        prop_assert_eq!(stream.count(), frame.messages.len().div_ceil(2));
+        prop_assert_eq!(stream.count(), messages.len().div_ceil(2));
     }
 
     /// Bytes that a stranger sends, or that differ from a sender's in some places.
@@ -163,6 +185,7 @@ proptest! {
         any in prop::collection::vec(any::<u8>(), 0..200),
     ) {
         let frame = frame_of(&rows);
+        let messages: Vec<_> = frame.messages().collect();
         let changed = |bytes: &[u8]| {
             let mut bytes = bytes.to_vec();
             for (at, value) in &changes {
@@ -173,9 +196,9 @@ proptest! {
         };
         let reader = FrameReader::new(&frame.header).unwrap();
         if let Ok(other) = FrameReader::new(&changed(&frame.header)) {
-            frame.messages.iter().for_each(|message| drop(other.read(message)));
+            messages.iter().for_each(|message| drop(other.read(message)));
         }
-        for message in &frame.messages {
+        for message in &messages {
             if let Ok(batch) = reader.read(&changed(message)) {
                 prop_assert!(batch.num_rows() <= 1 << 20);
                 use_all(&batch);
@@ -243,6 +266,6 @@ fn new__takes_views_and_no_rows() {
     let back = read(&frame);
     assert_eq!(back.column(0).as_string::<i64>().value(0), "a long text of a view");
     let empty = Frame::new(&batch.schema(), &[], None, RecordOrder::Shuffled).unwrap();
-    assert_eq!((empty.messages.len(), empty.totals.records), (0, Some(0)));
+    assert_eq!((empty.messages().len(), empty.totals.records), (0, Some(0)));
     assert_eq!(read(&empty).num_rows(), 0);
 }

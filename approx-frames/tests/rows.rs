@@ -20,6 +20,10 @@ fn frame(rows: i64, per_message: u32) -> Frame {
     Frame::new(&batch.schema(), &[batch], Some(per_message), RecordOrder::Shuffled).unwrap()
 }
 
+fn first(frame: &Frame) -> Vec<u8> {
+    frame.messages().next().unwrap()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -34,9 +38,9 @@ proptest! {
         let mut kept = TableRows::new(&frame.header, ANY).unwrap();
         let weights = [Some(1.5), None, Some(2.5)];
         let mut has_messages = [false; 3];
-        for (at, message) in frame.messages.iter().enumerate() {
+        for (at, message) in frame.messages().enumerate() {
             if arrived[at] {
-                kept.push(at as u32 % 3, message).unwrap();
+                kept.push(at as u32 % 3, &message).unwrap();
                 has_messages[at % 3] = true;
             }
         }
@@ -78,8 +82,8 @@ fn join__reads_each_stratum_by_its_header() {
     let (one, other) = (of(&["UA", "AA"]), of(&["AA", "DL", "AA"]));
     let mut kept = TableRows::new(&one.header, ANY).unwrap();
     kept.join(1, &other.header).unwrap();
-    kept.push(0, &one.messages[0]).unwrap();
-    kept.push(1, &other.messages[0]).unwrap();
+    kept.push(0, &first(&one)).unwrap();
+    kept.push(1, &first(&other)).unwrap();
     let (_, batches) = kept.into_batches(&[Some(1.0), Some(2.0)]).unwrap();
     let names = batches.iter().flat_map(|batch| {
         let names = batch.column(0).as_dictionary::<Int32Type>();
@@ -100,8 +104,8 @@ fn join__reads_each_stratum_by_its_header() {
     let numbers = Frame::new(&batch.schema(), &[batch], None, RecordOrder::OfFile).unwrap();
     assert!(TableRows::new(&one.header, ANY).unwrap().join(1, &numbers.header).is_err());
     answering.join(1, &numbers.header).unwrap();
-    answering.push(0, &one.messages[0]).unwrap();
-    answering.push(1, &numbers.messages[0]).unwrap();
+    answering.push(0, &first(&one)).unwrap();
+    answering.push(1, &first(&numbers)).unwrap();
     for stratum in [0, 1] {
         answering.answering_mut().set_messages_sent(stratum, 1).unwrap();
     }
@@ -115,8 +119,8 @@ fn join__reads_each_stratum_by_its_header() {
 fn push__keeps_within_its_limits() {
     let frame = frame(1_000, 10);
     let mut kept = TableRows::new(&frame.header, 10_000).unwrap();
-    let taken = frame.messages.iter().filter(|message| kept.push(0, message).is_ok()).count();
-    assert!((1..frame.messages.len()).contains(&taken), "{taken}");
+    let taken = frame.messages().filter(|message| kept.push(0, message).is_ok()).count();
+    assert!((1..frame.messages().len()).contains(&taken), "{taken}");
     assert!(kept.push(0, b"1,UA\n").is_err(), "CSV in a table of Arrow");
 
     // A column of nulls takes no bytes.
@@ -124,7 +128,7 @@ fn push__keeps_within_its_limits() {
     let batch = RecordBatch::try_from_iter([("nulls", nulls)]).unwrap();
     let frame = Frame::new(&batch.schema(), &[batch], Some(1 << 20), RecordOrder::OfFile).unwrap();
     let mut kept = TableRows::new(&frame.header, ANY).unwrap();
-    let refused = kept.push(0, &frame.messages[0]).unwrap_err().to_string();
+    let refused = kept.push(0, &first(&frame)).unwrap_err().to_string();
     assert!(refused.contains("more rows than bits"), "{refused}");
 
     let wide = vec![b','; 1 << 20];

@@ -1,6 +1,7 @@
 //! Tests of answers by key.
 
 use super::*;
+use proptest::prelude::*;
 
 const P95: Confidence = Confidence::P95;
 
@@ -171,4 +172,32 @@ fn merge__drops_keys_that_a_full_part_may_have_left_out() {
     // There is room for `b` again, but its first records were dropped.
     left.push_message(0, [("b", 1.0)]).unwrap();
     assert_eq!((left.keys(), left.uncounted_records()), (vec![&"a"], 5));
+}
+
+proptest! {
+    /// Two codes may stand for one key, and codes may be larger than those that are kept.
+    #[test]
+    fn add__with_codes_is_as_without(
+        messages in prop::collection::vec(
+            prop::collection::vec((0usize..6, prop_oneof![Just(1.0), 0.0..9.0], -9i8..9), 0..20),
+            0..6,
+        ),
+        keys_max in 1usize..5,
+    ) {
+        const KEYS: [&str; 6] = ["a", "b", "c", "a", "d", "e"];
+        const CODES: [usize; 6] = [0, 3, 1, 7, CODES_MAX, usize::MAX];
+        let [coded, plain] = [true, false].map(|has_codes| {
+            let mut by = GroupBy::<String>::new(keys_max);
+            for message in &messages {
+                let mut adding = by.begin(0);
+                for &(key, x, y) in message {
+                    let code = has_codes.then_some(CODES[key]);
+                    by.add(&mut adding, (KEYS[key], code), x, f64::from(y)).unwrap();
+                }
+                by.end(adding, Ok::<_, AnswerError>(())).unwrap();
+            }
+            by.to_bytes()
+        });
+        prop_assert_eq!(coded, plain);
+    }
 }

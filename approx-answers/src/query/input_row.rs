@@ -11,6 +11,12 @@ pub trait InputRow {
 
     /// The value as text, such as that of a key. It is empty if the value is missing.
     fn text(&self, column: usize) -> &str;
+
+    /// A small number in place of the text, such as its place in a dictionary. Rows of a message
+    /// with the same number have the same text: as a key, it is looked up once.
+    fn code(&self, _column: usize) -> Option<usize> {
+        None
+    }
 }
 
 /// A value of an [`InputRow`].

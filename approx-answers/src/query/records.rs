@@ -17,11 +17,13 @@ pub(super) struct Taken<'row> {
     pub y: f64,
     /// The column as a text.
     pub text: &'row str,
+    /// The code of the row's key ([`InputRow::code`]).
+    pub code: Option<usize>,
 }
 
 impl Taken<'_> {
     /// One record.
-    const ONE: Self = Self { x: 1.0, y: 1.0, text: "" };
+    const ONE: Self = Self { x: 1.0, y: 1.0, text: "", code: None };
 }
 
 /// The records of one message. They are gone through one by one, so that a message of many short
@@ -191,12 +193,12 @@ impl Columns {
         {
             return Ok(());
         }
-        let key = match &self.keys[..] {
-            [] => "",
-            [one] => row.text(one.position),
+        let (key, code) = match &self.keys[..] {
+            [] => ("", None),
+            [one] => (row.text(one.position), row.code(one.position)),
             several => {
                 join(several.iter().map(|column| row.text(column.position)), key);
-                key
+                (&**key, None)
             }
         };
         if self.needs_key && self.keys.iter().any(|column| column.text(row).is_none()) {
@@ -207,7 +209,7 @@ impl Columns {
             let taken = of.take(row, &mut counted.texts[at])?;
             is_whole &= taken.is_some();
             if taken.is_some() || !self.keys.is_empty() {
-                on(key, at, taken)?;
+                on(key, at, taken.map(|taken| Taken { code, ..taken }))?;
             }
         }
         counted.missing += u64::from(!is_whole);
@@ -216,7 +218,7 @@ impl Columns {
 }
 
 impl Of {
-    #[inline]
+    #[inline(always)]
     fn take<'row, R: InputRow + ?Sized>(
         &self,
         row: &'row R,
@@ -294,18 +296,24 @@ impl Column {
     }
 
     /// The number in this column; `None` if it is missing.
-    #[inline]
+    #[inline(always)]
     fn number<R: InputRow + ?Sized>(&self, row: &R) -> Result<Option<f64>, QueryError> {
-        let (text, value) = (|| row.text(self.position), row.value(self.position));
+        match row.value(self.position) {
+            Value::Missing => Ok(None),
+            Value::Number(number) if number.is_finite() => Ok(Some(number)),
+            value => self.number_of_text(value, row.text(self.position)),
+        }
+    }
+
+    fn number_of_text(&self, value: Value, text: &str) -> Result<Option<f64>, QueryError> {
         let number = match value {
-            Value::Missing => return Ok(None),
-            Value::Untyped if is_missing(text()) => return Ok(None),
-            Value::Number(number) => Some(number),
-            Value::Text | Value::Untyped => text().trim().parse().ok(),
+            Value::Untyped if is_missing(text) => return Ok(None),
+            Value::Missing | Value::Number(_) => None,
+            Value::Text | Value::Untyped => text.trim().parse().ok(),
         };
         let number = number.filter(|number: &f64| number.is_finite());
         number.map(Some).ok_or_else(|| {
-            let (column, given) = (self.name.clone(), text().chars().take(40).collect());
+            let (column, given) = (self.name.clone(), text.chars().take(40).collect());
             match value {
                 Value::Untyped => QueryError::Number { column, given },
                 _ => QueryError::NotNumber { column, given },

@@ -184,15 +184,16 @@ impl State {
     }
 
     /// Adds a record to a message, or its contents if records are gone through twice.
+    #[inline(always)]
     fn add(
         &mut self,
         stratum: u32,
         pending: &mut Pending,
         key: &str,
-        Taken { x, y, text }: Taken<'_>,
+        Taken { x, y, text, code }: Taken<'_>,
     ) -> Result<(), AnswerError> {
         match (self, pending) {
-            (Self::Grouped(by), Pending::Grouped(adding)) => by.add(adding, key, x, y),
+            (Self::Grouped(by), Pending::Grouped(adding)) => by.add(adding, (key, code), x, y),
             (Self::Deviations(by), Pending::Deviations(adding)) => by.add(adding, key, y),
             (Self::Extremes(of), Pending::Extremes(adding)) => {
                 of.add(stratum, adding, key, y, text)

@@ -161,7 +161,7 @@ fn refuse_pointers(object: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-fn check_len(py: Python<'_>, bytes: usize, bytes_max: usize) -> PyResult<()> {
+pub fn check_len(py: Python<'_>, bytes: usize, bytes_max: usize) -> PyResult<()> {
     if bytes <= bytes_max { Ok(()) } else { Err(raise(py, Error::TooLarge { bytes, bytes_max })) }
 }
 

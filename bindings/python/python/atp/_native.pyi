@@ -19,6 +19,7 @@ from atp._types import (
     SourceProgress,
     WindowReport,
 )
+from atp.answers import Frame
 
 __version__: str
 
@@ -65,21 +66,21 @@ class Job:
         ``TimedOutError`` the message isn't sent."""
     def send_many(
         self,
-        messages: Iterable[MessageData],
+        messages: Iterable[MessageData] | Frame,
         group: int = 0,
         *,
         copy: bool | None = None,
         timeout: Seconds | None = None,
     ) -> range:
-        """Sends several messages, and returns their ids. ``TimedOutError.sent`` has the ids of
-        those that the job had taken before the timeout."""
+        """Sends several messages, or those of a ``Frame``, and returns their ids.
+        ``TimedOutError.sent`` has the ids of those that the job had taken before the timeout."""
     def send_parts(
-        self, messages: Iterable[MessageData], group: int = 0, *, copy: bool | None = None
+        self, messages: Iterable[MessageData] | Frame, group: int = 0, *, copy: bool | None = None
     ) -> Parts:
         """Iterates over the ids of each part that the job takes. After an exception or Ctrl-C the
         ids told so far are all that were taken, and the iterator goes on with the others."""
     def try_send_many(
-        self, messages: Iterable[MessageData], group: int = 0, *, copy: bool | None = None
+        self, messages: Iterable[MessageData] | Frame, group: int = 0, *, copy: bool | None = None
     ) -> range:
         """Sends the first messages for which there is room now, and returns their ids, perhaps
         none. While a window ends it raises ``WindowEndingError``, unless windows overlap."""

@@ -104,8 +104,13 @@ def _send(peer: Address, table: Table | Frame, options: JobOptions) -> Report:
     set_groups(table, options)
     with Job(peer, **options) as job:
         job.send_many(table.heads, Table.HEADER_GROUP)
-        job.send_many(table.messages, Table.ROWS_GROUP)
+        job.send_many(rows_of(table), Table.ROWS_GROUP)
         return job.finish()
+
+
+def rows_of(table: Table | Frame) -> Frame | list[bytes]:
+    """The messages with rows, for ``send_many``."""
+    return table if isinstance(table, Frame) else table.messages
 
 
 def set_groups(table: Table | Frame, options: JobOptions) -> None:

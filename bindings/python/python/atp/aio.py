@@ -31,7 +31,7 @@ from atp._types import (
     SourceProgress,
     WindowReport,
 )
-from atp.answers import Table
+from atp.answers import Frame, Table
 
 T = TypeVar("T")
 
@@ -144,9 +144,10 @@ class Job:
         return (await self.send_many((data,), group, copy=copy)).start
 
     async def send_many(
-        self, messages: Iterable[MessageData], group: int = 0, *, copy: bool | None = None
+        self, messages: Iterable[MessageData] | Frame, group: int = 0, *, copy: bool | None = None
     ) -> range:
-        """Sends several messages, and returns their ids. Waits while the buffer is full."""
+        """Sends several messages, or those of a ``Frame``, and returns their ids. Waits while the
+        buffer is full."""
         parts = self.native.send_parts(messages, group, copy=copy)
         await asyncio.sleep(0)  # A task that never has to wait lets others run.
         async with self._turn:
@@ -161,7 +162,7 @@ class Job:
         return ids
 
     async def send_parts(
-        self, messages: Iterable[MessageData], group: int = 0, *, copy: bool | None = None
+        self, messages: Iterable[MessageData] | Frame, group: int = 0, *, copy: bool | None = None
     ) -> AsyncGenerator[range, None]:
         """Sends several messages, and gives the ids of each part that the job has taken. If the
         task is cancelled or the job fails, no others were taken."""
@@ -348,5 +349,5 @@ async def send_dataframe(
     _tables.set_groups(table, options)
     async with Job(peer, **options) as job:
         await job.send_many(table.heads, Table.HEADER_GROUP)
-        await job.send_many(table.messages, Table.ROWS_GROUP)
+        await job.send_many(_tables.rows_of(table), Table.ROWS_GROUP)
         return await job.finish()

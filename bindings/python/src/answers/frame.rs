@@ -18,7 +18,7 @@ use pyo3::{
 #[doc = stub!(Frame)]
 #[pyclass(frozen, module = "atp.answers")]
 pub struct Frame {
-    frame: approx_frames::Frame,
+    pub frame: approx_frames::Frame,
     order: &'static str,
     schema: SchemaRef,
 }
@@ -77,7 +77,7 @@ impl Frame {
     #[doc = stub!(Frame.messages)]
     #[getter]
     fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.frame.messages.iter().map(|message| PyBytes::new(py, message)))
+        PyList::new(py, self.frame.messages().map(|message| PyBytes::new(py, &message)))
     }
 
     #[doc = stub!(Frame.order)]
@@ -87,7 +87,7 @@ impl Frame {
     }
 
     fn __len__(&self) -> usize {
-        self.frame.messages.len()
+        self.frame.messages().len()
     }
 }
 

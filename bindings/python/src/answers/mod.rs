@@ -16,6 +16,8 @@ mod table;
 mod tables;
 mod value;
 
+pub use frame::Frame;
+
 use pyo3::prelude::*;
 
 pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -23,7 +25,7 @@ pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<answering::Answering>()?;
     module.add_class::<errors::Cause>()?;
     module.add_class::<estimate::Estimate>()?;
-    module.add_class::<frame::Frame>()?;
+    module.add_class::<Frame>()?;
     module.add_class::<planner::Planner>()?;
     module.add_class::<receiving::Receiving>()?;
     module.add_class::<rows::Batches>()?;
