@@ -182,15 +182,15 @@ fn recv__answers_frames() {
     let mut receiving = atp(&format!("recv {address} --json --query"));
     let query = "SELECT sum(v), count(*) GROUP BY k";
     let receiving = receiving.arg(query).stdout(Stdio::piped()).spawn().unwrap();
-    let rows = Group::new(Table::ROWS_GROUP).messages(frame.messages.len() as u32);
+    let rows = Group::new(Table::ROWS_GROUP).messages(frame.messages().len() as u32);
     let rows = rows.order(Order::Shuffled { buffer: None });
     let groups = [rows, Group::new(Table::HEADER_GROUP).messages(2)];
     let mut job = Job::builder().control_socket(None).groups(groups).connect(address).unwrap();
     for head in [frame.header, frame.totals.to_string().into_bytes()] {
         job.send_in(Table::HEADER_GROUP, &head).unwrap();
     }
-    for message in &frame.messages {
-        job.send_in(Table::ROWS_GROUP, message).unwrap();
+    for message in frame.messages() {
+        job.send_in(Table::ROWS_GROUP, &message).unwrap();
     }
     job.finish().unwrap();
     let output = receiving.wait_with_output().unwrap();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import itertools
 import secrets
@@ -47,6 +48,16 @@ def both(send: Any, **wanted: Any) -> Any:
     receiving = Call(lambda: atp.receive(peer, control_socket=None, timeout=LIMIT_S, **wanted))
     send(peer)
     return receiving.result(2 * LIMIT_S)
+
+
+def refused(send: Any, **wanted: Any) -> Any:
+    """As ``both``, where the receiver may leave before the sender's end."""
+
+    def send_some(peer: tuple[str, int]) -> None:
+        with contextlib.suppress(atp.ShortError):
+            send(peer)
+
+    return both(send_some, **wanted)
 
 
 def send(data: Any, **options: Any) -> Any:

@@ -22,7 +22,7 @@ import pytest
 import atp
 from atp.answers import Answers, Table, send_csv
 from ends import LIMIT_S, Call
-from tables import ROWS, address, both, frame, send
+from tables import ROWS, address, both, frame, refused, send
 
 # They have no types.
 pandas: Any = importlib.import_module("pandas")
@@ -93,7 +93,7 @@ def test_rows_have_limits() -> None:
     assert 0 < len(rows) < ROWS and rows.verdict == "in_doubt" and rows.messages_left_out > 0
     assert any("more than 100000 bytes" in warning for warning in rows.warnings), rows.warnings
     with pytest.raises(atp.answers.QueryError, match='"atp_weight" of its own: rename it'):
-        both(send(frame().rename(columns={"delay": "atp_weight"})), as_="frame")
+        refused(send(frame().rename(columns={"delay": "atp_weight"})), as_="frame")
 
 
 def test_polars_sends_and_reads() -> None:
@@ -214,7 +214,7 @@ def test_columns_that_do_not_fit_the_query() -> None:
         ("avg(carrier)", "a number is needed"),
     ):
         with pytest.raises(atp.answers.QueryError, match=words):
-            both(send(frame()), query=query)
+            refused(send(frame()), query=query)
 
 
 def test_two_schemas_in_one_job() -> None:

@@ -30,7 +30,7 @@ class Stream:
         options["groups"] = [rows, Group(Table.HEADER_GROUP, messages=2, name="header")]
         options.setdefault("mrdf", False)
 
-    def parts(self) -> Iterator[tuple[list[bytes], int]]:
+    def parts(self) -> Iterator[tuple[list[bytes] | Frame, int]]:
         """Messages, and their group. Raises ``ValueError`` for a batch of another table."""
         first = self._first
         frame: Frame | None = first
@@ -38,7 +38,7 @@ class Stream:
         totals: dict[str, int] = {}
         while frame is not None:
             if len(frame) > 0:
-                yield frame.messages, Table.ROWS_GROUP
+                yield frame, Table.ROWS_GROUP
             for line in frame.heads[1].decode().splitlines():
                 name, number = line.split()
                 totals[name] = totals.get(name, 0) + int(number)
