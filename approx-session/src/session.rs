@@ -32,8 +32,6 @@ pub struct Session {
     pub(crate) strata: Strata,
     pub(crate) planner: Option<Planner>,
     pub(crate) left_out: LeftOut,
-    /// Senders whose tables have no answer.
-    refused: u32,
     /// Why there is no plan for the accepted error.
     pub(crate) plan_failed: Option<String>,
     /// Why the senders weren't awaited.
@@ -94,7 +92,6 @@ impl Session {
             strata: Strata::default(),
             planner: None,
             left_out: LeftOut::default(),
-            refused: 0,
             plan_failed: None,
             cut_short: None,
             unsaid: Vec::new(),
@@ -106,11 +103,11 @@ impl Session {
         self.planner.as_ref().is_some_and(|plan| plan.report().is_some())
     }
 
-    /// Whether as many senders as are awaited have sent tables without an answer, such as those
-    /// that lack a column of the query, and no other sender has sent one: there is nothing to wait
-    /// for, and [`Session::finish`] says why.
+    /// Whether the tables of all senders so far, as many as are awaited, have no answer: they lack
+    /// a column of the query, as a rule. There is nothing to wait for, and [`Session::finish`] says
+    /// why.
     pub fn has_refused_all(&self) -> bool {
-        self.table.is_none() && self.refused >= self.senders
+        self.table.is_none() && self.strata.are_all_refused(self.senders)
     }
 
     /// Warnings since the last call, which the end repeats.
@@ -220,7 +217,6 @@ impl Session {
         self.waiting_bytes -= bytes(&waiting);
         if let Some(other) = other {
             let messages = 1 + waiting.len() as u64;
-            self.refused = self.refused.saturating_add(1);
             self.leave_out(messages, format_args!("the header of {source}: {other}"));
             return Ok(());
         }

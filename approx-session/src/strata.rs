@@ -134,6 +134,13 @@ impl Strata {
         self.running().any(|stratum| stratum.is_of_table() && !stratum.is_counted())
     }
 
+    /// Whether a number of senders have headers of other tables, and no other one is under way.
+    pub fn are_all_refused(&self, senders: u32) -> bool {
+        let is_refused = |stratum: &&Stratum| matches!(stratum.header, Header::Other);
+        self.strata.iter().filter(is_refused).count() >= senders as usize
+            && self.running().all(|stratum| is_refused(&stratum))
+    }
+
     /// The senders that have not ended.
     pub fn running(&self) -> impl Iterator<Item = &Stratum> {
         self.strata.iter().filter(|stratum| !stratum.has_ended)

@@ -35,7 +35,12 @@ impl Session {
             return;
         }
         let rows = summary.groups.iter().find(|group| group.group == ROWS_GROUP);
-        if let Some(rows) = rows.filter(|_| summary.window == 0) {
+        // N of a stream that was cut off is the number of messages by then: it says nothing of those
+        // that its sender still had.
+        let is_whole = summary.complete && !is_planned_end;
+        let is_known = is_whole || of.sent.is_some() || of.terms.is_none();
+        let ended = rows.filter(|_| summary.window == 0 && is_known);
+        if let Some(rows) = ended {
             of.sent = Some(rows.messages.into());
         }
         let is_counted = of.is_counted();
@@ -47,7 +52,7 @@ impl Session {
         };
         self.waiting_bytes -= bytes(&waiting);
         self.set_sent(stratum);
-        self.set_delivery(stratum, rows.filter(|_| summary.window == 0));
+        self.set_delivery(stratum, ended);
         let lost = rows.map_or(0, |rows| rows.messages.saturating_sub(rows.delivered));
         let messages = waiting.len() as u64 + u64::from(lost);
         if !is_counted && messages > 0 {

@@ -186,7 +186,7 @@ fn recv__answers_frames() {
     let rows = rows.order(Order::Shuffled { buffer: None });
     let groups = [rows, Group::new(Table::HEADER_GROUP).messages(2)];
     let mut job = Job::builder().control_socket(None).groups(groups).connect(address).unwrap();
-    for head in [frame.header, frame.totals.to_string().into_bytes()] {
+    for head in [frame.header.clone(), frame.totals.to_string().into_bytes()] {
         job.send_in(Table::HEADER_GROUP, &head).unwrap();
     }
     for message in frame.messages() {

@@ -22,8 +22,8 @@ const EXTEND_FACTOR: f64 = 1.25;
 /// After a doubt about the tail, a plan ends below this share of the limit on skewness: with twice
 /// the messages. An end at the limit would choose samples that lack the largest values.
 const SKEWNESS_KEPT: f64 = std::f64::consts::FRAC_1_SQRT_2;
-/// A sender whose MSR is lowered may end there, without the last look. So a plan lowers MSRs to this
-/// multiple of its need, because the need may turn out larger.
+/// A sender whose MSR is lowered may end there, without the last look. So a plan lowers MSRs to
+/// this multiple of its need, because the need may turn out larger.
 const LOWER_FACTOR: f64 = 4.0;
 /// A plan lowers an MSR to this share of the sender's own at least: the variance of a heavy tail is
 /// larger than it seems.
@@ -70,6 +70,28 @@ struct Source {
     /// The sender was asked to finish: its MSR may only fall.
     is_ending: bool,
     has_ended: bool,
+}
+
+/// The MSR that a source keeps at least, whatever a plan needs.
+#[derive(Clone, Copy, Debug)]
+enum Keeps {
+    /// Half of its own one: the plan may still turn out wrong.
+    Half,
+    /// Its own: more messages hardly end the doubt.
+    Own,
+    /// Its own or the higher one that it was asked for, because it may take no raise any more. More
+    /// messages may end a doubt about the tail.
+    Held,
+}
+
+impl Source {
+    fn kept(&self, keeps: Keeps) -> f64 {
+        match keeps {
+            Keeps::Half => LOWER_SHARE_MIN * self.own_msr,
+            Keeps::Own => self.own_msr,
+            Keeps::Held => self.own_msr.max(self.msr.unwrap_or(0.0)),
+        }
+    }
 }
 
 /// The messages that a stratum needs for all answers.
@@ -285,13 +307,14 @@ impl Planner {
             let is_heavy = answers.iter().any(|answer| answer.spread.is_heavy(limit));
             if is_heavy || is_in_doubt(&answers) {
                 // The look decides nothing, so it costs no confidence.
-                return Ok(self.go_on(answers[0].messages));
+                let keeps = if is_heavy { Keeps::Held } else { Keeps::Own };
+                return Ok(self.go_on(answers[0].messages, keeps));
             }
         }
         if fraction >= 1.0 && !is_last && answers.iter().any(agrees) {
             // An interval without width would end the job at the first look, for those who accept
             // doubts: a column's first rare value may come later.
-            return Ok(self.go_on(answers[0].messages));
+            return Ok(self.go_on(answers[0].messages, Keeps::Own));
         }
         let needs = needs(&answers, wanted);
         let alpha = if is_last { self.spending.last() } else { self.spending.look(fraction) };
@@ -315,23 +338,31 @@ impl Planner {
             return Ok(Vec::new());
         }
         let messages = estimates[0].messages;
-        let is_doubted = (self.is_heavy || is_in_doubt(&estimates)) && !self.ends_in_doubt;
-        let keeps_own = is_doubted || messages < LOWER_MESSAGES_MIN;
-        Ok(self.plan(messages, &needs, keeps_own))
+        let has_tail = || estimates.iter().any(|one| one.spread.is_heavy(SKEWNESS_MAX));
+        let keeps = match !self.ends_in_doubt {
+            true if self.is_heavy || has_tail() => Keeps::Held,
+            true if is_in_doubt(&estimates) => Keeps::Own,
+            _ if messages < LOWER_MESSAGES_MIN => Keeps::Held,
+            _ => Keeps::Half,
+        };
+        Ok(self.plan(messages, &needs, keeps))
     }
 
     /// Requests what the strata need, and chooses the next look. In doubt, or after a few messages,
-    /// sources keep their own MSRs: the plan may not end before them.
-    fn plan(&mut self, messages: u64, needs: &BTreeMap<u32, Need>, keeps_own: bool) -> Vec<Action> {
+    /// sources keep their MSRs: the plan may not end before them.
+    fn plan(&mut self, messages: u64, needs: &BTreeMap<u32, Need>, keeps: Keeps) -> Vec<Action> {
         let mut actions = Vec::new();
         let mut planned = messages as f64;
         for (&stratum, need) in needs {
             planned += (need.messages - need.arrived).max(0.0);
-            let own = self.sources.get(&stratum).map_or(0.0, |source| source.own_msr);
-            let least = if keeps_own { own } else { LOWER_SHARE_MIN * own };
+            let source = self.sources.get(&stratum).copied().unwrap_or_default();
             let needed = (need.messages / need.sent).min(1.0);
-            let kept = (LOWER_FACTOR * needed).clamp(least, own);
-            actions.extend(self.request(stratum, needed.max(kept)));
+            let held = source.kept(Keeps::Held);
+            let kept = match keeps {
+                Keeps::Half => held.min(LOWER_FACTOR * needed),
+                Keeps::Own | Keeps::Held => 0.0,
+            };
+            actions.extend(self.request(stratum, needed.max(kept).max(source.kept(keeps))));
         }
         let now = messages as f64;
         let next = if planned <= now {
@@ -345,10 +376,10 @@ impl Planner {
         actions
     }
 
-    /// Asks the sources for what they offered by themselves.
-    fn go_on(&mut self, messages: u64) -> Vec<Action> {
+    /// Asks the sources for what they offered by themselves, or were asked for before.
+    fn go_on(&mut self, messages: u64, keeps: Keeps) -> Vec<Action> {
         let own: Vec<(u32, f64)> =
-            self.sources.iter().map(|(&stratum, source)| (stratum, source.own_msr)).collect();
+            self.sources.iter().map(|(&stratum, source)| (stratum, source.kept(keeps))).collect();
         let mut actions: Vec<Action> =
             own.into_iter().filter_map(|(stratum, msr)| self.request(stratum, msr)).collect();
         actions.push(self.wait((EXTEND_FACTOR * messages as f64).ceil() as u64));

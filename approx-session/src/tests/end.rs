@@ -2,12 +2,16 @@
 
 #![expect(clippy::single_range_in_vec_init, reason = "lost messages are ranges")]
 
-use super::{SHUFFLED, ended, finish, header, live, message, of_run, rows, started, take, totals};
+use super::{
+    SHUFFLED, accepted, ended, finish, header, live, message, of_query, of_run, rows, started,
+    take, totals,
+};
 use crate::{
     Verdict,
     session::{HEADER_GROUP, ROWS_GROUP},
 };
-use approxlib::{Event, Summary};
+use approx_answers::Warning;
+use approxlib::{Event, Order, Summary};
 use serde_json::Value;
 
 /// The text, JSON and verdict of a query after these events.
@@ -196,6 +200,57 @@ fn finish__doubts_a_sender_that_was_canceled() {
         assert_eq!((verdict, json["verdict"] == expected.name()), (expected, true), "{text}");
         assert!(text.contains(words), "{text}");
     }
+}
+
+/// A sender that doesn't know its N says it at its own end. If the plan or the sender cuts it off,
+/// nobody knows what it still had.
+#[test]
+fn finish__knows_no_number_of_messages_of_a_stream_that_was_cut_off() {
+    let start = || {
+        let mut start = started(1, Order::Ordered, 0);
+        if let Event::Started { terms, .. } = &mut start {
+            terms.groups[0].messages = None;
+        }
+        [vec![start, header(1)], rows(1, 40).collect()].concat()
+    };
+    for (has_plan, complete, sent) in
+        [(false, true, Some(40)), (false, false, None), (true, true, None)]
+    {
+        let accepted = accepted(0.5, true).filter(|_| has_plan);
+        let mut live = of_query("avg(value)".parse().unwrap(), 1, accepted);
+        let mut end = ended(1, 40, []);
+        if let Event::Finished { summary, .. } = &mut end {
+            summary.complete = complete;
+        }
+        take(&mut live, start());
+        assert_eq!(live.has_asked_for_the_end(), has_plan);
+        take(&mut live, [end]);
+        let answered = live.finish().unwrap();
+        let mean = &answered.answers.rows[0].estimate;
+        assert_eq!((mean.messages, mean.messages_sent), (40, sent));
+        assert_eq!(mean.half_width() > 0.0, sent.is_none(), "{mean}");
+        assert_eq!(
+            answered.verdict_with_warnings() == Verdict::Fine,
+            sent.is_some(),
+            "{answered:?}"
+        );
+        assert_eq!(mean.warnings.iter().any(Warning::is_doubt), sent.is_none(), "{mean:?}");
+    }
+}
+
+#[test]
+fn has_refused_all__awaits_senders_that_are_under_way() {
+    let other = |job| message(job, HEADER_GROUP, b"a,b\n");
+    let mut live = live("avg(value)", 2, None);
+    take(&mut live, [other(1)]);
+    assert!(!live.has_refused_all());
+    // Its header may have been lost, and come again.
+    take(&mut live, rows(3, 1).chain([other(2)]));
+    assert!(!live.has_refused_all());
+    take(&mut live, [other(3)]);
+    assert!(live.has_refused_all());
+    let said = live.finish().unwrap_err().to_string();
+    assert!(said.contains("no column"), "{said}");
 }
 
 /// Two messages with a key were in flight when the plan met its error.

@@ -250,7 +250,7 @@ pub fn main(args: Args) -> Result<()> {
     table.end(&mut out).map_err(|error| lost_or(&args.out, error))?;
     written(out.flush())?;
     live.clear();
-    let is_refused = session.as_ref().is_some_and(Session::has_refused_all);
+    let is_refused = !writes && session.as_ref().is_some_and(Session::has_refused_all);
     match reception.go_on() {
         left @ 1.. if !is_refused && !interrupted.load(Ordering::Relaxed) => tracing::warn!(
             "{left} more senders were still sending, and got an error: name the senders to receive \

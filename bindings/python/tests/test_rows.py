@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import importlib
 import pickle
@@ -40,6 +41,21 @@ def test_rows_pickle() -> None:
         pandas.testing.assert_frame_equal(back, data, check_dtype=False)
     with pytest.raises(ValueError, match="the bytes of rows: "):
         type(rows.batches).from_bytes(b"rows")
+
+
+def test_damaged_bytes_of_rows_are_refused() -> None:
+    """Each byte by the others: no length is taken for granted."""
+    data = pandas.DataFrame({"k": ["a", None], "n": [1, 2]})
+    batches = both(send(data), as_="frame").batches
+    stream = batches.to_bytes()
+    for at in range(len(stream)):
+        for bits in (0x01, 0x80, 0xFF):
+            damaged = bytearray(stream)
+            damaged[at] ^= bits
+            with contextlib.suppress(ValueError):
+                type(batches).from_bytes(bytes(damaged))
+    with pytest.raises(ValueError, match="cut off"):
+        type(batches).from_bytes(stream[: len(stream) // 2])
 
 
 LEVELS = pandas.MultiIndex.from_product([["a", "b"], [1, 2]], names=["x", "y"])

@@ -11,13 +11,14 @@ use crate::{
 };
 use approx_session::{ReceivedRows, Sender};
 use arrow_array::RecordBatch;
-use arrow_ipc::{reader::StreamReader, writer::StreamWriter};
+use arrow_ipc::{reader::StreamReader, root_as_message, writer::StreamWriter};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
     types::{PyBytes, PyCapsule, PyDict, PyTuple},
 };
+use std::panic;
 
 /// Record batches of one schema.
 #[pyclass(frozen, module = "atp._native")]
@@ -72,9 +73,31 @@ fn written(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Vec<u8>, Arrow
     writer.into_inner()
 }
 
+/// Reads a stream. Arrow's reader takes its lengths for granted: it would allocate any, and panic at
+/// ends of columns beyond those of their messages.
 fn read(stream: &[u8]) -> Result<Batches, ArrowError> {
-    let reader = StreamReader::try_new(stream, None)?;
-    Ok(Batches { schema: reader.schema(), batches: reader.collect::<Result<_, _>>()? })
+    check_lengths(stream).ok_or_else(|| ArrowError::IpcError("a message is cut off".into()))?;
+    let read = || {
+        let reader = StreamReader::try_new(stream, None)?;
+        Ok(Batches { schema: reader.schema(), batches: reader.collect::<Result<_, _>>()? })
+    };
+    panic::catch_unwind(read)
+        .unwrap_or_else(|_| Err(ArrowError::IpcError("a message is damaged".into())))
+}
+
+/// `None` for a stream that ends within a message.
+fn check_lengths(mut stream: &[u8]) -> Option<()> {
+    while !stream.is_empty() {
+        let (prefix, rest) = stream.split_at_checked(8)?;
+        let bytes: [u8; 4] = prefix.strip_prefix(&[0xff; 4])?.try_into().ok()?;
+        let (metadata, rest) = rest.split_at_checked(u32::from_le_bytes(bytes) as usize)?;
+        if metadata.is_empty() {
+            break;
+        }
+        let body_bytes = root_as_message(metadata).ok()?.bodyLength();
+        stream = rest.split_at_checked(usize::try_from(body_bytes).ok()?)?.1;
+    }
+    Some(())
 }
 
 fn failed(error: &ArrowError) -> PyErr {
