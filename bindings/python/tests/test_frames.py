@@ -231,6 +231,6 @@ def test_polars_columns_without_a_type_of_arrow_are_refused(dtype: str, ordered:
     with bind() as receiver, pytest.raises(ValueError, match=wanted):
         batches = iter([data]) if ordered else data
         send_dataframe(batches, receiver.address, ordered=ordered, control_socket=None)
-    # Its other columns are sent, also where names and values look like those types.
+    # The other columns are sent, also where names and values look like those types.
     looks = polars.Series(["Null"], dtype=polars.Enum(["Null", "Object"])).alias("Object")
     assert sent_through(data.drop("un\nknown").with_columns(looks)).num_rows == 1

@@ -65,8 +65,8 @@ def _instant(text: str) -> tuple[timedelta, int]:
 def in_order(
     rows: tuple[Row, ...], types: tuple[str | None, ...]
 ) -> tuple[tuple[Row, ...], tuple[str, ...]]:
-    """The rows in the order of their keys, the missing ones first; and the types that hold for all
-    of them, of which a ``None`` is text."""
+    """The rows in the order of their keys, the missing ones first; and the types that all keys of a
+    column can be read as. A type ``None`` becomes text."""
     kinds, columns = [kind or TEXT for kind in types], []
     for at, kind in enumerate(kinds):
         texts = [key_of(row)[at] for row in rows]

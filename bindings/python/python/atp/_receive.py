@@ -150,7 +150,7 @@ def _for_asyncio(call: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
         thread = ThreadPoolExecutor(1, "atp-receive")
         running = asyncio.wrap_future(thread.submit(lambda: context.run(call, *args, **wanted)))
         thread.shutdown(wait=False)
-        # Nobody else takes the outcome once the task is cancelled, and asyncio would report it.
+        # The outcome of a cancelled task has no other taker, and asyncio would report it.
         running.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             await asyncio.wait({running})

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 KEYS_NAMED_MAX = 3
 NUMBER = re.compile(r"stratum \d+|(?<![\w.-])(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
-"""A number of a warning. The digits of names are none: those of a stratum, and of a column ``x1``."""
+"""A number of a warning. Digits of a name are none, such as ``stratum 3`` and a column ``x1``."""
 
 Cells = list[tuple[int, int]]
 """Rows and functions."""
