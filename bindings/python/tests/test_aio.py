@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import time
@@ -285,6 +286,25 @@ def test_a_cancelled_block_does_not_wait_for_its_peer() -> None:
             sending.cancel()
             await asyncio.wait({sending}, timeout=LIMIT_S / 2)
             assert sending.cancelled()
+
+    run(main())
+
+
+def test_a_cancelled_receive_leaves_no_error_to_the_loop() -> None:
+    async def main() -> None:
+        reported: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, error: reported.append(error))
+        receiving = asyncio.create_task(
+            atp.aio.receive("127.0.0.1:0", query="avg(x)", control_socket=None)
+        )
+        await asyncio.sleep(0.1)
+        receiving.cancel()
+        await asyncio.wait({receiving})
+        assert receiving.cancelled()
+        # asyncio reports what nobody took when the future goes.
+        del receiving
+        gc.collect()
+        assert not reported, reported
 
     run(main())
 

@@ -19,6 +19,7 @@ from ends import bind
 # They have no types.
 pandas: Any = importlib.import_module("pandas")
 pa: Any = importlib.import_module("pyarrow")
+polars: Any = importlib.import_module("polars")
 parquet: Any = importlib.import_module("pyarrow.parquet")
 
 ROWS = 2_000
@@ -211,3 +212,25 @@ def test_streams_that_fail_are_refused() -> None:
 
     with pytest.raises(ValueError, match=r"reading the frame: Invalid: the disk is gone\Z"):
         Frame(pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), failing()))
+
+
+UNTYPED = {
+    "Object": polars.Series([Path()], dtype=polars.Object),
+    "Null": polars.Series([None]),
+    "List.Null.": polars.Series([[]]),
+    "Struct.*Null.*": polars.Series([{"text": "", "nothing": None}]),
+}
+
+
+@pytest.mark.parametrize("ordered", [False, True], ids=["", "ordered"])
+@pytest.mark.parametrize("dtype", UNTYPED)
+def test_polars_columns_without_a_type_of_arrow_are_refused(dtype: str, ordered: bool) -> None:
+    """polars exports objects as their addresses in memory."""
+    data = polars.DataFrame({"v": [1]}).with_columns(UNTYPED[dtype].alias("un\nknown"))
+    wanted = rf"the column 'un\\nknown' has the type {dtype} of polars, .*: cast it"
+    with bind() as receiver, pytest.raises(ValueError, match=wanted):
+        batches = iter([data]) if ordered else data
+        send_dataframe(batches, receiver.address, ordered=ordered, control_socket=None)
+    # The other columns are sent, also where names and values look like those types.
+    looks = polars.Series(["Null"], dtype=polars.Enum(["Null", "Object"])).alias("Object")
+    assert sent_through(data.drop("un\nknown").with_columns(looks)).num_rows == 1

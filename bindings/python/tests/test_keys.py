@@ -100,9 +100,38 @@ def test_keys_of_csv_are_texts() -> None:
     assert answers.to_arrow()["k"].to_pylist() == ["10", "9"]
 
 
-def test_keys_that_python_does_not_know_stay_texts() -> None:
-    """Arrow has years beyond 9999."""
-    days = pa.array([0, 10_000_000], pa.int32()).cast(pa.date32())
-    answers = both(send(pa.table({"k": days})), query="count(*) by k")
-    assert answers.key_types == ("str",) and len(answers.to_pandas()) == 2
-    assert answers.rows[1][0] == "1970-01-01", answers.rows
+UNKNOWN = {
+    "date": pa.array([0, 10_000_000], pa.int32()).cast(pa.date32()),
+    "time": pa.array([0, 10**12], pa.int64()).cast(pa.timestamp("s")),
+    "zoned": pa.array([0, 10**12], pa.int64()).cast(pa.timestamp("s", "UTC")),
+    "early": pa.array([0, -(10**11)], pa.int64()).cast(pa.timestamp("s")),
+}
+
+
+@pytest.mark.parametrize("kind", UNKNOWN)
+def test_keys_that_python_does_not_know_stay_texts(kind: str) -> None:
+    """Arrow has years beyond 9999 and before 1."""
+    answers = both(send(pa.table({"k": UNKNOWN[kind]})), query="count(*) by k")
+    assert answers.key_types == ("str",), answers.key_types
+    texts = [key for key, _ in answers.rows]
+    assert texts[1].startswith("1970-01-01"), texts
+    assert list(answers.to_pandas()["k"]) == answers.to_arrow()["k"].to_pylist() == texts
+
+
+# Their texts have another order. Paris ended DST at 01:00 UTC of the first day.
+INSTANTS = {
+    "fractions": (pa.timestamp("ms", "UTC"), [1000, 1500, 2000]),
+    "nanoseconds": (pa.timestamp("ns", "UTC"), [10**9, 10**9 + 1, 10**9 + 2, 10**9 + 1000]),
+    "dst": (pa.timestamp("s", "Europe/Paris"), [1_729_989_000, 1_729_991_700]),
+    "first_year": (pa.timestamp("s", "+02:00"), [-62_135_596_800, 0]),
+}
+
+
+@pytest.mark.parametrize("kind", INSTANTS)
+def test_times_are_in_their_order(kind: str) -> None:
+    of, instants = INSTANTS[kind]
+    sent = pa.array(instants, pa.int64()).cast(of)
+    answers = both(send(pa.table({"k": sent[::-1]})), query="count(*) by k")
+    got = answers.to_arrow()["k"]
+    assert got.type == of and got.cast(pa.int64()).to_pylist() == instants, got
+    assert answers.to_pandas()["k"].is_monotonic_increasing

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import copy
 import importlib
+import json
 import pickle
 import threading
 from collections.abc import Iterator
@@ -84,6 +85,40 @@ def test_names_that_pyarrow_does_not_restore_stay_texts() -> None:
     sent = data.set_axis(pandas.CategoricalIndex(["a", "b"]), axis="columns")
     back = both(send(sent), as_="frame").to_pandas()[["a", "b"]].sort_index()
     pandas.testing.assert_frame_equal(back, data)
+
+
+OF_PANDAS: dict[str, Any] = {"index_columns": [], "column_indexes": [], "columns": []}
+COLUMN: dict[str, Any] = {"name": "v", "field_name": "v", "pandas_type": "int64", "metadata": None}
+INDEX: dict[str, Any] = {"kind": "range", "name": None, "start": 0, "stop": 2}
+METADATA: dict[str, Any] = {
+    "text": "no JSON",
+    "list": "[]",
+    "deep": "[" * 100_000,
+    "number": OF_PANDAS | {"columns": 5},
+    "index": OF_PANDAS | {"index_columns": ["nope"]},
+    "kind": OF_PANDAS | {"columns": [COLUMN | {"numpy_type": "interval[foo]"}]},
+    "step": OF_PANDAS | {"index_columns": [INDEX | {"step": 0}]},
+    "renamed": OF_PANDAS | {"columns": [COLUMN | {"name": "atp_weight", "numpy_type": "int64"}]},
+}
+
+
+@pytest.mark.parametrize("name", METADATA)
+def test_metadata_of_pandas_that_do_not_fit_are_left_out(name: str) -> None:
+    """They come from another host."""
+    wrong = METADATA[name] if isinstance(METADATA[name], str) else json.dumps(METADATA[name])
+    sent = pa.table({"v": [1, 2], "s": ["a", "b"]}).replace_schema_metadata({"pandas": wrong})
+    rows = both(send(sent), as_="frame")
+    with pytest.warns(UserWarning, match="the sender's metadata of pandas don't fit its table"):
+        back = rows.to_pandas()
+    assert list(back.columns) == ["v", "s", "atp_stratum", "atp_weight"]
+    assert sorted(zip(back["v"], back["s"], back["atp_weight"])) == [(1, "a", 1.0), (2, "b", 1.0)]
+
+
+def test_a_column_with_the_name_of_weights_is_kept() -> None:
+    """In a column of several levels it isn't seen before pandas makes a name of it."""
+    names = pandas.MultiIndex.from_tuples([("atp_weight", ""), ("x", "y")])
+    back = both(send(pandas.DataFrame([[7, 8]], columns=names)), as_="frame").to_pandas()
+    assert back["('atp_weight', '')"].tolist() == [7] and back["atp_weight"].tolist() == [1.0]
 
 
 def test_a_count_of_rows_that_were_sent_is_no_index() -> None:

@@ -78,6 +78,26 @@ def test_numbers_of_joined_warnings_are_ranges() -> None:
     assert _joined(texts[:1]) == texts[0] and re.search("up to 10.5", texts[0])
 
 
+def test_digits_of_names_are_no_numbers() -> None:
+    from atp._warnings import _joined, _skeleton
+
+    texts = [f"{n} rows of k-1 lack x1, below -{n}.5 (2^53)" for n in (3, 2)]
+    assert _joined(texts) == "2 to 3 rows of k-1 lack x1, below -3.5 to -2.5 (2^53)"
+    assert _skeleton(texts[0]) == _skeleton(texts[1])
+    # Warnings about two columns are two.
+    for name in ("x2", "x_1", "x.1", "x-1"):
+        assert _skeleton(texts[0].replace("x1", name)) != _skeleton(texts[0])
+
+
+def test_a_warning_about_all_rows_hides_no_other() -> None:
+    """They differ in a number alone."""
+    answers = answered("avg(v) by k", {"large": 100, "a": 5, "b": 9})
+    (of_a,) = answers.rows[0][1].warnings
+    said = warnings(replace(answers, warnings=(of_a,)))
+    assert of_a in said and said.count(f"b: {of_a.replace('5', '9')}") == 1, said
+    assert f"a: {of_a}" not in said, said
+
+
 FUNCTIONS = ["avg", "sum", "max", "min", "stddev", "variance", "median", "count"]
 
 

@@ -32,14 +32,14 @@ def interrupt():
     sent_at = time.monotonic()
     os.kill(os.getpid(), signal.SIGINT)
 
-def interrupted(call):
+def interrupted(call, limit_s=30.0):
     threading.Timer(0.3, interrupt).start()
     try:
         call()
     except KeyboardInterrupt:
         took = time.monotonic() - sent_at
         # Without the signal these calls take a minute, or never end.
-        print("interrupted" if took < 30.0 else f"late: {took}", flush=True)
+        print("interrupted" if took < limit_s else f"late: {took}", flush=True)
 
 receiver = atp.Receiver("127.0.0.1:0", control_socket=None)
 job = atp.Job(silent.getsockname(), buffer_bytes=100_000, **options)
@@ -121,17 +121,17 @@ def block():
     with job:
         job.send(b"message")
 interrupted(block)""",
-    # The block cancels the job, whose peer never confirms it.
+    # The block cancels the job, whose peer never confirms it, and waits 0.25 s.
     "a_call_in_a_block": """
 def block():
     with job:
         job.send(b"message")
         job.finish()
-interrupted(block)""",
+interrupted(block, 5.0)""",
     "send_dataframe": """
 import pyarrow
 table = pyarrow.table({"v": [1, 2]})
-interrupted(lambda: atp.send_dataframe(table, silent.getsockname(), **options))""",
+interrupted(lambda: atp.send_dataframe(table, silent.getsockname(), **options), 5.0)""",
 }
 
 

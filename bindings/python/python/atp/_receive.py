@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from atp.answers import Query
 
 SLICE_S = 0.1
-"""An interrupt waits for this time at most, and so does the bar."""
+"""The call looks for an interrupt and redraws the bar after this time."""
 
 CANCELLED = contextvars.ContextVar("CANCELLED", default=threading.Event())
-"""Is set once the task is cancelled that the call belongs to."""
+"""The event that stops this call. The task of asyncio that made the call sets it when the task is
+cancelled."""
 
 CONFIDENCE = 0.95
 ROWS_BYTES_MAX = 4 << 30
@@ -149,12 +150,15 @@ def _for_asyncio(call: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
         thread = ThreadPoolExecutor(1, "atp-receive")
         running = asyncio.wrap_future(thread.submit(lambda: context.run(call, *args, **wanted)))
         thread.shutdown(wait=False)
+        # The outcome of a cancelled task has no other taker, and asyncio would report it.
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
-            return await asyncio.shield(running)
+            await asyncio.wait({running})
         except asyncio.CancelledError:
             cancelled.set()
             await asyncio.wait({running})
             raise
+        return running.result()
 
     receive_async.__doc__ = "As ``atp.receive``. Cancelling the task ends the receiver."
     return receive_async

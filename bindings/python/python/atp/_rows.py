@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -77,18 +79,9 @@ class Rows:
 
     def to_pandas(self) -> Any:
         """A data frame of pandas; needs pyarrow too. Index and names of columns are those of the
-        frame that was sent. An index that only counted its rows is a new one."""
-        pandas = _show.module("pandas", "to_pandas")
-        table = self.to_arrow()
-        # The names of a frame may be numbers, times or tuples: these two are none of them.
-        frame = _frame(table.drop_columns(list(STRATA)))
-        # It would count shuffled rows.
-        if isinstance(frame.index, pandas.RangeIndex):
-            frame = frame.reset_index(drop=True)
-        deeper = frame.columns.nlevels - 1
-        for name in STRATA:
-            frame[(name, *[""] * deeper) if deeper else name] = table[name].to_numpy()
-        return frame
+        frame that was sent, if pandas can read them; a warning says if they are not. An index that
+        only counted its rows is a new one."""
+        return _frame(_show.module("pandas", "to_pandas"), self.to_arrow())
 
     def to_polars(self) -> Any:
         """A data frame of polars."""
@@ -106,15 +99,37 @@ class Rows:
         return "\n".join(lines)
 
 
-def _frame(table: Any) -> Any:
+def _frame(pandas: Any, table: Any) -> Any:
     """The data frame of a table. Names of a kind that pyarrow doesn't restore, such as categories,
-    stay texts."""
-    try:
-        return table.to_pandas()
-    except (KeyError, TypeError, ValueError):
-        metadata = table.schema.metadata or {}
-        if b"pandas" not in metadata:
-            raise
-        of_pandas = json.loads(metadata[b"pandas"]) | {"column_indexes": []}
-        metadata |= {b"pandas": json.dumps(of_pandas).encode()}
-        return table.replace_schema_metadata(metadata).to_pandas()
+    stay texts. The metadata of pandas are the sender's, and may hold anything."""
+    metadata = table.schema.metadata or {}
+    if b"pandas" not in metadata:
+        return _restored(pandas, table)
+    with suppress(Exception):
+        return _restored(pandas, table)
+    rest = {key: value for key, value in metadata.items() if key != b"pandas"}
+    with suppress(Exception):
+        texts = json.dumps(json.loads(metadata[b"pandas"]) | {"column_indexes": []})
+        return _restored(pandas, table.replace_schema_metadata(rest | {b"pandas": texts}))
+    warnings.warn(
+        "the sender's metadata of pandas don't fit its table: the frame has all columns under "
+        "their names in Arrow, and a new index",
+        stacklevel=3,
+    )
+    return _restored(pandas, table.replace_schema_metadata(rest))
+
+
+def _restored(pandas: Any, table: Any) -> Any:
+    """The data frame with the index and the names of the metadata. Raises ``ValueError`` if one of
+    the names is that of a column that would overwrite it."""
+    # pyarrow makes numbers, times or tuples of all names: `STRATA` have to stay texts.
+    frame = table.drop_columns(list(STRATA)).to_pandas()
+    # The rows are shuffled: the labels would be those of other rows.
+    if isinstance(frame.index, pandas.RangeIndex):
+        frame = frame.reset_index(drop=True)
+    deeper = frame.columns.nlevels - 1
+    for name in STRATA:
+        if name in frame.columns:
+            raise ValueError(f"the table has a column {name} of its own")
+        frame[(name, *[""] * deeper) if deeper else name] = table[name].to_numpy()
+    return frame

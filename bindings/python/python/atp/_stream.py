@@ -17,8 +17,8 @@ class Stream:
     The sender doesn't know their number before the end, and says it then."""
 
     def __init__(self, batches: Iterator[Any], rows: int | None) -> None:
-        self._batches, self._rows = batches, rows
-        frames = (Frame(batch, rows=rows, ordered=True) for batch in batches)
+        self._batches, self._rows = map(_checked, batches), rows
+        frames = (Frame(batch, rows=rows, ordered=True) for batch in self._batches)
         first = next((frame for frame in frames if len(frame) > 0), None)
         if first is None:
             raise ValueError("the iterator has no row: nothing was sent")
@@ -46,3 +46,30 @@ class Stream:
             frame = next(following, None)
         text = "".join(f"{name} {number}\n" for name, number in totals.items())
         yield [text.encode()], Table.HEADER_GROUP
+
+
+def _checked(batch: Any) -> Any:
+    refuse_columns_of_polars(batch)
+    return batch
+
+
+def refuse_columns_of_polars(data: Any) -> None:
+    """Raises ``ValueError`` for a column of a type that polars exports otherwise than Arrow has
+    it: of Python's objects it gives the addresses in memory, and nulls without a type have a
+    buffer."""
+    if not any(base.__module__.startswith("polars.dataframe") for base in type(data).__mro__):
+        return
+    for name, dtype in data.schema.items():
+        if {"Object", "Null"} & set(_types(dtype)):
+            raise ValueError(
+                f"the column {name!r} has the type {dtype} of polars, which can't be sent: cast it "
+                "to another one, such as String, or leave it out"
+            )
+
+
+def _types(dtype: Any) -> Iterator[str]:
+    """The type, and those that it is made of."""
+    yield str(dtype)
+    inner = [dtype.inner] if hasattr(dtype, "inner") else []
+    for part in inner + [field.dtype for field in getattr(dtype, "fields", ())]:
+        yield from _types(part)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atp._native import Frame, Job, Table  # type: ignore[attr-defined]  # typed in answers.pyi
-from atp._stream import Stream
+from atp._stream import Stream, refuse_columns_of_polars
 from atp._types import Group
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def divided(data: Any, rows: int | None, ordered: bool, options: JobOptions) -> 
         if path.suffix == ".csv":
             return _table_of(path, rows, ordered)
         data = _parquet(path)
+    refuse_columns_of_polars(data)
     frame = Frame(data, rows=rows, ordered=ordered)
     if len(frame) == 0:
         raise ValueError("the frame has no row: nothing was sent")

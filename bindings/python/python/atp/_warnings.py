@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from atp._answers import Answers
 
 KEYS_NAMED_MAX = 3
-NUMBER = re.compile(r"stratum \d+|(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
-"""A number of a warning. That of a stratum is a name."""
+NUMBER = re.compile(r"stratum \d+|(?<![\w.-])(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+"""A number of a warning. Digits of a name are none, such as ``stratum 3`` and a column ``x1``."""
 
 Cells = list[tuple[int, int]]
 """Rows and functions."""
@@ -23,19 +23,18 @@ Cells = list[tuple[int, int]]
 def warnings(answers: Answers) -> list[str]:
     """Warnings about all rows together come first. Warnings that differ in their numbers alone are
     one, with the range of each number."""
+    of_all = list(dict.fromkeys(answers.warnings))
     found: dict[str, tuple[list[str], Cells]] = {}
     for at, row in enumerate(answers.rows):
         for function, estimate in enumerate(row[1:]):
             for text in () if estimate is None else estimate.warnings:
+                if text in of_all:
+                    continue
                 texts, cells = found.setdefault(_skeleton(text), ([], []))
                 texts.append(text)
                 if (at, function) not in cells[-1:]:
                     cells.append((at, function))
-    said = list(dict.fromkeys(answers.warnings))
-    for texts, cells in found.values():
-        if texts[0] not in said:
-            said.append(_about(answers, cells) + _joined(texts))
-    return said
+    return of_all + [_about(answers, cells) + _joined(texts) for texts, cells in found.values()]
 
 
 def _skeleton(text: str) -> str:
