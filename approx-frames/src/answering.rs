@@ -4,6 +4,7 @@ use crate::{
     FrameError, FrameReader,
     batch_rows::BatchRows,
     readers::{Readers, differs},
+    times,
 };
 use approx_answers::{Answering, Query, QueryError};
 use arrow_schema::DataType;
@@ -29,6 +30,7 @@ impl TableAnswering {
             return Ok(Self { answering: Answering::of_csv(query, header)?, readers: None });
         }
         let readers = Readers::new(header).map_err(unreadable)?;
+        let query = times::in_form_of(query, readers.schema())?;
         let fields = readers.schema().fields().iter();
         let columns: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
         Ok(Self { answering: Answering::new(query, &columns)?, readers: Some(readers) })

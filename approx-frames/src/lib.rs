@@ -20,6 +20,7 @@ mod readers;
 mod row_bytes;
 mod rows;
 mod schema_check;
+mod times;
 mod wire;
 
 pub use answering::TableAnswering;

@@ -1,13 +1,15 @@
 //! Queries of tables as Arrow record batches have the answers of the same tables as CSV.
 
 use approx_answers::{
-    Answers, Comparison, Condition, Confidence, Function, Literal, Query, RecordOrder, Table,
+    Answers, Comparison, Condition, Confidence, Function, Literal, Query, QueryError, RecordOrder,
+    Table,
 };
 use approx_frames::{Frame, TableAnswering};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray,
     DurationMillisecondArray, Float32Array, Float64Array, Int64Array, LargeStringArray, NullArray,
-    RecordBatch, StringArray, TimestampSecondArray, UInt8Array, types::*,
+    RecordBatch, StringArray, TimestampMillisecondArray, TimestampSecondArray, UInt8Array,
+    types::*,
 };
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use proptest::prelude::*;
@@ -280,4 +282,54 @@ fn push__knows_what_types_are_numbers() {
 fn coded(numbers: &[Option<u8>]) -> DictionaryArray<Int16Type> {
     let keys = (0..numbers.len() as i16).collect::<arrow_array::PrimitiveArray<Int16Type>>();
     DictionaryArray::new(keys, Arc::new(UInt8Array::from(numbers.to_vec())))
+}
+
+/// Minutes of 2024, and a fraction.
+#[test]
+fn new__compares_times_and_not_their_texts() {
+    let minutes: Vec<i64> = (0..5_000).map(|minute| 1_704_067_200 + 60 * minute).collect();
+    let days = minutes.iter().map(|second| (second / 86_400) as i32);
+    let fractions =
+        minutes.iter().enumerate().map(|(row, second)| second * 1_000 + [0, 500][row % 2]);
+    let zoned = TimestampSecondArray::from(minutes.clone()).with_timezone("Europe/Zurich");
+    let batch = batch(vec![
+        ("t", Arc::new(TimestampSecondArray::from(minutes.clone()))),
+        ("d", Arc::new(Date32Array::from_iter_values(days))),
+        ("f", Arc::new(TimestampMillisecondArray::from_iter_values(fractions))),
+        ("z", Arc::new(zoned)),
+        ("s", Arc::new(DurationMillisecondArray::from_iter_values(0..5_000))),
+    ]);
+    let (header, messages) = as_frame(&batch, 1_000);
+    let count = |filter: &str| -> Result<f64, QueryError> {
+        let query = format!("SELECT count(*) WHERE {filter}").parse()?;
+        let mut answering = TableAnswering::new(query, &header)?;
+        answering.answering_mut().set_messages_sent(0, messages.len() as u64).unwrap();
+        messages.iter().try_for_each(|message| answering.push(0, message))?;
+        Ok(answering.answering().answers(Confidence::P95).unwrap().rows[0].estimate.value)
+    };
+    for (filter, rows) in [
+        ("t < '2024-01-02 12:00'", 2_160.0),
+        ("t < '2024-01-02T12:00:00'", 2_160.0),
+        ("t = '2024-01-02'", 1.0),
+        ("t <= '2024-01-02' AND NOT t < '2024-01-02'", 1.0),
+        ("t IN ('2024-01-02', '2024-01-01 00:01:00')", 2.0),
+        ("d >= '2024-01-03'", 5_000.0 - 2.0 * 1_440.0),
+        ("f <= '2024-01-01T00:01:00'", 1.0),
+        ("f <= '2024-01-01T00:01:00.500'", 2.0),
+        ("f = '2024-01-01T00:01:00.5'", 1.0),
+        ("z = '2024-01-01T00:00:00Z'", 1.0),
+        ("z = '2024-01-01T01:00:00+01:00'", 1.0),
+        ("s > 4.5", 499.0),
+    ] {
+        assert_eq!(count(filter), Ok(rows), "{filter}");
+    }
+    for (filter, words) in [
+        ("t < 'noon'", "\"noon\" is none of"),
+        ("d > '2024-1'", "is none of Date32"),
+        ("z > '2024-01-01'", "times with the zone Europe/Zurich"),
+        ("s > '10s'", "compare it with a number of seconds"),
+    ] {
+        let said = count(filter).unwrap_err().to_string();
+        assert!(said.contains(words), "{said}");
+    }
 }
