@@ -35,8 +35,8 @@ impl Session {
             return;
         }
         let rows = summary.groups.iter().find(|group| group.group == ROWS_GROUP);
-        // N of a stream that was cut off is the number of messages by then: it says nothing of those
-        // that its sender still had.
+        // N of a stream that was cut off is the number of messages by then: it says nothing of
+        // those that its sender still had.
         let is_whole = summary.complete && !is_planned_end;
         let is_known = is_whole || of.sent.is_some() || of.terms.is_none();
         let ended = rows.filter(|_| summary.window == 0 && is_known);

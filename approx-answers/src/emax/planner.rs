@@ -75,12 +75,12 @@ struct Source {
 /// The MSR that a source keeps at least, whatever a plan needs.
 #[derive(Clone, Copy, Debug)]
 enum Keeps {
-    /// Half of its own one: the plan may still turn out wrong.
+    /// Half of the sender's own MSR: the plan may still turn out wrong.
     Half,
-    /// Its own: more messages hardly end the doubt.
+    /// The sender's own MSR: more messages hardly end the doubt.
     Own,
-    /// Its own or the higher one that it was asked for, because it may take no raise any more. More
-    /// messages may end a doubt about the tail.
+    /// The sender's own MSR or the higher one that it was asked for, because it may take no raise
+    /// any more. More messages may end a doubt about the tail.
     Held,
 }
 

@@ -127,11 +127,11 @@ def block():
     with job:
         job.send(b"message")
         job.finish()
-interrupted(block, 5.0)""",
+interrupted(block, 15.0)""",
     "send_dataframe": """
 import pyarrow
 table = pyarrow.table({"v": [1, 2]})
-interrupted(lambda: atp.send_dataframe(table, silent.getsockname(), **options), 5.0)""",
+interrupted(lambda: atp.send_dataframe(table, silent.getsockname(), **options), 15.0)""",
 }
 
 

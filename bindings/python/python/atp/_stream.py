@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """The messages of an iterator of batches in their order, of which one is in memory at a time.
+    """The messages of an iterator of batches, in their order and with a few batches in memory.
     The sender doesn't know their number before the end, and says it then."""
 
     def __init__(self, batches: Iterator[Any], rows: int | None) -> None:

@@ -73,8 +73,8 @@ fn written(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Vec<u8>, Arrow
     writer.into_inner()
 }
 
-/// Reads a stream. Arrow's reader takes its lengths for granted: it would allocate any, and panic at
-/// ends of columns beyond those of their messages.
+/// Reads a stream. Arrow's reader takes its lengths for granted: it would allocate any, and panic
+/// at ends of columns beyond those of their messages.
 fn read(stream: &[u8]) -> Result<Batches, ArrowError> {
     check_lengths(stream).ok_or_else(|| ArrowError::IpcError("a message is cut off".into()))?;
     let read = || {
