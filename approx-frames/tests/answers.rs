@@ -166,9 +166,17 @@ fn condition() -> impl Strategy<Value = Condition> {
         Comparison::GreaterOrEqual,
     ];
     // A number beside a column of text leaves messages out: seldom.
-    let of = || prop_oneof![9 => column(&COLUMNS[..4]), 1 => column(&COLUMNS)];
+    let of = || prop_oneof![9 => column(&NUMBERS), 1 => column(&["text", "large", "key"])];
+    // Other texts are refused beside times.
+    let days = prop::sample::select(&["1970-01-01", "1969-12-30", "1970-01-03"]);
+    let days = days.prop_map(|day| Literal::Text(day.to_owned()));
+    let of_day =
+        (prop::sample::select(comparisons.to_vec()), days).prop_map(|(comparison, with)| {
+            Condition::Compare { column: "day".to_owned(), comparison, with }
+        });
     let patterns = prop::sample::select(&["UA%", "_,b", "%1_", "%"]);
     let leaf = prop_oneof![
+        1 => of_day,
         4 => (of(), prop::sample::select(comparisons.to_vec()), literal())
             .prop_map(|(column, comparison, with)| Condition::Compare { column, comparison, with }),
         2 => (of(), prop::collection::vec(literal(), 1..4))
