@@ -13,7 +13,7 @@ use arrow_schema::DataType;
 ///
 /// In Arrow's columns, nulls and NaN are missing, and every text is a value. In CSV, words stand
 /// for missing values ([`Answering`]). Bools are the numbers 1 and 0, and durations are seconds.
-/// Other times are texts.
+/// Other times are texts, which a condition compares as times.
 #[derive(Clone, Debug)]
 pub struct TableAnswering {
     answering: Answering,
