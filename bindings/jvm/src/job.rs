@@ -72,7 +72,8 @@ pub fn job_try_send<'local>(
         let count = usize::try_from(count).unwrap_or(0).min(MESSAGES_MAX);
         let mut lens = vec![message_bytes; count];
         if !lengths.is_null() {
-            lengths.get_region(env, from, &mut lens)?;
+            let fewer = |_| Failure::argument("there are fewer lengths than messages");
+            lengths.get_region(env, from, &mut lens).map_err(fewer)?;
         }
         let negative = |len: i32| Failure::argument(format!("a message can't have {len} bytes"));
         let mut ends = Vec::with_capacity(count);

@@ -72,7 +72,7 @@ fn pairs(options: &Texts) -> impl Iterator<Item = (&str, &str)> {
 }
 
 fn unknown(name: &str) -> Failure {
-    Failure::argument(format!("there is no option {name}: the jar and its library differ"))
+    Failure::argument(format!("there is no option {name:?}: the jar and its library differ"))
 }
 
 /// A number or a flag. Java's types hold more only below 0.
