@@ -51,6 +51,17 @@ pub fn job_facts<'local>(
     })
 }
 
+/// Throws if a message of `len` bytes is too long for the job. A batch is checked before its first
+/// message is sent.
+#[jni_mangle("org.netapprox.atp.Native")]
+pub fn job_check_length<'local>(env: EnvUnowned<'local>, _: JClass<'local>, job: jlong, len: jint) {
+    call(env, |_| {
+        let bytes_max = JOBS.find(job)?.message_bytes_max as usize;
+        let bytes = usize::try_from(len).unwrap_or(0);
+        if bytes > bytes_max { Err(Error::TooLarge { bytes, bytes_max }.into()) } else { Ok(()) }
+    });
+}
+
 /// Sends the `count` messages from number `from` on, for which there is room: `lengths` are their
 /// lengths, or all have `message_bytes`. Their bytes lie one behind the other from `offset` on.
 /// Returns the first one's id above the number of messages taken.

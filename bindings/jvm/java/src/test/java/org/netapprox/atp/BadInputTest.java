@@ -8,6 +8,8 @@ import java.net.BindException;
 import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
@@ -81,6 +83,9 @@ class BadInputTest {
                     job.sendMany(0, direct, new int[] {Integer.MAX_VALUE, Integer.MAX_VALUE}));
             said(IllegalArgumentException.class, "message_bytes_max", () ->
                     job.sendMany(0, direct, new int[] {1, 104}));
+            List<ByteBuffer> many = new ArrayList<>(Collections.nCopies(3_000, heap));
+            many.add(ByteBuffer.allocate(101));
+            said(IllegalArgumentException.class, "101", () -> job.sendMany(0, many));
             said(IllegalArgumentException.class, "message_bytes_max", () ->
                     job.sendOwned(0, direct, () -> { throw new AssertionError("not sent"); }));
             said(IllegalArgumentException.class, "256", () -> job.send(256, direct));
