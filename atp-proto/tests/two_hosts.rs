@@ -304,7 +304,7 @@ fn job__survives_a_receiver_without_room_for_a_while() {
         assert_eq!(result, Ok(()));
         refused += u32::from(report.refusals > 0);
     });
-    assert!(std::env::var("ATP_SEED").is_ok() || refused > 300, "only {refused} were refused");
+    assert!(std::env::var("ATP_SEED").is_ok() || refused > 150, "only {refused} were refused");
 }
 
 #[test]
