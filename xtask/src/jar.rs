@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 
 use crate::build;
-use crate::setup::{self, Jdk, output};
+use crate::setup::{self, Jdk, ZIG, ZIGBUILD, output};
 
 /// The workspace's version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -14,9 +14,14 @@ const LIBRARY: &str = "libatp_jvm.so";
 const ELEMENTS: [&str; 8] =
     ["name", "description", "licenses", "developers", "groupId", "version", "url", "scm"];
 
+/// The processors of a registry's jar. It runs with the glibc of the wheels, or a newer one.
+const PROCESSORS: [&str; 2] = ["x86_64", "aarch64"];
+const GLIBC: &str = "2.28";
+
 #[derive(clap::Args)]
 pub struct Args {
-    /// Name the public repository at this address in the POM, as Maven Central demands
+    /// A jar that a registry takes: for glibc 2.28, x86-64 and aarch64, with the address of the
+    /// public repository in the POM
     #[arg(long, value_name = "URL")]
     registry: Option<String>,
 }
@@ -26,7 +31,10 @@ pub fn main(args: &Args) -> Result<()> {
     let is_address = url.is_none_or(|url| url.starts_with("https://"));
     ensure!(is_address, "--registry takes the address of a public repository: https://...");
     setup::ensure(&[&Jdk])?;
-    place_native()?;
+    match url {
+        Some(_) => place(&build_for_registry()?)?,
+        None => place(&[build_native()?])?,
+    }
     run_maven(url)?;
     for file in collect(url.is_some())? {
         atp_output::note!("jar      {}", file.display());
@@ -48,18 +56,46 @@ fn jars_folder() -> PathBuf {
     setup::paths().target.join("jars")
 }
 
-/// Builds the native library, and puts it where Maven takes resources from.
-fn place_native() -> Result<()> {
-    let target = &setup::paths().target;
+/// A native library and its processor.
+type Native = (&'static str, PathBuf);
+
+fn build_native() -> Result<Native> {
     output(&mut build::cargo("build --release --locked --quiet --package atp-jvm"))
         .context("can't build the native library")?;
-    let native = target.join("jvm-native");
-    std::fs::remove_dir_all(&native).ok();
-    let folder = native.join(format!("META-INF/native/linux-{}", std::env::consts::ARCH));
-    std::fs::create_dir_all(&folder)?;
-    let built = target.join("release").join(LIBRARY);
-    std::fs::copy(&built, folder.join(LIBRARY))
-        .with_context(|| format!("can't copy {}", built.display()))?;
+    Ok((std::env::consts::ARCH, setup::paths().target.join("release").join(LIBRARY)))
+}
+
+/// Builds the native libraries with Zig's linker, which has the symbols of older glibcs.
+fn build_for_registry() -> Result<[Native; 2]> {
+    setup::ensure(&[&ZIG, &ZIGBUILD])?;
+    let paths = setup::paths();
+    for processor in PROCESSORS {
+        let mut build = setup::cargo_at(&ZIGBUILD.path());
+        build.args(["zigbuild", "--release", "--locked", "--quiet", "--package", "atp-jvm"]);
+        build.args(["--target", &format!("{}.{GLIBC}", triple(processor)), "--target-dir"]);
+        build.arg(&paths.target).current_dir(&paths.workspace).env_remove("RUSTFLAGS");
+        build.env("CARGO", setup::cargo().get_program());
+        build.env("CARGO_ZIGBUILD_PYTHON_PATH", paths.venv.join("bin/python"));
+        output(&mut build).with_context(|| format!("no native library for {processor}"))?;
+    }
+    let built = |processor| paths.target.join(triple(processor)).join("release").join(LIBRARY);
+    Ok(PROCESSORS.map(|processor| (processor, built(processor))))
+}
+
+fn triple(processor: &str) -> String {
+    format!("{processor}-unknown-linux-gnu")
+}
+
+/// Puts the native libraries where Maven takes resources from.
+fn place(libraries: &[Native]) -> Result<()> {
+    let resources = setup::paths().target.join("jvm-native");
+    std::fs::remove_dir_all(&resources).ok();
+    for (processor, library) in libraries {
+        let folder = resources.join(format!("META-INF/native/linux-{processor}"));
+        std::fs::create_dir_all(&folder)?;
+        std::fs::copy(library, folder.join(LIBRARY))
+            .with_context(|| format!("can't copy {}", library.display()))?;
+    }
     Ok(())
 }
 

@@ -31,7 +31,7 @@ use kernel::VmKernel;
 pub use machine::{Machine, find_command};
 pub use packages::{CLEAN_DEBIAN, ETHTOOL, IPERF3, IPROUTE2, QEMU, TSHARK};
 pub use paths::paths;
-pub use python::{ENVIRONMENT, MATURIN, NS3, SAMPLICS, TWINE, VIRTME_NG, ZIG, python};
+pub use python::{ENVIRONMENT, MATURIN, NS3, SAMPLICS, TWINE, VIRTME_NG, ZIG, ZIGBUILD, python};
 pub use shell::{cargo, cargo_at, metadata, output, version};
 pub use torch::{TORCH_PYTHON, Torch, TorchPypi};
 

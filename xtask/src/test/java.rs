@@ -15,8 +15,10 @@ use test_report::{Failure, Reader, Skip, Tally};
 
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 const PROGRAM: &str = "org.netapprox.atp.testing.RunTests";
-/// Checks assertions and the calls of JNI. A crash leaves no memory image in the source tree.
-const OPTIONS: [&str; 3] = ["-ea", "-Xcheck:jni", "-XX:-CreateCoredumpOnCrash"];
+/// Checks assertions and the calls of JNI. A crash leaves no memory image in the source tree. Most
+/// code runs briefly, such as Kotlin's compiler: optimizing it takes longer than it saves.
+const OPTIONS: [&str; 4] =
+    ["-ea", "-Xcheck:jni", "-XX:-CreateCoredumpOnCrash", "-XX:TieredStopAtLevel=1"];
 /// Lines that a JVM prints about a wrong call of JNI, before it goes on.
 const JNI_WARNINGS: [&str; 2] = ["WARNING in native method", "WARNING: JNI local refs"];
 
