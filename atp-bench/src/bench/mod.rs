@@ -1,14 +1,14 @@
-//! Benchmarks of the eBPF programs, the library, the Python package, the daemon, the control laws,
+//! Benchmarks of the eBPF programs, the library, its bindings, the daemon, the control laws,
 //! the answers, and the simulator (compared with ns-3 and with the kernel).
 
 mod answers;
 mod daemon;
 mod datapath;
+mod languages;
 mod laws;
 mod library;
 mod ns3;
 mod options;
-mod python;
 mod random_loss;
 mod reality;
 mod training;
@@ -34,7 +34,9 @@ enum Bench {
     /// Measure the library beside raw UDP and TCP: packets and bytes per second
     Library(library::Args),
     /// Measure sending from Python beside sending from Rust, over loopback
-    Python(python::Args),
+    Python(languages::Args),
+    /// Measure sending and receiving from Java beside Rust, over loopback
+    Jvm(languages::Args),
     /// Measure the processor time of the daemon's control loop with many lanes
     Daemon(daemon::Args),
     /// Compare rate laws and the paper's variants on the testbed
@@ -58,7 +60,8 @@ pub fn main(args: Args) -> Result<()> {
     match args.bench {
         Bench::Datapath(args) => datapath::main(&args),
         Bench::Library(args) => library::main(&args),
-        Bench::Python(args) => python::main(&args),
+        Bench::Python(args) => languages::python::main(&args),
+        Bench::Jvm(args) => languages::jvm::main(&args),
         Bench::Daemon(args) => daemon::main(&args),
         Bench::Laws(args) => laws::main(&args),
         Bench::Ns3(args) => ns3::main(&args),

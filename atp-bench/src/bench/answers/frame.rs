@@ -9,7 +9,7 @@ use atp_output::{complain, note};
 use serde::{Deserialize, Serialize};
 
 use crate::bench::library::Worker;
-use crate::bench::{program_output, python::unpacked_wheel, table};
+use crate::bench::{languages::python::unpacked_wheel, program_output, table};
 use crate::installed;
 use crate::median::median;
 use crate::result_file::ResultFile;

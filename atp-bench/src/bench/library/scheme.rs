@@ -176,6 +176,12 @@ impl Run {
         (packets > 0).then(|| packets as f64 / self.sender.cpu_s)
     }
 
+    /// Packets counted by the receiver, per second of its processor time.
+    pub fn packets_per_receiver_cpu_s(&self) -> Option<f64> {
+        let packets = self.receiver.packets;
+        (packets > 0).then(|| packets as f64 / self.receiver.cpu_s)
+    }
+
     /// Processor time of sender, receiver, daemons and ksoftirqd together.
     pub fn cpu_s(&self) -> f64 {
         self.sender.cpu_s + self.receiver.cpu_s + self.daemons_cpu_s + self.softirq_cpu_s

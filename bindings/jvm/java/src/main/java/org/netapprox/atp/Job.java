@@ -1,0 +1,561 @@
+package org.netapprox.atp;
+
+import java.io.IOException;
+import java.lang.ref.Cleaner;
+import java.lang.ref.Reference;
+import java.net.InetSocketAddress;
+import java.nio.ByteBuffer;
+import java.util.List;
+import java.util.Objects;
+import java.util.OptionalInt;
+import java.util.concurrent.locks.ReentrantLock;
+
+/**
+ * A job: messages to one receiver, of which a stated share must arrive.
+ *
+ * <pre>{@code
+ * try (Job job = Job.builder().msr(0.9).connect("db7:4747")) {
+ *     for (byte[] message : messages) {
+ *         job.send(message);
+ *     }
+ *     Report report = job.finish();
+ * }
+ * }</pre>
+ *
+ * <p>A job may end windows before its own end: see {@link #endWindow}. Several threads may use it.
+ * Calls that wait notice an interrupt of their thread within 50 ms, and throw {@link
+ * InterruptedException}.
+ *
+ * <p>Every method that isn't told otherwise throws {@link ClosedException} once the job has ended,
+ * and {@link ShortfallException} if it has failed.
+ */
+public final class Job implements AutoCloseable {
+    private final long number;
+    private final long id;
+    private final InetSocketAddress peer;
+    private final String datapath;
+    private final String pacing;
+    private final Cleaner.Cleanable cleanable;
+
+    /** Held by the thread that sends, so that the messages of a batch have ids in a row. */
+    private final ReentrantLock sending = new ReentrantLock();
+
+    /** The messages of the calls that have them in the heap. Guarded by the lock. */
+    private Scratch scratch;
+
+    /** A call has returned its outcome, or thrown it. */
+    private volatile boolean hasEnded;
+
+    Job(long number) throws IOException {
+        this.number = number;
+        cleanable = Closing.register(this, () -> Native.jobClose(number));
+        Fields facts = new Fields(Native.jobFacts(number));
+        id = facts.u32();
+        peer = facts.address();
+        datapath = facts.text();
+        pacing = facts.text();
+    }
+
+    /**
+     * The options of a job, at their defaults.
+     *
+     * @return the options
+     */
+    public static JobBuilder builder() {
+        return new JobBuilder();
+    }
+
+    /**
+     * The job's id.
+     *
+     * @return the id, 0 to 2^32 - 1
+     */
+    public long id() {
+        return id;
+    }
+
+    /**
+     * The receiver's address.
+     *
+     * @return the address
+     */
+    public InetSocketAddress peer() {
+        return peer;
+    }
+
+    /**
+     * The datapath with which the job started.
+     *
+     * @return {@code ebpf}, or {@code userspace} without a daemon
+     */
+    public String datapath() {
+        return datapath;
+    }
+
+    /**
+     * The pacing with which the job started.
+     *
+     * @return {@code fq}, {@code htb} or {@code userspace}
+     */
+    public String pacing() {
+        return pacing;
+    }
+
+    /**
+     * Sends a message of group 0: see {@link #send(int, ByteBuffer)}.
+     *
+     * @param message the message
+     * @return its id
+     * @throws IOException as {@link #send(int, ByteBuffer)}
+     * @throws InterruptedException if the thread was interrupted: the message isn't sent
+     */
+    public int send(byte[] message) throws IOException, InterruptedException {
+        return send(0, ByteBuffer.wrap(message));
+    }
+
+    /**
+     * Sends a message of group 0: see {@link #send(int, ByteBuffer)}.
+     *
+     * @param message the message, from the position to the limit
+     * @return its id
+     * @throws IOException as {@link #send(int, ByteBuffer)}
+     * @throws InterruptedException if the thread was interrupted: the message isn't sent
+     */
+    public int send(ByteBuffer message) throws IOException, InterruptedException {
+        return send(0, message);
+    }
+
+    /**
+     * Queues a copy of a message. Waits while the buffer is full. The first message after {@link
+     * #endWindow} begins the next window. Once the receiver has what it needs, further messages are
+     * taken and dropped.
+     *
+     * @param group the group's id, 0 to 255
+     * @param message the message, from the position to the limit: the position moves there
+     * @return its id, counted from 0 in each group and window
+     * @throws IllegalArgumentException if the message is longer than the option {@code
+     *     messageBytesMax}, or the job has no such group
+     * @throws IllegalStateException if the group has its announced number of messages already, or
+     *     the window is ending
+     * @throws IOException if the job has failed
+     * @throws InterruptedException if the thread was interrupted: the message isn't sent
+     */
+    public int send(int group, ByteBuffer message) throws IOException, InterruptedException {
+        return sendMany(group, List.of(message));
+    }
+
+    /**
+     * As {@link #send(int, ByteBuffer)}, but doesn't wait.
+     *
+     * @param group the group's id, 0 to 255
+     * @param message the message, from the position to the limit
+     * @return its id; empty if there is no room, or another thread sends: the position stays
+     * @throws IOException as {@link #send(int, ByteBuffer)}
+     */
+    public OptionalInt trySend(int group, ByteBuffer message) throws IOException {
+        if (!sending.tryLock()) {
+            return OptionalInt.empty();
+        }
+        try {
+            ByteBuffer direct = message.isDirect() ? message : scratch().of(message);
+            int length = direct.remaining();
+            long taken = trySend(group, direct, direct.position(), null, length, 0, 1);
+            if (count(taken) == 0) {
+                Native.jobForgetWaits(number);
+                return OptionalInt.empty();
+            }
+            message.position(message.limit());
+            return OptionalInt.of(first(taken));
+        } finally {
+            sending.unlock();
+        }
+    }
+
+    /**
+     * Queues copies of several messages, which costs less for each. Waits while the buffer is full.
+     *
+     * @param group the group's id, 0 to 255
+     * @param messages the messages, each from its position to its limit: the positions move there
+     * @return the first one's id; the others follow
+     * @throws IOException as {@link #send(int, ByteBuffer)}; after an {@link
+     *     IllegalArgumentException} no message is sent, after others the first ones may be
+     * @throws InterruptedException if the thread was interrupted: the first ones may be sent
+     */
+    public int sendMany(int group, List<ByteBuffer> messages)
+            throws IOException, InterruptedException {
+        sending.lockInterruptibly();
+        try {
+            if (messages.size() == 1 && messages.get(0).isDirect()) {
+                ByteBuffer message = messages.get(0);
+                int first = sendAll(group, message, null, message.remaining(), 1);
+                message.position(message.limit());
+                return first;
+            }
+            OptionalInt first = OptionalInt.empty();
+            int sent = 0;
+            while (sent < messages.size() || first.isEmpty()) {
+                int[] lengths = scratch().pack(messages.subList(sent, messages.size()));
+                int id = sendAll(group, scratch.packed(), lengths, 0, lengths.length);
+                for (int i = 0; i < lengths.length; i++, sent++) {
+                    messages.get(sent).position(messages.get(sent).limit());
+                }
+                first = first.isPresent() ? first : OptionalInt.of(id);
+            }
+            return first.getAsInt();
+        } finally {
+            sending.unlock();
+        }
+    }
+
+    /**
+     * Queues copies of messages of one length that lie one behind the other in a direct buffer. This
+     * is the fastest way for short messages.
+     *
+     * @param group the group's id, 0 to 255
+     * @param messages a direct buffer with the messages, from the position to the limit: the position
+     *     moves there. Nobody may change them during the call.
+     * @param messageBytes each message's length, 1 or more
+     * @return the first one's id; the others follow
+     * @throws IllegalArgumentException if the buffer isn't direct, or doesn't hold a whole number of
+     *     messages
+     * @throws IOException as {@link #sendMany(int, List)}
+     * @throws InterruptedException if the thread was interrupted: the first ones may be sent
+     */
+    public int sendMany(int group, ByteBuffer messages, int messageBytes)
+            throws IOException, InterruptedException {
+        if (messageBytes < 1 || messages.remaining() % messageBytes != 0) {
+            throw new IllegalArgumentException(
+                    messages.remaining() + " bytes are no whole number of messages of "
+                            + messageBytes);
+        }
+        return sendPacked(group, messages, null, messageBytes, messages.remaining() / messageBytes);
+    }
+
+    /**
+     * Queues copies of messages that lie one behind the other in a direct buffer.
+     *
+     * @param group the group's id, 0 to 255
+     * @param messages a direct buffer with the messages, from the position to the limit: the position
+     *     moves there. Nobody may change them during the call.
+     * @param lengths the length of each message, bytes
+     * @return the first one's id; the others follow
+     * @throws IllegalArgumentException if the buffer isn't direct, or the lengths don't fill it
+     * @throws IOException as {@link #sendMany(int, List)}
+     * @throws InterruptedException if the thread was interrupted: the first ones may be sent
+     */
+    public int sendMany(int group, ByteBuffer messages, int[] lengths)
+            throws IOException, InterruptedException {
+        int[] own = lengths.clone();
+        long sum = 0;
+        for (int length : own) {
+            if (length < 0) {
+                throw new IllegalArgumentException("a message can't have " + length + " bytes");
+            }
+            sum += length;
+        }
+        if (sum != messages.remaining()) {
+            throw new IllegalArgumentException(
+                    "messages of " + sum + " bytes don't fill the " + messages.remaining()
+                            + " bytes of the buffer");
+        }
+        return sendPacked(group, messages, own, 0, own.length);
+    }
+
+    private int sendPacked(
+            int group, ByteBuffer messages, int[] lengths, int messageBytes, int count)
+            throws IOException, InterruptedException {
+        requireDirect(messages);
+        sending.lockInterruptibly();
+        try {
+            int first = sendAll(group, messages, lengths, messageBytes, count);
+            messages.position(messages.limit());
+            return first;
+        } finally {
+            sending.unlock();
+        }
+    }
+
+    /**
+     * Queues a message without a copy. The bytes must stay as they are until {@code released} runs.
+     *
+     * @param group the group's id, 0 to 255
+     * @param message a direct buffer with the message, from the position to the limit; both stay
+     * @param released runs once the job needs the bytes no more: in a thread of the library, which
+     *     runs one callback after the other. It doesn't run if this method throws.
+     * @return the message's id
+     * @throws IllegalArgumentException if the buffer isn't direct
+     * @throws IOException as {@link #send(int, ByteBuffer)}
+     * @throws InterruptedException if the thread was interrupted: the message isn't sent
+     */
+    public int sendOwned(int group, ByteBuffer message, Runnable released)
+            throws IOException, InterruptedException {
+        requireDirect(message);
+        Objects.requireNonNull(released, "released");
+        int at = message.position();
+        int length = message.remaining();
+        sending.lockInterruptibly();
+        long lent = Releases.add(released);
+        boolean isSent = false;
+        try {
+            long sent = until(() -> {
+                long id = Native.jobTrySendOwned(number, group, message, at, length, lent);
+                return id < 0 ? null : id;
+            });
+            isSent = true;
+            Releases.start();
+            return (int) sent;
+        } finally {
+            if (!isSent) {
+                Releases.remove(lent);
+            }
+            sending.unlock();
+        }
+    }
+
+    private static void requireDirect(ByteBuffer buffer) {
+        if (!buffer.isDirect()) {
+            throw new IllegalArgumentException(
+                    "a heap buffer can't be sent like this: use ByteBuffer.allocateDirect, or"
+                            + " send(group, buffer), which copies");
+        }
+    }
+
+    private Scratch scratch() {
+        if (scratch == null) {
+            scratch = new Scratch();
+        }
+        return scratch;
+    }
+
+    /** Sends messages that lie one behind the other from the buffer's position on. */
+    private int sendAll(
+            int group, ByteBuffer messages, int[] lengths, int messageBytes, int count)
+            throws IOException, InterruptedException {
+        int first = -1;
+        int sent = 0;
+        int at = messages.position();
+        do {
+            int from = sent;
+            int offset = at;
+            int left = count - sent;
+            long taken = until(() -> {
+                long some =
+                        trySend(group, messages, offset, lengths, messageBytes, from, left);
+                // No message at all is a call, too: it tells whether the job has ended.
+                return count(some) == 0 && left > 0 ? null : some;
+            });
+            first = first < 0 ? first(taken) : first;
+            for (int i = 0; i < count(taken); i++) {
+                at += lengths == null ? messageBytes : lengths[sent + i];
+            }
+            sent += count(taken);
+        } while (sent < count);
+        return first;
+    }
+
+    private long trySend(
+            int group,
+            ByteBuffer messages,
+            int offset,
+            int[] lengths,
+            int messageBytes,
+            int from,
+            int count)
+            throws IOException {
+        try {
+            return Native.jobTrySend(
+                    number, group, messages, offset, lengths, messageBytes, from, count);
+        } catch (ShortfallException e) {
+            hasEnded = true;
+            throw e;
+        }
+    }
+
+    private static int first(long taken) {
+        return (int) (taken >>> 32);
+    }
+
+    private static int count(long taken) {
+        return (int) taken;
+    }
+
+    /**
+     * Changes the minimal sampling rate of a group, from the current window on; after {@link
+     * #endWindow}, from the next one on. An exact group stays exact. Once the end is being confirmed,
+     * the rate can only fall.
+     *
+     * @param group the group's id, 0 to 255
+     * @param msr the rate, 0 to 1
+     * @throws IllegalArgumentException if the rate or the group is out of its range
+     * @throws IllegalStateException if the rate can't be changed at present; the message says why
+     * @throws IOException if the job has failed
+     */
+    public void setMsr(int group, double msr) throws IOException {
+        Native.jobSetMsr(number, group, msr);
+    }
+
+    /**
+     * Announces the number of messages of a group for the windows that begin after this call.
+     *
+     * @param group the group's id, 0 to 255
+     * @param messages N, 0 or more
+     * @throws IllegalArgumentException if an argument is out of its range
+     * @throws IOException if the job has failed
+     */
+    public void setMessages(int group, int messages) throws IOException {
+        Native.jobSetMessages(number, group, messages);
+    }
+
+    /**
+     * The job's progress, at most 50 ms old, also after its end.
+     *
+     * @return the progress
+     * @throws ClosedException if the job was closed
+     * @throws IOException never otherwise
+     */
+    public Progress progress() throws IOException {
+        return Progress.read(new Fields(Native.jobProgress(number)));
+    }
+
+    /**
+     * Ends the current window, and waits for its end: every group has its messages, or the deadline
+     * has passed ({@link WindowReport#complete} is false then). The next message begins the next
+     * window.
+     *
+     * @return the window's report
+     * @throws IllegalArgumentException if N was announced without the option {@code windows}
+     * @throws IllegalStateException if the receiver has ended the job: {@link #finish} has the report
+     * @throws IOException if the job has failed
+     * @throws InterruptedException if the thread was interrupted: the window goes on ending, and
+     *     another call waits for it
+     */
+    public WindowReport endWindow() throws IOException, InterruptedException {
+        beginEndWindow();
+        return window(true);
+    }
+
+    /**
+     * Ends the input of the current window without waiting for its end: {@link #nextWindow} is the
+     * second step. With the option {@code overlapWindows}, messages of the next window may follow at
+     * once; it waits then while two windows have not ended.
+     *
+     * @throws IllegalArgumentException as {@link #endWindow}
+     * @throws IOException if the job has failed
+     * @throws InterruptedException if the thread was interrupted
+     */
+    public void beginEndWindow() throws IOException, InterruptedException {
+        until(() -> Native.jobTryBeginEndWindow(number) ? true : null);
+    }
+
+    /**
+     * Waits for the end of the oldest window that {@link #beginEndWindow} has ended and whose report
+     * was not returned.
+     *
+     * @return the window's report; null if there is no such window
+     * @throws IllegalStateException as {@link #endWindow}
+     * @throws IOException if the job has failed
+     * @throws InterruptedException if the thread was interrupted
+     */
+    public WindowReport nextWindow() throws IOException, InterruptedException {
+        return Native.jobAwaitsWindow(number) ? window(false) : null;
+    }
+
+    private WindowReport window(boolean last) throws IOException, InterruptedException {
+        byte[] report = until(() -> Native.jobTryWindow(number, last));
+        return WindowReport.read(new Fields(report));
+    }
+
+    /**
+     * Ends the input, and waits until the receiver confirms ceil(MSR * N) messages of every group.
+     * The report has fewer messages if the deadline of the last window has passed ({@link
+     * Report#canceled}), or the receiver has ended the job ({@link Report#endedByReceiver}).
+     *
+     * @return the report
+     * @throws ShortfallException if the job ends below its minimal sampling rate
+     * @throws IOException if the job has failed
+     * @throws InterruptedException if the thread was interrupted: the job goes on ending, and another
+     *     call waits for it
+     */
+    public Report finish() throws IOException, InterruptedException {
+        Native.jobBeginFinish(number);
+        return outcome();
+    }
+
+    /**
+     * Ends the job now, and waits for the receiver's confirmation. A call of another thread that
+     * waits for room ends with an {@link IllegalStateException}.
+     *
+     * @return the report of what was delivered
+     * @throws ShortfallException if the receiver doesn't confirm the end
+     * @throws IOException if the job has failed
+     * @throws InterruptedException if the thread was interrupted: the job goes on ending, and another
+     *     call waits for it
+     */
+    public Report cancel() throws IOException, InterruptedException {
+        Native.jobBeginCancel(number);
+        return outcome();
+    }
+
+    private Report outcome() throws IOException, InterruptedException {
+        try {
+            Report report = Report.read(new Fields(until(() -> Native.jobTryOutcome(number))));
+            hasEnded = true;
+            return report;
+        } catch (ShortfallException e) {
+            hasEnded = true;
+            throw e;
+        }
+    }
+
+    private <T> T until(Waits.Attempt<T> attempt) throws IOException, InterruptedException {
+        boolean isDone = false;
+        try {
+            T result = Waits.until(attempt, timeoutMs -> Native.jobWait(number, timeoutMs));
+            isDone = true;
+            return result;
+        } catch (ShortfallException e) {
+            hasEnded = true;
+            throw e;
+        } finally {
+            if (!isDone) {
+                forgetWaits();
+            }
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    /** A call that is given up waits for no change any more. A job that has ended has none. */
+    private void forgetWaits() {
+        try {
+            Native.jobForgetWaits(number);
+        } catch (IOException e) {
+            // The call's own exception says more.
+        }
+    }
+
+    /**
+     * Closes the job. Further calls do nothing.
+     *
+     * <p>Call {@link #finish} before, or {@link #cancel} to give the job up. Otherwise the job is
+     * abandoned: messages that have not arrived are lost, and this method throws. Calls of other
+     * threads that wait end with a {@link ClosedException}.
+     *
+     * @throws AtpException if the job's end was not awaited
+     */
+    @Override
+    public void close() throws AtpException {
+        boolean wasOpen = !hasEnded;
+        hasEnded = true;
+        cleanable.clean();
+        if (wasOpen) {
+            throw new AtpException(
+                    "the job was closed before its end: call finish(), which waits for the"
+                            + " messages that must arrive, or cancel() to give them up");
+        }
+    }
+
+    @Override
+    public String toString() {
+        return "Job " + id + " to " + peer;
+    }
+}
