@@ -116,7 +116,7 @@ final class GuideTest {
         String address =
                 String.format("%d.%d.%d.%d:%d", host[0], host[1], host[2], host[3], PORT);
         Files.writeString(source, sample.text().replace(PEER, address).replace(LOCAL, address));
-        String classPath = jarOf(AtpException.class) + ":" + jarOf(kotlin.Unit.class);
+        String classPath = jarOf(Job.class) + ":" + jarOf(kotlin.Unit.class);
         if (sample.language().equals("java")) {
             compileJava(source, classes, classPath);
         } else {
