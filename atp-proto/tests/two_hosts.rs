@@ -186,7 +186,7 @@ fn job__ends_as_soon_as_enough_is_delivered() {
 
 #[test]
 fn job__with_a_vanished_receiver_fails_and_says_what_is_short() {
-    each_seed(0..800, &[], |seed| {
+    each_seed(0..400, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         scenario.vanish_ns = Some(rng.random_range(0..200_000_000));
@@ -212,7 +212,7 @@ fn job__with_a_vanished_receiver_fails_and_says_what_is_short() {
 #[test]
 fn job__whose_receiver_leaves_ends_truly_or_with_an_error() {
     let mut failed = 0;
-    each_seed(0..800, &[], |seed| {
+    each_seed(0..400, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         scenario.leave_ns = Some(10u64.pow(rng.random_range(4..9)));
@@ -235,7 +235,7 @@ fn job__whose_receiver_leaves_ends_truly_or_with_an_error() {
 #[test]
 fn job__with_a_restarted_receiver_ends_truly_or_with_an_error() {
     let mut failed = 0;
-    each_seed(0..800, &[1_223], |seed| {
+    each_seed(0..400, &[1_223], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         scenario.restart_ns = Some(rng.random_range(0..100_000_000));
@@ -297,7 +297,7 @@ fn full_for(seed: u64, full_ns: u64) -> Scenario {
 #[test]
 fn job__survives_a_receiver_without_room_for_a_while() {
     let mut refused = 0;
-    each_seed(0..800, &[], |seed| {
+    each_seed(0..400, &[], |seed| {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let scenario = full_for(seed, 10u64.pow(rng.random_range(5..10)) * 2);
         let End { result, report, .. } = run(&scenario);
@@ -397,7 +397,7 @@ fn job__whose_sampling_rate_changes_reaches_the_last_one() {
 #[test]
 fn job__survives_a_path_that_becomes_narrower() {
     let mut narrowed = 0;
-    each_seed(0..500, &[], |seed| {
+    each_seed(0..250, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         // The usual lengths of packets.
@@ -420,7 +420,7 @@ fn job__survives_a_path_that_becomes_narrower() {
 
 #[test]
 fn job__survives_clocks_that_jump() {
-    each_seed(0..500, &[], |seed| {
+    each_seed(0..250, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let mut step = || {
@@ -435,7 +435,7 @@ fn job__survives_clocks_that_jump() {
 
 #[test]
 fn job__survives_a_receiver_that_stalls() {
-    each_seed(0..500, &[], |seed| {
+    each_seed(0..250, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let from_ns = rng.random_range(0..20_000_000);
@@ -448,7 +448,7 @@ fn job__survives_a_receiver_that_stalls() {
 
 #[test]
 fn job__survives_a_blackout() {
-    each_seed(0..800, &[], |seed| {
+    each_seed(0..400, &[], |seed| {
         let mut scenario = Scenario::random(seed);
         scenario.forward = Path { blackout_ns: 5_000_000..3_000_000_000, ..scenario.forward };
         scenario.back = Path { blackout_ns: 8_000_000..3_500_000_000, ..scenario.back };

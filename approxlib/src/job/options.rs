@@ -233,6 +233,8 @@ mod tests {
     const C_SOURCE: &str = "bindings/c/src/options.rs";
     const C_HEADER: &str = "bindings/c/include/atp.h";
     const WRITE_HEADER: &str = "run: ATP_WRITE_HEADER=1 cargo test -p atp-c --test header";
+    const JAVA_SOURCE: &str = "bindings/jvm/src/options.rs";
+    const JAVA_BUILDER: &str = "bindings/jvm/java/src/main/java/org/netapprox/atp/JobBuilder.java";
     const GUIDE: &str = "docs/src/guide/library.md";
 
     /// Options that the C interface doesn't have yet.
@@ -241,6 +243,8 @@ mod tests {
     const OTHER_DEFAULT_IN_C: [&str; 3] = ["id", "msr", "control_socket"];
     /// The keyword that limits the time to open a job isn't an option of the builder.
     const ONLY_IN_PYTHON: [&str; 1] = ["timeout"];
+    /// The text of this one's default links to another method.
+    const OTHER_DEFAULT_IN_JAVA: [&str; 1] = ["refused_timeout"];
 
     /// The part of a file from `begin` to the next `end`.
     fn part(file: &str, begin: &str, end: &str) -> String {
@@ -253,7 +257,7 @@ mod tests {
     /// Whether the text states the default, in the markup of any language.
     fn states(text: &str, default: &str) -> bool {
         let words = |text: &str| {
-            let text = text.replace(['`', '"', '*'], "");
+            let text = text.replace("{@code ", "").replace(['`', '"', '*', '}'], "");
             text.split_whitespace().collect::<Vec<_>>().join(" ")
         };
         words(text).contains(&words(default))
@@ -371,6 +375,31 @@ mod tests {
                 faults.push(format!(
                     "{C_SOURCE}: end the text of {name} in {default:?}, and {WRITE_HEADER}"
                 ));
+            }
+        }
+        finish(&faults);
+    }
+
+    #[test]
+    fn job_options__are_methods_in_java() {
+        let arms = part(JAVA_SOURCE, "pub fn job(", "\n}");
+        let methods = part(JAVA_BUILDER, "JobBuilder() {}", "public Job connect");
+        let mut faults = Vec::new();
+        for (name, default) in JOB_OPTIONS {
+            if !arms.contains(&format!("\"{name}\" =>")) {
+                faults.push(format!(
+                    "{JAVA_SOURCE}: add `\"{name}\" => builder.{name}(..),` to `job`"
+                ));
+            }
+            let calls = ["set", "setId"].map(|set| format!("options.{set}(\"{name}\", "));
+            let Some(at) = calls.iter().find_map(|call| methods.find(call)) else {
+                faults.push(format!("{JAVA_BUILDER}: add a method that sets \"{name}\""));
+                continue;
+            };
+            let text = methods[..at].rsplit("/**").next().expect("a text above the method");
+            let default = sentence(default);
+            if !OTHER_DEFAULT_IN_JAVA.contains(name) && !states(text, &default) {
+                faults.push(format!("{JAVA_BUILDER}: end the text of {name} in {default:?}"));
             }
         }
         finish(&faults);

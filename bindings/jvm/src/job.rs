@@ -51,6 +51,17 @@ pub fn job_facts<'local>(
     })
 }
 
+/// Throws if a message of `len` bytes is too long for the job. A batch is checked before its first
+/// message is sent.
+#[jni_mangle("org.netapprox.atp.Native")]
+pub fn job_check_length<'local>(env: EnvUnowned<'local>, _: JClass<'local>, job: jlong, len: jint) {
+    call(env, |_| {
+        let bytes_max = JOBS.find(job)?.message_bytes_max as usize;
+        let bytes = usize::try_from(len).unwrap_or(0);
+        if bytes > bytes_max { Err(Error::TooLarge { bytes, bytes_max }.into()) } else { Ok(()) }
+    });
+}
+
 /// Sends the `count` messages from number `from` on, for which there is room: `lengths` are their
 /// lengths, or all have `message_bytes`. Their bytes lie one behind the other from `offset` on.
 /// Returns the first one's id above the number of messages taken.
@@ -72,7 +83,8 @@ pub fn job_try_send<'local>(
         let count = usize::try_from(count).unwrap_or(0).min(MESSAGES_MAX);
         let mut lens = vec![message_bytes; count];
         if !lengths.is_null() {
-            lengths.get_region(env, from, &mut lens)?;
+            let fewer = |_| Failure::argument("there are fewer lengths than messages");
+            lengths.get_region(env, from, &mut lens).map_err(fewer)?;
         }
         let negative = |len: i32| Failure::argument(format!("a message can't have {len} bytes"));
         let mut ends = Vec::with_capacity(count);

@@ -9,9 +9,12 @@ use std::{path::PathBuf, str::FromStr, time::Duration};
 /// Names and values, one after the other.
 pub type Texts = [String];
 
-/// The options of a job.
-pub fn job(options: &Texts) -> Outcome<JobBuilder> {
-    let mut builder = JobBuilder::default();
+/// The longest message of a job. Set, so that Java can check a batch before its first message.
+const MESSAGE_BYTES_MAX: u32 = 64 << 20;
+
+/// The options of a job, and the length of its longest message.
+pub fn job(options: &Texts) -> Outcome<(JobBuilder, u32)> {
+    let (mut builder, mut message_bytes_max) = (JobBuilder::default(), MESSAGE_BYTES_MAX);
     for (name, value) in pairs(options) {
         builder = match name {
             "control_socket" => builder.control_socket(path(value)),
@@ -28,7 +31,10 @@ pub fn job(options: &Texts) -> Outcome<JobBuilder> {
             "timer_granularity" => builder.timer_granularity(duration(name, value)?),
             "buffer_bytes" => builder.buffer_bytes(number(name, value)?),
             "payload_bytes" => builder.payload_bytes(number(name, value)?),
-            "message_bytes_max" => builder.message_bytes_max(number(name, value)?),
+            "message_bytes_max" => {
+                message_bytes_max = number(name, value)?;
+                builder
+            }
             "mrdf" => builder.mrdf(number(name, value)?),
             "packing" => builder.packing(number(name, value)?),
             "initial_window_packets" => builder.initial_window_packets(number(name, value)?),
@@ -41,7 +47,7 @@ pub fn job(options: &Texts) -> Outcome<JobBuilder> {
             _ => return Err(unknown(name)),
         };
     }
-    Ok(builder)
+    Ok((builder.message_bytes_max(message_bytes_max), message_bytes_max))
 }
 
 /// The options of a receiver.
@@ -72,7 +78,7 @@ fn pairs(options: &Texts) -> impl Iterator<Item = (&str, &str)> {
 }
 
 fn unknown(name: &str) -> Failure {
-    Failure::argument(format!("there is no option {name}: the jar and its library differ"))
+    Failure::argument(format!("there is no option {name:?}: the jar and its library differ"))
 }
 
 /// A number or a flag. Java's types hold more only below 0.

@@ -16,6 +16,7 @@ pub static JOBS: Table<Sender> = Table::new("job");
 pub struct Sender {
     /// `None` once it has ended. Nobody waits with this lock.
     job: Mutex<Option<Job>>,
+    pub message_bytes_max: u32,
     /// For calls that don't wait for the one that uses the job.
     pub handle: JobHandle,
     /// Readable when a call that had to wait may go on. Made when a call first waits.
@@ -24,10 +25,10 @@ pub struct Sender {
 
 impl Sender {
     /// Opens a job, and returns its number.
-    pub fn open(builder: JobBuilder, peer: &str) -> Outcome<i64> {
+    pub fn open((builder, message_bytes_max): (JobBuilder, u32), peer: &str) -> Outcome<i64> {
         let job = builder.connect(peer)?;
-        let handle = job.handle();
-        Ok(JOBS.add(Self { job: Mutex::new(Some(job)), handle, changed: OnceLock::new() }))
+        let (handle, changed) = (job.handle(), OnceLock::new());
+        Ok(JOBS.add(Self { job: Mutex::new(Some(job)), message_bytes_max, handle, changed }))
     }
 
     /// Uses the job, unless it has ended.

@@ -191,6 +191,8 @@ public final class Job implements AutoCloseable {
                 message.position(message.limit());
                 return first;
             }
+            int longest = messages.stream().mapToInt(ByteBuffer::remaining).max().orElse(0);
+            Native.jobCheckLength(number, longest);
             OptionalInt first = OptionalInt.empty();
             int sent = 0;
             while (sent < messages.size() || first.isEmpty()) {
@@ -247,17 +249,20 @@ public final class Job implements AutoCloseable {
             throws IOException, InterruptedException {
         int[] own = lengths.clone();
         long sum = 0;
+        int longest = 0;
         for (int length : own) {
             if (length < 0) {
                 throw new IllegalArgumentException("a message can't have " + length + " bytes");
             }
             sum += length;
+            longest = Math.max(longest, length);
         }
         if (sum != messages.remaining()) {
             throw new IllegalArgumentException(
                     "messages of " + sum + " bytes don't fill the " + messages.remaining()
                             + " bytes of the buffer");
         }
+        Native.jobCheckLength(number, longest);
         return sendPacked(group, messages, own, 0, own.length);
     }
 

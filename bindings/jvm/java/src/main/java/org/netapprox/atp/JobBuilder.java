@@ -5,6 +5,7 @@ import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Objects;
 
 /**
  * Options of a {@link Job}. An option that isn't set has its default. {@link #connect} checks the
@@ -336,6 +337,7 @@ public final class JobBuilder {
      * @throws IOException if the path, a socket or the daemon doesn't allow it
      */
     public Job connect(String peer) throws IOException {
+        Objects.requireNonNull(peer, "peer");
         return new Job(Native.jobConnect(peer, options.texts()));
     }
 

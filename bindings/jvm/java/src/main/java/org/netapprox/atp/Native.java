@@ -20,6 +20,8 @@ final class Native {
 
     static native byte[] jobFacts(long job) throws IOException;
 
+    static native void jobCheckLength(long job, int length) throws IOException;
+
     /** Returns the first id above the number of messages taken, 32 bits each. */
     static native long jobTrySend(
             long job,

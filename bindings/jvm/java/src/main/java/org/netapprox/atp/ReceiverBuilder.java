@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Objects;
 
 /** Options of a {@link Receiver}. An option that isn't set has its default. */
 public final class ReceiverBuilder {
@@ -175,6 +176,7 @@ public final class ReceiverBuilder {
      * @throws IOException if a socket or the daemon doesn't allow it
      */
     public Receiver bind(String local) throws IOException {
+        Objects.requireNonNull(local, "local");
         return new Receiver(Native.receiverBind(local, options.texts()));
     }
 
