@@ -8,6 +8,7 @@ mod book;
 mod build;
 mod deny;
 mod forward;
+mod jar;
 mod libatp;
 mod package;
 mod setup;
@@ -50,6 +51,8 @@ enum Command {
     Package(package::Args),
     /// Build the wheels of the Python packages atp and atp-torch
     Wheel(wheel::Args),
+    /// Build the jars of the Java library, which carry the native one, and their POM
+    Jar(jar::Args),
     /// Build the C library, and install it with its header and pkg-config file
     Libatp(libatp::Args),
     /// Check the licenses, sources and duplicates of dependencies
@@ -70,6 +73,7 @@ fn main() -> std::process::ExitCode {
         Command::Book(args) => book::main(&args),
         Command::Package(args) => package::main(&args),
         Command::Wheel(args) => wheel::main(&args),
+        Command::Jar(args) => jar::main(&args),
         Command::Libatp(args) => libatp::main(args),
         Command::Deny => deny::main(),
         Command::Tidy => tidy::main(),

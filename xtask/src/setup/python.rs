@@ -24,6 +24,8 @@ pub const SAMPLICS: PipPackage = package("samplics", "0.4.55", "");
 pub const MATURIN: PipPackage = package("maturin", "1.16.0", "maturin");
 /// Checks how a registry shows a wheel.
 pub const TWINE: PipPackage = package("twine", "7.0.0", "twine");
+/// Builds the native library of Java with Zig.
+pub const ZIGBUILD: PipPackage = package("cargo-zigbuild", "0.24.1", "cargo-zigbuild");
 /// Links wheels for an older glibc. The files are for Linux on x86_64, and on arm64.
 pub const ZIG: PipPackage = PipPackage {
     hashes: Some(

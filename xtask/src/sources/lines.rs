@@ -30,6 +30,7 @@ const fn string(begin: &'static str, end: &'static str) -> Mark {
 const SLASHES: Mark = comment("//", "\n", false);
 /// Rust here has no block comments, and apostrophes of lifetimes. The character `"` is `'"'`.
 const RUST: &[Mark] = &[SLASHES, string("'\"", "'"), string("\"", "\"")];
+/// Also Go, Java and Kotlin.
 const C: &[Mark] = &[SLASHES, comment("/*", "*/", true), string("\"", "\""), string("'", "'")];
 const PYTHON: &[Mark] = &[
     comment("#", "\n", false),
@@ -43,7 +44,7 @@ pub fn split<'a>(path: &str, text: &'a str) -> Vec<Line<'a>> {
     let (_, extension) = path.rsplit_once('.').unwrap_or_default();
     let marks = match extension {
         "rs" => RUST,
-        "c" | "h" | "cpp" | "go" => C,
+        "c" | "h" | "cpp" | "go" | "java" | "kt" => C,
         "py" | "pyi" => PYTHON,
         _ => &[],
     };
@@ -115,6 +116,7 @@ mod tests {
     #[test]
     fn split__finds_prose_in_each_language() {
         assert_eq!(kinds("a.rs", "//! a\nlet a = \"/*\"; // b\n/// c"), "pcp");
+        assert_eq!(kinds("A.java", "/** a\n * b */\nint a; // c\n// d"), "ppcp");
         assert_eq!(kinds("a.h", "/* a\n * b\n */\nint a; /* c */\n/* d */\nint b;"), "pppcpc");
         assert_eq!(
             kinds("a.py", "\"\"\"a\n\nb\"\"\"\n# c\nd = 1\n\"\"\"e\"\"\"\nf = 1"),

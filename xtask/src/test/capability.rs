@@ -26,7 +26,7 @@ pub enum Place {
 }
 
 /// The capabilities, as skips name them. Where the name ends with an underscore, a value follows.
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 25] = [
     "root",        // uid 0 in the first user namespace
     "ebpf_object", // the compiled programs
     "atp_user",    // the daemon's binary
@@ -41,6 +41,7 @@ const NAMES: [&str; 24] = [
     "node", // interpreters and installers, for programs under atp-run
     "npm",
     "python3",
+    "jdk",                 // a JDK that runs the Java library, and Maven
     "registries",          // the registries of their packages can be reached
     "sanitizers",          // the libraries of the address and the undefined-behavior sanitizer
     "sch_",                // a queueing discipline
@@ -93,6 +94,7 @@ impl Place {
             ("sanitizers", _) => has_sanitizers(),
             ("published_", _) => has_published(value),
             ("flights_table", _) => setup::obtainable(&[&setup::Dataset]).is_ok(),
+            ("jdk", _) => setup::obtainable(&[&setup::Jdk]).is_ok(),
             ("samplics", _) => setup::obtainable(&[&setup::SAMPLICS]).is_ok(),
             ("collective_packages", Place::Host { .. }) => {
                 setup::obtainable(&[&setup::MATURIN, &setup::Torch]).is_ok()

@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | unit | `cargo test`: unit, property, differential, doc, simulation | yes | yes |
 //! | python | the wheels in new environments: pytest, mypy, samples of the documents | yes | yes |
+//! | java | the jar: JUnit, samples of its guide | yes | yes |
 //! | host | the kernel tests of `tests/` on this kernel | yes | yes |
 //! | guest | on Debian's 6.12 in a virtual machine, with fq; emulated, those that depend on fq | no | yes |
 //! | soak | two minutes of `cargo xtask soak` | no | yes |
@@ -19,6 +20,7 @@ mod conclusion;
 mod group;
 mod host;
 mod hung;
+mod java;
 mod kernel;
 mod processes;
 mod python;
@@ -43,6 +45,9 @@ use capability::Place;
 use kernel::KernelTests;
 use test_report::{Failure, Tally};
 use times::Times;
+
+/// The text that the names of the tests to run contain, for those in other languages.
+const FILTER_VARIABLE: &str = "ATP_TEST_FILTER";
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -173,6 +178,7 @@ struct Built {
     unit: Option<()>,
     wheels: Option<python::Built>,
     torch: Option<python::Installed>,
+    jars: Option<java::Built>,
     kernel: Option<KernelTests>,
 }
 
@@ -185,27 +191,30 @@ impl Built {
             Some(Ok(_)) => run.part("installation of PyTorch", || python::install(choice.torch))?,
             _ => None,
         };
+        let jars = run.part("build of the jars", java::build)?;
         let kernel = run.part("build of the kernel tests", kernel::build)?;
-        Ok(Built { unit, wheels, torch, kernel })
+        Ok(Built { unit, wheels, torch, jars, kernel })
     }
 
     fn run_unit(&self, choice: &Choice, run: &mut Run) -> Result<()> {
         self.unit.map_or(Ok(()), |()| run.rung("unit tests", || unit::run(choice)))
     }
 
-    fn run_python(&self, choice: &Choice, run: &mut Run) -> Result<()> {
-        match &self.wheels {
-            Some(wheels) => python::run(wheels, self.torch.as_ref(), choice, run),
-            None => Ok(()),
+    /// The tests of the libraries for other languages.
+    fn run_bindings(&self, choice: &Choice, run: &mut Run) -> Result<()> {
+        if let Some(wheels) = &self.wheels {
+            python::run(wheels, self.torch.as_ref(), choice, run)?;
         }
+        let Some(jars) = &self.jars else { return Ok(()) };
+        run.rung("tests of the Java library", || java::run(jars, choice))
     }
 
-    /// Runs the rungs that need no guest. The tests of the Python packages and those of the kernel
-    /// mostly wait: they run beside the unit tests, and in this order, as the packages' environment
+    /// Runs the rungs that need no guest. The tests of the bindings and those of the kernel mostly
+    /// wait: they run beside the unit tests, and in this order, as the Python packages' environment
     /// is needed by some of the kernel's.
     fn run(&self, choice: &Choice, run: &mut Run) -> Result<()> {
         let waiting = |run: &mut Run| {
-            self.run_python(choice, run)?;
+            self.run_bindings(choice, run)?;
             self.run_on_host(choice, run)
         };
         run.beside(waiting, |run| self.run_unit(choice, run))
@@ -225,7 +234,7 @@ impl Built {
                     (vm::run(tests, choice.filter), started.elapsed())
                 })
             });
-            run.beside(|run| self.run_python(choice, run), |run| self.run_unit(choice, run))?;
+            run.beside(|run| self.run_bindings(choice, run), |run| self.run_unit(choice, run))?;
             self.run_on_host(choice, run)?;
             if choice.filter.is_none() {
                 run.rung("soak test", soak::run)?;

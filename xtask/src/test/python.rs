@@ -7,15 +7,13 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::capability::Place;
-use super::{Choice, Run, Rung, Torch, compile, stage};
+use super::{Choice, FILTER_VARIABLE, Run, Rung, Torch, compile, stage};
 use crate::setup::{self, MATURIN, TORCH_PYTHON};
 use crate::wheel::{self, Wheels};
 use test_report::{Reader, Skip, Tally};
 
 /// Each rank of a test imports PyTorch: PyPI's takes seconds.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
-/// The text that the names of the tests to run contain, for the pytest plugin `outcomes`.
-const FILTER_VARIABLE: &str = "ATP_TEST_FILTER";
 
 /// The wheels, or the reason why they can't be built.
 pub type Built = Result<Wheels, String>;

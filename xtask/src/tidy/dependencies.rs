@@ -8,12 +8,13 @@ use serde_json::Value;
 use crate::setup;
 
 /// The crates that each may depend on; a crate that isn't listed is an error.
-const ALLOWED: [(&str, &[&str]); 26] = [
+const ALLOWED: [(&str, &[&str]); 27] = [
     ("atp-common", &[]),
     ("atp-ebpf", &["atp-common"]),
     ("atp-proto", &["atp-common", "atp-proto"]), // itself: the tests choose features
     ("approxlib", &["atp-common", "atp-proto", "approxlib"]), // itself: the tests choose features
     ("atp-c", &["approxlib"]),
+    ("atp-jvm", &["approxlib"]),
     ("atp-run", &["approxlib"]),
     ("switch-profiles", &[]),
     ("approx-answers", &[]),

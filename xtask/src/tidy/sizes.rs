@@ -9,7 +9,7 @@ const TEXT_COLUMNS_MAX: usize = 100;
 /// Documents and their greatest sizes, bytes.
 const DOCUMENTS: [(&str, usize); 2] = [("README.md", 7 * 1024), ("ARCHITECTURE.md", 12 * 1024)];
 /// Folders of Rust and their greatest sizes, lines.
-const FOLDERS: [(&str, usize); 1] = [("xtask/", 7_100)];
+const FOLDERS: [(&str, usize); 1] = [("xtask/", 7_500)];
 
 /// A file that holds one thing rarely needs more lines.
 pub fn long_files(sources: &[Source]) -> Vec<String> {

@@ -18,6 +18,11 @@ public record Group(int id, double msr, OptionalInt messages, Order order, Strin
     /**
      * Checks that nothing is null. {@link JobBuilder#connect} checks ranges.
      *
+     * @param id the group's id, 0 to 255
+     * @param msr the share of the messages that must arrive, 0 to 1
+     * @param messages N, the number of messages in each window, if it is announced
+     * @param order the order of the messages
+     * @param name a name for people, at most 32 bytes
      * @throws NullPointerException if something is null
      */
     public Group {
