@@ -39,8 +39,8 @@ public final class Batch {
     /**
      * An empty batch.
      *
-     * @param bytes the memory for the events of one call, 4,096 bytes or more; it grows if a message
-     *     is longer
+     * @param bytes the memory for the events of one call, 4,096 bytes or more; it grows if a
+     *     message is longer
      * @return the batch
      * @throws IllegalArgumentException if {@code bytes} is below 4,096
      */

@@ -8,7 +8,7 @@ final class Closing {
 
     private Closing() {}
 
-    /** {@code close} runs once, at {@link Cleaner.Cleanable#clean} or behind the object's last use. */
+    /** {@code close} runs once: at {@link Cleaner.Cleanable#clean}, or once the object is lost. */
     static Cleaner.Cleanable register(Object object, Runnable close) {
         return CLEANER.register(object, close);
     }

@@ -26,8 +26,8 @@ public sealed interface Event {
     long job();
 
     /**
-     * The run of the job, a number from 1 on that the receiver gives to no other run. Only the number
-     * tells a sender from a restarted one, and from a host that forges its address and job.
+     * The run of the job, a number from 1 on that the receiver gives to no other run. Only the
+     * number tells a sender from a restarted one, and from a host that forges its address and job.
      *
      * @return the run
      */

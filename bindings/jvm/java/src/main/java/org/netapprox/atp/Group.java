@@ -7,8 +7,8 @@ import java.util.OptionalInt;
  * Messages of a job with a minimal sampling rate (MSR) of their own: a stratum, for example.
  *
  * @param id the group's id, 0 to 255
- * @param msr the share of the messages that must arrive, 0 to 1; at 1 the group is exact: all of its
- *     messages arrive, in order
+ * @param msr the share of the messages that must arrive, 0 to 1; at 1 the group is exact: all of
+ *     its messages arrive, in order
  * @param messages N, the number of messages in each window, if it is announced; otherwise it is
  *     counted at the end
  * @param order the order of the messages, for the receiver

@@ -9,7 +9,8 @@ package org.netapprox.atp;
  * @param needed the messages that must be delivered, ceil(MSR * N)
  * @param lost messages not delivered
  * @param msr the minimal sampling rate that was agreed last, 0 to 1
- * @param lostIds the ids of the messages not delivered, if the option {@code nameLost} asked for them
+ * @param lostIds the ids of the messages not delivered, if the option {@code nameLost} asked for
+ *     them
  */
 public record GroupReport(
         int group,

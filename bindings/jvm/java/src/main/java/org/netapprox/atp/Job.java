@@ -210,16 +210,16 @@ public final class Job implements AutoCloseable {
     }
 
     /**
-     * Queues copies of messages of one length that lie one behind the other in a direct buffer. This
-     * is the fastest way for short messages.
+     * Queues copies of messages of one length that lie one behind the other in a direct buffer.
+     * This is the fastest way for short messages.
      *
      * @param group the group's id, 0 to 255
-     * @param messages a direct buffer with the messages, from the position to the limit: the position
-     *     moves there. Nobody may change them during the call.
+     * @param messages a direct buffer with the messages, from the position to the limit: the
+     *     position moves there. Nobody may change them during the call.
      * @param messageBytes each message's length, 1 or more
      * @return the first one's id; the others follow
-     * @throws IllegalArgumentException if the buffer isn't direct, or doesn't hold a whole number of
-     *     messages
+     * @throws IllegalArgumentException if the buffer isn't direct, or doesn't hold a whole number
+     *     of messages
      * @throws IOException as {@link #sendMany(int, List)}
      * @throws InterruptedException if the thread was interrupted: the first ones may be sent
      */
@@ -237,8 +237,8 @@ public final class Job implements AutoCloseable {
      * Queues copies of messages that lie one behind the other in a direct buffer.
      *
      * @param group the group's id, 0 to 255
-     * @param messages a direct buffer with the messages, from the position to the limit: the position
-     *     moves there. Nobody may change them during the call.
+     * @param messages a direct buffer with the messages, from the position to the limit: the
+     *     position moves there. Nobody may change them during the call.
      * @param lengths the length of each message, bytes
      * @return the first one's id; the others follow
      * @throws IllegalArgumentException if the buffer isn't direct, or the lengths don't fill it
@@ -386,8 +386,8 @@ public final class Job implements AutoCloseable {
 
     /**
      * Changes the minimal sampling rate of a group, from the current window on; after {@link
-     * #endWindow}, from the next one on. An exact group stays exact. Once the end is being confirmed,
-     * the rate can only fall.
+     * #endWindow}, from the next one on. An exact group stays exact. Once the end is being
+     * confirmed, the rate can only fall.
      *
      * @param group the group's id, 0 to 255
      * @param msr the rate, 0 to 1
@@ -429,7 +429,8 @@ public final class Job implements AutoCloseable {
      *
      * @return the window's report
      * @throws IllegalArgumentException if N was announced without the option {@code windows}
-     * @throws IllegalStateException if the receiver has ended the job: {@link #finish} has the report
+     * @throws IllegalStateException if the receiver has ended the job: {@link #finish} has the
+     *     report
      * @throws IOException if the job has failed
      * @throws InterruptedException if the thread was interrupted: the window goes on ending, and
      *     another call waits for it
@@ -441,8 +442,8 @@ public final class Job implements AutoCloseable {
 
     /**
      * Ends the input of the current window without waiting for its end: {@link #nextWindow} is the
-     * second step. With the option {@code overlapWindows}, messages of the next window may follow at
-     * once; it waits then while two windows have not ended.
+     * second step. With the option {@code overlapWindows}, messages of the next window may follow
+     * at once; it waits then while two windows have not ended.
      *
      * @throws IllegalArgumentException as {@link #endWindow}
      * @throws IOException if the job has failed
@@ -453,8 +454,8 @@ public final class Job implements AutoCloseable {
     }
 
     /**
-     * Waits for the end of the oldest window that {@link #beginEndWindow} has ended and whose report
-     * was not returned.
+     * Waits for the end of the oldest window that {@link #beginEndWindow} has ended and whose
+     * report was not returned.
      *
      * @return the window's report; null if there is no such window
      * @throws IllegalStateException as {@link #endWindow}
@@ -478,8 +479,8 @@ public final class Job implements AutoCloseable {
      * @return the report
      * @throws ShortfallException if the job ends below its minimal sampling rate
      * @throws IOException if the job has failed
-     * @throws InterruptedException if the thread was interrupted: the job goes on ending, and another
-     *     call waits for it
+     * @throws InterruptedException if the thread was interrupted: the job goes on ending, and
+     *     another call waits for it
      */
     public Report finish() throws IOException, InterruptedException {
         Native.jobBeginFinish(number);
@@ -493,8 +494,8 @@ public final class Job implements AutoCloseable {
      * @return the report of what was delivered
      * @throws ShortfallException if the receiver doesn't confirm the end
      * @throws IOException if the job has failed
-     * @throws InterruptedException if the thread was interrupted: the job goes on ending, and another
-     *     call waits for it
+     * @throws InterruptedException if the thread was interrupted: the job goes on ending, and
+     *     another call waits for it
      */
     public Report cancel() throws IOException, InterruptedException {
         Native.jobBeginCancel(number);

@@ -15,8 +15,8 @@ import java.util.TreeMap;
 /**
  * Loads the native library, which the jar contains.
  *
- * <p>It is copied to a file first. Each class loader has a copy of its own, since a JVM loads a file
- * for one class loader only. The file is deleted once it is loaded.
+ * <p>It is copied to a file first. Each class loader has a copy of its own, since a JVM loads a
+ * file for one class loader only. The file is deleted once it is loaded.
  */
 final class Library {
     /** The property that names the folder of the copy. */

@@ -6,8 +6,8 @@ import java.util.List;
 import java.util.Objects;
 
 /**
- * The options that were set, under their names in the native library's table. It checks their ranges
- * when a job or a receiver is opened.
+ * The options that were set, under their names in the native library's table. It checks their
+ * ranges when a job or a receiver is opened.
  */
 final class Options {
     private final List<String> texts = new ArrayList<>();

@@ -10,7 +10,8 @@ import java.util.OptionalInt;
  * sample.
  *
  * @param kind the kind of order
- * @param bufferMessages of shuffled messages, the number from which each one was drawn; empty for all
+ * @param bufferMessages of shuffled messages, the number from which each one was drawn; empty for
+ *     all
  */
 public record Order(Kind kind, OptionalInt bufferMessages) {
     /** The sender doesn't say. */
@@ -35,8 +36,8 @@ public record Order(Kind kind, OptionalInt bufferMessages) {
     /**
      * Messages of a shuffle whose buffer holds a part of them.
      *
-     * @param messages the messages from which each one was drawn, 1 or more; a sender rounds it down
-     *     to a power of two, 2^24 at most
+     * @param messages the messages from which each one was drawn, 1 or more; a sender rounds it
+     *     down to a power of two, 2^24 at most
      * @return the order
      * @throws IllegalArgumentException if {@code messages} is below 1
      */

@@ -113,8 +113,8 @@ public final class Receiver implements AutoCloseable {
 
     /**
      * Waits for an event, and takes those that are there and fit the batch. It makes less garbage
-     * than {@link #recvBatch(int, Duration)}: messages are views of the batch's direct buffer, valid
-     * until the batch is filled again.
+     * than {@link #recvBatch(int, Duration)}: messages are views of the batch's direct buffer,
+     * valid until the batch is filled again.
      *
      * @param batch the memory
      * @param timeout how long to wait for the first event, 0 or longer
@@ -259,8 +259,8 @@ public final class Receiver implements AutoCloseable {
     }
 
     /**
-     * Closes the receiver. Calls of other threads end with a {@link ClosedException}. It may take the
-     * time of {@link ReceiverBuilder#linger}. Further calls do nothing.
+     * Closes the receiver. Calls of other threads end with a {@link ClosedException}. It may take
+     * the time of {@link ReceiverBuilder#linger}. Further calls do nothing.
      */
     @Override
     public void close() {

@@ -40,7 +40,7 @@ class LoadingTest {
         }
     }
 
-    /** Its classes go, with open jobs and lent memory. The JVM stays. */
+    /** The classes go, with open jobs and lent memory. The JVM stays. */
     @Test
     void classesAreUnloaded() throws Exception {
         for (int round = 0; round < 3; round++) {
