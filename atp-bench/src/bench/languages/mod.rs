@@ -29,7 +29,7 @@ const CPUS: (usize, usize) = (0, 1);
 #[derive(clap::Args)]
 pub struct Args {
     /// Duration of each run
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 5.0)]
     seconds: f64,
     /// Number of runs of each language
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]

@@ -450,7 +450,13 @@ public final class Job implements AutoCloseable {
      * @throws InterruptedException if the thread was interrupted
      */
     public void beginEndWindow() throws IOException, InterruptedException {
-        until(() -> Native.jobTryBeginEndWindow(number) ? true : null);
+        // A batch that another thread sends isn't divided between two windows.
+        sending.lockInterruptibly();
+        try {
+            until(() -> Native.jobTryBeginEndWindow(number) ? true : null);
+        } finally {
+            sending.unlock();
+        }
     }
 
     /**
