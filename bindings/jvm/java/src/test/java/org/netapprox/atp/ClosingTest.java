@@ -141,7 +141,11 @@ class ClosingTest {
             if (round % 2 == 0) {
                 receiver.close();
             }
-            assertThrows(AtpException.class, job::close);
+            try {
+                job.close();
+            } catch (AtpException e) {
+                // Its end wasn't awaited, unless it had failed for want of a receiver.
+            }
             receiver.close();
             for (Pairs.Running<Object> call : calls) {
                 Exception e = assertThrows(Exception.class, call::result);
