@@ -98,7 +98,12 @@ public final class QueryReceiver implements AutoCloseable {
      * @throws IOException if the receiver has failed
      */
     public Answers finishNow() throws IOException, InterruptedException {
-        Native.queryReceiverCutShort(number);
+        turn.lockInterruptibly();
+        try {
+            Native.queryReceiverCutShort(number);
+        } finally {
+            turn.unlock();
+        }
         return await();
     }
 

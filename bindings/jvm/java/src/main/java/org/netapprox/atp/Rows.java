@@ -40,6 +40,10 @@ public final class Rows {
      *     infinite
      */
     public Rows add(Object... values) {
+        if (values == null) {
+            // Java takes the null of a table with one column for the array.
+            return add(new Object[1]);
+        }
         if (values.length != columns) {
             throw new IllegalArgumentException(
                     "a row must have " + columns + " values, one for each column, not "

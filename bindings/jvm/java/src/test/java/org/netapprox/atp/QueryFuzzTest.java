@@ -5,9 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -30,9 +33,9 @@ final class QueryFuzzTest {
     private static final String[] ORDERS = {"SHUFFLED", "ORDERED", "SHUFFLED:64", "", "SHUFFLED:x"};
 
     private final Random random;
-    private final List<Long> queries = new ArrayList<>(List.of(0L, -1L, Long.MAX_VALUE));
-    private final List<Long> tables = new ArrayList<>(List.of(0L, -1L));
-    private int succeeded;
+    private final List<Long> queries = new CopyOnWriteArrayList<>(List.of(0L, -1L, Long.MAX_VALUE));
+    private final List<Long> tables = new CopyOnWriteArrayList<>(List.of(0L, -1L));
+    private final AtomicInteger succeeded = new AtomicInteger();
 
     QueryFuzzTest() {
         long seed = Long.getLong("atp.seed", System.nanoTime());
@@ -42,23 +45,45 @@ final class QueryFuzzTest {
 
     @Test
     void calls__neverEndTheJvm() {
-        for (int i = 0; i < CALLS; i++) {
+        calls(CALLS);
+        end();
+    }
+
+    /** On the same queries and tables. */
+    @Test
+    void calls__ofSeveralThreadsNeverEndTheJvm() throws Exception {
+        FutureTask<?>[] threads = new FutureTask<?>[4];
+        for (int i = 0; i < threads.length; i++) {
+            threads[i] = new FutureTask<>(() -> calls(CALLS / threads.length), null);
+            new Thread(threads[i]).start();
+        }
+        for (FutureTask<?> thread : threads) {
+            thread.get();
+        }
+        end();
+    }
+
+    private void calls(int calls) {
+        for (int i = 0; i < calls; i++) {
             try {
                 call();
-                succeeded++;
+                succeeded.incrementAndGet();
             } catch (IOException | IllegalArgumentException | IllegalStateException e) {
                 assertTrue(e.getMessage() != null && !e.getMessage().isEmpty(), e.toString());
             }
         }
+    }
+
+    private void end() {
         queries.forEach(Native::queryClose);
         tables.forEach(Native::tableClose);
-        assertTrue(succeeded > CALLS / 20, "succeeded: " + succeeded);
+        assertTrue(succeeded.get() > CALLS / 20, "succeeded: " + succeeded);
     }
 
     private void call() throws IOException {
         long query = any(queries);
         int stratum = random.nextInt(10) == 0 ? random.nextInt() : random.nextInt(3);
-        switch (random.nextInt(18)) {
+        switch (random.nextInt(20)) {
             case 0 -> queries.add(Native.queryOpen(any(QUERIES), header(), options()));
             case 1 -> {
                 if (random.nextInt(8) == 0) {
@@ -87,6 +112,14 @@ final class QueryFuzzTest {
                 tables.add(
                         Native.tableRead(csv, random.nextInt(5) - 1, ordered, !ordered, number()));
             }
+            case 17 -> {
+                // The number of another kind of object.
+                Native.queryReceiverClose(query);
+                Native.queryReceiverRun(query);
+            }
+            case 18 ->
+                    Native.queryReceiverBind(
+                            any(QUERIES), options(), any(MESSAGES), options());
             default -> {
                 long table = any(tables);
                 Native.tableFacts(table);
@@ -148,7 +181,7 @@ final class QueryFuzzTest {
         }
         int[] lost = random.ints(random.nextInt(5), -1, 100).toArray();
         if (random.nextInt(4) > 0) {
-            java.util.Arrays.sort(lost);
+            Arrays.sort(lost);
         }
         return lost;
     }

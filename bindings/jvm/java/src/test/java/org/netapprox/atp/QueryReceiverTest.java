@@ -242,6 +242,38 @@ final class QueryReceiverTest {
         assertThrows(ClosedException.class, receiver::progress);
     }
 
+    /** Calls of all kinds while the receiver is closed. */
+    @Test
+    void close__isSafeDuringOtherCalls() throws Exception {
+        try (Table table = Table.of(flights(2_000))) {
+            for (int i = 0; i < 20; i++) {
+                QueryReceiver receiver = query("avg(delay) by carrier").bind(LOCAL);
+                FutureTask<Report> sender = send(table, receiver.address(), job());
+                List<FutureTask<?>> calls =
+                        List.of(
+                                start(receiver::await),
+                                start(() -> receiver.await(SHORT)),
+                                start(receiver::finishNow),
+                                start(
+                                        () -> {
+                                            while (true) {
+                                                receiver.progress();
+                                            }
+                                        }));
+                Thread.sleep(i / 4);
+                receiver.close();
+                for (FutureTask<?> call : calls) {
+                    try {
+                        get(call);
+                    } catch (ExecutionException e) {
+                        assertTrue(e.getCause() instanceof AtpException, e.toString());
+                    }
+                }
+                sender.cancel(true);
+            }
+        }
+    }
+
     @Test
     void bind__refusesBadQueriesAndOptions() throws Exception {
         String[][] bad = {

@@ -66,7 +66,7 @@ final class TableTest {
 
     @Test
     void of__keepsMissingValuesOfOneColumn() throws Exception {
-        try (Table table = Table.of(new Rows("x").add(1).add((Object) null).add(3))) {
+        try (Table table = Table.of(new Rows("x").add(1).add((Object[]) null).add(3))) {
             assertEquals(3, table.rows());
             assertEquals(Optional.empty(), table.note());
             Answers answers = answers(table, "SELECT count(*), count(x)");
