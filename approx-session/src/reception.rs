@@ -60,6 +60,11 @@ impl Reception {
         &self.receiver
     }
 
+    /// The longest time without a packet of any job.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Whether enough senders have ended, and some of them before their sampling rates: others may
     /// follow, as this may have been a stranger.
     pub fn awaits_others(&self) -> bool {

@@ -12,7 +12,10 @@
 //!
 //! Structures go to Java as bytes: `record` writes them, and `Fields.java` reads them.
 
+mod answer_failures;
+mod answers;
 mod call;
+mod csv_table;
 mod events;
 mod failure;
 mod inbox;
@@ -20,10 +23,14 @@ mod job;
 mod lent;
 mod memory;
 mod options;
+mod query;
+mod query_options;
+mod query_receiver;
 mod receiver;
 mod record;
 mod reports;
 mod sender;
+mod session;
 mod table;
 mod wait;
 

@@ -72,17 +72,17 @@ pub fn receiver(options: &Texts) -> Outcome<ReceiverBuilder> {
     Ok(builder)
 }
 
-fn pairs(options: &Texts) -> impl Iterator<Item = (&str, &str)> {
+pub fn pairs(options: &Texts) -> impl Iterator<Item = (&str, &str)> {
     let (pairs, _) = options.as_chunks::<2>();
     pairs.iter().map(|[name, value]| (name.as_str(), value.as_str()))
 }
 
-fn unknown(name: &str) -> Failure {
+pub fn unknown(name: &str) -> Failure {
     Failure::argument(format!("there is no option {name:?}: the jar and its library differ"))
 }
 
 /// A number or a flag. Java's types hold more only below 0.
-fn number<T: FromStr>(name: &str, value: &str) -> Outcome<T> {
+pub fn number<T: FromStr>(name: &str, value: &str) -> Outcome<T> {
     let negative =
         |_| Failure::argument(format!("the option {name} must be 0 or more, not {value}"));
     value.parse().map_err(negative)
@@ -96,7 +96,7 @@ fn received_bytes(name: &str, value: &str) -> Outcome<u32> {
     })
 }
 
-fn duration(name: &str, value: &str) -> Outcome<Duration> {
+pub fn duration(name: &str, value: &str) -> Outcome<Duration> {
     let nanos = value.parse().map_err(|_| {
         Failure::argument(format!("the option {name} must be 0 or longer, not {value} ns"))
     })?;
@@ -130,7 +130,7 @@ pub fn id_of_group(group: i32) -> Outcome<u8> {
 }
 
 /// `UNKNOWN`, `ORDERED`, `SHUFFLED`, or `SHUFFLED:` and the messages of the buffer.
-fn order(value: &str) -> Outcome<Order> {
+pub fn order(value: &str) -> Outcome<Order> {
     Ok(match value.split_once(':') {
         None if value == "ORDERED" => Order::Ordered,
         None if value == "SHUFFLED" => Order::Shuffled { buffer: None },

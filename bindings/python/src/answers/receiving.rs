@@ -16,7 +16,7 @@ use crate::{
     options, wait,
 };
 use approx_answers::{AcceptedError, QueryError};
-use approx_session::{Accepted, Answered, Next, Pace, Reception, Session, SessionError};
+use approx_session::{Accepted, Answered, Pace, Reception, Session, SessionError, Step};
 use arrow_schema::{DataType, TimeUnit};
 use pyo3::{
     exceptions::PyValueError,
@@ -41,7 +41,6 @@ struct State {
     reception: Reception,
     session: Session,
     is_of_rows: bool,
-    timeout: Duration,
     pace: Pace,
 }
 
@@ -53,27 +52,10 @@ impl State {
     fn run(&mut self, until: Instant) -> Result<bool, SessionError> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let ends_by_plan = self.session.has_asked_for_the_end();
-            match self.reception.next(left, ends_by_plan)? {
-                Next::Event(event) => {
-                    self.session.on_event(&event, self.reception.receiver())?;
-                    if self.session.has_refused_all() {
-                        return Ok(true);
-                    }
-                }
-                Next::Ended => return Ok(true),
-                Next::Silent => {
-                    self.session.cut_short(&format!(
-                        "no packet arrived for {} s: check that the senders run and reach this \
-                         address, or raise timeout",
-                        self.timeout.as_secs_f64()
-                    ));
-                    return Ok(true);
-                }
-                _ => {}
-            }
-            if left.is_zero() {
-                return Ok(false);
+            match self.session.step(&mut self.reception, left)? {
+                Step::Ended => return Ok(true),
+                Step::Took | Step::Nothing if left.is_zero() => return Ok(false),
+                Step::Took | Step::Nothing => {}
             }
         }
     }
@@ -189,7 +171,7 @@ impl Receiving {
         let local = receiver.local_addr().map_err(|error| errors::raise(py, error))?;
         let reception = Reception::new(receiver, senders, timeout, is_named);
         let (is_of_rows, pace) = (query.is_none(), Pace::new(LINES, Instant::now()));
-        let state = State { reception, session, is_of_rows, timeout, pace };
+        let state = State { reception, session, is_of_rows, pace };
         Ok(Self {
             state: Guarded::new("receiver", state),
             ended: PyOnceLock::new(),

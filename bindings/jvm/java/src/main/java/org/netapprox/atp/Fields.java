@@ -9,6 +9,7 @@ import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
@@ -65,8 +66,16 @@ final class Fields {
         return flag() ? OptionalLong.of(u32()) : OptionalLong.empty();
     }
 
+    OptionalLong optionalU64() {
+        return flag() ? OptionalLong.of(u64()) : OptionalLong.empty();
+    }
+
     OptionalDouble optionalF64() {
         return flag() ? OptionalDouble.of(f64()) : OptionalDouble.empty();
+    }
+
+    <T> Optional<T> optional(Function<Fields, T> read) {
+        return flag() ? Optional.of(read.apply(this)) : Optional.empty();
     }
 
     <T> List<T> list(Function<Fields, T> read) {

@@ -508,6 +508,24 @@ public final class Job implements AutoCloseable {
         return outcome();
     }
 
+    /** Sends the messages of a table, which the native library has. */
+    void sendTable(long table) throws IOException, InterruptedException {
+        int sent = 0;
+        while (sent >= 0) {
+            int from = sent;
+            sent = until(() -> {
+                int taken = Native.tableTrySend(table, number, from);
+                return taken == 0 ? null : taken < 0 ? -1 : from + taken;
+            });
+        }
+    }
+
+    /** Ends a job of which the caller gets an exception. */
+    void abandon() {
+        hasEnded = true;
+        cleanable.clean();
+    }
+
     private Report outcome() throws IOException, InterruptedException {
         try {
             Report report = Report.read(new Fields(until(() -> Native.jobTryOutcome(number))));

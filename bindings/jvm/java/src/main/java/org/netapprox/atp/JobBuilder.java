@@ -351,4 +351,9 @@ public final class JobBuilder {
     public Job connect(InetSocketAddress peer) throws IOException {
         return connect(Addresses.text(peer));
     }
+
+    /** The options that were set, for the native library. */
+    String[] texts() {
+        return options.texts();
+    }
 }

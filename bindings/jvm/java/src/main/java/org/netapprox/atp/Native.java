@@ -86,4 +86,78 @@ final class Native {
     static native byte[] receiverStats(long receiver) throws IOException;
 
     static native void receiverClose(long receiver);
+
+    static native long queryReceiverBind(
+            String query, String[] queryOptions, String local, String[] receiverOptions)
+            throws IOException;
+
+    static native byte[] queryReceiverAddress(long receiver) throws IOException;
+
+    /**
+     * Takes the events that are there. Null if there is none at present, an empty array if there may
+     * be more, and the answers at the end.
+     */
+    static native byte[] queryReceiverRun(long receiver) throws IOException;
+
+    static native void queryReceiverWait(long receiver, int timeoutMs) throws IOException;
+
+    static native void queryReceiverCutShort(long receiver) throws IOException;
+
+    static native byte[] queryReceiverProgress(long receiver) throws IOException;
+
+    static native void queryReceiverClose(long receiver);
+
+    static native long tableRead(
+            byte[] csv, int rows, boolean ordered, boolean hasSeed, long seed);
+
+    static native byte[] tableFacts(long table) throws IOException;
+
+    static native long tableConnect(long table, String peer, String[] options)
+            throws IOException;
+
+    /** Returns the number of messages taken, or -1 if all were sent. */
+    static native int tableTrySend(long table, long job, int from) throws IOException;
+
+    static native void tableClose(long table);
+
+    static native long queryOpen(String query, byte[] header, String[] options);
+
+    /** The message is a part of a direct buffer, or all of an array. */
+    static native void queryAdd(
+            long query,
+            int stratum,
+            ByteBuffer buffer,
+            int offset,
+            int length,
+            byte[] heap,
+            boolean isTotals)
+            throws IOException;
+
+    static native void querySetMessagesSent(long query, int stratum, long messages)
+            throws IOException;
+
+    static native void querySetDelivery(
+            long query, int stratum, String order, boolean shortestFirst, int[] lost)
+            throws IOException;
+
+    static native long queryMessages(long query) throws IOException;
+
+    static native byte[] queryAnswers(long query) throws IOException;
+
+    static native byte[] queryOverall(long query) throws IOException;
+
+    static native void querySourceStarted(long query, int stratum, double msr)
+            throws IOException;
+
+    static native void querySourceKnown(long query, int stratum) throws IOException;
+
+    static native void querySourceEnding(long query, int stratum) throws IOException;
+
+    static native void querySourceEnded(long query, int stratum) throws IOException;
+
+    static native byte[] queryNextAction(long query) throws IOException;
+
+    static native byte[] queryReport(long query) throws IOException;
+
+    static native void queryClose(long query);
 }

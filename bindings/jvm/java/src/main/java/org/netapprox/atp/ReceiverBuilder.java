@@ -190,4 +190,9 @@ public final class ReceiverBuilder {
     public Receiver bind(InetSocketAddress local) throws IOException {
         return bind(Addresses.text(local));
     }
+
+    /** The options that were set, for the native library. */
+    String[] texts() {
+        return options.texts();
+    }
 }
