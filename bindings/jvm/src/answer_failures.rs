@@ -26,7 +26,7 @@ impl From<AnswerError> for Failure {
     }
 }
 
-/// Of a query's text and its columns. [`data`] is for errors of messages.
+/// The errors of a query's text and of its columns. [`data`] is for errors of messages.
 impl From<QueryError> for Failure {
     fn from(error: QueryError) -> Self {
         match error {

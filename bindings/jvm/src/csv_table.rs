@@ -96,8 +96,9 @@ pub fn table_connect<'local>(
 }
 
 impl Shared {
-    /// A job with the groups of the header and the rows. The rate of group 0 is that of the rows.
-    fn job(&self, options: Vec<String>) -> Outcome<JobBuilder> {
+    /// A job with the groups of the header and the rows, and the length of its longest message. The
+    /// rate of group 0 is that of the rows.
+    fn job(&self, options: Vec<String>) -> Outcome<(JobBuilder, u32)> {
         let (mut rows, mut others) = (Group::new(Table::ROWS_GROUP).name("rows"), Vec::new());
         for (name, value) in options::pairs(&options) {
             match name {
@@ -118,7 +119,8 @@ impl Shared {
         let groups =
             [rows.messages(messages).order(self.order), header.messages(self.heads.len() as u32)];
         // MRDF would deliver the short messages, whose records may differ from the others.
-        Ok(options::job(&others)?.groups(groups).mrdf(false))
+        let (job, message_bytes_max) = options::job(&others)?;
+        Ok((job.groups(groups).mrdf(false), message_bytes_max))
     }
 
     /// The group of the messages from number `from` on, which counts the header first.

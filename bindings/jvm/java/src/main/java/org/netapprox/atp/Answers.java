@@ -11,13 +11,13 @@ import java.util.OptionalLong;
  * @param query the query
  * @param by the columns of the keys; none without {@code by} or {@code GROUP BY}
  * @param functions the query's functions, such as {@code avg(delay)}
- * @param rows the answers, in the order of the keys and, for each key, of the functions; the largest
- *     first for {@code top}. A function without an answer for a key, such as a mean of no values, has
- *     no row there
+ * @param rows the answers, in the order of the keys and, for each key, of the functions; the
+ *     largest first for {@code top}. A function without an answer for a key, such as a mean of no
+ *     values, has no row there
  * @param separates of a {@code top} query, whether the sample shows that these keys are the largest
- * @param keysSeenFrom keys in at least this many messages have a row with a probability of at least
- *     95 %; 0 if all messages arrived. Empty without keys, with keys beyond the limits, if the number
- *     of messages sent isn't known, or if those that arrived may be no fair sample
+ * @param keysSeenFrom keys in at least this many messages have a row with a probability of at
+ *     least 95 %; 0 if all messages arrived. Empty without keys, with keys beyond the limits, if
+ *     the number of messages sent isn't known, or if those that arrived may be no fair sample
  * @param missing rows that arrived and meet the condition, but lack one of the query's numbers
  * @param warnings warnings about all rows together: sentences that name the remedy
  * @param messagesLeftOut messages that are not in the answers, although they should be

@@ -29,8 +29,8 @@ public record Estimate(
         List<String> warnings,
         String text) {
     /**
-     * The bound that a minimum, a maximum or a number of different values is for all rows, until all
-     * of them have arrived.
+     * The bound that a minimum, a maximum or a number of different values is for all rows, until
+     * all of them have arrived.
      */
     public enum Bound {
         /** The answer has an interval, or all messages arrived. */

@@ -94,8 +94,8 @@ final class Native {
     static native byte[] queryReceiverAddress(long receiver) throws IOException;
 
     /**
-     * Takes the events that are there. Null if there is none at present, an empty array if there may
-     * be more, and the answers at the end.
+     * Takes the events that are there. Null if there is none at present, an empty array if there
+     * may be more, and the answers at the end.
      */
     static native byte[] queryReceiverRun(long receiver) throws IOException;
 

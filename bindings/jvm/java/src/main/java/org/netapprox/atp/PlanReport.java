@@ -45,8 +45,8 @@ public record PlanReport(
     }
 
     /**
-     * Whether each answer has an interval that reaches no farther than accepted, and no warning puts
-     * one in doubt.
+     * Whether each answer has an interval that reaches no farther than accepted, and no warning
+     * puts one in doubt.
      *
      * @return whether the error was met
      */

@@ -10,15 +10,15 @@ import java.util.Optional;
  * A query whose messages a program adds: for engines that receive themselves. {@link QueryReceiver}
  * does all of it for others.
  *
- * <p>The rows arrive as CSV: whole lines in each message, without a header. A <em>stratum</em> is the
- * part of a job that one sender sends in one group (and window), under a number of the program's
- * choice, 0 or more.
+ * <p>The rows arrive as CSV: whole lines in each message, without a header. A <em>stratum</em> is
+ * the part of a job that one sender sends in one group (and window), under a number of the
+ * program's choice, 0 or more.
  *
  * <p>With an accepted error, the query has a plan. Tell it the sources as they start and end, take
  * {@link #nextAction} after each message until it is empty, and pass the requests to the senders.
  *
- * <p>Several threads may use it. Every method but {@link #close} throws {@link ClosedException} once
- * it is closed.
+ * <p>Several threads may use it. Every method but {@link #close} throws {@link ClosedException}
+ * once it is closed.
  */
 public final class Query implements AutoCloseable {
     private final long number;
@@ -42,8 +42,8 @@ public final class Query implements AutoCloseable {
     }
 
     /**
-     * Adds the rows of one message. Missing values are empty, {@code NA}, {@code N/A}, {@code null} or
-     * {@code \N}.
+     * Adds the rows of one message. Missing values are empty, {@code NA}, {@code N/A}, {@code
+     * null} or {@code \N}.
      *
      * @param stratum the stratum, 0 or more
      * @param message whole lines of CSV in UTF-8, from the position to the limit, which stay
@@ -56,8 +56,8 @@ public final class Query implements AutoCloseable {
 
     /**
      * Takes the totals of a stratum's table: message 1 of the group 255 of a job of {@link
-     * Table#send}. A count of all rows is then exact, and other counts and sums vary less. Answers but
-     * {@code count(*)} fail until a message of the stratum has arrived.
+     * Table#send}. A count of all rows is then exact, and other counts and sums vary less. Answers
+     * but {@code count(*)} fail until a message of the stratum has arrived.
      *
      * @param stratum the stratum, 0 or more
      * @param message the totals, from the position to the limit, which stay
@@ -102,8 +102,8 @@ public final class Query implements AutoCloseable {
     }
 
     /**
-     * Sets how the messages of a stratum were sent, and which are missing: when its source starts, and
-     * again at its end. An incomplete stratum whose messages aren't known to be shuffled has a
+     * Sets how the messages of a stratum were sent, and which are missing: when its source starts,
+     * and again at its end. An incomplete stratum whose messages aren't known to be shuffled has a
      * warning.
      *
      * @param stratum the stratum, 0 or more
@@ -182,8 +182,8 @@ public final class Query implements AutoCloseable {
     }
 
     /**
-     * Tells the plan that a sender has handed over its last message: its sampling rate can only fall
-     * from now on.
+     * Tells the plan that a sender has handed over its last message: its sampling rate can only
+     * fall from now on.
      *
      * @param stratum the stratum, 0 or more
      * @throws IllegalStateException if no error is accepted
@@ -195,8 +195,8 @@ public final class Query implements AutoCloseable {
     }
 
     /**
-     * Tells the plan that no message of a source will arrive any more. After the last source the plan
-     * looks once more: call {@link #nextAction}.
+     * Tells the plan that no message of a source will arrive any more. After the last source the
+     * plan looks once more: call {@link #nextAction}.
      *
      * @param stratum the stratum, 0 or more
      * @throws IllegalStateException if no error is accepted

@@ -63,7 +63,8 @@ public final class QueryReceiver implements AutoCloseable {
      * outcome.
      *
      * @return the answers
-     * @throws NoAnswerException if what arrived has no answer, as without one of the query's columns
+     * @throws NoAnswerException if what arrived has no answer, as without one of the query's
+     *     columns
      * @throws ClosedException if the receiver is closed
      * @throws InterruptedException if the thread was interrupted: another call goes on, and {@link
      *     #finishNow} answers with what has arrived
@@ -155,9 +156,9 @@ public final class QueryReceiver implements AutoCloseable {
     }
 
     /**
-     * Closes the receiver. Calls of other threads end with a {@link ClosedException}. It may take the
-     * time of {@link ReceiverBuilder#linger}: the senders learn that their jobs have ended. Further
-     * calls do nothing.
+     * Closes the receiver. Calls of other threads end with a {@link ClosedException}. It may take
+     * the time of {@link ReceiverBuilder#linger}: the senders learn that their jobs have ended.
+     * Further calls do nothing.
      */
     @Override
     public void close() {

@@ -16,8 +16,8 @@ public final class QueryReceiverBuilder {
     }
 
     /**
-     * The number of senders to await. Others that began before the last awaited one ended may finish.
-     * Default: 1.
+     * The number of senders to await. Others that began before the last awaited one ended may
+     * finish. Default: 1.
      *
      * @param senders 1 or more
      * @return this builder
@@ -51,7 +51,8 @@ public final class QueryReceiverBuilder {
     }
 
     /**
-     * The accepted error as a share of the answer: how far its interval reaches to the farther side.
+     * The accepted error as a share of the answer: how far the interval reaches to the farther
+     * side.
      * Each function of each key has to meet it, but for {@code min}, {@code max} and {@code
      * count(distinct)}, which are bounds. The receiver then asks the senders for as much as that
      * needs, or for the end. Default: none.
@@ -105,8 +106,8 @@ public final class QueryReceiverBuilder {
      *
      * @param local the address with a port, as for {@link ReceiverBuilder#bind(String)}
      * @return the receiver
-     * @throws IllegalArgumentException if the text is no query, an option is out of its range, or an
-     *     error is accepted of functions without an interval
+     * @throws IllegalArgumentException if the text is no query, an option is out of its range, or
+     *     an error is accepted of functions without an interval
      * @throws IOException as {@link ReceiverBuilder#bind(String)}
      */
     public QueryReceiver bind(String local) throws IOException {

@@ -36,8 +36,8 @@ public final class Rows {
      *
      * @param values a value for each column
      * @return these rows
-     * @throws IllegalArgumentException if there are more or fewer values than columns, or a number is
-     *     infinite
+     * @throws IllegalArgumentException if there are more or fewer values than columns, or a number
+     *     is infinite
      */
     public Rows add(Object... values) {
         if (values == null) {

@@ -9,8 +9,8 @@ import java.util.Objects;
 import java.util.Optional;
 
 /**
- * A table, divided into messages for a receiver that answers a query of it: {@link QueryReceiver} in
- * Java, {@code atp-user recv --query}, and {@code atp.receive} of Python.
+ * A table, divided into messages for a receiver that answers a query of it: {@link QueryReceiver}
+ * in Java, {@code atp-user recv --query}, and {@code atp.receive} of Python.
  *
  * <pre>{@code
  * try (Table table = Table.ofCsv(Path.of("flights.csv"));
@@ -118,9 +118,9 @@ public final class Table implements AutoCloseable {
      * ends it.
      *
      * @param peer the receiver: a name or an address, with a port
-     * @param options the job's options. {@link JobBuilder#msr} is the sampling rate of the rows. Leave
-     *     out {@code messages}, {@code order} and {@code groups}, which the table sets; {@code mrdf} is
-     *     off, since it would deliver the short messages
+     * @param options the job's options. {@link JobBuilder#msr} is the sampling rate of the rows.
+     *     Leave out {@code messages}, {@code order} and {@code groups}, which the table sets;
+     *     {@code mrdf} is off, since it would deliver the short messages
      * @return the job
      * @throws IllegalArgumentException if an option is out of its range, or the table sets it
      * @throws ShortfallException if the job ends below its minimal sampling rate

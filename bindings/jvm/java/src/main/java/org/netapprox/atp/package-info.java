@@ -7,7 +7,7 @@
  *
  * <p>{@link org.netapprox.atp.Job} sends, and {@link org.netapprox.atp.Receiver} receives.
  *
- * <p>{@link org.netapprox.atp.Table} sends rows, and {@link org.netapprox.atp.QueryReceiver} answers
- * a query of them, with an interval for each answer.
+ * <p>{@link org.netapprox.atp.Table} sends rows, and {@link org.netapprox.atp.QueryReceiver}
+ * answers a query of them, with an interval for each answer.
  */
 package org.netapprox.atp;
