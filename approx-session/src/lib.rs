@@ -2,8 +2,8 @@
 //!
 //! A [`Reception`] receives until the awaited senders have ended. A [`Session`] takes its events:
 //! it tells the senders of a table from strangers, asks them for as much as an accepted error
-//! needs, and ends with the answers and what puts them in doubt. `atp-user recv --query`, `atp.receive`
-//! of Python and `QueryReceiver` of Java are these two.
+//! needs, and ends with the answers and what puts them in doubt. `atp-user recv --query`,
+//! `atp.receive` of Python and `QueryReceiver` of Java are these two.
 
 mod end;
 mod error;

@@ -26,7 +26,7 @@ impl From<AnswerError> for Failure {
     }
 }
 
-/// Of a query's text and its columns. [`data`] is for errors of messages.
+/// A query's text or its columns are wrong. [`data`] is for errors of messages.
 impl From<QueryError> for Failure {
     fn from(error: QueryError) -> Self {
         match error {
