@@ -23,6 +23,7 @@ mod job;
 mod lent;
 mod memory;
 mod options;
+mod plan;
 mod query;
 mod query_options;
 mod query_receiver;

@@ -14,7 +14,7 @@ use approx_session::{Answered, Verdict};
 use jni::{
     Env, EnvUnowned, jni_mangle,
     objects::{JByteArray, JByteBuffer, JClass, JIntArray, JObjectArray, JString},
-    sys::{jboolean, jdouble, jint, jlong},
+    sys::{jboolean, jint, jlong},
 };
 use std::{
     collections::VecDeque,
@@ -24,23 +24,23 @@ use std::{
 
 static QUERIES: Table<Mutex<Asked>> = Table::new("query");
 
-struct Asked {
+pub struct Asked {
     answering: Answering,
     confidence: Confidence,
     planner: Option<Planner>,
     /// Actions that the program hasn't taken yet.
-    actions: VecDeque<Action>,
+    pub actions: VecDeque<Action>,
 }
 
 impl Asked {
-    fn planner(&mut self) -> Outcome<&mut Planner> {
+    pub fn planner(&mut self) -> Outcome<&mut Planner> {
         self.planner.as_mut().ok_or_else(|| {
             let text = "the query has no plan: set an accepted error when it is opened";
             Failure::new(failure::STATE, text)
         })
     }
 
-    fn next_action(&mut self) -> Outcome<Option<Action>> {
+    pub fn next_action(&mut self) -> Outcome<Option<Action>> {
         if self.actions.is_empty() {
             self.planner()?;
             if let Some(planner) = &mut self.planner {
@@ -66,14 +66,14 @@ impl Asked {
     }
 }
 
-fn with<T>(query: jlong, work: impl FnOnce(&mut Asked) -> Outcome<T>) -> Outcome<T> {
+pub fn with<T>(query: jlong, work: impl FnOnce(&mut Asked) -> Outcome<T>) -> Outcome<T> {
     let asked = QUERIES.find(query)?;
     let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
     work(&mut asked)
 }
 
 /// The number of a stratum, from Java's `int`.
-fn of_stratum(stratum: jint) -> Outcome<u32> {
+pub fn of_stratum(stratum: jint) -> Outcome<u32> {
     u32::try_from(stratum).map_err(|_| {
         Failure::argument(format!("the number of a stratum must be 0 or more, not {stratum}"))
     })
@@ -242,95 +242,6 @@ pub fn query_overall<'local>(
             })
         })?;
         optional(env, overall.map(|overall| answers::estimate(&overall)))
-    })
-}
-
-/// Tells the plan that a source starts, with the sampling rate that its terms name.
-#[jni_mangle("org.netapprox.atp.Native")]
-pub fn query_source_started<'local>(
-    env: EnvUnowned<'local>,
-    _: JClass<'local>,
-    query: jlong,
-    stratum: jint,
-    msr: jdouble,
-) {
-    call(env, |_| {
-        let stratum = of_stratum(stratum)?;
-        if !(0.0..=1.0).contains(&msr) {
-            let text = format!("a sampling rate of {msr} can't be: give a number from 0 to 1");
-            return Err(Failure::argument(text));
-        }
-        with(query, |asked| {
-            let first = asked.planner()?.source_started(stratum, msr);
-            asked.actions.extend(first);
-            Ok(())
-        })
-    });
-}
-
-#[jni_mangle("org.netapprox.atp.Native")]
-pub fn query_source_known<'local>(
-    env: EnvUnowned<'local>,
-    _: JClass<'local>,
-    query: jlong,
-    stratum: jint,
-) {
-    change(env, query, stratum, Planner::source_known);
-}
-
-#[jni_mangle("org.netapprox.atp.Native")]
-pub fn query_source_ending<'local>(
-    env: EnvUnowned<'local>,
-    _: JClass<'local>,
-    query: jlong,
-    stratum: jint,
-) {
-    change(env, query, stratum, Planner::source_ending);
-}
-
-#[jni_mangle("org.netapprox.atp.Native")]
-pub fn query_source_ended<'local>(
-    env: EnvUnowned<'local>,
-    _: JClass<'local>,
-    query: jlong,
-    stratum: jint,
-) {
-    change(env, query, stratum, Planner::source_ended);
-}
-
-fn change(env: EnvUnowned<'_>, query: jlong, stratum: jint, change: fn(&mut Planner, u32)) {
-    call(env, |_| {
-        let stratum = of_stratum(stratum)?;
-        with(query, |asked| {
-            change(asked.planner()?, stratum);
-            Ok(())
-        })
-    });
-}
-
-/// The plan's next step; null if there is none at present.
-#[jni_mangle("org.netapprox.atp.Native")]
-pub fn query_next_action<'local>(
-    env: EnvUnowned<'local>,
-    _: JClass<'local>,
-    query: jlong,
-) -> JByteArray<'local> {
-    call(env, |env| {
-        let action = with(query, Asked::next_action)?;
-        optional(env, action.map(answers::action))
-    })
-}
-
-/// The end of the plan; null before.
-#[jni_mangle("org.netapprox.atp.Native")]
-pub fn query_report<'local>(
-    env: EnvUnowned<'local>,
-    _: JClass<'local>,
-    query: jlong,
-) -> JByteArray<'local> {
-    call(env, |env| {
-        let report = with(query, |asked| Ok(asked.planner()?.report().map(answers::report)))?;
-        optional(env, report)
     })
 }
 

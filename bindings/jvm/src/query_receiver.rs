@@ -5,7 +5,7 @@ use crate::{
     job::{optional, text, texts},
     options, query_options,
     record::Record,
-    session::{Asked, SESSIONS, Turn},
+    session::{Receiving, SESSIONS, Turn},
 };
 use jni::{
     EnvUnowned, jni_mangle,
@@ -28,7 +28,7 @@ pub fn query_receiver_bind<'local>(
         // No stranger can take the place of a sender then.
         let has = |name| options::pairs(&options).any(|(given, _)| given == name);
         let is_named = has("jobs") && has("peers");
-        Asked::open(asked, options::receiver(&options)?, is_named, &text(env, &local)?)
+        Receiving::open(asked, options::receiver(&options)?, is_named, &text(env, &local)?)
     })
 }
 

@@ -20,12 +20,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub static SESSIONS: Table<Asked> = Table::new("receiver");
+pub static SESSIONS: Table<Receiving> = Table::new("receiver");
 
 /// The longest time of a call with events, so that Java notices interrupts.
 const CALL: Duration = Duration::from_millis(20);
 
-pub struct Asked {
+pub struct Receiving {
     pub address: SocketAddr,
     /// `None` once it is closed. Nobody waits with this lock.
     state: Mutex<Option<State>>,
@@ -61,7 +61,7 @@ pub enum Turn {
     Answers(Vec<u8>),
 }
 
-impl Asked {
+impl Receiving {
     /// Starts to receive, and returns the number.
     pub fn open(
         (query, options): (Query, QueryOptions),
