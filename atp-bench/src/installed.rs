@@ -51,6 +51,11 @@ pub fn cargo() -> PathBuf {
     env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
 }
 
+/// `java` of the kit that has built the jar.
+pub fn java() -> PathBuf {
+    env::var_os("ATP_JAVA").map_or_else(|| "java".into(), PathBuf::from)
+}
+
 /// The repository's root.
 pub fn workspace() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -72,6 +72,7 @@ impl Args {
         };
         start.env("ATP_FLIGHTS", &paths.flights_csv).env("ATP_TARGET", &paths.target);
         start.env("ATP_PYTHON", setup::python().get_program());
+        start.envs(setup::java_home().map(|home| ("ATP_JAVA", home.join("bin/java"))));
         if let Some(python) = torch {
             start.env("ATP_TORCH_PYTHON", python);
         }
@@ -148,6 +149,7 @@ fn needs_of_bench(options: &[OsString]) -> Needs {
         }
         Some("training") => return needs_of_training(options),
         Some("python") => return Needs { installed: vec![&setup::MATURIN], ..Needs::default() },
+        Some("jvm") => return Needs { installed: vec![&setup::Jdk], ..Needs::default() },
         Some("ns3") => return Needs { installed: vec![&setup::NS3], ..Needs::default() },
         _ => return Needs::default(),
     };

@@ -99,7 +99,15 @@ pub fn job_try_send<'local>(
         // meanwhile.
         let bytes = unsafe { slice::from_raw_parts(start, len) };
         let messages: Vec<&[u8]> = ends.into_iter().map(|range| &bytes[range]).collect();
-        let taken = JOBS.find(job)?.with(|job| job.try_send_all(group, &messages))?;
+        let taken = JOBS.find(job)?.with(|job| {
+            let before = job.progress().messages;
+            job.try_send_all(group, &messages).or_else(|error| {
+                // The first ones may be taken. The next call fails as this one, and tells nobody
+                // their ids.
+                let taken = (job.progress().messages - before) as u32;
+                if taken > 0 { Ok(0..taken) } else { Err(error) }
+            })
+        })?;
         Ok(first_and_count(&taken))
     })
 }
@@ -143,9 +151,15 @@ pub fn take_released<'local>(
     call(env, |env| {
         let timeout = Duration::from_millis(timeout_ms.clamp(0, 1_000) as u64);
         let released = lent::take_released(timeout);
-        let array = env.new_long_array(released.len())?;
-        array.set_region(env, 0, &released)?;
-        Ok(array)
+        let array = env.new_long_array(released.len()).and_then(|array| {
+            array.set_region(env, 0, &released)?;
+            Ok(array)
+        });
+        match &array {
+            Ok(_) => lent::forget(&released),
+            Err(_) => lent::put_back(&released),
+        }
+        Ok(array?)
     })
 }
 
@@ -306,9 +320,12 @@ pub fn texts<'local>(
     texts: &JObjectArray<'local, JString<'local>>,
 ) -> Outcome<Vec<String>> {
     let len = texts.len(env)?;
+    // A frame for each: a JVM has room for few references of one call.
     let one = |index| {
-        let element = texts.get_element(env, index)?;
-        text(env, &element)
+        env.with_local_frame(4, |env| {
+            let element = texts.get_element(env, index)?;
+            text(env, &element)
+        })
     };
     (0..len).map(one).collect()
 }

@@ -81,7 +81,7 @@ pub unsafe fn give<T, E>(
     match taken {
         Ok(Some(_)) if was_dropped => release(number),
         Ok(Some(_)) => {}
-        Ok(None) | Err(_) => drop(lock(&HELD).remove(&number)),
+        Ok(None) | Err(_) => forget(&[number]),
     }
     taken
 }
@@ -90,10 +90,21 @@ pub unsafe fn give<T, E>(
 pub fn take_released(timeout: Duration) -> Vec<i64> {
     let waited = HAS_RELEASED.wait_timeout_while(lock(&RELEASED), timeout, |all| all.is_empty());
     let mut released = waited.unwrap_or_else(PoisonError::into_inner).0;
-    let released = std::mem::take(&mut *released);
-    let mut held = lock(&HELD);
-    released.iter().for_each(|number| drop(held.remove(number)));
-    released
+    std::mem::take(&mut *released)
+}
+
+/// Java couldn't take the numbers: a later call returns them.
+pub fn put_back(released: &[i64]) {
+    lock(&RELEASED).extend(released);
+}
+
+/// Lets the JVM free the buffers. That may wait for the garbage collector, so no lock is held.
+pub fn forget(released: &[i64]) {
+    let buffers: Vec<_> = {
+        let mut held = lock(&HELD);
+        released.iter().filter_map(|number| held.remove(number)).collect()
+    };
+    drop(buffers);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

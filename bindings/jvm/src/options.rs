@@ -129,13 +129,14 @@ pub fn id_of_group(group: i32) -> Outcome<u8> {
     })
 }
 
-/// `UNKNOWN`, `ORDERED`, `SHUFFLED`, or `SHUFFLED:` and the messages of the buffer.
+/// `UNKNOWN`, `ORDERED`, `SHUFFLED`, or `SHUFFLED:` with the messages of the buffer.
 pub fn order(value: &str) -> Outcome<Order> {
     Ok(match value.split_once(':') {
         None if value == "ORDERED" => Order::Ordered,
         None if value == "SHUFFLED" => Order::Shuffled { buffer: None },
         Some(("SHUFFLED", buffer)) => Order::Shuffled { buffer: Some(number("order", buffer)?) },
-        _ => Order::Unknown,
+        None if value == "UNKNOWN" => Order::Unknown,
+        _ => return Err(Failure::argument(format!("{value:?} is no order of messages"))),
     })
 }
 

@@ -21,7 +21,7 @@ pub fn main(args: &Args) -> Result<()> {
     };
     let (sender, receiver) = (program("Sender.java", SENDER)?, program("Receiver.java", RECEIVER)?);
     let java = |cpu: usize, source: &PathBuf| {
-        let mut command = pinned("java", cpu);
+        let mut command = pinned(installed::java(), cpu);
         command.arg("--class-path").arg(&jar).arg(source);
         command
     };

@@ -27,10 +27,11 @@ public final class Batch {
     private final List<Event> view = Collections.unmodifiableList(events);
     private ByteBuffer memory;
 
-    /** The last message's sender, and the run that it belongs to. */
+    /** The last message's sender, with its run and its receiver. */
     private InetSocketAddress lastSource;
 
     private long lastRun;
+    private long lastReceiver;
 
     private Batch(int bytes) {
         memory = allocate(bytes);
@@ -77,8 +78,12 @@ public final class Batch {
         memory = allocate(bytes);
     }
 
-    /** Reads the events that lie in the first bytes of the memory. */
-    void read(int bytes) {
+    /** Reads the events of a receiver that lie in the first bytes of the memory. */
+    void read(int bytes, long receiver) {
+        if (receiver != lastReceiver) {
+            lastSource = null;
+            lastReceiver = receiver;
+        }
         int at = 0;
         while (at < bytes) {
             int length = memory.getInt(at);
@@ -97,7 +102,7 @@ public final class Batch {
     /** A message's fields have fixed places: see the native library's {@code events.rs}. */
     private Event.Message message(ByteBuffer event) {
         long run = event.getLong(28);
-        // A run has one sender.
+        // A run of a receiver has one sender.
         if (lastSource == null || lastRun != run) {
             lastSource = new Fields(event.duplicate()).address();
             lastRun = run;

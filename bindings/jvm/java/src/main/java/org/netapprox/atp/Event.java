@@ -10,7 +10,7 @@ import java.nio.ByteBuffer;
  * comes behind the first messages. Each window of a job but the last ends with {@link WindowEnded}.
  * Later versions may have more kinds: skip those that a program doesn't know.
  */
-public sealed interface Event {
+public interface Event {
     /**
      * The sender's address.
      *

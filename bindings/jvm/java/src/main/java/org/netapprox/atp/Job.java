@@ -26,8 +26,8 @@ import java.util.concurrent.locks.ReentrantLock;
  * Calls that wait notice an interrupt of their thread within 50 ms, and throw {@link
  * InterruptedException}.
  *
- * <p>Every method that isn't told otherwise throws {@link ClosedException} once the job has ended,
- * and {@link ShortfallException} if it has failed.
+ * <p>Methods throw {@link ClosedException} once the job has ended. Of a job that has failed, those
+ * that send or wait throw {@link ShortfallException}.
  */
 public final class Job implements AutoCloseable {
     private final long number;
@@ -40,8 +40,17 @@ public final class Job implements AutoCloseable {
     /** Held by the thread that sends, so that the messages of a batch have ids in a row. */
     private final ReentrantLock sending = new ReentrantLock();
 
+    /** How many messages of a batch the job has taken. Guarded by the lock. */
+    private int taken;
+
     /** The messages of the calls that have them in the heap. Guarded by the lock. */
     private Scratch scratch;
+
+    /** Held by the thread that waits for the end of a window. */
+    private final ReentrantLock ending = new ReentrantLock();
+
+    /** {@link #endWindow} has ended the input of a window, and no message was sent since. */
+    private volatile boolean hasEndedInput;
 
     /** A call has returned its outcome, or thrown it. */
     private volatile boolean hasEnded;
@@ -158,6 +167,8 @@ public final class Job implements AutoCloseable {
         }
         try {
             ByteBuffer direct = message.isDirect() ? message : scratch().of(message);
+            touch(direct);
+            hasEndedInput = false;
             int length = direct.remaining();
             long taken = trySend(group, direct, direct.position(), null, length, 0, 1);
             if (count(taken) == 0) {
@@ -175,36 +186,42 @@ public final class Job implements AutoCloseable {
      * Queues copies of several messages, which costs less for each. Waits while the buffer is full.
      *
      * @param group the group's id, 0 to 255
-     * @param messages the messages, each from its position to its limit: the positions move there
+     * @param messages the messages, each from its position to its limit: the positions of those
+     *     that the job has taken move there, also if this method throws
      * @return the first one's id; the others follow
      * @throws IOException as {@link #send(int, ByteBuffer)}; after an {@link
-     *     IllegalArgumentException} no message is sent, after others the first ones may be
-     * @throws InterruptedException if the thread was interrupted: the first ones may be sent
+     *     IllegalArgumentException} the job has taken no message, after others perhaps the first
+     *     ones
+     * @throws InterruptedException if the thread was interrupted: the job may have taken the first
+     *     ones
      */
     public int sendMany(int group, List<ByteBuffer> messages)
             throws IOException, InterruptedException {
+        // Copies, since a buffer may be there twice.
+        List<ByteBuffer> all = messages.stream().map(ByteBuffer::duplicate).toList();
         sending.lockInterruptibly();
+        int sent = 0;
         try {
-            if (messages.size() == 1 && messages.get(0).isDirect()) {
-                ByteBuffer message = messages.get(0);
-                int first = sendAll(group, message, null, message.remaining(), 1);
-                message.position(message.limit());
-                return first;
-            }
-            int longest = messages.stream().mapToInt(ByteBuffer::remaining).max().orElse(0);
+            int longest = all.stream().mapToInt(ByteBuffer::remaining).max().orElse(0);
             Native.jobCheckLength(number, longest);
+            if (all.size() == 1 && all.get(0).isDirect()) {
+                return sendAll(group, all.get(0), null, longest, 1);
+            }
             OptionalInt first = OptionalInt.empty();
-            int sent = 0;
-            while (sent < messages.size() || first.isEmpty()) {
-                int[] lengths = scratch().pack(messages.subList(sent, messages.size()));
+            while (sent < all.size() || first.isEmpty()) {
+                int[] lengths = scratch().pack(all.subList(sent, all.size()));
+                taken = 0;
                 int id = sendAll(group, scratch.packed(), lengths, 0, lengths.length);
-                for (int i = 0; i < lengths.length; i++, sent++) {
-                    messages.get(sent).position(messages.get(sent).limit());
-                }
+                sent += taken;
+                taken = 0;
                 first = first.isPresent() ? first : OptionalInt.of(id);
             }
             return first.getAsInt();
         } finally {
+            for (ByteBuffer message : messages.subList(0, sent + taken)) {
+                message.position(message.limit());
+            }
+            taken = 0;
             sending.unlock();
         }
     }
@@ -215,7 +232,8 @@ public final class Job implements AutoCloseable {
      *
      * @param group the group's id, 0 to 255
      * @param messages a direct buffer with the messages, from the position to the limit: the
-     *     position moves there. Nobody may change them during the call.
+     *     position moves behind those that the job has taken, also if this method throws. No thread
+     *     may change or free them during the call.
      * @param messageBytes each message's length, 1 or more
      * @return the first one's id; the others follow
      * @throws IllegalArgumentException if the buffer isn't direct, or doesn't hold a whole number
@@ -238,7 +256,8 @@ public final class Job implements AutoCloseable {
      *
      * @param group the group's id, 0 to 255
      * @param messages a direct buffer with the messages, from the position to the limit: the
-     *     position moves there. Nobody may change them during the call.
+     *     position moves behind those that the job has taken, also if this method throws. No thread
+     *     may change or free them during the call.
      * @param lengths the length of each message, bytes
      * @return the first one's id; the others follow
      * @throws IllegalArgumentException if the buffer isn't direct, or the lengths don't fill it
@@ -271,17 +290,22 @@ public final class Job implements AutoCloseable {
             throws IOException, InterruptedException {
         requireDirect(messages);
         sending.lockInterruptibly();
+        int at = messages.position();
         try {
-            int first = sendAll(group, messages, lengths, messageBytes, count);
-            messages.position(messages.limit());
-            return first;
+            return sendAll(group, messages, lengths, messageBytes, count);
         } finally {
+            for (int i = 0; i < taken; i++) {
+                at += lengths == null ? messageBytes : lengths[i];
+            }
+            messages.position(at);
+            taken = 0;
             sending.unlock();
         }
     }
 
     /**
-     * Queues a message without a copy. The bytes must stay as they are until {@code released} runs.
+     * Queues a message without a copy. The bytes must stay as they are until {@code released} runs:
+     * an arena must not be closed, nor a mapped file be cut, which would end the JVM.
      *
      * @param group the group's id, 0 to 255
      * @param message a direct buffer with the message, from the position to the limit; both stay
@@ -296,9 +320,11 @@ public final class Job implements AutoCloseable {
             throws IOException, InterruptedException {
         requireDirect(message);
         Objects.requireNonNull(released, "released");
+        touch(message);
         int at = message.position();
         int length = message.remaining();
         sending.lockInterruptibly();
+        hasEndedInput = false;
         long lent = Releases.add(released);
         boolean isSent = false;
         try {
@@ -307,7 +333,6 @@ public final class Job implements AutoCloseable {
                 return id < 0 ? null : id;
             });
             isSent = true;
-            Releases.start();
             return (int) sent;
         } finally {
             if (!isSent) {
@@ -325,6 +350,14 @@ public final class Job implements AutoCloseable {
         }
     }
 
+    /** Memory that was freed is an exception of Java here, and the JVM's end in native code. */
+    private static void touch(ByteBuffer buffer) {
+        if (buffer.hasRemaining()) {
+            buffer.get(buffer.position());
+            buffer.get(buffer.limit() - 1);
+        }
+    }
+
     private Scratch scratch() {
         if (scratch == null) {
             scratch = new Scratch();
@@ -332,29 +365,33 @@ public final class Job implements AutoCloseable {
         return scratch;
     }
 
-    /** Sends messages that lie one behind the other from the buffer's position on. */
+    /**
+     * Sends messages that lie one behind the other from the buffer's position on. {@code taken}
+     * counts them, also if it throws.
+     */
     private int sendAll(
             int group, ByteBuffer messages, int[] lengths, int messageBytes, int count)
             throws IOException, InterruptedException {
+        touch(messages);
+        hasEndedInput = false;
         int first = -1;
-        int sent = 0;
+        taken = 0;
         int at = messages.position();
         do {
-            int from = sent;
+            int from = taken;
             int offset = at;
-            int left = count - sent;
-            long taken = until(() -> {
-                long some =
-                        trySend(group, messages, offset, lengths, messageBytes, from, left);
+            int left = count - from;
+            long some = until(() -> {
+                long tried = trySend(group, messages, offset, lengths, messageBytes, from, left);
                 // No message at all is a call, too: it tells whether the job has ended.
-                return count(some) == 0 && left > 0 ? null : some;
+                return count(tried) == 0 && left > 0 ? null : tried;
             });
-            first = first < 0 ? first(taken) : first;
-            for (int i = 0; i < count(taken); i++) {
-                at += lengths == null ? messageBytes : lengths[sent + i];
+            first = first < 0 ? first(some) : first;
+            for (int i = 0; i < count(some); i++) {
+                at += lengths == null ? messageBytes : lengths[from + i];
             }
-            sent += count(taken);
-        } while (sent < count);
+            taken += count(some);
+        } while (taken < count);
         return first;
     }
 
@@ -436,8 +473,19 @@ public final class Job implements AutoCloseable {
      *     another call waits for it
      */
     public WindowReport endWindow() throws IOException, InterruptedException {
-        beginEndWindow();
-        return window(true);
+        ending.lockInterruptibly();
+        try {
+            // After an interrupt, the window that has begun to end is awaited.
+            if (!hasEndedInput || !Native.jobAwaitsWindow(number)) {
+                beginEndWindow();
+                hasEndedInput = true;
+            }
+            WindowReport report = window(true);
+            hasEndedInput = false;
+            return report;
+        } finally {
+            ending.unlock();
+        }
     }
 
     /**
@@ -469,7 +517,12 @@ public final class Job implements AutoCloseable {
      * @throws InterruptedException if the thread was interrupted
      */
     public WindowReport nextWindow() throws IOException, InterruptedException {
-        return Native.jobAwaitsWindow(number) ? window(false) : null;
+        ending.lockInterruptibly();
+        try {
+            return Native.jobAwaitsWindow(number) ? window(false) : null;
+        } finally {
+            ending.unlock();
+        }
     }
 
     private WindowReport window(boolean last) throws IOException, InterruptedException {

@@ -338,6 +338,7 @@ public final class JobBuilder {
      */
     public Job connect(String peer) throws IOException {
         Objects.requireNonNull(peer, "peer");
+        Library.load();
         return new Job(Native.jobConnect(peer, options.texts()));
     }
 

@@ -2,12 +2,14 @@ package org.netapprox.atp;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Collections;
+import java.util.List;
 import java.util.Locale;
 import java.util.Properties;
 import java.util.TreeMap;
@@ -23,16 +25,41 @@ final class Library {
     private static final String FOLDER = "org.netapprox.atp.folder";
 
     private static final String NAME = "libatp_jvm.so";
+
+    /** As much of an ELF header as tells the processor. */
+    private static final int HEAD_BYTES = 20;
+
     private static final String VERSION = "META-INF/org.netapprox.atp.properties";
+
+    /** Guarded by the class. */
+    private static boolean isLoaded;
+
+    /** Why it can't be loaded. Guarded by the class. */
+    private static UnsatisfiedLinkError failure;
 
     private Library() {}
 
-    static void load() {
+    /** Loads it, once. After a failure, each call says the same. */
+    static synchronized void load() {
+        if (failure != null) {
+            throw linkError(failure.getMessage(), failure);
+        }
+        if (isLoaded) {
+            return;
+        }
+        try {
+            find();
+            isLoaded = true;
+        } catch (UnsatisfiedLinkError e) {
+            failure = e;
+            throw e;
+        }
+    }
+
+    private static void find() {
         String version = onlyVersion();
         String platform = platform(System.getProperty("os.name"), System.getProperty("os.arch"));
-        byte[] library = read("META-INF/native/" + platform + "/" + NAME, platform);
-        checkProcessor(library, platform);
-        loadCopy(library);
+        loadCopy("META-INF/native/" + platform + "/" + NAME, platform);
         if (!Native.version().equals(version)) {
             throw new UnsatisfiedLinkError(
                     "the jar of atp " + version + " has the native library of " + Native.version()
@@ -45,7 +72,14 @@ final class Library {
         TreeMap<String, URL> versions = new TreeMap<>();
         try {
             ClassLoader loader = Library.class.getClassLoader();
-            for (URL url : Collections.list(loader.getResources(VERSION))) {
+            List<URL> all = Collections.list(loader.getResources(VERSION));
+            // A parent has classes of its own: of servlet containers and of Flink, for example.
+            if (loader.getParent() != null) {
+                List<URL> parents = Collections.list(loader.getParent().getResources(VERSION));
+                List<String> names = parents.stream().map(URL::toString).toList();
+                all.removeIf(url -> names.contains(url.toString()));
+            }
+            for (URL url : all) {
                 Properties properties = new Properties();
                 try (InputStream in = url.openStream()) {
                     properties.load(in);
@@ -53,7 +87,7 @@ final class Library {
                 versions.put(properties.getProperty("version", "unknown"), url);
             }
         } catch (IOException e) {
-            throw linkError("the jar of atp can't be read", e);
+            throw linkError("the jar of atp can't be read (" + e.getMessage() + ")", e);
         }
         if (versions.size() > 1) {
             throw new UnsatisfiedLinkError(
@@ -73,26 +107,13 @@ final class Library {
         return os.toLowerCase(Locale.ROOT) + "-" + name;
     }
 
-    private static byte[] read(String resource, String platform) {
-        try (InputStream in = Library.class.getClassLoader().getResourceAsStream(resource)) {
-            if (in == null) {
-                throw new UnsatisfiedLinkError(
-                        "this jar of atp has no native library for " + platform
-                                + ": use a jar that has " + resource);
-            }
-            return in.readAllBytes();
-        } catch (IOException e) {
-            throw linkError("the native library can't be read from the jar of atp", e);
-        }
-    }
-
     /** Refuses another processor's library, of which the linker would only say that it's wrong. */
-    static void checkProcessor(byte[] library, String platform) {
+    static void checkProcessor(byte[] head, String platform) {
         // The ELF header: a magic number, and the machine at byte 18.
         boolean isElf =
-                library.length > 20
-                        && new String(library, 0, 4, StandardCharsets.ISO_8859_1).equals("\177ELF");
-        int machine = isElf ? Byte.toUnsignedInt(library[18]) : -1;
+                head.length == HEAD_BYTES
+                        && new String(head, 0, 4, StandardCharsets.ISO_8859_1).equals("\177ELF");
+        int machine = isElf ? Byte.toUnsignedInt(head[18]) : -1;
         String found =
                 switch (machine) {
                     case 62 -> "x86_64";
@@ -106,21 +127,36 @@ final class Library {
         }
     }
 
-    private static void loadCopy(byte[] library) {
+    private static void loadCopy(String resource, String platform) {
         Path folder = Path.of(System.getProperty(FOLDER, System.getProperty("java.io.tmpdir")));
         Path copy = null;
-        try {
+        try (InputStream in = Library.class.getClassLoader().getResourceAsStream(resource)) {
+            if (in == null) {
+                throw new UnsatisfiedLinkError(
+                        "this jar of atp has no native library for " + platform
+                                + ": use a jar that has " + resource);
+            }
+            byte[] head = in.readNBytes(HEAD_BYTES);
+            checkProcessor(head, platform);
             var mine = PosixFilePermissions.fromString("rwx------");
             copy = Files.createTempFile(
                     folder, "atp-", ".so", PosixFilePermissions.asFileAttribute(mine));
-            Files.write(copy, library);
-            System.load(copy.toAbsolutePath().toString());
+            try (OutputStream out = Files.newOutputStream(copy)) {
+                out.write(head);
+                in.transferTo(out);
+            }
         } catch (IOException e) {
+            delete(copy);
             throw linkError("the native library of atp can't be written to " + folder
-                    + ": name another folder with -D" + FOLDER + "=FOLDER", e);
+                    + ": name another folder with -D" + FOLDER + "=FOLDER ("
+                    + e.getMessage() + ")", e);
+        }
+        try {
+            System.load(copy.toAbsolutePath().toString());
         } catch (UnsatisfiedLinkError e) {
             throw linkError("the native library of atp can't be loaded from " + folder
-                    + ": name a folder that may hold programs with -D" + FOLDER + "=FOLDER", e);
+                    + ": name a folder that may hold programs with -D" + FOLDER + "=FOLDER ("
+                    + e.getMessage() + ")", e);
         } finally {
             delete(copy);
         }
@@ -137,7 +173,7 @@ final class Library {
     }
 
     private static UnsatisfiedLinkError linkError(String sentence, Throwable cause) {
-        var error = new UnsatisfiedLinkError(sentence + " (" + cause.getMessage() + ")");
+        var error = new UnsatisfiedLinkError(sentence);
         error.initCause(cause);
         return error;
     }

@@ -22,7 +22,7 @@ public sealed interface LostIds {
     enum Reason {
         /** The job was opened without the option {@code nameLost}. */
         NOT_ASKED,
-        /** The end isn't confirmed: messages may still be sent again. */
+        /** The end isn't confirmed: messages may still be retransmitted. */
         END_UNCONFIRMED,
         /** Receipts did not name all messages that the receiver has. */
         NAMES_MISSING

@@ -6,12 +6,10 @@ import java.nio.ByteBuffer;
 /**
  * The native methods. Objects are numbers: one that was closed, or that nobody has given out, is a
  * {@link ClosedException}. Structures are bytes, which {@link Fields} reads.
+ *
+ * <p>{@link Library#load} comes before the first of them.
  */
 final class Native {
-    static {
-        Library.load();
-    }
-
     private Native() {}
 
     static native String version();

@@ -1,5 +1,6 @@
 package org.netapprox.atp;
 
+import java.util.Objects;
 import java.util.OptionalInt;
 
 /**
@@ -14,6 +15,26 @@ import java.util.OptionalInt;
  *     all
  */
 public record Order(Kind kind, OptionalInt bufferMessages) {
+    /**
+     * Checks that only shuffled messages have a buffer, of 1 message at least.
+     *
+     * @param kind the kind of order
+     * @param bufferMessages of shuffled messages, the number from which each one was drawn
+     * @throws IllegalArgumentException if they contradict each other
+     */
+    public Order {
+        Objects.requireNonNull(kind, "kind");
+        if (bufferMessages.isPresent() && kind != Kind.SHUFFLED) {
+            throw new IllegalArgumentException(
+                    "only shuffled messages have a buffer: leave it out for " + kind);
+        }
+        if (bufferMessages.orElse(1) < 1) {
+            throw new IllegalArgumentException(
+                    "a shuffle's buffer must have 1 message at least, not "
+                            + bufferMessages.getAsInt());
+        }
+    }
+
     /** The sender doesn't say. */
     public static final Order UNKNOWN = new Order(Kind.UNKNOWN, OptionalInt.empty());
 
@@ -42,10 +63,6 @@ public record Order(Kind kind, OptionalInt bufferMessages) {
      * @throws IllegalArgumentException if {@code messages} is below 1
      */
     public static Order shuffledAmong(int messages) {
-        if (messages < 1) {
-            throw new IllegalArgumentException(
-                    "a shuffle's buffer must have 1 message at least, not " + messages);
-        }
         return new Order(Kind.SHUFFLED, OptionalInt.of(messages));
     }
 

@@ -80,6 +80,7 @@ public final class QueryBuilder {
      */
     public Query open(byte[] header) {
         Objects.requireNonNull(header, "header");
+        Library.load();
         return new Query(query, Native.queryOpen(query, header, options.texts()));
     }
 

@@ -112,6 +112,7 @@ public final class QueryReceiverBuilder {
      */
     public QueryReceiver bind(String local) throws IOException {
         Objects.requireNonNull(local, "local");
+        Library.load();
         return new QueryReceiver(
                 query,
                 Native.queryReceiverBind(query, options.texts(), local, receiver.texts()));

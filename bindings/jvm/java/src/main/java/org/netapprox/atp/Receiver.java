@@ -32,6 +32,9 @@ public final class Receiver implements AutoCloseable {
     /** Guarded by the lock. Null before the first call without a batch. */
     private Batch ownBatch;
 
+    /** The first event of the batch that no call has returned. Guarded by the lock. */
+    private int next;
+
     Receiver(long number) throws IOException {
         this.number = number;
         cleanable = Closing.register(this, () -> Native.receiverClose(number));
@@ -147,16 +150,33 @@ public final class Receiver implements AutoCloseable {
             if (ownBatch == null) {
                 ownBatch = Batch.ofBytes(BATCH_BYTES);
             }
-            ownBatch.clear();
-            fill(ownBatch, eventsMax, deadline);
-            List<Event> events = new ArrayList<>(ownBatch.events().size());
-            for (Event event : ownBatch.events()) {
-                events.add(event instanceof Event.Message message ? copy(message) : event);
+            if (next >= ownBatch.events().size()) {
+                ownBatch.clear();
+                next = 0;
+                fill(ownBatch, eventsMax, deadline);
             }
-            return events;
+            return takeCopies(eventsMax);
         } finally {
             receiving.unlock();
         }
+    }
+
+    /** The next events of the batch. Those that the heap has no room for stay for the next call. */
+    private List<Event> takeCopies(int eventsMax) {
+        List<Event> all = ownBatch.events();
+        List<Event> copies = new ArrayList<>(Math.min(eventsMax, all.size() - next));
+        try {
+            while (next < all.size() && copies.size() < eventsMax) {
+                Event event = all.get(next);
+                copies.add(event instanceof Event.Message message ? copy(message) : event);
+                next++;
+            }
+        } catch (OutOfMemoryError e) {
+            if (copies.isEmpty()) {
+                throw e;
+            }
+        }
+        return copies;
     }
 
     private static Event.Message copy(Event.Message m) {
@@ -186,10 +206,13 @@ public final class Receiver implements AutoCloseable {
             if (bytes < 0) {
                 batch.grow(-bytes);
             } else if (bytes > 0) {
-                batch.read(bytes);
+                batch.read(bytes, number);
                 return true;
             } else if (part == 0) {
                 return false;
+            } else {
+                // Virtual threads get a turn.
+                Thread.yield();
             }
         }
     }
@@ -244,6 +267,7 @@ public final class Receiver implements AutoCloseable {
                         "the receiver's thread has not answered within a second: call again");
             }
             Thread.sleep(1);
+            Reference.reachabilityFence(this);
         }
     }
 

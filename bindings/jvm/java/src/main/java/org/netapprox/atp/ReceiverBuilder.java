@@ -177,6 +177,7 @@ public final class ReceiverBuilder {
      */
     public Receiver bind(String local) throws IOException {
         Objects.requireNonNull(local, "local");
+        Library.load();
         return new Receiver(Native.receiverBind(local, options.texts()));
     }
 

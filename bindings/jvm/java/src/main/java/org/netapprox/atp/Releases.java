@@ -3,6 +3,7 @@ package org.netapprox.atp;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * Runs the callbacks of messages that jobs need no more.
@@ -21,10 +22,16 @@ final class Releases {
 
     private Releases() {}
 
-    /** A number for a message that is about to be sent. */
+    /** A number for a message that is about to be sent. Sees to it that a thread runs. */
     static long add(Runnable released) {
         long number = NEXT.getAndIncrement();
         WAITING.put(number, released);
+        try {
+            start();
+        } catch (Throwable e) {
+            WAITING.remove(number);
+            throw e;
+        }
         return number;
     }
 
@@ -33,27 +40,31 @@ final class Releases {
         WAITING.remove(number);
     }
 
-    /** Sees to it that a thread runs. Called once a message is on its way. */
-    static synchronized void start() {
+    private static synchronized void start() {
         if (isRunning) {
             return;
         }
-        isRunning = true;
-        Thread thread = new Thread(null, Releases::run, "atp-release");
+        Thread thread = new Thread(null, Releases::run, "atp-release", 0, false);
         thread.setDaemon(true);
         thread.setContextClassLoader(null);
         thread.start();
+        isRunning = true;
     }
 
     private static void run() {
         do {
-            for (long number : Native.takeReleased(WAIT_MS)) {
-                call(WAITING.remove(number));
+            try {
+                for (long number : Native.takeReleased(WAIT_MS)) {
+                    call(WAITING.remove(number));
+                }
+            } catch (Throwable e) {
+                // No memory, perhaps. The thread goes on for the other callbacks.
+                LockSupport.parkNanos(10_000_000);
             }
         } while (!stop());
     }
 
-    /** Whether the thread ends: nobody waits for a callback. */
+    /** Whether the thread ends: no callback is due. */
     private static synchronized boolean stop() {
         isRunning = !WAITING.isEmpty();
         return !isRunning;
@@ -68,7 +79,11 @@ final class Releases {
         } catch (Throwable e) {
             // As for a thread that ends with it; the other callbacks are run all the same.
             Thread thread = Thread.currentThread();
-            thread.getUncaughtExceptionHandler().uncaughtException(thread, e);
+            try {
+                thread.getUncaughtExceptionHandler().uncaughtException(thread, e);
+            } catch (Throwable ofHandler) {
+                // As the JVM does.
+            }
         }
     }
 }

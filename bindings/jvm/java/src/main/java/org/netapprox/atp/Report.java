@@ -10,7 +10,7 @@ import java.util.List;
  * @param pacing the pacing at the end: {@code fq}, {@code htb} or {@code userspace}
  * @param elapsedSeconds seconds from the first message to the confirmed end
  * @param packetsSent packets with data sent, retransmissions included
- * @param packetsRetransmitted packets with data sent again
+ * @param packetsRetransmitted packets with data that were retransmitted
  * @param messagesPacked messages that shared a packet, counted each time that they were sent
  * @param packetsArrived packets with data that reached the receiving library, by its own count
  * @param refusals packets that the receiver answered with "no room": the job tried them again

@@ -73,6 +73,7 @@ public final class TableBuilder {
      */
     public Table ofCsv(byte[] csv) {
         Objects.requireNonNull(csv, "csv");
+        Library.load();
         return new Table(Native.tableRead(csv, rows, ordered, seed != null, seed == null ? 0 : seed));
     }
 

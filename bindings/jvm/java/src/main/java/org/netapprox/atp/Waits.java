@@ -3,6 +3,7 @@ package org.netapprox.atp;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 
 /** Waits in parts, between which a thread notices interrupts. */
 final class Waits {
@@ -64,7 +65,22 @@ final class Waits {
             if (result != null) {
                 return result;
             }
+            long began = System.nanoTime();
             change.await(PART_MS);
+            giveTurn(System.nanoTime() - began);
+        }
+    }
+
+    /**
+     * Behind a wait that took {@code nanos}: gives virtual threads a turn. A job may have changed
+     * for other calls, such as one that takes a window's report: then it says so at once, again and
+     * again.
+     */
+    static void giveTurn(long nanos) {
+        if (nanos < 100_000) {
+            LockSupport.parkNanos(200_000);
+        } else {
+            Thread.yield();
         }
     }
 }

@@ -11,6 +11,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.OptionalInt;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
@@ -63,6 +64,8 @@ class BadInputTest {
                 Job.builder().controlSocket(java.nio.file.Path.of("/nowhere")).connect(peer));
         assertThrows(NullPointerException.class, () -> Pairs.options().rules(null));
         assertThrows(IllegalArgumentException.class, () -> Order.shuffledAmong(0));
+        assertThrows(IllegalArgumentException.class, () ->
+                new Order(Order.Kind.ORDERED, OptionalInt.of(3)));
         assertThrows(IllegalArgumentException.class, () -> Batch.ofBytes(4_095));
     }
 
@@ -88,7 +91,8 @@ class BadInputTest {
             said(IllegalArgumentException.class, "101", () -> job.sendMany(0, many));
             said(IllegalArgumentException.class, "message_bytes_max", () ->
                     job.sendOwned(0, direct, () -> { throw new AssertionError("not sent"); }));
-            said(IllegalArgumentException.class, "256", () -> job.send(256, direct));
+            said(IllegalArgumentException.class, "256", () ->
+                    job.send(256, ByteBuffer.allocate(1)));
             said(IllegalArgumentException.class, "group 9", () -> job.send(9, ByteBuffer.allocate(1)));
             assertThrows(NullPointerException.class, () -> job.send((byte[]) null));
             assertThrows(NullPointerException.class, () -> job.sendOwned(0, direct, null));

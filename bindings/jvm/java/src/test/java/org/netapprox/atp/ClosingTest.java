@@ -64,7 +64,7 @@ class ClosingTest {
 
         try (Receiver unread = Pairs.receiver()) {
             Job job = Pairs.options().bufferBytes(1).connect(unread.address());
-            var sending = Pairs.start(() -> sendForEver(job));
+            var sending = Pairs.start(() -> sendUntilItThrows(job));
             until(() -> waits(sending));
             assertThrows(AtpException.class, job::close);
             // The job was closed, or its input was ended before.
@@ -86,7 +86,7 @@ class ClosingTest {
             assertThrows(InterruptedException.class, waiting::result);
 
             Job job = Pairs.options().bufferBytes(1).connect(receiver.address());
-            var sending = Pairs.start(() -> sendForEver(job));
+            var sending = Pairs.start(() -> sendUntilItThrows(job));
             until(() -> waits(sending));
             sending.thread().interrupt();
             assertThrows(InterruptedException.class, sending::result);
@@ -215,6 +215,80 @@ class ClosingTest {
         }
     }
 
+    /** As of a program whose handler throws, too. */
+    @Test
+    void callbacksGoOnBehindAHandlerThatThrows() throws Exception {
+        Thread.UncaughtExceptionHandler before = Thread.getDefaultUncaughtExceptionHandler();
+        Thread.setDefaultUncaughtExceptionHandler((thread, e) -> {
+            throw new IllegalStateException("a handler's own");
+        });
+        try (Receiver receiver = Pairs.receiver();
+                Job job = Pairs.options().connect(receiver.address())) {
+            CountDownLatch second = new CountDownLatch(1);
+            ByteBuffer message = ByteBuffer.allocateDirect(10);
+            job.sendOwned(0, message, () -> { throw new IllegalStateException("a callback's"); });
+            job.sendOwned(0, message, second::countDown);
+            var events = Pairs.start(() -> Pairs.untilFinished(receiver));
+            job.finish();
+            events.result();
+            assertTrue(second.await(Pairs.HANGS.toSeconds(), TimeUnit.SECONDS));
+        } finally {
+            Thread.setDefaultUncaughtExceptionHandler(before);
+        }
+    }
+
+    /** The second thread has no window to wait for. */
+    @Test
+    void twoThreadsMayAwaitWindows() throws Exception {
+        try (Receiver receiver = Pairs.receiver();
+                Job job = Pairs.options().connect(receiver.address())) {
+            var events = Pairs.start(() -> Pairs.untilFinished(receiver));
+            job.send(new byte[1]);
+            job.beginEndWindow();
+            var one = Pairs.start(job::nextWindow);
+            var other = Pairs.start(job::nextWindow);
+            WindowReport first = one.result();
+            WindowReport second = other.result();
+            assertTrue((first == null) != (second == null), first + " and " + second);
+            job.finish();
+            events.result();
+        }
+    }
+
+    /** The window that has begun to end is the one whose report comes. */
+    @Test
+    void anInterruptedEndOfAWindowGoesOn() throws Exception {
+        try (Receiver receiver = Pairs.receiver();
+                Job job = Pairs.options().overlapWindows(true).connect(receiver.address())) {
+            for (int i = 0; i < 30; i++) {
+                job.send(new byte[1]);
+            }
+            Thread.currentThread().interrupt();
+            WindowReport report = null;
+            while (report == null) {
+                try {
+                    report = job.endWindow();
+                } catch (InterruptedException e) {
+                    // Again.
+                }
+                if (report == null) {
+                    var interrupted = Pairs.start(job::endWindow);
+                    interrupted.thread().interrupt();
+                    try {
+                        report = interrupted.result();
+                    } catch (InterruptedException e) {
+                        // Again.
+                    }
+                }
+            }
+            assertEquals(0, report.window());
+            assertEquals(30, report.groups().get(0).messages());
+            var events = Pairs.start(() -> Pairs.untilFinished(receiver));
+            job.finish();
+            events.result();
+        }
+    }
+
     /** A batch of a million messages, through a buffer that holds few. */
     @Test
     void hugeBatchesWaitForRoom() throws Exception {
@@ -240,7 +314,7 @@ class ClosingTest {
         }
     }
 
-    private static Object sendForEver(Job job) throws Exception {
+    private static Object sendUntilItThrows(Job job) throws Exception {
         while (true) {
             job.send(new byte[1_000]);
         }
@@ -255,8 +329,7 @@ class ClosingTest {
     /** Whether a thread is in a call of the native library that waits, or waits for its turn. */
     private static boolean waits(Pairs.Running<?> call) {
         for (StackTraceElement frame : call.thread().getStackTrace()) {
-            if (frame.getClassName().startsWith("org.netapprox.atp.Native")
-                    || frame.getMethodName().startsWith("lock")) {
+            if (List.of("jobWait", "receiverRecv", "lock").contains(frame.getMethodName())) {
                 return true;
             }
         }
