@@ -6,6 +6,7 @@ import org.netapprox.atp.Event;
 /** The receiver of `cargo xtask bench jvm`: what `job.rs` of `bench library` does, from Java. */
 public class Receiver {
     public static void main(String[] args) throws Exception {
+        Warmup.run(Integer.parseInt(args[1]), Integer.parseInt(args[2]));
         var options = org.netapprox.atp.Receiver.builder().noDaemon();
         try (var receiver = options.bind(args[0])) {
             System.out.printf(

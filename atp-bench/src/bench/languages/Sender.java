@@ -9,6 +9,7 @@ public class Sender {
         int size = Integer.parseInt(args[1]);
         int batch = Integer.parseInt(args[2]);
         double seconds = Double.parseDouble(args[3]);
+        Warmup.run(size, batch);
         ByteBuffer messages = ByteBuffer.allocateDirect(size * batch);
         try (Job job =
                 Job.builder()

@@ -1,38 +1,40 @@
 //! `cargo xtask bench jvm`: batches sent and received by Java, beside the same batches of Rust.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::{Args, CPUS, Pair, measure, pinned, rust_receiver, rust_sender, sender_args};
+use super::{
+    Args, BATCH, CPUS, MESSAGE_BYTES, Pair, measure, pinned, rust_receiver, rust_sender,
+    sender_args,
+};
 use crate::bench::program_output;
 use crate::installed;
 
-const SENDER: &str = include_str!("Sender.java");
-const RECEIVER: &str = include_str!("Receiver.java");
+const SOURCES: [(&str, &str); 3] = [
+    ("Sender.java", include_str!("Sender.java")),
+    ("Receiver.java", include_str!("Receiver.java")),
+    ("Warmup.java", include_str!("Warmup.java")),
+];
 
 pub fn main(args: &Args) -> Result<()> {
     let jar = jar()?;
-    let folder = tempfile::tempdir()?;
-    let program = |name: &str, source: &str| {
-        let file = folder.path().join(name);
-        std::fs::write(&file, source).map(|()| file)
-    };
-    let (sender, receiver) = (program("Sender.java", SENDER)?, program("Receiver.java", RECEIVER)?);
-    let java = |cpu: usize, source: &PathBuf| {
+    let folder = compiled(&jar)?;
+    let java = |cpu: usize, program: &str| {
         let mut command = pinned(installed::java(), cpu);
-        command.arg("--class-path").arg(&jar).arg(source);
+        command.arg("--class-path");
+        command.arg(format!("{}:{}", jar.display(), folder.path().display())).arg(program);
         command
     };
     let java_sender = |to: &str| {
-        let mut command = java(CPUS.0, &sender);
+        let mut command = java(CPUS.0, "Sender");
         command.args(sender_args(to, args));
         Ok(command)
     };
     let java_receiver = || {
-        let mut command = java(CPUS.1, &receiver);
-        command.arg("127.0.0.1:0");
+        let mut command = java(CPUS.1, "Receiver");
+        command.arg("127.0.0.1:0").args([MESSAGE_BYTES, BATCH].map(|number| number.to_string()));
         Ok(command)
     };
     let rust = |to: &str| rust_sender(to, args);
@@ -43,6 +45,20 @@ pub fn main(args: &Args) -> Result<()> {
         Pair { name: "Java", send: &java_sender, receive: &java_receiver },
     ];
     measure(args, &pairs)
+}
+
+/// The folder of the compiled programs.
+fn compiled(jar: &Path) -> Result<tempfile::TempDir> {
+    let folder = tempfile::tempdir()?;
+    let mut compile = Command::new(installed::java().with_file_name("javac"));
+    compile.arg("--class-path").arg(jar).arg("-d").arg(folder.path());
+    for (name, source) in SOURCES {
+        let file = folder.path().join(name);
+        std::fs::write(&file, source)?;
+        compile.arg(file);
+    }
+    program_output(&mut compile)?;
+    Ok(folder)
 }
 
 /// Builds the jar, and returns its path.
