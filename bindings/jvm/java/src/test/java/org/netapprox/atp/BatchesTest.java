@@ -48,31 +48,22 @@ class BatchesTest {
                 Job job = Pairs.options().bufferBytes(4_000).connect(receiver.address())) {
             var events = Pairs.start(() -> Pairs.untilFinished(receiver));
             ByteBuffer packed = numbered(20_000);
-            int interrupts = 0;
-            while (packed.hasRemaining()) {
-                if (interrupts++ < 20) {
-                    Thread thread = Thread.currentThread();
-                    Pairs.start(() -> {
-                        thread.interrupt();
-                        return null;
-                    });
+            var sending = Pairs.start(() -> {
+                while (packed.hasRemaining()) {
+                    try {
+                        job.sendMany(0, packed, 4);
+                    } catch (InterruptedException e) {
+                        assertEquals(0, packed.remaining() % 4);
+                    }
                 }
-                try {
-                    job.sendMany(0, packed, 4);
-                } catch (InterruptedException e) {
-                    assertEquals(0, packed.remaining() % 4);
-                }
+                return null;
+            });
+            for (int i = 0; i < 20; i++) {
+                sending.thread().interrupt();
+                Thread.sleep(1);
             }
-            // The last interrupts may come late.
-            Report report = null;
-            while (report == null) {
-                try {
-                    report = job.finish();
-                } catch (InterruptedException e) {
-                    // Again.
-                }
-            }
-            Thread.interrupted();
+            sending.result();
+            job.finish();
             List<Event.Message> messages = Pairs.messages(events.result());
             assertEquals(20_000, messages.size());
             for (int i = 0; i < messages.size(); i++) {
