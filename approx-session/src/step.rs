@@ -3,7 +3,7 @@
 use crate::{Next, Reception, Session, SessionError};
 use std::time::Duration;
 
-/// What a step of a session has done.
+/// The outcome of a step of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It took an event.

@@ -33,11 +33,11 @@ struct Source {
     failure: Option<Error>,
 }
 
-/// What a call has taken.
+/// The events that a call has taken.
 pub enum Taken {
     /// Bytes of events. 0: there was none.
     Bytes(usize),
-    /// The first event needs so many bytes.
+    /// The bytes that the first event needs.
     NoRoom(usize),
 }
 

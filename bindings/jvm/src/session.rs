@@ -51,7 +51,7 @@ enum Stage {
     Ended(Result<Vec<u8>, (Class, String)>),
 }
 
-/// What a call has done.
+/// The outcome of a call.
 pub enum Turn {
     /// It took events, and there may be more.
     Took,

@@ -27,7 +27,7 @@ public sealed interface PlanAction {
     /**
      * Nothing to ask for.
      *
-     * @param messages the plan looks again once so many messages of all strata have arrived
+     * @param messages the number of messages of all strata after which the plan looks again
      */
     record Wait(long messages) implements PlanAction {}
 }

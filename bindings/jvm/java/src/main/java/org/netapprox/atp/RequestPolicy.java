@@ -1,7 +1,7 @@
 package org.netapprox.atp;
 
 /**
- * What a job does with requests of its receiver: {@link Receiver#requestMsr} and {@link
+ * The requests of its receiver that a job obeys: {@link Receiver#requestMsr} and {@link
  * Receiver#requestEnd}.
  */
 public final class RequestPolicy {

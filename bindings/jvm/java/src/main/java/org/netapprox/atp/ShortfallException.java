@@ -96,7 +96,7 @@ public final class ShortfallException extends AtpException {
     }
 
     /**
-     * What was delivered up to the job's end.
+     * The report of the messages delivered up to the job's end.
      *
      * @return the report; null after serialization
      */

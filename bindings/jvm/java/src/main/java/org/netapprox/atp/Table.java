@@ -104,7 +104,7 @@ public final class Table implements AutoCloseable {
     }
 
     /**
-     * What looks odd about the table, in a line: a number among the columns' names, or values of
+     * The oddities of the table, in a line: a number among the columns' names, or values of
      * several lines, of which a stray quote may have made one.
      *
      * @return the note; empty if nothing does
