@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::setup;
 
 /// The crates that each may depend on; a crate that isn't listed is an error.
-const ALLOWED: [(&str, &[&str]); 27] = [
+const ALLOWED: [(&str, &[&str]); 30] = [
     ("atp-common", &[]),
     ("atp-ebpf", &["atp-common"]),
     ("atp-proto", &["atp-common", "atp-proto"]), // itself: the tests choose features
@@ -20,6 +20,9 @@ const ALLOWED: [(&str, &[&str]); 27] = [
     ("approx-answers", &[]),
     ("approx-frames", &[]),
     ("approx-session", &["approxlib"]),
+    ("approx-windows", &["approxlib"]),
+    ("atp-kafka", &["approxlib"]),
+    ("kafka-broker", &[]),
     ("atp-options", &["atp-common"]),
     ("atp-output", &[]),
     ("atp-datapath", &["atp-common", "atp-proto"]),
@@ -44,12 +47,13 @@ const ALLOWED: [(&str, &[&str]); 27] = [
     ("atp-python", &["approxlib"]),
 ];
 /// The crates that only the tests of each may depend on.
-const ALLOWED_IN_TESTS: [(&str, &[&str]); 4] = [
+const ALLOWED_IN_TESTS: [(&str, &[&str]); 5] = [
     (
         "approx-answers",
         &["atp-common", "atp-proto", "atp-sim", "counting-allocator", "switch-profiles"],
     ),
     ("atp-proto", &["counting-allocator"]),
+    ("atp-kafka", &["kafka-broker"]),
     ("atp-run", &["testbed"]),
     ("atp-sim", &["counting-allocator"]),
 ];

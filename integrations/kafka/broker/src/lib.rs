@@ -1,0 +1,1 @@
+//! Brokers of Kafka for tests, benchmarks and demonstrations.
