@@ -21,7 +21,7 @@ local REASONS = {
   [3] = "a message is larger than the receiver accepts",
   [4] = "the packets of one message contradict each other",
   [5] = "the receiving application went away",
-  [6] = "the receiver has forgotten this job, which was silent for too long",
+  [6] = "the receiver has forgotten this job: it was silent for long, or was refused",
   [7] = "the job has more messages than the receiver accepts",
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use atp_common::units::{Msr, Rate};
 use atp_common::wire::{Order, TermsGroup};
-use atp_proto::endpoint::{Event, EventKind, Request};
+use atp_proto::endpoint::{Event, EventKind, Request, RequestKind};
 use atp_proto::{GroupConfig, GroupSummary, ReceiverConfig};
 use atp_sim::engine::{MS, S, US};
 use atp_sim::experiment::msr_from_fraction;
@@ -149,11 +149,11 @@ impl<R: Reader> Application for App<R> {
 
     fn next_request(&mut self) -> Option<Request> {
         let run = self.run?;
-        let rate = match self.reader.borrow_mut().next_request(self.flow)? {
-            Ask::Msr(msr) => Some((0, msr)),
-            Ask::End => None,
+        let kind = match self.reader.borrow_mut().next_request(self.flow)? {
+            Ask::Msr(msr) => RequestKind::Rate(0, msr),
+            Ask::End => RequestKind::End,
         };
-        Some(Request { run, rate })
+        Some(Request { run, kind })
     }
 }
 

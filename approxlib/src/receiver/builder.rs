@@ -51,6 +51,7 @@ pub struct ReceiverBuilder {
     incomplete_bytes_max: u64,
     memory_bytes_max: u64,
     buffer_bytes: u64,
+    confirm_windows: bool,
     linger: Duration,
     line: LineOptions,
 }
@@ -66,6 +67,7 @@ impl Default for ReceiverBuilder {
             incomplete_bytes_max: 64 << 20,
             memory_bytes_max: 256 << 20,
             buffer_bytes: 64 << 20,
+            confirm_windows: false,
             linger: Duration::from_secs(2),
             line: LineOptions::default(),
         }
@@ -141,6 +143,17 @@ impl ReceiverBuilder {
         self
     }
 
+    /// Whether a window that others follow ends for its sender only once the application has called
+    /// [`Receiver::confirm_window`]. Default off: the sender's report says what the library has
+    /// received, and an application that crashes then has lost it.
+    ///
+    /// Meanwhile the sender waits in [`Job::end_window`](crate::Job::end_window). With overlapping
+    /// windows it sends the next one. The last window of a job needs no confirmation.
+    pub fn confirm_windows(mut self, on: bool) -> Self {
+        self.confirm_windows = on;
+        self
+    }
+
     /// How long a dropped receiver waits for a sender that may not know that its job has ended.
     /// Default 2 s after its last FIN, and 5 s at most.
     ///
@@ -201,6 +214,7 @@ impl ReceiverBuilder {
         let transport = ReceiverConfig {
             message_bytes_max: self.message_bytes_max,
             incomplete_bytes_max: self.incomplete_bytes_max,
+            confirms_windows: self.confirm_windows,
             ..ReceiverConfig::default()
         };
         let Self { sources_max, memory_bytes_max, jobs, peers, linger, .. } = self;

@@ -2,7 +2,7 @@
 
 use super::Receiver;
 use crate::{error::Error, job::parse_msr};
-use atp_proto::endpoint::Request;
+use atp_proto::endpoint::{Request, RequestKind};
 
 /// Asks for another sampling rate: see [`Receiver::request_msr`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,8 +33,8 @@ impl Receiver {
     /// [`Error::Msr`] if the rate isn't between 0 and 1.
     pub fn request_msr(&self, request: &RateRequest) -> Result<(), Error> {
         let &RateRequest { run, group, msr } = request;
-        let rate = Some((group, parse_msr(msr)?));
-        self.queue.request(Request { run, rate });
+        let kind = RequestKind::Rate(group, parse_msr(msr)?);
+        self.queue.request(Request { run, kind });
         Ok(())
     }
 
@@ -45,6 +45,21 @@ impl Receiver {
     /// Wait for [`Event::Finished`](crate::Event::Finished) before you drop the receiver: a sender
     /// whose receiver has gone fails.
     pub fn request_end(&self, run: u64) {
-        self.queue.request(Request { run, rate: None });
+        self.queue.request(Request { run, kind: RequestKind::End });
+    }
+
+    /// Confirms an ended window, after [`Event::WindowEnded`](crate::Event::WindowEnded), to its
+    /// sender: the application has stored what it needs of it. Needs
+    /// [`ReceiverBuilder::confirm_windows`](crate::ReceiverBuilder::confirm_windows). A window that
+    /// is unknown or was confirmed before needs none.
+    pub fn confirm_window(&self, run: u64, window: u32) {
+        self.queue.request(Request { run, kind: RequestKind::ConfirmWindow(window) });
+    }
+
+    /// Refuses a run whose job has not ended: no further event of it comes, and its sender's job
+    /// fails with [`ShortCause::Refused`](crate::ShortCause::Refused). Events that are on their way
+    /// still come.
+    pub fn refuse(&self, run: u64) {
+        self.queue.request(Request { run, kind: RequestKind::Refuse });
     }
 }

@@ -40,7 +40,7 @@ pub use events::{Event, EventKind};
 pub use lanes::{Arrived, Host, Lanes};
 pub use progress::{GroupArrivals, SourceProgress};
 pub use replies::Replies;
-pub use requests::Request;
+pub use requests::{Request, RequestKind};
 pub use source_lanes::SourceLanes;
 pub use sources::Admission;
 pub use stats::{Refusals, Stats};

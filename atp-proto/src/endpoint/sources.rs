@@ -307,15 +307,29 @@ impl<L: Lanes> Sources<L> {
         false
     }
 
-    /// Removes a sender that may be evicted.
-    fn evict(&mut self, now_ns: u64, index: usize) {
-        debug_assert!(self.sources[index].may_be_evicted(now_ns));
+    /// Forgets the sender of a run whose job has not ended. Its later packets are refused.
+    pub fn forget(&mut self, now_ns: u64, run: u64) {
+        let is_of_run = |source: &Source<L>| source.run == run && !source.transport.is_finished();
+        if let Some(index) = self.sources.iter().position(is_of_run) {
+            let source = self.remove(index);
+            self.forgotten.insert(now_ns, source.key, Tombstone::Forgotten);
+        }
+    }
+
+    fn remove(&mut self, index: usize) -> Source<L> {
         let source = self.sources.swap_remove(index);
         self.places.give_back(source.network());
         self.index.remove(&source.key);
         if let Some(moved) = self.sources.get(index) {
             self.index.insert(moved.key, index);
         }
+        source
+    }
+
+    /// Removes a sender that may be evicted.
+    fn evict(&mut self, now_ns: u64, index: usize) {
+        debug_assert!(self.sources[index].may_be_evicted(now_ns));
+        let source = self.remove(index);
         let delivered = source.delivered();
         if let Some(end) = source.transport.stated_end() {
             // A sender that delivered nothing needs no tombstone: as a new one it gets the same

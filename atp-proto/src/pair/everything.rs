@@ -23,6 +23,9 @@ impl Scenario {
         if rng.random_bool(0.4) {
             scenario = scenario.in_windows();
             scenario.sender.overlap = rng.random_bool(0.5);
+            if seed % 3 == 0 {
+                scenario = scenario.with_confirmations();
+            }
         } else if rng.random_bool(0.2) {
             scenario.window_deadline_ns = Some(10u64.pow(rng.random_range(5..9)));
         }

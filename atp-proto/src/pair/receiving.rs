@@ -4,7 +4,9 @@
 use super::{Acks, Scenario, application::content, probes::Recorded};
 use crate::{
     Account, Budget, Message, Part, ReceiverConfig, Summary, Terms,
-    endpoint::{Admission, Arrived, Datagram, Endpoint, Ends, EventKind, Host, Lanes, Request},
+    endpoint::{
+        Admission, Arrived, Datagram, Endpoint, Ends, EventKind, Host, Lanes, Request, RequestKind,
+    },
 };
 use atp_common::wire::{
     Ack, Advice, Features, Fields, FinBody, FinGroup, Flags, HEADER_LEN, Header, Kind, Order,
@@ -41,6 +43,10 @@ pub struct ReceivingHost {
     pub got: BTreeSet<(u32, u8, u32)>,
     /// The summaries of ended windows.
     pub summaries: Vec<Summary>,
+    /// The windows that the application has confirmed.
+    pub confirmed: BTreeSet<u32>,
+    /// Windows that it will confirm, and when.
+    unconfirmed: VecDeque<(u64, u32)>,
     /// The terms that the application got.
     pub terms: Vec<Terms>,
     /// The requests that the application has made of the current process.
@@ -84,6 +90,8 @@ impl ReceivingHost {
             recorded: Recorded::default(),
             got: BTreeSet::new(),
             summaries: vec![],
+            confirmed: BTreeSet::new(),
+            unconfirmed: VecDeque::new(),
             terms: vec![],
             requested: 0,
             current_window: 0,
@@ -101,6 +109,7 @@ impl ReceivingHost {
         self.endpoint = endpoint(scenario, &self.budget);
         (self.requested, self.run, self.cut) = (0, None, 0);
         self.socket.clear();
+        self.unconfirmed.clear();
         // The application keeps the messages of windows whose end it saw.
         let summaries = &self.summaries;
         self.got.retain(|got| summaries.iter().any(|summary| summary.window == got.0));
@@ -163,8 +172,9 @@ impl ReceivingHost {
             let packet = Datagram { head, body, ends, traffic_class };
             self.endpoint.on_packet(now_ns, &packet, &mut arrival);
             assert!(self.budget.bytes() <= scenario.budget_bytes);
-            self.take_events(scenario);
+            self.take_events(now_ns, scenario);
         }
+        self.confirm_windows(now_ns);
         self.make_requests(now_ns, scenario);
         if now_ns >= self.housekeeping_ns {
             self.housekeeping_ns = now_ns + HOUSEKEEPING_NS;
@@ -183,7 +193,9 @@ impl ReceivingHost {
     pub fn next_ns(&self, now_ns: u64, scenario: &Scenario) -> Option<u64> {
         let stranger_ns = self.stranger.as_ref().map(|stranger| stranger.due_ns);
         let leave_ns = self.leaving.unwrap_or(scenario.leave_ns);
-        let due = [self.endpoint.poll_timeout(), stranger_ns, leave_ns].into_iter().flatten();
+        let confirm_ns = self.unconfirmed.front().map(|(at_ns, _)| *at_ns);
+        let due = [self.endpoint.poll_timeout(), stranger_ns, leave_ns, confirm_ns];
+        let due = due.into_iter().flatten();
         if self.socket.is_empty() { due.min() } else { Some(now_ns) }
     }
 
@@ -196,7 +208,7 @@ impl ReceivingHost {
         let Some(stranger) = &mut self.stranger else { return };
         if now_ns >= stranger.due_ns || now_ns >= full_ns {
             stranger.send(now_ns, now_ns >= full_ns, &mut self.endpoint);
-            self.take_events(scenario);
+            self.take_events(now_ns, scenario);
             self.endpoint.replies().clear();
         }
         if now_ns >= full_ns {
@@ -218,13 +230,25 @@ impl ReceivingHost {
         answers
     }
 
+    /// Confirms the windows that are due.
+    fn confirm_windows(&mut self, now_ns: u64) {
+        while let Some((_, window)) = self.unconfirmed.pop_front_if(|(at_ns, _)| *at_ns <= now_ns) {
+            let run = self.run.expect("an event told it");
+            let kind = RequestKind::ConfirmWindow(window);
+            self.endpoint.request(now_ns, &Request { run, kind });
+            self.confirmed.insert(window);
+        }
+    }
+
     /// Makes the requests that are due. A new process makes the last ones again.
     fn make_requests(&mut self, now_ns: u64, scenario: &Scenario) {
         let Some(run) = self.run else { return };
         while let Some(request) = scenario.requests.get(self.requested)
             && request.at_ns <= now_ns
         {
-            let request = Request { run, rate: request.rate };
+            let kind =
+                request.rate.map_or(RequestKind::End, |(id, msr)| RequestKind::Rate(id, msr));
+            let request = Request { run, kind };
             self.endpoint.request(now_ns, &request);
             self.requested += 1;
         }
@@ -240,7 +264,7 @@ impl ReceivingHost {
 
     /// Checks that each message comes once, complete, unaltered, and in order if its group is
     /// exact.
-    fn take_events(&mut self, scenario: &Scenario) {
+    fn take_events(&mut self, now_ns: u64, scenario: &Scenario) {
         let events: Vec<_> = self.endpoint.take_events().collect();
         for event in events {
             if event.source != source() {
@@ -255,7 +279,12 @@ impl ReceivingHost {
                 EventKind::Started(terms) | EventKind::TermsChanged(terms) => {
                     self.terms.push(terms);
                 }
-                EventKind::WindowEnded(summary) => self.summaries.push(summary),
+                EventKind::WindowEnded(summary) => {
+                    let due =
+                        scenario.confirm_ns.map(|after_ns| (now_ns + after_ns, summary.window));
+                    self.unconfirmed.extend(due);
+                    self.summaries.push(summary);
+                }
                 EventKind::Finished(summary) => {
                     self.has_finished = true;
                     self.summaries.push(summary);

@@ -276,6 +276,8 @@ impl Simulation<'_> {
             return;
         };
         assert!(is_done || summary.forced);
+        let awaits = self.scenario.confirm_ns.is_some() && summary.more;
+        assert!(!awaits || self.receiving.confirmed.contains(&window), "it was not confirmed");
         self.check_terms();
         for (group, named) in summary.groups.iter().zip(&ended.lost_ids) {
             let missing = |id: &u32| !self.receiving.got.contains(&(window, group.group, *id));

@@ -89,6 +89,8 @@ pub struct Scenario {
     pub msr_changes: Vec<MsrChange>,
     /// By time.
     pub requests: Vec<Request>,
+    /// The receiving application confirms each window this long after its end.
+    pub confirm_ns: Option<u64>,
     /// The application's pause between two messages.
     pub queue_pause_ns: u64,
     /// The time of one packet on the sender's wire.
@@ -154,6 +156,7 @@ impl Scenario {
             cancel_ns: None,
             msr_changes: vec![],
             requests: vec![],
+            confirm_ns: None,
             queue_pause_ns: 0,
             wire_ns: 10_000,
             refuse: 0.0,
@@ -333,6 +336,14 @@ impl Scenario {
     /// Draws whether the sender waits for the ids of lost messages.
     fn with_names(mut self, seed: u64) -> Self {
         self.sender.names_lost = ChaCha8Rng::seed_from_u64(seed ^ 0x1d5).random_bool(0.4);
+        self
+    }
+
+    /// Draws how late the receiving application confirms windows.
+    pub fn with_confirmations(mut self) -> Self {
+        let rng = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0xc0_4f1);
+        self.receiver.confirms_windows = true;
+        self.confirm_ns = Some(10u64.pow(rng.random_range(3..10)) * rng.random_range(1..10));
         self
     }
 

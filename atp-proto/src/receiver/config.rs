@@ -30,6 +30,9 @@ pub struct ReceiverConfig {
     /// The caller gives advice ([`Receiver::set_advice`](super::Receiver::set_advice)), so receipts
     /// announce it. Default off.
     pub gives_advice: bool,
+    /// The end of a window that others follow is stated only once the application has confirmed the
+    /// window ([`Receiver::confirm_window`](super::Receiver::confirm_window)). Default off.
+    pub confirms_windows: bool,
     /// A finished job is kept for this long to answer repeated FINs. Default 5 s.
     pub linger_ns: u64,
     /// A job is abandoned after this long without a packet of its sender. Default one hour: an
@@ -61,6 +64,7 @@ impl Default for ReceiverConfig {
             receipt_messages: 256,
             receipt_delay_ns: 2_000_000,
             gives_advice: false,
+            confirms_windows: false,
             linger_ns: 5_000_000_000,
             silence_ns: 3_600_000_000_000,
         }

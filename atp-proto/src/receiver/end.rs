@@ -49,6 +49,8 @@ pub(crate) struct End {
     pub(crate) stated: StatedEnd,
     /// When the last FIN came.
     pub(crate) fin_ns: u64,
+    /// Answers may state the end: the application has confirmed the window, or need not.
+    pub(crate) is_confirmed: bool,
     /// The sender said that it knows of the end.
     pub(crate) is_known: bool,
     /// The latest slot of a FIN. Packets of earlier slots belong to the ended job or window.
@@ -111,6 +113,12 @@ impl Receiver {
             self.end_if_enough(now_ns);
         }
         let len = match &mut self.window.end {
+            Some(end) if !end.is_confirmed => {
+                // The receipt that goes before tells the sender that this host is there.
+                end.fin_ns = now_ns;
+                end.slot = later(end.slot, header.slot());
+                return 0;
+            }
             Some(end) => {
                 let len = end.stated.answer(header, body, out);
                 if len > 0 {
@@ -218,9 +226,25 @@ impl Receiver {
             slot,
             pages,
         };
-        self.window.end = Some(End { stated, fin_ns: now_ns, is_known: false, slot });
+        // The application isn't told of a window before the first message.
+        let is_told = self.stats.messages_delivered > 0;
+        let is_confirmed = !(self.config.confirms_windows && more && is_told);
+        self.window.end = Some(End { stated, fin_ns: now_ns, is_confirmed, is_known: false, slot });
         self.window.assembler.clear();
         self.release_all();
+    }
+
+    /// Confirms an ended window for the application, which has kept what it needs of it. Returns
+    /// the end for its sender, if the window waited for that.
+    pub fn confirm_window(&mut self, number: u32) -> Option<&StatedEnd> {
+        let windows = self.closing.as_deref_mut().into_iter().chain([&mut self.window]);
+        let mut ends =
+            windows.filter(|window| window.number == number).filter_map(|w| w.end.as_mut());
+        let end = ends.find(|end| !end.is_confirmed)?;
+        end.is_confirmed = true;
+        let left = self.credit_bytes.checked_sub(end.stated.bytes() as u64)?;
+        self.credit_bytes = left;
+        Some(&end.stated)
     }
 
     /// The end of the job, once it has ended.

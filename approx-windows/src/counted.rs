@@ -1,0 +1,96 @@
+//! The offsets that a receiver has counted.
+
+use crate::{header::WindowHeader, offsets::Offsets, stream::Stream};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// The offsets of each stream that were counted.
+///
+/// A window that its sender repeats after a crash is recognized by them, whatever the two senders
+/// made of it. Keep it with the results: a receiver that has lost it counts repeated windows again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Counted {
+    #[serde(with = "as_list")]
+    streams: HashMap<Stream, CountedOffsets>,
+}
+
+/// The offsets of a stream that were counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct CountedOffsets {
+    /// All below were counted, skipped or don't exist.
+    base: u64,
+    /// Those from `base` on.
+    above: Offsets,
+}
+
+/// How many records of a window count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// All: none was counted before.
+    Whole {
+        /// Offsets before the window that were never seen here: a receiver without this state
+        /// counted them, somebody moved the sender's committed offset, or records have expired.
+        skipped: u64,
+    },
+    /// None: all were counted before.
+    Repeated,
+    /// These, and the others were counted before. The sender cut the windows differently before it
+    /// was started again. The sampling rate holds for the whole window, not for this part.
+    Partly(Offsets),
+}
+
+impl Counted {
+    /// How many records of a window count.
+    pub fn count(&self, header: &WindowHeader) -> Count {
+        let Some(counted) = self.streams.get(&header.stream) else {
+            return Count::Whole { skipped: 0 };
+        };
+        let mut rest = header.offsets.without(&counted.above);
+        rest.remove_below(counted.base);
+        match rest {
+            rest if rest == header.offsets => {
+                Count::Whole { skipped: header.from.saturating_sub(counted.base) }
+            }
+            rest if rest.is_empty() => Count::Repeated,
+            rest => Count::Partly(rest),
+        }
+    }
+
+    /// Counts the records of a window.
+    pub fn insert(&mut self, header: &WindowHeader) {
+        let begin = || CountedOffsets { base: header.from, above: Offsets::default() };
+        let counted = self.streams.entry(header.stream.clone()).or_insert_with(begin);
+        counted.above.extend(&header.offsets);
+        // Earlier windows end first, so those below `from` were counted, or are skipped.
+        counted.base = counted.base.max(header.resume);
+        counted.above.remove_below(counted.base);
+    }
+
+    /// The streams, and the offset below which everything was counted.
+    pub fn positions(&self) -> impl Iterator<Item = (&Stream, u64)> {
+        self.streams.iter().map(|(stream, counted)| (stream, counted.base))
+    }
+}
+
+/// As a list: formats such as JSON have no keys of several fields.
+mod as_list {
+    use super::*;
+    use serde::{Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(
+        streams: &HashMap<Stream, CountedOffsets>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut list: Vec<_> = streams.iter().collect();
+        list.sort_by_key(|(stream, _)| *stream);
+        serializer.collect_seq(list)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<HashMap<Stream, CountedOffsets>, D::Error> {
+        let list = Vec::<(Stream, CountedOffsets)>::deserialize(deserializer)?;
+        Ok(list.into_iter().collect())
+    }
+}

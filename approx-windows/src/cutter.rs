@@ -1,0 +1,222 @@
+//! Cuts a stream into windows.
+
+mod open;
+
+use crate::{position::Position, record::RecordRef, sampling::GroupId};
+pub use open::Cut;
+use open::Open;
+use std::collections::{BTreeMap, VecDeque};
+
+/// How a stream is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Each window has this many records.
+    Records(u64),
+    /// Each window has the records of a span of event time. It closes at the first record whose
+    /// event time is `lateness_ms` behind its end. A record that comes later goes into the oldest
+    /// window that is open.
+    Time {
+        /// The length of the span, milliseconds, at least 1.
+        length_ms: u64,
+        /// How late a record may be, milliseconds.
+        lateness_ms: u64,
+    },
+}
+
+/// The limits of windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The encoded bytes of a window, after which it closes early.
+    pub window_bytes_max: usize,
+    /// The encoded bytes of a record. A longer one isn't sent: [`Cut::refused`].
+    pub record_bytes_max: usize,
+}
+
+/// Cuts the records of a stream, in order of their offsets, into windows.
+///
+/// The windows depend on the records and on the [`Position`] alone, unless [`Cutter::close`] is
+/// called: another cutter that begins at the [position](Cut::position) behind a window makes the
+/// same ones.
+#[derive(Debug)]
+pub struct Cutter {
+    rule: Rule,
+    limits: Limits,
+    begun: Position,
+    /// Open windows, by number.
+    open: BTreeMap<i64, Open>,
+    closed: VecDeque<Cut>,
+    /// The next offset to read.
+    next: u64,
+    /// The least number of an open window.
+    open_from: i64,
+    time_max_ms: i64,
+    /// The window of which parts were closed, and their number.
+    parts: (i64, u32),
+    /// Where the last window's [`Cut::resume`] was.
+    resumed: u64,
+}
+
+impl Cutter {
+    /// A cutter of the records from `position` on.
+    pub fn new(rule: Rule, limits: Limits, position: Position) -> Self {
+        let open_from = match rule {
+            Rule::Records(_) => position.open_from.max(0),
+            Rule::Time { .. } => position.open_from,
+        };
+        Self {
+            rule,
+            limits,
+            begun: position,
+            open: BTreeMap::new(),
+            closed: VecDeque::new(),
+            next: position.offset,
+            open_from,
+            time_max_ms: position.time_max_ms,
+            parts: (position.sent_below, position.parts),
+            resumed: position.offset,
+        }
+    }
+
+    /// Takes the next record, of this group. A record before the next offset is ignored.
+    pub fn push(&mut self, record: &RecordRef<'_>, group: GroupId) {
+        if record.offset < self.next {
+            return;
+        }
+        let (number, is_late) = self.number_of(record);
+        let before = (self.open_from, self.time_max_ms);
+        self.next = record.offset.saturating_add(1);
+        if let Some(time_ms) = record.timestamp_ms {
+            self.time_max_ms = self.time_max_ms.max(time_ms);
+        }
+        if !self.was_sent(record.offset, number) {
+            let open = self.open.entry(number).or_insert_with(|| Open::new(record, before));
+            open.push(record, group, is_late, self.limits.record_bytes_max);
+            self.close_if_full(number);
+        }
+        if let Rule::Time { length_ms, lateness_ms } = self.rule
+            && self.time_max_ms > i64::MIN
+        {
+            let watermark_ms = self.time_max_ms.saturating_sub_unsigned(lateness_ms);
+            self.close_below(index(watermark_ms, length_ms));
+        }
+    }
+
+    /// Skips offsets: no record below `offset` follows.
+    pub fn skip_to(&mut self, offset: u64) {
+        self.next = self.next.max(offset);
+    }
+
+    /// Closes all open windows now, because no record may follow for a long time.
+    pub fn close(&mut self) {
+        if let Some((&last, _)) = self.open.last_key_value() {
+            self.close_below(last.saturating_add(1));
+        }
+    }
+
+    /// The oldest window that is closed.
+    pub fn pop(&mut self) -> Option<Cut> {
+        self.closed.pop_front()
+    }
+
+    /// Whether a window is open.
+    pub fn has_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// The encoded bytes of all windows here.
+    pub fn bytes(&self) -> usize {
+        let open: usize = self.open.values().map(Open::bytes).sum();
+        open + self.closed.iter().map(Cut::bytes).sum::<usize>()
+    }
+
+    /// The window of a record, and whether the record's own has closed.
+    fn number_of(&self, record: &RecordRef<'_>) -> (i64, bool) {
+        // Records behind the closing of windows that were sent belong to later ones.
+        let least = match record.offset >= self.begun.closed_at {
+            true => self.open_from.max(self.begun.sent_below),
+            false => self.open_from,
+        };
+        let own = match (self.rule, record.timestamp_ms) {
+            (Rule::Time { length_ms, .. }, Some(time_ms)) => index(time_ms, length_ms),
+            (Rule::Time { length_ms, .. }, None) => index(self.time_max_ms.max(0), length_ms),
+            (Rule::Records(_), _) => least,
+        };
+        (own.max(least), own < least)
+    }
+
+    /// Whether windows before the position that this cutter began at have the record.
+    fn was_sent(&self, offset: u64, number: i64) -> bool {
+        let Position { sent_below, parts, closed_at, .. } = self.begun;
+        offset < closed_at && (number < sent_below || number == sent_below && parts > 0)
+    }
+
+    fn close_if_full(&mut self, number: i64) {
+        let open = &self.open[&number];
+        let is_full = matches!(self.rule, Rule::Records(records) if open.records() >= records);
+        let is_large = open.bytes() >= self.limits.window_bytes_max;
+        match self.rule {
+            _ if is_full => self.close_below(number + 1),
+            Rule::Records(_) if is_large => self.close_below(number + 1),
+            Rule::Time { .. } if is_large => {
+                self.close_below(number);
+                self.close_one(number, false);
+            }
+            _ => {}
+        }
+    }
+
+    /// Closes the windows below a number. None of these numbers opens again.
+    fn close_below(&mut self, number: i64) {
+        if number <= self.open_from {
+            return;
+        }
+        self.open_from = number;
+        while let Some((&oldest, _)) = self.open.first_key_value()
+            && oldest < number
+        {
+            self.close_one(oldest, true);
+        }
+    }
+
+    fn close_one(&mut self, number: i64, is_last_part: bool) {
+        let Some(open) = self.open.remove(&number) else { return };
+        let part = if self.parts.0 == number { self.parts.1 } else { 0 };
+        self.parts = if is_last_part { (number, 0) } else { (number, part + 1) };
+        let from = self.resumed;
+        // All windows that are still open have later records only, or these.
+        let oldest = self.open.values().min_by_key(|open| open.first());
+        let (offset, (open_from, time_max_ms)) = match oldest {
+            Some(oldest) => (oldest.first(), oldest.before()),
+            None => (self.next, (self.open_from, self.time_max_ms)),
+        };
+        self.resumed = offset;
+        let position = Position {
+            offset,
+            epoch: self.begun.epoch,
+            sent_below: number.saturating_add(i64::from(is_last_part)),
+            parts: self.parts.1,
+            closed_at: self.next,
+            open_from,
+            time_max_ms,
+        };
+        let span_ms = match self.rule {
+            Rule::Records(_) => None,
+            Rule::Time { length_ms, .. } => Some(span_ms(number, length_ms)),
+        };
+        self.closed.push_back(open.cut(number, (part, is_last_part), span_ms, from, position));
+    }
+}
+
+/// The number of the window of an event time.
+fn index(time_ms: i64, length_ms: u64) -> i64 {
+    time_ms.div_euclid(i64::try_from(length_ms).unwrap_or(i64::MAX).max(1))
+}
+
+fn span_ms(number: i64, length_ms: u64) -> (i64, i64) {
+    let length_ms = i64::try_from(length_ms).unwrap_or(i64::MAX).max(1);
+    let start_ms = number.saturating_mul(length_ms);
+    (start_ms, start_ms.saturating_add(length_ms))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Windows have each record once, and are the same after a restart.
+
+use super::*;
+use crate::record::RecordRef;
+use proptest::{collection::vec, prelude::*};
+use std::collections::BTreeMap;
+
+const LIMITS: Limits = Limits { window_bytes_max: 1 << 20, record_bytes_max: 1 << 16 };
+
+/// A record's offset, event time, and bytes of value.
+type Input = (u64, Option<i64>, usize);
+
+fn push(cutter: &mut Cutter, &(offset, timestamp_ms, bytes): &Input) {
+    let value = vec![7; bytes];
+    let record = RecordRef { offset, timestamp_ms, value: Some(&value), ..RecordRef::default() };
+    cutter.push(&record, GroupId::at(0));
+}
+
+fn drain(cutter: &mut Cutter) -> Vec<Cut> {
+    std::iter::from_fn(|| cutter.pop()).collect()
+}
+
+fn cut(rule: Rule, times: &[i64]) -> Vec<(i64, String, u64)> {
+    let mut cutter = Cutter::new(rule, LIMITS, Position::begin(0));
+    for (offset, &time_ms) in times.iter().enumerate() {
+        push(&mut cutter, &(offset as u64, Some(time_ms), 1));
+    }
+    let windows = drain(&mut cutter);
+    windows.iter().map(|cut| (cut.number, cut.offsets.to_string(), cut.late)).collect()
+}
+
+#[test]
+fn push__by_number() {
+    let windows = cut(Rule::Records(2), &[0, 9, 5, 1, 7]);
+    assert_eq!(windows, [(0, "0-1".into(), 0), (1, "2-3".into(), 0)]);
+}
+
+#[test]
+fn push__by_time_waits_for_late_records() {
+    let rule = Rule::Time { length_ms: 10, lateness_ms: 3 };
+    // 11 and 12 are in the next window. 13 closes the first one, and 5 is late for it.
+    let windows = cut(rule, &[1, 11, 9, 12, 13, 5, 23]);
+    assert_eq!(windows, [(0, "0, 2".into(), 0), (1, "1, 3-5".into(), 1)]);
+}
+
+#[test]
+fn push__a_large_window_has_parts() {
+    let limits = Limits { window_bytes_max: 100, record_bytes_max: 80 };
+    let rule = Rule::Time { length_ms: 10, lateness_ms: 0 };
+    let mut cutter = Cutter::new(rule, limits, Position::begin(0));
+    for (offset, time_ms, bytes) in [(0, 1, 60), (1, 2, 60), (2, 3, 1), (3, 4, 90), (4, 10, 1)] {
+        push(&mut cutter, &(offset, Some(time_ms), bytes));
+    }
+    let windows = drain(&mut cutter);
+    let of = |cut: &Cut| (cut.number, cut.part, cut.is_last_part, cut.offsets.to_string());
+    let expected = [(0, 0, false, "0-1".into()), (0, 1, true, "2-3".into())];
+    assert_eq!(windows.iter().map(of).collect::<Vec<_>>(), expected);
+    assert_eq!(windows[1].refused.to_string(), "3");
+}
+
+fn rule() -> impl Strategy<Value = Rule> {
+    prop_oneof![
+        (1u64..8).prop_map(Rule::Records),
+        (1u64..40, 0u64..30)
+            .prop_map(|(length_ms, lateness_ms)| Rule::Time { length_ms, lateness_ms }),
+    ]
+}
+
+/// Records with gaps between offsets, and event times in rough order.
+fn inputs() -> impl Strategy<Value = Vec<Input>> {
+    let step =
+        (1u64..4, prop_oneof![9 => (-20i64..20).prop_map(Some), 1 => Just(None)], 0usize..60);
+    vec(step, 1..80).prop_map(|steps| {
+        let (mut next, mut time_ms) = (0, 0);
+        let record = |(gap, jitter_ms, bytes): (u64, Option<i64>, usize)| {
+            next += gap;
+            time_ms += 3;
+            (next, jitter_ms.map(|jitter_ms| time_ms + jitter_ms), bytes)
+        };
+        steps.into_iter().map(record).collect()
+    })
+}
+
+type Described = (i64, u32, bool, String, u64, u64);
+
+fn describe(cut: &Cut) -> Described {
+    let Cut { number, part, is_last_part, offsets, from, position, .. } = cut;
+    (*number, *part, *is_last_part, offsets.to_string(), *from, position.offset)
+}
+
+proptest! {
+    #[test]
+    fn push__each_record_is_in_one_window(rule in rule(), inputs in inputs(), bytes in 40usize..400) {
+        let limits = Limits { window_bytes_max: bytes, ..LIMITS };
+        let mut cutter = Cutter::new(rule, limits, Position::begin(0));
+        inputs.iter().for_each(|input| push(&mut cutter, input));
+        cutter.close();
+        let mut seen = BTreeMap::new();
+        let mut resume = 0;
+        for cut in drain(&mut cutter) {
+            prop_assert_eq!(cut.from, resume);
+            resume = cut.position.offset;
+            prop_assert!(cut.offsets.first() >= Some(cut.from));
+            for offset in cut.offsets.ranges().flatten() {
+                prop_assert!(seen.insert(offset, cut.number).is_none(), "{} twice", offset);
+            }
+            // All records of windows so far, and no others, are before the position or known.
+            let missed = inputs.iter().filter(|input| input.0 < resume && !seen.contains_key(&input.0));
+            prop_assert_eq!(missed.count(), 0);
+        }
+        prop_assert_eq!(seen.len(), inputs.len());
+    }
+
+    /// Another cutter goes on behind any window, with the same windows.
+    #[test]
+    fn new__at_a_position_makes_the_same_windows(
+        rule in rule(),
+        inputs in inputs(),
+        bytes in 40usize..400,
+    ) {
+        let limits = Limits { window_bytes_max: bytes, ..LIMITS };
+        let mut cutter = Cutter::new(rule, limits, Position::begin(0));
+        inputs.iter().for_each(|input| push(&mut cutter, input));
+        let windows = drain(&mut cutter);
+        let expected: Vec<_> = windows.iter().map(describe).collect();
+        for (index, cut) in windows.iter().enumerate() {
+            let text = cut.position.to_string();
+            let position = Position::parse(cut.position.offset, &text).unwrap();
+            let mut again = Cutter::new(rule, limits, position);
+            let rest = inputs.iter().filter(|input| input.0 >= position.offset);
+            rest.for_each(|input| push(&mut again, input));
+            let found: Vec<_> = drain(&mut again).iter().map(describe).collect();
+            prop_assert_eq!(&found[..], &expected[index + 1..], "behind {:?}", cut.position);
+        }
+    }
+
+    /// Windows that were closed for want of records are behind the position, too.
+    #[test]
+    fn close__leaves_each_record_in_one_window_after_a_restart(
+        rule in rule(),
+        inputs in inputs(),
+        closes_at in 0usize..80,
+    ) {
+        let mut cutter = Cutter::new(rule, LIMITS, Position::begin(0));
+        let (before, after) = inputs.split_at(closes_at.min(inputs.len()));
+        before.iter().for_each(|input| push(&mut cutter, input));
+        cutter.close();
+        after.iter().for_each(|input| push(&mut cutter, input));
+        cutter.close();
+        let windows = drain(&mut cutter);
+        for (index, cut) in windows.iter().enumerate() {
+            let mut seen: Vec<u64> = windows[..=index]
+                .iter()
+                .flat_map(|cut| cut.offsets.ranges().flatten().collect::<Vec<_>>())
+                .collect();
+            let mut again = Cutter::new(rule, LIMITS, cut.position);
+            let rest = inputs.iter().filter(|input| input.0 >= cut.position.offset);
+            rest.for_each(|input| push(&mut again, input));
+            again.close();
+            for cut in drain(&mut again) {
+                seen.extend(cut.offsets.ranges().flatten());
+            }
+            seen.sort_unstable();
+            let all: Vec<u64> = inputs.iter().map(|input| input.0).collect();
+            prop_assert_eq!(seen, all);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The errors of windows.
+
+use crate::stream::Stream;
+
+/// Bytes of a sender that are no window.
+#[derive(Debug, thiserror::Error)]
+pub enum MalformedError {
+    /// A message of no kind that is known.
+    #[error("a message of an unknown kind or version: both ends must have the same version of ATP")]
+    Kind,
+    /// The header can't be read.
+    #[error("its header is damaged: {0}")]
+    Header(postcard::Error),
+    /// The header contradicts itself.
+    #[error("its header is wrong: {0}")]
+    WrongHeader(&'static str),
+    /// There is none, or a second one.
+    #[error("it has no header, or several")]
+    HeaderCount,
+    /// A record can't be read.
+    #[error("a record is damaged: {0}")]
+    Record(postcard::Error),
+    /// A record that isn't of the window.
+    #[error("it has record {0}, which its header doesn't name, or twice")]
+    Foreign(u64),
+}
+
+/// A receiver of windows failed.
+#[derive(Debug, thiserror::Error)]
+pub enum InboxError {
+    /// The transport failed.
+    #[error(transparent)]
+    Transport(#[from] approxlib::Error),
+}
+
+/// A sender of windows failed.
+#[derive(Debug, thiserror::Error)]
+pub enum OutboxError {
+    /// The transport failed, or the peer.
+    #[error("sending windows of {stream} to {peer} failed: {source}")]
+    Transport {
+        /// The stream.
+        stream: Box<Stream>,
+        /// The peer.
+        peer: String,
+        /// The cause.
+        source: approxlib::Error,
+    },
+    /// Nobody receives at the peer's address.
+    #[error("no receiver of windows answers at {peer}: {source}")]
+    NoReceiver {
+        /// The peer.
+        peer: String,
+        /// The cause.
+        source: approxlib::Error,
+    },
+    /// The peer is no receiver of windows.
+    #[error(
+        "the program at {peer} takes messages, but confirms no windows: start a receiver of \
+         windows there"
+    )]
+    NoWindows {
+        /// The peer.
+        peer: String,
+    },
+    /// The receiver doesn't want more.
+    #[error(
+        "the receiver at {peer} ended the job of {stream}: its log says why, such as a window \
+         larger than its memory_bytes_max"
+    )]
+    EndedByReceiver {
+        /// The stream.
+        stream: Box<Stream>,
+        /// The peer.
+        peer: String,
+    },
+    /// Too many groups.
+    #[error("{0} groups: there can be {max} at most", max = crate::sampling::GROUPS_MAX)]
+    Groups(usize),
+}

@@ -1,0 +1,108 @@
+//! The header of a window: which one it is, and which records it has.
+
+use crate::{error::MalformedError, offsets::Offsets, record::Base, stream::Stream};
+use serde::{Deserialize, Serialize};
+
+/// The first byte of a message: its kind, and the version of its format.
+pub(crate) const HEADER: u8 = 0x10;
+/// The only byte of a message that asks whether windows are received here.
+pub(crate) const HELLO: u8 = 0x12;
+/// The first byte of a message of records.
+pub(crate) const RECORDS: u8 = 0x11;
+
+/// The header of a window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WindowHeader {
+    /// The stream.
+    pub stream: Stream,
+    /// How often the stream was assigned to a sender, this time included.
+    pub epoch: u64,
+    /// The window's number: of windows by event time, the time divided by their length.
+    pub number: i64,
+    /// The part of the window, from 0 on. A window that is larger than its sender's memory has
+    /// several.
+    pub part: u32,
+    /// Whether no part follows.
+    pub is_last_part: bool,
+    /// Event times of the window, milliseconds since 1970, the end excluded; `None` for windows by
+    /// number.
+    pub span_ms: Option<(i64, i64)>,
+    /// The offsets of all records of the window.
+    pub offsets: Offsets,
+    /// The records that can't be sent: they are longer than the sender's limit.
+    pub refused: Offsets,
+    /// The number of records whose own window had ended before they came.
+    pub late: u64,
+    /// Earlier windows have all records below this offset.
+    pub from: u64,
+    /// This window and earlier ones have all records below this offset.
+    pub resume: u64,
+    /// The strata, by id.
+    pub groups: Vec<GroupHeader>,
+    pub(crate) base: Base,
+}
+
+/// A stratum of a window: records of a group, of one packet or of several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupHeader {
+    /// The id of the job's group.
+    pub id: u8,
+    /// The name of the group, which two strata share.
+    pub name: String,
+    /// The minimal sampling rate of its records.
+    pub msr: f64,
+    /// Whether its records take several packets each.
+    pub is_long: bool,
+    /// The number of records.
+    pub records: u64,
+    /// The number of messages that carry them.
+    pub messages: u32,
+}
+
+impl WindowHeader {
+    /// Reads the header behind the first byte of its message.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, MalformedError> {
+        let header: Self = postcard::from_bytes(bytes).map_err(MalformedError::Header)?;
+        header.check().map_err(MalformedError::WrongHeader)?;
+        Ok(header)
+    }
+
+    /// Writes the message.
+    pub(crate) fn to_message(&self) -> Vec<u8> {
+        // Writing into memory fails for no value of these types.
+        postcard::to_extend(self, vec![HEADER]).expect("numbers and texts")
+    }
+
+    /// The number of records, those that can't be sent included.
+    pub fn records(&self) -> u64 {
+        self.offsets.len()
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        let is_sorted = self.groups.is_sorted_by(|a, b| a.id < b.id);
+        let records =
+            self.groups.iter().try_fold(0u64, |sum, group| sum.checked_add(group.records));
+        let sent = self.offsets.without(&self.refused);
+        let is_least = |first| first >= self.from;
+        let checks = [
+            (is_sorted, "its groups aren't in order"),
+            (self.groups.iter().all(|group| (0.0..=1.0).contains(&group.msr)), "an MSR"),
+            (records == Some(sent.len()), "the number of its records"),
+            (self.refused.without(&self.offsets).is_empty(), "the records that can't be sent"),
+            (self.from <= self.resume, "the offsets before it"),
+            (self.offsets.first().is_none_or(is_least), "its first offset"),
+        ];
+        checks.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, why)| Err(why))
+    }
+}
+
+/// The window in the words of a log: `readings [3], window 17`.
+impl std::fmt::Display for WindowHeader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, window {}", self.stream, self.number)?;
+        match (self.part, self.is_last_part) {
+            (0, true) => Ok(()),
+            (part, _) => write!(f, ", part {}", part + 1),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Windows from an outbox to an inbox over the loopback, with senders and receivers that fail.
+
+use anyhow::{Result, ensure};
+use approx_windows::{
+    Arrival, Counted, Cutter, Group, GroupId, Inbox, Limits, Offsets, Outbox, OutboxError,
+    PackedWindow, Peer, Position, ReceivedWindow, RecordRef, Rule, Sampling, Stream,
+};
+use approxlib::{Job, Receiver};
+use std::{
+    net::{SocketAddr, UdpSocket},
+    thread,
+    time::{Duration, Instant},
+};
+
+const LIMITS: Limits = Limits { window_bytes_max: 1 << 24, record_bytes_max: 1 << 20 };
+const PATIENCE: Duration = Duration::from_secs(60);
+const MEMORY: u64 = 64 << 20;
+
+fn inbox(counted: Counted, memory_bytes_max: u64) -> Result<Inbox> {
+    let builder = Receiver::builder().control_socket(None).linger(Duration::from_millis(100));
+    Ok(Inbox::bind(builder, "127.0.0.1:0", counted, memory_bytes_max)?)
+}
+
+fn peer(address: SocketAddr) -> Peer {
+    Peer { address: address.to_string(), options: Job::builder().control_socket(None) }
+}
+
+fn stream(partition: u32) -> Stream {
+    Stream { cluster: "c".into(), group: "g".into(), topic: "readings".into(), partition }
+}
+
+/// Three groups: exact, half, all but a tenth.
+fn sampling() -> Sampling {
+    let group = |name: &str, msr| Group { name: name.into(), msr };
+    Sampling::new(vec![group("half", 0.5), group("most", 0.9)]).unwrap()
+}
+
+/// Windows of `records` records of a stream, of which every 50th is long.
+fn windows(number: u64, records: u64, begin: Position) -> Vec<PackedWindow> {
+    let mut cutter = Cutter::new(Rule::Records(records), LIMITS, begin);
+    for offset in begin.offset..number * records {
+        let value = vec![offset as u8; if offset % 50 == 0 { 5_000 } else { 60 }];
+        let key = offset.to_be_bytes();
+        let record = RecordRef {
+            offset,
+            timestamp_ms: Some(offset as i64),
+            key: Some(&key),
+            value: Some(&value),
+            headers: vec![("unit", Some(b"C")), ("none", None)],
+        };
+        let group = match offset % 10 {
+            0 => GroupId::EXACT,
+            1..=6 => GroupId::at(0),
+            _ => GroupId::at(1),
+        };
+        cutter.push(&record, group);
+    }
+    let cuts = std::iter::from_fn(|| cutter.pop());
+    cuts.map(|cut| PackedWindow::new(&cut, &stream(0), &sampling(), cut.from)).collect()
+}
+
+/// Sends all windows, and waits until they are confirmed.
+fn send(peer: &Peer, windows: &[PackedWindow]) -> Result<(), OutboxError> {
+    let mut outbox = Outbox::open(peer, &stream(0), &windows[0])?;
+    for window in windows {
+        outbox.send(window)?;
+    }
+    outbox.finish()
+}
+
+fn next_window(inbox: &mut Inbox) -> Result<ReceivedWindow> {
+    match inbox.next(Some(PATIENCE))? {
+        Some(Arrival::Window(window)) => Ok(*window),
+        other => anyhow::bail!("no window: {other:?}"),
+    }
+}
+
+/// Each group has its share of the records, and each record is what was sent.
+fn check(window: &ReceivedWindow) -> Result<()> {
+    let header = &window.header;
+    let mut seen = Offsets::default();
+    for group in &window.groups {
+        let needed = (group.header.msr * group.header.records as f64).ceil() as usize;
+        ensure!(group.records.len() >= needed, "{header}: {:?}", group.header);
+        for record in &group.records {
+            ensure!(record.key.as_deref() == Some(&record.offset.to_be_bytes()[..]));
+            let value = record.value.as_deref().unwrap_or_default();
+            ensure!(value.iter().all(|byte| *byte == record.offset as u8) && !value.is_empty());
+            ensure!(
+                record.headers == [("unit".into(), Some(b"C".to_vec())), ("none".into(), None)]
+            );
+            seen.insert(record.offset);
+        }
+    }
+    ensure!(seen.len() == window.received(), "a record came twice");
+    let mut all = seen.clone();
+    all.extend(&window.lost);
+    ensure!(all == header.offsets, "lost and received aren't all");
+    ensure!(seen.without(&window.lost) == seen, "a lost record was received");
+    Ok(())
+}
+
+#[test]
+fn next__hands_over_each_window_with_its_share() -> Result<()> {
+    let mut inbox = inbox(Counted::default(), MEMORY)?;
+    let peer = peer(inbox.local_addr()?);
+    let sender = thread::spawn(move || send(&peer, &windows(5, 2_000, Position::begin(0))));
+    for number in 0..5 {
+        let window = next_window(&mut inbox)?;
+        assert_eq!((window.header.number, window.header.records()), (number, 2_000));
+        check(&window)?;
+        inbox.confirm(&window);
+    }
+    sender.join().unwrap()?;
+    let stats = inbox.stats();
+    assert_eq!((stats.windows, stats.received + stats.lost), (5, 10_000));
+    assert_eq!(inbox.memory_bytes(), 0);
+    Ok(())
+}
+
+/// The sender learns of a window's end only once the application has confirmed the window.
+#[test]
+fn confirm__ends_the_window_for_its_sender() -> Result<()> {
+    let mut inbox = inbox(Counted::default(), MEMORY)?;
+    let windows = windows(1, 500, Position::begin(0));
+    let peer = peer(inbox.local_addr()?);
+    let mut outbox = Outbox::open(&peer, &stream(0), &windows[0])?;
+    outbox.send(&windows[0])?;
+    let window = next_window(&mut inbox)?;
+    thread::sleep(Duration::from_millis(300));
+    assert!(outbox.try_confirmed()?.is_none(), "confirmed too early");
+    inbox.confirm(&window);
+    assert_eq!(outbox.confirmed()?.map(|confirmed| confirmed.windows), Some(1));
+    outbox.finish()?;
+    Ok(())
+}
+
+/// A sender that was started again repeats a window, and cuts the next ones differently.
+#[test]
+fn next__counts_each_record_once() -> Result<()> {
+    let mut inbox = inbox(Counted::default(), MEMORY)?;
+    let peer = peer(inbox.local_addr()?);
+    let runs = [
+        windows(1, 300, Position::begin(0)),
+        windows(1, 300, Position::begin(0)),
+        windows(1, 500, Position::begin(0)),
+    ];
+    let sender = thread::spawn(move || runs.iter().try_for_each(|windows| send(&peer, windows)));
+    let first = next_window(&mut inbox)?;
+    inbox.confirm(&first);
+    let repeated = inbox.next(Some(PATIENCE))?;
+    assert!(matches!(repeated, Some(Arrival::Repeated(_))), "{repeated:?}");
+    let partly = next_window(&mut inbox)?;
+    let counted: Offsets = partly.records().map(|record| record.offset).collect();
+    let mut all = counted.clone();
+    all.extend(&partly.lost);
+    assert_eq!(all.to_string(), "300-499");
+    inbox.confirm(&partly);
+    sender.join().unwrap()?;
+    let stats = inbox.stats();
+    assert_eq!((stats.windows, stats.repeated, stats.records_repeated), (2, 1, 600));
+    assert_eq!(stats.received + stats.lost, 500);
+    Ok(())
+}
+
+/// A receiver that is started again goes on where its predecessor had counted.
+#[test]
+fn next__after_a_restart_counts_what_was_not_confirmed() -> Result<()> {
+    let all = windows(3, 200, Position::begin(0));
+    let mut first = inbox(Counted::default(), MEMORY)?;
+    let to_first = peer(first.local_addr()?);
+    let mut outbox = Outbox::open(&to_first, &stream(0), &all[0])?;
+    outbox.send(&all[0])?;
+    outbox.send(&all[1])?;
+    let window = next_window(&mut first)?;
+    first.confirm(&window);
+    outbox.confirmed()?;
+    // Handed over, and not stored.
+    let lost = next_window(&mut first)?;
+    assert_eq!(lost.header.number, 1);
+    let counted = first.counted().clone();
+    drop(first);
+    let failed = outbox.confirmed().unwrap_err();
+    assert!(failed.to_string().contains("readings [0]"), "{failed}");
+
+    let mut second = inbox(counted, MEMORY)?;
+    let to_second = peer(second.local_addr()?);
+    let sender = thread::spawn(move || send(&to_second, &all));
+    let repeated = second.next(Some(PATIENCE))?;
+    assert!(matches!(repeated, Some(Arrival::Repeated(_))), "{repeated:?}");
+    for number in [1, 2] {
+        let window = next_window(&mut second)?;
+        assert_eq!(window.header.number, number);
+        check(&window)?;
+        second.confirm(&window);
+    }
+    sender.join().unwrap()?;
+    Ok(())
+}
+
+/// A window whose result can't be stored is sent again.
+#[test]
+fn reject__makes_the_sender_fail() -> Result<()> {
+    let mut inbox = inbox(Counted::default(), MEMORY)?;
+    let peer = peer(inbox.local_addr()?);
+    let again = peer.clone();
+    let sender = thread::spawn(move || send(&peer, &windows(1, 100, Position::begin(0))));
+    let window = next_window(&mut inbox)?;
+    inbox.reject(&window);
+    assert!(matches!(sender.join().unwrap(), Err(OutboxError::Transport { .. })));
+    let sender = thread::spawn(move || send(&again, &windows(1, 100, Position::begin(0))));
+    let window = next_window(&mut inbox)?;
+    inbox.confirm(&window);
+    sender.join().unwrap()?;
+    assert_eq!(inbox.stats().windows, 1);
+    Ok(())
+}
+
+#[test]
+fn next__refuses_windows_beyond_its_memory() -> Result<()> {
+    let mut inbox = inbox(Counted::default(), 50_000)?;
+    let peer = peer(inbox.local_addr()?);
+    let sender = thread::spawn(move || send(&peer, &windows(1, 5_000, Position::begin(0))));
+    let arrival = inbox.next(Some(PATIENCE))?;
+    assert!(matches!(arrival, Some(Arrival::NoMemory { .. })), "{arrival:?}");
+    assert!(sender.join().unwrap().is_err());
+    assert_eq!(inbox.memory_bytes(), 0);
+    Ok(())
+}
+
+/// A sender that is no outbox.
+#[test]
+fn next__refuses_what_is_no_window() -> Result<()> {
+    let mut inbox = inbox(Counted::default(), MEMORY)?;
+    let mut job = Job::builder().control_socket(None).connect(inbox.local_addr()?)?;
+    job.send(b"no window")?;
+    let sender = thread::spawn(move || job.end_window().map(drop));
+    let arrival = inbox.next(Some(PATIENCE))?;
+    assert!(matches!(arrival, Some(Arrival::Malformed { .. })), "{arrival:?}");
+    assert!(sender.join().unwrap().is_err());
+    Ok(())
+}
+
+#[test]
+fn hello__tells_a_receiver_of_windows_from_others() -> Result<()> {
+    let mut inbox = inbox(Counted::default(), MEMORY)?;
+    let there = peer(inbox.local_addr()?);
+    let sender = thread::spawn(move || Outbox::hello(&there, PATIENCE));
+    while !sender.is_finished() {
+        assert!(inbox.next(Some(Duration::from_millis(10)))?.is_none());
+    }
+    sender.join().unwrap()?;
+
+    // A socket that nobody reads.
+    let silent = UdpSocket::bind("127.0.0.1:0")?;
+    let mut nobody = peer(silent.local_addr()?);
+    nobody.options = nobody.options.peer_timeout(Duration::from_millis(300));
+    let begun = Instant::now();
+    let error = Outbox::hello(&nobody, PATIENCE).unwrap_err();
+    assert!(matches!(error, OutboxError::NoReceiver { .. }), "{error}");
+    assert!(begun.elapsed() < PATIENCE, "it hung");
+    Ok(())
+}
