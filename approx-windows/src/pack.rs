@@ -139,7 +139,7 @@ mod tests {
                 let value = vec![1; bytes];
                 let offset = 5 + offset as u64;
                 let record = RecordRef { offset, value: Some(&value), ..RecordRef::default() };
-                let group = if offset % 7 == 0 { GroupId::EXACT } else { GroupId::at(0) };
+                let group = if offset.is_multiple_of(7) { GroupId::EXACT } else { GroupId::at(0) };
                 cutter.push(&record, group);
             }
             let cut = cutter.pop().unwrap();

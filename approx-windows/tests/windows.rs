@@ -39,7 +39,7 @@ fn sampling() -> Sampling {
 fn windows(number: u64, records: u64, begin: Position) -> Vec<PackedWindow> {
     let mut cutter = Cutter::new(Rule::Records(records), LIMITS, begin);
     for offset in begin.offset..number * records {
-        let value = vec![offset as u8; if offset % 50 == 0 { 5_000 } else { 60 }];
+        let value = vec![offset as u8; if offset.is_multiple_of(50) { 5_000 } else { 60 }];
         let key = offset.to_be_bytes();
         let record = RecordRef {
             offset,

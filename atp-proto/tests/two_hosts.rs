@@ -58,7 +58,7 @@ fn stream__of_windows_that_the_application_confirms() {
     let mut done = 0;
     each_seed(0..500, &[], |seed| {
         let mut scenario = Scenario::random(seed).in_windows().with_confirmations();
-        scenario.sender.overlap = seed % 2 == 0;
+        scenario.sender.overlap = seed.is_multiple_of(2);
         let end = run(&scenario);
         assert_eq!(end.result, Ok(()));
         done += end.windows_done;

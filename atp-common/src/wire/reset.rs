@@ -44,7 +44,9 @@ impl ResetReason {
             Self::TooLarge => "a message is larger than the receiver accepts",
             Self::Inconsistent => "the packets of one message contradict each other",
             Self::Gone => "the receiving application went away",
-            Self::Forgotten => "the receiver has forgotten this job: it was silent for long, or was refused",
+            Self::Forgotten => {
+                "the receiver has forgotten this job: it was silent for long, or was refused"
+            }
             Self::TooMany => "the job has more messages than the receiver accepts",
         }
     }

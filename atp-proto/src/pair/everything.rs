@@ -23,7 +23,7 @@ impl Scenario {
         if rng.random_bool(0.4) {
             scenario = scenario.in_windows();
             scenario.sender.overlap = rng.random_bool(0.5);
-            if seed % 3 == 0 {
+            if seed.is_multiple_of(3) {
                 scenario = scenario.with_confirmations();
             }
         } else if rng.random_bool(0.2) {
