@@ -23,6 +23,16 @@ pub enum Rule {
     },
 }
 
+/// `records:1000`, or length and lateness in `time:60000:2000`.
+impl std::fmt::Display for Rule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Records(records) => write!(f, "records:{records}"),
+            Self::Time { length_ms, lateness_ms } => write!(f, "time:{length_ms}:{lateness_ms}"),
+        }
+    }
+}
+
 /// The limits of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -1,0 +1,172 @@
+//! The configuration of `atp-kafka send`.
+
+use super::{AtpSend, Bytes, Check, Msr, Positive, SourceKafka, Span};
+use approx_windows::{Group, Limits, OutboxError, Peer, Rule, Sampling};
+use serde::Deserialize;
+use std::{net::SocketAddr, time::Duration};
+
+/// The configuration of `atp-kafka send`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SendConfig {
+    /// Host and port of the receiver of windows.
+    pub peer: String,
+    /// Where records come from.
+    pub kafka: SourceKafka,
+    /// How they are cut.
+    pub window: WindowConfig,
+    /// Which share of them must arrive.
+    pub sampling: SamplingConfig,
+    /// Options of the transport.
+    #[serde(default)]
+    pub atp: AtpSend,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// How a partition is cut into windows.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowConfig {
+    records: Option<Positive>,
+    length: Option<Span>,
+    lateness: Option<Span>,
+    idle: Option<Span>,
+    bytes_max: Option<Bytes>,
+    record_bytes_max: Option<Bytes>,
+    memory_max: Option<Bytes>,
+}
+
+/// The groups of records.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SamplingConfig {
+    /// The rate of records that no group takes.
+    pub msr: Msr,
+    /// The groups. The first that takes a record has it.
+    #[serde(default)]
+    pub groups: Vec<GroupConfig>,
+}
+
+/// A group, and the rule for its records.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupConfig {
+    /// The name.
+    pub name: String,
+    /// The rate.
+    pub msr: Msr,
+    /// Records with this header.
+    pub header: Option<String>,
+    /// Only those whose header has one of these values.
+    pub values: Option<Vec<String>>,
+    /// Records whose key begins so.
+    pub key_prefix: Option<String>,
+}
+
+/// The name of the group of all other records.
+pub const REST: &str = "rest";
+
+impl WindowConfig {
+    /// The rule.
+    pub fn rule(&self) -> Rule {
+        match (self.records, self.length) {
+            (Some(records), _) => Rule::Records(records.0),
+            (None, length) => Rule::Time {
+                length_ms: length.map_or(1, Span::ms),
+                lateness_ms: self.lateness.map_or(0, Span::ms),
+            },
+        }
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> Limits {
+        let bytes = |bytes: Option<Bytes>, default: usize| {
+            bytes.map_or(default, |bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX))
+        };
+        Limits {
+            window_bytes_max: bytes(self.bytes_max, 16 << 20),
+            record_bytes_max: bytes(self.record_bytes_max, 8 << 20),
+        }
+    }
+
+    /// Windows close after this long without a record of their partition.
+    pub fn idle(&self) -> Duration {
+        self.idle.map_or(Duration::from_secs(10), |span| span.0)
+    }
+
+    /// The most bytes of windows that are open or not confirmed.
+    pub fn memory_bytes_max(&self) -> u64 {
+        self.memory_max.map_or(256 << 20, |bytes| bytes.0)
+    }
+}
+
+impl SendConfig {
+    /// The groups as the transport has them: those of the file, then the rest.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn sampling(&self) -> Result<Sampling, OutboxError> {
+        let group = |group: &GroupConfig| Group { name: group.name.clone(), msr: group.msr.0 };
+        let rest = Group { name: REST.to_owned(), msr: self.sampling.msr.0 };
+        Sampling::new(self.sampling.groups.iter().map(group).chain([rest]).collect())
+    }
+
+    /// The receiver.
+    pub fn peer(&self) -> Peer {
+        let bytes = self.window.limits().record_bytes_max;
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).max(64 << 20);
+        Peer { address: self.peer.clone(), options: self.atp.job().message_bytes_max(bytes) }
+    }
+}
+
+impl Check for SendConfig {
+    fn check(&self) -> Result<(), String> {
+        let window = &self.window;
+        match (window.records, window.length) {
+            (None, None) => return Err("[window] needs `records` or `length`".to_owned()),
+            (Some(_), Some(_)) => {
+                return Err("[window] has `records` and `length`: give one of them".to_owned());
+            }
+            (Some(_), None) if window.lateness.is_some() => {
+                return Err("[window] has `lateness` without `length`".to_owned());
+            }
+            _ => {}
+        }
+        if self.kafka.topics.iter().all(String::is_empty) {
+            return Err("[kafka] names no topic in `topics`".to_owned());
+        }
+        let port = self.peer.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        if port.is_none() {
+            return Err("`peer` needs a port: HOST:PORT".to_owned());
+        }
+        self.sampling().map_err(|error| error.to_string())?;
+        let mut names = vec![REST, "exact"];
+        for group in &self.sampling.groups {
+            group.check()?;
+            if names.contains(&group.name.as_str()) {
+                return Err(format!("the name `{}` is taken", group.name));
+            }
+            names.push(&group.name);
+        }
+        Ok(())
+    }
+}
+
+impl GroupConfig {
+    fn check(&self) -> Result<(), String> {
+        let Self { name, header, key_prefix, .. } = self;
+        match (header.as_deref(), key_prefix.as_deref()) {
+            (None, None) => Err(format!("group `{name}` needs `header` or `key_prefix`")),
+            (Some(""), _) => Err(format!("group `{name}` has an empty `header`")),
+            (_, Some("")) => Err(format!("group `{name}` has an empty `key_prefix`")),
+            _ if name.is_empty() || name.len() > 32 => {
+                Err(format!("the name of group {name:?} needs 1 to 32 bytes"))
+            }
+            (None, _) if self.values.is_some() => {
+                Err(format!("group `{name}` has `values` without `header`"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The partitions that the group assigns to this process, and takes away.
+
+use super::partition::{Cutting, Partition};
+use super::worker::Target;
+use crate::client::{Logged, TIMEOUT};
+use approx_windows::{Position, Stream};
+use rdkafka::{
+    ClientContext, Offset, TopicPartitionList,
+    config::RDKafkaLogLevel,
+    consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, RebalanceProtocol},
+    error::{KafkaError, KafkaResult},
+    types::RDKafkaRespErr,
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// How long windows that were sent may take to be confirmed before their partition goes to another
+/// process, which would send them again.
+const SETTLE: Duration = Duration::from_secs(3);
+
+/// A topic and a partition of it.
+pub type Key = (String, i32);
+
+/// The partitions of this process. librdkafka calls it while it is polled.
+pub struct Assignment {
+    /// Cluster and group.
+    cluster: String,
+    group: String,
+    cutting: Cutting,
+    target: Target,
+    state: Mutex<State>,
+    logged: Logged,
+}
+
+/// The partitions, and whether the process must end.
+#[derive(Debug, Default)]
+pub struct State {
+    /// Those that are assigned.
+    pub partitions: BTreeMap<Key, Partition>,
+    /// The reason why the process must end.
+    pub failure: Option<String>,
+}
+
+impl Assignment {
+    /// No partition yet.
+    pub fn new(cluster: String, group: String, cutting: Cutting, target: Target) -> Self {
+        let (state, logged) = (Mutex::default(), Logged::default());
+        Self { cluster, group, cutting, target, state, logged }
+    }
+
+    /// The partitions.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The error that came last, as the reason of a failure.
+    pub fn reason(&self) -> String {
+        self.logged.reason()
+    }
+
+    /// Takes new partitions. Returns them with the offsets from which they are read.
+    fn assign(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        list: &TopicPartitionList,
+    ) -> TopicPartitionList {
+        let mut asked = TopicPartitionList::new();
+        for element in list.elements() {
+            asked.add_partition(element.topic(), element.partition());
+        }
+        let committed = match consumer.committed_offsets(asked, TIMEOUT) {
+            Ok(committed) => committed,
+            Err(error) => {
+                self.fail(format!("can't read the committed offsets: {error}"));
+                return list.clone();
+            }
+        };
+        for element in committed.elements() {
+            let (topic, partition) = (element.topic().to_owned(), element.partition());
+            let begun = match element.offset() {
+                Offset::Offset(offset) => position(offset, element.metadata(), &self.cutting),
+                _ => None,
+            };
+            let stream = Stream {
+                cluster: self.cluster.clone(),
+                group: self.group.clone(),
+                topic: topic.clone(),
+                partition: partition as u32,
+            };
+            tracing::info!(%stream, offset = begun.map(|begun| begun.offset), "assigned");
+            match Partition::new(stream, begun, self.cutting, self.target.clone()) {
+                Ok(new) => _ = self.state().partitions.insert((topic, partition), new),
+                Err(error) => self.fail(format!("can't start a thread: {error}")),
+            }
+        }
+        committed
+    }
+
+    /// Commits the epochs of new partitions: a later owner has a greater one.
+    fn commit_epochs(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
+        let begun = |key: &Key| self.state().partitions.get(key).and_then(Partition::begun);
+        let keys = list.elements();
+        let keys = keys.iter().map(|element| (element.topic().to_owned(), element.partition()));
+        let positions = keys.filter_map(|key| begun(&key).map(|begun| (key, begun)));
+        commit(consumer, positions, CommitMode::Async);
+    }
+
+    fn revoke(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
+        let is_lost = consumer.assignment_lost();
+        let deadline = Instant::now() + SETTLE;
+        let mut positions = Vec::new();
+        for element in list.elements() {
+            let key = (element.topic().to_owned(), element.partition());
+            let Some(mut partition) = self.state().partitions.remove(&key) else { continue };
+            tracing::info!(stream = %partition.stream(), is_lost, "revoked");
+            if !is_lost {
+                positions.extend(partition.settle(deadline).map(|position| (key, position)));
+            }
+        }
+        commit(consumer, positions, CommitMode::Sync);
+    }
+
+    fn fail(&self, why: String) {
+        self.state().failure.get_or_insert(why);
+    }
+}
+
+/// The position of a committed offset. One that another program committed, or this one with another
+/// rule, has the offset alone.
+fn position(offset: i64, metadata: &str, cutting: &Cutting) -> Option<Position> {
+    let offset = u64::try_from(offset).ok()?;
+    let (rule, text) = metadata.split_once(' ').unwrap_or_default();
+    let known = Position::parse(offset, text);
+    let same = known.filter(|_| rule == cutting.rule.to_string());
+    let epoch = known.map_or(0, |position| position.epoch);
+    Some(same.unwrap_or(Position { epoch, ..Position::begin(offset) }))
+}
+
+/// Commits positions, if there are any. A failure is logged: the windows are then sent again, and
+/// the receiver recognizes them.
+pub fn commit(
+    consumer: &BaseConsumer<Assignment>,
+    positions: impl IntoIterator<Item = (Key, Position)>,
+    mode: CommitMode,
+) {
+    let rule = consumer.context().cutting.rule;
+    let mut list = TopicPartitionList::new();
+    for ((topic, partition), position) in positions {
+        let Ok(offset) = i64::try_from(position.offset) else { continue };
+        let mut element = list.add_partition(&topic, partition);
+        // Offsets of records are valid, and so are texts of numbers.
+        let _ = element.set_offset(Offset::Offset(offset));
+        element.set_metadata(format!("{rule} {position}"));
+    }
+    if list.count() == 0 {
+        return;
+    }
+    if let Err(error) = consumer.commit(&list, mode) {
+        tracing::warn!("committing offsets failed: {error}");
+    }
+}
+
+impl ClientContext for Assignment {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.logged.log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.logged.error(error, reason);
+    }
+}
+
+impl ConsumerContext for Assignment {
+    fn rebalance(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        kind: RDKafkaRespErr,
+        list: &mut TopicPartitionList,
+    ) {
+        let is_cooperative =
+            matches!(consumer.rebalance_protocol(), RebalanceProtocol::Cooperative);
+        let done = match kind {
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => {
+                let begun = self.assign(consumer, list);
+                let done = match is_cooperative {
+                    true => consumer.incremental_assign(&begun),
+                    false => consumer.assign(&begun),
+                };
+                self.commit_epochs(consumer, list);
+                done
+            }
+            _ => {
+                self.revoke(consumer, list);
+                match is_cooperative {
+                    true => consumer.incremental_unassign(list),
+                    false => consumer.unassign(),
+                }
+            }
+        };
+        if let Err(error) = done {
+            self.fail(format!("the group's rebalance failed: {error}"));
+        }
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, _: &TopicPartitionList) {
+        if let Err(error) = result {
+            tracing::warn!("committing offsets failed: {error}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! A partition that is assigned to this process.
+
+use super::worker::{Target, Told, Worker};
+use approx_windows::{Cutter, GroupId, Limits, OutboxError, Position, RecordRef, Rule, Stream};
+use std::{
+    collections::VecDeque,
+    io,
+    time::{Duration, Instant},
+};
+
+/// Windows of a partition that may wait for their confirmation before the partition is paused: two
+/// on their way, and the next.
+const UNCONFIRMED_MAX: usize = 3;
+
+/// How partitions are cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Cutting {
+    /// The rule.
+    pub rule: Rule,
+    /// The limits of windows.
+    pub limits: Limits,
+    /// Windows close after this long without a record.
+    pub idle: Duration,
+}
+
+/// Counters of a partition, since it was assigned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Records that were read.
+    pub records: u64,
+    /// Windows that were closed.
+    pub windows: u64,
+    /// Windows that were confirmed.
+    pub confirmed: u64,
+    /// Records that came after their window.
+    pub late: u64,
+    /// Records that are too long to be sent.
+    pub refused: u64,
+    /// Attempts to send that failed.
+    pub failures: u64,
+}
+
+/// A partition that is read and sent.
+#[derive(Debug)]
+pub struct Partition {
+    stream: Stream,
+    cutting: Cutting,
+    epoch: u64,
+    /// Where it is read from; `None` until the first record of a partition without a committed
+    /// offset.
+    begun: Option<Position>,
+    cutter: Option<Cutter>,
+    worker: Worker,
+    /// The bytes of each window that isn't confirmed.
+    unconfirmed: VecDeque<usize>,
+    /// The position behind the last window that was confirmed.
+    confirmed: Option<Position>,
+    last_record: Instant,
+    /// The offset that is read next, once it is known.
+    next: Option<u64>,
+    /// Whether the consumer has paused it.
+    pub is_paused: bool,
+    counts: Counts,
+}
+
+/// The partition can't go on.
+#[derive(Debug, thiserror::Error)]
+pub enum PartitionError {
+    /// Sending failed for too long.
+    #[error(transparent)]
+    Outbox(#[from] OutboxError),
+    /// The offsets begin anew.
+    #[error(
+        "{stream} has a record at offset {offset}, before the committed offset {committed}: the \
+         topic was deleted and created again, or offsets were moved. Give the bridge another \
+         `group`"
+    )]
+    Backwards {
+        /// The partition.
+        stream: Box<Stream>,
+        /// The record's offset.
+        offset: u64,
+        /// The committed offset.
+        committed: u64,
+    },
+}
+
+impl Partition {
+    /// A partition that was just assigned.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn new(
+        stream: Stream,
+        begun: Option<Position>,
+        cutting: Cutting,
+        target: Target,
+    ) -> io::Result<Self> {
+        let worker = Worker::start(target, stream.clone())?;
+        let epoch = 1 + begun.map_or(0, |position| position.epoch);
+        Ok(Self {
+            stream,
+            cutting,
+            epoch,
+            begun: begun.map(|position| Position { epoch, ..position }),
+            cutter: None,
+            worker,
+            unconfirmed: VecDeque::new(),
+            confirmed: None,
+            last_record: Instant::now(),
+            next: begun.map(|position| position.offset),
+            is_paused: false,
+            counts: Counts::default(),
+        })
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Where it was begun, with the epoch of this assignment.
+    pub fn begun(&self) -> Option<Position> {
+        self.begun
+    }
+
+    /// Counters since the assignment.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Windows that were closed and not confirmed.
+    pub fn unconfirmed(&self) -> usize {
+        self.unconfirmed.len()
+    }
+
+    /// The bytes of its windows.
+    pub fn bytes(&self) -> usize {
+        self.open_bytes() + self.unconfirmed.iter().sum::<usize>()
+    }
+
+    /// The bytes of its open windows.
+    pub fn open_bytes(&self) -> usize {
+        self.cutter.as_ref().map_or(0, Cutter::bytes)
+    }
+
+    /// Whether it has as many unconfirmed windows as it may have.
+    pub fn is_full(&self) -> bool {
+        self.unconfirmed.len() >= UNCONFIRMED_MAX
+    }
+
+    /// Whether it was read up to this offset. The last offsets may have no record: transactions
+    /// end with one of their own.
+    pub fn has_read(&self, end: u64) -> bool {
+        self.next.is_some_and(|next| next >= end)
+    }
+
+    /// Notes that no record below `offset` follows.
+    pub fn skip_to(&mut self, offset: u64) {
+        self.next = self.next.max(Some(offset));
+        if let Some(cutter) = &mut self.cutter {
+            cutter.skip_to(offset);
+        }
+    }
+
+    /// Whether all that was read is confirmed.
+    pub fn is_done(&self) -> bool {
+        self.unconfirmed.is_empty() && !self.cutter.as_ref().is_some_and(Cutter::has_open)
+    }
+
+    /// Takes the next record.
+    ///
+    /// # Errors
+    /// [`PartitionError::Backwards`].
+    pub fn push(&mut self, record: &RecordRef<'_>, group: GroupId) -> Result<(), PartitionError> {
+        let Self { epoch, cutting, .. } = *self;
+        let begin = || Position { epoch, ..Position::begin(record.offset) };
+        let begun = *self.begun.get_or_insert_with(begin);
+        if record.offset < begun.offset {
+            let (offset, committed) = (record.offset, begun.offset);
+            let stream = Box::new(self.stream.clone());
+            return Err(PartitionError::Backwards { stream, offset, committed });
+        }
+        let new = || Cutter::new(cutting.rule, cutting.limits, begun);
+        self.cutter.get_or_insert_with(new).push(record, group);
+        self.counts.records += 1;
+        self.next = Some(record.offset + 1);
+        self.last_record = Instant::now();
+        self.send_closed();
+        Ok(())
+    }
+
+    /// Closes the open windows if no record has come for long. A paused partition waits.
+    pub fn close_if_idle(&mut self) {
+        if self.is_paused {
+            self.last_record = Instant::now();
+        } else if self.last_record.elapsed() >= self.cutting.idle {
+            self.close();
+        }
+    }
+
+    /// Closes the open windows now.
+    pub fn close(&mut self) {
+        if let Some(cutter) = &mut self.cutter {
+            cutter.close();
+            self.send_closed();
+        }
+    }
+
+    fn send_closed(&mut self) {
+        while let Some(cut) = self.cutter.as_mut().and_then(Cutter::pop) {
+            self.counts.windows += 1;
+            self.counts.late += cut.late;
+            if !cut.refused.is_empty() {
+                self.counts.refused += cut.refused.len();
+                tracing::error!(
+                    stream = %self.stream,
+                    offsets = %cut.refused,
+                    "records are longer than `record_bytes_max` and are not sent"
+                );
+            }
+            self.unconfirmed.push_back(cut.bytes());
+            self.worker.send(cut);
+        }
+    }
+
+    /// Takes what the worker has told. Returns the position to commit, if it has moved.
+    ///
+    /// # Errors
+    /// [`PartitionError::Outbox`] if sending failed for too long.
+    pub fn advance(&mut self) -> Result<Option<Position>, PartitionError> {
+        let before = self.confirmed;
+        let told: Vec<_> = self.worker.told().collect();
+        told.into_iter().try_for_each(|told| self.take(told))?;
+        Ok(self.confirmed.filter(|_| self.confirmed != before))
+    }
+
+    /// Waits until all closed windows are confirmed, or until `deadline`. Returns the position to
+    /// commit, if there is one.
+    pub fn settle(&mut self, deadline: Instant) -> Option<Position> {
+        while !self.unconfirmed.is_empty()
+            && let Some(told) = self.worker.wait(deadline)
+        {
+            if let Err(error) = self.take(told) {
+                tracing::warn!("{error}");
+                break;
+            }
+        }
+        self.confirmed
+    }
+
+    fn take(&mut self, told: Told) -> Result<(), PartitionError> {
+        match told {
+            Told::Confirmed(position) => {
+                self.unconfirmed.pop_front();
+                self.counts.confirmed += 1;
+                self.confirmed = Some(position);
+            }
+            Told::Failed(error) => {
+                self.counts.failures += 1;
+                tracing::warn!("{error}: trying again");
+            }
+            Told::GaveUp(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,267 @@
+//! The loop of the sending bridge.
+
+use super::{
+    assignment::{Assignment, Key, State, commit},
+    client_config,
+    partition::{Cutting, Partition},
+    records::record,
+    rules::{Exact, Rules},
+    worker::Target,
+};
+use crate::{
+    client::{cluster_id, partitions, wrong_properties},
+    config::SendConfig,
+    stop,
+};
+use anyhow::{Context, Result, anyhow, bail};
+use approx_windows::Outbox;
+use rdkafka::{
+    Message, TopicPartitionList,
+    consumer::{BaseConsumer, CommitMode, Consumer},
+    error::{KafkaError, RDKafkaErrorCode},
+    message::BorrowedMessage,
+};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// The longest wait for a record: confirmations are looked at in between.
+const POLL: Duration = Duration::from_millis(20);
+/// How long the receiver may take to say that it takes windows.
+const HELLO: Duration = Duration::from_secs(15);
+/// How long windows on their way may take when the program ends.
+const SETTLE: Duration = Duration::from_secs(10);
+/// The records between two looks at the workers.
+const BATCH: usize = 500;
+
+/// How it runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// End once all records are confirmed that the topics have at the start.
+    pub until_end: bool,
+}
+
+/// Runs until it is told to stop.
+///
+/// # Errors
+/// One sentence: the brokers, the topics or the receiver can't be used, or failed for too long.
+pub fn run(config: &SendConfig, options: Options) -> Result<()> {
+    let target =
+        Target { peer: config.peer(), sampling: config.sampling()?, retry: config.atp.retry() };
+    let cutting = Cutting {
+        rule: config.window.rule(),
+        limits: config.window.limits(),
+        idle: config.window.idle(),
+    };
+    let mut client = client_config(config)?;
+    if options.until_end {
+        // librdkafka names the partition of an end, and not its topic.
+        if config.kafka.topics.len() > 1 {
+            bail!(
+                "--until-end reads one topic: start a process for each of {:?}",
+                config.kafka.topics
+            );
+        }
+        client.set("enable.partition.eof", "true");
+    }
+    let brokers = &config.kafka.brokers;
+    let inquirer = crate::client::inquirer(&client)?;
+    let mut ends = BTreeMap::new();
+    for topic in &config.kafka.topics {
+        let reason = || inquirer.context().reason();
+        for partition in partitions(&inquirer, topic, brokers, reason)? {
+            if options.until_end {
+                let (low, high) = inquirer
+                    .fetch_watermarks(topic, partition, crate::client::TIMEOUT)
+                    .with_context(|| format!("can't read the end of {topic} [{partition}]"))?;
+                if low < high {
+                    ends.insert((topic.clone(), partition), high as u64);
+                }
+            }
+        }
+    }
+    let cluster = cluster_id(inquirer.client(), brokers)?;
+    drop(inquirer);
+    Outbox::hello(&target.peer, HELLO)?;
+
+    let assignment = Assignment::new(cluster, config.kafka.group.clone(), cutting, target);
+    let consumer: BaseConsumer<Assignment> =
+        client.create_with_context(assignment).map_err(wrong_properties)?;
+    let topics: Vec<&str> = config.kafka.topics.iter().map(String::as_str).collect();
+    consumer.subscribe(&topics).map_err(|error| anyhow!("can't read {topics:?}: {error}"))?;
+    tracing::info!(?topics, group = config.kafka.group, peer = config.peer, "sending windows");
+
+    let mut sending = Sending {
+        rules: Rules::new(config),
+        memory_bytes_max: config.window.memory_bytes_max(),
+        ends: options.until_end.then_some(ends),
+        consumer,
+    };
+    let ended = sending.run();
+    sending.end(ended.is_ok());
+    ended
+}
+
+struct Sending {
+    rules: Rules,
+    memory_bytes_max: u64,
+    /// The offsets at which partitions end for this run.
+    ends: Option<BTreeMap<Key, u64>>,
+    consumer: BaseConsumer<Assignment>,
+}
+
+impl Sending {
+    fn run(&mut self) -> Result<()> {
+        while !stop::is_asked() {
+            let mut wait = POLL;
+            for _ in 0..BATCH {
+                match self.consumer.poll(wait) {
+                    None => break,
+                    Some(Ok(message)) => self.take(&message)?,
+                    Some(Err(KafkaError::PartitionEOF(number))) => self.note_end(number),
+                    Some(Err(error)) => self.check(error)?,
+                }
+                wait = Duration::ZERO;
+            }
+            self.advance()?;
+            if self.has_ended()? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&self, message: &BorrowedMessage<'_>) -> Result<()> {
+        let mut record = record(message);
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let (group, exact) = self.rules.group(now_ms as i64, &mut record);
+        let mut state = self.consumer.context().state();
+        let key = (message.topic().to_owned(), message.partition());
+        let Some(partition) = state.partitions.get_mut(&key) else { return Ok(()) };
+        if exact == Some(Exact::WrongTime) {
+            tracing::warn!(
+                stream = %partition.stream(),
+                offset = record.offset,
+                "a record without an event time, or with one of the future: it is sent exactly, \
+                 in the window that is open"
+            );
+        }
+        partition.push(&record, group)?;
+        Ok(())
+    }
+
+    /// Notes that a partition was read to its end, of the only topic. Its last offsets may have no
+    /// record: transactions end with one of their own.
+    fn note_end(&self, number: i32) {
+        let (Some(ends), mut state) = (&self.ends, self.consumer.context().state()) else { return };
+        for (key, partition) in &mut state.partitions {
+            if let Some(end) = ends.get(key).filter(|_| key.1 == number) {
+                partition.skip_to(*end);
+            }
+        }
+    }
+
+    /// Fails for errors that don't pass by themselves.
+    fn check(&self, error: KafkaError) -> Result<()> {
+        let reason = self.consumer.context().reason();
+        let code = error.rdkafka_error_code();
+        let is_lasting = matches!(error, KafkaError::MessageConsumptionFatal(_))
+            || matches!(
+                code,
+                Some(
+                    RDKafkaErrorCode::UnknownTopicOrPartition
+                        | RDKafkaErrorCode::UnknownTopic
+                        | RDKafkaErrorCode::TopicAuthorizationFailed
+                        | RDKafkaErrorCode::GroupAuthorizationFailed
+                        | RDKafkaErrorCode::SaslAuthenticationFailed
+                        | RDKafkaErrorCode::Authentication
+                )
+            );
+        if is_lasting {
+            bail!("reading failed: {error}{reason}");
+        }
+        tracing::warn!("reading failed, and is tried again: {error}{reason}");
+        Ok(())
+    }
+
+    /// Commits confirmed windows, closes those of idle partitions, and pauses and resumes.
+    fn advance(&self) -> Result<()> {
+        let mut positions = Vec::new();
+        let mut state = self.consumer.context().state();
+        if let Some(why) = state.failure.take() {
+            bail!(why);
+        }
+        for (key, partition) in &mut state.partitions {
+            partition.close_if_idle();
+            if let Some(position) = partition.advance()? {
+                positions.push((key.clone(), position));
+            }
+        }
+        self.bound_memory(&mut state);
+        drop(state);
+        commit(&self.consumer, positions, CommitMode::Async);
+        Ok(())
+    }
+
+    /// Pauses partitions whose windows wait for the receiver, and resumes the others.
+    fn bound_memory(&self, state: &mut State) {
+        let bytes = |partition: &Partition| partition.bytes() as u64;
+        let is_over = state.partitions.values().map(bytes).sum::<u64>() > self.memory_bytes_max;
+        if is_over && state.partitions.values().all(|partition| partition.unconfirmed() == 0) {
+            // Nothing would become free: the largest window closes early.
+            let largest = state.partitions.values_mut().max_by_key(|p| p.open_bytes());
+            largest.into_iter().for_each(Partition::close);
+        }
+        let (mut to_pause, mut to_resume) = (TopicPartitionList::new(), TopicPartitionList::new());
+        for ((topic, number), partition) in &mut state.partitions {
+            let must_wait = partition.is_full() || is_over && partition.unconfirmed() > 0;
+            if must_wait != partition.is_paused {
+                let list = if must_wait { &mut to_pause } else { &mut to_resume };
+                list.add_partition(topic, *number);
+                partition.is_paused = must_wait;
+            }
+        }
+        if to_pause.count() > 0 {
+            warn_of(self.consumer.pause(&to_pause));
+        }
+        if to_resume.count() > 0 {
+            warn_of(self.consumer.resume(&to_resume));
+        }
+    }
+
+    /// Whether everything is confirmed that the topics had at the start. Then no window is open.
+    fn has_ended(&self) -> Result<bool> {
+        let Some(ends) = &self.ends else { return Ok(false) };
+        let mut state = self.consumer.context().state();
+        for (key, partition) in &mut state.partitions {
+            if ends.get(key).is_some_and(|end| partition.has_read(*end)) {
+                partition.close();
+            }
+        }
+        let is_done = |(key, end): (&Key, &u64)| {
+            state.partitions.get(key).is_some_and(|p| p.has_read(*end) && p.is_done())
+        };
+        Ok(ends.iter().all(is_done))
+    }
+
+    /// Waits for windows on their way, commits them, and leaves the group.
+    fn end(&self, is_good: bool) {
+        let deadline = Instant::now() + if is_good { SETTLE } else { Duration::ZERO };
+        let mut state = self.consumer.context().state();
+        let partitions = std::mem::take(&mut state.partitions);
+        drop(state);
+        let mut positions = Vec::new();
+        for (key, mut partition) in partitions {
+            positions.extend(partition.settle(deadline).map(|position| (key, position)));
+        }
+        commit(&self.consumer, positions, CommitMode::Sync);
+        self.consumer.unsubscribe();
+    }
+}
+
+fn warn_of<T>(result: Result<T, KafkaError>) {
+    if let Err(error) = result {
+        tracing::warn!("can't pause or resume: {error}");
+    }
+}

@@ -1,0 +1,169 @@
+//! Processes of `atp-kafka`, and a receiver of their windows in this process.
+
+use anyhow::{Context, Result, bail, ensure};
+use approx_windows::{Arrival, Count, Counted, Inbox, InboxStats, Record};
+use approxlib::Receiver;
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::SocketAddr,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// The longest time for anything that must happen.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A process of `atp-kafka`. It is killed when this is dropped.
+pub struct Bridge {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Bridge {
+    /// Starts the program.
+    pub fn start(folder: &std::path::Path, name: &str, arguments: &[&str]) -> Result<Self> {
+        let log = folder.join(format!("{name}.log"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_atp-kafka"));
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(std::fs::File::create(&log)?);
+        let child = command.spawn().context("can't start atp-kafka")?;
+        Ok(Self { child, log })
+    }
+
+    /// Waits until it ends by itself.
+    pub fn wait(&mut self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                ensure!(status.success(), "{status}: {}", self.log());
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                bail!("it doesn't end: {}", self.log());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Ends it as an operator does.
+    pub fn terminate(&mut self) -> Result<()> {
+        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM)?;
+        self.wait()
+    }
+
+    /// Ends it as a crash does.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// The lines that it has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
+
+/// The outcome of an offset.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    Received(Record),
+    Lost,
+}
+
+/// What a receiver has counted: the outcome of each offset, by partition.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    pub offsets: BTreeMap<(String, u32), BTreeMap<u64, Outcome>>,
+    /// Records received and N of each group.
+    pub groups: HashMap<String, (u64, u64)>,
+    pub stats: InboxStats,
+    /// Windows that had fewer records of a group than they need.
+    pub short: Vec<String>,
+    pub windows: Vec<approx_windows::WindowHeader>,
+}
+
+/// A thread that receives windows.
+pub struct Receiving {
+    pub address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<(Seen, Counted)>>>,
+}
+
+impl Receiving {
+    /// Receives at a free port, or at that of an earlier receiver, whose results it goes on with.
+    pub fn start(address: Option<SocketAddr>, seen: Seen, counted: Counted) -> Result<Self> {
+        let builder = Receiver::builder().control_socket(None).linger(Duration::from_millis(100));
+        let address = address.unwrap_or(([127, 0, 0, 1], 0).into());
+        let mut inbox = Inbox::bind(builder, address, counted, 64 << 20)?;
+        let address = inbox.local_addr()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let is_asked = stop.clone();
+        let thread = thread::spawn(move || {
+            let mut seen = seen;
+            while !is_asked.load(Relaxed) {
+                if let Some(arrival) = inbox.next(Some(Duration::from_millis(20)))? {
+                    seen.take(&mut inbox, arrival)?;
+                }
+            }
+            seen.stats = inbox.stats();
+            Ok((seen, inbox.counted().clone()))
+        });
+        Ok(Self { address, stop, thread: Some(thread) })
+    }
+
+    /// Ends it, between two windows.
+    pub fn end(mut self) -> Result<(Seen, Counted)> {
+        self.stop.store(true, Relaxed);
+        let thread = self.thread.take().context("it has ended")?;
+        thread.join().map_err(|_| anyhow::anyhow!("the receiver panicked"))?
+    }
+}
+
+impl Seen {
+    fn take(&mut self, inbox: &mut Inbox, arrival: Arrival) -> Result<()> {
+        let window = match arrival {
+            Arrival::Window(window) => window,
+            Arrival::Repeated(_) | Arrival::Unfinished(_) => return Ok(()),
+            other => bail!("{other:?}"),
+        };
+        let header = &window.header;
+        let key = (header.stream.topic.clone(), header.stream.partition);
+        let offsets = self.offsets.entry(key).or_default();
+        for group in &window.groups {
+            let needed = (group.header.msr * group.header.records as f64).ceil() as usize;
+            let is_whole = matches!(window.count, Count::Whole { .. });
+            if is_whole && group.records.len() < needed {
+                self.short.push(format!("{header}: {:?}", group.header));
+            }
+            let sums = self.groups.entry(group.header.name.clone()).or_default();
+            sums.0 += group.records.len() as u64;
+            sums.1 += group.header.records;
+            for record in &group.records {
+                let outcome = Outcome::Received(record.clone());
+                let before = offsets.insert(record.offset, outcome);
+                ensure!(before.is_none(), "{header}: offset {} counts twice", record.offset);
+            }
+        }
+        for offset in window.lost.ranges().flatten() {
+            let before = offsets.insert(offset, Outcome::Lost);
+            ensure!(before.is_none(), "{header}: offset {offset} counts twice");
+        }
+        self.windows.push(header.clone());
+        inbox.confirm(&window);
+        Ok(())
+    }
+}

@@ -1,0 +1,1 @@
+//! Seeded runs with crashes and rebalances.
