@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 use testbed::{Process, Signal};
 
-use crate::builder::Builder;
 use crate::jvm::{Jvm, Program, STARTED};
 use crate::port::ReservedPort;
 
@@ -61,11 +60,6 @@ impl Place {
 }
 
 impl Broker {
-    /// Builds a broker of the jars in a folder.
-    pub fn builder(jars: &Path) -> Builder {
-        Builder::new(jars)
-    }
-
     /// Starts the process.
     pub(crate) fn launch(place: Place) -> Result<Broker> {
         let mut broker = Broker { process: None, place };
@@ -145,7 +139,8 @@ impl Broker {
     }
 
     /// Stops it if it runs, starts it with the same data and address, and waits until it answers.
-    /// It dies with the calling thread.
+    /// It dies with the calling thread. A killed broker waits until the session of its former life
+    /// has ended, after `broker.session.timeout.ms`: 9 s by default.
     ///
     /// # Errors
     /// It doesn't stop, or doesn't start: the error has its log.

@@ -33,8 +33,15 @@ pub struct Builder {
 /// Makes the command that starts a program.
 struct MakeCommand(Box<dyn Fn(&Path) -> Command + Send + Sync>);
 
+impl Broker {
+    /// Builds a broker of the jars in a folder.
+    pub fn builder(jars: &Path) -> Builder {
+        Builder::new(jars)
+    }
+}
+
 impl Builder {
-    pub(crate) fn new(jars: &Path) -> Builder {
+    fn new(jars: &Path) -> Builder {
         Builder {
             jars: jars.to_owned(),
             folder: None,
