@@ -46,8 +46,7 @@ impl Place {
         if self.folder.join("data/meta.properties").exists() {
             return Ok(());
         }
-        let command = self.jvm.command(Program::Format, &self.folder);
-        let finished = Process::captured("java", command)?.end(LIMIT)?;
+        let finished = self.jvm.start(Program::Format, &self.folder)?.end(LIMIT)?;
         ensure!(
             finished.status.success(),
             "Kafka can't use the folder {} ({}): {}",
@@ -68,8 +67,7 @@ impl Broker {
     }
 
     fn launch_again(&mut self) -> Result<()> {
-        let command = self.place.jvm.command(Program::Serve, &self.place.folder);
-        self.process = Some(Process::captured("java", command)?);
+        self.process = Some(self.place.jvm.start(Program::Serve, &self.place.folder)?);
         Ok(())
     }
 

@@ -4,12 +4,13 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::broker::{Broker, Place};
-use crate::jvm::Jvm;
+use crate::jvm::{Jvm, Launcher};
 use crate::port::ReservedPort;
 use crate::properties::{self, Addresses};
 
@@ -27,11 +28,8 @@ pub struct Builder {
     port: Option<u16>,
     partitions_default: u32,
     properties: Vec<(String, String)>,
-    command: Option<MakeCommand>,
+    launcher: Launcher,
 }
-
-/// Makes the command that starts a program.
-struct MakeCommand(Box<dyn Fn(&Path) -> Command + Send + Sync>);
 
 impl Broker {
     /// Builds a broker of the jars in a folder.
@@ -49,7 +47,7 @@ impl Builder {
             port: None,
             partitions_default: 1,
             properties: Vec::new(),
-            command: None,
+            launcher: Launcher::default(),
         }
     }
 
@@ -91,7 +89,7 @@ impl Builder {
         mut self,
         command: impl Fn(&Path) -> Command + Send + Sync + 'static,
     ) -> Builder {
-        self.command = Some(MakeCommand(Box::new(command)));
+        self.launcher = Launcher(Arc::new(command));
         self
     }
 
@@ -122,12 +120,9 @@ impl Builder {
     ///
     /// # Errors
     /// As [`Self::start`].
-    pub fn start_cluster(mut self, count: usize) -> Result<Vec<Broker>> {
+    pub fn start_cluster(self, count: usize) -> Result<Vec<Broker>> {
         ensure!((1..=BROKERS_MAX).contains(&count), "1 to {BROKERS_MAX} brokers, not {count}");
-        let mut jvm = Jvm::new(&self.jars)?;
-        if let Some(MakeCommand(command)) = self.command.take() {
-            jvm.set_command(command);
-        }
+        let jvm = Jvm::new(&self.jars, self.launcher.clone())?;
         let reserved = (0..count).map(|index| self.addresses(index)).collect::<Result<Vec<_>>>()?;
         let all: Vec<Addresses> = reserved.iter().map(|(addresses, _)| *addresses).collect();
         let mut brokers = Vec::new();
@@ -176,12 +171,6 @@ impl Builder {
     }
 }
 
-impl std::fmt::Debug for MakeCommand {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("MakeCommand")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,11 +197,11 @@ mod tests {
     #[test]
     fn command_prefix__comes_before_the_program() {
         let builder = Builder::new(Path::new("jars")).command_prefix(["nice", "-n", "5"]);
-        let command = builder.command.unwrap().0(Path::new("java"));
+        let command = (builder.launcher.0)(Path::new("java"));
         assert_eq!(command.get_program(), "nice");
         assert!(command.get_args().eq(["-n", "5", "java"]));
         let builder = Builder::new(Path::new("jars")).command_prefix([""; 0]);
-        assert_eq!(builder.command.unwrap().0(Path::new("java")).get_program(), "java");
+        assert_eq!((builder.launcher.0)(Path::new("java")).get_program(), "java");
     }
 
     #[test]

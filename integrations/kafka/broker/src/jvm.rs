@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use testbed::Process;
 
 use crate::properties;
 
@@ -48,14 +49,16 @@ const FORMAT: [&str; 6] =
     ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER, "--config", properties::FILE];
 const SERVE: [&str; 2] = ["kafka.Kafka", properties::FILE];
 
-type MakeCommand = dyn Fn(&Path) -> Command + Send + Sync;
-
-/// A JVM and the jars. It may be started inside another network.
+/// Makes the command that starts a program, perhaps inside another network.
 #[derive(Clone)]
+pub struct Launcher(pub Arc<dyn Fn(&Path) -> Command + Send + Sync>);
+
+/// A JVM and the jars.
+#[derive(Clone, Debug)]
 pub struct Jvm {
     class_path: OsString,
     java: PathBuf,
-    command: Arc<MakeCommand>,
+    launcher: Launcher,
 }
 
 impl Jvm {
@@ -63,7 +66,7 @@ impl Jvm {
     ///
     /// # Errors
     /// The folder has no jar of Kafka.
-    pub fn new(jars: &Path) -> Result<Jvm> {
+    pub fn new(jars: &Path, launcher: Launcher) -> Result<Jvm> {
         let what_to_do = "`cargo xtask test --engine kafka` downloads the jars";
         let folder = jars.canonicalize();
         let folder = folder
@@ -81,17 +84,20 @@ impl Jvm {
         );
         let home = std::env::var_os("JAVA_HOME").filter(|home| !home.is_empty());
         let java = home.map_or_else(|| "java".into(), |home| Path::new(&home).join("bin/java"));
-        let command = Arc::new(|program: &Path| Command::new(program));
-        Ok(Jvm { class_path: folder.join("*").into(), java, command })
+        Ok(Jvm { class_path: folder.join("*").into(), java, launcher })
     }
 
-    pub fn set_command(&mut self, command: impl Fn(&Path) -> Command + Send + Sync + 'static) {
-        self.command = Arc::new(command);
+    /// Starts `program` in the folder of a broker.
+    ///
+    /// # Errors
+    /// There is no JVM.
+    pub fn start(&self, program: Program, folder: &Path) -> Result<Process> {
+        Process::captured("java", self.command(program, folder))
+            .context("Kafka needs Java 17 or newer, on the PATH or in JAVA_HOME")
     }
 
-    /// Runs `program` in the folder of a broker.
-    pub fn command(&self, program: Program, folder: &Path) -> Command {
-        let mut command = (self.command)(&self.java);
+    fn command(&self, program: Program, folder: &Path) -> Command {
+        let mut command = (self.launcher.0)(&self.java);
         command.current_dir(folder).arg(MEMORY).args(OPTIONS);
         let (options, words): (&[&str], &[&str]) = match program {
             Program::Format => (&FORMAT_OPTIONS, &FORMAT),
@@ -102,9 +108,15 @@ impl Jvm {
     }
 }
 
-impl fmt::Debug for Jvm {
+impl Default for Launcher {
+    fn default() -> Launcher {
+        Launcher(Arc::new(|program| Command::new(program)))
+    }
+}
+
+impl fmt::Debug for Launcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Jvm").field("class_path", &self.class_path).finish_non_exhaustive()
+        f.write_str("Launcher")
     }
 }
 
@@ -122,24 +134,25 @@ mod tests {
     fn new__a_folder_without_kafka_is_refused() {
         let jars = folder_with("kafka-clients-4.4.0.jar");
         for folder in [jars.path(), &jars.path().join("absent")] {
-            let error = Jvm::new(folder).unwrap_err().to_string();
+            let error = Jvm::new(folder, Launcher::default()).unwrap_err().to_string();
             assert!(error.ends_with("`cargo xtask test --engine kafka` downloads the jars"));
         }
         std::fs::create_dir(jars.path().join("a:b")).unwrap();
         std::fs::write(jars.path().join("a:b/kafka_2.13-4.4.0.jar"), "").unwrap();
-        let error = Jvm::new(&jars.path().join("a:b")).unwrap_err().to_string();
+        let folder = jars.path().join("a:b");
+        let error = Jvm::new(&folder, Launcher::default()).unwrap_err().to_string();
         assert!(error.contains("a colon in its path"), "{error}");
     }
 
     #[test]
     fn command__options_of_the_jvm_come_before_the_program() {
         let jars = folder_with("kafka_2.13-4.4.0.jar");
-        let mut jvm = Jvm::new(jars.path()).unwrap();
-        jvm.set_command(|program| {
+        let launcher = Launcher(Arc::new(|program| {
             let mut command = Command::new("ip");
             command.args(["netns", "exec", "a"]).arg(program);
             command
-        });
+        }));
+        let jvm = Jvm::new(jars.path(), launcher).unwrap();
         let place = Path::new("/broker");
         for (program, main, last) in [
             (Program::Format, "kafka.tools.StorageTool", "--config server.properties"),

@@ -88,7 +88,7 @@ fn an_error_shows_the_broker_s_log(jars: &Path) -> Result<()> {
     ensure!(error.starts_with(&begin) && error.contains("Address already in use"), "{error}");
 
     let error = starts(Broker::builder(jars).command_prefix(["/no/such/program"]))?;
-    ensure!(error.starts_with("can't start java"), "{error}");
+    ensure!(error.contains("Java 17 or newer") && error.contains("can't start java"), "{error}");
     Ok(())
 }
 
