@@ -1,9 +1,12 @@
-//! Reads the output of test binaries, and counts what passed, failed and was skipped.
+//! Watches test binaries, reads their output, and counts what passed, failed and was skipped.
 //!
-//! `cargo xtask test` reads `cargo test`, the kernel tests and a guest's output with it.
+//! `cargo xtask test` runs and reads `cargo test`, the kernel tests and a guest with it.
 
 mod cargo;
+pub mod group;
 mod guest;
+pub mod hung;
+pub mod processes;
 mod reader;
 mod tally;
 

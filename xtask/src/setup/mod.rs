@@ -9,6 +9,7 @@ mod cargo_tool;
 mod dataset;
 pub mod ebpf_rust;
 mod jdk;
+mod kafka;
 mod kernel;
 mod machine;
 mod packages;
@@ -27,6 +28,7 @@ pub use cargo_tool::{CARGO_C, CARGO_DEB, CARGO_DENY, MDBOOK};
 pub use dataset::Dataset;
 use ebpf_rust::EbpfRust;
 pub use jdk::{Jdk, java_home, maven};
+pub use kafka::{KafkaJars, Librdkafka};
 use kernel::VmKernel;
 pub use machine::{Machine, find_command};
 pub use packages::{CLEAN_DEBIAN, ETHTOOL, IPERF3, IPROUTE2, QEMU, TSHARK};
@@ -43,6 +45,9 @@ pub struct Args {
     /// Leave out the eBPF toolchain, which only root needs
     #[arg(long)]
     without_ebpf: bool,
+    /// Only what librdkafka's build needs, which only the Kafka bridge has
+    #[arg(long, conflicts_with_all = ["without_vm", "without_ebpf"])]
+    librdkafka: bool,
 }
 
 /// One thing that a command needs. Its provider's file describes it.
@@ -106,16 +111,23 @@ impl Debug for dyn Provider {
     }
 }
 
+impl Args {
+    fn needs(&self) -> Vec<Need> {
+        let mut needs: Vec<Need> = vec![&IPROUTE2, &Dataset, &Librdkafka];
+        if !self.without_ebpf {
+            needs.extend_from_slice(TEST_KERNEL);
+            needs.push(&IPERF3);
+        }
+        needs.extend_from_slice(TEST_UNIT);
+        if !self.without_vm {
+            needs.extend_from_slice(TEST_VM);
+        }
+        needs
+    }
+}
+
 pub fn main(args: Args) -> Result<()> {
-    let mut needs: Vec<Need> = vec![&IPROUTE2, &Dataset];
-    if !args.without_ebpf {
-        needs.extend_from_slice(TEST_KERNEL);
-        needs.push(&IPERF3);
-    }
-    needs.extend_from_slice(TEST_UNIT);
-    if !args.without_vm {
-        needs.extend_from_slice(TEST_VM);
-    }
+    let needs = if args.librdkafka { vec![&Librdkafka as Need] } else { args.needs() };
     ensure(&needs)?;
     for provider in in_order(&needs) {
         if let Some(found) = provider.probe() {

@@ -17,7 +17,8 @@ pub struct Conclusion {
     pub is_good: bool,
 }
 
-pub fn of(rungs: &[Rung], is_full: bool, logs: &Path) -> Conclusion {
+/// `left`: the tests that the run leaves out.
+pub fn of(rungs: &[Rung], left: &str, logs: &Path) -> Conclusion {
     let (mut lines, mut unstable, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for Rung { place, tally } in rungs {
@@ -45,9 +46,7 @@ pub fn of(rungs: &[Rung], is_full: bool, logs: &Path) -> Conclusion {
     if passed + failed + skipped == 0 {
         wrong.push("no test ran: does a test's name contain the text of --filter?".to_owned());
     }
-    if !is_full {
-        lines.push("left to --full: kernel tests in a guest with fq, the soak test".to_owned());
-    }
+    lines.push(left.to_owned());
     let is_good = wrong.is_empty();
     lines.extend(wrong);
     lines.push(format!("full logs and times in {}", logs.display()));
@@ -68,6 +67,8 @@ mod tests {
     use crate::test::capability::Place;
     use test_report::{Failure, Tally, TestName};
 
+    const LEFT: &str = "left to --full: the soak test";
+
     fn rungs(failures: Vec<Failure>, unstable: &[&str]) -> Vec<Rung> {
         let release = "6.12".to_owned();
         let guest = Place::Guest { release, modules: PathBuf::new(), emulated: true };
@@ -80,13 +81,14 @@ mod tests {
 
     #[test]
     fn of__one_unstable_test_is_listed_and_counts_as_passed() {
-        let said = of(&rungs(Vec::new(), &["a"]), true, Path::new("logs"));
+        let said = of(&rungs(Vec::new(), &["a"]), LEFT, Path::new("logs"));
         assert!(said.is_good);
         assert_eq!(
             said.lines,
             [
                 "skipped: netns::c (guest, Linux 6.12, fq, emulated): needs kernel_6.13",
                 "unstable: netns::a: failed once (guest, Linux 6.12, fq, emulated)",
+                LEFT,
                 "full logs and times in logs",
                 "5 passed, 0 failed, 1 skipped",
             ]
@@ -97,7 +99,7 @@ mod tests {
     fn of__a_second_unstable_test_fails_the_run() {
         let mut rungs = rungs(Vec::new(), &["a"]);
         rungs[0].tally.unstable = vec!["netns::b: failed once".to_owned()];
-        let said = of(&rungs, true, Path::new("logs"));
+        let said = of(&rungs, LEFT, Path::new("logs"));
         assert!(!said.is_good);
         let why = "2 results are unstable, and 1 may be: mend them".to_owned();
         assert!(said.lines.contains(&why), "{:?}", said.lines);
@@ -108,24 +110,22 @@ mod tests {
     fn of__lists_deaths_of_the_emulator() {
         let mut rungs = rungs(Vec::new(), &["a"]);
         rungs[1].tally.deaths = vec!["netns::a".to_owned()];
-        let said = of(&rungs, true, Path::new("logs"));
+        let said = of(&rungs, LEFT, Path::new("logs"));
         let line = "the emulator ended its guest in netns::a (guest, Linux 6.12, fq, emulated)";
         assert!(said.is_good && said.lines.contains(&line.to_owned()), "{:?}", said.lines);
     }
 
     #[test]
-    fn of__says_what_it_leaves_to_full() {
+    fn of__says_what_it_leaves_out() {
         let rungs = [Rung { place: Place::host(), tally: Tally { passed: 3, ..Tally::default() } }];
-        let quick = of(&rungs, false, Path::new("logs"));
-        let first = &quick.lines[0];
-        assert!(quick.is_good && first.starts_with("left to --full: "), "{first}");
-        assert!(!of(&rungs, true, Path::new("logs")).lines[0].starts_with("left"));
+        let said = of(&rungs, LEFT, Path::new("logs"));
+        assert!(said.is_good && said.lines[0] == LEFT, "{:?}", said.lines);
     }
 
     #[test]
     fn of__is_bad_with_one_failure() {
         let failures = vec![Failure::Test(TestName::new("netns", "b"))];
-        let said = of(&rungs(failures, &[]), true, Path::new("logs"));
+        let said = of(&rungs(failures, &[]), LEFT, Path::new("logs"));
         assert!(!said.is_good);
         let failed = "failed: netns::b (guest, Linux 6.12, fq, emulated)".to_owned();
         assert!(said.lines.contains(&failed), "{:?}", said.lines);

@@ -5,11 +5,13 @@
 //! | unit | `cargo test`: unit, property, differential, doc, simulation | yes | yes |
 //! | python | the wheels in new environments: pytest, mypy, samples of the documents | yes | yes |
 //! | java | the jar: JUnit, samples of its guide | yes | yes |
+//! | kafka | the Kafka bridge, with mock brokers | yes | yes |
 //! | host | the kernel tests of `tests/` on this kernel | yes | yes |
 //! | guest | on Debian's 6.12 in a virtual machine, with fq; emulated, those that depend on fq | no | yes |
 //! | soak | two minutes of `cargo xtask soak` | no | yes |
 //!
-//! With `--torch pypi` the rung python has PyPI's PyTorch, and tests FSDP2 as well.
+//! With `--torch pypi` the rung python has PyPI's PyTorch, and tests FSDP2 as well. With `--engine`
+//! only the tests of that engine's bridge run, and also those that need the engine itself.
 //!
 //! A test that can't run names the capability that it needs (`capability`). The run fails if the
 //! machine has that capability.
@@ -17,12 +19,10 @@
 mod capability;
 mod compile;
 mod conclusion;
-mod group;
 mod host;
-mod hung;
 mod java;
+mod kafka;
 mod kernel;
-mod processes;
 mod python;
 mod repeat;
 mod soak;
@@ -43,7 +43,7 @@ use anyhow::{Result, anyhow};
 use crate::setup::{self, Need};
 use capability::Place;
 use kernel::KernelTests;
-use test_report::{Failure, Tally};
+use test_report::{Failure, Tally, group};
 use times::Times;
 
 /// The text that the names of the tests to run contain, for those in other languages.
@@ -60,6 +60,9 @@ pub struct Args {
     /// The PyTorch for the tests of its integration
     #[arg(long, value_enum, default_value_t = Torch::Debian)]
     torch: Torch,
+    /// Run only the tests of the bridge to this engine, and also those that need the engine
+    #[arg(long, value_enum, conflicts_with_all = ["full", "torch"])]
+    engine: Option<Engine>,
     /// Repeat the tests of --filter this many times, beside two busy loops
     #[arg(
         long,
@@ -77,6 +80,8 @@ struct Choice<'a> {
     /// Only those whose names contain this text.
     filter: Option<&'a str>,
     torch: Torch,
+    /// Only the tests of its bridge, those with the engine included.
+    engine: Option<Engine>,
     /// The round of --stress, which repeats no failed test alone.
     round: Option<u32>,
 }
@@ -90,6 +95,13 @@ enum Torch {
     Pypi,
 }
 
+/// An engine whose data ATP carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Engine {
+    /// Kafka, with real brokers: a download, whose size is printed first
+    Kafka,
+}
+
 impl Torch {
     /// PyTorch as a need, and the environment in which the packages are tested.
     fn parts(self) -> (Need, &'static Path) {
@@ -101,6 +113,18 @@ impl Torch {
 }
 
 impl Choice<'_> {
+    /// The tests that this run leaves out, and the options that run them.
+    fn left(&self, is_full: bool) -> &'static str {
+        match (self.engine, is_full) {
+            (Some(_), _) => "left to the other runs: all tests that don't concern the engine",
+            (None, true) => "left to --engine kafka: tests with real brokers",
+            (None, false) => {
+                "left to --full: kernel tests in a guest with fq, the soak test; to --engine \
+                 kafka: tests with real brokers"
+            }
+        }
+    }
+
     /// The path of a log. Each round has its own.
     fn log_path(&self, name: &str) -> Result<PathBuf> {
         let round = self.round.map(|round| format!("-round-{round}"));
@@ -173,17 +197,26 @@ impl Run {
     }
 }
 
-/// The builds and installations that the rungs need; `None` for those that failed.
+/// The builds and installations that the rungs need; `None` for those that failed, and for those
+/// that aren't chosen.
+#[derive(Default)]
 struct Built {
     unit: Option<()>,
     wheels: Option<python::Built>,
     torch: Option<python::Installed>,
     jars: Option<java::Built>,
+    kafka: Option<kafka::Built>,
     kernel: Option<KernelTests>,
 }
 
 impl Built {
     fn new(choice: &Choice, run: &mut Run) -> Result<Built> {
+        let build_kafka = |run: &mut Run| {
+            run.part("build of the Kafka bridge and its tests", || kafka::build(choice))
+        };
+        if choice.engine.is_some() {
+            return Ok(Built { kafka: build_kafka(run)?, ..Built::default() });
+        }
         let unit = run.part("build of the unit tests", unit::build)?;
         let wheels = run.part("build of the wheels", python::build)?;
         let torch = match wheels {
@@ -192,21 +225,24 @@ impl Built {
             _ => None,
         };
         let jars = run.part("build of the jars", java::build)?;
+        let kafka = build_kafka(run)?;
         let kernel = run.part("build of the kernel tests", kernel::build)?;
-        Ok(Built { unit, wheels, torch, jars, kernel })
+        Ok(Built { unit, wheels, torch, jars, kafka, kernel })
     }
 
     fn run_unit(&self, choice: &Choice, run: &mut Run) -> Result<()> {
         self.unit.map_or(Ok(()), |()| run.rung("unit tests", || unit::run(choice)))
     }
 
-    /// The tests of the libraries for other languages.
+    /// The tests of the libraries for other languages, and of the bridge to Kafka.
     fn run_bindings(&self, choice: &Choice, run: &mut Run) -> Result<()> {
         if let Some(wheels) = &self.wheels {
             python::run(wheels, self.torch.as_ref(), choice, run)?;
         }
-        let Some(jars) = &self.jars else { return Ok(()) };
-        run.rung("tests of the Java library", || java::run(jars, choice))
+        if let Some(jars) = &self.jars {
+            run.rung("tests of the Java library", || java::run(jars, choice))?;
+        }
+        self.kafka.as_ref().map_or(Ok(()), |built| kafka::run(built, choice, run))
     }
 
     /// Runs the rungs that need no guest. The tests of the bindings and those of the kernel mostly
@@ -254,8 +290,8 @@ impl Built {
 
 pub fn main(args: Args) -> Result<()> {
     group::catch_interrupts()?;
-    let (filter, torch) = (args.filter.as_deref(), args.torch);
-    let choice = Choice { filter, torch, round: None };
+    let Args { filter, torch, engine, .. } = &args;
+    let choice = Choice { filter: filter.as_deref(), torch: *torch, engine: *engine, round: None };
     let is_good = match args.stress {
         Some(rounds) => stress::run(&choice, rounds)?,
         None => run(&choice, args.full)?,
@@ -269,8 +305,12 @@ pub fn main(args: Args) -> Result<()> {
 
 /// Whether no test failed.
 fn run(choice: &Choice, is_full: bool) -> Result<bool> {
-    let minutes = if is_full { "40" } else { "20" };
-    atp_output::note!("all tests: about {minutes} minutes on two cores, the build included");
+    let (what, minutes) = match (choice.engine, is_full) {
+        (Some(Engine::Kafka), _) => ("the tests of the Kafka bridge", "10"),
+        (None, true) => ("all tests", "40"),
+        (None, false) => ("all tests", "20"),
+    };
+    atp_output::note!("{what}: about {minutes} minutes on two cores, the build included");
     let mut run = Run { times: Times::of_earlier_steps(), ..Run::default() };
     let built = Built::new(choice, &mut run)?;
     match is_full {
@@ -279,7 +319,7 @@ fn run(choice: &Choice, is_full: bool) -> Result<bool> {
     }
     let logs = &setup::paths().test_logs;
     run.times.report(&run.rungs, &logs.join("times.txt"));
-    let conclusion = conclusion::of(&run.rungs, is_full, logs);
+    let conclusion = conclusion::of(&run.rungs, choice.left(is_full), logs);
     atp_output::note!("\n{}", conclusion.lines.join("\n"));
     Ok(conclusion.is_good)
 }
@@ -295,7 +335,7 @@ mod tests {
         assert!(run.part("wheels", failed).unwrap().is_none());
         let tally = Tally { passed: 1, ..Tally::default() };
         run.rung("unit tests", || Ok(Rung { place: Place::host(), tally })).unwrap();
-        let said = conclusion::of(&run.rungs, true, Path::new("logs"));
+        let said = conclusion::of(&run.rungs, "left", Path::new("logs"));
         assert!(!said.is_good);
         let failed = "failed: wheels: `maturin` failed: (this machine)".to_owned();
         assert!(said.lines.contains(&failed), "{:?}", said.lines);

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::group::{Group, POLL};
-use super::hung::{self, Life};
-use super::processes::{processor_pressure, processor_time};
 use super::tail::Tail;
 use crate::setup;
 use test_report::Tally;
+use test_report::group::{Group, POLL};
+use test_report::hung::{self, Life};
+use test_report::processes::{processor_pressure, processor_time};
 
 /// The interval of looks at the processor time: each reads a file per process of the machine.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);

@@ -7,10 +7,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::group::{BUSY_LOOP, Group};
 use super::{Built, Choice, Run, Rung, conclusion};
 use crate::setup;
 use test_report::Skip;
+use test_report::group::{BUSY_LOOP, Group};
 
 /// As many as the processors of CI's machines.
 const BUSY_LOOPS: usize = 2;

@@ -22,7 +22,7 @@ const ALLOWED: [(&str, &[&str]); 30] = [
     ("approx-session", &["approxlib"]),
     ("approx-windows", &["approxlib"]),
     ("atp-kafka", &["approxlib"]),
-    ("kafka-broker", &[]),
+    ("kafka-broker", &["testbed"]),
     ("atp-options", &["atp-common"]),
     ("atp-output", &[]),
     ("atp-datapath", &["atp-common", "atp-proto"]),

@@ -89,7 +89,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::test::group::{BUSY_LOOP, Group, POLL};
+    use crate::group::{BUSY_LOOP, Group, POLL};
 
     fn read(stat: &str) -> Option<Process> {
         parse(PathBuf::new(), 7, stat)

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 
-use super::processes;
+use crate::processes;
 
 /// A program that showed no sign of life for so long hangs. The longest limit on one event in the
 /// tests is 200 s.

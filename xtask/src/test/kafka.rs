@@ -1,0 +1,71 @@
+//! The tests of the Kafka bridge: with the mock brokers of librdkafka, and with `--engine kafka`
+//! also with real ones. They are compiled in release, as the program is: librdkafka takes minutes
+//! to compile, and is compiled once.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::capability::Place;
+use super::{Choice, Run, Rung, compile, unit};
+use crate::build;
+use crate::setup::{self, KafkaJars, Librdkafka};
+use test_report::{Skip, Tally};
+
+const LIMIT: Duration = Duration::from_secs(20 * 60);
+/// The test targets with real brokers, which cargo runs only if they are named.
+const BROKER_TARGETS: &str =
+    "--package atp-kafka --package kafka-broker --test broker --test lifecycle";
+/// Names the folder of the jars for them.
+const JARS_VARIABLE: &str = "ATP_KAFKA_JARS";
+
+/// The tests are compiled, or the reason why they can't be.
+pub type Built = Result<(), String>;
+
+pub fn build(choice: &Choice) -> Result<Built> {
+    if let Err(why) = setup::obtainable(&[&Librdkafka]) {
+        return Ok(Err(why));
+    }
+    atp_output::note!("building the Kafka bridge and its tests");
+    setup::ensure(&[&Librdkafka])?;
+    compile::run("kafka", cargo_test("--no-run --package atp-kafka"), |_| {})?;
+    if choice.engine.is_some() {
+        compile::run("kafka-broker", cargo_test(&format!("--no-run {BROKER_TARGETS}")), |_| {})?;
+        // Where they can't be installed, the tests are skipped.
+        if setup::obtainable(&[&KafkaJars]).is_ok() {
+            setup::ensure(&[&KafkaJars])?;
+        }
+    }
+    Ok(Ok(()))
+}
+
+pub fn run(built: &Built, choice: &Choice, run: &mut Run) -> Result<()> {
+    if let Err(why) = built {
+        let skip = Skip::new("the Kafka bridge", &format!("needs librdkafka: {why}"));
+        let tally = Tally { skips: vec![skip], ..Tally::default() };
+        return run.rung("Kafka", || Ok(Rung { place: Place::host(), tally }));
+    }
+    run.rung("tests of the Kafka bridge", || {
+        atp_output::note!("tests of the Kafka bridge");
+        let test = cargo_test("--no-fail-fast --package atp-kafka");
+        unit::run_cargo("kafka", test, LIMIT, choice)
+    })?;
+    if choice.engine.is_none() {
+        return Ok(());
+    }
+    run.rung("tests with real brokers of Kafka", || {
+        atp_output::note!("tests with real brokers of Kafka");
+        let mut test = cargo_test(&format!("--no-fail-fast {BROKER_TARGETS}"));
+        test.envs(setup::java_home().map(|home| ("JAVA_HOME", home)));
+        match KafkaJars::folder() {
+            jars if jars.is_dir() => test.env(JARS_VARIABLE, jars),
+            _ => test.env_remove(JARS_VARIABLE),
+        };
+        unit::run_cargo("kafka-broker", test, LIMIT, choice)
+    })
+}
+
+fn cargo_test(arguments: &str) -> Command {
+    build::cargo(&format!("test --release --color=never {arguments}"))
+}
