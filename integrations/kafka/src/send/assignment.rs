@@ -14,12 +14,16 @@ use rdkafka::{
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
 /// How long windows that were sent may take to be confirmed before their partition goes to another
 /// process, which would send them again.
 const SETTLE: Duration = Duration::from_secs(3);
+
+/// The wait between two questions for committed offsets.
+const COMMITTED_RETRY: Duration = Duration::from_millis(100);
 
 /// A topic and a partition of it.
 pub type Key = (String, i32);
@@ -71,7 +75,7 @@ impl Assignment {
         for element in list.elements() {
             asked.add_partition(element.topic(), element.partition());
         }
-        let committed = match consumer.committed_offsets(asked, TIMEOUT) {
+        let committed = match committed(consumer, &asked) {
             Ok(committed) => committed,
             Err(error) => {
                 self.fail(format!("can't read the committed offsets: {error}"));
@@ -125,6 +129,21 @@ impl Assignment {
 
     fn fail(&self, why: String) {
         self.state().failure.get_or_insert(why);
+    }
+}
+
+/// The committed offsets. A coordinator that moves or starts refuses for a while.
+fn committed(
+    consumer: &BaseConsumer<Assignment>,
+    asked: &TopicPartitionList,
+) -> KafkaResult<TopicPartitionList> {
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        let answer = consumer.committed_offsets(asked.clone(), TIMEOUT);
+        if answer.is_ok() || Instant::now() >= deadline {
+            return answer;
+        }
+        thread::sleep(COMMITTED_RETRY);
     }
 }
 

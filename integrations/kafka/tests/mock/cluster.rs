@@ -32,7 +32,7 @@ impl Cluster {
     /// A cluster of one broker with a topic.
     pub fn new(topic: &str, partitions: i32) -> Result<Self> {
         let mut config = ClientConfig::new();
-        config.set("test.mock.num.brokers", "1");
+        config.set("test.mock.num.brokers", "1").set("reconnect.backoff.max.ms", "300");
         let producer: ThreadedProducer<_> = config.create()?;
         let cluster = Self { producer };
         cluster.mock()?.create_topic(topic, partitions, 1)?;

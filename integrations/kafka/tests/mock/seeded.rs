@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use approx_windows::Counted;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
@@ -96,7 +97,7 @@ fn run(seed: u64) -> Result<()> {
     let path = path.to_str().context("a path")?;
     let mut bridges = Vec::new();
     for step in 0..rng.random_range(3..9) {
-        match rng.random_range(0..8) {
+        match rng.random_range(0..9) {
             0..=2 => source.produce(rng)?,
             3 if bridges.len() < 3 => {
                 let name = format!("bridge-{step}");
@@ -114,9 +115,28 @@ fn run(seed: u64) -> Result<()> {
                 receiving = Receiving::start(Some(address), seen, counted)?;
             }
             7 => {
-                cluster.mock()?.broker_down(1)?;
+                // Real brokers that end are in the tests of `broker`: the mock cluster's can't
+                // listen again.
+                let mock = cluster.mock()?;
+                mock.broker_round_trip_time(1, Duration::from_millis(rng.random_range(0..700)))?;
                 thread::sleep(Duration::from_millis(rng.random_range(0..500)));
-                cluster.mock()?.broker_up(1)?;
+                mock.broker_round_trip_time(1, Duration::ZERO)?;
+            }
+            8 => {
+                let keys = [
+                    RDKafkaApiKey::OffsetCommit,
+                    RDKafkaApiKey::Fetch,
+                    RDKafkaApiKey::OffsetFetch,
+                    RDKafkaApiKey::Heartbeat,
+                ];
+                let key = keys[rng.random_range(0..keys.len())];
+                let errors = [
+                    RDKafkaRespErr::RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS,
+                    RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+                    RDKafkaRespErr::RD_KAFKA_RESP_ERR__TRANSPORT,
+                ];
+                let error = errors[rng.random_range(0..errors.len())];
+                cluster.mock()?.request_errors(key, &vec![error; rng.random_range(1..4)]);
             }
             _ => {}
         }
