@@ -15,9 +15,9 @@ pub struct Counted {
     streams: HashMap<Stream, CountedOffsets>,
 }
 
-/// The offsets of a stream that were counted.
+/// The offsets of one stream that were counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct CountedOffsets {
+pub struct CountedOffsets {
     /// All below were counted, skipped or don't exist.
     base: u64,
     /// Those from `base` on.
@@ -59,12 +59,25 @@ impl Counted {
 
     /// Counts the records of a window.
     pub fn insert(&mut self, header: &WindowHeader) {
+        let counted = self.with(header);
+        self.streams.insert(header.stream.clone(), counted);
+    }
+
+    /// The offsets of a window's stream, with those of the window: for applications that store them
+    /// together with its result.
+    pub fn with(&self, header: &WindowHeader) -> CountedOffsets {
         let begin = || CountedOffsets { base: header.from, above: Offsets::default() };
-        let counted = self.streams.entry(header.stream.clone()).or_insert_with(begin);
+        let mut counted = self.streams.get(&header.stream).cloned().unwrap_or_else(begin);
         counted.above.extend(&header.offsets);
         // Earlier windows end first, so those below `from` were counted, or are skipped.
         counted.base = counted.base.max(header.resume);
         counted.above.remove_below(counted.base);
+        counted
+    }
+
+    /// Sets the offsets of a stream, as they were stored.
+    pub fn restore(&mut self, stream: Stream, counted: CountedOffsets) {
+        self.streams.insert(stream, counted);
     }
 
     /// The streams, and the offset below which everything was counted.

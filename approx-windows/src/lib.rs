@@ -27,7 +27,7 @@ mod sampling;
 mod stream;
 mod window;
 
-pub use counted::{Count, Counted};
+pub use counted::{Count, Counted, CountedOffsets};
 pub use cutter::{Cut, Cutter, Limits, Rule};
 pub use error::{InboxError, MalformedError, OutboxError};
 pub use header::{GroupHeader, WindowHeader};

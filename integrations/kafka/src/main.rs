@@ -5,6 +5,7 @@
 
 mod client;
 mod config;
+mod receive;
 mod send;
 mod stop;
 
@@ -38,6 +39,14 @@ enum Command {
         #[arg(long, conflicts_with = "dry_run")]
         until_end: bool,
     },
+    /// Receive windows, and write their records into a topic
+    Receive {
+        /// The configuration
+        config: PathBuf,
+        /// Print what would be written, and receive nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 fn main() -> std::process::ExitCode {
@@ -53,6 +62,8 @@ fn run(command: Command) -> Result<()> {
         Command::Send { config, until_end, .. } => {
             send::run(&config::read(&config)?, send::Options { until_end })
         }
+        Command::Receive { config, dry_run: true } => receive::dry_run(&config::read(&config)?),
+        Command::Receive { config, .. } => receive::run(&config::read(&config)?),
     }
 }
 

@@ -1,0 +1,93 @@
+//! The loop of the receiving bridge.
+
+use super::{
+    store::{Store, StoreError},
+    topics::{make_windows_topic, read_counted, target_partitions},
+};
+use crate::{config::ReceiveConfig, stop};
+use anyhow::{Context, Result};
+use approx_windows::{Arrival, Inbox, ReceivedWindow};
+use std::time::Duration;
+
+/// The longest wait for a window: a signal is looked at in between.
+const WAIT: Duration = Duration::from_millis(50);
+
+/// Runs until it is told to stop.
+///
+/// # Errors
+/// One sentence: the brokers, the topics or the port can't be used, or the producer failed for good.
+pub fn run(config: &ReceiveConfig) -> Result<()> {
+    let partitions = target_partitions(config)?;
+    make_windows_topic(config)?;
+    // First: an earlier receiver of this name can commit no window from now on.
+    let store = Store::open(config, partitions)?;
+    let counted = read_counted(config)?;
+    for (stream, offset) in counted.positions() {
+        tracing::info!(%stream, offset, "counted before");
+    }
+    let builder = config.atp.receiver().map_err(anyhow::Error::msg)?;
+    let memory_bytes_max = config.atp.memory_bytes_max();
+    let mut inbox = Inbox::bind(builder, &*config.listen, counted, memory_bytes_max)?;
+    let address = inbox.local_addr()?;
+    tracing::info!(%address, topic = config.kafka.topic, "receiving windows");
+    while !stop::is_asked() {
+        match inbox.next(Some(WAIT))? {
+            Some(Arrival::Window(window)) => take(&mut inbox, &store, &window)?,
+            Some(other) => log(&other),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+fn take(inbox: &mut Inbox, store: &Store, window: &ReceivedWindow) -> Result<()> {
+    let counted = inbox.counted().with(&window.header);
+    match store.store(window, counted) {
+        Ok(()) => {
+            let (received, lost) = (window.received(), window.lost.len());
+            tracing::info!(window = %window.header, received, lost, "written");
+            inbox.confirm(window);
+            Ok(())
+        }
+        Err(error @ StoreError::Aborted { .. }) => {
+            tracing::warn!("{error}");
+            inbox.reject(window);
+            Ok(())
+        }
+        Err(error @ StoreError::Fatal { .. }) => Err(error.into()),
+    }
+}
+
+fn log(arrival: &Arrival) {
+    match arrival {
+        Arrival::Window(_) => {}
+        Arrival::Repeated(header) => tracing::info!(window = %header, "counted before"),
+        Arrival::Unfinished(header) => {
+            tracing::info!(window = %header, "not finished: its sender will repeat it");
+        }
+        Arrival::Malformed { source, error } => tracing::error!(%source, "no window: {error}"),
+        Arrival::NoMemory { source, bytes_max } => tracing::error!(
+            %source,
+            bytes_max,
+            "windows need more than `memory_max`: raise it, or make windows smaller"
+        ),
+    }
+}
+
+/// Prints what would be written, and receives nothing.
+///
+/// # Errors
+/// The brokers or topics can't be used.
+pub fn dry_run(config: &ReceiveConfig) -> Result<()> {
+    let partitions = target_partitions(config)?;
+    let kafka = &config.kafka;
+    atp_output::say!("name      {}", config.name);
+    atp_output::say!("listen    {}", config.listen);
+    atp_output::say!(
+        "records   topic {} of {partitions} partitions at {}",
+        kafka.topic,
+        kafka.brokers
+    );
+    atp_output::say!("windows   topic {}, made if it isn't there", kafka.windows_topic());
+    config.atp.receiver().map_err(anyhow::Error::msg).map(drop).context("[atp]")
+}

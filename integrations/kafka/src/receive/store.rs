@@ -1,0 +1,199 @@
+//! Writes windows into topics, each in a transaction.
+
+use super::window_record::WindowRecord;
+use crate::{
+    client::{Logged, wrong_properties},
+    config::ReceiveConfig,
+};
+use anyhow::{Context, Result, anyhow};
+use approx_windows::{CountedOffsets, ReceivedWindow, Record};
+use rdkafka::{
+    ClientContext, Message,
+    error::{KafkaError, RDKafkaErrorCode},
+    message::{Header, OwnedHeaders},
+    producer::{BaseRecord, Producer, ThreadedProducer},
+    producer::{DeliveryResult, ProducerContext},
+};
+use std::{thread, time::Duration};
+
+/// How long the brokers may take for a step of a transaction before it is tried again.
+const STEP: Duration = Duration::from_secs(30);
+/// The wait while librdkafka's queue is full.
+const QUEUE_FULL: Duration = Duration::from_millis(5);
+
+/// The producer, and the topics that it writes.
+pub struct Store {
+    producer: ThreadedProducer<Delivery>,
+    topic: String,
+    partitions: usize,
+    windows_topic: String,
+}
+
+/// A window that was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// This transaction failed. Another one may succeed.
+    #[error("writing {window} failed, and is tried again: {source}")]
+    Aborted {
+        /// The window.
+        window: String,
+        /// The cause.
+        source: KafkaError,
+    },
+    /// No transaction will succeed.
+    #[error("writing {window} failed: {source}{}", hint(.source))]
+    Fatal {
+        /// The window.
+        window: String,
+        /// The cause.
+        source: KafkaError,
+    },
+}
+
+fn hint(error: &KafkaError) -> &'static str {
+    match error.rdkafka_error_code() {
+        Some(RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced) => {
+            ". Another receiver of the same `name` has been started"
+        }
+        _ => "",
+    }
+}
+
+/// Logs deliveries that fail. The transaction fails with them.
+pub struct Delivery(Logged);
+
+impl ClientContext for Delivery {
+    fn log(&self, level: rdkafka::config::RDKafkaLogLevel, facility: &str, message: &str) {
+        self.0.log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.0.error(error, reason);
+    }
+}
+
+impl ProducerContext for Delivery {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        if let Err((error, message)) = result {
+            tracing::debug!(topic = message.topic(), "a record was not written: {error}");
+        }
+    }
+}
+
+impl Store {
+    /// Opens the producer. An earlier one of the same name can write no more.
+    ///
+    /// # Errors
+    /// A property is wrong, or the brokers have no transactions.
+    pub fn open(config: &ReceiveConfig, partitions: usize) -> Result<Self> {
+        let mut client = config.kafka.client().config()?;
+        client.set("transactional.id", format!("atp-kafka/{}", config.name));
+        if client.get("compression.type").is_none() {
+            client.set("compression.type", "lz4");
+        }
+        let delivery = Delivery(Logged::default());
+        let producer: ThreadedProducer<Delivery> =
+            client.create_with_context(delivery).map_err(wrong_properties)?;
+        let brokers = &config.kafka.brokers;
+        producer
+            .init_transactions(STEP)
+            .map_err(|error| anyhow!("can't begin transactions at {brokers}: {error}"))?;
+        let topic = config.kafka.topic.clone();
+        Ok(Self { producer, topic, partitions, windows_topic: config.kafka.windows_topic() })
+    }
+
+    /// Writes a window. `counted`: the offsets of its stream, with the window's.
+    ///
+    /// # Errors
+    /// [`StoreError`]. Nothing of the window is there then.
+    pub fn store(
+        &self,
+        window: &ReceivedWindow,
+        counted: CountedOffsets,
+    ) -> Result<(), StoreError> {
+        self.write(window, counted).map_err(|source| {
+            let is_fatal = self.producer.client().fatal_error().is_some();
+            let window = window.header.to_string();
+            match is_fatal || self.abort().is_err() {
+                true => StoreError::Fatal { window, source },
+                false => StoreError::Aborted { window, source },
+            }
+        })
+    }
+
+    fn write(&self, window: &ReceivedWindow, counted: CountedOffsets) -> Result<(), KafkaError> {
+        self.producer.begin_transaction()?;
+        let number = window.header.number.to_string();
+        let partition = window.header.stream.partition as usize % self.partitions;
+        let mut records: Vec<(&str, &Record)> = window
+            .groups
+            .iter()
+            .flat_map(|group| group.records.iter().map(|record| (&*group.header.name, record)))
+            .collect();
+        records.sort_unstable_by_key(|(_, record)| record.offset);
+        for (group, record) in records {
+            let offset = record.offset.to_string();
+            let own = [("atp-window", &number), ("atp-offset", &offset)];
+            let mut headers = OwnedHeaders::new();
+            for (key, value) in &record.headers {
+                headers = headers.insert(Header { key, value: value.as_ref() });
+            }
+            for (key, value) in own {
+                headers = headers.insert(Header { key, value: Some(value) });
+            }
+            headers = headers.insert(Header { key: "atp-group", value: Some(group) });
+            let mut sent: BaseRecord<'_, [u8], [u8]> =
+                BaseRecord::to(&self.topic).partition(partition as i32).headers(headers);
+            sent.key = record.key.as_deref();
+            sent.payload = record.value.as_deref();
+            sent.timestamp = record.timestamp_ms;
+            self.send(sent)?;
+        }
+        let description = WindowRecord::new(window, counted);
+        let key = description.key();
+        // Numbers and texts are always JSON.
+        let value = serde_json::to_vec(&description).unwrap_or_default();
+        let sent: BaseRecord<'_, [u8], [u8]> =
+            BaseRecord::to(&self.windows_topic).key(key.as_bytes()).payload(&value);
+        self.send(sent)?;
+        self.commit()
+    }
+
+    fn send(&self, mut record: BaseRecord<'_, [u8], [u8]>) -> Result<(), KafkaError> {
+        loop {
+            match self.producer.send(record) {
+                Ok(()) => return Ok(()),
+                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
+                    record = again;
+                    thread::sleep(QUEUE_FULL);
+                }
+                Err((error, _)) => return Err(error),
+            }
+        }
+    }
+
+    /// Commits. While the answer is unknown, it asks again: only that tells what has happened.
+    fn commit(&self) -> Result<(), KafkaError> {
+        loop {
+            match self.producer.commit_transaction(STEP) {
+                Err(KafkaError::Transaction(error)) if error.is_retriable() => {
+                    tracing::warn!("committing a transaction is tried again: {error}");
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn abort(&self) -> Result<(), KafkaError> {
+        loop {
+            match self.producer.abort_transaction(STEP) {
+                Err(KafkaError::Transaction(error)) if error.is_retriable() => {
+                    tracing::warn!("aborting a transaction is tried again: {error}");
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+}

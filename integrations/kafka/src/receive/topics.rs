@@ -1,0 +1,116 @@
+//! The topics of a receiver: that of the records must be there, that of windows is made.
+
+use super::window_record::Stored;
+use crate::{
+    client::{Logged, TIMEOUT, inquirer, partitions, wrong_properties},
+    config::ReceiveConfig,
+};
+use anyhow::{Context, Result, anyhow, bail};
+use approx_windows::Counted;
+use rdkafka::{
+    ClientConfig, Message, Offset, TopicPartitionList,
+    admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
+    consumer::{BaseConsumer, Consumer},
+    error::{KafkaError, RDKafkaErrorCode},
+};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+/// The longest silence of the brokers while the topic of windows is read.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// The number of partitions of the topic for records.
+///
+/// # Errors
+/// The topic isn't there, or no broker answers.
+pub fn target_partitions(config: &ReceiveConfig) -> Result<usize> {
+    let kafka = &config.kafka;
+    let consumer = inquirer(&kafka.client().config()?)?;
+    let reason = || consumer.context().reason();
+    Ok(partitions(&consumer, &kafka.topic, &kafka.brokers, reason)?.len())
+}
+
+/// Makes the topic of windows, if it isn't there. Of each stream it keeps the last window at least.
+///
+/// # Errors
+/// The brokers refuse it.
+pub fn make_windows_topic(config: &ReceiveConfig) -> Result<()> {
+    let (kafka, name) = (&config.kafka, config.kafka.windows_topic());
+    let consumer = inquirer(&kafka.client().config()?)?;
+    if partitions(&consumer, &name, &kafka.brokers, String::new).is_ok() {
+        return Ok(());
+    }
+    let admin: AdminClient<Logged> = kafka
+        .client()
+        .config()?
+        .create_with_context(Logged::default())
+        .map_err(wrong_properties)?;
+    let topic =
+        NewTopic::new(&name, 1, TopicReplication::Fixed(-1)).set("cleanup.policy", "compact");
+    let options = AdminOptions::new().operation_timeout(Some(TIMEOUT));
+    let made = futures_executor::block_on(admin.create_topics([&topic], &options));
+    match made.with_context(|| format!("can't make topic {name:?}"))?.pop() {
+        None | Some(Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => {
+            tracing::info!("made topic {name:?} for a record of each window");
+            Ok(())
+        }
+        Some(Err((_, code))) => bail!("can't make topic {name:?} for windows: {code}"),
+    }
+}
+
+/// Reads the offsets that earlier receivers have counted, to the end of the topic of windows.
+///
+/// # Errors
+/// The topic can't be read, or has a record that isn't a window's.
+pub fn read_counted(config: &ReceiveConfig) -> Result<Counted> {
+    let (kafka, name) = (&config.kafka, config.kafka.windows_topic());
+    let mut client = kafka.client().config()?;
+    // A group is needed for the client's queue. It commits nothing.
+    let own = [
+        ("group.id", config.name.as_str()),
+        ("enable.auto.commit", "false"),
+        ("isolation.level", "read_committed"),
+        ("enable.partition.eof", "true"),
+    ];
+    own.into_iter().for_each(|(key, value)| _ = client.set(key, value));
+    let consumer: BaseConsumer<Logged> = create(&client)?;
+    let reason = || consumer.context().reason();
+    let mut open: BTreeSet<i32> =
+        partitions(&consumer, &name, &kafka.brokers, reason)?.into_iter().collect();
+    let mut list = TopicPartitionList::new();
+    for partition in &open {
+        list.add_partition_offset(&name, *partition, Offset::Beginning)?;
+    }
+    consumer.assign(&list)?;
+    let mut counted = Counted::default();
+    let mut deadline = Instant::now() + SILENCE;
+    while !open.is_empty() {
+        match consumer.poll(Duration::from_millis(100)) {
+            None if Instant::now() >= deadline => {
+                bail!("reading topic {name:?} failed: no answer for {SILENCE:?}{}", reason());
+            }
+            None => {}
+            Some(Err(KafkaError::PartitionEOF(partition))) => _ = open.remove(&partition),
+            Some(Err(error)) => tracing::warn!("reading topic {name:?}: {error}"),
+            Some(Ok(message)) => {
+                deadline = Instant::now() + SILENCE;
+                let Some(value) = message.payload() else { continue };
+                let stored: Stored = serde_json::from_slice(value).map_err(|error| {
+                    anyhow!(
+                        "topic {name:?} has a record at offset {} that isn't a window's: {error}. \
+                         Name another `windows_topic`",
+                        message.offset()
+                    )
+                })?;
+                counted.restore(stored.stream, stored.counted);
+            }
+        }
+    }
+    Ok(counted)
+}
+
+fn create(client: &ClientConfig) -> Result<BaseConsumer<Logged>> {
+    client.create_with_context(Logged::default()).map_err(wrong_properties)
+}
