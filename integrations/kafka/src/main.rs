@@ -11,9 +11,9 @@ mod stop;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use std::path::PathBuf;
+use std::{io::IsTerminal, path::PathBuf};
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
 
 #[derive(Parser)]
 #[command(
@@ -74,5 +74,7 @@ fn log() {
         Targets::new().with_default(LevelFilter::WARN).with_target("atp_kafka", LevelFilter::INFO)
     });
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
-    tracing_subscriber::registry().with(lines.with_filter(levels)).init();
+    let lines = lines.with_ansi(std::io::stderr().is_terminal());
+    // For all layers: a filter of one layer loses events behind a filtered one.
+    tracing_subscriber::registry().with(levels).with(lines).init();
 }

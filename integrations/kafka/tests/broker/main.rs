@@ -3,6 +3,9 @@
 //! They need `ATP_KAFKA_JARS`, the folder of Kafka's jars. `cargo xtask test --engine kafka` sets
 //! it.
 
+mod both_ways;
+#[path = "../process.rs"]
+mod process;
 mod records;
 #[path = "../../broker/tests/trial.rs"]
 mod trial;
@@ -13,9 +16,15 @@ use libtest_mimic::Arguments;
 use trial::trial;
 
 fn main() -> ExitCode {
-    let trials = vec![trial(
-        "records__come_back_also_after_a_crash_of_the_broker",
-        records::come_back_also_after_a_crash_of_the_broker,
-    )];
+    let trials = vec![
+        trial(
+            "records__come_back_also_after_a_crash_of_the_broker",
+            records::come_back_also_after_a_crash_of_the_broker,
+        ),
+        trial(
+            "both_ways__each_record_is_written_once_or_known_to_be_lost",
+            both_ways::each_record_is_written_once_or_known_to_be_lost,
+        ),
+    ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -1,6 +1,8 @@
 //! The program `atp-kafka`, with librdkafka's mock cluster.
 
-mod bridge;
 mod cluster;
+#[path = "../process.rs"]
+mod process;
+mod receiving;
 mod seeded;
 mod send;

@@ -3,8 +3,9 @@
 //!
 //! `ATP_SEED=n` replays one. `ATP_KAFKA_RUNS=n` makes that many, 24 without it.
 
-use crate::bridge::{Bridge, Receiving, Seen};
 use crate::cluster::{Cluster, Sent};
+use crate::process::Bridge;
+use crate::receiving::{Receiving, Seen};
 use crate::send::config;
 use anyhow::{Context, Result, ensure};
 use approx_windows::Counted;

@@ -1,7 +1,8 @@
 //! `atp-kafka send`.
 
-use crate::bridge::{Bridge, Outcome, Receiving, Seen};
 use crate::cluster::{Cluster, Sent};
+use crate::process::Bridge;
+use crate::receiving::{Outcome, Receiving, Seen};
 use anyhow::Result;
 use approx_windows::Counted;
 use std::{fmt::Write as _, path::PathBuf};

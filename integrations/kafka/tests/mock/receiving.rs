@@ -1,4 +1,4 @@
-//! Processes of `atp-kafka`, and a receiver of their windows in this process.
+//! A receiver of windows in this process.
 
 use anyhow::{Context, Result, bail, ensure};
 use approx_windows::{Arrival, Count, Counted, Inbox, InboxStats, Record};
@@ -6,76 +6,13 @@ use approxlib::Receiver;
 use std::{
     collections::{BTreeMap, HashMap},
     net::SocketAddr,
-    path::PathBuf,
-    process::{Child, Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
-
-/// The longest time for anything that must happen.
-pub const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A process of `atp-kafka`. It is killed when this is dropped.
-pub struct Bridge {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Bridge {
-    /// Starts the program.
-    pub fn start(folder: &std::path::Path, name: &str, arguments: &[&str]) -> Result<Self> {
-        let log = folder.join(format!("{name}.log"));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_atp-kafka"));
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(std::fs::File::create(&log)?);
-        let child = command.spawn().context("can't start atp-kafka")?;
-        Ok(Self { child, log })
-    }
-
-    /// Waits until it ends by itself.
-    pub fn wait(&mut self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait()? {
-                ensure!(status.success(), "{status}: {}", self.log());
-                return Ok(());
-            }
-            if Instant::now() >= deadline {
-                bail!("it doesn't end: {}", self.log());
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// Ends it as an operator does.
-    pub fn terminate(&mut self) -> Result<()> {
-        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM)?;
-        self.wait()
-    }
-
-    /// Ends it as a crash does.
-    pub fn kill(&mut self) -> Result<()> {
-        self.child.kill()?;
-        self.child.wait()?;
-        Ok(())
-    }
-
-    /// The lines that it has logged.
-    pub fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
-    }
-}
-
-impl Drop for Bridge {
-    fn drop(&mut self) {
-        let _ = self.kill();
-    }
-}
 
 /// The outcome of an offset.
 #[derive(Clone, Debug, PartialEq)]

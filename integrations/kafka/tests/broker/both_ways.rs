@@ -1,0 +1,276 @@
+//! A topic over ATP into another topic, while programs and the broker are killed.
+//!
+//! `ATP_SEED=n` replays one run. `ATP_KAFKA_RUNS=n` makes that many, 6 without it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use kafka_broker::Broker;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Headers, Message};
+use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+
+use crate::process::Bridge;
+
+const LIMIT: Duration = Duration::from_secs(120);
+const PARTITIONS: usize = 2;
+
+pub fn each_record_is_written_once_or_known_to_be_lost(jars: &Path) -> Result<()> {
+    let builder = Broker::builder(jars).partitions_default(PARTITIONS as u32);
+    let mut broker = builder.property("broker.session.timeout.ms", "3000").start()?;
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
+    let seeds = match number("ATP_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("ATP_KAFKA_RUNS").unwrap_or(6),
+    };
+    for seed in seeds {
+        run(&mut broker, seed).with_context(|| format!("replay with ATP_SEED={seed}"))?;
+    }
+    broker.stop()
+}
+
+/// The programs of a run, and their topics.
+struct Run<'a> {
+    broker: &'a mut Broker,
+    rng: ChaCha8Rng,
+    folder: tempfile::TempDir,
+    source: String,
+    target: String,
+    port: u16,
+    started: u32,
+    senders: Vec<Bridge>,
+    receiver: Option<Bridge>,
+    /// The committed records of each partition.
+    written: [u64; PARTITIONS],
+    batches: u32,
+}
+
+fn run(broker: &mut Broker, seed: u64) -> Result<()> {
+    // Another process can take the port meanwhile: the receiver says so then.
+    let free = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    let port = free.local_addr()?.port();
+    drop(free);
+    let mut run = Run {
+        broker,
+        rng: ChaCha8Rng::seed_from_u64(seed),
+        folder: tempfile::tempdir()?,
+        source: format!("source-{seed}"),
+        target: format!("target-{seed}"),
+        port,
+        started: 0,
+        senders: Vec::new(),
+        receiver: None,
+        written: [0; PARTITIONS],
+        batches: 0,
+    };
+    // Both topics are there before the programs look for them.
+    run.produce()?;
+    produce_one(run.broker, &run.target)?;
+    let configs = run.configs()?;
+    run.start_receiver(&configs)?;
+    for _ in 0..run.rng.random_range(4..9) {
+        run.step(&configs)?;
+        thread::sleep(Duration::from_millis(run.rng.random_range(0..1_500)));
+    }
+    run.finish(&configs)?;
+    run.check()
+}
+
+impl Run<'_> {
+    fn configs(&mut self) -> Result<[PathBuf; 2]> {
+        let bootstrap = self.broker.bootstrap();
+        let (source, target, port) = (&self.source, &self.target, self.port);
+        let window = match self.rng.random_bool(0.5) {
+            true => "records = 150",
+            false => "length = \"200ms\"\nlateness = \"20ms\"",
+        };
+        let send = format!(
+            "peer = \"127.0.0.1:{port}\"\n[window]\n{window}\nidle = \"1s\"\n[sampling]\nmsr = 0.8\n\
+             [atp]\ndaemon = false\npeer_timeout = \"2s\"\n\
+             [kafka]\nbrokers = \"{bootstrap}\"\ngroup = \"{source}\"\ntopics = [\"{source}\"]\n\
+             [kafka.properties]\n\"session.timeout.ms\" = 6000\n\"heartbeat.interval.ms\" = 500\n"
+        );
+        let receive = format!(
+            "listen = \"127.0.0.1:{port}\"\nname = \"{target}\"\n[atp]\ndaemon = false\n\
+             [kafka]\nbrokers = \"{bootstrap}\"\ntopic = \"{target}\"\n"
+        );
+        let paths = ["send.toml", "receive.toml"].map(|name| self.folder.path().join(name));
+        std::fs::write(&paths[0], send)?;
+        std::fs::write(&paths[1], receive)?;
+        Ok(paths)
+    }
+
+    fn start(&mut self, name: &str, arguments: &[&str]) -> Result<Bridge> {
+        self.started += 1;
+        let name = format!("{name}-{}", self.started);
+        Bridge::start(self.folder.path(), &name, arguments)
+    }
+
+    fn start_receiver(&mut self, configs: &[PathBuf; 2]) -> Result<()> {
+        let path = configs[1].to_string_lossy().into_owned();
+        self.receiver = None;
+        let receiver = self.start("receive", &["receive", &path])?;
+        // Only then can a sender find it.
+        receiver.wait_for_log("receiving windows", LIMIT)?;
+        self.receiver = Some(receiver);
+        Ok(())
+    }
+
+    fn step(&mut self, configs: &[PathBuf; 2]) -> Result<()> {
+        match self.rng.random_range(0..9) {
+            0..=2 => self.produce()?,
+            3 | 4 if self.senders.len() < 2 => {
+                let path = configs[0].to_string_lossy().into_owned();
+                let sender = self.start("send", &["send", &path])?;
+                self.senders.push(sender);
+            }
+            5 => drop(self.senders.pop()),
+            6 | 7 => {
+                // Killed, perhaps in the middle of a transaction.
+                self.receiver = None;
+                self.start_receiver(configs)?;
+            }
+            8 if self.rng.random_bool(0.4) => {
+                self.broker.kill();
+                self.broker.restart()?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Writes records in a transaction, which is aborted at times.
+    fn produce(&mut self) -> Result<()> {
+        self.batches += 1;
+        let id = format!("{}-{}", self.source, self.batches);
+        let mut config = client(self.broker);
+        let producer: ThreadedProducer<_> = config.set("transactional.id", &id).create()?;
+        producer.init_transactions(LIMIT)?;
+        producer.begin_transaction()?;
+        let is_aborted = self.batches > 1 && self.rng.random_bool(0.2);
+        let now_ms =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_millis();
+        for number in 0..self.rng.random_range(1..500) {
+            let partition = self.rng.random_range(0..PARTITIONS);
+            let payload = vec![b'x'; [10, 100, 3_000][self.rng.random_range(0..3)]];
+            let (source, key) = (&self.source, number.to_string());
+            let record = BaseRecord::to(source).partition(partition as i32);
+            let record = record.key(&key).payload(&payload).timestamp(now_ms as i64 + number);
+            producer.send(record).map_err(|(error, _)| error)?;
+            self.written[partition] += u64::from(!is_aborted);
+        }
+        match is_aborted {
+            true => {
+                producer.flush(LIMIT)?;
+                producer.abort_transaction(LIMIT)?;
+            }
+            false => producer.commit_transaction(LIMIT)?,
+        }
+        Ok(())
+    }
+
+    /// Sends all that is left.
+    fn finish(&mut self, configs: &[PathBuf; 2]) -> Result<()> {
+        self.senders.clear();
+        let path = configs[0].to_string_lossy().into_owned();
+        let mut last = self.start("last", &["send", &path, "--until-end"])?;
+        last.wait().context("the last sender")?;
+        let receiver = self.receiver.as_mut().context("no receiver")?;
+        receiver.terminate().context("the receiver")
+    }
+
+    /// Every committed record is in the target once, or lost.
+    fn check(&self) -> Result<()> {
+        let mut known: Vec<BTreeMap<u64, &str>> = vec![BTreeMap::new(); PARTITIONS];
+        let mut note = |partition: usize, offset: u64, what: &'static str| {
+            let before = known[partition].insert(offset, what);
+            ensure!(before.is_none(), "[{partition}] {offset} is {what} and {before:?}");
+            Ok(())
+        };
+        for message in read(self.broker, &self.target)? {
+            let Some(offset) = message.offset else { continue };
+            note(message.partition, offset, "written")?;
+        }
+        let windows = read(self.broker, &format!("{}.windows", self.target))?;
+        for window in windows {
+            let window: serde_json::Value = serde_json::from_slice(&window.payload)?;
+            let partition = window["stream"]["partition"].as_u64().context("a partition")?;
+            for range in window["lost"].as_array().context("lost")? {
+                let ends = [0, 1].map(|at| range[at].as_u64().expect("an offset"));
+                for offset in ends[0]..=ends[1] {
+                    note(partition as usize, offset, "lost")?;
+                }
+            }
+        }
+        let found: Vec<u64> = known.iter().map(|offsets| offsets.len() as u64).collect();
+        ensure!(found == self.written, "{found:?} of {:?} records are known", self.written);
+        Ok(())
+    }
+}
+
+fn client(broker: &Broker) -> ClientConfig {
+    let mut client = ClientConfig::new();
+    client.set("bootstrap.servers", broker.bootstrap());
+    client
+}
+
+/// Makes a topic.
+fn produce_one(broker: &Broker, topic: &str) -> Result<()> {
+    let producer: ThreadedProducer<_> = client(broker).create()?;
+    let record: BaseRecord<'_, str, str> = BaseRecord::to(topic).payload("made");
+    producer.send(record).map_err(|(error, _)| error)?;
+    producer.flush(LIMIT)?;
+    Ok(())
+}
+
+struct Read {
+    partition: usize,
+    /// The offset in the source, if it has one.
+    offset: Option<u64>,
+    payload: Vec<u8>,
+}
+
+/// All committed records of a topic.
+fn read(broker: &Broker, topic: &str) -> Result<Vec<Read>> {
+    let mut config = client(broker);
+    config.set("group.id", "check").set("enable.auto.commit", "false");
+    config.set("enable.partition.eof", "true");
+    let consumer: BaseConsumer = config.create()?;
+    let metadata = consumer.fetch_metadata(Some(topic), LIMIT)?;
+    let mut open: Vec<i32> = metadata.topics()[0].partitions().iter().map(|p| p.id()).collect();
+    let mut list = TopicPartitionList::new();
+    for partition in &open {
+        list.add_partition_offset(topic, *partition, Offset::Beginning)?;
+    }
+    consumer.assign(&list)?;
+    let deadline = Instant::now() + LIMIT;
+    let mut records = Vec::new();
+    while !open.is_empty() {
+        ensure!(Instant::now() < deadline, "reading {topic} doesn't end");
+        match consumer.poll(Duration::from_millis(100)) {
+            None => {}
+            Some(Err(KafkaError::PartitionEOF(ended))) => open.retain(|open| *open != ended),
+            Some(Err(error)) => bail!("reading {topic}: {error}"),
+            Some(Ok(message)) => {
+                let headers = message.headers();
+                let mut headers = headers.into_iter().flat_map(Headers::iter);
+                let offset = headers.find(|header| header.key == "atp-offset");
+                let offset = offset.and_then(|header| header.value);
+                let offset = offset.map(std::str::from_utf8).transpose()?;
+                records.push(Read {
+                    partition: usize::try_from(message.partition())?,
+                    offset: offset.map(str::parse).transpose()?,
+                    payload: message.payload().unwrap_or_default().to_vec(),
+                });
+            }
+        }
+    }
+    Ok(records)
+}
