@@ -33,20 +33,23 @@ pub struct Seen {
     pub windows: Vec<approx_windows::WindowHeader>,
 }
 
+/// An address of the loopback that no other run uses, with a port that the kernel gives to nobody.
+pub fn address(run: u64) -> SocketAddr {
+    let [.., high, low] = run.to_be_bytes();
+    ([127, 2, high, low], 4_747).into()
+}
+
 /// A thread that receives windows.
 pub struct Receiving {
-    pub address: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(Seen, Counted)>>>,
 }
 
 impl Receiving {
-    /// Receives at a free port, or at that of an earlier receiver, whose results it goes on with.
-    pub fn start(address: Option<SocketAddr>, seen: Seen, counted: Counted) -> Result<Self> {
+    /// Receives at an address, and goes on with the results of an earlier receiver.
+    pub fn start(address: SocketAddr, (seen, counted): (Seen, Counted)) -> Result<Self> {
         let builder = Receiver::builder().control_socket(None).linger(Duration::from_millis(100));
-        let address = address.unwrap_or(([127, 0, 0, 1], 0).into());
         let mut inbox = Inbox::bind(builder, address, counted, 64 << 20)?;
-        let address = inbox.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
         let is_asked = stop.clone();
         let thread = thread::spawn(move || {
@@ -59,7 +62,7 @@ impl Receiving {
             seen.stats = inbox.stats();
             Ok((seen, inbox.counted().clone()))
         });
-        Ok(Self { address, stop, thread: Some(thread) })
+        Ok(Self { stop, thread: Some(thread) })
     }
 
     /// Ends it, between two windows.

@@ -5,14 +5,15 @@
 
 use crate::cluster::{Cluster, Sent};
 use crate::process::Bridge;
-use crate::receiving::{Receiving, Seen};
+use crate::receiving::{Receiving, Seen, address};
 use crate::send::config;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use approx_windows::Counted;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use std::{
+    net::SocketAddr,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
     time::Duration,
@@ -85,6 +86,21 @@ impl Source<'_> {
     }
 }
 
+/// The receiver, or what it had counted when it ended. Meanwhile windows wait.
+enum Toggled {
+    Running(Receiving),
+    Ended((Seen, Counted)),
+}
+
+impl Toggled {
+    fn toggle(self, address: SocketAddr) -> Result<Self> {
+        Ok(match self {
+            Self::Running(receiving) => Self::Ended(receiving.end()?),
+            Self::Ended(results) => Self::Running(Receiving::start(address, results)?),
+        })
+    }
+}
+
 fn run(seed: u64) -> Result<()> {
     let rng = &mut ChaCha8Rng::seed_from_u64(seed);
     let folder = tempfile::tempdir()?;
@@ -93,12 +109,13 @@ fn run(seed: u64) -> Result<()> {
     let mut source =
         Source { cluster: &cluster, produced: vec![0; partitions as usize], time_ms: 1 << 40 };
     let sections = sections(rng);
-    let mut receiving = Receiving::start(None, Seen::default(), Counted::default())?;
-    let path = config(folder.path(), &cluster, &receiving.address.to_string(), &sections)?;
+    let address = address(seed);
+    let mut receiver = Toggled::Running(Receiving::start(address, Default::default())?);
+    let path = config(folder.path(), &cluster, &address.to_string(), &sections)?;
     let path = path.to_str().context("a path")?;
     let mut bridges = Vec::new();
     for step in 0..rng.random_range(3..9) {
-        match rng.random_range(0..9) {
+        match rng.random_range(0..10) {
             0..=2 => source.produce(rng)?,
             3 if bridges.len() < 3 => {
                 let name = format!("bridge-{step}");
@@ -110,11 +127,7 @@ fn run(seed: u64) -> Result<()> {
             5 if !bridges.is_empty() => {
                 bridges.swap_remove(rng.random_range(0..bridges.len())).terminate()?;
             }
-            6 => {
-                let address = receiving.address;
-                let (seen, counted) = receiving.end()?;
-                receiving = Receiving::start(Some(address), seen, counted)?;
-            }
+            6 => receiver = receiver.toggle(address)?,
             7 => {
                 // Real brokers that end are in the tests of `broker`: the mock cluster's can't
                 // listen again.
@@ -139,6 +152,11 @@ fn run(seed: u64) -> Result<()> {
                 let error = errors[rng.random_range(0..errors.len())];
                 cluster.mock()?.request_errors(key, &vec![error; rng.random_range(1..4)]);
             }
+            9 => {
+                // Windows that are confirmed, and whose commits fail, come again.
+                let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+                cluster.mock()?.request_errors(RDKafkaApiKey::OffsetCommit, &[refused; 20]);
+            }
             _ => {}
         }
         thread::sleep(Duration::from_millis(rng.random_range(0..800)));
@@ -149,8 +167,11 @@ fn run(seed: u64) -> Result<()> {
             false => bridge.terminate()?,
         }
     }
+    if let Toggled::Ended(_) = receiver {
+        receiver = receiver.toggle(address)?;
+    }
     Bridge::start(folder.path(), "last", &["send", path, "--until-end"])?.wait()?;
-    let (seen, _) = receiving.end()?;
+    let Toggled::Ended((seen, _)) = receiver.toggle(address)? else { bail!("it runs") };
     ensure!(seen.short.is_empty(), "{:?}", seen.short);
     for (partition, produced) in source.produced.iter().enumerate() {
         let key = ("readings".to_owned(), partition as u32);

@@ -2,9 +2,8 @@
 
 use crate::cluster::{Cluster, Sent};
 use crate::process::Bridge;
-use crate::receiving::{Outcome, Receiving, Seen};
+use crate::receiving::{Outcome, Receiving, address};
 use anyhow::Result;
-use approx_windows::Counted;
 use std::{fmt::Write as _, path::PathBuf};
 
 /// Writes a configuration. `sections` follow `peer`.
@@ -54,11 +53,12 @@ fn send__each_record_is_received_or_known_to_be_lost() -> Result<()> {
         })
         .collect();
     cluster.produce("readings", &records)?;
-    let receiving = Receiving::start(None, Seen::default(), Counted::default())?;
+    let address = address(1 << 15);
+    let receiving = Receiving::start(address, Default::default())?;
     let sections = "[window]\nrecords = 400\n[sampling]\nmsr = 0.5\n\
                     [[sampling.groups]]\nname = \"alarms\"\nmsr = 1.0\n\
                     header = \"severity\"\nvalues = [\"error\"]\n";
-    let path = config(folder.path(), &cluster, &receiving.address.to_string(), sections)?;
+    let path = config(folder.path(), &cluster, &address.to_string(), sections)?;
     let path = path.to_str().unwrap();
     let mut bridge = Bridge::start(folder.path(), "send", &["send", path, "--until-end"])?;
     bridge.wait()?;
@@ -79,9 +79,7 @@ fn send__each_record_is_received_or_known_to_be_lost() -> Result<()> {
         }
     }
     // Once more: everything is committed.
-    let receiving = Receiving::start(None, Seen::default(), Counted::default())?;
-    let path = config(folder.path(), &cluster, &receiving.address.to_string(), sections)?;
-    let path = path.to_str().unwrap();
+    let receiving = Receiving::start(address, Default::default())?;
     Bridge::start(folder.path(), "again", &["send", path, "--until-end"])?.wait()?;
     assert!(receiving.end()?.0.offsets.is_empty());
     Ok(())
