@@ -13,6 +13,7 @@
 
 #![deny(missing_docs)]
 
+mod answers;
 mod counted;
 mod cutter;
 mod error;
@@ -24,6 +25,7 @@ mod pack;
 mod position;
 mod record;
 mod sampling;
+mod state;
 mod stream;
 mod window;
 
@@ -38,5 +40,6 @@ pub use pack::PackedWindow;
 pub use position::Position;
 pub use record::{Record, RecordRef};
 pub use sampling::{Group, GroupId, Sampling};
+pub use state::{StateError, StateFile};
 pub use stream::Stream;
 pub use window::{ReceivedGroup, ReceivedWindow};

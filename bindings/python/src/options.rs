@@ -106,6 +106,32 @@ pub fn receiver(options: Options<'_, '_>) -> PyResult<ReceiverBuilder> {
     Ok(builder)
 }
 
+/// The options of a receiver of windows, whose jobs and memory are the windows'.
+pub fn windows_receiver(options: Options<'_, '_>) -> PyResult<ReceiverBuilder> {
+    refuse(options, &["jobs"], "windows")?;
+    receiver(options)
+}
+
+/// The options of a job of windows, whose groups and windows are set for it.
+pub fn windows_job(options: Options<'_, '_>) -> PyResult<Job> {
+    let own = ["messages", "order", "try_every_message", "window_deadline", "mrdf", "packing"];
+    refuse(options, &own, "WindowSender")?;
+    refuse(options, &["windows", "overlap_windows", "requests", "timeout"], "WindowSender")?;
+    job(options)
+}
+
+/// Refuses options that a call sets itself.
+fn refuse(options: Options<'_, '_>, own: &[&str], call: &str) -> PyResult<()> {
+    for (name, _) in options.into_iter().flatten() {
+        let name = name.extract::<String>()?;
+        if own.contains(&&*name) {
+            let text = format!("{call} has no option {name:?}: help(atp.kafka.{call}) lists them");
+            return Err(PyTypeError::new_err(text));
+        }
+    }
+    Ok(())
+}
+
 fn unknown(name: &str, class: &str) -> PyErr {
     PyTypeError::new_err(format!("{class} has no option {name:?}: help(atp.{class}) lists them"))
 }

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 import atp
-from atp import aio, answers
+from atp import aio, answers, kafka
 
 PACKAGE = Path(atp.__file__).parent
-MODULES = [atp, aio, answers]
+MODULES = [atp, aio, answers, kafka]
 NATIVE = [atp.Job, atp.Message, atp.Receiver] + [
     getattr(answers, name)
     for name in ("Answering", "Estimate", "GroupBy", "Planner", "Quantiles", "Query", "Sample")
-] + [answers.Table, answers.Top]
+] + [answers.Table, answers.Top, kafka.Record, kafka.Windows, kafka.WindowSender]
 
 
 def public(module: ModuleType) -> Iterator[tuple[str, Any]]:
