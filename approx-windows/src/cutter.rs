@@ -23,6 +23,16 @@ pub enum Rule {
     },
 }
 
+impl Rule {
+    /// As [`Position::length_ms`].
+    fn length_ms(self) -> u64 {
+        match self {
+            Self::Records(_) => 0,
+            Self::Time { length_ms, .. } => length_ms,
+        }
+    }
+}
+
 /// The limits of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -58,7 +68,14 @@ pub struct Cutter {
 
 impl Cutter {
     /// A cutter of the records from `position` on.
+    ///
+    /// If the windows so far had another length, the windows that were open at the position are cut
+    /// anew: some of their records were sent, and their receiver counts these once.
     pub fn new(rule: Rule, limits: Limits, position: Position) -> Self {
+        let position = match position.length_ms == rule.length_ms() {
+            true => position,
+            false => Position { epoch: position.epoch, ..Position::begin(position.offset) },
+        };
         let open_from = match rule {
             Rule::Records(_) => position.open_from.max(0),
             Rule::Time { .. } => position.open_from,
@@ -193,6 +210,7 @@ impl Cutter {
         let position = Position {
             offset,
             epoch: self.begun.epoch,
+            length_ms: self.rule.length_ms(),
             sent_below: number.saturating_add(i64::from(is_last_part)),
             parts: self.parts.1,
             closed_at: self.next,

@@ -10,6 +10,9 @@ pub struct Position {
     pub offset: u64,
     /// How often the stream was assigned to a sender.
     pub epoch: u64,
+    /// The length of the windows by event time, milliseconds; 0 for windows by number. The numbers
+    /// below mean nothing to windows of another length.
+    pub length_ms: u64,
     /// Windows below this number are sent, but for their records from `closed_at` on.
     pub sent_below: i64,
     /// The parts of the window `sent_below` that are sent.
@@ -52,6 +55,7 @@ impl Position {
         Some(Self {
             offset,
             epoch: field(&fields, "epoch")?,
+            length_ms: field(&fields, "length")?,
             sent_below: field(&fields, "sent")?,
             parts: field(&fields, "parts")?,
             closed_at: field(&fields, "closed")?,
@@ -64,11 +68,12 @@ impl Position {
 /// All but the offset.
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { epoch, sent_below, parts, closed_at, open_from, time_max_ms, .. } = self;
+        let Self { epoch, length_ms, sent_below, parts, closed_at, open_from, .. } = self;
+        let time_max_ms = self.time_max_ms;
         write!(
             f,
-            "{VERSION} epoch={epoch} sent={sent_below} parts={parts} closed={closed_at} \
-             open={open_from} time={time_max_ms}"
+            "{VERSION} epoch={epoch} length={length_ms} sent={sent_below} parts={parts} \
+             closed={closed_at} open={open_from} time={time_max_ms}"
         )
     }
 }

@@ -1,7 +1,7 @@
 //! Windows have each record once, and are the same after a restart.
 
 use super::*;
-use crate::record::RecordRef;
+use crate::{offsets::Offsets, record::RecordRef};
 use proptest::{collection::vec, prelude::*};
 use std::collections::BTreeMap;
 
@@ -89,6 +89,29 @@ fn describe(cut: &Cut) -> Described {
 }
 
 proptest! {
+    /// The operator may have changed the length of the windows.
+    #[test]
+    fn push__after_a_change_of_the_rule_misses_no_record(
+        rules in (rule(), rule()),
+        inputs in inputs(),
+        windows in 0usize..20,
+    ) {
+        let mut first = Cutter::new(rules.0, LIMITS, Position::begin(0));
+        inputs.iter().for_each(|input| push(&mut first, input));
+        let sent: Vec<_> = drain(&mut first).into_iter().take(windows).collect();
+        let position = sent.last().map_or(Position::begin(0), |cut| cut.position);
+        let position = Position::parse(position.offset, &position.to_string()).unwrap();
+        let mut second = Cutter::new(rules.1, LIMITS, position);
+        inputs.iter().for_each(|input| push(&mut second, input));
+        second.close();
+        let mut seen = Offsets::default();
+        sent.iter().for_each(|cut| seen.extend(&cut.offsets));
+        let rest = drain(&mut second);
+        rest.iter().for_each(|cut| seen.extend(&cut.offsets));
+        let all: Offsets = inputs.iter().map(|input| input.0).collect();
+        prop_assert_eq!(seen, all);
+    }
+
     #[test]
     fn push__each_record_is_in_one_window(rule in rule(), inputs in inputs(), bytes in 40usize..400) {
         let limits = Limits { window_bytes_max: bytes, ..LIMITS };

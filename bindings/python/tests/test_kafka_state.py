@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,10 +24,12 @@ class Crash(Exception):
 
 
 def send(sender: WindowSender, rng: random.Random, begin: int, end: int) -> None:
-    """Sends records, of which a group is sampled."""
+    """Sends records, of which a group is sampled. Their times are in rough order, and the same of
+    each sender."""
     for offset in range(begin, end):
         size = rng.choice([0, 50, 50, 50, 2_500])
-        sender.send(offset, bytes(size), group=rng.choice([None, "half"]))
+        time_s = offset + 50 * random.Random(offset).random()
+        sender.send(offset, bytes(size), timestamp=time_s, group=rng.choice([None, "half"]))
 
 
 @pytest.mark.parametrize("run", range(4))
@@ -43,9 +46,10 @@ def test_each_offset_counts_once(rng: random.Random, run: int, tmp_path: Path) -
         rng, position = random.Random(seeds[0]), None
         while True:
             length = rng.randrange(20, 200)
+            by_time: dict[str, Any] = {"length": length, "lateness": rng.randrange(60)}
             sender = outbox(
                 peer,
-                records=length,
+                **rng.choice([{"records": length}, by_time]),
                 groups={"half": 0.5},
                 peer_timeout=LIMIT_S,
                 refused_timeout=0.3,
@@ -74,8 +78,7 @@ def test_each_offset_counts_once(rng: random.Random, run: int, tmp_path: Path) -
                     check(window)
                     if rng.random() < 0.3:
                         raise Crash
-                    lost = offsets(window.lost)
-                    counted += [record.offset for record in window] + lost
+                    counted += [record.offset for record in window] + offsets(window.lost)
                     if rng.random() < 0.2:
                         received.confirm()
                         break

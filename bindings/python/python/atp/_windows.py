@@ -161,7 +161,7 @@ class Window:
     _records: Records = field(repr=False)
 
     def __iter__(self) -> Iterator[Record]:
-        return iter(self._records.list())
+        return iter(self._records.all())
 
     def __repr__(self) -> str:
         lost = sum(part.stop - part.start for part in self.lost)
@@ -173,7 +173,7 @@ class Window:
 
     def mean(self, of: Of, confidence: float = CONFIDENCE) -> Estimate:
         """The mean of a field, or of a function of the record, over all records of the window, lost
-        ones included."""
+        ones included. Records without a value are left out."""
         return self._estimate(f"avg({VALUE})", _function(of), confidence)
 
     def sum(self, of: Of, confidence: float = CONFIDENCE) -> Estimate:

@@ -235,12 +235,7 @@ impl Windows {
         self.is_closing.store(true, Ordering::Release);
         match self.state.take(py)? {
             None => Ok(()),
-            Some(mut state) => wait::on_thread(py, None, move || {
-                // Its sender knows at once.
-                state.reject();
-                drop(state);
-            })
-            .map(|_| ()),
+            Some(state) => wait::on_thread(py, None, move || drop(state)).map(|_| ()),
         }
     }
 

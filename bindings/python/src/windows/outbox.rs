@@ -13,8 +13,8 @@ use crate::{
     wait,
 };
 use approx_windows::{
-    Cutter, Group, GroupId, Limits, OutboxError, PackedWindow, Peer, Position, RecordRef, Rule,
-    Sampling, Stream,
+    Cut, Cutter, Group, GroupId, Limits, OutboxError, PackedWindow, Peer, Position, RecordRef,
+    Rule, Sampling, Stream,
 };
 use pyo3::{
     exceptions::{PyException, PyTypeError, PyValueError},
@@ -22,6 +22,7 @@ use pyo3::{
     types::{PyDict, PyMapping, PyType},
 };
 use std::{
+    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -50,6 +51,8 @@ struct Sending {
     /// Made by the first record.
     cutter: Option<Cutter>,
     last_offset: Option<u64>,
+    /// Windows that are closed and not packed.
+    closed: VecDeque<Cut>,
 }
 
 /// A record, with bytes of its own.
@@ -95,12 +98,12 @@ impl Sending {
             headers: headers.map(|(name, value)| (&**name, value.as_deref())).collect(),
         };
         cutter.push(&record, group);
-        self.send_closed();
+        self.closed.extend(std::iter::from_fn(|| cutter.pop()));
         Ok(())
     }
 
     fn send_closed(&mut self) {
-        while let Some(cut) = self.cutter.as_mut().and_then(Cutter::pop) {
+        while let Some(cut) = self.closed.pop_front() {
             let Self { stream, sampling, worker, .. } = self;
             worker.send(PackedWindow::new(&cut, stream, sampling, rand::random()));
         }
@@ -109,6 +112,7 @@ impl Sending {
     fn close_windows(&mut self) {
         if let Some(cutter) = &mut self.cutter {
             cutter.close();
+            self.closed.extend(std::iter::from_fn(|| cutter.pop()));
         }
         self.send_closed();
     }
@@ -219,6 +223,7 @@ impl WindowSender {
             begin: position.map(self::position).transpose()?,
             cutter: None,
             last_offset: None,
+            closed: VecDeque::new(),
         };
         Ok(Self { sending: Guarded::new("sender of windows", sending), shared, name })
     }
@@ -265,9 +270,15 @@ impl WindowSender {
         };
         self.sending.check_process()?;
         self.check(py)?;
+        let pushed = self.sending.with(py, |sending| {
+            sending.push(&given)?;
+            Ok(!sending.closed.is_empty())
+        })?;
+        if !pushed.map_err(PyValueError::new_err::<String>)? {
+            return Ok(());
+        }
         // Packing a window takes a while.
-        let pushed = self.sending.with_detached(py, |sending| sending.push(&given))?;
-        pushed.map_err(PyValueError::new_err)?;
+        self.sending.with_detached(py, Sending::send_closed)?;
         self.until(py, None, |progress| progress.queued == 0)
     }
 

@@ -128,7 +128,7 @@ impl Records {
 
 #[pymethods]
 impl Records {
-    fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    fn all<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let groups = self.0.groups.iter().enumerate();
         let records = groups.flat_map(|(group, of)| self.of(group, 0..of.records.len()));
         let records = records.map(|record| Bound::new(py, record)).collect::<PyResult<Vec<_>>>();
@@ -163,7 +163,7 @@ impl Records {
         answering.map(Answering::of).map_err(|error| answers::raise(py, error))
     }
 
-    /// The columns of the records as lists, in the order of `list`.
+    /// The columns of the records as lists, in the order of `all`.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let columns = PyDict::new(py);
         let records = || self.0.records();
