@@ -29,9 +29,9 @@ pub struct ReceivedWindow {
 pub struct ReceivedGroup {
     /// The stratum.
     pub header: GroupHeader,
-    /// Its records that arrived and count, message by message.
+    /// The records that arrived and count, message by message.
     pub records: Vec<Record>,
-    /// Its records that arrived, also those that were counted before.
+    /// The number of records that arrived, also of those that were counted before.
     pub arrived: u64,
     /// The end of each message's records in `records`, of all messages that arrived.
     ends: Vec<usize>,

@@ -106,27 +106,28 @@ pub fn receiver(options: Options<'_, '_>) -> PyResult<ReceiverBuilder> {
     Ok(builder)
 }
 
-/// The options of a receiver of windows, whose jobs and memory are the windows'.
+/// The options of a receiver of windows: a `WindowsOptions`.
 pub fn windows_receiver(options: Options<'_, '_>) -> PyResult<ReceiverBuilder> {
-    refuse(options, &["jobs"], "windows")?;
+    let known = ["peers", "sources_max", "message_bytes_max", "incomplete_bytes_max"];
+    let more = ["buffer_bytes", "linger", "control_socket"];
+    check_known(options, &[&known[..], &more].concat(), "kafka.Windows")?;
     receiver(options)
 }
 
-/// The options of a job of windows, whose groups and windows are set for it.
+/// The options of a sender of windows, whose groups and windows are its own: a
+/// `WindowSenderOptions`.
 pub fn windows_job(options: Options<'_, '_>) -> PyResult<Job> {
-    let own = ["messages", "order", "try_every_message", "window_deadline", "mrdf", "packing"];
-    refuse(options, &own, "WindowSender")?;
-    refuse(options, &["windows", "overlap_windows", "requests", "timeout"], "WindowSender")?;
+    let known = ["id", "control_socket", "rate_max_bytes_per_s", "peer_timeout", "refused_timeout"];
+    let more = ["buffer_bytes", "payload_bytes", "message_bytes_max", "rules"];
+    check_known(options, &[&known[..], &more].concat(), "kafka.WindowSender")?;
     job(options)
 }
 
-/// Refuses options that a call sets itself.
-fn refuse(options: Options<'_, '_>, own: &[&str], call: &str) -> PyResult<()> {
+fn check_known(options: Options<'_, '_>, known: &[&str], class: &str) -> PyResult<()> {
     for (name, _) in options.into_iter().flatten() {
         let name = name.extract::<String>()?;
-        if own.contains(&&*name) {
-            let text = format!("{call} has no option {name:?}: help(atp.kafka.{call}) lists them");
-            return Err(PyTypeError::new_err(text));
+        if !known.contains(&&*name) {
+            return Err(unknown(&name, class));
         }
     }
     Ok(())

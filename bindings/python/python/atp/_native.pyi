@@ -297,10 +297,11 @@ class Windows:
 
     ``state`` is a file that keeps which offsets were counted, so that a restarted receiver doesn't
     count a repeated window again. It is written before each confirmation, and is this receiver's
-    alone; ``StateError`` if it is damaged or another receiver uses it. Without ``state`` the offsets
-    are kept in memory: a window that was handled, and whose confirmation its sender didn't get, is
-    handled again after a restart of the receiver. So is one whose body had ended when the program
-    died, in both cases: give its results the offsets, if that matters.
+    alone; ``StateError`` if it is damaged or another receiver uses it. Without ``state`` the
+    offsets are kept in memory: a window that was handled, and whose confirmation its sender didn't
+    get, is handled again after a restart of the receiver. With ``state`` that happens only if the
+    program dies between the end of the body and the next window: keep the window's offsets with
+    its results, if that matters.
 
     After ``timeout`` without a window the loop ends with ``TimedOutError``. Windows that are open
     may have ``memory_bytes_max`` bytes, by default 1 GiB. Only one loop at a time uses it. Other
@@ -322,8 +323,8 @@ class Windows:
     def stats(self) -> WindowStats:
         """The counters so far. ``logging`` has the reasons, as ``atp.kafka``."""
     def confirm(self) -> bool:
-        """Confirms the window that the loop has, before a ``break`` or a long rest of the body. False
-        if there is none."""
+        """Confirms the window that the loop has, before a ``break`` or a long rest of the body.
+        False if there is none."""
     def close(self) -> None:
         """Ends the receiver, and the loop of another thread over it. A window that is not confirmed
         is sent again."""
@@ -420,8 +421,8 @@ class WindowSender:
         """The number of those that are closed and not confirmed."""
     @property
     def position(self) -> str | None:
-        """Where the next sender goes on if this one ends now: its first word is the offset. ``None``
-        before a window is confirmed."""
+        """Where the next sender goes on if this one ends now: its first word is the offset.
+        ``None`` before a window is confirmed."""
     def send(
         self,
         offset: int,

@@ -4,6 +4,7 @@ mod inbox;
 mod outbox;
 mod record;
 mod table;
+mod values;
 mod window;
 mod worker;
 

@@ -1,6 +1,6 @@
 //! The classes `Record` and `Records`.
 
-use super::{table, window};
+use super::{table, values};
 use crate::{
     answers::{self, Answering, Batches},
     stub::stub,
@@ -50,7 +50,7 @@ impl Record {
     #[doc = stub!(Record.timestamp)]
     #[getter]
     fn timestamp<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        window::time(py, self.record().timestamp_ms)
+        values::time(py, self.record().timestamp_ms)
     }
 
     #[doc = stub!(Record.timestamp_ms)]
@@ -86,7 +86,7 @@ impl Record {
     #[doc = stub!(Record.weight)]
     #[getter]
     fn weight(&self) -> f64 {
-        window::weight(&self.window.groups[self.group])
+        values::weight(&self.window.groups[self.group])
     }
 
     #[doc = stub!(Record.json)]
@@ -186,12 +186,12 @@ impl Records {
         let names: Vec<_> =
             groups().map(|group| PyString::intern(py, &group.header.name)).collect();
         columns.set_item("group", PyList::new(py, names)?)?;
-        let weights: Vec<_> = groups().map(window::weight).collect();
+        let weights: Vec<_> = groups().map(values::weight).collect();
         columns.set_item("weight", PyList::new(py, weights)?)?;
         Ok(columns)
     }
 
-    /// The same columns as a batch of Arrow.
+    /// A batch of Arrow with these columns.
     fn batches(&self, py: Python<'_>) -> PyResult<Batches> {
         let made = py.detach(|| table::batch(&self.0));
         let batch = made.map_err(|error| PyValueError::new_err(format!("to_arrow: {error}")))?;

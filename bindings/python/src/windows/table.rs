@@ -1,6 +1,6 @@
 //! The records of a window as a batch of Arrow.
 
-use super::window::weight;
+use super::values::weight;
 use approx_windows::ReceivedWindow;
 use arrow_array::{
     Array, ArrayRef, Float64Array, LargeBinaryArray, RecordBatch, StringArray,

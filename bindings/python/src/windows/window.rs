@@ -1,6 +1,6 @@
 //! Windows as objects of `atp._windows`.
 
-use super::record::Records;
+use super::{record::Records, values::time};
 use crate::types::{object, tuple};
 use approx_windows::{Count, InboxStats, Offsets, ReceivedGroup, ReceivedWindow};
 use pyo3::{
@@ -8,19 +8,6 @@ use pyo3::{
     types::{PyDict, PyTuple},
 };
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
-
-/// The records that each one of a stratum stands for.
-pub fn weight(group: &ReceivedGroup) -> f64 {
-    group.header.records as f64 / group.arrived as f64
-}
-
-/// A time with a zone; `None` also beyond Python's years.
-pub fn time(py: Python<'_>, time_ms: Option<i64>) -> PyResult<Bound<'_, PyAny>> {
-    match time_ms {
-        None => Ok(py.None().into_bound(py)),
-        Some(time_ms) => py.import("atp._windows")?.call_method1("time_of", (time_ms,)),
-    }
-}
 
 /// A tuple of ranges, whose ends may be larger than those of `PyRange`.
 fn ranges<'py>(py: Python<'py>, offsets: &Offsets) -> PyResult<Bound<'py, PyTuple>> {
