@@ -96,7 +96,7 @@ def test_values_that_are_missing(incomplete: Window) -> None:
         return None if record.offset % 2 else 3.0
 
     mean = incomplete.mean(of)
-    assert mean.value == 3.0
+    assert mean.value == pytest.approx(3.0)
     total = incomplete.sum(of, 1 - 1e-9)
     assert total.contains(1.5 * RECORDS)
     with pytest.raises(atp.answers.AnswerError):

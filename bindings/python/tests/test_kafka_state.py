@@ -88,6 +88,48 @@ def test_each_offset_counts_once(rng: random.Random, run: int, tmp_path: Path) -
     assert sorted(counted) == list(range(records)), "an offset is missing, or counted twice"
 
 
+KILLED = """
+import os, signal, sys
+import atp
+
+peer, state, dies_at = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with atp.kafka.windows(peer, state=state, control_socket=None, timeout=60.0) as received:
+    for at, window in enumerate(received):
+        if at == dies_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        print(*(record.offset for record in window), flush=True)
+"""
+
+
+def test_a_receiver_that_is_killed_goes_on_with_its_state(tmp_path: Path) -> None:
+    """The windows before the one at which it dies are confirmed, and none of them comes again."""
+    host, port = address()
+    peer, state = f"{host}:{port}", tmp_path / "state.json"
+
+    def sends() -> None:
+        position = None
+        while position is None or not position.startswith("200 "):
+            sender = outbox(peer, records=10, position=position, refused_timeout=0.3)
+            try:
+                numbers(sender, 0 if position is None else int(position.split()[0]), 200)
+            except atp.Error:
+                pass
+            position = sender.position or position
+            sender.abandon()
+
+    sending, counted = Call(sends), []
+    for dies_at in (3, 0, 1, 5, 99):
+        run = [sys.executable, "-c", KILLED, peer, str(state), str(dies_at)]
+        process = subprocess.Popen(run, stdout=subprocess.PIPE, text=True)
+        if dies_at == 99:
+            sending.result(3 * LIMIT_S)
+            process.kill()
+        output, _ = process.communicate(timeout=3 * LIMIT_S)
+        assert process.returncode == -9
+        counted += [int(offset) for offset in output.split()]
+    assert counted == list(range(200))
+
+
 def count_one(state: Path | None) -> list[Window]:
     """Windows that a receiver gets which is started again, and whose sender repeats one."""
     windows = []
