@@ -261,7 +261,7 @@ impl fmt::Display for Warning {
             }
             Self::ShortestFirst { stratum } => write!(
                 f,
-                "the messages of stratum {stratum} differ in length and were sent shortest first: turn \
+                "the messages of stratum {stratum} differ in length, and short ones arrive more often: turn \
                  MRDF off, send messages of equal length, or give each length its stratum"
             ),
             Self::SentUnknown { stratum } => write!(

@@ -18,9 +18,9 @@ pub struct Counted {
 /// The offsets of one stream that were counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountedOffsets {
-    /// All below were counted, skipped or don't exist.
+    /// All offsets below were counted, were skipped, or don't exist.
     base: u64,
-    /// Those from `base` on.
+    /// The counted offsets from `base` on.
     above: Offsets,
 }
 

@@ -2,36 +2,10 @@
 
 mod open;
 
-use crate::{position::Position, record::RecordRef, sampling::GroupId};
+use crate::{position::Position, record::RecordRef, rule::Rule, sampling::GroupId};
 pub use open::Cut;
 use open::Open;
 use std::collections::{BTreeMap, VecDeque};
-
-/// How a stream is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// Each window has this many records.
-    Records(u64),
-    /// Each window has the records of a span of event time. It closes at the first record whose
-    /// event time is `lateness_ms` behind its end. A record that comes later goes into the oldest
-    /// window that is open.
-    Time {
-        /// The length of the span, milliseconds, at least 1.
-        length_ms: u64,
-        /// How late a record may be, milliseconds.
-        lateness_ms: u64,
-    },
-}
-
-/// `records:1000`, or length and lateness in `time:60000:2000`.
-impl std::fmt::Display for Rule {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Records(records) => write!(f, "records:{records}"),
-            Self::Time { length_ms, lateness_ms } => write!(f, "time:{length_ms}:{lateness_ms}"),
-        }
-    }
-}
 
 /// The limits of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +42,16 @@ pub struct Cutter {
 
 impl Cutter {
     /// A cutter of the records from `position` on.
+    ///
+    /// If the windows so far had other times, those that were open at the position are cut anew:
+    /// some of their records were sent, and their receiver counts these once.
     pub fn new(rule: Rule, limits: Limits, position: Position) -> Self {
+        let position = match position.rule {
+            Some(before) if !rule.can_follow(before) => {
+                Position { epoch: position.epoch, ..Position::begin(position.offset) }
+            }
+            _ => position,
+        };
         let open_from = match rule {
             Rule::Records(_) => position.open_from.max(0),
             Rule::Time { .. } => position.open_from,
@@ -103,10 +86,10 @@ impl Cutter {
             open.push(record, group, is_late, self.limits.record_bytes_max);
             self.close_if_full(number);
         }
-        if let Rule::Time { length_ms, lateness_ms } = self.rule
+        if let Rule::Time { length_ms, watermark_delay_ms } = self.rule
             && self.time_max_ms > i64::MIN
         {
-            let watermark_ms = self.time_max_ms.saturating_sub_unsigned(lateness_ms);
+            let watermark_ms = self.time_max_ms.saturating_sub_unsigned(watermark_delay_ms);
             self.close_below(index(watermark_ms, length_ms));
         }
     }
@@ -203,6 +186,7 @@ impl Cutter {
         let position = Position {
             offset,
             epoch: self.begun.epoch,
+            rule: Some(self.rule),
             sent_below: number.saturating_add(i64::from(is_last_part)),
             parts: self.parts.1,
             closed_at: self.next,

@@ -46,7 +46,7 @@ pub enum OutboxError {
         /// The cause.
         source: approxlib::Error,
     },
-    /// Nobody receives at the peer's address.
+    /// No receiver answers at the peer's address.
     #[error("no receiver of windows answers at {peer}: {source}")]
     NoReceiver {
         /// The peer.
@@ -75,6 +75,11 @@ pub enum OutboxError {
         peer: String,
     },
     /// Too many groups.
-    #[error("{0} groups: there can be {max} at most", max = crate::sampling::GROUPS_MAX)]
-    Groups(usize),
+    #[error("{groups} groups: there can be {groups_max} at most")]
+    Groups {
+        /// The number.
+        groups: usize,
+        /// The limit.
+        groups_max: usize,
+    },
 }

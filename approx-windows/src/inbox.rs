@@ -138,6 +138,10 @@ impl Inbox {
             if let Some(arrival) = self.on_event(event) {
                 return Ok(Some(arrival));
             }
+            // Messages may come without a pause.
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(self.next_waiting());
+            }
         }
     }
 

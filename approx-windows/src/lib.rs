@@ -13,6 +13,7 @@
 
 #![deny(missing_docs)]
 
+mod answers;
 mod counted;
 mod cutter;
 mod error;
@@ -23,12 +24,14 @@ mod outbox;
 mod pack;
 mod position;
 mod record;
+mod rule;
 mod sampling;
+mod state;
 mod stream;
 mod window;
 
 pub use counted::{Count, Counted, CountedOffsets};
-pub use cutter::{Cut, Cutter, Limits, Rule};
+pub use cutter::{Cut, Cutter, Limits};
 pub use error::{InboxError, MalformedError, OutboxError};
 pub use header::{GroupHeader, WindowHeader};
 pub use inbox::{Arrival, Inbox, InboxStats};
@@ -37,6 +40,8 @@ pub use outbox::{Confirmed, Outbox, Peer};
 pub use pack::PackedWindow;
 pub use position::Position;
 pub use record::{Record, RecordRef};
+pub use rule::Rule;
 pub use sampling::{Group, GroupId, Sampling};
+pub use state::{StateError, StateFile};
 pub use stream::Stream;
 pub use window::{ReceivedGroup, ReceivedWindow};

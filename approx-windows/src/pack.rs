@@ -7,8 +7,10 @@ use crate::{
     sampling::{MESSAGE_BYTES, Sampling, Stratum},
     stream::Stream,
 };
+use approx_answers::division::{divided_evenly, filled};
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
+use std::ops::Range;
 
 /// A window as messages, in the order in which they are sent.
 #[derive(Debug)]
@@ -77,23 +79,29 @@ fn pack(cut: &Cut, id: u8, stratum: &Stratum<'_>, rng: &mut ChaCha8Rng) -> Packe
     if !is_exact {
         records.shuffle(rng);
     }
-    let (mut messages, mut numbers) = (Vec::<Vec<u8>>::new(), Vec::<u64>::new());
-    for record in records {
-        let fits = |message: &&mut Vec<u8>| message.len() + record.len() <= MESSAGE_BYTES;
-        match messages.last_mut().filter(fits) {
-            Some(message) => {
-                message.extend_from_slice(record);
-                *numbers.last_mut().expect("one per message") += 1;
-            }
-            None => {
-                let mut message = Vec::with_capacity(MESSAGE_BYTES.max(1 + record.len()));
-                message.push(RECORDS);
-                message.extend_from_slice(record);
-                messages.push(message);
-                numbers.push(1);
-            }
-        }
+    let mut ends = vec![0];
+    ends.extend(records.iter().scan(0, |end, record| {
+        *end += record.len();
+        Some(*end)
+    }));
+    let bytes = |part: Range<usize>| 1 + ends[part.end] - ends[part.start];
+    let mut parts = match is_exact {
+        true => filled(records.len(), MESSAGE_BYTES, bytes),
+        // A shorter last message would nearly never arrive, and the others would stand for it.
+        false => divided_evenly(records.len(), MESSAGE_BYTES, bytes),
+    };
+    if !is_exact {
+        // Some messages have a record more than others, and the last ones arrive more rarely.
+        parts.shuffle(rng);
     }
+    let mut numbers: Vec<u64> = parts.iter().map(|part| part.len() as u64).collect();
+    let message = |part: Range<usize>| {
+        let mut message = Vec::with_capacity(bytes(part.clone()));
+        message.push(RECORDS);
+        records[part].iter().for_each(|record| message.extend_from_slice(record));
+        message
+    };
+    let messages = parts.into_iter().map(message).collect();
     let needed = needed(stratum.msr, &mut numbers);
     PackedStratum { id, needed, messages }
 }
@@ -127,6 +135,31 @@ mod tests {
         assert_eq!(needed(0.4, &mut [10, 1, 1, 5]), 3);
         assert_eq!((needed(0.0, &mut [1, 1]), needed(1.0, &mut [1, 1])), (0, 2));
         assert_eq!(needed(0.5, &mut []), 0);
+    }
+
+    /// A receiver expands those that arrive, so none may stand for more records than another.
+    #[test]
+    fn new__divides_the_records_of_a_stratum_evenly() {
+        let limits = Limits { window_bytes_max: 1 << 20, record_bytes_max: 3_000 };
+        let mut cutter = Cutter::new(Rule::Records(101), limits, Position::begin(0));
+        for offset in 0..101 {
+            let record = RecordRef { offset, value: Some(&[1; 120]), ..RecordRef::default() };
+            cutter.push(&record, GroupId::at(0));
+        }
+        let (cut, stream) = (cutter.pop().unwrap(), Stream::default());
+        let sampling = Sampling::new(vec![Group { name: "all".into(), msr: 0.5 }]).unwrap();
+        let mut is_shuffled = false;
+        for seed in 0..20 {
+            let packed = PackedWindow::new(&cut, &stream, &sampling, seed);
+            let messages = &packed.strata[1].messages;
+            let records = messages.iter().map(|message| decode(&message[1..], cut.base).count());
+            let records: Vec<_> = records.collect();
+            assert_eq!(records.iter().sum::<usize>(), 101);
+            let (least, most) = (*records.iter().min().unwrap(), *records.iter().max().unwrap());
+            assert_eq!(most - least, 1, "{records:?}");
+            is_shuffled |= !records.is_sorted_by(|a, b| a >= b);
+        }
+        assert!(is_shuffled, "the short messages are always the last ones");
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! A place in a stream from which its windows are cut again in the same way.
 
+use crate::rule::Rule;
 use std::{collections::HashMap, fmt, str::FromStr};
 
 /// Where a stream is read again after the windows so far, and what a [`Cutter`](crate::Cutter)
@@ -10,6 +11,8 @@ pub struct Position {
     pub offset: u64,
     /// How often the stream was assigned to a sender.
     pub epoch: u64,
+    /// The rule of the windows so far; `None` before the first.
+    pub rule: Option<Rule>,
     /// Windows below this number are sent, but for their records from `closed_at` on.
     pub sent_below: i64,
     /// The parts of the window `sent_below` that are sent.
@@ -52,6 +55,7 @@ impl Position {
         Some(Self {
             offset,
             epoch: field(&fields, "epoch")?,
+            rule: fields.get("rule").and_then(|rule| rule.parse().ok()),
             sent_below: field(&fields, "sent")?,
             parts: field(&fields, "parts")?,
             closed_at: field(&fields, "closed")?,
@@ -65,10 +69,14 @@ impl Position {
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { epoch, sent_below, parts, closed_at, open_from, time_max_ms, .. } = self;
+        write!(f, "{VERSION} epoch={epoch}")?;
+        if let Some(rule) = self.rule {
+            write!(f, " rule={rule}")?;
+        }
         write!(
             f,
-            "{VERSION} epoch={epoch} sent={sent_below} parts={parts} closed={closed_at} \
-             open={open_from} time={time_max_ms}"
+            " sent={sent_below} parts={parts} closed={closed_at} open={open_from} \
+             time={time_max_ms}"
         )
     }
 }
@@ -79,7 +87,8 @@ mod tests {
 
     #[test]
     fn parse__reads_what_display_writes() {
-        let position = Position { epoch: 3, sent_below: -7, parts: 2, ..Position::begin(9) };
+        let rule = Some(Rule::Records(5));
+        let position = Position { epoch: 3, rule, sent_below: -7, parts: 2, ..Position::begin(9) };
         assert_eq!(Position::parse(9, &position.to_string()), Some(position));
         for other in ["", "committed by hand", "atp2 epoch=1", "atp1 epoch=1", "atp1 epoch"] {
             assert_eq!(Position::parse(9, other), None, "{other}");

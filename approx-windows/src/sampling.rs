@@ -63,7 +63,7 @@ impl Sampling {
     pub fn new(groups: Vec<Group>) -> Result<Self, OutboxError> {
         match groups.len() {
             ..=GROUPS_MAX => Ok(Self { groups }),
-            more => Err(OutboxError::Groups(more)),
+            groups => Err(OutboxError::Groups { groups, groups_max: GROUPS_MAX }),
         }
     }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// Offsets are counted once per stream. Another group's name makes another stream of the same
 /// partition: that is how a partition is read a second time on purpose.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Stream {
     /// The id of the cluster.
     pub cluster: String,

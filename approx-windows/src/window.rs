@@ -29,8 +29,21 @@ pub struct ReceivedWindow {
 pub struct ReceivedGroup {
     /// The stratum.
     pub header: GroupHeader,
-    /// Its records that arrived and count, in no order.
+    /// The records that arrived and count, message by message.
     pub records: Vec<Record>,
+    /// The number of records that arrived, also of those that were counted before.
+    pub arrived: u64,
+    /// The end of each message's records in `records`, of all messages that arrived.
+    ends: Vec<usize>,
+}
+
+impl ReceivedGroup {
+    /// The messages that arrived, with those of their records that count. Messages are the clusters
+    /// of the sample: a message arrives as a whole or not at all.
+    pub fn messages(&self) -> impl ExactSizeIterator<Item = &[Record]> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| &self.records[std::mem::replace(&mut start, end)..end])
+    }
 }
 
 impl ReceivedWindow {
@@ -57,7 +70,12 @@ impl ReceivedWindow {
             Count::Repeated => false,
             Count::Partly(offsets) => offsets.contains(offset),
         };
-        let empty = |group: &GroupHeader| ReceivedGroup { header: group.clone(), records: vec![] };
+        let empty = |group: &GroupHeader| ReceivedGroup {
+            header: group.clone(),
+            records: vec![],
+            arrived: 0,
+            ends: vec![],
+        };
         let mut groups: Vec<_> = header.groups.iter().map(empty).collect();
         let mut arrived = Offsets::default();
         for (id, message) in messages {
@@ -72,18 +90,24 @@ impl ReceivedWindow {
                     return Err(MalformedError::Foreign(record.offset));
                 }
                 arrived.insert(record.offset);
+                groups[group].arrived += 1;
                 if counts(record.offset) {
                     groups[group].records.push(record.to_record());
                 }
             }
+            let end = groups[group].records.len();
+            groups[group].ends.push(end);
         }
-        for group in &groups {
-            if group.records.len() as u64 > group.header.records {
+        for ReceivedGroup { header, arrived, ends, .. } in &groups {
+            if *arrived > header.records {
                 return Err(MalformedError::WrongHeader("the number of a group's records"));
+            }
+            if ends.len() > header.messages as usize {
+                return Err(MalformedError::WrongHeader("the number of a group's messages"));
             }
         }
         if let Count::Partly(offsets) = &count {
-            expected = offsets.clone();
+            expected = offsets.without(&header.refused);
         }
         let lost = expected.without(&arrived);
         Ok(Self { header, count, groups, lost, key })
@@ -95,5 +119,60 @@ pub(crate) fn parse_header(message: &[u8]) -> Option<Result<WindowHeader, Malfor
     match message.split_first() {
         Some((&HEADER, body)) => Some(WindowHeader::parse(body)),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Cutter, Group, GroupId, Limits, PackedWindow, Position, RecordRef, Rule, Sampling, Stream,
+    };
+
+    /// A window of 40 records, every 10th of which is too long, with its messages.
+    fn packed() -> PackedWindow {
+        let limits = Limits { window_bytes_max: 1 << 20, record_bytes_max: 1_000 };
+        let mut cutter = Cutter::new(Rule::Records(40), limits, Position::begin(0));
+        for offset in 0..40 {
+            let value = vec![1; if offset % 10 == 9 { 2_000 } else { 300 }];
+            let record = RecordRef { offset, value: Some(&value), ..RecordRef::default() };
+            cutter.push(&record, GroupId::at(0));
+        }
+        let sampling = Sampling::new(vec![Group { name: "all".into(), msr: 0.5 }]).unwrap();
+        PackedWindow::new(&cutter.pop().unwrap(), &Stream::default(), &sampling, 7)
+    }
+
+    fn received(packed: &PackedWindow, messages: usize, count: Count) -> ReceivedWindow {
+        let of_stratum = packed.strata[1].messages.iter().take(messages);
+        let messages: Vec<_> = of_stratum.map(|message| (1, message.clone())).collect();
+        ReceivedWindow::new((1, 0), packed.header().clone(), &messages, count).unwrap()
+    }
+
+    #[test]
+    fn new__of_a_part_has_what_counts() {
+        let packed = packed();
+        let mut new = Offsets::default();
+        new.insert_range(15..40);
+        let window = received(&packed, 4, Count::Partly(new));
+        let group = &window.groups[1];
+        assert_eq!(group.messages().len(), 4);
+        assert_eq!(group.messages().flatten().count(), group.records.len());
+        assert!(group.records.iter().all(|record| record.offset >= 15));
+        assert_eq!(group.arrived, received(&packed, 4, Count::Whole { skipped: 0 }).received());
+        // Those that can't be sent aren't lost.
+        assert!(window.lost.without(&window.header.refused) == window.lost);
+        assert_eq!(window.received() + window.lost.len() + 3, 25);
+    }
+
+    #[test]
+    fn new__refuses_more_messages_than_the_header_has() {
+        let packed = packed();
+        let mut header = packed.header().clone();
+        header.groups[1].messages = 2;
+        let messages: Vec<_> =
+            packed.strata[1].messages.iter().map(|message| (1, message.clone())).collect();
+        let count = Count::Whole { skipped: 0 };
+        let error = ReceivedWindow::new((1, 0), header, &messages, count).unwrap_err();
+        assert!(error.to_string().contains("messages"), "{error}");
     }
 }

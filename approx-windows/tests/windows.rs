@@ -13,7 +13,7 @@ use std::{
 };
 
 const LIMITS: Limits = Limits { window_bytes_max: 1 << 24, record_bytes_max: 1 << 20 };
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const MEMORY: u64 = 64 << 20;
 
 fn inbox(counted: Counted, memory_bytes_max: u64) -> Result<Inbox> {
@@ -69,7 +69,7 @@ fn send(peer: &Peer, windows: &[PackedWindow]) -> Result<(), OutboxError> {
 }
 
 fn next_window(inbox: &mut Inbox) -> Result<ReceivedWindow> {
-    match inbox.next(Some(PATIENCE))? {
+    match inbox.next(Some(TIMEOUT))? {
         Some(Arrival::Window(window)) => Ok(*window),
         other => anyhow::bail!("no window: {other:?}"),
     }
@@ -148,7 +148,7 @@ fn next__counts_each_record_once() -> Result<()> {
     let sender = thread::spawn(move || runs.iter().try_for_each(|windows| send(&peer, windows)));
     let first = next_window(&mut inbox)?;
     inbox.confirm(&first);
-    let repeated = inbox.next(Some(PATIENCE))?;
+    let repeated = inbox.next(Some(TIMEOUT))?;
     assert!(matches!(repeated, Some(Arrival::Repeated(_))), "{repeated:?}");
     let partly = next_window(&mut inbox)?;
     let counted: Offsets = partly.records().map(|record| record.offset).collect();
@@ -186,7 +186,7 @@ fn next__after_a_restart_counts_what_was_not_confirmed() -> Result<()> {
     let mut second = inbox(counted, MEMORY)?;
     let to_second = peer(second.local_addr()?);
     let sender = thread::spawn(move || send(&to_second, &all));
-    let repeated = second.next(Some(PATIENCE))?;
+    let repeated = second.next(Some(TIMEOUT))?;
     assert!(matches!(repeated, Some(Arrival::Repeated(_))), "{repeated:?}");
     for number in [1, 2] {
         let window = next_window(&mut second)?;
@@ -221,7 +221,7 @@ fn next__refuses_windows_beyond_its_memory() -> Result<()> {
     let mut inbox = inbox(Counted::default(), 50_000)?;
     let peer = peer(inbox.local_addr()?);
     let sender = thread::spawn(move || send(&peer, &windows(1, 5_000, Position::begin(0))));
-    let arrival = inbox.next(Some(PATIENCE))?;
+    let arrival = inbox.next(Some(TIMEOUT))?;
     assert!(matches!(arrival, Some(Arrival::NoMemory { .. })), "{arrival:?}");
     assert!(sender.join().unwrap().is_err());
     assert_eq!(inbox.memory_bytes(), 0);
@@ -235,7 +235,7 @@ fn next__refuses_what_is_no_window() -> Result<()> {
     let mut job = Job::builder().control_socket(None).connect(inbox.local_addr()?)?;
     job.send(b"no window")?;
     let sender = thread::spawn(move || job.end_window().map(drop));
-    let arrival = inbox.next(Some(PATIENCE))?;
+    let arrival = inbox.next(Some(TIMEOUT))?;
     assert!(matches!(arrival, Some(Arrival::Malformed { .. })), "{arrival:?}");
     assert!(sender.join().unwrap().is_err());
     Ok(())
@@ -245,7 +245,7 @@ fn next__refuses_what_is_no_window() -> Result<()> {
 fn hello__tells_a_receiver_of_windows_from_others() -> Result<()> {
     let mut inbox = inbox(Counted::default(), MEMORY)?;
     let there = peer(inbox.local_addr()?);
-    let sender = thread::spawn(move || Outbox::hello(&there, PATIENCE));
+    let sender = thread::spawn(move || Outbox::hello(&there, TIMEOUT));
     while !sender.is_finished() {
         assert!(inbox.next(Some(Duration::from_millis(10)))?.is_none());
     }
@@ -256,8 +256,8 @@ fn hello__tells_a_receiver_of_windows_from_others() -> Result<()> {
     let mut nobody = peer(silent.local_addr()?);
     nobody.options = nobody.options.peer_timeout(Duration::from_millis(300));
     let begun = Instant::now();
-    let error = Outbox::hello(&nobody, PATIENCE).unwrap_err();
+    let error = Outbox::hello(&nobody, TIMEOUT).unwrap_err();
     assert!(matches!(error, OutboxError::NoReceiver { .. }), "{error}");
-    assert!(begun.elapsed() < PATIENCE, "it hung");
+    assert!(begun.elapsed() < TIMEOUT, "it hung");
     Ok(())
 }

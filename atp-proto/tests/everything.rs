@@ -44,3 +44,17 @@ fn job__ends_truly_whatever_happens_0_to_2999() {
 fn job__ends_truly_whatever_happens_3000_to_5999() {
     ends_truly(3_000..6_000);
 }
+
+/// A sender learns of a window's end only once the receiving application has confirmed it.
+#[test]
+fn stream__of_windows_that_the_application_confirms() {
+    let mut done = 0;
+    each_seed(0..300, &[], |seed| {
+        let mut scenario = Scenario::random(seed).in_windows().with_confirmations();
+        scenario.sender.overlap = seed.is_multiple_of(2);
+        let end = run(&scenario);
+        assert_eq!(end.result, Ok(()));
+        done += end.windows_done;
+    });
+    assert!(std::env::var("ATP_SEED").is_ok() || done > 300, "only {done}");
+}

@@ -52,20 +52,6 @@ fn stream__of_overlapping_windows_over_any_network() {
     assert!(std::env::var("ATP_SEED").is_ok() || begun_beside > 1_000, "only {begun_beside}");
 }
 
-/// A sender learns of a window's end only once the receiving application has confirmed it.
-#[test]
-fn stream__of_windows_that_the_application_confirms() {
-    let mut done = 0;
-    each_seed(0..500, &[], |seed| {
-        let mut scenario = Scenario::random(seed).in_windows().with_confirmations();
-        scenario.sender.overlap = seed.is_multiple_of(2);
-        let end = run(&scenario);
-        assert_eq!(end.result, Ok(()));
-        done += end.windows_done;
-    });
-    assert!(std::env::var("ATP_SEED").is_ok() || done > 500, "only {done}");
-}
-
 /// Over a quiet network, a job of short windows saves most of the round trips between windows.
 #[test]
 fn stream__of_overlapping_windows_takes_less_time() {

@@ -7,7 +7,12 @@ use std::{env, fs, path::Path};
 const STUBS: [&str; 2] = ["python/atp/_native.pyi", "python/atp/answers.pyi"];
 const TYPES: &str = "python/atp/_types.py";
 /// Classes whose keyword arguments are the keys of a `TypedDict`.
-const OPTIONS: [(&str, &str); 2] = [("Job", "JobOptions"), ("Receiver", "ReceiverOptions")];
+const OPTIONS: [(&str, &str); 4] = [
+    ("Job", "JobOptions"),
+    ("Receiver", "ReceiverOptions"),
+    ("Windows", "WindowsOptions"),
+    ("WindowSender", "WindowSenderOptions"),
+];
 
 fn main() {
     let folder = env::var("OUT_DIR").expect("cargo sets OUT_DIR");

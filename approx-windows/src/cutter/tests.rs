@@ -1,7 +1,7 @@
 //! Windows have each record once, and are the same after a restart.
 
 use super::*;
-use crate::record::RecordRef;
+use crate::{offsets::Offsets, record::RecordRef};
 use proptest::{collection::vec, prelude::*};
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ fn push__by_number() {
 
 #[test]
 fn push__by_time_waits_for_late_records() {
-    let rule = Rule::Time { length_ms: 10, lateness_ms: 3 };
+    let rule = Rule::Time { length_ms: 10, watermark_delay_ms: 3 };
     // 11 and 12 are in the next window. 13 closes the first one, and 5 is late for it.
     let windows = cut(rule, &[1, 11, 9, 12, 13, 5, 23]);
     assert_eq!(windows, [(0, "0, 2".into(), 0), (1, "1, 3-5".into(), 1)]);
@@ -46,7 +46,7 @@ fn push__by_time_waits_for_late_records() {
 #[test]
 fn push__a_large_window_has_parts() {
     let limits = Limits { window_bytes_max: 100, record_bytes_max: 80 };
-    let rule = Rule::Time { length_ms: 10, lateness_ms: 0 };
+    let rule = Rule::Time { length_ms: 10, watermark_delay_ms: 0 };
     let mut cutter = Cutter::new(rule, limits, Position::begin(0));
     for (offset, time_ms, bytes) in [(0, 1, 60), (1, 2, 60), (2, 3, 1), (3, 4, 90), (4, 10, 1)] {
         push(&mut cutter, &(offset, Some(time_ms), bytes));
@@ -61,8 +61,10 @@ fn push__a_large_window_has_parts() {
 fn rule() -> impl Strategy<Value = Rule> {
     prop_oneof![
         (1u64..8).prop_map(Rule::Records),
-        (1u64..40, 0u64..30)
-            .prop_map(|(length_ms, lateness_ms)| Rule::Time { length_ms, lateness_ms }),
+        (1u64..40, 0u64..30).prop_map(|(length_ms, watermark_delay_ms)| Rule::Time {
+            length_ms,
+            watermark_delay_ms
+        }),
     ]
 }
 
@@ -89,6 +91,29 @@ fn describe(cut: &Cut) -> Described {
 }
 
 proptest! {
+    /// The operator may have changed the length of the windows.
+    #[test]
+    fn push__after_a_change_of_the_rule_misses_no_record(
+        rules in (rule(), rule()),
+        inputs in inputs(),
+        windows in 0usize..20,
+    ) {
+        let mut first = Cutter::new(rules.0, LIMITS, Position::begin(0));
+        inputs.iter().for_each(|input| push(&mut first, input));
+        let sent: Vec<_> = drain(&mut first).into_iter().take(windows).collect();
+        let position = sent.last().map_or(Position::begin(0), |cut| cut.position);
+        let position = Position::parse(position.offset, &position.to_string()).unwrap();
+        let mut second = Cutter::new(rules.1, LIMITS, position);
+        inputs.iter().for_each(|input| push(&mut second, input));
+        second.close();
+        let mut seen = Offsets::default();
+        sent.iter().for_each(|cut| seen.extend(&cut.offsets));
+        let rest = drain(&mut second);
+        rest.iter().for_each(|cut| seen.extend(&cut.offsets));
+        let all: Offsets = inputs.iter().map(|input| input.0).collect();
+        prop_assert_eq!(seen, all);
+    }
+
     #[test]
     fn push__each_record_is_in_one_window(rule in rule(), inputs in inputs(), bytes in 40usize..400) {
         let limits = Limits { window_bytes_max: bytes, ..LIMITS };

@@ -24,7 +24,7 @@ pub(super) struct OpenWindows {
     senders: HashMap<Stream, (u64, u64)>,
     refused: HashSet<u64>,
     refused_order: VecDeque<u64>,
-    /// Of these windows, and of those that were kept.
+    /// The bytes of these windows, and of those that were kept.
     bytes: u64,
     bytes_max: u64,
 }

@@ -8,6 +8,11 @@ use std::io;
 /// The exception of an error.
 pub fn raise(py: Python<'_>, error: Error) -> PyErr {
     let text = error.to_string();
+    raise_with(py, error, text)
+}
+
+/// The exception of an error, with a text that says more.
+pub fn raise_with(py: Python<'_>, error: Error, text: String) -> PyErr {
     let attributes = PyDict::new(py);
     let filled = class_and_attributes(py, error, &attributes);
     filled.and_then(|class| make(py, class, text, &attributes)).unwrap_or_else(|error| error)

@@ -1,5 +1,6 @@
 //! Exceptions of `atp/_errors.py`: those of the package's own, and how to make any.
 
+use approx_windows::StateError;
 use pyo3::{
     prelude::*,
     types::{PyDict, PyRange, PyTuple},
@@ -35,6 +36,18 @@ pub fn timed_out(py: Python<'_>, text: &str, sent: Vec<Bound<'_, PyRange>>) -> P
     let attributes = PyDict::new(py);
     let sent = PyTuple::new(py, sent).and_then(|sent| attributes.set_item("sent", sent));
     let made = sent.and_then(|()| make(py, "TimedOutError", text.to_owned(), &attributes));
+    made.unwrap_or_else(|error| error)
+}
+
+/// The state of a receiver of windows can't be read or written.
+pub fn state_failed(py: Python<'_>, error: &StateError) -> PyErr {
+    let attributes = PyDict::new(py);
+    let errno = match error {
+        StateError::Io { source, .. } => source.raw_os_error(),
+        StateError::Damaged { .. } | StateError::Locked { .. } => None,
+    };
+    let set = attributes.set_item("errno", errno);
+    let made = set.and_then(|()| make(py, "StateError", error.to_string(), &attributes));
     made.unwrap_or_else(|error| error)
 }
 

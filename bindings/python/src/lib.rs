@@ -25,6 +25,7 @@ mod stub;
 mod turn;
 mod types;
 mod wait;
+mod windows;
 
 use pyo3::prelude::*;
 
@@ -38,5 +39,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<message::Message>()?;
     module.add_class::<parts::Parts>()?;
     module.add_class::<receiver::Receiver>()?;
+    windows::add_classes(module)?;
     answers::add_classes(module)
 }

@@ -106,6 +106,33 @@ pub fn receiver(options: Options<'_, '_>) -> PyResult<ReceiverBuilder> {
     Ok(builder)
 }
 
+/// The options of a receiver of windows: a `WindowsOptions`.
+pub fn windows_receiver(options: Options<'_, '_>) -> PyResult<ReceiverBuilder> {
+    let known = ["peers", "sources_max", "message_bytes_max", "incomplete_bytes_max"];
+    let more = ["buffer_bytes", "linger", "control_socket"];
+    check_known(options, &[&known[..], &more].concat(), "kafka.Windows")?;
+    receiver(options)
+}
+
+/// The options of a sender of windows, whose groups and windows are its own: a
+/// `WindowSenderOptions`.
+pub fn windows_job(options: Options<'_, '_>) -> PyResult<Job> {
+    let known = ["id", "control_socket", "rate_max_bytes_per_s", "peer_timeout", "refused_timeout"];
+    let more = ["buffer_bytes", "payload_bytes", "message_bytes_max", "rules"];
+    check_known(options, &[&known[..], &more].concat(), "kafka.WindowSender")?;
+    job(options)
+}
+
+fn check_known(options: Options<'_, '_>, known: &[&str], class: &str) -> PyResult<()> {
+    for (name, _) in options.into_iter().flatten() {
+        let name = name.extract::<String>()?;
+        if !known.contains(&&*name) {
+            return Err(unknown(&name, class));
+        }
+    }
+    Ok(())
+}
+
 fn unknown(name: &str, class: &str) -> PyErr {
     PyTypeError::new_err(format!("{class} has no option {name:?}: help(atp.{class}) lists them"))
 }

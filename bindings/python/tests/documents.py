@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import atp
 
@@ -31,11 +32,14 @@ def samples(page: Path) -> list[str]:
 
 def run(sample: str) -> str:
     """The output of a sample."""
-    with receiver() as peer, free_port() as local:
+    takes = windows_receiver if "WindowSender" in sample else receiver
+    with takes() as peer, free_port() as local, TemporaryDirectory() as folder:
         script = sample.replace(PEER, peer).replace(LOCAL, local)
-        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+        run = [sys.executable, "-c", script]
+        process = subprocess.Popen(run, stdout=subprocess.PIPE, text=True, cwd=folder)
         if LOCAL in sample:
-            threading.Thread(target=feed, args=(local, process), daemon=True).start()
+            feeds = feed_windows if "kafka.windows" in sample else feed
+            threading.Thread(target=feeds, args=(local, process), daemon=True).start()
         try:
             output, _ = process.communicate(timeout=LIMIT_S)
         finally:
@@ -50,6 +54,15 @@ def receiver() -> Iterator[str]:
     with atp.Receiver("127.0.0.1:0", control_socket=None) as receiver:
         threading.Thread(target=lambda: [None for _ in receiver], daemon=True).start()
         host, port = receiver.address
+        yield f"{host}:{port}"
+
+
+@contextmanager
+def windows_receiver() -> Iterator[str]:
+    """The address of a receiver that confirms all windows."""
+    with atp.kafka.windows("127.0.0.1:0", control_socket=None) as windows:
+        threading.Thread(target=lambda: [None for _ in windows], daemon=True).start()
+        host, port = windows.address
         yield f"{host}:{port}"
 
 
@@ -76,6 +89,25 @@ def feed(local: str, process: subprocess.Popen[str]) -> None:
                 control_socket=None,
             ) as job:
                 job.send_many([message.tobytes() for message in messages])
+        except atp.Error:
+            pass  # The sample doesn't listen yet, or no longer.
+
+
+def feed_windows(local: str, process: subprocess.Popen[str]) -> None:
+    """Sends windows of temperatures around 21, until the sample has ended."""
+    while process.poll() is None:
+        try:
+            with atp.kafka.WindowSender(
+                local,
+                topic="readings",
+                records=1_000,
+                groups={"temperatures": 0.9},
+                peer_timeout=1.0,
+                control_socket=None,
+            ) as sender:
+                for offset in range(3_000):
+                    value = f'{{"room": {offset % 4}, "temperature": {20 + offset % 3}}}'
+                    sender.send(offset, value, group="temperatures")
         except atp.Error:
             pass  # The sample doesn't listen yet, or no longer.
 

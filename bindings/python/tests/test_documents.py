@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 PATHS = ["README.md", "bindings/python/README.md"]
 PATHS += ["docs/src/guide/python.md", "docs/src/guide/stored.md"]
+PATHS += ["docs/src/guide/kafka-python.md"]
 PAGES = [ROOT / path for path in PATHS]
 SAMPLES = [(page, sample) for page in PAGES for sample in samples(page)]
 
@@ -23,12 +24,15 @@ SAMPLES = [(page, sample) for page in PAGES for sample in samples(page)]
 OUTPUTS = {
     "job.finish()": r"^(9\d{3}|10000)$",
     "job.report is not None": r"^(9\d{3}|10000) delivered$",
-    "lost": r"^\d+ 800 bytes\n(.*\n)*\d+ lost$",
+    '"lost")': r"^\d+ 800 bytes\n(.*\n)*\d+ lost$",
     "window_deadline": r"^window 2 complete$",
     "overlap_windows": r"^window 2: 3 windows$",
     "numpy": r"^1\.(49|50?)\d*$",
     "asyncio": r"^100 delivered$",
     "part.to_bytes": r"^40 messages, 2\.875$",
+    "window.number == 2": r"^readings \[0\], window 2: \d+ records lost\nmean 2[01]\.\d+",
+    "by room": r"^30\.00 .*\n3\d\d.* \(.*\n(.*\n)*0 .*\n1 .*\n2 ",
+    "sender.confirmed": r"^3 windows confirmed$",
     "answering.answers": r"^AA 3\.00 .*\nUA 2\.\d+ \(",
     "planner.report": r"\(.*95 %(; \d+ warnings?)?\).* the error is .*[0-4]\.\d+ % of 5\.00 % accepted(, .*warning.*)?$",
 }

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 import atp
-from atp import aio, answers
+from atp import _types, aio, answers, kafka
 
 PACKAGE = Path(atp.__file__).parent
-MODULES = [atp, aio, answers]
+MODULES = [atp, aio, answers, kafka]
 NATIVE = [atp.Job, atp.Message, atp.Receiver] + [
     getattr(answers, name)
     for name in ("Answering", "Estimate", "GroupBy", "Planner", "Quantiles", "Query", "Sample")
-] + [answers.Table, answers.Top]
+] + [answers.Table, answers.Top, kafka.Record, kafka.Windows, kafka.WindowSender]
 
 
 def public(module: ModuleType) -> Iterator[tuple[str, Any]]:
@@ -59,12 +59,13 @@ def test_everything_public_has_a_text(number: int) -> None:
     assert not missing, f"no docstring: {', '.join(missing)}"
 
 
-@pytest.mark.parametrize("name", ["Job", "Receiver"])
+@pytest.mark.parametrize("name", ["Job", "Receiver", "Windows", "WindowSender"])
 def test_help_lists_every_option_with_its_default(name: str) -> None:
-    shown = pydoc.plain(pydoc.render_doc(getattr(atp, name)))
-    options = getattr(atp, f"{name}Options").__annotations__
+    of = kafka if name.startswith("Window") else atp
+    shown = pydoc.plain(pydoc.render_doc(getattr(of, name)))
+    options = getattr(_types, f"{name}Options").__annotations__
     _, listed = shown.split("Options:\n", 1)
-    assert len(options) > 10
+    assert len(options) > (5 if of is kafka else 10)
     for option in options:
         _, found = listed.split(f"    {option}: ", 1)
         # Up to the next option, which is indented less than a text.

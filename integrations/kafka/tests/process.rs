@@ -9,7 +9,7 @@ use std::{
 };
 
 /// The longest time for anything that must happen.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A process of `atp-kafka`. It is killed when this is dropped.
 pub struct Bridge {
@@ -30,7 +30,7 @@ impl Bridge {
 
     /// Waits until it ends by itself.
     pub fn wait(&mut self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait()? {
                 ensure!(status.success(), "{status}: {}", self.log());
@@ -44,6 +44,7 @@ impl Bridge {
     }
 
     /// Waits until it has logged this text.
+    #[allow(dead_code, reason = "each test program uses some of these")]
     pub fn wait_for_log(&self, text: &str, limit: Duration) -> Result<()> {
         let deadline = Instant::now() + limit;
         while !self.log().contains(text) {

@@ -5,10 +5,10 @@ A sender states the minimal sampling rate (MSR), the share of its messages that 
 
 ``Job`` and ``Receiver`` wait in their calls; ``atp.aio`` has the same for asyncio.
 ``send_dataframe`` sends a table, and ``receive`` answers a query of what arrived, with confidence
-intervals; ``atp.answers`` has their parts.
+intervals; ``atp.answers`` has their parts. ``atp.kafka`` receives windows of a stream's records.
 """
 
-from atp import aio, answers
+from atp import aio, answers, kafka
 from atp._error import Error, UnknownError
 from atp._errors import (
     ClosedError,
@@ -30,6 +30,7 @@ from atp._errors import (
     ShortError,
     SocketError,
     SplitError,
+    StateError,
     ThreadError,
     TimedOutError,
     TooLargeError,
@@ -118,6 +119,7 @@ __all__ = [
     "SocketError",
     "SourceProgress",
     "SplitError",
+    "StateError",
     "Summary",
     "Terms",
     "TermsChanged",
@@ -133,6 +135,7 @@ __all__ = [
     "__version__",
     "aio",
     "answers",
+    "kafka",
     "receive",
     "send_dataframe",
 ]

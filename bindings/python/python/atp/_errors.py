@@ -122,6 +122,11 @@ class SharedMemoryError(Error, OSError):
     """The memory that the daemon shared can't be mapped."""
 
 
+class StateError(Error, OSError):
+    """The state file of a receiver of windows is damaged, is used by another one, or can't be read
+    or written."""
+
+
 class ThreadError(Error, OSError):
     """A background thread could not be started, or ended unexpectedly."""
 

@@ -1,8 +1,10 @@
 """The native module: jobs and receivers of approxlib."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from os import PathLike
 from types import TracebackType
-from typing import Self, Unpack, final
+from typing import Any, Self, Unpack, final
 
 from atp._answers import Answers
 from atp._rows import Rows
@@ -18,8 +20,11 @@ from atp._types import (
     Seconds,
     SourceProgress,
     WindowReport,
+    WindowSenderOptions,
+    WindowsOptions,
 )
-from atp.answers import Frame
+from atp._windows import Window, WindowStats
+from atp.answers import Answering, Frame
 
 __version__: str
 
@@ -278,3 +283,170 @@ class Receiving:
         """Ends the session: its answers, or its rows. Another call returns them again."""
     def close(self) -> None:
         """Ends the receiver."""
+
+@final
+class Windows:
+    """Receives windows of records at ``address``, of any number of senders: the program
+    ``atp-kafka``, or a ``WindowSender``. Iterates over those that have ended:
+
+    ``for window in atp.kafka.windows("0.0.0.0:4747", state="windows.json"): ...``
+
+    A window is confirmed when the loop asks for the next one. Its sender repeats a window that was
+    not confirmed: the body has raised, or has left the loop by ``break``. ``confirm()`` confirms it
+    before.
+
+    ``state`` is a file that keeps which offsets were counted, so that a restarted receiver doesn't
+    count a repeated window again. It is written before each confirmation, and is this receiver's
+    alone; ``StateError`` if it is damaged or another receiver uses it. Without ``state`` the
+    offsets are kept in memory: a window that was handled, and whose confirmation its sender didn't
+    get, is handled again after a restart of the receiver. With ``state`` that happens only if the
+    program dies between the end of the body and the next window: keep the window's offsets with
+    its results, if that matters.
+
+    After ``timeout`` without a window the loop ends with ``TimedOutError``. Windows that are open
+    may have ``memory_bytes_max`` bytes, by default 1 GiB. Only one loop at a time uses it. Other
+    threads run while it waits, and may ``close`` it, which ends the loop."""
+
+    def __new__(
+        cls,
+        address: Address,
+        *,
+        state: str | PathLike[str] | None = None,
+        timeout: Seconds | None = None,
+        memory_bytes_max: int | None = None,
+        **options: Unpack[WindowsOptions],
+    ) -> Self: ...
+    @property
+    def address(self) -> tuple[str, int]:
+        """The host and port that it receives at."""
+    @property
+    def stats(self) -> WindowStats:
+        """The counters so far. ``logging`` has the reasons, as ``atp.kafka``."""
+    def confirm(self) -> bool:
+        """Confirms the window that the loop has, before a ``break`` or a long rest of the body.
+        False if there is none."""
+    def close(self) -> None:
+        """Ends the receiver, and the loop of another thread over it. A window that is not confirmed
+        is sent again."""
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Window: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        exception: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+@final
+class Record:
+    """A record of a window."""
+
+    @property
+    def offset(self) -> int:
+        """The place of the record in its partition."""
+    @property
+    def timestamp(self) -> datetime | None:
+        """The event time (UTC); ``None`` also beyond the years 1 to 9999."""
+    @property
+    def timestamp_ms(self) -> int | None:
+        """The event time, milliseconds since 1970."""
+    @property
+    def key(self) -> bytes | None:
+        """The key, if there is one."""
+    @property
+    def value(self) -> bytes | None:
+        """The value; ``None`` for a tombstone."""
+    @property
+    def headers(self) -> tuple[tuple[str, bytes | None], ...]:
+        """Names and values of the headers, in their order."""
+    @property
+    def group(self) -> str:
+        """The name of the record's group in ``Window.groups``."""
+    @property
+    def weight(self) -> float:
+        """The records of the stratum that this one stands for: N by those that arrived."""
+    def json(self) -> Any:
+        """The value as JSON; ``None`` for a tombstone. ``ValueError`` if it is none."""
+
+@final
+class Records:
+    """The records of a window that arrived and count."""
+
+    def all(self) -> list[Record]: ...
+    def messages(self) -> list[tuple[int, list[Record]]]: ...
+    def columns(self) -> dict[str, list[Any]]: ...
+    def batches(self) -> Batches: ...
+    def answering(self, query: str, columns: Sequence[str]) -> Answering: ...
+
+@final
+class WindowSender:
+    """Sends the records of one stream to ``atp.kafka.windows`` at ``peer``, in windows: with the
+    number ``records`` each, or of event times of the span ``length``, which close at the first
+    record that is ``watermark_delay`` behind their end.
+
+    ``groups`` are names with minimal sampling rates, such as ``{"readings": 0.9}``. Records without
+    a group have the rate ``msr``, by default 1: all arrive. The stream is the ``partition`` of the
+    ``topic`` as the ``group`` of consumers reads it in the ``cluster``; its offsets count once.
+    ``position`` goes on where another sender has ended. A window of more than ``window_bytes_max``
+    bytes, by default 32 MiB, is sent in parts.
+
+    Leaving a ``with`` block sends all windows and waits until they are confirmed; with an exception
+    it abandons them. After an error windows stay unconfirmed: open another sender at ``position``,
+    and give it the records from there on."""
+
+    def __new__(
+        cls,
+        peer: Address,
+        *,
+        topic: str,
+        partition: int = 0,
+        group: str = "",
+        cluster: str = "",
+        records: int | None = None,
+        length: Seconds | None = None,
+        watermark_delay: Seconds | None = None,
+        groups: Mapping[str, float] | None = None,
+        msr: float = 1.0,
+        position: str | None = None,
+        window_bytes_max: int | None = None,
+        **options: Unpack[WindowSenderOptions],
+    ) -> Self: ...
+    @property
+    def confirmed(self) -> int:
+        """The number of windows, and parts of them, that are confirmed."""
+    @property
+    def unconfirmed(self) -> int:
+        """The number of those that are closed and not confirmed."""
+    @property
+    def position(self) -> str | None:
+        """Where the next sender goes on if this one ends now: its first word is the offset.
+        ``None`` before a window is confirmed."""
+    def send(
+        self,
+        offset: int,
+        value: MessageData | str | None,
+        key: MessageData | str | None = None,
+        timestamp: datetime | float | None = None,
+        headers: Iterable[tuple[str, MessageData | str | None]] | None = None,
+        group: str | None = None,
+    ) -> None:
+        """Takes a record. Offsets ascend. ``timestamp`` is a time with a zone, or seconds since
+        1970. Waits while two windows aren't confirmed, if the record closes another one. The record
+        is taken, also if the wait is interrupted."""
+    def flush(self, *, timeout: Seconds | None = None) -> None:
+        """Closes the open windows, and waits until all are confirmed."""
+    def close(self, *, timeout: Seconds | None = None) -> None:
+        """``flush``, and the end of the sender."""
+    def abandon(self) -> None:
+        """Ends the sender at once. Windows that are not confirmed are lost, unless another sender
+        sends them."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        exception: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...

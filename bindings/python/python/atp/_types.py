@@ -163,6 +163,52 @@ class ReceiverOptions(TypedDict, total=False):
     runs."""
 
 
+class WindowsOptions(TypedDict, total=False):
+    """The options of a receiver of windows. Those that are left out have the library's defaults."""
+
+    peers: str | IPv4Address | IPv6Address | Iterable[str | IPv4Address | IPv6Address]
+    """Accept senders at these addresses. Default: any address."""
+    sources_max: int
+    """Senders at once, each of one partition. Default 256."""
+    message_bytes_max: int
+    """The longest record. Default 64 MiB."""
+    incomplete_bytes_max: int
+    """Bytes of incomplete messages per sender. Default 64 MiB."""
+    buffer_bytes: int
+    """Bytes of complete messages that wait to be sorted into windows. Default 64 MiB."""
+    linger: Seconds
+    """How long a closed receiver stays for a sender that may not know of its end. Default 2 s."""
+    control_socket: str | PathLike[str] | None
+    """The daemon's socket; ``None`` works without a daemon. Default: the default daemon, if it
+    runs."""
+
+
+class WindowSenderOptions(TypedDict, total=False):
+    """The options of a sender of windows. Those that are left out have the library's defaults."""
+
+    id: int | str | None
+    """The id of the job: a number or a name. Default: the job of the process's cgroup if a daemon
+    knows one, else a random id."""
+    control_socket: str | PathLike[str] | None
+    """The daemon's socket; ``None`` works without a daemon. Default: the default daemon if
+    it takes the job, else none."""
+    rate_max_bytes_per_s: int
+    """Without a daemon: the port's rate. Default: 125,000,000 (1 Gbit/s)."""
+    peer_timeout: Seconds
+    """Give up after this long without an answer. Default: 10 s."""
+    refused_timeout: Seconds
+    """Give up after this long if the peer's host says that nothing listens on the port. Default:
+    ``peer_timeout``, which is its maximum."""
+    buffer_bytes: int
+    """Bytes of messages in the library before ``send`` waits. Default: 4 MiB."""
+    payload_bytes: int | None
+    """Message bytes per packet. Default: as many as the path's MTU allows."""
+    message_bytes_max: int
+    """The longest record; longer ones are ``refused`` of their window. Default: 64 MiB."""
+    rules: str
+    """Without a daemon: the rate law. Default: the law ``"yield"``."""
+
+
 @dataclass(frozen=True, slots=True)
 class UnknownIds:
     """Ids of lost messages that aren't known. No list, and not false either: reading it as one

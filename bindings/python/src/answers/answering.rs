@@ -63,6 +63,12 @@ impl Query {
 #[pyclass(frozen, module = "atp.answers")]
 pub struct Answering(pub Locked<approx_answers::Answering>);
 
+impl Answering {
+    pub fn of(answering: approx_answers::Answering) -> Self {
+        Self(Locked::new(answering))
+    }
+}
+
 /// The answers of a query, as Python has them: a row for each key with an answer of each function.
 pub fn answers<'py>(
     py: Python<'py>,

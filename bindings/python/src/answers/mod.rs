@@ -16,7 +16,11 @@ mod table;
 mod tables;
 mod value;
 
+pub use answering::{Answering, parsed};
+pub use errors::raise;
 pub use frame::Frame;
+pub use input::{columns, share, with_bytes};
+pub use rows::Batches;
 
 use pyo3::prelude::*;
 

@@ -27,6 +27,12 @@ pub struct Batches {
     batches: Vec<RecordBatch>,
 }
 
+impl Batches {
+    pub fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        Self { schema, batches }
+    }
+}
+
 #[pymethods]
 impl Batches {
     #[getter]

@@ -9,7 +9,7 @@ mod types;
 pub use atp::{AtpReceive, AtpSend};
 pub use kafka::{SourceKafka, Start, TargetKafka};
 pub use receive::ReceiveConfig;
-pub use send::{GroupConfig, SendConfig, WindowConfig};
+pub use send::{GroupConfig, SendConfig};
 pub use types::{Bytes, Msr, Positive, Span};
 
 use anyhow::{Context, Result, anyhow};
@@ -92,8 +92,8 @@ mod tests {
             ),
             (
                 "records = 1000",
-                "records = 1\nlateness = \"1s\"",
-                ": [window] has `lateness` without `length`",
+                "records = 1\nwatermark_delay = \"1s\"",
+                ": [window] has `watermark_delay` without `length`",
             ),
             ("[\"readings\"]", "[]", ": [kafka] names no topic in `topics`"),
             ("brokers = \"localhost:9092\"", "", ":3: missing field `brokers`"),

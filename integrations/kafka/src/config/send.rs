@@ -30,7 +30,7 @@ pub struct SendConfig {
 pub struct WindowConfig {
     records: Option<Positive>,
     length: Option<Span>,
-    lateness: Option<Span>,
+    watermark_delay: Option<Span>,
     idle: Option<Span>,
     bytes_max: Option<Bytes>,
     record_bytes_max: Option<Bytes>,
@@ -74,7 +74,7 @@ impl WindowConfig {
             (Some(records), _) => Rule::Records(records.0),
             (None, length) => Rule::Time {
                 length_ms: length.map_or(1, Span::ms),
-                lateness_ms: self.lateness.map_or(0, Span::ms),
+                watermark_delay_ms: self.watermark_delay.map_or(0, Span::ms),
             },
         }
     }
@@ -128,8 +128,8 @@ impl Check for SendConfig {
             (Some(_), Some(_)) => {
                 return Err("[window] has `records` and `length`: give one of them".to_owned());
             }
-            (Some(_), None) if window.lateness.is_some() => {
-                return Err("[window] has `lateness` without `length`".to_owned());
+            (Some(_), None) if window.watermark_delay.is_some() => {
+                return Err("[window] has `watermark_delay` without `length`".to_owned());
             }
             _ => {}
         }

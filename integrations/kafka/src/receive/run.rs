@@ -15,7 +15,7 @@ const WAIT: Duration = Duration::from_millis(50);
 /// Runs until it is told to stop.
 ///
 /// # Errors
-/// One sentence: the brokers, the topics or the port can't be used, or the producer failed for good.
+/// One sentence: the brokers, the topics or the port can't be used, or writing failed for good.
 pub fn run(config: &ReceiveConfig) -> Result<()> {
     let partitions = target_partitions(config)?;
     make_windows_topic(config)?;

@@ -47,7 +47,7 @@ struct GroupRecord<'a> {
 pub struct Stored {
     /// The stream.
     pub stream: Stream,
-    /// Its offsets.
+    /// The offsets that were counted.
     pub counted: CountedOffsets,
 }
 

@@ -42,7 +42,7 @@ pub struct Assignment {
 /// The partitions, and whether the process must end.
 #[derive(Debug, Default)]
 pub struct State {
-    /// Those that are assigned.
+    /// The partitions that are assigned.
     pub partitions: BTreeMap<Key, Partition>,
     /// The reason why the process must end.
     pub failure: Option<String>,
@@ -85,7 +85,7 @@ impl Assignment {
         for element in committed.elements() {
             let (topic, partition) = (element.topic().to_owned(), element.partition());
             let begun = match element.offset() {
-                Offset::Offset(offset) => position(offset, element.metadata(), &self.cutting),
+                Offset::Offset(offset) => position(offset, element.metadata()),
                 _ => None,
             };
             let stream = Stream {
@@ -147,15 +147,10 @@ fn committed(
     }
 }
 
-/// The position of a committed offset. One that another program committed, or this one with another
-/// rule, has the offset alone.
-fn position(offset: i64, metadata: &str, cutting: &Cutting) -> Option<Position> {
+/// The position of a committed offset. One that another program committed has the offset alone.
+fn position(offset: i64, metadata: &str) -> Option<Position> {
     let offset = u64::try_from(offset).ok()?;
-    let (rule, text) = metadata.split_once(' ').unwrap_or_default();
-    let known = Position::parse(offset, text);
-    let same = known.filter(|_| rule == cutting.rule.to_string());
-    let epoch = known.map_or(0, |position| position.epoch);
-    Some(same.unwrap_or(Position { epoch, ..Position::begin(offset) }))
+    Some(Position::parse(offset, metadata).unwrap_or(Position::begin(offset)))
 }
 
 /// Commits positions, if there are any. A failure is logged: the windows are then sent again, and
@@ -165,14 +160,13 @@ pub fn commit(
     positions: impl IntoIterator<Item = (Key, Position)>,
     mode: CommitMode,
 ) {
-    let rule = consumer.context().cutting.rule;
     let mut list = TopicPartitionList::new();
     for ((topic, partition), position) in positions {
         let Ok(offset) = i64::try_from(position.offset) else { continue };
         let mut element = list.add_partition(&topic, partition);
         // Offsets of records are valid, and so are texts of numbers.
         let _ = element.set_offset(Offset::Offset(offset));
-        element.set_metadata(format!("{rule} {position}"));
+        element.set_metadata(position.to_string());
     }
     if list.count() == 0 {
         return;

@@ -34,8 +34,8 @@ pub fn print(config: &SendConfig) -> Result<()> {
     let idle = config.window.idle();
     let rule = match config.window.rule() {
         Rule::Records(records) => format!("of {records} records"),
-        Rule::Time { length_ms, lateness_ms } => {
-            let [length, late] = [length_ms, lateness_ms].map(Duration::from_millis);
+        Rule::Time { length_ms, watermark_delay_ms } => {
+            let [length, late] = [length_ms, watermark_delay_ms].map(Duration::from_millis);
             format!("of {length:?} of event time; records may be {late:?} late")
         }
     };

@@ -16,9 +16,9 @@ pub struct Rules {
 /// The reason why a record is sent exactly, whatever its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exact {
-    /// It has no value: it deletes its key.
+    /// The record has no value: it deletes its key.
     Tombstone,
-    /// Its event time is missing, or far in the future. The windows ignore it.
+    /// The event time is missing, or far in the future. The windows ignore it.
     WrongTime,
 }
 

@@ -89,7 +89,7 @@ impl Run<'_> {
         let (source, target, port) = (&self.source, &self.target, self.port);
         let window = match self.rng.random_bool(0.5) {
             true => "records = 150",
-            false => "length = \"200ms\"\nlateness = \"20ms\"",
+            false => "length = \"200ms\"\nwatermark_delay = \"20ms\"",
         };
         let send = format!(
             "peer = \"127.0.0.1:{port}\"\n[window]\n{window}\nidle = \"1s\"\n[sampling]\nmsr = 0.8\n\

@@ -89,14 +89,14 @@ impl Source<'_> {
 /// The receiver, or what it had counted when it ended. Meanwhile windows wait.
 enum Toggled {
     Running(Receiving),
-    Ended((Seen, Counted)),
+    Ended(Box<(Seen, Counted)>),
 }
 
 impl Toggled {
     fn toggle(self, address: SocketAddr) -> Result<Self> {
         Ok(match self {
-            Self::Running(receiving) => Self::Ended(receiving.end()?),
-            Self::Ended(results) => Self::Running(Receiving::start(address, results)?),
+            Self::Running(receiving) => Self::Ended(receiving.end()?.into()),
+            Self::Ended(results) => Self::Running(Receiving::start(address, *results)?),
         })
     }
 }
@@ -171,7 +171,8 @@ fn run(seed: u64) -> Result<()> {
         receiver = receiver.toggle(address)?;
     }
     Bridge::start(folder.path(), "last", &["send", path, "--until-end"])?.wait()?;
-    let Toggled::Ended((seen, _)) = receiver.toggle(address)? else { bail!("it runs") };
+    let Toggled::Ended(ended) = receiver.toggle(address)? else { bail!("it runs") };
+    let (seen, _) = *ended;
     ensure!(seen.short.is_empty(), "{:?}", seen.short);
     for (partition, produced) in source.produced.iter().enumerate() {
         let key = ("readings".to_owned(), partition as u32);
@@ -185,7 +186,7 @@ fn sections(rng: &mut ChaCha8Rng) -> String {
     let window = match rng.random_bool(0.5) {
         true => format!("records = {}", rng.random_range(1..300)),
         false => format!(
-            "length = \"{}ms\"\nlateness = \"{}ms\"",
+            "length = \"{}ms\"\nwatermark_delay = \"{}ms\"",
             rng.random_range(20..2_000),
             rng.random_range(1..200)
         ),

@@ -1,0 +1,461 @@
+//! The class `WindowSender`.
+
+use super::worker::{Progress, Shared, Worker};
+use crate::{
+    address,
+    answers::{share, with_bytes},
+    arguments::{self, duration, integer, shown},
+    errors,
+    exceptions::{closed, timed_out},
+    guarded::Guarded,
+    options,
+    stub::stub,
+    wait,
+};
+use approx_windows::{
+    Cut, Cutter, Group, GroupId, Limits, OutboxError, PackedWindow, Peer, Position, RecordRef,
+    Rule, Sampling, Stream,
+};
+use pyo3::{
+    exceptions::{PyException, PyTypeError, PyValueError},
+    prelude::*,
+    types::{PyDict, PyMapping, PyType},
+};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// The name of the group of records without one, if they are sampled.
+const OTHERS: &str = "records";
+/// The name of the stratum that each window has.
+const EXACT: &str = "exact";
+const WINDOW_BYTES_MAX: usize = 32 << 20;
+
+#[doc = stub!(WindowSender)]
+#[pyclass(frozen, module = "atp.kafka")]
+pub struct WindowSender {
+    sending: Guarded<Sending>,
+    shared: Arc<Shared>,
+    name: String,
+}
+
+struct Sending {
+    worker: Worker,
+    stream: Stream,
+    sampling: Sampling,
+    rule: Rule,
+    limits: Limits,
+    begin: Option<Position>,
+    /// Made by the first record.
+    cutter: Option<Cutter>,
+    last_offset: Option<u64>,
+    /// Windows that are closed and not packed.
+    closed: VecDeque<Cut>,
+}
+
+/// A record, with bytes of its own.
+struct Given {
+    offset: u64,
+    value: Option<Vec<u8>>,
+    key: Option<Vec<u8>>,
+    timestamp_ms: Option<i64>,
+    headers: Vec<(String, Option<Vec<u8>>)>,
+    group: Option<String>,
+}
+
+impl Sending {
+    /// The group of a record's name.
+    fn group(&self, name: Option<&str>) -> Result<GroupId, String> {
+        let groups = self.sampling.groups();
+        let at = |name: &str| groups.iter().position(|group| group.name == name);
+        match name {
+            None => Ok(at(OTHERS).map_or(GroupId::EXACT, GroupId::at)),
+            Some(name) => at(name).map(GroupId::at).ok_or_else(|| {
+                let names: Vec<_> =
+                    groups.iter().map(|group| format!("{:?}", group.name)).collect();
+                format!("there is no group {name:?}: the groups are {}", names.join(", "))
+            }),
+        }
+    }
+
+    fn push(&mut self, given: &Given) -> Result<(), String> {
+        let group = self.group(given.group.as_deref())?;
+        let offset = given.offset;
+        if let Some(last) = self.last_offset.filter(|last| offset <= *last) {
+            return Err(format!("offset {offset} follows {last}: offsets must ascend"));
+        }
+        self.last_offset = Some(offset);
+        let begin = self.begin.unwrap_or(Position::begin(offset));
+        let cutter = self.cutter.get_or_insert_with(|| Cutter::new(self.rule, self.limits, begin));
+        let headers = given.headers.iter();
+        let record = RecordRef {
+            offset,
+            timestamp_ms: given.timestamp_ms,
+            key: given.key.as_deref(),
+            value: given.value.as_deref(),
+            headers: headers.map(|(name, value)| (&**name, value.as_deref())).collect(),
+        };
+        cutter.push(&record, group);
+        self.closed.extend(std::iter::from_fn(|| cutter.pop()));
+        Ok(())
+    }
+
+    fn send_closed(&mut self) {
+        while let Some(cut) = self.closed.pop_front() {
+            let Self { stream, sampling, worker, .. } = self;
+            worker.send(PackedWindow::new(&cut, stream, sampling, rand::random()));
+        }
+    }
+
+    fn close_windows(&mut self) {
+        if let Some(cutter) = &mut self.cutter {
+            cutter.close();
+            self.closed.extend(std::iter::from_fn(|| cutter.pop()));
+        }
+        self.send_closed();
+    }
+}
+
+impl WindowSender {
+    /// Waits until the thread has done something. Raises its error.
+    fn until(
+        &self,
+        py: Python<'_>,
+        deadline: Option<Instant>,
+        is_done: impl Fn(&Progress) -> bool + Copy + Send + Sync,
+    ) -> PyResult<()> {
+        loop {
+            self.check(py)?;
+            if is_done(&self.shared.lock()) {
+                return Ok(());
+            }
+            py.check_signals()?;
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                let text = "windows were not confirmed before the timeout: they may be later; call \
+                            again";
+                return Err(timed_out(py, text, vec![]));
+            }
+            let slice = left.map_or(wait::SLICE, |left| left.min(wait::SLICE));
+            py.detach(|| self.shared.wait(slice, is_done));
+        }
+    }
+
+    /// Raises the error of the thread; later calls raise that it has ended.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        let (failure, has_failed) = {
+            let mut progress = self.shared.lock();
+            (progress.failure.take(), progress.has_failed)
+        };
+        match failure {
+            Some(error) => Err(failed(py, error)),
+            None if has_failed => Err(closed("sender of windows")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn failed(py: Python<'_>, error: OutboxError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        OutboxError::Transport { source, .. } | OutboxError::NoReceiver { source, .. } => {
+            errors::raise_with(py, source, text)
+        }
+        OutboxError::EndedByReceiver { .. } => {
+            errors::raise_with(py, approxlib::Error::EndedByReceiver, text)
+        }
+        OutboxError::NoWindows { .. } | OutboxError::Groups { .. } => PyValueError::new_err(text),
+    }
+}
+
+#[pymethods]
+impl WindowSender {
+    #[new]
+    #[pyo3(signature = (
+        peer, *, topic, partition = None, group = None, cluster = None, records = None,
+        length = None, watermark_delay = None, groups = None, msr = None, position = None,
+        window_bytes_max = None, **options
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python, by name")]
+    fn new(
+        peer: &Bound<'_, PyAny>,
+        topic: String,
+        partition: Option<&Bound<'_, PyAny>>,
+        group: Option<String>,
+        cluster: Option<String>,
+        records: Option<&Bound<'_, PyAny>>,
+        length: Option<&Bound<'_, PyAny>>,
+        watermark_delay: Option<&Bound<'_, PyAny>>,
+        groups: Option<&Bound<'_, PyAny>>,
+        msr: Option<&Bound<'_, PyAny>>,
+        position: Option<&str>,
+        window_bytes_max: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let py = peer.py();
+        let options = options::windows_job(options)?;
+        let number = |name, value: Option<&Bound<'_, PyAny>>, max| {
+            value.map(|value| integer(name, value, max)).transpose()
+        };
+        let window_bytes_max = number("window_bytes_max", window_bytes_max, u64::MAX)?;
+        let sampling = Sampling::new(self::groups(groups, msr)?);
+        let stream = Stream {
+            cluster: cluster.unwrap_or_default(),
+            group: group.unwrap_or_default(),
+            topic,
+            partition: number("partition", partition, u32::MAX.into())?.unwrap_or(0) as u32,
+        };
+        let name = stream.to_string();
+        let peer = Peer { address: address::given(peer)?, options: options.builder };
+        let worker = Worker::new(peer, stream.clone())?;
+        let shared = worker.shared.clone();
+        let sending = Sending {
+            worker,
+            stream,
+            sampling: sampling.map_err(|error| failed(py, error))?,
+            rule: rule(records, length, watermark_delay)?,
+            limits: Limits {
+                window_bytes_max: window_bytes_max.map_or(WINDOW_BYTES_MAX, |max| max as usize),
+                record_bytes_max: options.message_bytes_max as usize - 1,
+            },
+            begin: position.map(self::position).transpose()?,
+            cutter: None,
+            last_offset: None,
+            closed: VecDeque::new(),
+        };
+        Ok(Self { sending: Guarded::new("sender of windows", sending), shared, name })
+    }
+
+    #[doc = stub!(WindowSender.confirmed)]
+    #[getter]
+    fn confirmed(&self) -> u64 {
+        self.shared.lock().confirmed
+    }
+
+    #[doc = stub!(WindowSender.unconfirmed)]
+    #[getter]
+    fn unconfirmed(&self) -> usize {
+        self.shared.lock().unconfirmed()
+    }
+
+    #[doc = stub!(WindowSender.position)]
+    #[getter]
+    fn position(&self) -> Option<String> {
+        let position = self.shared.lock().position;
+        position.map(|position| format!("{} {position}", position.offset))
+    }
+
+    #[doc = stub!(WindowSender.send)]
+    #[pyo3(signature = (offset, value, key = None, timestamp = None, headers = None, group = None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python, by name")]
+    fn send(
+        &self,
+        py: Python<'_>,
+        offset: &Bound<'_, PyAny>,
+        value: Option<&Bound<'_, PyAny>>,
+        key: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        headers: Option<&Bound<'_, PyAny>>,
+        group: Option<String>,
+    ) -> PyResult<()> {
+        let given = Given {
+            offset: integer("offset", offset, u64::MAX - 1)?,
+            value: value.map(bytes).transpose()?,
+            key: key.map(bytes).transpose()?,
+            timestamp_ms: timestamp.map(self::timestamp_ms).transpose()?,
+            headers: headers.map(self::headers).transpose()?.unwrap_or_default(),
+            group,
+        };
+        self.sending.check_process()?;
+        self.check(py)?;
+        let pushed = self.sending.with(py, |sending| {
+            sending.push(&given)?;
+            Ok(!sending.closed.is_empty())
+        })?;
+        if !pushed.map_err(PyValueError::new_err::<String>)? {
+            return Ok(());
+        }
+        // Packing a window takes a while.
+        self.sending.with_detached(py, Sending::send_closed)?;
+        self.until(py, None, |progress| progress.queued == 0)
+    }
+
+    #[doc = stub!(WindowSender.flush)]
+    #[pyo3(signature = (*, timeout = None))]
+    fn flush(&self, py: Python<'_>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let deadline = arguments::deadline(timeout)?;
+        self.sending.check_process()?;
+        self.check(py)?;
+        self.sending.with_detached(py, Sending::close_windows)?;
+        self.until(py, deadline, Progress::is_confirmed)
+    }
+
+    #[doc = stub!(WindowSender.close)]
+    #[pyo3(signature = (*, timeout = None))]
+    fn close(&self, py: Python<'_>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        if self.sending.has_ended(py)? {
+            return Ok(());
+        }
+        let deadline = arguments::deadline(timeout)?;
+        let closed = self.flush(py, timeout).and_then(|()| {
+            self.sending.with(py, |sending| sending.worker.finish())?;
+            self.until(py, deadline, |progress| progress.has_finished)
+        });
+        let has_failed = self.shared.lock().has_failed;
+        if closed.is_ok() || has_failed {
+            self.abandon(py)?;
+        }
+        closed
+    }
+
+    #[doc = stub!(WindowSender.abandon)]
+    fn abandon(&self, py: Python<'_>) -> PyResult<()> {
+        let taken = self.sending.take(py)?;
+        py.detach(|| drop(taken));
+        Ok(())
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exception: Option<&Bound<'_, PyType>>,
+        _value: Option<&Bound<'_, PyAny>>,
+        _traceback: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
+        // In a forked child, the sender is the parent's.
+        if self.sending.is_of_this_process() {
+            match exception {
+                None => self.close(py, None)?,
+                Some(_) => self.abandon(py)?,
+            }
+        }
+        Ok(false)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<atp.kafka.WindowSender of {}>", self.name)
+    }
+}
+
+fn rule(
+    records: Option<&Bound<'_, PyAny>>,
+    length: Option<&Bound<'_, PyAny>>,
+    watermark_delay: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Rule> {
+    let ms = |name, time: &Bound<'_, PyAny>| {
+        let time: Duration = duration(name, time)?;
+        Ok::<_, PyErr>(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    };
+    match (records, length) {
+        (Some(_), None) if watermark_delay.is_some() => {
+            Err(PyValueError::new_err("watermark_delay is for windows by time: give length"))
+        }
+        (Some(records), None) => match integer("records", records, u64::MAX)? {
+            0 => Err(PyValueError::new_err("records must be 1 at least")),
+            records => Ok(Rule::Records(records)),
+        },
+        (None, Some(length)) => match ms("length", length)? {
+            0 => Err(PyValueError::new_err("length must be 1 ms at least")),
+            length_ms => {
+                let watermark_delay_ms = watermark_delay
+                    .map_or(Ok(0), |watermark_delay| ms("watermark_delay", watermark_delay))?;
+                Ok(Rule::Time { length_ms, watermark_delay_ms })
+            }
+        },
+        _ => Err(PyTypeError::new_err(
+            "give records, the number of each window, or length, its time: WindowSender(..., \
+             records=1_000)",
+        )),
+    }
+}
+
+/// The groups with their rates, those of `groups` first.
+fn groups(
+    groups: Option<&Bound<'_, PyAny>>,
+    msr: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<Group>> {
+    let mut found = Vec::new();
+    if let Some(groups) = groups {
+        let wanted = || {
+            let shown = shown(groups);
+            PyTypeError::new_err(format!(
+                "groups must be a dict of names and rates, such as {{\"readings\": 0.9}}, not {shown}"
+            ))
+        };
+        let pairs = groups.cast::<PyMapping>().map_err(|_| wanted())?.items()?;
+        for pair in pairs {
+            let (name, msr): (String, Bound<'_, PyAny>) = pair.extract().map_err(|_| wanted())?;
+            if name == EXACT || name == OTHERS {
+                let text = format!("the group {name:?} is one of ATP's: give it another name");
+                return Err(PyValueError::new_err(text));
+            }
+            let msr = share(&format!("the rate of group {name:?}"), &msr)?;
+            found.push(Group { name, msr });
+        }
+    }
+    let msr = msr.map_or(Ok(1.0), |msr| share("msr", msr))?;
+    if msr < 1.0 {
+        found.push(Group { name: OTHERS.to_owned(), msr });
+    }
+    Ok(found)
+}
+
+/// The position in the text of `WindowSender.position`, as the next sender begins there.
+fn position(text: &str) -> PyResult<Position> {
+    let parts = text.split_once(' ');
+    let position = parts.and_then(|(offset, text)| Position::parse(offset.parse().ok()?, text));
+    let position = position.ok_or_else(|| {
+        PyValueError::new_err("position must be the text of another sender's position")
+    })?;
+    Ok(Position { epoch: position.epoch.saturating_add(1), ..position })
+}
+
+fn bytes(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    with_bytes(value, <[u8]>::to_vec)
+}
+
+fn headers(headers: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Option<Vec<u8>>)>> {
+    let wanted = || {
+        let shown = shown(headers);
+        PyTypeError::new_err(format!("headers must be pairs of a name and bytes, not {shown}"))
+    };
+    let header = |pair: PyResult<Bound<'_, PyAny>>| {
+        let (name, value): (String, Bound<'_, PyAny>) = pair?.extract().map_err(|_| wanted())?;
+        let value = if value.is_none() { None } else { Some(bytes(&value)?) };
+        Ok((name, value))
+    };
+    headers.try_iter().map_err(|_| wanted())?.map(header).collect()
+}
+
+/// Milliseconds since 1970, of seconds or of a time with a zone.
+fn timestamp_ms(time: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let wanted = || {
+        let shown = shown(time);
+        PyValueError::new_err(format!(
+            "timestamp must be a datetime with a time zone, or seconds since 1970, not {shown}"
+        ))
+    };
+    let seconds = match time.hasattr("timestamp")? {
+        // One without a zone would depend on this host's.
+        true if time.call_method0("utcoffset")?.is_none() => return Err(wanted()),
+        true => time.call_method0("timestamp")?.extract::<f64>()?,
+        false => arguments::number("timestamp", time).map_err(|error| {
+            match error.is_instance_of::<PyException>(time.py()) {
+                true => wanted(),
+                false => error,
+            }
+        })?,
+    };
+    let ms = (seconds * 1e3).round();
+    // Of i64's ends, floats have the lower one.
+    match (i64::MIN as f64..-(i64::MIN as f64)).contains(&ms) {
+        true => Ok(ms as i64),
+        false => Err(wanted()),
+    }
+}
