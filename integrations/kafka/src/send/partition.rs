@@ -124,6 +124,24 @@ impl Partition {
         self.begun
     }
 
+    /// Whether no record was read yet.
+    pub fn is_unread(&self) -> bool {
+        self.cutter.is_none()
+    }
+
+    /// Notes that the records below `offset` are gone, before the first one is read.
+    pub fn expire(&mut self, offset: u64) {
+        if let Some(begun) = self.begun.as_mut().filter(|begun| begun.offset < offset) {
+            tracing::error!(
+                stream = %self.stream,
+                from = begun.offset,
+                to = offset,
+                "records have expired before they were read"
+            );
+            begun.offset = offset;
+        }
+    }
+
     /// Counters since the assignment.
     pub fn counts(&self) -> Counts {
         self.counts

@@ -9,12 +9,12 @@ use super::{
     worker::Target,
 };
 use crate::{
-    client::{cluster_id, partitions, wrong_properties},
+    client::{TIMEOUT, cluster_id, partitions, wrong_properties},
     config::SendConfig,
     stop,
 };
 use anyhow::{Context, Result, anyhow, bail};
-use approx_windows::Outbox;
+use approx_windows::{Outbox, Position};
 use rdkafka::{
     Message, TopicPartitionList,
     consumer::{BaseConsumer, CommitMode, Consumer},
@@ -73,7 +73,7 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
         for partition in partitions(&inquirer, topic, brokers, reason)? {
             if options.until_end {
                 let (low, high) = inquirer
-                    .fetch_watermarks(topic, partition, crate::client::TIMEOUT)
+                    .fetch_watermarks(topic, partition, TIMEOUT)
                     .with_context(|| format!("can't read the end of {topic} [{partition}]"))?;
                 if low < high {
                     ends.insert((topic.clone(), partition), high as u64);
@@ -139,6 +139,12 @@ impl Sending {
         let mut state = self.consumer.context().state();
         let key = (message.topic().to_owned(), message.partition());
         let Some(partition) = state.partitions.get_mut(&key) else { return Ok(()) };
+        let is_gap = |begun: Position| begun.offset < record.offset;
+        if partition.is_unread() && partition.begun().is_some_and(is_gap) {
+            // Offsets without a record are usual, behind transactions and in compacted topics.
+            let (low, _) = self.consumer.fetch_watermarks(&key.0, key.1, TIMEOUT)?;
+            partition.expire(low.max(0) as u64);
+        }
         if exact == Some(Exact::WrongTime) {
             tracing::warn!(
                 stream = %partition.stream(),
