@@ -5,6 +5,9 @@ use approxlib::{Job, JobBuilder, Receiver, ReceiverBuilder, ScopedIp};
 use serde::Deserialize;
 use std::path::PathBuf;
 
+/// The most partitions at once: three quarters of them from one address.
+const SOURCES_MAX: usize = 4_096;
+
 /// The daemon to use.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(untagged, expecting = "the path of a control socket, or false for no daemon")]
@@ -76,7 +79,8 @@ impl AtpReceive {
     /// # Errors
     /// An address of a sender is none.
     pub fn receiver(&self) -> Result<ReceiverBuilder, String> {
-        let mut receiver = Receiver::builder();
+        // Each partition is a sender of its own, and all may have one address.
+        let mut receiver = Receiver::builder().sources_max(SOURCES_MAX);
         if let Some(socket) = self.daemon.control_socket() {
             receiver = receiver.control_socket(socket);
         }
