@@ -2,7 +2,9 @@
 
 mod open;
 
-use crate::{position::Position, record::RecordRef, rule::Rule, sampling::GroupId};
+use crate::{
+    offsets::Offsets, position::Position, record::RecordRef, rule::Rule, sampling::GroupId,
+};
 pub use open::Cut;
 use open::Open;
 use std::collections::{BTreeMap, VecDeque};
@@ -146,7 +148,8 @@ impl Cutter {
     fn close_if_full(&mut self, number: i64) {
         let open = &self.open[&number];
         let is_full = matches!(self.rule, Rule::Records(records) if open.records() >= records);
-        let is_large = open.bytes() >= self.limits.window_bytes_max;
+        let is_large =
+            open.bytes() >= self.limits.window_bytes_max || open.ranges() >= Offsets::RANGES_MAX;
         match self.rule {
             _ if is_full => self.close_below(number + 1),
             Rule::Records(_) if is_large => self.close_below(number + 1),

@@ -40,6 +40,7 @@ struct Ended {
     source: SocketAddr,
     header: WindowHeader,
     messages: Vec<(u8, Vec<u8>)>,
+    bytes: u64,
 }
 
 /// The next thing that an [`Inbox`] has for its application.
@@ -205,9 +206,9 @@ impl Inbox {
                 let Some(header) = open.header else {
                     return Some(self.malformed(run, source, MalformedError::HeaderCount));
                 };
-                let messages = open.messages;
-                self.open.keep(&messages);
-                self.waiting.push_back(Ended { key, source, header, messages });
+                let (messages, bytes) = (open.messages, open.bytes);
+                self.open.keep(bytes);
+                self.waiting.push_back(Ended { key, source, header, messages, bytes });
                 None
             }
             // A sender ends each window before its job.
@@ -252,8 +253,8 @@ impl Inbox {
     fn next_waiting(&mut self) -> Option<Arrival> {
         let is_free = |ended: &Ended| !self.unconfirmed.contains(&ended.header.stream);
         let at = self.waiting.iter().position(is_free)?;
-        let Ended { key, source, header, messages } = self.waiting.remove(at)?;
-        self.open.give_back(&messages);
+        let Ended { key, source, header, messages, bytes } = self.waiting.remove(at)?;
+        self.open.give_back(bytes);
         let count = self.counted.count(&header);
         let is_repeated = count == Count::Repeated;
         let window = match ReceivedWindow::new(key, header, &messages, count) {
@@ -293,7 +294,7 @@ impl Inbox {
         self.waiting.retain(|ended| {
             let keeps = ended.key.0 != run;
             if !keeps {
-                open.give_back(&ended.messages);
+                open.give_back(ended.bytes);
             }
             keeps
         });

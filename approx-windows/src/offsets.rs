@@ -1,7 +1,10 @@
 //! Sets of offsets, and how they are sent.
 
 use rangemap::RangeSet;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error as _, SeqAccess, Visitor},
+};
 use std::ops::Range;
 
 /// A set of offsets, kept as ranges.
@@ -11,6 +14,9 @@ use std::ops::Range;
 pub struct Offsets(RangeSet<u64>);
 
 impl Offsets {
+    /// The most ranges that are read. A window with more is closed early.
+    pub(crate) const RANGES_MAX: usize = 1 << 20;
+
     /// Adds an offset; [`u64::MAX`] is none.
     pub fn insert(&mut self, offset: u64) {
         self.insert_range(offset..offset.saturating_add(1));
@@ -62,6 +68,16 @@ impl Offsets {
         self.0.iter().cloned()
     }
 
+    /// The number of ranges.
+    pub(crate) fn ranges_len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The memory of the ranges, about.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        48 * self.ranges_len() as u64
+    }
+
     /// The least offset.
     pub fn first(&self) -> Option<u64> {
         self.0.first().map(|range| range.start)
@@ -108,25 +124,41 @@ impl Serialize for Offsets {
 
 impl<'de> Deserialize<'de> for Offsets {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let steps = Vec::<u64>::deserialize(deserializer)?;
-        let mut offsets = Self::default();
-        let mut at = 0u64;
-        let mut step = |by: u64| {
-            at = at.checked_add(by).ok_or_else(|| D::Error::custom("an offset beyond 2^64"))?;
-            Ok(at)
-        };
-        let (pairs, rest) = steps.as_chunks();
-        for (index, &[gap, length]) in pairs.iter().enumerate() {
-            let (start, end) = (step(gap)?, step(length)?);
-            if length == 0 || gap == 0 && index > 0 {
-                return Err(D::Error::custom("offsets that don't ascend"));
+        deserializer.deserialize_seq(Steps)
+    }
+}
+
+/// Reads gaps and lengths. A few bytes of another host become a range of many bytes here, so their
+/// number is limited.
+struct Steps;
+
+impl<'de> Visitor<'de> for Steps {
+    type Value = Offsets;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("gaps and lengths of ranges of offsets")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut steps: A) -> Result<Offsets, A::Error> {
+        let mut offsets = Offsets::default();
+        let mut end = 0u64;
+        while let Some(gap) = steps.next_element::<u64>()? {
+            let Some(length) = steps.next_element::<u64>()? else {
+                return Err(A::Error::custom("a range of offsets without an end"));
+            };
+            if length == 0 || gap == 0 && end > 0 {
+                return Err(A::Error::custom("offsets that don't ascend"));
             }
-            offsets.insert_range(start..end);
+            if offsets.ranges_len() == Offsets::RANGES_MAX {
+                return Err(A::Error::custom("too many ranges of offsets"));
+            }
+            let start = end.checked_add(gap);
+            let range = start.and_then(|start| Some(start..start.checked_add(length)?));
+            let range = range.ok_or_else(|| A::Error::custom("an offset beyond 2^64"))?;
+            end = range.end;
+            offsets.insert_range(range);
         }
-        match rest {
-            [] => Ok(offsets),
-            _ => Err(D::Error::custom("a range of offsets without an end")),
-        }
+        Ok(offsets)
     }
 }
 

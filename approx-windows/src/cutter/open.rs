@@ -84,6 +84,11 @@ impl Open {
         self.bytes
     }
 
+    /// The ranges of offsets, which the header names.
+    pub(super) fn ranges(&self) -> usize {
+        self.offsets.ranges_len()
+    }
+
     /// The first offset.
     pub(super) fn first(&self) -> u64 {
         self.base.offset

@@ -14,6 +14,8 @@ pub(super) struct OpenWindow {
     pub(super) messages: Vec<(u8, Vec<u8>)>,
     /// A sender asks whether windows are received here.
     pub(super) is_hello: bool,
+    /// The memory of header and messages.
+    pub(super) bytes: u64,
 }
 
 /// The windows that are open, by run and number.
@@ -62,6 +64,7 @@ impl OpenWindows {
         let window = self.windows.entry(key).or_default();
         let Some(header) = parse_header(&data).filter(|_| group == 0) else {
             self.bytes += cost(&data);
+            window.bytes += cost(&data);
             window.messages.push((group, data));
             return Ok(None);
         };
@@ -69,6 +72,10 @@ impl OpenWindows {
             return Err(MalformedError::HeaderCount);
         }
         let header = header?;
+        // Offsets take more memory than bytes of the message.
+        let ranges = header.offsets.memory_bytes() + header.refused.memory_bytes();
+        self.bytes += cost(&data) + ranges;
+        window.bytes += cost(&data) + ranges;
         let (stream, epoch) = (header.stream.clone(), header.epoch);
         window.header = Some(header);
         let (run, known) = *self.senders.entry(stream.clone()).or_insert((key.0, epoch));
@@ -88,7 +95,7 @@ impl OpenWindows {
     /// Removes a window.
     pub(super) fn remove(&mut self, key: (u64, u32)) -> Option<OpenWindow> {
         let window = self.windows.remove(&key)?;
-        self.give_back(&window.messages);
+        self.give_back(window.bytes);
         Some(window)
     }
 
@@ -112,14 +119,14 @@ impl OpenWindows {
         }
     }
 
-    /// Counts the messages of a window that has ended and waits.
-    pub(super) fn keep(&mut self, messages: &[(u8, Vec<u8>)]) {
-        self.bytes += messages.iter().map(|(_, data)| cost(data)).sum::<u64>();
+    /// Counts the memory of a window that has ended and waits.
+    pub(super) fn keep(&mut self, bytes: u64) {
+        self.bytes += bytes;
     }
 
-    /// Counts these messages no more.
-    pub(super) fn give_back(&mut self, messages: &[(u8, Vec<u8>)]) {
-        self.bytes -= messages.iter().map(|(_, data)| cost(data)).sum::<u64>();
+    /// Counts this memory no more.
+    pub(super) fn give_back(&mut self, bytes: u64) {
+        self.bytes -= bytes;
     }
 }
 
