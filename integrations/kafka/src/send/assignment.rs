@@ -109,7 +109,7 @@ impl Assignment {
         let keys = list.elements();
         let keys = keys.iter().map(|element| (element.topic().to_owned(), element.partition()));
         let positions = keys.filter_map(|key| begun(&key).map(|begun| (key, begun)));
-        commit(consumer, positions, CommitMode::Async);
+        warn_of_commit(commit(consumer, positions, CommitMode::Async));
     }
 
     fn revoke(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
@@ -124,7 +124,7 @@ impl Assignment {
                 positions.extend(partition.settle(deadline).map(|position| (key, position)));
             }
         }
-        commit(consumer, positions, CommitMode::Sync);
+        warn_of_commit(commit(consumer, positions, CommitMode::Sync));
     }
 
     fn fail(&self, why: String) {
@@ -153,13 +153,16 @@ fn position(offset: i64, metadata: &str) -> Option<Position> {
     Some(Position::parse(offset, metadata).unwrap_or(Position::begin(offset)))
 }
 
-/// Commits positions, if there are any. A failure is logged: the windows are then sent again, and
-/// the receiver recognizes them.
+/// Commits positions, if there are any. After a failure the windows are sent again, and the receiver
+/// recognizes them.
+///
+/// # Errors
+/// The brokers refuse, or don't answer.
 pub fn commit(
     consumer: &BaseConsumer<Assignment>,
     positions: impl IntoIterator<Item = (Key, Position)>,
     mode: CommitMode,
-) {
+) -> KafkaResult<()> {
     let mut list = TopicPartitionList::new();
     for ((topic, partition), position) in positions {
         let Ok(offset) = i64::try_from(position.offset) else { continue };
@@ -168,10 +171,12 @@ pub fn commit(
         let _ = element.set_offset(Offset::Offset(offset));
         element.set_metadata(position.to_string());
     }
-    if list.count() == 0 {
-        return;
-    }
-    if let Err(error) = consumer.commit(&list, mode) {
+    if list.count() == 0 { Ok(()) } else { consumer.commit(&list, mode) }
+}
+
+/// Logs that a commit failed.
+pub fn warn_of_commit(outcome: KafkaResult<()>) {
+    if let Err(error) = outcome {
         tracing::warn!("committing offsets failed: {error}");
     }
 }
@@ -219,8 +224,6 @@ impl ConsumerContext for Assignment {
     }
 
     fn commit_callback(&self, result: KafkaResult<()>, _: &TopicPartitionList) {
-        if let Err(error) = result {
-            tracing::warn!("committing offsets failed: {error}");
-        }
+        warn_of_commit(result);
     }
 }

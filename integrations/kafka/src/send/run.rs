@@ -1,7 +1,7 @@
 //! The loop of the sending bridge.
 
 use super::{
-    assignment::{Assignment, Key, State, commit},
+    assignment::{Assignment, Key, State, commit, warn_of_commit},
     client_config,
     partition::{Cutting, Partition},
     records::record,
@@ -99,8 +99,8 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
         consumer,
     };
     let ended = sending.run();
-    sending.end(ended.is_ok());
-    ended
+    let left = sending.end(ended.is_ok());
+    ended.and(left)
 }
 
 struct Sending {
@@ -206,7 +206,7 @@ impl Sending {
         }
         self.bound_memory(&mut state);
         drop(state);
-        commit(&self.consumer, positions, CommitMode::Async);
+        warn_of_commit(commit(&self.consumer, positions, CommitMode::Async));
         Ok(())
     }
 
@@ -252,7 +252,10 @@ impl Sending {
     }
 
     /// Waits for windows on their way, commits them, and leaves the group.
-    fn end(&self, is_good: bool) {
+    ///
+    /// # Errors
+    /// The commit failed: the next run sends these windows again.
+    fn end(&self, is_good: bool) -> Result<()> {
         let deadline = Instant::now() + if is_good { SETTLE } else { Duration::ZERO };
         let mut state = self.consumer.context().state();
         let partitions = std::mem::take(&mut state.partitions);
@@ -261,8 +264,9 @@ impl Sending {
         for (key, mut partition) in partitions {
             positions.extend(partition.settle(deadline).map(|position| (key, position)));
         }
-        commit(&self.consumer, positions, CommitMode::Sync);
+        let committed = commit(&self.consumer, positions, CommitMode::Sync);
         self.consumer.unsubscribe();
+        committed.context("committing offsets failed, so the next run sends these windows again")
     }
 }
 

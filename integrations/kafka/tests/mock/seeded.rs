@@ -125,7 +125,8 @@ fn run(seed: u64) -> Result<()> {
                 bridges.swap_remove(rng.random_range(0..bridges.len())).kill()?;
             }
             5 if !bridges.is_empty() => {
-                bridges.swap_remove(rng.random_range(0..bridges.len())).terminate()?;
+                // Its last commit may be one of those that fail.
+                let _ = bridges.swap_remove(rng.random_range(0..bridges.len())).terminate();
             }
             6 => receiver = receiver.toggle(address)?,
             7 => {
@@ -164,9 +165,10 @@ fn run(seed: u64) -> Result<()> {
     for mut bridge in bridges {
         match rng.random_bool(0.5) {
             true => bridge.kill()?,
-            false => bridge.terminate()?,
+            false => _ = bridge.terminate(),
         }
     }
+    cluster.mock()?.clear_request_errors(RDKafkaApiKey::OffsetCommit);
     if let Toggled::Ended(_) = receiver {
         receiver = receiver.toggle(address)?;
     }
