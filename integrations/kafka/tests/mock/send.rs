@@ -18,7 +18,7 @@ pub fn config(
         text,
         "[atp]\ndaemon = false\npeer_timeout = \"2s\"\n\
          [kafka]\nbrokers = \"{}\"\ngroup = \"bridge\"\ntopics = [\"readings\"]\n\
-         [kafka.properties]\n\"session.timeout.ms\" = 1000\n\"heartbeat.interval.ms\" = 100\n\
+         [kafka.properties]\n\"session.timeout.ms\" = 3000\n\"heartbeat.interval.ms\" = 100\n\
          \"fetch.wait.max.ms\" = 20\n",
         cluster.brokers()?
     )?;
