@@ -19,6 +19,7 @@ mod cutter;
 mod error;
 mod header;
 mod inbox;
+mod json;
 mod offsets;
 mod outbox;
 mod pack;

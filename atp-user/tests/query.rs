@@ -4,7 +4,11 @@ mod common;
 
 use approx_answers::{RecordOrder, Table};
 use approx_frames::Frame;
-use approxlib::{Group, Job, Order};
+use approx_windows::{
+    Cutter, Group, GroupId, Limits, Outbox, PackedWindow, Peer, Position, RecordRef, Rule,
+    Sampling, Stream,
+};
+use approxlib::{Job, Order};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use common::atp;
 use nix::{
@@ -128,6 +132,51 @@ fn recv__answers_when_it_is_interrupted() {
     assert!(warnings.contains("interrupted: the answer has what had arrived"), "{warnings}");
 }
 
+/// Each window of a stream has answers of its own, with the lost records counted.
+#[test]
+fn recv__answers_windows() {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = SocketAddr::from(([127, 116, high, low], 4747));
+    let mut receiving = atp(&format!("recv {address} --windows --json --query"));
+    receiving.arg("SELECT avg(t), count(*) GROUP BY room");
+    let receiving = receiving.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let limits = Limits { window_bytes_max: 1 << 20, record_bytes_max: 1 << 16 };
+    let mut cutter = Cutter::new(Rule::Records(2_000), limits, Position::begin(0));
+    for offset in 0..4_000 {
+        let (room, t) = (["a", "b"][offset as usize % 2], 20 + offset / 2_000);
+        let value = format!("{{\"room\": \"{room}\", \"t\": {t}}}");
+        let value = Some(value.as_bytes());
+        cutter.push(&RecordRef { offset, value, ..RecordRef::default() }, GroupId::at(0));
+    }
+    let sampling = Sampling::new(vec![Group { name: "all".into(), msr: 0.8 }]).unwrap();
+    let stream = Stream { topic: "rooms".into(), ..Stream::default() };
+    let windows = std::iter::from_fn(|| cutter.pop());
+    let windows: Vec<_> =
+        windows.map(|cut| PackedWindow::new(&cut, &stream, &sampling, 1)).collect();
+    let options = Job::builder().control_socket(None);
+    let peer = Peer { address: address.to_string(), options };
+    let mut outbox = Outbox::open(&peer, &stream, &windows[0]).unwrap();
+    windows.iter().for_each(|window| outbox.send(window).unwrap());
+    // By then both answers are written.
+    outbox.finish().unwrap();
+    kill(Pid::from_raw(receiving.id() as i32), Signal::SIGINT).unwrap();
+    let output = receiving.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    for (line, t) in lines.iter().zip([20.0, 21.0]) {
+        assert_eq!((&line["topic"], &line["records"]), (&"rooms".into(), &2_000.into()));
+        assert!(line["received"].as_u64() >= Some(1_600), "{line}");
+        for row in line["answers"]["rows"].as_array().unwrap() {
+            assert_eq!(row["answers"]["avg(t)"]["value"], t, "{row}");
+            let count = &row["answers"]["count(*)"];
+            let [low, high] = ["low", "high"].map(|end| count[end].as_f64().unwrap());
+            assert!(low <= high && high <= 2_000.0 && high >= 800.0, "{count}");
+        }
+    }
+}
+
 /// Shells start background jobs so: an interrupt is for the one in front.
 #[test]
 fn recv__leaves_an_ignored_interrupt_alone() {
@@ -182,9 +231,9 @@ fn recv__answers_frames() {
     let mut receiving = atp(&format!("recv {address} --json --query"));
     let query = "SELECT sum(v), count(*) GROUP BY k";
     let receiving = receiving.arg(query).stdout(Stdio::piped()).spawn().unwrap();
-    let rows = Group::new(Table::ROWS_GROUP).messages(frame.messages().len() as u32);
+    let rows = approxlib::Group::new(Table::ROWS_GROUP).messages(frame.messages().len() as u32);
     let rows = rows.order(Order::Shuffled { buffer: None });
-    let groups = [rows, Group::new(Table::HEADER_GROUP).messages(2)];
+    let groups = [rows, approxlib::Group::new(Table::HEADER_GROUP).messages(2)];
     let mut job = Job::builder().control_socket(None).groups(groups).connect(address).unwrap();
     for head in [frame.header.clone(), frame.totals.to_string().into_bytes()] {
         job.send_in(Table::HEADER_GROUP, &head).unwrap();
@@ -235,9 +284,9 @@ fn die_early(address: SocketAddr) {
 
 /// A job of a table of one column.
 fn connect(address: SocketAddr) -> Job {
-    let rows = Group::new(Table::ROWS_GROUP).msr(0.9).messages(ROWS);
+    let rows = approxlib::Group::new(Table::ROWS_GROUP).msr(0.9).messages(ROWS);
     let rows = rows.order(Order::Shuffled { buffer: None });
-    let groups = [rows, Group::new(Table::HEADER_GROUP).messages(1)];
+    let groups = [rows, approxlib::Group::new(Table::HEADER_GROUP).messages(1)];
     Job::builder().control_socket(None).groups(groups).connect(address).unwrap()
 }
 

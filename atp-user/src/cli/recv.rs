@@ -1,11 +1,13 @@
 //! `atp-user recv`: receives messages and writes them to a file.
 
+mod windows;
+
 use super::{csv_output::CsvOutput, query::LiveLine};
 use crate::signals::is_ignored;
 use anyhow::{Context, Error, Result, bail};
 use approx_answers::{AcceptedError, Confidence, Query};
 use approx_session::{Accepted, Next, Reception, Session, Verdict};
-use approxlib::{Event, JobId, Receiver, Refusals, ScopedIp};
+use approxlib::{Event, JobId, Receiver, ReceiverBuilder, Refusals, ScopedIp};
 use atp_options::quantity;
 use atp_output::{EndWith, Stdout, note, write};
 use signal_hook::{consts::SIGINT, flag};
@@ -46,6 +48,11 @@ pub struct Args {
     /// senders send CSV with --csv, or data frames
     #[arg(long, value_name = "QUERY")]
     query: Option<Query>,
+    /// Answer the query for each window of a stream, such as those of `atp-kafka send`. The columns
+    /// are the fields of the records' values, which are JSON objects. The command ends after
+    /// --timeout without a window, or with an interrupt
+    #[arg(long, requires = "query", conflicts_with_all = ["emax", "csv", "raw", "out"])]
+    windows: bool,
     /// The messages are CSV records, from `atp-user send --csv`. The output is a CSV file: the
     /// header first, no line feeds between messages, and without the sender's totals
     #[arg(long)]
@@ -146,6 +153,9 @@ struct SenderReport {
 
 /// Receives until the senders have finished and prints a report.
 pub fn main(args: Args) -> Result<()> {
+    if let (true, Some(query)) = (args.windows, &args.query) {
+        return windows::main(&args, query, builder(&args));
+    }
     let accepted = args.emax.map(|error| Accepted { error, ends_in_doubt: args.end_in_doubt });
     let of_query = |query| Session::of_query(query, args.senders, args.confidence, accepted);
     let mut session = args.query.clone().map(of_query).transpose()?;
@@ -154,16 +164,7 @@ pub fn main(args: Args) -> Result<()> {
     let written = |outcome: io::Result<()>| outcome.map_err(|error| lost(&args.out, error));
     // Before the first message may arrive.
     let interrupted = interrupt(session.is_some())?;
-    let mut builder = Receiver::builder();
-    if let Some(socket) = args.socket {
-        builder = builder.control_socket(Some(socket));
-    }
-    builder = args.jobs.iter().fold(builder, |builder, id| builder.job(*id));
-    builder = args.peers.iter().fold(builder, |builder, address| builder.peer(*address));
-    if let Some(rate) = args.line_rate {
-        builder = builder.line_rate_bytes_per_s(rate);
-    }
-    let receiver = builder.queue_depth_packets(args.queue_depth).bind(args.bind)?;
+    let receiver = builder(&args).bind(args.bind)?;
     if args.line_rate.is_some() && receiver.datapath() != "userspace" {
         note!(
             "--line-rate has no use: a daemon runs, and advises by the line's rate that it knows"
@@ -267,6 +268,20 @@ pub fn main(args: Args) -> Result<()> {
     let refused = reception.receiver().stats().refusals;
     reports.iter_mut().for_each(|report| report.refused = refused);
     report(&reports, args.json, args.out.as_os_str() == "-")
+}
+
+/// The options of the receiver.
+fn builder(args: &Args) -> ReceiverBuilder {
+    let mut builder = Receiver::builder();
+    if let Some(socket) = &args.socket {
+        builder = builder.control_socket(Some(socket.clone()));
+    }
+    builder = args.jobs.iter().fold(builder, |builder, id| builder.job(*id));
+    builder = args.peers.iter().fold(builder, |builder, address| builder.peer(*address));
+    if let Some(rate) = args.line_rate {
+        builder = builder.line_rate_bytes_per_s(rate);
+    }
+    builder.queue_depth_packets(args.queue_depth)
 }
 
 /// The end of a query: an answer that isn't as good as was asked for has an exit code of its own.
