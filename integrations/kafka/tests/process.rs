@@ -73,6 +73,42 @@ impl Bridge {
     }
 }
 
+/// What a process of `atp-kafka` printed, and how it ended.
+pub struct Ended {
+    pub is_good: bool,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs the program to its end, with these variables in its environment. It fails if that takes
+/// longer than [`PATIENCE`].
+pub fn run_to_end(
+    folder: &std::path::Path,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> Result<Ended> {
+    let files = ["stdout", "stderr"].map(|name| folder.join(name));
+    let [out, err] = files.each_ref().map(std::fs::File::create);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_atp-kafka"));
+    command.args(arguments).envs(variables.iter().copied());
+    command.stdin(Stdio::null()).stdout(out?).stderr(err?);
+    let mut child = command.spawn().context("can't start atp-kafka")?;
+    let deadline = Instant::now() + PATIENCE;
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break status,
+            None if Instant::now() >= deadline => {
+                child.kill()?;
+                child.wait()?;
+                bail!("{arguments:?} don't end: {}", std::fs::read_to_string(&files[1])?);
+            }
+            None => thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    let [stdout, stderr] = files.each_ref().map(std::fs::read_to_string);
+    Ok(Ended { is_good: status.success(), stdout: stdout?, stderr: stderr? })
+}
+
 impl Drop for Bridge {
     fn drop(&mut self) {
         let _ = self.kill();

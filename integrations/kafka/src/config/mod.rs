@@ -9,7 +9,7 @@ mod types;
 pub use atp::{AtpReceive, AtpSend};
 pub use kafka::{SourceKafka, Start, TargetKafka};
 pub use receive::ReceiveConfig;
-pub use send::{GroupConfig, SendConfig, WindowConfig};
+pub use send::{GroupConfig, SendConfig};
 pub use types::{Bytes, Msr, Positive, Span};
 
 use anyhow::{Context, Result, anyhow};

@@ -5,7 +5,7 @@ use crate::{
     client::{Logged, wrong_properties},
     config::ReceiveConfig,
 };
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use approx_windows::{CountedOffsets, ReceivedWindow, Record};
 use rdkafka::{
     ClientContext, Message,

@@ -1,8 +1,11 @@
 //! The partitions that the group assigns to this process, and takes away.
 
-use super::partition::{Cutting, Partition};
-use super::worker::Target;
-use crate::client::{Logged, TIMEOUT};
+use super::{
+    committed::{self, Committed},
+    partition::{Cutting, Partition},
+    worker::Target,
+};
+use crate::client::{Logged, TIMEOUT, texts};
 use approx_windows::{Position, Stream};
 use rdkafka::{
     ClientContext, Offset, TopicPartitionList,
@@ -75,17 +78,17 @@ impl Assignment {
         for element in list.elements() {
             asked.add_partition(element.topic(), element.partition());
         }
-        let committed = match committed(consumer, &asked) {
+        let committed = match read_committed(consumer, &asked) {
             Ok(committed) => committed,
             Err(error) => {
                 self.fail(format!("can't read the committed offsets: {error}"));
                 return list.clone();
             }
         };
-        for element in committed.elements() {
+        for (element, text) in committed.elements().iter().zip(texts(&committed)) {
             let (topic, partition) = (element.topic().to_owned(), element.partition());
             let begun = match element.offset() {
-                Offset::Offset(offset) => position(offset, element.metadata(), &self.cutting),
+                Offset::Offset(offset) => position(offset, &text, &self.cutting),
                 _ => None,
             };
             let stream = Stream {
@@ -133,7 +136,7 @@ impl Assignment {
 }
 
 /// The committed offsets. A coordinator that moves or starts refuses for a while.
-fn committed(
+fn read_committed(
     consumer: &BaseConsumer<Assignment>,
     asked: &TopicPartitionList,
 ) -> KafkaResult<TopicPartitionList> {
@@ -151,10 +154,9 @@ fn committed(
 /// rule, has the offset alone.
 fn position(offset: i64, metadata: &str, cutting: &Cutting) -> Option<Position> {
     let offset = u64::try_from(offset).ok()?;
-    let (rule, text) = metadata.split_once(' ').unwrap_or_default();
-    let known = Position::parse(offset, text);
-    let same = known.filter(|_| rule == cutting.rule.to_string());
-    let epoch = known.map_or(0, |position| position.epoch);
+    let known = Committed::parse(offset, metadata);
+    let same = known.filter(|known| known.is_of(cutting.rule)).map(|known| known.position);
+    let epoch = known.map_or(0, |known| known.position.epoch);
     Some(same.unwrap_or(Position { epoch, ..Position::begin(offset) }))
 }
 
@@ -172,7 +174,7 @@ pub fn commit(
         let mut element = list.add_partition(&topic, partition);
         // Offsets of records are valid, and so are texts of numbers.
         let _ = element.set_offset(Offset::Offset(offset));
-        element.set_metadata(format!("{rule} {position}"));
+        element.set_metadata(committed::text(rule, position));
     }
     if list.count() == 0 {
         return;

@@ -3,6 +3,7 @@
 //! One thread polls the consumer and cuts (`run`); each partition has a [`worker`] that sends.
 
 mod assignment;
+mod committed;
 mod partition;
 mod plan;
 mod records;
@@ -10,6 +11,7 @@ mod rules;
 mod run;
 mod worker;
 
+pub use committed::{Committed, now_ms};
 pub use partition::Counts;
 pub use plan::print as dry_run;
 pub use run::{Options, run};

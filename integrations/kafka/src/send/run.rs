@@ -69,8 +69,7 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
     let inquirer = crate::client::inquirer(&client)?;
     let mut ends = BTreeMap::new();
     for topic in &config.kafka.topics {
-        let reason = || inquirer.context().reason();
-        for partition in partitions(&inquirer, topic, brokers, reason)? {
+        for partition in partitions(&inquirer, topic, brokers)? {
             if options.until_end {
                 let (low, high) = inquirer
                     .fetch_watermarks(topic, partition, crate::client::TIMEOUT)
