@@ -131,8 +131,8 @@ fn metadata(inquirer: &Inquirer, topic: &str, brokers: &str) -> Result<Metadata>
         // Serves callbacks, so that the last error is known.
         let _ = inquirer.poll(Duration::from_millis(100));
         let logged = inquirer.context();
-        let patience = if logged.last().no_broker { UNREACHABLE } else { TIMEOUT };
-        if begin.elapsed() >= patience {
+        let limit = if logged.last().no_broker { UNREACHABLE } else { TIMEOUT };
+        if begin.elapsed() >= limit {
             let reason = logged.last().reason.take().unwrap_or_else(|| error.to_string());
             bail!("no broker answers at {brokers}: {reason}");
         }

@@ -6,9 +6,11 @@
 mod client;
 mod config;
 mod lag;
+mod metrics;
 mod receive;
 mod send;
 mod stop;
+mod systemd;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

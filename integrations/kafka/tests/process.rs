@@ -9,7 +9,7 @@ use std::{
 };
 
 /// The longest time for anything that must happen.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A process of `atp-kafka`. It is killed when this is dropped.
 pub struct Bridge {
@@ -30,7 +30,7 @@ impl Bridge {
 
     /// Waits until it ends by itself.
     pub fn wait(&mut self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait()? {
                 ensure!(status.success(), "{status}: {}", self.log());
@@ -67,6 +67,22 @@ impl Bridge {
         Ok(())
     }
 
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it ends with an error, and returns what it has logged.
+    pub fn wait_for_failure(&mut self) -> Result<String> {
+        let deadline = Instant::now() + TIMEOUT;
+        while self.child.try_wait()?.is_none() {
+            ensure!(Instant::now() < deadline, "it doesn't end: {}", self.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+        ensure!(!self.child.wait()?.success(), "it ends well: {}", self.log());
+        Ok(self.log())
+    }
+
     /// The lines that it has logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
@@ -81,7 +97,7 @@ pub struct Ended {
 }
 
 /// Runs the program to its end, with these variables in its environment. It fails if that takes
-/// longer than [`PATIENCE`].
+/// longer than [`TIMEOUT`].
 pub fn run_to_end(
     folder: &std::path::Path,
     arguments: &[&str],
@@ -93,7 +109,7 @@ pub fn run_to_end(
     command.args(arguments).envs(variables.iter().copied());
     command.stdin(Stdio::null()).stdout(out?).stderr(err?);
     let mut child = command.spawn().context("can't start atp-kafka")?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let status = loop {
         match child.try_wait()? {
             Some(status) => break status,

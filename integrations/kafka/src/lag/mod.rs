@@ -21,7 +21,7 @@ use serde::Serialize;
 struct Lag<'a> {
     cluster: String,
     group: &'a str,
-    /// How the configuration cuts, as `records:N`, or `time:LENGTH:LATENESS` in milliseconds.
+    /// How the configuration cuts, as `records:N`, or `time:LENGTH:LATE` in milliseconds.
     rule: String,
     /// When the brokers were asked, milliseconds since 1970.
     at_ms: u64,

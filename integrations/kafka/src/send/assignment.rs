@@ -2,7 +2,8 @@
 
 use super::{
     committed::{self, Committed},
-    partition::{Cutting, Partition},
+    partition::{Counts, Cutting, Partition},
+    times::{Buckets, Of, Times},
     worker::Target,
 };
 use crate::client::{Logged, TIMEOUT, texts};
@@ -39,6 +40,7 @@ pub struct Assignment {
     cutting: Cutting,
     target: Target,
     state: Mutex<State>,
+    times: Times,
     logged: Logged,
 }
 
@@ -47,6 +49,8 @@ pub struct Assignment {
 pub struct State {
     /// Those that are assigned.
     pub partitions: BTreeMap<Key, Partition>,
+    /// The counts of those that were assigned before.
+    pub past: BTreeMap<Key, Counts>,
     /// The reason why the process must end.
     pub failure: Option<String>,
 }
@@ -54,13 +58,18 @@ pub struct State {
 impl Assignment {
     /// No partition yet.
     pub fn new(cluster: String, group: String, cutting: Cutting, target: Target) -> Self {
-        let (state, logged) = (Mutex::default(), Logged::default());
-        Self { cluster, group, cutting, target, state, logged }
+        let (state, times) = (Mutex::default(), Times::new_with_constructor(Buckets));
+        Self { cluster, group, cutting, target, state, times, logged: Logged::default() }
     }
 
     /// The partitions.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The times from the close of windows to their confirmation.
+    pub fn times(&self) -> &Times {
+        &self.times
     }
 
     /// The error that came last, as the reason of a failure.
@@ -98,8 +107,11 @@ impl Assignment {
                 partition: partition as u32,
             };
             tracing::info!(%stream, offset = begun.map(|begun| begun.offset), "assigned");
-            match Partition::new(stream, begun, self.cutting, self.target.clone()) {
-                Ok(new) => _ = self.state().partitions.insert((topic, partition), new),
+            let key = (topic, partition);
+            let counts = self.state().past.remove(&key).unwrap_or_default();
+            let tally = (counts, self.times.get_or_create_owned(&Of::new(&key.0, key.1)));
+            match Partition::new(stream, begun, self.cutting, self.target.clone(), tally) {
+                Ok(new) => _ = self.state().partitions.insert(key, new),
                 Err(error) => self.fail(format!("can't start a thread: {error}")),
             }
         }
@@ -124,8 +136,10 @@ impl Assignment {
             let Some(mut partition) = self.state().partitions.remove(&key) else { continue };
             tracing::info!(stream = %partition.stream(), is_lost, "revoked");
             if !is_lost {
-                positions.extend(partition.settle(deadline).map(|position| (key, position)));
+                let position = partition.settle(deadline);
+                positions.extend(position.map(|position| (key.clone(), position)));
             }
+            self.state().past.insert(key, partition.counts());
         }
         commit(consumer, positions, CommitMode::Sync);
     }

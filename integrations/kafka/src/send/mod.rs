@@ -4,15 +4,17 @@
 
 mod assignment;
 mod committed;
+mod ends;
+mod metrics;
 mod partition;
 mod plan;
 mod records;
 mod rules;
 mod run;
+mod times;
 mod worker;
 
 pub use committed::{Committed, now_ms};
-pub use partition::Counts;
 pub use plan::print as dry_run;
 pub use run::{Options, run};
 

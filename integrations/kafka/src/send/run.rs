@@ -3,6 +3,8 @@
 use super::{
     assignment::{Assignment, Key, State, commit},
     client_config,
+    ends::Ends,
+    metrics,
     partition::{Cutting, Partition},
     records::record,
     rules::{Exact, Rules},
@@ -11,7 +13,7 @@ use super::{
 use crate::{
     client::{cluster_id, partitions, wrong_properties},
     config::SendConfig,
-    stop,
+    stop, systemd,
 };
 use anyhow::{Context, Result, anyhow, bail};
 use approx_windows::Outbox;
@@ -23,6 +25,7 @@ use rdkafka::{
 };
 use std::{
     collections::BTreeMap,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -65,6 +68,12 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
         }
         client.set("enable.partition.eof", "true");
     }
+    let shown = Arc::new(OnceLock::<Arc<Assignment>>::new());
+    let to_show = shown.clone();
+    let fill = move |registry: &mut _| {
+        to_show.get().into_iter().for_each(|assignment| metrics::fill(registry, assignment));
+    };
+    let _metrics = crate::metrics::serve(config.metrics, "atp_kafka_send", fill)?;
     let brokers = &config.kafka.brokers;
     let inquirer = crate::client::inquirer(&client)?;
     let mut ends = BTreeMap::new();
@@ -81,15 +90,20 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
         }
     }
     let cluster = cluster_id(inquirer.client(), brokers)?;
-    drop(inquirer);
     Outbox::hello(&target.peer, HELLO)?;
 
     let assignment = Assignment::new(cluster, config.kafka.group.clone(), cutting, target);
     let consumer: BaseConsumer<Assignment> =
         client.create_with_context(assignment).map_err(wrong_properties)?;
+    let _ = shown.set(consumer.context().clone());
+    let _ends = match config.metrics {
+        Some(_) => Some(Ends::start(inquirer, consumer.context().clone())?),
+        None => None,
+    };
     let topics: Vec<&str> = config.kafka.topics.iter().map(String::as_str).collect();
     consumer.subscribe(&topics).map_err(|error| anyhow!("can't read {topics:?}: {error}"))?;
     tracing::info!(?topics, group = config.kafka.group, peer = config.peer, "sending windows");
+    systemd::ready(&format!("sending windows of {} to {}", topics.join(", "), config.peer));
 
     let mut sending = Sending {
         rules: Rules::new(config),
@@ -98,6 +112,7 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
         consumer,
     };
     let ended = sending.run();
+    systemd::stopping();
     sending.end(ended.is_ok());
     ended
 }
@@ -113,6 +128,7 @@ struct Sending {
 impl Sending {
     fn run(&mut self) -> Result<()> {
         while !stop::is_asked() {
+            systemd::alive();
             let mut wait = POLL;
             for _ in 0..BATCH {
                 match self.consumer.poll(wait) {
@@ -139,12 +155,7 @@ impl Sending {
         let key = (message.topic().to_owned(), message.partition());
         let Some(partition) = state.partitions.get_mut(&key) else { return Ok(()) };
         if exact == Some(Exact::WrongTime) {
-            tracing::warn!(
-                stream = %partition.stream(),
-                offset = record.offset,
-                "a record without an event time, or with one of the future: it is sent exactly, \
-                 in the window that is open"
-            );
+            partition.note_untimed(record.offset);
         }
         partition.push(&record, group)?;
         Ok(())

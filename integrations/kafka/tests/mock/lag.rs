@@ -22,16 +22,19 @@ fn produce(cluster: &Cluster, records: usize, from_ms: i64) -> Result<()> {
     cluster.produce("readings", &(0..records).map(record).collect::<Vec<_>>())
 }
 
-/// Commits as another program does.
-fn commit_by_hand(cluster: &Cluster, partition: i32, offset: i64, text: &[u8]) -> Result<()> {
+/// Commits as another program does. A text that begins with `?` gets a byte there that isn't UTF-8.
+pub fn commit_by_hand(cluster: &Cluster, partition: i32, offset: i64, text: &str) -> Result<()> {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", cluster.brokers()?).set("group.id", "by-hand");
     let consumer: BaseConsumer = config.create()?;
     let mut list = TopicPartitionList::new();
     let mut element = list.add_partition("readings", partition);
     element.set_offset(Offset::Offset(offset))?;
-    // SAFETY: rdkafka takes the bytes alone, which needn't be text for the brokers.
-    element.set_metadata(unsafe { str::from_utf8_unchecked(text) });
+    element.set_metadata(text);
+    if text.starts_with('?') {
+        // SAFETY: the list has one element, and that has its own copy of the text.
+        unsafe { (*(*list.ptr()).elems).metadata.cast::<u8>().write(0xff) };
+    }
     consumer.commit(&list, CommitMode::Sync)?;
     Ok(())
 }
@@ -98,8 +101,8 @@ fn lag__says_that_another_program_committed() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let cluster = Cluster::new("readings", 2)?;
     produce(&cluster, 100, 0)?;
-    commit_by_hand(&cluster, 0, 17, b"by hand")?;
-    commit_by_hand(&cluster, 1, 20, b"\xff not UTF-8")?;
+    commit_by_hand(&cluster, 0, 17, "by hand")?;
+    commit_by_hand(&cluster, 1, 20, "? not UTF-8")?;
     let receiving = Receiving::start(None, Seen::default(), Counted::default())?;
     let peer = receiving.address.to_string();
     let sections = "[window]\nrecords = 10\n[sampling]\nmsr = 1.0\n";

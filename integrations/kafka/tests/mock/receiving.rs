@@ -37,6 +37,8 @@ pub struct Seen {
 pub struct Receiving {
     pub address: SocketAddr,
     stop: Arc<AtomicBool>,
+    /// While it is set, no window is taken, and so none confirmed.
+    pub hold: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(Seen, Counted)>>>,
 }
 
@@ -49,9 +51,15 @@ impl Receiving {
         let address = inbox.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
         let is_asked = stop.clone();
+        let hold = Arc::new(AtomicBool::new(false));
+        let is_held = hold.clone();
         let thread = thread::spawn(move || {
             let mut seen = seen;
             while !is_asked.load(Relaxed) {
+                if is_held.load(Relaxed) {
+                    thread::sleep(Duration::from_millis(5));
+                    continue;
+                }
                 if let Some(arrival) = inbox.next(Some(Duration::from_millis(20)))? {
                     seen.take(&mut inbox, arrival)?;
                 }
@@ -59,7 +67,7 @@ impl Receiving {
             seen.stats = inbox.stats();
             Ok((seen, inbox.counted().clone()))
         });
-        Ok(Self { address, stop, thread: Some(thread) })
+        Ok(Self { address, stop, hold, thread: Some(thread) })
     }
 
     /// Ends it, between two windows.

@@ -50,7 +50,7 @@ fn send__each_record_is_received_or_known_to_be_lost() -> Result<()> {
             timestamp_ms: Some(1_000_000 + *index as i64),
             key: Some(b"key"),
             value: value.as_deref(),
-            headers: *headers,
+            headers,
         })
         .collect();
     cluster.produce("readings", &records)?;
