@@ -227,7 +227,11 @@ impl Inbox {
         data: Vec<u8>,
     ) -> Option<Arrival> {
         let added = match data.first() {
-            Some(&HELLO) if data.len() == 1 => self.open.hello(key),
+            Some(&HELLO) if data.len() == 1 => {
+                // The answer, which no other receiver gives.
+                self.receiver.request_end(key.0);
+                self.open.hello(key)
+            }
             _ => self.open.add(key, group, data),
         };
         match added {

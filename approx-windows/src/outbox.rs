@@ -49,26 +49,27 @@ pub struct Confirmed {
 }
 
 impl Outbox {
-    /// Asks a receiver whether it takes windows, and waits for the answer.
+    /// Asks a receiver whether it takes windows, and waits for the answer: an
+    /// [`Inbox`](crate::Inbox) ends the job. Other receivers take its message, and would take
+    /// windows like any messages, of which their application knows nothing.
     ///
     /// # Errors
-    /// [`OutboxError::NoReceiver`] if nobody answers, or for longer than `timeout` no receiver of
-    /// windows.
+    /// [`OutboxError::NoReceiver`] if nobody answers; [`OutboxError::NoWindows`] if it isn't an
+    /// [`Inbox`](crate::Inbox) that answers within `timeout`.
     pub fn hello(peer: &Peer, timeout: Duration) -> Result<(), OutboxError> {
         let no_receiver = |source| OutboxError::NoReceiver { peer: peer.address.clone(), source };
-        let options = peer.options.clone().groups([Group::new(0)]);
+        let options = peer.options.clone().groups([Group::new(0)]).requests(Requests::Obey);
         let mut job = options.connect(&*peer.address).map_err(no_receiver)?;
         job.send(&[HELLO]).map_err(no_receiver)?;
-        job.begin_end_window().map_err(no_receiver)?;
         let deadline = Instant::now() + timeout;
-        while job.try_window().map_err(no_receiver)?.is_none() {
-            if Instant::now() >= deadline {
-                return Err(OutboxError::NoWindows { peer: peer.address.clone() });
+        while Instant::now() < deadline {
+            match job.try_outcome().map_err(no_receiver)? {
+                Some(report) if report.ended_by_receiver => return Ok(()),
+                Some(_) => break,
+                None => thread::sleep(HELLO_POLL),
             }
-            thread::sleep(HELLO_POLL);
         }
-        job.finish().map_err(no_receiver)?;
-        Ok(())
+        Err(OutboxError::NoWindows { peer: peer.address.clone() })
     }
 
     /// Opens the job of a stream with its first window.

@@ -50,7 +50,7 @@ impl std::str::FromStr for Rule {
 impl Rule {
     /// Whether windows by this rule can follow those by another one. The numbers in the position of
     /// windows by event time mean nothing to a rule with other times.
-    pub(crate) fn can_follow(self, before: Self) -> bool {
+    pub fn can_follow(self, before: Self) -> bool {
         match (self, before) {
             (Self::Records(_), Self::Records(_)) => true,
             (rule, before) => rule == before,

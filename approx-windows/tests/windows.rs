@@ -251,6 +251,16 @@ fn hello__tells_a_receiver_of_windows_from_others() -> Result<()> {
     }
     sender.join().unwrap()?;
 
+    // A receiver whose application knows no windows.
+    let mut plain = Receiver::builder().control_socket(None).bind("127.0.0.1:0")?;
+    let there = peer(plain.local_addr()?);
+    let sender = thread::spawn(move || Outbox::hello(&there, Duration::from_millis(500)));
+    while !sender.is_finished() {
+        plain.recv(Some(Duration::from_millis(10)))?;
+    }
+    let error = sender.join().unwrap().unwrap_err();
+    assert!(matches!(error, OutboxError::NoWindows { .. }), "{error}");
+
     // A socket that nobody reads.
     let silent = UdpSocket::bind("127.0.0.1:0")?;
     let mut nobody = peer(silent.local_addr()?);

@@ -22,6 +22,7 @@ use atp_common::{
     units::Rate,
 };
 use atp_datapath::{AckMark, Datapath, Object, PacingRequest, PacketLog, XdpMode};
+use atp_metrics::Server;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::{
     cell::RefCell, collections::BTreeMap, net::SocketAddr, path::PathBuf, rc::Rc, time::Duration,
@@ -259,10 +260,10 @@ fn attach(options: &Options) -> Result<Datapath> {
 }
 
 /// Starts the server of metrics, if one is asked for.
-fn start_metrics(options: &Options, host: &Host) -> Result<Option<metrics::Server>> {
+fn start_metrics(options: &Options, host: &Host) -> Result<Option<Server>> {
     let Some(address) = options.metrics else { return Ok(None) };
     let snapshot = host.snapshot().context("can't read the snapshot page")?;
-    let server = metrics::Server::start(address, snapshot)?;
+    let server = metrics::serve(address, snapshot)?;
     tracing::info!(url = format!("http://{}/metrics", server.address()), "serving metrics");
     Ok(Some(server))
 }

@@ -1,6 +1,7 @@
 //! The metrics, in OpenMetrics text.
 
 use approxlib::control::{HostStats, JobUser, LaneStats, PolicyRefusals};
+use atp_metrics::Scrapes;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -51,15 +52,6 @@ struct Build {
     pacing: String,
     law: String,
     epochs: String,
-}
-
-/// The scrapes before a page.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Scrapes {
-    /// Scrapes that were answered.
-    pub answered: u64,
-    /// Connections that were closed to make room.
-    pub evicted: u64,
 }
 
 /// The state of a host as OpenMetrics text.

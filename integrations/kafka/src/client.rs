@@ -2,65 +2,95 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use rdkafka::{
-    ClientContext,
+    ClientContext, TopicPartitionList,
     client::Client,
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer, ConsumerContext},
     error::{KafkaError, RDKafkaErrorCode},
     metadata::Metadata,
+    types::{RDKafkaTopicPartition, RDKafkaTopicPartitionList},
 };
 use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
+    slice,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// How long the brokers may take for an answer that the program needs at its start.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long brokers may be unreachable, all of them, at the start.
+const UNREACHABLE: Duration = Duration::from_secs(4);
+
+/// The time of one question for metadata.
+const ATTEMPT: Duration = Duration::from_secs(1);
+
 /// Writes librdkafka's log to this program's, and keeps the last error.
 #[derive(Debug, Default)]
 pub struct Logged {
-    last_error: Mutex<Option<String>>,
+    /// Lines are for debugging only: the caller says what failed.
+    is_quiet: bool,
+    last: Mutex<LastError>,
+}
+
+#[derive(Debug, Default)]
+struct LastError {
+    reason: Option<String>,
+    /// No broker can be reached, and no other error followed.
+    no_broker: bool,
 }
 
 impl ClientContext for Logged {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         match level {
-            RDKafkaLogLevel::Emerg
-            | RDKafkaLogLevel::Alert
-            | RDKafkaLogLevel::Critical
-            | RDKafkaLogLevel::Error => tracing::error!("librdkafka {facility}: {message}"),
-            RDKafkaLogLevel::Warning => tracing::warn!("librdkafka {facility}: {message}"),
+            RDKafkaLogLevel::Debug => tracing::debug!("librdkafka {facility}: {message}"),
+            _ if self.is_quiet => tracing::debug!("librdkafka {facility}: {message}"),
             RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info => {
                 tracing::info!("librdkafka {facility}: {message}");
             }
-            RDKafkaLogLevel::Debug => tracing::debug!("librdkafka {facility}: {message}"),
+            // A broker that can't be reached is an error only if it stays away.
+            _ => tracing::warn!("librdkafka {facility}: {message}"),
         }
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::debug!("librdkafka: {error}: {reason}");
-        let mut last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some(reason.to_owned());
+        let mut last = self.last();
+        let code = error.rdkafka_error_code();
+        last.no_broker = code == Some(RDKafkaErrorCode::AllBrokersDown);
+        if !last.no_broker {
+            last.reason = Some(reason.to_owned());
+        }
     }
 }
 
 impl ConsumerContext for Logged {}
 
 impl Logged {
+    fn quiet() -> Self {
+        Self { is_quiet: true, ..Self::default() }
+    }
+
     /// The error that came last, as the reason of a failure.
     pub fn reason(&self) -> String {
-        let last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
-        last.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"))
+        let last = self.last();
+        last.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"))
+    }
+
+    fn last(&self) -> MutexGuard<'_, LastError> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A consumer that asks for metadata and offsets, and joins no group.
+pub type Inquirer = BaseConsumer<Logged>;
+
+/// Makes an [`Inquirer`].
 ///
 /// # Errors
 /// A property is wrong.
-pub fn inquirer(config: &rdkafka::ClientConfig) -> Result<BaseConsumer<Logged>> {
-    config.create_with_context(Logged::default()).map_err(wrong_properties)
+pub fn inquirer(config: &rdkafka::ClientConfig) -> Result<Inquirer> {
+    config.create_with_context(Logged::quiet()).map_err(wrong_properties)
 }
 
 /// The error of a client that can't be made.
@@ -75,39 +105,38 @@ pub fn wrong_properties(error: KafkaError) -> anyhow::Error {
 ///
 /// # Errors
 /// No broker answers, or none has the topic.
-pub fn partitions<C: ConsumerContext>(
-    consumer: &BaseConsumer<C>,
-    topic: &str,
-    brokers: &str,
-    reason: impl Fn() -> String,
-) -> Result<Vec<i32>> {
-    let metadata = match consumer.fetch_metadata(Some(topic), TIMEOUT) {
-        Ok(metadata) => metadata,
-        Err(error) => {
-            serve(consumer);
-            bail!("no broker at {brokers} answers: {error}{}", reason());
+pub fn partitions(inquirer: &Inquirer, topic: &str, brokers: &str) -> Result<Vec<i32>> {
+    let metadata = metadata(inquirer, topic, brokers)?;
+    let none = || anyhow!("there is no topic {topic:?} at {brokers}: make it, or name another one");
+    let found = metadata.topics().iter().find(|found| found.name() == topic).ok_or_else(none)?;
+    match found.error().map(RDKafkaErrorCode::from) {
+        None => {}
+        Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
+            return Err(none());
         }
-    };
-    of_topic(&metadata, topic).with_context(|| format!("the brokers at {brokers} don't have it"))
-}
-
-/// Serves callbacks, so that the last error is known.
-fn serve<C: ConsumerContext>(consumer: &BaseConsumer<C>) {
-    let _ = consumer.poll(Duration::from_millis(100));
-}
-
-fn of_topic(metadata: &Metadata, topic: &str) -> Result<Vec<i32>> {
-    let found = metadata.topics().iter().find(|found| found.name() == topic);
-    let Some(found) = found else { bail!("there is no topic {topic:?}") };
-    if let Some(error) = found.error() {
-        bail!("topic {topic:?}: {}", RDKafkaErrorCode::from(error));
+        Some(code) => bail!("can't read topic {topic:?} at {brokers}: {code}"),
     }
     let mut partitions: Vec<i32> = found.partitions().iter().map(|p| p.id()).collect();
     partitions.sort_unstable();
-    if partitions.is_empty() {
-        bail!("there is no topic {topic:?}");
+    if partitions.is_empty() { Err(none()) } else { Ok(partitions) }
+}
+
+fn metadata(inquirer: &Inquirer, topic: &str, brokers: &str) -> Result<Metadata> {
+    let begin = Instant::now();
+    loop {
+        let error = match inquirer.fetch_metadata(Some(topic), ATTEMPT) {
+            Ok(metadata) => return Ok(metadata),
+            Err(error) => error,
+        };
+        // Serves callbacks, so that the last error is known.
+        let _ = inquirer.poll(Duration::from_millis(100));
+        let logged = inquirer.context();
+        let limit = if logged.last().no_broker { UNREACHABLE } else { TIMEOUT };
+        if begin.elapsed() >= limit {
+            let reason = logged.last().reason.take().unwrap_or_else(|| error.to_string());
+            bail!("no broker answers at {brokers}: {reason}");
+        }
     }
-    Ok(partitions)
 }
 
 /// The id of the cluster.
@@ -116,4 +145,30 @@ fn of_topic(metadata: &Metadata, topic: &str) -> Result<Vec<i32>> {
 /// No broker answers.
 pub fn cluster_id<C: ClientContext>(client: &Client<C>, brokers: &str) -> Result<String> {
     client.fetch_cluster_id(TIMEOUT).with_context(|| format!("no broker at {brokers} answers"))
+}
+
+/// The texts beside committed offsets, in the order of the list. rdkafka's own method panics for
+/// those that are no UTF-8, which any member of a group can commit.
+pub fn texts(list: &TopicPartitionList) -> Vec<String> {
+    // SAFETY: the list is alive, and has that many elements.
+    let elements = unsafe {
+        let RDKafkaTopicPartitionList { elems, cnt, .. } = *list.ptr();
+        slice_of(elems, cnt.max(0) as usize)
+    };
+    let text = |element: &RDKafkaTopicPartition| {
+        // SAFETY: the element has that many bytes of metadata, as long as the list is alive.
+        let bytes = unsafe { slice_of(element.metadata.cast::<u8>(), element.metadata_size) };
+        String::from_utf8_lossy(bytes).into_owned()
+    };
+    elements.iter().map(text).collect()
+}
+
+/// # Safety
+/// That many values are there for `'a`, or `begin` is null.
+unsafe fn slice_of<'a, T>(begin: *const T, length: usize) -> &'a [T] {
+    match begin.is_null() {
+        true => &[],
+        // SAFETY: the caller's promise.
+        false => unsafe { slice::from_raw_parts(begin, length) },
+    }
 }

@@ -5,9 +5,12 @@
 
 mod client;
 mod config;
+mod lag;
+mod metrics;
 mod receive;
 mod send;
 mod stop;
+mod systemd;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -39,6 +42,14 @@ enum Command {
         #[arg(long, conflicts_with = "dry_run")]
         until_end: bool,
     },
+    /// Print how far a sender's group has come, from the brokers alone
+    Lag {
+        /// The sender's configuration
+        config: PathBuf,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
     /// Receive windows, and write their records into a topic
     Receive {
         /// The configuration
@@ -62,6 +73,7 @@ fn run(command: Command) -> Result<()> {
         Command::Send { config, until_end, .. } => {
             send::run(&config::read(&config)?, send::Options { until_end })
         }
+        Command::Lag { config, json } => lag::run(&config::read(&config)?, json),
         Command::Receive { config, dry_run: true } => receive::dry_run(&config::read(&config)?),
         Command::Receive { config, .. } => receive::run(&config::read(&config)?),
     }

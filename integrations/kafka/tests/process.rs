@@ -9,7 +9,7 @@ use std::{
 };
 
 /// The longest time for anything that must happen.
-const TIMEOUT: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A process of `atp-kafka`. It is killed when this is dropped.
 pub struct Bridge {
@@ -68,10 +68,62 @@ impl Bridge {
         Ok(())
     }
 
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it ends with an error, and returns what it has logged.
+    pub fn wait_for_failure(&mut self) -> Result<String> {
+        let deadline = Instant::now() + TIMEOUT;
+        while self.child.try_wait()?.is_none() {
+            ensure!(Instant::now() < deadline, "it doesn't end: {}", self.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+        ensure!(!self.child.wait()?.success(), "it ends well: {}", self.log());
+        Ok(self.log())
+    }
+
     /// The lines that it has logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
+}
+
+/// What a process of `atp-kafka` printed, and how it ended.
+pub struct Ended {
+    pub is_good: bool,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs the program to its end, with these variables in its environment. It fails if that takes
+/// longer than [`TIMEOUT`].
+pub fn run_to_end(
+    folder: &std::path::Path,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> Result<Ended> {
+    let files = ["stdout", "stderr"].map(|name| folder.join(name));
+    let [out, err] = files.each_ref().map(std::fs::File::create);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_atp-kafka"));
+    command.args(arguments).envs(variables.iter().copied());
+    command.stdin(Stdio::null()).stdout(out?).stderr(err?);
+    let mut child = command.spawn().context("can't start atp-kafka")?;
+    let deadline = Instant::now() + TIMEOUT;
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break status,
+            None if Instant::now() >= deadline => {
+                child.kill()?;
+                child.wait()?;
+                bail!("{arguments:?} don't end: {}", std::fs::read_to_string(&files[1])?);
+            }
+            None => thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    let [stdout, stderr] = files.each_ref().map(std::fs::read_to_string);
+    Ok(Ended { is_good: status.success(), stdout: stdout?, stderr: stderr? })
 }
 
 impl Drop for Bridge {

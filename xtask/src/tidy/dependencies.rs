@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::setup;
 
 /// The crates that each may depend on; a crate that isn't listed is an error.
-const ALLOWED: [(&str, &[&str]); 30] = [
+const ALLOWED: [(&str, &[&str]); 31] = [
     ("atp-common", &[]),
     ("atp-ebpf", &["atp-common"]),
     ("atp-proto", &["atp-common", "atp-proto"]), // itself: the tests choose features
@@ -21,14 +21,23 @@ const ALLOWED: [(&str, &[&str]); 30] = [
     ("approx-frames", &[]),
     ("approx-session", &["approxlib"]),
     ("approx-windows", &["approxlib"]),
-    ("atp-kafka", &["approxlib"]),
+    ("atp-kafka", &["approxlib", "atp-metrics"]),
     ("kafka-broker", &["testbed"]),
     ("atp-options", &["atp-common"]),
     ("atp-output", &[]),
+    ("atp-metrics", &[]),
     ("atp-datapath", &["atp-common", "atp-proto"]),
     (
         "atp-user",
-        &["atp-common", "atp-datapath", "atp-options", "atp-proto", "approxlib", "switch-profiles"],
+        &[
+            "atp-common",
+            "atp-datapath",
+            "atp-metrics",
+            "atp-options",
+            "atp-proto",
+            "approxlib",
+            "switch-profiles",
+        ],
     ),
     ("atp-sim", &["atp-common", "atp-proto", "switch-profiles"]),
     ("testbed", &["atp-common", "approxlib", "switch-profiles"]),

@@ -1,10 +1,13 @@
 //! `[kafka]`: brokers, topics, and librdkafka's own properties with secrets from files or the
 //! environment.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use rdkafka::ClientConfig;
 use serde::Deserialize;
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 /// What every client needs.
 #[derive(Clone, Debug, Deserialize)]
@@ -18,7 +21,11 @@ pub struct Client {
 
 /// The value of a property: in the file, or, for secrets, elsewhere.
 #[derive(Clone, Deserialize)]
-#[serde(untagged, expecting = "a text, a number, true, false, { file = PATH } or { env = NAME }")]
+#[serde(
+    untagged,
+    expecting = "a text, a number, true, false, { file = PATH }, { env = NAME } or \
+                 { credential = NAME }"
+)]
 pub enum Property {
     /// A text.
     Text(String),
@@ -27,7 +34,6 @@ pub enum Property {
     /// A switch.
     Flag(bool),
     /// The content of a file, without white space at its end.
-    #[serde(rename_all = "snake_case")]
     File {
         /// The path.
         file: PathBuf,
@@ -37,7 +43,16 @@ pub enum Property {
         /// The name.
         env: String,
     },
+    /// The content of a credential that systemd loads (`LoadCredential=`), without white space at
+    /// its end.
+    Credential {
+        /// The name.
+        credential: String,
+    },
 }
+
+/// The folder of credentials, as systemd.exec(5) says.
+const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
 /// A secret in the file may be shown to nobody.
 impl std::fmt::Debug for Property {
@@ -82,15 +97,37 @@ impl Property {
             Self::Text(text) => text.clone(),
             Self::Number(number) => number.to_string(),
             Self::Flag(flag) => flag.to_string(),
-            Self::File { file } => {
-                let text = std::fs::read_to_string(file)
-                    .with_context(|| format!("can't read {}", file.display()))?;
-                text.trim_end().to_owned()
-            }
+            Self::File { file } => content(file)?,
+            // The error of one that is no text has its value.
             Self::Env { env } => std::env::var(env)
-                .with_context(|| format!("can't read the environment variable {env}"))?,
+                .map_err(|_| anyhow!("there is no text in the environment variable {env}"))?,
+            Self::Credential { credential } => {
+                if credential.is_empty() || credential.contains('/') {
+                    bail!("the credential {credential:?} isn't the name of a file");
+                }
+                let Some(folder) = std::env::var_os(CREDENTIALS) else {
+                    bail!(
+                        "there is no credential {credential:?}: start this by a unit of systemd \
+                         with LoadCredential={credential}:PATH"
+                    );
+                };
+                let value = content(&PathBuf::from(folder).join(credential))?;
+                if value.is_empty() {
+                    bail!(
+                        "the credential {credential:?} is empty: write the file that \
+                         LoadCredential= of the unit names"
+                    );
+                }
+                value
+            }
         })
     }
+}
+
+fn content(file: &Path) -> Result<String> {
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("can't read {}", file.display()))?;
+    Ok(text.trim_end().to_owned())
 }
 
 /// Where records come from.

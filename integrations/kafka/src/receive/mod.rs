@@ -4,6 +4,7 @@
 //! offsets that were counted so far. A receiver that is started again reads these, and so counts no
 //! window twice; its sender repeats the windows whose transactions didn't commit.
 
+mod metrics;
 mod run;
 mod store;
 mod topics;

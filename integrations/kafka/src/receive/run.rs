@@ -1,12 +1,13 @@
 //! The loop of the receiving bridge.
 
 use super::{
+    metrics::Shown,
     store::{Store, StoreError},
     topics::{make_windows_topic, read_counted, target_partitions},
 };
-use crate::{config::ReceiveConfig, stop};
+use crate::{config::ReceiveConfig, metrics, stop, systemd};
 use anyhow::{Context, Result};
-use approx_windows::{Arrival, Inbox, ReceivedWindow};
+use approx_windows::{Arrival, Count, Inbox, ReceivedWindow};
 use std::time::Duration;
 
 /// The longest wait for a window: a signal is looked at in between.
@@ -15,8 +16,13 @@ const WAIT: Duration = Duration::from_millis(50);
 /// Runs until it is told to stop.
 ///
 /// # Errors
-/// One sentence: the brokers, the topics or the port can't be used, or writing failed for good.
+/// One sentence: the brokers, topics or port can't be used, or the producer failed for good.
 pub fn run(config: &ReceiveConfig) -> Result<()> {
+    let memory_bytes_max = config.atp.memory_bytes_max();
+    let shown = Shown::new(memory_bytes_max);
+    let to_show = shown.clone();
+    let fill = move |registry: &mut _| to_show.fill(registry);
+    let _metrics = metrics::serve(config.metrics, "atp_kafka_receive", fill)?;
     let partitions = target_partitions(config)?;
     make_windows_topic(config)?;
     // First: an earlier receiver of this name can commit no window from now on.
@@ -26,31 +32,37 @@ pub fn run(config: &ReceiveConfig) -> Result<()> {
         tracing::info!(%stream, offset, "counted before");
     }
     let builder = config.atp.receiver().map_err(anyhow::Error::msg)?;
-    let memory_bytes_max = config.atp.memory_bytes_max();
     let mut inbox = Inbox::bind(builder, &*config.listen, counted, memory_bytes_max)?;
     let address = inbox.local_addr()?;
     tracing::info!(%address, topic = config.kafka.topic, "receiving windows");
+    systemd::ready(&format!("receiving windows at {address}"));
     while !stop::is_asked() {
+        systemd::alive();
         match inbox.next(Some(WAIT))? {
-            Some(Arrival::Window(window)) => take(&mut inbox, &store, &window)?,
+            Some(Arrival::Window(window)) => take(&mut inbox, &store, &window, &shown)?,
             Some(other) => log(&other),
             None => {}
         }
+        shown.note(&inbox);
     }
+    systemd::stopping();
     Ok(())
 }
 
-fn take(inbox: &mut Inbox, store: &Store, window: &ReceivedWindow) -> Result<()> {
+fn take(inbox: &mut Inbox, store: &Store, window: &ReceivedWindow, shown: &Shown) -> Result<()> {
     let counted = inbox.counted().with(&window.header);
     match store.store(window, counted) {
         Ok(()) => {
             let (received, lost) = (window.received(), window.lost.len());
             tracing::info!(window = %window.header, received, lost, "written");
             inbox.confirm(window);
+            let skipped = if let Count::Whole { skipped } = window.count { skipped } else { 0 };
+            shown.note_written(window, skipped);
             Ok(())
         }
         Err(error @ StoreError::Aborted { .. }) => {
             tracing::warn!("{error}");
+            shown.note_failure();
             inbox.reject(window);
             Ok(())
         }

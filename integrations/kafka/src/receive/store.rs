@@ -4,6 +4,7 @@ use super::window_record::WindowRecord;
 use crate::{
     client::{Logged, wrong_properties},
     config::ReceiveConfig,
+    stop, systemd,
 };
 use anyhow::{Result, anyhow};
 use approx_windows::{CountedOffsets, ReceivedWindow, Record};
@@ -174,11 +175,15 @@ impl Store {
         }
     }
 
-    /// Commits. While the answer is unknown, it asks again: only that tells what has happened.
+    /// Commits. While the answer is unknown, it asks again: only that tells what has happened. A
+    /// program that is told to stop leaves that to the next one.
     fn commit(&self) -> Result<(), KafkaError> {
         loop {
             match self.producer.commit_transaction(STEP) {
-                Err(KafkaError::Transaction(error)) if error.is_retriable() => {
+                Err(KafkaError::Transaction(error))
+                    if error.is_retriable() && !stop::is_asked() =>
+                {
+                    systemd::alive();
                     tracing::warn!("committing a transaction is tried again: {error}");
                 }
                 outcome => return outcome,
@@ -189,7 +194,10 @@ impl Store {
     fn abort(&self) -> Result<(), KafkaError> {
         loop {
             match self.producer.abort_transaction(STEP) {
-                Err(KafkaError::Transaction(error)) if error.is_retriable() => {
+                Err(KafkaError::Transaction(error))
+                    if error.is_retriable() && !stop::is_asked() =>
+                {
+                    systemd::alive();
                     tracing::warn!("aborting a transaction is tried again: {error}");
                 }
                 outcome => return outcome,

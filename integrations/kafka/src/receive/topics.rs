@@ -8,9 +8,9 @@ use crate::{
 use anyhow::{Context, Result, anyhow, bail};
 use approx_windows::Counted;
 use rdkafka::{
-    ClientConfig, Message, Offset, TopicPartitionList,
+    Message, Offset, TopicPartitionList,
     admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
-    consumer::{BaseConsumer, Consumer},
+    consumer::Consumer,
     error::{KafkaError, RDKafkaErrorCode},
 };
 use std::{
@@ -28,8 +28,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 pub fn target_partitions(config: &ReceiveConfig) -> Result<usize> {
     let kafka = &config.kafka;
     let consumer = inquirer(&kafka.client().config()?)?;
-    let reason = || consumer.context().reason();
-    Ok(partitions(&consumer, &kafka.topic, &kafka.brokers, reason)?.len())
+    Ok(partitions(&consumer, &kafka.topic, &kafka.brokers)?.len())
 }
 
 /// Makes the topic of windows, if it isn't there. Of each stream it keeps the last window at least.
@@ -39,7 +38,7 @@ pub fn target_partitions(config: &ReceiveConfig) -> Result<usize> {
 pub fn make_windows_topic(config: &ReceiveConfig) -> Result<()> {
     let (kafka, name) = (&config.kafka, config.kafka.windows_topic());
     let consumer = inquirer(&kafka.client().config()?)?;
-    if partitions(&consumer, &name, &kafka.brokers, String::new).is_ok() {
+    if partitions(&consumer, &name, &kafka.brokers).is_ok() {
         return Ok(());
     }
     let admin: AdminClient<Logged> = kafka
@@ -75,10 +74,9 @@ pub fn read_counted(config: &ReceiveConfig) -> Result<Counted> {
         ("enable.partition.eof", "true"),
     ];
     own.into_iter().for_each(|(key, value)| _ = client.set(key, value));
-    let consumer: BaseConsumer<Logged> = create(&client)?;
-    let reason = || consumer.context().reason();
+    let consumer = inquirer(&client)?;
     let mut open: BTreeSet<i32> =
-        partitions(&consumer, &name, &kafka.brokers, reason)?.into_iter().collect();
+        partitions(&consumer, &name, &kafka.brokers)?.into_iter().collect();
     let mut list = TopicPartitionList::new();
     for partition in &open {
         list.add_partition_offset(&name, *partition, Offset::Beginning)?;
@@ -87,10 +85,11 @@ pub fn read_counted(config: &ReceiveConfig) -> Result<Counted> {
     let mut counted = Counted::default();
     let mut deadline = Instant::now() + SILENCE;
     while !open.is_empty() {
+        if Instant::now() >= deadline {
+            let reason = consumer.context().reason();
+            bail!("reading topic {name:?} failed: no record for {SILENCE:?}{reason}");
+        }
         match consumer.poll(Duration::from_millis(100)) {
-            None if Instant::now() >= deadline => {
-                bail!("reading topic {name:?} failed: no answer for {SILENCE:?}{}", reason());
-            }
             None => {}
             Some(Err(KafkaError::PartitionEOF(partition))) => _ = open.remove(&partition),
             Some(Err(error)) => tracing::warn!("reading topic {name:?}: {error}"),
@@ -109,8 +108,4 @@ pub fn read_counted(config: &ReceiveConfig) -> Result<Counted> {
         }
     }
     Ok(counted)
-}
-
-fn create(client: &ClientConfig) -> Result<BaseConsumer<Logged>> {
-    client.create_with_context(Logged::default()).map_err(wrong_properties)
 }

@@ -1,8 +1,12 @@
 //! The partitions that the group assigns to this process, and takes away.
 
-use super::partition::{Cutting, Partition};
-use super::worker::Target;
-use crate::client::{Logged, TIMEOUT};
+use super::{
+    committed::{self, Committed},
+    partition::{Counts, Cutting, Partition},
+    times::{Buckets, Of, Times},
+    worker::Target,
+};
+use crate::client::{Logged, TIMEOUT, texts};
 use approx_windows::{Position, Stream};
 use rdkafka::{
     ClientContext, Offset, TopicPartitionList,
@@ -36,6 +40,7 @@ pub struct Assignment {
     cutting: Cutting,
     target: Target,
     state: Mutex<State>,
+    times: Times,
     logged: Logged,
 }
 
@@ -44,6 +49,8 @@ pub struct Assignment {
 pub struct State {
     /// The partitions that are assigned.
     pub partitions: BTreeMap<Key, Partition>,
+    /// The counts of those that were assigned before.
+    pub past: BTreeMap<Key, Counts>,
     /// The reason why the process must end.
     pub failure: Option<String>,
 }
@@ -51,13 +58,18 @@ pub struct State {
 impl Assignment {
     /// No partition yet.
     pub fn new(cluster: String, group: String, cutting: Cutting, target: Target) -> Self {
-        let (state, logged) = (Mutex::default(), Logged::default());
-        Self { cluster, group, cutting, target, state, logged }
+        let (state, times) = (Mutex::default(), Times::new_with_constructor(Buckets));
+        Self { cluster, group, cutting, target, state, times, logged: Logged::default() }
     }
 
     /// The partitions.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The times from the close of windows to their confirmation.
+    pub fn times(&self) -> &Times {
+        &self.times
     }
 
     /// The error that came last, as the reason of a failure.
@@ -75,17 +87,17 @@ impl Assignment {
         for element in list.elements() {
             asked.add_partition(element.topic(), element.partition());
         }
-        let committed = match committed(consumer, &asked) {
+        let committed = match read_committed(consumer, &asked) {
             Ok(committed) => committed,
             Err(error) => {
                 self.fail(format!("can't read the committed offsets: {error}"));
                 return list.clone();
             }
         };
-        for element in committed.elements() {
+        for (element, text) in committed.elements().iter().zip(texts(&committed)) {
             let (topic, partition) = (element.topic().to_owned(), element.partition());
             let begun = match element.offset() {
-                Offset::Offset(offset) => position(offset, element.metadata()),
+                Offset::Offset(offset) => position(offset, &text),
                 _ => None,
             };
             let stream = Stream {
@@ -95,8 +107,11 @@ impl Assignment {
                 partition: partition as u32,
             };
             tracing::info!(%stream, offset = begun.map(|begun| begun.offset), "assigned");
-            match Partition::new(stream, begun, self.cutting, self.target.clone()) {
-                Ok(new) => _ = self.state().partitions.insert((topic, partition), new),
+            let key = (topic, partition);
+            let counts = self.state().past.remove(&key).unwrap_or_default();
+            let tally = (counts, self.times.get_or_create_owned(&Of::new(&key.0, key.1)));
+            match Partition::new(stream, begun, self.cutting, self.target.clone(), tally) {
+                Ok(new) => _ = self.state().partitions.insert(key, new),
                 Err(error) => self.fail(format!("can't start a thread: {error}")),
             }
         }
@@ -121,8 +136,10 @@ impl Assignment {
             let Some(mut partition) = self.state().partitions.remove(&key) else { continue };
             tracing::info!(stream = %partition.stream(), is_lost, "revoked");
             if !is_lost {
-                positions.extend(partition.settle(deadline).map(|position| (key, position)));
+                let position = partition.settle(deadline);
+                positions.extend(position.map(|position| (key.clone(), position)));
             }
+            self.state().past.insert(key, partition.counts());
         }
         warn_of_commit(commit(consumer, positions, CommitMode::Sync));
     }
@@ -133,7 +150,7 @@ impl Assignment {
 }
 
 /// The committed offsets. A coordinator that moves or starts refuses for a while.
-fn committed(
+fn read_committed(
     consumer: &BaseConsumer<Assignment>,
     asked: &TopicPartitionList,
 ) -> KafkaResult<TopicPartitionList> {
@@ -150,7 +167,7 @@ fn committed(
 /// The position of a committed offset. One that another program committed has the offset alone.
 fn position(offset: i64, metadata: &str) -> Option<Position> {
     let offset = u64::try_from(offset).ok()?;
-    Some(Position::parse(offset, metadata).unwrap_or(Position::begin(offset)))
+    Some(Committed::parse(offset, metadata).map_or(Position::begin(offset), |known| known.position))
 }
 
 /// Commits positions, if there are any. After a failure the windows are sent again, and the receiver
@@ -169,7 +186,7 @@ pub fn commit(
         let mut element = list.add_partition(&topic, partition);
         // Offsets of records are valid, and so are texts of numbers.
         let _ = element.set_offset(Offset::Offset(offset));
-        element.set_metadata(position.to_string());
+        element.set_metadata(committed::text(position));
     }
     if list.count() == 0 { Ok(()) } else { consumer.commit(&list, mode) }
 }

@@ -3,14 +3,18 @@
 //! One thread polls the consumer and cuts (`run`); each partition has a [`worker`] that sends.
 
 mod assignment;
+mod committed;
+mod ends;
+mod metrics;
 mod partition;
 mod plan;
 mod records;
 mod rules;
 mod run;
+mod times;
 mod worker;
 
-pub use partition::Counts;
+pub use committed::{Committed, now_ms};
 pub use plan::print as dry_run;
 pub use run::{Options, run};
 

@@ -2,6 +2,7 @@
 
 use super::worker::{Target, Told, Worker};
 use approx_windows::{Cutter, GroupId, Limits, OutboxError, Position, RecordRef, Rule, Stream};
+use prometheus_client::metrics::histogram::Histogram;
 use std::{
     collections::VecDeque,
     io,
@@ -23,7 +24,10 @@ pub struct Cutting {
     pub idle: Duration,
 }
 
-/// Counters of a partition, since it was assigned.
+/// The shortest time between two lines about wrong event times.
+const UNTIMED_LOG: Duration = Duration::from_secs(10);
+
+/// Counters of a partition, since the process began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Records that were read.
@@ -36,6 +40,8 @@ pub struct Counts {
     pub late: u64,
     /// Records that are too long to be sent.
     pub refused: u64,
+    /// Records whose event time is missing or wrong.
+    pub untimed: u64,
     /// Attempts to send that failed.
     pub failures: u64,
 }
@@ -51,15 +57,21 @@ pub struct Partition {
     begun: Option<Position>,
     cutter: Option<Cutter>,
     worker: Worker,
-    /// The bytes of each window that isn't confirmed.
-    unconfirmed: VecDeque<usize>,
+    /// The bytes of each window that isn't confirmed, and when it was closed.
+    unconfirmed: VecDeque<(usize, Instant)>,
     /// The position behind the last window that was confirmed.
     confirmed: Option<Position>,
     last_record: Instant,
+    last_confirmation: Instant,
+    /// The times from the close of windows to their confirmation.
+    times: Histogram,
+    logged_untimed: Option<Instant>,
     /// The offset that is read next, once it is known.
     next: Option<u64>,
     /// Whether the consumer has paused it.
     pub is_paused: bool,
+    /// The end of the partition, if it was looked up.
+    pub end: Option<u64>,
     counts: Counts,
 }
 
@@ -86,7 +98,7 @@ pub enum PartitionError {
 }
 
 impl Partition {
-    /// A partition that was just assigned.
+    /// A partition that was just assigned. It adds to these counts and times.
     ///
     /// # Errors
     /// The system has no thread left.
@@ -95,6 +107,7 @@ impl Partition {
         begun: Option<Position>,
         cutting: Cutting,
         target: Target,
+        (counts, times): (Counts, Histogram),
     ) -> io::Result<Self> {
         let worker = Worker::start(target, stream.clone())?;
         let epoch = 1 + begun.map_or(0, |position| position.epoch);
@@ -108,9 +121,13 @@ impl Partition {
             unconfirmed: VecDeque::new(),
             confirmed: None,
             last_record: Instant::now(),
+            last_confirmation: Instant::now(),
+            times,
+            logged_untimed: None,
             next: begun.map(|position| position.offset),
             is_paused: false,
-            counts: Counts::default(),
+            end: None,
+            counts,
         })
     }
 
@@ -142,7 +159,7 @@ impl Partition {
         }
     }
 
-    /// Counters since the assignment.
+    /// Counters since the process began.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -154,12 +171,23 @@ impl Partition {
 
     /// The bytes of its windows.
     pub fn bytes(&self) -> usize {
-        self.open_bytes() + self.unconfirmed.iter().sum::<usize>()
+        self.open_bytes() + self.unconfirmed.iter().map(|(bytes, _)| bytes).sum::<usize>()
     }
 
     /// The bytes of its open windows.
     pub fn open_bytes(&self) -> usize {
         self.cutter.as_ref().map_or(0, Cutter::bytes)
+    }
+
+    /// Records that aren't confirmed, as of the last look at the end.
+    pub fn lag(&self) -> Option<u64> {
+        let confirmed = self.confirmed.or(self.begun)?;
+        Some(self.end?.saturating_sub(confirmed.offset))
+    }
+
+    /// The time since a window was confirmed, or since the assignment.
+    pub fn since_confirmation(&self) -> Duration {
+        self.last_confirmation.elapsed()
     }
 
     /// Whether it has as many unconfirmed windows as it may have.
@@ -208,6 +236,22 @@ impl Partition {
         Ok(())
     }
 
+    /// Notes a record whose event time is missing or wrong.
+    pub fn note_untimed(&mut self, offset: u64) {
+        self.counts.untimed += 1;
+        if self.logged_untimed.is_some_and(|logged| logged.elapsed() < UNTIMED_LOG) {
+            return;
+        }
+        self.logged_untimed = Some(Instant::now());
+        tracing::warn!(
+            stream = %self.stream,
+            offset,
+            untimed = self.counts.untimed,
+            "a record without an event time, or with one of the future: it is sent exactly, in \
+             the window that is open"
+        );
+    }
+
     /// Closes the open windows if no record has come for long. A paused partition waits.
     pub fn close_if_idle(&mut self) {
         if self.is_paused {
@@ -237,7 +281,7 @@ impl Partition {
                     "records are longer than `record_bytes_max` and are not sent"
                 );
             }
-            self.unconfirmed.push_back(cut.bytes());
+            self.unconfirmed.push_back((cut.bytes(), Instant::now()));
             self.worker.send(cut);
         }
     }
@@ -270,7 +314,10 @@ impl Partition {
     fn take(&mut self, told: Told) -> Result<(), PartitionError> {
         match told {
             Told::Confirmed(position) => {
-                self.unconfirmed.pop_front();
+                if let Some((_, closed)) = self.unconfirmed.pop_front() {
+                    self.times.observe(closed.elapsed().as_secs_f64());
+                }
+                self.last_confirmation = Instant::now();
                 self.counts.confirmed += 1;
                 self.confirmed = Some(position);
             }

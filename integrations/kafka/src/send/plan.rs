@@ -2,15 +2,12 @@
 
 use super::client_config;
 use crate::{
-    client::{TIMEOUT, cluster_id, inquirer, partitions},
+    client::{Inquirer, TIMEOUT, cluster_id, inquirer, partitions},
     config::SendConfig,
 };
 use anyhow::{Context, Result};
 use approx_windows::Rule;
-use rdkafka::{
-    Offset, TopicPartitionList,
-    consumer::{BaseConsumer, Consumer},
-};
+use rdkafka::{Offset, TopicPartitionList, consumer::Consumer};
 use std::time::Duration;
 
 /// Prints the plan, and sends nothing.
@@ -22,8 +19,7 @@ pub fn print(config: &SendConfig) -> Result<()> {
     let consumer = inquirer(&client_config(config)?)?;
     let mut lines = Vec::new();
     for topic in &kafka.topics {
-        let reason = || consumer.context().reason();
-        for partition in partitions(&consumer, topic, &kafka.brokers, reason)? {
+        for partition in partitions(&consumer, topic, &kafka.brokers)? {
             lines.push(line(&consumer, topic, partition)?);
         }
     }
@@ -57,11 +53,7 @@ pub fn print(config: &SendConfig) -> Result<()> {
     })
 }
 
-fn line(
-    consumer: &BaseConsumer<crate::client::Logged>,
-    topic: &str,
-    number: i32,
-) -> Result<String> {
+fn line(consumer: &Inquirer, topic: &str, number: i32) -> Result<String> {
     let what = || format!("can't read the offsets of {topic} [{number}]");
     let (low, high) = consumer.fetch_watermarks(topic, number, TIMEOUT).with_context(what)?;
     let mut list = TopicPartitionList::new();

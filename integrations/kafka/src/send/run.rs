@@ -3,6 +3,8 @@
 use super::{
     assignment::{Assignment, Key, State, commit, warn_of_commit},
     client_config,
+    ends::Ends,
+    metrics,
     partition::{Cutting, Partition},
     records::record,
     rules::{Exact, Rules},
@@ -11,7 +13,7 @@ use super::{
 use crate::{
     client::{TIMEOUT, cluster_id, partitions, wrong_properties},
     config::SendConfig,
-    stop,
+    stop, systemd,
 };
 use anyhow::{Context, Result, anyhow, bail};
 use approx_windows::{Outbox, Position};
@@ -23,6 +25,7 @@ use rdkafka::{
 };
 use std::{
     collections::BTreeMap,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -65,12 +68,17 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
         }
         client.set("enable.partition.eof", "true");
     }
+    let shown = Arc::new(OnceLock::<Arc<Assignment>>::new());
+    let to_show = shown.clone();
+    let fill = move |registry: &mut _| {
+        to_show.get().into_iter().for_each(|assignment| metrics::fill(registry, assignment));
+    };
+    let _metrics = crate::metrics::serve(config.metrics, "atp_kafka_send", fill)?;
     let brokers = &config.kafka.brokers;
     let inquirer = crate::client::inquirer(&client)?;
     let mut ends = BTreeMap::new();
     for topic in &config.kafka.topics {
-        let reason = || inquirer.context().reason();
-        for partition in partitions(&inquirer, topic, brokers, reason)? {
+        for partition in partitions(&inquirer, topic, brokers)? {
             if options.until_end {
                 let (low, high) = inquirer
                     .fetch_watermarks(topic, partition, TIMEOUT)
@@ -82,15 +90,20 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
         }
     }
     let cluster = cluster_id(inquirer.client(), brokers)?;
-    drop(inquirer);
     Outbox::hello(&target.peer, HELLO)?;
 
     let assignment = Assignment::new(cluster, config.kafka.group.clone(), cutting, target);
     let consumer: BaseConsumer<Assignment> =
         client.create_with_context(assignment).map_err(wrong_properties)?;
+    let _ = shown.set(consumer.context().clone());
+    let _ends = match config.metrics {
+        Some(_) => Some(Ends::start(inquirer, consumer.context().clone())?),
+        None => None,
+    };
     let topics: Vec<&str> = config.kafka.topics.iter().map(String::as_str).collect();
     consumer.subscribe(&topics).map_err(|error| anyhow!("can't read {topics:?}: {error}"))?;
     tracing::info!(?topics, group = config.kafka.group, peer = config.peer, "sending windows");
+    systemd::ready(&format!("sending windows of {} to {}", topics.join(", "), config.peer));
 
     let mut sending = Sending {
         rules: Rules::new(config),
@@ -99,6 +112,7 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
         consumer,
     };
     let ended = sending.run();
+    systemd::stopping();
     let left = sending.end(ended.is_ok());
     ended.and(left)
 }
@@ -114,6 +128,7 @@ struct Sending {
 impl Sending {
     fn run(&mut self) -> Result<()> {
         while !stop::is_asked() {
+            systemd::alive();
             let mut wait = POLL;
             for _ in 0..BATCH {
                 match self.consumer.poll(wait) {
@@ -146,12 +161,7 @@ impl Sending {
             partition.expire(low.max(0) as u64);
         }
         if exact == Some(Exact::WrongTime) {
-            tracing::warn!(
-                stream = %partition.stream(),
-                offset = record.offset,
-                "a record without an event time, or with one of the future: it is sent exactly, \
-                 in the window that is open"
-            );
+            partition.note_untimed(record.offset);
         }
         partition.push(&record, group)?;
         Ok(())

@@ -89,8 +89,10 @@ impl Worker {
 
     /// Sends a window, after those before it.
     pub fn send(&self, cut: Cut) {
-        // A worker that gave up has said so.
-        let _ = self.cuts.as_ref().map(|cuts| cuts.send(cut));
+        if let Some(cuts) = &self.cuts {
+            // A worker that gave up has said so.
+            let _ = cuts.send(cut);
+        }
         self.shared.wake();
     }
 
@@ -153,7 +155,7 @@ struct Sending {
 
 impl Sending {
     fn run(mut self) {
-        while !self.shared.stop.load(Relaxed) && !(self.is_closed && self.windows.is_empty()) {
+        while !(self.shared.stop.load(Relaxed) || self.is_closed && self.windows.is_empty()) {
             match self.step() {
                 Ok(true) => {}
                 Ok(false) => self.sleep(None),

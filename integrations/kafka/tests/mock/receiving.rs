@@ -8,7 +8,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -41,20 +41,35 @@ pub fn address(run: u64) -> SocketAddr {
 
 /// A thread that receives windows.
 pub struct Receiving {
+    pub address: SocketAddr,
     stop: Arc<AtomicBool>,
+    /// While it is set, no window is taken, and so none confirmed.
+    pub hold: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(Seen, Counted)>>>,
 }
 
 impl Receiving {
+    /// Receives at an address that no other receiver has.
+    pub fn at_own_address() -> Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1 << 15);
+        Self::start(address(NEXT.fetch_add(1, Relaxed)), Default::default())
+    }
+
     /// Receives at an address, and goes on with the results of an earlier receiver.
     pub fn start(address: SocketAddr, (seen, counted): (Seen, Counted)) -> Result<Self> {
         let builder = Receiver::builder().control_socket(None).linger(Duration::from_millis(100));
         let mut inbox = Inbox::bind(builder, address, counted, 64 << 20)?;
         let stop = Arc::new(AtomicBool::new(false));
         let is_asked = stop.clone();
+        let hold = Arc::new(AtomicBool::new(false));
+        let is_held = hold.clone();
         let thread = thread::spawn(move || {
             let mut seen = seen;
             while !is_asked.load(Relaxed) {
+                if is_held.load(Relaxed) {
+                    thread::sleep(Duration::from_millis(5));
+                    continue;
+                }
                 if let Some(arrival) = inbox.next(Some(Duration::from_millis(20)))? {
                     seen.take(&mut inbox, arrival)?;
                 }
@@ -62,7 +77,7 @@ impl Receiving {
             seen.stats = inbox.stats();
             Ok((seen, inbox.counted().clone()))
         });
-        Ok(Self { stop, thread: Some(thread) })
+        Ok(Self { address, stop, hold, thread: Some(thread) })
     }
 
     /// Ends it, between two windows.

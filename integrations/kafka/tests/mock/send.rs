@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, Sent};
 use crate::process::Bridge;
-use crate::receiving::{Outcome, Receiving, address};
+use crate::receiving::{Outcome, Receiving};
 use anyhow::Result;
 use std::{fmt::Write as _, path::PathBuf};
 
@@ -53,8 +53,8 @@ fn send__each_record_is_received_or_known_to_be_lost() -> Result<()> {
         })
         .collect();
     cluster.produce("readings", &records)?;
-    let address = address(1 << 15);
-    let receiving = Receiving::start(address, Default::default())?;
+    let receiving = Receiving::at_own_address()?;
+    let address = receiving.address;
     let sections = "[window]\nrecords = 400\n[sampling]\nmsr = 0.5\n\
                     [[sampling.groups]]\nname = \"alarms\"\nmsr = 1.0\n\
                     header = \"severity\"\nvalues = [\"error\"]\n";

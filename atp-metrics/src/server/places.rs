@@ -1,6 +1,6 @@
 //! The places of connections, shared out by peer.
 
-use super::peer::Peer;
+use crate::peer::Peer;
 use std::{
     cmp::Reverse,
     time::{Duration, Instant},

@@ -1,13 +1,10 @@
-//! Serves metrics over HTTP, on a thread of its own: the control loop doesn't notice.
+//! The server, on a thread of its own: the program's loop doesn't notice.
 
 mod page;
-mod peer;
 mod places;
 
-use self::{page::Page, peer::PeerLookup, places::Places};
-use super::families::{self, Scrapes};
-use anyhow::{Context, Result};
-use approxlib::control::Snapshot;
+use self::{page::Page, places::Places};
+use crate::peer::Peer;
 use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -21,6 +18,7 @@ use nix::sys::socket::{Backlog, listen};
 use std::{
     cell::RefCell,
     convert::Infallible,
+    io,
     net::{SocketAddr, TcpListener},
     rc::Rc,
     thread::{self, JoinHandle},
@@ -50,6 +48,15 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 /// return.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
+/// The scrapes before a page.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scrapes {
+    /// Scrapes that were answered.
+    pub answered: u64,
+    /// Connections that were closed to make room.
+    pub evicted: u64,
+}
+
 /// The running server. Dropping it ends its thread.
 pub struct Server {
     address: SocketAddr,
@@ -58,40 +65,51 @@ pub struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Finds the peer of a connection between a remote and a local address.
+type FindPeer = Box<dyn FnMut(SocketAddr, SocketAddr) -> Peer + Send>;
+/// Renders the page.
+type Render = Box<dyn FnMut(Scrapes) -> String + Send>;
+
 impl Server {
-    /// Listens at `address` and answers GET and HEAD of `/metrics` from `snapshot`.
+    /// Listens at `address` and answers GET and HEAD of `/metrics` with the text of `render`,
+    /// which is called twice a second at most. `find_peer`: the peer of a connection between a
+    /// remote and a local address.
     ///
     /// # Errors
     /// If the address can't be bound, or the thread can't be started.
-    pub fn start(address: SocketAddr, snapshot: Snapshot) -> Result<Self> {
-        Self::start_with(address, snapshot, TIMES)
+    pub fn start(
+        address: SocketAddr,
+        find_peer: impl FnMut(SocketAddr, SocketAddr) -> Peer + Send + 'static,
+        render: impl FnMut(Scrapes) -> String + Send + 'static,
+    ) -> io::Result<Self> {
+        Self::start_with(address, Box::new(find_peer), Box::new(render), TIMES)
     }
 
-    fn start_with(address: SocketAddr, snapshot: Snapshot, times: Times) -> Result<Self> {
-        let failed = || format!("can't serve metrics at {address}: choose another --metrics");
-        let listener = TcpListener::bind(address).with_context(failed)?;
+    fn start_with(
+        address: SocketAddr,
+        find_peer: FindPeer,
+        render: Render,
+        times: Times,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
         // Connections that come at once must not fill the queue before the thread runs.
-        listen(&listener, Backlog::MAXCONN).with_context(failed)?;
-        listener.set_nonblocking(true).with_context(failed)?;
-        let address = listener.local_addr().with_context(failed)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .with_context(failed)?;
+        listen(&listener, Backlog::MAXCONN)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("atp-metrics".into()).spawn(move || {
             let serve = async {
                 tokio::select! {
-                    served = serve(listener, snapshot, times) => served,
+                    served = serve(listener, find_peer, render, times) => served,
                     _ = stopped => Ok(()),
                 }
             };
             if let Err(error) = LocalSet::new().block_on(&runtime, serve) {
                 tracing::error!(%error, "the metrics server ended");
             }
-        });
-        let thread = Some(thread.with_context(failed)?);
-        Ok(Self { address, stop: Some(stop), thread })
+        })?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
     /// The address with the port that was bound.
@@ -113,7 +131,7 @@ impl Drop for Server {
 
 /// State that all connections share.
 struct Source {
-    snapshot: Snapshot,
+    render: Render,
     page: Page,
     scrapes: Scrapes,
     places: Places,
@@ -121,11 +139,15 @@ struct Source {
 
 type Shared = Rc<RefCell<Source>>;
 
-async fn serve(listener: TcpListener, snapshot: Snapshot, times: Times) -> std::io::Result<()> {
+async fn serve(
+    listener: TcpListener,
+    mut find_peer: FindPeer,
+    render: Render,
+    times: Times,
+) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let (page, scrapes, places) = (Page::default(), Scrapes::default(), Places::default());
-    let source = Rc::new(RefCell::new(Source { snapshot, page, scrapes, places }));
-    let mut lookup = PeerLookup::open();
+    let source = Rc::new(RefCell::new(Source { render, page, scrapes, places }));
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -136,7 +158,7 @@ async fn serve(listener: TcpListener, snapshot: Snapshot, times: Times) -> std::
             }
         };
         if let Ok(local) = stream.local_addr() {
-            let peer = lookup.peer(address, local);
+            let peer = find_peer(address, local);
             let places = &mut source.borrow_mut().places;
             let (source, number) = (source.clone(), places.next_number());
             let task = spawn_local(connection(stream, number, source, times));
@@ -182,8 +204,8 @@ fn answer<B>(request: &Request<B>, source: &Shared) -> Response<Full<Bytes>> {
     if request.uri().path() != "/metrics" {
         return plain(StatusCode::NOT_FOUND, "the metrics are at /metrics\n");
     }
-    let Source { snapshot, page, scrapes, .. } = &mut *source.borrow_mut();
-    let text = page.at(Instant::now(), || families::text(&snapshot.read(), *scrapes));
+    let Source { render, page, scrapes, .. } = &mut *source.borrow_mut();
+    let text = page.at(Instant::now(), || render(*scrapes));
     scrapes.answered += u64::from(is_scrape);
     let mut response = Response::new(Full::new(text));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(TYPE));

@@ -1,47 +1,18 @@
-//! The peer of a TCP connection: a user of this host, or another host.
+//! The peers of connections for metrics: users of this host, or other hosts.
 
 use crate::daemon::subordinate_ids::{Range, SubordinateIds};
 use atp_datapath::netlink_query::Query;
+use atp_metrics::Peer;
 use netlink_packet_sock_diag::{
     SockDiagMessage,
     constants::{AF_INET, AF_INET6, IPPROTO_TCP, TCP_ESTABLISHED},
     inet::{ExtensionFlags, InetRequest, SocketId, StateFlags},
 };
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 /// The index of the loopback interface in every network namespace.
 const LOOPBACK_INDEX: u32 = 1;
-
-/// By whom connections are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
-    /// A user of this host, by number.
-    User {
-        /// The user itself, or the one whose subordinate id it is. Of ranges that belong to root or
-        /// to no account, the first id.
-        owner: u32,
-        uid: u32,
-    },
-    /// Another host, or one without a socket on this host.
-    Host {
-        /// The /24 of an IPv4 address, or the /48 of an IPv6 address.
-        network: IpAddr,
-        /// The IPv4 address, or the /64 of an IPv6 address.
-        host: IpAddr,
-    },
-}
-
-impl Peer {
-    /// Whether both may be one attacker with several users or hosts.
-    pub fn is_akin(self, other: Self) -> bool {
-        match (self, other) {
-            (Self::User { owner: one, .. }, Self::User { owner: other, .. }) => one == other,
-            (Self::Host { network: one, .. }, Self::Host { network: other, .. }) => one == other,
-            _ => false,
-        }
-    }
-}
 
 /// Finds the users of local connections, and their owners.
 pub struct PeerLookup {
@@ -63,7 +34,7 @@ impl PeerLookup {
     pub fn peer(&mut self, remote: SocketAddr, local: SocketAddr) -> Peer {
         match self.sockets.as_ref().and_then(|query| user(query, remote, local)) {
             Some(uid) => Peer::User { owner: self.owner(uid), uid },
-            None => host(remote.ip().to_canonical()),
+            None => Peer::host(remote.ip()),
         }
     }
 
@@ -99,27 +70,6 @@ fn user(query: &Query, remote: SocketAddr, local: SocketAddr) -> Option<u32> {
     })?;
     // The kernel may name a listener instead, and has no user of a socket that was closed.
     (header.state == TCP_ESTABLISHED).then_some(header.uid)
-}
-
-/// The host of an address, and its network. A host may have all addresses of a /64, and all of
-/// 127.0.0.0/8.
-fn host(address: IpAddr) -> Peer {
-    let (network, host) = match address {
-        IpAddr::V4(address) if address.is_loopback() => {
-            (Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into())
-        }
-        IpAddr::V4(address) => {
-            (Ipv4Addr::from_bits(address.to_bits() >> 8 << 8).into(), address.into())
-        }
-        IpAddr::V6(address) => {
-            let begin = |bits: u32| {
-                let shift = u128::BITS - bits;
-                Ipv6Addr::from_bits(address.to_bits() >> shift << shift).into()
-            };
-            (begin(48), begin(64))
-        }
-    };
-    Peer::Host { network, host }
 }
 
 #[cfg(test)]

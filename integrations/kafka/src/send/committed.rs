@@ -1,0 +1,53 @@
+//! The text beside a committed offset: how the partition was cut so far, and when it was committed.
+
+use approx_windows::Position;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A committed offset with its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The position.
+    pub position: Position,
+    /// The time of the commit, milliseconds since 1970, by the clock of its host.
+    pub at_ms: Option<u64>,
+}
+
+impl Committed {
+    /// Reads a commit. `None` if another program made it.
+    pub fn parse(offset: u64, text: &str) -> Option<Self> {
+        let position = Position::parse(offset, text)?;
+        let at = text.split(' ').find_map(|word| word.strip_prefix(AT));
+        Some(Self { position, at_ms: at.and_then(|at| at.parse().ok()) })
+    }
+}
+
+/// The text for a position that is committed now. [`Position::parse`] ignores the time.
+pub fn text(position: Position) -> String {
+    format!("{position} {AT}{}", now_ms())
+}
+
+/// The time, milliseconds since 1970.
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+const AT: &str = "at=";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use approx_windows::Rule;
+
+    #[test]
+    fn parse__reads_what_text_writes() {
+        let rule = Some(Rule::Time { length_ms: 1_000, watermark_delay_ms: 20 });
+        let position = Position { epoch: 3, sent_below: 7, rule, ..Position::begin(9) };
+        let text = text(position);
+        let read = Committed::parse(9, &text).unwrap();
+        assert!(read.position == position && read.at_ms.is_some_and(|at_ms| at_ms <= now_ms()));
+        for other in ["", "by hand", "records:5", "records:5 atp2 epoch=1"] {
+            assert_eq!(Committed::parse(9, other), None, "{other}");
+        }
+    }
+}
