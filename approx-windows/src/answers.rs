@@ -27,7 +27,7 @@ impl ReceivedWindow {
             answering.set_messages_sent(id, header.messages.into())?;
             answering.set_delivery(id, &Delivery { shortest_first, ..Delivery::shuffled() })?;
             // Nothing says in which strata lost records are that were counted before.
-            if let Count::Whole { .. } = self.count {
+            if let Count::Whole = self.count {
                 answering.set_exact_records(id, header.records as f64)?;
             }
         }
@@ -126,7 +126,7 @@ mod tests {
             let truths = [sum / new.len() as f64, sum, large];
             let count = match is_partly {
                 true => Count::Partly(new),
-                false => Count::Whole { skipped: 0 },
+                false => Count::Whole,
             };
             let window = received(&values, rng, count);
             for (at, query) in queries.iter().enumerate() {
@@ -158,7 +158,7 @@ mod tests {
         let (mut sums, mut truths) = (0.0, 0.0);
         for _ in 0..300 {
             let values = vec![(100, 300); 43];
-            let window = received(&values, rng, Count::Whole { skipped: 0 });
+            let window = received(&values, rng, Count::Whole);
             sums += estimate(&window, "sum(value)").value;
             truths += 4_300.0;
         }
@@ -170,7 +170,7 @@ mod tests {
         let rng = &mut ChaCha8Rng::seed_from_u64(5);
         let values: Vec<_> =
             (0..RECORDS).map(|offset| (1, 1_500 + offset as usize % 900)).collect();
-        let window = received(&values, rng, Count::Whole { skipped: 0 });
+        let window = received(&values, rng, Count::Whole);
         let warnings = estimate(&window, "avg(value)").warnings;
         let text = warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
         assert!(text.contains("short ones arrive more often"), "{text}");

@@ -28,11 +28,7 @@ pub struct CountedOffsets {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Count {
     /// All: none was counted before.
-    Whole {
-        /// Offsets before the window that were never seen here: a receiver without this state
-        /// counted them, somebody moved the sender's committed offset, or records have expired.
-        skipped: u64,
-    },
+    Whole,
     /// None: all were counted before.
     Repeated,
     /// These, and the others were counted before. The sender cut the windows differently before it
@@ -44,17 +40,24 @@ impl Counted {
     /// How many records of a window count.
     pub fn count(&self, header: &WindowHeader) -> Count {
         let Some(counted) = self.streams.get(&header.stream) else {
-            return Count::Whole { skipped: 0 };
+            return Count::Whole;
         };
         let mut rest = header.offsets.without(&counted.above);
         rest.remove_below(counted.base);
         match rest {
-            rest if rest == header.offsets => {
-                Count::Whole { skipped: header.from.saturating_sub(counted.base) }
-            }
+            rest if rest == header.offsets => Count::Whole,
             rest if rest.is_empty() => Count::Repeated,
             rest => Count::Partly(rest),
         }
+    }
+
+    /// The number of offsets before a window that no window has brought: another receiver counted
+    /// them, somebody moved the committed offset of the sender, or records have expired.
+    pub fn skipped(&self, header: &WindowHeader) -> u64 {
+        let Some(counted) = self.streams.get(&header.stream) else { return 0 };
+        let mut before = Offsets::default();
+        before.insert_range(counted.base..header.from.max(counted.base));
+        before.without(&counted.above).len()
     }
 
     /// Counts the records of a window.
@@ -75,9 +78,12 @@ impl Counted {
         counted
     }
 
-    /// Sets the offsets of a stream, as they were stored.
-    pub fn restore(&mut self, stream: Stream, counted: CountedOffsets) {
-        self.streams.insert(stream, counted);
+    /// Adds offsets of a stream that were stored, in any order.
+    pub fn restore(&mut self, stream: Stream, stored: CountedOffsets) {
+        let counted = self.streams.entry(stream).or_default();
+        counted.above.extend(&stored.above);
+        counted.base = counted.base.max(stored.base);
+        counted.above.remove_below(counted.base);
     }
 
     /// The streams, and the offset below which everything was counted.

@@ -101,10 +101,16 @@ impl Cutter {
         self.next = self.next.max(offset);
     }
 
-    /// Closes all open windows now, because no record may follow for a long time.
+    /// Closes all open windows now, because no record may follow for a long time. Later records of
+    /// the last window by event time make another part of it.
     pub fn close(&mut self) {
-        if let Some((&last, _)) = self.open.last_key_value() {
-            self.close_below(last.saturating_add(1));
+        let Some((&last, _)) = self.open.last_key_value() else { return };
+        match self.rule {
+            Rule::Records(_) => self.close_below(last.saturating_add(1)),
+            Rule::Time { .. } => {
+                self.close_below(last);
+                self.close_one(last, false);
+            }
         }
     }
 

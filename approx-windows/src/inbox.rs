@@ -92,6 +92,10 @@ pub struct InboxStats {
     pub skipped: u64,
 }
 
+/// A sender of an open window that is silent for this long has crashed, or waits for something else
+/// than this receiver.
+const SILENCE: Duration = Duration::from_secs(15);
+
 impl Inbox {
     /// Receives at `local`. `counted`: the offsets that were counted before this process.
     /// `memory_bytes_max`: the most bytes of windows that are open or wait for another one.
@@ -153,10 +157,9 @@ impl Inbox {
         self.stats.windows += 1;
         self.stats.received += window.received();
         self.stats.lost += window.lost.len();
-        match &window.count {
-            Count::Whole { skipped } => self.stats.skipped += skipped,
-            Count::Partly(new) => self.stats.records_repeated += header.records() - new.len(),
-            Count::Repeated => {}
+        self.stats.skipped = self.stats.skipped.saturating_add(window.skipped);
+        if let Count::Partly(new) = &window.count {
+            self.stats.records_repeated += header.records() - new.len();
         }
         self.release(window);
         self.receiver.confirm_window(window.key.0, window.key.1);
@@ -246,11 +249,18 @@ impl Inbox {
             Ok(None) => {}
         }
         let bytes_max = self.open.bytes_max();
-        (self.open.bytes() > bytes_max).then(|| {
-            self.stats.no_memory += 1;
-            self.refuse(key.0);
-            Arrival::NoMemory { source, bytes_max }
-        })
+        if self.open.bytes() <= bytes_max {
+            return None;
+        }
+        // A sender that has crashed sends no end. Its windows make room first.
+        if let Some(silent) = self.open.silent_run(SILENCE) {
+            let windows = self.open.remove_run(silent);
+            self.refuse(silent);
+            return self.unfinished(windows.into_iter().find_map(|open| open.header));
+        }
+        self.stats.no_memory += 1;
+        self.refuse(self.open.largest_run().unwrap_or(key.0));
+        Some(Arrival::NoMemory { source, bytes_max })
     }
 
     /// The oldest ended window whose stream has none that awaits its confirmation.
@@ -261,13 +271,17 @@ impl Inbox {
         self.open.give_back(bytes);
         let count = self.counted.count(&header);
         let is_repeated = count == Count::Repeated;
+        let skipped = self.counted.skipped(&header);
         let window = match ReceivedWindow::new(key, header, &messages, count) {
-            Ok(window) => window,
+            Ok(window) => ReceivedWindow { skipped, ..window },
             Err(error) => return Some(self.malformed(key.0, source, error)),
         };
         if is_repeated {
             self.stats.repeated += 1;
             self.stats.records_repeated += window.header.records();
+            self.stats.skipped = self.stats.skipped.saturating_add(skipped);
+            // The windows before it end here, too.
+            self.counted.insert(&window.header);
             self.receiver.confirm_window(key.0, key.1);
             return Some(Arrival::Repeated(Box::new(window.header)));
         }

@@ -93,7 +93,7 @@ mod tests {
             stratum.messages.iter().map(|message| (stratum.id, message.clone()))
         });
         let messages: Vec<_> = messages.collect();
-        let count = Count::Whole { skipped: 0 };
+        let count = Count::Whole;
         ReceivedWindow::new((1, 0), packed.header().clone(), &messages, count).unwrap()
     }
 

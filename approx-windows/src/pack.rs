@@ -181,7 +181,7 @@ mod tests {
                 cluster: "c".into(),
                 group: "g".into(),
                 topic: "t".into(),
-                partition: 0,
+                ..Stream::default()
             };
             let packed = PackedWindow::new(&cut, &stream, &sampling, seed);
             let header = WindowHeader::parse(&packed.header.to_message()[1..]).unwrap();

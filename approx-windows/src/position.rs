@@ -55,7 +55,11 @@ impl Position {
         Some(Self {
             offset,
             epoch: field(&fields, "epoch")?,
-            rule: fields.get("rule").and_then(|rule| rule.parse().ok()),
+            // Windows by a rule that this version doesn't know can't be followed.
+            rule: fields
+                .get("rule")
+                .map(|rule| rule.parse().ok())
+                .map_or(Some(None), |known| known.map(Some))?,
             sent_below: field(&fields, "sent")?,
             parts: field(&fields, "parts")?,
             closed_at: field(&fields, "closed")?,

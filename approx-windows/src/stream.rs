@@ -14,6 +14,8 @@ pub struct Stream {
     pub group: String,
     /// The topic.
     pub topic: String,
+    /// The topic's id, which another topic of the same name doesn't have. Empty if it has none.
+    pub topic_id: String,
     /// The partition of the topic.
     pub partition: u32,
 }

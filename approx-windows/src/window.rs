@@ -20,6 +20,10 @@ pub struct ReceivedWindow {
     pub groups: Vec<ReceivedGroup>,
     /// The records that count and didn't arrive.
     pub lost: Offsets,
+    /// Offsets before the window that no window has brought: see [`Counted::skipped`].
+    ///
+    /// [`Counted::skipped`]: crate::Counted::skipped
+    pub skipped: u64,
     /// The run and the window of the sender's job.
     pub(crate) key: (u64, u32),
 }
@@ -47,6 +51,15 @@ impl ReceivedGroup {
 }
 
 impl ReceivedWindow {
+    /// The records that are longer than the limit of their sender, and weren't counted before.
+    pub fn refused(&self) -> Offsets {
+        match &self.count {
+            Count::Whole => self.header.refused.clone(),
+            Count::Repeated => Offsets::default(),
+            Count::Partly(new) => self.header.refused.without(&self.header.refused.without(new)),
+        }
+    }
+
     /// The records that arrived and count.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
         self.groups.iter().flat_map(|group| &group.records)
@@ -66,7 +79,7 @@ impl ReceivedWindow {
     ) -> Result<Self, MalformedError> {
         let mut expected = header.offsets.without(&header.refused);
         let counts = |offset| match &count {
-            Count::Whole { .. } => true,
+            Count::Whole => true,
             Count::Repeated => false,
             Count::Partly(offsets) => offsets.contains(offset),
         };
@@ -110,7 +123,7 @@ impl ReceivedWindow {
             expected = offsets.without(&header.refused);
         }
         let lost = expected.without(&arrived);
-        Ok(Self { header, count, groups, lost, key })
+        Ok(Self { header, count, groups, lost, skipped: 0, key })
     }
 }
 
@@ -158,7 +171,7 @@ mod tests {
         assert_eq!(group.messages().len(), 4);
         assert_eq!(group.messages().flatten().count(), group.records.len());
         assert!(group.records.iter().all(|record| record.offset >= 15));
-        assert_eq!(group.arrived, received(&packed, 4, Count::Whole { skipped: 0 }).received());
+        assert_eq!(group.arrived, received(&packed, 4, Count::Whole).received());
         // Those that can't be sent aren't lost.
         assert!(window.lost.without(&window.header.refused) == window.lost);
         assert_eq!(window.received() + window.lost.len() + 3, 25);
@@ -171,7 +184,7 @@ mod tests {
         header.groups[1].messages = 2;
         let messages: Vec<_> =
             packed.strata[1].messages.iter().map(|message| (1, message.clone())).collect();
-        let count = Count::Whole { skipped: 0 };
+        let count = Count::Whole;
         let error = ReceivedWindow::new((1, 0), header, &messages, count).unwrap_err();
         assert!(error.to_string().contains("messages"), "{error}");
     }

@@ -26,7 +26,7 @@ fn peer(address: SocketAddr) -> Peer {
 }
 
 fn stream(partition: u32) -> Stream {
-    Stream { cluster: "c".into(), group: "g".into(), topic: "readings".into(), partition }
+    Stream { topic: "readings".into(), partition, ..Stream::default() }
 }
 
 /// Three groups: exact, half, all but a tenth.

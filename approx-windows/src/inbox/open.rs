@@ -1,7 +1,10 @@
 //! The windows whose messages arrive, and their memory.
 
 use crate::{error::MalformedError, header::WindowHeader, stream::Stream, window::parse_header};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    time::{Duration, Instant},
+};
 
 /// Refused runs of which events may still come. The library hands over no event of a run that it
 /// has forgotten, so those in its queue are the last ones.
@@ -16,6 +19,8 @@ pub(super) struct OpenWindow {
     pub(super) is_hello: bool,
     /// The memory of header and messages.
     pub(super) bytes: u64,
+    /// When its last message came.
+    last: Option<Instant>,
 }
 
 /// The windows that are open, by run and number.
@@ -62,6 +67,7 @@ impl OpenWindows {
             return Ok(None);
         }
         let window = self.windows.entry(key).or_default();
+        window.last = Some(Instant::now());
         let Some(header) = parse_header(&data).filter(|_| group == 0) else {
             self.bytes += cost(&data);
             window.bytes += cost(&data);
@@ -88,8 +94,30 @@ impl OpenWindows {
 
     /// Notes that a sender asks whether windows are received here.
     pub(super) fn hello(&mut self, key: (u64, u32)) -> Result<Option<u64>, MalformedError> {
-        self.windows.entry(key).or_default().is_hello = true;
+        if !self.refused.contains(&key.0) {
+            self.windows.entry(key).or_default().is_hello = true;
+        }
         Ok(None)
+    }
+
+    /// A run with open windows, all of which have been silent for so long; the longest first.
+    pub(super) fn silent_run(&self, silence: Duration) -> Option<u64> {
+        let mut last: HashMap<u64, Instant> = HashMap::new();
+        for ((run, _), window) in &self.windows {
+            let at = window.last.unwrap_or_else(Instant::now);
+            last.entry(*run).and_modify(|last| *last = at.max(*last)).or_insert(at);
+        }
+        let (run, at) = last.into_iter().min_by_key(|(_, at)| *at)?;
+        (at.elapsed() >= silence).then_some(run)
+    }
+
+    /// The run whose open windows take most memory.
+    pub(super) fn largest_run(&self) -> Option<u64> {
+        let mut bytes: HashMap<u64, u64> = HashMap::new();
+        for ((run, _), window) in &self.windows {
+            *bytes.entry(*run).or_default() += window.bytes;
+        }
+        bytes.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(run, _)| run)
     }
 
     /// Removes a window.

@@ -6,13 +6,14 @@ use rdkafka::{
     client::Client,
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer, ConsumerContext},
-    error::{KafkaError, RDKafkaErrorCode},
+    error::{KafkaError, KafkaResult, RDKafkaErrorCode},
     metadata::Metadata,
     types::{RDKafkaTopicPartition, RDKafkaTopicPartitionList},
 };
 use std::{
     slice,
     sync::{Mutex, MutexGuard, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -21,6 +22,9 @@ pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long brokers may be unreachable, all of them, at the start.
 const UNREACHABLE: Duration = Duration::from_secs(4);
+
+/// The wait between two questions to brokers that refuse.
+const RETRY: Duration = Duration::from_millis(100);
 
 /// The time of one question for metadata.
 const ATTEMPT: Duration = Duration::from_secs(1);
@@ -170,5 +174,17 @@ unsafe fn slice_of<'a, T>(begin: *const T, length: usize) -> &'a [T] {
         true => &[],
         // SAFETY: the caller's promise.
         false => unsafe { slice::from_raw_parts(begin, length) },
+    }
+}
+
+/// Asks again while the brokers refuse: a coordinator that moves or starts does so for a while.
+pub fn patiently<T>(mut ask: impl FnMut() -> KafkaResult<T>) -> KafkaResult<T> {
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        let answer = ask();
+        if answer.is_ok() || Instant::now() >= deadline {
+            return answer;
+        }
+        thread::sleep(RETRY);
     }
 }

@@ -11,6 +11,7 @@ mod receive;
 mod send;
 mod stop;
 mod systemd;
+mod topic_id;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

@@ -205,6 +205,7 @@ impl WindowSender {
             cluster: cluster.unwrap_or_default(),
             group: group.unwrap_or_default(),
             topic,
+            topic_id: String::new(),
             partition: number("partition", partition, u32::MAX.into())?.unwrap_or(0) as u32,
         };
         let name = stream.to_string();

@@ -18,13 +18,10 @@ fn ranges<'py>(py: Python<'py>, offsets: &Offsets) -> PyResult<Bound<'py, PyTupl
 
 pub fn window(py: Python<'_>, window: Arc<ReceivedWindow>) -> PyResult<Bound<'_, PyAny>> {
     let header = &window.header;
-    let (repeated, skipped, refused) = match &window.count {
-        Count::Whole { skipped } => (0, *skipped, header.refused.clone()),
-        Count::Repeated => (header.records(), 0, Offsets::default()),
-        Count::Partly(new) => {
-            let counted = header.offsets.without(new);
-            (counted.len(), 0, header.refused.without(&counted))
-        }
+    let repeated = match &window.count {
+        Count::Whole => 0,
+        Count::Repeated => header.records(),
+        Count::Partly(new) => header.records() - new.len(),
     };
     let (start_ms, end_ms) = header.span_ms.unzip();
     let strata = tuple(py, &window.groups, stratum)?;
@@ -45,10 +42,10 @@ pub fn window(py: Python<'_>, window: Arc<ReceivedWindow>) -> PyResult<Bound<'_,
         records: header.records(),
         received: window.received(),
         lost: ranges(py, &window.lost)?,
-        refused: ranges(py, &refused)?,
+        refused: ranges(py, &window.refused())?,
         repeated: repeated,
         late: header.late,
-        skipped: skipped,
+        skipped: window.skipped,
         groups: groups(py, &window, &strata)?,
         strata: strata,
         _records: Bound::new(py, Records(window.clone()))?,

@@ -62,7 +62,8 @@ impl std::fmt::Debug for Property {
 }
 
 /// Properties that this program sets itself.
-const OWN: [&str; 6] = [
+const OWN: [&str; 7] = [
+    "auto.offset.reset",
     "bootstrap.servers",
     "group.id",
     "enable.auto.commit",
@@ -177,6 +178,9 @@ pub struct TargetKafka {
     /// The topic for a record per window: its counts, and which records were lost. Default: the
     /// name of `topic` with `.windows`.
     pub windows_topic: Option<String>,
+    /// The topic for the offsets that were counted, for a receiver that is started again. Default:
+    /// the name of `topic` with `.counted`.
+    pub counted_topic: Option<String>,
     /// As [`Client::properties`].
     #[serde(default)]
     pub properties: BTreeMap<String, Property>,
@@ -186,6 +190,11 @@ impl TargetKafka {
     /// As [`Client`].
     pub fn client(&self) -> Client {
         Client { brokers: self.brokers.clone(), properties: self.properties.clone() }
+    }
+
+    /// The topic of counted offsets.
+    pub fn counted_topic(&self) -> String {
+        self.counted_topic.clone().unwrap_or_else(|| format!("{}.counted", self.topic))
     }
 
     /// The topic of windows.

@@ -30,8 +30,12 @@ impl Check for ReceiveConfig {
         if self.kafka.topic.is_empty() {
             return Err("[kafka] has an empty `topic`".to_owned());
         }
-        if self.kafka.windows_topic() == self.kafka.topic {
-            return Err("[kafka] `windows_topic` must not be `topic`".to_owned());
+        let [windows, counted] = [self.kafka.windows_topic(), self.kafka.counted_topic()];
+        if windows == self.kafka.topic || counted == self.kafka.topic || windows == counted {
+            return Err(
+                "[kafka] `topic`, `windows_topic` and `counted_topic` must be three topics"
+                    .to_owned(),
+            );
         }
         self.atp.receiver().map(drop)
     }

@@ -92,7 +92,12 @@ impl WindowConfig {
 
     /// Windows close after this long without a record of their partition.
     pub fn idle(&self) -> Duration {
-        self.idle.map_or(Duration::from_secs(10), |span| span.0)
+        // Windows by event time close by themselves where records come more often than that.
+        let time = self
+            .length
+            .map(|length| length.0 + self.watermark_delay.map_or(Duration::ZERO, |delay| delay.0));
+        let default = time.unwrap_or_default().max(Duration::from_secs(10));
+        self.idle.map_or(default, |span| span.0)
     }
 
     /// The most bytes of windows that are open or not confirmed.

@@ -4,7 +4,7 @@ mod print;
 mod row;
 
 use crate::{
-    client::{Inquirer, TIMEOUT, cluster_id, inquirer, partitions, texts},
+    client::{Inquirer, TIMEOUT, cluster_id, inquirer, partitions, patiently, texts},
     config::{SendConfig, Start},
     send::{client_config, now_ms},
 };
@@ -60,10 +60,11 @@ fn read(config: &SendConfig) -> Result<Lag<'_>> {
         }
     }
     let cluster = cluster_id(inquirer.client(), &kafka.brokers)?;
-    let committed = inquirer.committed_offsets(asked, TIMEOUT).map_err(|error| {
-        let (group, reason) = (&kafka.group, inquirer.context().reason());
-        anyhow::anyhow!("can't read the offsets of group {group:?}: {error}{reason}")
-    })?;
+    let committed =
+        patiently(|| inquirer.committed_offsets(asked.clone(), TIMEOUT)).map_err(|error| {
+            let (group, reason) = (&kafka.group, inquirer.context().reason());
+            anyhow::anyhow!("can't read the offsets of group {group:?}: {error}{reason}")
+        })?;
     let group = Group { rule: config.window.rule(), start: kafka.start };
     let (elements, texts) = (committed.elements(), texts(&committed));
     let rows = elements.iter().zip(&texts);

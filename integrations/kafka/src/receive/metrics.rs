@@ -49,7 +49,7 @@ struct Of {
 
 impl From<&Stream> for Of {
     fn from(stream: &Stream) -> Self {
-        let Stream { cluster, group, topic, partition } = stream.clone();
+        let Stream { cluster, group, topic, partition, .. } = stream.clone();
         Self { cluster, group, topic, partition }
     }
 }

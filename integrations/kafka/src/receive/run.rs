@@ -3,11 +3,11 @@
 use super::{
     metrics::Shown,
     store::{Store, StoreError},
-    topics::{make_windows_topic, read_counted, target_partitions},
+    topics::{make_own_topics, read_counted, target_partitions},
 };
 use crate::{config::ReceiveConfig, metrics, stop, systemd};
 use anyhow::{Context, Result};
-use approx_windows::{Arrival, Count, Inbox, ReceivedWindow};
+use approx_windows::{Arrival, Inbox, ReceivedWindow};
 use std::time::Duration;
 
 /// The longest wait for a window: a signal is looked at in between.
@@ -24,12 +24,12 @@ pub fn run(config: &ReceiveConfig) -> Result<()> {
     let fill = move |registry: &mut _| to_show.fill(registry);
     let _metrics = metrics::serve(config.metrics, "atp_kafka_receive", fill)?;
     let partitions = target_partitions(config)?;
-    make_windows_topic(config)?;
+    make_own_topics(config)?;
     // First: an earlier receiver of this name can commit no window from now on.
     let store = Store::open(config, partitions)?;
     let counted = read_counted(config)?;
     for (stream, offset) in counted.positions() {
-        tracing::info!(%stream, offset, "counted before");
+        tracing::info!(%stream, group = stream.group, offset, "goes on");
     }
     let builder = config.atp.receiver().map_err(anyhow::Error::msg)?;
     let mut inbox = Inbox::bind(builder, &*config.listen, counted, memory_bytes_max)?;
@@ -54,10 +54,14 @@ fn take(inbox: &mut Inbox, store: &Store, window: &ReceivedWindow, shown: &Shown
     match store.store(window, counted) {
         Ok(()) => {
             let (received, lost) = (window.received(), window.lost.len());
-            tracing::info!(window = %window.header, received, lost, "written");
+            let group = &window.header.stream.group;
+            tracing::info!(window = %window.header, group, received, lost, "written");
             inbox.confirm(window);
-            let skipped = if let Count::Whole { skipped } = window.count { skipped } else { 0 };
-            shown.note_written(window, skipped);
+            if window.skipped > 0 {
+                let (window, skipped) = (&window.header, window.skipped);
+                tracing::error!(%window, skipped, "no window has brought offsets before this one");
+            }
+            shown.note_written(window, window.skipped);
             Ok(())
         }
         Err(error @ StoreError::Aborted { .. }) => {
@@ -101,5 +105,6 @@ pub fn dry_run(config: &ReceiveConfig) -> Result<()> {
         kafka.brokers
     );
     atp_output::say!("windows   topic {}, made if it isn't there", kafka.windows_topic());
+    atp_output::say!("counted   topic {}, made if it isn't there", kafka.counted_topic());
     config.atp.receiver().map_err(anyhow::Error::msg).map(drop).context("[atp]")
 }

@@ -1,13 +1,13 @@
 //! Writes windows into topics, each in a transaction.
 
-use super::window_record::WindowRecord;
+use super::window_record::{Stored, WindowRecord, key};
 use crate::{
     client::{Logged, wrong_properties},
     config::ReceiveConfig,
     stop, systemd,
 };
 use anyhow::{Result, anyhow};
-use approx_windows::{CountedOffsets, ReceivedWindow, Record};
+use approx_windows::{CountedOffsets, GroupHeader, ReceivedWindow, Record};
 use rdkafka::{
     ClientContext, Message,
     error::{KafkaError, RDKafkaErrorCode},
@@ -28,6 +28,7 @@ pub struct Store {
     topic: String,
     partitions: usize,
     windows_topic: String,
+    counted_topic: String,
 }
 
 /// A window that was not written.
@@ -55,6 +56,14 @@ fn hint(error: &KafkaError) -> &'static str {
     match error.rdkafka_error_code() {
         Some(RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced) => {
             ". Another receiver of the same `name` has been started"
+        }
+        Some(RDKafkaErrorCode::MessageSizeTooLarge) => {
+            ". Raise `max.message.bytes` of the topics, and `message.max.bytes` in \
+             [kafka.properties]: records get headers on their way"
+        }
+        Some(RDKafkaErrorCode::InvalidTimestamp) => {
+            ". A record's time is outside the range of the topic: raise its \
+             `message.timestamp.after.max.ms` and `message.timestamp.before.max.ms`"
         }
         _ => "",
     }
@@ -91,8 +100,12 @@ impl Store {
     pub fn open(config: &ReceiveConfig, partitions: usize) -> Result<Self> {
         let mut client = config.kafka.client().config()?;
         client.set("transactional.id", format!("atp-kafka/{}", config.name));
-        if client.get("compression.type").is_none() {
-            client.set("compression.type", "lz4");
+        // Records come with more headers than they left the source with, and the record of a window
+        // with many lost ones is long.
+        for (name, value) in [("compression.type", "lz4"), ("message.max.bytes", "16777216")] {
+            if client.get(name).is_none() {
+                client.set(name, value);
+            }
         }
         let delivery = Delivery(Logged::default());
         let producer: ThreadedProducer<Delivery> =
@@ -102,7 +115,9 @@ impl Store {
             .init_transactions(STEP)
             .map_err(|error| anyhow!("can't begin transactions at {brokers}: {error}"))?;
         let topic = config.kafka.topic.clone();
-        Ok(Self { producer, topic, partitions, windows_topic: config.kafka.windows_topic() })
+        let [windows_topic, counted_topic] =
+            [config.kafka.windows_topic(), config.kafka.counted_topic()];
+        Ok(Self { producer, topic, partitions, windows_topic, counted_topic })
     }
 
     /// Writes a window. `counted`: the offsets of its stream, with the window's.
@@ -117,7 +132,8 @@ impl Store {
         self.write(window, counted).map_err(|source| {
             let is_fatal = self.producer.client().fatal_error().is_some();
             let window = window.header.to_string();
-            match is_fatal || self.abort().is_err() {
+            let is_lasting = !hint(&source).is_empty();
+            match is_fatal || self.abort().is_err() || is_lasting {
                 true => StoreError::Fatal { window, source },
                 false => StoreError::Aborted { window, source },
             }
@@ -126,17 +142,25 @@ impl Store {
 
     fn write(&self, window: &ReceivedWindow, counted: CountedOffsets) -> Result<(), KafkaError> {
         self.producer.begin_transaction()?;
-        let number = window.header.number.to_string();
-        let partition = window.header.stream.partition as usize % self.partitions;
-        let mut records: Vec<(&str, &Record)> = window
-            .groups
-            .iter()
-            .flat_map(|group| group.records.iter().map(|record| (&*group.header.name, record)))
-            .collect();
+        let stream = &window.header.stream;
+        let source = key(stream);
+        let number = format!("{}/{}", window.header.number, window.header.part);
+        let partition = stream.partition as usize % self.partitions;
+        let with_group = |group| move |record| (group, record);
+        let records = window.groups.iter();
+        let mut records: Vec<(&GroupHeader, &Record)> =
+            records.flat_map(|g| g.records.iter().map(with_group(&g.header))).collect();
         records.sort_unstable_by_key(|(_, record)| record.offset);
         for (group, record) in records {
             let offset = record.offset.to_string();
-            let own = [("atp-window", &number), ("atp-offset", &offset)];
+            let length = if group.is_long { "long" } else { "short" };
+            let own = [
+                ("atp-source", source.as_str()),
+                ("atp-window", &number),
+                ("atp-offset", &offset),
+                ("atp-group", &group.name),
+                ("atp-stratum", length),
+            ];
             let mut headers = OwnedHeaders::new();
             for (key, value) in &record.headers {
                 headers = headers.insert(Header { key, value: value.as_ref() });
@@ -144,7 +168,6 @@ impl Store {
             for (key, value) in own {
                 headers = headers.insert(Header { key, value: Some(value) });
             }
-            headers = headers.insert(Header { key: "atp-group", value: Some(group) });
             let mut sent: BaseRecord<'_, [u8], [u8]> =
                 BaseRecord::to(&self.topic).partition(partition as i32).headers(headers);
             sent.key = record.key.as_deref();
@@ -152,13 +175,14 @@ impl Store {
             sent.timestamp = record.timestamp_ms;
             self.send(sent)?;
         }
-        let description = WindowRecord::new(window, counted);
-        let key = description.key();
         // Numbers and texts are always JSON.
-        let value = serde_json::to_vec(&description).unwrap_or_default();
-        let sent: BaseRecord<'_, [u8], [u8]> =
-            BaseRecord::to(&self.windows_topic).key(key.as_bytes()).payload(&value);
-        self.send(sent)?;
+        let described = serde_json::to_vec(&WindowRecord::new(window)).unwrap_or_default();
+        let stored = Stored { stream: stream.clone(), counted };
+        let stored = serde_json::to_vec(&stored).unwrap_or_default();
+        for (topic, value) in [(&self.windows_topic, &described), (&self.counted_topic, &stored)] {
+            let sent: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(topic);
+            self.send(sent.key(source.as_bytes()).payload(value))?;
+        }
         self.commit()
     }
 

@@ -1,4 +1,4 @@
-//! The topics of a receiver: that of the records must be there, that of windows is made.
+//! The topics of a receiver: that of the records must be there, the others are made.
 
 use super::window_record::Stored;
 use crate::{
@@ -31,14 +31,25 @@ pub fn target_partitions(config: &ReceiveConfig) -> Result<usize> {
     Ok(partitions(&consumer, &kafka.topic, &kafka.brokers)?.len())
 }
 
-/// Makes the topic of windows, if it isn't there. Of each stream it keeps the last window at least.
+/// A record of a window with many lost records is long.
+const RECORD_BYTES_MAX: &str = "16777216";
+
+/// Makes the topics of windows and of counted offsets, if they aren't there. That of windows keeps
+/// its records as long as the brokers' default says, the other one the last record of each stream.
 ///
 /// # Errors
-/// The brokers refuse it.
-pub fn make_windows_topic(config: &ReceiveConfig) -> Result<()> {
-    let (kafka, name) = (&config.kafka, config.kafka.windows_topic());
+/// The brokers refuse them.
+pub fn make_own_topics(config: &ReceiveConfig) -> Result<()> {
+    let kafka = &config.kafka;
+    make(config, &kafka.windows_topic(), &[("max.message.bytes", RECORD_BYTES_MAX)])?;
+    let options = [("max.message.bytes", RECORD_BYTES_MAX), ("cleanup.policy", "compact")];
+    make(config, &kafka.counted_topic(), &options)
+}
+
+fn make(config: &ReceiveConfig, name: &str, options: &[(&str, &str)]) -> Result<()> {
+    let kafka = &config.kafka;
     let consumer = inquirer(&kafka.client().config()?)?;
-    if partitions(&consumer, &name, &kafka.brokers).is_ok() {
+    if partitions(&consumer, name, &kafka.brokers).is_ok() {
         return Ok(());
     }
     let admin: AdminClient<Logged> = kafka
@@ -46,25 +57,25 @@ pub fn make_windows_topic(config: &ReceiveConfig) -> Result<()> {
         .config()?
         .create_with_context(Logged::default())
         .map_err(wrong_properties)?;
-    let topic =
-        NewTopic::new(&name, 1, TopicReplication::Fixed(-1)).set("cleanup.policy", "compact");
-    let options = AdminOptions::new().operation_timeout(Some(TIMEOUT));
-    let made = futures_executor::block_on(admin.create_topics([&topic], &options));
+    let topic = NewTopic::new(name, 1, TopicReplication::Fixed(-1));
+    let topic = options.iter().fold(topic, |topic, (option, value)| topic.set(option, value));
+    let timeout = AdminOptions::new().operation_timeout(Some(TIMEOUT));
+    let made = futures_executor::block_on(admin.create_topics([&topic], &timeout));
     match made.with_context(|| format!("can't make topic {name:?}"))?.pop() {
         None | Some(Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => {
-            tracing::info!("made topic {name:?} for a record of each window");
+            tracing::info!("made topic {name:?}");
             Ok(())
         }
-        Some(Err((_, code))) => bail!("can't make topic {name:?} for windows: {code}"),
+        Some(Err((_, code))) => bail!("can't make topic {name:?}: {code}"),
     }
 }
 
-/// Reads the offsets that earlier receivers have counted, to the end of the topic of windows.
+/// Reads the offsets that earlier receivers have counted, to the end of their topic.
 ///
 /// # Errors
-/// The topic can't be read, or has a record that isn't a window's.
+/// The topic can't be read, or has a record of another program.
 pub fn read_counted(config: &ReceiveConfig) -> Result<Counted> {
-    let (kafka, name) = (&config.kafka, config.kafka.windows_topic());
+    let (kafka, name) = (&config.kafka, config.kafka.counted_topic());
     let mut client = kafka.client().config()?;
     // A group is needed for the client's queue. It commits nothing.
     let own = [
@@ -98,8 +109,8 @@ pub fn read_counted(config: &ReceiveConfig) -> Result<Counted> {
                 let Some(value) = message.payload() else { continue };
                 let stored: Stored = serde_json::from_slice(value).map_err(|error| {
                     anyhow!(
-                        "topic {name:?} has a record at offset {} that isn't a window's: {error}. \
-                         Name another `windows_topic`",
+                        "topic {name:?} has a record of another program at offset {}: {error}. \
+                         Name another `counted_topic`",
                         message.offset()
                     )
                 })?;

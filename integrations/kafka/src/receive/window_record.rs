@@ -1,4 +1,5 @@
-//! The record of a window in the topic of windows: JSON, under the stream as its key.
+//! The records of a window: its counts in the topic of windows, and the offsets that were counted
+//! for a receiver that is started again. Both are JSON, under the stream as their key.
 
 use approx_windows::{Count, CountedOffsets, Offsets, ReceivedWindow, Stream};
 use serde::{Deserialize, Serialize};
@@ -28,8 +29,6 @@ pub struct WindowRecord<'a> {
     /// Offsets before the window that no window has brought.
     skipped: u64,
     groups: Vec<GroupRecord<'a>>,
-    /// For a receiver that is started again.
-    counted: CountedOffsets,
 }
 
 #[derive(Serialize)]
@@ -38,12 +37,17 @@ struct GroupRecord<'a> {
     msr: f64,
     /// Records that take several packets: a stratum of their own.
     is_long: bool,
+    /// N, also of records that were counted before.
     records: u64,
+    /// The records that arrived, also those that were counted before. Each of them stands for
+    /// `records / arrived` of the stratum.
+    arrived: u64,
+    /// The records that arrived and count.
     received: usize,
 }
 
 /// What a receiver that is started again needs.
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub struct Stored {
     /// The stream.
     pub stream: Stream,
@@ -52,19 +56,20 @@ pub struct Stored {
 }
 
 impl<'a> WindowRecord<'a> {
-    /// The record of a window. `counted`: the offsets of its stream, with the window's.
-    pub fn new(window: &'a ReceivedWindow, counted: CountedOffsets) -> Self {
+    /// The record of a window.
+    pub fn new(window: &'a ReceivedWindow) -> Self {
         let header = &window.header;
-        let (new, skipped) = match &window.count {
-            Count::Whole { skipped } => (header.records(), *skipped),
-            Count::Partly(offsets) => (offsets.len(), 0),
-            Count::Repeated => (0, 0),
+        let new = match &window.count {
+            Count::Whole => header.records(),
+            Count::Partly(offsets) => offsets.len(),
+            Count::Repeated => 0,
         };
         let group = |group: &'a approx_windows::ReceivedGroup| GroupRecord {
             name: &group.header.name,
             msr: group.header.msr,
             is_long: group.header.is_long,
             records: group.header.records,
+            arrived: group.arrived,
             received: group.records.len(),
         };
         let with_records = |group: &&approx_windows::ReceivedGroup| group.header.records > 0;
@@ -79,20 +84,19 @@ impl<'a> WindowRecord<'a> {
             records: new,
             received: window.received(),
             lost: ranges(&window.lost),
-            refused: ranges(&header.refused),
+            refused: ranges(&window.refused()),
             repeated: header.records() - new,
             late: header.late,
-            skipped,
+            skipped: window.skipped,
             groups: window.groups.iter().filter(with_records).map(group).collect(),
-            counted,
         }
     }
+}
 
-    /// The key: the topic of windows may be compacted to the last window of each stream.
-    pub fn key(&self) -> String {
-        let Stream { cluster, group, topic, partition } = self.stream;
-        format!("{cluster}/{group}/{topic}/{partition}")
-    }
+/// The key of a stream's records.
+pub fn key(stream: &Stream) -> String {
+    let Stream { cluster, group, topic, topic_id, partition } = stream;
+    format!("{cluster}/{group}/{topic}/{topic_id}/{partition}")
 }
 
 fn ranges(offsets: &Offsets) -> Vec<[u64; 2]> {

@@ -6,7 +6,12 @@ use super::{
     times::{Buckets, Of, Times},
     worker::Target,
 };
-use crate::client::{Logged, TIMEOUT, texts};
+use crate::{
+    client::{Logged, TIMEOUT, patiently, texts},
+    config::{SourceKafka, Start},
+    topic_id::topic_id,
+};
+use anyhow::Result;
 use approx_windows::{Position, Stream};
 use rdkafka::{
     ClientContext, Offset, TopicPartitionList,
@@ -16,18 +21,14 @@ use rdkafka::{
     types::RDKafkaRespErr,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     sync::{Mutex, MutexGuard, PoisonError},
-    thread,
     time::{Duration, Instant},
 };
 
 /// How long windows that were sent may take to be confirmed before their partition goes to another
 /// process, which would send them again.
 const SETTLE: Duration = Duration::from_secs(3);
-
-/// The wait between two questions for committed offsets.
-const COMMITTED_RETRY: Duration = Duration::from_millis(100);
 
 /// A topic and a partition of it.
 pub type Key = (String, i32);
@@ -37,9 +38,13 @@ pub struct Assignment {
     /// Cluster and group.
     cluster: String,
     group: String,
+    /// Where a group without committed offsets begins.
+    start: Start,
     cutting: Cutting,
     target: Target,
     state: Mutex<State>,
+    /// The ids of topics, by name, as of the last assignment.
+    topic_ids: Mutex<BTreeMap<String, String>>,
     times: Times,
     logged: Logged,
 }
@@ -57,9 +62,18 @@ pub struct State {
 
 impl Assignment {
     /// No partition yet.
-    pub fn new(cluster: String, group: String, cutting: Cutting, target: Target) -> Self {
-        let (state, times) = (Mutex::default(), Times::new_with_constructor(Buckets));
-        Self { cluster, group, cutting, target, state, times, logged: Logged::default() }
+    pub fn new(cluster: String, kafka: &SourceKafka, cutting: Cutting, target: Target) -> Self {
+        Self {
+            cluster,
+            group: kafka.group.clone(),
+            start: kafka.start,
+            cutting,
+            target,
+            state: Mutex::default(),
+            topic_ids: Mutex::default(),
+            times: Times::new_with_constructor(Buckets),
+            logged: Logged::default(),
+        }
     }
 
     /// The partitions.
@@ -87,40 +101,104 @@ impl Assignment {
         for element in list.elements() {
             asked.add_partition(element.topic(), element.partition());
         }
-        let committed = match read_committed(consumer, &asked) {
+        let committed = match patiently(|| consumer.committed_offsets(asked.clone(), TIMEOUT)) {
             Ok(committed) => committed,
             Err(error) => {
                 self.fail(format!("can't read the committed offsets: {error}"));
                 return list.clone();
             }
         };
+        if let Err(error) = self.note_topic_ids(consumer, &committed) {
+            self.fail(format!("{error:#}"));
+            return committed;
+        }
+        let mut list = TopicPartitionList::new();
+        let mut new = Vec::new();
         for (element, text) in committed.elements().iter().zip(texts(&committed)) {
-            let (topic, partition) = (element.topic().to_owned(), element.partition());
-            let begun = match element.offset() {
-                Offset::Offset(offset) => position(offset, &text),
-                _ => None,
-            };
-            let stream = Stream {
-                cluster: self.cluster.clone(),
-                group: self.group.clone(),
-                topic: topic.clone(),
-                partition: partition as u32,
-            };
-            tracing::info!(%stream, offset = begun.map(|begun| begun.offset), "assigned");
-            let key = (topic, partition);
-            let counts = self.state().past.remove(&key).unwrap_or_default();
-            let tally = (counts, self.times.get_or_create_owned(&Of::new(&key.0, key.1)));
-            match Partition::new(stream, begun, self.cutting, self.target.clone(), tally) {
-                Ok(new) => _ = self.state().partitions.insert(key, new),
-                Err(error) => self.fail(format!("can't start a thread: {error}")),
+            let key = (element.topic().to_owned(), element.partition());
+            match self.begin(consumer, &key, element.offset(), &text) {
+                Ok(partition) => {
+                    let begun = partition.begun();
+                    tracing::info!(stream = %partition.stream(), offset = begun.offset, "assigned");
+                    if element.offset() == Offset::Invalid {
+                        new.push((key.clone(), begun));
+                    }
+                    let offset = Offset::Offset(begun.offset as i64);
+                    // Names and numbers of an assignment are valid.
+                    let _ = list.add_partition_offset(&key.0, key.1, offset);
+                    self.state().partitions.insert(key, partition);
+                }
+                Err(error) => {
+                    self.fail(format!("can't begin with {} [{}]: {error:#}", key.0, key.1))
+                }
             }
         }
-        committed
+        // Otherwise a later owner would begin elsewhere, at the end of that time.
+        if let Err(error) = patiently(|| commit(consumer, new.clone(), CommitMode::Sync)) {
+            self.fail(format!("can't commit where the group begins: {error}"));
+        }
+        list
+    }
+
+    /// Asks for the ids of topics.
+    fn note_topic_ids(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        list: &TopicPartitionList,
+    ) -> Result<()> {
+        let mut ids = BTreeMap::new();
+        for element in list.elements() {
+            if let Entry::Vacant(entry) = ids.entry(element.topic().to_owned()) {
+                entry.insert(topic_id(consumer.client(), element.topic(), TIMEOUT)?);
+            }
+        }
+        self.topic_ids.lock().unwrap_or_else(PoisonError::into_inner).extend(ids);
+        Ok(())
+    }
+
+    fn topic_id(&self, topic: &str) -> String {
+        let ids = self.topic_ids.lock().unwrap_or_else(PoisonError::into_inner);
+        ids.get(topic).cloned().unwrap_or_default()
+    }
+
+    /// A partition, from its committed offset on, or from where a group without one begins.
+    fn begin(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        key: &Key,
+        committed: Offset,
+        text: &str,
+    ) -> Result<Partition> {
+        let topic_id = self.topic_id(&key.0);
+        let committed = match committed {
+            Offset::Offset(offset) => Committed::of(offset, text),
+            _ => None,
+        };
+        // Those of a topic that was deleted are of no use.
+        let is_of_topic = |known: &Committed| known.is_of_topic(&topic_id);
+        let begun = match committed.filter(is_of_topic) {
+            Some(committed) => committed.position,
+            None => {
+                let (low, high) = patiently(|| consumer.fetch_watermarks(&key.0, key.1, TIMEOUT))?;
+                let offset = if self.start == Start::Latest { high } else { low };
+                Position::begin(offset.max(0) as u64)
+            }
+        };
+        let stream = Stream {
+            cluster: self.cluster.clone(),
+            group: self.group.clone(),
+            topic: key.0.clone(),
+            topic_id,
+            partition: key.1 as u32,
+        };
+        let counts = self.state().past.remove(key).unwrap_or_default();
+        let tally = (counts, self.times.get_or_create_owned(&Of::new(&key.0, key.1)));
+        Ok(Partition::new(stream, begun, self.cutting, self.target.clone(), tally)?)
     }
 
     /// Commits the epochs of new partitions: a later owner has a greater one.
     fn commit_epochs(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
-        let begun = |key: &Key| self.state().partitions.get(key).and_then(Partition::begun);
+        let begun = |key: &Key| self.state().partitions.get(key).map(Partition::begun);
         let keys = list.elements();
         let keys = keys.iter().map(|element| (element.topic().to_owned(), element.partition()));
         let positions = keys.filter_map(|key| begun(&key).map(|begun| (key, begun)));
@@ -149,27 +227,6 @@ impl Assignment {
     }
 }
 
-/// The committed offsets. A coordinator that moves or starts refuses for a while.
-fn read_committed(
-    consumer: &BaseConsumer<Assignment>,
-    asked: &TopicPartitionList,
-) -> KafkaResult<TopicPartitionList> {
-    let deadline = Instant::now() + TIMEOUT;
-    loop {
-        let answer = consumer.committed_offsets(asked.clone(), TIMEOUT);
-        if answer.is_ok() || Instant::now() >= deadline {
-            return answer;
-        }
-        thread::sleep(COMMITTED_RETRY);
-    }
-}
-
-/// The position of a committed offset. One that another program committed has the offset alone.
-fn position(offset: i64, metadata: &str) -> Option<Position> {
-    let offset = u64::try_from(offset).ok()?;
-    Some(Committed::parse(offset, metadata).map_or(Position::begin(offset), |known| known.position))
-}
-
 /// Commits positions, if there are any. After a failure the windows are sent again, and the receiver
 /// recognizes them.
 ///
@@ -186,7 +243,8 @@ pub fn commit(
         let mut element = list.add_partition(&topic, partition);
         // Offsets of records are valid, and so are texts of numbers.
         let _ = element.set_offset(Offset::Offset(offset));
-        element.set_metadata(committed::text(position));
+        let topic_id = consumer.context().topic_id(&topic);
+        element.set_metadata(committed::text(position, &topic_id));
     }
     if list.count() == 0 { Ok(()) } else { consumer.commit(&list, mode) }
 }

@@ -33,14 +33,11 @@ pub fn client_config(config: &SendConfig) -> Result<ClientConfig> {
         ("group.id", kafka.group.as_str()),
         ("enable.auto.commit", "false"),
         ("enable.auto.offset.store", "false"),
+        // Records that expired must not be skipped in silence.
+        ("auto.offset.reset", "error"),
     ];
     own.into_iter().for_each(|(name, value)| _ = client.set(name, value));
-    let start = match kafka.start {
-        crate::config::Start::Earliest => "earliest",
-        crate::config::Start::Latest => "latest",
-    };
     let defaults = [
-        ("auto.offset.reset", start),
         ("isolation.level", "read_committed"),
         // A rebalance stops the partitions that move, and no others.
         ("partition.assignment.strategy", "cooperative-sticky"),

@@ -51,10 +51,10 @@ pub struct Counts {
 pub struct Partition {
     stream: Stream,
     cutting: Cutting,
-    epoch: u64,
-    /// Where it is read from; `None` until the first record of a partition without a committed
-    /// offset.
-    begun: Option<Position>,
+    /// Where it is read from.
+    begun: Position,
+    /// Where it is read again behind the last window that was closed.
+    closed: Option<Position>,
     cutter: Option<Cutter>,
     worker: Worker,
     /// The bytes of each window that isn't confirmed, and when it was closed.
@@ -66,8 +66,8 @@ pub struct Partition {
     /// The times from the close of windows to their confirmation.
     times: Histogram,
     logged_untimed: Option<Instant>,
-    /// The offset that is read next, once it is known.
-    next: Option<u64>,
+    /// The offset that is read next.
+    next: u64,
     /// Whether the consumer has paused it.
     pub is_paused: bool,
     /// The end of the partition, if it was looked up.
@@ -83,18 +83,21 @@ pub enum PartitionError {
     Outbox(#[from] OutboxError),
     /// The offsets begin anew.
     #[error(
-        "{stream} has a record at offset {offset}, before the committed offset {committed}: the \
-         topic was deleted and created again, or offsets were moved. Give the bridge another \
-         `group`"
+        "{stream} ends at offset {end}, before offset {read} up to which it was read: the topic \
+         was deleted and created again, or has lost records. Start the bridge again if it was \
+         created again; else give the bridge another `group`"
     )]
     Backwards {
         /// The partition.
         stream: Box<Stream>,
-        /// The record's offset.
-        offset: u64,
-        /// The committed offset.
-        committed: u64,
+        /// The end of the partition.
+        end: u64,
+        /// The offset up to which it was read.
+        read: u64,
     },
+    /// The thread that sends has ended.
+    #[error("the thread that sends {0} has ended: this is a fault of the program")]
+    Worker(Box<Stream>),
 }
 
 impl Partition {
@@ -104,18 +107,18 @@ impl Partition {
     /// The system has no thread left.
     pub fn new(
         stream: Stream,
-        begun: Option<Position>,
+        begun: Position,
         cutting: Cutting,
         target: Target,
         (counts, times): (Counts, Histogram),
     ) -> io::Result<Self> {
         let worker = Worker::start(target, stream.clone())?;
-        let epoch = 1 + begun.map_or(0, |position| position.epoch);
+        let begun = Position { epoch: begun.epoch + 1, ..begun };
         Ok(Self {
             stream,
             cutting,
-            epoch,
-            begun: begun.map(|position| Position { epoch, ..position }),
+            begun,
+            closed: None,
             cutter: None,
             worker,
             unconfirmed: VecDeque::new(),
@@ -124,7 +127,7 @@ impl Partition {
             last_confirmation: Instant::now(),
             times,
             logged_untimed: None,
-            next: begun.map(|position| position.offset),
+            next: begun.offset,
             is_paused: false,
             end: None,
             counts,
@@ -137,26 +140,34 @@ impl Partition {
     }
 
     /// Where it was begun, with the epoch of this assignment.
-    pub fn begun(&self) -> Option<Position> {
+    pub fn begun(&self) -> Position {
         self.begun
     }
 
-    /// Whether no record was read yet.
-    pub fn is_unread(&self) -> bool {
-        self.cutter.is_none()
+    /// The offset that is read next.
+    pub fn next(&self) -> u64 {
+        self.next
     }
 
-    /// Notes that the records below `offset` are gone, before the first one is read.
+    /// Goes on at `offset`: the records before it are gone. The windows so far are closed, so that
+    /// the next one says where it begins.
     pub fn expire(&mut self, offset: u64) {
-        if let Some(begun) = self.begun.as_mut().filter(|begun| begun.offset < offset) {
-            tracing::error!(
-                stream = %self.stream,
-                from = begun.offset,
-                to = offset,
-                "records have expired before they were read"
-            );
-            begun.offset = offset;
-        }
+        tracing::error!(
+            stream = %self.stream,
+            from = self.next,
+            to = offset,
+            "records have expired before they were read"
+        );
+        self.close();
+        let begun = self.closed.unwrap_or(self.begun);
+        self.begun = Position { offset, ..begun };
+        (self.cutter, self.next) = (None, offset);
+    }
+
+    /// The error of a partition whose offsets end before those that were read.
+    pub fn backwards(&self, end: u64) -> PartitionError {
+        let (stream, read) = (Box::new(self.stream.clone()), self.next);
+        PartitionError::Backwards { stream, end, read }
     }
 
     /// Counters since the process began.
@@ -181,7 +192,7 @@ impl Partition {
 
     /// Records that aren't confirmed, as of the last look at the end.
     pub fn lag(&self) -> Option<u64> {
-        let confirmed = self.confirmed.or(self.begun)?;
+        let confirmed = self.confirmed.unwrap_or(self.begun);
         Some(self.end?.saturating_sub(confirmed.offset))
     }
 
@@ -198,12 +209,12 @@ impl Partition {
     /// Whether it was read up to this offset. The last offsets may have no record: transactions
     /// end with one of their own.
     pub fn has_read(&self, end: u64) -> bool {
-        self.next.is_some_and(|next| next >= end)
+        self.next >= end
     }
 
     /// Notes that no record below `offset` follows.
     pub fn skip_to(&mut self, offset: u64) {
-        self.next = self.next.max(Some(offset));
+        self.next = self.next.max(offset);
         if let Some(cutter) = &mut self.cutter {
             cutter.skip_to(offset);
         }
@@ -214,26 +225,18 @@ impl Partition {
         self.unconfirmed.is_empty() && !self.cutter.as_ref().is_some_and(Cutter::has_open)
     }
 
-    /// Takes the next record.
-    ///
-    /// # Errors
-    /// [`PartitionError::Backwards`].
-    pub fn push(&mut self, record: &RecordRef<'_>, group: GroupId) -> Result<(), PartitionError> {
-        let Self { epoch, cutting, .. } = *self;
-        let begin = || Position { epoch, ..Position::begin(record.offset) };
-        let begun = *self.begun.get_or_insert_with(begin);
-        if record.offset < begun.offset {
-            let (offset, committed) = (record.offset, begun.offset);
-            let stream = Box::new(self.stream.clone());
-            return Err(PartitionError::Backwards { stream, offset, committed });
+    /// Takes the next record. One that was read before is ignored.
+    pub fn push(&mut self, record: &RecordRef<'_>, group: GroupId) {
+        if record.offset < self.next {
+            return;
         }
+        let Self { cutting, begun, .. } = *self;
         let new = || Cutter::new(cutting.rule, cutting.limits, begun);
         self.cutter.get_or_insert_with(new).push(record, group);
         self.counts.records += 1;
-        self.next = Some(record.offset + 1);
+        self.next = record.offset + 1;
         self.last_record = Instant::now();
         self.send_closed();
-        Ok(())
     }
 
     /// Notes a record whose event time is missing or wrong.
@@ -282,6 +285,7 @@ impl Partition {
                 );
             }
             self.unconfirmed.push_back((cut.bytes(), Instant::now()));
+            self.closed = Some(cut.position);
             self.worker.send(cut);
         }
     }
@@ -294,6 +298,9 @@ impl Partition {
         let before = self.confirmed;
         let told: Vec<_> = self.worker.told().collect();
         told.into_iter().try_for_each(|told| self.take(told))?;
+        if self.worker.has_ended() {
+            return Err(PartitionError::Worker(Box::new(self.stream.clone())));
+        }
         Ok(self.confirmed.filter(|_| self.confirmed != before))
     }
 

@@ -2,7 +2,7 @@
 
 use super::client_config;
 use crate::{
-    client::{Inquirer, TIMEOUT, cluster_id, inquirer, partitions},
+    client::{Inquirer, TIMEOUT, cluster_id, inquirer, partitions, patiently},
     config::SendConfig,
 };
 use anyhow::{Context, Result};
@@ -58,7 +58,8 @@ fn line(consumer: &Inquirer, topic: &str, number: i32) -> Result<String> {
     let (low, high) = consumer.fetch_watermarks(topic, number, TIMEOUT).with_context(what)?;
     let mut list = TopicPartitionList::new();
     list.add_partition(topic, number);
-    let committed = consumer.committed_offsets(list, TIMEOUT).with_context(what)?;
+    let committed = patiently(|| consumer.committed_offsets(list.clone(), TIMEOUT));
+    let committed = committed.with_context(what)?;
     let element = committed.find_partition(topic, number);
     let from = match element.map(|element| element.offset()) {
         Some(Offset::Offset(offset)) => format!("committed {offset}"),

@@ -11,14 +11,14 @@ use super::{
     worker::Target,
 };
 use crate::{
-    client::{TIMEOUT, cluster_id, partitions, wrong_properties},
+    client::{TIMEOUT, cluster_id, partitions, patiently, wrong_properties},
     config::SendConfig,
     stop, systemd,
 };
 use anyhow::{Context, Result, anyhow, bail};
-use approx_windows::{Outbox, Position};
+use approx_windows::Outbox;
 use rdkafka::{
-    Message, TopicPartitionList,
+    Message, Offset, TopicPartitionList,
     consumer::{BaseConsumer, CommitMode, Consumer},
     error::{KafkaError, RDKafkaErrorCode},
     message::BorrowedMessage,
@@ -35,6 +35,8 @@ const POLL: Duration = Duration::from_millis(20);
 const HELLO: Duration = Duration::from_secs(15);
 /// How long windows on their way may take when the program ends.
 const SETTLE: Duration = Duration::from_secs(10);
+/// The interval of lines about one error that lasts.
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
 /// The records between two looks at the workers.
 const BATCH: usize = 500;
 
@@ -92,7 +94,7 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
     let cluster = cluster_id(inquirer.client(), brokers)?;
     Outbox::hello(&target.peer, HELLO)?;
 
-    let assignment = Assignment::new(cluster, config.kafka.group.clone(), cutting, target);
+    let assignment = Assignment::new(cluster, &config.kafka, cutting, target);
     let consumer: BaseConsumer<Assignment> =
         client.create_with_context(assignment).map_err(wrong_properties)?;
     let _ = shown.set(consumer.context().clone());
@@ -110,6 +112,7 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
         memory_bytes_max: config.window.memory_bytes_max(),
         ends: options.until_end.then_some(ends),
         consumer,
+        logged: None,
     };
     let ended = sending.run();
     systemd::stopping();
@@ -123,6 +126,8 @@ struct Sending {
     /// The offsets at which partitions end for this run.
     ends: Option<BTreeMap<Key, u64>>,
     consumer: BaseConsumer<Assignment>,
+    /// The error that was logged last, and when.
+    logged: Option<(String, Instant)>,
 }
 
 impl Sending {
@@ -133,7 +138,7 @@ impl Sending {
             for _ in 0..BATCH {
                 match self.consumer.poll(wait) {
                     None => break,
-                    Some(Ok(message)) => self.take(&message)?,
+                    Some(Ok(message)) => self.take(&message),
                     Some(Err(KafkaError::PartitionEOF(number))) => self.note_end(number),
                     Some(Err(error)) => self.check(error)?,
                 }
@@ -147,24 +152,17 @@ impl Sending {
         Ok(())
     }
 
-    fn take(&self, message: &BorrowedMessage<'_>) -> Result<()> {
+    fn take(&self, message: &BorrowedMessage<'_>) {
         let mut record = record(message);
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let (group, exact) = self.rules.group(now_ms as i64, &mut record);
         let mut state = self.consumer.context().state();
         let key = (message.topic().to_owned(), message.partition());
-        let Some(partition) = state.partitions.get_mut(&key) else { return Ok(()) };
-        let is_gap = |begun: Position| begun.offset < record.offset;
-        if partition.is_unread() && partition.begun().is_some_and(is_gap) {
-            // Offsets without a record are usual, behind transactions and in compacted topics.
-            let (low, _) = self.consumer.fetch_watermarks(&key.0, key.1, TIMEOUT)?;
-            partition.expire(low.max(0) as u64);
-        }
+        let Some(partition) = state.partitions.get_mut(&key) else { return };
         if exact == Some(Exact::WrongTime) {
             partition.note_untimed(record.offset);
         }
-        partition.push(&record, group)?;
-        Ok(())
+        partition.push(&record, group);
     }
 
     /// Notes that a partition was read to its end, of the only topic. Its last offsets may have no
@@ -178,8 +176,35 @@ impl Sending {
         }
     }
 
+    /// The offset that a partition reads next isn't there: its records have expired, or the topic is
+    /// another one. librdkafka doesn't name the partition.
+    ///
+    /// # Errors
+    /// A partition ends before the offset up to which it was read.
+    fn find_expired(&self) -> Result<()> {
+        let keys: Vec<Key> = self.consumer.context().state().partitions.keys().cloned().collect();
+        for key in keys {
+            let (topic, number) = &key;
+            let ends = patiently(|| self.consumer.fetch_watermarks(topic, *number, TIMEOUT));
+            let (low, high) = ends.with_context(|| format!("can't read the ends of {topic}"))?;
+            let mut state = self.consumer.context().state();
+            let Some(partition) = state.partitions.get_mut(&key) else { continue };
+            if (high.max(0) as u64) < partition.next() {
+                return Err(partition.backwards(high as u64).into());
+            }
+            if low.max(0) as u64 > partition.next() {
+                partition.expire(low as u64);
+            }
+            let next = Offset::Offset(partition.next() as i64);
+            drop(state);
+            // The partition that failed isn't read on by itself.
+            self.consumer.seek(topic, *number, next, TIMEOUT)?;
+        }
+        Ok(())
+    }
+
     /// Fails for errors that don't pass by themselves.
-    fn check(&self, error: KafkaError) -> Result<()> {
+    fn check(&mut self, error: KafkaError) -> Result<()> {
         let reason = self.consumer.context().reason();
         let code = error.rdkafka_error_code();
         let is_lasting = matches!(error, KafkaError::MessageConsumptionFatal(_))
@@ -197,7 +222,21 @@ impl Sending {
         if is_lasting {
             bail!("reading failed: {error}{reason}");
         }
-        tracing::warn!("reading failed, and is tried again: {error}{reason}");
+        if matches!(
+            code,
+            Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange)
+        ) {
+            return self.find_expired();
+        }
+        let text = format!("{error}{reason}");
+        let is_known = self
+            .logged
+            .as_ref()
+            .is_some_and(|(logged, at)| *logged == text && at.elapsed() < LOG_INTERVAL);
+        if !is_known {
+            tracing::warn!("reading failed, and is tried again: {text}");
+            self.logged = Some((text, Instant::now()));
+        }
         Ok(())
     }
 

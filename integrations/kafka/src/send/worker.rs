@@ -21,6 +21,9 @@ use std::{
 
 /// The waits between two attempts to send: the first, and the longest.
 const RETRY: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+/// Failures that are this far apart have nothing to do with each other. A job whose receiver is
+/// silent fails after `peer_timeout`.
+const SERIES: Duration = Duration::from_secs(120);
 /// Windows that are on their way at once.
 const OPEN_MAX: usize = 2;
 
@@ -101,6 +104,11 @@ impl Worker {
         self.told.try_iter()
     }
 
+    /// Whether the thread has ended, although nobody asked.
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
     /// Waits for what the worker tells next, until `deadline`.
     pub fn wait(&self, deadline: Instant) -> Option<Told> {
         self.told.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
@@ -137,6 +145,15 @@ impl Shared {
     }
 }
 
+/// Failures that follow each other.
+#[derive(Clone, Copy)]
+struct Failing {
+    since: Instant,
+    last: Instant,
+    /// The wait before the next attempt.
+    pause: Duration,
+}
+
 /// The state of the thread.
 struct Sending {
     target: Target,
@@ -147,8 +164,7 @@ struct Sending {
     outbox: Option<Outbox>,
     /// Windows that aren't confirmed. The outbox has the first ones.
     windows: VecDeque<PackedWindow>,
-    /// Since when sending fails, and the wait before the next attempt.
-    failing: Option<(Instant, Duration)>,
+    failing: Option<Failing>,
     /// No more windows come.
     is_closed: bool,
 }
@@ -234,8 +250,13 @@ impl Sending {
         if self.shared.stop.load(Relaxed) {
             return None;
         }
-        let (since, pause) = *self.failing.get_or_insert((Instant::now(), RETRY[0]));
-        self.failing = Some((since, (2 * pause).min(RETRY[1])));
+        // A failure long after the last one is the first of others.
+        let series = self.failing.filter(|series| series.last.elapsed() < SERIES);
+        let now = Instant::now();
+        let Failing { since, pause, .. } =
+            series.unwrap_or(Failing { since: now, last: now, pause: RETRY[0] });
+        let next_pause = (2 * pause).min(RETRY[1]);
+        self.failing = Some(Failing { since, last: now, pause: next_pause });
         let has_given_up = since.elapsed() >= self.target.retry;
         let told = if has_given_up { Told::GaveUp(error) } else { Told::Failed(error) };
         let _ = self.tell.send(told);

@@ -214,6 +214,7 @@ fn ports__that_are_taken_are_named_in_one_sentence() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let cluster = Cluster::new("copy", 1)?;
     cluster.mock()?.create_topic("copy.windows", 1, 1)?;
+    cluster.mock()?.create_topic("copy.counted", 1, 1)?;
     let taken = TcpListener::bind("127.0.0.1:0")?;
     let address = taken.local_addr()?;
     let expected = format!("can't serve metrics at {address}: choose another `metrics`");

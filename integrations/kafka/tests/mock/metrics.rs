@@ -86,7 +86,7 @@ fn send__a_slow_receiver_pauses_partitions() -> Result<()> {
 fn receive__counts_windows_of_each_stream() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let cluster = Cluster::new("readings", 2)?;
-    for (topic, partitions) in [("copy", 2), ("copy.windows", 1)] {
+    for (topic, partitions) in [("copy", 2), ("copy.windows", 1), ("copy.counted", 1)] {
         cluster.mock()?.create_topic(topic, partitions, 1)?;
     }
     let path = folder.path().join("receive.toml");

@@ -100,7 +100,7 @@ impl Seen {
         let offsets = self.offsets.entry(key).or_default();
         for group in &window.groups {
             let needed = (group.header.msr * group.header.records as f64).ceil() as usize;
-            let is_whole = matches!(window.count, Count::Whole { .. });
+            let is_whole = matches!(window.count, Count::Whole);
             if is_whole && group.records.len() < needed {
                 self.short.push(format!("{header}: {:?}", group.header));
             }
