@@ -173,9 +173,9 @@ fn send__a_topic_that_was_made_again_is_refused() -> Result<()> {
     std::fs::write(&path, text)?;
     let mut bridge = Bridge::start(folder.path(), "send", &["send", path.to_str().unwrap()])?;
     let log = bridge.wait_for_failure()?;
-    let expected = "error: readings [0] has a record at offset 0, before the committed offset \
-                    1000: the topic was deleted and created again, or offsets were moved. Give \
-                    the bridge another `group`";
+    let expected = "error: readings [0] ends at offset 10, before offset 1000 up to which it was \
+                    read: the topic was deleted and created again, or has lost records. Start the \
+                    bridge again if it was created again; else give the bridge another `group`";
     assert_eq!(log.lines().last(), Some(expected), "{log}");
     assert!(receiving.end()?.0.windows.is_empty());
     Ok(())

@@ -31,6 +31,8 @@ pub struct Seen {
     /// Windows that had fewer records of a group than they need.
     pub short: Vec<String>,
     pub windows: Vec<approx_windows::WindowHeader>,
+    /// Offsets that windows say were skipped.
+    pub skipped: u64,
 }
 
 /// An address of the loopback that no other run uses, with a port that the kernel gives to nobody.
@@ -118,6 +120,7 @@ impl Seen {
             ensure!(before.is_none(), "{header}: offset {offset} counts twice");
         }
         self.windows.push(header.clone());
+        self.skipped += window.skipped;
         inbox.confirm(&window);
         Ok(())
     }

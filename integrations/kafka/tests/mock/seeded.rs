@@ -108,14 +108,14 @@ fn run(seed: u64) -> Result<()> {
     let cluster = Cluster::new("readings", partitions)?;
     let mut source =
         Source { cluster: &cluster, produced: vec![0; partitions as usize], time_ms: 1 << 40 };
-    let sections = sections(rng);
+    let mut sections = sections(rng);
     let address = address(seed);
     let mut receiver = Toggled::Running(Receiving::start(address, Default::default())?);
     let path = config(folder.path(), &cluster, &address.to_string(), &sections)?;
     let path = path.to_str().context("a path")?;
     let mut bridges = Vec::new();
     for step in 0..rng.random_range(3..9) {
-        match rng.random_range(0..10) {
+        match rng.random_range(0..11) {
             0..=2 => source.produce(rng)?,
             3 if bridges.len() < 3 => {
                 let name = format!("bridge-{step}");
@@ -129,6 +129,11 @@ fn run(seed: u64) -> Result<()> {
                 let _ = bridges.swap_remove(rng.random_range(0..bridges.len())).terminate();
             }
             6 => receiver = receiver.toggle(address)?,
+            10 => {
+                // The operator changes the windows. Programs that run keep theirs.
+                sections = self::sections(rng);
+                config(folder.path(), &cluster, &address.to_string(), &sections)?;
+            }
             7 => {
                 // Real brokers that end are in the tests of `broker`: the mock cluster's can't
                 // listen again.
@@ -176,6 +181,7 @@ fn run(seed: u64) -> Result<()> {
     let Toggled::Ended(ended) = receiver.toggle(address)? else { bail!("it runs") };
     let (seen, _) = *ended;
     ensure!(seen.short.is_empty(), "{:?}", seen.short);
+    ensure!(seen.skipped == 0, "{} offsets are said to be skipped", seen.skipped);
     for (partition, produced) in source.produced.iter().enumerate() {
         let key = ("readings".to_owned(), partition as u32);
         let known = seen.offsets.get(&key).map_or(0, |offsets| offsets.len() as u64);
