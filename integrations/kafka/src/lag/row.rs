@@ -27,7 +27,8 @@ pub struct Row {
     /// The next offset that is written.
     pub end: u64,
     pub committed: Option<u64>,
-    /// Records from the committed offset to the end.
+    /// Offsets from the committed one to the end. Each has a record, but for those of transactions:
+    /// the mark of their end, and the records of aborted ones.
     pub lag: Option<u64>,
     /// The number of the next window.
     pub window: Option<i64>,

@@ -17,7 +17,7 @@ use rdkafka::message::{Headers, Message};
 use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
-use crate::process::Bridge;
+use crate::process::{Bridge, run_to_end};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const PARTITIONS: usize = 2;
@@ -182,8 +182,25 @@ impl Run<'_> {
         let path = configs[0].to_string_lossy().into_owned();
         let mut last = self.start("last", &["send", &path, "--until-end"])?;
         last.wait().context("the last sender")?;
+        self.check_lag(&path)?;
         let receiver = self.receiver.as_mut().context("no receiver")?;
         receiver.terminate().context("the receiver")
+    }
+
+    /// The brokers know the position of each partition that has records.
+    fn check_lag(&self, path: &str) -> Result<()> {
+        let ended = run_to_end(self.folder.path(), &["lag", path, "--json"], &[])?;
+        ensure!(ended.is_good && ended.stderr.is_empty(), "{}", ended.stderr);
+        let lag: serde_json::Value = serde_json::from_str(&ended.stdout)?;
+        for (partition, written) in self.written.iter().enumerate().filter(|of| *of.1 > 0) {
+            let row = &lag["partitions"][partition];
+            let of = |name: &str| row[name].as_u64();
+            let is_known = of("epoch") >= Some(1) && of("committed") >= Some(*written);
+            let is_in_log = of("committed") <= of("end");
+            let has_no_note = row["notes"].as_array().is_some_and(Vec::is_empty);
+            ensure!(is_known && is_in_log && has_no_note, "{written} written: {row}");
+        }
+        Ok(())
     }
 
     /// Every committed record is in the target once, or lost.

@@ -5,6 +5,7 @@
 
 mod both_ways;
 #[path = "../process.rs"]
+#[expect(dead_code, reason = "the tests with the mock cluster use the rest")]
 mod process;
 mod records;
 #[path = "../../broker/tests/trial.rs"]
