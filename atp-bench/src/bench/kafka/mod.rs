@@ -34,8 +34,13 @@ use scheme::Scheme;
 #[derive(clap::Args)]
 pub struct Args {
     /// Schemes, in this order, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "SCHEME",
-          default_value = "atp,tcp-full,tcp-sample")]
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "SCHEME",
+        default_value = "atp,tcp-full,tcp-sample"
+    )]
     schemes: Vec<Scheme>,
     /// Minimal sampling rates (MSR); tcp-full has all records
     #[arg(long, value_delimiter = ',', value_name = "MSR", default_value = "0.5,0.8,0.95",
@@ -173,9 +178,8 @@ fn cells(args: &Args) -> Vec<Cell> {
         for &load in &args.loads {
             for &scheme in &args.schemes {
                 match scheme.samples() {
-                    true => cells.extend(
-                        args.msrs.iter().map(|&msr| cell(Some(scheme), Some(msr), load)),
-                    ),
+                    true => cells
+                        .extend(args.msrs.iter().map(|&msr| cell(Some(scheme), Some(msr), load))),
                     false => cells.push(cell(Some(scheme), None, load)),
                 }
             }

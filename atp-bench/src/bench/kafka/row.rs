@@ -56,9 +56,9 @@ pub struct Outcome {
     pub processed: u64,
     /// The longest time by which the producer was late.
     pub behind_ms_max: f64,
-    /// Bytes that the switch's port sent to the receiver while windows were measured, those of
-    /// exact requests included.
-    pub port_bytes: u64,
+    /// What the switch's port sent to the receiver while windows were measured, exact requests
+    /// included.
+    pub port_bytes_per_s: f64,
     /// Times of the exact requests that were due while windows were measured.
     pub exact_ms: Vec<f64>,
     /// Exact requests without an answer. Their times are among the others.
@@ -133,6 +133,11 @@ impl Outcome {
     /// Whether answers came as fast as records.
     pub fn keeps_up(&self) -> bool {
         self.answered == self.windows && self.lag_growth <= LAG_GROWTH_MAX
+    }
+
+    /// Whether answers were late at first, so that latencies are those of the start.
+    pub fn is_catching_up(&self) -> bool {
+        self.lag_growth < -LAG_GROWTH_MAX
     }
 
     /// Whether the producer was so late that latencies aren't those of the scheme.

@@ -4,7 +4,7 @@ use atp_output::note;
 
 use super::super::table;
 use super::cell::EXACT_LOAD;
-use super::chart::{Bar, Panel};
+use super::chart::{Mark, Panel};
 use super::programs::{PARTITIONS, RECORD_BYTES};
 use super::row::{Cell, Outcome, Rows};
 use crate::median::median;
@@ -28,7 +28,8 @@ pub fn describe(outcome: &Outcome) -> String {
         (true, None) => "few answers".to_owned(),
         (false, _) => summary.remarks.clone(),
     };
-    let exact = summary.exact_ms.1.map_or_else(String::new, |p99| format!(", exact p99 {p99:.1} ms"));
+    let exact =
+        summary.exact_ms.1.map_or_else(String::new, |p99| format!(", exact p99 {p99:.1} ms"));
     format!("{latency}, {:.1} % of the records{exact}", 100.0 * summary.arrived)
 }
 
@@ -117,18 +118,18 @@ impl Group<'_> {
     }
 
     fn panel(&self) -> Panel {
-        let bar = |(cell, outcomes): &(&Cell, Vec<&Outcome>)| {
+        let mark = |(cell, outcomes): &(&Cell, Vec<&Outcome>)| {
             let summary = Summary::new(outcomes);
-            Bar {
-                scheme: cell.scheme,
+            Some(Mark {
+                scheme: cell.scheme?,
                 msr: cell.msr,
                 latency_ms: summary.latency_ms.0.filter(|_| summary.keeps_up),
-                falls_behind: !summary.keeps_up,
+                keeps_up: summary.keeps_up,
                 exact_ms: summary.exact_ms.1,
-            }
+            })
         };
         let alone_ms = Summary::new(&self.alone).exact_ms.1;
-        Panel { title: self.title(), bars: self.rows.iter().map(bar).collect(), alone_ms }
+        Panel { title: self.title(), marks: self.rows.iter().filter_map(mark).collect(), alone_ms }
     }
 }
 
@@ -213,6 +214,9 @@ fn remarks(outcomes: &[&Outcome]) -> String {
                 ),
             });
         }
+        if outcome.is_catching_up() {
+            remarks.push("still catching up with its start".to_owned());
+        }
         if outcome.is_late() {
             remarks.push(format!("the producer was {:.0} ms late", outcome.behind_ms_max));
         }
@@ -263,8 +267,9 @@ mod tests {
     fn table__no_latency_of_a_scheme_that_falls_behind() {
         let behind = Outcome { lag_growth: 0.25, answered: 90, ..outcome(1.0) };
         let lines = printed(&[(cell(Scheme::TcpFull, None, 1), behind)]);
-        let line = "│ tcp-full 80.0 % 0.00 % 0.00 % 1 k 2.0 ms 2.0 ms doesn't keep up: 0.25 s later each s, 90 of 100 answers │";
-        assert_eq!(lines[3], line);
+        let figures = "│ tcp-full 80.0 % 0.00 % 0.00 % 1 k 2.0 ms 2.0 ms ";
+        let remark = "doesn't keep up: 0.25 s later each s, 90 of 100 answers │";
+        assert_eq!(lines[3], format!("{figures}{remark}"));
     }
 
     #[test]

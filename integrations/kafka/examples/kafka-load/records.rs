@@ -31,7 +31,14 @@ pub struct Drawn {
 impl Records {
     /// `per_s` records a second from `begin_ms` on, of which each is in the sample with a
     /// probability of `share`.
-    pub fn new(seed: u64, partition: u32, share: f64, bytes: usize, begin_ms: i64, per_s: f64) -> Self {
+    pub fn new(
+        seed: u64,
+        partition: u32,
+        share: f64,
+        bytes: usize,
+        begin_ms: i64,
+        per_s: f64,
+    ) -> Self {
         let rng = |stream: u64| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             rng.set_stream(2 * u64::from(partition) + stream);
