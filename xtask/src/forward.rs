@@ -107,6 +107,9 @@ impl Needs {
             Programs::IfPossible => setup::obtainable(setup::BUILD),
             Programs::Yes => Ok(setup::obtainable(setup::BUILD).map_err(anyhow::Error::msg)?),
         };
+        if self.kafka {
+            setup::announce(&self.installed);
+        }
         if build::is_first() {
             atp_output::note!(
                 "first run: building ATP and installing the tools of this command. This takes \

@@ -35,7 +35,7 @@ pub struct Rows<C: Cell> {
 }
 
 impl<C: Cell> Rows<C> {
-    /// Reads the file, if there is one. The last line of a cell counts, if it replaces those before.
+    /// Reads the file, if there is one. Of a cell, the last line counts that replaces those before.
     ///
     /// # Errors
     /// The file can't be read or written, or has lines of another kind: then it stays as it is.

@@ -33,11 +33,8 @@ impl Progress {
         self.restart("{spinner} {msg} {bar:30} {pos} of {len} messages", total as u64, what);
     }
 
-    /// Begins a measurement of `total` windows.
+    /// Goes on with a step as a measurement of `total` windows.
     pub fn begin_windows(&self, what: &str, total: usize) {
-        if !self.moves {
-            complain!("{what} ...");
-        }
         self.restart("{spinner} {msg} {bar:30} {pos} of {len} windows", total as u64, what);
     }
 

@@ -14,8 +14,8 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// A page of the book shows the picture 800 pixels wide.
 const WIDTH: u32 = 1_000;
 const LINE: i32 = 24;
-/// The title of a panel, and the names of the scales.
-const HEAD: i32 = 64;
+/// The title of a panel, the names of the scales, and a flag.
+const HEAD: i32 = 84;
 /// The numbers of the scales, and a gap.
 const FOOT: i32 = 44;
 const LABEL: i32 = 16;
@@ -97,13 +97,13 @@ impl Panel {
         }
         if let Some(alone_ms) = self.alone_ms {
             let x = EXACT.place(alone_ms);
-            let pole = vec![(x, HEAD - 4), (x, below)];
+            let pole = vec![(x, HEAD - 20), (x, below)];
             area.draw(&PathElement::new(pole, GRAY.stroke_width(2)))?;
-            write("alone", x + 4, HEAD - 6, HPos::Left)?;
+            write("alone", x + 4, HEAD - 24, HPos::Left)?;
         }
         for (number, mark) in (0..).zip(&self.marks) {
             let y = HEAD + LINE * number + LINE / 2;
-            let top = y - 9;
+            let top = y - 7;
             write(&mark.label(), LABEL, top, HPos::Left)?;
             let point = |scale: &Scale, ms: f64| -> Result<(), Failure> {
                 let x = scale.place(ms);

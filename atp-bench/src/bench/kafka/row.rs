@@ -10,7 +10,7 @@ use super::scheme::Scheme;
 const DEFINITION: u32 = 1;
 /// Seconds per second by which answers may fall behind. A scheme that is slower than its load by
 /// more than this share doesn't keep up.
-const LAG_GROWTH_MAX: f64 = 0.03;
+const LAG_GROWTH_MAX: f64 = 0.01;
 /// A load whose producer was later than this wasn't the load of the cell.
 const BEHIND_MS_MAX: f64 = 500.0;
 

@@ -42,7 +42,7 @@ pub fn print(cells: &[Cell], rows: &Rows) {
         "\nRecords of {RECORD_BYTES} bytes in {PARTITIONS} partitions, windows of 1 s of event \
          time. The load is a share of what the receiver's port can carry beside exact traffic, \
          which uses {:.0} % of it. Latency: from the end of a window to its answer at the \
-         receiver. Records/CPU s: records that arrived per second of processor time of the bridge, \
+         receiver; +0.1 s/s: it grows by 0.1 s each second. Records/CPU s: records that arrived per second of processor time of the bridge, \
          the receiver and the daemons.",
         100.0 * EXACT_LOAD
     );
@@ -206,11 +206,12 @@ fn remarks(outcomes: &[&Outcome]) -> String {
         if let Some(sentence) = &outcome.failed {
             remarks.push(format!("failed: {sentence}"));
         } else if outcome.windows > 0 && !outcome.keeps_up() {
-            remarks.push(match outcome.answered {
+            let Outcome { answered, windows, lag_growth, .. } = outcome;
+            remarks.push(match answered {
                 0 => "doesn't keep up: no answer in time".to_owned(),
-                answered => format!(
-                    "doesn't keep up: {:.2} s later each s, {answered} of {} answers",
-                    outcome.lag_growth, outcome.windows
+                _ if answered == windows => format!("doesn't keep up: +{lag_growth:.2} s/s"),
+                _ => format!(
+                    "doesn't keep up: +{lag_growth:.2} s/s, {answered} of {windows} answers"
                 ),
             });
         }
@@ -268,7 +269,7 @@ mod tests {
         let behind = Outcome { lag_growth: 0.25, answered: 90, ..outcome(1.0) };
         let lines = printed(&[(cell(Scheme::TcpFull, None, 1), behind)]);
         let figures = "│ tcp-full 80.0 % 0.00 % 0.00 % 1 k 2.0 ms 2.0 ms ";
-        let remark = "doesn't keep up: 0.25 s later each s, 90 of 100 answers │";
+        let remark = "doesn't keep up: +0.25 s/s, 90 of 100 answers │";
         assert_eq!(lines[3], format!("{figures}{remark}"));
     }
 
