@@ -14,6 +14,9 @@ const NO_OBJECT: &str = "ATP_NO_EBPF";
 const FLIGHTS: &str = "ATP_FLIGHTS";
 const PYTHON: &str = "ATP_PYTHON";
 const TARGET: &str = "ATP_TARGET";
+const KAFKA: &str = "ATP_KAFKA";
+const KAFKA_LOAD: &str = "ATP_KAFKA_LOAD";
+const KAFKA_JARS: &str = "ATP_KAFKA_JARS";
 
 /// The daemon's binary.
 pub fn daemon() -> Result<PathBuf> {
@@ -34,6 +37,21 @@ pub fn object_or_reason() -> Result<PathBuf, String> {
 /// The table of flights.
 pub fn flights() -> Result<PathBuf> {
     path(FLIGHTS)
+}
+
+/// The bridge to Kafka.
+pub fn kafka() -> Result<PathBuf> {
+    path(KAFKA)
+}
+
+/// The load generator and the receivers of the bridge's benchmark.
+pub fn kafka_load() -> Result<PathBuf> {
+    path(KAFKA_LOAD)
+}
+
+/// The folder of Kafka's jars.
+pub fn kafka_jars() -> Result<PathBuf> {
+    path(KAFKA_JARS)
 }
 
 /// A Python interpreter with the packages of the benchmarks.

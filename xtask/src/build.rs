@@ -98,6 +98,12 @@ pub fn atp_run() -> Result<()> {
     run(cargo("build --release --package atp-run"), "atp-run")
 }
 
+/// Builds the bridge to Kafka, and the load generator of its benchmark.
+pub fn kafka() -> Result<()> {
+    let build = cargo("build --release --package atp-kafka --bin atp-kafka --example kafka-load");
+    run(build, "the bridge to Kafka")
+}
+
 /// Cargo on the workspace, with the shared target folder. `words` begin its command line.
 pub fn cargo(words: &str) -> Command {
     let paths = setup::paths();

@@ -10,7 +10,7 @@ use std::thread;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::build;
-use crate::setup::{self, Machine, Need};
+use crate::setup::{self, KafkaJars, Machine, Need};
 use crate::wheel;
 
 #[derive(clap::Args)]
@@ -30,6 +30,8 @@ struct Needs {
     torch: bool,
     /// `atp-run` and its library.
     atp_run: bool,
+    /// The bridge to Kafka and its load generator.
+    kafka: bool,
 }
 
 /// Whether a command needs the eBPF programs.
@@ -61,6 +63,9 @@ impl Args {
         if needs.atp_run {
             build::atp_run()?;
         }
+        if needs.kafka {
+            build::kafka()?;
+        }
         let torch = lock.map(wheel::torch_environment).transpose()?;
         let paths = setup::paths();
         let mut start = Command::new(&program);
@@ -73,6 +78,13 @@ impl Args {
         start.env("ATP_FLIGHTS", &paths.flights_csv).env("ATP_TARGET", &paths.target);
         start.env("ATP_PYTHON", setup::python().get_program());
         start.envs(setup::java_home().map(|home| ("ATP_JAVA", home.join("bin/java"))));
+        if needs.kafka {
+            let [bridge, load] = ["atp-kafka", "examples/kafka-load"];
+            start.env("ATP_KAFKA", program.with_file_name(bridge));
+            start.env("ATP_KAFKA_LOAD", program.with_file_name(load));
+            start.env("ATP_KAFKA_JARS", KafkaJars::folder());
+            start.envs(setup::java_home().map(|home| ("JAVA_HOME", home)));
+        }
         if let Some(python) = torch {
             start.env("ATP_TORCH_PYTHON", python);
         }
@@ -87,7 +99,7 @@ impl Needs {
     /// The program, and the eBPF programs or the reason why there are none.
     fn prepare(&self) -> Result<(PathBuf, Result<PathBuf, String>)> {
         ensure!(
-            !self.torch || Machine::this().is_root(),
+            !(self.torch || self.kafka) || Machine::this().is_root(),
             "this makes network namespaces and loads eBPF programs: run it as root"
         );
         let programs = match self.programs {
@@ -95,6 +107,9 @@ impl Needs {
             Programs::IfPossible => setup::obtainable(setup::BUILD),
             Programs::Yes => Ok(setup::obtainable(setup::BUILD).map_err(anyhow::Error::msg)?),
         };
+        if self.kafka {
+            setup::announce(&self.installed);
+        }
         if build::is_first() {
             atp_output::note!(
                 "first run: building ATP and installing the tools of this command. This takes \
@@ -121,8 +136,10 @@ fn needs_of_run(options: &[OsString], is_root: bool) -> Needs {
     if value_of(options, "--iface").is_some() {
         return Needs { programs: Programs::Yes, ..Needs::default() };
     }
-    if value_of(options, "--engine").is_some() {
-        return needs_of_training(options);
+    match value_of(options, "--engine") {
+        Some("kafka") => return needs_of_kafka(),
+        Some(_) => return needs_of_training(options),
+        None => {}
     }
     let mut installed: Vec<Need> = vec![&setup::IPROUTE2];
     if value_of(options, "--input").is_none() {
@@ -148,6 +165,7 @@ fn needs_of_bench(options: &[OsString]) -> Needs {
             (&[&setup::IPROUTE2, &setup::ETHTOOL], "--daemon")
         }
         Some("training") => return needs_of_training(options),
+        Some("kafka") => return needs_of_kafka(),
         Some("python") => return Needs { installed: vec![&setup::MATURIN], ..Needs::default() },
         Some("jvm") => return Needs { installed: vec![&setup::Jdk], ..Needs::default() },
         Some("ns3") => return Needs { installed: vec![&setup::NS3], ..Needs::default() },
@@ -163,7 +181,13 @@ fn needs_of_bench(options: &[OsString]) -> Needs {
 fn needs_of_training(options: &[OsString]) -> Needs {
     let installed: Vec<Need> =
         vec![&setup::IPROUTE2, &setup::ETHTOOL, &setup::Torch, &setup::MATURIN];
-    Needs { installed, programs: unless_given(options, "--daemon"), torch: true, atp_run: false }
+    let programs = unless_given(options, "--daemon");
+    Needs { installed, programs, torch: true, ..Needs::default() }
+}
+
+fn needs_of_kafka() -> Needs {
+    let installed: Vec<Need> = vec![&setup::IPROUTE2, &KafkaJars, &setup::Librdkafka];
+    Needs { installed, programs: Programs::IfPossible, kafka: true, ..Needs::default() }
 }
 
 fn unless_given(options: &[OsString], option: &str) -> Programs {
@@ -235,6 +259,15 @@ mod tests {
         assert!(bench.torch && bench.installed.contains(&(&setup::Torch as Need)));
         assert_eq!(bench.programs, Programs::Yes);
         assert_eq!(needs_of_bench(&words("training --daemon x")).programs, Programs::No);
+    }
+
+    #[test]
+    fn needs_of_kafka__also_for_the_demonstration() {
+        let bench = needs_of_bench(&words("kafka --loads 1.5"));
+        assert_eq!(bench, needs_of_run(&words("--engine kafka"), true));
+        assert!(bench.kafka && bench.installed.contains(&(&KafkaJars as Need)));
+        assert!(bench.installed.contains(&(&setup::Librdkafka as Need)));
+        assert_eq!((bench.programs, bench.torch), (Programs::IfPossible, false));
     }
 
     #[test]

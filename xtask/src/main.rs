@@ -35,7 +35,7 @@ enum Command {
     Run(forward::Args),
     /// Run every test that this machine can carry, and count passed, failed and skipped
     Test(test::Args),
-    /// Run a benchmark: datapath, library, python, jvm, daemon, laws, ns3, answers and others
+    /// Run a benchmark: datapath, library, python, jvm, daemon, laws, training, kafka and others
     Bench(forward::Args),
     /// Run jobs for minutes while routes, qdiscs and interfaces change
     Soak(forward::Args),

@@ -4,6 +4,7 @@
 mod answers;
 mod daemon;
 mod datapath;
+mod kafka;
 mod languages;
 mod laws;
 mod library;
@@ -11,8 +12,10 @@ mod ns3;
 mod options;
 mod random_loss;
 mod reality;
+mod rows;
 mod training;
 
+pub use kafka::demonstrate as demonstrate_kafka;
 pub use options::{DaemonOption, require_root};
 pub use training::demonstrate as demonstrate_training;
 
@@ -49,6 +52,8 @@ enum Bench {
     RandomLoss(random_loss::Args),
     /// Train a small model with gradients over ATP and over gloo, beside exact traffic
     Training(training::Args),
+    /// Carry windows of a topic over ATP and over TCP, beside exact traffic
+    Kafka(kafka::Args),
     /// Measure answers with intervals beside a plain loop: rows per second of processor time
     Answers(answers::Args),
     /// One process of `bench library`, which starts it
@@ -68,6 +73,7 @@ pub fn main(args: Args) -> Result<()> {
         Bench::Reality(args) => reality::main(&args),
         Bench::RandomLoss(args) => random_loss::main(&args),
         Bench::Training(args) => training::main(&args),
+        Bench::Kafka(args) => kafka::main(&args),
         Bench::Answers(args) => answers::main(&args),
         Bench::Worker(args) => library::worker::main(args),
     }

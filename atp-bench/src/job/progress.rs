@@ -33,6 +33,11 @@ impl Progress {
         self.restart("{spinner} {msg} {bar:30} {pos} of {len} messages", total as u64, what);
     }
 
+    /// Goes on with a step as a measurement of `total` windows.
+    pub fn begin_windows(&self, what: &str, total: usize) {
+        self.restart("{spinner} {msg} {bar:30} {pos} of {len} windows", total as u64, what);
+    }
+
     fn restart(&self, template: &str, total: u64, what: &str) {
         if !self.moves {
             return;
@@ -46,8 +51,8 @@ impl Progress {
         self.bar.enable_steady_tick(TICK);
     }
 
-    pub fn delivered(&self, messages: usize) {
-        self.bar.set_position(messages as u64);
+    pub fn delivered(&self, number: usize) {
+        self.bar.set_position(number as u64);
     }
 
     /// Prints a line that is not overwritten.

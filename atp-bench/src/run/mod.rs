@@ -37,7 +37,7 @@ pub struct Args {
     /// Run the daemon on this interface, in the foreground, instead of the main job
     #[arg(long, value_name = "DEV", conflicts_with_all = job_options())]
     iface: Option<String>,
-    /// Train a model with this engine over ATP and over gloo, instead of the main job (root)
+    /// Run a demonstration with this engine over ATP and over TCP, instead of the main job (root)
     #[arg(long, value_enum, value_name = "ENGINE", conflicts_with_all = job_options(),
           conflicts_with = "iface")]
     engine: Option<Engine>,
@@ -65,6 +65,8 @@ fn job_options() -> Vec<clap::Id> {
 pub enum Engine {
     /// PyTorch, that of Debian: two ranks, one behind a slow link
     Torch,
+    /// Kafka: windows of a topic, with more records than the network carries
+    Kafka,
 }
 
 /// The main job's options.
@@ -386,7 +388,8 @@ mod tests {
             ("--thorough --engine torch", "cannot be used with"),
             ("--engine torch -- --epoch 1ms", "cannot be used with"),
             ("--engine torch --iface eth0", "cannot be used with"),
-            ("--engine spark", "torch"),
+            ("--engine kafka --seed 2", "cannot be used with '--seed <SEED>'"),
+            ("--engine spark", "torch, kafka"),
         ] {
             let refusal = parse(line).err().unwrap_or_else(|| panic!("`{line}` was taken"));
             assert!(refusal.contains(said), "{line}: {refusal}");

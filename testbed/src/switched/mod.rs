@@ -223,6 +223,11 @@ impl Testbed {
         self.daemon(host).map(Daemon::log).unwrap_or_default()
     }
 
+    /// The process ids of the daemons that run.
+    pub fn daemon_ids(&self) -> impl Iterator<Item = u32> {
+        self.daemons.iter().map(Daemon::process_id)
+    }
+
     fn daemon(&self, host: &Host) -> Option<&Daemon> {
         self.daemons.iter().find(|daemon| daemon.host() == host.name)
     }

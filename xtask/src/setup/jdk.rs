@@ -45,6 +45,10 @@ impl Provider for Jdk {
         ["default-jdk-headless", "maven"].map(str::to_owned).to_vec()
     }
 
+    fn plan(&self) -> String {
+        format!("installing {} with apt: some 130 MB", self.debian_packages().join(", "))
+    }
+
     fn by_hand(&self) -> String {
         format!("your package manager for Maven and a JDK {RELEASE_MIN}, and set JAVA_HOME to it")
     }

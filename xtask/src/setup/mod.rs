@@ -153,6 +153,13 @@ pub fn ensure(needs: &[Need]) -> Result<()> {
     in_order(needs).into_iter().try_for_each(make_sure)
 }
 
+/// Says what [`ensure`] would install, before minutes of building.
+pub fn announce(needs: &[Need]) {
+    for provider in missing(needs) {
+        atp_output::note!("needed: {}", provider.plan());
+    }
+}
+
 /// Whether every one of `needs` is there or can be installed by [`ensure`], for a command that has
 /// an alternative. The error names the missing ones and what to do.
 pub fn obtainable(needs: &[Need]) -> Result<(), String> {

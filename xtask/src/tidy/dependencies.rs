@@ -43,7 +43,15 @@ const ALLOWED: [(&str, &[&str]); 31] = [
     ("testbed", &["atp-common", "approxlib", "switch-profiles"]),
     (
         "atp-bench",
-        &["atp-common", "approxlib", "atp-datapath", "atp-options", "switch-profiles", "testbed"],
+        &[
+            "atp-common",
+            "approxlib",
+            "atp-datapath",
+            "atp-options",
+            "kafka-broker",
+            "switch-profiles",
+            "testbed",
+        ],
     ),
     ("counting-allocator", &[]),
     ("test-report", &[]),

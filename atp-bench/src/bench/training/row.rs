@@ -1,21 +1,16 @@
-//! A measured cell, and the file of all of them: one JSON line each.
+//! A measured cell, and the file of all of them.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
+use super::super::rows;
 use super::scenario::Scenario;
 use super::scheme::{Model, Scheme};
 
 /// The version of the benchmark. Raise it when models, networks or the script change: rows of older
 /// versions are then measured again.
 const DEFINITION: u32 = 2;
-/// How a row begins.
-const ROW_BEGIN: &str = "{\"scenario\":";
 
 /// The accuracy whose time is reported.
 pub const TARGET_ACCURACY: f64 = 0.95;
@@ -75,14 +70,8 @@ pub struct Evaluation {
     pub accuracy: f64,
 }
 
-/// A line of the file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
-    #[serde(flatten)]
-    pub cell: Cell,
-    #[serde(flatten)]
-    pub outcome: Outcome,
-}
+/// The file of all rows.
+pub type Rows = rows::Rows<Cell>;
 
 impl Cell {
     /// Exact traffic without a training.
@@ -130,90 +119,39 @@ impl Outcome {
     }
 }
 
-/// The file of all rows.
-pub struct Rows {
-    path: PathBuf,
-    rows: BTreeMap<Cell, Outcome>,
+impl rows::Cell for Cell {
+    type Outcome = Outcome;
+
+    const ROW_BEGIN: &'static str = "{\"scenario\":";
+
+    /// A failure replaces no results.
+    fn replaces(&self, outcome: &Outcome, before: &Outcome) -> bool {
+        outcome.failed.is_none()
+            || before.failed.is_some()
+            || before.definition != self.definition()
+    }
 }
 
 impl Rows {
-    /// Reads the file, if there is one. The last line of a cell counts, but a failure replaces no
-    /// results.
-    ///
-    /// # Errors
-    /// The file can't be read or written, or has lines of another kind: then it stays as it is.
-    pub fn open(path: &Path) -> Result<Rows> {
-        let file = || format!("can't write {}", path.display());
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).with_context(file)?;
-        }
-        OpenOptions::new().append(true).create(true).open(path).with_context(file)?;
-        let text =
-            fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
-        let (whole, part) = text.split_at(text.rfind('\n').map_or(0, |end| end + 1));
-        let foreign =
-            |number| format!("line {number} of {} is no result of this benchmark", path.display());
-        let mut rows = Rows { path: path.to_owned(), rows: BTreeMap::new() };
-        for (number, line) in (1..).zip(whole.lines()) {
-            let row: Row = serde_json::from_str(line).with_context(|| foreign(number))?;
-            rows.insert(row.cell, row.outcome);
-        }
-        // A run that was killed may have left a part of a line.
-        if !part.is_empty() {
-            let begin = &part.as_bytes()[..part.len().min(ROW_BEGIN.len())];
-            ensure!(ROW_BEGIN.as_bytes().starts_with(begin), foreign(whole.lines().count() + 1));
-            fs::write(path, whole).with_context(file)?;
-        }
-        Ok(rows)
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Whether the cell has results, and a limit of `limit_s` wouldn't let it train longer.
     pub fn has(&self, cell: &Cell, limit_s: f64) -> bool {
-        self.rows.get(cell).is_some_and(|outcome| {
+        self.get(cell).is_some_and(|outcome| {
             outcome.failed.is_none()
                 && outcome.definition == cell.definition()
                 && !(outcome.ended_early && outcome.limit_s < limit_s)
         })
     }
 
-    fn insert(&mut self, cell: Cell, outcome: Outcome) {
-        let before = self.rows.get(&cell);
-        let is_worse = outcome.failed.is_some()
-            && before.is_some_and(|before| {
-                before.failed.is_none() && before.definition == cell.definition()
-            });
-        if !is_worse {
-            self.rows.insert(cell, outcome);
-        }
-    }
-
-    pub fn get(&self, cell: &Cell) -> Option<&Outcome> {
-        self.rows.get(cell)
-    }
-
     /// Why the cell has no results, if it has none.
     pub fn failure(&self, cell: &Cell) -> Option<&str> {
         self.get(cell).map_or(Some("not measured"), |outcome| outcome.failed.as_deref())
-    }
-
-    pub fn add(&mut self, cell: Cell, outcome: Outcome) -> Result<()> {
-        let row = Row { cell, outcome };
-        let line = serde_json::to_string(&row)? + "\n";
-        let mut file = OpenOptions::new().append(true).open(&self.path)?;
-        let written = file.write_all(line.as_bytes());
-        written.with_context(|| format!("can't write {}", self.path.display()))?;
-        self.insert(row.cell, row.outcome);
-        Ok(())
     }
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use std::fs;
 
     pub fn cell(scheme: &str, seed: u64) -> Cell {
         let scenario = Scenario::Even;

@@ -1,0 +1,205 @@
+//! The picture, as SVG: a panel for each load, with a line for each scheme and MSR. Points on two
+//! logarithmic scales show the latency of answers and the times of exact requests.
+
+use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use super::scheme::Scheme;
+use crate::chart_style::{BLUE, Failure, GRAY, LIGHT, ORANGE, TEXT, VERMILION, style, title};
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// A page of the book shows the picture 800 pixels wide.
+const WIDTH: u32 = 1_000;
+const LINE: i32 = 24;
+/// The title of a panel, the names of the scales, and a flag.
+const HEAD: i32 = 84;
+/// The numbers of the scales, and a gap.
+const FOOT: i32 = 44;
+const LABEL: i32 = 16;
+const POINT: i32 = 5;
+const LATENCY: Scale = Scale { from: 180, to: 560, from_ms: 1.0, to_ms: 10_000.0 };
+const EXACT: Scale = Scale { from: 640, to: 920, from_ms: 1.0, to_ms: 1_000.0 };
+
+/// A panel: the schemes of one table.
+pub struct Panel {
+    pub title: String,
+    pub marks: Vec<Mark>,
+    /// The 99th percentile of exact requests alone.
+    pub alone_ms: Option<f64>,
+}
+
+/// A scheme's results.
+pub struct Mark {
+    pub scheme: Scheme,
+    pub msr: Option<f64>,
+    /// The median; `None` if the scheme doesn't keep up.
+    pub latency_ms: Option<f64>,
+    pub keeps_up: bool,
+    /// The 99th percentile.
+    pub exact_ms: Option<f64>,
+}
+
+/// A logarithmic scale, from one pixel to another.
+struct Scale {
+    from: i32,
+    to: i32,
+    from_ms: f64,
+    to_ms: f64,
+}
+
+/// Draws the panels.
+///
+/// # Errors
+/// The drawing library failed.
+pub fn svg(panels: &[Panel]) -> Result<String> {
+    let heights: Vec<u32> = panels.iter().map(Panel::height).collect();
+    let mut text = String::new();
+    let size = (WIDTH, heights.iter().sum::<u32>().max(1));
+    let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+    let draw = || -> Result<(), Failure> {
+        area.fill(&WHITE)?;
+        let mut rest = area.clone();
+        for (panel, height) in panels.iter().zip(heights) {
+            let (this, below) = rest.split_vertically(height);
+            rest = below;
+            panel.draw(&this)?;
+        }
+        area.present()?;
+        Ok(())
+    };
+    draw().map_err(|error| anyhow!("can't draw the chart: {error}"))?;
+    drop(area);
+    Ok(text)
+}
+
+impl Panel {
+    fn height(&self) -> u32 {
+        (HEAD + LINE * self.marks.len() as i32 + FOOT) as u32
+    }
+
+    fn draw(&self, area: &Area<'_>) -> Result<(), Failure> {
+        let below = HEAD + LINE * self.marks.len() as i32;
+        let write = |text: &str, x: i32, y: i32, side: HPos| {
+            area.draw(&Text::new(text.to_owned(), (x, y), style(TEXT, &BLACK, side)))
+        };
+        area.draw(&Text::new(self.title.clone(), (LABEL, 8), title()))?;
+        write("from a window's end to its answer, median", LATENCY.from, 36, HPos::Left)?;
+        write("exact requests, 99th percentile", EXACT.from, 36, HPos::Left)?;
+        for scale in [&LATENCY, &EXACT] {
+            for tick_ms in scale.ticks() {
+                let x = scale.place(tick_ms);
+                area.draw(&PathElement::new(vec![(x, HEAD - 4), (x, below)], LIGHT))?;
+                write(&in_words(tick_ms), x, below + 4, HPos::Center)?;
+            }
+        }
+        if let Some(alone_ms) = self.alone_ms {
+            let x = EXACT.place(alone_ms);
+            let pole = vec![(x, HEAD - 20), (x, below)];
+            area.draw(&PathElement::new(pole, GRAY.stroke_width(2)))?;
+            write("alone", x + 4, HEAD - 24, HPos::Left)?;
+        }
+        for (number, mark) in (0..).zip(&self.marks) {
+            let y = HEAD + LINE * number + LINE / 2;
+            let top = y - 7;
+            write(&mark.label(), LABEL, top, HPos::Left)?;
+            let point = |scale: &Scale, ms: f64| -> Result<(), Failure> {
+                let x = scale.place(ms);
+                area.draw(&Circle::new((x, y), POINT, mark.color().filled()))?;
+                area.draw(&Text::new(
+                    in_words(ms),
+                    (x + POINT + 4, top),
+                    style(TEXT, &BLACK, HPos::Left),
+                ))?;
+                Ok(())
+            };
+            if let Some(ms) = mark.latency_ms {
+                point(&LATENCY, ms)?;
+            } else if !mark.keeps_up {
+                write("doesn't keep up", LATENCY.to + 40, top, HPos::Right)?;
+            }
+            if let Some(ms) = mark.exact_ms {
+                point(&EXACT, ms)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Mark {
+    fn label(&self) -> String {
+        let msr = self.msr.map_or_else(String::new, |msr| format!(", MSR {msr}"));
+        format!("{}{msr}", self.scheme.name())
+    }
+
+    fn color(&self) -> RGBColor {
+        match self.scheme {
+            Scheme::Atp => BLUE,
+            Scheme::TcpFull => VERMILION,
+            Scheme::TcpSample => ORANGE,
+        }
+    }
+}
+
+impl Scale {
+    fn place(&self, ms: f64) -> i32 {
+        let decades = |ms: f64| (ms / self.from_ms).log10();
+        let share = decades(ms.clamp(self.from_ms, self.to_ms)) / decades(self.to_ms);
+        self.from + (share * f64::from(self.to - self.from)).round() as i32
+    }
+
+    fn ticks(&self) -> impl Iterator<Item = f64> {
+        let to_ms = self.to_ms;
+        std::iter::successors(Some(self.from_ms), |ms| Some(10.0 * ms))
+            .take_while(move |&ms| ms <= to_ms)
+    }
+}
+
+fn in_words(ms: f64) -> String {
+    match ms {
+        ..10.0 if ms.fract() > 0.0 => format!("{ms:.1} ms"),
+        ..1_000.0 => format!("{ms:.0} ms"),
+        _ if (ms / 1e3).fract() < 0.005 => format!("{:.0} s", ms / 1e3),
+        _ => format!("{:.1} s", ms / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn place__is_logarithmic_and_stays_inside() {
+        let at = |ms| LATENCY.place(ms);
+        assert_eq!([at(1.0), at(10_000.0)], [LATENCY.from, LATENCY.to]);
+        assert_eq!(at(100.0), i32::midpoint(LATENCY.from, LATENCY.to));
+        assert_eq!([at(0.0), at(1e9)], [LATENCY.from, LATENCY.to]);
+        assert_eq!(LATENCY.ticks().count(), 5);
+    }
+
+    #[test]
+    fn in_words__few_digits() {
+        let words = [1.0, 7.26, 416.3, 1_000.0, 1_669.0].map(in_words);
+        assert_eq!(words, ["1 ms", "7.3 ms", "416 ms", "1 s", "1.7 s"]);
+    }
+
+    #[test]
+    fn svg__names_every_scheme() {
+        let mark = |scheme, msr, latency_ms: Option<f64>| Mark {
+            scheme,
+            msr,
+            latency_ms,
+            keeps_up: latency_ms.is_some(),
+            exact_ms: Some(20.0),
+        };
+        let marks =
+            vec![mark(Scheme::Atp, Some(0.8), Some(416.0)), mark(Scheme::TcpFull, None, None)];
+        let panel = Panel { title: "a load".to_owned(), marks, alone_ms: Some(6.8) };
+        let svg = svg(&[panel]).unwrap();
+        for text in ["a load", "atp, MSR 0.8", "416 ms", "tcp-full", "keep up", "20 ms", "alone"] {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! `cargo xtask bench kafka`: carries windows of a topic to another host over ATP and over TCP,
+//! beside exact traffic.
+//!
+//! A cell is a scheme, an MSR, a load and a round. Each has a network and a broker of its own, and
+//! a line in a results file. Cells that are in the file aren't measured again.
+
+mod cell;
+mod chart;
+mod demonstration;
+mod programs;
+mod row;
+mod scheme;
+mod summary;
+mod table;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use atp_options::quantity;
+use atp_output::note;
+pub use demonstration::main as demonstrate;
+use testbed::interrupt;
+
+use super::options::require_root;
+use crate::installed;
+use crate::job::msr;
+use crate::job::progress::Progress;
+use crate::result_file::ResultFile;
+use cell::Conditions;
+use row::{Cell, Outcome, Rows};
+use scheme::Scheme;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Schemes, in this order, separated by commas
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "SCHEME",
+        default_value = "atp,tcp-full,tcp-sample"
+    )]
+    schemes: Vec<Scheme>,
+    /// Minimal sampling rates (MSR); tcp-full has all records
+    #[arg(long, value_delimiter = ',', value_name = "MSR", default_value = "0.5,0.8,0.95",
+          value_parser = msr)]
+    msrs: Vec<f64>,
+    /// Offered records, as shares of what the receiver's port can carry beside exact traffic
+    #[arg(long, value_delimiter = ',', value_name = "SHARE", default_value = "0.5,1.1,1.5",
+          value_parser = load)]
+    loads: Vec<f64>,
+    /// Windows that are measured of each partition, a second each
+    #[arg(long, value_name = "SECONDS", default_value = "25",
+          value_parser = clap::value_parser!(u32).range(4..=3_600))]
+    seconds: u32,
+    /// Number of runs of each cell; each has other records
+    #[arg(long, value_name = "COUNT", default_value = "1",
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Rate of the receiver's port; other ports have four times that
+    #[arg(long, value_name = "RATE", default_value = "50mbit",
+          value_parser = quantity::rate_bytes_per_s)]
+    rate: u64,
+    /// File of results, a line for each cell; cells that are in it aren't measured again [default:
+    /// target/bench/kafka.jsonl]
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
+    /// Write a picture to this file
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+}
+
+pub fn main(args: &Args) -> Result<()> {
+    interrupt::install()?;
+    require_root("makes network namespaces")?;
+    let conditions = conditions()?;
+    let plot = args.plot.as_deref().map(ResultFile::at).transpose()?;
+    let default = || installed::target().join("bench/kafka.jsonl");
+    let mut rows = Rows::open(&args.results.clone().unwrap_or_else(default))?;
+    let cells = cells(args);
+    measure(&conditions, &cells, &mut rows)?;
+    table::print(&cells, &rows);
+    note!("Results: {}", rows.path().display());
+    plot.map_or(Ok(()), |file| draw(&cells, &rows, &file))?;
+    require_success(&cells, &rows)
+}
+
+/// The programs that `cargo xtask` built, and the datapath, which is printed.
+fn conditions() -> Result<Conditions> {
+    let launch = match installed::object_or_reason() {
+        Ok(_) => Some(installed::launch()?),
+        Err(reason) => {
+            note!("datapath: userspace, because the eBPF one can't be built here: {reason}");
+            None
+        }
+    };
+    installed::kafka()?;
+    installed::kafka_load()?;
+    Ok(Conditions { launch, jars: installed::kafka_jars()? })
+}
+
+/// Writes the picture, and says where.
+fn draw(cells: &[Cell], rows: &Rows, file: &ResultFile) -> Result<()> {
+    file.write_text(&chart::svg(&table::panels(cells, rows))?)?;
+    note!("Picture: {}", file.path().display());
+    Ok(())
+}
+
+/// Measures the cells that aren't in the file.
+fn measure(conditions: &Conditions, cells: &[Cell], rows: &mut Rows) -> Result<()> {
+    let is_there = |cell: &&Cell| rows.get(cell).is_some_and(Outcome::is_good);
+    let (there, missing): (Vec<&Cell>, Vec<&Cell>) = cells.iter().partition(is_there);
+    let progress = Progress::new();
+    if !there.is_empty() {
+        let path = rows.path().display();
+        progress.line(&format!("{} cells are in {path} already", there.len()));
+    }
+    let begun = Instant::now();
+    let mut is_broken = false;
+    for (number, &cell) in missing.iter().enumerate() {
+        progress.begin(&cell.name());
+        let measured = conditions.measure(cell, &progress);
+        // A program may fail once, but not twice in a row.
+        let was_broken = std::mem::replace(&mut is_broken, measured.is_err());
+        let outcome = match measured {
+            Err(error) if was_broken || interrupt::interrupted() => return Err(error),
+            Err(error) => Outcome::failure(format!("{error:#}")),
+            Ok(outcome) => outcome,
+        };
+        let done = number + 1;
+        let left_s = begun.elapsed().as_secs_f64() / done as f64 * (missing.len() - done) as f64;
+        progress.line(&format!(
+            "{done} of {}: {}: {}; about {:.0} min left",
+            missing.len(),
+            cell.name(),
+            table::describe(&outcome),
+            (left_s / 60.0).ceil()
+        ));
+        rows.add(cell.clone(), outcome)?;
+    }
+    Ok(())
+}
+
+/// Fails if a cell has no results.
+fn require_success(cells: &[Cell], rows: &Rows) -> Result<()> {
+    let failure = |cell: &Cell| {
+        let outcome = rows.get(cell);
+        outcome.map_or(Some("not measured"), |outcome| outcome.failed.as_deref())
+    };
+    let failed: Vec<String> = cells
+        .iter()
+        .filter_map(|cell| Some(format!("{} ({})", cell.name(), failure(cell)?)))
+        .collect();
+    ensure!(
+        failed.is_empty(),
+        "{} of {} cells failed: {}. The same command measures them again",
+        failed.len(),
+        cells.len(),
+        failed.join("; ")
+    );
+    Ok(())
+}
+
+/// All cells, each once: of each round, exact traffic alone and then all schemes.
+fn cells(args: &Args) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for round in 1..=args.rounds {
+        let cell = |scheme, msr, load| Cell {
+            scheme,
+            msr,
+            load,
+            round,
+            seconds: args.seconds,
+            rate_bits_per_s: 8 * args.rate,
+        };
+        cells.push(Cell { seconds: 0, ..cell(None, None, 0.0) });
+        for &load in &args.loads {
+            for &scheme in &args.schemes {
+                match scheme.samples() {
+                    true => cells
+                        .extend(args.msrs.iter().map(|&msr| cell(Some(scheme), Some(msr), load))),
+                    false => cells.push(cell(Some(scheme), None, load)),
+                }
+            }
+        }
+    }
+    let mut distinct = Vec::new();
+    for cell in cells {
+        if !distinct.contains(&cell) {
+            distinct.push(cell);
+        }
+    }
+    distinct
+}
+
+fn load(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(load) if load > 0.0 && load <= 4.0 => Ok(load),
+        _ => Err(format!("`{text}` is not a load above 0, 4 at most")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse_line::parse_line;
+
+    fn cells_of(line: &str) -> Vec<Cell> {
+        cells(&parse_line::<Args>(line).unwrap())
+    }
+
+    #[test]
+    fn cells__tcp_full_has_no_msr() {
+        let cells = cells_of("");
+        let count = |scheme| cells.iter().filter(|cell| cell.scheme == scheme).count();
+        assert_eq!(count(Some(Scheme::Atp)), 3 * 3);
+        assert_eq!(count(Some(Scheme::TcpSample)), 3 * 3);
+        assert_eq!(count(Some(Scheme::TcpFull)), 3);
+        assert_eq!(count(None), 1);
+    }
+
+    #[test]
+    fn cells__each_once() {
+        let line = "--schemes atp,atp --msrs 0.5,0.5 --loads 1.5 --rounds 2";
+        let names: Vec<String> = cells_of(line).iter().map(Cell::name).collect();
+        let expected = [
+            "round 1, exact traffic alone",
+            "round 1, load 1.5, atp, MSR 0.5",
+            "round 2, exact traffic alone",
+            "round 2, load 1.5, atp, MSR 0.5",
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn args__reject_bad_values() {
+        for (line, said) in [
+            ("--schemes pigeon", "tcp-sample"),
+            ("--msrs 0.5,2", "between 0 and 1"),
+            ("--loads 0", "above 0"),
+            ("--loads NaN", "above 0"),
+            ("--seconds 1", "1 is not in 4..=3600"),
+            ("--rounds 0", "0 is not in"),
+            ("--rate fast", "begin with a number"),
+        ] {
+            let refusal = parse_line::<Args>(line).err().unwrap_or_else(|| panic!("`{line}`"));
+            assert!(refusal.contains(said), "{line}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn require_success__names_the_cells_that_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rows = Rows::open(&folder.path().join("rows.jsonl")).unwrap();
+        let cells = cells_of("--schemes atp --msrs 0.5 --loads 1.5");
+        rows.add(cells[0].clone(), Outcome::new()).unwrap();
+        rows.add(cells[1].clone(), Outcome::failure("it fell".to_owned())).unwrap();
+        let refusal = require_success(&cells, &rows).unwrap_err().to_string();
+        let begin = "1 of 2 cells failed: round 1, load 1.5, atp, MSR 0.5 (it fell)";
+        assert!(refusal.starts_with(begin), "{refusal}");
+        rows.add(cells[1].clone(), Outcome::new()).unwrap();
+        require_success(&cells, &rows).unwrap();
+    }
+}
