@@ -227,8 +227,8 @@ impl Assignment {
     }
 }
 
-/// Commits positions, if there are any. After a failure the windows are sent again, and the receiver
-/// recognizes them.
+/// Commits positions, if there are any. After a failure the windows are sent again, and the
+/// receiver recognizes them.
 ///
 /// # Errors
 /// The brokers refuse, or don't answer.

@@ -19,7 +19,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use approx_windows::Outbox;
 use rdkafka::{
     Message, Offset, TopicPartitionList,
-    consumer::{BaseConsumer, CommitMode, Consumer},
+    consumer::{BaseConsumer, CommitMode, Consumer, RebalanceProtocol},
     error::{KafkaError, RDKafkaErrorCode},
     message::BorrowedMessage,
 };
@@ -176,29 +176,38 @@ impl Sending {
         }
     }
 
-    /// The offset that a partition reads next isn't there: its records have expired, or the topic is
-    /// another one. librdkafka doesn't name the partition.
+    /// The offset that a partition reads next isn't there: its records have expired, or the topic
+    /// is another one. librdkafka doesn't name the partition.
     ///
     /// # Errors
     /// A partition ends before the offset up to which it was read.
     fn find_expired(&self) -> Result<()> {
         let keys: Vec<Key> = self.consumer.context().state().partitions.keys().cloned().collect();
+        let mut again = TopicPartitionList::new();
         for key in keys {
             let (topic, number) = &key;
             let ends = patiently(|| self.consumer.fetch_watermarks(topic, *number, TIMEOUT));
             let (low, high) = ends.with_context(|| format!("can't read the ends of {topic}"))?;
             let mut state = self.consumer.context().state();
             let Some(partition) = state.partitions.get_mut(&key) else { continue };
-            if (high.max(0) as u64) < partition.next() {
-                return Err(partition.backwards(high as u64).into());
+            let [low, high] = [low, high].map(|end| end.max(0) as u64);
+            if high < partition.next() {
+                return Err(partition.backwards(high).into());
             }
-            if low.max(0) as u64 > partition.next() {
-                partition.expire(low as u64);
+            if low > partition.next() {
+                partition.expire(low);
             }
+            partition.is_paused = false;
             let next = Offset::Offset(partition.next() as i64);
-            drop(state);
-            // The partition that failed isn't read on by itself.
-            self.consumer.seek(topic, *number, next, TIMEOUT)?;
+            again.add_partition_offset(topic, *number, next)?;
+        }
+        // A partition that failed is read on only if it is assigned once more.
+        match self.consumer.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => {
+                self.consumer.incremental_unassign(&again)?;
+                self.consumer.incremental_assign(&again)?;
+            }
+            _ => self.consumer.assign(&again)?,
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ struct Run<'a> {
     folder: tempfile::TempDir,
     source: String,
     target: String,
-    port: u16,
+    address: String,
     started: u32,
     senders: Vec<Bridge>,
     receiver: Option<Bridge>,
@@ -53,17 +53,15 @@ struct Run<'a> {
 }
 
 fn run(broker: &mut Broker, seed: u64) -> Result<()> {
-    // Another process can take the port meanwhile: the receiver says so then.
-    let free = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    let port = free.local_addr()?.port();
-    drop(free);
     let mut run = Run {
         broker,
         rng: ChaCha8Rng::seed_from_u64(seed),
         folder: tempfile::tempdir()?,
         source: format!("source-{seed}"),
         target: format!("target-{seed}"),
-        port,
+        // An address of the loopback where no other test receives, with a port that the kernel gives
+        // to nobody.
+        address: format!("127.3.{}.{}:4747", (seed >> 8) as u8, seed as u8),
         started: 0,
         senders: Vec::new(),
         receiver: None,
@@ -86,19 +84,19 @@ fn run(broker: &mut Broker, seed: u64) -> Result<()> {
 impl Run<'_> {
     fn configs(&mut self) -> Result<[PathBuf; 2]> {
         let bootstrap = self.broker.bootstrap();
-        let (source, target, port) = (&self.source, &self.target, self.port);
+        let (source, target, address) = (&self.source, &self.target, &self.address);
         let window = match self.rng.random_bool(0.5) {
             true => "records = 150",
             false => "length = \"200ms\"\nwatermark_delay = \"20ms\"",
         };
         let send = format!(
-            "peer = \"127.0.0.1:{port}\"\n[window]\n{window}\nidle = \"1s\"\n[sampling]\nmsr = 0.8\n\
+            "peer = \"{address}\"\n[window]\n{window}\nidle = \"1s\"\n[sampling]\nmsr = 0.8\n\
              [atp]\ndaemon = false\npeer_timeout = \"2s\"\n\
              [kafka]\nbrokers = \"{bootstrap}\"\ngroup = \"{source}\"\ntopics = [\"{source}\"]\n\
              [kafka.properties]\n\"session.timeout.ms\" = 6000\n\"heartbeat.interval.ms\" = 500\n"
         );
         let receive = format!(
-            "listen = \"127.0.0.1:{port}\"\nname = \"{target}\"\n[atp]\ndaemon = false\n\
+            "listen = \"{address}\"\nname = \"{target}\"\n[atp]\ndaemon = false\n\
              [kafka]\nbrokers = \"{bootstrap}\"\ntopic = \"{target}\"\n"
         );
         let paths = ["send.toml", "receive.toml"].map(|name| self.folder.path().join(name));
@@ -247,15 +245,15 @@ fn produce_one(broker: &Broker, topic: &str) -> Result<()> {
     Ok(())
 }
 
-struct Read {
+pub struct Read {
     partition: usize,
     /// The offset in the source, if it has one.
     offset: Option<u64>,
-    payload: Vec<u8>,
+    pub payload: Vec<u8>,
 }
 
 /// All committed records of a topic.
-fn read(broker: &Broker, topic: &str) -> Result<Vec<Read>> {
+pub fn read(broker: &Broker, topic: &str) -> Result<Vec<Read>> {
     let mut config = client(broker);
     config.set("group.id", "check").set("enable.auto.commit", "false");
     config.set("enable.partition.eof", "true");

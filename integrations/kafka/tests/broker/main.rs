@@ -4,6 +4,7 @@
 //! it.
 
 mod both_ways;
+mod offsets;
 #[path = "../process.rs"]
 #[expect(dead_code, reason = "the tests with the mock cluster use the rest")]
 mod process;
@@ -25,6 +26,10 @@ fn main() -> ExitCode {
         trial(
             "both_ways__each_record_is_written_once_or_known_to_be_lost",
             both_ways::each_record_is_written_once_or_known_to_be_lost,
+        ),
+        trial(
+            "offsets__records_that_expire_or_are_of_another_topic_are_told",
+            offsets::records_that_expire_or_are_of_another_topic_are_told,
         ),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
