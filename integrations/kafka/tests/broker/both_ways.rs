@@ -59,8 +59,8 @@ fn run(broker: &mut Broker, seed: u64) -> Result<()> {
         folder: tempfile::tempdir()?,
         source: format!("source-{seed}"),
         target: format!("target-{seed}"),
-        // An address of the loopback where no other test receives, with a port that the kernel gives
-        // to nobody.
+        // An address of the loopback where no other test receives, with a port that the kernel
+        // gives to nobody.
         address: format!("127.3.{}.{}:4747", (seed >> 8) as u8, seed as u8),
         started: 0,
         senders: Vec::new(),
