@@ -3,7 +3,7 @@
 use atp_common::units::{Msr, Rate};
 use atp_proto::{
     GroupConfig, ReceiverConfig, Summary, Terms,
-    endpoint::{Event, EventKind, Request},
+    endpoint::{Event, EventKind, Request, RequestKind},
 };
 use atp_sim::{
     engine::{MS, US},
@@ -49,7 +49,7 @@ impl Application for Impatient {
             EventKind::Finished(summary) => seen.summary = Some(summary),
         }
         if seen.messages.len() >= self.enough {
-            self.request = Some(Request { run, rate: None });
+            self.request = Some(Request { run, kind: RequestKind::End });
         }
     }
 

@@ -22,7 +22,7 @@ use atp_proto::{
     Message, ReceiverConfig,
     endpoint::{
         Admission, Arrived, Buffer, Datagram, Endpoint, Ends, Event, EventKind, Host, Lanes,
-        PeerIp, Request, SourceLanes,
+        PeerIp, Request, RequestKind, SourceLanes,
     },
 };
 use std::{
@@ -77,6 +77,8 @@ struct Fuzz {
     host: FuzzHost,
     /// Whether packets may be of jobs with several windows.
     windows: bool,
+    /// The application confirms windows.
+    confirms: bool,
     now_ns: u64,
     slot: u32,
     /// The messages that were handed over.
@@ -97,6 +99,7 @@ impl Fuzz {
             message_bytes_max: 1 << 16,
             incomplete_messages_max: [2, 65_536][usize::from(settings & 1)],
             silence_ns: SILENCE_NS,
+            confirms_windows: settings & 64 != 0,
             receipt_messages: [1, 256][usize::from(settings >> 1 & 1)],
             ..ReceiverConfig::default()
         };
@@ -120,6 +123,7 @@ impl Fuzz {
             admits_all: settings & 4 == 0,
             host: FuzzHost { acknowledges: settings & 16 == 0 },
             windows: settings & 32 != 0,
+            confirms: settings & 64 != 0,
             now_ns: 0,
             slot: 0,
             got: BTreeSet::new(),
@@ -165,8 +169,13 @@ impl Fuzz {
             Step::Expire => self.endpoint.expire(self.now_ns),
             Step::Request(origin, rate) => {
                 let rate = rate.map(step::rate);
+                let other = match self.confirms {
+                    true => RequestKind::ConfirmWindow(0),
+                    false => RequestKind::End,
+                };
+                let kind = rate.map_or(other, |(id, msr)| RequestKind::Rate(id, msr));
                 let run = self.runs.get(&origin.content()).copied().unwrap_or_default();
-                self.endpoint.request(self.now_ns, &Request { run, rate });
+                self.endpoint.request(self.now_ns, &Request { run, kind });
             }
             Step::EndAdvice => self.endpoint.end_advice(),
             Step::Leave => {
