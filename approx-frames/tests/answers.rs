@@ -89,8 +89,13 @@ fn row() -> impl Strategy<Value = Row> {
         1 => -1e20..1e20,
         1 => Just(f64::NAN),
     ];
-    let short =
-        prop_oneof![4 => (-9i16..9).prop_map(|number| f32::from(number) / 10.0), 1 => -1e9f32..1e9];
+    // A number such as -3631311.25 has two shortest texts, of which Arrow and Rust write different
+    // ones. Integers of 24 bits have one.
+    let integer = (-16_777_216i32..=16_777_216).prop_map(|number| number as f32);
+    let short = prop_oneof![
+        4 => (-9i16..9).prop_map(|number| f32::from(number) / 10.0),
+        1 => integer
+    ];
     let integer = prop_oneof![4 => -3i64..3, 1 => any::<i64>()];
     let cents = prop_oneof![4 => -300i64..300, 1 => any::<i64>()];
     let some = prop::option::of::<BoxedStrategy<f64>>;
