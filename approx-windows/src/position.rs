@@ -56,10 +56,10 @@ impl Position {
             offset,
             epoch: field(&fields, "epoch")?,
             // Windows by a rule that this version doesn't know can't be followed.
-            rule: fields
-                .get("rule")
-                .map(|rule| rule.parse().ok())
-                .map_or(Some(None), |known| known.map(Some))?,
+            rule: match fields.get("rule") {
+                None => None,
+                Some(rule) => Some(rule.parse().ok()?),
+            },
             sent_below: field(&fields, "sent")?,
             parts: field(&fields, "parts")?,
             closed_at: field(&fields, "closed")?,
