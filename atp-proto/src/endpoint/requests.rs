@@ -8,7 +8,7 @@ use atp_common::units::Msr;
 pub struct Request {
     /// The run that it goes to, from an [`Event`](super::Event).
     pub run: u64,
-    /// What the sender is asked or told.
+    /// The request.
     pub kind: RequestKind,
 }
 

@@ -29,7 +29,7 @@ enum Command {
     Finish,
 }
 
-/// What the thread has done.
+/// The progress of the thread.
 #[derive(Debug, Default)]
 pub struct Shared {
     progress: Mutex<Progress>,

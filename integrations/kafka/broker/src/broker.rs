@@ -30,7 +30,7 @@ pub struct Broker {
     place: Place,
 }
 
-/// What outlives a broker's process.
+/// The parts of a broker that outlive its process.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub jvm: Jvm,

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What every client needs.
+/// The settings of every client.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Client {
     /// Hosts and ports of brokers, with commas between them.

@@ -30,7 +30,7 @@ struct Lag<'a> {
     partitions: Vec<Row>,
 }
 
-/// What a row needs of the configuration.
+/// The part of the configuration that a row needs.
 #[derive(Clone, Copy)]
 struct Group {
     rule: Rule,

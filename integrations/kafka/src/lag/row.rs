@@ -5,7 +5,7 @@ use crate::{config::Start, send::Committed};
 use approx_windows::{Position, Rule};
 use serde::Serialize;
 
-/// What the brokers say of a partition.
+/// The brokers' answers about a partition.
 #[derive(Clone, Copy)]
 pub struct Found<'a> {
     pub topic: &'a str,

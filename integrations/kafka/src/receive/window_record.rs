@@ -5,7 +5,7 @@ use approx_windows::{Count, CountedOffsets, Offsets, ReceivedWindow, Stream};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
-/// What a window's record says. Times are milliseconds since 1970.
+/// The record of a window. Times are milliseconds since 1970.
 #[derive(Serialize)]
 pub struct WindowRecord<'a> {
     stream: &'a Stream,
@@ -46,7 +46,7 @@ struct GroupRecord<'a> {
     received: usize,
 }
 
-/// What a receiver that is started again needs.
+/// The state for a receiver that is started again.
 #[derive(Serialize, Deserialize)]
 pub struct Stored {
     /// The stream.

@@ -38,7 +38,7 @@ pub struct Target {
     pub retry: Duration,
 }
 
-/// What a worker tells.
+/// The news of a worker.
 #[derive(Debug)]
 pub enum Told {
     /// The oldest window is confirmed: the stream is read again from here.
@@ -99,7 +99,7 @@ impl Worker {
         self.shared.wake();
     }
 
-    /// What the worker has told since.
+    /// The news since the last call.
     pub fn told(&self) -> impl Iterator<Item = Told> + '_ {
         self.told.try_iter()
     }

@@ -21,7 +21,7 @@ pub struct Cluster {
     producer: ThreadedProducer<DefaultProducerContext>,
 }
 
-/// What a test sends.
+/// A record that a test sends.
 #[derive(Clone, Debug, Default)]
 pub struct Sent<'a> {
     pub partition: i32,
