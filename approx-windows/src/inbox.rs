@@ -12,7 +12,7 @@ use crate::{
 use approxlib::{Event, Receiver, ReceiverBuilder, ToAddresses};
 use open::OpenWindows;
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     net::SocketAddr,
     time::{Duration, Instant},
 };
@@ -28,8 +28,8 @@ pub struct Inbox {
     open: OpenWindows,
     /// Ended windows of streams in `unconfirmed`, in their order.
     waiting: VecDeque<Ended>,
-    /// Streams of which a window was handed over and not confirmed.
-    unconfirmed: HashSet<Stream>,
+    /// Streams of which a window was handed over and not confirmed, and its run.
+    unconfirmed: HashMap<Stream, u64>,
     stats: InboxStats,
 }
 
@@ -92,8 +92,8 @@ pub struct InboxStats {
     pub skipped: u64,
 }
 
-/// A sender of an open window that is silent for this long has crashed, or waits for something else
-/// than this receiver.
+/// A sender of an open window that is silent for this long has crashed, unless it awaits the
+/// confirmation of an earlier window.
 const SILENCE: Duration = Duration::from_secs(15);
 
 impl Inbox {
@@ -114,7 +114,7 @@ impl Inbox {
             counted,
             open: OpenWindows::new(memory_bytes_max),
             waiting: VecDeque::new(),
-            unconfirmed: HashSet::new(),
+            unconfirmed: HashMap::new(),
             stats: InboxStats::default(),
         })
     }
@@ -235,7 +235,7 @@ impl Inbox {
                 self.receiver.request_end(key.0);
                 self.open.hello(key)
             }
-            _ => self.open.add(key, group, data),
+            _ => self.open.add(key, source, group, data),
         };
         match added {
             Err(error) => return Some(self.malformed(key.0, source, error)),
@@ -253,19 +253,24 @@ impl Inbox {
             return None;
         }
         // A sender that has crashed sends no end. Its windows make room first.
-        if let Some(silent) = self.open.silent_run(SILENCE) {
+        let awaits = |run| {
+            self.unconfirmed.values().any(|awaiting| *awaiting == run)
+                || self.waiting.iter().any(|ended| ended.key.0 == run)
+        };
+        if let Some(silent) = self.open.silent_run(SILENCE, awaits) {
             let windows = self.open.remove_run(silent);
             self.refuse(silent);
             return self.unfinished(windows.into_iter().find_map(|open| open.header));
         }
         self.stats.no_memory += 1;
-        self.refuse(self.open.largest_run().unwrap_or(key.0));
+        let (run, source) = self.open.largest_run().unwrap_or((key.0, source));
+        self.refuse(run);
         Some(Arrival::NoMemory { source, bytes_max })
     }
 
     /// The oldest ended window whose stream has none that awaits its confirmation.
     fn next_waiting(&mut self) -> Option<Arrival> {
-        let is_free = |ended: &Ended| !self.unconfirmed.contains(&ended.header.stream);
+        let is_free = |ended: &Ended| !self.unconfirmed.contains_key(&ended.header.stream);
         let at = self.waiting.iter().position(is_free)?;
         let Ended { key, source, header, messages, bytes } = self.waiting.remove(at)?;
         self.open.give_back(bytes);
@@ -285,7 +290,7 @@ impl Inbox {
             self.receiver.confirm_window(key.0, key.1);
             return Some(Arrival::Repeated(Box::new(window.header)));
         }
-        self.unconfirmed.insert(window.header.stream.clone());
+        self.unconfirmed.insert(window.header.stream.clone(), key.0);
         Some(Arrival::Window(Box::new(window)))
     }
 

@@ -3,6 +3,7 @@
 use crate::{error::MalformedError, header::WindowHeader, stream::Stream, window::parse_header};
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
@@ -19,8 +20,8 @@ pub(super) struct OpenWindow {
     pub(super) is_hello: bool,
     /// The memory of header and messages.
     pub(super) bytes: u64,
-    /// When its last message came.
-    last: Option<Instant>,
+    /// When its last message came, and from whom.
+    last: Option<(Instant, SocketAddr)>,
 }
 
 /// The windows that are open, by run and number.
@@ -60,6 +61,7 @@ impl OpenWindows {
     pub(super) fn add(
         &mut self,
         key: (u64, u32),
+        source: SocketAddr,
         group: u8,
         data: Vec<u8>,
     ) -> Result<Option<u64>, MalformedError> {
@@ -67,7 +69,7 @@ impl OpenWindows {
             return Ok(None);
         }
         let window = self.windows.entry(key).or_default();
-        window.last = Some(Instant::now());
+        window.last = Some((Instant::now(), source));
         let Some(header) = parse_header(&data).filter(|_| group == 0) else {
             self.bytes += cost(&data);
             window.bytes += cost(&data);
@@ -100,22 +102,30 @@ impl OpenWindows {
         Ok(None)
     }
 
-    /// A run with open windows, all of which have been silent for so long; the longest first.
-    pub(super) fn silent_run(&self, silence: Duration) -> Option<u64> {
+    /// The run that has been silent longest, for `silence` at least. `awaits`: whether a run has a
+    /// window that waits for the application.
+    pub(super) fn silent_run(
+        &self,
+        silence: Duration,
+        awaits: impl Fn(u64) -> bool,
+    ) -> Option<u64> {
         let mut last: HashMap<u64, Instant> = HashMap::new();
         for ((run, _), window) in &self.windows {
-            let at = window.last.unwrap_or_else(Instant::now);
+            let at = window.last.map_or_else(Instant::now, |(at, _)| at);
             last.entry(*run).and_modify(|last| *last = at.max(*last)).or_insert(at);
         }
-        let (run, at) = last.into_iter().min_by_key(|(_, at)| *at)?;
+        let candidates = last.into_iter().filter(|(run, _)| !awaits(*run));
+        let (run, at) = candidates.min_by_key(|(_, at)| *at)?;
         (at.elapsed() >= silence).then_some(run)
     }
 
-    /// The run whose open windows take most memory.
-    pub(super) fn largest_run(&self) -> Option<u64> {
-        let mut bytes: HashMap<u64, u64> = HashMap::new();
+    /// The run whose open windows take most memory, and its sender.
+    pub(super) fn largest_run(&self) -> Option<(u64, SocketAddr)> {
+        let mut bytes: HashMap<(u64, SocketAddr), u64> = HashMap::new();
         for ((run, _), window) in &self.windows {
-            *bytes.entry(*run).or_default() += window.bytes;
+            if let Some((_, source)) = window.last {
+                *bytes.entry((*run, source)).or_default() += window.bytes;
+            }
         }
         bytes.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(run, _)| run)
     }
@@ -161,4 +171,29 @@ impl OpenWindows {
 /// The memory of a message.
 fn cost(data: &Vec<u8>) -> u64 {
     (size_of::<(u8, Vec<u8>)>() + data.capacity()) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silent_run__is_the_longest_that_awaits_nothing() {
+        let mut open = OpenWindows::new(1 << 20);
+        let source = |run: u64| SocketAddr::from(([10, 0, 0, run as u8], 1));
+        for (run, bytes) in [(1, 10), (2, 5_000), (3, 20)] {
+            open.add((run, 0), source(run), 1, vec![0; bytes]).unwrap();
+        }
+        let silent =
+            |open: &OpenWindows, awaiting| open.silent_run(Duration::ZERO, |run| run == awaiting);
+        assert_eq!((silent(&open, 0), silent(&open, 1)), (Some(1), Some(2)));
+        assert_eq!(open.silent_run(Duration::MAX, |_| false), None);
+        assert_eq!(open.largest_run(), Some((2, source(2))));
+        for run in [1, 2, 3] {
+            open.refuse(run);
+            // Its messages that are still under way take no room.
+            open.add((run, 0), source(run), 1, vec![0; 10]).unwrap();
+        }
+        assert_eq!((open.bytes(), silent(&open, 0), open.largest_run()), (0, None, None));
+    }
 }

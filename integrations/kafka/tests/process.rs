@@ -90,7 +90,7 @@ impl Bridge {
     }
 }
 
-/// What a process of `atp-kafka` printed, and how it ended.
+/// The output of a process of `atp-kafka`, and how it ended.
 pub struct Ended {
     pub is_good: bool,
     pub stdout: String,

@@ -117,10 +117,10 @@ impl Assignment {
         for (element, text) in committed.elements().iter().zip(texts(&committed)) {
             let key = (element.topic().to_owned(), element.partition());
             match self.begin(consumer, &key, element.offset(), &text) {
-                Ok(partition) => {
+                Ok((partition, is_new)) => {
                     let begun = partition.begun();
                     tracing::info!(stream = %partition.stream(), offset = begun.offset, "assigned");
-                    if element.offset() == Offset::Invalid {
+                    if is_new {
                         new.push((key.clone(), begun));
                     }
                     let offset = Offset::Offset(begun.offset as i64);
@@ -161,22 +161,24 @@ impl Assignment {
         ids.get(topic).cloned().unwrap_or_default()
     }
 
-    /// A partition, from its committed offset on, or from where a group without one begins.
+    /// A partition, from its committed offset on, or from where a group without one begins. Returns
+    /// whether it is without one.
     fn begin(
         &self,
         consumer: &BaseConsumer<Self>,
         key: &Key,
         committed: Offset,
         text: &str,
-    ) -> Result<Partition> {
+    ) -> Result<(Partition, bool)> {
         let topic_id = self.topic_id(&key.0);
         let committed = match committed {
             Offset::Offset(offset) => Committed::of(offset, text),
             _ => None,
         };
-        // Those of a topic that was deleted are of no use.
-        let is_of_topic = |known: &Committed| known.is_of_topic(&topic_id);
-        let begun = match committed.filter(is_of_topic) {
+        // The offsets of a topic that was deleted are of no use.
+        let committed = committed.filter(|known| known.is_of_topic(&topic_id));
+        let is_new = committed.is_none();
+        let begun = match committed {
             Some(committed) => committed.position,
             None => {
                 let (low, high) = patiently(|| consumer.fetch_watermarks(&key.0, key.1, TIMEOUT))?;
@@ -193,7 +195,8 @@ impl Assignment {
         };
         let counts = self.state().past.remove(key).unwrap_or_default();
         let tally = (counts, self.times.get_or_create_owned(&Of::new(&key.0, key.1)));
-        Ok(Partition::new(stream, begun, self.cutting, self.target.clone(), tally)?)
+        let partition = Partition::new(stream, begun, self.cutting, self.target.clone(), tally)?;
+        Ok((partition, is_new))
     }
 
     /// Commits the epochs of new partitions: a later owner has a greater one.

@@ -21,7 +21,7 @@ pub enum Outcome {
     Lost,
 }
 
-/// What a receiver has counted: the outcome of each offset, by partition.
+/// The outcome of each offset that a receiver has counted, by partition.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub offsets: BTreeMap<(String, u32), BTreeMap<u64, Outcome>>,
