@@ -307,8 +307,8 @@ pub fn main(args: Args) -> Result<()> {
 fn run(choice: &Choice, is_full: bool) -> Result<bool> {
     let (what, minutes) = match (choice.engine, is_full) {
         (Some(Engine::Kafka), _) => ("the tests of the Kafka bridge", "10"),
-        (None, true) => ("all tests", "40"),
-        (None, false) => ("all tests", "20"),
+        (None, true) => ("all tests", "50"),
+        (None, false) => ("all tests", "30"),
     };
     atp_output::note!("{what}: about {minutes} minutes on two cores, the build included");
     let mut run = Run { times: Times::of_earlier_steps(), ..Run::default() };
