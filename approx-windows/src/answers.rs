@@ -1,13 +1,12 @@
 //! Answers about all records of a window, from those that arrived.
 
-use crate::{counted::Count, window::ReceivedWindow};
+use crate::{counted::Count, record::Record, window::ReceivedWindow};
 use approx_answers::{Answering, Delivery, Query, QueryError};
 
 impl ReceivedWindow {
-    /// A query of this window's records, of a table with these columns. Each stratum of the window
-    /// is one of the query, under its id. Push the rows of each of its
-    /// [messages](crate::ReceivedGroup::messages), also of those without records: messages are the
-    /// clusters of the sample.
+    /// A query of this window's records, of a table with these columns. Each group of the window is a
+    /// stratum of the query, under its id. Push each item of [`ReceivedWindow::sample`] as a message
+    /// with one row or none: a record of the sample stands for itself, however it was packed.
     ///
     /// Only records that count are part of the answers.
     ///
@@ -19,19 +18,29 @@ impl ReceivedWindow {
         columns: &[S],
     ) -> Result<Answering, QueryError> {
         let mut answering = Answering::new(query, columns)?;
-        for group in self.groups.iter().filter(|group| group.header.messages > 0) {
+        for group in self.groups.iter().filter(|group| group.header.records > 0) {
             let (header, id) = (&group.header, u32::from(group.header.id));
-            let is_complete = group.messages().len() == header.messages as usize;
-            // Long records of fewer packets get lost more rarely.
-            let shortest_first = header.is_long && !is_complete;
-            answering.set_messages_sent(id, header.messages.into())?;
+            // Where some of those that were sent got lost, long ones got lost more often.
+            let shortest_first = header.has_long && group.arrived < header.sent;
+            answering.set_messages_sent(id, header.records)?;
             answering.set_delivery(id, &Delivery { shortest_first, ..Delivery::shuffled() })?;
-            // Nothing says in which strata lost records are that were counted before.
+            // Nothing says in which groups lost records are that were counted before.
             if let Count::Whole = self.count {
                 answering.set_exact_records(id, header.records as f64)?;
             }
         }
         Ok(answering)
+    }
+
+    /// The records that arrived, with the ids of their groups; `None` for those that were counted
+    /// before.
+    pub fn sample(&self) -> impl Iterator<Item = (u32, Option<&Record>)> {
+        self.groups.iter().flat_map(|group| {
+            let before = group.arrived - group.records.len() as u64;
+            let records = group.records.iter().map(Some);
+            let records = records.chain((0..before).map(|_| None));
+            records.map(|record| (u32::from(group.header.id), record))
+        })
     }
 }
 
@@ -39,11 +48,11 @@ impl ReceivedWindow {
 mod tests {
     use super::*;
     use crate::{
-        Cutter, Group, GroupId, Limits, Offsets, PackedWindow, Position, RecordRef, Rule, Sampling,
-        Stream,
+        GroupId, Offsets,
+        testing::{received, sampling, window},
     };
     use approx_answers::{Confidence, Estimate};
-    use rand::{RngExt, SeedableRng, seq::SliceRandom};
+    use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
     const RECORDS: u64 = 3_000;
@@ -66,46 +75,34 @@ mod tests {
         }
     }
 
-    /// A window of which as few messages arrive as the rates allow, or some more.
-    fn received(values: &[(u32, usize)], rng: &mut ChaCha8Rng, count: Count) -> ReceivedWindow {
-        let limits = Limits { window_bytes_max: 1 << 24, record_bytes_max: 3_000 };
-        let mut cutter =
-            Cutter::new(Rule::Records(values.len() as u64), limits, Position::begin(0));
-        for (offset, (value, bytes)) in (0..).zip(values) {
+    fn received_of(
+        values: &[(u32, usize)],
+        rng: &mut ChaCha8Rng,
+        count: Count,
+        msrs: [f64; 2],
+    ) -> ReceivedWindow {
+        let value = |(value, bytes): &(u32, usize)| {
             let mut bytes = vec![0; *bytes];
             bytes[..4].copy_from_slice(&value.to_be_bytes());
-            let record = RecordRef { offset, value: Some(&bytes), ..RecordRef::default() };
-            cutter.push(&record, group(offset));
-        }
-        let group = |name: &str, msr| Group { name: name.into(), msr };
-        let sampling = Sampling::new(vec![group("third", 0.3), group("most", 0.6)]).unwrap();
-        let stream = Stream::default();
-        let packed = PackedWindow::new(&cutter.pop().unwrap(), &stream, &sampling, rng.random());
-        let mut messages = Vec::new();
-        for stratum in &packed.strata {
-            // The last messages of the order aren't sent, and of the others some get lost.
-            let needed = stratum.needed.max(stratum.messages.len().min(2));
-            let sent = rng.random_range(needed..=stratum.messages.len());
-            let mut ids: Vec<_> = (0..sent).collect();
-            ids.shuffle(rng);
-            let arrived = ids.into_iter().take(needed);
-            messages.extend(arrived.map(|id| (stratum.id, stratum.messages[id].clone())));
-        }
-        ReceivedWindow::new((1, 0), packed.header().clone(), &messages, count).unwrap()
+            Some(bytes)
+        };
+        let values: Vec<_> = values.iter().map(value).collect();
+        let sampling = sampling(&[("third", msrs[0]), ("most", msrs[1])]);
+        let window = window(&values, sampling, group, rng.random());
+        // A group from which nothing has to arrive has losses.
+        let msr = |id: u8| if id == 0 { 1.0 } else { msrs[usize::from(id) - 1] };
+        received(&window, |id, _| msr(id) > 0.0 || rng.random_bool(0.7), count).unwrap()
     }
 
     fn estimate(window: &ReceivedWindow, query: &str) -> Estimate {
         let mut answering = window.answering(query.parse().unwrap(), &["value", "large"]).unwrap();
-        for group in &window.groups {
-            for message in group.messages() {
-                let row = |record: &crate::Record| {
-                    let bytes = record.value.as_deref().unwrap_or_default();
-                    let value = u32::from_be_bytes(bytes[..4].try_into().unwrap());
-                    [value.to_string(), if value > 100 { "1" } else { "" }.to_owned()]
-                };
-                let id = group.header.id.into();
-                answering.push_message(id, message.iter().map(row)).unwrap();
-            }
+        for (group, record) in window.sample() {
+            let row = record.map(|record| {
+                let bytes = record.value.as_deref().unwrap_or_default();
+                let value = u32::from_be_bytes(bytes[..4].try_into().unwrap());
+                [value.to_string(), if value > 100 { "1" } else { "" }.to_owned()]
+            });
+            answering.push_message(group, row).unwrap();
         }
         let answers = answering.answers(Confidence::P95).unwrap();
         answers.rows.into_iter().next().unwrap().estimate
@@ -113,7 +110,7 @@ mod tests {
 
     /// The seed is fixed: this passes always or never. 95 % of 200 intervals hold the truth, with a
     /// standard deviation of 3.1.
-    fn check_coverage(count: impl Fn(u64) -> bool, is_partly: bool) {
+    fn check_coverage(count: impl Fn(u64) -> bool, is_partly: bool, msrs: [f64; 2]) {
         let rng = &mut ChaCha8Rng::seed_from_u64(7);
         let queries = ["avg(value)", "sum(value)", "count(large)"];
         let (mut held, mut width) = ([0; 3], [0.0; 3]);
@@ -128,7 +125,7 @@ mod tests {
                 true => Count::Partly(new),
                 false => Count::Whole,
             };
-            let window = received(&values, rng, count);
+            let window = received_of(&values, rng, count, msrs);
             for (at, query) in queries.iter().enumerate() {
                 let estimate = estimate(&window, query);
                 held[at] += u32::from(estimate.contains(truths[at]));
@@ -143,24 +140,29 @@ mod tests {
 
     #[test]
     fn answering__intervals_hold_the_truth() {
-        check_coverage(|_| true, false);
+        check_coverage(|_| true, false, [0.3, 0.6]);
+    }
+
+    #[test]
+    fn answering__of_a_group_with_losses_holds_the_truth() {
+        check_coverage(|_| true, false, [0.3, 0.0]);
     }
 
     #[test]
     fn answering__of_a_part_is_about_its_records() {
-        check_coverage(|offset| offset >= 1_100, true);
+        check_coverage(|offset| offset >= 1_100, true, [0.3, 0.6]);
     }
 
     #[test]
     fn answering__of_a_small_window_is_not_biased() {
-        // A few messages: the last one of a filled series would nearly never arrive.
+        // A few records: chance draws more than the needed ones as often as not.
         let rng = &mut ChaCha8Rng::seed_from_u64(3);
         let (mut sums, mut truths) = (0.0, 0.0);
         for _ in 0..300 {
-            let values = vec![(100, 300); 43];
-            let window = received(&values, rng, Count::Whole);
+            let values: Vec<_> = (0..43).map(|value| (value, 300)).collect();
+            let window = received_of(&values, rng, Count::Whole, [0.3, 0.6]);
             sums += estimate(&window, "sum(value)").value;
-            truths += 4_300.0;
+            truths += (0..43).sum::<u32>() as f64;
         }
         assert!((sums / truths - 1.0).abs() < 0.01, "{}", sums / truths);
     }
@@ -170,7 +172,7 @@ mod tests {
         let rng = &mut ChaCha8Rng::seed_from_u64(5);
         let values: Vec<_> =
             (0..RECORDS).map(|offset| (1, 1_500 + offset as usize % 900)).collect();
-        let window = received(&values, rng, Count::Whole);
+        let window = received_of(&values, rng, Count::Whole, [0.3, 0.0]);
         let warnings = estimate(&window, "avg(value)").warnings;
         let text = warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
         assert!(text.contains("short ones arrive more often"), "{text}");

@@ -3,10 +3,16 @@
 mod open;
 
 use crate::{
-    offsets::Offsets, position::Position, record::RecordRef, rule::Rule, sampling::GroupId,
+    offsets::Offsets,
+    position::Position,
+    record::RecordRef,
+    rule::Rule,
+    sampling::{GroupId, Sampling},
 };
-pub use open::Cut;
 use open::Open;
+pub use open::{Cut, Part};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The limits of windows.
@@ -18,15 +24,27 @@ pub struct Limits {
     pub record_bytes_max: usize,
 }
 
-/// Cuts the records of a stream, in order of their offsets, into windows.
+/// How a stream is cut and sampled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The rule of the windows.
+    pub rule: Rule,
+    /// Their limits.
+    pub limits: Limits,
+    /// The groups of the records.
+    pub sampling: Sampling,
+}
+
+/// Cuts the records of a stream, in order of their offsets, into windows, and draws those that are
+/// sent.
 ///
 /// The windows depend on the records and on the [`Position`] alone, unless [`Cutter::close`] is
 /// called: another cutter that begins at the [position](Cut::position) behind a window makes the
-/// same ones.
+/// same ones. Chance decides which of their records are sent.
 #[derive(Debug)]
 pub struct Cutter {
-    rule: Rule,
-    limits: Limits,
+    plan: Plan,
+    rng: ChaCha8Rng,
     begun: Position,
     /// Open windows, by number.
     open: BTreeMap<i64, Open>,
@@ -47,7 +65,10 @@ impl Cutter {
     ///
     /// If the windows so far had other times, those that were open at the position are cut anew:
     /// some of their records were sent, and their receiver counts these once.
-    pub fn new(rule: Rule, limits: Limits, position: Position) -> Self {
+    ///
+    /// `seed` decides which records are sent: another one for each cutter.
+    pub fn new(plan: Plan, position: Position, seed: u64) -> Self {
+        let rule = plan.rule;
         let position = match position.rule {
             Some(before) if !rule.can_follow(before) => {
                 Position { epoch: position.epoch, ..Position::begin(position.offset) }
@@ -59,8 +80,8 @@ impl Cutter {
             Rule::Time { .. } => position.open_from,
         };
         Self {
-            rule,
-            limits,
+            plan,
+            rng: ChaCha8Rng::seed_from_u64(seed),
             begun: position,
             open: BTreeMap::new(),
             closed: VecDeque::new(),
@@ -85,10 +106,11 @@ impl Cutter {
         }
         if !self.was_sent(record.offset, number) {
             let open = self.open.entry(number).or_insert_with(|| Open::new(record, before));
-            open.push(record, group, is_late, self.limits.record_bytes_max);
+            let draw = (&self.plan.sampling, &mut self.rng);
+            open.push(record, group, is_late, self.plan.limits.record_bytes_max, draw);
             self.close_if_full(number);
         }
-        if let Rule::Time { length_ms, watermark_delay_ms } = self.rule
+        if let Rule::Time { length_ms, watermark_delay_ms } = self.plan.rule
             && self.time_max_ms > i64::MIN
         {
             let watermark_ms = self.time_max_ms.saturating_sub_unsigned(watermark_delay_ms);
@@ -105,7 +127,7 @@ impl Cutter {
     /// the last window by event time make another part of it.
     pub fn close(&mut self) {
         let Some((&last, _)) = self.open.last_key_value() else { return };
-        match self.rule {
+        match self.plan.rule {
             Rule::Records(_) => self.close_below(last.saturating_add(1)),
             Rule::Time { .. } => {
                 self.close_below(last);
@@ -117,6 +139,23 @@ impl Cutter {
     /// The oldest window that is closed.
     pub fn pop(&mut self) -> Option<Cut> {
         self.closed.pop_front()
+    }
+
+    /// What can be sent of the window that closes next, if all closed ones were taken: messages
+    /// that weren't taken before.
+    ///
+    /// With windows by time, records may come for an earlier window than the first that is open.
+    /// That window closes next, so nothing is sent before the watermark has reached a window.
+    pub fn take_part(&mut self) -> Option<Part> {
+        let mut first = self.open.first_entry()?;
+        let number = *first.key();
+        if number > self.open_from || !self.closed.is_empty() {
+            return None;
+        }
+        let messages = first.get_mut().take();
+        let part = if self.parts.0 == number { self.parts.1 } else { 0 };
+        let epoch = self.begun.epoch;
+        (!messages.is_empty()).then_some(Part { number, part, epoch, messages })
     }
 
     /// Whether a window is open.
@@ -137,7 +176,7 @@ impl Cutter {
             true => self.open_from.max(self.begun.sent_below),
             false => self.open_from,
         };
-        let own = match (self.rule, record.timestamp_ms) {
+        let own = match (self.plan.rule, record.timestamp_ms) {
             (Rule::Time { length_ms, .. }, Some(time_ms)) => index(time_ms, length_ms),
             (Rule::Time { length_ms, .. }, None) => index(self.time_max_ms.max(0), length_ms),
             (Rule::Records(_), _) => least,
@@ -153,10 +192,10 @@ impl Cutter {
 
     fn close_if_full(&mut self, number: i64) {
         let open = &self.open[&number];
-        let is_full = matches!(self.rule, Rule::Records(records) if open.records() >= records);
-        let is_large =
-            open.bytes() >= self.limits.window_bytes_max || open.ranges() >= Offsets::RANGES_MAX;
-        match self.rule {
+        let is_full = matches!(self.plan.rule, Rule::Records(records) if open.records() >= records);
+        let is_large = open.bytes() >= self.plan.limits.window_bytes_max
+            || open.ranges() >= Offsets::RANGES_MAX;
+        match self.plan.rule {
             _ if is_full => self.close_below(number + 1),
             Rule::Records(_) if is_large => self.close_below(number + 1),
             Rule::Time { .. } if is_large => {
@@ -195,18 +234,20 @@ impl Cutter {
         let position = Position {
             offset,
             epoch: self.begun.epoch,
-            rule: Some(self.rule),
+            rule: Some(self.plan.rule),
             sent_below: number.saturating_add(i64::from(is_last_part)),
             parts: self.parts.1,
             closed_at: self.next,
             open_from,
             time_max_ms,
         };
-        let span_ms = match self.rule {
+        let span_ms = match self.plan.rule {
             Rule::Records(_) => None,
             Rule::Time { length_ms, .. } => Some(span_ms(number, length_ms)),
         };
-        self.closed.push_back(open.cut(number, (part, is_last_part), span_ms, from, position));
+        let draw = (&self.plan.sampling, &mut self.rng);
+        let cut = open.cut(number, (part, is_last_part), span_ms, from, position, draw);
+        self.closed.push_back(cut);
     }
 }
 

@@ -1,16 +1,32 @@
-//! The header of a window: which one it is, and which records it has.
+//! A window's first message, which tells which one it is, and its last, which tells which records
+//! it has.
 
-use crate::{error::MalformedError, offsets::Offsets, record::Base, stream::Stream};
+use crate::{draw::needed, error::MalformedError, offsets::Offsets, record::Base, stream::Stream};
 use serde::{Deserialize, Serialize};
 
 /// The first byte of a message: its kind, and the version of its format.
-pub(crate) const HEADER: u8 = 0x10;
+pub(crate) const HEADER: u8 = 0x14;
+/// The first byte of a window's first message.
+pub(crate) const BEGIN: u8 = 0x13;
 /// The only byte of a message that asks whether windows are received here.
 pub(crate) const HELLO: u8 = 0x12;
 /// The first byte of a message of records.
 pub(crate) const RECORDS: u8 = 0x11;
 
-/// The header of a window.
+/// A window that has begun: which one it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowBegin {
+    /// The stream.
+    pub stream: Stream,
+    /// As [`WindowHeader::epoch`].
+    pub epoch: u64,
+    /// As [`WindowHeader::number`].
+    pub number: i64,
+    /// As [`WindowHeader::part`].
+    pub part: u32,
+}
+
+/// The header of a window, which is sent at its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WindowHeader {
     /// The stream.
@@ -37,26 +53,39 @@ pub struct WindowHeader {
     pub from: u64,
     /// This window and earlier ones have all records below this offset.
     pub resume: u64,
-    /// The strata, by id.
+    /// The groups, by id.
     pub groups: Vec<GroupHeader>,
     pub(crate) base: Base,
 }
 
-/// A stratum of a window: records of a group, of one packet or of several.
+/// A group of a window's records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupHeader {
     /// The id of the job's group.
     pub id: u8,
-    /// The name of the group, which two strata share.
+    /// The name.
     pub name: String,
     /// The minimal sampling rate of its records.
     pub msr: f64,
-    /// Whether its records take several packets each.
-    pub is_long: bool,
     /// The number of records.
     pub records: u64,
-    /// The number of messages that carry them.
-    pub messages: u32,
+    /// The number of those that were drawn and sent. All of them arrive, unless `msr` is 0.
+    pub sent: u64,
+    /// Whether records that were sent take several packets each.
+    pub has_long: bool,
+}
+
+impl WindowBegin {
+    /// Reads the message behind its first byte.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, MalformedError> {
+        postcard::from_bytes(bytes).map_err(MalformedError::Header)
+    }
+
+    /// Writes the message.
+    pub(crate) fn to_message(&self) -> Vec<u8> {
+        // Writing into memory fails for no value of these types.
+        postcard::to_extend(self, vec![BEGIN]).expect("numbers and texts")
+    }
 }
 
 impl WindowHeader {
@@ -71,6 +100,12 @@ impl WindowHeader {
     pub(crate) fn to_message(&self) -> Vec<u8> {
         // Writing into memory fails for no value of these types.
         postcard::to_extend(self, vec![HEADER]).expect("numbers and texts")
+    }
+
+    /// Which window it is.
+    pub fn begin(&self) -> WindowBegin {
+        let Self { stream, epoch, number, part, .. } = self;
+        WindowBegin { stream: stream.clone(), epoch: *epoch, number: *number, part: *part }
     }
 
     /// The number of records, those that can't be sent included.
@@ -88,11 +123,29 @@ impl WindowHeader {
             (is_sorted, "its groups aren't in order"),
             (self.groups.iter().all(|group| (0.0..=1.0).contains(&group.msr)), "an MSR"),
             (records == Some(sent.len()), "the number of its records"),
+            (
+                self.groups.iter().all(GroupHeader::has_needed),
+                "the number of records that were sent",
+            ),
             (self.refused.without(&self.offsets).is_empty(), "the records that can't be sent"),
             (self.from <= self.resume, "the offsets before it"),
             (self.offsets.first().is_none_or(is_least), "its first offset"),
         ];
         checks.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, why)| Err(why))
+    }
+}
+
+impl GroupHeader {
+    fn has_needed(&self) -> bool {
+        (needed(self.msr, self.records)..=self.records).contains(&self.sent)
+    }
+}
+
+/// The window in the words of a log: `readings [3], window 17`.
+impl std::fmt::Display for WindowBegin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, window {}", self.stream, self.number)?;
+        if self.part > 0 { write!(f, ", part {}", self.part + 1) } else { Ok(()) }
     }
 }
 

@@ -5,7 +5,7 @@ mod open;
 use crate::{
     counted::{Count, Counted},
     error::{InboxError, MalformedError},
-    header::{HELLO, WindowHeader},
+    header::{HELLO, WindowBegin, WindowHeader},
     stream::Stream,
     window::ReceivedWindow,
 };
@@ -51,7 +51,7 @@ pub enum Arrival {
     /// A window all of whose records were counted before. It is confirmed.
     Repeated(Box<WindowHeader>),
     /// A window that will be sent again: its sender failed, or was replaced.
-    Unfinished(Box<WindowHeader>),
+    Unfinished(Box<WindowBegin>),
     /// The bytes of this sender are no window. Its job fails.
     Malformed {
         /// The sender.
@@ -204,7 +204,7 @@ impl Inbox {
                     return None;
                 }
                 if !summary.complete {
-                    return self.unfinished(open.header);
+                    return self.unfinished(open.begin);
                 }
                 let Some(header) = open.header else {
                     return Some(self.malformed(run, source, MalformedError::HeaderCount));
@@ -216,7 +216,7 @@ impl Inbox {
             }
             // A sender ends each window before its job.
             Event::Finished { run, .. } => {
-                let open = self.open.remove_run(run).into_iter().find_map(|open| open.header);
+                let open = self.open.remove_run(run).into_iter().find_map(|open| open.begin);
                 self.unfinished(open)
             }
         }
@@ -243,8 +243,8 @@ impl Inbox {
             Ok(Some(replaced)) => {
                 let windows = self.open.remove_run(replaced);
                 self.refuse(replaced);
-                let header = windows.into_iter().find_map(|open| open.header);
-                return self.unfinished(header);
+                let begin = windows.into_iter().find_map(|open| open.begin);
+                return self.unfinished(begin);
             }
             Ok(None) => {}
         }
@@ -260,7 +260,7 @@ impl Inbox {
         if let Some(silent) = self.open.silent_run(SILENCE, awaits) {
             let windows = self.open.remove_run(silent);
             self.refuse(silent);
-            return self.unfinished(windows.into_iter().find_map(|open| open.header));
+            return self.unfinished(windows.into_iter().find_map(|open| open.begin));
         }
         self.stats.no_memory += 1;
         let (run, source) = self.open.largest_run().unwrap_or((key.0, source));
@@ -298,10 +298,10 @@ impl Inbox {
         self.unconfirmed.remove(&window.header.stream);
     }
 
-    fn unfinished(&mut self, header: Option<WindowHeader>) -> Option<Arrival> {
-        let header = header?;
+    fn unfinished(&mut self, begin: Option<WindowBegin>) -> Option<Arrival> {
+        let begin = begin?;
         self.stats.unfinished += 1;
-        Some(Arrival::Unfinished(Box::new(header)))
+        Some(Arrival::Unfinished(Box::new(begin)))
     }
 
     fn malformed(&mut self, run: u64, source: SocketAddr, error: MalformedError) -> Arrival {

@@ -38,17 +38,15 @@ impl ReceivedWindow {
             rows.insert(record.offset, cells.collect());
         }
         let mut answering = self.answering(query, &columns)?;
-        for group in &self.groups {
-            for message in group.messages() {
-                let row = |record: &Record| {
-                    let mut row = vec![String::new(); columns.len()];
-                    for (place, cell) in rows.get(&record.offset).into_iter().flatten() {
-                        row[*place].clone_from(cell);
-                    }
-                    row
-                };
-                answering.push_message(group.header.id.into(), message.iter().map(row))?;
-            }
+        for (group, record) in self.sample() {
+            let row = record.map(|record| {
+                let mut row = vec![String::new(); columns.len()];
+                for (place, cell) in rows.get(&record.offset).into_iter().flatten() {
+                    row[*place].clone_from(cell);
+                }
+                row
+            });
+            answering.push_message(group, row)?;
         }
         Ok((answering.answers(confidence)?, unreadable))
     }
@@ -74,27 +72,12 @@ fn cell(value: Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        Count, Cutter, Group, GroupId, Limits, PackedWindow, Position, RecordRef, Rule, Sampling,
-        Stream,
-    };
+    use crate::{Count, GroupId, testing};
 
     fn window(values: &[Option<&str>]) -> ReceivedWindow {
-        let limits = Limits { window_bytes_max: 1 << 20, record_bytes_max: 1 << 16 };
-        let rule = Rule::Records(values.len() as u64);
-        let mut cutter = Cutter::new(rule, limits, Position::begin(0));
-        for (offset, value) in (0..).zip(values) {
-            let value = value.map(str::as_bytes);
-            cutter.push(&RecordRef { offset, value, ..RecordRef::default() }, GroupId::at(0));
-        }
-        let sampling = Sampling::new(vec![Group { name: "all".into(), msr: 0.5 }]).unwrap();
-        let packed = PackedWindow::new(&cutter.pop().unwrap(), &Stream::default(), &sampling, 1);
-        let messages = packed.strata.iter().flat_map(|stratum| {
-            stratum.messages.iter().map(|message| (stratum.id, message.clone()))
-        });
-        let messages: Vec<_> = messages.collect();
-        let count = Count::Whole;
-        ReceivedWindow::new((1, 0), packed.header().clone(), &messages, count).unwrap()
+        let sampling = testing::sampling(&[("all", 0.0)]);
+        let window = testing::window(values, sampling, |_| GroupId::at(0), 1);
+        testing::received(&window, |_, _| true, Count::Whole).unwrap()
     }
 
     #[test]

@@ -1,13 +1,10 @@
 //! Sends the windows of one stream.
 
 use crate::{
-    error::OutboxError,
-    header::{HELLO, WindowHeader},
-    pack::{PackedStratum, PackedWindow},
-    position::Position,
-    stream::Stream,
+    error::OutboxError, header::HELLO, outgoing::OutgoingWindow, sampling::Sampling, stream::Stream,
 };
-use approxlib::{Error, Group, Job, JobBuilder, JobHandle, Order, Requests, WindowReport};
+use approxlib::{Error, Group, Job, JobBuilder, JobHandle, Requests, WindowReport};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::{
     os::fd::BorrowedFd,
     thread,
@@ -16,6 +13,11 @@ use std::{
 
 /// The interval of looks at the answer to a hello.
 const HELLO_POLL: Duration = Duration::from_millis(5);
+/// An MSR that needs each of a window's messages, and whose group is approximate traffic: one of 1
+/// would travel with exact traffic.
+const ALL_OF_APPROXIMATE: f64 = 0.999_999_999;
+/// The most messages that are given to the job in one call.
+const AT_ONCE: usize = 64;
 
 /// Where windows are sent, and with which options.
 #[derive(Clone, Debug)]
@@ -35,6 +37,9 @@ pub struct Outbox {
     job: Job,
     stream: Stream,
     peer: String,
+    /// The messages of the current window that the job has taken, its first one included.
+    current: usize,
+    /// Windows that were sent to their end.
     sent: u32,
     confirmed: u32,
 }
@@ -57,12 +62,21 @@ impl Outbox {
     /// [`OutboxError::NoReceiver`] if nobody answers; [`OutboxError::NoWindows`] if it isn't an
     /// [`Inbox`](crate::Inbox) that answers within `timeout`.
     pub fn hello(peer: &Peer, timeout: Duration) -> Result<(), OutboxError> {
+        Self::hello_unless(peer, timeout, || false)
+    }
+
+    /// As [`Outbox::hello`], until `is_stopped`.
+    pub(crate) fn hello_unless(
+        peer: &Peer,
+        timeout: Duration,
+        is_stopped: impl Fn() -> bool,
+    ) -> Result<(), OutboxError> {
         let no_receiver = |source| OutboxError::NoReceiver { peer: peer.address.clone(), source };
         let options = peer.options.clone().groups([Group::new(0)]).requests(Requests::Obey);
         let mut job = options.connect(&*peer.address).map_err(no_receiver)?;
         job.send(&[HELLO]).map_err(no_receiver)?;
         let deadline = Instant::now() + timeout;
-        while Instant::now() < deadline {
+        while Instant::now() < deadline && !is_stopped() {
             match job.try_outcome().map_err(no_receiver)? {
                 Some(report) if report.ended_by_receiver => return Ok(()),
                 Some(_) => break,
@@ -72,49 +86,71 @@ impl Outbox {
         Err(OutboxError::NoWindows { peer: peer.address.clone() })
     }
 
-    /// Opens the job of a stream with its first window.
+    /// Opens the job of a stream.
     ///
     /// # Errors
     /// [`OutboxError::Transport`] if the peer can't be reached at all. One that is silent makes a
     /// later call fail.
-    pub fn open(peer: &Peer, stream: &Stream, first: &PackedWindow) -> Result<Self, OutboxError> {
-        let header = Group::new(0).messages(first.messages_of(0));
-        let strata = first.strata.iter().filter(|stratum| stratum.id > 0);
-        let groups = strata.map(|stratum| group(stratum, first.header()));
-        let options = peer.options.clone().groups([header]).groups(groups);
-        // Order of ids: the shuffled one. MRDF would prefer short messages.
+    pub fn open(peer: &Peer, stream: &Stream, sampling: &Sampling) -> Result<Self, OutboxError> {
+        let groups = sampling.all().map(|(id, name, msr)| group(id, name, msr));
+        let options = peer.options.clone().groups(groups);
+        // Order of ids: that of the stream. MRDF would prefer short messages.
         let options = options.mrdf(false).overlap_windows(true).requests(Requests::Refuse);
         let connected = options.connect(&*peer.address);
         let job = connected.map_err(|source| transport(&peer.address, stream, source))?;
         let (stream, peer) = (stream.clone(), peer.address.clone());
-        Ok(Self { job, stream, peer, sent: 0, confirmed: 0 })
+        Ok(Self { job, stream, peer, current: 0, sent: 0, confirmed: 0 })
     }
 
-    /// Sends a window. Waits while the job's buffer is full, or while two windows aren't confirmed.
+    /// Sends what there is of a window. Waits while the job's buffer is full, or while two windows
+    /// aren't confirmed.
     ///
     /// # Errors
     /// [`OutboxError::Transport`] if the peer is gone; [`OutboxError::EndedByReceiver`].
-    pub fn send(&mut self, window: &PackedWindow) -> Result<(), OutboxError> {
-        self.try_send(window).map_err(|source| self.failed(source))?;
-        self.sent += 1;
+    pub fn send(&mut self, window: &OutgoingWindow) -> Result<(), OutboxError> {
+        while !self.try_send(window)? {
+            let fd = self.job.changed_fd().map_err(|source| self.failed(source))?;
+            // After an interrupt it is tried again.
+            let _ = poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::NONE);
+        }
         Ok(())
     }
 
-    fn try_send(&mut self, window: &PackedWindow) -> Result<(), Error> {
-        if self.sent > 0 {
-            self.job.set_messages(0, window.messages_of(0));
-            for stratum in window.strata.iter().filter(|stratum| stratum.id > 0) {
-                self.job.set_messages(stratum.id, stratum.messages.len() as u32);
-                if !window.is_exact(stratum.id) {
-                    self.job.set_msr(stratum.id, job_msr(stratum))?;
-                }
+    /// Sends what there is of a window and wasn't sent, as far as there is room. `window` is the one
+    /// behind those that were sent to their end. Returns whether there was room for all;
+    /// [`Outbox::changed_fd`] shows when there may be more.
+    ///
+    /// # Errors
+    /// As [`Outbox::send`].
+    pub fn try_send(&mut self, window: &OutgoingWindow) -> Result<bool, OutboxError> {
+        self.try_messages(window).map_err(|source| self.failed(source))
+    }
+
+    fn try_messages(&mut self, window: &OutgoingWindow) -> Result<bool, Error> {
+        // The first message and the header are in the exact group.
+        if self.current == 0 {
+            if self.job.try_send_in(0, &window.begin.to_message())?.is_none() {
+                return Ok(false);
+            }
+            self.current = 1;
+        }
+        while let Some((id, _)) = window.messages.get(self.current - 1) {
+            let left = &window.messages[self.current - 1..];
+            let messages = left.iter().take_while(|(of, _)| of == id).take(AT_ONCE);
+            let messages: Vec<&[u8]> = messages.map(|(_, message)| &**message).collect();
+            let taken = self.job.try_send_all(*id, &messages)?.len();
+            self.current += taken;
+            if taken < messages.len() {
+                return Ok(false);
             }
         }
-        self.job.send_in(0, &window.header.to_message())?;
-        for stratum in &window.strata {
-            self.job.send_all(stratum.id, &stratum.messages)?;
+        let Some(end) = &window.end else { return Ok(true) };
+        if self.job.try_send_in(0, &end.header.to_message())?.is_none() {
+            return Ok(false);
         }
-        self.job.begin_end_window()
+        self.job.begin_end_window()?;
+        (self.sent, self.current) = (self.sent + 1, 0);
+        Ok(true)
     }
 
     /// The oldest window that was confirmed and not returned, without waiting.
@@ -141,7 +177,7 @@ impl Outbox {
         Confirmed { windows: self.confirmed, report }
     }
 
-    /// Windows that were sent and not confirmed.
+    /// Windows that were sent to their end and not confirmed.
     pub fn unconfirmed(&self) -> u32 {
         self.sent - self.confirmed
     }
@@ -175,39 +211,11 @@ impl Outbox {
     }
 }
 
-impl PackedWindow {
-    /// The header is a message of the exact group.
-    fn messages_of(&self, id: u8) -> u32 {
-        let of_id = |stratum: &&PackedStratum| stratum.id == id;
-        let messages = self.strata.iter().find(of_id).map_or(0, |stratum| stratum.messages.len());
-        messages as u32 + u32::from(id == 0)
-    }
-
-    fn is_exact(&self, id: u8) -> bool {
-        self.header.groups.iter().any(|group| group.id == id && group.msr == 1.0)
-    }
-
-    /// Where the stream is read again once this window is confirmed.
-    pub fn position(&self) -> Position {
-        self.position
-    }
-}
-
-fn group(stratum: &PackedStratum, header: &WindowHeader) -> Group {
-    let terms = header.groups.iter().find(|group| group.id == stratum.id);
-    let (name, is_exact) = terms.map_or(("", false), |group| (&*group.name, group.msr == 1.0));
-    let group = Group::new(stratum.id).messages(stratum.messages.len() as u32).name(name);
-    match is_exact {
-        true => group,
-        false => group.msr(job_msr(stratum)).order(Order::Shuffled { buffer: None }),
-    }
-}
-
-/// The sampling rate at which `ceil(MSR * N)` is the needed number of messages.
-fn job_msr(stratum: &PackedStratum) -> f64 {
-    match stratum.needed {
-        0 => 0.0,
-        needed => (needed as f64 - 0.5) / stratum.messages.len() as f64,
+fn group(id: u8, name: &str, msr: f64) -> Group {
+    let group = Group::new(id).name(name);
+    match msr {
+        0.0 | 1.0 => group.msr(msr),
+        _ => group.msr(ALL_OF_APPROXIMATE),
     }
 }
 
@@ -216,22 +224,5 @@ fn transport(peer: &str, stream: &Stream, source: Error) -> OutboxError {
     match source {
         Error::EndedByReceiver => OutboxError::EndedByReceiver { stream, peer },
         source => OutboxError::Transport { stream, peer, source },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn job_msr__needs_that_many_messages() {
-        for messages in [1, 2, 3, 7, 1_000, 16_777_215] {
-            for needed in [0, 1, messages / 2, messages - 1, messages] {
-                let stratum = PackedStratum { id: 1, needed, messages: vec![vec![]; messages] };
-                let msr = (job_msr(&stratum) * 1e9).round() as u128;
-                let found = (msr * messages as u128).div_ceil(1_000_000_000);
-                assert_eq!(found, needed as u128, "{needed} of {messages}");
-            }
-        }
     }
 }

@@ -1,12 +1,9 @@
-//! The groups of records, and the strata in which they are sampled.
+//! The groups of records, and their sampling rates.
 
 use crate::error::OutboxError;
 
-/// The most groups besides the exact one: each has two groups of a job.
-pub(crate) const GROUPS_MAX: usize = 127;
-/// Records of one packet share messages of at most this many bytes, which fit into one packet of an
-/// MTU of 1,500.
-pub(crate) const MESSAGE_BYTES: usize = 1_400;
+/// The most groups besides the exact one: the ids of a job's groups are bytes.
+pub(crate) const GROUPS_MAX: usize = 254;
 
 /// Records with a minimal sampling rate (MSR) of their own.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,26 +16,21 @@ pub struct Group {
 
 /// The group of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupId(usize);
+pub struct GroupId(u8);
 
 impl GroupId {
     /// The group that each stream has: all of its records arrive.
     pub const EXACT: Self = Self(0);
 
-    /// The group at this place of [`Sampling::new`].
+    /// The group at this place of [`Sampling::new`], from 0 to 253.
     pub const fn at(index: usize) -> Self {
-        Self(index + 1)
+        assert!(index < GROUPS_MAX, "there are 254 groups at most");
+        Self(index as u8 + 1)
     }
 
-    /// The group of the job for records of this many bytes.
-    ///
-    /// A record of several packets arrives more rarely than one of a single packet, if packets are
-    /// lost. Together they would be no fair sample, so each length has its own stratum.
-    pub(crate) fn stratum(self, bytes: usize) -> u8 {
-        match self {
-            Self::EXACT => 0,
-            Self(index) => (2 * index - usize::from(bytes < MESSAGE_BYTES)) as u8,
-        }
+    /// The id of the job's group.
+    pub(crate) const fn id(self) -> u8 {
+        self.0
     }
 }
 
@@ -48,18 +40,11 @@ pub struct Sampling {
     groups: Vec<Group>,
 }
 
-/// The terms of a stratum.
-pub(crate) struct Stratum<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) msr: f64,
-    pub(crate) is_long: bool,
-}
-
 impl Sampling {
     /// Groups with their rates, besides the exact one.
     ///
     /// # Errors
-    /// [`OutboxError::Groups`] if there are more than 127.
+    /// [`OutboxError::Groups`] if there are more than 254.
     pub fn new(groups: Vec<Group>) -> Result<Self, OutboxError> {
         match groups.len() {
             ..=GROUPS_MAX => Ok(Self { groups }),
@@ -72,16 +57,18 @@ impl Sampling {
         &self.groups
     }
 
-    /// The strata, which are groups of a job, by id.
-    pub(crate) fn strata(&self) -> impl Iterator<Item = (u8, Stratum<'_>)> {
-        let exact = Stratum { name: "exact", msr: 1.0, is_long: false };
-        let others = self.groups.iter().enumerate().flat_map(|(index, group)| {
-            [false, true].map(|is_long| {
-                let id = (2 * index + 1 + usize::from(is_long)) as u8;
-                (id, Stratum { name: &group.name, msr: group.msr, is_long })
-            })
-        });
-        [(0, exact)].into_iter().chain(others)
+    /// The rate of a group. A group that there isn't is exact.
+    pub(crate) fn msr(&self, group: GroupId) -> f64 {
+        let at = usize::from(group.0).checked_sub(1);
+        at.and_then(|at| self.groups.get(at)).map_or(1.0, |group| group.msr)
+    }
+
+    /// All groups with the ids of a job, and with names and rates.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u8, &str, f64)> {
+        let others = self.groups.iter().enumerate();
+        let others =
+            others.map(|(at, group)| (GroupId::at(at).id(), group.name.as_str(), group.msr));
+        [(GroupId::EXACT.id(), "exact", 1.0)].into_iter().chain(others)
     }
 }
 
@@ -90,17 +77,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strata__have_the_ids_of_their_records() {
+    fn all__have_the_ids_of_their_records() {
         let group = |name: &str| Group { name: name.into(), msr: 0.5 };
         let sampling = Sampling::new(vec![group("a"), group("b")]).unwrap();
-        let ids: Vec<u8> = sampling.strata().map(|(id, _)| id).collect();
-        assert_eq!(ids, [0, 1, 2, 3, 4]);
-        let of = |id: GroupId| [id.stratum(10), id.stratum(MESSAGE_BYTES)];
-        assert_eq!(of(GroupId::EXACT), [0, 0]);
-        assert_eq!((of(GroupId::at(0)), of(GroupId::at(1))), ([1, 2], [3, 4]));
-        let long = sampling.strata().filter(|(_, stratum)| stratum.is_long).map(|(id, _)| id);
-        assert_eq!(long.collect::<Vec<_>>(), [2, 4]);
+        let all: Vec<_> = sampling.all().collect();
+        assert_eq!(all, [(0, "exact", 1.0), (1, "a", 0.5), (2, "b", 0.5)]);
         assert!(Sampling::new(vec![group("c"); GROUPS_MAX + 1]).is_err());
-        assert_eq!(GroupId::at(GROUPS_MAX - 1).stratum(MESSAGE_BYTES), 254);
+        assert_eq!(GroupId::at(GROUPS_MAX - 1).id(), 254);
     }
 }

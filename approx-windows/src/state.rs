@@ -131,18 +131,12 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Count, Cutter, GroupId, Limits, Position, RecordRef, Rule, Sampling, Stream};
-    use crate::{PackedWindow, WindowHeader};
+    use crate::{Count, GroupId, WindowHeader, testing};
 
     fn header() -> WindowHeader {
-        let limits = Limits { window_bytes_max: 1 << 20, record_bytes_max: 1 << 10 };
-        let mut cutter = Cutter::new(Rule::Records(3), limits, Position::begin(5));
-        for offset in 5..8 {
-            cutter.push(&RecordRef { offset, ..RecordRef::default() }, GroupId::EXACT);
-        }
-        let sampling = Sampling::new(vec![]).unwrap();
-        let stream = Stream { topic: "t".into(), ..Stream::default() };
-        PackedWindow::new(&cutter.pop().unwrap(), &stream, &sampling, 0).header().clone()
+        let values = [Some("a"), None, Some("b")];
+        let window = testing::window(&values, testing::sampling(&[]), |_| GroupId::EXACT, 0);
+        window.header().unwrap().clone()
     }
 
     #[test]

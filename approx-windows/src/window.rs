@@ -3,7 +3,7 @@
 use crate::{
     counted::Count,
     error::MalformedError,
-    header::{GroupHeader, HEADER, RECORDS, WindowHeader},
+    header::{GroupHeader, RECORDS, WindowHeader},
     offsets::Offsets,
     record::{Record, decode},
 };
@@ -16,7 +16,7 @@ pub struct ReceivedWindow {
     pub header: WindowHeader,
     /// How many of its records count: those that were counted before aren't here.
     pub count: Count,
-    /// One entry per stratum, by id.
+    /// The groups, by id.
     pub groups: Vec<ReceivedGroup>,
     /// The records that count and didn't arrive.
     pub lost: Offsets,
@@ -28,26 +28,15 @@ pub struct ReceivedWindow {
     pub(crate) key: (u64, u32),
 }
 
-/// The records of a stratum.
+/// The records of a group.
 #[derive(Clone, Debug)]
 pub struct ReceivedGroup {
-    /// The stratum.
+    /// The group.
     pub header: GroupHeader,
-    /// The records that arrived and count, message by message.
+    /// The records that arrived and count.
     pub records: Vec<Record>,
     /// The number of records that arrived, also of those that were counted before.
     pub arrived: u64,
-    /// The end of each message's records in `records`, of all messages that arrived.
-    ends: Vec<usize>,
-}
-
-impl ReceivedGroup {
-    /// The messages that arrived, with those of their records that count. Messages are the clusters
-    /// of the sample: a message arrives as a whole or not at all.
-    pub fn messages(&self) -> impl ExactSizeIterator<Item = &[Record]> {
-        let mut start = 0;
-        self.ends.iter().map(move |&end| &self.records[std::mem::replace(&mut start, end)..end])
-    }
 }
 
 impl ReceivedWindow {
@@ -87,7 +76,6 @@ impl ReceivedWindow {
             header: group.clone(),
             records: vec![],
             arrived: 0,
-            ends: vec![],
         };
         let mut groups: Vec<_> = header.groups.iter().map(empty).collect();
         let mut arrived = Offsets::default();
@@ -108,16 +96,14 @@ impl ReceivedWindow {
                     groups[group].records.push(record.to_record());
                 }
             }
-            let end = groups[group].records.len();
-            groups[group].ends.push(end);
         }
-        for ReceivedGroup { header, arrived, ends, .. } in &groups {
-            if *arrived > header.records {
-                return Err(MalformedError::WrongHeader("the number of a group's records"));
-            }
-            if ends.len() > header.messages as usize {
-                return Err(MalformedError::WrongHeader("the number of a group's messages"));
-            }
+        // A sample from which some are missing isn't the one that was drawn.
+        let is_whole = |group: &ReceivedGroup| match group.header.msr {
+            0.0 => group.arrived <= group.header.sent,
+            _ => group.arrived == group.header.sent,
+        };
+        if !groups.iter().all(is_whole) {
+            return Err(MalformedError::WrongHeader("the number of records that were sent"));
         }
         if let Count::Partly(offsets) = &count {
             expected = offsets.without(&header.refused);
@@ -127,65 +113,52 @@ impl ReceivedWindow {
     }
 }
 
-/// The header, if this message is one.
-pub(crate) fn parse_header(message: &[u8]) -> Option<Result<WindowHeader, MalformedError>> {
-    match message.split_first() {
-        Some((&HEADER, body)) => Some(WindowHeader::parse(body)),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        Cutter, Group, GroupId, Limits, PackedWindow, Position, RecordRef, Rule, Sampling, Stream,
+        GroupId, OutgoingWindow,
+        testing::{received, sampling, window},
     };
 
-    /// A window of 40 records, every 10th of which is too long, with its messages.
-    fn packed() -> PackedWindow {
-        let limits = Limits { window_bytes_max: 1 << 20, record_bytes_max: 1_000 };
-        let mut cutter = Cutter::new(Rule::Records(40), limits, Position::begin(0));
-        for offset in 0..40 {
-            let value = vec![1; if offset % 10 == 9 { 2_000 } else { 300 }];
-            let record = RecordRef { offset, value: Some(&value), ..RecordRef::default() };
-            cutter.push(&record, GroupId::at(0));
-        }
-        let sampling = Sampling::new(vec![Group { name: "all".into(), msr: 0.5 }]).unwrap();
-        PackedWindow::new(&cutter.pop().unwrap(), &Stream::default(), &sampling, 7)
-    }
-
-    fn received(packed: &PackedWindow, messages: usize, count: Count) -> ReceivedWindow {
-        let of_stratum = packed.strata[1].messages.iter().take(messages);
-        let messages: Vec<_> = of_stratum.map(|message| (1, message.clone())).collect();
-        ReceivedWindow::new((1, 0), packed.header().clone(), &messages, count).unwrap()
+    /// A window of 40 records, every 10th of which is too long.
+    fn sent(msr: f64) -> OutgoingWindow {
+        let value = |offset| Some(vec![1; if offset % 10 == 9 { 4_000 } else { 300 }]);
+        let values: Vec<_> = (0..40).map(value).collect();
+        window(&values, sampling(&[("all", msr)]), |_| GroupId::at(0), 7)
     }
 
     #[test]
     fn new__of_a_part_has_what_counts() {
-        let packed = packed();
         let mut new = Offsets::default();
         new.insert_range(15..40);
-        let window = received(&packed, 4, Count::Partly(new));
+        let sent = sent(0.5);
+        let window = received(&sent, |_, _| true, Count::Partly(new)).unwrap();
         let group = &window.groups[1];
-        assert_eq!(group.messages().len(), 4);
-        assert_eq!(group.messages().flatten().count(), group.records.len());
         assert!(group.records.iter().all(|record| record.offset >= 15));
-        assert_eq!(group.arrived, received(&packed, 4, Count::Whole).received());
+        assert_eq!(group.arrived, group.header.sent);
+        assert_eq!(window.sample().count() as u64, group.arrived);
+        assert_eq!(window.sample().flat_map(|(_, record)| record).count(), group.records.len());
         // Those that can't be sent aren't lost.
         assert!(window.lost.without(&window.header.refused) == window.lost);
         assert_eq!(window.received() + window.lost.len() + 3, 25);
     }
 
+    /// Without a part of them the others are no random sample.
     #[test]
-    fn new__refuses_more_messages_than_the_header_has() {
-        let packed = packed();
-        let mut header = packed.header().clone();
-        header.groups[1].messages = 2;
-        let messages: Vec<_> =
-            packed.strata[1].messages.iter().map(|message| (1, message.clone())).collect();
-        let count = Count::Whole;
-        let error = ReceivedWindow::new((1, 0), header, &messages, count).unwrap_err();
-        assert!(error.to_string().contains("messages"), "{error}");
+    fn new__refuses_a_sample_that_is_not_whole() {
+        let sent = sent(0.5);
+        let error = received(&sent, |_, at| at != 1, Count::Whole).unwrap_err();
+        assert!(error.to_string().contains("were sent"), "{error}");
+        assert!(received(&self::sent(0.0), |_, at| at != 1, Count::Whole).is_ok());
+    }
+
+    #[test]
+    fn new__refuses_records_twice() {
+        let mut sent = sent(0.5);
+        let again = sent.messages[0].clone();
+        sent.messages.push(again);
+        let error = received(&sent, |_, _| true, Count::Whole).unwrap_err();
+        assert!(matches!(error, MalformedError::Foreign(_)), "{error}");
     }
 }

@@ -3,11 +3,13 @@
 use anyhow::{Result, ensure};
 use approx_windows::{
     Arrival, Counted, Cutter, Group, GroupId, Inbox, Limits, Offsets, Outbox, OutboxError,
-    PackedWindow, Peer, Position, ReceivedWindow, RecordRef, Rule, Sampling, Stream,
+    OutgoingWindow, Peer, Plan, Position, ReceivedWindow, RecordRef, Rule, Sampling, Stream,
+    Target, Told, Worker,
 };
 use approxlib::{Job, Receiver};
 use std::{
     net::{SocketAddr, UdpSocket},
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -36,8 +38,9 @@ fn sampling() -> Sampling {
 }
 
 /// Windows of `records` records of a stream, of which every 50th is long.
-fn windows(number: u64, records: u64, begin: Position) -> Vec<PackedWindow> {
-    let mut cutter = Cutter::new(Rule::Records(records), LIMITS, begin);
+fn windows(number: u64, records: u64, begin: Position) -> Vec<OutgoingWindow> {
+    let plan = Plan { rule: Rule::Records(records), limits: LIMITS, sampling: sampling() };
+    let mut cutter = Cutter::new(plan, begin, begin.offset);
     for offset in begin.offset..number * records {
         let value = vec![offset as u8; if offset.is_multiple_of(50) { 5_000 } else { 60 }];
         let key = offset.to_be_bytes();
@@ -56,12 +59,12 @@ fn windows(number: u64, records: u64, begin: Position) -> Vec<PackedWindow> {
         cutter.push(&record, group);
     }
     let cuts = std::iter::from_fn(|| cutter.pop());
-    cuts.map(|cut| PackedWindow::new(&cut, &stream(0), &sampling(), cut.from)).collect()
+    cuts.map(|cut| OutgoingWindow::closed(cut, &stream(0))).collect()
 }
 
 /// Sends all windows, and waits until they are confirmed.
-fn send(peer: &Peer, windows: &[PackedWindow]) -> Result<(), OutboxError> {
-    let mut outbox = Outbox::open(peer, &stream(0), &windows[0])?;
+fn send(peer: &Peer, windows: &[OutgoingWindow]) -> Result<(), OutboxError> {
+    let mut outbox = Outbox::open(peer, &stream(0), &sampling())?;
     for window in windows {
         outbox.send(window)?;
     }
@@ -124,7 +127,7 @@ fn confirm__ends_the_window_for_its_sender() -> Result<()> {
     let mut inbox = inbox(Counted::default(), MEMORY)?;
     let windows = windows(1, 500, Position::begin(0));
     let peer = peer(inbox.local_addr()?);
-    let mut outbox = Outbox::open(&peer, &stream(0), &windows[0])?;
+    let mut outbox = Outbox::open(&peer, &stream(0), &sampling())?;
     outbox.send(&windows[0])?;
     let window = next_window(&mut inbox)?;
     thread::sleep(Duration::from_millis(300));
@@ -169,7 +172,7 @@ fn next__after_a_restart_counts_what_was_not_confirmed() -> Result<()> {
     let all = windows(3, 200, Position::begin(0));
     let mut first = inbox(Counted::default(), MEMORY)?;
     let to_first = peer(first.local_addr()?);
-    let mut outbox = Outbox::open(&to_first, &stream(0), &all[0])?;
+    let mut outbox = Outbox::open(&to_first, &stream(0), &sampling())?;
     outbox.send(&all[0])?;
     outbox.send(&all[1])?;
     let window = next_window(&mut first)?;
@@ -269,5 +272,137 @@ fn hello__tells_a_receiver_of_windows_from_others() -> Result<()> {
     let error = Outbox::hello(&nobody, TIMEOUT).unwrap_err();
     assert!(matches!(error, OutboxError::NoReceiver { .. }), "{error}");
     assert!(begun.elapsed() < TIMEOUT, "it hung");
+    Ok(())
+}
+
+/// A cutter of windows of 100 records, and a worker that sends them. `told`: its news.
+struct Sending {
+    cutter: Cutter,
+    worker: Worker,
+    told: mpsc::Receiver<Told>,
+    next: u64,
+}
+
+impl Sending {
+    fn start(peer: Peer, retry: Duration) -> Result<Self> {
+        let plan = Plan { rule: Rule::Records(100), limits: LIMITS, sampling: sampling() };
+        let cutter = Cutter::new(plan, Position::begin(0), 1);
+        let (tell, told) = mpsc::channel();
+        let target = Target { peer, sampling: sampling(), retry, hello: Some(TIMEOUT) };
+        let worker = Worker::start(target, stream(0), move |news| _ = tell.send(news))?;
+        Ok(Self { cutter, worker, told, next: 0 })
+    }
+
+    /// Sends records up to this offset, of 700 bytes: two are a message.
+    fn send_to(&mut self, offset: u64) {
+        for offset in self.next..offset {
+            let value = [offset as u8; 700];
+            let record = RecordRef { offset, value: Some(&value), ..RecordRef::default() };
+            self.cutter.push(&record, GroupId::at(offset as usize % 2));
+            while let Some(cut) = self.cutter.pop() {
+                self.worker.send(cut);
+            }
+        }
+        if let Some(part) = self.cutter.take_part() {
+            self.worker.send_part(part);
+        }
+        self.next = offset;
+    }
+
+    fn told(&self) -> Result<Told> {
+        Ok(self.told.recv_timeout(TIMEOUT)?)
+    }
+}
+
+/// Handles what comes until `is_done`.
+fn receive_until(inbox: &mut Inbox, is_done: impl Fn(&Inbox) -> bool) -> Result<Option<Arrival>> {
+    let deadline = Instant::now() + TIMEOUT;
+    while !is_done(inbox) {
+        ensure!(Instant::now() < deadline, "it took too long");
+        if let Some(arrival) = inbox.next(Some(Duration::from_millis(5)))? {
+            return Ok(Some(arrival));
+        }
+    }
+    Ok(None)
+}
+
+#[test]
+fn worker__sends_a_window_while_it_is_open() -> Result<()> {
+    let mut inbox = inbox(Counted::default(), MEMORY)?;
+    let mut sending = Sending::start(peer(inbox.local_addr()?), Duration::ZERO)?;
+    sending.send_to(90);
+    // 45 records of each group: 22 of one are expected, 40 of the other. A window that is sent only
+    // once it is closed has none here.
+    let early = receive_until(&mut inbox, |inbox| inbox.memory_bytes() > 10 * 1_400)?;
+    assert!(early.is_none(), "{early:?}");
+    sending.send_to(250);
+    sending.cutter.close();
+    sending.send_to(250);
+    let last = sending.cutter.pop();
+    last.into_iter().for_each(|cut| sending.worker.send(cut));
+    for number in 0..3 {
+        let window = next_window(&mut inbox)?;
+        assert_eq!(window.header.number, number);
+        assert!(window.groups.iter().all(|group| group.arrived == group.header.sent));
+        let needed = [1, 2].map(|id| &window.groups[id].header).map(|group| group.msr * 0.5);
+        assert!(
+            window.received() as f64
+                >= needed.iter().sum::<f64>() * (window.header.records() as f64)
+        );
+        inbox.confirm(&window);
+        assert!(matches!(sending.told()?, Told::Confirmed(_)));
+    }
+    sending.worker.finish();
+    assert!(matches!(sending.told()?, Told::Finished));
+    Ok(())
+}
+
+/// The receiver is replaced while a window is open: what it got of the window is sent again.
+#[test]
+fn worker__sends_an_open_window_again_to_another_receiver() -> Result<()> {
+    let mut first = inbox(Counted::default(), MEMORY)?;
+    let address = first.local_addr()?;
+    let mut to = peer(address);
+    to.options = to.options.peer_timeout(Duration::from_millis(500));
+    let mut sending = Sending::start(to, TIMEOUT)?;
+    sending.send_to(90);
+    assert!(receive_until(&mut first, |inbox| inbox.memory_bytes() > 10 * 1_400)?.is_none());
+    drop(first);
+    let builder = Receiver::builder().control_socket(None);
+    let mut second = Inbox::bind(builder, address, Counted::default(), MEMORY)?;
+    sending.send_to(100);
+    let window = loop {
+        match second.next(Some(TIMEOUT))? {
+            Some(Arrival::Window(window)) => break window,
+            Some(Arrival::Unfinished(_)) => {}
+            other => anyhow::bail!("no window: {other:?}"),
+        }
+    };
+    assert!(window.groups.iter().all(|group| group.arrived == group.header.sent));
+    assert_eq!(window.received() + window.lost.len(), 100);
+    second.confirm(&window);
+    while !matches!(sending.told()?, Told::Confirmed(_)) {}
+    Ok(())
+}
+
+/// A sender that crashed in mid-window, and its successor: the receiver drops what the first one
+/// sent as soon as the second begins.
+#[test]
+fn next__drops_the_open_window_of_a_sender_that_was_replaced() -> Result<()> {
+    let mut inbox = inbox(Counted::default(), MEMORY)?;
+    let to = peer(inbox.local_addr()?);
+    let mut first = Sending::start(to.clone(), Duration::ZERO)?;
+    first.send_to(90);
+    assert!(receive_until(&mut inbox, |inbox| inbox.memory_bytes() > 10 * 1_400)?.is_none());
+    let mut second = Sending::start(to, Duration::ZERO)?;
+    second.send_to(50);
+    let arrival = receive_until(&mut inbox, |_| false)?;
+    assert!(matches!(arrival, Some(Arrival::Unfinished(_))), "{arrival:?}");
+    second.send_to(100);
+    let window = next_window(&mut inbox)?;
+    assert_eq!(window.received() + window.lost.len(), 100);
+    inbox.confirm(&window);
+    assert!(matches!(second.told()?, Told::Confirmed(_)));
+    assert_eq!(inbox.memory_bytes(), 0);
     Ok(())
 }

@@ -1,28 +1,16 @@
 //! A window while it is open, and once it is closed.
 
 use crate::{
+    draw::Draw,
+    header::{GroupHeader, WindowHeader},
     offsets::Offsets,
     position::Position,
     record::{Base, RecordRef, encode},
-    sampling::GroupId,
+    sampling::{GroupId, Sampling},
+    stream::Stream,
 };
+use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
-
-/// Encoded records of one stratum, one after the other.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct EncodedRecords {
-    pub(crate) bytes: Vec<u8>,
-    /// The end of each record.
-    pub(crate) ends: Vec<usize>,
-}
-
-impl EncodedRecords {
-    /// The records.
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        let mut start = 0;
-        self.ends.iter().map(move |&end| &self.bytes[std::mem::replace(&mut start, end)..end])
-    }
-}
 
 /// A window that takes records.
 #[derive(Debug)]
@@ -35,7 +23,8 @@ pub(super) struct Open {
     late: u64,
     records: u64,
     bytes: usize,
-    strata: BTreeMap<u8, EncodedRecords>,
+    groups: BTreeMap<u8, Draw>,
+    encoded: Vec<u8>,
 }
 
 impl Open {
@@ -50,7 +39,8 @@ impl Open {
             late: 0,
             records: 0,
             bytes: 0,
-            strata: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            encoded: Vec::new(),
         }
     }
 
@@ -60,20 +50,26 @@ impl Open {
         group: GroupId,
         is_late: bool,
         record_bytes_max: usize,
+        (sampling, rng): (&Sampling, &mut ChaCha8Rng),
     ) {
         self.offsets.insert(record.offset);
         self.records += 1;
         self.late += u64::from(is_late);
-        let mut encoded = Vec::new();
-        encode(record, self.base, &mut encoded);
-        if encoded.len() > record_bytes_max {
+        self.encoded.clear();
+        encode(record, self.base, &mut self.encoded);
+        if self.encoded.len() > record_bytes_max {
             self.refused.insert(record.offset);
             return;
         }
-        self.bytes += encoded.len();
-        let stratum = self.strata.entry(group.stratum(encoded.len())).or_default();
-        stratum.bytes.extend_from_slice(&encoded);
-        stratum.ends.push(stratum.bytes.len());
+        self.bytes += self.encoded.len();
+        let draw = self.groups.entry(group.id()).or_insert_with(|| Draw::new(sampling.msr(group)));
+        draw.push(&self.encoded, rng);
+    }
+
+    /// The messages that can be sent while the window is open, without those that were taken before.
+    pub(super) fn take(&mut self) -> Vec<(u8, Vec<u8>)> {
+        let groups = self.groups.iter_mut();
+        groups.flat_map(|(id, draw)| with_id(*id, draw.take_full())).collect()
     }
 
     pub(super) fn records(&self) -> u64 {
@@ -105,8 +101,17 @@ impl Open {
         span_ms: Option<(i64, i64)>,
         from: u64,
         position: Position,
+        (sampling, rng): (&Sampling, &mut ChaCha8Rng),
     ) -> Cut {
-        let Self { base, offsets, refused, late, bytes, strata, .. } = self;
+        let Self { base, offsets, refused, late, groups: mut draws, .. } = self;
+        let (mut groups, mut messages, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for (id, name, msr) in sampling.all() {
+            let draw = draws.remove(&id).unwrap_or_else(|| Draw::new(msr));
+            let drawn = draw.end(id, name, rng);
+            groups.push(drawn.header);
+            messages.extend(with_id(id, drawn.messages));
+            bytes += drawn.bytes;
+        }
         Cut {
             number,
             part,
@@ -118,10 +123,25 @@ impl Open {
             from,
             position,
             base,
-            strata,
+            groups,
+            messages,
             bytes,
         }
     }
+}
+
+fn with_id(id: u8, messages: Vec<Vec<u8>>) -> impl Iterator<Item = (u8, Vec<u8>)> {
+    messages.into_iter().map(move |message| (id, message))
+}
+
+/// Messages of a window that is still open.
+#[derive(Clone, Debug)]
+pub struct Part {
+    pub(crate) number: i64,
+    pub(crate) part: u32,
+    pub(crate) epoch: u64,
+    /// The job's group of each message.
+    pub(crate) messages: Vec<(u8, Vec<u8>)>,
 }
 
 /// A window that is closed: its records are known.
@@ -145,14 +165,35 @@ pub struct Cut {
     pub from: u64,
     /// Where the stream is read again once this window and all before it are confirmed.
     pub position: Position,
-    pub(crate) base: Base,
-    pub(crate) strata: BTreeMap<u8, EncodedRecords>,
+    base: Base,
+    groups: Vec<GroupHeader>,
+    /// The messages that weren't taken before, with the job's groups.
+    pub(crate) messages: Vec<(u8, Vec<u8>)>,
     bytes: usize,
 }
 
 impl Cut {
-    /// The encoded bytes of its records.
+    /// The encoded bytes of its records that are sent.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The header of this window of a stream.
+    pub(crate) fn header(&self, stream: Stream) -> WindowHeader {
+        WindowHeader {
+            stream,
+            epoch: self.position.epoch,
+            number: self.number,
+            part: self.part,
+            is_last_part: self.is_last_part,
+            span_ms: self.span_ms,
+            offsets: self.offsets.clone(),
+            refused: self.refused.clone(),
+            late: self.late,
+            from: self.from,
+            resume: self.position.offset,
+            groups: self.groups.clone(),
+            base: self.base,
+        }
     }
 }

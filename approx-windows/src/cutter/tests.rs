@@ -1,7 +1,13 @@
 //! Windows have each record once, and are the same after a restart.
 
 use super::*;
-use crate::{offsets::Offsets, record::RecordRef};
+use crate::{
+    offsets::Offsets,
+    outgoing::OutgoingWindow,
+    record::{RecordRef, decode},
+    sampling::Group,
+    stream::Stream,
+};
 use proptest::{collection::vec, prelude::*};
 use std::collections::BTreeMap;
 
@@ -16,12 +22,18 @@ fn push(cutter: &mut Cutter, &(offset, timestamp_ms, bytes): &Input) {
     cutter.push(&record, GroupId::at(0));
 }
 
+fn new(rule: Rule, limits: Limits, position: Position) -> Cutter {
+    let group = Group { name: "half".into(), msr: 0.5 };
+    let plan = Plan { rule, limits, sampling: Sampling::new(vec![group]).unwrap() };
+    Cutter::new(plan, position, position.offset)
+}
+
 fn drain(cutter: &mut Cutter) -> Vec<Cut> {
     std::iter::from_fn(|| cutter.pop()).collect()
 }
 
 fn cut(rule: Rule, times: &[i64]) -> Vec<(i64, String, u64)> {
-    let mut cutter = Cutter::new(rule, LIMITS, Position::begin(0));
+    let mut cutter = new(rule, LIMITS, Position::begin(0));
     for (offset, &time_ms) in times.iter().enumerate() {
         push(&mut cutter, &(offset as u64, Some(time_ms), 1));
     }
@@ -47,7 +59,7 @@ fn push__by_time_waits_for_late_records() {
 fn push__a_large_window_has_parts() {
     let limits = Limits { window_bytes_max: 100, record_bytes_max: 80 };
     let rule = Rule::Time { length_ms: 10, watermark_delay_ms: 0 };
-    let mut cutter = Cutter::new(rule, limits, Position::begin(0));
+    let mut cutter = new(rule, limits, Position::begin(0));
     for (offset, time_ms, bytes) in [(0, 1, 60), (1, 2, 60), (2, 3, 1), (3, 4, 90), (4, 10, 1)] {
         push(&mut cutter, &(offset, Some(time_ms), bytes));
     }
@@ -98,12 +110,12 @@ proptest! {
         inputs in inputs(),
         windows in 0usize..20,
     ) {
-        let mut first = Cutter::new(rules.0, LIMITS, Position::begin(0));
+        let mut first = new(rules.0, LIMITS, Position::begin(0));
         inputs.iter().for_each(|input| push(&mut first, input));
         let sent: Vec<_> = drain(&mut first).into_iter().take(windows).collect();
         let position = sent.last().map_or(Position::begin(0), |cut| cut.position);
         let position = Position::parse(position.offset, &position.to_string()).unwrap();
-        let mut second = Cutter::new(rules.1, LIMITS, position);
+        let mut second = new(rules.1, LIMITS, position);
         inputs.iter().for_each(|input| push(&mut second, input));
         second.close();
         let mut seen = Offsets::default();
@@ -117,7 +129,7 @@ proptest! {
     #[test]
     fn push__each_record_is_in_one_window(rule in rule(), inputs in inputs(), bytes in 40usize..400) {
         let limits = Limits { window_bytes_max: bytes, ..LIMITS };
-        let mut cutter = Cutter::new(rule, limits, Position::begin(0));
+        let mut cutter = new(rule, limits, Position::begin(0));
         inputs.iter().for_each(|input| push(&mut cutter, input));
         cutter.close();
         let mut seen = BTreeMap::new();
@@ -136,6 +148,53 @@ proptest! {
         prop_assert_eq!(seen.len(), inputs.len());
     }
 
+    /// Parts are of the window that closes next, whichever window a record opens.
+    #[test]
+    fn take_part__is_of_the_window_that_closes_next(
+        rule in rule(),
+        inputs in inputs(),
+        bytes in 40usize..4_000,
+    ) {
+        let limits = Limits { window_bytes_max: bytes, ..LIMITS };
+        let mut cutter = new(rule, limits, Position::begin(0));
+        let stream = Stream::default();
+        let mut open: Option<OutgoingWindow> = None;
+        let mut windows = Vec::new();
+        let mut take = |cutter: &mut Cutter| {
+            while let Some(cut) = cutter.pop() {
+                windows.push(match open.take() {
+                    // It panics unless the parts are of this window.
+                    Some(mut window) => { window.close(cut); window }
+                    None => OutgoingWindow::closed(cut, &stream),
+                });
+            }
+            if let Some(part) = cutter.take_part() {
+                match &mut open {
+                    Some(window) => window.add(part),
+                    None => open = Some(OutgoingWindow::open(part, &stream)),
+                }
+            }
+        };
+        for (offset, time_ms, bytes) in &inputs {
+            push(&mut cutter, &(*offset, *time_ms, bytes * 20));
+            take(&mut cutter);
+        }
+        cutter.close();
+        take(&mut cutter);
+        prop_assert!(open.is_none());
+        for window in windows {
+            let header = window.header().unwrap();
+            let mut sent = Offsets::default();
+            for (_, message) in &window.messages {
+                for record in decode(&message[1..], header.base) {
+                    sent.insert(record.unwrap().offset);
+                }
+            }
+            prop_assert_eq!(sent.len(), header.groups.iter().map(|group| group.sent).sum::<u64>());
+            prop_assert!(sent.without(&header.offsets).is_empty());
+        }
+    }
+
     /// Another cutter goes on behind any window, with the same windows.
     #[test]
     fn new__at_a_position_makes_the_same_windows(
@@ -144,14 +203,14 @@ proptest! {
         bytes in 40usize..400,
     ) {
         let limits = Limits { window_bytes_max: bytes, ..LIMITS };
-        let mut cutter = Cutter::new(rule, limits, Position::begin(0));
+        let mut cutter = new(rule, limits, Position::begin(0));
         inputs.iter().for_each(|input| push(&mut cutter, input));
         let windows = drain(&mut cutter);
         let expected: Vec<_> = windows.iter().map(describe).collect();
         for (index, cut) in windows.iter().enumerate() {
             let text = cut.position.to_string();
             let position = Position::parse(cut.position.offset, &text).unwrap();
-            let mut again = Cutter::new(rule, limits, position);
+            let mut again = new(rule, limits, position);
             let rest = inputs.iter().filter(|input| input.0 >= position.offset);
             rest.for_each(|input| push(&mut again, input));
             let found: Vec<_> = drain(&mut again).iter().map(describe).collect();
@@ -166,7 +225,7 @@ proptest! {
         inputs in inputs(),
         closes_at in 0usize..80,
     ) {
-        let mut cutter = Cutter::new(rule, LIMITS, Position::begin(0));
+        let mut cutter = new(rule, LIMITS, Position::begin(0));
         let (before, after) = inputs.split_at(closes_at.min(inputs.len()));
         before.iter().for_each(|input| push(&mut cutter, input));
         cutter.close();
@@ -178,7 +237,7 @@ proptest! {
                 .iter()
                 .flat_map(|cut| cut.offsets.ranges().flatten().collect::<Vec<_>>())
                 .collect();
-            let mut again = Cutter::new(rule, LIMITS, cut.position);
+            let mut again = new(rule, LIMITS, cut.position);
             let rest = inputs.iter().filter(|input| input.0 >= cut.position.offset);
             rest.for_each(|input| push(&mut again, input));
             again.close();

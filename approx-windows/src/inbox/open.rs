@@ -1,6 +1,10 @@
 //! The windows whose messages arrive, and their memory.
 
-use crate::{error::MalformedError, header::WindowHeader, stream::Stream, window::parse_header};
+use crate::{
+    error::MalformedError,
+    header::{BEGIN, HEADER, WindowBegin, WindowHeader},
+    stream::Stream,
+};
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     net::SocketAddr,
@@ -14,11 +18,12 @@ const REFUSED_MAX: usize = 4_096;
 /// The messages of a window so far.
 #[derive(Debug, Default)]
 pub(super) struct OpenWindow {
+    pub(super) begin: Option<WindowBegin>,
     pub(super) header: Option<WindowHeader>,
     pub(super) messages: Vec<(u8, Vec<u8>)>,
     /// A sender asks whether windows are received here.
     pub(super) is_hello: bool,
-    /// The memory of header and messages.
+    /// The memory of all that.
     pub(super) bytes: u64,
     /// When its last message came, and from whom.
     last: Option<(Instant, SocketAddr)>,
@@ -70,28 +75,53 @@ impl OpenWindows {
         }
         let window = self.windows.entry(key).or_default();
         window.last = Some((Instant::now(), source));
-        let Some(header) = parse_header(&data).filter(|_| group == 0) else {
-            self.bytes += cost(&data);
-            window.bytes += cost(&data);
-            window.messages.push((group, data));
-            return Ok(None);
-        };
-        if window.header.is_some() {
-            return Err(MalformedError::HeaderCount);
+        match data.split_first() {
+            Some((&BEGIN, body)) if group == 0 => {
+                let begin = WindowBegin::parse(body)?;
+                if window.begin.replace(begin.clone()).is_some() {
+                    return Err(MalformedError::HeaderCount);
+                }
+                self.take(key, cost(&data));
+                Ok(self.replace(key.0, begin))
+            }
+            Some((&HEADER, body)) if group == 0 => {
+                let header = WindowHeader::parse(body)?;
+                // Offsets take more memory than bytes of the message.
+                let ranges = header.offsets.memory_bytes() + header.refused.memory_bytes();
+                // The exact group is in order.
+                if window.begin.as_ref() != Some(&header.begin()) || window.header.is_some() {
+                    return Err(MalformedError::HeaderCount);
+                }
+                window.header = Some(header);
+                self.take(key, cost(&data) + ranges);
+                Ok(None)
+            }
+            _ => {
+                let bytes = cost(&data);
+                window.messages.push((group, data));
+                self.take(key, bytes);
+                Ok(None)
+            }
         }
-        let header = header?;
-        // Offsets take more memory than bytes of the message.
-        let ranges = header.offsets.memory_bytes() + header.refused.memory_bytes();
-        self.bytes += cost(&data) + ranges;
-        window.bytes += cost(&data) + ranges;
-        let (stream, epoch) = (header.stream.clone(), header.epoch);
-        window.header = Some(header);
-        let (run, known) = *self.senders.entry(stream.clone()).or_insert((key.0, epoch));
-        if run == key.0 || epoch < known {
-            return Ok(None);
+    }
+
+    /// Counts the memory of a window.
+    fn take(&mut self, key: (u64, u32), bytes: u64) {
+        self.bytes += bytes;
+        if let Some(window) = self.windows.get_mut(&key) {
+            window.bytes += bytes;
         }
-        self.senders.insert(stream, (key.0, epoch));
-        Ok(Some(run))
+    }
+
+    /// Notes the run of a stream's sender. Returns the one that it replaces.
+    fn replace(&mut self, run: u64, begin: WindowBegin) -> Option<u64> {
+        let WindowBegin { stream, epoch, .. } = begin;
+        let (before, known) = *self.senders.entry(stream.clone()).or_insert((run, epoch));
+        if before == run || epoch < known {
+            return None;
+        }
+        self.senders.insert(stream, (run, epoch));
+        Some(before)
     }
 
     /// Notes that a sender asks whether windows are received here.

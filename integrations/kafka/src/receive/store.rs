@@ -153,13 +153,11 @@ impl Store {
         records.sort_unstable_by_key(|(_, record)| record.offset);
         for (group, record) in records {
             let offset = record.offset.to_string();
-            let length = if group.is_long { "long" } else { "short" };
             let own = [
                 ("atp-source", source.as_str()),
                 ("atp-window", &number),
                 ("atp-offset", &offset),
                 ("atp-group", &group.name),
-                ("atp-stratum", length),
             ];
             let mut headers = OwnedHeaders::new();
             for (key, value) in &record.headers {

@@ -35,12 +35,10 @@ pub struct WindowRecord<'a> {
 struct GroupRecord<'a> {
     name: &'a str,
     msr: f64,
-    /// Records that take several packets: a stratum of their own.
-    is_long: bool,
     /// N, also of records that were counted before.
     records: u64,
     /// The records that arrived, also those that were counted before. Each of them stands for
-    /// `records / arrived` of the stratum.
+    /// `records / arrived` of the group.
     arrived: u64,
     /// The records that arrived and count.
     received: usize,
@@ -67,7 +65,6 @@ impl<'a> WindowRecord<'a> {
         let group = |group: &'a approx_windows::ReceivedGroup| GroupRecord {
             name: &group.header.name,
             msr: group.header.msr,
-            is_long: group.header.is_long,
             records: group.header.records,
             arrived: group.arrived,
             received: group.records.len(),

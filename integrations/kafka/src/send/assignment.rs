@@ -4,7 +4,6 @@ use super::{
     committed::{self, Committed},
     partition::{Counts, Cutting, Partition},
     times::{Buckets, Of, Times},
-    worker::Target,
 };
 use crate::{
     client::{Logged, TIMEOUT, patiently, texts},
@@ -12,7 +11,7 @@ use crate::{
     topic_id::topic_id,
 };
 use anyhow::Result;
-use approx_windows::{Position, Stream};
+use approx_windows::{Position, Stream, Target};
 use rdkafka::{
     ClientContext, Offset, TopicPartitionList,
     config::RDKafkaLogLevel,
@@ -195,7 +194,7 @@ impl Assignment {
         };
         let counts = self.state().past.remove(key).unwrap_or_default();
         let tally = (counts, self.times.get_or_create_owned(&Of::new(&key.0, key.1)));
-        let partition = Partition::new(stream, begun, self.cutting, self.target.clone(), tally)?;
+        let partition = Partition::new(stream, begun, &self.cutting, self.target.clone(), tally)?;
         Ok((partition, is_new))
     }
 

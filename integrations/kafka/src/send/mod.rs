@@ -1,6 +1,7 @@
 //! `atp-kafka send`: reads topics as a member of a group, and sends windows of their records.
 //!
-//! One thread polls the consumer and cuts (`run`); each partition has a [`worker`] that sends.
+//! One thread polls the consumer and cuts (`run`); each partition has an
+//! [`approx_windows::Worker`] that sends.
 
 mod assignment;
 mod committed;
@@ -12,7 +13,6 @@ mod records;
 mod rules;
 mod run;
 mod times;
-mod worker;
 
 pub use committed::{Committed, now_ms};
 pub use plan::print as dry_run;

@@ -1,11 +1,13 @@
 //! A partition that is assigned to this process.
 
-use super::worker::{Target, Told, Worker};
-use approx_windows::{Cutter, GroupId, Limits, OutboxError, Position, RecordRef, Rule, Stream};
+use approx_windows::{
+    Cutter, GroupId, OutboxError, Plan, Position, RecordRef, Stream, Target, Told, Worker,
+};
 use prometheus_client::metrics::histogram::Histogram;
 use std::{
     collections::VecDeque,
     io,
+    sync::mpsc::{Receiver, channel},
     time::{Duration, Instant},
 };
 
@@ -14,12 +16,10 @@ use std::{
 const UNCONFIRMED_MAX: usize = 3;
 
 /// How partitions are cut.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Cutting {
-    /// The rule.
-    pub rule: Rule,
-    /// The limits of windows.
-    pub limits: Limits,
+    /// Rule, limits and groups.
+    pub plan: Plan,
     /// Windows close after this long without a record.
     pub idle: Duration,
 }
@@ -57,6 +57,8 @@ pub struct Partition {
     closed: Option<Position>,
     cutter: Option<Cutter>,
     worker: Worker,
+    /// The news of the worker.
+    told: Receiver<Told>,
     /// The bytes of each window that isn't confirmed, and when it was closed.
     unconfirmed: VecDeque<(usize, Instant)>,
     /// The position behind the last window that was confirmed.
@@ -108,19 +110,22 @@ impl Partition {
     pub fn new(
         stream: Stream,
         begun: Position,
-        cutting: Cutting,
+        cutting: &Cutting,
         target: Target,
         (counts, times): (Counts, Histogram),
     ) -> io::Result<Self> {
-        let worker = Worker::start(target, stream.clone())?;
+        let (tell, told) = channel();
+        // The bridge is ending if it listens no more.
+        let worker = Worker::start(target, stream.clone(), move |news| _ = tell.send(news))?;
         let begun = Position { epoch: begun.epoch + 1, ..begun };
         Ok(Self {
             stream,
-            cutting,
+            cutting: cutting.clone(),
             begun,
             closed: None,
             cutter: None,
             worker,
+            told,
             unconfirmed: VecDeque::new(),
             confirmed: None,
             last_record: Instant::now(),
@@ -230,8 +235,8 @@ impl Partition {
         if record.offset < self.next {
             return;
         }
-        let Self { cutting, begun, .. } = *self;
-        let new = || Cutter::new(cutting.rule, cutting.limits, begun);
+        let Self { cutting, begun, .. } = self;
+        let new = || Cutter::new(cutting.plan.clone(), *begun, rand::random());
         self.cutter.get_or_insert_with(new).push(record, group);
         self.counts.records += 1;
         self.next = record.offset + 1;
@@ -272,6 +277,13 @@ impl Partition {
         }
     }
 
+    /// Sends what can be sent of the window that closes next.
+    pub fn send_open(&mut self) {
+        if let Some(part) = self.cutter.as_mut().and_then(Cutter::take_part) {
+            self.worker.send_part(part);
+        }
+    }
+
     fn send_closed(&mut self) {
         while let Some(cut) = self.cutter.as_mut().and_then(Cutter::pop) {
             self.counts.windows += 1;
@@ -296,7 +308,7 @@ impl Partition {
     /// [`PartitionError::Outbox`] if sending failed for too long.
     pub fn advance(&mut self) -> Result<Option<Position>, PartitionError> {
         let before = self.confirmed;
-        let told: Vec<_> = self.worker.told().collect();
+        let told: Vec<_> = self.told.try_iter().collect();
         told.into_iter().try_for_each(|told| self.take(told))?;
         if self.worker.has_ended() {
             return Err(PartitionError::Worker(Box::new(self.stream.clone())));
@@ -308,7 +320,8 @@ impl Partition {
     /// commit, if there is one.
     pub fn settle(&mut self, deadline: Instant) -> Option<Position> {
         while !self.unconfirmed.is_empty()
-            && let Some(told) = self.worker.wait(deadline)
+            && let left = deadline.saturating_duration_since(Instant::now())
+            && let Ok(told) = self.told.recv_timeout(left)
         {
             if let Err(error) = self.take(told) {
                 tracing::warn!("{error}");
@@ -333,6 +346,7 @@ impl Partition {
                 tracing::warn!("{error}: trying again");
             }
             Told::GaveUp(error) => return Err(error.into()),
+            Told::Finished => {}
         }
         Ok(())
     }

@@ -8,7 +8,6 @@ use super::{
     partition::{Cutting, Partition},
     records::record,
     rules::{Exact, Rules},
-    worker::Target,
 };
 use crate::{
     client::{TIMEOUT, cluster_id, partitions, patiently, wrong_properties},
@@ -16,7 +15,7 @@ use crate::{
     stop, systemd,
 };
 use anyhow::{Context, Result, anyhow, bail};
-use approx_windows::Outbox;
+use approx_windows::{Outbox, Plan, Target};
 use rdkafka::{
     Message, Offset, TopicPartitionList,
     consumer::{BaseConsumer, CommitMode, Consumer, RebalanceProtocol},
@@ -39,6 +38,8 @@ const SETTLE: Duration = Duration::from_secs(10);
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 /// The records between two looks at the workers.
 const BATCH: usize = 500;
+/// The share of the memory that records may take between two looks.
+const MEMORY_SHARE: u64 = 16;
 
 /// How it runs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,13 +53,12 @@ pub struct Options {
 /// # Errors
 /// One sentence: the brokers, the topics or the receiver can't be used, or failed for too long.
 pub fn run(config: &SendConfig, options: Options) -> Result<()> {
-    let target =
-        Target { peer: config.peer(), sampling: config.sampling()?, retry: config.atp.retry() };
-    let cutting = Cutting {
-        rule: config.window.rule(),
-        limits: config.window.limits(),
-        idle: config.window.idle(),
-    };
+    let sampling = config.sampling()?;
+    let (rule, limits) = (config.window.rule(), config.window.limits());
+    let plan = Plan { rule, limits, sampling: sampling.clone() };
+    let cutting = Cutting { plan, idle: config.window.idle() };
+    // One hello below is for all partitions.
+    let target = Target { peer: config.peer(), sampling, retry: config.atp.retry(), hello: None };
     let mut client = client_config(config)?;
     if options.until_end {
         // librdkafka names the partition of an end, and not its topic.
@@ -134,11 +134,16 @@ impl Sending {
     fn run(&mut self) -> Result<()> {
         while !stop::is_asked() {
             systemd::alive();
-            let mut wait = POLL;
+            let (mut wait, mut bytes) = (POLL, 0);
             for _ in 0..BATCH {
                 match self.consumer.poll(wait) {
                     None => break,
-                    Some(Ok(message)) => self.take(&message),
+                    Some(Ok(message)) => {
+                        bytes += self.take(&message);
+                        if bytes > self.memory_bytes_max / MEMORY_SHARE {
+                            break;
+                        }
+                    }
                     Some(Err(KafkaError::PartitionEOF(number))) => self.note_end(number),
                     Some(Err(error)) => self.check(error)?,
                 }
@@ -152,17 +157,20 @@ impl Sending {
         Ok(())
     }
 
-    fn take(&self, message: &BorrowedMessage<'_>) {
+    /// Returns the bytes that the record takes.
+    fn take(&self, message: &BorrowedMessage<'_>) -> u64 {
         let mut record = record(message);
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let (group, exact) = self.rules.group(now_ms as i64, &mut record);
         let mut state = self.consumer.context().state();
         let key = (message.topic().to_owned(), message.partition());
-        let Some(partition) = state.partitions.get_mut(&key) else { return };
+        let Some(partition) = state.partitions.get_mut(&key) else { return 0 };
+        let before = partition.bytes();
         if exact == Some(Exact::WrongTime) {
             partition.note_untimed(record.offset);
         }
         partition.push(&record, group);
+        partition.bytes().saturating_sub(before) as u64
     }
 
     /// Notes that a partition was read to its end, of the only topic. Its last offsets may have no
@@ -258,6 +266,7 @@ impl Sending {
         }
         for (key, partition) in &mut state.partitions {
             partition.close_if_idle();
+            partition.send_open();
             if let Some(position) = partition.advance()? {
                 positions.push((key.clone(), position));
             }
@@ -268,7 +277,8 @@ impl Sending {
         Ok(())
     }
 
-    /// Pauses partitions whose windows wait for the receiver, and resumes the others.
+    /// Pauses partitions whose windows wait for the receiver, and all of them while windows take
+    /// more memory than they may. Resumes the others.
     fn bound_memory(&self, state: &mut State) {
         let bytes = |partition: &Partition| partition.bytes() as u64;
         let is_over = state.partitions.values().map(bytes).sum::<u64>() > self.memory_bytes_max;
@@ -279,7 +289,7 @@ impl Sending {
         }
         let (mut to_pause, mut to_resume) = (TopicPartitionList::new(), TopicPartitionList::new());
         for ((topic, number), partition) in &mut state.partitions {
-            let must_wait = partition.is_full() || is_over && partition.unconfirmed() > 0;
+            let must_wait = partition.is_full() || is_over;
             if must_wait != partition.is_paused {
                 let list = if must_wait { &mut to_pause } else { &mut to_resume };
                 list.add_partition(topic, *number);

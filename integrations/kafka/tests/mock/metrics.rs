@@ -40,11 +40,12 @@ fn send__a_slow_receiver_pauses_partitions() -> Result<()> {
                 && of(metrics, "lag_records", partition) == Some(RECORDS)
         })
     })?;
+    let sum = |name| of(&metrics, name, 0).unwrap() + of(&metrics, name, 1).unwrap();
+    // A sixteenth may come between two looks at the memory, and a record.
+    assert!(sum("held_bytes") <= f64::from(256 << 10) * 17.0 / 16.0 + 1_100.0, "{metrics:#?}");
+    assert!(sum("unconfirmed_windows") >= 1.0, "{metrics:#?}");
     for partition in [0, 1] {
         let of = |name| of(&metrics, name, partition).unwrap();
-        // Records of one poll may come before the pause.
-        assert!(of("held_bytes") <= f64::from(256 << 10) + 500.0 * 1_100.0, "{metrics:#?}");
-        assert!(of("unconfirmed_windows") >= 1.0 && of("unconfirmed_windows") <= 8.0);
         assert!(of("records_total") < RECORDS, "{metrics:#?}");
         assert_eq!(of("windows_confirmed_total"), 0.0);
     }

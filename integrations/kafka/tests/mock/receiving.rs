@@ -103,7 +103,7 @@ impl Seen {
         for group in &window.groups {
             let needed = (group.header.msr * group.header.records as f64).ceil() as usize;
             let is_whole = matches!(window.count, Count::Whole);
-            if is_whole && group.records.len() < needed {
+            if is_whole && group.records.len() < needed || group.arrived != group.header.sent {
                 self.short.push(format!("{header}: {:?}", group.header));
             }
             let sums = self.groups.entry(group.header.name.clone()).or_default();

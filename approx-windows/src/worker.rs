@@ -1,6 +1,14 @@
-//! A thread that sends the windows of one partition, again and again until they are confirmed.
+//! A thread that sends the windows of a stream, again and again until they are confirmed.
 
-use approx_windows::{Cut, Outbox, OutboxError, PackedWindow, Peer, Position, Sampling, Stream};
+use crate::{
+    cutter::{Cut, Part},
+    error::OutboxError,
+    outbox::{Outbox, Peer},
+    outgoing::OutgoingWindow,
+    position::Position,
+    sampling::Sampling,
+    stream::Stream,
+};
 use approxlib::JobHandle;
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -11,7 +19,7 @@ use std::{
     io,
     os::fd::AsFd,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
         mpsc::{Receiver, Sender, TryRecvError, channel},
     },
@@ -24,8 +32,6 @@ const RETRY: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)
 /// Failures that are this far apart have nothing to do with each other. A job whose receiver is
 /// silent fails after `peer_timeout`.
 const SERIES: Duration = Duration::from_secs(120);
-/// Windows that are on their way at once.
-const OPEN_MAX: usize = 2;
 
 /// Where windows go, and how.
 #[derive(Clone, Debug)]
@@ -36,6 +42,9 @@ pub struct Target {
     pub sampling: Sampling,
     /// How long to try again while the receiver fails.
     pub retry: Duration,
+    /// Before the first window, how long to wait for the answer to
+    /// [`Outbox::hello`]; `None` asks nothing.
+    pub hello: Option<Duration>,
 }
 
 /// The news of a worker.
@@ -45,17 +54,25 @@ pub enum Told {
     Confirmed(Position),
     /// Sending failed, and is tried again.
     Failed(OutboxError),
-    /// Sending failed for too long.
+    /// Sending failed for too long: the thread ends.
     GaveUp(OutboxError),
+    /// All windows are confirmed, and the job has ended: [`Worker::finish`].
+    Finished,
 }
 
-/// The thread of a partition.
+/// Sends the windows of a stream from a thread. Dropping it ends the thread: windows that aren't
+/// confirmed are forgotten.
 #[derive(Debug)]
 pub struct Worker {
-    cuts: Option<Sender<Cut>>,
-    told: Receiver<Told>,
+    pieces: Option<Sender<Piece>>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+enum Piece {
+    Part(Part),
+    Cut(Box<Cut>),
 }
 
 #[derive(Debug)]
@@ -67,57 +84,67 @@ struct Shared {
 }
 
 impl Worker {
-    /// Starts the thread.
+    /// Starts the thread, which calls `tell` with its news.
     ///
     /// # Errors
     /// The system has no thread or descriptor left.
-    pub fn start(target: Target, stream: Stream) -> io::Result<Self> {
+    pub fn start(
+        target: Target,
+        stream: Stream,
+        tell: impl FnMut(Told) + Send + 'static,
+    ) -> io::Result<Self> {
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         let shared = Arc::new(Shared { wake, stop: AtomicBool::new(false), job: Mutex::default() });
-        let ((cuts, to_send), (tell, told)) = (channel(), channel());
+        let (pieces, to_send) = channel();
         let sending = Sending {
             target,
             stream,
-            cuts: to_send,
-            tell,
+            pieces: to_send,
+            tell: Box::new(tell),
             shared: shared.clone(),
             outbox: None,
             windows: VecDeque::new(),
             failing: None,
             is_closed: false,
         };
-        let thread = thread::Builder::new().name("windows".into()).spawn(|| sending.run())?;
-        Ok(Self { cuts: Some(cuts), told, shared, thread: Some(thread) })
+        let thread = thread::Builder::new().name("atp-windows".into()).spawn(|| sending.run())?;
+        Ok(Self { pieces: Some(pieces), shared, thread: Some(thread) })
     }
 
-    /// Sends a window, after those before it.
+    /// Sends a part of the window that closes next.
+    pub fn send_part(&self, part: Part) {
+        self.give(Piece::Part(part));
+    }
+
+    /// Sends a window, or what is left of one, after those before it.
     pub fn send(&self, cut: Cut) {
-        if let Some(cuts) = &self.cuts {
-            // A worker that gave up has said so.
-            let _ = cuts.send(cut);
-        }
+        self.give(Piece::Cut(Box::new(cut)));
+    }
+
+    /// Ends the job, once all windows are confirmed: [`Told::Finished`]. No window follows.
+    pub fn finish(&mut self) {
+        self.pieces = None;
         self.shared.wake();
     }
 
-    /// The news since the last call.
-    pub fn told(&self) -> impl Iterator<Item = Told> + '_ {
-        self.told.try_iter()
-    }
-
-    /// Whether the thread has ended, although nobody asked.
+    /// Whether the thread has ended.
     pub fn has_ended(&self) -> bool {
-        self.thread.as_ref().is_some_and(JoinHandle::is_finished)
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Waits for what the worker tells next, until `deadline`.
-    pub fn wait(&self, deadline: Instant) -> Option<Told> {
-        self.told.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
+    fn give(&self, piece: Piece) {
+        if let Some(pieces) = &self.pieces {
+            // A worker that gave up has said so.
+            let _ = pieces.send(piece);
+        }
+        self.shared.wake();
     }
+}
 
-    /// Ends the thread now. Windows that aren't confirmed are forgotten.
-    fn stop(&mut self) {
+impl Drop for Worker {
+    fn drop(&mut self) {
         self.shared.stop.store(true, Relaxed);
-        self.cuts = None;
+        self.pieces = None;
         if let Some(job) = &*self.shared.job() {
             job.abandon();
         }
@@ -128,19 +155,13 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
 impl Shared {
     fn wake(&self) {
         // A full counter wakes the thread as well.
         let _ = self.wake.write(1);
     }
 
-    fn job(&self) -> std::sync::MutexGuard<'_, Option<JobHandle>> {
+    fn job(&self) -> MutexGuard<'_, Option<JobHandle>> {
         self.job.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -158,47 +179,48 @@ struct Failing {
 struct Sending {
     target: Target,
     stream: Stream,
-    cuts: Receiver<Cut>,
-    tell: Sender<Told>,
+    pieces: Receiver<Piece>,
+    tell: Box<dyn FnMut(Told) + Send>,
     shared: Arc<Shared>,
     outbox: Option<Outbox>,
-    /// Windows that aren't confirmed. The outbox has the first ones.
-    windows: VecDeque<PackedWindow>,
+    /// Windows that aren't confirmed. The outbox has the first ones. The last one may be open.
+    windows: VecDeque<OutgoingWindow>,
     failing: Option<Failing>,
-    /// No more windows come.
+    /// No more pieces come.
     is_closed: bool,
 }
 
 impl Sending {
     fn run(mut self) {
-        while !(self.shared.stop.load(Relaxed) || self.is_closed && self.windows.is_empty()) {
+        while !self.is_stopped() {
             match self.step() {
-                Ok(true) => {}
-                Ok(false) => self.sleep(None),
+                Ok(()) if self.is_closed && self.windows.is_empty() => break,
+                Ok(()) => self.sleep(None),
                 Err(error) => match self.on_failure(error) {
                     Some(pause) => self.sleep(Some(pause)),
                     None => return,
                 },
             }
         }
-        if let Some(outbox) = self.outbox.take().filter(|_| self.windows.is_empty()) {
+        let is_done = self.windows.is_empty() && self.is_closed;
+        if let Some(outbox) = self.outbox.take().filter(|_| is_done) {
             // All windows are confirmed: a lost goodbye loses nothing.
             let _ = outbox.finish();
         }
+        if is_done {
+            (self.tell)(Told::Finished);
+        }
     }
 
-    /// Does what can be done. Returns whether that was anything.
-    fn step(&mut self) -> Result<bool, OutboxError> {
-        let mut has_worked = false;
+    fn is_stopped(&self) -> bool {
+        self.shared.stop.load(Relaxed)
+    }
+
+    /// Does what can be done.
+    fn step(&mut self) -> Result<(), OutboxError> {
         loop {
-            match self.cuts.try_recv() {
-                Ok(cut) => {
-                    let seed = rand::random();
-                    let Self { stream, target, .. } = self;
-                    let window = PackedWindow::new(&cut, stream, &target.sampling, seed);
-                    self.windows.push_back(window);
-                    has_worked = true;
-                }
+            match self.pieces.try_recv() {
+                Ok(piece) => self.take(piece),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
                     self.is_closed = true;
@@ -206,48 +228,68 @@ impl Sending {
                 }
             }
         }
-        Ok(has_worked | self.confirm()? | self.send_next()?)
+        self.confirm()?;
+        self.send()
     }
 
-    fn confirm(&mut self) -> Result<bool, OutboxError> {
-        let Some(outbox) = &mut self.outbox else { return Ok(false) };
-        let mut has_worked = false;
+    fn take(&mut self, piece: Piece) {
+        let last = self.windows.back_mut().filter(|window| window.is_open());
+        match (piece, last) {
+            (Piece::Part(part), Some(window)) => window.add(part),
+            (Piece::Part(part), None) => {
+                self.windows.push_back(OutgoingWindow::open(part, &self.stream));
+            }
+            (Piece::Cut(cut), Some(window)) => window.close(*cut),
+            (Piece::Cut(cut), None) => {
+                self.windows.push_back(OutgoingWindow::closed(*cut, &self.stream));
+            }
+        }
+    }
+
+    fn confirm(&mut self) -> Result<(), OutboxError> {
+        let Some(outbox) = &mut self.outbox else { return Ok(()) };
         while outbox.try_confirmed()?.is_some() {
             self.failing = None;
-            has_worked = true;
-            if let Some(window) = self.windows.pop_front() {
-                // The bridge is ending if it listens no more.
-                let _ = self.tell.send(Told::Confirmed(window.position()));
+            if let Some(position) = self.windows.pop_front().and_then(|window| window.position()) {
+                (self.tell)(Told::Confirmed(position));
             }
         }
-        Ok(has_worked)
+        Ok(())
     }
 
-    fn send_next(&mut self) -> Result<bool, OutboxError> {
-        let sent = self.outbox.as_ref().map_or(0, |outbox| outbox.unconfirmed() as usize);
-        let Some(window) = self.windows.get(sent).filter(|_| sent < OPEN_MAX) else {
-            return Ok(false);
-        };
-        let outbox = match &mut self.outbox {
-            Some(outbox) => outbox,
-            None => {
-                let opened = Outbox::open(&self.target.peer, &self.stream, window)?;
-                *self.shared.job() = Some(opened.handle());
-                self.outbox.insert(opened)
+    /// Sends what there is room for.
+    fn send(&mut self) -> Result<(), OutboxError> {
+        while !self.is_stopped() {
+            let sent = self.outbox.as_ref().map_or(0, |outbox| outbox.unconfirmed() as usize);
+            let Some(window) = self.windows.get(sent) else { break };
+            let outbox = match &mut self.outbox {
+                Some(outbox) => outbox,
+                None => {
+                    if let Some(timeout) = self.target.hello {
+                        let is_stopped = || self.shared.stop.load(Relaxed);
+                        Outbox::hello_unless(&self.target.peer, timeout, is_stopped)?;
+                        self.target.hello = None;
+                    }
+                    let Target { peer, sampling, .. } = &self.target;
+                    let opened = Outbox::open(peer, &self.stream, sampling)?;
+                    *self.shared.job() = Some(opened.handle());
+                    // `stop` is looked at again: it may have come before it knew the job.
+                    self.outbox = Some(opened);
+                    continue;
+                }
+            };
+            if !outbox.try_send(window)? || window.is_open() {
+                break;
             }
-        };
-        // `stop` may have come before the job was known to it.
-        if !self.shared.stop.load(Relaxed) {
-            outbox.send(window)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Notes a failure. Returns the pause before the next attempt, and `None` if that was the last.
     fn on_failure(&mut self, error: OutboxError) -> Option<Duration> {
         self.outbox = None;
         *self.shared.job() = None;
-        if self.shared.stop.load(Relaxed) {
+        if self.is_stopped() {
             return None;
         }
         // A failure long after the last one is the first of others.
@@ -259,11 +301,11 @@ impl Sending {
         self.failing = Some(Failing { since, last: now, pause: next_pause });
         let has_given_up = since.elapsed() >= self.target.retry;
         let told = if has_given_up { Told::GaveUp(error) } else { Told::Failed(error) };
-        let _ = self.tell.send(told);
+        (self.tell)(told);
         (!has_given_up).then_some(pause)
     }
 
-    /// Sleeps until a window comes or is confirmed; for `pause` while sending fails.
+    /// Sleeps until there may be something to do; for `pause` while sending fails.
     fn sleep(&self, pause: Option<Duration>) {
         let until = pause.map(|pause| Instant::now() + pause);
         loop {
@@ -281,7 +323,7 @@ impl Sending {
             let _ = poll(&mut fds, timeout);
             let _ = self.shared.wake.read();
             let is_over = until.is_none_or(|until| Instant::now() >= until);
-            if is_over || self.shared.stop.load(Relaxed) {
+            if is_over || self.is_stopped() {
                 return;
             }
         }
